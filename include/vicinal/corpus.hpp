@@ -1,0 +1,48 @@
+// A corpus prepared once and searched often.
+#pragma once
+#include <memory>
+
+#include "vicinal/matrix.hpp"
+#include "vicinal/neighbors.hpp"
+#include "vicinal/options.hpp"
+#include "vicinal/search.hpp"
+
+namespace vicinal {
+
+struct CorpusOptions {
+  Metric metric = Metric::euclidean;
+  bool copy = false;            // false: the rows are borrowed and must outlive the Corpus unchanged
+  Degenerate degenerate = Degenerate::error;
+  Budget memory = {};           // the prepared form is kept if it fits, else made again in each search
+  Execution run = {};
+  Progress progress = nullptr;
+  std::stop_token stop = {};
+};
+
+/// Immutable after construction: const calls are safe at once from any number of threads. Move-only.
+/// The metric and the rule for degenerate rows are fixed here; those of KnnOptions are ignored.
+class Corpus {
+ public:
+  explicit Corpus(const Points& rows, const CorpusOptions& options = {});
+  Corpus(Corpus&&) noexcept;
+  Corpus& operator=(Corpus&&) noexcept;
+  ~Corpus();
+
+  Neighbors knn(const Points& queries, const KnnOptions& options = {}) const;
+  Report knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& options = {}) const;
+
+  std::int64_t rows() const noexcept;
+  std::int64_t cols() const noexcept;
+  DType dtype() const noexcept;
+  Metric metric() const noexcept;
+  bool owns_rows() const noexcept;         // the rows were copied
+  bool resident() const noexcept;          // the prepared form is kept in memory
+  std::int64_t bytes() const noexcept;     // anonymous memory held
+  double prepare_seconds() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace vicinal

@@ -1,0 +1,32 @@
+// What this machine and this build can do.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vicinal {
+
+struct Device {
+  std::string name;          // "cpu", "cuda:0"
+  std::string description;   // "2 threads, avx512"
+  bool usable = false;
+  std::string reason;        // why not, when it is not usable
+  std::int64_t free_bytes = 0;
+};
+/// The CPU first; a backend that is absent is listed with the reason.
+std::vector<Device> devices();
+
+struct Info {
+  std::string version;                        // "0.1.0"
+  int semantics_version = 1;                  // changes with any change of values or order
+  std::string compiler;
+  std::vector<std::string> instruction_sets;  // usable here, best first: "avx512", "avx2", "plain"
+  std::vector<std::string> built_instruction_sets;  // compiled in, whether or not this CPU has them
+  std::vector<std::string> filters;           // rungs, first to last: "f32", "canonical"
+  std::vector<std::string> backends;          // "cpu"
+  std::vector<Device> devices;
+  int threads = 1;                            // what threads = 0 means here
+};
+Info info();
+
+}  // namespace vicinal

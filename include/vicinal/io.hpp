@@ -1,0 +1,70 @@
+// Files by suffix: matrices in, results out. src/io/table.cpp lists the formats, one line each.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "vicinal/matrix.hpp"
+#include "vicinal/neighbors.hpp"
+
+namespace vicinal {
+
+/// Rows of a file, mapped where the format allows it; keeps the mapping alive. Cheap to copy.
+/// Element types outside DType (int32 of an ivecs, say) are refused here: see read_result.
+class Matrix {
+ public:
+  const Points& points() const noexcept { return points_; }
+  bool mapped() const noexcept { return mapped_; }              // false: the rows were decoded into memory
+  const std::string& path() const noexcept { return path_; }
+
+  Matrix() = default;
+  Matrix(const Points& points, std::shared_ptr<const void> keeper, bool mapped, std::string path)
+      : points_(points), keeper_(std::move(keeper)), mapped_(mapped), path_(std::move(path)) {}
+
+ private:
+  Points points_;
+  std::shared_ptr<const void> keeper_;
+  bool mapped_ = false;
+  std::string path_;
+};
+
+struct ReadOptions {
+  std::string member;  // array of an npz; empty: the only one, or the only one that is 2-d and of a DType
+};
+/// Throws IoError (system refused), FormatError (not what it says it is), Unsupported (unknown suffix,
+/// message lists the known ones). Sizes are checked against the file's length before any allocation.
+Matrix read_matrix(const std::string& path, const ReadOptions& options = {});
+
+/// ids of any tool's result, and distances where the file (npz) or a second file holds them.
+struct ResultFile {
+  std::int64_t rows = 0, k = 0;
+  std::vector<std::int64_t> ids;
+  bool has_distances = false;
+  DistanceType distance_type = DistanceType::f32;
+  std::vector<std::byte> distances;  // rows x k of distance_type
+};
+ResultFile read_result(const std::string& path, const std::string& distances_path = "");
+
+/// Writes ids and, where the format holds them (npz) or `distances_path` is given (npy, fvecs, fbin),
+/// distances. Written beside, synced, renamed: a kill leaves the old file or the new one.
+/// ids above 2^31 - 1 in ivecs or ibin: RangeError naming a format that can. f64 distances in fvecs or fbin: RangeError.
+void write_neighbors(const std::string& path, const Neighbors& result, const std::string& distances_path = "");
+/// Throws exactly what write_neighbors would for these paths, before any work: unknown suffix, a folder
+/// that does not exist or cannot be written, a format that cannot hold `distances_path`.
+void check_writable(const std::string& path, const std::string& distances_path = "");
+/// Removes the temporaries of saves in progress, for a handler of SIGINT or SIGTERM: async-signal-safe.
+void discard_unfinished_files() noexcept;
+
+/// A dense matrix of one DType to npy, fvecs, bvecs, fbin, f16bin, u8bin, i8bin by suffix (for the demo, tests, convert).
+void write_matrix(const std::string& path, const Points& points);
+
+struct FormatInfo {
+  std::string name;        // "fvecs"
+  std::string suffixes;    // ".fvecs"
+  std::string reads;       // "f32 rows"
+  std::string writes;      // "ids", "ids and distances", ...
+};
+std::vector<FormatInfo> formats();
+
+}  // namespace vicinal

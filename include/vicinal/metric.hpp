@@ -1,0 +1,34 @@
+// The metrics by name. src/core/metric.def has one line for each; docs/semantics.md gives the formulas.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace vicinal {
+
+enum class Metric : std::uint8_t {
+  sqeuclidean,    // sum of (q - r)^2
+  euclidean,      // its square root
+  cosine,         // 1 - q.r / sqrt(q.q r.r), in [0, 2]
+  correlation,    // cosine of the rows after their own mean is taken away
+  inner_product,  // q.r, larger is nearer
+  l1,             // sum of |q - r|; also cityblock, manhattan
+  linf,           // largest |q - r|; also chebyshev
+  hamming         // differing bits of packed rows (u8, eight bits a byte)
+};
+
+struct MetricInfo {
+  Metric metric;
+  std::string_view name;
+  std::span<const std::string_view> aliases;
+  bool descending;     // true when a larger value is nearer
+  std::string_view formula;
+};
+
+/// Every metric, in the order in which they are listed to users.
+std::span<const MetricInfo> metrics() noexcept;
+const MetricInfo& metric_info(Metric metric) noexcept;
+/// By name or alias. Throws InvalidArgument that names the nearest known one and lists all.
+Metric parse_metric(std::string_view name);
+
+}  // namespace vicinal

@@ -1,0 +1,95 @@
+// What a search returns: ids and distances row by row, a certificate, and how the work went.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "vicinal/matrix.hpp"
+#include "vicinal/metric.hpp"
+#include "vicinal/options.hpp"
+
+namespace vicinal {
+
+/// Why the answer is exact. Every query is settled when a call returns, so all() is always true;
+/// `proven` were settled by the first rung, `redone` needed a finer one.
+struct Certificate {
+  std::int64_t queries = 0;
+  std::int64_t proven = 0;
+  std::int64_t redone = 0;
+  std::vector<std::string> rungs;  // rungs used, first to last: "f32", "canonical"
+  double largest_bound = 0;        // largest proved |filter distance - true distance|, in units of the distance
+  bool all() const noexcept { return proven + redone == queries; }
+};
+
+/// How the work was done. Not covered by the promise of equal bits.
+struct Stats {
+  std::string device;             // "cpu"
+  std::string instruction_set;    // "avx512"
+  int threads = 0;
+  double seconds = 0;             // wall time of the call
+  double prepare_seconds = 0;     // wall time of preparing the corpus inside this call; 0 when it was kept
+  std::int64_t pairs = 0;         // rows of the corpus times queries
+  std::int64_t candidates = 0;    // pairs that passed the filter
+  std::int64_t reranked = 0;      // canonical fp64 distances computed
+  std::int64_t underflowed = 0;   // returned values that are 0 or subnormal though the canonical one is not
+  std::int64_t copied_bytes = 0;  // input copied before the search could read it
+  std::int64_t planned_bytes = 0; // peak anonymous memory that the plan allowed
+  std::int64_t passes = 0;        // times the corpus was read
+  std::vector<std::string> notes; // what a user may want to know: a cap on threads, underflow, ...
+};
+
+/// Caller's memory for rows x k results, row-major and dense. `distances` points at float, double or
+/// uint32 as `type` says (never automatic). `counts`, if not null, takes the eligible results a row.
+struct NeighborsView {
+  std::int64_t* ids = nullptr;
+  void* distances = nullptr;
+  DistanceType type = DistanceType::f32;
+  std::int64_t rows = 0;
+  std::int64_t k = 0;
+  std::int64_t* counts = nullptr;
+};
+
+/// Owned results: rows x k, nearest first, ties by smaller id; missing entries are id -1 and the worst
+/// distance (+inf; -inf for inner_product; 4294967295 for hamming).
+class Neighbors {
+ public:
+  Neighbors() = default;
+  Neighbors(std::int64_t rows, std::int64_t k, DistanceType type, bool counted);
+
+  std::int64_t rows() const noexcept { return rows_; }
+  std::int64_t k() const noexcept { return k_; }
+  DistanceType type() const noexcept { return type_; }
+  const std::int64_t* ids() const noexcept { return ids_.get(); }
+  const void* distances() const noexcept { return distances_.get(); }
+  /// Null unless the search was padded.
+  const std::int64_t* counts() const noexcept { return counts_.get(); }
+  /// The owners of the three arrays, for who keeps one of them longer than the result (Python does).
+  std::shared_ptr<const void> shared_ids() const noexcept { return ids_; }
+  std::shared_ptr<const void> shared_distances() const noexcept { return distances_; }
+  std::shared_ptr<const void> shared_counts() const noexcept { return counts_; }
+  std::int64_t id(std::int64_t row, std::int64_t rank) const noexcept { return ids_[static_cast<std::size_t>(row * k_ + rank)]; }
+  /// Any distance type, widened exactly to double.
+  double distance(std::int64_t row, std::int64_t rank) const noexcept;
+  NeighborsView view() noexcept;
+  NeighborsView view() const noexcept;  // for merge and writers, which only read
+
+  Certificate certificate;
+  Stats stats;
+
+ private:
+  std::int64_t rows_ = 0, k_ = 0;
+  DistanceType type_ = DistanceType::f32;
+  // Plain arrays, not vectors: pages that a search fills in parallel must not be touched first by one thread.
+  std::shared_ptr<std::int64_t[]> ids_;
+  std::shared_ptr<std::byte[]> distances_;
+  std::shared_ptr<std::int64_t[]> counts_;
+};
+
+/// Bytes of one distance: 4, 8, 4.
+constexpr std::size_t distance_size(DistanceType type) noexcept { return type == DistanceType::f64 ? 8 : 4; }
+/// The type that `automatic` stands for.
+DistanceType resolve_distance_type(DistanceType asked, Metric metric, DType corpus, DType queries);
+
+}  // namespace vicinal

@@ -1,0 +1,60 @@
+// Options of a search: plain aggregates with defaults, filled with designated initialisers.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "vicinal/metric.hpp"
+
+namespace vicinal {
+
+/// Called between tiles from the thread that called the search; returning false cancels it.
+/// `done` of `total` work units (row pairs) are finished.
+using Progress = std::function<bool(std::uint64_t done, std::uint64_t total)>;
+
+/// Type of returned distances. automatic: f64 if either side is f64, u32 for hamming, else f32.
+enum class DistanceType : std::uint8_t { automatic, f32, f64, u32 };
+const char* distance_type_name(DistanceType type) noexcept;   // "auto", "f32", "f64", "u32"
+DistanceType parse_distance_type(std::string_view name);      // those, or InvalidArgument
+
+/// What a zero row (cosine) or a constant row (correlation) means.
+/// error: InvalidValue naming the rows. one: distance 1 to everything, itself included.
+enum class Degenerate : std::uint8_t { error, one };
+Degenerate parse_degenerate(std::string_view name);
+
+/// certified: a low-precision filter with a proved bound, then canonical fp64 of what survives.
+/// exhaustive: canonical fp64 of every pair. Same bits; this is the slow oracle.
+enum class Proof : std::uint8_t { certified, exhaustive };
+
+/// Bytes of anonymous memory that a search may use beyond what the process already holds; results and
+/// mapped files are not counted. 0: what is free, less a tenth.
+struct Budget {
+  std::int64_t host = 0;
+};
+/// "268435456", "256MiB", "1.5 GB", "64k". Throws InvalidArgument on anything else.
+std::int64_t parse_bytes(std::string_view text);
+
+struct Execution {
+  std::string device = "auto";           // "auto", "cpu"
+  int threads = 0;                       // 0: affinity mask and cgroup quota decide
+  std::string instruction_set = "auto";  // "auto", or one of info().instruction_sets, forced by name
+  std::string filter = "auto";           // "auto", or one of info().filters, forced by name
+};
+
+struct KnnOptions {
+  std::int64_t k = 10;
+  Metric metric = Metric::euclidean;
+  DistanceType distance_type = DistanceType::automatic;
+  bool pad = false;            // k beyond the eligible rows: fill with id -1 and the worst distance
+  std::int64_t first_id = 0;   // id of corpus row 0, so that parts of a larger corpus return global ids
+  Degenerate degenerate = Degenerate::error;
+  Proof proof = Proof::certified;
+  Budget memory = {};
+  Execution run = {};
+  Progress progress = nullptr;
+  std::stop_token stop = {};
+};
+
+}  // namespace vicinal

@@ -1,0 +1,44 @@
+// What a search will do and need, known before it starts. Pure: nothing is allocated and no row is read.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "vicinal/matrix.hpp"
+#include "vicinal/options.hpp"
+
+namespace vicinal {
+
+struct Shape {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  DType dtype = DType::f32;
+};
+
+struct Plan {
+  std::string device;                // "cpu"
+  std::string instruction_set;       // "avx512"
+  std::vector<std::string> rungs;    // filter ladder, first to last; the last is always "canonical"
+  int threads = 1;
+  DistanceType distance_type = DistanceType::f32;
+  std::int64_t budget_bytes = 0;     // what the plan had to fit
+  std::int64_t peak_bytes = 0;       // what it will use at most, results not counted
+  std::int64_t minimum_bytes = 0;    // the smallest budget that would do
+  std::int64_t result_bytes = 0;     // ids and distances
+  std::int64_t corpus_chunk = 0;     // rows of the corpus prepared at a time
+  std::int64_t query_batch = 0;      // queries in flight at a time
+  std::int64_t query_block = 0;      // queries that one task carries through the corpus
+  std::int64_t row_splits = 1;       // parts of a chunk that one query block is searched in at once
+  std::int64_t passes = 1;           // times the corpus is read
+  std::int64_t candidate_slots = 0;  // filter survivors that a query can hold before they are settled
+  bool resident = false;             // the prepared corpus stays in memory for the whole call
+  double seconds = 0;                // predicted wall time, from rates in src/pipeline/plan.cpp
+  std::vector<std::string> notes;    // e.g. a cap on threads
+  /// One line a fact, for people.
+  std::string text() const;
+};
+
+/// Throws as the search itself would: InvalidArgument, Unsupported, DeviceError, MemoryBudget.
+Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options = {});
+
+}  // namespace vicinal

@@ -1,0 +1,36 @@
+// Exact k nearest neighbours in one call, and the merge of results found in parts.
+#pragma once
+#include <span>
+
+#include "vicinal/matrix.hpp"
+#include "vicinal/neighbors.hpp"
+#include "vicinal/options.hpp"
+
+namespace vicinal {
+
+/// The k nearest rows of `corpus` for each row of `queries`, by (distance, id), certified exact.
+/// The bits of ids and distances depend on values, metric, k and the options that name semantics, and on
+/// nothing else. Throws Error (InvalidArgument, InvalidValue, RangeError, MemoryBudget, OutOfMemory,
+/// Cancelled, DeviceError, Unsupported); on error no result exists.
+Neighbors knn(const Points& corpus, const Points& queries, const KnnOptions& options = {});
+
+/// The same into the caller's memory. `out.rows` and `out.k` must be queries.rows and options.k, and
+/// `out.type` the resolved distance type. On error the contents of `out` are unspecified.
+struct Report {
+  Certificate certificate;
+  Stats stats;
+};
+Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries,
+                const KnnOptions& options = {});
+
+struct MergeOptions {
+  std::int64_t k = 0;                        // 0: the width of the widest part
+  Metric metric = Metric::euclidean;         // only its direction matters
+  bool pad = false;                          // fewer than k entries in all parts together: fill up
+};
+/// One result from the results of parts of a corpus (ids already global: KnnOptions::first_id). Entries
+/// with id -1 are skipped. Every part has the same rows and distance type; ids are distinct across parts.
+/// Associative and commutative: any tree of merges gives the bits of one search over the whole.
+Neighbors merge(std::span<const NeighborsView> parts, const MergeOptions& options = {});
+
+}  // namespace vicinal

@@ -1,0 +1,31 @@
+// vicinal: which k things are nearest to this one, exactly?
+//
+//   #include <vicinal/vicinal.hpp>
+//
+//   std::vector<float> corpus = ..., queries = ...;              // row-major, 128 columns
+//   vicinal::Neighbors near = vicinal::knn(
+//       vicinal::MatrixView<float>{corpus.data(), 100000, 128},
+//       vicinal::MatrixView<float>{queries.data(), 1000, 128},
+//       {.k = 10, .metric = vicinal::Metric::cosine});
+//   near.id(0, 0), near.distance(0, 0);                          // nearest row of query 0
+//   near.certificate.all();                                      // always true: every query is settled
+//
+// Searched more than once? Prepare once:        vicinal::Corpus c(view, {.metric = ...}); c.knn(queries, {.k = 5});
+// How much memory and time, before it starts:   vicinal::plan({n, d}, {q, d}, {.k = 10}).text();
+// A corpus in parts: give each its .first_id, then vicinal::merge(parts, {.k = 10}); the bits are those of one search.
+// Somebody else's answer:                       vicinal::verify(corpus, queries, claim);
+//
+// Errors are vicinal::Error with a code(). Any k up to n, any n; f32, f64, f16, bf16, u8, i8; the same
+// bits on any instruction set, thread count, memory budget and partition.
+#pragma once
+#include "vicinal/corpus.hpp"
+#include "vicinal/device.hpp"
+#include "vicinal/error.hpp"
+#include "vicinal/io.hpp"
+#include "vicinal/matrix.hpp"
+#include "vicinal/metric.hpp"
+#include "vicinal/neighbors.hpp"
+#include "vicinal/options.hpp"
+#include "vicinal/plan.hpp"
+#include "vicinal/search.hpp"
+#include "vicinal/verify.hpp"
