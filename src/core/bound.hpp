@@ -1,0 +1,195 @@
+// The proof of the filter, in one place: what may be excluded, and why nothing that matters is.
+//
+// A filter sees rounded rows xhat = float((x - centre) * scale). For each row it knows, rounded outward,
+//   e >= |x' - xhat|   the residual, measured, in the norm of the form,   and   n >= |xhat|.
+// Its arithmetic is a chain of float operations with a known worst case. docs/exactness.md has the derivations.
+//
+// Every threshold is first inflated for the rounding of keys (theta_of_key): the order is decided by the value rounded
+// to the output type, so a row that is a hair farther than the k-th may still tie with it and win by its smaller id.
+// Only a row whose true distance exceeds theta has a strictly larger key, and only such rows may be excluded.
+//
+// All distances here are in filter units: true distance times `scale` (a power of two), except for unit rows.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "core/metric.hpp"
+#include "vicinal/options.hpp"
+
+namespace vicinal {
+
+inline constexpr double float_u = 0x1p-24;   // half an ulp of float, relative
+inline constexpr double double_u = 0x1p-53;
+inline constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// The smallest float that is certainly >= value, and the largest that is certainly <= value.
+/// Half an ulp of float is at most 2^-24 |v|, or 2^-150 among subnormals.
+inline float up32(double value) noexcept { return static_cast<float>(value + (std::fabs(value) * 0x1p-23 + 0x1p-149)); }
+inline float down32(double value) noexcept { return static_cast<float>(value - (std::fabs(value) * 0x1p-23 + 0x1p-149)); }
+
+/// Facts of one float rung over one corpus.
+struct BoundModel {
+  Metric metric = Metric::euclidean;
+  Form form = Form::l2;
+  DistanceType type = DistanceType::f32;  // of the keys
+  std::int64_t dims = 0;
+  double scale = 1;        // corpus rows are multiplied by this power of two (1 for unit rows)
+  double alpha = 0;        // |g~ - g| <= alpha |q^| |r^| for the rung's product of two rows
+  double kappa = 0;        // the same for t of the l2 test, relative to (|q^| + |r^|)^2
+
+  /// chain: float operations that round, an element: 1 with fused multiply-add, 2 without.
+  BoundModel(Metric m, DistanceType t, std::int64_t d, double s, int chain)
+      : metric(m), form(form_of(m)), type(t), dims(d), scale(s) {
+    const double nu = static_cast<double>(chain) * static_cast<double>(d) * float_u;
+    alpha = nu < 0.25 ? nu / (1.0 - nu) : infinite;  // beyond 4 million columns float proves nothing
+    kappa = alpha / 2 + 6 * float_u;
+  }
+
+  /// Relative error of a canonical value against the true one, generously.
+  double canonical_error() const noexcept { return (static_cast<double>(dims) / 16 + 20) * double_u; }
+  double key_relative() const noexcept { return type == DistanceType::f64 ? 2 * canonical_error() : 0x1p-22; }
+  /// Keys this small may have underflowed; a euclidean key of f64 rows does so at the root of the smallest double.
+  double key_absolute() const noexcept {
+    if (type != DistanceType::f64) return 0x1p-149;
+    return metric == Metric::euclidean ? 0x1p-500 : 0x1p-1000;
+  }
+};
+
+/// One row or query as the filter sees it; both rounded up.
+struct FilterNorms {
+  double e = 0;
+  double n = 0;
+};
+
+/// Sums measured while a row was rounded (any order of summation). `unit`: the row was divided by its norm first.
+struct Residuals {
+  double xx, nn, ee, e_abs, e_max, n_abs;
+};
+
+inline FilterNorms filter_norms(const BoundModel& model, const Residuals& f) noexcept {
+  const double d = static_cast<double>(model.dims);
+  const double sums = 1 + (d + 8) * double_u;              // each sum, any order, and its square root
+  const double evaluated = (d / 32 + 32) * double_u;       // x' itself: subtraction, norm, division
+  const double unit = model.form == Form::unit_l2 ? 1.0 : 0.0;
+  switch (model.form) {
+    case Form::l1:
+      return {f.e_abs * sums + evaluated * (f.n_abs + f.e_abs) + 1e-300, f.n_abs * sums};
+    case Form::linf:
+      return {f.e_max * sums + evaluated * (f.n_abs + f.e_abs) + 1e-300, f.n_abs * sums};
+    default:
+      return {std::sqrt(f.ee) * sums + evaluated * (std::sqrt(f.xx) + unit) + 1e-300, std::sqrt(f.nn) * sums};
+  }
+}
+
+/// The term that the kernel adds to multiplier * g~. Not finite: the row is never excluded (-inf).
+inline float row_term(const BoundModel& model, const Residuals& f, const FilterNorms& norms) noexcept {
+  double term = 0;
+  if (model.form == Form::l2 || model.form == Form::unit_l2) {
+    const double square = f.nn * (1 - (static_cast<double>(model.dims) + 8) * double_u);
+    term = static_cast<double>(down32(square - norms.e * norms.e - model.kappa * norms.n * norms.n));
+  }
+  const bool sound = std::isfinite(term) && std::isfinite(norms.e) && std::isfinite(norms.n) &&
+                     std::isfinite(static_cast<float>(norms.n));
+  return sound ? static_cast<float>(term) : -std::numeric_limits<float>::infinity();
+}
+
+/// What the kernel multiplies its sum by.
+inline float multiplier(Form form) noexcept {
+  return form == Form::ip ? -1.0F : (form == Form::l1 || form == Form::linf ? 1.0F : -2.0F);
+}
+
+/// theta, in filter units: a row whose true distance is above it has a key strictly above `key` (folded key).
+/// key = +inf: nothing may be excluded yet. For inner products the result is a folded product, not a distance.
+inline double theta_of_key(const BoundModel& model, double key, double query_scale) noexcept {
+  if (!(key < infinite)) return infinite;
+  const double raised = key + std::fabs(key) * model.key_relative() + model.key_absolute();
+  switch (model.metric) {
+    case Metric::sqeuclidean: return model.scale * std::sqrt(std::max(raised, 0.0)) * (1 + 4 * double_u);
+    case Metric::cosine:
+    case Metric::correlation: {
+      const double eps = (static_cast<double>(model.dims) / 16 + 18) * double_u;
+      return std::sqrt(2 * std::max(raised + eps, 0.0)) * (1 + 4 * double_u);
+    }
+    case Metric::inner_product: return raised * model.scale * query_scale;
+    default: return model.scale * raised * (1 + 4 * double_u);
+  }
+}
+
+/// The largest canonical value of a row whose true distance is at most `upper` (filter units), before rounding to a key.
+inline double value_of_upper(const BoundModel& model, double upper, double query_scale) noexcept {
+  const double wider = 1 + 2 * model.canonical_error();
+  switch (model.metric) {
+    case Metric::sqeuclidean: return (upper / model.scale) * (upper / model.scale) * wider;
+    case Metric::cosine:
+    case Metric::correlation: return upper * upper / 2 * wider + (static_cast<double>(model.dims) / 16 + 18) * double_u;
+    case Metric::inner_product: return upper / (model.scale * query_scale);  // its canonical error is in ip_slack
+    default: return upper / model.scale * wider;
+  }
+}
+
+/// Inner product: |g~ - true product| plus the canonical routine's own error, for rows of a tile (e_t, n_t).
+inline double ip_slack(const BoundModel& model, const FilterNorms& q, const FilterNorms& tile) noexcept {
+  const double canonical = (static_cast<double>(model.dims) / 32 + 8) * double_u;
+  return q.e * (tile.n + tile.e) + q.n * tile.e +
+         (model.alpha + 6 * float_u + canonical) * (q.n + q.e) * (tile.n + tile.e) + 0x1p-120;
+}
+
+/// EXCLUDE iff t > threshold: every such row of the tile has a true distance above theta. `tile` holds the maxima of
+/// its rows. Underflow of products below 2^-149 is covered by the absolute 2^-120 (largest elements are about 1).
+inline float threshold(const BoundModel& model, double theta, double query_square, const FilterNorms& q,
+                       const FilterNorms& tile) noexcept {
+  double bound = infinite;
+  switch (model.form) {
+    case Form::l2:
+    case Form::unit_l2: {
+      const double a = theta + q.e;
+      bound = a * a * (1 + 8 * double_u) - query_square + model.kappa * q.n * q.n + 2 * a * tile.e +
+              2 * model.kappa * q.n * tile.n + 0x1p-50 * query_square + 0x1p-120;
+      break;
+    }
+    case Form::ip: bound = theta + std::fabs(theta) * 4 * double_u + ip_slack(model, q, tile); break;
+    case Form::l1:
+      bound = (theta + q.e + tile.e) / (1 - (static_cast<double>(model.dims) + 2) * float_u) * (1 + 8 * double_u) + 0x1p-120;
+      if (!((static_cast<double>(model.dims) + 2) * float_u < 0.5)) bound = infinite;
+      break;
+    case Form::linf: bound = (theta + q.e + tile.e) / (1 - 2 * float_u) * (1 + 8 * double_u) + 0x1p-120; break;
+    case Form::exact: break;
+  }
+  return std::isnan(bound) ? std::numeric_limits<float>::infinity() : up32(bound);
+}
+
+/// An upper bound, in filter units, of the true distance (folded product for ip) of a row that gave t in that tile.
+inline double upper_of(const BoundModel& model, float t, double query_square, const FilterNorms& q,
+                       const FilterNorms& tile) noexcept {
+  const double value = static_cast<double>(t);
+  double upper = infinite;
+  switch (model.form) {
+    case Form::l2:
+    case Form::unit_l2: {
+      const double norms = q.n + tile.n;
+      const double square = query_square * (1 + 0x1p-50) + value + tile.e * tile.e + model.kappa * tile.n * tile.n +
+                            model.kappa * norms * norms + 0x1p-120;
+      upper = (std::sqrt(std::max(square, 0.0)) + q.e + tile.e) * (1 + 8 * double_u);
+      break;
+    }
+    case Form::ip: upper = value + ip_slack(model, q, tile); break;
+    case Form::l1: upper = (value / (1 - (static_cast<double>(model.dims) + 2) * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
+    case Form::linf: upper = (value / (1 - 2 * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
+    case Form::exact: break;
+  }
+  return upper >= -infinite && !std::isnan(upper) && std::isfinite(value) ? upper : infinite;
+}
+
+/// |filter distance - true distance| for the worst row of the corpus, in units of the distance; for the certificate.
+inline double largest_error(const BoundModel& model, const FilterNorms& q, const FilterNorms& corpus, double query_scale) noexcept {
+  switch (model.form) {
+    case Form::ip: return ip_slack(model, q, corpus) / (model.scale * query_scale);
+    case Form::l1: return (q.e + corpus.e + (static_cast<double>(model.dims) + 2) * float_u * (q.n + corpus.n)) / model.scale;
+    case Form::linf: return (q.e + corpus.e + 2 * float_u * (q.n + corpus.n)) / model.scale;
+    default: return (q.e + corpus.e + std::sqrt(model.kappa) * (q.n + corpus.n)) / model.scale;
+  }
+}
+
+}  // namespace vicinal

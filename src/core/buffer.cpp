@@ -1,0 +1,43 @@
+// Buffers of 256 KiB and more are mapped; smaller ones come from the heap. 64 MiB and more ask for huge pages, which
+// a packed corpus needs: each query block walks all of it.
+#include "core/buffer.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <limits>
+
+#include "core/text.hpp"
+
+namespace vicinal {
+namespace {
+constexpr std::size_t mapped_from = std::size_t{256} << 10;
+constexpr std::size_t huge_from = std::size_t{64} << 20;
+}  // namespace
+
+void* acquire_bytes(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* at = nullptr;
+  if (bytes < mapped_from) {
+    at = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  } else if (bytes < std::numeric_limits<std::size_t>::max() / 2) {
+    at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) at = nullptr;
+    if (at != nullptr && bytes >= huge_from) madvise(at, bytes, MADV_HUGEPAGE);  // a wish; refusal is fine
+  }
+  if (at == nullptr)
+    fail(ErrorCode::out_of_memory,
+         cat(bytes_text(static_cast<std::int64_t>(bytes)), " requested and refused by the system; set a smaller memory budget"));
+  return at;
+}
+
+void release_bytes(void* at, std::size_t bytes) noexcept {
+  if (at == nullptr) return;
+  if (bytes < mapped_from) {
+    std::free(at);
+  } else {
+    munmap(at, bytes);
+  }
+}
+
+}  // namespace vicinal

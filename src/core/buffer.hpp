@@ -1,0 +1,40 @@
+// Memory of stages: 64-byte aligned, uninitialised, given back to the system at once. Large buffers are mapped on their
+// own, so that a search leaves no growth behind and its peak is what the plan said.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace vicinal {
+
+/// Throws OutOfMemory when the system refuses.
+void* acquire_bytes(std::size_t bytes);
+void release_bytes(void* at, std::size_t bytes) noexcept;
+
+template <class T>
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(std::int64_t count)
+      : data_(static_cast<T*>(acquire_bytes(static_cast<std::size_t>(count) * sizeof(T)))), count_(count) {}
+  Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
+  ~Buffer() { release_bytes(data_, static_cast<std::size_t>(count_) * sizeof(T)); }
+
+  T* data() noexcept { return data_; }
+  const T* data() const noexcept { return data_; }
+  std::int64_t size() const noexcept { return count_; }
+  std::int64_t bytes() const noexcept { return count_ * static_cast<std::int64_t>(sizeof(T)); }
+  T& operator[](std::int64_t i) noexcept { return data_[i]; }
+  const T& operator[](std::int64_t i) const noexcept { return data_[i]; }
+
+ private:
+  T* data_ = nullptr;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace vicinal

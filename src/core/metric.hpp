@@ -1,0 +1,16 @@
+// What the library itself needs to know of a metric beyond the public table.
+#pragma once
+#include "vicinal/metric.hpp"
+
+namespace vicinal {
+
+/// How a low-precision filter can test this metric.
+enum class Form : unsigned char { l2, unit_l2, ip, l1, linf, exact };
+
+Form form_of(Metric metric) noexcept;
+
+/// Rows are divided by their norm, so a zero (or constant) row has no distance.
+inline bool needs_norms(Metric metric) noexcept { return metric == Metric::cosine || metric == Metric::correlation; }
+inline bool descending(Metric metric) noexcept { return metric == Metric::inner_product; }
+
+}  // namespace vicinal

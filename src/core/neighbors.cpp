@@ -1,0 +1,63 @@
+// Owned results. Memory comes uninitialised: a search writes every entry.
+#include "vicinal/neighbors.hpp"
+
+#include <cstring>
+#include <new>
+
+#include "core/text.hpp"
+
+namespace vicinal {
+
+Neighbors::Neighbors(std::int64_t rows, std::int64_t k, DistanceType type, bool counted)
+    : rows_(rows), k_(k), type_(type) {
+  try {
+    const auto entries = static_cast<std::size_t>(rows) * static_cast<std::size_t>(k);
+    ids_ = std::shared_ptr<std::int64_t[]>(new std::int64_t[entries]);
+    distances_ = std::shared_ptr<std::byte[]>(new std::byte[entries * distance_size(type)]);
+    if (counted) counts_ = std::shared_ptr<std::int64_t[]>(new std::int64_t[static_cast<std::size_t>(rows)]);
+  } catch (const std::bad_alloc&) {
+    fail(ErrorCode::out_of_memory,
+         cat("the result of ", rows, " x ", k, " neighbours needs ",
+             bytes_text(static_cast<std::int64_t>(static_cast<double>(rows) * static_cast<double>(k) *
+                                                  static_cast<double>(8 + distance_size(type)))),
+             "; search fewer queries at a time"));
+  }
+}
+
+double Neighbors::distance(std::int64_t row, std::int64_t rank) const noexcept {
+  const std::byte* at = distances_.get() + static_cast<std::size_t>(row * k_ + rank) * distance_size(type_);
+  if (type_ == DistanceType::f64) {
+    double value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+  if (type_ == DistanceType::u32) {
+    std::uint32_t value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+  float value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+NeighborsView Neighbors::view() noexcept {
+  return {ids_.get(), distances_.get(), type_, rows_, k_, counts_.get()};
+}
+NeighborsView Neighbors::view() const noexcept {
+  return {ids_.get(), distances_.get(), type_, rows_, k_, counts_.get()};
+}
+
+DistanceType resolve_distance_type(DistanceType asked, Metric metric, DType corpus, DType queries) {
+  if (metric == Metric::hamming) {
+    if (asked == DistanceType::automatic || asked == DistanceType::u32) return DistanceType::u32;
+    fail(ErrorCode::invalid_argument, cat("hamming distances are u32, got distance_type=", distance_type_name(asked)));
+  }
+  if (asked == DistanceType::u32)
+    fail(ErrorCode::invalid_argument,
+         cat("distance_type=u32 is for hamming only; ", metric_info(metric).name, " gives f32 or f64"));
+  if (asked != DistanceType::automatic) return asked;
+  return corpus == DType::f64 || queries == DType::f64 ? DistanceType::f64 : DistanceType::f32;
+}
+
+}  // namespace vicinal

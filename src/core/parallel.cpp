@@ -1,0 +1,110 @@
+// oneTBB behind a loop: see parallel.hpp. After fork() the child has no workers, so it runs its pieces itself.
+#include "core/parallel.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include "core/fpenv.hpp"
+#include "core/text.hpp"
+
+namespace vicinal {
+namespace {
+
+int quota_threads() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1 << 20;
+  return std::max(1, static_cast<int>(std::atof(quota.c_str()) / period + 0.5));
+}
+
+// The process that first used threads here; a forked child differs.
+pid_t home_process() {
+  static const pid_t home = getpid();
+  return home;
+}
+
+}  // namespace
+
+int default_threads() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  int count = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask)
+                                                            : static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, std::min(count, quota_threads()));
+}
+
+struct Team::Arena {
+  explicit Arena(int threads) : arena(threads) {
+    // More threads than the machine has cores must be asked for by name; fewer need no limit on the whole process.
+    const std::size_t allowed = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
+    if (static_cast<std::size_t>(threads) > allowed)
+      limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+  }
+  std::optional<tbb::global_control> limit;
+  tbb::task_arena arena;
+};
+
+Team::Team(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total)
+    : threads_(home_process() == getpid() ? threads : 1), progress_(progress), stop_(std::move(stop)), total_(total),
+      caller_(std::this_thread::get_id()), polled_(std::chrono::steady_clock::now()) {
+  if (threads_ > 1) arena_ = std::make_unique<Arena>(threads_);
+  poll(true);
+}
+
+Team::~Team() = default;
+
+void Team::for_each(std::int64_t count, const std::function<void(std::int64_t, int)>& body) {
+  if (!arena_ || count <= 1) {
+    FpGuard guard;
+    for (std::int64_t i = 0; i < count; ++i) body(i, 0);
+    return;
+  }
+  arena_->arena.execute([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<std::int64_t>(0, count, 1),
+        [&](const tbb::blocked_range<std::int64_t>& range) {
+          FpGuard guard;
+          const int worker = std::max(0, tbb::this_task_arena::current_thread_index());
+          for (std::int64_t i = range.begin(); i < range.end(); ++i) body(i, worker);
+        },
+        tbb::simple_partitioner());
+  });
+}
+
+void Team::tick(std::uint64_t work) {
+  done_.fetch_add(work, std::memory_order_relaxed);
+  if (std::this_thread::get_id() == caller_) poll(false);
+  if (cancelled_.load(std::memory_order_relaxed) || stop_.stop_requested()) {
+    cancelled_.store(true, std::memory_order_relaxed);
+    fail(ErrorCode::cancelled, "cancelled by the caller");
+  }
+}
+
+void Team::poll(bool always) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!always && now - polled_ < std::chrono::milliseconds(10)) return;
+  polled_ = now;
+  if (stop_.stop_requested() ||
+      (progress_ && !progress_(std::min(done_.load(std::memory_order_relaxed), total_), total_))) {
+    cancelled_.store(true, std::memory_order_relaxed);
+    fail(ErrorCode::cancelled, "cancelled by the caller");
+  }
+}
+
+void Team::finish() {
+  done_.store(total_, std::memory_order_relaxed);
+  poll(true);
+}
+
+}  // namespace vicinal

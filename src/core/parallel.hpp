@@ -1,0 +1,50 @@
+// The threads of one call: a oneTBB arena of its own, a loop over numbered pieces of work, progress and cancellation.
+// Results never depend on how pieces meet threads.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "vicinal/options.hpp"
+
+namespace vicinal {
+
+/// What threads = 0 means: the affinity mask and the cgroup's quota, at least 1.
+int default_threads();
+
+class Team {
+ public:
+  /// `threads` is already resolved (>= 1). total: units of work that progress counts to.
+  Team(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  int threads() const noexcept { return threads_; }
+  /// body(index, worker) for every index in [0, count), each once; worker < threads() names a scratch of its own.
+  /// Runs on at most threads() threads, the calling one among them; the first exception is thrown here.
+  void for_each(std::int64_t count, const std::function<void(std::int64_t index, int worker)>& body);
+  /// Called by bodies between tiles with the work just done. Throws Cancelled when the caller wants to stop.
+  /// Only the thread that made the Team runs the caller's progress function, at most every 10 ms.
+  void tick(std::uint64_t work);
+  /// Reports the end.
+  void finish();
+
+ private:
+  void poll(bool always);
+  struct Arena;
+  int threads_;
+  Progress progress_;
+  std::stop_token stop_;
+  std::uint64_t total_;
+  std::atomic<std::uint64_t> done_{0};
+  std::atomic<bool> cancelled_{false};
+  std::thread::id caller_;
+  std::chrono::steady_clock::time_point polled_;
+  std::unique_ptr<Arena> arena_;
+};
+
+}  // namespace vicinal
