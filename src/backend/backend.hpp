@@ -1,0 +1,99 @@
+// The seam. Above it: plan, the loop over tiles, certify, merge, written once. Below it: one folder a device.
+// A backend says what it has, what a plan would cost in bytes, and opens sessions; a session is one search on one device.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/parallel.hpp"
+#include "core/rung.hpp"
+#include "vicinal/matrix.hpp"
+#include "vicinal/neighbors.hpp"
+#include "vicinal/options.hpp"
+#include "vicinal/plan.hpp"
+
+namespace vicinal {
+
+struct Facts {
+  std::string name;             // "cpu"
+  std::string description;      // "2 threads, avx512"
+  std::vector<std::string> instruction_sets;        // usable here, best first
+  std::vector<std::string> built_instruction_sets;  // compiled in
+  std::int64_t free_bytes = 0;  // memory that a search may count on
+  std::int64_t tile_rows = 0;   // corpus chunks are multiples of this
+};
+
+/// What a search is, apart from how it is carried out. `k` is what each query can really get: min(k, rows).
+struct Question {
+  Points corpus;
+  Metric metric = Metric::euclidean;
+  DistanceType type = DistanceType::f32;
+  Degenerate degenerate = Degenerate::error;
+  std::int64_t k = 0;
+  std::int64_t first_id = 0;
+};
+
+/// The shapes that bytes() needs.
+struct Problem {
+  Shape corpus, queries;
+  Metric metric = Metric::euclidean;
+  std::int64_t k = 0;      // min(k, rows)
+  bool kept = false;       // the prepared corpus exists already and is not counted
+};
+
+/// A whole corpus in the form that a backend searches, immutable.
+struct Kept {
+  virtual ~Kept() = default;
+  virtual std::int64_t bytes() const = 0;
+};
+
+/// What finish() says of each query of the batch, for certify.
+struct BoundsView {
+  double* settled;   // every row whose folded key is <= this was ranked canonically; +inf: all rows were
+  double* largest;   // largest proved |filter distance - true distance| (0 on the canonical rung)
+};
+
+struct Session {
+  virtual ~Session() = default;
+  /// The next batch: rows `rows` of `queries`. Forgets the batch before.
+  virtual void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) = 0;
+  /// The next chunk of the corpus, rows [first, first + count). Not called when the corpus is kept.
+  virtual void prepare_corpus(std::int64_t first, std::int64_t count) = 0;
+  /// Tile distances of the batch against the chunk; keeps what beats each query's threshold, tightening it.
+  virtual void filter() = 0;
+  /// Drops what the final thresholds of the chunk exclude.
+  virtual void select() = 0;
+  /// Canonical distance of the survivors; keeps the best k in the total order.
+  virtual void rerank() = 0;
+  /// Results of query i of the batch to row rows[i] of `out`, sorted; bounds to position i.
+  virtual void finish(const NeighborsView& out, const BoundsView& bounds) = 0;
+};
+
+struct Backend {
+  virtual ~Backend() = default;
+  virtual Facts facts() const = 0;
+  /// Peak bytes of anonymous memory of a plan. Pure.
+  virtual std::int64_t bytes(const Plan& plan, const Problem& problem) const = 0;
+  /// Peak bytes of making the kept form, most of which stay.
+  virtual std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const = 0;
+  /// Queries that a tile takes side by side; query blocks are multiples of this.
+  virtual std::int64_t query_lanes(const std::string& instruction_set) const = 0;
+  /// Prepares the whole corpus once.
+  virtual std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) = 0;
+  virtual std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung,
+                                        std::shared_ptr<const Kept> kept, Team& team, Stats& stats) = 0;
+};
+
+/// The backend for Execution::device. Throws DeviceError for one that is absent, InvalidArgument for an unknown name.
+Backend& find_backend(const std::string& device);
+/// All names that are compiled in, the default first.
+std::vector<std::string> backend_names();
+/// "auto" replaced by what VICINAL_ISA and VICINAL_FILTER force, else unchanged. The one place that reads the environment.
+Execution with_environment(Execution run);
+
+/// The host CPU; src/cpu/backend.cpp.
+Backend& cpu_backend();
+
+}  // namespace vicinal

@@ -1,0 +1,111 @@
+// A corpus prepared once: the backend's kept form, or, when that does not fit the budget, the rows alone.
+#include "vicinal/corpus.hpp"
+
+#include <chrono>
+
+#include "core/buffer.hpp"
+#include "core/fpenv.hpp"
+#include "core/text.hpp"
+#include "pipeline/check.hpp"
+#include "pipeline/knn.hpp"
+#include "pipeline/plan.hpp"
+
+#include <cstring>
+
+namespace vicinal {
+
+struct Corpus::State {
+  Points rows;
+  Buffer<std::byte> copy;
+  CorpusOptions options;
+  std::shared_ptr<const Kept> kept;
+  std::string instruction_set;  // of the kept form
+  double seconds = 0;
+};
+
+namespace {
+
+/// A dense row-major copy; byte order and type stay.
+Points copy_rows(const Points& rows, Buffer<std::byte>& to) {
+  const auto size = static_cast<std::int64_t>(dtype_size(rows.dtype));
+  to = Buffer<std::byte>(rows.rows * rows.cols * size);
+  for (std::int64_t r = 0; r < rows.rows; ++r) {
+    const auto* from = static_cast<const std::byte*>(rows.data) + r * rows.row_stride;
+    std::byte* out = to.data() + r * rows.cols * size;
+    for (std::int64_t c = 0; c < rows.cols; ++c) std::memcpy(out + c * size, from + c * rows.col_stride, static_cast<std::size_t>(size));
+  }
+  Points copy(to.data(), rows.dtype, rows.rows, rows.cols);
+  copy.byte_swapped = rows.byte_swapped;
+  return copy;
+}
+
+Question question_of(const Points& rows, const CorpusOptions& options, const KnnOptions& search, DistanceType type) {
+  return {.corpus = rows, .metric = options.metric, .type = type, .degenerate = options.degenerate,
+          .k = std::min(search.k, rows.rows), .first_id = search.first_id};
+}
+
+}  // namespace
+
+Corpus::Corpus(const Points& rows, const CorpusOptions& options) : state_(std::make_unique<State>()) {
+  const auto start = std::chrono::steady_clock::now();
+  check_view(rows, "corpus");
+  check_corpus(shape_of(rows), options.metric);
+  FpGuard guard;
+  state_->options = options;
+  state_->rows = options.copy ? copy_rows(rows, state_->copy) : rows;
+  state_->options.progress = nullptr;
+  state_->options.stop = {};
+  KnnOptions search{.metric = options.metric, .memory = options.memory, .run = options.run};
+  if (options.run.threads < 0) fail(ErrorCode::invalid_argument, cat("threads must be >= 0, got ", options.run.threads));
+  Backend& backend = find_backend(options.run.device);
+  const Plan plan = make_corpus_plan(backend, shape_of(rows), search);
+  state_->instruction_set = plan.instruction_set;
+  if (plan.resident && rows.rows > 0) {
+    Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
+    const DistanceType type = resolve_distance_type(DistanceType::automatic, options.metric, rows.dtype, rows.dtype);
+    state_->kept = backend.keep(question_of(state_->rows, options, search, type), plan, team);
+    team.finish();
+  }
+  state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Corpus::Corpus(Corpus&&) noexcept = default;
+Corpus& Corpus::operator=(Corpus&&) noexcept = default;
+Corpus::~Corpus() = default;
+
+Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& asked) const {
+  const Points& rows = state_->rows;
+  KnnOptions options = asked;
+  options.metric = state_->options.metric;
+  options.degenerate = state_->options.degenerate;
+  if (state_->kept) options.run.instruction_set = state_->instruction_set;  // the kept form is bound to it
+  check_view(queries, "query");
+  check_shapes(shape_of(rows), shape_of(queries), options.metric);
+  check_options(shape_of(rows), options);
+  const Plan plan = make_plan(find_backend(options.run.device), shape_of(rows), shape_of(queries), options, state_->kept != nullptr);
+  check_out(out, queries, options, plan.distance_type);
+  return search(out, question_of(rows, state_->options, options, plan.distance_type), queries, plan, state_->kept, options);
+}
+
+Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const {
+  check_view(queries, "query");
+  check_shapes(shape_of(state_->rows), shape_of(queries), state_->options.metric);
+  check_options(shape_of(state_->rows), options);
+  Neighbors result(queries.rows, options.k,
+                   resolve_distance_type(options.distance_type, state_->options.metric, state_->rows.dtype, queries.dtype), options.pad);
+  Report report = knn_into(result.view(), queries, options);
+  result.certificate = std::move(report.certificate);
+  result.stats = std::move(report.stats);
+  return result;
+}
+
+std::int64_t Corpus::rows() const noexcept { return state_->rows.rows; }
+std::int64_t Corpus::cols() const noexcept { return state_->rows.cols; }
+DType Corpus::dtype() const noexcept { return state_->rows.dtype; }
+Metric Corpus::metric() const noexcept { return state_->options.metric; }
+bool Corpus::owns_rows() const noexcept { return state_->options.copy; }
+bool Corpus::resident() const noexcept { return state_->kept != nullptr; }
+std::int64_t Corpus::bytes() const noexcept { return state_->copy.bytes() + (state_->kept ? state_->kept->bytes() : 0); }
+double Corpus::prepare_seconds() const noexcept { return state_->seconds; }
+
+}  // namespace vicinal

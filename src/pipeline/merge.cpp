@@ -1,0 +1,67 @@
+// MERGE: k-lists of parts of a corpus to the k-list of the whole. Associative and commutative, because (key, id) is a
+// total order and the key is what was returned.
+#include <algorithm>
+#include <vector>
+
+#include "core/key.hpp"
+#include "core/metric.hpp"
+#include "core/text.hpp"
+#include "vicinal/search.hpp"
+
+namespace vicinal {
+namespace {
+
+void check_parts(std::span<const NeighborsView> parts) {
+  if (parts.empty()) fail(ErrorCode::invalid_argument, "nothing to merge: no parts");
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].rows != parts[0].rows)
+      fail(ErrorCode::invalid_argument, cat("part ", i, " has ", parts[i].rows, " rows, part 0 has ", parts[0].rows));
+    if (parts[i].type != parts[0].type)
+      fail(ErrorCode::invalid_argument, cat("part ", i, " holds ", distance_type_name(parts[i].type), " distances, part 0 ",
+                                            distance_type_name(parts[0].type)));
+  }
+}
+
+void refuse_repeated_id(std::vector<Entry>& best, std::int64_t row) {
+  std::sort(best.begin(), best.end(), [](const Entry& a, const Entry& b) { return a.id < b.id; });
+  const auto twin = std::adjacent_find(best.begin(), best.end(), [](const Entry& a, const Entry& b) { return a.id == b.id; });
+  if (twin != best.end())
+    fail(ErrorCode::invalid_argument, cat("row ", row, ": id ", twin->id, " is in two parts; search each part with its own first_id"));
+}
+
+}  // namespace
+
+Neighbors merge(std::span<const NeighborsView> parts, const MergeOptions& options) {
+  check_parts(parts);
+  std::int64_t k = options.k;
+  if (k < 0) fail(ErrorCode::invalid_argument, cat("k must be >= 1, got ", k));
+  if (k == 0)
+    for (const NeighborsView& part : parts) k = std::max(k, part.k);
+  const bool descends = descending(options.metric);
+  const DistanceType type = parts[0].type;
+  Neighbors result(parts[0].rows, k, type, options.pad);
+  const NeighborsView out = result.view();
+  std::vector<Entry> all, best;
+  for (std::int64_t row = 0; row < out.rows; ++row) {
+    all.clear();
+    for (const NeighborsView& part : parts)
+      for (std::int64_t i = row * part.k; i < (row + 1) * part.k; ++i)
+        if (part.ids[i] >= 0) all.push_back({load_key(part.distances, type, descends, i), part.ids[i]});
+    const auto found = std::min(k, static_cast<std::int64_t>(all.size()));
+    if (found < k && !options.pad)
+      fail(ErrorCode::invalid_argument, cat("k=", k, " exceeds the ", found, " entries of row ", row, " in all parts (use pad)"));
+    std::partial_sort(all.begin(), all.begin() + found, all.end(), before);
+    for (std::int64_t i = 0; i < found; ++i) {
+      out.ids[row * k + i] = all[static_cast<std::size_t>(i)].id;
+      store_key(all[static_cast<std::size_t>(i)].key, type, descends, out.distances, row * k + i);
+    }
+    for (std::int64_t i = found; i < k; ++i) store_missing(type, descends, out.ids, out.distances, row * k + i);
+    if (out.counts != nullptr) out.counts[row] = found;
+    best.assign(all.begin(), all.begin() + found);
+    refuse_repeated_id(best, row);
+  }
+  result.certificate.queries = result.certificate.proven = out.rows;
+  return result;
+}
+
+}  // namespace vicinal

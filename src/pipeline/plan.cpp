@@ -1,0 +1,209 @@
+// PLAN: budget + shapes + what the backend says -> ladder, blocks, batches, chunks. Pure arithmetic.
+// Preference: the whole corpus prepared once and all queries at a time; then fewer queries at a time; then the corpus in
+// chunks that are prepared again for each batch; at last the smallest shape that works at all.
+#include "pipeline/plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "core/metric.hpp"
+#include "core/text.hpp"
+#include "pipeline/check.hpp"
+
+namespace vicinal {
+namespace {
+
+// Rates in cycles, measured on the build machine (Cascade Lake, AVX-512, one core; bench/bench_tile.cpp and
+// bench/run.py, 2026-11-21). They choose the first rung and predict time; no answer depends on them.
+constexpr double clock_hz = 2.5e9;
+constexpr double tile_cycles_per_element = 0.045, tile_cycles_per_pair = 0.7;
+constexpr double canonical_cycles_per_element = 0.6, canonical_cycles_per_pair = 16;
+constexpr double prepare_cycles_per_element = 2.5, prepare_cycles_per_row = 80;
+constexpr double candidate_cycles = 12;
+
+constexpr int most_threads = 1024;
+constexpr std::int64_t block_bytes = std::int64_t{256} << 10;  // packed queries of a block stay in a core's L2
+constexpr std::int64_t largest_block = 256;
+constexpr std::int64_t stream_rows = 8192;                     // a streamed chunk is at least this, if memory allows
+constexpr std::int64_t largest_chunk = std::int64_t{1} << 30;  // rows; slots hold 32-bit row numbers
+
+std::int64_t rounded_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
+
+struct Costs {
+  double canonical, filter;
+};
+Costs costs(const Problem& problem) {
+  const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
+  const double q = static_cast<double>(problem.queries.rows), k = static_cast<double>(std::max<std::int64_t>(problem.k, 1));
+  const double canonical = canonical_cycles_per_pair + canonical_cycles_per_element * d;
+  const double candidates = k * (2 + std::log2(std::max(n / k, 1.0)));
+  const double prepare = problem.kept ? 0 : n * (prepare_cycles_per_row + prepare_cycles_per_element * d);
+  const double pairs = n * (tile_cycles_per_pair + tile_cycles_per_element * d);
+  return {q * n * canonical, prepare + q * (pairs + candidates * candidate_cycles + 1.3 * k * 2 * canonical)};
+}
+
+std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter) {
+  const std::string last = rung_name(Rung::canonical);
+  if (filter != "auto" && filter != last && filter != rung_name(Rung::f32)) {
+    std::vector<std::string> known{"auto"};
+    for (const RungName& rung : rung_names) known.emplace_back(rung.name);
+    fail(ErrorCode::invalid_argument, cat("unknown filter \"", filter, "\"; filters: ", joined(known)));
+  }
+  if (options.proof == Proof::exhaustive || filter == last || form_of(problem.metric) == Form::exact) return {last};
+  const Costs cost = costs(problem);
+  const bool pays = cost.filter < cost.canonical && problem.k * 3 < problem.corpus.rows;
+  if (filter == "auto" && !pays && !problem.kept) return {last};
+  return {rung_name(Rung::f32), last};
+}
+
+int choose_threads(int asked, Plan& plan) {
+  if (asked > most_threads) {
+    plan.notes.push_back(cat("threads=", asked, " capped at ", most_threads));
+    return most_threads;
+  }
+  return asked == 0 ? default_threads() : asked;
+}
+
+class Fitter {
+ public:
+  Fitter(const Backend& backend, const Problem& problem, Plan& plan, std::int64_t budget)
+      : backend_(backend), problem_(problem), plan_(plan), budget_(budget),
+        lanes_(backend.query_lanes(plan.instruction_set)), tile_(backend.facts().tile_rows),
+        rows_(rounded_up(std::max<std::int64_t>(problem.corpus.rows, 1), tile_)) {}
+
+  /// Fills the plan with the best shape that fits. Throws MemoryBudget when none does.
+  void fit() {
+    const std::int64_t queries = std::max<std::int64_t>(problem_.queries.rows, 1);
+    const int threads = plan_.threads;
+    shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true);
+    plan_.minimum_bytes = plan_.peak_bytes;
+    const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
+    if (rows_ <= largest_chunk)
+      for (std::int64_t batch = queries; batch >= several; batch = batch == several ? 0 : std::max(several, batch / 2))
+        if (shape(batch, rows_, threads, false)) return;
+    if (problem_.kept) {
+      for (std::int64_t batch = several; batch >= lanes_; batch /= 2)
+        if (shape(batch, rows_, threads, false)) return;
+    } else {
+      const std::int64_t least = std::min(rows_, rounded_up(stream_rows, tile_));
+      for (std::int64_t batch = queries; batch >= lanes_; batch = batch / 2) {
+        if (!shape(batch, least, threads, false)) continue;
+        for (std::int64_t chunk = least * 2; chunk < std::min(rows_, largest_chunk); chunk *= 2)
+          if (!shape(batch, chunk, threads, false)) break;
+        return settle(batch, threads);
+      }
+    }
+    if (shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true)) return;
+    fail(ErrorCode::memory_budget,
+         cat("this search needs at least ", plan_.minimum_bytes, " bytes (", bytes_text(plan_.minimum_bytes), "), budget is ",
+             budget_, " bytes (", bytes_text(budget_), "); raise memory, or lower k"));
+  }
+
+ private:
+  /// The last chunk that was tried did not fit: go back to the one before.
+  void settle(std::int64_t batch, int threads) {
+    if (plan_.peak_bytes > budget_) shape(batch, plan_.corpus_chunk / 2, threads, false);
+  }
+
+  /// Sets the plan to this shape; true when it fits the budget.
+  bool shape(std::int64_t batch, std::int64_t chunk, int threads, bool least) {
+    plan_.threads = threads;
+    plan_.query_batch = batch;
+    plan_.corpus_chunk = chunk;
+    plan_.resident = chunk >= rows_;
+    plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : std::max<std::int64_t>(96, problem_.k));
+    const std::int64_t most = std::clamp(block_bytes / (problem_.corpus.cols * 4) / lanes_ * lanes_, lanes_,
+                                         rounded_up(largest_block, lanes_));
+    // Blocks in a multiple of the threads, so that equal pieces end together.
+    const std::int64_t rounds = (batch + most * threads - 1) / (most * threads);
+    plan_.query_block = std::min(most, rounded_up((batch + rounds * threads - 1) / (rounds * threads), lanes_));
+    const std::int64_t blocks = (batch + plan_.query_block - 1) / plan_.query_block;
+    const std::int64_t tiles = (std::min(chunk, rows_) + tile_ - 1) / tile_;
+    plan_.row_splits = blocks >= threads ? 1 : std::clamp<std::int64_t>((2 * threads + blocks - 1) / blocks, 1, tiles);
+    const std::int64_t batches = (problem_.queries.rows + batch - 1) / std::max<std::int64_t>(batch, 1);
+    plan_.passes = plan_.resident ? 1 : std::max<std::int64_t>(batches, 1);
+    plan_.peak_bytes = backend_.bytes(plan_, problem_);
+    return plan_.peak_bytes <= budget_;
+  }
+
+  static constexpr std::int64_t tile_slots = 32;  // one panel may arrive at once
+  const Backend& backend_;
+  const Problem& problem_;
+  Plan& plan_;
+  std::int64_t budget_, lanes_, tile_, rows_;
+};
+
+Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
+  const Execution run = with_environment(options.run);
+  const Facts facts = backend.facts();
+  Plan plan;
+  plan.device = facts.name;
+  plan.instruction_set = run.instruction_set == "auto" ? facts.instruction_sets.front() : run.instruction_set;
+  backend.query_lanes(plan.instruction_set);  // throws for a name that is unknown or not usable here
+  plan.threads = choose_threads(run.threads, plan);
+  plan.rungs = choose_rungs(problem, options, run.filter);
+  plan.budget_bytes = options.memory.host > 0 ? options.memory.host : facts.free_bytes / 10 * 9;
+  plan.distance_type = resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
+  return plan;
+}
+
+Problem make_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept) {
+  return {.corpus = corpus, .queries = queries, .metric = options.metric, .k = std::min(options.k, corpus.rows), .kept = kept};
+}
+
+}  // namespace
+
+Plan make_plan(const Backend& backend, const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept) {
+  const Problem problem = make_problem(corpus, queries, options, kept);
+  Plan plan = start_plan(backend, problem, options);
+  Fitter(backend, problem, plan, plan.budget_bytes).fit();
+  plan.result_bytes = queries.rows * options.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
+  const Costs cost = costs(problem);
+  plan.seconds = (plan.rungs.size() > 1 ? cost.filter * static_cast<double>(plan.passes) : cost.canonical) / clock_hz / plan.threads;
+  return plan;
+}
+
+Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options) {
+  // As many queries as make preparing worth while: that is what a Corpus is for.
+  KnnOptions likely = options;
+  likely.k = 1;
+  const Problem problem = make_problem(corpus, {1 << 20, corpus.cols, corpus.dtype}, likely, false);
+  Plan plan = start_plan(backend, problem, likely);
+  plan.corpus_chunk = std::max<std::int64_t>(corpus.rows, 1);
+  plan.query_block = backend.query_lanes(plan.instruction_set);
+  plan.query_batch = plan.query_block;
+  plan.peak_bytes = backend.kept_bytes(problem, plan);
+  plan.resident = plan.peak_bytes <= plan.budget_bytes && corpus.rows < largest_chunk;
+  return plan;
+}
+
+Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
+  check_shapes(corpus, queries, options.metric);
+  check_options(corpus, options);
+  return make_plan(find_backend(options.run.device), corpus, queries, options, false);
+}
+
+std::string Plan::text() const {
+  std::string out;
+  const auto line = [&](const char* name, const std::string& value) {
+    char padded[32];
+    std::snprintf(padded, sizeof padded, "%-16s", name);
+    out += padded + value + "\n";
+  };
+  line("device", cat(device, ", ", threads, threads == 1 ? " thread, " : " threads, ", instruction_set));
+  line("ladder", joined(rungs, " -> "));
+  line("distances", distance_type_name(distance_type));
+  line("memory", cat(bytes_text(peak_bytes), " of ", bytes_text(budget_bytes), " (least that works: ", bytes_text(minimum_bytes),
+                     "), results ", bytes_text(result_bytes), " besides"));
+  line("corpus", resident ? cat("all rows prepared once") : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
+  line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
+  line("candidates", cat(candidate_slots, " slots a query"));
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g s", seconds);
+  line("predicted", text);
+  for (const std::string& note : notes) line("note", note);
+  return out;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,15 @@
+// Internal face of the planner: the same plan, when the prepared corpus may already exist.
+#pragma once
+#include "backend/backend.hpp"
+#include "vicinal/plan.hpp"
+
+namespace vicinal {
+
+/// `kept`: the prepared corpus is there already (Corpus) and is not part of the budget.
+/// Arguments were checked. Throws MemoryBudget, DeviceError, Unsupported, InvalidArgument (names).
+Plan make_plan(const Backend& backend, const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept);
+
+/// The plan of preparing a corpus once: threads, rungs, instruction set, bytes. resident says whether it may be kept.
+Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options);
+
+}  // namespace vicinal
