@@ -1,0 +1,129 @@
+// The words that an instruction set must provide, one table each (kernels_plain.cpp is the slow, obvious twin).
+// Everything above this header is written once and never sees a vector register.
+//
+// Values: canonical sums (semantics C2) must have equal bits in every table. The filter's f32 products need not:
+// their error is inside the bound (src/core/bound.hpp) for any order of summation that is a chain of at most
+// `dims` fused multiply-adds per lane.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "vicinal/matrix.hpp"
+
+namespace vicinal::cpu {
+
+inline constexpr int panel_rows = 32;   // corpus rows side by side in a packed panel
+inline constexpr int tile_panels = 8;   // panels that share one pair of bounds (e, n)
+inline constexpr int tile_rows = panel_rows * tile_panels;
+inline constexpr int max_query_lanes = 16;
+
+/// Called for one query and one panel when at least one row was not excluded. Bit j of `rows` is row j of the
+/// panel; values[j] is the filter's t for it. May lower thr[] of any query; the kernel reads thr again before each test.
+using HitFn = void (*)(void* context, int query, int panel, std::uint32_t rows, const float* values);
+
+/// One block of queries against one tile of rows.
+///   acc(q, r) = sum over i of q_i r_i        (dot)     one fused multiply-add an element
+///             = sum over i of |q_i - r_i|    (l1)
+///             = max over i of |q_i - r_i|    (linf)
+///   t = fma(multiplier, acc, row_term[r]);   hit iff NOT (t > thr[q])   (so a NaN is a hit)
+/// Layouts, 64-byte aligned: queries [query_panels][dims][query_lanes]; rows [row_panels][dims][panel_rows].
+/// Absent queries and rows are zeros; their hits are dropped by the callee.
+struct TileArgs {
+  const float* queries;
+  const float* rows;
+  const float* row_term;  // [row_panels * panel_rows]
+  const float* thr;       // [query_panels * query_lanes], changes under the kernel's feet
+  std::int64_t dims;
+  int query_panels;
+  int row_panels;         // 1..tile_panels
+  float multiplier;
+  float* partial;         // scratch: query_panels * query_lanes * panel_rows floats, for products split over dims
+  HitFn on_hit;
+  void* context;
+};
+using TileFn = void (*)(const TileArgs&);
+
+enum class Op : std::uint8_t {
+  sqdiff,       // t = q_i - r_i;  s = fma(t, t, s)
+  absdiff,      // s = s + |q_i - r_i|
+  maxdiff,      // s = max(s, |q_i - r_i|)
+  dot,          // s = fma(q_i, r_i, s)
+  dot_shifted,  // s = fma(q_i, r_i - shift, s)
+  self_dot,     // s = fma(r_i, r_i, s); query is not read
+  self_shifted, // t = r_i - shift; s = fma(t, t, s); query is not read
+  sum           // s = s + r_i; query is not read
+};
+inline constexpr int op_count = 8;
+inline constexpr int dtype_count = 6;  // in the order of DType
+
+/// Canonical sums (C2: 32 lanes, lane j takes i = j mod 32 in increasing i, then s[j] += s[j+h], h = 16..1; max for
+/// maxdiff) of one query against rows at data + index[i] * row_stride (index null: 0..count-1). Elements of a row are
+/// adjacent and aligned to their type. out[i] for i < count.
+struct CanonicalArgs {
+  const double* query;         // dims values, already exact in fp64
+  const void* rows;
+  std::int64_t row_stride;     // bytes
+  const std::uint32_t* index;  // or null
+  std::int64_t count;
+  std::int64_t dims;
+  const double* shift;         // [count], for the shifted ops, else null
+  double* out;
+};
+using CanonicalFn = void (*)(const CanonicalArgs&);
+
+/// `count` adjacent elements to fp64, exactly.
+using ConvertFn = void (*)(const void* from, std::int64_t count, double* to);
+
+/// One row for the filter: x'_i = (x_i - shift) * scale - centre_i in fp64, then xhat_i = float(x'_i).
+/// Sums are plain fp64 in any order.
+struct QuantiseArgs {
+  const double* row;
+  const double* centre;  // [dims]
+  double shift, scale;
+  std::int64_t dims;
+  float* out;            // [dims]
+};
+struct RowFacts {
+  double xx;        // sum x'^2
+  double nn;        // sum xhat^2
+  double ee;        // sum (x' - xhat)^2
+  double e_abs;     // sum |x' - xhat|
+  double e_max;     // max |x' - xhat|
+  double n_abs;     // sum |xhat|
+};
+using QuantiseFn = RowFacts (*)(const QuantiseArgs&);
+
+/// `lanes` rows of dims floats (row i at from + i * stride) to [dims][lanes]; rows from `count` on are zeros.
+using PackFn = void (*)(const float* from, std::int64_t stride, int count, int lanes, std::int64_t dims, float* to);
+
+/// Differing bits of one packed query against rows as in CanonicalArgs.
+struct HammingArgs {
+  const std::uint8_t* query;
+  const std::uint8_t* rows;
+  std::int64_t row_stride;
+  const std::uint32_t* index;
+  std::int64_t count, dims;
+  std::uint32_t* out;
+};
+using HammingFn = void (*)(const HammingArgs&);
+
+/// First position of a NaN or infinity among `count` fp64 values, or -1.
+using FiniteFn = std::int64_t (*)(const double* values, std::int64_t count);
+
+struct Kernels {
+  const char* name;                 // "plain", "avx2", "avx512"
+  bool (*supported)();              // this CPU and this system can run it
+  bool fused;                       // a product of the tile kernels rounds once an element, else twice
+  int query_lanes;                  // queries side by side in a packed panel, <= max_query_lanes
+  TileFn tile_dot, tile_l1, tile_linf;
+  CanonicalFn canonical[op_count][dtype_count];
+  ConvertFn convert[dtype_count];
+  QuantiseFn quantise;
+  PackFn pack;
+  HammingFn hamming;
+  FiniteFn first_bad;
+};
+
+extern const Kernels kernels_plain, kernels_avx2, kernels_avx512;
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,275 @@
+// See session.hpp. Every loop below is over independent pieces (a block of queries in a split of the chunk), so no piece
+// ever waits for another and the answer cannot depend on their order.
+#include "cpu/session.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "core/hash.hpp"
+#include "core/text.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr std::int64_t scan_group = 8;     // queries that share a block of rows on the canonical rung
+constexpr std::int64_t settle_share = 8;   // a query may settle n / 8 rows before it is abandoned
+
+std::int64_t slot_capacity(const Plan& plan) noexcept { return plan.candidate_slots; }
+
+/// The part of [0, count) that belongs to one split, in whole tiles.
+struct Range {
+  std::int64_t begin, end;
+};
+Range split_range(std::int64_t count, std::int64_t split, std::int64_t splits) noexcept {
+  return {count * split / splits, count * (split + 1) / splits};
+}
+
+}  // namespace
+
+std::int64_t pool_slack(std::int64_t k) noexcept { return std::clamp<std::int64_t>(k / 2, 32, 4096); }
+
+std::int64_t CpuKept::bytes() const {
+  return rows.panels.bytes() + rows.terms.bytes() + rows.norms.self.bytes() + rows.norms.mean.bytes() +
+         static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + frame.centre.size() * 8);
+}
+
+struct CpuSession::Worker {
+  Worker(const Points& corpus, std::int64_t block, bool filters)
+      : rank(corpus.cols, corpus.dtype, corpus.plain_rows()), thr(filters ? block : 0), partial(filters ? block * panel_rows : 0) {}
+  RankScratch rank;
+  Buffer<float> thr, partial;
+  std::optional<Ranker> ranker;
+};
+
+CpuSession::CpuSession(const Kernels& kernels, const Question& question, const Plan& plan, Rung rung,
+                       std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats)
+    : kernels_(kernels), question_(question), plan_(plan), rung_(rung), kept_(std::move(kept)), team_(team), stats_(stats),
+      workers_(static_cast<std::size_t>(team.threads())) {
+  if (rung != Rung::f32) return;
+  if (!kept_) frame_ = choose_frame(kernels_, question_);
+  const int chain = kernels_.fused ? 1 : 2;
+  model_ = std::make_unique<BoundModel>(question.metric, question.type, question.corpus.cols, frame().scale, chain);
+}
+
+CpuSession::~CpuSession() = default;
+
+std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcept {
+  const std::int64_t dims = problem.corpus.cols, batch = plan.query_batch, states = batch * plan.row_splits;
+  const bool filters = plan.rungs.size() > 1;
+  const std::int64_t padded = (batch + plan.query_block - 1) / plan.query_block * plan.query_block;
+  std::int64_t total = states * static_cast<std::int64_t>(sizeof(QueryState)) +
+                       states * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
+                       batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 2 * sizeof(std::int64_t) + 2 * sizeof(double));
+  if (filters)
+    total += padded * dims * 4 + states * slot_capacity(plan) * static_cast<std::int64_t>(sizeof(Slot));
+  // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
+  const std::int64_t thread = prepare_scratch_bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
+                              plan.query_block * 4 * (1 + panel_rows) + (std::int64_t{256} << 10);
+  return total + plan.threads * thread + dims * 24 + (std::int64_t{1} << 20);
+}
+
+CpuSession::Worker& CpuSession::worker(int number) {
+  auto& slot = workers_[static_cast<std::size_t>(number)];
+  if (!slot) slot = std::make_unique<Worker>(question_.corpus, plan_.query_block, model_ != nullptr);
+  return *slot;
+}
+
+void CpuSession::prepare_queries(const Points& queries, std::span<const std::int64_t> rows) {
+  query_points_ = queries;
+  rows_.assign(rows.begin(), rows.end());
+  if (question_.metric == Metric::hamming) {
+    queries_.count = static_cast<std::int64_t>(rows.size());
+    queries_.block = plan_.query_block;
+    queries_.facts.assign(rows.size(), QueryFacts{});
+  } else {
+    cpu::prepare_queries(kernels_, question_, model_.get(), &frame(), queries, rows, plan_.query_block, team_, queries_);
+  }
+  const std::int64_t states = queries_.count * plan_.row_splits, k = question_.k, room = k + pool_slack(k);
+  const std::int64_t capacity = slot_capacity(plan_);
+  if (entries_.size() < states * room) entries_ = Buffer<Entry>(states * room);
+  if (model_ && slots_.size() < states * capacity) slots_ = Buffer<Slot>(states * capacity);
+  states_.assign(static_cast<std::size_t>(states), QueryState{});
+  for (std::int64_t i = 0; i < states; ++i) {
+    QueryState& state = states_[static_cast<std::size_t>(i)];
+    state.pool = {.entries = entries_.data() + i * room, .count = 0, .k = k, .capacity = room};
+    if (!model_) continue;
+    state.slots = slots_.data() + i * capacity;
+    state.abandoned = !queries_.facts[static_cast<std::size_t>(i % queries_.count)].filterable;
+  }
+}
+
+void CpuSession::prepare_corpus(std::int64_t first, std::int64_t count) {
+  prepare_rows(kernels_, question_, model_.get(), &frame_, first, count, team_, streamed_);
+}
+
+FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t block) {
+  const std::int64_t first = block * queries_.block, used = std::min(queries_.block, queries_.count - first);
+  worker.ranker.emplace(kernels_, question_, query_points_, worker.rank);
+  return FilterTask{.kernels = kernels_,
+                    .model = *model_,
+                    .chunk = chunk(),
+                    .facts = queries_.facts.data() + first,
+                    .states = &state(split, first),
+                    .rows = rows_.data() + first,
+                    .queries = static_cast<int>(used),
+                    .capacity = slot_capacity(plan_),
+                    .share = question_.corpus.rows / settle_share + 4 * slot_capacity(plan_),
+                    .thr = worker.thr.data(),
+                    .ranker = *worker.ranker};
+}
+
+template <class Body>
+void CpuSession::each_block(const Body& body) {
+  const std::int64_t blocks = queries_.block_count();
+  team_.for_each(plan_.row_splits * blocks, [&](std::int64_t piece, int number) {
+    Worker& own = worker(number);
+    body(piece / blocks, piece % blocks, own);
+  });
+}
+
+void CpuSession::filter() {
+  if (model_) {
+    filter_tiles();
+  } else {
+    scan_canonical();
+  }
+}
+
+void CpuSession::filter_tiles() {
+  const std::int64_t tiles = chunk().tile_count();
+  each_block([&](std::int64_t split, std::int64_t block, Worker& own) {
+    FilterTask piece = task(own, split, block);
+    const float* panels = queries_.panels.data() + block * queries_.block_floats(model_->dims);
+    const int query_panels = (piece.queries + kernels_.query_lanes - 1) / kernels_.query_lanes;
+    const Range range = split_range(tiles, split, plan_.row_splits);
+    if (range.begin == range.end) return;
+    const VisitOrder order(range.end - range.begin);
+    for (std::int64_t i = 0; i < range.end - range.begin; ++i) {
+      const std::int64_t tile = range.begin + order.at(i);
+      piece.run(panels, query_panels, own.partial.data(), tile);
+      const std::int64_t used = std::min<std::int64_t>(tile_rows, chunk().count - tile * tile_rows);
+      team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(used));
+    }
+  });
+}
+
+void CpuSession::scan_canonical() {
+  const std::int64_t groups = (queries_.count + scan_group - 1) / scan_group, count = chunk().count;
+  team_.for_each(plan_.row_splits * groups, [&](std::int64_t piece, int number) {
+    Worker& own = worker(number);
+    const std::int64_t split = piece / groups, begin = piece % groups * scan_group;
+    const std::int64_t end = std::min(queries_.count, begin + scan_group);
+    const Range range = split_range(count, split, plan_.row_splits);
+    Ranker ranker(kernels_, question_, query_points_, own.rank);
+    for (std::int64_t row = range.begin; row < range.end; row += rank_block) {
+      const std::int64_t used = std::min(rank_block, range.end - row);
+      for (std::int64_t q = begin; q < end; ++q) {
+        ranker.start(rows_[static_cast<std::size_t>(q)], queries_.facts[static_cast<std::size_t>(q)]);
+        ranker.rank(chunk(), nullptr, row, used, state(split, q).pool);
+        state(split, q).settled += used;
+      }
+      team_.tick(static_cast<std::uint64_t>(used) * static_cast<std::uint64_t>(end - begin));
+    }
+  });
+}
+
+void CpuSession::select() {
+  if (!model_) return;
+  each_block([&](std::int64_t split, std::int64_t block, Worker& own) {
+    FilterTask piece = task(own, split, block);
+    for (int q = 0; q < piece.queries; ++q)
+      if (!piece.states[q].abandoned) piece.drop(q);
+    team_.tick(0);
+  });
+}
+
+void CpuSession::rerank() {
+  if (!model_) return;
+  each_block([&](std::int64_t split, std::int64_t block, Worker& own) {
+    FilterTask piece = task(own, split, block);
+    for (int q = 0; q < piece.queries; ++q) {
+      if (!piece.states[q].abandoned) piece.settle(q);
+      team_.tick(0);
+    }
+  });
+}
+
+namespace {
+
+[[noreturn]] void report_infinite(const Question& question) {
+  const char* advice = question.metric == Metric::sqeuclidean ? "use euclidean or distance_type=f64" : "use distance_type=f64 or scale the rows";
+  const char* name = question.metric == Metric::sqeuclidean ? "squared distance" : metric_info(question.metric).name.data();
+  const char* type = question.type == DistanceType::f64 ? "f64" : "f32";
+  if (question.type == DistanceType::f64)
+    advice = question.metric == Metric::sqeuclidean ? "use euclidean or scale the rows" : "scale the rows";
+  fail(ErrorCode::range_error, cat(name, " exceeds ", type, "; ", advice));
+}
+
+}  // namespace
+
+std::int64_t CpuSession::write_row(std::int64_t query, const NeighborsView& out, Worker& own) {
+  Pool& pool = state(0, query).pool;
+  for (std::int64_t split = 1; split < plan_.row_splits; ++split) {
+    const Pool& other = state(split, query).pool;
+    for (std::int64_t i = 0; i < other.count; ++i) pool.offer(other.entries[i]);
+  }
+  pool.trim();
+  std::sort(pool.entries, pool.entries + pool.count, before);
+  const bool descends = descending(question_.metric);
+  const double normal = question_.type == DistanceType::f64 ? std::numeric_limits<double>::min()
+                                                            : static_cast<double>(std::numeric_limits<float>::min());
+  const std::int64_t row = rows_[static_cast<std::size_t>(query)], base = row * out.k;
+  std::int64_t vanished = 0;
+  bool started = false;
+  for (std::int64_t i = 0; i < pool.count; ++i) {
+    const Entry& entry = pool.entries[i];
+    if (std::isinf(entry.key)) report_infinite(question_);
+    if (std::fabs(entry.key) < normal && question_.type != DistanceType::u32) {
+      if (entry.key != 0) {
+        ++vanished;
+      } else if (!needs_norms(question_.metric) && question_.type == DistanceType::f32) {
+        Ranker ranker(kernels_, question_, query_points_, own.rank);
+        if (!started) ranker.start(row, queries_.facts[static_cast<std::size_t>(query)]);
+        started = true;
+        if (ranker.vanishes(entry.id - question_.first_id)) ++vanished;
+      }
+    }
+    out.ids[base + i] = entry.id;
+    store_key(entry.key, question_.type, descends, out.distances, base + i);
+  }
+  for (std::int64_t i = pool.count; i < out.k; ++i) store_missing(question_.type, descends, out.ids, out.distances, base + i);
+  if (out.counts != nullptr) out.counts[row] = pool.count;
+  return vanished;
+}
+
+void CpuSession::finish(const NeighborsView& out, const BoundsView& bounds) {
+  FilterNorms corpus;
+  if (model_)
+    for (const FilterNorms& tile : chunk().tiles) corpus = {std::max(corpus.e, tile.e), std::max(corpus.n, tile.n)};
+  std::atomic<std::int64_t> vanished{0}, passed{0}, ranked{0};
+  team_.for_each(queries_.count, [&](std::int64_t query, int number) {
+    Worker& own = worker(number);
+    double settled = infinite;
+    bool abandoned = false;
+    for (std::int64_t split = 0; split < plan_.row_splits; ++split) {
+      const QueryState& part = state(split, query);
+      settled = std::min(settled, part.bound);
+      abandoned = abandoned || part.abandoned;
+      passed += part.passed;
+      ranked += part.settled;
+    }
+    const QueryFacts& facts = queries_.facts[static_cast<std::size_t>(query)];
+    bounds.settled[query] = abandoned ? -infinite : fold_key(settled, question_.type, false);
+    bounds.largest[query] = model_ && !abandoned ? largest_error(*model_, facts.norms, corpus, facts.scale) : 0;
+    if (!abandoned) vanished += write_row(query, out, own);
+    team_.tick(0);
+  });
+  stats_.underflowed += vanished;
+  stats_.candidates += passed;
+  stats_.reranked += ranked;
+}
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,72 @@
+// One search on the host CPU: the stages of src/cpu bound to buffers and threads.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "cpu/filter.hpp"
+
+namespace vicinal::cpu {
+
+/// A whole corpus, packed (float rungs) or only checked and normed.
+struct CpuKept final : Kept {
+  Frame frame;
+  PackedRows rows;
+  std::int64_t bytes() const override;
+};
+
+/// Entries that a pool holds beyond k before it is trimmed.
+std::int64_t pool_slack(std::int64_t k) noexcept;
+
+class CpuSession final : public Session {
+ public:
+  CpuSession(const Kernels& kernels, const Question& question, const Plan& plan, Rung rung,
+             std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats);
+  ~CpuSession() override;
+
+  void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override;
+  void prepare_corpus(std::int64_t first, std::int64_t count) override;
+  void filter() override;
+  void select() override;
+  void rerank() override;
+  void finish(const NeighborsView& out, const BoundsView& bounds) override;
+
+  /// Bytes of everything a session holds but the packed corpus.
+  static std::int64_t bytes(const Plan& plan, const Problem& problem) noexcept;
+
+ private:
+  struct Worker;
+  const PackedRows& chunk() const noexcept { return kept_ ? kept_->rows : streamed_; }
+  const Frame& frame() const noexcept { return kept_ ? kept_->frame : frame_; }
+  QueryState& state(std::int64_t split, std::int64_t query) noexcept {
+    return states_[static_cast<std::size_t>(split * queries_.count + query)];
+  }
+  Worker& worker(int number);
+  FilterTask task(Worker& worker, std::int64_t split, std::int64_t block);
+  /// Runs body(split, block, worker) over all of them.
+  template <class Body>
+  void each_block(const Body& body);
+  void filter_tiles();
+  void scan_canonical();
+  std::int64_t write_row(std::int64_t query, const NeighborsView& out, Worker& worker);
+
+  const Kernels& kernels_;
+  const Question& question_;
+  const Plan& plan_;
+  const Rung rung_;
+  std::shared_ptr<const CpuKept> kept_;
+  Team& team_;
+  Stats& stats_;
+  Frame frame_;
+  std::unique_ptr<BoundModel> model_;  // null on the canonical rung
+  PackedRows streamed_;
+  Points query_points_;
+  std::vector<std::int64_t> rows_;
+  PackedQueries queries_;
+  std::vector<QueryState> states_;
+  Buffer<Slot> slots_;
+  Buffer<Entry> entries_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace vicinal::cpu
