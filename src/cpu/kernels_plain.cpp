@@ -1,0 +1,188 @@
+// The plain table: every word of kernels.hpp as the loop that defines it, for any CPU. The vector files are tested
+// against this one, and canonical sums must agree with it to the bit. Slow by design, std::fma above all: without
+// fused hardware it is a library call, and only the filter's products are worth avoiding it for.
+// Everything has internal linkage: no function here may be merged with a copy made for another instruction set.
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "cpu/kernels.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr int lanes = 32;       // of a canonical sum (C2)
+constexpr int query_lanes = 4;
+
+// ---- elements, exactly as fp64 ----
+
+double value(float x) { return x; }
+double value(double x) { return x; }
+double value(std::uint8_t x) { return x; }
+double value(std::int8_t x) { return x; }
+double value(bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
+
+double value(f16 x) {
+  const int exponent = (x.bits >> 10) & 31;
+  const int fraction = x.bits & 1023;
+  double magnitude = 0;
+  if (exponent == 31) magnitude = fraction != 0 ? std::nan("") : HUGE_VAL;
+  else if (exponent == 0) magnitude = std::ldexp(fraction, -24);
+  else magnitude = std::ldexp(fraction + 1024, exponent - 25);
+  return (x.bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+template <class T>
+void convert(const void* from, std::int64_t count, double* to) {
+  const T* x = static_cast<const T*>(from);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = value(x[i]);
+}
+
+// ---- canonical sums ----
+
+template <Op op>
+double step(double s, double q, double r, double shift) {
+  if constexpr (op == Op::sqdiff) return std::fma(q - r, q - r, s);
+  else if constexpr (op == Op::absdiff) return s + std::fabs(q - r);
+  else if constexpr (op == Op::maxdiff) return std::fabs(q - r) > s ? std::fabs(q - r) : s;
+  else if constexpr (op == Op::dot) return std::fma(q, r, s);
+  else if constexpr (op == Op::dot_shifted) return std::fma(q, r - shift, s);
+  else if constexpr (op == Op::self_dot) return std::fma(r, r, s);
+  else if constexpr (op == Op::self_shifted) return std::fma(r - shift, r - shift, s);
+  else return s + r;
+}
+
+constexpr bool reads_query(Op op) {
+  return op != Op::self_dot && op != Op::self_shifted && op != Op::sum;
+}
+
+template <Op op, class T>
+void canonical(const CanonicalArgs& a) {
+  for (std::int64_t i = 0; i < a.count; ++i) {
+    const std::int64_t row = a.index != nullptr ? a.index[i] : i;
+    const T* r = reinterpret_cast<const T*>(static_cast<const std::byte*>(a.rows) + row * a.row_stride);
+    const double shift = a.shift != nullptr ? a.shift[i] : 0;
+    double s[lanes] = {};
+    for (std::int64_t k = 0; k < a.dims; ++k) {
+      const double q = reads_query(op) ? a.query[k] : 0;
+      s[k % lanes] = step<op>(s[k % lanes], q, value(r[k]), shift);
+    }
+    for (int h = lanes / 2; h > 0; h /= 2) {
+      for (int j = 0; j < h; ++j) {
+        if constexpr (op == Op::maxdiff) s[j] = s[j + h] > s[j] ? s[j + h] : s[j];
+        else s[j] += s[j + h];
+      }
+    }
+    a.out[i] = s[0];
+  }
+}
+
+// ---- tiles ----
+
+struct Dot {
+  // A multiplication and an addition: two roundings an element, at most 2 * dims in the chain, which is what the
+  // bound allows this table. std::fma here would make the filter slower than the scan that it is to spare.
+  static float step(float s, float q, float r) { return s + q * r; }
+};
+struct L1 {
+  static float step(float s, float q, float r) { return s + std::fabs(q - r); }
+};
+struct Linf {
+  static float step(float s, float q, float r) { return std::fabs(q - r) > s ? std::fabs(q - r) : s; }
+};
+
+template <class Sum>
+void tile(const TileArgs& a) {
+  for (int query = 0; query < a.query_panels * query_lanes; ++query) {
+    const float* q = a.queries + (query / query_lanes) * a.dims * query_lanes + query % query_lanes;
+    for (int panel = 0; panel < a.row_panels; ++panel) {
+      const float* r = a.rows + panel * a.dims * panel_rows;
+      float t[panel_rows] = {};
+      for (std::int64_t k = 0; k < a.dims; ++k) {
+        const float qk = q[k * query_lanes];
+        for (int j = 0; j < panel_rows; ++j) t[j] = Sum::step(t[j], qk, r[k * panel_rows + j]);
+      }
+      // In fp64 the product is exact; against fma only the sum's own rounding is added, 2^-29 of u.
+      std::uint32_t rows = 0;
+      for (int j = 0; j < panel_rows; ++j) {
+        const double product = static_cast<double>(a.multiplier) * static_cast<double>(t[j]);
+        t[j] = static_cast<float>(product + static_cast<double>(a.row_term[panel * panel_rows + j]));
+        if (!(t[j] > a.thr[query])) rows |= 1u << j;
+      }
+      if (rows != 0) a.on_hit(a.context, query, panel, rows, t);
+    }
+  }
+}
+
+// ---- preparation ----
+
+RowFacts quantise(const QuantiseArgs& a) {
+  RowFacts f = {};
+  for (std::int64_t i = 0; i < a.dims; ++i) {
+    const double x = (a.row[i] - a.shift) * a.scale - a.centre[i];
+    a.out[i] = static_cast<float>(x);
+    const double n = a.out[i];
+    const double e = x - n;
+    f.xx += x * x;
+    f.nn += n * n;
+    f.ee += e * e;
+    f.e_abs += std::fabs(e);
+    f.e_max = std::fmax(f.e_max, std::fabs(e));
+    f.n_abs += std::fabs(n);
+  }
+  return f;
+}
+
+void pack(const float* from, std::int64_t stride, int count, int width, std::int64_t dims, float* to) {
+  for (std::int64_t k = 0; k < dims; ++k) {
+    for (int i = 0; i < width; ++i) to[k * width + i] = i < count ? from[i * stride + k] : 0.0f;
+  }
+}
+
+void hamming(const HammingArgs& a) {
+  for (std::int64_t i = 0; i < a.count; ++i) {
+    const std::int64_t row = a.index != nullptr ? a.index[i] : i;
+    const std::uint8_t* r = a.rows + row * a.row_stride;
+    std::uint32_t differing = 0;
+    std::int64_t k = 0;
+    for (; k + 8 <= a.dims; k += 8) {
+      std::uint64_t x;
+      std::uint64_t y;
+      std::memcpy(&x, a.query + k, 8);
+      std::memcpy(&y, r + k, 8);
+      differing += static_cast<std::uint32_t>(std::popcount(x ^ y));
+    }
+    for (; k < a.dims; ++k) {
+      differing += static_cast<std::uint32_t>(std::popcount(static_cast<unsigned>(a.query[k] ^ r[k])));
+    }
+    a.out[i] = differing;
+  }
+}
+
+std::int64_t first_bad(const double* values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(values[i])) return i;
+  }
+  return -1;
+}
+
+bool supported() { return true; }
+
+}  // namespace
+
+#define VICINAL_TYPES(op) \
+  { canonical<op, float>, canonical<op, double>, canonical<op, f16>, \
+    canonical<op, bf16>, canonical<op, std::uint8_t>, canonical<op, std::int8_t> }
+
+constinit const Kernels kernels_plain = {
+    "plain", supported, false, query_lanes,
+    tile<Dot>, tile<L1>, tile<Linf>,
+    {VICINAL_TYPES(Op::sqdiff), VICINAL_TYPES(Op::absdiff), VICINAL_TYPES(Op::maxdiff), VICINAL_TYPES(Op::dot),
+     VICINAL_TYPES(Op::dot_shifted), VICINAL_TYPES(Op::self_dot), VICINAL_TYPES(Op::self_shifted),
+     VICINAL_TYPES(Op::sum)},
+    {convert<float>, convert<double>, convert<f16>, convert<bf16>, convert<std::uint8_t>, convert<std::int8_t>},
+    quantise, pack, hamming, first_bad};
+
+#undef VICINAL_TYPES
+
+}  // namespace vicinal::cpu
