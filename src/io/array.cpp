@@ -1,0 +1,121 @@
+// See array.hpp.
+#include "io/array.hpp"
+
+#include <algorithm>
+
+#include "core/text.hpp"
+
+namespace vicinal::io {
+namespace {
+
+struct ItemFacts {
+  const char* name;
+  std::size_t size;
+};
+constexpr ItemFacts facts[] = {{"float16", 2}, {"bfloat16", 2}, {"float32", 4}, {"float64", 8},
+                               {"int8", 1},    {"uint8", 1},    {"int16", 2},   {"uint16", 2},
+                               {"int32", 4},   {"uint32", 4},   {"int64", 8},   {"uint64", 8}};
+
+constexpr std::size_t chunk_bytes = 16384;
+
+void append_narrowed(Sink& out, const std::byte* wide, std::int64_t count) {
+  std::int32_t narrow[chunk_bytes / 8];
+  for (std::int64_t i = 0; i < count; ++i) narrow[i] = static_cast<std::int32_t>(load<std::int64_t>(wide + 8 * i));
+  out.append(as_bytes(narrow, static_cast<std::size_t>(count) * 4));
+}
+
+}  // namespace
+
+std::size_t item_size(Item item) noexcept { return facts[static_cast<int>(item)].size; }
+const char* item_name(Item item) noexcept { return facts[static_cast<int>(item)].name; }
+
+Item item_of(DType type) noexcept {
+  switch (type) {
+    case DType::f32: return Item::f32;
+    case DType::f64: return Item::f64;
+    case DType::f16: return Item::f16;
+    case DType::bf16: return Item::bf16;
+    case DType::u8: return Item::u8;
+    default: return Item::i8;
+  }
+}
+
+std::optional<DType> vector_type(Item item) noexcept {
+  switch (item) {
+    case Item::f16: return DType::f16;
+    case Item::bf16: return DType::bf16;
+    case Item::f32: return DType::f32;
+    case Item::f64: return DType::f64;
+    case Item::u8: return DType::u8;
+    case Item::i8: return DType::i8;
+    default: return std::nullopt;
+  }
+}
+
+Array Array::dense(const void* data, Item item, std::int64_t rows, std::int64_t cols) noexcept {
+  Array array;
+  array.data = static_cast<const std::byte*>(data);
+  array.item = item;
+  array.rows = rows;
+  array.cols = cols;
+  array.col_stride = static_cast<std::int64_t>(item_size(item));
+  array.row_stride = cols * array.col_stride;
+  return array;
+}
+
+Array Array::view(const Points& points) noexcept {
+  Array array = dense(points.data, item_of(points.dtype), points.rows, points.cols);
+  array.row_stride = points.row_stride;
+  array.col_stride = points.col_stride;
+  array.swapped = points.byte_swapped;
+  return array;
+}
+
+std::string Array::shape() const { return flat ? cat("(", rows, ",)") : cat("(", rows, ", ", cols, ")"); }
+
+void copy_items(const Array& array, std::int64_t row, std::int64_t first, std::int64_t count, std::byte* out) noexcept {
+  const std::size_t size = item_size(array.item);
+  const std::byte* from = array.data + row * array.row_stride + first * array.col_stride;
+  if (array.col_stride == static_cast<std::int64_t>(size)) {
+    std::memcpy(out, from, static_cast<std::size_t>(count) * size);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(out + static_cast<std::size_t>(i) * size, from + i * array.col_stride, size);
+    }
+  }
+  if (!array.swapped || size == 1) return;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::byte* item = out + static_cast<std::size_t>(i) * size;
+    std::reverse(item, item + size);
+  }
+}
+
+void append_rows(Sink& out, const Array& array, Item stored, Bytes prefix) {
+  const std::size_t size = item_size(array.item);
+  const bool plain = array.col_stride == static_cast<std::int64_t>(size) && (!array.swapped || size == 1);
+  const bool narrow = stored != array.item;
+  const std::int64_t row_bytes = array.cols * static_cast<std::int64_t>(size);
+  if (array.rows == 0 || (array.cols == 0 && prefix.empty())) return;
+
+  if (plain && !narrow && prefix.empty() && array.row_stride == row_bytes) {
+    out.append({array.data, static_cast<std::size_t>(array.rows * row_bytes)});
+    return;
+  }
+  std::byte chunk[chunk_bytes];
+  const auto most = static_cast<std::int64_t>(chunk_bytes / size);
+  for (std::int64_t row = 0; row < array.rows; ++row) {
+    out.append(prefix);
+    if (plain && !narrow) {
+      out.append({array.data + row * array.row_stride, static_cast<std::size_t>(row_bytes)});
+      continue;
+    }
+    for (std::int64_t first = 0; first < array.cols; first += most) {
+      const std::int64_t count = std::min(most, array.cols - first);
+      copy_items(array, row, first, count, chunk);
+      if (narrow) append_narrowed(out, chunk, count);
+      else out.append({chunk, static_cast<std::size_t>(count) * size});
+    }
+  }
+}
+
+}  // namespace vicinal::io

@@ -1,0 +1,58 @@
+// A file format is one struct of facts and three functions. To add one: a file that defines its Format (or a
+// family of them), its name below, and its line in table.cpp. Readers check every size against the file's length
+// before anything is allocated and return views into the mapping; writers are given arrays that were checked to fit.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "io/array.hpp"
+#include "io/atomic_file.hpp"
+#include "io/mmap.hpp"
+
+namespace vicinal::io {
+
+/// What an array is wanted for. A format lists what it may be read as, or written for, as a sum of these.
+enum Role : unsigned { as_vectors = 1, as_ids = 2, as_distances = 4 };
+
+struct Want {
+  Role role = as_vectors;
+  std::string member;  // of an npz; empty: by role
+};
+
+struct Named {
+  const char* name;  // used by formats that hold several arrays
+  Array array;
+};
+
+using Source = std::shared_ptr<const MappedFile>;
+
+struct Format {
+  const char* name;
+  const char* suffix;
+  const char* reads;
+  const char* writes;
+  unsigned read_roles, write_roles;
+  bool holds_distances;      // beside the ids, in the same file
+  std::optional<Item> item;  // the one type that it stores; none: the file says
+  std::uint64_t largest_rows, largest_cols;
+  /// Cheap: is this probably such a file? Only used to help with a file that is not what its suffix says.
+  bool (*sniff)(const Format& self, Bytes file);
+  /// Throws FormatError, or InvalidArgument for a type or a number of dimensions that no call accepts. A file
+  /// that has ids and no distances gives an Array with keeper == nullptr for Role as_distances.
+  Array (*read)(const Format& self, const Source& source, const Want& want);
+  void (*write)(const Format& self, AtomicFile& out, std::span<const Named> arrays);
+};
+
+extern const Format npy_format, npz_format;
+extern const Format fvecs_format, bvecs_format, ivecs_format;
+extern const Format fbin_format, f16bin_format, u8bin_format, i8bin_format, ibin_format;
+
+std::span<const Format* const> format_table() noexcept;
+/// By suffix, in any case. Throws InvalidArgument (NUL in the path) and Unsupported (unknown suffix, or a role that
+/// the format does not have; the message lists those that do).
+const Format& format_to_read(const std::string& path, Role role);
+const Format& format_to_write(const std::string& path, Role role);
+
+}  // namespace vicinal::io

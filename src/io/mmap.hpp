@@ -1,0 +1,42 @@
+// A file mapped read-only for as long as the object lives. Its pages belong to the page cache, not to the
+// process. If another program shortens the file meanwhile, touching the lost part raises SIGBUS: copy files
+// from storage that you do not trust.
+#pragma once
+#include <string>
+
+#include "io/bytes.hpp"
+
+namespace vicinal::io {
+
+class MappedFile {
+ public:
+  /// Throws InvalidArgument (NUL in the path), IoError (missing, a directory, not a regular file, no permission).
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::string& path() const noexcept { return path_; }
+  Bytes bytes() const noexcept { return bytes_; }
+
+  /// For the time of one pass over the whole file (row headers, a checksum): read well ahead.
+  class Sequential {
+   public:
+    explicit Sequential(const MappedFile& file) noexcept;
+    ~Sequential();
+    Sequential(const Sequential&) = delete;
+    Sequential& operator=(const Sequential&) = delete;
+
+   private:
+    const MappedFile& file_;
+  };
+
+ private:
+  std::string path_;
+  Bytes bytes_;
+};
+
+/// Throws InvalidArgument if the path holds a NUL byte: the system would read a shorter name.
+void check_path(const std::string& path);
+
+}  // namespace vicinal::io

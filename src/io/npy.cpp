@@ -1,0 +1,107 @@
+// .npy: mapped in place whatever its order and endianness; written row-major in this machine's order, the data at
+// a multiple of 64 bytes.
+#include "io/npy.hpp"
+
+#include "io/message.hpp"
+
+namespace vicinal::io {
+namespace {
+
+const char* descr(Item item) {
+  switch (item) {
+    case Item::f16: return "<f2";
+    case Item::f32: return "<f4";
+    case Item::f64: return "<f8";
+    case Item::i8: return "|i1";
+    case Item::u8: return "|u1";
+    case Item::u32: return "<u4";
+    case Item::i64: return "<i8";
+    default: throw Error(ErrorCode::internal, cat("npy: writing ", item_name(item)));
+  }
+}
+
+std::string header_text(const Array& array) {
+  constexpr std::size_t fixed = 10, alignment = 64;
+  std::string text =
+      cat("{'descr': '", descr(array.item), "', 'fortran_order': False, 'shape': ", array.shape(), ", }");
+  text.append((alignment - (fixed + text.size() + 1) % alignment) % alignment, ' ');
+  return text + "\n";
+}
+
+bool sniff(const Format&, Bytes file) { return npy_data_offset(file) != 0; }
+
+Array read(const Format&, const Source& source, const Want& want) {
+  Array array = npy_array(source->path(), source->bytes(), want.role);
+  array.keeper = source;
+  return array;
+}
+
+void write(const Format&, AtomicFile& out, std::span<const Named> arrays) {
+  out.expect(npy_size(arrays.front().array));
+  npy_append(out, arrays.front().array);
+}
+
+}  // namespace
+
+Array npy_array(const std::string& where, Bytes file, Role role) {
+  const NpyHeader header = npy_header(where, file, file.size());
+  if (header.dtype == "object")
+    fail(ErrorCode::format_error, where, "object arrays are refused: they hold pickled Python");
+  if (!header.item)
+    fail(ErrorCode::invalid_argument, where, "dtype ", header.dtype, " not supported; convert with astype");
+  if (header.shape.size() != 2) {
+    fail(ErrorCode::invalid_argument, where, "expected 2 dimensions (rows, ", role == as_vectors ? "d" : "k", "), got ",
+         header.shape.size(), " with shape ", header.shape_text());
+  }
+  const std::uint64_t rows = header.shape[0], cols = header.shape[1], size = item_size(*header.item);
+  const auto row_bytes = product({cols, size}), col_bytes = product({rows, size}), need = product({rows, cols, size});
+  const std::string claim = cat("shape ", header.shape_text(), " of ", header.dtype);
+  if (!row_bytes || !col_bytes || !need) {
+    fail(ErrorCode::format_error, where, claim, " does not fit a file of ", file.size(), " bytes");
+  }
+  if (*need != file.size() - header.data_offset) {
+    const bool longer = *need < file.size() - header.data_offset;
+    fail(ErrorCode::format_error, where, claim, " needs ", *need, " bytes at ", header.data_offset, ", the file has ",
+         file.size(), longer ? " in all: more than one array?" : " in all: truncated?");
+  }
+  Array array = Array::dense(file.data() + header.data_offset, *header.item, static_cast<std::int64_t>(rows),
+                             static_cast<std::int64_t>(cols));
+  array.swapped = header.swapped;
+  if (header.fortran_order) {
+    array.row_stride = static_cast<std::int64_t>(size);
+    array.col_stride = static_cast<std::int64_t>(*col_bytes);
+  }
+  return array;
+}
+
+std::uint64_t npy_size(const Array& array) {
+  return 10 + header_text(array).size() + static_cast<std::uint64_t>(array.rows * array.cols) * item_size(array.item);
+}
+
+void npy_append(Sink& out, const Array& array) {
+  const std::string text = header_text(array);
+  std::byte fixed[10];
+  std::memcpy(fixed, "\x93NUMPY\x01\x00", 8);
+  store(fixed + 8, static_cast<std::uint16_t>(text.size()));
+  out.append(fixed);
+  out.append(as_bytes(text.data(), text.size()));
+  append_rows(out, array, array.item);
+}
+
+const Format npy_format = {
+    .name = "npy",
+    .suffix = ".npy",
+    .reads = "f16, f32, f64, u8 or i8 rows; ids of any integer type; distances",
+    .writes = "rows, ids (int64) or distances",
+    .read_roles = as_vectors | as_ids | as_distances,
+    .write_roles = as_vectors | as_ids | as_distances,
+    .holds_distances = false,
+    .item = std::nullopt,
+    .largest_rows = INT64_MAX,
+    .largest_cols = INT64_MAX,
+    .sniff = sniff,
+    .read = read,
+    .write = write,
+};
+
+}  // namespace vicinal::io

@@ -1,0 +1,106 @@
+// Files out. Everything that can be refused is refused before a byte is written; then temporaries, sync, rename.
+#include <memory>
+
+#include "io/format.hpp"
+#include "io/message.hpp"
+#include "vicinal/io.hpp"
+
+namespace vicinal {
+namespace {
+
+using namespace io;
+
+const char* role_noun(Role role) { return role == as_vectors ? "rows" : role == as_ids ? "ids" : "distances"; }
+
+void check_ids_fit(const Format& format, const std::string& path, const Array& ids) {
+  constexpr std::int64_t largest = INT32_MAX;
+  const auto* values = reinterpret_cast<const std::int64_t*>(ids.data);
+  for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
+    if (values[i] <= largest && values[i] >= INT32_MIN) continue;
+    fail(ErrorCode::range_error, path, "row ", i / ids.cols, ", rank ", i % ids.cols, ": id ", values[i],
+         " does not fit the 32 bits of ", format.name, " (at most 2147483647); .npy and .npz can hold it");
+  }
+}
+
+/// Throws what stands between this array and this format: its type, its sizes, an id.
+void check_fits(const Format& format, const std::string& path, Role role, const Array& array) {
+  if (static_cast<std::uint64_t>(array.rows) > format.largest_rows ||
+      static_cast<std::uint64_t>(array.cols) > format.largest_cols) {
+    fail(ErrorCode::range_error, path, format.name, " cannot hold shape ", array.shape(), "; .npy can");
+  }
+  if (role == as_ids && format.item == Item::i32) return check_ids_fit(format, path, array);
+  if (!format.item && array.item != Item::bf16) return;
+  if (format.item == array.item) return;
+  const char* held = format.item ? item_name(*format.item) : "no bfloat16";
+  const std::string what = cat(format.name, " holds ", held, ", the ", role_noun(role), " are ", item_name(array.item));
+  if (role == as_distances) fail(ErrorCode::range_error, path, what, "; .npy and .npz hold any distances");
+  fail(ErrorCode::invalid_argument, path, what, "; convert them, or choose another suffix");
+}
+
+struct Job {
+  const Format* format;
+  std::string path;
+  std::vector<Named> arrays;
+};
+
+void save(const std::vector<Job>& jobs) try {
+  std::vector<std::unique_ptr<AtomicFile>> files;
+  std::vector<AtomicFile*> finished;
+  for (const Job& job : jobs) {
+    files.push_back(std::make_unique<AtomicFile>(job.path));
+    job.format->write(*job.format, *files.back(), job.arrays);
+    finished.push_back(files.back().get());
+  }
+  AtomicFile::publish(finished);
+} catch (const std::bad_alloc&) {
+  throw Error(ErrorCode::out_of_memory, cat("no memory for the buffers to write ", printable(jobs.front().path)));
+}
+
+Item item_of(DistanceType type) {
+  return type == DistanceType::f64 ? Item::f64 : type == DistanceType::u32 ? Item::u32 : Item::f32;
+}
+
+}  // namespace
+
+void check_writable(const std::string& path, const std::string& distances_path) {
+  format_to_write(path, as_ids);
+  check_target(path);
+  if (distances_path.empty()) return;
+  format_to_write(distances_path, as_distances);
+  check_target(distances_path);
+  if (path == distances_path) fail(ErrorCode::invalid_argument, path, "named for the ids and for the distances");
+}
+
+void write_neighbors(const std::string& path, const Neighbors& result, const std::string& distances_path) {
+  check_writable(path, distances_path);
+  const Format& format = format_to_write(path, as_ids);
+  const Array ids = Array::dense(result.ids(), Item::i64, result.rows(), result.k());
+  const Array distances = Array::dense(result.distances(), item_of(result.type()), result.rows(), result.k());
+  check_fits(format, path, as_ids, ids);
+  std::vector<Job> jobs = {{&format, path, {{"ids", ids}}}};
+  if (format.holds_distances) {
+    jobs[0].arrays.push_back({"distances", distances});
+    if (result.counts() != nullptr) {
+      Array counts = Array::dense(result.counts(), Item::i64, result.rows(), 1);
+      counts.flat = true;
+      jobs[0].arrays.push_back({"counts", counts});
+    }
+  }
+  if (!distances_path.empty()) {
+    const Format& other = format_to_write(distances_path, as_distances);
+    check_fits(other, distances_path, as_distances, distances);
+    jobs.push_back({&other, distances_path, {{"distances", distances}}});
+  }
+  save(jobs);
+}
+
+void write_matrix(const std::string& path, const Points& points) {
+  const Format& format = format_to_write(path, as_vectors);
+  const Array array = Array::view(points);
+  check_fits(format, path, as_vectors, array);
+  save({{&format, path, {{"data", array}}}});
+}
+
+void discard_unfinished_files() noexcept { remove_live_temporaries(); }
+
+}  // namespace vicinal
