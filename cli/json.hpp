@@ -1,0 +1,27 @@
+// The machine-readable face: one object a run, "schema" first. Within a schema number keys are only added.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "options.hpp"
+#include "vicinal/io.hpp"
+#include "vicinal/neighbors.hpp"
+#include "vicinal/plan.hpp"
+
+namespace cli {
+
+using Json = nlohmann::ordered_json;  // keys in the order of writing, so that transcripts are readable
+
+/// {"schema": 1, "command": name}.
+Json json_head(const std::string& command);
+Json json_of(const vicinal::Matrix& matrix, const std::string& path);
+Json json_of(const vicinal::Certificate& certificate);
+Json json_of(const vicinal::Stats& stats);
+Json json_of(const vicinal::Plan& plan);
+Json json_ids(const vicinal::Neighbors& result);
+Json json_distances(const vicinal::Neighbors& result);  // infinite ones (padding) are null: JSON has no other word
+
+/// Ends with a newline; bytes of paths that are not UTF-8 are replaced, since JSON cannot carry them.
+void print_json(const Json& object);
+
+}  // namespace cli

@@ -1,0 +1,108 @@
+// The command `vicinal`: builds the tree of subcommands, runs one, and turns every failure into one line on
+// stderr and an exit status (docs/semantics.md, "Bad input"). Nothing below this file exits or writes to stderr
+// except the progress bar and an interrupt.
+#include <csignal>
+#include <new>
+#include <vector>
+
+#include "command.hpp"
+#include "output.hpp"
+#include "usage.hpp"
+#include "vicinal/device.hpp"
+#include "vicinal/error.hpp"
+
+namespace {
+
+using cli::Command;
+using vicinal::ErrorCode;
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  vicinal knn corpus.npy queries.npy -k 10 -o out.npz\n"
+    "  vicinal verify corpus.npy queries.npy out.npz\n"
+    "  vicinal knn --help";
+
+std::string version_text() {
+  const vicinal::Info info = vicinal::info();
+  return "vicinal " + info.version + " (semantics " + std::to_string(info.semantics_version) + ")";
+}
+
+std::vector<Command> register_commands(CLI::App& root) {
+  return {
+      cli::register_knn(root),         //
+      cli::register_verify(root),      //
+      cli::register_info(root),        //
+      cli::register_demo(root),        //
+      cli::register_completion(root),  //
+      cli::register_man(root),         //
+  };
+}
+
+int exit_status(ErrorCode code, const cli::Interrupt& interrupt) {
+  switch (code) {
+    case ErrorCode::invalid_argument:
+    case ErrorCode::unsupported: return 2;
+    case ErrorCode::invalid_value:
+    case ErrorCode::range_error:
+    case ErrorCode::format_error:
+    case ErrorCode::version_error: return 3;
+    case ErrorCode::io_error: return 4;
+    case ErrorCode::memory_budget:
+    case ErrorCode::out_of_memory:
+    case ErrorCode::capacity_exceeded: return 5;
+    case ErrorCode::device_error: return 6;
+    case ErrorCode::cancelled: return interrupt.exit_status();
+    case ErrorCode::internal: return 7;
+  }
+  return 7;
+}
+
+int report(ErrorCode code, std::string_view text, const cli::Interrupt& interrupt) {
+  if (code == ErrorCode::cancelled) text = interrupt.what();
+  cli::print_error(vicinal::error_name(code), text);
+  return exit_status(code, interrupt);
+}
+
+int run(int argc, char** argv, cli::Interrupt& interrupt) {
+  CLI::App root("Exact k nearest neighbours, certified: equal bits on every machine.", "vicinal");
+  root.set_help_flag("-h,--help", "print this and exit");
+  root.set_version_flag("-V,--version", version_text, "print the version and exit");
+  root.footer(examples);
+  root.get_formatter()->column_width(34);
+  root.get_formatter()->label("REQUIRED", "");
+  const std::vector<Command> commands = register_commands(root);
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    cli::print(root.help());
+    return 0;
+  } catch (const CLI::CallForVersion& version) {
+    cli::print(std::string(version.what()) + "\n");
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    throw cli::usage_error(root, error);
+  }
+  for (const Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    cli::Context context{interrupt, root};
+    return command.run(context);
+  }
+  throw cli::no_command(root);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is seen as EPIPE by print()
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over the quota is a failed write, and so an IoError
+  cli::Interrupt& interrupt = cli::Interrupt::install();
+  try {
+    return run(argc, argv, interrupt);
+  } catch (const vicinal::Error& error) {
+    return report(error.code(), error.what(), interrupt);
+  } catch (const std::bad_alloc&) {
+    return report(ErrorCode::out_of_memory, "the machine refused memory; --memory SIZE plans for less", interrupt);
+  } catch (const std::exception& error) {
+    return report(ErrorCode::internal, error.what(), interrupt);
+  }
+}
