@@ -1,0 +1,35 @@
+// Rows handed over by Python, seen in place: through the buffer protocol (NumPy, memoryview, mmap: any
+// stride, any alignment, either byte order) or through DLPack on the CPU (bfloat16 travels only there).
+// Nothing is copied here. The view holds its owner, so the memory outlives every search that reads it.
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <memory>
+#include <string>
+
+#include "vicinal/matrix.hpp"
+
+namespace vicinal::python {
+
+namespace nb = nanobind;
+
+/// Created and destroyed with the GIL held; `points()` may be read without it.
+class Rows {
+ public:
+  /// An exporter of the buffer protocol. `bfloat16`: its 16-bit integers are the bits of bfloat16.
+  static Rows from_buffer(nb::handle array, const std::string& name, bool bfloat16);
+  /// A DLPack capsule whose tensor lies in memory that the CPU reads.
+  static Rows from_dlpack(nb::handle capsule, const std::string& name);
+
+  const Points& points() const noexcept { return points_; }
+
+ private:
+  Points points_;
+  std::shared_ptr<Py_buffer> buffer_;
+  nb::ndarray<nb::ro> tensor_;
+};
+
+void bind_rows(nb::module_& m);
+
+}  // namespace vicinal::python

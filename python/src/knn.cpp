@@ -1,0 +1,189 @@
+// Searches from Python. Arguments have been checked for their Python types in vicinal/_inputs.py; their
+// values are the library's to judge, so that C++ and Python refuse with the same words.
+#include "knn.hpp"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arrays.hpp"
+#include "call.hpp"
+#include "results.hpp"
+#include "vicinal/corpus.hpp"
+#include "vicinal/plan.hpp"
+#include "vicinal/search.hpp"
+#include "vicinal/verify.hpp"
+
+namespace vicinal::python {
+namespace {
+
+using Table = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Part = std::pair<Table, Table>;  // distances, ids (int64)
+
+void construct_options(Options* self, std::int64_t k, const std::string& metric, const std::string& device,
+                       std::int64_t threads, std::int64_t memory, const std::string& distance_type, bool pad,
+                       const std::string& degenerate, std::int64_t first_id, nb::object progress) {
+  KnnOptions knn;
+  knn.k = k;
+  knn.metric = parse_metric(metric);
+  knn.distance_type = parse_distance_type(distance_type);
+  knn.pad = pad;
+  knn.first_id = first_id;
+  knn.degenerate = parse_degenerate(degenerate);
+  knn.memory.host = memory;
+  knn.run.device = device;
+  using Limits = std::numeric_limits<int>;
+  knn.run.threads = static_cast<int>(std::clamp<std::int64_t>(threads, Limits::min(), Limits::max()));
+  new (self) Options{std::move(knn), std::move(progress)};
+}
+
+nb::tuple knn_from_python(const Rows& corpus, const Rows& queries, const Options& options) {
+  return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
+    KnnOptions knn = options.knn;
+    knn.progress = progress;
+    return vicinal::knn(corpus.points(), queries.points(), knn);
+  }));
+}
+
+/// Keeps the rows alive that the library's Corpus may have borrowed.
+class PreparedCorpus {
+ public:
+  PreparedCorpus(const Rows& rows, const Options& options, bool copy)
+      : corpus_(without_gil(options.progress, [&](const Progress& progress) {
+          CorpusOptions wanted;
+          wanted.metric = options.knn.metric;
+          wanted.copy = copy;
+          wanted.degenerate = options.knn.degenerate;
+          wanted.memory = options.knn.memory;
+          wanted.run = options.knn.run;
+          wanted.progress = progress;
+          return Corpus(rows.points(), wanted);
+        })) {
+    if (!corpus_.owns_rows()) rows_ = rows;
+  }
+
+  nb::tuple knn(const Rows& queries, const Options& options) const {
+    return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
+      KnnOptions knn = options.knn;
+      knn.progress = progress;
+      return corpus_.knn(queries.points(), knn);
+    }));
+  }
+  const Corpus& corpus() const noexcept { return corpus_; }
+
+ private:
+  std::optional<Rows> rows_;
+  Corpus corpus_;
+};
+
+Shape shape_of(std::int64_t rows, std::int64_t cols, const std::string& dtype) {
+  for (const DType type : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::u8, DType::i8}) {
+    if (dtype == dtype_name(type)) return {rows, cols, type};
+  }
+  throw Error(ErrorCode::invalid_argument, "unknown dtype \"" + dtype + "\"");
+}
+
+nb::dict plan_from_python(const Shape& corpus, const Shape& queries, const Options& options) {
+  return plan_to_python(vicinal::plan(corpus, queries, options.knn));
+}
+
+DistanceType distance_type_of(const Table& distances) {
+  if (distances.dtype() == nb::dtype<double>()) return DistanceType::f64;
+  if (distances.dtype() == nb::dtype<std::uint32_t>()) return DistanceType::u32;
+  return DistanceType::f32;
+}
+
+NeighborsView view_of(const Part& part) {
+  const auto& [distances, ids] = part;
+  NeighborsView view;  // merge only reads through it
+  view.ids = static_cast<std::int64_t*>(const_cast<void*>(ids.data()));
+  view.distances = const_cast<void*>(distances.data());
+  view.type = distance_type_of(distances);
+  view.rows = static_cast<std::int64_t>(ids.shape(0));
+  view.k = static_cast<std::int64_t>(ids.shape(1));
+  return view;
+}
+
+nb::tuple merge_from_python(const std::vector<Part>& parts, std::int64_t k, const std::string& metric, bool pad) {
+  MergeOptions options;
+  options.k = k;
+  options.metric = parse_metric(metric);
+  options.pad = pad;
+  std::vector<NeighborsView> views;
+  for (const Part& part : parts) views.push_back(view_of(part));
+  auto merged = [&] {
+    const nb::gil_scoped_release released;
+    return vicinal::merge(views, options);
+  }();
+  return neighbors_to_python(merged);
+}
+
+nb::dict verify_from_python(const Rows& corpus, const Rows& queries, const Table& ids,
+                            const std::optional<Table>& distances, const Options& options, double relative_tolerance) {
+  Claim claim;
+  claim.rows = static_cast<std::int64_t>(ids.shape(0));
+  claim.k = static_cast<std::int64_t>(ids.shape(1));
+  claim.ids = static_cast<const std::int64_t*>(ids.data());
+  if (distances) {
+    claim.distances = distances->data();
+    claim.type = distance_type_of(*distances);
+  }
+  return verdict_to_python(without_gil(options.progress, [&](const Progress& progress) {
+    VerifyOptions wanted;
+    wanted.search = options.knn;
+    wanted.search.progress = progress;
+    wanted.relative_tolerance = relative_tolerance;
+    return vicinal::verify(corpus.points(), queries.points(), claim, wanted);
+  }));
+}
+
+}  // namespace
+
+void bind_options(nb::module_& m) {
+  nb::class_<Options>(m, "Options", "Checked options of one call.")
+      .def("__init__", &construct_options, nb::kw_only(), nb::arg("k"), nb::arg("metric"), nb::arg("device"),
+           nb::arg("threads"), nb::arg("memory"), nb::arg("distance_type"), nb::arg("pad"), nb::arg("degenerate"),
+           nb::arg("first_id"), nb::arg("progress").none());
+}
+
+void bind_search(nb::module_& m) {
+  m.def("knn", &knn_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
+  m.def("merge", &merge_from_python, nb::arg("parts"), nb::arg("k"), nb::arg("metric"), nb::arg("pad"));
+  m.def("verify", &verify_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("ids"),
+        nb::arg("distances").none(), nb::arg("options"), nb::arg("relative_tolerance"));
+  m.def(
+      "parse_bytes", [](const std::string& text) { return parse_bytes(text); }, nb::arg("text"));
+
+  nb::class_<Shape>(m, "Shape", "Rows, columns and element type, for plan.")
+      .def(
+          "__init__",
+          [](Shape* self, std::int64_t rows, std::int64_t cols, const std::string& dtype) {
+            new (self) Shape(shape_of(rows, cols, dtype));
+          },
+          nb::arg("rows"), nb::arg("cols"), nb::arg("dtype"));
+  m.def("plan", &plan_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
+
+  nb::class_<PreparedCorpus>(m, "Corpus", "A prepared corpus that keeps borrowed rows alive.")
+      .def(nb::init<const Rows&, const Options&, bool>(), nb::arg("rows"), nb::arg("options"), nb::arg("copy"))
+      .def("knn", &PreparedCorpus::knn, nb::arg("queries"), nb::arg("options"))
+      .def_prop_ro(
+          "shape",
+          [](const PreparedCorpus& self) { return nb::make_tuple(self.corpus().rows(), self.corpus().cols()); })
+      .def_prop_ro("dtype", [](const PreparedCorpus& self) { return std::string(dtype_name(self.corpus().dtype())); })
+      .def_prop_ro("metric",
+                   [](const PreparedCorpus& self) { return std::string(metric_info(self.corpus().metric()).name); })
+      .def_prop_ro("resident", [](const PreparedCorpus& self) { return self.corpus().resident(); })
+      .def_prop_ro("nbytes", [](const PreparedCorpus& self) { return self.corpus().bytes(); })
+      .def_prop_ro("prepare_seconds", [](const PreparedCorpus& self) { return self.corpus().prepare_seconds(); });
+}
+
+}  // namespace vicinal::python

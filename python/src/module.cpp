@@ -1,0 +1,25 @@
+// vicinal._native: the thin layer between python/vicinal and libvicinal. Nothing here is public; signatures
+// and docstrings that users see live in python/vicinal/*.py.
+#include <nanobind/nanobind.h>
+
+#include "arrays.hpp"
+#include "call.hpp"
+#include "errors.hpp"
+#include "knn.hpp"
+#include "results.hpp"
+#include "vicinal/device.hpp"
+
+NB_MODULE(_native, m) {
+  namespace nb = nanobind;
+  namespace python = vicinal::python;
+  python::register_errors();
+  python::bind_rows(m);
+  python::bind_options(m);
+  python::bind_search(m);
+  m.def("info", [] { return python::info_to_python(vicinal::info()); });
+  m.def("devices", [] {
+    nb::list all;
+    for (const vicinal::Device& device : vicinal::devices()) all.append(python::device_to_python(device));
+    return all;
+  });
+}

@@ -1,0 +1,146 @@
+// Each array has a capsule of its own, so that keeping only the distances does not keep the ids.
+#include "results.hpp"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+namespace vicinal::python {
+namespace {
+
+template <class T>
+nb::object array(std::shared_ptr<const void> owner, const void* data, std::initializer_list<std::size_t> shape) {
+  auto* held = new std::shared_ptr<const void>(std::move(owner));
+  nb::capsule keeper(held, [](void* p) noexcept { delete static_cast<std::shared_ptr<const void>*>(p); });
+  // NumPy wants an address even for no elements.
+  static T nothing{};
+  T* address = data != nullptr ? static_cast<T*>(const_cast<void*>(data)) : &nothing;
+  return nb::cast(nb::ndarray<nb::numpy, T>(address, shape, keeper));
+}
+
+nb::object distances_array(const Neighbors& result) {
+  const auto rows = static_cast<std::size_t>(result.rows()), k = static_cast<std::size_t>(result.k());
+  const void* data = result.distances();
+  switch (result.type()) {
+    case DistanceType::f64: return array<double>(result.shared_distances(), data, {rows, k});
+    case DistanceType::u32: return array<std::uint32_t>(result.shared_distances(), data, {rows, k});
+    default: return array<float>(result.shared_distances(), data, {rows, k});
+  }
+}
+
+nb::dict certificate_to_python(const Certificate& certificate) {
+  nb::dict d;
+  d["queries"] = certificate.queries;
+  d["proven"] = certificate.proven;
+  d["redone"] = certificate.redone;
+  d["rungs"] = nb::tuple(nb::cast(certificate.rungs));
+  d["largest_bound"] = certificate.largest_bound;
+  return d;
+}
+
+nb::dict stats_to_python(const Stats& stats) {
+  nb::dict d;
+  d["device"] = stats.device;
+  d["instruction_set"] = stats.instruction_set;
+  d["threads"] = stats.threads;
+  d["seconds"] = stats.seconds;
+  d["prepare_seconds"] = stats.prepare_seconds;
+  d["pairs"] = stats.pairs;
+  d["candidates"] = stats.candidates;
+  d["reranked"] = stats.reranked;
+  d["underflowed"] = stats.underflowed;
+  d["copied_bytes"] = stats.copied_bytes;
+  d["planned_bytes"] = stats.planned_bytes;
+  d["passes"] = stats.passes;
+  d["notes"] = nb::tuple(nb::cast(stats.notes));
+  return d;
+}
+
+const char* fault_name(Fault fault) noexcept {
+  switch (fault) {
+    case Fault::wrong: return "wrong";
+    case Fault::tie_order: return "tie_order";
+    default: return "distance";
+  }
+}
+
+}  // namespace
+
+nb::tuple neighbors_to_python(const Neighbors& result) {
+  const auto rows = static_cast<std::size_t>(result.rows()), k = static_cast<std::size_t>(result.k());
+  nb::object counts = nb::none();
+  if (result.counts() != nullptr) counts = array<std::int64_t>(result.shared_counts(), result.counts(), {rows});
+  return nb::make_tuple(distances_array(result), array<std::int64_t>(result.shared_ids(), result.ids(), {rows, k}),
+                        certificate_to_python(result.certificate), stats_to_python(result.stats), counts);
+}
+
+nb::dict plan_to_python(const Plan& plan) {
+  nb::dict d;
+  d["device"] = plan.device;
+  d["instruction_set"] = plan.instruction_set;
+  d["rungs"] = nb::tuple(nb::cast(plan.rungs));
+  d["threads"] = plan.threads;
+  d["distance_type"] = std::string(distance_type_name(plan.distance_type));
+  d["budget_bytes"] = plan.budget_bytes;
+  d["peak_bytes"] = plan.peak_bytes;
+  d["minimum_bytes"] = plan.minimum_bytes;
+  d["result_bytes"] = plan.result_bytes;
+  d["corpus_chunk"] = plan.corpus_chunk;
+  d["query_batch"] = plan.query_batch;
+  d["query_block"] = plan.query_block;
+  d["row_splits"] = plan.row_splits;
+  d["passes"] = plan.passes;
+  d["candidate_slots"] = plan.candidate_slots;
+  d["resident"] = plan.resident;
+  d["seconds"] = plan.seconds;
+  d["notes"] = nb::tuple(nb::cast(plan.notes));
+  d["text"] = plan.text();
+  return d;
+}
+
+nb::dict device_to_python(const Device& device) {
+  nb::dict d;
+  d["name"] = device.name;
+  d["description"] = device.description;
+  d["usable"] = device.usable;
+  d["reason"] = device.reason;
+  d["free_bytes"] = device.free_bytes;
+  return d;
+}
+
+nb::dict info_to_python(const Info& info) {
+  nb::dict d;
+  d["version"] = info.version;
+  d["semantics_version"] = info.semantics_version;
+  d["compiler"] = info.compiler;
+  d["instruction_sets"] = nb::tuple(nb::cast(info.instruction_sets));
+  d["built_instruction_sets"] = nb::tuple(nb::cast(info.built_instruction_sets));
+  d["filters"] = nb::tuple(nb::cast(info.filters));
+  d["backends"] = nb::tuple(nb::cast(info.backends));
+  nb::list devices;
+  for (const Device& device : info.devices) devices.append(device_to_python(device));
+  d["devices"] = devices;
+  d["threads"] = info.threads;
+  return d;
+}
+
+nb::dict verdict_to_python(const Verdict& verdict) {
+  nb::dict d;
+  d["rows"] = verdict.rows;
+  d["correct"] = verdict.correct;
+  d["wrong"] = verdict.wrong;
+  d["tie_order"] = verdict.tie_order;
+  d["distance"] = verdict.distance;
+  d["recall"] = verdict.recall;
+  d["largest_relative_difference"] = verdict.largest_relative_difference;
+  nb::list faults;
+  for (const Verdict::Row& row : verdict.faults)
+    faults.append(nb::make_tuple(row.row, fault_name(row.fault), row.rank));
+  d["faults"] = faults;
+  d["truth"] = neighbors_to_python(verdict.truth);
+  return d;
+}
+
+}  // namespace vicinal::python

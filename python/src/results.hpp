@@ -1,0 +1,25 @@
+// Results of the library as Python sees them: arrays that own the library's memory through a capsule (no
+// copy), and plain dicts that python/vicinal/_results.py turns into dataclasses.
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <vector>
+
+#include "vicinal/device.hpp"
+#include "vicinal/neighbors.hpp"
+#include "vicinal/plan.hpp"
+#include "vicinal/verify.hpp"
+
+namespace vicinal::python {
+
+namespace nb = nanobind;
+
+/// (distances, ids, certificate, stats, counts or None)
+nb::tuple neighbors_to_python(const Neighbors& result);
+nb::dict plan_to_python(const Plan& plan);
+nb::dict device_to_python(const Device& device);
+nb::dict info_to_python(const Info& info);
+nb::dict verdict_to_python(const Verdict& verdict);
+
+}  // namespace vicinal::python

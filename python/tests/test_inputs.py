@@ -1,0 +1,224 @@
+"""Every element type and every way to lie in memory gives the oracle's bits, and nothing is copied."""
+
+import array
+import tempfile
+
+import dlpack
+import numpy as np
+import oracle
+import pytest
+import vicinal
+from vicinal import _inputs
+
+TYPES = ("float32", "float64", "float16", "uint8", "int8")
+ROWS, COLUMNS = 24, 35
+
+
+def numbers(dtype, rows=ROWS, columns=COLUMNS, seed=1):
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "f":
+        return (3 * rng.standard_normal((rows, columns))).astype(dtype)
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max, (rows, columns), dtype, endpoint=True)
+
+
+def on_disk(x):
+    file = tempfile.TemporaryFile()
+    x.tofile(file)
+    return np.memmap(file, x.dtype, "r", shape=x.shape)
+
+
+def unaligned(x):
+    raw = np.zeros(x.nbytes + 1, np.uint8)
+    view = raw[1:].view(x.dtype).reshape(x.shape)
+    view[...] = x
+    return view
+
+
+def read_only(x):
+    x = x.copy()
+    x.setflags(write=False)
+    return x
+
+
+def wide(x, row_step, column_step):
+    """x as every row_step-th row and column_step-th column of something larger."""
+    larger = np.full((x.shape[0] * abs(row_step), x.shape[1] * abs(column_step)), 77, x.dtype)
+    view = larger[::row_step, ::column_step]
+    view[...] = x
+    return view
+
+
+LAYOUTS = {
+    "C": np.ascontiguousarray,
+    "Fortran": np.asfortranarray,
+    "rows backwards": lambda x: x[::-1].copy()[::-1],
+    "columns backwards": lambda x: x[:, ::-1].copy()[:, ::-1],
+    "both backwards, with gaps": lambda x: wide(x, -2, -3),
+    "with gaps": lambda x: wide(x, 3, 2),
+    "unaligned": unaligned,
+    "read-only": read_only,
+    "big-endian": lambda x: x.astype(x.dtype.newbyteorder(">")),
+    "big-endian, unaligned, Fortran": lambda x: unaligned(x.astype(x.dtype.newbyteorder(">")).T).T,
+    "mapped": on_disk,
+    "memoryview": memoryview,
+}
+
+
+@pytest.fixture(scope="module", params=TYPES)
+def expected(request):
+    corpus, queries = numbers(request.param), numbers(request.param, 4, seed=2)
+    answers = {metric: oracle.knn(corpus, queries, 6, metric) for metric in ("euclidean", "cosine", "l1")}
+    return corpus, queries, answers
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(expected, layout):
+    corpus, queries, answers = expected
+    corpus, queries = LAYOUTS[layout](corpus), LAYOUTS[layout](queries)
+    for metric, (distances, ids) in answers.items():
+        for result in (vicinal.knn(corpus, queries, 6, metric), vicinal.Corpus(corpus, metric).knn(queries, 6)):
+            assert oracle.same_bits(result.distances, distances)
+            assert oracle.same_bits(result.ids, ids)
+            assert result.stats.copied_bytes == 0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_seen_in_place(dtype, layout):
+    x = LAYOUTS[layout](numbers(dtype))
+    rows, copied = _inputs.rows(x, "corpus")
+    address = np.asarray(x).__array_interface__["data"][0]
+    assert (rows.data, rows.shape, copied) == (address, (ROWS, COLUMNS), 0)
+
+
+def test_zero_strides():
+    row = numbers("float32", 1)
+    corpus = np.broadcast_to(row, (50, COLUMNS))
+    result = vicinal.knn(corpus, numbers("float32", 2, seed=3), 7)
+    assert (result.ids == np.arange(7)).all()
+    column = np.broadcast_to(numbers("float64", 9, 1), (9, COLUMNS))
+    assert oracle.same_bits(
+        vicinal.knn(column, column[:3], 4).distances, oracle.knn(column, column[:3], 4, "euclidean")[0]
+    )
+
+
+@pytest.mark.parametrize("corpus_type, query_type", [("uint8", "float32"), ("float32", "float64"), ("float16", "int8")])
+@pytest.mark.parametrize("metric", oracle.METRICS)
+def test_mixed_types(corpus_type, query_type, metric):
+    corpus, queries = numbers(corpus_type), numbers(query_type, 3, seed=5)
+    result = vicinal.knn(corpus, queries, 9, metric)
+    distances, ids = oracle.knn(corpus, queries, 9, metric)
+    assert oracle.same_bits(result.distances, distances) and oracle.same_bits(result.ids, ids)
+
+
+@pytest.mark.parametrize("metric", oracle.METRICS)
+@pytest.mark.parametrize("d", (2, 31, 32, 33, 64, 65))
+def test_metrics_and_dimensions(metric, d):
+    corpus, queries = numbers("float32", 30, d), numbers("float32", 3, d, seed=6)
+    for distance_type, dtype in ((None, np.float32), ("f64", np.float64), (np.float64, np.float64)):
+        result = vicinal.knn(corpus, queries, 30, metric, distance_type=distance_type)
+        distances, ids = oracle.knn(corpus, queries, 30, metric, dtype)
+        assert oracle.same_bits(result.distances, distances) and oracle.same_bits(result.ids, ids)
+
+
+def test_hamming():
+    corpus, queries = numbers("uint8", 60, 13), numbers("uint8", 5, 13, seed=7)
+    result = vicinal.knn(corpus, queries, 20, "hamming")
+    distances, ids = oracle.knn(corpus, queries, 20, "hamming")
+    assert oracle.same_bits(result.distances, distances) and oracle.same_bits(result.ids, ids)
+
+
+def test_lists_are_converted_once_and_counted():
+    corpus, queries = [[0, 0], [3, 4], [6, 8]], [[0.0, 1.0]]
+    result = vicinal.knn(corpus, queries, 2)
+    assert result.ids.tolist() == [[0, 1]] and result.distances.dtype == np.float64
+    assert result.stats.copied_bytes == 8 * 8
+    prepared = vicinal.Corpus(corpus)
+    assert prepared.dtype == np.float64 and prepared.nbytes >= 6 * 8
+    assert prepared.knn(queries, 2).stats.copied_bytes == 2 * 8
+
+
+def test_list_of_arrays_keeps_its_type(rng):
+    rows = list(rng.standard_normal((5, 4)).astype(np.float32))
+    assert vicinal.knn(rows, rows[:2], 1).distances.dtype == np.float32
+    with pytest.raises(vicinal.InvalidArgument, match="dtype int64 not supported; convert with astype"):
+        vicinal.knn([np.arange(4)], [[1, 2, 3, 4]], 1)
+
+
+def test_pandas(small):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    corpus, queries = small
+    expected = vicinal.knn(corpus, queries, 5)
+    one_block = vicinal.knn(pandas.DataFrame(corpus), pandas.DataFrame(queries), 5)
+    assert oracle.same_bits(one_block.ids, expected.ids) and one_block.stats.copied_bytes == 0
+    frame = pandas.DataFrame({f"c{i}": corpus[:, i] for i in range(corpus.shape[1])}, copy=True)
+    frame["c0"] = frame["c0"].to_numpy().copy()
+    assert oracle.same_bits(vicinal.knn(frame, queries, 5).distances, expected.distances)
+    with pytest.raises(TypeError, match="unsupported dtype object"):
+        vicinal.knn(frame.assign(c1="text"), queries, 5)
+
+
+def test_one_dimensional_buffers_are_refused():
+    with pytest.raises(vicinal.InvalidArgument, match=r"expected 2 dimensions \(n,d\), got 1 with shape \(3,\)"):
+        vicinal.knn(array.array("f", [1, 2, 3]), [[1.0]], 1)
+
+
+# DLPack
+
+
+def test_bfloat16_through_dlpack(small):
+    corpus, queries = (dlpack.rounded_to_bfloat16(x) for x in small)
+    tensors = [dlpack.Tensor(dlpack.bfloat16_bits(x), dlpack.BFLOAT) for x in (corpus, queries)]
+    result = vicinal.knn(*tensors, 8)
+    distances, ids = oracle.knn(corpus, queries, 8, "euclidean")
+    assert oracle.same_bits(result.distances, distances) and oracle.same_bits(result.ids, ids)
+    assert result.stats.copied_bytes == 0
+    assert [tensor.released for tensor in tensors] == [1, 1]
+
+
+def test_bfloat16_of_ml_dtypes(small):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    corpus, queries = (x.astype(ml_dtypes.bfloat16) for x in small)
+    expected = oracle.knn(corpus.astype(np.float32), queries.astype(np.float32), 8, "l1")
+    for stored in (corpus, np.asfortranarray(corpus), corpus[::-1].copy()[::-1]):
+        result = vicinal.knn(stored, queries, 8, "l1")
+        assert oracle.same_bits(result.distances, expected[0]) and oracle.same_bits(result.ids, expected[1])
+    assert vicinal.Corpus(corpus).dtype == ml_dtypes.bfloat16
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_dlpack_is_seen_in_place_and_kept(small, dense):
+    corpus, queries = small
+    tensor = dlpack.Tensor(corpus if dense else np.asfortranarray(corpus), dlpack.FLOAT, dense=dense)
+    rows, copied = _inputs.rows(tensor, "corpus")
+    assert (rows.data, copied, rows.dtype) == (tensor.array.ctypes.data, 0, "f32")
+    prepared = vicinal.Corpus(tensor)
+    assert tensor.released == 0
+    expected = vicinal.knn(corpus, queries)
+    assert oracle.same_bits(prepared.knn(queries).distances, expected.distances)
+    del rows, prepared
+    assert tensor.released == 2
+
+
+@pytest.mark.parametrize("code, bits, kind, message", [
+    (dlpack.INT, 64, vicinal.InvalidArgument, "dtype int64 not supported; convert with astype"),
+    (dlpack.UINT, 32, vicinal.InvalidArgument, "dtype uint32 not supported"),
+    (dlpack.FLOAT, 128, vicinal.InvalidArgument, "dtype float128 not supported"),
+    (dlpack.BOOL, 8, TypeError, "unsupported dtype bool"),
+    (dlpack.COMPLEX, 64, TypeError, "unsupported dtype complex64"),
+])  # fmt: skip
+def test_dlpack_types_that_are_refused(code, bits, kind, message):
+    with pytest.raises(kind, match=message):
+        vicinal.knn(dlpack.Tensor(np.zeros((3, 2)), code, bits), np.zeros((1, 2)), 1)
+
+
+def test_dlpack_on_another_device():
+    tensor = dlpack.Tensor(np.zeros((3, 2), np.float32), dlpack.FLOAT, device=(dlpack.CUDA, 1))
+    with pytest.raises(vicinal.DeviceError, match="corpus: tensor is on cuda:1"):
+        vicinal.knn(tensor, np.zeros((1, 2), np.float32), 1)
+
+
+def test_dlpack_of_other_shapes():
+    with pytest.raises(vicinal.InvalidArgument, match=r"expected 2 dimensions \(Q,d\), got 3 with shape \(1, 2, 3\)"):
+        vicinal.knn(np.zeros((3, 2)), dlpack.Tensor(np.zeros((1, 2, 3)), dlpack.FLOAT), 1)

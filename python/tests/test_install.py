@@ -1,0 +1,44 @@
+"""`pip install .` in a fresh environment, where NumPy is the only dependency."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2]
+PROGRAM = """
+    from pathlib import Path
+    import numpy as np, vicinal
+    x = np.random.default_rng(1).standard_normal((500, 20)).astype("f4")
+    result = vicinal.knn(x, x[:9], 3, threads=2)
+    assert result.ids[:, 0].tolist() == list(range(9)) and result.certificate.all()
+    package = Path(vicinal.__file__).parent
+    libraries = {Path(line.split()[-1]) for line in open("/proc/self/maps") if ".so" in line}
+    ours = {path.name: path.parent for path in libraries if path.name.startswith(("libvicinal", "libtbb", "_native"))}
+    assert len(ours) == 3 and set(ours.values()) == {package}, ours
+    print(package)
+"""
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    return done.stdout
+
+
+@pytest.mark.install
+def test_pip_install(tmp_path):
+    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    python = tmp_path / "venv/bin/python"
+    run(python, "-m", "pip", "install", "--disable-pip-version-check", SOURCE)
+    package = run(python, "-I", "-c", textwrap.dedent(PROGRAM), cwd=tmp_path).strip()
+    assert Path(package).is_relative_to(tmp_path)
+
+    installed = run(python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check").split()
+    assert {line.split("==")[0] for line in installed} <= {"numpy", "vicinal", "pip", "setuptools"}
+    record = next(Path(package).parent.glob("vicinal-*.dist-info/RECORD")).read_text().splitlines()
+    names = {line.split(",")[0] for line in record}
+    assert {name.split("/")[0] for name in names} == {"vicinal", Path(package).parent.glob("vicinal-*").__next__().name}
+    assert {"vicinal/py.typed", "vicinal/__init__.py", "vicinal/libvicinal.so.0", "vicinal/libtbb.so.12"} <= names

@@ -1,0 +1,80 @@
+"""Names and defaults that other programs rely on; a change here is a change of the interface."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+import vicinal
+from vicinal import _native
+
+KNN = {
+    "corpus": ..., "queries": ..., "k": 10, "metric": "euclidean", "device": "auto", "threads": 0, "memory": None,
+    "distance_type": None, "pad": False, "degenerate": "error", "first_id": 0, "progress": None,
+}  # fmt: skip
+CORPUS = {
+    "x": ..., "metric": "euclidean", "device": "auto", "threads": 0, "memory": None, "degenerate": "error",
+    "copy": False, "progress": None,
+}  # fmt: skip
+ALSO = {
+    "InvalidArgument": ValueError, "InvalidValue": ValueError, "RangeError": ValueError, "FormatError": ValueError,
+    "VersionError": ValueError, "Unsupported": ValueError, "MemoryBudget": MemoryError, "OutOfMemory": MemoryError,
+    "CapacityExceeded": MemoryError, "IoError": OSError, "DeviceError": RuntimeError, "Internal": RuntimeError,
+    "Cancelled": Exception,
+}  # fmt: skip
+
+
+def described(function):
+    parameters = inspect.signature(function).parameters
+    empty = inspect.Parameter.empty
+    return {name: ... if p.default is empty else p.default for name, p in parameters.items() if name != "self"}
+
+
+def test_knn_and_corpus():
+    assert described(vicinal.knn) == KNN
+    assert described(vicinal.Corpus.__init__) == CORPUS
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    kinds = [p.kind for p in inspect.signature(vicinal.knn).parameters.values()]
+    assert kinds == [positional] * 4 + [inspect.Parameter.KEYWORD_ONLY] * 8
+    assert described(vicinal.Corpus.knn)["k"] == 10
+    assert described(vicinal.merge) == {"parts": ..., "k": None, "metric": "euclidean", "pad": False}
+    assert list(described(vicinal.plan))[:4] == ["corpus", "queries", "k", "metric"]
+
+
+def test_everything_public_has_a_docstring_and_types():
+    for name in vicinal.__all__:
+        thing = getattr(vicinal, name)
+        assert thing.__doc__, name
+        if inspect.isfunction(thing):
+            assert all(
+                p.annotation is not inspect.Parameter.empty for p in inspect.signature(thing).parameters.values()
+            )
+            assert inspect.signature(thing).return_annotation is not inspect.Signature.empty
+
+
+@pytest.mark.parametrize("name, builtin", ALSO.items())
+def test_exceptions(name, builtin):
+    kind = getattr(vicinal, name)
+    assert issubclass(kind, vicinal.Error) and issubclass(kind, builtin)
+    assert kind.code == name == kind("text").code
+    assert str(kind("text")) == "text"
+
+
+def test_io_error_is_a_full_oserror():
+    error = vicinal.IoError(2, "cannot open X")
+    assert error.errno == 2 and error.strerror == "cannot open X"
+
+
+def public(names):
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_stub_lists_what_the_module_has():
+    """python/vicinal/_native.pyi comes from `python -m nanobind.stubgen -m vicinal._native`; make it again."""
+    stub = ast.parse((Path(vicinal.__file__).parent / "_native.pyi").read_text())
+    listed = {node.name: node for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    assert set(listed) == public(vars(_native))
+    for name, node in listed.items():
+        if isinstance(node, ast.ClassDef):
+            members = {member.name for member in node.body if isinstance(member, ast.FunctionDef)}
+            assert public(members) == public(vars(getattr(_native, name))), name

@@ -1,0 +1,257 @@
+"""vicinal: which k things are nearest to this one, exactly?
+
+    import vicinal
+    distances, ids = vicinal.knn(corpus, queries, k=10, metric="cosine")
+
+The answer is the first k rows by (returned distance, id), proved for every query, and its bits depend on
+values, metric and k alone: not on the instruction set, the threads, the memory or the number of parts.
+``Corpus`` prepares once for many searches, ``plan`` tells memory and time before the work, ``merge`` joins
+results of parts, ``verify`` checks anybody's result, ``info`` and ``devices`` describe this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import _inputs, _native, _results, errors
+from ._corpus import Corpus
+from ._results import Certificate, Device, Fault, Info, Neighbors, Plan, Stats, Verdict
+from .errors import (
+    Cancelled,
+    CapacityExceeded,
+    DeviceError,
+    Error,
+    FormatError,
+    Internal,
+    InvalidArgument,
+    InvalidValue,
+    IoError,
+    MemoryBudget,
+    OutOfMemory,
+    RangeError,
+    Unsupported,
+    VersionError,
+)
+
+__all__ = [
+    "knn", "Corpus", "plan", "merge", "verify", "devices", "info",
+    "Neighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
+    "Error", "InvalidArgument", "InvalidValue", "RangeError", "CapacityExceeded", "MemoryBudget", "OutOfMemory",
+    "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal",
+]  # fmt: skip
+
+_Memory = int | str | None
+_Progress = Callable[[int, int], Any] | None
+
+
+def knn(
+    corpus: Any,
+    queries: Any,
+    k: int = 10,
+    metric: str = "euclidean",
+    *,
+    device: str = "auto",
+    threads: int = 0,
+    memory: _Memory = None,
+    distance_type: Any = None,
+    pad: bool = False,
+    degenerate: str = "error",
+    first_id: int = 0,
+    progress: _Progress = None,
+) -> Neighbors:
+    """The k nearest rows of `corpus` for each row of `queries`, certified exact.
+
+    Parameters
+    ----------
+    corpus : (n, d) array
+    queries : (Q, d) array
+        float32, float64, float16, bfloat16, uint8 or int8, of any strides, alignment and byte order:
+        NumPy arrays, and anything with DLPack on the CPU or the buffer protocol, are read in place.
+        Lists and data frames are converted once (``stats.copied_bytes``). Q may be 0. NaN and infinity
+        are refused.
+    k : int, default 10
+        Neighbours a query, 1 <= k <= n; above n only with ``pad``.
+    metric : str, default "euclidean"
+        "sqeuclidean", "euclidean", "cosine", "correlation", "inner_product" (larger is nearer), "l1"
+        ("cityblock", "manhattan"), "linf" ("chebyshev"), "hamming" (differing bits of packed uint8 rows).
+    device : str, default "auto"
+        "auto" or "cpu"; see :func:`devices`.
+    threads : int, default 0
+        0: as many as the affinity mask and the cgroup quota allow.
+    memory : int, str or None
+        Bytes that the search may use beyond what the process holds, results not counted: 268435456,
+        "256MiB", "1.5 GB". None: what is free, less a tenth. The answer does not depend on it.
+    distance_type : None, "f32", "f64" or a dtype
+        Type of the returned distances. None: float64 if either side is float64, uint32 for hamming,
+        else float32. The order is that of the returned values, ties by smaller id.
+    pad : bool, default False
+        With k > n: fill up with id -1 and the worst distance, and return ``counts``.
+    degenerate : "error" or "one"
+        A zero row under cosine, a constant row under correlation: refused, or at distance 1 to everything.
+    first_id : int, default 0
+        id of corpus row 0, so that parts of a larger corpus return global ids.
+    progress : callable or None
+        Called now and then as progress(done, total) in this thread; returning False raises Cancelled.
+
+    Returns
+    -------
+    Neighbors
+        ``.distances`` (Q, k), ``.ids`` (Q, k) int64, ``.certificate``, ``.stats``, ``.counts``; unpacks
+        as (distances, ids).
+
+    Raises
+    ------
+    TypeError
+        An argument or an array is of the wrong Python type.
+    InvalidArgument, InvalidValue, RangeError, Unsupported
+        Also ValueError. A parameter, a value in the data, or a distance beyond its type.
+    MemoryBudget, OutOfMemory
+        Also MemoryError; the first before any work, stating the least that would do.
+    DeviceError
+        Also RuntimeError.
+    Cancelled
+        ``progress`` returned False. Ctrl-C raises KeyboardInterrupt within 100 ms.
+    """
+    options = _inputs.options(
+        k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad,
+        degenerate=degenerate, first_id=first_id, progress=progress,
+    )  # fmt: skip
+    corpus_rows, corpus_copied = _inputs.rows(corpus, "corpus")
+    query_rows, query_copied = _inputs.rows(queries, "query")
+    return _results.neighbors(_native.knn(corpus_rows, query_rows, options), corpus_copied + query_copied)
+
+
+def plan(
+    corpus: Any,
+    queries: Any,
+    k: int = 10,
+    metric: str = "euclidean",
+    *,
+    dtype: Any = "float32",
+    device: str = "auto",
+    threads: int = 0,
+    memory: _Memory = None,
+    distance_type: Any = None,
+    pad: bool = False,
+) -> Plan:
+    """What :func:`knn` would do and need, without doing it; ``print(plan(...))`` reads well.
+
+    Parameters
+    ----------
+    corpus, queries : (rows, columns) or arrays
+        A shape is taken with ``dtype``; an array brings its own, and is not read.
+    dtype : dtype or name, default "float32"
+        Element type of what is given as a shape.
+    k, metric, device, threads, memory, distance_type, pad :
+        As in :func:`knn`.
+
+    Raises
+    ------
+    What the search itself would raise before its work: InvalidArgument, Unsupported, DeviceError, MemoryBudget.
+    """
+    options = _inputs.options(
+        k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad
+    )
+    return Plan(**_native.plan(_shape(corpus, "corpus", dtype), _shape(queries, "query", dtype), options))
+
+
+def _shape(x: Any, name: str, dtype: Any) -> _native.Shape:
+    if isinstance(x, tuple) and len(x) == 2 and not any(hasattr(part, "__len__") for part in x):
+        count, width = (_inputs.integer(f"{name} shape", part) for part in x)
+        return _native.Shape(count, width, _inputs.element_type("dtype", dtype))
+    rows = _inputs.rows(x, name)[0]
+    count, width = rows.shape
+    return _native.Shape(count, width, rows.dtype)
+
+
+def merge(
+    parts: Iterable[Neighbors | tuple[Any, Any]],
+    k: int | None = None,
+    metric: str = "euclidean",
+    pad: bool = False,
+) -> Neighbors:
+    """One result from the results of parts of a corpus; any tree of merges gives the bits of one search.
+
+    Parameters
+    ----------
+    parts : iterable of results or of pairs (distances, ids)
+        All of the same number of rows and distance type, ids already global (``first_id``) and distinct
+        across parts. Entries with id -1 are skipped.
+    k : int or None
+        Width of the merged result. None: that of the widest part.
+    metric : str, default "euclidean"
+        That of the searches: "inner_product" ranks descending.
+    pad : bool, default False
+        Fill up when all parts together hold fewer than k entries, and return ``counts``.
+
+    Raises
+    ------
+    TypeError, InvalidArgument
+    """
+    if isinstance(parts, Neighbors):
+        raise TypeError("parts must be a list of results, got one result")
+    pairs = [_inputs.result_pair(part, f"part {number}") for number, part in enumerate(parts)]
+    width = 0
+    if k is not None:
+        width = _inputs.integer("k", k)
+        if width < 1:
+            raise InvalidArgument(f"k must be >= 1, got {width}")
+    native = _native.merge(pairs, width, _inputs.text("metric", metric), _inputs.flag("pad", pad))
+    return _results.neighbors(native)
+
+
+def verify(
+    corpus: Any,
+    queries: Any,
+    result: Any,
+    metric: str = "euclidean",
+    *,
+    device: str = "auto",
+    threads: int = 0,
+    memory: _Memory = None,
+    degenerate: str = "error",
+    first_id: int = 0,
+    relative_tolerance: float = 0.0,
+    progress: _Progress = None,
+) -> Verdict:
+    """Checks a result, ours or any tool's, against the exact answer.
+
+    Parameters
+    ----------
+    corpus, queries, metric, device, threads, memory, degenerate, first_id, progress :
+        As in :func:`knn`.
+    result : Neighbors, a pair (distances, ids), or an array of ids
+        (Q, k); distances float32, float64 or uint32.
+    relative_tolerance : float, default 0
+        Of claimed distances; 0 compares bits.
+
+    Returns
+    -------
+    Verdict
+        ``.ok()``, the numbers of rows right and wrong by kind, and every faulty row.
+    """
+    options = _inputs.options(
+        metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, first_id=first_id,
+        progress=progress,
+    )  # fmt: skip
+    distances = None
+    if isinstance(result, tuple):
+        distances, ids = _inputs.result_pair(result, "result")
+    else:
+        ids = _inputs.ids_array(result, "result")
+    corpus_rows, query_rows = _inputs.rows(corpus, "corpus")[0], _inputs.rows(queries, "query")[0]
+    return _results.verdict(_native.verify(corpus_rows, query_rows, ids, distances, options, float(relative_tolerance)))
+
+
+def devices() -> tuple[Device, ...]:
+    """Where a search could run: the CPU first; what is absent is listed with the reason."""
+    return tuple(Device(**device) for device in _native.devices())
+
+
+def info() -> Info:
+    """Version, instruction sets, filters, backends and devices of this build on this machine."""
+    return _results.info(_native.info())
+
+
+__version__ = _native.info()["version"]

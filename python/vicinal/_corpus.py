@@ -1,0 +1,118 @@
+"""A corpus prepared once and searched often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import _inputs, _native, _results
+from ._results import Neighbors
+
+
+class Corpus:
+    """Rows prepared once for many searches; immutable, and safe to search from many threads at once.
+
+    Parameters
+    ----------
+    x : (n, d) float32, float64, float16, bfloat16, uint8 or int8
+        As in :func:`vicinal.knn`. Without ``copy`` the rows are borrowed: the Corpus keeps the array alive,
+        and it must not be changed while the Corpus is used.
+    metric, device, threads, memory, degenerate, progress :
+        As in :func:`vicinal.knn`. metric and degenerate are fixed here; device, threads and memory are also
+        what searches use unless they say otherwise. If the prepared form does not fit ``memory``, it
+        is made again in each search (``resident`` is False then).
+    copy : bool, default False
+        Keep an own copy of the rows.
+
+    Raises
+    ------
+    As :func:`vicinal.knn`, for what concerns the corpus.
+    """
+
+    __slots__ = ("_native", "_copied_bytes", "_device", "_threads", "_memory", "_degenerate", "__weakref__")
+
+    def __init__(
+        self,
+        x: Any,
+        metric: str = "euclidean",
+        *,
+        device: str = "auto",
+        threads: int = 0,
+        memory: int | str | None = None,
+        degenerate: str = "error",
+        copy: bool = False,
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> None:
+        options = _inputs.options(
+            metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, progress=progress
+        )
+        rows, self._copied_bytes = _inputs.rows(x, "corpus")
+        self._native = _native.Corpus(rows, options, _inputs.flag("copy", copy))
+        self._device, self._threads, self._memory, self._degenerate = device, threads, memory, degenerate
+
+    def knn(
+        self,
+        queries: Any,
+        k: int = 10,
+        *,
+        threads: int | None = None,
+        memory: int | str | None = None,
+        distance_type: Any = None,
+        pad: bool = False,
+        first_id: int = 0,
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> Neighbors:
+        """The k nearest rows for each query, bit for bit what :func:`vicinal.knn` returns.
+
+        Parameters are those of :func:`vicinal.knn`; ``threads`` and ``memory`` default to the Corpus's own.
+        """
+        options = _inputs.options(
+            k=k,
+            metric=self.metric,
+            device=self._device,
+            threads=self._threads if threads is None else threads,
+            memory=self._memory if memory is None else memory,
+            distance_type=distance_type,
+            pad=pad,
+            degenerate=self._degenerate,
+            first_id=first_id,
+            progress=progress,
+        )
+        rows, copied_bytes = _inputs.rows(queries, "query")
+        return _results.neighbors(self._native.knn(rows, options), copied_bytes)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d)."""
+        return self._native.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Element type of the rows: a numpy.dtype ("bfloat16" as text where NumPy has no such type)."""
+        return _inputs.numpy_dtype(self._native.dtype)
+
+    @property
+    def metric(self) -> str:
+        return self._native.metric
+
+    @property
+    def resident(self) -> bool:
+        """The prepared form is kept in memory between searches."""
+        return self._native.resident
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held beyond the borrowed rows."""
+        return self._native.nbytes + self._copied_bytes
+
+    @property
+    def prepare_seconds(self) -> float:
+        """Wall time that the preparation took."""
+        return self._native.prepare_seconds
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        return f"<vicinal.Corpus {rows} x {columns} {self.dtype}, {self.metric}, {self.nbytes} bytes held>"

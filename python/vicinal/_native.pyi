@@ -1,0 +1,89 @@
+from collections.abc import Sequence
+from typing import Annotated
+
+from numpy.typing import NDArray
+
+class Rows:
+    """Two-dimensional numbers seen in place; holds their owner."""
+
+    @staticmethod
+    def from_buffer(array: object, name: str, bfloat16: bool) -> Rows: ...
+    @staticmethod
+    def from_dlpack(capsule: object, name: str) -> Rows: ...
+    @property
+    def shape(self) -> tuple: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def data(self) -> int:
+        """
+        Address of element (0, 0): tests use it to see that nothing was copied.
+        """
+
+class Options:
+    """Checked options of one call."""
+
+    def __init__(
+        self,
+        *,
+        k: int,
+        metric: str,
+        device: str,
+        threads: int,
+        memory: int,
+        distance_type: str,
+        pad: bool,
+        degenerate: str,
+        first_id: int,
+        progress: object | None,
+    ) -> None: ...
+
+def knn(corpus: Rows, queries: Rows, options: Options) -> tuple: ...
+def merge(
+    parts: Sequence[
+        tuple[
+            Annotated[NDArray, dict(shape=(None, None), order="C", device="cpu", writable=False)],
+            Annotated[NDArray, dict(shape=(None, None), order="C", device="cpu", writable=False)],
+        ]
+    ],
+    k: int,
+    metric: str,
+    pad: bool,
+) -> tuple: ...
+def verify(
+    corpus: Rows,
+    queries: Rows,
+    ids: Annotated[NDArray, dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    distances: Annotated[NDArray, dict(shape=(None, None), order="C", device="cpu", writable=False)] | None,
+    options: Options,
+    relative_tolerance: float,
+) -> dict: ...
+def parse_bytes(text: str) -> int: ...
+
+class Shape:
+    """Rows, columns and element type, for plan."""
+
+    def __init__(self, rows: int, cols: int, dtype: str) -> None: ...
+
+def plan(corpus: Shape, queries: Shape, options: Options) -> dict: ...
+
+class Corpus:
+    """A prepared corpus that keeps borrowed rows alive."""
+
+    def __init__(self, rows: Rows, options: Options, copy: bool) -> None: ...
+    def knn(self, queries: Rows, options: Options) -> tuple: ...
+    @property
+    def shape(self) -> tuple: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def metric(self) -> str: ...
+    @property
+    def resident(self) -> bool: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def prepare_seconds(self) -> float: ...
+
+def info() -> dict: ...
+def devices() -> list: ...

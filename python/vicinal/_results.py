@@ -1,0 +1,205 @@
+"""What calls return: arrays with names, and frozen dataclasses of plain values (they pickle and print)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Why an answer is exact. Every query is settled when a call returns, so ``all()`` is always True.
+
+    queries: number of queries. proven: settled by the first rung of the filter ladder. redone: settled by
+    a finer one. rungs: names of the rungs used, first to last. largest_bound: the largest proved
+    difference between a filter distance and the true one, in units of the distance.
+    """
+
+    queries: int
+    proven: int
+    redone: int
+    rungs: tuple[str, ...]
+    largest_bound: float
+
+    def all(self) -> bool:
+        return self.proven + self.redone == self.queries
+
+
+@dataclass(frozen=True)
+class Stats:
+    """How the work was done. Times are in seconds, sizes in bytes. Not covered by the promise of equal bits.
+
+    pairs: corpus rows times queries. candidates: pairs that passed the filter. reranked: canonical fp64
+    distances computed. underflowed: returned values that are 0 or subnormal though the canonical one is
+    not. copied_bytes: input copied before it could be read. planned_bytes: the most anonymous memory that
+    the plan allowed. passes: times the corpus was read. notes: what a user may want to know.
+    """
+
+    device: str
+    instruction_set: str
+    threads: int
+    seconds: float
+    prepare_seconds: float
+    pairs: int
+    candidates: int
+    reranked: int
+    underflowed: int
+    copied_bytes: int
+    planned_bytes: int
+    passes: int
+    notes: tuple[str, ...]
+
+
+class Neighbors(tuple):
+    """The answer of a search; unpacks as ``distances, ids = result``.
+
+    distances: (Q, k) float32, float64 or uint32, nearest first. ids: (Q, k) int64; ties go to the smaller
+    id; a missing entry is id -1 at the worst distance. certificate, stats: see their classes.
+    counts: (Q,) int64, the eligible results of each row, when the search was padded; else None.
+    """
+
+    certificate: Certificate
+    stats: Stats
+    counts: np.ndarray | None
+
+    def __new__(cls, distances: np.ndarray, ids: np.ndarray, certificate: Certificate, stats: Stats,
+                counts: np.ndarray | None = None) -> Neighbors:  # fmt: skip
+        self = super().__new__(cls, (distances, ids))
+        self.certificate = certificate
+        self.stats = stats
+        self.counts = counts
+        return self
+
+    @property
+    def distances(self) -> np.ndarray:
+        return self[0]
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self[1]
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self[0], self[1], self.certificate, self.stats, self.counts
+
+    def __repr__(self) -> str:
+        rows, k = self.ids.shape
+        certificate = self.certificate
+        return (
+            f"<vicinal.Neighbors of {rows} queries, k={k}, {self.distances.dtype}: "
+            f"{certificate.proven} proven by the first rung, {certificate.redone} redone>"
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a search will do and need. ``str(plan)`` is the same for people, one line a fact.
+
+    Sizes in bytes: budget_bytes is what had to be kept, peak_bytes what will be used at most (results not
+    counted), minimum_bytes the smallest budget that would do. corpus_chunk, query_batch, query_block are
+    in rows; seconds is a prediction.
+    """
+
+    device: str
+    instruction_set: str
+    rungs: tuple[str, ...]
+    threads: int
+    distance_type: str
+    budget_bytes: int
+    peak_bytes: int
+    minimum_bytes: int
+    result_bytes: int
+    corpus_chunk: int
+    query_batch: int
+    query_block: int
+    row_splits: int
+    passes: int
+    candidate_slots: int
+    resident: bool
+    seconds: float
+    notes: tuple[str, ...]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Device:
+    """A place to search: name ("cpu", "cuda:0"), and the reason when it is not usable."""
+
+    name: str
+    description: str
+    usable: bool
+    reason: str
+    free_bytes: int
+
+
+@dataclass(frozen=True)
+class Info:
+    """This build on this machine. semantics_version changes with any change of values or order.
+
+    instruction_sets: usable here, best first. built_instruction_sets: compiled in. filters: rungs of the
+    ladder, first to last. threads: what ``threads=0`` means here.
+    """
+
+    version: str
+    semantics_version: int
+    compiler: str
+    instruction_sets: tuple[str, ...]
+    built_instruction_sets: tuple[str, ...]
+    filters: tuple[str, ...]
+    backends: tuple[str, ...]
+    devices: tuple[Device, ...]
+    threads: int
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A row of a claimed result that is not the contract's: kind "wrong", "tie_order" or "distance"."""
+
+    row: int
+    kind: str
+    rank: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What ``verify`` found. Counts are rows; faults lists each faulty row, ascending.
+
+    wrong: another set of neighbours. tie_order: the right distances, another choice among equals.
+    distance: the right ids, a distance that is not the contract's. recall: share of claimed ids that are
+    among the true k. largest_relative_difference: of claimed distances where ids are right.
+    truth: the right answer.
+    """
+
+    rows: int
+    correct: int
+    wrong: int
+    tie_order: int
+    distance: int
+    recall: float
+    largest_relative_difference: float
+    faults: tuple[Fault, ...]
+    truth: Neighbors
+
+    def ok(self) -> bool:
+        return self.correct == self.rows
+
+
+def neighbors(native: tuple[Any, ...], copied_bytes: int = 0) -> Neighbors:
+    distances, ids, certificate, stats, counts = native
+    report = Stats(**stats)
+    if copied_bytes:
+        report = replace(report, copied_bytes=report.copied_bytes + copied_bytes)
+    return Neighbors(distances, ids, Certificate(**certificate), report, counts)
+
+
+def info(native: dict) -> Info:
+    return Info(**{**native, "devices": tuple(Device(**device) for device in native["devices"])})
+
+
+def verdict(native: dict) -> Verdict:
+    faults = tuple(Fault(*fault) for fault in native["faults"])
+    return Verdict(**{**native, "faults": faults, "truth": neighbors(native["truth"])})
