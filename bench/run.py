@@ -1,0 +1,161 @@
+"""Speed beside the peers, measured in turn in one process on the same cores.
+
+    .venv/bin/python bench/run.py [--case NAME ...] [--repeat 7] [--threads N] [--no-save]
+
+For each case and each engine: median and best wall time of one call, and the share of the cores' peak of float
+multiply-adds that Q n d of them would take in that time (bench_tile --peak measures the peak in the same run).
+"one-shot" is arrays to answer, preparing included; "prepared" is a search of a Corpus (ours) or of a built index
+(faiss: rows copied in; scikit-learn: fit). Engines take turns within a round, so a slow moment of the machine hits all
+of them. Appends to bench/results/knn.csv with date, commit and machine.
+"""
+
+import argparse
+import csv
+import datetime
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import vicinal
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results" / "knn.csv"
+FIELDS = ["date", "commit", "machine", "threads", "case", "Q", "n", "d", "k", "data", "engine", "call", "median_s", "best_s",
+          "share_of_peak", "recall"]
+
+
+def cases():
+    """name -> (Q, n, d, k, offset). The shapes of issue 3, and one away from the origin."""
+    return {
+        "128d-k10": (1000, 100_000, 128, 10, 0.0),
+        "128d-k100": (1000, 100_000, 128, 100, 0.0),
+        "784d-k15": (10_000, 10_000, 784, 15, 0.0),
+        "64d-k1000": (90, 100_000, 64, 1000, 0.0),
+        "8d-k10": (1000, 100_000, 8, 10, 0.0),
+        "128d-k10-offset": (1000, 100_000, 128, 10, 1000.0),
+    }
+
+
+def engines(x, q, k, threads):
+    """(engine, call) -> function that returns ids. Peers that are not installed are left out, and said so."""
+    corpus = vicinal.Corpus(x, metric="sqeuclidean", threads=threads)
+    found = {
+        ("vicinal", "one-shot"): lambda: vicinal.knn(x, q, k=k, metric="sqeuclidean", threads=threads).ids,
+        ("vicinal", "prepared"): lambda: corpus.knn(q, k=k, threads=threads).ids,
+    }
+    try:
+        import faiss
+
+        faiss.omp_set_num_threads(threads)
+        index = faiss.IndexFlatL2(x.shape[1])
+        index.add(x)
+        found["faiss-cpu " + faiss.__version__, "prepared"] = lambda: index.search(q, k)[1]
+    except ImportError:
+        print("faiss-cpu is not installed: not run")
+    try:
+        import sklearn
+        from sklearn.neighbors import NearestNeighbors
+
+        for algorithm in ["brute"] + (["kd_tree"] if x.shape[1] <= 16 else []):
+            fitted = NearestNeighbors(n_neighbors=k, algorithm=algorithm, n_jobs=threads).fit(x)
+            found[f"scikit-learn {sklearn.__version__} {algorithm}", "prepared"] = (
+                lambda fitted=fitted: fitted.kneighbors(q, return_distance=True)[1])
+    except ImportError:
+        print("scikit-learn is not installed: not run")
+    return found
+
+
+def peak_gfma(threads):
+    """Float multiply-adds a second of the cores, from the registers' peak of one core; 0 when bench_tile is not built."""
+    program = ROOT / "build" / "bin" / "bench_tile"
+    if not program.exists():
+        subprocess.run([ROOT / "scripts" / "build", "cpu", "bench_tile"], check=False)
+    if not program.exists():
+        return 0.0
+    out = subprocess.run([program, "--peak"], capture_output=True, text=True, check=True).stdout
+    return float(out.split()[-1]) * threads
+
+
+def recall(ids, truth):
+    hits = sum(len(np.intersect1d(a, b)) for a, b in zip(ids, truth))
+    return hits / truth.size
+
+
+def machine():
+    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    return f"{model}, {os.cpu_count()} cores, {platform.system()}"
+
+
+def commit():
+    run = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return run.stdout.strip() or "?"
+
+
+def measure(name, shape, threads, repeat, peak):
+    from threadpoolctl import threadpool_limits
+
+    queries, rows, dims, k, offset = shape
+    rng = np.random.default_rng(7)
+    x = (rng.standard_normal((rows, dims), dtype=np.float32) + np.float32(offset))
+    q = (rng.standard_normal((queries, dims), dtype=np.float32) + np.float32(offset))
+    with threadpool_limits(threads):
+        found = engines(x, q, k, threads)
+        truth = found["vicinal", "one-shot"]()  # proved by its certificate; the tests check it against the oracle
+        answers, times = {}, {engine: [] for engine in found}
+        for engine, call in found.items():
+            answers[engine] = recall(call(), truth)
+        for _ in range(repeat):
+            for engine, call in found.items():
+                start = time.perf_counter()
+                call()
+                times[engine].append(time.perf_counter() - start)
+    work = queries * rows * dims
+    print(f"\n{name}: Q={queries} n={rows} d={dims} k={k} {'+%g' % offset if offset else ''}")
+    for (engine, call), seconds in times.items():
+        median, best = statistics.median(seconds), min(seconds)
+        share = work / median / 1e9 / peak if peak else float("nan")
+        print(f"  {engine:28s} {call:9s} median {median:8.4f} s  best {best:8.4f} s  {share:6.1%} of peak"
+              f"  recall {answers[engine, call]:.4f}")
+        yield dict(threads=threads, case=name, Q=queries, n=rows, d=dims, k=k, data=f"gaussian+{offset:g}", engine=engine,
+                   call=call, median_s=f"{median:.5f}", best_s=f"{best:.5f}", share_of_peak=f"{share:.4f}",
+                   recall=f"{answers[engine, call]:.4f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", action="append", choices=list(cases()))
+    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=vicinal.info().threads)
+    parser.add_argument("--no-save", action="store_true")
+    args = parser.parse_args()
+    try:
+        import threadpoolctl  # noqa: F401  (comes with scikit-learn; holds every BLAS to the same cores)
+    except ImportError:
+        sys.exit("bench/run.py needs threadpoolctl: .venv/bin/pip install scikit-learn faiss-cpu")
+    peak = peak_gfma(args.threads)
+    print(f"{machine()}; {args.threads} threads; peak {peak:.0f} GFMA/s; vicinal {vicinal.__version__} at {commit()}")
+    rows = []
+    for name, shape in cases().items():
+        if not args.case or name in args.case:
+            rows += measure(name, shape, args.threads, args.repeat, peak)
+    if args.no_save:
+        return
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    new = not RESULTS.exists()
+    with open(RESULTS, "a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        if new:
+            writer.writeheader()
+        stamp = dict(date=datetime.date.today().isoformat(), commit=commit(), machine=machine())
+        writer.writerows({**stamp, **row} for row in rows)
+    print(f"\nappended to {RESULTS.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

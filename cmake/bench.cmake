@@ -1,0 +1,10 @@
+# Benchmarks of single kernels, one program a file (target vicinal_bench). bench/run.py, which `make bench` runs,
+# measures whole searches and needs none of them.
+add_custom_target(vicinal_bench)
+file(GLOB VICINAL_BENCH CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/bench_*.cpp)
+foreach(source IN LISTS VICINAL_BENCH)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} EXCLUDE_FROM_ALL ${source})
+  target_link_libraries(${name} PRIVATE vicinal_objects)
+  add_dependencies(vicinal_bench ${name})
+endforeach()

@@ -1,0 +1,34 @@
+# The command `vicinal`, a client of the public headers like any other program; its man page and shell
+# completions come from the command itself, so they cannot disagree with it.
+
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(fmt REQUIRED)
+file(GLOB VICINAL_CLI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.cpp)
+add_executable(vicinal_cli ${VICINAL_CLI_SOURCES})
+set_target_properties(vicinal_cli PROPERTIES OUTPUT_NAME vicinal
+                                             INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+target_link_libraries(vicinal_cli PRIVATE vicinal CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
+target_compile_definitions(vicinal_cli PRIVATE VICINAL_DEMO_DIR="${PROJECT_SOURCE_DIR}/data/demo")
+install(TARGETS vicinal_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+
+if(VICINAL_BUILD_MAN)
+  set(share ${PROJECT_BINARY_DIR}/share)
+  file(MAKE_DIRECTORY ${share})
+  add_custom_command(
+    OUTPUT ${share}/vicinal.1 ${share}/vicinal.bash ${share}/_vicinal ${share}/vicinal.fish
+    COMMAND vicinal_cli man > ${share}/vicinal.1
+    COMMAND vicinal_cli completion bash > ${share}/vicinal.bash
+    COMMAND vicinal_cli completion zsh > ${share}/_vicinal
+    COMMAND vicinal_cli completion fish > ${share}/vicinal.fish
+    DEPENDS vicinal_cli
+    VERBATIM)
+  add_custom_target(vicinal_man ALL DEPENDS ${share}/vicinal.1)
+  install(FILES ${share}/vicinal.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+  install(FILES ${share}/vicinal.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+          RENAME vicinal COMPONENT command)
+  install(FILES ${share}/_vicinal DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT command)
+  install(FILES ${share}/vicinal.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+          COMPONENT command)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/data/demo/ DESTINATION ${CMAKE_INSTALL_DATADIR}/vicinal/demo COMPONENT command)

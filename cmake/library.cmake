@@ -1,0 +1,51 @@
+# libvicinal. Its objects are a target of their own, so that the unit tests can reach what the library hides.
+
+find_package(TBB REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(Threads REQUIRED)
+
+file(GLOB_RECURSE VICINAL_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cpp)
+add_library(vicinal_objects OBJECT ${VICINAL_SOURCES})
+target_include_directories(vicinal_objects PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(vicinal_objects PRIVATE VICINAL_VERSION="${PROJECT_VERSION}")
+target_link_libraries(vicinal_objects PUBLIC TBB::tbb ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
+
+# One file an instruction set, each with its own flags; nothing else in the library may use them.
+# On other processors these files compile to nothing and need no flags.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  file(GLOB VICINAL_AVX2 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx2.cpp)
+  file(GLOB VICINAL_AVX512 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx512.cpp)
+  set_source_files_properties(${VICINAL_AVX2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mpopcnt")
+  set_source_files_properties(${VICINAL_AVX512} PROPERTIES COMPILE_OPTIONS
+    "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx2;-mfma;-mf16c;-mpopcnt;-mprefer-vector-width=512")
+endif()
+
+# ThreadSanitizer cannot see inside oneTBB. The one file that calls it is left uninstrumented and says itself what a
+# loop orders (LoopOrder there), so no suppression hides a real race.
+if(VICINAL_SANITIZE STREQUAL "thread")
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/core/parallel.cpp PROPERTIES
+    COMPILE_OPTIONS -fno-sanitize=thread COMPILE_DEFINITIONS VICINAL_TSAN)
+endif()
+
+add_library(vicinal SHARED $<TARGET_OBJECTS:vicinal_objects>)
+add_library(vicinal::vicinal ALIAS vicinal)
+target_include_directories(vicinal PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(vicinal PUBLIC cxx_std_20)
+target_link_libraries(vicinal PRIVATE TBB::tbb ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
+if(NOT VICINAL_SANITIZE)
+  target_link_options(vicinal PRIVATE -Wl,--no-undefined)
+endif()
+set_target_properties(vicinal PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+
+include(CMakePackageConfigHelpers)
+set(VICINAL_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/vicinal)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/vicinalConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(TARGETS vicinal EXPORT vicinalTargets COMPONENT library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        NAMELINK_COMPONENT development)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/vicinal DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        COMPONENT development)
+install(EXPORT vicinalTargets NAMESPACE vicinal:: FILE vicinalTargets.cmake DESTINATION ${VICINAL_PACKAGE_DIR}
+        COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/vicinalConfig.cmake ${PROJECT_BINARY_DIR}/vicinalConfigVersion.cmake
+        DESTINATION ${VICINAL_PACKAGE_DIR} COMPONENT development)

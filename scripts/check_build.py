@@ -1,0 +1,109 @@
+"""What the compiler made of the sources, checked after a build of the cpu preset.
+
+Every header compiles alone, and clang accepts the command and the module (it compiles the library and its tests for
+AddressSanitizer). No object holds a fused multiply-add that the source did not spell: only the AVX kernel files may
+hold any. Every object was compiled without contraction. Closes with "N passed, N failed".
+"""
+
+import json
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+
+
+def outcomes(work, items):
+    """(item, finished process) of each, two or more at a time."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        yield from zip(items, pool.map(work, items))
+
+
+def compilations():
+    """(source, words of the command) of the project's own files."""
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        name = os.path.relpath(entry["file"], ROOT)
+        if not name.startswith("."):  # .venv has sources of nanobind, which are not ours
+            yield name, shlex.split(entry["command"])
+
+
+def headers():
+    """Every header compiles alone."""
+    files = [path for folder in ("include", "src", "cli") for path in sorted((ROOT / folder).rglob("*.hpp"))]
+    command = ["g++", "-std=c++20", "-fsyntax-only", "-I", "include", "-I", "src", "-I", "cli", "-include"]
+
+    def compile_alone(path):
+        return subprocess.run([*command, str(path), "-x", "c++", "/dev/null"], cwd=ROOT, capture_output=True, text=True)
+
+    for path, done in outcomes(compile_alone, files):
+        if done.returncode:
+            yield f"{path.relative_to(ROOT)}: {done.stderr[:1000]}"
+
+
+def clang():
+    """clang accepts the command and the module."""
+    items = [(name, words) for name, words in compilations() if name.startswith(("cli/", "python/"))]
+
+    def look(item):
+        keep = [word for word in item[1] if word.startswith(("-D", "-std=", "-ffp"))]
+        keep += [part for word, after in zip(item[1], item[1][1:]) for part in include(word, after)]
+        command = ["clang++-14", *keep, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", item[0]]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+    def include(word, after):
+        return [word] if word.startswith("-I") else [word, after] if word == "-isystem" else []
+
+    if not items:
+        yield "no compilation of the command in compile_commands.json"
+    for (name, _), done in outcomes(look, items):
+        if done.returncode:
+            yield f"{name}: {done.stderr[:1000]}"
+
+
+def fused():
+    """Fused multiply-adds occur in the AVX kernel files alone."""
+    if platform.machine() != "x86_64":
+        return
+    objects = sorted((BUILD / "CMakeFiles" / "vicinal_objects.dir").rglob("*.o"))
+    if not objects:
+        yield f"no objects below {BUILD}"
+    for path in objects:
+        if "_avx2" in path.name or "_avx512" in path.name:
+            continue
+        text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", str(path)], capture_output=True, text=True,
+                              check=True).stdout
+        count = len(re.findall(r"\bvfn?m(?:add|sub)\w*", text))
+        if count:
+            yield f"{path.name}: {count} fused multiply-adds"
+
+
+def contraction():
+    """Every compilation of the project says -ffp-contract=off, and none says fast-math."""
+    for name, command in compilations():
+        words = set(command)
+        if "-ffp-contract=off" not in words or {"-ffast-math", "-Ofast", "-funsafe-math-optimizations"} & words:
+            yield f"{name}: {' '.join(command)}"
+
+
+CHECKS = (headers, clang, fused, contraction)
+
+
+def main():
+    failed = 0
+    for check in CHECKS:
+        faults = list(check())
+        failed += bool(faults)
+        if faults:
+            print(check.__doc__, *faults, sep="\n  ")
+    print(f"{len(CHECKS) - failed} passed, {failed} failed")
+    return int(failed != 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""Every test of a commit, one step after another: `make test`, and so CI.
+
+A step is a build or a runner; each runner's own counts are added up (gtest JSON, JUnit files of ctest and pytest,
+or a closing "N passed, N failed"). A runner that dies, times out or reports no test counts as one failure. Logs stay
+in build/test-logs. The last line is the sum, alone on its line.
+
+  run_tests.py [--only STEP[,STEP]] [--scale S] [--list]
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "build" / "test-logs"
+PYTHON = ROOT / ".venv" / "bin" / "python"
+COMMAND = ROOT / "build" / "bin" / "vicinal"
+REDUCED = "0.05"  # share of the generated cases that a sanitizer build runs in `make test`
+
+
+@dataclass
+class Step:
+    name: str
+    command: list
+    report: str = "text"  # how to count: build, gtest, junit, text
+    needs: tuple = ()  # steps without which this one cannot run
+    paths: tuple = ()  # run only where these exist
+    env: dict = field(default_factory=dict)
+    limit: int = 900  # seconds
+
+
+@dataclass
+class Outcome:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+
+
+def sanitizer_steps(name, scale):
+    env = {
+        "VICINAL_TEST_SCALE": scale,
+        "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "TSAN_OPTIONS": "second_deadlock_stack=1",
+    }
+    folder = f"build-{name}"
+    yield Step(f"{name}.build", ["scripts/build", name, "all", "vicinal_tests"], "build", paths=("tests/unit",))
+    for program in ("unit", "conformance"):
+        yield Step(f"{name}.{program}", [f"{folder}/bin/vicinal_{program}"], "gtest", (f"{name}.build",),
+                   (f"tests/{program}",), env)
+
+
+def all_steps(scale):
+    full = {"VICINAL_TEST_SCALE": scale or "1"}
+    python = {"VICINAL_COMMAND": str(COMMAND), "PYTHONDONTWRITEBYTECODE": "1"}
+    return [
+        Step("tree", [PYTHON, "scripts/check_tree.py"]),
+        Step("build", ["scripts/build", "cpu", "all", "vicinal_tests"], "build"),
+        Step("unit", ["build/bin/vicinal_unit"], "gtest", ("build",), ("tests/unit",), full),
+        Step("conformance", ["build/bin/vicinal_conformance"], "gtest", ("build",), ("tests/conformance",), full),
+        Step("ctest", ["ctest", "--test-dir", "build", "-j", os.cpu_count() or 1, "--output-on-failure", "--output-junit", LOGS / "ctest.xml"],
+             "junit", ("build",)),
+        Step("objects", [PYTHON, "scripts/check_build.py"], needs=("build",)),
+        Step("python", [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", LOGS / "python.xml",
+                        "python/tests"], "junit", ("build",), ("python/tests",), python),
+        Step("command", [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", LOGS / "command.xml",
+                         "tests/cli"], "junit", ("build",), ("tests/cli",), python),
+        Step("readme", [PYTHON, "scripts/readme_snippets.py"], needs=("build",)),
+        Step("mutants", ["tests/mutants/run"], needs=("build",), paths=("tests/mutants/run",)),
+        *sanitizer_steps("asan", scale or REDUCED),
+        *sanitizer_steps("tsan", scale or REDUCED),
+    ]
+
+
+def run(step):
+    """Exit status and output of the step; its whole process group is ended at the limit."""
+    environment = {**os.environ, **step.env}
+    if step.report == "gtest":
+        environment["GTEST_OUTPUT"] = f"json:{LOGS / step.name}.json"
+    log = LOGS / f"{step.name}.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen([str(word) for word in step.command], cwd=ROOT, env=environment, stdout=out,
+                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            status = process.wait(step.limit)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt) as reason:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(reason, KeyboardInterrupt):
+                raise
+            out.write(f"\nstopped after {step.limit} s\n".encode())
+            status = -1
+    return status, log.read_text(errors="replace")
+
+
+def count_gtest(step):
+    suites = json.loads((LOGS / f"{step.name}.json").read_text())
+    skipped = sum(case.get("result") == "SKIPPED" for suite in suites["testsuites"] for case in suite["testsuite"])
+    failed = suites["failures"] + suites.get("errors", 0)
+    return Outcome(suites["tests"] - failed - skipped - suites["disabled"], failed, skipped + suites["disabled"])
+
+
+def count_junit(step):
+    root = xml.parse(LOGS / f"{step.name}.xml").getroot()
+    suites = [root] if root.tag == "testsuite" else root.findall("testsuite")
+    total, failed, skipped = (
+        sum(int(suite.get(name) or 0) for suite in suites for name in names)
+        for names in (("tests",), ("failures", "errors"), ("skipped", "disabled")))
+    return Outcome(total - failed - skipped, failed, skipped)
+
+
+def count_text(output, status):
+    sums = re.findall(r"^(\d+) passed, (\d+) failed(?:, (\d+) not run)?$", output, re.MULTILINE)
+    if sums:
+        return Outcome(*(int(word or 0) for word in sums[-1]))
+    return Outcome(passed=int(status == 0), failed=int(status != 0))
+
+
+def judge(step, status, output):
+    if step.report == "build":
+        return Outcome(failed=int(status != 0))
+    try:
+        if step.report == "gtest":
+            outcome = count_gtest(step)
+        elif step.report == "junit":
+            outcome = count_junit(step)
+        else:
+            outcome = count_text(output, status)
+    except (OSError, ValueError, KeyError, xml.ParseError):
+        return Outcome(failed=1)  # died before its report
+    nothing = outcome.passed + outcome.failed + outcome.skipped == 0
+    if outcome.failed == 0 and (status != 0 or nothing):
+        outcome.failed = 1
+    return outcome
+
+
+def tree_state():
+    command = ["git", "status", "--porcelain", "--untracked-files=all"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+
+
+def chosen(steps, names):
+    if not names:
+        return [step for step in steps if all((ROOT / path).exists() for path in step.paths)]
+    wanted = set(names.split(","))
+    unknown = wanted - {step.name for step in steps} - {step.name.split(".")[0] for step in steps}
+    if unknown:
+        sys.exit(f"no such step: {', '.join(sorted(unknown))}; steps: {', '.join(step.name for step in steps)}")
+    return [step for step in steps if step.name in wanted or step.name.split(".")[0] in wanted]
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Every test of a commit.")
+    parser.add_argument("--only", default="", help="steps to run, with commas; asan means asan.build, asan.unit, ...")
+    parser.add_argument("--scale", default="", help="share of the generated cases to run (default 1; sanitizers 0.05)")
+    parser.add_argument("--list", action="store_true", help="name the steps and stop")
+    arguments = parser.parse_args()
+    steps = chosen(all_steps(arguments.scale), arguments.only)
+    if arguments.list:
+        print("\n".join(step.name for step in steps))
+        return 0
+
+    LOGS.mkdir(parents=True, exist_ok=True)
+    for old in LOGS.iterdir():
+        old.unlink()
+    before = tree_state()
+    outcomes = {}
+    for step in steps:
+        if any(outcomes[need].failed for need in step.needs if need in outcomes):
+            outcomes[step.name] = Outcome(failed=1)
+            print(f"{step.name:18} not possible: {' or '.join(step.needs)} failed", flush=True)
+            continue
+        start = time.monotonic()
+        status, output = run(step)
+        outcome = outcomes[step.name] = judge(step, status, output)
+        outcome.seconds = time.monotonic() - start
+        facts = "built" if step.report == "build" and not outcome.failed else (
+            f"{outcome.passed} passed, {outcome.failed} failed" +
+            (f", {outcome.skipped} not run" if outcome.skipped else ""))
+        print(f"{step.name:18} {facts}  ({outcome.seconds:.1f} s)", flush=True)
+        if outcome.failed:
+            print("\n".join(output.splitlines()[-80:]), flush=True)
+            print(f"  exit status {status}; the whole log: {(LOGS / step.name).relative_to(ROOT)}.log", flush=True)
+
+    after = tree_state()
+    clean = Outcome(passed=int(after == before), failed=int(after != before))
+    if clean.failed:
+        print(f"tests changed the tree; git status before:\n{before}after:\n{after}")
+    outcomes["git status"] = clean
+
+    slowest = sorted(outcomes, key=lambda name: -outcomes[name].seconds)[:6]
+    print("slowest: " + ", ".join(f"{name} {outcomes[name].seconds:.0f} s" for name in slowest))
+    print(f"in all {sum(o.seconds for o in outcomes.values()):.0f} s; not run here: "
+          f"{sum(o.skipped for o in outcomes.values())} (the logs say why)")
+    failed = sum(o.failed for o in outcomes.values())
+    print(f"{sum(o.passed for o in outcomes.values())} passed, {failed} failed")
+    return int(failed != 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

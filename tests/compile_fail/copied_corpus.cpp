@@ -1,0 +1,4 @@
+// expect: deleted
+#include <vicinal/vicinal.hpp>
+
+vicinal::Corpus wrong(const vicinal::Corpus& corpus) { return corpus; }

@@ -1,0 +1,4 @@
+// expect: (cannot convert|cannot initialize|could not convert|invalid conversion)
+#include <vicinal/vicinal.hpp>
+
+vicinal::CorpusOptions wrong() { return {.metric = 3}; }

@@ -1,0 +1,72 @@
+// Names and numbers as people type them: metrics and their aliases, types, bytes; and what is said to a misspelt one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "conformance/support.hpp"
+
+namespace conformance {
+namespace {
+using vicinal::ErrorCode;
+
+TEST(Names, EveryMetricByNameAndAlias) {
+  for (const vicinal::MetricInfo& info : vicinal::metrics()) {
+    EXPECT_EQ(vicinal::parse_metric(info.name), info.metric);
+    for (const auto alias : info.aliases) EXPECT_EQ(vicinal::parse_metric(alias), info.metric) << alias;
+    EXPECT_EQ(&vicinal::metric_info(info.metric), &info);
+    EXPECT_EQ(info.descending, info.metric == Metric::inner_product) << info.name;
+    EXPECT_FALSE(info.formula.empty());
+  }
+  EXPECT_EQ(vicinal::parse_metric("cityblock"), Metric::l1);
+  EXPECT_EQ(vicinal::parse_metric("manhattan"), Metric::l1);
+  EXPECT_EQ(vicinal::parse_metric("chebyshev"), Metric::linf);
+}
+
+TEST(Names, ForeignAndMisspeltMetricsAreAnsweredWithTheNearest) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {"l2sq", "sqeuclidean"}, {"l2", "euclidean"}, {"ip", "inner_product"}, {"dot", "inner_product"}, {"angular", "cosine"},
+      {"euclidian", "euclidean"}, {"cosin", "cosine"}, {"haming", "hamming"}, {"manhatan", "manhattan"}};
+  for (const auto& [typed, meant] : cases) {
+    const Refusal got = refusal([&, name = typed] { vicinal::parse_metric(name); });
+    ASSERT_EQ(got.code, ErrorCode::invalid_argument) << typed;
+    EXPECT_NE(got.message.find(std::string("unknown metric \"") + typed + "\""), std::string::npos) << got.message;
+    EXPECT_NE(got.message.find(std::string("did you mean \"") + meant), std::string::npos) << got.message;
+    for (const vicinal::MetricInfo& info : vicinal::metrics()) EXPECT_NE(got.message.find(info.name), std::string::npos) << got.message;
+  }
+  EXPECT_EQ(refusal([] { vicinal::parse_metric(""); }).code, ErrorCode::invalid_argument);
+}
+
+TEST(Names, Bytes) {
+  EXPECT_EQ(vicinal::parse_bytes("268435456"), 268435456);
+  EXPECT_EQ(vicinal::parse_bytes("256MiB"), 256 << 20);
+  EXPECT_EQ(vicinal::parse_bytes("1.5 GB"), 1500000000);
+  EXPECT_EQ(vicinal::parse_bytes("2GiB"), std::int64_t{2} << 30);
+  EXPECT_GT(vicinal::parse_bytes("64k"), 63999);
+  EXPECT_EQ(vicinal::parse_bytes("256mib"), 256 << 20);
+  for (const char* wrong : {"", "MiB", "-5", "12x", "1e", "nan", "inf", "5 5", "99999999999999999999", "9e30GB", "1,5GB", "0x10"})
+    EXPECT_EQ(refusal([&] { vicinal::parse_bytes(wrong); }).code, ErrorCode::invalid_argument) << wrong;
+}
+
+TEST(Names, DistanceTypesAndDegenerate) {
+  using vicinal::DistanceType;
+  for (const DistanceType type : {DistanceType::automatic, DistanceType::f32, DistanceType::f64, DistanceType::u32})
+    EXPECT_EQ(vicinal::parse_distance_type(vicinal::distance_type_name(type)), type);
+  EXPECT_EQ(refusal([] { vicinal::parse_distance_type("f16"); }).code, ErrorCode::invalid_argument);
+  EXPECT_EQ(vicinal::parse_degenerate("error"), vicinal::Degenerate::error);
+  EXPECT_EQ(vicinal::parse_degenerate("one"), vicinal::Degenerate::one);
+  EXPECT_EQ(refusal([] { vicinal::parse_degenerate("zero"); }).code, ErrorCode::invalid_argument);
+  EXPECT_STREQ(vicinal::dtype_name(DType::bf16), "bf16");
+  EXPECT_STREQ(vicinal::error_name(ErrorCode::memory_budget), "MemoryBudget");
+}
+
+TEST(Names, AutomaticDistanceTypes) {
+  using vicinal::DistanceType;
+  for (const DType a : all_dtypes)
+    for (const DType b : all_dtypes)
+      EXPECT_EQ(vicinal::resolve_distance_type(DistanceType::automatic, Metric::l1, a, b), a == DType::f64 || b == DType::f64 ? DistanceType::f64 : DistanceType::f32);
+  EXPECT_EQ(vicinal::resolve_distance_type(DistanceType::automatic, Metric::hamming, DType::u8, DType::u8), DistanceType::u32);
+  EXPECT_EQ(vicinal::resolve_distance_type(DistanceType::f32, Metric::l1, DType::f64, DType::f64), DistanceType::f32);
+}
+
+}  // namespace
+}  // namespace conformance

@@ -1,0 +1,340 @@
+// Every word of every instruction set against loops written here from the contract (semantics C2, cpu/kernels.hpp):
+// bits where bits are promised, the error bound where it is not. All inputs and outputs end at an inaccessible page,
+// so a read or write past an end is a crash.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "cpu/kernels.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr std::int64_t all_dims[] = {1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 37, 63, 64, 65, 100, 127, 128, 129, 300};
+constexpr float infinite = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+/// `count` values whose last byte is followed by a page that may not be touched.
+template <class T>
+class Guarded {
+ public:
+  explicit Guarded(std::int64_t count) : count_(count) {
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+    const std::size_t pages = (bytes + page - 1) / page + 1;
+    size_ = pages * page;
+    base_ = static_cast<std::byte*>(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (base_ == MAP_FAILED || mprotect(base_ + size_ - page, page, PROT_NONE) != 0) std::abort();
+    data_ = reinterpret_cast<T*>(base_ + size_ - page - bytes);
+  }
+  ~Guarded() { munmap(base_, size_); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  T* data() const { return data_; }
+  T& operator[](std::int64_t i) const { return data_[i]; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + count_; }
+
+ private:
+  static constexpr std::size_t page = 4096;
+  std::int64_t count_;
+  std::size_t size_;
+  std::byte* base_;
+  T* data_;
+};
+
+using Random = std::mt19937_64;
+
+std::int64_t below(Random& random, std::int64_t n) {
+  return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
+}
+double signed_unit(Random& random) { return std::uniform_real_distribution<double>(-1, 1)(random); }
+
+// ---- elements: three families of values for each type, and what they mean ----
+
+enum class Family { ordinary, wild, tiny };  // tiny: zeros of both signs, subnormals, products that underflow
+
+void make(Random& random, Family family, double& x) {
+  if (family == Family::ordinary) x = signed_unit(random);
+  else if (family == Family::wild) x = std::ldexp(signed_unit(random), static_cast<int>(below(random, 1000)) - 500);
+  else x = below(random, 3) == 0 ? std::copysign(0.0, signed_unit(random))
+                                 : std::ldexp(signed_unit(random), -500 - static_cast<int>(below(random, 574)));
+}
+void make(Random& random, Family family, float& x) {
+  const double v = signed_unit(random);
+  if (family == Family::ordinary) x = static_cast<float>(v);
+  else if (family == Family::wild) x = static_cast<float>(std::ldexp(v, static_cast<int>(below(random, 240)) - 120));
+  else x = below(random, 3) == 0 ? std::copysign(0.0f, static_cast<float>(v)) : static_cast<float>(std::ldexp(v, -128));
+}
+void make(Random& random, Family family, f16& x) {
+  const std::int64_t exponent = family == Family::ordinary ? 14 + below(random, 2)
+                                : family == Family::wild   ? below(random, 31) : 0;
+  x.bits = static_cast<std::uint16_t>(exponent << 10 | below(random, 1024) | below(random, 2) << 15);
+}
+void make(Random& random, Family family, bf16& x) {
+  const std::int64_t exponent = family == Family::ordinary ? 126 + below(random, 2)
+                                : family == Family::wild   ? below(random, 255) : 0;
+  x.bits = static_cast<std::uint16_t>(exponent << 7 | below(random, 128) | below(random, 2) << 15);
+}
+void make(Random& random, Family, std::uint8_t& x) { x = static_cast<std::uint8_t>(random()); }
+void make(Random& random, Family, std::int8_t& x) { x = static_cast<std::int8_t>(random()); }
+
+double meaning(double x) { return x; }
+double meaning(float x) { return x; }
+double meaning(std::uint8_t x) { return x; }
+double meaning(std::int8_t x) { return x; }
+// Sign, exponent and fraction of `fraction_bits`, taken apart by the definition of the format.
+double meaning_of_bits(int bits, int fraction_bits, int bias, int top) {
+  const int fraction = bits & ((1 << fraction_bits) - 1), exponent = (bits >> fraction_bits) & top;
+  const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
+  if (exponent == top) return fraction != 0 ? std::nan("") : sign * HUGE_VAL;
+  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
+  return sign * std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+}
+double meaning(f16 x) { return meaning_of_bits(x.bits, 10, 15, 31); }
+double meaning(bf16 x) { return meaning_of_bits(x.bits, 7, 127, 255); }
+
+::testing::AssertionResult same_bits(double a, double b) {
+  if (std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b)) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << std::hexfloat << a << " against " << b;
+}
+
+class KernelTest : public ::testing::TestWithParam<const Kernels*> {
+ protected:
+  void SetUp() override {
+    if (!kernels().supported()) GTEST_SKIP() << "not run: " << kernels().name;
+  }
+  const Kernels& kernels() const { return *GetParam(); }
+};
+
+// ---- canonical sums ----
+
+double canonical_by_definition(Op op, const std::vector<double>& q, const std::vector<double>& r, double shift) {
+  std::vector<double> s(32, 0.0);
+  for (std::size_t i = 0; i < r.size(); ++i) {
+    double& lane = s[i % 32];
+    switch (op) {
+      case Op::sqdiff: { const double t = q[i] - r[i]; lane = std::fma(t, t, lane); break; }
+      case Op::absdiff: lane = lane + std::abs(q[i] - r[i]); break;
+      case Op::maxdiff: lane = std::max(lane, std::abs(q[i] - r[i])); break;
+      case Op::dot: lane = std::fma(q[i], r[i], lane); break;
+      case Op::dot_shifted: { const double t = r[i] - shift; lane = std::fma(q[i], t, lane); break; }
+      case Op::self_dot: lane = std::fma(r[i], r[i], lane); break;
+      case Op::self_shifted: { const double t = r[i] - shift; lane = std::fma(t, t, lane); break; }
+      case Op::sum: lane = lane + r[i]; break;
+    }
+  }
+  for (std::size_t h = 16; h > 0; h /= 2) {
+    for (std::size_t j = 0; j < h; ++j) s[j] = op == Op::maxdiff ? std::max(s[j], s[j + h]) : s[j] + s[j + h];
+  }
+  return s[0];
+}
+
+template <class T>
+void check_canonical(const Kernels& kernels, Op op, std::int64_t dims, Family family) {
+  Random random(static_cast<std::uint64_t>(dims) * 64 + static_cast<std::uint64_t>(op) * 4 + static_cast<std::uint64_t>(family));
+  const bool by_index = below(random, 2) == 0;
+  const bool shifted = op == Op::dot_shifted || op == Op::self_shifted;
+  const bool reads_query = op < Op::self_dot;
+  const std::int64_t stored = 1 + below(random, 21), stride = dims + below(random, 3);
+  const std::int64_t count = by_index ? 1 + below(random, 40) : stored;
+  Guarded<T> rows((stored - 1) * stride + dims);
+  for (T& x : rows) make(random, family, x);
+  Guarded<double> query(dims), shift(count), out(count);
+  for (double& x : query) { T t; make(random, family, t); x = meaning(t); }
+  for (double& x : shift) make(random, family == Family::wild ? Family::ordinary : family, x);
+  Guarded<std::uint32_t> index(count);
+  for (std::uint32_t& x : index) x = static_cast<std::uint32_t>(below(random, stored));
+  for (double& x : out) x = -7;
+  kernels.canonical[static_cast<int>(op)][static_cast<int>(dtype_of<T>())](
+      {.query = reads_query ? query.data() : nullptr, .rows = rows.data(),
+       .row_stride = stride * static_cast<std::int64_t>(sizeof(T)), .index = by_index ? index.data() : nullptr,
+       .count = count, .dims = dims, .shift = shifted ? shift.data() : nullptr, .out = out.data()});
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T* row = rows.data() + (by_index ? static_cast<std::int64_t>(index[i]) : i) * stride;
+    std::vector<double> r;
+    for (std::int64_t k = 0; k < dims; ++k) r.push_back(meaning(row[k]));
+    const double expected = canonical_by_definition(op, {query.begin(), query.end()}, r, shift[i]);
+    ASSERT_TRUE(same_bits(out[i], expected)) << kernels.name << " op " << static_cast<int>(op) << " type "
+        << dtype_name(dtype_of<T>()) << " d=" << dims << " family " << static_cast<int>(family) << " row " << i;
+  }
+}
+
+TEST_P(KernelTest, CanonicalSumsHaveTheBitsOfTheDefinition) {
+  for (int op = 0; op < op_count; ++op) {
+    for (const std::int64_t dims : all_dims) {
+      for (const Family family : {Family::ordinary, Family::wild, Family::tiny}) {
+        check_canonical<float>(kernels(), static_cast<Op>(op), dims, family);
+        check_canonical<double>(kernels(), static_cast<Op>(op), dims, family);
+        check_canonical<f16>(kernels(), static_cast<Op>(op), dims, family);
+        check_canonical<bf16>(kernels(), static_cast<Op>(op), dims, family);
+        check_canonical<std::uint8_t>(kernels(), static_cast<Op>(op), dims, family);
+        check_canonical<std::int8_t>(kernels(), static_cast<Op>(op), dims, family);
+      }
+    }
+  }
+}
+
+// One product that underflows from below leaves -0 in a lane. The tail must not touch lanes that it does not reach
+// (fma(0, 0, -0) is +0), and a lane without elements is +0, which wins.
+TEST_P(KernelTest, AMinusZeroSurvivesUnlessALaneIsEmpty) {
+  for (const std::int64_t dims : all_dims) {
+    Guarded<double> query(dims), row(dims), out(1);
+    for (double& x : query) x = -1e-200;
+    for (double& x : row) x = 1e-200;
+    kernels().canonical[static_cast<int>(Op::dot)][static_cast<int>(DType::f64)](
+        {.query = query.data(), .rows = row.data(), .row_stride = dims * 8, .index = nullptr, .count = 1, .dims = dims,
+         .shift = nullptr, .out = out.data()});
+    EXPECT_TRUE(same_bits(out[0], dims >= 32 ? -0.0 : 0.0)) << "d=" << dims;
+  }
+}
+
+// ---- conversion, scan ----
+
+template <class T>
+void check_convert(const Kernels& kernels, const std::vector<T>& values) {
+  for (const std::int64_t count : {std::int64_t{1}, std::int64_t{3}, static_cast<std::int64_t>(values.size())}) {
+    Guarded<T> from(count);
+    Guarded<double> to(count);
+    std::copy_n(values.begin(), count, from.begin());
+    kernels.convert[static_cast<int>(dtype_of<T>())](from.data(), count, to.data());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double expected = meaning(from[i]);
+      if (std::isnan(expected)) ASSERT_TRUE(std::isnan(to[i])) << dtype_name(dtype_of<T>()) << ' ' << i;
+      else ASSERT_TRUE(same_bits(to[i], expected)) << dtype_name(dtype_of<T>()) << ' ' << i;
+    }
+  }
+}
+
+TEST_P(KernelTest, ConversionIsExactForEverySmallPattern) {
+  std::vector<f16> halves;
+  std::vector<bf16> bfloats;
+  for (int bits = 0; bits < 65536; ++bits) {
+    halves.push_back({static_cast<std::uint16_t>(bits)});
+    bfloats.push_back({static_cast<std::uint16_t>(bits)});
+  }
+  check_convert(kernels(), halves);
+  check_convert(kernels(), bfloats);
+  std::vector<std::uint8_t> bytes;
+  std::vector<std::int8_t> chars;
+  for (int i = 0; i < 256; ++i) {
+    bytes.push_back(static_cast<std::uint8_t>(i));
+    chars.push_back(static_cast<std::int8_t>(i - 128));
+  }
+  check_convert(kernels(), bytes);
+  check_convert(kernels(), chars);
+  Random random(3);
+  std::vector<float> floats = {0.0f, -0.0f, 1e-45f, -1e-45f, 3.4028235e38f, infinite, -infinite, not_a_number};
+  std::vector<double> doubles = {0.0, -0.0, 5e-324, -5e-324, 1.7976931348623157e308, HUGE_VAL, -HUGE_VAL, std::nan("")};
+  for (int i = 0; i < 1003; ++i) {
+    floats.push_back(0);
+    doubles.push_back(0);
+    make(random, Family::wild, floats.back());
+    make(random, Family::wild, doubles.back());
+  }
+  check_convert(kernels(), floats);
+  check_convert(kernels(), doubles);
+}
+
+TEST_P(KernelTest, FirstBadFindsTheFirstOfEachKind) {
+  for (const std::int64_t count : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 40}) {
+    Guarded<double> values(count);
+    for (double& x : values) x = 1.7976931348623157e308;
+    values[count / 2] = -5e-324;
+    EXPECT_EQ(kernels().first_bad(values.data(), count), -1) << count;
+    for (std::int64_t at = count - 1; at >= 0; --at) {
+      for (const double bad : {HUGE_VAL, -HUGE_VAL, std::nan(""), -std::nan("")}) {
+        values[at] = bad;
+        EXPECT_EQ(kernels().first_bad(values.data(), count), at) << count;
+      }
+    }
+  }
+  EXPECT_EQ(kernels().first_bad(nullptr, 0), -1);
+}
+
+// ---- quantise, pack, hamming ----
+
+TEST_P(KernelTest, QuantiseRoundsOnceAndItsFactsAreTheResiduals) {
+  for (const std::int64_t dims : all_dims) {
+    for (const Family family : {Family::ordinary, Family::wild}) {
+      Random random(static_cast<std::uint64_t>(dims));
+      Guarded<double> row(dims), centre(dims);
+      Guarded<float> out(dims);
+      for (double& x : row) x = signed_unit(random) * (family == Family::wild ? std::ldexp(1, 20 - 5 * static_cast<int>(below(random, 9))) : 1);
+      for (double& x : centre) x = static_cast<float>(signed_unit(random));
+      const double shift = 0.375, scale = family == Family::wild ? 0x1p-9 : 1 / 3.0;
+      const RowFacts facts = kernels().quantise(
+          {.row = row.data(), .centre = centre.data(), .shift = shift, .scale = scale, .dims = dims, .out = out.data()});
+      RowFacts sum = {};
+      for (std::int64_t i = 0; i < dims; ++i) {
+        const double moved = (row[i] - shift) * scale, x = moved - centre[i], n = static_cast<float>(x), e = x - n;
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i]), std::bit_cast<std::uint32_t>(static_cast<float>(x))) << dims << ' ' << i;
+        sum.xx += x * x, sum.nn += n * n, sum.ee += e * e, sum.e_abs += std::abs(e), sum.n_abs += std::abs(n);
+        sum.e_max = std::max(sum.e_max, std::abs(e));
+      }
+      const auto near = [&](double a, double b, const char* what) { EXPECT_NEAR(a, b, 1e-13 * b) << what << " d=" << dims; };
+      near(facts.xx, sum.xx, "xx");
+      near(facts.nn, sum.nn, "nn");
+      near(facts.ee, sum.ee, "ee");
+      near(facts.e_abs, sum.e_abs, "e_abs");
+      near(facts.n_abs, sum.n_abs, "n_abs");
+      EXPECT_TRUE(same_bits(facts.e_max, sum.e_max)) << dims;
+    }
+  }
+}
+
+TEST_P(KernelTest, PackPutsRowsSideBySideAndZerosAfterThem) {
+  for (const int lanes : {kernels().query_lanes, panel_rows, 1, 5, 16}) {
+    for (const std::int64_t dims : all_dims) {
+      for (const int count : {lanes, lanes - 1, lanes / 2, 1, 0}) {
+        const std::int64_t stride = dims + count % 3;
+        Guarded<float> from(count == 0 ? 0 : (count - 1) * stride + dims), to(dims * lanes);
+        float next = 0;
+        for (float& x : from) x = ++next;
+        for (float& x : to) x = -1;
+        kernels().pack(from.data(), stride, count, lanes, dims, to.data());
+        for (std::int64_t k = 0; k < dims; ++k) {
+          for (int i = 0; i < lanes; ++i) {
+            ASSERT_EQ(to[k * lanes + i], i < count ? from[i * stride + k] : 0.0f)
+                << lanes << " lanes, " << count << " rows, d=" << dims << ", row " << i << ", column " << k;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(KernelTest, HammingCountsDifferingBits) {
+  for (std::int64_t bytes = 1; bytes < 260; bytes += bytes < 70 ? 1 : 21) {
+    Random random(static_cast<std::uint64_t>(bytes));
+    const std::int64_t stored = 5, stride = bytes + 3;
+    const bool by_index = bytes % 2 == 0;
+    const std::int64_t count = by_index ? 23 : stored;
+    Guarded<std::uint8_t> query(bytes), rows((stored - 1) * stride + bytes);
+    Guarded<std::uint32_t> index(count), out(count);
+    for (std::uint8_t& x : query) x = static_cast<std::uint8_t>(random());
+    for (std::uint8_t& x : rows) x = static_cast<std::uint8_t>(random());
+    for (std::uint32_t& x : index) x = static_cast<std::uint32_t>(below(random, stored));
+    kernels().hamming({.query = query.data(), .rows = rows.data(), .row_stride = stride,
+                       .index = by_index ? index.data() : nullptr, .count = count, .dims = bytes, .out = out.data()});
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::uint32_t expected = 0;
+      const std::uint8_t* row = rows.data() + (by_index ? static_cast<std::int64_t>(index[i]) : i) * stride;
+      for (std::int64_t bit = 0; bit < 8 * bytes; ++bit) expected += ((query[bit / 8] ^ row[bit / 8]) >> (bit % 8)) & 1;
+      ASSERT_EQ(out[i], expected) << bytes << " bytes, row " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, KernelTest, ::testing::Values(&kernels_plain, &kernels_avx2, &kernels_avx512),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+}  // namespace
+}  // namespace vicinal::cpu
