@@ -132,15 +132,16 @@ int main(int argc, char** argv) {
   std::vector<std::int64_t> dims = {8, 16, 32, 64, 128, 256, 784};
   if (argc > 3) dims.clear();
   for (int i = 3; i < argc; ++i) dims.push_back(std::atoll(argv[i]));
-  for (const Kernels* table : {&vicinal::cpu::kernels_avx512, &vicinal::cpu::kernels_avx2, &vicinal::cpu::kernels_plain}) {
+  using namespace vicinal::cpu;
+  for (const Kernels* table : {&kernels_avx512, &kernels_avx2, &kernels_plain}) {
     if (argc > 1 && std::strcmp(argv[1], table->name) != 0) continue;
     if (!table->supported()) {
       std::printf("%-7s not run: this machine lacks it\n", table->name);
       continue;
     }
     double (*peak)() = nullptr;
-    if (table == &vicinal::cpu::kernels_avx512) peak = peak_avx512;
-    if (table == &vicinal::cpu::kernels_avx2) peak = peak_avx2;
+    if (table == &kernels_avx512) peak = peak_avx512;
+    if (table == &kernels_avx2) peak = peak_avx2;
     const std::pair<const char*, TileFn> metrics[] = {
         {"dot", table->tile_dot}, {"l1", table->tile_l1}, {"linf", table->tile_linf}};
     for (const auto& [metric, kernel] : metrics) {

@@ -26,6 +26,7 @@ std::string replaced(std::string text, const std::string& characters) {
 
 std::vector<std::string> names_of(const std::vector<CommandNode>& commands) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const CommandNode& command : commands) names.push_back(command.name);
   return names;
 }
@@ -171,8 +172,8 @@ std::string fish_option(const std::string& condition, const OptionNode& option) 
   for (const std::string& name : option.names) {
     line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   }
-  if (!option.value.empty()) line += " -r";
-  if (hint.files) line += " -F";
+  if (hint.files) line += " -r -F";
+  else if (!option.value.empty()) line += " -x";
   if (hint.folders) line += " -a '(__fish_complete_directories)'";
   if (!hint.words.empty()) line += " -a " + quoted(fmt::format("{}", fmt::join(hint.words, " ")));
   return line + " -d " + quoted(option.description) + "\n";

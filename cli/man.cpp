@@ -88,8 +88,8 @@ std::string man_page(const CLI::App& root) {
             footer_text(command.footer);
   }
   text += exit_status();
-  return text + ".SH ENVIRONMENT\n.TP\n" + bold("NO_COLOR") + "\nno colour in the progress bar\n" + ".SH EXAMPLES\n" +
-         footer_text(top.footer);
+  return text + ".SH ENVIRONMENT\n.TP\n" + bold("NO_COLOR") + "\nno colour in the progress bar\n" +
+         ".SH EXAMPLES\n.nf\n" + roff(top.footer.substr(top.footer.find('\n') + 1)) + "\n.fi\n";
 }
 
 }  // namespace

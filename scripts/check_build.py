@@ -1,6 +1,6 @@
 """What the compiler made of the sources, checked after a build of the cpu preset.
 
-Every header compiles alone, and clang accepts the command and the module (it compiles the library and its tests for
+Every header of the library compiles alone, and clang accepts the command and the module (it compiles the library and its tests for
 AddressSanitizer). No object holds a fused multiply-add that the source did not spell: only the AVX kernel files may
 hold any. Every object was compiled without contraction. Closes with "N passed, N failed".
 """
@@ -34,9 +34,9 @@ def compilations():
 
 
 def headers():
-    """Every header compiles alone."""
-    files = [path for folder in ("include", "src", "cli") for path in sorted((ROOT / folder).rglob("*.hpp"))]
-    command = ["g++", "-std=c++20", "-fsyntax-only", "-I", "include", "-I", "src", "-I", "cli", "-include"]
+    """Every header of the library compiles alone."""
+    files = [path for folder in ("include", "src") for path in sorted((ROOT / folder).rglob("*.hpp"))]
+    command = ["g++", "-std=c++20", "-fsyntax-only", "-I", "include", "-I", "src", "-include"]
 
     def compile_alone(path):
         return subprocess.run([*command, str(path), "-x", "c++", "/dev/null"], cwd=ROOT, capture_output=True, text=True)

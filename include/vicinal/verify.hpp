@@ -25,7 +25,7 @@ struct VerifyOptions {
 enum class Fault : std::uint8_t {
   wrong,      // another set of neighbours: an id outside the corpus, twice in a row, or farther than the true ones
   tie_order,  // the right distances, another choice or order among rows at equal distance
-  distance    // the right ids, a distance that is not the contract's
+  distance    // the right ids, or others at equal distance, with a distance that is not the contract's
 };
 
 struct Verdict {

@@ -94,6 +94,7 @@ def test_a_handler_that_returns_lets_the_search_go_on(rng):
     assert caught == [signal.SIGUSR1]
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of Python 3.12 on, about any thread
 def test_fork(small):
     corpus, queries = small
     expected = vicinal.knn(corpus, queries, 5, threads=2)

@@ -1,4 +1,4 @@
-// Buffers of 256 KiB and more are mapped; smaller ones come from the heap. 64 MiB and more ask for huge pages, which
+// Buffers of 256 KiB and more are mapped; smaller ones come from the heap. 4 MiB and more ask for huge pages, which
 // a packed corpus needs: each query block walks all of it.
 #include "core/buffer.hpp"
 
@@ -12,7 +12,7 @@
 namespace vicinal {
 namespace {
 constexpr std::size_t mapped_from = std::size_t{256} << 10;
-constexpr std::size_t huge_from = std::size_t{64} << 20;
+constexpr std::size_t huge_from = std::size_t{4} << 20;
 }  // namespace
 
 void* acquire_bytes(std::size_t bytes) {

@@ -79,6 +79,10 @@ class CpuBackend final : public Backend {
     return find_kernels(instruction_set).query_lanes;
   }
 
+  double slowness(const std::string& instruction_set) const override {
+    return instruction_set == "plain" ? 12.0 : (instruction_set == "avx2" ? 2.0 : 1.0);  // bench_tile, 2026-11-21
+  }
+
   std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {
     const Kernels& kernels = find_kernels(plan.instruction_set);
     auto kept = std::make_shared<CpuKept>();

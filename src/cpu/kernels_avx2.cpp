@@ -40,8 +40,8 @@ VICINAL_INLINE Vf add_product(Vf s, Vf q, Vf r) {
 
 using Excluded = __m256;        // all ones where every pair so far was excluded
 constexpr int test_chains = 2;  // more would not fit beside twelve t
-VICINAL_INLINE Excluded none_tested() { return _mm256_castsi256_ps(_mm256_set1_epi32(-1)); }
-VICINAL_INLINE Excluded still(Excluded k, Vf t, Vf thr) { return _mm256_and_ps(k, _mm256_cmp_ps(t, thr, _CMP_GT_OQ)); }
+VICINAL_INLINE Excluded excluded(Vf t, Vf thr) { return _mm256_cmp_ps(t, thr, _CMP_GT_OQ); }
+VICINAL_INLINE Excluded still(Excluded k, Vf t, Vf thr) { return _mm256_and_ps(k, excluded(t, thr)); }
 VICINAL_INLINE Excluded both(Excluded k, Excluded l) { return _mm256_and_ps(k, l); }
 VICINAL_INLINE bool all(Excluded k) { return _mm256_movemask_ps(k) == 0xff; }
 VICINAL_INLINE std::uint32_t hits(Vf t0, Vf t1, Vf thr) {

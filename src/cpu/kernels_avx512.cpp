@@ -52,7 +52,11 @@ VICINAL_INLINE Vf add_product(Vf s, Vf q, Vf r) {
 // next comparison, and moves it (4 cycles) every time. 30 is "greater, ordered, quiet": a NaN is never excluded.
 using Excluded = __mmask16;
 constexpr int test_chains = 4;
-VICINAL_INLINE Excluded none_tested() { return 0xffff; }
+VICINAL_INLINE Excluded excluded(Vf t, Vf thr) {
+  Excluded k;
+  __asm__("vcmpps $30, %2, %1, %0" : "=Yk"(k) : "v"(t), "v"(thr));
+  return k;
+}
 VICINAL_INLINE Excluded still(Excluded k, Vf t, Vf thr) {
   __asm__("vcmpps $30, %2, %1, %0%{%0%}" : "+Yk"(k) : "v"(t), "v"(thr));
   return k;

@@ -27,6 +27,7 @@ constexpr std::size_t buffer_size = 1 << 20;
 struct Slot {
   std::atomic<char*> name{nullptr};
   std::atomic<pid_t> process{0};
+  std::atomic<char*> spent{nullptr};  // a handler may not free: the next user of the slot does
 };
 std::array<Slot, 64> slots;
 static_assert(std::atomic<char*>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free,
@@ -41,7 +42,8 @@ int remember(const std::string& name) {
     if (!slots[i].name.compare_exchange_strong(expected, copy.get())) continue;
     // A handler before this line sees the slot's former process: at worst it skips a file that is not made yet.
     slots[i].process.store(::getpid());
-    copy.release();
+    std::free(slots[i].spent.exchange(nullptr));
+    (void)copy.release();
     return static_cast<int>(i);
   }
   return -1;
@@ -95,7 +97,10 @@ void remove_live_temporaries() noexcept {
   const int saved = errno;
   for (Slot& slot : slots) {
     if (slot.process.load() != ::getpid()) continue;
-    if (const char* name = slot.name.exchange(nullptr)) ::unlink(name);
+    char* name = slot.name.exchange(nullptr);
+    if (name == nullptr) continue;
+    ::unlink(name);
+    slot.spent.store(name);
   }
   errno = saved;
 }

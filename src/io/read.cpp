@@ -52,7 +52,7 @@ std::vector<std::int64_t> widen(const std::string& path, const Array& array) {
       for (std::int64_t i = 0; i < count; ++i) {
         const T value = load<T>(chunk + static_cast<std::size_t>(i) * sizeof(T));
         if (std::in_range<std::int64_t>(value)) {
-          *next++ = static_cast<std::int64_t>(value);
+          *next++ = static_cast<std::int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): -1 of an int8 is -1
           continue;
         }
         fail(ErrorCode::range_error, path, "row ", row, ", rank ", first + i, ": id ", value, " exceeds 2^63 - 1");

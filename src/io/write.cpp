@@ -1,5 +1,7 @@
 // Files out. Everything that can be refused is refused before a byte is written; then temporaries, sync, rename.
+#include <filesystem>
 #include <memory>
+#include <new>
 
 #include "io/format.hpp"
 #include "io/message.hpp"
@@ -37,6 +39,11 @@ void check_fits(const Format& format, const std::string& path, Role role, const 
   fail(ErrorCode::invalid_argument, path, what, "; convert them, or choose another suffix");
 }
 
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return a == b || std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
+}
+
 struct Job {
   const Format* format;
   std::string path;
@@ -68,7 +75,9 @@ void check_writable(const std::string& path, const std::string& distances_path) 
   if (distances_path.empty()) return;
   format_to_write(distances_path, as_distances);
   check_target(distances_path);
-  if (path == distances_path) fail(ErrorCode::invalid_argument, path, "named for the ids and for the distances");
+  if (same_file(path, distances_path)) {
+    fail(ErrorCode::invalid_argument, path, "named for the ids and for the distances");
+  }
 }
 
 void write_neighbors(const std::string& path, const Neighbors& result, const std::string& distances_path) {

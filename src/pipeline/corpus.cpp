@@ -20,6 +20,7 @@ struct Corpus::State {
   CorpusOptions options;
   std::shared_ptr<const Kept> kept;
   std::string instruction_set;  // of the kept form
+  std::string filter;           // what it can be searched with: "auto", or "canonical" when it was not packed
   double seconds = 0;
 };
 
@@ -60,6 +61,7 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) : state_(std::m
   Backend& backend = find_backend(options.run.device);
   const Plan plan = make_corpus_plan(backend, shape_of(rows), search);
   state_->instruction_set = plan.instruction_set;
+  state_->filter = plan.rungs.size() > 1 ? "auto" : plan.rungs.back();
   if (plan.resident && rows.rows > 0) {
     Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
     const DistanceType type = resolve_distance_type(DistanceType::automatic, options.metric, rows.dtype, rows.dtype);
@@ -78,7 +80,10 @@ Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const K
   KnnOptions options = asked;
   options.metric = state_->options.metric;
   options.degenerate = state_->options.degenerate;
-  if (state_->kept) options.run.instruction_set = state_->instruction_set;  // the kept form is bound to it
+  if (state_->kept) {  // which is bound to how it was made
+    options.run.instruction_set = state_->instruction_set;
+    if (state_->filter != "auto") options.run.filter = state_->filter;
+  }
   check_view(queries, "query");
   check_shapes(shape_of(rows), shape_of(queries), options.metric);
   check_options(shape_of(rows), options);

@@ -23,7 +23,7 @@ constexpr double prepare_cycles_per_element = 2.5, prepare_cycles_per_row = 80;
 constexpr double candidate_cycles = 12;
 
 constexpr int most_threads = 1024;
-constexpr std::int64_t block_bytes = std::int64_t{256} << 10;  // packed queries of a block stay in a core's L2
+constexpr std::int64_t block_bytes = std::int64_t{512} << 10;  // packed queries of a block stay in a core's L2
 constexpr std::int64_t largest_block = 256;
 constexpr std::int64_t stream_rows = 8192;                     // a streamed chunk is at least this, if memory allows
 constexpr std::int64_t largest_chunk = std::int64_t{1} << 30;  // rows; slots hold 32-bit row numbers
@@ -53,7 +53,7 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   if (options.proof == Proof::exhaustive || filter == last || form_of(problem.metric) == Form::exact) return {last};
   const Costs cost = costs(problem);
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < problem.corpus.rows;
-  if (filter == "auto" && !pays && !problem.kept) return {last};
+  if (filter == "auto" && !pays && !problem.kept) return {last};  // what is kept is packed already
   return {rung_name(Rung::f32), last};
 }
 
@@ -160,15 +160,16 @@ Plan make_plan(const Backend& backend, const Shape& corpus, const Shape& queries
   Fitter(backend, problem, plan, plan.budget_bytes).fit();
   plan.result_bytes = queries.rows * options.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
   const Costs cost = costs(problem);
-  plan.seconds = (plan.rungs.size() > 1 ? cost.filter * static_cast<double>(plan.passes) : cost.canonical) / clock_hz / plan.threads;
+  plan.seconds = (plan.rungs.size() > 1 ? cost.filter * static_cast<double>(plan.passes) : cost.canonical) / clock_hz / plan.threads *
+                 backend.slowness(plan.instruction_set);
   return plan;
 }
 
 Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options) {
-  // As many queries as make preparing worth while: that is what a Corpus is for.
+  // kept: a corpus that is prepared at all is prepared for the filter, however small it is.
   KnnOptions likely = options;
   likely.k = 1;
-  const Problem problem = make_problem(corpus, {1 << 20, corpus.cols, corpus.dtype}, likely, false);
+  const Problem problem = make_problem(corpus, {1, corpus.cols, corpus.dtype}, likely, true);
   Plan plan = start_plan(backend, problem, likely);
   plan.corpus_chunk = std::max<std::int64_t>(corpus.rows, 1);
   plan.query_block = backend.query_lanes(plan.instruction_set);

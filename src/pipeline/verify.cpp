@@ -21,19 +21,20 @@ class RowJudge {
   RowJudge(const Points& corpus, const Points& queries, const Claim& claim, const VerifyOptions& options, const Neighbors& truth)
       : corpus_(corpus), queries_(queries), claim_(claim), options_(options), truth_(truth) {}
 
-  /// The fault of a row and the first rank that shows it; nothing when it is right.
+  /// The fault of a row and the first rank that shows it; nothing when it is right. A wrong distance weighs more than
+  /// another order among equals, which some callers accept.
   std::optional<Verdict::Row> judge(std::int64_t row, double& largest_difference) const {
     const std::int64_t* ids = claim_.ids + row * claim_.k;
-    for (std::int64_t i = 0; i < claim_.k; ++i)
-      if (ids[i] != truth_.id(row, i)) return Verdict::Row{row, same_distances(row) ? Fault::tie_order : Fault::wrong, i};
-    if (claim_.distances == nullptr) return std::nullopt;
     std::optional<Verdict::Row> fault;
+    for (std::int64_t i = 0; i < claim_.k && !fault; ++i)
+      if (ids[i] != truth_.id(row, i)) fault = Verdict::Row{row, same_distances(row) ? Fault::tie_order : Fault::wrong, i};
+    if (claim_.distances == nullptr || (fault && fault->fault == Fault::wrong)) return fault;
     for (std::int64_t i = 0; i < claim_.k; ++i) {
       const double claimed = load_key(claim_.distances, claim_.type, false, row * claim_.k + i), ours = truth_.distance(row, i);
       if (claimed == ours) continue;
       const double difference = std::fabs(claimed - ours) / std::max(std::fabs(ours), 1e-300);
       if (std::isfinite(difference)) largest_difference = std::max(largest_difference, difference);
-      if (!(difference <= options_.relative_tolerance) && !fault) fault = Verdict::Row{row, Fault::distance, i};
+      if (!(difference <= options_.relative_tolerance)) return Verdict::Row{row, Fault::distance, i};
     }
     return fault;
   }
@@ -93,6 +94,8 @@ std::int64_t common_ids(const std::int64_t* claimed, const Neighbors& truth, std
 Verdict verify(const Points& corpus, const Points& queries, const Claim& claim, const VerifyOptions& options) {
   if (claim.rows != queries.rows)
     fail(ErrorCode::invalid_argument, cat("the result has ", claim.rows, " rows, there are ", queries.rows, " queries"));
+  if (!(options.relative_tolerance >= 0))
+    fail(ErrorCode::invalid_argument, cat("relative tolerance must be >= 0, got ", options.relative_tolerance));
   if (claim.k < 1) fail(ErrorCode::invalid_argument, cat("the result has ", claim.k, " columns; it needs at least 1"));
   VerifyOptions with = options;
   with.search.k = claim.k;

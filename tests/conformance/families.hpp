@@ -8,8 +8,7 @@
 
 namespace conformance {
 
-/// Shape and element type in, values out. A family may change k (to put ties at it), never the shape,
-/// except that one_dimension and odd_dimension choose d.
+/// Shape and element type in, values out. A family that is about a shape (one_dimension, overflow_half_way) changes it.
 struct Scene {
   DType dtype = DType::f32;
   Metric metric = Metric::euclidean;

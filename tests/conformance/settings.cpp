@@ -29,8 +29,8 @@ std::string Setting::text() const {
 }
 
 Setting random_setting(Rng& rng) {
-  Setting setting{rng.pick(instruction_sets()), "auto", rng.pick(all_threads), Memory::ample, vicinal::Proof::certified};
-  if (rng.chance(0.3)) setting.filter = rng.pick(filters());
+  Setting setting{rng.pick(instruction_sets()), filters().front(), rng.pick(all_threads), Memory::ample, vicinal::Proof::certified};
+  if (rng.chance(0.4)) setting.filter = rng.chance(0.7) ? "auto" : rng.pick(filters());
   if (rng.chance(0.3)) setting.memory = rng.pick(all_memory);
   if (rng.chance(0.1)) setting.proof = vicinal::Proof::exhaustive;
   return setting;

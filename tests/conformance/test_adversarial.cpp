@@ -45,7 +45,7 @@ Case make_case(std::uint64_t seed, std::int64_t number) {
   s.n = rng.log_between(1, 3000);
   s.q = rng.log_between(1, 12);
   s.d = rng.log_between(1, 160);
-  while (s.n * s.q * s.d > 400000) (s.q > 2 ? s.q : s.d > 2 ? s.d : s.n) /= 2;
+  while (s.n * s.q * s.d > 250000) (s.q > 2 ? s.q : s.d > 2 ? s.d : s.n) /= 2;
   s.k = draw_k(rng, s.n);
   s.resize(s.d);
   c.family->fill(rng, s);

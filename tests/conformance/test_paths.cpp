@@ -31,7 +31,8 @@ class Paths : public testing::TestWithParam<Kind> {
     for (const std::string& set : instruction_sets())
       for (const int threads : all_threads)
         for (const Memory memory : all_memory) {
-          Setting setting{set, "auto", threads, memory, vicinal::Proof::certified};
+          // Few queries may skip the filter on their own; here it is forced.
+          Setting setting{set, filters().front(), threads, memory, vicinal::Proof::certified};
           SCOPED_TRACE(setting.text());
           body(setting);
         }
@@ -109,7 +110,7 @@ TEST_P(Paths, EveryLayoutOfEitherSide) {
   for (const Layout layout : all_layouts) {
     const Arranged c(corpus, layout), q(queries, layout);
     for (const Memory memory : all_memory) {
-      const Setting setting{rng.pick(instruction_sets()), "auto", rng.pick(all_threads), memory, vicinal::Proof::certified};
+      const Setting setting{rng.pick(instruction_sets()), filters().front(), rng.pick(all_threads), memory, vicinal::Proof::certified};
       for (const auto& [left, right] : {std::pair{c.points, q.points}, std::pair{c.points, queries.points()}, std::pair{corpus.points(), q.points}})
         EXPECT_EQ(check(left, right, apply(setting, options, left, right), want), "") << layout_name(layout) << " " << setting.text();
       const vicinal::Corpus prepared(c.points, {.metric = options.metric});
@@ -128,6 +129,7 @@ TEST_P(Paths, OtherOutputTypeAndOtherQueryTypes) {
       ask.distance_type = out;
       for (const std::string& set : instruction_sets()) {
         ask.run.instruction_set = set;
+        ask.run.filter = filters().front();
         EXPECT_EQ(check(corpus.points(), other.points(), ask, oracle::knn(corpus.rows(), other.rows(), question(ask))), "")
             << "queries " << vicinal::dtype_name(type) << " to " << vicinal::distance_type_name(out) << " " << set;
       }

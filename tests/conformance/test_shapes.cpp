@@ -17,12 +17,12 @@ std::int64_t edge(Rng& rng, int largest_power) {
 TEST(Shapes, SampledAroundEveryEdge) {
   const std::uint64_t seed = seed_or(7001);
   const std::vector<std::int64_t> wide = {96, 127, 128, 129, 255, 256, 257, 300, 384, 512, 513, 768, 784, 1024, 1536};
-  for (std::int64_t trial = 0; trial < scaled(2500); ++trial) {
+  for (std::int64_t trial = 0; trial < scaled(1500); ++trial) {
     Rng rng(seed * 7919 + static_cast<std::uint64_t>(trial));
     const Kind kind = rng.pick(all_kinds());
     std::int64_t n = edge(rng, 13), q = rng.chance(0.05) ? edge(rng, 11) : rng.chance(0.03) ? 0 : rng.log_between(1, 130);
     const std::int64_t d = rng.chance(0.75) ? rng.between(1, 70) : rng.pick(wide);
-    while (n * q * d > 3000000) (q > 3 ? q : n) = (q > 3 ? q : n) / 2 + rng.between(0, 1);
+    while (n * q * d > 1500000) (q > 3 ? q : n) = (q > 3 ? q : n) / 2 + rng.between(0, 1);
     const std::vector<std::int64_t> ks = {1, 2, 31, 32, 33, 64, 100, 127, 128, 129, 255, 256, 257, 1000, n - 1, n};
     vicinal::KnnOptions options;
     options.metric = kind.metric;
@@ -61,6 +61,7 @@ TEST(Shapes, EveryDimensionUpToSeventy) {
       const auto want = oracle::knn(corpus.rows(), queries.rows(), question(options));
       for (const std::string& set : instruction_sets()) {
         options.run.instruction_set = set;
+        options.run.filter = filters().front();
         ASSERT_EQ(check(corpus.points(), queries.points(), options, want), "") << info.name << " d=" << d << " " << vicinal::dtype_name(type) << " " << set;
       }
     }
@@ -74,6 +75,7 @@ TEST(Shapes, GaussianMovedByOneThousand) {
     vicinal::KnnOptions options;
     options.metric = metric;
     options.k = 100;
+    options.run.filter = filters().front();
     EXPECT_EQ(check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), question(options))), "") << metric_name(metric);
   }
 }
@@ -91,6 +93,7 @@ TEST(Shapes, ImageDescriptors) {
     vicinal::KnnOptions options;
     options.metric = metric;
     options.k = 100;
+    options.run.filter = filters().front();
     EXPECT_EQ(check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), question(options))), "") << metric_name(metric);
   }
 }

@@ -35,7 +35,7 @@ std::string place(const io::Format& format, const std::uint8_t* data, std::size_
     if (::mkdtemp(name.data()) == nullptr) std::abort();
     return name;
   }();
-  const std::string path = folder + "/a" + format.suffix;
+  std::string path = folder + "/a" + format.suffix;
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0 || ::write(fd, data, size) != static_cast<ssize_t>(size) || ::close(fd) != 0) std::abort();
   return path;

@@ -90,8 +90,10 @@ TEST(Writable, RefusesBeforeAnyWork) {
   expect_error(ErrorCode::unsupported, ".fbin is not for ids", [&] { check_writable(directory.file("a.fbin")); });
   expect_error(ErrorCode::unsupported, ".ibin is not for distances; vicinal writes distances to .npy, .fvecs, .fbin",
                [&] { check_writable(good, directory.file("d.ibin")); });
-  expect_error(ErrorCode::invalid_argument, "named for the ids and for the distances",
-               [&] { check_writable(directory.file("a.npy"), directory.file("a.npy")); });
+  for (const char* same : {"a.npy", "./a.npy", ".//a.npy"}) {
+    expect_error(ErrorCode::invalid_argument, "named for the ids and for the distances",
+                 [&] { check_writable(directory.file("a.npy"), directory.file(same)); });
+  }
   const auto errno_of = [&](const std::string& path) {
     const auto checked = error_of([&] { check_writable(path); });
     const auto written = error_of([&] { write_neighbors(path, make_neighbors(1, 1, DistanceType::f32)); });

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Breaks src/core/bound.hpp one line at a time (bound.txt) and expects the bound's own tests to notice.
+
+For each mutant only tests/unit/core/test_bound.cpp is compiled, against a copy of the header that hides the real one.
+Prints each mutant with the test that killed it; exits 1 if one survives, cannot be placed or does not compile.
+Usage: run.py [--jobs N] [--cxx g++] [--only NAME] [--header FILE] [--build DIR]
+"""
+import argparse
+import concurrent.futures
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEADER = ROOT / "src/core/bound.hpp"
+TEST = ROOT / "tests/unit/core/test_bound.cpp"
+SUPPORT = [ROOT / "src/core" / name for name in ("metric.cpp", "text.cpp", "error.cpp")]
+FLAGS = ["-std=c++20", "-O1", "-ffp-contract=off", "-w"]
+
+
+def mutants(path):
+    for line in path.read_text().splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, old, new = (part.strip(" ") for part in line.split(" | ", 2)) if line.count(" | ") >= 2 else sys.exit(f"bad line: {line}")
+        yield name, old.replace("\\n", "\n"), new.replace("\\n", "\n")
+
+
+def compile_to(cxx, source, target, includes):
+    command = [cxx, *FLAGS, *(f"-I{folder}" for folder in includes), "-c", str(source), "-o", str(target)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def try_mutant(cxx, build, support, name, text):
+    """(outcome, detail): killed by a test, survived, or not compiled."""
+    folder = build / name
+    (folder / "core").mkdir(parents=True, exist_ok=True)
+    (folder / "core/bound.hpp").write_text(text)
+    compiled = compile_to(cxx, TEST, folder / "test.o", [folder, ROOT / "src", ROOT / "include"])
+    if compiled.returncode:
+        return "not compiled", compiled.stderr.splitlines()[0]
+    link = [cxx, str(folder / "test.o"), *map(str, support), "-lgtest", "-lgtest_main", "-lpthread", "-o", str(folder / "test")]
+    subprocess.run(link, check=True)
+    run = subprocess.run([str(folder / "test"), "--gtest_brief=1"], capture_output=True, text=True, timeout=120)
+    failed = re.findall(r"\[  FAILED  \] (Bound\.\w+)", run.stdout)
+    if run.returncode == 0:
+        return "survived", ""
+    return "killed", ", ".join(dict.fromkeys(failed)) or f"exit status {run.returncode}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--cxx", default="g++")
+    parser.add_argument("--only", help="regular expression of names")
+    parser.add_argument("--header", type=pathlib.Path, default=HEADER, help="another version of bound.hpp")
+    parser.add_argument("--build", help="folder to build in; a temporary one by default")
+    options = parser.parse_args()
+    original = options.header.read_text()
+    scratch = None if options.build else tempfile.TemporaryDirectory()
+    build = pathlib.Path(options.build or scratch.name)
+    build.mkdir(parents=True, exist_ok=True)
+    support = []
+    for source in SUPPORT:
+        support.append(build / (source.stem + ".o"))
+        compile_to(options.cxx, source, support[-1], [ROOT / "src", ROOT / "include"])
+
+    outcome, detail = try_mutant(options.cxx, build, support, "original", original)
+    if outcome != "survived":
+        sys.exit(f"the unbroken header does not pass its tests: {outcome} {detail}")
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        pending = []
+        for name, old, new in mutants(pathlib.Path(__file__).with_name("bound.txt")):
+            if options.only and not re.search(options.only, name):
+                continue
+            if old not in original:
+                print(f"{name}: its text is not in {HEADER.name} any more: {old!r}")
+                bad += 1
+                continue
+            pending.append((name, pool.submit(try_mutant, options.cxx, build, support, name, original.replace(old, new, 1))))
+        for name, future in pending:
+            outcome, detail = future.result()
+            print(f"{name}: {outcome} {detail}", flush=True)
+            bad += outcome != "killed"
+    print(f"{len(pending)} mutants, {bad} not killed")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

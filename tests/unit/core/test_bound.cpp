@@ -1,0 +1,357 @@
+// The proof of the filter under worst-case constructions: every term of the bound is met from below by data that the
+// theory allows (residuals aligned with the difference, chains that err as far as they can, sums at the edge of their
+// error), computed in long double. A bound that is too small fails here; the tightest ones must also be met within 1 %.
+// tests/mutants/run.py breaks src/core/bound.hpp line by line and expects this file to notice.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "core/bound.hpp"
+
+namespace vicinal {
+namespace {
+using Real = long double;
+constexpr Real u32 = 0x1p-24L, u64 = 0x1p-53L;
+
+class Random {
+ public:
+  double between(double low, double high) { return low + (high - low) * std::generate_canonical<double, 53>(engine_); }
+  double magnitude(int low, int high) { return std::ldexp(between(1, 2), static_cast<int>(between(low, high))); }
+
+ private:
+  std::mt19937_64 engine_{42};
+};
+
+const std::vector<Metric> distances = {Metric::sqeuclidean, Metric::euclidean, Metric::cosine, Metric::correlation, Metric::l1, Metric::linf};
+
+TEST(Bound, DirectedRoundingNeverCrosses) {
+  Random random;
+  for (int i = 0; i < 200000; ++i) {
+    double v = random.magnitude(-160, 126) * (i % 2 ? 1 : -1);
+    if (i % 5 == 0) v = static_cast<double>(static_cast<float>(v));
+    const double up = up32(v), down = down32(v), room = std::fabs(v) * 0x1.1p-22 + 0x1p-147;
+    ASSERT_GE(up, v);
+    ASSERT_LE(down, v);
+    ASSERT_LE(up - v, room);
+    ASSERT_LE(v - down, room);
+  }
+  EXPECT_GT(up32(0x1p-160), 0.0F);
+  EXPECT_LT(down32(-0x1p-160), 0.0F);
+}
+
+// d fused multiply-adds err by at most d u / (1 - d u) of the sum of magnitudes; the epilogue by 6 u of (|q| + |r|)^2.
+TEST(Bound, ChainConstantsAreThoseOfTheTheory) {
+  for (const std::int64_t d : {1, 2, 7, 64, 129, 784, 4096, 100000, 1000000})
+    for (const int chain : {1, 2}) {
+      const BoundModel model(Metric::euclidean, DistanceType::f32, d, 1, chain);
+      const Real nu = chain * static_cast<Real>(d) * u32, alpha = nu / (1 - nu);
+      EXPECT_GE(model.alpha, alpha * (1 - 1e-12L)) << d;
+      EXPECT_LE(model.alpha, alpha * 1.01L) << d;
+      EXPECT_GE(model.kappa, (alpha / 2 + 6 * u32) * (1 - 1e-12L)) << d;
+      EXPECT_LE(model.kappa, (alpha / 2 + 6 * u32) * 1.01L) << d;
+    }
+  EXPECT_TRUE(std::isinf(BoundModel(Metric::euclidean, DistanceType::f32, 20000000, 1, 1).alpha));
+}
+
+// The sums were computed with up to d + 1 roundings each, and x' itself with one an element, all in one direction.
+TEST(Bound, NormsCoverSumsAtTheEdgeOfTheirError) {
+  for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::l1, Metric::linf})
+    for (const std::int64_t d : {1, 32, 1000, 30000})
+      for (const double residual : {0.0, 1e-12, 1e-4, 1.0}) {
+        const BoundModel model(metric, DistanceType::f32, d, 1, 1);
+        const Real edge = static_cast<Real>(d + 1) * u64;
+        const Residuals facts{1, 1, residual * residual, residual, residual, 1};
+        const FilterNorms norms = filter_norms(model, facts);
+        const bool squared = model.form == Form::l2 || model.form == Form::unit_l2;
+        const Real error = residual * (squared ? sqrtl(1 + edge) : model.form == Form::l1 ? 1 + edge : 1);
+        const Real evaluated = model.form == Form::unit_l2 ? (static_cast<Real>(d) / 64 + 7) * u64 : u64;
+        EXPECT_GE(norms.e, error + evaluated) << metric_info(metric).name << " d=" << d << " residual " << residual;
+        EXPECT_GE(norms.n, squared ? sqrtl(1 + edge) : 1 + edge) << metric_info(metric).name << " d=" << d;
+        EXPECT_LE(norms.e, residual * (1 + 1e-9L) + 1e-9L);
+        EXPECT_LE(norms.n, 1 + 1e-9L);
+      }
+}
+
+TEST(Bound, RowTermIsBelowItsExactValue) {
+  Random random;
+  for (int i = 0; i < 20000; ++i) {
+    const auto d = static_cast<std::int64_t>(random.magnitude(0, 12));
+    const BoundModel model(Metric::euclidean, DistanceType::f32, d, 1, 1);
+    const double n = random.magnitude(-20, 20), e = n * random.magnitude(-30, -2);
+    const FilterNorms norms{e, n};
+    const Real exact = static_cast<Real>(n) * n * (1 - static_cast<Real>(d) * u64) - static_cast<Real>(e) * e - static_cast<Real>(model.kappa) * n * n;
+    const double term = row_term(model, {n * n, n * n, e * e, e, e, n}, norms);
+    ASSERT_LE(static_cast<Real>(term), exact) << "d=" << d;
+    ASSERT_GE(static_cast<Real>(term), exact - 1e-6L * n * n);
+  }
+  const BoundModel ip(Metric::inner_product, DistanceType::f32, 8, 1, 1);
+  EXPECT_EQ(row_term(ip, {1, 1, 0, 0, 0, 1}, {0, 1}), 0.0F);
+}
+
+TEST(Bound, RowsThatFloatCannotHoldAreNeverExcluded) {
+  const double nan = std::nan("");
+  for (const Metric metric : {Metric::euclidean, Metric::inner_product, Metric::l1, Metric::cosine}) {
+    const BoundModel model(metric, DistanceType::f32, 8, 1, 1);
+    for (const FilterNorms norms : {FilterNorms{0, 1e39}, FilterNorms{0, infinite}, FilterNorms{infinite, 1}, FilterNorms{nan, 1}, FilterNorms{0, nan}})
+      EXPECT_EQ(row_term(model, {1, 1, 0, 0, 0, 1}, norms), -std::numeric_limits<float>::infinity()) << metric_info(metric).name;
+  }
+}
+
+// Queries reach 2^61 in filter units (products: about 1), so a chain over such a row can leave float half way and end
+// as an infinity of either sign; t > thr would then exclude a row that nobody measured.
+TEST(Bound, RowsWhoseProductsMayOverflowAreNeverExcluded) {
+  for (const auto& [metric, query] : {std::pair{Metric::inner_product, 2.0}, std::pair{Metric::euclidean, 0x1p61}})
+    for (const std::int64_t d : {8, 64, 4096})
+      for (int exponent = 0; exponent <= 127; ++exponent) {
+        const BoundModel model(metric, DistanceType::f32, d, 1, 1);
+        const double n = std::ldexp(1.0, exponent);
+        const float term = row_term(model, {n * n, n * n, 0, 0, 0, n}, {0, n});
+        const bool may_overflow = n * query * std::sqrt(static_cast<double>(d)) >= 0x1p127;
+        EXPECT_TRUE(!may_overflow || term == -std::numeric_limits<float>::infinity()) << metric_info(metric).name << " d=" << d << " |r|=2^" << exponent;
+      }
+}
+
+// The farthest true distance at which a row can still have a key <= K: half an ulp of the key, then the canonical error.
+Real farthest_with_key(Metric metric, DistanceType type, std::int64_t d, double key) {
+  Real value = key;
+  if (type == DistanceType::f32) {
+    const auto k = static_cast<float>(key);
+    value = (static_cast<Real>(k) + std::nextafterf(k, INFINITY)) / 2;  // the midpoint may round to even, down to K
+  }
+  const Real canonical = (static_cast<Real>(d) / 32 + 8) * u64;
+  const Real cosine_error = (static_cast<Real>(d) / 16 + 12) * u64;
+  switch (metric) {
+    case Metric::sqeuclidean: return sqrtl(value / (1 - canonical));
+    case Metric::euclidean: return value * (1 + u64) / sqrtl(1 - canonical);
+    case Metric::cosine:
+    case Metric::correlation: return sqrtl(2 * (value + cosine_error));
+    case Metric::l1: return value / (1 - canonical);
+    default: return value / (1 - u64);
+  }
+}
+
+TEST(Bound, ThetaCoversTheRoundingOfKeys) {
+  Random random;
+  for (const Metric metric : distances)
+    for (const DistanceType type : {DistanceType::f32, DistanceType::f64})
+      for (const std::int64_t d : {1, 64, 1000, 50000})
+        for (int i = 0; i < 600; ++i) {
+          const bool angular = metric == Metric::cosine || metric == Metric::correlation;
+          double key = i == 0 ? 0.0 : angular ? random.magnitude(-60, 0) : random.magnitude(type == DistanceType::f32 ? -148 : -400, 100);
+          if (type == DistanceType::f32) key = static_cast<double>(static_cast<float>(key));
+          if (i % 7 == 1 && key > 0) key = std::ldexp(1.0, std::ilogb(key));  // there half an ulp is the largest share
+          const double scale = angular ? 1 : 0x1p-3;
+          const BoundModel model(metric, type, d, scale, 1);
+          const Real farthest = farthest_with_key(metric, type, d, key) * scale;
+          const double theta = theta_of_key(model, key, 1);
+          ASSERT_GE(theta, farthest) << metric_info(metric).name << " key " << key << " d=" << d;
+          const Real room = angular ? sqrtl(farthest * farthest + 4 * (static_cast<Real>(d) / 16 + 18) * u64) : farthest;
+          ASSERT_TRUE(key <= 0x1p-100 || theta <= room * (1 + 0x1p-21L)) << metric_info(metric).name << " key " << key << " d=" << d;
+        }
+}
+
+// f64 keys that underflowed: terms below 2^-1075 vanish, d of them.
+TEST(Bound, ThetaOfAZeroKeyCoversUnderflow) {
+  for (const std::int64_t d : {1, 1000}) {
+    const Real largest_lost = sqrtl(static_cast<Real>(d)) * powl(2, -537.5L);
+    EXPECT_GE(theta_of_key(BoundModel(Metric::euclidean, DistanceType::f64, d, 1, 1), 0, 1), largest_lost);
+    EXPECT_GE(theta_of_key(BoundModel(Metric::sqeuclidean, DistanceType::f64, d, 1, 1), 0, 1), largest_lost);
+    EXPECT_GE(theta_of_key(BoundModel(Metric::sqeuclidean, DistanceType::f32, d, 1, 1), 0, 1), 0x1p-75L);
+    EXPECT_GE(theta_of_key(BoundModel(Metric::l1, DistanceType::f32, d, 1, 1), 0, 1), 0x1p-150L);
+  }
+}
+
+TEST(Bound, ThetaOfAnInnerProductCoversItsRoundingInBothSigns) {
+  Random random;
+  const BoundModel model(Metric::inner_product, DistanceType::f32, 64, 0.25, 1);
+  for (int i = 0; i < 2000; ++i) {
+    const auto key = static_cast<float>(random.magnitude(-148, 100) * (i % 2 ? 1 : -1));
+    const Real edge = (static_cast<Real>(key) + std::nextafterf(key, INFINITY)) / 2 * 0.25L * 8;
+    ASSERT_GE(theta_of_key(model, key, 8), edge) << key;
+    ASSERT_LE(theta_of_key(model, key, 8), edge + fabsl(edge) * 0x1p-21L + 0x1p-140L) << key;
+  }
+  EXPECT_EQ(theta_of_key(model, infinite, 8), infinite);
+}
+
+struct Pair {
+  FilterNorms q, r;
+  double theta, query_square;
+};
+Pair draw_pair(Random& random, double spread) {
+  Pair p;
+  p.q.n = 1;
+  p.r.n = random.between(1, 1 + spread);
+  p.q.e = random.magnitude(-30, -6);
+  p.r.e = random.magnitude(-30, -6);
+  p.query_square = p.q.n * p.q.n;
+  // The triangle inequality bounds where theta can be with both residuals along the difference.
+  p.theta = random.between(p.r.n - p.q.n, 0.99 * (p.q.n + p.r.n));
+  return p;
+}
+
+// Both residuals point along the difference and the chain errs upward: t is as large as a row at distance theta can make it.
+TEST(Bound, ThresholdKeepsARowAtThetaAndIsMetWithinOnePercent) {
+  Random random;
+  for (const Metric metric : {Metric::euclidean, Metric::cosine})
+    for (const std::int64_t d : {1, 128, 4096})
+      for (int i = 0; i < 3000; ++i) {
+        const BoundModel model(metric, DistanceType::f32, d, 1, 1);
+        const Pair p = draw_pair(random, 0.01);
+        const Real delta = static_cast<Real>(p.theta) + p.q.e + p.r.e, square = p.r.n * p.r.n;
+        const Real product = (static_cast<Real>(p.query_square) + square - delta * delta) / 2;
+        const Real chain_error = static_cast<Real>(model.alpha) * p.q.n * p.r.n;
+        const Real term = square - static_cast<Real>(p.r.e) * p.r.e - static_cast<Real>(model.kappa) * square;
+        const Real t = -2 * (product - chain_error) + term;
+        const Real base = static_cast<Real>(p.theta) * p.theta - p.query_square;
+        const auto limit = static_cast<Real>(threshold(model, p.theta, p.query_square, p.q, p.r));
+        ASSERT_GE(limit, t) << metric_info(metric).name << " d=" << d << " theta " << p.theta;
+        ASSERT_LE(limit - base, (t - base) * 1.01L + 12 * u32 * 4) << metric_info(metric).name << " d=" << d;
+        // Maxima of a tile are larger than the row's own, never smaller.
+        const FilterNorms tile{p.r.e * 3, p.r.n * 2};
+        ASSERT_GE(static_cast<Real>(threshold(model, p.theta, p.query_square, p.q, tile)), t);
+      }
+}
+
+TEST(Bound, ThresholdOfInnerProductCoversEachTermAlone) {
+  Random random;
+  for (const std::int64_t d : {1, 128, 4096})
+    for (int i = 0; i < 5000; ++i) {
+      BoundModel model(Metric::inner_product, DistanceType::f32, d, 1, 1);
+      if (i % 2) model.alpha = 0;
+      const FilterNorms q{i % 3 == 1 ? 0 : random.magnitude(-20, -2), random.magnitude(-3, 3)};
+      const FilterNorms r{i % 3 == 2 ? 0 : random.magnitude(-20, -2), random.magnitude(-3, 3)};
+      const double theta = random.between(-2, 2) * q.n * r.n;
+      const Real canonical = (static_cast<Real>(d) / 32 + 8) * u64 * (q.n + q.e) * (r.n + r.e);
+      const Real slack = static_cast<Real>(q.e) * (r.n + r.e) + static_cast<Real>(q.n) * r.e + static_cast<Real>(model.alpha) * q.n * r.n + canonical;
+      ASSERT_GE(ip_slack(model, q, r), slack * (1 - 1e-15L));
+      ASSERT_GE(ip_slack(model, q, r) - slack, 6 * u32 * q.n * r.n * 0.99L);
+      ASSERT_LE(ip_slack(model, q, r), slack * 1.2L + 7 * u32 * (q.n + q.e) * (r.n + r.e) + 0x1p-100L);
+      ASSERT_GE(static_cast<Real>(threshold(model, theta, q.n * q.n, q, r)), theta + slack);
+      ASSERT_GE(static_cast<Real>(upper_of(model, static_cast<float>(theta), q.n * q.n, q, r)), static_cast<float>(theta) + slack);
+    }
+}
+
+// Sums of d rounded differences, and a maximum of rounded differences.
+TEST(Bound, ThresholdOfL1AndLinfKeepsARowAtTheta) {
+  Random random;
+  for (const Metric metric : {Metric::l1, Metric::linf})
+    for (const std::int64_t d : {1, 128, 4096, 1000000})
+      for (int i = 0; i < 3000; ++i) {
+        const BoundModel model(metric, DistanceType::f32, d, 1, 1);
+        const FilterNorms q{random.magnitude(-40, -4), 1}, r{random.magnitude(-40, -4), 1};
+        const double theta = random.magnitude(-20, 10);
+        const Real nu = (metric == Metric::l1 ? static_cast<Real>(d) : 1) * u32;
+        const Real seen = (static_cast<Real>(theta) + q.e + r.e) * (1 + nu);
+        const auto limit = static_cast<Real>(threshold(model, theta, 1, q, r));
+        ASSERT_GE(limit, seen) << metric_info(metric).name << " d=" << d;
+        ASSERT_LE(limit, seen * (1 + 1.1L * nu * nu + 0x1p-20L)) << metric_info(metric).name << " d=" << d;
+        // The other direction: the chain saw as little as it can of a row at `far`.
+        const Real far = theta;
+        const auto t = static_cast<float>(std::max(0.0L, (far - q.e - r.e) * (1 - nu)) * (1 - u32));
+        ASSERT_GE(static_cast<Real>(upper_of(model, t, 1, q, r)), std::min(far, t / (1 - nu) + q.e + r.e)) << metric_info(metric).name << " d=" << d;
+      }
+  EXPECT_TRUE(std::isinf(threshold(BoundModel(Metric::l1, DistanceType::f32, 9000000, 1, 1), 1, 1, {0, 1}, {0, 1})));
+}
+
+// The chain errs downward and the stored term is as small as rounding makes it: t promises too little distance.
+TEST(Bound, UpperBoundIsAboveTheTrueDistance) {
+  Random random;
+  for (const Metric metric : {Metric::euclidean, Metric::cosine})
+    for (const std::int64_t d : {1, 128, 4096})
+      for (int i = 0; i < 3000; ++i) {
+        const BoundModel model(metric, DistanceType::f32, d, 1, 1);
+        const Pair p = draw_pair(random, 0.01);
+        const Real delta = p.theta, square = p.r.n * p.r.n;
+        const Real product = (static_cast<Real>(p.query_square) + square - delta * delta) / 2;
+        const double term = row_term(model, {square < 0 ? 0 : static_cast<double>(square), static_cast<double>(square), p.r.e * p.r.e, 0, 0, 0}, p.r);
+        const auto t = static_cast<float>(-2 * (product + static_cast<Real>(model.alpha) * p.q.n * p.r.n) + term);
+        const Real truth = delta + p.q.e + p.r.e;
+        const double upper = upper_of(model, t, p.query_square, p.q, p.r);
+        ASSERT_GE(upper, truth) << metric_info(metric).name << " d=" << d << " delta " << p.theta;
+        const Real slack = 4 * (2 * static_cast<Real>(model.kappa)) * 1.3L + 64 * u32;
+        ASSERT_LE(upper, sqrtl(delta * delta + slack) + p.q.e + p.r.e + 1e-6L);
+      }
+  EXPECT_EQ(upper_of(BoundModel(Metric::euclidean, DistanceType::f32, 8, 1, 1), -INFINITY, 1, {0, 1}, {0, 1}), infinite);
+  EXPECT_EQ(upper_of(BoundModel(Metric::l1, DistanceType::f32, 8, 1, 1), NAN, 1, {0, 1}, {0, 1}), infinite);
+}
+
+TEST(Bound, ValueOfAnUpperBoundIsAboveTheCanonicalValue) {
+  Random random;
+  for (const Metric metric : distances)
+    for (const std::int64_t d : {1, 128, 10000})
+      for (int i = 0; i < 500; ++i) {
+        const bool angular = metric == Metric::cosine || metric == Metric::correlation;
+        const double scale = angular ? 1 : 0x1p5, upper = angular ? random.magnitude(-20, 0) : random.magnitude(-50, 50);
+        const BoundModel model(metric, DistanceType::f64, d, scale, 1);
+        const Real canonical = (static_cast<Real>(d) / 32 + 8) * u64, truth = static_cast<Real>(upper) / scale;
+        const Real value = metric == Metric::sqeuclidean ? truth * truth * (1 + canonical)
+                           : angular                    ? truth * truth / 2 + (static_cast<Real>(d) / 16 + 12) * u64
+                           : metric == Metric::linf     ? truth * (1 + u64)
+                                                        : truth * (1 + canonical);
+        ASSERT_GE(value_of_upper(model, upper, 1), value) << metric_info(metric).name << " d=" << d;
+        ASSERT_LE(value_of_upper(model, upper, 1), value * (1 + 1e-9L) + 1e-9L) << metric_info(metric).name;
+      }
+}
+
+TEST(Bound, WhatIsNotFiniteExcludesNothing) {
+  for (const Metric metric : {Metric::euclidean, Metric::inner_product, Metric::l1, Metric::linf, Metric::cosine}) {
+    const BoundModel model(metric, DistanceType::f32, 16, 1, 1);
+    EXPECT_TRUE(std::isinf(threshold(model, infinite, 1, {0, 1}, {0, 1}))) << metric_info(metric).name;
+    EXPECT_GT(threshold(model, infinite, 1, {0, 1}, {0, 1}), 0) << metric_info(metric).name;
+    EXPECT_GT(threshold(model, infinite, infinite, {0, 1}, {0, 1}), 1e38F) << metric_info(metric).name;
+    EXPECT_TRUE(std::isinf(threshold(model, 1, 1, {infinite, 1}, {0, 1}))) << metric_info(metric).name;
+  }
+}
+
+// Real vectors through a real float chain: a row at exactly theta is never excluded, whatever the data.
+TEST(Bound, WholeFilterOnVectors) {
+  Random random;
+  for (int i = 0; i < 40000; ++i) {
+    const auto d = static_cast<std::int64_t>(random.magnitude(0, 7));
+    const int style = i % 4;
+    std::vector<double> q(static_cast<std::size_t>(d)), r(q.size());
+    for (std::size_t j = 0; j < q.size(); ++j) {
+      const double grid = 1 + 0x1p-23 * std::floor(random.between(0, 4));
+      if (style == 0) q[j] = random.between(-1, 1), r[j] = random.between(-1, 1);
+      if (style == 1) q[j] = grid + 0x1.fp-25, r[j] = grid - 0x1.fp-25;  // residuals aligned with the difference
+      if (style == 2) q[j] = grid + 0x1.fp-25, r[j] = -grid - 0x1.fp-25;
+      if (style == 3) q[j] = (j % 2 ? -1 : 1) * random.between(0.999, 1), r[j] = random.between(0.999, 1);
+    }
+    for (const Metric metric : {Metric::euclidean, Metric::inner_product, Metric::l1, Metric::linf}) {
+      const BoundModel model(metric, DistanceType::f64, d, 1, 1);
+      Residuals facts[2] = {};
+      const std::vector<double>* rows[2] = {&q, &r};
+      for (int side = 0; side < 2; ++side)
+        for (const double x : *rows[side]) {
+          const double xhat = static_cast<float>(x), e = x - xhat;
+          Residuals& f = facts[side];
+          f.xx += x * x, f.nn += xhat * xhat, f.ee += e * e, f.e_abs += std::fabs(e), f.n_abs += std::fabs(xhat);
+          f.e_max = std::max(f.e_max, std::fabs(e));
+        }
+      const FilterNorms nq = filter_norms(model, facts[0]), nr = filter_norms(model, facts[1]);
+      float sum = 0;
+      Real truth = 0;
+      for (std::size_t j = 0; j < q.size(); ++j) {
+        const auto a = static_cast<float>(q[j]), b = static_cast<float>(r[j]);
+        const Real t = static_cast<Real>(q[j]) - r[j];
+        switch (model.form) {
+          case Form::l1: sum += std::fabs(a - b); truth += fabsl(t); break;
+          case Form::linf: sum = std::max(sum, std::fabs(a - b)); truth = std::max(truth, fabsl(t)); break;
+          case Form::ip: sum = std::fma(a, b, sum); truth -= static_cast<Real>(q[j]) * r[j]; break;
+          default: sum = std::fma(a, b, sum); truth += t * t;
+        }
+      }
+      if (metric == Metric::euclidean) truth = sqrtl(truth);
+      const float t = std::fma(multiplier(model.form), sum, row_term(model, facts[1], nr));
+      const double theta = std::nextafter(static_cast<double>(truth), 10.0);
+      ASSERT_LE(t, threshold(model, theta, facts[0].nn, nq, nr)) << metric_info(metric).name << " d=" << d << " style " << style;
+      ASSERT_GE(upper_of(model, t, facts[0].nn, nq, nr), truth) << metric_info(metric).name << " d=" << d << " style " << style;
+      ASSERT_GE(largest_error(model, nq, nr, 1), 0) << metric_info(metric).name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vicinal
