@@ -22,27 +22,24 @@ using vicinal::cpu::panel_rows;
 using vicinal::cpu::TileArgs;
 using vicinal::cpu::TileFn;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Ten independent chains of fused multiply-adds and nothing else, in GFMA/s.
-#define VICINAL_PEAK(NAME, VECTOR, TARGET)                                                                   \
-  __attribute__((target(TARGET), noinline)) double NAME() {                                                  \
-    constexpr long rounds = 300000;                                                                          \
-    VECTOR x = {}, s0 = {}, s1 = {}, s2 = {}, s3 = {}, s4 = {}, s5 = {}, s6 = {}, s7 = {}, s8 = {}, s9 = {}; \
-    const double start = now();                                                                              \
-    for (long n = 0; n < rounds; ++n) {                                                                      \
-      __asm__ volatile(                                                                                      \
-          "vfmadd231ps %10, %10, %0\n\tvfmadd231ps %10, %10, %1\n\tvfmadd231ps %10, %10, %2\n\t"             \
-          "vfmadd231ps %10, %10, %3\n\tvfmadd231ps %10, %10, %4\n\tvfmadd231ps %10, %10, %5\n\t"             \
-          "vfmadd231ps %10, %10, %6\n\tvfmadd231ps %10, %10, %7\n\tvfmadd231ps %10, %10, %8\n\t"             \
-          "vfmadd231ps %10, %10, %9"                                                                         \
-          : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8),        \
-            "+v"(s9)                                                                                         \
-          : "v"(x));                                                                                         \
-    }                                                                                                        \
-    return 10.0 * (sizeof(VECTOR) / 4) * rounds / (now() - start) * 1e-9;                                    \
+#define VICINAL_PEAK(NAME, VECTOR, TARGET)                                                                     \
+  __attribute__((target(TARGET), noinline)) double NAME() {                                                    \
+    constexpr long rounds = 300000;                                                                            \
+    VECTOR x = {}, s0 = {}, s1 = {}, s2 = {}, s3 = {}, s4 = {}, s5 = {}, s6 = {}, s7 = {}, s8 = {}, s9 = {};   \
+    const double start = now();                                                                                \
+    for (long n = 0; n < rounds; ++n) {                                                                        \
+      __asm__ volatile(                                                                                        \
+          "vfmadd231ps %10, %10, %0\n\tvfmadd231ps %10, %10, %1\n\tvfmadd231ps %10, %10, %2\n\t"               \
+          "vfmadd231ps %10, %10, %3\n\tvfmadd231ps %10, %10, %4\n\tvfmadd231ps %10, %10, %5\n\t"               \
+          "vfmadd231ps %10, %10, %6\n\tvfmadd231ps %10, %10, %7\n\tvfmadd231ps %10, %10, %8\n\t"               \
+          "vfmadd231ps %10, %10, %9"                                                                           \
+          : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8), "+v"(s9) \
+          : "v"(x));                                                                                           \
+    }                                                                                                          \
+    return 10.0 * (sizeof(VECTOR) / 4) * rounds / (now() - start) * 1e-9;                                      \
   }
 VICINAL_PEAK(peak_avx512, __m512, "avx512f")
 VICINAL_PEAK(peak_avx2, __m256, "avx2,fma")
@@ -61,8 +58,8 @@ struct Tile {
   Tile(const Kernels& table, std::int64_t d)
       : lanes(table.query_lanes), dims(d), query_panels(256 / lanes),
         queries(static_cast<std::size_t>(query_panels * lanes * d)),
-        rows(static_cast<std::size_t>(tiles * vicinal::cpu::tile_rows * d)),
-        term(vicinal::cpu::tile_rows), thr(static_cast<std::size_t>(query_panels * lanes)),
+        rows(static_cast<std::size_t>(tiles * vicinal::cpu::tile_rows * d)), term(vicinal::cpu::tile_rows),
+        thr(static_cast<std::size_t>(query_panels * lanes)),
         partial(static_cast<std::size_t>(query_panels * lanes * panel_rows)) {
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
@@ -97,9 +94,15 @@ double seconds(TileFn kernel, Tile& tile, float threshold, Sink& sink) {
   for (int i = 0; i < repeat * Tile::tiles; ++i) {
     kernel({.queries = tile.queries.data,
             .rows = tile.rows.data + (i % Tile::tiles) * vicinal::cpu::tile_rows * tile.dims,
-            .row_term = tile.term.data, .thr = tile.thr.data, .dims = tile.dims,
-            .query_panels = tile.query_panels, .row_panels = vicinal::cpu::tile_panels,
-            .multiplier = 1.0f, .partial = tile.partial.data, .on_hit = count_hit, .context = &sink});
+            .row_term = tile.term.data,
+            .thr = tile.thr.data,
+            .dims = tile.dims,
+            .query_panels = tile.query_panels,
+            .row_panels = vicinal::cpu::tile_panels,
+            .multiplier = 1.0f,
+            .partial = tile.partial.data,
+            .on_hit = count_hit,
+            .context = &sink});
   }
   return (now() - start) / (work * repeat);
 }

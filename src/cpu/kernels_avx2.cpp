@@ -190,10 +190,18 @@ bool supported() {
 }  // namespace
 
 constinit const Kernels kernels_avx2 = {
-    "avx2", supported, true, query_lanes,
-    tile<Dot>, tile<L1>, tile<Linf>,
+    "avx2",
+    supported,
+    true,
+    query_lanes,
+    tile<Dot>,
+    tile<L1>,
+    tile<Linf>,
     VICINAL_CANONICAL,
     {convert<float>, convert<double>, convert<f16>, convert<bf16>, convert<std::uint8_t>, convert<std::int8_t>},
-    quantise, pack, hamming, first_bad};
+    quantise,
+    pack,
+    hamming,
+    first_bad};
 
 }  // namespace vicinal::cpu

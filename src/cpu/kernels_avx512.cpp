@@ -95,9 +95,9 @@ VICINAL_INLINE void transpose(Vf (&m)[16]) {
   // m[4g + c] now holds, in quarter q, rows 4g..4g+3 of column 4q + c.
   VICINAL_UNROLL
   for (int c = 0; c < 4; ++c) {
-    const Vf x = _mm512_shuffle_f32x4(m[c], m[4 + c], 0x88);        // columns c, 8 + c of rows 0-3, 4-7
-    const Vf y = _mm512_shuffle_f32x4(m[c], m[4 + c], 0xdd);        // columns 4 + c, 12 + c
-    const Vf z = _mm512_shuffle_f32x4(m[8 + c], m[12 + c], 0x88);   // the same of rows 8-11, 12-15
+    const Vf x = _mm512_shuffle_f32x4(m[c], m[4 + c], 0x88);       // columns c, 8 + c of rows 0-3, 4-7
+    const Vf y = _mm512_shuffle_f32x4(m[c], m[4 + c], 0xdd);       // columns 4 + c, 12 + c
+    const Vf z = _mm512_shuffle_f32x4(m[8 + c], m[12 + c], 0x88);  // the same of rows 8-11, 12-15
     const Vf w = _mm512_shuffle_f32x4(m[8 + c], m[12 + c], 0xdd);
     m[c] = _mm512_shuffle_f32x4(x, z, 0x88);
     m[4 + c] = _mm512_shuffle_f32x4(y, w, 0x88);
@@ -203,10 +203,18 @@ bool supported() {
 }  // namespace
 
 constinit const Kernels kernels_avx512 = {
-    "avx512", supported, true, query_lanes,
-    tile<Dot>, tile<L1>, tile<Linf>,
+    "avx512",
+    supported,
+    true,
+    query_lanes,
+    tile<Dot>,
+    tile<L1>,
+    tile<Linf>,
     VICINAL_CANONICAL,
     {convert<float>, convert<double>, convert<f16>, convert<bf16>, convert<std::uint8_t>, convert<std::int8_t>},
-    quantise, pack, hamming, first_bad};
+    quantise,
+    pack,
+    hamming,
+    first_bad};
 
 }  // namespace vicinal::cpu

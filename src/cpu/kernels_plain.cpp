@@ -11,7 +11,7 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr int lanes = 32;       // of a canonical sum (C2)
+constexpr int lanes = 32;  // of a canonical sum (C2)
 constexpr int query_lanes = 4;
 
 // ---- elements, exactly as fp64 ----
@@ -52,9 +52,7 @@ double step(double s, double q, double r, double shift) {
   else return s + r;
 }
 
-constexpr bool reads_query(Op op) {
-  return op != Op::self_dot && op != Op::self_shifted && op != Op::sum;
-}
+constexpr bool reads_query(Op op) { return op != Op::self_dot && op != Op::self_shifted && op != Op::sum; }
 
 template <Op op, class T>
 void canonical(const CanonicalArgs& a) {
@@ -170,18 +168,28 @@ bool supported() { return true; }
 
 }  // namespace
 
-#define VICINAL_TYPES(op) \
-  { canonical<op, float>, canonical<op, double>, canonical<op, f16>, \
-    canonical<op, bf16>, canonical<op, std::uint8_t>, canonical<op, std::int8_t> }
+#define VICINAL_TYPES(op)                                                                                              \
+  {                                                                                                                    \
+    canonical<op, float>, canonical<op, double>, canonical<op, f16>, canonical<op, bf16>, canonical<op, std::uint8_t>, \
+        canonical<op, std::int8_t>                                                                                     \
+  }
 
 constinit const Kernels kernels_plain = {
-    "plain", supported, false, query_lanes,
-    tile<Dot>, tile<L1>, tile<Linf>,
+    "plain",
+    supported,
+    false,
+    query_lanes,
+    tile<Dot>,
+    tile<L1>,
+    tile<Linf>,
     {VICINAL_TYPES(Op::sqdiff), VICINAL_TYPES(Op::absdiff), VICINAL_TYPES(Op::maxdiff), VICINAL_TYPES(Op::dot),
      VICINAL_TYPES(Op::dot_shifted), VICINAL_TYPES(Op::self_dot), VICINAL_TYPES(Op::self_shifted),
      VICINAL_TYPES(Op::sum)},
     {convert<float>, convert<double>, convert<f16>, convert<bf16>, convert<std::uint8_t>, convert<std::int8_t>},
-    quantise, pack, hamming, first_bad};
+    quantise,
+    pack,
+    hamming,
+    first_bad};
 
 #undef VICINAL_TYPES
 

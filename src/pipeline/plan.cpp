@@ -86,13 +86,8 @@ class Fitter {
       for (std::int64_t batch = several; batch >= lanes_; batch /= 2)
         if (shape(batch, rows_, threads, false)) return;
     } else {
-      const std::int64_t least = std::min(rows_, rounded_up(stream_rows, tile_));
-      for (std::int64_t batch = queries; batch >= lanes_; batch = batch / 2) {
-        if (!shape(batch, least, threads, false)) continue;
-        for (std::int64_t chunk = least * 2; chunk < std::min(rows_, largest_chunk); chunk *= 2)
-          if (!shape(batch, chunk, threads, false)) break;
-        return settle(batch, threads);
-      }
+      for (std::int64_t rows = stream_rows; rows >= tile_; rows /= 4)
+        if (stream(std::min(rows_, rounded_up(rows, tile_)), queries, threads)) return;
     }
     if (shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true)) return;
     fail(ErrorCode::memory_budget,
@@ -101,9 +96,14 @@ class Fitter {
   }
 
  private:
-  /// The last chunk that was tried did not fit: go back to the one before.
-  void settle(std::int64_t batch, int threads) {
-    if (plan_.peak_bytes > budget_) shape(batch, plan_.corpus_chunk / 2, threads, false);
+  /// As many queries as chunks of `least` rows leave room for, then the largest chunk beside them.
+  bool stream(std::int64_t least, std::int64_t queries, int threads) {
+    std::int64_t batch = queries;
+    while (batch >= lanes_ && !shape(batch, least, threads, false)) batch /= 2;
+    if (batch < lanes_ && batch < queries) return false;
+    std::int64_t chunk = least;
+    while (chunk * 2 < std::min(rows_, largest_chunk) && shape(batch, chunk * 2, threads, false)) chunk *= 2;
+    return shape(batch, chunk, threads, false);
   }
 
   /// Sets the plan to this shape; true when it fits the budget.

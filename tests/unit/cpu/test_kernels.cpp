@@ -34,8 +34,9 @@ enum class Family { ordinary, wild, tiny };  // tiny: zeros of both signs, subno
 void make(Random& random, Family family, double& x) {
   if (family == Family::ordinary) x = signed_unit(random);
   else if (family == Family::wild) x = std::ldexp(signed_unit(random), static_cast<int>(below(random, 1000)) - 500);
-  else x = below(random, 3) == 0 ? std::copysign(0.0, signed_unit(random))
-                                 : std::ldexp(signed_unit(random), -500 - static_cast<int>(below(random, 574)));
+  else
+    x = below(random, 3) == 0 ? std::copysign(0.0, signed_unit(random))
+                              : std::ldexp(signed_unit(random), -500 - static_cast<int>(below(random, 574)));
 }
 void make(Random& random, Family family, float& x) {
   const double v = signed_unit(random);
@@ -45,12 +46,14 @@ void make(Random& random, Family family, float& x) {
 }
 void make(Random& random, Family family, f16& x) {
   const std::int64_t exponent = family == Family::ordinary ? 14 + below(random, 2)
-                                : family == Family::wild   ? below(random, 31) : 0;
+                                : family == Family::wild   ? below(random, 31)
+                                                           : 0;
   x.bits = static_cast<std::uint16_t>(exponent << 10 | below(random, 1024) | below(random, 2) << 15);
 }
 void make(Random& random, Family family, bf16& x) {
   const std::int64_t exponent = family == Family::ordinary ? 126 + below(random, 2)
-                                : family == Family::wild   ? below(random, 255) : 0;
+                                : family == Family::wild   ? below(random, 255)
+                                                           : 0;
   x.bits = static_cast<std::uint16_t>(exponent << 7 | below(random, 128) | below(random, 2) << 15);
 }
 void make(Random& random, Family, std::uint8_t& x) { x = static_cast<std::uint8_t>(random()); }
@@ -91,13 +94,25 @@ double canonical_by_definition(Op op, const std::vector<double>& q, const std::v
   for (std::size_t i = 0; i < r.size(); ++i) {
     double& lane = s[i % 32];
     switch (op) {
-      case Op::sqdiff: { const double t = q[i] - r[i]; lane = std::fma(t, t, lane); break; }
+      case Op::sqdiff: {
+        const double t = q[i] - r[i];
+        lane = std::fma(t, t, lane);
+        break;
+      }
       case Op::absdiff: lane = lane + std::abs(q[i] - r[i]); break;
       case Op::maxdiff: lane = std::max(lane, std::abs(q[i] - r[i])); break;
       case Op::dot: lane = std::fma(q[i], r[i], lane); break;
-      case Op::dot_shifted: { const double t = r[i] - shift; lane = std::fma(q[i], t, lane); break; }
+      case Op::dot_shifted: {
+        const double t = r[i] - shift;
+        lane = std::fma(q[i], t, lane);
+        break;
+      }
       case Op::self_dot: lane = std::fma(r[i], r[i], lane); break;
-      case Op::self_shifted: { const double t = r[i] - shift; lane = std::fma(t, t, lane); break; }
+      case Op::self_shifted: {
+        const double t = r[i] - shift;
+        lane = std::fma(t, t, lane);
+        break;
+      }
       case Op::sum: lane = lane + r[i]; break;
     }
   }
@@ -118,22 +133,32 @@ void check_canonical(const Kernels& kernels, Op op, std::int64_t dims, Family fa
   Guarded<T> rows((stored - 1) * stride + dims);
   for (T& x : rows) make(random, family, x);
   Guarded<double> query(dims), shift(count), out(count);
-  for (double& x : query) { T t; make(random, family, t); x = meaning(t); }
+  for (double& x : query) {
+    T t;
+    make(random, family, t);
+    x = meaning(t);
+  }
   for (double& x : shift) make(random, family == Family::wild ? Family::ordinary : family, x);
   Guarded<std::uint32_t> index(count);
   for (std::uint32_t& x : index) x = static_cast<std::uint32_t>(below(random, stored));
   for (double& x : out) x = -7;
   kernels.canonical[static_cast<int>(op)][static_cast<int>(dtype_of<T>())](
-      {.query = reads_query ? query.data() : nullptr, .rows = rows.data(),
-       .row_stride = stride * static_cast<std::int64_t>(sizeof(T)), .index = by_index ? index.data() : nullptr,
-       .count = count, .dims = dims, .shift = shifted ? shift.data() : nullptr, .out = out.data()});
+      {.query = reads_query ? query.data() : nullptr,
+       .rows = rows.data(),
+       .row_stride = stride * static_cast<std::int64_t>(sizeof(T)),
+       .index = by_index ? index.data() : nullptr,
+       .count = count,
+       .dims = dims,
+       .shift = shifted ? shift.data() : nullptr,
+       .out = out.data()});
   for (std::int64_t i = 0; i < count; ++i) {
     const T* row = rows.data() + (by_index ? static_cast<std::int64_t>(index[i]) : i) * stride;
     std::vector<double> r;
     for (std::int64_t k = 0; k < dims; ++k) r.push_back(meaning(row[k]));
     const double expected = canonical_by_definition(op, {query.begin(), query.end()}, r, shift[i]);
-    ASSERT_TRUE(same_bits(out[i], expected)) << kernels.name << " op " << static_cast<int>(op) << " type "
-        << dtype_name(dtype_of<T>()) << " d=" << dims << " family " << static_cast<int>(family) << " row " << i;
+    ASSERT_TRUE(same_bits(out[i], expected))
+        << kernels.name << " op " << static_cast<int>(op) << " type " << dtype_name(dtype_of<T>()) << " d=" << dims
+        << " family " << static_cast<int>(family) << " row " << i;
   }
 }
 
@@ -159,9 +184,14 @@ TEST_P(KernelTest, AMinusZeroSurvivesUnlessALaneIsEmpty) {
     Guarded<double> query(dims), row(dims), out(1);
     for (double& x : query) x = -1e-200;
     for (double& x : row) x = 1e-200;
-    kernels().canonical[static_cast<int>(Op::dot)][static_cast<int>(DType::f64)](
-        {.query = query.data(), .rows = row.data(), .row_stride = dims * 8, .index = nullptr, .count = 1, .dims = dims,
-         .shift = nullptr, .out = out.data()});
+    kernels().canonical[static_cast<int>(Op::dot)][static_cast<int>(DType::f64)]({.query = query.data(),
+                                                                                  .rows = row.data(),
+                                                                                  .row_stride = dims * 8,
+                                                                                  .index = nullptr,
+                                                                                  .count = 1,
+                                                                                  .dims = dims,
+                                                                                  .shift = nullptr,
+                                                                                  .out = out.data()});
     EXPECT_TRUE(same_bits(out[0], dims >= 32 ? -0.0 : 0.0)) << "d=" << dims;
   }
 }
@@ -243,9 +273,12 @@ TEST_P(KernelTest, QuantiseRoundsOnceAndItsFactsAreTheResiduals) {
       }
       for (double& x : centre) x = static_cast<float>(signed_unit(random));
       const double shift = 0.375, scale = family == Family::wild ? 0x1p-9 : 1 / 3.0;
-      const RowFacts facts = kernels().quantise(
-          {.row = row.data(), .centre = centre.data(), .shift = shift, .scale = scale, .dims = dims,
-           .out = out.data()});
+      const RowFacts facts = kernels().quantise({.row = row.data(),
+                                                 .centre = centre.data(),
+                                                 .shift = shift,
+                                                 .scale = scale,
+                                                 .dims = dims,
+                                                 .out = out.data()});
       RowFacts sum = {};
       for (std::int64_t i = 0; i < dims; ++i) {
         const double moved = (row[i] - shift) * scale, x = moved - centre[i], n = static_cast<float>(x), e = x - n;
@@ -298,8 +331,13 @@ TEST_P(KernelTest, HammingCountsDifferingBits) {
     for (std::uint8_t& x : query) x = static_cast<std::uint8_t>(random());
     for (std::uint8_t& x : rows) x = static_cast<std::uint8_t>(random());
     for (std::uint32_t& x : index) x = static_cast<std::uint32_t>(below(random, stored));
-    kernels().hamming({.query = query.data(), .rows = rows.data(), .row_stride = stride,
-                       .index = by_index ? index.data() : nullptr, .count = count, .dims = bytes, .out = out.data()});
+    kernels().hamming({.query = query.data(),
+                       .rows = rows.data(),
+                       .row_stride = stride,
+                       .index = by_index ? index.data() : nullptr,
+                       .count = count,
+                       .dims = bytes,
+                       .out = out.data()});
     for (std::int64_t i = 0; i < count; ++i) {
       std::uint32_t expected = 0;
       const std::uint8_t* row = rows.data() + (by_index ? static_cast<std::int64_t>(index[i]) : i) * stride;
