@@ -141,6 +141,8 @@ inline double ip_slack(const BoundModel& model, const FilterNorms& q, const Filt
 inline float threshold(const BoundModel& model, double theta, double query_square, const FilterNorms& q,
                        const FilterNorms& tile) noexcept {
   double bound = infinite;
+  // A partial sum could leave float and come back as an infinity that looks far away: then nothing is excluded.
+  if (!(q.n * tile.n < 0x1p120 && q.n + tile.n < 0x1p120)) return std::numeric_limits<float>::infinity();
   switch (model.form) {
     case Form::l2:
     case Form::unit_l2: {

@@ -70,10 +70,11 @@ Frame choose_frame(const Kernels& kernels, const Question& question) {
   const std::int64_t dims = rows.cols, count = std::min(rows.rows, sample_rows);
   const Form form = form_of(question.metric);
   Frame frame;
-  frame.centre.assign(static_cast<std::size_t>(dims), 0.0);
+  frame.centre = Buffer<double>(dims);
+  double* const centre = frame.centre.data();
+  std::fill_n(centre, dims, 0.0);
   Scratch scratch(dims);
-  std::vector<double>& centre = frame.centre;
-  std::vector<double> low(centre.size(), infinite), high(centre.size(), -infinite);
+  std::vector<double> low(static_cast<std::size_t>(dims), infinite), high(low.size(), -infinite);
   const VisitOrder order(std::max<std::int64_t>(rows.rows, 1));
   std::int64_t used = 0;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -90,21 +91,22 @@ Frame choose_frame(const Kernels& kernels, const Question& question) {
     for (std::int64_t j = 0; j < dims; ++j) {
       const double value = (scratch.row[j] - map.shift) * map.factor;
       const auto at = static_cast<std::size_t>(j);
-      centre[at] += value / static_cast<double>(count);
+      centre[j] += value / static_cast<double>(count);
       low[at] = std::min(low[at], value);
       high[at] = std::max(high[at], value);
     }
   }
-  if (used == 0 || form == Form::ip) std::fill(centre.begin(), centre.end(), 0.0);
+  if (used == 0 || form == Form::ip) std::fill_n(centre, dims, 0.0);
   double largest = 0;
-  for (std::size_t j = 0; j < centre.size(); ++j) {
+  for (std::int64_t j = 0; j < dims; ++j) {
     if (rows.dtype == DType::u8 || rows.dtype == DType::i8) {
       if (form != Form::unit_l2) centre[j] = std::nearbyint(centre[j]);  // integers stay integers: no residual at all
     } else {
       centre[j] = static_cast<double>(static_cast<float>(centre[j]));
     }
     if (!std::isfinite(centre[j])) centre[j] = 0.0;
-    if (used > 0) largest = std::max({largest, std::fabs(high[j] - centre[j]), std::fabs(low[j] - centre[j])});
+    if (used > 0) largest = std::max({largest, std::fabs(high[static_cast<std::size_t>(j)] - centre[j]),
+                                       std::fabs(low[static_cast<std::size_t>(j)] - centre[j])});
   }
   if (form == Form::unit_l2 || !(largest > 0) || !std::isfinite(largest)) {
     frame.usable = std::isfinite(largest);
@@ -113,7 +115,7 @@ Frame choose_frame(const Kernels& kernels, const Question& question) {
   frame.usable = std::abs(std::ilogb(largest)) < extreme_exponent;
   if (!frame.usable) return frame;
   frame.scale = power_of_two(largest);
-  for (double& c : centre) c *= frame.scale;
+  for (std::int64_t j = 0; j < dims; ++j) centre[j] *= frame.scale;
   return frame;
 }
 
@@ -134,7 +136,7 @@ namespace {
 FilterNorms round_row(const Kernels& kernels, const BoundModel& model, const Frame& frame, const double* row,
                       const Affine& map, float* floats, float& term) {
   const RowFacts facts = kernels.quantise(
-      {row, frame.centre.data(), map.shift, map.factor, static_cast<std::int64_t>(frame.centre.size()), floats});
+      {row, frame.centre.data(), map.shift, map.factor, frame.centre.size(), floats});
   const FilterNorms norms = filter_norms(model, residuals(facts));
   term = row_term(model, residuals(facts), norms);
   return norms;

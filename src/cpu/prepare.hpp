@@ -15,7 +15,7 @@ namespace vicinal::cpu {
 /// How rows become filter rows: x' = (x - shift) * factor - centre. Chosen from a hashed sample of the corpus; any choice
 /// is sound because residuals are measured afterwards.
 struct Frame {
-  std::vector<double> centre;  // dims values, already scaled
+  Buffer<double> centre;       // dims values, already scaled; aligned, for every row is read against it
   double scale = 1;            // power of two; 1 for unit rows
   bool usable = true;          // false: exponents so extreme that float proves nothing
 };

@@ -33,7 +33,7 @@ std::int64_t pool_slack(std::int64_t k) noexcept { return std::clamp<std::int64_
 
 std::int64_t CpuKept::bytes() const {
   return rows.panels.bytes() + rows.terms.bytes() + rows.norms.self.bytes() + rows.norms.mean.bytes() +
-         static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + frame.centre.size() * 8);
+         static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms)) + frame.centre.bytes();
 }
 
 struct CpuSession::Worker {
