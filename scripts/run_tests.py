@@ -86,7 +86,7 @@ def all_steps(scale):
         Step("command", [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", LOGS / "command.xml",
                          "tests/cli"], "junit", ("build",), ("tests/cli",), python),
         Step("readme", [PYTHON, "scripts/readme_snippets.py"], needs=("build",)),
-        Step("mutants", ["tests/mutants/run"], needs=("build",), paths=("tests/mutants/run",)),
+        Step("mutants", [PYTHON, "tests/mutants/run.py", "--jobs", os.cpu_count() or 1], needs=("build",)),
         *sanitizer_steps("asan", scale),
         *sanitizer_steps("tsan", scale),
     ]
@@ -133,6 +133,10 @@ def count_text(output, status):
     sums = re.findall(r"^(\d+) passed, (\d+) failed(?:, (\d+) not run)?$", output, re.MULTILINE)
     if sums:
         return Outcome(*(int(word or 0) for word in sums[-1]))
+    mutants = re.search(r"^(\d+) mutants, (\d+) not killed$", output, re.MULTILINE)
+    if mutants:
+        total, survived = map(int, mutants.groups())
+        return Outcome(total - survived, survived)
     return Outcome(passed=int(status == 0), failed=int(status != 0))
 
 

@@ -90,8 +90,10 @@ inline float row_term(const BoundModel& model, const Residuals& f, const FilterN
     const double square = f.nn * (1 - (static_cast<double>(model.dims) + 8) * double_u);
     term = static_cast<double>(down32(square - norms.e * norms.e - model.kappa * norms.n * norms.n));
   }
-  const bool sound = std::isfinite(term) && std::isfinite(norms.e) && std::isfinite(norms.n) &&
-                     std::isfinite(static_cast<float>(norms.n));
+  // A row so much larger than the sample that a product with a query (at most 2^61 an element) could leave float
+  // half way would spoil its whole tile; it is kept out of the tile's maxima and is always a candidate.
+  const bool sound = std::isfinite(term) && std::isfinite(norms.e) &&
+                     norms.n * std::sqrt(static_cast<double>(model.dims)) < 0x1p65;
   return sound ? static_cast<float>(term) : -std::numeric_limits<float>::infinity();
 }
 

@@ -1,8 +1,7 @@
 // Names of options, both ways.
 #include <cctype>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
-#include <limits>
 #include <string>
 
 #include "core/text.hpp"
@@ -50,13 +49,13 @@ std::int64_t parse_bytes(std::string_view text) {
     fail(ErrorCode::invalid_argument,
          cat("memory \"", text, "\" is not a number of bytes; write for example 256MiB, 1.5GB or 268435456"));
   };
-  const std::string copy(text);
-  if (copy.empty() || (std::isdigit(static_cast<unsigned char>(copy[0])) == 0 && copy[0] != '.')) refuse();
-  char* end = nullptr;
-  const double value = std::strtod(copy.c_str(), &end);
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto number = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  if (number.ec != std::errc()) refuse();
   std::string unit;
-  for (; *end != '\0'; ++end)
-    if (*end != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*end)));
+  for (const char* at = number.ptr; at != end; ++at)
+    if (*at != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*at)));
   static constexpr struct {
     const char* name;
     double bytes;
