@@ -14,9 +14,10 @@ endif()
 set(VICINAL_OPTIMIZE "-O2" CACHE STRING "Optimisation and debug information of a Release build")
 set(CMAKE_CXX_FLAGS_RELEASE "${VICINAL_OPTIMIZE}")
 
+# The sloppiness is what ccache asks for where headers are precompiled.
 find_program(VICINAL_CCACHE ccache)
 if(VICINAL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${VICINAL_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${VICINAL_CCACHE})
 endif()
 
 add_compile_options(-ffp-contract=off -Wall -Wextra -Wpedantic)
@@ -33,3 +34,9 @@ if(VICINAL_SANITIZE)
     add_compile_options(-fno-sanitize-recover=undefined)
   endif()
 endif()
+
+# vicinal_precompile(TARGET LEVEL HEADER...): for targets whose time goes into headers of others, not into arithmetic.
+function(vicinal_precompile target level)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  target_compile_options(${target} PRIVATE -O${level} $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endfunction()

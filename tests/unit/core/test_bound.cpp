@@ -305,6 +305,17 @@ TEST(Bound, WhatIsNotFiniteExcludesNothing) {
   }
 }
 
+// Norms whose product could leave float half way through a chain: t may be an infinity that means nothing.
+TEST(Bound, HugePairsExcludeNothing) {
+  for (const Metric metric : {Metric::euclidean, Metric::inner_product})
+    for (int q = -20; q <= 127; q += 7)
+      for (int r = 0; r <= 127; ++r) {
+        const BoundModel model(metric, DistanceType::f32, 64, 1, 1);
+        const float limit = threshold(model, 1, std::ldexp(1.0, 2 * q), {0, std::ldexp(1.0, q)}, {0, std::ldexp(1.0, r)});
+        ASSERT_TRUE(q + r < 127 || limit == std::numeric_limits<float>::infinity()) << metric_info(metric).name << " 2^" << q << " 2^" << r;
+      }
+}
+
 // Real vectors through a real float chain: a row at exactly theta is never excluded, whatever the data.
 TEST(Bound, WholeFilterOnVectors) {
   Random random;
