@@ -19,7 +19,9 @@ struct Certificate {
   std::int64_t proven = 0;
   std::int64_t redone = 0;
   std::vector<std::string> rungs;  // rungs used, first to last: "f32", "canonical"
-  double largest_bound = 0;        // largest proved |filter distance - true distance|, in units of the distance
+  /// Largest proved |filter distance - true distance| of a proven query: of |q - r| for sqeuclidean too, of the chord
+  /// between unit rows for cosine and correlation, of the value itself for the others.
+  double largest_bound = 0;
   bool all() const noexcept { return proven + redone == queries; }
 };
 

@@ -30,6 +30,8 @@ struct MergeOptions {
 };
 /// One result from the results of parts of a corpus (ids already global: KnnOptions::first_id). Entries
 /// with id -1 are skipped. Every part has the same rows and distance type; ids are distinct across parts.
+/// The certificate stays empty: merging proves nothing that the parts' own certificates did not.
+/// Throws InvalidArgument, InvalidValue (a NaN distance), MemoryBudget.
 /// Associative and commutative: any tree of merges gives the bits of one search over the whole.
 Neighbors merge(std::span<const NeighborsView> parts, const MergeOptions& options = {});
 

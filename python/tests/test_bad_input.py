@@ -74,7 +74,7 @@ REFUSED = {
     "threads<0": (dict(threads=-1), "InvalidArgument", "threads must be >= 0"),
     "threads a float": (dict(threads=1.5), TypeError, "threads must be an integer, got float"),
     "memory too small": (dict(memory=1), "MemoryBudget", "budget"),
-    "memory<0": (dict(memory=-1), "InvalidArgument", "memory must be >= 0"),
+    "memory<0": (dict(memory=-1), "InvalidArgument", "memory must be >= 1"),
     "memory not a size": (dict(memory="plenty"), "InvalidArgument", "plenty"),
     "memory a float": (dict(memory=1e9), TypeError, "memory must be an integer, got float"),
     "distance type": (dict(distance_type="f16"), "InvalidArgument", "f16"),

@@ -131,8 +131,8 @@ def memory_bytes(value: Any) -> int:
     if isinstance(value, str):
         return _native.parse_bytes(value)
     number = integer("memory", value)
-    if number < 0:
-        raise InvalidArgument(f"memory must be >= 0 bytes, got {number}")
+    if number < 1:
+        raise InvalidArgument(f"memory must be >= 1 byte, got {number}; None means what is free, less a tenth")
     return number
 
 

@@ -4,12 +4,20 @@
 #include <cstring>
 #include <new>
 
+#include "core/result_size.hpp"
 #include "core/text.hpp"
 
 namespace vicinal {
 
+void check_result_size(std::int64_t rows, std::int64_t k) {
+  constexpr std::int64_t most = std::int64_t{1} << 56;  // entries; with room to multiply by their bytes
+  if (rows < 0 || k < 0 || (k > 0 && rows > most / k))
+    fail(ErrorCode::memory_budget, cat("a result of ", rows, " x ", k, " neighbours does not fit any memory; lower k or search fewer queries"));
+}
+
 Neighbors::Neighbors(std::int64_t rows, std::int64_t k, DistanceType type, bool counted)
     : rows_(rows), k_(k), type_(type) {
+  check_result_size(rows, k);
   try {
     const auto entries = static_cast<std::size_t>(rows) * static_cast<std::size_t>(k);
     ids_ = std::shared_ptr<std::int64_t[]>(new std::int64_t[entries]);

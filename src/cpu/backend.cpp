@@ -88,7 +88,7 @@ class CpuBackend final : public Backend {
     auto kept = std::make_shared<CpuKept>();
     std::optional<BoundModel> model;
     if (plan.rungs.size() > 1) {
-      kept->frame = choose_frame(kernels, question);
+      kept->frame = choose_frame(kernels, question, team);
       model.emplace(question.metric, question.type, question.corpus.cols, kept->frame.scale, kernels.fused ? 1 : 2);
     }
     prepare_rows(kernels, question, model ? &*model : nullptr, &kept->frame, 0, question.corpus.rows, team, kept->rows);

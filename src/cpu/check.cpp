@@ -5,21 +5,22 @@
 #include <string>
 #include <vector>
 
+#include "core/metric.hpp"
 #include "core/text.hpp"
+#include "cpu/frame.hpp"
 #include "cpu/load.hpp"
 
 namespace vicinal::cpu {
 namespace {
 
-/// Runs see(row number, fp64 row) over all rows.
-template <class See>
-void each_row(const Kernels& kernels, const Points& rows, const See& see) {
-  std::vector<double> values(static_cast<std::size_t>(rows.cols)), scratch(values.size());
-  for (std::int64_t row = 0; row < rows.rows; ++row) {
-    load_row(kernels, rows, row, scratch.data(), values.data());
-    see(row, values.data());
+/// Rows of one kind of fault: the first, and how many.
+struct Fault {
+  std::int64_t first = -1, count = 0;
+  void see(std::int64_t row) {
+    if (count++ == 0) first = row;
   }
-}
+  std::string counted(const char* one, const char* many) const { return cat(" (", count, " ", count == 1 ? one : many, " in all)"); }
+};
 
 }  // namespace
 
@@ -30,34 +31,36 @@ bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept
   return true;
 }
 
-void report_bad_values(const Kernels& kernels, const Points& rows, const char* side) {
-  std::int64_t bad_rows = 0;
-  std::string first;
-  each_row(kernels, rows, [&](std::int64_t row, const double* values) {
-    const std::int64_t column = kernels.first_bad(values, rows.cols);
-    if (column < 0) return;
-    if (bad_rows++ == 0)
-      first = cat(side, " row ", row, ", column ", column, " is ", std::isnan(values[column]) ? "NaN" : "infinite");
-  });
-  if (bad_rows == 0) fail(ErrorCode::invalid_value, cat(side, " changed during the call: a value that was not finite is gone"));
-  fail(ErrorCode::invalid_value, cat(first, " (", bad_rows, bad_rows == 1 ? " bad row in all)" : " bad rows in all)",
-                                     "; remove or impute such rows first"));
-}
-
-void report_degenerate(const Kernels& kernels, const Points& rows, const char* side, Metric metric) {
-  std::int64_t bad_rows = 0, first = 0;
-  each_row(kernels, rows, [&](std::int64_t row, const double* values) {
-    if (is_degenerate(values, rows.cols, metric) && bad_rows++ == 0) first = row;
-  });
-  const char* what = metric == Metric::cosine ? " is zero: cosine undefined (" : " is constant: correlation undefined (";
-  fail(ErrorCode::invalid_value, cat(side, " row ", first, what, bad_rows, bad_rows == 1 ? " row" : " rows",
-                                     "); remove them, or pass degenerate=one to give them distance 1"));
-}
-
-void report_norm_range(std::int64_t row, const char* side, Metric metric) {
-  fail(ErrorCode::range_error,
-       cat(side, " row ", row, " has a squared norm outside [2^-500, 2^500]: ", metric_info(metric).name,
-           " would overflow; scale the rows first"));
+void report_unfit_rows(const Kernels& kernels, const Question& question, const Points& rows, const char* side, Team& team) {
+  const Metric metric = question.metric;
+  std::vector<double> values(static_cast<std::size_t>(rows.cols)), scratch(values.size());
+  Fault bad, ranged, degenerate;
+  std::int64_t bad_column = 0;
+  bool bad_is_nan = false;
+  for (std::int64_t row = 0; row < rows.rows; ++row) {
+    team.tick(0);
+    load_row(kernels, rows, row, scratch.data(), values.data());
+    const std::int64_t column = kernels.first_bad(values.data(), rows.cols);
+    if (column >= 0) {
+      if (bad.count == 0) bad_column = column, bad_is_nan = std::isnan(values[static_cast<std::size_t>(column)]);
+      bad.see(row);
+    } else if (needs_norms(metric) && !self_product(kernels, values.data(), rows.cols, question, rows.dtype).fit) {
+      (is_degenerate(values.data(), rows.cols, metric) ? degenerate : ranged).see(row);
+    }
+  }
+  if (bad.count > 0)
+    fail(ErrorCode::invalid_value, cat(side, " row ", bad.first, ", column ", bad_column, " is ", bad_is_nan ? "NaN" : "infinite",
+                                       bad.counted("bad row", "bad rows"), "; remove or impute such rows first"));
+  if (ranged.count > 0)
+    fail(ErrorCode::range_error, cat(side, " row ", ranged.first, " has a squared norm outside [2^-500, 2^500]",
+                                     ranged.counted("such row", "such rows"), ": ", metric_info(metric).name,
+                                     " would overflow; scale the rows first"));
+  if (degenerate.count > 0)
+    fail(ErrorCode::invalid_value,
+         cat(side, " row ", degenerate.first, metric == Metric::cosine ? " is zero: cosine undefined (" : " is constant: correlation undefined (",
+             degenerate.count, degenerate.count == 1 ? " row" : " rows",
+             "); remove them, or pass degenerate=one to give them distance 1"));
+  fail(ErrorCode::invalid_value, cat(side, " changed during the call: a row that was refused is fine now"));
 }
 
 }  // namespace vicinal::cpu

@@ -1,16 +1,18 @@
-// Messages for rows that have no distance. Called only after a kernel saw a bad row; reads the whole side again to
-// name the first one and count them all.
+// Messages for rows that have no distance. Called only after a kernel saw one; reads the whole side again, so that the
+// message is the same whatever was seen first: not finite before out of range before degenerate, lowest row, and a count.
 #pragma once
 #include "backend/backend.hpp"
 #include "cpu/kernels.hpp"
 
 namespace vicinal::cpu {
 
-[[noreturn]] void report_bad_values(const Kernels& kernels, const Points& rows, const char* side);
-[[noreturn]] void report_degenerate(const Kernels& kernels, const Points& rows, const char* side, Metric metric);
-[[noreturn]] void report_norm_range(std::int64_t row, const char* side, Metric metric);
+[[noreturn]] void report_unfit_rows(const Kernels& kernels, const Question& question, const Points& rows, const char* side,
+                                    Team& team);
 
 /// A zero row (cosine) or a constant row (correlation), by its values.
 bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept;
+
+/// Self products outside this range would overflow or vanish in cosine and correlation of f64 rows (C6).
+inline bool norm_in_range(double self) noexcept { return self >= 0x1p-500 && self <= 0x1p500; }
 
 }  // namespace vicinal::cpu

@@ -106,6 +106,7 @@ void FilterTask::settle(int query) {
     const std::int64_t used = std::min(rank_block, state.count - begin);
     for (std::int64_t i = 0; i < used; ++i) index[i] = state.slots[begin + i].row;
     ranker.rank(chunk, index, 0, used, state.pool);
+    team.tick(0);
   }
   state.passed += state.count;
   state.settled += state.count;

@@ -39,6 +39,7 @@ struct FilterTask {
   std::int64_t share;          // rows that a query may settle before it is abandoned
   float* thr;                  // thresholds of the block for the current tile
   Ranker& ranker;
+  Team& team;
   std::int64_t tile = 0;
 
   /// One tile against the block. `panels`: the block's packed queries.

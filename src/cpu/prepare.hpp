@@ -8,18 +8,10 @@
 #include "backend/backend.hpp"
 #include "core/bound.hpp"
 #include "core/buffer.hpp"
+#include "cpu/frame.hpp"
 #include "cpu/kernels.hpp"
 
 namespace vicinal::cpu {
-
-/// How rows become filter rows: x' = (x - shift) * factor - centre. Chosen from a hashed sample of the corpus; any choice
-/// is sound because residuals are measured afterwards.
-struct Frame {
-  Buffer<double> centre;       // dims values, already scaled; aligned, for every row is read against it
-  double scale = 1;            // power of two; 1 for unit rows
-  bool usable = true;          // false: exponents so extreme that float proves nothing
-};
-Frame choose_frame(const Kernels& kernels, const Question& question);
 
 /// Self products for cosine and correlation, canonical. A degenerate row has self = -1.
 struct Norms {
@@ -42,7 +34,7 @@ struct PackedRows {
 };
 
 /// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus.
-/// Throws InvalidValue or RangeError that names the rows.
+/// Throws InvalidValue or RangeError that names the rows (check.hpp).
 void prepare_rows(const Kernels& kernels, const Question& question, const BoundModel* model, const Frame* frame,
                   std::int64_t first, std::int64_t count, Team& team, PackedRows& out);
 

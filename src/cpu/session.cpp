@@ -8,7 +8,7 @@
 #include <limits>
 #include <optional>
 
-#include "core/hash.hpp"
+#include "core/visit_order.hpp"
 #include "core/text.hpp"
 
 namespace vicinal::cpu {
@@ -17,9 +17,7 @@ namespace {
 constexpr std::int64_t scan_group = 8;     // queries that share a block of rows on the canonical rung
 constexpr std::int64_t settle_share = 8;   // a query may settle n / 8 rows before it is abandoned
 
-std::int64_t slot_capacity(const Plan& plan) noexcept { return plan.candidate_slots; }
-
-/// The part of [0, count) that belongs to one split, in whole tiles.
+/// The part of [0, count) (tiles or rows) that belongs to one split.
 struct Range {
   std::int64_t begin, end;
 };
@@ -49,9 +47,10 @@ CpuSession::CpuSession(const Kernels& kernels, const Question& question, const P
     : kernels_(kernels), question_(question), plan_(plan), rung_(rung), kept_(std::move(kept)), team_(team), stats_(stats),
       workers_(static_cast<std::size_t>(team.threads())) {
   if (rung != Rung::f32) return;
-  if (!kept_) frame_ = choose_frame(kernels_, question_);
+  if (!kept_) frame_ = choose_frame(kernels_, question_, team_);
   const int chain = kernels_.fused ? 1 : 2;
   model_ = std::make_unique<BoundModel>(question.metric, question.type, question.corpus.cols, frame().scale, chain);
+  if (kept_) note_largest_rows();
 }
 
 CpuSession::~CpuSession() = default;
@@ -64,10 +63,11 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
                        states * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
                        batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 2 * sizeof(std::int64_t) + 2 * sizeof(double));
   if (filters)
-    total += padded * dims * 4 + states * slot_capacity(plan) * static_cast<std::int64_t>(sizeof(Slot));
+    total += padded * dims * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
   // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
   const std::int64_t thread = prepare_scratch_bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
                               plan.query_block * 4 * (1 + panel_rows) + (std::int64_t{256} << 10);
+  total += problem.queries.rows / 8;  // the queries still pending, above the seam
   return total + plan.threads * thread + dims * 24 + (std::int64_t{1} << 20);
 }
 
@@ -88,7 +88,7 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
     cpu::prepare_queries(kernels_, question_, model_.get(), &frame(), queries, rows, plan_.query_block, team_, queries_);
   }
   const std::int64_t states = queries_.count * plan_.row_splits, k = question_.k, room = k + pool_slack(k);
-  const std::int64_t capacity = slot_capacity(plan_);
+  const std::int64_t capacity = plan_.candidate_slots;
   if (entries_.size() < states * room) entries_ = Buffer<Entry>(states * room);
   if (model_ && slots_.size() < states * capacity) slots_ = Buffer<Slot>(states * capacity);
   states_.assign(static_cast<std::size_t>(states), QueryState{});
@@ -103,6 +103,12 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
 
 void CpuSession::prepare_corpus(std::int64_t first, std::int64_t count) {
   prepare_rows(kernels_, question_, model_.get(), &frame_, first, count, team_, streamed_);
+  note_largest_rows();
+}
+
+void CpuSession::note_largest_rows() {
+  for (const FilterNorms& tile : chunk().tiles)
+    largest_rows_ = {std::max(largest_rows_.e, tile.e), std::max(largest_rows_.n, tile.n)};
 }
 
 FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t block) {
@@ -115,10 +121,11 @@ FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t blo
                     .states = &state(split, first),
                     .rows = rows_.data() + first,
                     .queries = static_cast<int>(used),
-                    .capacity = slot_capacity(plan_),
-                    .share = question_.corpus.rows / settle_share + 4 * slot_capacity(plan_),
+                    .capacity = plan_.candidate_slots,
+                    .share = question_.corpus.rows / settle_share + 4 * plan_.candidate_slots,
                     .thr = worker.thr.data(),
-                    .ranker = *worker.ranker};
+                    .ranker = *worker.ranker,
+                    .team = team_};
 }
 
 template <class Body>
@@ -170,8 +177,8 @@ void CpuSession::scan_canonical() {
         ranker.start(rows_[static_cast<std::size_t>(q)], queries_.facts[static_cast<std::size_t>(q)]);
         ranker.rank(chunk(), nullptr, row, used, state(split, q).pool);
         state(split, q).settled += used;
+        team_.tick(static_cast<std::uint64_t>(used));
       }
-      team_.tick(static_cast<std::uint64_t>(used) * static_cast<std::uint64_t>(end - begin));
     }
   });
 }
@@ -246,9 +253,6 @@ std::int64_t CpuSession::write_row(std::int64_t query, const NeighborsView& out,
 }
 
 void CpuSession::finish(const NeighborsView& out, const BoundsView& bounds) {
-  FilterNorms corpus;
-  if (model_)
-    for (const FilterNorms& tile : chunk().tiles) corpus = {std::max(corpus.e, tile.e), std::max(corpus.n, tile.n)};
   std::atomic<std::int64_t> vanished{0}, passed{0}, ranked{0};
   team_.for_each(queries_.count, [&](std::int64_t query, int number) {
     Worker& own = worker(number);
@@ -263,7 +267,7 @@ void CpuSession::finish(const NeighborsView& out, const BoundsView& bounds) {
     }
     const QueryFacts& facts = queries_.facts[static_cast<std::size_t>(query)];
     bounds.settled[query] = abandoned ? -infinite : fold_key(settled, question_.type, false);
-    bounds.largest[query] = model_ && !abandoned ? largest_error(*model_, facts.norms, corpus, facts.scale) : 0;
+    bounds.largest[query] = model_ && !abandoned ? largest_error(*model_, facts.norms, largest_rows_, facts.scale) : 0;
     if (!abandoned) vanished += write_row(query, out, own);
     team_.tick(0);
   });

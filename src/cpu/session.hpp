@@ -46,6 +46,7 @@ class CpuSession final : public Session {
   /// Runs body(split, block, worker) over all of them.
   template <class Body>
   void each_block(const Body& body);
+  void note_largest_rows();
   void filter_tiles();
   void scan_canonical();
   std::int64_t write_row(std::int64_t query, const NeighborsView& out, Worker& worker);
@@ -64,6 +65,7 @@ class CpuSession final : public Session {
   std::vector<std::int64_t> rows_;
   PackedQueries queries_;
   std::vector<QueryState> states_;
+  FilterNorms largest_rows_;  // maxima over every chunk seen, for the certificate
   Buffer<Slot> slots_;
   Buffer<Entry> entries_;
   std::vector<std::unique_ptr<Worker>> workers_;

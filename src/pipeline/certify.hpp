@@ -9,9 +9,9 @@
 namespace vicinal {
 
 /// For query i of the batch (row rows[i] of out): settled[i] says that every row whose key is at most that was ranked
-/// canonically. The answer is proved when the k-th returned key is not above it. Appends the rows that are not to `redo`.
-/// eligible: min(k, corpus rows).
-void certify(const NeighborsView& out, std::int64_t eligible, Metric metric, std::span<const std::int64_t> rows,
-             std::span<const double> settled, std::vector<std::int64_t>& redo);
+/// canonically. The answer is proved when the k-th returned key is not above it. Marks the rows that are not in `redo` and
+/// returns how many. eligible: min(k, corpus rows).
+std::int64_t certify(const NeighborsView& out, std::int64_t eligible, Metric metric, std::span<const std::int64_t> rows,
+             std::span<const double> settled, std::vector<bool>& redo);
 
 }  // namespace vicinal

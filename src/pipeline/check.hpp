@@ -7,7 +7,7 @@ namespace vicinal {
 
 /// Throws InvalidArgument or Unsupported as the table of bad inputs says.
 void check_shapes(const Shape& corpus, const Shape& queries, Metric metric);
-void check_options(const Shape& corpus, const KnnOptions& options);
+void check_options(const Shape& corpus, const Shape& queries, const KnnOptions& options);
 /// The corpus alone, before it is prepared.
 void check_corpus(const Shape& corpus, Metric metric);
 void check_view(const Points& points, const char* side);

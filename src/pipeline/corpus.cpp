@@ -1,7 +1,10 @@
 // A corpus prepared once: the backend's kept form, or, when that does not fit the budget, the rows alone.
 #include "vicinal/corpus.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <new>
 
 #include "core/buffer.hpp"
 #include "core/fpenv.hpp"
@@ -9,8 +12,6 @@
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
 #include "pipeline/plan.hpp"
-
-#include <cstring>
 
 namespace vicinal {
 
@@ -27,14 +28,22 @@ struct Corpus::State {
 namespace {
 
 /// A dense row-major copy; byte order and type stay.
-Points copy_rows(const Points& rows, Buffer<std::byte>& to) {
-  const auto size = static_cast<std::int64_t>(dtype_size(rows.dtype));
-  to = Buffer<std::byte>(rows.rows * rows.cols * size);
-  for (std::int64_t r = 0; r < rows.rows; ++r) {
-    const auto* from = static_cast<const std::byte*>(rows.data) + r * rows.row_stride;
-    std::byte* out = to.data() + r * rows.cols * size;
-    for (std::int64_t c = 0; c < rows.cols; ++c) std::memcpy(out + c * size, from + c * rows.col_stride, static_cast<std::size_t>(size));
-  }
+Points copy_rows(const Points& rows, Buffer<std::byte>& to, Team& team) {
+  constexpr std::int64_t at_once = 4096;
+  const auto size = static_cast<std::int64_t>(dtype_size(rows.dtype)), row_bytes = rows.cols * size;
+  to = Buffer<std::byte>(rows.rows * row_bytes);
+  team.for_each((rows.rows + at_once - 1) / at_once, [&](std::int64_t piece, int) {
+    for (std::int64_t r = piece * at_once; r < std::min(rows.rows, (piece + 1) * at_once); ++r) {
+      const auto* from = static_cast<const std::byte*>(rows.data) + r * rows.row_stride;
+      std::byte* out = to.data() + r * row_bytes;
+      if (rows.col_stride == size) {
+        std::memcpy(out, from, static_cast<std::size_t>(row_bytes));
+      } else {
+        for (std::int64_t c = 0; c < rows.cols; ++c) std::memcpy(out + c * size, from + c * rows.col_stride, static_cast<std::size_t>(size));
+      }
+      if (r % 64 == 0) team.tick(0);
+    }
+  });
   Points copy(to.data(), rows.dtype, rows.rows, rows.cols);
   copy.byte_swapped = rows.byte_swapped;
   return copy;
@@ -51,23 +60,27 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) : state_(std::m
   const auto start = std::chrono::steady_clock::now();
   check_view(rows, "corpus");
   check_corpus(shape_of(rows), options.metric);
+  if (options.run.threads < 0) fail(ErrorCode::invalid_argument, cat("threads must be >= 0, got ", options.run.threads));
   FpGuard guard;
   state_->options = options;
-  state_->rows = options.copy ? copy_rows(rows, state_->copy) : rows;
   state_->options.progress = nullptr;
   state_->options.stop = {};
-  KnnOptions search{.metric = options.metric, .memory = options.memory, .run = options.run};
-  if (options.run.threads < 0) fail(ErrorCode::invalid_argument, cat("threads must be >= 0, got ", options.run.threads));
+  const KnnOptions search{.metric = options.metric, .memory = options.memory, .run = options.run};
   Backend& backend = find_backend(options.run.device);
   const Plan plan = make_corpus_plan(backend, shape_of(rows), search);
   state_->instruction_set = plan.instruction_set;
   state_->filter = plan.rungs.size() > 1 ? "auto" : plan.rungs.back();
-  if (plan.resident && rows.rows > 0) {
-    Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
-    const DistanceType type = resolve_distance_type(DistanceType::automatic, options.metric, rows.dtype, rows.dtype);
-    state_->kept = backend.keep(question_of(state_->rows, options, search, type), plan, team);
-    team.finish();
+  Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
+  try {
+    state_->rows = options.copy ? copy_rows(rows, state_->copy, team) : rows;
+    if (plan.resident && rows.rows > 0) {
+      const DistanceType type = resolve_distance_type(DistanceType::automatic, options.metric, rows.dtype, rows.dtype);
+      state_->kept = backend.keep(question_of(state_->rows, options, search, type), plan, team);
+    }
+  } catch (const std::bad_alloc&) {
+    fail(ErrorCode::out_of_memory, "the system refused memory for the prepared corpus; set a smaller memory budget");
   }
+  team.finish();
   state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -86,7 +99,7 @@ Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const K
   }
   check_view(queries, "query");
   check_shapes(shape_of(rows), shape_of(queries), options.metric);
-  check_options(shape_of(rows), options);
+  check_options(shape_of(rows), shape_of(queries), options);
   const Plan plan = make_plan(find_backend(options.run.device), shape_of(rows), shape_of(queries), options, state_->kept != nullptr);
   check_out(out, queries, options, plan.distance_type);
   return search(out, question_of(rows, state_->options, options, plan.distance_type), queries, plan, state_->kept, options);
@@ -95,7 +108,7 @@ Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const K
 Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const {
   check_view(queries, "query");
   check_shapes(shape_of(state_->rows), shape_of(queries), state_->options.metric);
-  check_options(shape_of(state_->rows), options);
+  check_options(shape_of(state_->rows), shape_of(queries), options);
   Neighbors result(queries.rows, options.k,
                    resolve_distance_type(options.distance_type, state_->options.metric, state_->rows.dtype, queries.dtype), options.pad);
   Report report = knn_into(result.view(), queries, options);

@@ -13,7 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
+#include <new>
 
 #include "core/fpenv.hpp"
 #include "core/text.hpp"
@@ -33,27 +33,35 @@ Rung parse_rung(const std::string& name) {
   fail(ErrorCode::internal, cat("no rung ", name));
 }
 
-/// One rung over the pending queries. Returns those that it could not prove.
+/// One rung over the pending queries, a bit for each so that a plan in little memory holds for many queries.
 class RungRun {
  public:
   RungRun(Session& session, const Question& question, const Plan& plan, bool kept, Report& report)
       : session_(session), question_(question), plan_(plan), kept_(kept), report_(report) {}
 
-  std::vector<std::int64_t> run(const NeighborsView& out, const Points& queries, const std::vector<std::int64_t>& pending) {
-    std::vector<std::int64_t> redo;
-    std::vector<double> settled(static_cast<std::size_t>(plan_.query_batch)), largest(settled.size());
-    const auto all = std::span<const std::int64_t>(pending);
-    const auto batch_size = static_cast<std::size_t>(plan_.query_batch);
-    for (std::size_t first = 0; first < all.size(); first += batch_size) {
-      const auto batch = all.subspan(first, std::min(batch_size, all.size() - first));
+  /// Clears the bits of the queries that it proves; returns how many are left.
+  std::int64_t run(const NeighborsView& out, const Points& queries, std::vector<bool>& pending) {
+    const auto size = static_cast<std::size_t>(plan_.query_batch);
+    std::vector<double> settled(size), largest(size);
+    std::vector<std::int64_t> batch;
+    batch.reserve(size);
+    std::int64_t left = 0;
+    for (std::size_t row = 0; row < pending.size();) {
+      batch.clear();
+      for (; row < pending.size() && batch.size() < size; ++row) {
+        if (!pending[row]) continue;
+        batch.push_back(static_cast<std::int64_t>(row));
+        pending[row] = false;
+      }
+      if (batch.empty()) break;
       session_.prepare_queries(queries, batch);
-      for (std::int64_t row = 0; row < question_.corpus.rows; row += plan_.corpus_chunk) chunk(row);
+      for (std::int64_t first = 0; first < question_.corpus.rows; first += plan_.corpus_chunk) chunk(first);
       session_.finish(out, {settled.data(), largest.data()});
-      certify(out, question_.k, question_.metric, batch, std::span(settled).first(batch.size()), redo);
+      left += certify(out, question_.k, question_.metric, batch, std::span(settled).first(batch.size()), pending);
       for (std::size_t i = 0; i < batch.size(); ++i)
         report_.certificate.largest_bound = std::max(report_.certificate.largest_bound, largest[i]);
     }
-    return redo;
+    return left;
   }
 
  private:
@@ -83,12 +91,17 @@ void note_underflow(Stats& stats, DistanceType type) {
                             "; use euclidean or distance_type=f64 to tell them apart"));
 }
 
-}  // namespace
+/// The few queries that a finer rung takes over should still keep every thread busy, in the memory of the plan.
+Plan plan_for_rest(const Plan& plan, std::int64_t pending) {
+  Plan rest = plan;
+  const std::int64_t most = std::max(plan.row_splits, plan.query_batch * plan.row_splits / std::max<std::int64_t>(pending, 1));
+  rest.row_splits = std::clamp<std::int64_t>(2 * plan.threads, plan.row_splits, most);
+  if (pending >= plan.query_batch) rest.row_splits = plan.row_splits;
+  return rest;
+}
 
-Report search(const NeighborsView& out, const Question& question, const Points& queries, const Plan& plan,
-              std::shared_ptr<const Kept> kept, const KnnOptions& options) {
-  const auto start = Clock::now();
-  FpGuard guard;
+Report climb(const NeighborsView& out, const Question& question, const Points& queries, const Plan& plan,
+             const std::shared_ptr<const Kept>& kept, const KnnOptions& options) {
   Report report;
   Stats& stats = report.stats;
   stats.device = plan.device;
@@ -98,23 +111,38 @@ Report search(const NeighborsView& out, const Question& question, const Points& 
   stats.notes = plan.notes;
   stats.pairs = question.corpus.rows * queries.rows;
   report.certificate.queries = queries.rows;
-  std::vector<std::int64_t> pending(static_cast<std::size_t>(queries.rows));
-  std::iota(pending.begin(), pending.end(), std::int64_t{0});
+  std::vector<bool> pending(static_cast<std::size_t>(queries.rows), true);
+  std::int64_t left = queries.rows;
 
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
   for (const std::string& name : plan.rungs) {
-    if (pending.empty()) break;
-    auto session = find_backend(plan.device).open(question, plan, parse_rung(name), kept, team, stats);
-    pending = RungRun(*session, question, plan, kept != nullptr, report).run(out, queries, pending);
+    if (left == 0) break;
+    const Plan rung_plan = report.certificate.rungs.empty() ? plan : plan_for_rest(plan, left);
+    auto session = find_backend(plan.device).open(question, rung_plan, parse_rung(name), kept, team, stats);
+    left = RungRun(*session, question, rung_plan, kept != nullptr, report).run(out, queries, pending);
     report.certificate.rungs.push_back(name);
-    if (report.certificate.rungs.size() == 1) report.certificate.proven = queries.rows - static_cast<std::int64_t>(pending.size());
+    if (report.certificate.rungs.size() == 1) report.certificate.proven = queries.rows - left;
   }
-  if (!pending.empty()) fail(ErrorCode::internal, cat("query row ", pending.front(), " was not settled by the last rung"));
+  if (left != 0) fail(ErrorCode::internal, cat(left, " queries were not settled by the last rung"));
   report.certificate.redone = queries.rows - report.certificate.proven;
   team.finish();
   note_underflow(stats, question.type);
-  stats.seconds = seconds_since(start);
   return report;
+}
+
+}  // namespace
+
+Report search(const NeighborsView& out, const Question& question, const Points& queries, const Plan& plan,
+              std::shared_ptr<const Kept> kept, const KnnOptions& options) {
+  const auto start = Clock::now();
+  FpGuard guard;
+  try {
+    Report report = climb(out, question, queries, plan, kept, options);
+    report.stats.seconds = seconds_since(start);
+    return report;
+  } catch (const std::bad_alloc&) {
+    fail(ErrorCode::out_of_memory, "the system refused memory that the plan allows; set a smaller memory budget");
+  }
 }
 
 void check_out(const NeighborsView& out, const Points& queries, const KnnOptions& options, DistanceType type) {
@@ -130,7 +158,7 @@ Report knn_into(const NeighborsView& out, const Points& corpus, const Points& qu
   check_view(corpus, "corpus");
   check_view(queries, "query");
   check_shapes(shape_of(corpus), shape_of(queries), options.metric);
-  check_options(shape_of(corpus), options);
+  check_options(shape_of(corpus), shape_of(queries), options);
   const Plan plan = make_plan(find_backend(options.run.device), shape_of(corpus), shape_of(queries), options, false);
   check_out(out, queries, options, plan.distance_type);
   const Question question{.corpus = corpus, .metric = options.metric, .type = plan.distance_type, .degenerate = options.degenerate,
@@ -142,7 +170,7 @@ Neighbors knn(const Points& corpus, const Points& queries, const KnnOptions& opt
   check_view(corpus, "corpus");
   check_view(queries, "query");
   check_shapes(shape_of(corpus), shape_of(queries), options.metric);
-  check_options(shape_of(corpus), options);
+  check_options(shape_of(corpus), shape_of(queries), options);
   Neighbors result(queries.rows, options.k, resolve_distance_type(options.distance_type, options.metric, corpus.dtype, queries.dtype),
                    options.pad);
   Report report = knn_into(result.view(), corpus, queries, options);

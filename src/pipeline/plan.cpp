@@ -181,7 +181,7 @@ Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOpti
 
 Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
   check_shapes(corpus, queries, options.metric);
-  check_options(corpus, options);
+  check_options(corpus, queries, options);
   return make_plan(find_backend(options.run.device), corpus, queries, options, false);
 }
 

@@ -8,8 +8,10 @@
 #include <optional>
 #include <unordered_set>
 
+#include "core/fpenv.hpp"
 #include "core/key.hpp"
 #include "core/metric.hpp"
+#include "core/parallel.hpp"
 #include "core/text.hpp"
 #include "vicinal/search.hpp"
 
@@ -50,8 +52,9 @@ class RowJudge {
     for (std::int64_t i = 0; i < claim_.k; ++i) {
       const bool missing = ids[i] == -1 && truth_.id(row, i) == -1;
       if (missing) continue;
+      if (ids[i] < options_.search.first_id) return false;
       const std::int64_t local = ids[i] - options_.search.first_id;
-      if (local < 0 || local >= corpus_.rows || truth_.id(row, i) == -1 || !seen.insert(ids[i]).second) return false;
+      if (local >= corpus_.rows || truth_.id(row, i) == -1 || !seen.insert(ids[i]).second) return false;
       for (std::int64_t c = 0; c < corpus_.cols; ++c)
         std::memcpy(rows.data() + (used * corpus_.cols + c) * size,
                     static_cast<const std::byte*>(corpus_.data) + local * corpus_.row_stride + c * corpus_.col_stride,
@@ -97,6 +100,7 @@ Verdict verify(const Points& corpus, const Points& queries, const Claim& claim, 
   if (!(options.relative_tolerance >= 0))
     fail(ErrorCode::invalid_argument, cat("relative tolerance must be >= 0, got ", options.relative_tolerance));
   if (claim.k < 1) fail(ErrorCode::invalid_argument, cat("the result has ", claim.k, " columns; it needs at least 1"));
+  FpGuard guard;
   VerifyOptions with = options;
   with.search.k = claim.k;
   with.search.pad = true;
@@ -108,7 +112,12 @@ Verdict verify(const Points& corpus, const Points& queries, const Claim& claim, 
   verdict.rows = claim.rows;
   const RowJudge judge(corpus, queries, claim, with, verdict.truth);
   std::int64_t common = 0;
+  // Looking at faulty rows takes time too: the caller may still stop it. The search has reported its end already.
+  const Progress& progress = with.search.progress;
+  Team team(1, progress ? Progress([&](std::uint64_t, std::uint64_t total) { return progress(total, total); }) : Progress(),
+            with.search.stop, static_cast<std::uint64_t>(claim.rows));
   for (std::int64_t row = 0; row < claim.rows; ++row) {
+    team.tick(1);
     common += common_ids(claim.ids + row * claim.k, verdict.truth, row);
     const auto fault = judge.judge(row, verdict.largest_relative_difference);
     if (!fault) {

@@ -82,11 +82,14 @@ int memory(const std::string& argument) {
   options.memory.host = budget;
   options.run.threads = 2;
   Peak peak;
-  if (prepared) vicinal::Corpus(corpus, {.metric = options.metric, .memory = options.memory, .run = options.run}).knn_into(out, queries, options);
+  if (prepared)
+    vicinal::Corpus(corpus, {.metric = options.metric, .memory = options.memory, .run = options.run})
+        .knn_into(out, queries, options);
   else vicinal::knn_into(out, corpus, queries, options);
   const std::int64_t highest = peak.stop();
   std::printf("peak %lld hash %llu\n", static_cast<long long>(highest),
-              static_cast<unsigned long long>(fnv(ids.data(), cells * sizeof ids[0], fnv(distances.data(), cells * sizeof distances[0]))));
+              static_cast<unsigned long long>(
+                  fnv(ids.data(), cells * sizeof ids[0], fnv(distances.data(), cells * sizeof distances[0]))));
   return 0;
 }
 

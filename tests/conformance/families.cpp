@@ -32,7 +32,10 @@ std::pair<Table, Table> to_tables(const Scene& scene) {
       high = std::max(high, v);
       whole = whole && v == std::nearbyint(v);
     }
-  const double bottom = scene.dtype == DType::u8 ? 0 : scene.dtype == DType::i8 ? -128 : -max_finite(scene.dtype), top = max_finite(scene.dtype);
+  const double bottom = scene.dtype == DType::u8   ? 0
+                        : scene.dtype == DType::i8 ? -128
+                                                   : -max_finite(scene.dtype),
+               top = max_finite(scene.dtype);
   const bool integers = scene.dtype == DType::u8 || scene.dtype == DType::i8;
   if (integers && !(whole && low >= bottom && high <= top)) {
     const double span = high - low;  // the whole span onto the whole range
@@ -56,16 +59,20 @@ void fill_gauss(Rng& rng, std::vector<double>& values, double mean, double sigma
 void reorder_rows(Scene& scene, const std::vector<std::int64_t>& order) {
   const std::vector<double> old = scene.corpus;
   for (std::size_t i = 0; i < order.size(); ++i)
-    std::copy_n(old.begin() + order[i] * scene.d, scene.d, scene.corpus.begin() + static_cast<std::int64_t>(i) * scene.d);
+    std::copy_n(old.begin() + order[i] * scene.d, scene.d,
+                scene.corpus.begin() + static_cast<std::int64_t>(i) * scene.d);
 }
 
 std::vector<std::int64_t> order_by_distance(Scene& scene) {
   std::vector<double> distance(static_cast<std::size_t>(scene.n));
   for (std::int64_t i = 0; i < scene.n; ++i)
-    distance[static_cast<std::size_t>(i)] = oracle::canonical(Metric::sqeuclidean, scene.query(0), scene.row(i), scene.d);
+    distance[static_cast<std::size_t>(i)] =
+        oracle::canonical(Metric::sqeuclidean, scene.query(0), scene.row(i), scene.d);
   std::vector<std::int64_t> order(static_cast<std::size_t>(scene.n));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return distance[static_cast<std::size_t>(a)] < distance[static_cast<std::size_t>(b)]; });
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return distance[static_cast<std::size_t>(a)] < distance[static_cast<std::size_t>(b)];
+  });
   return order;
 }
 

@@ -25,7 +25,8 @@ void tight_clusters(Rng& rng, Scene& s) {
   for (std::int64_t i = centres; i < s.n; ++i)
     for (std::int64_t j = 0, c = i % centres; j < s.d; ++j) s.row(i)[j] = s.row(c)[j] + sigma * rng.gauss();
   for (std::int64_t i = 0; i < s.q; ++i)
-    for (std::int64_t j = 0, c = rng.between(0, centres - 1); j < s.d; ++j) s.query(i)[j] = s.row(c)[j] + sigma * rng.gauss();
+    for (std::int64_t j = 0, c = rng.between(0, centres - 1); j < s.d; ++j)
+      s.query(i)[j] = s.row(c)[j] + sigma * rng.gauss();
 }
 void cluster_and_outliers(Rng& rng, Scene& s) {
   cluster(rng, s, 100);
@@ -77,7 +78,10 @@ void cancellation_then_tail(Rng& rng, Scene& s) {  // a huge pair cancels, the s
 
 void powers_of_two(Rng& rng, Scene& s) {
   const int top = s.dtype == DType::f16 ? 14 : 126;
-  const auto value = [&] { return std::ldexp(rng.chance(0.5) ? 1.0 : -1.0, static_cast<int>(rng.between(s.dtype == DType::f16 ? -14 : -126, top))); };
+  const auto value = [&] {
+    return std::ldexp(rng.chance(0.5) ? 1.0 : -1.0,
+                      static_cast<int>(rng.between(s.dtype == DType::f16 ? -14 : -126, top)));
+  };
   for (double& v : s.corpus) v = value();
   for (double& v : s.queries) v = value();
 }
@@ -135,7 +139,8 @@ void zero_vectors(Rng& rng, Scene& s) {
 void constant_rows(Rng& rng, Scene& s) {
   fill_gauss(rng, s.corpus, 0, 1);
   fill_gauss(rng, s.queries, 0, 1);
-  for (std::int64_t i = 0; i < s.n; i += 1 + rng.between(0, 4)) std::fill_n(s.row(i), s.d, 0.1 * static_cast<double>(i));
+  for (std::int64_t i = 0; i < s.n; i += 1 + rng.between(0, 4))
+    std::fill_n(s.row(i), s.d, 0.1 * static_cast<double>(i));
   if (rng.chance(0.5)) std::fill_n(s.query(0), s.d, 0.1);
 }
 void constant_columns(Rng& rng, Scene& s) {
@@ -148,7 +153,8 @@ void constant_columns(Rng& rng, Scene& s) {
 void almost_constant_rows(Rng& rng, Scene& s) {  // centring for correlation leaves only the last places
   const auto row = [&](double* x) {
     const double base = nearest(s.dtype, 1 + rng.uniform());
-    for (std::int64_t j = 0; j < s.d; ++j) x[j] = base + std::ldexp(static_cast<double>(rng.between(0, 3)), 1 - precision(s.dtype));
+    for (std::int64_t j = 0; j < s.d; ++j)
+      x[j] = base + std::ldexp(static_cast<double>(rng.between(0, 3)), 1 - precision(s.dtype));
   };
   for (std::int64_t i = 0; i < s.n; ++i) row(s.row(i));
   for (std::int64_t i = 0; i < s.q; ++i) row(s.query(i));
@@ -210,7 +216,10 @@ void overflow_half_way(Rng& rng, Scene& s) {
 }
 
 void heavy_tails(Rng& rng, Scene& s) {  // Cauchy
-  const auto value = [&] { const double b = rng.gauss(); return std::clamp(rng.gauss() / (b == 0 ? 1 : b), -1e6, 1e6); };
+  const auto value = [&] {
+    const double b = rng.gauss();
+    return std::clamp(rng.gauss() / (b == 0 ? 1 : b), -1e6, 1e6);
+  };
   for (double& v : s.corpus) v = value();
   for (double& v : s.queries) v = value();
 }
@@ -253,20 +262,48 @@ void negative_dots(Rng& rng, Scene& s) {
 }  // namespace
 
 std::vector<Family> number_families() {
-  return {{"cluster_offset_1", cluster_offset_1}, {"cluster_offset_1e3", cluster_offset_1e3}, {"cluster_offset_1e5", cluster_offset_1e5},
-          {"cluster_offset_1e8", cluster_offset_1e8}, {"tight_clusters", tight_clusters}, {"cluster_and_outliers", cluster_and_outliers},
-          {"one_hot_query", one_hot_query}, {"one_hot_rows", one_hot_rows}, {"midpoints_f16", midpoints_f16},
-          {"midpoints_bf16", midpoints_bf16}, {"midpoints_f32", midpoints_f32}, {"midpoints_int8", midpoints_int8},
-          {"alternating_cancellation", alternating_cancellation}, {"cancellation_then_tail", cancellation_then_tail},
-          {"powers_of_two", powers_of_two}, {"powers_of_two_per_row", powers_of_two_per_row}, {"subnormals_only", subnormals_only},
-          {"smallest_normals", smallest_normals}, {"underflowing_squares", underflowing_squares},
-          {"one_huge_coordinate", one_huge_coordinate}, {"one_huge_row", one_huge_row}, {"one_huge_query", one_huge_query},
-          {"zero_vectors", zero_vectors}, {"constant_rows", constant_rows}, {"constant_columns", constant_columns},
-          {"almost_constant_rows", almost_constant_rows}, {"near_parallel", near_parallel}, {"near_antiparallel", near_antiparallel},
-          {"signed_zeros", signed_zeros}, {"tiny_negative_dots", tiny_negative_dots}, {"largest_finite", largest_finite},
-          {"around_f32_overflow", around_f32_overflow}, {"far_rows_overflow", far_rows_overflow}, {"overflow_half_way", overflow_half_way}, {"heavy_tails", heavy_tails},
-          {"lognormal", lognormal}, {"wild_norms", wild_norms}, {"one_dimension", one_dimension}, {"odd_dimension", odd_dimension},
-          {"small_cube", small_cube}, {"queries_far_away", queries_far_away}, {"negative_dots", negative_dots}};
+  return {{"cluster_offset_1", cluster_offset_1},
+          {"cluster_offset_1e3", cluster_offset_1e3},
+          {"cluster_offset_1e5", cluster_offset_1e5},
+          {"cluster_offset_1e8", cluster_offset_1e8},
+          {"tight_clusters", tight_clusters},
+          {"cluster_and_outliers", cluster_and_outliers},
+          {"one_hot_query", one_hot_query},
+          {"one_hot_rows", one_hot_rows},
+          {"midpoints_f16", midpoints_f16},
+          {"midpoints_bf16", midpoints_bf16},
+          {"midpoints_f32", midpoints_f32},
+          {"midpoints_int8", midpoints_int8},
+          {"alternating_cancellation", alternating_cancellation},
+          {"cancellation_then_tail", cancellation_then_tail},
+          {"powers_of_two", powers_of_two},
+          {"powers_of_two_per_row", powers_of_two_per_row},
+          {"subnormals_only", subnormals_only},
+          {"smallest_normals", smallest_normals},
+          {"underflowing_squares", underflowing_squares},
+          {"one_huge_coordinate", one_huge_coordinate},
+          {"one_huge_row", one_huge_row},
+          {"one_huge_query", one_huge_query},
+          {"zero_vectors", zero_vectors},
+          {"constant_rows", constant_rows},
+          {"constant_columns", constant_columns},
+          {"almost_constant_rows", almost_constant_rows},
+          {"near_parallel", near_parallel},
+          {"near_antiparallel", near_antiparallel},
+          {"signed_zeros", signed_zeros},
+          {"tiny_negative_dots", tiny_negative_dots},
+          {"largest_finite", largest_finite},
+          {"around_f32_overflow", around_f32_overflow},
+          {"far_rows_overflow", far_rows_overflow},
+          {"overflow_half_way", overflow_half_way},
+          {"heavy_tails", heavy_tails},
+          {"lognormal", lognormal},
+          {"wild_norms", wild_norms},
+          {"one_dimension", one_dimension},
+          {"odd_dimension", odd_dimension},
+          {"small_cube", small_cube},
+          {"queries_far_away", queries_far_away},
+          {"negative_dots", negative_dots}};
 }
 
 }  // namespace conformance

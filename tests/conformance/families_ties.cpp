@@ -76,7 +76,8 @@ void tie_group(Rng& rng, Scene& s, std::int64_t ahead, int order) {
   std::vector<double> q(s.query(0), s.query(0) + s.d);
   for (double& v : q) v = nearest(s.dtype, std::nearbyint(v * 4) / 4);
   for (std::int64_t i = 0; i < s.q; ++i) std::copy(q.begin(), q.end(), s.query(i));
-  const std::int64_t near = std::max<std::int64_t>(0, std::min(s.n, s.k) - ahead), tied = std::min(s.n - near, s.k + 40);
+  const std::int64_t near = std::max<std::int64_t>(0, std::min(s.n, s.k) - ahead),
+                     tied = std::min(s.n - near, s.k + 40);
   for (std::int64_t i = 0; i < s.n; ++i) {
     std::copy(q.begin(), q.end(), s.row(i));
     const double offset = i < near ? 0.5 : i < near + tied ? 1.0 : 4.0;
@@ -152,15 +153,33 @@ void orthogonal_to_query(Rng& rng, Scene& s) {  // every dot is exactly 0
 }  // namespace
 
 std::vector<Family> tie_families() {
-  return {{"gaussian", gaussian_plain}, {"gaussian_wide", gaussian_wide}, {"all_equal", all_equal}, {"many_duplicates", many_duplicates},
-          {"integer_lattice", integer_lattice}, {"binary_lattice", binary_lattice}, {"signed_lattice", signed_lattice},
-          {"queries_are_rows", queries_are_rows}, {"one_ulp_f32_apart", one_ulp_f32_apart}, {"one_ulp_f64_apart", one_ulp_f64_apart},
-          {"below_f32_rounding", below_f32_rounding}, {"near_certificate_edge", near_certificate_edge}, {"element_ulps", element_ulps},
-          {"tie_at_k_ascending", tie_at_k_ascending}, {"tie_at_k_descending", tie_at_k_descending}, {"tie_at_k_shuffled", tie_at_k_shuffled},
-          {"tie_after_k_ascending", tie_after_k_ascending}, {"tie_after_k_descending", tie_after_k_descending},
-          {"tie_after_k_shuffled", tie_after_k_shuffled}, {"tie_spans_k", tie_spans_k}, {"sorted_by_distance", sorted_by_distance},
-          {"anti_sorted", anti_sorted}, {"neighbours_in_one_tile", neighbours_in_one_tile}, {"shell_around_query", shell_around_query},
-          {"opposite_pairs", opposite_pairs}, {"coordinate_swaps", coordinate_swaps}, {"scaled_copies", scaled_copies},
+  return {{"gaussian", gaussian_plain},
+          {"gaussian_wide", gaussian_wide},
+          {"all_equal", all_equal},
+          {"many_duplicates", many_duplicates},
+          {"integer_lattice", integer_lattice},
+          {"binary_lattice", binary_lattice},
+          {"signed_lattice", signed_lattice},
+          {"queries_are_rows", queries_are_rows},
+          {"one_ulp_f32_apart", one_ulp_f32_apart},
+          {"one_ulp_f64_apart", one_ulp_f64_apart},
+          {"below_f32_rounding", below_f32_rounding},
+          {"near_certificate_edge", near_certificate_edge},
+          {"element_ulps", element_ulps},
+          {"tie_at_k_ascending", tie_at_k_ascending},
+          {"tie_at_k_descending", tie_at_k_descending},
+          {"tie_at_k_shuffled", tie_at_k_shuffled},
+          {"tie_after_k_ascending", tie_after_k_ascending},
+          {"tie_after_k_descending", tie_after_k_descending},
+          {"tie_after_k_shuffled", tie_after_k_shuffled},
+          {"tie_spans_k", tie_spans_k},
+          {"sorted_by_distance", sorted_by_distance},
+          {"anti_sorted", anti_sorted},
+          {"neighbours_in_one_tile", neighbours_in_one_tile},
+          {"shell_around_query", shell_around_query},
+          {"opposite_pairs", opposite_pairs},
+          {"coordinate_swaps", coordinate_swaps},
+          {"scaled_copies", scaled_copies},
           {"orthogonal_to_query", orthogonal_to_query}};
 }
 

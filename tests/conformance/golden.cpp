@@ -24,7 +24,8 @@ Table table_of(const oracle::Array& array) {
   table.n = array.shape.at(0);
   table.d = array.shape.at(1);
   table.bytes.resize(array.bytes.size());
-  std::transform(array.bytes.begin(), array.bytes.end(), table.bytes.begin(), [](unsigned char b) { return std::byte{b}; });
+  std::transform(array.bytes.begin(), array.bytes.end(), table.bytes.begin(),
+                 [](unsigned char b) { return std::byte{b}; });
   return table;
 }
 
@@ -39,7 +40,8 @@ GoldenPair pair_of(const std::string& name, const oracle::Array& ids, const orac
   answer.rows = ids.shape.at(0);
   answer.k = pair.options.k = ids.shape.at(1);
   answer.type = distances.descr == "<f8" ? vicinal::DistanceType::f64 : vicinal::DistanceType::f32;
-  answer.keys = oracle::decode_rows(dtype_of_descr(distances.descr), distances.bytes.data(), answer.rows, answer.k).value;
+  answer.keys =
+      oracle::decode_rows(dtype_of_descr(distances.descr), distances.bytes.data(), answer.rows, answer.k).value;
   if (ids.descr != "<i8") throw std::runtime_error("golden: ids are " + ids.descr);
   const auto* id = reinterpret_cast<const std::int64_t*>(ids.bytes.data());
   answer.ids.assign(id, id + answer.rows * answer.k);
@@ -52,7 +54,8 @@ std::vector<GoldenFile> golden_files() {
   for (const auto& entry : std::filesystem::directory_iterator(std::string(VICINAL_TEST_DATA) + "/golden")) {
     if (entry.path().extension() != ".npz") continue;
     const auto arrays = oracle::read_npz(entry.path().string());
-    GoldenFile file{entry.path().filename().string(), table_of(arrays.at("corpus")), table_of(arrays.at("queries")), {}};
+    GoldenFile file{
+        entry.path().filename().string(), table_of(arrays.at("corpus")), table_of(arrays.at("queries")), {}};
     const std::string suffix = "_ids";
     for (const auto& [name, array] : arrays) {
       if (name.size() <= suffix.size() || name.substr(name.size() - suffix.size()) != suffix) continue;

@@ -5,7 +5,9 @@
 
 namespace conformance {
 
-const char* memory_name(Memory memory) { return memory == Memory::ample ? "ample" : memory == Memory::third ? "a third" : "least"; }
+const char* memory_name(Memory memory) {
+  return memory == Memory::ample ? "ample" : memory == Memory::third ? "a third" : "least";
+}
 
 const std::vector<std::string>& instruction_sets() {
   static const std::vector<std::string> usable = [] {
@@ -24,12 +26,13 @@ const std::vector<std::string>& filters() {
 }
 
 std::string Setting::text() const {
-  return instruction_set + " filter " + filter + " threads " + std::to_string(threads) + " memory " + memory_name(memory) +
-         (proof == vicinal::Proof::exhaustive ? " exhaustive" : "");
+  return instruction_set + " filter " + filter + " threads " + std::to_string(threads) + " memory " +
+         memory_name(memory) + (proof == vicinal::Proof::exhaustive ? " exhaustive" : "");
 }
 
 Setting random_setting(Rng& rng) {
-  Setting setting{rng.pick(instruction_sets()), filters().front(), rng.pick(all_threads), Memory::ample, vicinal::Proof::certified};
+  Setting setting{rng.pick(instruction_sets()), filters().front(), rng.pick(all_threads), Memory::ample,
+                  vicinal::Proof::certified};
   if (rng.chance(0.4)) setting.filter = rng.chance(0.7) ? "auto" : rng.pick(filters());
   if (rng.chance(0.3)) setting.memory = rng.pick(all_memory);
   if (rng.chance(0.1)) setting.proof = vicinal::Proof::exhaustive;
@@ -38,14 +41,16 @@ Setting random_setting(Rng& rng) {
 
 vicinal::Shape shape_of(const vicinal::Points& points) { return {points.rows, points.cols, points.dtype}; }
 
-vicinal::KnnOptions apply(const Setting& setting, vicinal::KnnOptions options, const vicinal::Points& corpus, const vicinal::Points& queries) {
+vicinal::KnnOptions apply(const Setting& setting, vicinal::KnnOptions options, const vicinal::Points& corpus,
+                          const vicinal::Points& queries) {
   options.run.instruction_set = setting.instruction_set;
   options.run.filter = setting.filter;
   options.run.threads = setting.threads;
   options.proof = setting.proof;
   if (setting.memory != Memory::ample) {
     const vicinal::Plan plan = vicinal::plan(shape_of(corpus), shape_of(queries), options);
-    options.memory.host = setting.memory == Memory::least ? plan.minimum_bytes : std::max(plan.minimum_bytes, plan.peak_bytes / 3);
+    options.memory.host =
+        setting.memory == Memory::least ? plan.minimum_bytes : std::max(plan.minimum_bytes, plan.peak_bytes / 3);
   }
   return options;
 }

@@ -26,7 +26,8 @@ struct Setting {
 };
 Setting random_setting(Rng& rng);
 /// The options with this setting; the budget comes from plan() of this very search.
-vicinal::KnnOptions apply(const Setting& setting, vicinal::KnnOptions options, const vicinal::Points& corpus, const vicinal::Points& queries);
+vicinal::KnnOptions apply(const Setting& setting, vicinal::KnnOptions options, const vicinal::Points& corpus,
+                          const vicinal::Points& queries);
 vicinal::Shape shape_of(const vicinal::Points& points);
 
 /// Every metric with every element type that it is defined for.

@@ -26,10 +26,13 @@ class Rng {
   double gauss();
   bool chance(double probability) { return uniform() < probability; }
   template <class T>
-  const T& pick(const std::vector<T>& from) { return from[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(from.size()) - 1))]; }
+  const T& pick(const std::vector<T>& from) {
+    return from[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(from.size()) - 1))];
+  }
   template <class T>
   void shuffle(std::vector<T>& items) {
-    for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(i) - 1))]);
+    for (std::size_t i = items.size(); i > 1; --i)
+      std::swap(items[i - 1], items[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(i) - 1))]);
   }
 
  private:
@@ -73,11 +76,14 @@ struct Arranged {
 bool applies(Metric metric, DType type);
 std::string metric_name(Metric metric);
 
-/// "" if every id and every bit of every distance agree, else the first place where they do not.
-std::string difference(const vicinal::Neighbors& got, const oracle::Answer& want);
+/// "" if every id and every bit of every distance agree and the certificate is what it must be (all queries of a
+/// search, none of a merge), else the first place where they do not.
+enum class From { search, merge };
+std::string difference(const vicinal::Neighbors& got, const oracle::Answer& want, From from = From::search);
 std::string difference(const vicinal::Neighbors& got, const vicinal::Neighbors& want);
 /// Searches, and compares the result or the error code with the oracle's.
-std::string check(const vicinal::Points& corpus, const vicinal::Points& queries, const vicinal::KnnOptions& options, const oracle::Answer& want);
+std::string check(const vicinal::Points& corpus, const vicinal::Points& queries, const vicinal::KnnOptions& options,
+                  const oracle::Answer& want);
 oracle::Question question(const vicinal::KnnOptions& options);
 
 /// VICINAL_TEST_SCALE multiplies the number of sampled cases; 1 by default.

@@ -21,10 +21,12 @@ struct Case {
   vicinal::KnnOptions options;
   Table corpus, queries;
   std::string text(std::uint64_t seed, std::int64_t number, const Setting& setting) const {
-    return std::string("family ") + family->name + ", seed " + std::to_string(seed) + ", case " + std::to_string(number) + ", n=" +
-           std::to_string(corpus.n) + " Q=" + std::to_string(queries.n) + " d=" + std::to_string(corpus.d) + " k=" + std::to_string(options.k) + ", " +
-           metric_name(options.metric) + " " + vicinal::dtype_name(corpus.dtype) + " against " + vicinal::dtype_name(queries.dtype) + " to " +
-           vicinal::distance_type_name(options.distance_type) + (options.degenerate == vicinal::Degenerate::one ? ", degenerate=one" : "") + ", " + setting.text();
+    return std::string("family ") + family->name + ", seed " + std::to_string(seed) + ", case " +
+           std::to_string(number) + ", n=" + std::to_string(corpus.n) + " Q=" + std::to_string(queries.n) +
+           " d=" + std::to_string(corpus.d) + " k=" + std::to_string(options.k) + ", " + metric_name(options.metric) +
+           " " + vicinal::dtype_name(corpus.dtype) + " against " + vicinal::dtype_name(queries.dtype) + " to " +
+           vicinal::distance_type_name(options.distance_type) +
+           (options.degenerate == vicinal::Degenerate::one ? ", degenerate=one" : "") + ", " + setting.text();
   }
 };
 
@@ -57,7 +59,8 @@ Case make_case(std::uint64_t seed, std::int64_t number) {
   }
   c.options.metric = kind.metric;
   c.options.k = s.k;
-  if (kind.metric != Metric::hamming && rng.chance(0.4)) c.options.distance_type = rng.chance(0.6) ? vicinal::DistanceType::f64 : vicinal::DistanceType::f32;
+  if (kind.metric != Metric::hamming && rng.chance(0.4))
+    c.options.distance_type = rng.chance(0.6) ? vicinal::DistanceType::f64 : vicinal::DistanceType::f32;
   if (rng.chance(0.3)) c.options.degenerate = vicinal::Degenerate::one;
   if (rng.chance(0.1)) c.options.pad = true, c.options.k = s.k + rng.between(0, 3);
   if (rng.chance(0.1)) c.options.first_id = rng.between(0, 1) ? 1000 : std::int64_t{1} << 40;
@@ -84,15 +87,17 @@ TEST(Adversarial, EveryCaseHasTheBitsOfTheOracle) {
     errors_due += want.error.has_value();
     std::string fault;
     try {
-      fault = check(c.corpus.points(), c.queries.points(), apply(setting, c.options, c.corpus.points(), c.queries.points()), want);
+      fault = check(c.corpus.points(), c.queries.points(),
+                    apply(setting, c.options, c.corpus.points(), c.queries.points()), want);
     } catch (const vicinal::Error& error) {
       fault = std::string("plan threw ") + error.what();
     }
     if (fault.empty()) continue;
     if (++mismatches <= 10) ADD_FAILURE() << c.text(seed, number, setting) << "\n  " << fault;
   }
-  std::printf("%lld adversarial cases (%lld of them errors that are due), %zu families, %lld mismatches, seed %llu\n", static_cast<long long>(last - first),
-              static_cast<long long>(errors_due), families().size(), static_cast<long long>(mismatches), static_cast<unsigned long long>(seed));
+  std::printf("%lld adversarial cases (%lld of them errors that are due), %zu families, %lld mismatches, seed %llu\n",
+              static_cast<long long>(last - first), static_cast<long long>(errors_due), families().size(),
+              static_cast<long long>(mismatches), static_cast<unsigned long long>(seed));
   EXPECT_EQ(mismatches, 0);
 }
 

@@ -25,9 +25,12 @@ struct Call {
 Refusal run(const Call& call) {
   Rng rng(1);
   Table corpus = mixed_table(rng, call.dtype, std::max<std::int64_t>(call.n, 1), std::max<std::int64_t>(call.d, 1));
-  Table queries = mixed_table(rng, call.query_dtype, std::max<std::int64_t>(call.q, 1), std::max<std::int64_t>(call.query_d, 1));
-  for (const auto& [row, column, value] : call.corpus_cells) corpus.set(static_cast<std::int64_t>(row), static_cast<std::int64_t>(column), value);
-  for (const auto& [row, column, value] : call.query_cells) queries.set(static_cast<std::int64_t>(row), static_cast<std::int64_t>(column), value);
+  Table queries =
+      mixed_table(rng, call.query_dtype, std::max<std::int64_t>(call.q, 1), std::max<std::int64_t>(call.query_d, 1));
+  for (const auto& [row, column, value] : call.corpus_cells)
+    corpus.set(static_cast<std::int64_t>(row), static_cast<std::int64_t>(column), value);
+  for (const auto& [row, column, value] : call.query_cells)
+    queries.set(static_cast<std::int64_t>(row), static_cast<std::int64_t>(column), value);
   for (const std::int64_t row : call.zero_rows)
     for (std::int64_t j = 0; j < call.d; ++j) corpus.set(row, j, 0);
   for (const std::int64_t row : call.constant_rows)
@@ -67,30 +70,81 @@ std::vector<Row> table() {
   return {
       {"empty corpus", {.n = 0, .options = three}, ErrorCode::invalid_argument, "corpus has 0 rows"},
       {"no dimension", {.d = 0, .query_d = 0, .options = three}, ErrorCode::invalid_argument, "dimension is 0"},
-      {"dimensions differ", {.d = 64, .query_d = 30, .options = three}, ErrorCode::invalid_argument, "quer.*d=30.*corpus.*d=64"},
+      {"dimensions differ",
+       {.d = 64, .query_d = 30, .options = three},
+       ErrorCode::invalid_argument,
+       "quer.*d=30.*corpus.*d=64"},
       {"k zero", {.options = with(Metric::euclidean, 0)}, ErrorCode::invalid_argument, "k must be >= 1, got 0"},
       {"k negative", {.options = with(Metric::euclidean, -3)}, ErrorCode::invalid_argument, "k must be >= 1, got -3"},
-      {"k above n", {.options = with(Metric::euclidean, 50)}, ErrorCode::invalid_argument, "k=50 exceeds 10 eligible rows.*pad"},
-      {"NaN in a query", {.q = 20, .options = three, .query_cells = {{17, 3, nan_value}, {19, 0, infinite}}}, ErrorCode::invalid_value, "query row 17, column 3 is NaN \\(2 bad rows"},
-      {"NaN in the corpus", {.options = three, .corpus_cells = {{4, 7, nan_value}}}, ErrorCode::invalid_value, "corpus row 4, column 7 is NaN.*1 "},
-      {"infinity in the corpus", {.options = three, .corpus_cells = {{9, 0, infinite}}}, ErrorCode::invalid_value, "corpus row 9, column 0 is .*[Ii]nf"},
-      {"minus infinity in a query", {.options = three, .query_cells = {{0, 1, -infinite}}}, ErrorCode::invalid_value, "query row 0, column 1 is .*[Ii]nf"},
-      {"NaN in f64", {.options = three, .dtype = DType::f64, .corpus_cells = {{2, 2, nan_value}}}, ErrorCode::invalid_value, "corpus row 2, column 2 is NaN"},
-      {"NaN in f16", {.options = three, .dtype = DType::f16, .corpus_cells = {{2, 2, nan_value}}}, ErrorCode::invalid_value, "corpus row 2, column 2 is NaN"},
-      {"infinity in bf16", {.options = three, .dtype = DType::bf16, .corpus_cells = {{2, 2, infinite}}}, ErrorCode::invalid_value, "corpus row 2, column 2 is .*[Ii]nf"},
-      {"NaN for l1", {.options = with(Metric::l1), .corpus_cells = {{6, 5, nan_value}}}, ErrorCode::invalid_value, "corpus row 6, column 5 is NaN"},
-      {"NaN for cosine", {.options = with(Metric::cosine), .corpus_cells = {{6, 5, nan_value}}}, ErrorCode::invalid_value, "corpus row 6, column 5 is NaN"},
-      {"zero rows for cosine", {.options = with(Metric::cosine), .zero_rows = {5, 7, 8}}, ErrorCode::invalid_value, "corpus row 5 is zero: cosine.*undefined.*\\(3 rows"},
-      {"constant rows for correlation", {.options = with(Metric::correlation), .constant_rows = {2, 4}}, ErrorCode::invalid_value, "corpus row 2 is constant: correlation.*undefined.*\\(2 rows"},
-      {"squares beyond f32", {.n = 3, .options = with(Metric::sqeuclidean), .corpus_cells = {{0, 0, 1e30}, {1, 0, 1e30}, {2, 0, 1e30}}}, ErrorCode::range_error, "exceeds f32.*euclidean.*f64"},
-      {"dots beyond f32", {.options = with(Metric::inner_product), .corpus_cells = {{1, 0, 3e38}}, .query_cells = {{0, 0, 3e38}}}, ErrorCode::range_error, "exceed.*f32.*f64"},
-      {"f64 rows too large for cosine", {.options = with(Metric::cosine), .dtype = DType::f64, .corpus_cells = {{3, 0, 1e200}}}, ErrorCode::range_error, "corpus row 3"},
+      {"k above n",
+       {.options = with(Metric::euclidean, 50)},
+       ErrorCode::invalid_argument,
+       "k=50 exceeds 10 eligible rows.*pad"},
+      {"NaN in a query",
+       {.q = 20, .options = three, .query_cells = {{17, 3, nan_value}, {19, 0, infinite}}},
+       ErrorCode::invalid_value,
+       "query row 17, column 3 is NaN \\(2 bad rows"},
+      {"NaN in the corpus",
+       {.options = three, .corpus_cells = {{4, 7, nan_value}}},
+       ErrorCode::invalid_value,
+       "corpus row 4, column 7 is NaN.*1 "},
+      {"infinity in the corpus",
+       {.options = three, .corpus_cells = {{9, 0, infinite}}},
+       ErrorCode::invalid_value,
+       "corpus row 9, column 0 is .*[Ii]nf"},
+      {"minus infinity in a query",
+       {.options = three, .query_cells = {{0, 1, -infinite}}},
+       ErrorCode::invalid_value,
+       "query row 0, column 1 is .*[Ii]nf"},
+      {"NaN in f64",
+       {.options = three, .dtype = DType::f64, .corpus_cells = {{2, 2, nan_value}}},
+       ErrorCode::invalid_value,
+       "corpus row 2, column 2 is NaN"},
+      {"NaN in f16",
+       {.options = three, .dtype = DType::f16, .corpus_cells = {{2, 2, nan_value}}},
+       ErrorCode::invalid_value,
+       "corpus row 2, column 2 is NaN"},
+      {"infinity in bf16",
+       {.options = three, .dtype = DType::bf16, .corpus_cells = {{2, 2, infinite}}},
+       ErrorCode::invalid_value,
+       "corpus row 2, column 2 is .*[Ii]nf"},
+      {"NaN for l1",
+       {.options = with(Metric::l1), .corpus_cells = {{6, 5, nan_value}}},
+       ErrorCode::invalid_value,
+       "corpus row 6, column 5 is NaN"},
+      {"NaN for cosine",
+       {.options = with(Metric::cosine), .corpus_cells = {{6, 5, nan_value}}},
+       ErrorCode::invalid_value,
+       "corpus row 6, column 5 is NaN"},
+      {"zero rows for cosine",
+       {.options = with(Metric::cosine), .zero_rows = {5, 7, 8}},
+       ErrorCode::invalid_value,
+       "corpus row 5 is zero: cosine.*undefined.*\\(3 rows"},
+      {"constant rows for correlation",
+       {.options = with(Metric::correlation), .constant_rows = {2, 4}},
+       ErrorCode::invalid_value,
+       "corpus row 2 is constant: correlation.*undefined.*\\(2 rows"},
+      {"squares beyond f32",
+       {.n = 3, .options = with(Metric::sqeuclidean), .corpus_cells = {{0, 0, 1e30}, {1, 0, 1e30}, {2, 0, 1e30}}},
+       ErrorCode::range_error,
+       "exceeds f32.*euclidean.*f64"},
+      {"dots beyond f32",
+       {.options = with(Metric::inner_product), .corpus_cells = {{1, 0, 3e38}}, .query_cells = {{0, 0, 3e38}}},
+       ErrorCode::range_error,
+       "exceed.*f32.*f64"},
+      {"f64 rows too large for cosine",
+       {.options = with(Metric::cosine), .dtype = DType::f64, .corpus_cells = {{3, 0, 1e200}}},
+       ErrorCode::range_error,
+       "corpus row 3"},
       {"hamming of floats", {.options = with(Metric::hamming)}, ErrorCode::invalid_argument, "hamming.*u8"},
       {"integer output of floats", {.options = wrong_type}, ErrorCode::invalid_argument, "u32"},
       {"negative threads", {.options = negative_threads}, ErrorCode::invalid_argument, "threads must be >= 0.*-2"},
       {"unknown device", {.options = with_run({.device = "gpux"})}, ErrorCode::invalid_argument, "gpux"},
       {"no GPU here", {.options = with_run({.device = "cuda"})}, ErrorCode::device_error, "cuda|CUDA"},
-      {"unknown instruction set", {.options = with_run({.instruction_set = "avx3"})}, ErrorCode::invalid_argument, "avx3.*plain"},
+      {"unknown instruction set",
+       {.options = with_run({.instruction_set = "avx3"})},
+       ErrorCode::invalid_argument,
+       "avx3.*plain"},
       {"unknown filter", {.options = with_run({.filter = "f8"})}, ErrorCode::invalid_argument, "f8.*canonical"},
       {"negative budget", {.options = negative_budget}, ErrorCode::invalid_argument, "memory.*-1"},
   };
@@ -101,16 +155,29 @@ TEST(BadInput, EveryRowOfTheTable) {
     const Refusal got = run(row.call);
     ASSERT_TRUE(got.code) << row.name;
     EXPECT_STREQ(vicinal::error_name(*got.code), vicinal::error_name(row.code)) << row.name << ": " << got.message;
-    EXPECT_TRUE(std::regex_search(got.message, std::regex(row.pattern))) << row.name << "\n  message: " << got.message << "\n  wanted:  " << row.pattern;
+    EXPECT_TRUE(std::regex_search(got.message, std::regex(row.pattern)))
+        << row.name << "\n  message: " << got.message << "\n  wanted:  " << row.pattern;
     EXPECT_EQ(got.message.find('\n'), std::string::npos) << row.name << ": one line";
   }
 }
 
 TEST(BadInput, PlanRefusesAsTheSearchDoes) {
-  EXPECT_EQ(refusal([] { vicinal::plan({10, 8, DType::f32}, {3, 8, DType::f32}, with(Metric::euclidean, 0)); }).code, ErrorCode::invalid_argument);
-  EXPECT_EQ(refusal([] { vicinal::plan({10, 8, DType::f32}, {3, 9, DType::f32}, with(Metric::euclidean, 3)); }).code, ErrorCode::invalid_argument);
-  EXPECT_EQ(refusal([] { vicinal::plan({10, 8, DType::f32}, {3, 8, DType::f32}, with(Metric::euclidean, 11)); }).code, ErrorCode::invalid_argument);
-  EXPECT_EQ(refusal([] { vicinal::plan({10, 8, DType::f32}, {3, 8, DType::f32}, with(Metric::hamming, 3)); }).code, ErrorCode::invalid_argument);
+  EXPECT_EQ(refusal([] {
+              vicinal::plan({10, 8, DType::f32}, {3, 8, DType::f32}, with(Metric::euclidean, 0));
+            }).code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(refusal([] {
+              vicinal::plan({10, 8, DType::f32}, {3, 9, DType::f32}, with(Metric::euclidean, 3));
+            }).code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(refusal([] {
+              vicinal::plan({10, 8, DType::f32}, {3, 8, DType::f32}, with(Metric::euclidean, 11));
+            }).code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(refusal([] {
+              vicinal::plan({10, 8, DType::f32}, {3, 8, DType::f32}, with(Metric::hamming, 3));
+            }).code,
+            ErrorCode::invalid_argument);
 }
 
 TEST(BadInput, AnEmptySetOfQueriesIsAnEmptyAnswer) {
@@ -125,7 +192,8 @@ TEST(BadInput, AnEmptySetOfQueriesIsAnEmptyAnswer) {
 
 TEST(BadInput, OneRowOneColumnOneNeighbour) {
   const float row = 3, query = 5;
-  const auto got = vicinal::knn(vicinal::MatrixView<float>{&row, 1, 1}, vicinal::MatrixView<float>{&query, 1, 1}, with(Metric::euclidean, 1));
+  const auto got = vicinal::knn(vicinal::MatrixView<float>{&row, 1, 1}, vicinal::MatrixView<float>{&query, 1, 1},
+                                with(Metric::euclidean, 1));
   EXPECT_EQ(got.id(0, 0), 0);
   EXPECT_EQ(got.distance(0, 0), 2.0);
 }
@@ -134,7 +202,8 @@ TEST(BadInput, PaddingFillsWithTheWorstAndCounts) {
   Rng rng(3);
   for (const Kind& kind : all_kinds())
     for (const std::int64_t n : {0, 1, 5, 300}) {
-      const Table corpus = mixed_table(rng, kind.dtype, std::max<std::int64_t>(n, 1), 6), queries = mixed_table(rng, kind.dtype, 3, 6);
+      const Table corpus = mixed_table(rng, kind.dtype, std::max<std::int64_t>(n, 1), 6),
+                  queries = mixed_table(rng, kind.dtype, 3, 6);
       KnnOptions options = with(kind.metric, n + 4);
       options.pad = true;
       options.first_id = 100;
@@ -160,7 +229,10 @@ TEST(BadInput, DegenerateRowsAsOne) {
       for (std::int64_t j = 0; j < 9; ++j) queries.set(2, j, metric == Metric::cosine ? 0 : 5);
       KnnOptions options = with(metric, 400);
       options.degenerate = vicinal::Degenerate::one;
-      EXPECT_EQ(check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), question(options))), "") << metric_name(metric) << " " << vicinal::dtype_name(type);
+      EXPECT_EQ(check(corpus.points(), queries.points(), options,
+                      oracle::knn(corpus.rows(), queries.rows(), question(options))),
+                "")
+          << metric_name(metric) << " " << vicinal::dtype_name(type);
     }
 }
 
@@ -177,10 +249,12 @@ TEST(BadInput, ThreadsBeyondTheCapAreNotedNotRefused) {
 TEST(BadInput, UnderflowIsCountedAndNoted) {
   std::vector<double> a(20 * 4), b(2 * 4, 0.0);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::ldexp(1.0 + static_cast<double>(i % 7), i < 40 ? -80 : 0);
-  const auto got = vicinal::knn(Table(DType::f32, 20, 4, a).points(), Table(DType::f32, 2, 4, b).points(), with(Metric::sqeuclidean, 20));
+  const auto got = vicinal::knn(Table(DType::f32, 20, 4, a).points(), Table(DType::f32, 2, 4, b).points(),
+                                with(Metric::sqeuclidean, 20));
   EXPECT_EQ(got.stats.underflowed, 20);  // ten rows for each of two queries
   EXPECT_FALSE(got.stats.notes.empty());
-  const auto root = vicinal::knn(Table(DType::f32, 20, 4, a).points(), Table(DType::f32, 2, 4, b).points(), with(Metric::euclidean, 20));
+  const auto root = vicinal::knn(Table(DType::f32, 20, 4, a).points(), Table(DType::f32, 2, 4, b).points(),
+                                 with(Metric::euclidean, 20));
   EXPECT_EQ(root.stats.underflowed, 0);
 }
 
@@ -203,8 +277,11 @@ TEST(BadInput, OverflowOfRowsThatAreNotReturnedIsNoError) {
   Table corpus = gaussian(rng, DType::f32, 300, 8), queries = gaussian(rng, DType::f32, 5, 8);
   for (std::int64_t i = 100; i < 200; ++i) corpus.set(i, 2, 1e30);
   const KnnOptions options = with(Metric::sqeuclidean, 200);
-  EXPECT_EQ(check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), question(options))), "");
-  EXPECT_EQ(refusal([&] { vicinal::knn(corpus.points(), queries.points(), with(Metric::sqeuclidean, 201)); }).code, ErrorCode::range_error);
+  EXPECT_EQ(
+      check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), question(options))),
+      "");
+  EXPECT_EQ(refusal([&] { vicinal::knn(corpus.points(), queries.points(), with(Metric::sqeuclidean, 201)); }).code,
+            ErrorCode::range_error);
 }
 
 }  // namespace

@@ -27,14 +27,16 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 // Values whose squares need subnormals, next to ordinary ones: both a rounding mode and flushing would show.
 Table sensitive(Rng& rng, DType type, std::int64_t n) {
   std::vector<double> values(static_cast<std::size_t>(n * 20));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = rng.gauss() * (i / 20 % 3 == 0 ? std::ldexp(1.0, type == DType::f64 ? -530 : -70) : 1);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = rng.gauss() * (i / 20 % 3 == 0 ? std::ldexp(1.0, type == DType::f64 ? -530 : -70) : 1);
   return {type, n, 20, values};
 }
 
 TEST(FloatingPoint, RoundingModesOfTheCallerChangeNothingAndAreRestored) {
   Rng rng(80);
   for (const DType type : {DType::f32, DType::f64})
-    for (const Metric metric : {Metric::sqeuclidean, Metric::euclidean, Metric::inner_product, Metric::l1, Metric::cosine}) {
+    for (const Metric metric :
+         {Metric::sqeuclidean, Metric::euclidean, Metric::inner_product, Metric::l1, Metric::cosine}) {
       if (metric == Metric::cosine && type == DType::f64) continue;  // these rows are below its range
       const Table corpus = sensitive(rng, type, 500), queries = sensitive(rng, type, 6);
       KnnOptions options;
@@ -195,7 +197,8 @@ TEST(Progress, RisesToTheTotalOnTheCallingThread) {
       };
       vicinal::knn(corpus.points(), queries.points(), options);
       EXPECT_GT(calls, 0);
-      EXPECT_TRUE(monotone && one_total && one_thread) << "monotone " << monotone << ", one total " << one_total << ", calling thread " << one_thread << ", threads " << threads;
+      EXPECT_TRUE(monotone && one_total && one_thread) << "monotone " << monotone << ", one total " << one_total
+                                                       << ", calling thread " << one_thread << ", threads " << threads;
       EXPECT_EQ(last, first_total);
     }
 }
@@ -207,7 +210,10 @@ TEST(Progress, AnExceptionOfTheCallbackReachesTheCaller) {
   options.progress = [](std::uint64_t, std::uint64_t) -> bool { throw std::runtime_error("mine"); };
   EXPECT_THROW(vicinal::knn(corpus.points(), queries.points(), options), std::runtime_error);
   options.progress = nullptr;
-  EXPECT_EQ(check(corpus.points(), queries.points().slice(0, 3), options, oracle::knn(corpus.rows(), oracle::decode_rows(DType::f32, queries.bytes.data(), 3, 64), question(options))), "");
+  EXPECT_EQ(check(corpus.points(), queries.points().slice(0, 3), options,
+                  oracle::knn(corpus.rows(), oracle::decode_rows(DType::f32, queries.bytes.data(), 3, 64),
+                              question(options))),
+            "");
 }
 
 TEST(Threads, OneCorpusServesManyThreadsAtOnce) {
@@ -226,7 +232,10 @@ TEST(Threads, OneCorpusServesManyThreadsAtOnce) {
           options.metric = metric;
           options.k = own.between(1, 60);
           options.run.threads = static_cast<int>(own.between(0, 3));
-          if (!difference(prepared.knn(queries.points(), options), oracle::knn(corpus.rows(), queries.rows(), question(options))).empty()) ++faults;
+          if (!difference(prepared.knn(queries.points(), options),
+                          oracle::knn(corpus.rows(), queries.rows(), question(options)))
+                   .empty())
+            ++faults;
           ++done;
         }
       });
@@ -248,7 +257,9 @@ TEST(Threads, AForkedChildSearches) {
     int faults = 0;
     try {
       for (const int threads : all_threads) {
-        faults += !difference(vicinal::knn(corpus.points(), queries.points(), {.k = 10, .run = {.threads = threads}}), want).empty();
+        faults +=
+            !difference(vicinal::knn(corpus.points(), queries.points(), {.k = 10, .run = {.threads = threads}}), want)
+                 .empty();
         faults += !difference(prepared.knn(queries.points(), {.k = 10, .run = {.threads = threads}}), want).empty();
       }
     } catch (...) {

@@ -18,7 +18,8 @@ TEST(Golden, EveryPairOfEveryFileByEveryPath) {
           for (const int threads : all_threads) {
             const Setting setting{set, filter, threads, Memory::ample, vicinal::Proof::certified};
             const auto options = apply(setting, pair.options, file.corpus.points(), file.queries.points());
-            EXPECT_EQ(check(file.corpus.points(), file.queries.points(), options, pair.answer), "") << file.name << " " << pair.name << " " << setting.text();
+            EXPECT_EQ(check(file.corpus.points(), file.queries.points(), options, pair.answer), "")
+                << file.name << " " << pair.name << " " << setting.text();
             ++searches;
           }
   EXPECT_GT(searches, 0);

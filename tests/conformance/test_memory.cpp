@@ -37,7 +37,8 @@ TEST(PlanOfMemory, IsPureAndKeepsItsBudget) {
   Rng rng(60);
   for (int trial = 0; trial < 3000; ++trial) {
     const Kind kind = rng.pick(all_kinds());
-    const Shape corpus{rng.log_between(1, 100000000), rng.log_between(1, 4096), kind.dtype}, queries{rng.log_between(1, 1000000), corpus.cols, kind.dtype};
+    const Shape corpus{rng.log_between(1, 100000000), rng.log_between(1, 4096), kind.dtype},
+        queries{rng.log_between(1, 1000000), corpus.cols, kind.dtype};
     KnnOptions options;
     options.metric = kind.metric;
     options.k = rng.log_between(1, std::min<std::int64_t>(corpus.rows, 5000));
@@ -47,11 +48,14 @@ TEST(PlanOfMemory, IsPureAndKeepsItsBudget) {
     EXPECT_EQ(ample.text(), vicinal::plan(corpus, queries, options).text());
     EXPECT_LE(ample.minimum_bytes, ample.peak_bytes);
     EXPECT_EQ(ample.rungs.back(), "canonical");
-    EXPECT_EQ(ample.result_bytes, queries.rows * options.k * (8 + static_cast<std::int64_t>(vicinal::distance_size(ample.distance_type))));
-    for (const std::int64_t budget : {ample.minimum_bytes, ample.minimum_bytes + (ample.peak_bytes - ample.minimum_bytes) / 3, ample.peak_bytes}) {
+    EXPECT_EQ(ample.result_bytes,
+              queries.rows * options.k * (8 + static_cast<std::int64_t>(vicinal::distance_size(ample.distance_type))));
+    for (const std::int64_t budget :
+         {ample.minimum_bytes, ample.minimum_bytes + (ample.peak_bytes - ample.minimum_bytes) / 3, ample.peak_bytes}) {
       options.memory.host = budget;
       const Plan plan = vicinal::plan(corpus, queries, options);
-      ASSERT_LE(plan.peak_bytes, budget) << kind.text() << " n=" << corpus.rows << " Q=" << queries.rows << " d=" << corpus.cols << " k=" << options.k;
+      ASSERT_LE(plan.peak_bytes, budget) << kind.text() << " n=" << corpus.rows << " Q=" << queries.rows
+                                         << " d=" << corpus.cols << " k=" << options.k;
       ASSERT_EQ(plan.minimum_bytes, ample.minimum_bytes);
       ASSERT_EQ(plan.budget_bytes, budget);
     }
@@ -62,13 +66,23 @@ TEST(PlanOfMemory, IsPureAndKeepsItsBudget) {
 
 TEST(PlanOfMemory, AllocatesNothingHoweverLargeTheShape) {
   const std::int64_t before = anonymous_bytes();
-  for (const std::int64_t rows : {std::int64_t{1} << 33, std::int64_t{1} << 45}) {
+  for (const std::int64_t rows : {std::int64_t{1} << 33, std::int64_t{1} << 40}) {
     KnnOptions options;
     options.memory.host = std::int64_t{1} << 36;
     const Plan plan = vicinal::plan({rows, 1000, DType::f32}, {1000, 1000, DType::f32}, options);
     EXPECT_LE(plan.peak_bytes, std::int64_t{1} << 36);
   }
   EXPECT_LT(anonymous_bytes() - before, mib);
+}
+
+// Sizes whose products leave 64 bits are refused, not wrapped.
+TEST(PlanOfMemory, ShapesBeyondAnyMemoryAreRefused) {
+  for (const Shape& shape :
+       {Shape{std::int64_t{1} << 62, 8, DType::f32}, Shape{std::int64_t{1} << 40, std::int64_t{1} << 40, DType::f64}}) {
+    const Refusal got = refusal([&] { vicinal::plan(shape, {10, shape.cols, shape.dtype}, {}); });
+    EXPECT_EQ(got.code, ErrorCode::invalid_argument) << got.message;
+  }
+  EXPECT_TRUE(refusal([] { vicinal::plan({1000, 8, DType::f32}, {std::int64_t{1} << 62, 8, DType::f32}, {}); }).code);
 }
 
 // The way out that the message names must be one.
@@ -80,9 +94,13 @@ TEST(PlanOfMemory, TheRefusalNamesABudgetThatSuffices) {
   const Refusal got = refusal([&] { vicinal::knn(corpus.points(), queries.points(), options); });
   ASSERT_EQ(got.code, ErrorCode::memory_budget) << got.message;
   std::smatch found;
-  ASSERT_TRUE(std::regex_search(got.message, found, std::regex("(?:at least|minimum)[^0-9]*([0-9.]+(?: ?[KMGT]i?B)?)"))) << got.message;
+  ASSERT_TRUE(std::regex_search(got.message, found, std::regex("(?:at least|minimum)[^0-9]*([0-9.]+(?: ?[KMGT]i?B)?)")))
+      << got.message;
   options.memory.host = vicinal::parse_bytes(found[1].str());
-  EXPECT_EQ(check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), question(options))), "") << got.message;
+  EXPECT_EQ(
+      check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), question(options))),
+      "")
+      << got.message;
 }
 
 TEST(PlanOfMemory, ExactlyTheMinimumWorks) {
@@ -97,7 +115,8 @@ TEST(PlanOfMemory, ExactlyTheMinimumWorks) {
       KnnOptions least = apply(setting, options, corpus.points(), queries.points());
       EXPECT_EQ(check(corpus.points(), queries.points(), least, want), "") << kind.text();
       --least.memory.host;
-      EXPECT_EQ(refusal([&] { vicinal::knn(corpus.points(), queries.points(), least); }).code, ErrorCode::memory_budget) << kind.text();
+      EXPECT_EQ(refusal([&] { vicinal::knn(corpus.points(), queries.points(), least); }).code, ErrorCode::memory_budget)
+          << kind.text();
     }
   }
 }
@@ -107,7 +126,8 @@ class KeptMemory : public testing::Test {
   static constexpr std::int64_t rows = 400000, cols = 64;
   void SetUp() override {
     if (!measurable) GTEST_SKIP() << "anonymous memory is not the program's own under a sanitizer";
-    path = (std::filesystem::temp_directory_path() / ("vicinal-memory-" + std::to_string(::getpid()) + ".bin")).string();
+    path =
+        (std::filesystem::temp_directory_path() / ("vicinal-memory-" + std::to_string(::getpid()) + ".bin")).string();
     std::ofstream file(path, std::ios::binary);
     Rng rng(63);
     std::vector<float> block(1000 * cols);
@@ -115,18 +135,27 @@ class KeptMemory : public testing::Test {
       // Halves of random words: about normal, and a hundred times cheaper than a real normal number.
       for (float& v : block) {
         const std::uint64_t bits = rng.bits();
-        v = static_cast<float>(static_cast<double>(bits & 0xffff) + static_cast<double>(bits >> 16 & 0xffff) + static_cast<double>(bits >> 32 & 0xffff)) * 0x1p-15f;
+        v = static_cast<float>(static_cast<double>(bits & 0xffff) + static_cast<double>(bits >> 16 & 0xffff) +
+                               static_cast<double>(bits >> 32 & 0xffff)) *
+            0x1p-15f;
       }
-      file.write(reinterpret_cast<const char*>(block.data()), static_cast<std::streamsize>(block.size() * sizeof(float)));
+      file.write(reinterpret_cast<const char*>(block.data()),
+                 static_cast<std::streamsize>(block.size() * sizeof(float)));
     }
     ASSERT_TRUE(file.good());
   }
   void TearDown() override { std::filesystem::remove(path); }
 
-  struct Run { long long peak = -1; unsigned long long hash = 0; std::string output; };
+  struct Run {
+    long long peak = -1;
+    unsigned long long hash = 0;
+    std::string output;
+  };
   Run run(const std::string& metric, std::int64_t budget, bool prepared, std::int64_t k = 100) const {
     Run r;
-    r.output = run_child("memory", path + " " + std::to_string(rows) + " " + std::to_string(cols) + " 100 " + std::to_string(k) + " " + metric + " " + std::to_string(budget) + " " + (prepared ? "1" : "0"));
+    r.output = run_child("memory", path + " " + std::to_string(rows) + " " + std::to_string(cols) + " 100 " +
+                                       std::to_string(k) + " " + metric + " " + std::to_string(budget) + " " +
+                                       (prepared ? "1" : "0"));
     std::sscanf(r.output.c_str(), "peak %lld hash %llu", &r.peak, &r.hash);
     return r;
   }

@@ -34,7 +34,9 @@ TEST(Merge, SkipsMissingEntriesOfPaddedParts) {
       parts.push_back(vicinal::knn(corpus.points().slice(first, count), queries.points(), options));
     }
     const std::vector<NeighborsView> views = {parts[0].view(), parts[1].view(), parts[2].view()};
-    EXPECT_EQ(difference(vicinal::merge(views, {12, metric, false}), vicinal::knn(corpus.points(), queries.points(), nearest_k(12, metric))), "");
+    EXPECT_EQ(difference(vicinal::merge(views, {12, metric, false}),
+                         vicinal::knn(corpus.points(), queries.points(), nearest_k(12, metric))),
+              "");
     EXPECT_EQ(vicinal::merge(views, {0, metric, false}).k(), 12);
     KnnOptions padded = nearest_k(40, metric);
     padded.pad = true;
@@ -49,11 +51,14 @@ TEST(Merge, SkipsMissingEntriesOfPaddedParts) {
 
 TEST(Merge, RefusesPartsThatDoNotFit) {
   Rng rng(32);
-  const Table corpus = gaussian(rng, DType::f32, 40, 5), wide = gaussian(rng, DType::f64, 40, 5), queries = gaussian(rng, DType::f32, 4, 5);
+  const Table corpus = gaussian(rng, DType::f32, 40, 5), wide = gaussian(rng, DType::f64, 40, 5),
+              queries = gaussian(rng, DType::f32, 4, 5);
   const Neighbors a = vicinal::knn(corpus.points(), queries.points(), nearest_k(5));
   const Neighbors fewer = vicinal::knn(corpus.points(), queries.points().slice(0, 3), nearest_k(5));
   const Neighbors other = vicinal::knn(wide.points(), queries.points(), nearest_k(5));
-  const auto refused = [](const std::vector<NeighborsView>& parts, std::int64_t k) { return refusal([&] { vicinal::merge(parts, {k, Metric::euclidean, false}); }).code; };
+  const auto refused = [](const std::vector<NeighborsView>& parts, std::int64_t k) {
+    return refusal([&] { vicinal::merge(parts, {k, Metric::euclidean, false}); }).code;
+  };
   EXPECT_EQ(refused({a.view(), fewer.view()}, 5), ErrorCode::invalid_argument);
   EXPECT_EQ(refused({a.view(), other.view()}, 5), ErrorCode::invalid_argument);
   EXPECT_EQ(refused({}, 5), ErrorCode::invalid_argument);
@@ -75,7 +80,8 @@ TEST(KnnInto, WritesTheSameBitsIntoTheCallersMemory) {
   EXPECT_EQ(counts, std::vector<std::int64_t>(9, 15));
   const vicinal::Corpus prepared(corpus.points(), {.metric = Metric::euclidean});
   std::vector<std::int64_t> again(9 * 15, -7);
-  prepared.knn_into({again.data(), distances.data(), vicinal::DistanceType::f32, 9, 15, nullptr}, queries.points(), {.k = 15});
+  prepared.knn_into({again.data(), distances.data(), vicinal::DistanceType::f32, 9, 15, nullptr}, queries.points(),
+                    {.k = 15});
   EXPECT_EQ(again, ids);
 }
 
@@ -85,7 +91,11 @@ TEST(KnnInto, RefusesAViewOfAnotherShapeOrType) {
   std::vector<std::int64_t> ids(100);
   std::vector<double> distances(100);
   const auto refused = [&](vicinal::DistanceType type, std::int64_t rows, std::int64_t k) {
-    return refusal([&] { vicinal::knn_into({ids.data(), distances.data(), type, rows, k, nullptr}, corpus.points(), queries.points(), nearest_k(5)); }).code;
+    return refusal([&] {
+             vicinal::knn_into({ids.data(), distances.data(), type, rows, k, nullptr}, corpus.points(),
+                               queries.points(), nearest_k(5));
+           })
+        .code;
   };
   EXPECT_EQ(refused(vicinal::DistanceType::f32, 3, 5), ErrorCode::invalid_argument);
   EXPECT_EQ(refused(vicinal::DistanceType::f32, 4, 6), ErrorCode::invalid_argument);
@@ -133,24 +143,27 @@ TEST_F(Verify, AcceptsTheTruth) {
 }
 
 TEST_F(Verify, NamesWrongTieOrderAndDistance) {
-  std::swap(id(1, 0), id(1, 1));                              // a tied pair in the other order
-  id(2, 4) = id(2, 4) + 1;                                    // the other one of the pair split at rank k
-  id(3, 2) = 999;                                             // no such row
-  id(4, 3) = id(4, 2);                                        // one row twice
-  distance(5, 1) = std::nextafterf(distance(5, 1), INFINITY); // one bit
-  for (std::int64_t j = 0; j < k; ++j) id(6, j) = truth.id(7, j) == truth.id(6, j) ? (truth.id(6, j) + 50) % 100 : truth.id(7, j);
+  std::swap(id(1, 0), id(1, 1));                               // a tied pair in the other order
+  id(2, 4) = id(2, 4) + 1;                                     // the other one of the pair split at rank k
+  id(3, 2) = 999;                                              // no such row
+  id(4, 3) = id(4, 2);                                         // one row twice
+  distance(5, 1) = std::nextafterf(distance(5, 1), INFINITY);  // one bit
+  for (std::int64_t j = 0; j < k; ++j)
+    id(6, j) = truth.id(7, j) == truth.id(6, j) ? (truth.id(6, j) + 50) % 100 : truth.id(7, j);
   const auto got = verdict();
   EXPECT_EQ(got.correct, 2);
   EXPECT_EQ(got.tie_order, 2);
   EXPECT_EQ(got.distance, 1);
   EXPECT_EQ(got.wrong, 3);
   ASSERT_EQ(got.faults.size(), 6u);
-  const std::vector<Fault> want = {Fault::tie_order, Fault::tie_order, Fault::wrong, Fault::wrong, Fault::distance, Fault::wrong};
+  const std::vector<Fault> want = {Fault::tie_order, Fault::tie_order, Fault::wrong,
+                                   Fault::wrong,     Fault::distance,  Fault::wrong};
   const std::vector<std::int64_t> ranks = {0, 4, 2, 3, 1};
   for (std::size_t i = 0; i < 6; ++i) {
     EXPECT_EQ(got.faults[i].row, static_cast<std::int64_t>(i) + 1);
     EXPECT_EQ(got.faults[i].fault, want[i]) << "row " << i + 1;
-    EXPECT_TRUE(i >= ranks.size() || got.faults[i].rank == ranks[i]) << "row " << i + 1 << " rank " << got.faults[i].rank;
+    EXPECT_TRUE(i >= ranks.size() || got.faults[i].rank == ranks[i])
+        << "row " << i + 1 << " rank " << got.faults[i].rank;
   }
   EXPECT_LT(got.recall, 1.0);
   EXPECT_GT(got.recall, 0.5);
@@ -179,7 +192,8 @@ TEST_F(Verify, NegativeAndMissingIdsAreWrongNotACrash) {
 
 TEST_F(Verify, RefusesAClaimOfAnotherShape) {
   const vicinal::Claim claim{7, k, ids.data(), nullptr, vicinal::DistanceType::f32};
-  EXPECT_EQ(refusal([&] { vicinal::verify(corpus.points(), queries.points(), claim, {}); }).code, ErrorCode::invalid_argument);
+  EXPECT_EQ(refusal([&] { vicinal::verify(corpus.points(), queries.points(), claim, {}); }).code,
+            ErrorCode::invalid_argument);
 }
 
 TEST_F(Verify, FirstIdShiftsTheClaim) {

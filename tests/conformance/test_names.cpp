@@ -24,14 +24,16 @@ TEST(Names, EveryMetricByNameAndAlias) {
 
 TEST(Names, ForeignAndMisspeltMetricsAreAnsweredWithTheNearest) {
   const std::vector<std::pair<const char*, const char*>> cases = {
-      {"l2sq", "sqeuclidean"}, {"l2", "euclidean"}, {"ip", "inner_product"}, {"dot", "inner_product"}, {"angular", "cosine"},
-      {"euclidian", "euclidean"}, {"cosin", "cosine"}, {"haming", "hamming"}, {"manhatan", "manhattan"}};
+      {"l2sq", "sqeuclidean"},  {"l2", "euclidean"},   {"ip", "inner_product"},
+      {"dot", "inner_product"}, {"angular", "cosine"}, {"euclidian", "euclidean"},
+      {"cosin", "cosine"},      {"haming", "hamming"}, {"manhatan", "manhattan"}};
   for (const auto& [typed, meant] : cases) {
     const Refusal got = refusal([&, name = typed] { vicinal::parse_metric(name); });
     ASSERT_EQ(got.code, ErrorCode::invalid_argument) << typed;
     EXPECT_NE(got.message.find(std::string("unknown metric \"") + typed + "\""), std::string::npos) << got.message;
     EXPECT_NE(got.message.find(std::string("did you mean \"") + meant), std::string::npos) << got.message;
-    for (const vicinal::MetricInfo& info : vicinal::metrics()) EXPECT_NE(got.message.find(info.name), std::string::npos) << got.message;
+    for (const vicinal::MetricInfo& info : vicinal::metrics())
+      EXPECT_NE(got.message.find(info.name), std::string::npos) << got.message;
   }
   EXPECT_EQ(refusal([] { vicinal::parse_metric(""); }).code, ErrorCode::invalid_argument);
 }
@@ -43,7 +45,8 @@ TEST(Names, Bytes) {
   EXPECT_EQ(vicinal::parse_bytes("2GiB"), std::int64_t{2} << 30);
   EXPECT_GT(vicinal::parse_bytes("64k"), 63999);
   EXPECT_EQ(vicinal::parse_bytes("256mib"), 256 << 20);
-  for (const char* wrong : {"", "MiB", "-5", "12x", "1e", "nan", "inf", "5 5", "99999999999999999999", "9e30GB", "1,5GB", "0x10"})
+  for (const char* wrong :
+       {"", "MiB", "-5", "12x", "1e", "nan", "inf", "5 5", "99999999999999999999", "9e30GB", "1,5GB", "0x10"})
     EXPECT_EQ(refusal([&] { vicinal::parse_bytes(wrong); }).code, ErrorCode::invalid_argument) << wrong;
 }
 
@@ -63,8 +66,10 @@ TEST(Names, AutomaticDistanceTypes) {
   using vicinal::DistanceType;
   for (const DType a : all_dtypes)
     for (const DType b : all_dtypes)
-      EXPECT_EQ(vicinal::resolve_distance_type(DistanceType::automatic, Metric::l1, a, b), a == DType::f64 || b == DType::f64 ? DistanceType::f64 : DistanceType::f32);
-  EXPECT_EQ(vicinal::resolve_distance_type(DistanceType::automatic, Metric::hamming, DType::u8, DType::u8), DistanceType::u32);
+      EXPECT_EQ(vicinal::resolve_distance_type(DistanceType::automatic, Metric::l1, a, b),
+                a == DType::f64 || b == DType::f64 ? DistanceType::f64 : DistanceType::f32);
+  EXPECT_EQ(vicinal::resolve_distance_type(DistanceType::automatic, Metric::hamming, DType::u8, DType::u8),
+            DistanceType::u32);
   EXPECT_EQ(vicinal::resolve_distance_type(DistanceType::f32, Metric::l1, DType::f64, DType::f64), DistanceType::f32);
 }
 

@@ -16,8 +16,11 @@ using oracle::Exact;
 TEST(Oracle, ExactArithmeticAgreesWithWideIntegers) {
   Rng rng(11);
   for (int trial = 0; trial < 20000; ++trial) {
-    const auto a = static_cast<std::int64_t>(rng.bits()) >> rng.between(0, 63), b = static_cast<std::int64_t>(rng.bits()) >> rng.between(0, 63);
-    const auto exact = [](std::int64_t v) { return Exact(static_cast<double>(v >> 32)).times_power(32) + Exact(static_cast<double>(v & 0xffffffff)); };
+    const auto a = static_cast<std::int64_t>(rng.bits()) >> rng.between(0, 63),
+               b = static_cast<std::int64_t>(rng.bits()) >> rng.between(0, 63);
+    const auto exact = [](std::int64_t v) {
+      return Exact(static_cast<double>(v >> 32)).times_power(32) + Exact(static_cast<double>(v & 0xffffffff));
+    };
     const Exact x = exact(a), y = exact(b);
     __extension__ using Wide = __int128;
     const Wide product = static_cast<Wide>(a) * b, sum = static_cast<Wide>(a) + b;
@@ -64,7 +67,8 @@ TEST(Oracle, AgreesWithTheFrozenAnswersToTheBit) {
       ASSERT_FALSE(got.error) << file.name << " " << pair.name;
       EXPECT_EQ(got.type, pair.answer.type) << file.name << " " << pair.name;
       EXPECT_EQ(got.ids, pair.answer.ids) << file.name << " " << pair.name;
-      EXPECT_EQ(std::memcmp(got.keys.data(), pair.answer.keys.data(), got.keys.size() * sizeof(double)), 0) << file.name << " " << pair.name;
+      EXPECT_EQ(std::memcmp(got.keys.data(), pair.answer.keys.data(), got.keys.size() * sizeof(double)), 0)
+          << file.name << " " << pair.name;
       ++pairs;
     }
   EXPECT_GE(pairs, 170);
@@ -104,20 +108,28 @@ TEST(Oracle, CanonicalValuesLieWithinTheBoundOfTheExactOnes) {
       const int style = static_cast<int>(rng.between(0, 3));
       const auto q = draw(rng, type, d, style), r = draw(rng, type, d, style);
       const auto value = [&](Metric metric) { return oracle::canonical(metric, q.data(), r.data(), d); };
-      struct Case { Metric metric; Exact truth, size; };
+      struct Case {
+        Metric metric;
+        Exact truth, size;
+      };
       const Exact square = oracle::exact_sqdist(q.data(), r.data(), d), sum = oracle::exact_l1(q.data(), r.data(), d);
       const Exact largest = oracle::exact_linf(q.data(), r.data(), d);
-      const Exact dot = oracle::exact_dot(q.data(), r.data(), d), dot_size = oracle::exact_dot_size(q.data(), r.data(), d);
-      for (const Case& c : {Case{Metric::sqeuclidean, square, square}, Case{Metric::l1, sum, sum}, Case{Metric::linf, largest, largest},
-                            Case{Metric::inner_product, dot, dot_size}}) {
-        EXPECT_TRUE(within_bound(value(c.metric), c.truth, c.size, d)) << metric_name(c.metric) << " " << vicinal::dtype_name(type) << " d=" << d;
-        EXPECT_TRUE(rounds_alike(value(c.metric), c.truth, c.size, d)) << metric_name(c.metric) << " " << vicinal::dtype_name(type) << " d=" << d;
+      const Exact dot = oracle::exact_dot(q.data(), r.data(), d),
+                  dot_size = oracle::exact_dot_size(q.data(), r.data(), d);
+      for (const Case& c : {Case{Metric::sqeuclidean, square, square}, Case{Metric::l1, sum, sum},
+                            Case{Metric::linf, largest, largest}, Case{Metric::inner_product, dot, dot_size}}) {
+        EXPECT_TRUE(within_bound(value(c.metric), c.truth, c.size, d))
+            << metric_name(c.metric) << " " << vicinal::dtype_name(type) << " d=" << d;
+        EXPECT_TRUE(rounds_alike(value(c.metric), c.truth, c.size, d))
+            << metric_name(c.metric) << " " << vicinal::dtype_name(type) << " d=" << d;
       }
       // euclidean: the f32 key v is right if the square lies between the squared midpoints around v, give or take the bound.
       const double key = static_cast<float>(value(Metric::euclidean));
-      const double below = (std::nextafterf(static_cast<float>(key), -1.0f) + key) / 2, above = (std::nextafterf(static_cast<float>(key), INFINITY) + key) / 2;
+      const double below = (std::nextafterf(static_cast<float>(key), -1.0f) + key) / 2,
+                   above = (std::nextafterf(static_cast<float>(key), INFINITY) + key) / 2;
       const Exact slack = square * Exact(static_cast<double>(d + 512)).times_power(-57);
-      const bool rounds_right = Exact(below) * Exact(below) <= square + slack && square - slack <= Exact(above) * Exact(above);
+      const bool rounds_right =
+          Exact(below) * Exact(below) <= square + slack && square - slack <= Exact(above) * Exact(above);
       EXPECT_TRUE(key == 0 || rounds_right) << "euclidean " << vicinal::dtype_name(type) << " d=" << d;
     }
 }
@@ -140,7 +152,8 @@ TEST(Oracle, CosineLiesWithinItsBoundOfTheExactValue) {
       const Exact ab = oracle::exact_dot(q.data(), q.data(), d) * oracle::exact_dot(r.data(), r.data(), d);
       const Exact similarity = Exact(1) - Exact(oracle::canonical(Metric::cosine, q.data(), r.data(), d));
       const Exact slack = Exact(static_cast<double>(d + 192)).times_power(-57);
-      EXPECT_TRUE(at_most(g, similarity + slack, ab) && !at_most(g, similarity - slack, ab)) << vicinal::dtype_name(type) << " d=" << d;
+      EXPECT_TRUE(at_most(g, similarity + slack, ab) && !at_most(g, similarity - slack, ab))
+          << vicinal::dtype_name(type) << " d=" << d;
     }
 }
 
@@ -155,7 +168,8 @@ TEST(Oracle, SmallIntegerOrderIsTheExactOrder) {
     for (std::int64_t i = 0; i < 60; ++i)
       for (std::int64_t j = 0; j + 1 < 60; ++j) {
         const auto at = static_cast<std::size_t>(i * 60 + j);
-        const Exact a = oracle::exact_sqdist(rows.row(i), rows.row(answer.ids[at]), 7), b = oracle::exact_sqdist(rows.row(i), rows.row(answer.ids[at + 1]), 7);
+        const Exact a = oracle::exact_sqdist(rows.row(i), rows.row(answer.ids[at]), 7),
+                    b = oracle::exact_sqdist(rows.row(i), rows.row(answer.ids[at + 1]), 7);
         ASSERT_TRUE(a < b || (a == b && answer.ids[at] < answer.ids[at + 1])) << "row " << i << " rank " << j;
         ASSERT_EQ(a.to_f64(), answer.keys[at]);
       }

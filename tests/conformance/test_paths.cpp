@@ -71,7 +71,8 @@ TEST_P(Paths, CorpusInPartsMerged) {
       std::vector<vicinal::NeighborsView> views;
       for (const Neighbors& result : results) views.push_back(result.view());
       std::reverse(views.begin(), views.end());
-      EXPECT_EQ(difference(vicinal::merge(views, {neighbours, options.metric, false}), want), "") << parts << " parts";
+      EXPECT_EQ(difference(vicinal::merge(views, {neighbours, options.metric, false}), want, From::merge), "")
+          << parts << " parts";
     }
   });
 }
@@ -79,7 +80,9 @@ TEST_P(Paths, CorpusInPartsMerged) {
 TEST_P(Paths, PreparedCorpus) {
   for_each_setting([&](const Setting& setting) {
     const KnnOptions search = with(setting);
-    const vicinal::Corpus prepared(corpus.points(), {.metric = options.metric, .copy = setting.threads == 2, .memory = search.memory, .run = search.run});
+    const vicinal::Corpus prepared(
+        corpus.points(),
+        {.metric = options.metric, .copy = setting.threads == 2, .memory = search.memory, .run = search.run});
     EXPECT_EQ(prepared.rows(), rows);
     EXPECT_EQ(prepared.cols(), dims);
     EXPECT_EQ(prepared.metric(), options.metric);
@@ -110,9 +113,12 @@ TEST_P(Paths, EveryLayoutOfEitherSide) {
   for (const Layout layout : all_layouts) {
     const Arranged c(corpus, layout), q(queries, layout);
     for (const Memory memory : all_memory) {
-      const Setting setting{rng.pick(instruction_sets()), filters().front(), rng.pick(all_threads), memory, vicinal::Proof::certified};
-      for (const auto& [left, right] : {std::pair{c.points, q.points}, std::pair{c.points, queries.points()}, std::pair{corpus.points(), q.points}})
-        EXPECT_EQ(check(left, right, apply(setting, options, left, right), want), "") << layout_name(layout) << " " << setting.text();
+      const Setting setting{rng.pick(instruction_sets()), filters().front(), rng.pick(all_threads), memory,
+                            vicinal::Proof::certified};
+      for (const auto& [left, right] :
+           {std::pair{c.points, q.points}, std::pair{c.points, queries.points()}, std::pair{corpus.points(), q.points}})
+        EXPECT_EQ(check(left, right, apply(setting, options, left, right), want), "")
+            << layout_name(layout) << " " << setting.text();
       const vicinal::Corpus prepared(c.points, {.metric = options.metric});
       EXPECT_EQ(difference(prepared.knn(q.points, {.k = neighbours}), want), "") << layout_name(layout) << " prepared";
     }
@@ -130,7 +136,8 @@ TEST_P(Paths, OtherOutputTypeAndOtherQueryTypes) {
       for (const std::string& set : instruction_sets()) {
         ask.run.instruction_set = set;
         ask.run.filter = filters().front();
-        EXPECT_EQ(check(corpus.points(), other.points(), ask, oracle::knn(corpus.rows(), other.rows(), question(ask))), "")
+        EXPECT_EQ(check(corpus.points(), other.points(), ask, oracle::knn(corpus.rows(), other.rows(), question(ask))),
+                  "")
             << "queries " << vicinal::dtype_name(type) << " to " << vicinal::distance_type_name(out) << " " << set;
       }
     }
@@ -141,11 +148,15 @@ TEST_P(Paths, ARowThatRepeatsByStrideZero) {
   repeated.row_stride = 0;
   Table copies = corpus;
   const std::size_t row = copies.bytes.size() / rows;
-  for (std::size_t i = 1; i < rows; ++i) std::copy_n(copies.bytes.begin(), row, copies.bytes.begin() + static_cast<std::ptrdiff_t>(i * row));
-  EXPECT_EQ(check(repeated, queries.points(), options, oracle::knn(copies.rows(), queries.rows(), question(options))), "");
+  for (std::size_t i = 1; i < rows; ++i)
+    std::copy_n(copies.bytes.begin(), row, copies.bytes.begin() + static_cast<std::ptrdiff_t>(i * row));
+  EXPECT_EQ(check(repeated, queries.points(), options, oracle::knn(copies.rows(), queries.rows(), question(options))),
+            "");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Paths, testing::ValuesIn(all_kinds()), [](const auto& kind) { return metric_name(kind.param.metric) + "_" + vicinal::dtype_name(kind.param.dtype); });
+INSTANTIATE_TEST_SUITE_P(All, Paths, testing::ValuesIn(all_kinds()), [](const auto& kind) {
+  return metric_name(kind.param.metric) + "_" + vicinal::dtype_name(kind.param.dtype);
+});
 
 TEST(Lists, NameEverythingOnce) {
   const vicinal::Info info = vicinal::info();
@@ -188,7 +199,10 @@ TEST(Lists, EveryBackendIsSearchedByName) {
   for (const std::string& backend : vicinal::info().backends) {
     KnnOptions options;
     options.run.device = backend;
-    EXPECT_EQ(check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), question(options))), "") << backend;
+    EXPECT_EQ(check(corpus.points(), queries.points(), options,
+                    oracle::knn(corpus.rows(), queries.rows(), question(options))),
+              "")
+        << backend;
   }
 }
 

@@ -29,7 +29,8 @@ Table permuted(const Table& table, const std::vector<std::int64_t>& from) {
   Table out = table;
   const std::size_t row = table.bytes.size() / static_cast<std::size_t>(table.n);
   for (std::size_t i = 0; i < from.size(); ++i)
-    std::copy_n(table.bytes.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(from[i]) * row), row, out.bytes.begin() + static_cast<std::ptrdiff_t>(i * row));
+    std::copy_n(table.bytes.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(from[i]) * row), row,
+                out.bytes.begin() + static_cast<std::ptrdiff_t>(i * row));
   return out;
 }
 
@@ -76,12 +77,14 @@ TEST_P(Properties, SmallerKIsAPrefix) {
 
 TEST_P(Properties, RolesOfQueryAndRowAreSymmetric) {
   const Table a = table(40, 35), b = table(30, 35);
-  const Neighbors ab = vicinal::knn(a.points(), b.points(), ask(40)), ba = vicinal::knn(b.points(), a.points(), ask(30));
+  const Neighbors ab = vicinal::knn(a.points(), b.points(), ask(40)),
+                  ba = vicinal::knn(b.points(), a.points(), ask(30));
   std::vector<double> distance(40 * 30);
   for (std::int64_t i = 0; i < 30; ++i)
     for (std::int64_t j = 0; j < 40; ++j) distance[static_cast<std::size_t>(ab.id(i, j) * 30 + i)] = ab.distance(i, j);
   for (std::int64_t i = 0; i < 40; ++i)
-    for (std::int64_t j = 0; j < 30; ++j) ASSERT_EQ(ba.distance(i, j), distance[static_cast<std::size_t>(i * 30 + ba.id(i, j))]) << i << " " << j;
+    for (std::int64_t j = 0; j < 30; ++j)
+      ASSERT_EQ(ba.distance(i, j), distance[static_cast<std::size_t>(i * 30 + ba.id(i, j))]) << i << " " << j;
 }
 
 TEST_P(Properties, ARowIsAtDistanceZeroOfItself) {
@@ -90,8 +93,7 @@ TEST_P(Properties, ARowIsAtDistanceZeroOfItself) {
   const Neighbors got = vicinal::knn(corpus.points(), corpus.points(), ask(200));
   for (std::int64_t i = 0; i < 200; ++i) {
     EXPECT_EQ(got.distance(i, 0), 0.0) << "row " << i;
-    for (std::int64_t j = 0; j < 200; ++j)
-      EXPECT_TRUE(got.id(i, j) != i || got.distance(i, j) == 0) << "row " << i;
+    for (std::int64_t j = 0; j < 200; ++j) EXPECT_TRUE(got.id(i, j) != i || got.distance(i, j) == 0) << "row " << i;
   }
 }
 
@@ -140,7 +142,9 @@ TEST_P(Properties, MergeIsAssociativeAndCommutative) {
   EXPECT_EQ(difference(merge(merge(parts[2], parts[0]), merge(parts[1], parts[3])), whole), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Properties, testing::ValuesIn(all_kinds()), [](const auto& kind) { return metric_name(kind.param.metric) + "_" + vicinal::dtype_name(kind.param.dtype); });
+INSTANTIATE_TEST_SUITE_P(All, Properties, testing::ValuesIn(all_kinds()), [](const auto& kind) {
+  return metric_name(kind.param.metric) + "_" + vicinal::dtype_name(kind.param.dtype);
+});
 
 // Integers move exactly, so every difference and with it every bit stays.
 TEST(Laws, TranslationByRepresentableVectorsChangesNothing) {
@@ -156,17 +160,22 @@ TEST(Laws, TranslationByRepresentableVectorsChangesNothing) {
         KnnOptions options;
         options.metric = metric;
         options.k = 50;
-        const Neighbors before = vicinal::knn(Table(type, 400, 24, a).points(), Table(type, 6, 24, b).points(), options);
+        const Neighbors before =
+            vicinal::knn(Table(type, 400, 24, a).points(), Table(type, 6, 24, b).points(), options);
         for (std::size_t i = 0; i < a.size(); ++i) a[i] += shift[i % 24];
         for (std::size_t i = 0; i < b.size(); ++i) b[i] += shift[i % 24];
-        EXPECT_EQ(difference(vicinal::knn(Table(type, 400, 24, a).points(), Table(type, 6, 24, b).points(), options), before), "") << metric_name(metric) << " by " << step;
+        EXPECT_EQ(
+            difference(vicinal::knn(Table(type, 400, 24, a).points(), Table(type, 6, 24, b).points(), options), before),
+            "")
+            << metric_name(metric) << " by " << step;
       }
 }
 
 TEST(Laws, ScalingByAPowerOfTwoScalesKeys) {
   Rng rng(902);
-  const std::vector<std::pair<Metric, int>> degree = {{Metric::sqeuclidean, 2}, {Metric::inner_product, 2}, {Metric::euclidean, 1}, {Metric::l1, 1},
-                                                     {Metric::linf, 1}, {Metric::cosine, 0}, {Metric::correlation, 0}};
+  const std::vector<std::pair<Metric, int>> degree = {
+      {Metric::sqeuclidean, 2}, {Metric::inner_product, 2}, {Metric::euclidean, 1},  {Metric::l1, 1},
+      {Metric::linf, 1},        {Metric::cosine, 0},        {Metric::correlation, 0}};
   const Table corpus = gaussian(rng, DType::f32, 600, 18, 3, 1), queries = gaussian(rng, DType::f32, 6, 18, 3, 1);
   const auto scaled_by = [](const Table& table, int j) {
     std::vector<double> values = table.rows().value;
@@ -183,14 +192,16 @@ TEST(Laws, ScalingByAPowerOfTwoScalesKeys) {
       for (std::int64_t i = 0; i < 6; ++i)
         for (std::int64_t rank = 0; rank < 60; ++rank) {
           ASSERT_EQ(after.id(i, rank), before.id(i, rank)) << metric_name(metric) << " by 2^" << j;
-          ASSERT_EQ(after.distance(i, rank), std::ldexp(before.distance(i, rank), power * j)) << metric_name(metric) << " by 2^" << j;
+          ASSERT_EQ(after.distance(i, rank), std::ldexp(before.distance(i, rank), power * j))
+              << metric_name(metric) << " by 2^" << j;
         }
     }
 }
 
 TEST(Laws, PaddingOfColumnsWithZerosChangesNothing) {
   Rng rng(903);
-  for (const Metric metric : {Metric::sqeuclidean, Metric::euclidean, Metric::inner_product, Metric::cosine, Metric::l1, Metric::linf}) {
+  for (const Metric metric :
+       {Metric::sqeuclidean, Metric::euclidean, Metric::inner_product, Metric::cosine, Metric::l1, Metric::linf}) {
     const Table corpus = gaussian(rng, DType::f32, 300, 64), queries = gaussian(rng, DType::f32, 5, 64);
     const auto cleared = [](const Table& table, std::int64_t from) {
       std::vector<double> values = table.rows().value;
@@ -198,13 +209,19 @@ TEST(Laws, PaddingOfColumnsWithZerosChangesNothing) {
         for (std::int64_t j = from; j < table.d; ++j) values[static_cast<std::size_t>(i * table.d + j)] = 0;
       return Table(table.dtype, table.n, table.d, values);
     };
-    const auto narrow = [](vicinal::Points points, std::int64_t cols) { points.cols = cols; return points; };
+    const auto narrow = [](vicinal::Points points, std::int64_t cols) {
+      points.cols = cols;
+      return points;
+    };
     for (const std::int64_t d : {1, 5, 31, 32, 33, 63}) {
       const Table c = cleared(corpus, d), q = cleared(queries, d);
       KnnOptions options;
       options.metric = metric;
       options.k = 300;
-      EXPECT_EQ(difference(vicinal::knn(c.points(), q.points(), options), vicinal::knn(narrow(c.points(), d), narrow(q.points(), d), options)), "") << metric_name(metric) << " d=" << d;
+      EXPECT_EQ(difference(vicinal::knn(c.points(), q.points(), options),
+                           vicinal::knn(narrow(c.points(), d), narrow(q.points(), d), options)),
+                "")
+          << metric_name(metric) << " d=" << d;
     }
   }
 }

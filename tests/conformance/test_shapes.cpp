@@ -20,7 +20,9 @@ TEST(Shapes, SampledAroundEveryEdge) {
   for (std::int64_t trial = 0; trial < scaled(1500); ++trial) {
     Rng rng(seed * 7919 + static_cast<std::uint64_t>(trial));
     const Kind kind = rng.pick(all_kinds());
-    std::int64_t n = edge(rng, 13), q = rng.chance(0.05) ? edge(rng, 11) : rng.chance(0.03) ? 0 : rng.log_between(1, 130);
+    std::int64_t n = edge(rng, 13), q = rng.chance(0.05)   ? edge(rng, 11)
+                                        : rng.chance(0.03) ? 0
+                                                           : rng.log_between(1, 130);
     const std::int64_t d = rng.chance(0.75) ? rng.between(1, 70) : rng.pick(wide);
     while (n * q * d > 1500000) (q > 3 ? q : n) = (q > 3 ? q : n) / 2 + rng.between(0, 1);
     const std::vector<std::int64_t> ks = {1, 2, 31, 32, 33, 64, 100, 127, 128, 129, 255, 256, 257, 1000, n - 1, n};
@@ -31,8 +33,10 @@ TEST(Shapes, SampledAroundEveryEdge) {
     const Table corpus = mixed_table(rng, kind.dtype, n, d), queries = mixed_table(rng, kind.dtype, q, d);
     const Setting setting = random_setting(rng);
     const auto want = oracle::knn(corpus.rows(), queries.rows(), question(options));
-    ASSERT_EQ(check(corpus.points(), queries.points(), apply(setting, options, corpus.points(), queries.points()), want), "")
-        << "seed " << seed << " trial " << trial << " n=" << n << " Q=" << q << " d=" << d << " k=" << options.k << " " << kind.text() << " " << setting.text();
+    ASSERT_EQ(
+        check(corpus.points(), queries.points(), apply(setting, options, corpus.points(), queries.points()), want), "")
+        << "seed " << seed << " trial " << trial << " n=" << n << " Q=" << q << " d=" << d << " k=" << options.k << " "
+        << kind.text() << " " << setting.text();
   }
 }
 
@@ -43,8 +47,10 @@ TEST(Shapes, EverySmallCountOfRowsAndQueries) {
     for (const std::int64_t q : {std::int64_t{0}, std::int64_t{1}, n}) {
       vicinal::KnnOptions options;
       options.k = std::min<std::int64_t>(n, 1 + n % 40);
-      const auto want = oracle::knn(oracle::decode_rows(DType::f32, corpus.bytes.data(), n, 5), oracle::decode_rows(DType::f32, queries.bytes.data(), q, 5), question(options));
-      ASSERT_EQ(check(corpus.points().slice(0, n), queries.points().slice(0, q), options, want), "") << "n=" << n << " Q=" << q;
+      const auto want = oracle::knn(oracle::decode_rows(DType::f32, corpus.bytes.data(), n, 5),
+                                    oracle::decode_rows(DType::f32, queries.bytes.data(), q, 5), question(options));
+      ASSERT_EQ(check(corpus.points().slice(0, n), queries.points().slice(0, q), options, want), "")
+          << "n=" << n << " Q=" << q;
     }
 }
 
@@ -62,7 +68,8 @@ TEST(Shapes, EveryDimensionUpToSeventy) {
       for (const std::string& set : instruction_sets()) {
         options.run.instruction_set = set;
         options.run.filter = filters().front();
-        ASSERT_EQ(check(corpus.points(), queries.points(), options, want), "") << info.name << " d=" << d << " " << vicinal::dtype_name(type) << " " << set;
+        ASSERT_EQ(check(corpus.points(), queries.points(), options, want), "")
+            << info.name << " d=" << d << " " << vicinal::dtype_name(type) << " " << set;
       }
     }
 }
@@ -70,13 +77,17 @@ TEST(Shapes, EveryDimensionUpToSeventy) {
 // The case that float expansion loses: 128-d normal data moved by 1,000.
 TEST(Shapes, GaussianMovedByOneThousand) {
   Rng rng(72);
-  const Table corpus = gaussian(rng, DType::f32, 20000, 128, 1000, 1), queries = gaussian(rng, DType::f32, 50, 128, 1000, 1);
+  const Table corpus = gaussian(rng, DType::f32, 20000, 128, 1000, 1),
+              queries = gaussian(rng, DType::f32, 50, 128, 1000, 1);
   for (const Metric metric : {Metric::euclidean, Metric::sqeuclidean, Metric::cosine}) {
     vicinal::KnnOptions options;
     options.metric = metric;
     options.k = 100;
     options.run.filter = filters().front();
-    EXPECT_EQ(check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), question(options))), "") << metric_name(metric);
+    EXPECT_EQ(check(corpus.points(), queries.points(), options,
+                    oracle::knn(corpus.rows(), queries.rows(), question(options))),
+              "")
+        << metric_name(metric);
   }
 }
 
@@ -94,7 +105,10 @@ TEST(Shapes, ImageDescriptors) {
     options.metric = metric;
     options.k = 100;
     options.run.filter = filters().front();
-    EXPECT_EQ(check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), question(options))), "") << metric_name(metric);
+    EXPECT_EQ(check(corpus.points(), queries.points(), options,
+                    oracle::knn(corpus.rows(), queries.rows(), question(options))),
+              "")
+        << metric_name(metric);
   }
 }
 

@@ -143,7 +143,10 @@ Exact sum(std::int64_t d, Term term) {
 }  // namespace
 
 Exact exact_sqdist(const double* q, const double* r, std::int64_t d) {
-  return sum(d, [&](std::int64_t i) { const Exact t = Exact(q[i]) - Exact(r[i]); return t * t; });
+  return sum(d, [&](std::int64_t i) {
+    const Exact t = Exact(q[i]) - Exact(r[i]);
+    return t * t;
+  });
 }
 Exact exact_l1(const double* q, const double* r, std::int64_t d) {
   return sum(d, [&](std::int64_t i) { return (Exact(q[i]) - Exact(r[i])).absolute(); });

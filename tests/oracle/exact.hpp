@@ -32,7 +32,8 @@ class Exact {
 
  private:
   using Digits = std::vector<std::uint32_t>;
-  Exact(bool negative, Digits mantissa, int exponent) : negative_(negative), mantissa_(std::move(mantissa)), exponent_(exponent) {}
+  Exact(bool negative, Digits mantissa, int exponent)
+      : negative_(negative), mantissa_(std::move(mantissa)), exponent_(exponent) {}
   static Digits shifted(const Digits& digits, int bits);
   static int compare_digits(const Digits& a, const Digits& b);
   static std::pair<Digits, Digits> aligned(const Exact& a, const Exact& b, int& exponent);

@@ -72,7 +72,8 @@ std::map<std::string, Array> read_npz(const std::string& path) {
   for (std::uint64_t m = 0; m < members; ++m) {
     if (little(file, at, 4) != 0x02014b50) refuse("bad zip directory in " + path);
     const auto method = little(file, at + 10, 2), packed = little(file, at + 20, 4), size = little(file, at + 24, 4);
-    const auto name_size = little(file, at + 28, 2), extra = little(file, at + 30, 2), comment = little(file, at + 32, 2);
+    const auto name_size = little(file, at + 28, 2), extra = little(file, at + 30, 2),
+               comment = little(file, at + 32, 2);
     const auto local = little(file, at + 42, 4);
     if (at + 46 + name_size > file.size()) refuse("truncated name");
     std::string name(reinterpret_cast<const char*>(&file[at + 46]), name_size);
@@ -80,7 +81,8 @@ std::map<std::string, Array> read_npz(const std::string& path) {
     if (data + packed > file.size()) refuse("truncated member " + name);
     if (method != 0 && method != 8) refuse("unknown compression of " + name);
     const Bytes content = method == 8 ? inflate_raw(&file[data], packed, size)
-                                      : Bytes(file.begin() + static_cast<std::ptrdiff_t>(data), file.begin() + static_cast<std::ptrdiff_t>(data + size));
+                                      : Bytes(file.begin() + static_cast<std::ptrdiff_t>(data),
+                                              file.begin() + static_cast<std::ptrdiff_t>(data + size));
     if (name.size() > 4 && name.substr(name.size() - 4) == ".npy") name.resize(name.size() - 4);
     arrays[name] = parse_npy(content);
     at += 46 + name_size + extra + comment;

@@ -43,9 +43,7 @@ T load(const void* from) {
   return value;
 }
 
-double cosine_of(double dot, double qq, double rr) {
-  return std::clamp(1.0 - dot / std::sqrt(qq * rr), 0.0, 2.0);
-}
+double cosine_of(double dot, double qq, double rr) { return std::clamp(1.0 - dot / std::sqrt(qq * rr), 0.0, 2.0); }
 
 // Rows as cosine and correlation see them: centred if asked, with their squared norm and whether they have a direction.
 struct Directions {
@@ -60,7 +58,9 @@ struct Directions {
       const auto [low, high] = std::minmax_element(x, x + rows.d);
       const bool lost = centred ? *low == *high : *low == 0 && *high == 0;
       if (centred) {
-        const double mean = fold(rows.d, [&](double s, std::int64_t j) { return s + x[j]; }, add) / static_cast<double>(rows.d);
+        const double mean = fold(
+                                rows.d, [&](double s, std::int64_t j) { return s + x[j]; }, add) /
+                            static_cast<double>(rows.d);
         for (std::int64_t j = 0; j < rows.d; ++j) x[j] = x[j] - mean;
       }
       const double s = canonical_dot(x, x, rows.d);
@@ -72,7 +72,9 @@ struct Directions {
   }
 };
 
-double round_to(DistanceType type, double value) { return type == DistanceType::f32 ? static_cast<float>(value) : value; }
+double round_to(DistanceType type, double value) {
+  return type == DistanceType::f32 ? static_cast<float>(value) : value;
+}
 
 bool all_finite(const Rows& rows) {
   return std::all_of(rows.value.begin(), rows.value.end(), [](double v) { return std::isfinite(v); });
@@ -85,14 +87,21 @@ double worst(DistanceType type, Metric metric) {
 }  // namespace
 
 double canonical_dot(const double* q, const double* r, std::int64_t d) {
-  return fold(d, [&](double s, std::int64_t i) { return std::fma(q[i], r[i], s); }, add);
+  return fold(
+      d, [&](double s, std::int64_t i) { return std::fma(q[i], r[i], s); }, add);
 }
 
 double canonical(Metric metric, const double* q, const double* r, std::int64_t d) {
   switch (metric) {
     case Metric::sqeuclidean:
     case Metric::euclidean: {
-      const double s = fold(d, [&](double sum, std::int64_t i) { const double t = q[i] - r[i]; return std::fma(t, t, sum); }, add);
+      const double s = fold(
+          d,
+          [&](double sum, std::int64_t i) {
+            const double t = q[i] - r[i];
+            return std::fma(t, t, sum);
+          },
+          add);
       return metric == Metric::euclidean ? std::sqrt(s) : s;
     }
     case Metric::inner_product: return canonical_dot(q, r, d);
@@ -101,12 +110,17 @@ double canonical(Metric metric, const double* q, const double* r, std::int64_t d
       const Directions a({DType::f64, 1, d, {q, q + d}}, true), b({DType::f64, 1, d, {r, r + d}}, true);
       return cosine_of(canonical_dot(a.rows.row(0), b.rows.row(0), d), a.square[0], b.square[0]);
     }
-    case Metric::l1: return fold(d, [&](double s, std::int64_t i) { return s + std::fabs(q[i] - r[i]); }, add);
-    case Metric::linf: return fold(d, [&](double s, std::int64_t i) { return larger(s, std::fabs(q[i] - r[i])); }, larger);
+    case Metric::l1:
+      return fold(
+          d, [&](double s, std::int64_t i) { return s + std::fabs(q[i] - r[i]); }, add);
+    case Metric::linf:
+      return fold(
+          d, [&](double s, std::int64_t i) { return larger(s, std::fabs(q[i] - r[i])); }, larger);
     case Metric::hamming: {
       int differing = 0;
       for (std::int64_t i = 0; i < d; ++i)
-        for (unsigned bits = static_cast<unsigned>(q[i]) ^ static_cast<unsigned>(r[i]); bits != 0; bits >>= 1) differing += bits & 1;
+        for (unsigned bits = static_cast<unsigned>(q[i]) ^ static_cast<unsigned>(r[i]); bits != 0; bits >>= 1)
+          differing += bits & 1;
       return differing;
     }
   }
@@ -140,12 +154,16 @@ Answer knn(const Rows& corpus, const Rows& queries, const Question& ask) {
   answer.k = ask.k;
   answer.count = std::min(ask.k, corpus.n);
   const bool wide = corpus.dtype == DType::f64 || queries.dtype == DType::f64;
-  answer.type = ask.metric == Metric::hamming              ? DistanceType::u32
+  answer.type = ask.metric == Metric::hamming         ? DistanceType::u32
                 : ask.type != DistanceType::automatic ? ask.type
-                : wide                                     ? DistanceType::f64
-                                                           : DistanceType::f32;
-  auto refuse = [&](ErrorCode code) { answer.error = code; return answer; };
-  if (ask.k < 1 || corpus.d < 1 || corpus.d != queries.d || (!ask.pad && ask.k > corpus.n)) return refuse(ErrorCode::invalid_argument);
+                : wide                                ? DistanceType::f64
+                                                      : DistanceType::f32;
+  auto refuse = [&](ErrorCode code) {
+    answer.error = code;
+    return answer;
+  };
+  if (ask.k < 1 || corpus.d < 1 || corpus.d != queries.d || (!ask.pad && ask.k > corpus.n))
+    return refuse(ErrorCode::invalid_argument);
   if (!all_finite(corpus) || !all_finite(queries)) return refuse(ErrorCode::invalid_value);
 
   const bool angular = ask.metric == Metric::cosine || ask.metric == Metric::correlation;
@@ -153,7 +171,8 @@ Answer knn(const Rows& corpus, const Rows& queries, const Question& ask) {
   const Directions a(angular ? queries : Rows{}, centred), b(angular ? corpus : Rows{}, centred);
   const bool out_of_range = a.out_of_range || b.out_of_range;
   if (out_of_range) answer.other_error = ErrorCode::range_error;
-  if ((a.any_degenerate || b.any_degenerate) && ask.degenerate == Degenerate::error) return refuse(ErrorCode::invalid_value);
+  if ((a.any_degenerate || b.any_degenerate) && ask.degenerate == Degenerate::error)
+    return refuse(ErrorCode::invalid_value);
   if (out_of_range) return refuse(ErrorCode::range_error);
 
   auto value = [&](std::int64_t q, std::int64_t r) {
@@ -163,10 +182,14 @@ Answer knn(const Rows& corpus, const Rows& queries, const Question& ask) {
     return cosine_of(canonical_dot(a.rows.row(q), b.rows.row(r), corpus.d), a.square[qi], b.square[ri]);
   };
   const bool descending = ask.metric == Metric::inner_product;
-  struct Entry { double key; std::int64_t id; };
+  struct Entry {
+    double key;
+    std::int64_t id;
+  };
   std::vector<Entry> all(static_cast<std::size_t>(corpus.n));
   for (std::int64_t q = 0; q < queries.n; ++q) {
-    for (std::int64_t r = 0; r < corpus.n; ++r) all[static_cast<std::size_t>(r)] = {round_to(answer.type, value(q, r)), ask.first_id + r};
+    for (std::int64_t r = 0; r < corpus.n; ++r)
+      all[static_cast<std::size_t>(r)] = {round_to(answer.type, value(q, r)), ask.first_id + r};
     std::sort(all.begin(), all.end(), [&](const Entry& x, const Entry& y) {
       if (x.key != y.key) return descending ? x.key > y.key : x.key < y.key;  // -0 and +0 are equal here
       return x.id < y.id;

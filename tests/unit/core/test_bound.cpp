@@ -24,7 +24,8 @@ class Random {
   std::mt19937_64 engine_{42};
 };
 
-const std::vector<Metric> distances = {Metric::sqeuclidean, Metric::euclidean, Metric::cosine, Metric::correlation, Metric::l1, Metric::linf};
+const std::vector<Metric> distances = {Metric::sqeuclidean, Metric::euclidean, Metric::cosine,
+                                       Metric::correlation, Metric::l1,        Metric::linf};
 
 TEST(Bound, DirectedRoundingNeverCrosses) {
   Random random;
@@ -81,7 +82,8 @@ TEST(Bound, RowTermIsBelowItsExactValue) {
     const BoundModel model(Metric::euclidean, DistanceType::f32, d, 1, 1);
     const double n = random.magnitude(-20, 20), e = n * random.magnitude(-30, -2);
     const FilterNorms norms{e, n};
-    const Real exact = static_cast<Real>(n) * n * (1 - static_cast<Real>(d) * u64) - static_cast<Real>(e) * e - static_cast<Real>(model.kappa) * n * n;
+    const Real exact = static_cast<Real>(n) * n * (1 - static_cast<Real>(d) * u64) - static_cast<Real>(e) * e -
+                       static_cast<Real>(model.kappa) * n * n;
     const double term = row_term(model, {n * n, n * n, e * e, e, e, n}, norms);
     ASSERT_LE(static_cast<Real>(term), exact) << "d=" << d;
     ASSERT_GE(static_cast<Real>(term), exact - 1e-6L * n * n);
@@ -94,8 +96,10 @@ TEST(Bound, RowsThatFloatCannotHoldAreNeverExcluded) {
   const double nan = std::nan("");
   for (const Metric metric : {Metric::euclidean, Metric::inner_product, Metric::l1, Metric::cosine}) {
     const BoundModel model(metric, DistanceType::f32, 8, 1, 1);
-    for (const FilterNorms norms : {FilterNorms{0, 1e39}, FilterNorms{0, infinite}, FilterNorms{infinite, 1}, FilterNorms{nan, 1}, FilterNorms{0, nan}})
-      EXPECT_EQ(row_term(model, {1, 1, 0, 0, 0, 1}, norms), -std::numeric_limits<float>::infinity()) << metric_info(metric).name;
+    for (const FilterNorms norms : {FilterNorms{0, 1e39}, FilterNorms{0, infinite}, FilterNorms{infinite, 1},
+                                    FilterNorms{nan, 1}, FilterNorms{0, nan}})
+      EXPECT_EQ(row_term(model, {1, 1, 0, 0, 0, 1}, norms), -std::numeric_limits<float>::infinity())
+          << metric_info(metric).name;
   }
 }
 
@@ -109,7 +113,8 @@ TEST(Bound, RowsWhoseProductsMayOverflowAreNeverExcluded) {
         const double n = std::ldexp(1.0, exponent);
         const float term = row_term(model, {n * n, n * n, 0, 0, 0, n}, {0, n});
         const bool may_overflow = n * query * std::sqrt(static_cast<double>(d)) >= 0x1p127;
-        EXPECT_TRUE(!may_overflow || term == -std::numeric_limits<float>::infinity()) << metric_info(metric).name << " d=" << d << " |r|=2^" << exponent;
+        EXPECT_TRUE(!may_overflow || term == -std::numeric_limits<float>::infinity())
+            << metric_info(metric).name << " d=" << d << " |r|=2^" << exponent;
       }
 }
 
@@ -139,7 +144,9 @@ TEST(Bound, ThetaCoversTheRoundingOfKeys) {
       for (const std::int64_t d : {1, 64, 1000, 50000})
         for (int i = 0; i < 600; ++i) {
           const bool angular = metric == Metric::cosine || metric == Metric::correlation;
-          double key = i == 0 ? 0.0 : angular ? random.magnitude(-60, 0) : random.magnitude(type == DistanceType::f32 ? -148 : -400, 100);
+          double key = i == 0    ? 0.0
+                       : angular ? random.magnitude(-60, 0)
+                                 : random.magnitude(type == DistanceType::f32 ? -148 : -400, 100);
           if (type == DistanceType::f32) key = static_cast<double>(static_cast<float>(key));
           if (i % 7 == 1 && key > 0) key = std::ldexp(1.0, std::ilogb(key));  // there half an ulp is the largest share
           const double scale = angular ? 1 : 0x1p-3;
@@ -147,8 +154,10 @@ TEST(Bound, ThetaCoversTheRoundingOfKeys) {
           const Real farthest = farthest_with_key(metric, type, d, key) * scale;
           const double theta = theta_of_key(model, key, 1);
           ASSERT_GE(theta, farthest) << metric_info(metric).name << " key " << key << " d=" << d;
-          const Real room = angular ? sqrtl(farthest * farthest + 4 * (static_cast<Real>(d) / 16 + 18) * u64) : farthest;
-          ASSERT_TRUE(key <= 0x1p-100 || theta <= room * (1 + 0x1p-21L)) << metric_info(metric).name << " key " << key << " d=" << d;
+          const Real room =
+              angular ? sqrtl(farthest * farthest + 4 * (static_cast<Real>(d) / 16 + 18) * u64) : farthest;
+          ASSERT_TRUE(key <= 0x1p-100 || theta <= room * (1 + 0x1p-21L))
+              << metric_info(metric).name << " key " << key << " d=" << d;
         }
 }
 
@@ -224,12 +233,14 @@ TEST(Bound, ThresholdOfInnerProductCoversEachTermAlone) {
       const FilterNorms r{i % 3 == 2 ? 0 : random.magnitude(-20, -2), random.magnitude(-3, 3)};
       const double theta = random.between(-2, 2) * q.n * r.n;
       const Real canonical = (static_cast<Real>(d) / 32 + 8) * u64 * (q.n + q.e) * (r.n + r.e);
-      const Real slack = static_cast<Real>(q.e) * (r.n + r.e) + static_cast<Real>(q.n) * r.e + static_cast<Real>(model.alpha) * q.n * r.n + canonical;
+      const Real slack = static_cast<Real>(q.e) * (r.n + r.e) + static_cast<Real>(q.n) * r.e +
+                         static_cast<Real>(model.alpha) * q.n * r.n + canonical;
       ASSERT_GE(ip_slack(model, q, r), slack * (1 - 1e-15L));
       ASSERT_GE(ip_slack(model, q, r) - slack, 6 * u32 * q.n * r.n * 0.99L);
       ASSERT_LE(ip_slack(model, q, r), slack * 1.2L + 7 * u32 * (q.n + q.e) * (r.n + r.e) + 0x1p-100L);
       ASSERT_GE(static_cast<Real>(threshold(model, theta, q.n * q.n, q, r)), theta + slack);
-      ASSERT_GE(static_cast<Real>(upper_of(model, static_cast<float>(theta), q.n * q.n, q, r)), static_cast<float>(theta) + slack);
+      ASSERT_GE(static_cast<Real>(upper_of(model, static_cast<float>(theta), q.n * q.n, q, r)),
+                static_cast<float>(theta) + slack);
     }
 }
 
@@ -250,7 +261,8 @@ TEST(Bound, ThresholdOfL1AndLinfKeepsARowAtTheta) {
         // The other direction: the chain saw as little as it can of a row at `far`.
         const Real far = theta;
         const auto t = static_cast<float>(std::max(0.0L, (far - q.e - r.e) * (1 - nu)) * (1 - u32));
-        ASSERT_GE(static_cast<Real>(upper_of(model, t, 1, q, r)), std::min(far, t / (1 - nu) + q.e + r.e)) << metric_info(metric).name << " d=" << d;
+        ASSERT_GE(static_cast<Real>(upper_of(model, t, 1, q, r)), std::min(far, t / (1 - nu) + q.e + r.e))
+            << metric_info(metric).name << " d=" << d;
       }
   EXPECT_TRUE(std::isinf(threshold(BoundModel(Metric::l1, DistanceType::f32, 9000000, 1, 1), 1, 1, {0, 1}, {0, 1})));
 }
@@ -265,7 +277,9 @@ TEST(Bound, UpperBoundIsAboveTheTrueDistance) {
         const Pair p = draw_pair(random, 0.01);
         const Real delta = p.theta, square = p.r.n * p.r.n;
         const Real product = (static_cast<Real>(p.query_square) + square - delta * delta) / 2;
-        const double term = row_term(model, {square < 0 ? 0 : static_cast<double>(square), static_cast<double>(square), p.r.e * p.r.e, 0, 0, 0}, p.r);
+        const double term = row_term(
+            model, {square < 0 ? 0 : static_cast<double>(square), static_cast<double>(square), p.r.e * p.r.e, 0, 0, 0},
+            p.r);
         const auto t = static_cast<float>(-2 * (product + static_cast<Real>(model.alpha) * p.q.n * p.r.n) + term);
         const Real truth = delta + p.q.e + p.r.e;
         const double upper = upper_of(model, t, p.query_square, p.q, p.r);
@@ -273,7 +287,8 @@ TEST(Bound, UpperBoundIsAboveTheTrueDistance) {
         const Real slack = 4 * (2 * static_cast<Real>(model.kappa)) * 1.3L + 64 * u32;
         ASSERT_LE(upper, sqrtl(delta * delta + slack) + p.q.e + p.r.e + 1e-6L);
       }
-  EXPECT_EQ(upper_of(BoundModel(Metric::euclidean, DistanceType::f32, 8, 1, 1), -INFINITY, 1, {0, 1}, {0, 1}), infinite);
+  EXPECT_EQ(upper_of(BoundModel(Metric::euclidean, DistanceType::f32, 8, 1, 1), -INFINITY, 1, {0, 1}, {0, 1}),
+            infinite);
   EXPECT_EQ(upper_of(BoundModel(Metric::l1, DistanceType::f32, 8, 1, 1), NAN, 1, {0, 1}, {0, 1}), infinite);
 }
 
@@ -283,13 +298,14 @@ TEST(Bound, ValueOfAnUpperBoundIsAboveTheCanonicalValue) {
     for (const std::int64_t d : {1, 128, 10000})
       for (int i = 0; i < 500; ++i) {
         const bool angular = metric == Metric::cosine || metric == Metric::correlation;
-        const double scale = angular ? 1 : 0x1p5, upper = angular ? random.magnitude(-20, 0) : random.magnitude(-50, 50);
+        const double scale = angular ? 1 : 0x1p5,
+                     upper = angular ? random.magnitude(-20, 0) : random.magnitude(-50, 50);
         const BoundModel model(metric, DistanceType::f64, d, scale, 1);
         const Real canonical = (static_cast<Real>(d) / 32 + 8) * u64, truth = static_cast<Real>(upper) / scale;
         const Real value = metric == Metric::sqeuclidean ? truth * truth * (1 + canonical)
-                           : angular                    ? truth * truth / 2 + (static_cast<Real>(d) / 16 + 12) * u64
-                           : metric == Metric::linf     ? truth * (1 + u64)
-                                                        : truth * (1 + canonical);
+                           : angular                     ? truth * truth / 2 + (static_cast<Real>(d) / 16 + 12) * u64
+                           : metric == Metric::linf      ? truth * (1 + u64)
+                                                         : truth * (1 + canonical);
         ASSERT_GE(value_of_upper(model, upper, 1), value) << metric_info(metric).name << " d=" << d;
         ASSERT_LE(value_of_upper(model, upper, 1), value * (1 + 1e-9L) + 1e-9L) << metric_info(metric).name;
       }
@@ -311,8 +327,10 @@ TEST(Bound, HugePairsExcludeNothing) {
     for (int q = -20; q <= 127; q += 7)
       for (int r = 0; r <= 127; ++r) {
         const BoundModel model(metric, DistanceType::f32, 64, 1, 1);
-        const float limit = threshold(model, 1, std::ldexp(1.0, 2 * q), {0, std::ldexp(1.0, q)}, {0, std::ldexp(1.0, r)});
-        ASSERT_TRUE(q + r < 127 || limit == std::numeric_limits<float>::infinity()) << metric_info(metric).name << " 2^" << q << " 2^" << r;
+        const float limit =
+            threshold(model, 1, std::ldexp(1.0, 2 * q), {0, std::ldexp(1.0, q)}, {0, std::ldexp(1.0, r)});
+        ASSERT_TRUE(q + r < 127 || limit == std::numeric_limits<float>::infinity())
+            << metric_info(metric).name << " 2^" << q << " 2^" << r;
       }
 }
 
@@ -348,17 +366,28 @@ TEST(Bound, WholeFilterOnVectors) {
         const auto a = static_cast<float>(q[j]), b = static_cast<float>(r[j]);
         const Real t = static_cast<Real>(q[j]) - r[j];
         switch (model.form) {
-          case Form::l1: sum += std::fabs(a - b); truth += fabsl(t); break;
-          case Form::linf: sum = std::max(sum, std::fabs(a - b)); truth = std::max(truth, fabsl(t)); break;
-          case Form::ip: sum = std::fma(a, b, sum); truth -= static_cast<Real>(q[j]) * r[j]; break;
+          case Form::l1:
+            sum += std::fabs(a - b);
+            truth += fabsl(t);
+            break;
+          case Form::linf:
+            sum = std::max(sum, std::fabs(a - b));
+            truth = std::max(truth, fabsl(t));
+            break;
+          case Form::ip:
+            sum = std::fma(a, b, sum);
+            truth -= static_cast<Real>(q[j]) * r[j];
+            break;
           default: sum = std::fma(a, b, sum); truth += t * t;
         }
       }
       if (metric == Metric::euclidean) truth = sqrtl(truth);
       const float t = std::fma(multiplier(model.form), sum, row_term(model, facts[1], nr));
       const double theta = std::nextafter(static_cast<double>(truth), 10.0);
-      ASSERT_LE(t, threshold(model, theta, facts[0].nn, nq, nr)) << metric_info(metric).name << " d=" << d << " style " << style;
-      ASSERT_GE(upper_of(model, t, facts[0].nn, nq, nr), truth) << metric_info(metric).name << " d=" << d << " style " << style;
+      ASSERT_LE(t, threshold(model, theta, facts[0].nn, nq, nr))
+          << metric_info(metric).name << " d=" << d << " style " << style;
+      ASSERT_GE(upper_of(model, t, facts[0].nn, nq, nr), truth)
+          << metric_info(metric).name << " d=" << d << " style " << style;
       ASSERT_GE(largest_error(model, nq, nr, 1), 0) << metric_info(metric).name;
     }
   }

@@ -1,5 +1,5 @@
-// An order of visiting that no order of the data can work against: a fixed permutation of [0, count), any prefix of
-// which is spread evenly. A filter that sees rows in this order needs no sample to start from.
+// A fixed permutation of [0, count), any prefix of which is spread evenly. A filter that visits tiles in this order
+// needs no sample to start from, and rows sorted from far to near cost it little more than shuffled ones.
 #pragma once
 #include <cstdint>
 #include <numeric>

@@ -1,0 +1,137 @@
+// See frame.hpp.
+#include "cpu/frame.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/bound.hpp"
+#include "core/visit_order.hpp"
+#include "cpu/check.hpp"
+#include "cpu/load.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr std::int64_t most_sampled_rows = 1024, sampled_elements = std::int64_t{1} << 20;
+constexpr double outlier = 1024;  // rows so many times larger than the median row do not choose the frame
+
+/// The sampled rows, one after another, as fp64 mapped to unit rows where the metric asks for it.
+class Sample {
+ public:
+  Sample(const Kernels& kernels, const Question& question, Team& team)
+      : kernels_(kernels), question_(question), team_(team), rows_(question.corpus), order_(std::max<std::int64_t>(rows_.rows, 1)),
+        count_(std::min(rows_.rows, std::clamp<std::int64_t>(sampled_elements / rows_.cols, 16, most_sampled_rows))),
+        row_(rows_.cols), gathered_(rows_.cols) {}
+
+  std::int64_t count() const noexcept { return count_; }
+  /// Row i of the sample, or null where it has no place in the filter (prepare_rows will report it or set it apart).
+  const double* row(std::int64_t i) {
+    team_.tick(0);
+    load_row(kernels_, rows_, order_.at(i), gathered_.data(), row_.data());
+    if (kernels_.first_bad(row_.data(), rows_.cols) >= 0) return nullptr;
+    if (!needs_norms(question_.metric)) return row_.data();
+    const SelfProduct product = self_product(kernels_, row_.data(), rows_.cols, question_, rows_.dtype);
+    if (!product.fit || product.self < 0) return nullptr;
+    const Affine map = affine(question_.metric, product, 1.0);
+    for (std::int64_t j = 0; j < rows_.cols; ++j) row_[j] = (row_[j] - map.shift) * map.factor;
+    return row_.data();
+  }
+
+ private:
+  const Kernels& kernels_;
+  const Question& question_;
+  Team& team_;
+  const Points& rows_;
+  VisitOrder order_;
+  std::int64_t count_;
+  Buffer<double> row_, gathered_;
+};
+
+double largest_element(const double* row, std::int64_t dims) noexcept {
+  double largest = 0;
+  for (std::int64_t j = 0; j < dims; ++j) largest = std::max(largest, std::fabs(row[j]));
+  return largest;
+}
+
+/// Rows with a larger element than this are left out, so that one wild row cannot squash all others to nothing.
+double outlier_limit(Sample& sample, std::int64_t dims) {
+  std::vector<double> sizes;
+  for (std::int64_t i = 0; i < sample.count(); ++i)
+    if (const double* row = sample.row(i)) sizes.push_back(largest_element(row, dims));
+  if (sizes.empty()) return 0;
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  return *middle > 0 ? *middle * outlier : *std::max_element(sizes.begin(), sizes.end());
+}
+
+}  // namespace
+
+double power_of_two(double largest) noexcept { return std::ldexp(1.0, -std::ilogb(largest)); }
+
+SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const Question& question, DType dtype) {
+  const bool correlation = question.metric == Metric::correlation;
+  constexpr int f64 = static_cast<int>(DType::f64);
+  SelfProduct result;
+  CanonicalArgs args{nullptr, row, 0, nullptr, 1, dims, nullptr, &result.mean};
+  if (correlation) {
+    kernels.canonical[static_cast<int>(Op::sum)][f64](args);
+    result.mean /= static_cast<double>(dims);
+    args.shift = &result.mean;
+  }
+  args.out = &result.self;
+  kernels.canonical[static_cast<int>(correlation ? Op::self_shifted : Op::self_dot)][f64](args);
+  if (is_degenerate(row, dims, question.metric)) {
+    result.self = -1;
+    result.fit = question.degenerate == Degenerate::one;
+  } else if (dtype == DType::f64) {
+    result.fit = norm_in_range(result.self);
+  }
+  return result;
+}
+
+Affine affine(Metric metric, const SelfProduct& product, double scale) noexcept {
+  if (!needs_norms(metric)) return {0.0, scale};
+  return {metric == Metric::correlation ? product.mean : 0.0, product.self > 0 ? 1.0 / std::sqrt(product.self) : 0.0};
+}
+
+Frame choose_frame(const Kernels& kernels, const Question& question, Team& team) {
+  const std::int64_t dims = question.corpus.cols;
+  const DType dtype = question.corpus.dtype;
+  const Form form = form_of(question.metric);
+  Frame frame;
+  frame.centre = Buffer<double>(dims);
+  double* const centre = frame.centre.data();
+  std::fill_n(centre, dims, 0.0);
+  Buffer<double> low(dims), high(dims);
+  std::fill_n(low.data(), dims, infinite);
+  std::fill_n(high.data(), dims, -infinite);
+  Sample sample(kernels, question, team);
+  const double limit = outlier_limit(sample, dims);
+  std::int64_t used = 0;
+  for (std::int64_t i = 0; i < sample.count(); ++i) {
+    const double* row = sample.row(i);
+    if (row == nullptr || largest_element(row, dims) > limit) continue;
+    ++used;
+    for (std::int64_t j = 0; j < dims; ++j) {
+      centre[j] += (row[j] - centre[j]) / static_cast<double>(used);  // a running mean cannot overflow
+      low[j] = std::min(low[j], row[j]);
+      high[j] = std::max(high[j], row[j]);
+    }
+  }
+  double largest = 0;
+  for (std::int64_t j = 0; j < dims && used > 0; ++j) {
+    const bool integers = (dtype == DType::u8 || dtype == DType::i8) && form != Form::unit_l2;
+    // Integers stay integers: no residual at all.
+    centre[j] = integers ? std::nearbyint(centre[j]) : static_cast<double>(static_cast<float>(centre[j]));
+    if (form == Form::ip || !std::isfinite(centre[j])) centre[j] = 0.0;
+    largest = std::max({largest, std::fabs(high[j] - centre[j]), std::fabs(low[j] - centre[j])});
+  }
+  frame.usable = std::isfinite(largest) && (largest == 0 || std::abs(std::ilogb(largest)) < extreme_exponent);
+  if (form == Form::unit_l2 || largest == 0 || !frame.usable) return frame;
+  frame.scale = power_of_two(largest);
+  for (std::int64_t j = 0; j < dims; ++j) centre[j] *= frame.scale;
+  return frame;
+}
+
+}  // namespace vicinal::cpu
