@@ -12,7 +12,7 @@ namespace {
 [[noreturn]] void refuse(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
 
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t most_rows = std::int64_t{1} << 44, most_elements = std::int64_t{1} << 56;
+constexpr std::int64_t most_rows = std::int64_t{1} << 48, most_elements = std::int64_t{1} << 56;
 
 /// Beyond this, products of sizes with bytes would leave 64 bits; no machine holds such a side.
 void check_size(const Shape& shape, const char* side) {
