@@ -1,3 +1,4 @@
+// A program of ten lines against an installed vicinal: what the CMake package must be good for.
 #include <cstdio>
 #include <vector>
 #include <vicinal/vicinal.hpp>
