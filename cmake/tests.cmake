@@ -3,8 +3,6 @@
 
 enable_testing()
 find_package(GTest REQUIRED)
-find_library(VICINAL_GMP gmp REQUIRED)
-find_library(VICINAL_GMPXX gmpxx REQUIRED)
 
 # tests/unit mirrors src/ and may include its headers; tests/conformance sees what users see. Oracles and generators
 # are compiled as the library is; the tests themselves, which compute little, as fast as possible.
@@ -18,7 +16,7 @@ list(FILTER VICINAL_CONFORMANCE INCLUDE REGEX "/test_[a-z_]+\\.cpp$")
 add_library(vicinal_test_help OBJECT EXCLUDE_FROM_ALL ${VICINAL_TEST_HELP} ${VICINAL_ORACLE})
 target_compile_definitions(vicinal_test_help PUBLIC VICINAL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
 target_include_directories(vicinal_test_help PUBLIC ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/include)
-target_link_libraries(vicinal_test_help PUBLIC GTest::gtest ${VICINAL_GMPXX} ${VICINAL_GMP} ZLIB::ZLIB Threads::Threads)
+target_link_libraries(vicinal_test_help PUBLIC GTest::gtest ZLIB::ZLIB Threads::Threads)
 set(VICINAL_TEST_LEVEL 1)
 if(VICINAL_SANITIZE)
   set(VICINAL_TEST_LEVEL 0)
