@@ -32,18 +32,20 @@ namespace {
 class LoopOrder {
  public:
 #if defined(VICINAL_TSAN)
-  void begin() { __tsan_release(&start_); }
-  void begin_piece() { __tsan_acquire(&start_); }
-  void end_piece() { __tsan_release(&end_); }
-  void end() { __tsan_acquire(&end_); }
+  LoopOrder() { __tsan_release(&start_); }
+  ~LoopOrder() { __tsan_acquire(&end_); }  // also when a piece threw
+  struct Piece {
+    explicit Piece(LoopOrder& order) : end(&order.end_) { __tsan_acquire(&order.start_); }
+    ~Piece() { __tsan_release(end); }
+    char* end;
+  };
 
  private:
   char start_ = 0, end_ = 0;
 #else
-  void begin() {}
-  void begin_piece() {}
-  void end_piece() {}
-  void end() {}
+  struct Piece {
+    explicit Piece(LoopOrder& /*order*/) {}
+  };
 #endif
 };
 
@@ -131,20 +133,17 @@ void Team::for_each(std::int64_t count, const std::function<void(std::int64_t, i
     return;
   }
   LoopOrder order;
-  order.begin();
   arena_->arena.execute([&] {
     tbb::parallel_for(
         tbb::blocked_range<std::int64_t>(0, count, 1),
         [&](const tbb::blocked_range<std::int64_t>& range) {
           FpGuard guard;
           const int worker = std::max(0, tbb::this_task_arena::current_thread_index());
-          order.begin_piece();
+          [[maybe_unused]] const LoopOrder::Piece piece(order);
           for (std::int64_t i = range.begin(); i < range.end(); ++i) body(i, worker);
-          order.end_piece();
         },
         tbb::simple_partitioner());
   });
-  order.end();
 }
 
 void Team::tick(std::uint64_t work) {

@@ -44,7 +44,7 @@ struct CpuSession::Worker {
 
 CpuSession::CpuSession(const Kernels& kernels, const Question& question, const Plan& plan, Rung rung,
                        std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats)
-    : kernels_(kernels), question_(question), plan_(plan), rung_(rung), kept_(std::move(kept)), team_(team), stats_(stats),
+    : kernels_(kernels), question_(question), plan_(plan), kept_(std::move(kept)), team_(team), stats_(stats),
       workers_(static_cast<std::size_t>(team.threads())) {
   if (rung != Rung::f32) return;
   if (!kept_) frame_ = choose_frame(kernels_, question_, team_);

@@ -54,7 +54,6 @@ class CpuSession final : public Session {
   const Kernels& kernels_;
   const Question& question_;
   const Plan& plan_;
-  const Rung rung_;
   std::shared_ptr<const CpuKept> kept_;
   Team& team_;
   Stats& stats_;
