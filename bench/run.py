@@ -149,7 +149,7 @@ def main():
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     new = not RESULTS.exists()
     with open(RESULTS, "a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
         if new:
             writer.writeheader()
         stamp = dict(date=datetime.date.today().isoformat(), commit=commit(), machine=machine())
