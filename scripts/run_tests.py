@@ -27,7 +27,8 @@ COMMAND = ROOT / "build" / "bin" / "vicinal"
 # the tool can see. `make asan` and `make tsan` run everything.
 REDUCED = "0.05"
 REDUCED_TESTS = {
-    "asan": "-Shapes.EveryDimension*:Shapes.Gaussian*:Shapes.Image*:*Paths*_f64:*Paths*_f16:*Paths*_i8",
+    "asan": "-Shapes.EveryDimension*:Shapes.Gaussian*:Shapes.Image*:"
+            "*Paths*_f64:*Paths*_f16:*Paths*_bf16:*Paths*_i8:*Paths*_u8",
     "tsan": "Threads.*:Cancellation.*:Progress.*:FloatingPoint.*:BadInput.*:Golden.*:Adversarial.*:"
             "*Paths*/sqeuclidean_f32:*Paths*/correlation_f64:*Paths*/linf_i8:*Paths*/hamming*",
 }
