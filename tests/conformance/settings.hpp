@@ -8,6 +8,19 @@
 
 namespace conformance {
 
+/// This program is built with AddressSanitizer or ThreadSanitizer: its memory and its pace are not its own.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool sanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool sanitized = true;
+#else
+inline constexpr bool sanitized = false;
+#endif
+#else
+inline constexpr bool sanitized = false;
+#endif
+
 enum class Memory { ample, third, least };
 const char* memory_name(Memory memory);
 inline const std::vector<Memory> all_memory = {Memory::ample, Memory::third, Memory::least};

@@ -119,11 +119,7 @@ struct Long {
 
 // The promise is 0.1 s; a shared machine gets slack, and the best of three counts. A sanitizer makes everything ten times
 // slower, so there it only matters that the search stops at all.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
-constexpr double latency = 10;
-#else
-constexpr double latency = 0.25;
-#endif
+constexpr double latency = sanitized ? 10 : 0.25;
 
 TEST(Cancellation, AStopTokenIsObeyedInTime) {
   for (const vicinal::Proof proof : {vicinal::Proof::certified, vicinal::Proof::exhaustive}) {

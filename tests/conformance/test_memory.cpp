@@ -21,17 +21,7 @@ using vicinal::Shape;
 
 constexpr std::int64_t mib = 1 << 20;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool measurable = false;  // shadow memory is anonymous too
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool measurable = false;
-#else
-constexpr bool measurable = true;
-#endif
-#else
-constexpr bool measurable = true;
-#endif
+constexpr bool measurable = !sanitized;  // shadow memory is anonymous too
 
 TEST(PlanOfMemory, IsPureAndKeepsItsBudget) {
   Rng rng(60);
