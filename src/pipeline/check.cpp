@@ -55,4 +55,11 @@ void check_options(const Shape& corpus, const Shape& queries, const KnnOptions& 
   if (options.memory.host < 0) refuse(cat("memory must be >= 0 bytes, got ", options.memory.host));
 }
 
+void check_search(const Points& corpus, const Points& queries, const KnnOptions& options) {
+  check_view(corpus, "corpus");
+  check_view(queries, "query");
+  check_shapes(shape_of(corpus), shape_of(queries), options.metric);
+  check_options(shape_of(corpus), shape_of(queries), options);
+}
+
 }  // namespace vicinal

@@ -11,6 +11,8 @@ void check_options(const Shape& corpus, const Shape& queries, const KnnOptions& 
 /// The corpus alone, before it is prepared.
 void check_corpus(const Shape& corpus, Metric metric);
 void check_view(const Points& points, const char* side);
+/// All of the above for a search.
+void check_search(const Points& corpus, const Points& queries, const KnnOptions& options);
 
 inline Shape shape_of(const Points& points) { return {points.rows, points.cols, points.dtype}; }
 

@@ -97,9 +97,7 @@ Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const K
     options.run.instruction_set = state_->instruction_set;
     if (state_->filter != "auto") options.run.filter = state_->filter;
   }
-  check_view(queries, "query");
-  check_shapes(shape_of(rows), shape_of(queries), options.metric);
-  check_options(shape_of(rows), shape_of(queries), options);
+  check_search(rows, queries, options);
   const Plan plan = make_plan(find_backend(options.run.device), shape_of(rows), shape_of(queries), options, state_->kept != nullptr);
   check_out(out, queries, options, plan.distance_type);
   return search(out, question_of(rows, state_->options, options, plan.distance_type), queries, plan, state_->kept, options);

@@ -155,10 +155,7 @@ void check_out(const NeighborsView& out, const Points& queries, const KnnOptions
 }
 
 Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options) {
-  check_view(corpus, "corpus");
-  check_view(queries, "query");
-  check_shapes(shape_of(corpus), shape_of(queries), options.metric);
-  check_options(shape_of(corpus), shape_of(queries), options);
+  check_search(corpus, queries, options);
   const Plan plan = make_plan(find_backend(options.run.device), shape_of(corpus), shape_of(queries), options, false);
   check_out(out, queries, options, plan.distance_type);
   const Question question{.corpus = corpus, .metric = options.metric, .type = plan.distance_type, .degenerate = options.degenerate,
@@ -167,10 +164,7 @@ Report knn_into(const NeighborsView& out, const Points& corpus, const Points& qu
 }
 
 Neighbors knn(const Points& corpus, const Points& queries, const KnnOptions& options) {
-  check_view(corpus, "corpus");
-  check_view(queries, "query");
-  check_shapes(shape_of(corpus), shape_of(queries), options.metric);
-  check_options(shape_of(corpus), shape_of(queries), options);
+  check_search(corpus, queries, options);
   Neighbors result(queries.rows, options.k, resolve_distance_type(options.distance_type, options.metric, corpus.dtype, queries.dtype),
                    options.pad);
   Report report = knn_into(result.view(), corpus, queries, options);
