@@ -1,6 +1,8 @@
 // Files in: find the format by suffix, map, let it look, then ask whether the items will do.
 #include <algorithm>
+#include <filesystem>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "io/format.hpp"
@@ -22,6 +24,8 @@ const Format* look_alike(const Format& named, Bytes file) {
 }
 
 Array read_array(const std::string& path, const Want& want) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) MappedFile refused(path);  // whatever suffix it has or lacks
   const Format& format = format_to_read(path, want.role);
   if (!want.member.empty() && &format != &npz_format) {
     fail(ErrorCode::invalid_argument, path, "member \"", printable(want.member, 64),

@@ -76,6 +76,11 @@ TEST(Paths, ThatCannotBeOpenedSayWhy) {
   const auto is_directory = error_of([&] { read_matrix(directory.file("d.npy")); });
   ASSERT_TRUE(is_directory);
   EXPECT_EQ(is_directory->system_errno(), EISDIR);
+  std::filesystem::create_directory(directory.file("plain"));
+  const auto is_plain = error_of([&] { read_matrix(directory.file("plain")); });
+  ASSERT_TRUE(is_plain);
+  EXPECT_EQ(is_plain->code(), ErrorCode::io_error);
+  EXPECT_EQ(is_plain->system_errno(), EISDIR);
   ASSERT_EQ(::mkfifo(directory.file("f.npy").c_str(), 0600), 0);
   expect_error(ErrorCode::io_error, "not a regular file", [&] { read_matrix(directory.file("f.npy")); });
 }
