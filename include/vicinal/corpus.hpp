@@ -1,6 +1,7 @@
 // A corpus prepared once and searched often.
 #pragma once
 #include <memory>
+#include <string>
 
 #include "vicinal/matrix.hpp"
 #include "vicinal/neighbors.hpp"
@@ -19,6 +20,15 @@ struct CorpusOptions {
   std::stop_token stop = {};
 };
 
+struct OpenOptions {
+  bool verify = true;           // check every block's checksum; false: those of the header and the section table only
+  bool copy = false;            // rows into memory; false: the file stays mapped and must not change (a truncated file is SIGBUS)
+  Budget memory = {};
+  Execution run = {};
+  Progress progress = nullptr;
+  std::stop_token stop = {};
+};
+
 /// Immutable after construction: const calls are safe at once from any number of threads. Move-only.
 /// The metric and the rule for degenerate rows are fixed here; those of KnnOptions are ignored.
 class Corpus {
@@ -27,6 +37,13 @@ class Corpus {
   Corpus(Corpus&&) noexcept;
   Corpus& operator=(Corpus&&) noexcept;
   ~Corpus();
+
+  /// A corpus that save() wrote: rows mapped, prepared again. Throws IoError, FormatError, VersionError before anything
+  /// is allocated for what the file claims, and what the constructor throws.
+  static Corpus open(const std::string& path, const OpenOptions& options = {});
+  /// Rows, metric and rule for degenerate rows in one checksummed file (docs/file-format.md); the old file or the new one
+  /// is there whenever the machine stops. Throws IoError, Unsupported (a suffix other than .vicinal).
+  void save(const std::string& path) const;
 
   Neighbors knn(const Points& queries, const KnnOptions& options = {}) const;
   Report knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& options = {}) const;

@@ -50,9 +50,19 @@ ResultFile read_result(const std::string& path, const std::string& distances_pat
 /// distances. Written beside, synced, renamed: a kill leaves the old file or the new one.
 /// ids above 2^31 - 1 in ivecs or ibin: RangeError naming a format that can. f64 distances in fvecs or fbin: RangeError.
 void write_neighbors(const std::string& path, const Neighbors& result, const std::string& distances_path = "");
+/// A graph: .npz holds a sparse matrix as scipy.sparse.load_npz reads it (data as returned, explicit zeros kept), .mtx
+/// the same as text; other formats take what write_neighbors gives them (CsrNeighbors has only the two).
+void write_graph(const std::string& path, const Neighbors& graph, const std::string& distances_path = "");
+void write_graph(const std::string& path, const CsrNeighbors& graph);
+/// A range result: .npz (offsets, ids, distances), .rangeres, .csv and .tsv (query,id,distance).
+void write_range(const std::string& path, const CsrNeighbors& result);
+/// What write_range wrote, npz or rangeres.
+CsrNeighbors read_range(const std::string& path);
+/// What a result is, for the checks that come before the work.
+enum class ResultKind : std::uint8_t { neighbors, graph, sparse_graph, range };
 /// Throws exactly what write_neighbors would for these paths, before any work: unknown suffix, a folder
 /// that does not exist or cannot be written, a format that cannot hold `distances_path`.
-void check_writable(const std::string& path, const std::string& distances_path = "");
+void check_writable(const std::string& path, const std::string& distances_path = "", ResultKind kind = ResultKind::neighbors);
 /// Removes the temporaries of saves in progress, for a handler of SIGINT or SIGTERM: async-signal-safe.
 void discard_unfinished_files() noexcept;
 

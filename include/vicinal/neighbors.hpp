@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "vicinal/matrix.hpp"
@@ -87,6 +88,49 @@ class Neighbors {
   std::shared_ptr<std::int64_t[]> ids_;
   std::shared_ptr<std::byte[]> distances_;
   std::shared_ptr<std::int64_t[]> counts_;
+};
+
+/// Rows of differing lengths (CSR): entries offsets()[i] to offsets()[i + 1] belong to row i. What a range search
+/// returns, each row by (distance, id); and what a symmetrised graph is, each row by id.
+class CsrNeighbors {
+ public:
+  CsrNeighbors() = default;
+  /// `rows` rows that take offsets[rows] entries in all; the arrays come uninitialised but offsets, which are 0.
+  /// Throws OutOfMemory.
+  CsrNeighbors(std::int64_t rows, std::int64_t entries, DistanceType type);
+  /// Takes over arrays that exist.
+  CsrNeighbors(std::int64_t rows, DistanceType type, std::shared_ptr<std::int64_t[]> offsets,
+               std::shared_ptr<std::int64_t[]> ids, std::shared_ptr<std::byte[]> distances)
+      : rows_(rows), type_(type), offsets_(std::move(offsets)), ids_(std::move(ids)), distances_(std::move(distances)) {}
+
+  std::int64_t rows() const noexcept { return rows_; }
+  std::int64_t entries() const noexcept { return rows_ == 0 ? 0 : offsets_[static_cast<std::size_t>(rows_)]; }
+  DistanceType type() const noexcept { return type_; }
+  const std::int64_t* offsets() const noexcept { return offsets_.get(); }  // rows + 1
+  const std::int64_t* ids() const noexcept { return ids_.get(); }
+  const void* distances() const noexcept { return distances_.get(); }
+  std::int64_t* offsets() noexcept { return offsets_.get(); }
+  std::int64_t* ids() noexcept { return ids_.get(); }
+  void* distances() noexcept { return distances_.get(); }
+  std::shared_ptr<const void> shared_offsets() const noexcept { return offsets_; }
+  std::shared_ptr<const void> shared_ids() const noexcept { return ids_; }
+  std::shared_ptr<const void> shared_distances() const noexcept { return distances_; }
+  std::int64_t count(std::int64_t row) const noexcept { return offsets_[static_cast<std::size_t>(row + 1)] - offsets_[static_cast<std::size_t>(row)]; }
+  std::int64_t id(std::int64_t row, std::int64_t rank) const noexcept {
+    return ids_[static_cast<std::size_t>(offsets_[static_cast<std::size_t>(row)] + rank)];
+  }
+  /// Any distance type, widened exactly to double.
+  double distance(std::int64_t row, std::int64_t rank) const noexcept;
+
+  Certificate certificate;
+  Stats stats;
+
+ private:
+  std::int64_t rows_ = 0;
+  DistanceType type_ = DistanceType::f32;
+  std::shared_ptr<std::int64_t[]> offsets_ = nullptr;
+  std::shared_ptr<std::int64_t[]> ids_;
+  std::shared_ptr<std::byte[]> distances_;
 };
 
 /// Bytes of one distance: 4, 8, 4.

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -43,6 +45,18 @@ struct Execution {
   std::string filter = "auto";           // "auto", or one of info().filters, forced by name
 };
 
+/// Which rows of the corpus may be in an answer, by the ids that are returned (first_id counted). The conditions that are
+/// set hold together; with none of them every row may. Rows that may not are checked for NaN all the same.
+/// The memory behind the spans is the caller's, for the length of the call.
+struct Eligible {
+  std::int64_t first = 0, last = INT64_MAX;                // ids first..last, both included
+  std::optional<std::span<const std::int64_t>> ids;        // these, in any order; ids outside this corpus are of no use
+  std::optional<std::span<const std::uint64_t>> bitmap;    // bit i % 64 of word i / 64 is row i (first_id not counted)
+  enum class Labels : std::uint8_t { ignored, same, other };
+  Labels labels = Labels::ignored;                         // rows whose label is the query's, or is not
+  std::span<const std::int64_t> corpus_labels, query_labels;  // one a row
+};
+
 struct KnnOptions {
   std::int64_t k = 10;
   Metric metric = Metric::euclidean;
@@ -50,6 +64,7 @@ struct KnnOptions {
   bool pad = false;            // k beyond the eligible rows: fill with id -1 and the worst distance
   std::int64_t first_id = 0;   // id of corpus row 0, so that parts of a larger corpus return global ids
   Degenerate degenerate = Degenerate::error;
+  Eligible eligible = {};
   Proof proof = Proof::certified;
   Budget memory = {};
   Execution run = {};

@@ -1,9 +1,9 @@
 // Owned results. Memory comes uninitialised: a search writes every entry.
 #include "vicinal/neighbors.hpp"
 
-#include <cstring>
 #include <new>
 
+#include "core/key.hpp"
 #include "core/result_size.hpp"
 #include "core/text.hpp"
 
@@ -33,20 +33,21 @@ Neighbors::Neighbors(std::int64_t rows, std::int64_t k, DistanceType type, bool 
 }
 
 double Neighbors::distance(std::int64_t row, std::int64_t rank) const noexcept {
-  const std::byte* at = distances_.get() + static_cast<std::size_t>(row * k_ + rank) * distance_size(type_);
-  if (type_ == DistanceType::f64) {
-    double value;
-    std::memcpy(&value, at, sizeof value);
-    return value;
+  return load_key(distances_.get(), type_, false, row * k_ + rank);
+}
+
+CsrNeighbors::CsrNeighbors(std::int64_t rows, std::int64_t entries, DistanceType type) : rows_(rows), type_(type) {
+  try {
+    offsets_ = std::shared_ptr<std::int64_t[]>(new std::int64_t[static_cast<std::size_t>(rows) + 1]());
+    ids_ = std::shared_ptr<std::int64_t[]>(new std::int64_t[static_cast<std::size_t>(entries)]);
+    distances_ = std::shared_ptr<std::byte[]>(new std::byte[static_cast<std::size_t>(entries) * distance_size(type)]);
+  } catch (const std::bad_alloc&) {
+    fail(ErrorCode::out_of_memory, cat("no memory for a result of ", entries, " entries in ", rows, " rows"));
   }
-  if (type_ == DistanceType::u32) {
-    std::uint32_t value;
-    std::memcpy(&value, at, sizeof value);
-    return value;
-  }
-  float value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
+}
+
+double CsrNeighbors::distance(std::int64_t row, std::int64_t rank) const noexcept {
+  return load_key(distances_.get(), type_, false, offsets_[static_cast<std::size_t>(row)] + rank);
 }
 
 NeighborsView Neighbors::view() noexcept {
