@@ -20,6 +20,8 @@ struct Command {
 };
 
 Command register_knn(CLI::App& root);
+Command register_graph(CLI::App& root);
+Command register_range(CLI::App& root);
 Command register_verify(CLI::App& root);
 Command register_info(CLI::App& root);
 Command register_demo(CLI::App& root);

@@ -30,6 +30,8 @@ std::string version_text() {
 std::vector<Command> register_commands(CLI::App& root) {
   return {
       cli::register_knn(root),         //
+      cli::register_graph(root),       //
+      cli::register_range(root),       //
       cli::register_verify(root),      //
       cli::register_info(root),        //
       cli::register_demo(root),        //

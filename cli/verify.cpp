@@ -129,7 +129,7 @@ vicinal::Verdict judge(const vicinal::Matrix& corpus, const vicinal::Matrix& que
                          options);
 }
 
-int run_verify(const Flags& flags, Context& context) {
+int run_verify(Flags& flags, Context& context) {
   if (flags.ties != "strict" && flags.ties != "any") {
     throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--ties must be strict or any, got " + flags.ties);
   }
@@ -161,6 +161,7 @@ Command register_verify(CLI::App& root) {
       ->type_name("R");
   app->add_option("--ties", flags->ties, "order of equal distances: smaller id first (default), or any")
       ->type_name("strict|any");
+  add_eligible(*app, flags->search.eligible, true);
   add_execution(*app, flags->search);
   add_json(*app, flags->json);
   app->footer(examples);

@@ -69,6 +69,13 @@ void discard_unfinished_files() noexcept;
 /// A dense matrix of one DType to npy, fvecs, bvecs, fbin, f16bin, u8bin, i8bin by suffix (for the demo, tests, convert).
 void write_matrix(const std::string& path, const Points& points);
 
+/// One integer a row: labels, ids, or a mask (bool). From .npy of one dimension and .txt with one a line.
+struct Column {
+  std::vector<std::int64_t> values;
+  bool mask = false;
+};
+Column read_column(const std::string& path);
+
 struct FormatInfo {
   std::string name;        // "fvecs"
   std::string suffixes;    // ".fvecs"
