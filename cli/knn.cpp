@@ -10,6 +10,7 @@
 #include "report.hpp"
 #include "text.hpp"
 #include "usage.hpp"
+#include "vicinal/resume.hpp"
 #include "vicinal/search.hpp"
 
 namespace cli {
@@ -28,7 +29,7 @@ constexpr const char* examples =
 struct Flags {
   SearchFlags search;
   std::int64_t k = 0;
-  std::string distances;
+  std::string distances, resume;
   OutputFlags output;
 };
 
@@ -84,6 +85,8 @@ int run_knn(Flags& flags, Context& context) {
   if (flags.output.path.empty() && !flags.distances.empty()) {
     throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--distances PATH needs -o PATH for the ids");
   }
+  if (flags.output.path.empty() && !flags.resume.empty())
+    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--resume DIR needs -o PATH for the result");
   if (!flags.output.path.empty()) vicinal::check_writable(flags.output.path, flags.distances);
 
   Run run;
@@ -98,9 +101,13 @@ int run_knn(Flags& flags, Context& context) {
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
   const auto begin = std::chrono::steady_clock::now();
-  run.result = interruptible("knn", options, context.interrupt, [&] { return vicinal::knn(corpus, queries, options); });
+  run.result = interruptible("knn", options, context.interrupt, [&] {
+    return flags.resume.empty() ? vicinal::knn(corpus, queries, options)
+                                : vicinal::knn_resumable(corpus, queries, options, flags.resume);
+  });
   run.seconds.search = seconds_since(begin);
   if (!flags.output.path.empty()) vicinal::write_neighbors(flags.output.path, run.result, flags.distances);
+  if (!flags.output.path.empty() && !flags.resume.empty()) vicinal::discard_pieces(flags.resume);
   run.seconds.write = seconds_since(begin) - run.seconds.search;
   flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
@@ -121,6 +128,7 @@ Command register_knn(CLI::App& root) {
   add_eligible(*app, flags->search.eligible, true);
   add_output(*app, flags->output);
   app->add_option("--distances", flags->distances, "write the distances here")->type_name("FILE");
+  app->add_option("--resume", flags->resume, "save finished pieces here, and go on from those that are there")->type_name("DIR");
   app->footer(examples);
   return {app, [flags](Context& context) { return run_knn(*flags, context); }};
 }

@@ -34,6 +34,7 @@ std::vector<Command> register_commands(CLI::App& root) {
       cli::register_range(root),       //
       cli::register_verify(root),      //
       cli::register_info(root),        //
+      cli::register_bench(root),       //
       cli::register_demo(root),        //
       cli::register_completion(root),  //
       cli::register_man(root),         //
