@@ -18,11 +18,13 @@ namespace {
 constexpr std::int64_t table_queries = 8, table_nearest = 4;
 
 constexpr const char* examples =
-    "The suffix of -o decides the format: .npz holds ids and distances; .npy, .ivecs and .ibin hold ids, and\n"
-    "--distances (.npy, .fvecs, .fbin) the rest. With --json and no -o the object carries the ids and distances.\n\n"
+    "The suffix of -o decides the format: .npz, .bin, .csv, .tsv and .hdf5 hold ids and distances; .npy, .ivecs and\n"
+    ".ibin hold ids, and --distances (.npy, .fvecs, .fbin) the rest. With --json and no -o the object carries the ids\n"
+    "and distances. - is CSV on stdin or stdout, -:npy and the like another format.\n\n"
     "Examples:\n"
     "  vicinal knn corpus.fvecs queries.fvecs -k 100 -o truth.ivecs --distances truth.fvecs\n"
     "  vicinal knn data.npz:corpus data.npz:queries -k 10 --metric cosine\n"
+    "  vicinal knn glove.hdf5:train - -k 5 -o - < queries.csv\n"
     "  vicinal knn corpus.npy queries.npy -k 10 --memory 256MiB --plan";
 
 struct Flags {
@@ -174,7 +176,10 @@ int run_knn(const Flags& flags, Context& context) {
   if (flags.output.empty() && !flags.distances.empty()) {
     throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--distances PATH needs -o PATH for the ids");
   }
-  if (!flags.output.empty()) vicinal::check_writable(flags.output, flags.distances);
+  const OutputFile out(flags.output);
+  if (flags.json && out.stream())
+    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--json and a result on stdout exclude each other");
+  if (!flags.output.empty()) vicinal::check_writable(out.path(), flags.distances);
 
   Run run;
   const auto start = std::chrono::steady_clock::now();
@@ -191,8 +196,12 @@ int run_knn(const Flags& flags, Context& context) {
   run.result = search(run, options, context.interrupt);
   context.interrupt.check();
   run.search_seconds = seconds_since(begin);
-  if (!flags.output.empty()) vicinal::write_neighbors(flags.output, run.result, flags.distances);
+  if (!flags.output.empty()) vicinal::write_neighbors(out.path(), run.result, flags.distances);
   run.write_seconds = seconds_since(begin) - run.search_seconds;
+  if (out.stream()) {
+    out.send();
+    return 0;
+  }
   flags.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
 }
@@ -209,7 +218,7 @@ Command register_knn(CLI::App& root) {
       ->type_name("auto|f32|f64|u32");
   app->add_flag("--pad", flags->search.pad, "k beyond the rows of CORPUS: fill with id -1 and the worst distance");
   add_execution(*app, flags->search);
-  app->add_option("-o,--output", flags->output, "write the result here")->type_name("FILE");
+  app->add_option("-o,--output", flags->output, "write the result here (- for CSV on stdout)")->type_name("FILE");
   app->add_option("--distances", flags->distances, "write the distances here")->type_name("FILE");
   add_json(*app, flags->json);
   app->add_flag("--plan", flags->plan, "say what would be done and needed, and stop");

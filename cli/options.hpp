@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "files.hpp"
 #include "interrupt.hpp"
 #include "progress.hpp"
 #include "vicinal/io.hpp"
@@ -35,8 +36,5 @@ CLI::Option* add_json(CLI::App& app, bool& json);
 /// KnnOptions with names and sizes parsed; progress and stop are those of the run.
 vicinal::KnnOptions search_options(const SearchFlags& flags);
 void attach(vicinal::KnnOptions& options, Interrupt& interrupt, ProgressBar& bar);
-
-/// PATH, or PATH.npz:MEMBER for one array of several.
-vicinal::Matrix read_points(const std::string& path);
 
 }  // namespace cli
