@@ -100,10 +100,10 @@ std::vector<std::byte> retyped(const vicinal::Points& points, DType type, const 
     for (std::int64_t col = 0; col < points.cols; ++col, to += size) {
       const double value = value_at(points, row, col);
       if (store(type, to, value)) continue;
-      throw vicinal::Error(ErrorCode::range_error,
-                           fmt::format("{}: row {}, column {}: {} is not exact in {}; write .npy or .csv, which keep {}",
-                                       flags.input, row, col, value, vicinal::dtype_name(type),
-                                       vicinal::dtype_name(points.dtype)));
+      throw vicinal::Error(
+          ErrorCode::range_error,
+          fmt::format("{}: row {}, column {}: {} is not exact in {}; write .npy or .csv, which keep {}", flags.input,
+                      row, col, value, vicinal::dtype_name(type), vicinal::dtype_name(points.dtype)));
     }
   }
   return values;
@@ -153,9 +153,9 @@ Done convert_result(const vicinal::ResultFile& result, const OutputFile& out, co
                              " wants them; give --in-distances FILE, or write the ids to .npy, .ivecs or .ibin");
   }
   if (result.has_distances && !beside && flags.distances.empty()) {
-    throw vicinal::Error(ErrorCode::invalid_argument,
-                         flags.output + " holds ids alone and the distances would be lost; give --distances FILE, or " +
-                             "write .npz");
+    throw vicinal::Error(
+        ErrorCode::invalid_argument,
+        flags.output + " holds ids alone and the distances would be lost; give --distances FILE, or " + "write .npz");
   }
   const bool padded = std::any_of(result.ids.begin(), result.ids.end(), [](std::int64_t id) { return id < 0; });
   vicinal::Neighbors neighbors(result.rows, result.k, result.distance_type, padded);
@@ -189,9 +189,7 @@ Done first_of(First first, Second second) {
 
 Done convert(const Flags& flags, const InputFile& in, const OutputFile& out) {
   const vicinal::FormatInfo from = vicinal::format_of(in.path()), to = vicinal::format_of(out.path());
-  const auto rows = [&] {
-    return convert_rows(vicinal::read_matrix(in.path(), {.member = in.member()}), out, flags);
-  };
+  const auto rows = [&] { return convert_rows(vicinal::read_matrix(in.path(), {.member = in.member()}), out, flags); };
   const auto result = [&] { return convert_result(vicinal::read_result(in.path(), flags.in_distances), out, flags); };
   if (flags.as == "rows" || !in.member().empty() || !flags.type.empty()) return rows();
   if (flags.as == "result" || !flags.in_distances.empty() || !flags.distances.empty()) return result();
@@ -236,12 +234,15 @@ int run_convert(const Flags& flags) {
 Command register_convert(CLI::App& root) {
   auto flags = std::make_shared<Flags>();
   CLI::App* app = root.add_subcommand("convert", "Rows or a result to another file format, exactly");
-  app->add_option("IN", flags->input, "what to read (PATH, PATH.npz:NAME, PATH.hdf5:NAME, -)")->required()->type_name("FILE");
+  app->add_option("IN", flags->input, "what to read (PATH, PATH.npz:NAME, PATH.hdf5:NAME, -)")
+      ->required()
+      ->type_name("FILE");
   app->add_option("OUT", flags->output, "what to write (PATH, -)")->required()->type_name("FILE");
   app->add_option("--as", flags->as, "what IN holds (default auto)")->type_name("auto|rows|result");
   app->add_option("--type", flags->type, "element type of the rows, where every value is exact in it")
       ->type_name("f32|f64|u8|i8");
-  app->add_option("--in-distances", flags->in_distances, "the distances of a result, if IN has none")->type_name("FILE");
+  app->add_option("--in-distances", flags->in_distances, "the distances of a result, if IN has none")
+      ->type_name("FILE");
   app->add_option("--distances", flags->distances, "write the distances of a result here")->type_name("FILE");
   add_json(*app, flags->json);
   app->footer(examples);

@@ -21,7 +21,8 @@ using vicinal::ErrorCode;
 
 constexpr const char* examples =
     "Every PART holds ids and distances (.npz .bin .csv .tsv .hdf5) of the same queries, its ids global: search each\n"
-    "part of the corpus with its own --first-id. The bits are those of one search over the whole, in any order of parts.\n\n"
+    "part of the corpus with its own --first-id. The bits are those of one search over the whole, in any order of "
+    "parts.\n\n"
     "Examples:\n"
     "  vicinal merge part0.npz part1.npz part2.npz -o whole.npz\n"
     "  vicinal merge a.bin b.bin -k 10 --metric inner_product -o whole.ivecs --distances whole.fvecs";
@@ -86,7 +87,9 @@ Command register_merge(CLI::App& root) {
   auto flags = std::make_shared<Flags>();
   CLI::App* app = root.add_subcommand("merge", "Results of parts of a corpus to the result of the whole");
   app->add_option("PART", flags->parts, "ids and distances of one part")->required()->type_name("FILE");
-  app->add_option("-o,--output", flags->output, "write the result here (- for CSV on stdout)")->required()->type_name("FILE");
+  app->add_option("-o,--output", flags->output, "write the result here (- for CSV on stdout)")
+      ->required()
+      ->type_name("FILE");
   app->add_option("--distances", flags->distances, "write the distances here")->type_name("FILE");
   CLI::Option* k = add_integer(*app, "-k", flags->k, "neighbours a query (default: the widest part's)")->type_name("K");
   app->add_option("--metric", flags->metric, "only its direction matters (default euclidean)")->type_name("METRIC");

@@ -25,7 +25,8 @@ namespace {
 using vicinal::ErrorCode;
 
 constexpr const char* examples =
-    "By id: the share of the true k ids that are among the first k of RESULT. By distance, which is fair where distances\n"
+    "By id: the share of the true k ids that are among the first k of RESULT. By distance, which is fair where "
+    "distances\n"
     "tie: an id of RESULT counts when its distance is no worse than the true k-th one. Its distance is TRUTH's where\n"
     "TRUTH lists the id, else RESULT's own; of f32 and f64 distances, both are compared as f32.\n\n"
     "Examples:\n"
@@ -106,18 +107,20 @@ class Counter {
   bool descends_, narrow_;
 };
 
-std::int64_t width(const Flags& flags, bool k_given, const vicinal::ResultFile& result, const vicinal::ResultFile& truth) {
+std::int64_t width(const Flags& flags, bool k_given, const vicinal::ResultFile& result,
+                   const vicinal::ResultFile& truth) {
   if (result.rows != truth.rows) {
-    throw vicinal::Error(ErrorCode::invalid_argument, fmt::format("{} has {} rows, {} has {}", flags.result, result.rows,
-                                                                  flags.truth, truth.rows));
+    throw vicinal::Error(ErrorCode::invalid_argument,
+                         fmt::format("{} has {} rows, {} has {}", flags.result, result.rows, flags.truth, truth.rows));
   }
   if (k_given && flags.k < 1)
     throw vicinal::Error(ErrorCode::invalid_argument, fmt::format("k must be >= 1, got {}", flags.k));
   const std::int64_t k = k_given ? flags.k : result.k;
   for (const auto& [file, name] : {std::pair(&result, &flags.result), std::pair(&truth, &flags.truth)}) {
     if (k <= file->k) continue;
-    throw vicinal::Error(ErrorCode::invalid_argument, fmt::format("k={} exceeds the {} columns of {}; -k {} looks at fewer",
-                                                                  k, file->k, *name, std::min(result.k, truth.k)));
+    throw vicinal::Error(ErrorCode::invalid_argument,
+                         fmt::format("k={} exceeds the {} columns of {}; -k {} looks at fewer", k, file->k, *name,
+                                     std::min(result.k, truth.k)));
   }
   return k;
 }
@@ -160,7 +163,8 @@ Command register_recall(CLI::App& root) {
   CLI::App* app = root.add_subcommand("recall", "The share of the true neighbours that a result found");
   app->add_option("RESULT", flags->result, "ids, or ids and distances, of any tool")->required()->type_name("FILE");
   app->add_option("TRUTH", flags->truth, "the true ones, at least as many a row")->required()->type_name("FILE");
-  CLI::Option* k = add_integer(*app, "-k", flags->k, "look at the first K of both (default: the width of RESULT)")->type_name("K");
+  CLI::Option* k =
+      add_integer(*app, "-k", flags->k, "look at the first K of both (default: the width of RESULT)")->type_name("K");
   app->add_option("--distances", flags->distances, "the distances, if RESULT has none")->type_name("FILE");
   app->add_option("--truth-distances", flags->truth_distances, "the distances, if TRUTH has none")->type_name("FILE");
   app->add_option("--metric", flags->metric, "only its direction matters (default euclidean)")->type_name("METRIC");

@@ -1,6 +1,7 @@
 // Rows of differing lengths: graphs out as sparse matrices (what scipy.sparse.load_npz and MatrixMarket readers
 // expect), range results out and in. Entries keep their order and explicit zeros stay: a zero distance is a neighbour.
 #include <algorithm>
+#include <functional>
 #include <new>
 
 #include "io/load.hpp"
@@ -109,8 +110,8 @@ void write_range(const std::string& path, const CsrNeighbors& result) {
     }
   }
   if (format.distance_item && format.distance_item != distances.item) {
-    fail(ErrorCode::range_error, path, format.name, " holds ", item_name(*format.distance_item),
-         ", the distances are ", item_name(distances.item), "; .npz and .csv hold any distances");
+    fail(ErrorCode::range_error, path, format.name, " holds ", item_name(*format.distance_item), ", the distances are ",
+         item_name(distances.item), "; .npz and .csv hold any distances");
   }
   save({{&format, path, as_range, {{"offsets", offsets}, {"ids", ids}, {"distances", distances}}}});
 }

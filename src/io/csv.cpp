@@ -100,8 +100,8 @@ Array parse(const Format& self, const Source& source, Head head, std::size_t fir
       values->push_back(*value);
     }
     if (column == head.cols) continue;
-    fail(ErrorCode::format_error, path, "row ", head.rows.number(), " has ", column, column == 1 ? " column" : " columns",
-         ", expected ", head.cols);
+    fail(ErrorCode::format_error, path, "row ", head.rows.number(), " has ", column,
+         column == 1 ? " column" : " columns", ", expected ", head.cols);
   }
   Array array = Array::dense(values->data(), item, rows, static_cast<std::int64_t>(count));
   array.mapped = false;
@@ -128,8 +128,9 @@ Result result_of(const std::string& path, const Head& head) {
   while (at < names.size() && names[at] == cat("d_", at - result.ids, kind)) ++at;
   result.distances = at - result.ids;
   if (result.ids > 0 && at == names.size() && (result.distances == 0 || result.distances == result.ids)) return result;
-  fail(ErrorCode::format_error, path, "the header of a result is id_0, id_1, ... and as many d_0, d_1, ... or none; column ",
-       at + 1, " of ", names.size(), " is \"", at < names.size() ? printable(names[at], 40) : "", "\"");
+  fail(ErrorCode::format_error, path,
+       "the header of a result is id_0, id_1, ... and as many d_0, d_1, ... or none; column ", at + 1, " of ",
+       names.size(), " is \"", at < names.size() ? printable(names[at], 40) : "", "\"");
 }
 
 Array parse_distances(const Format& self, const Source& source, const Head& head, const Result& result) {

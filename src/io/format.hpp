@@ -38,9 +38,9 @@ struct Format {
   const char* reads;
   const char* writes;
   unsigned read_roles, write_roles;
-  bool holds_distances;      // beside the ids, in the same file
-  bool has_members;          // several arrays, each with a name
-  std::optional<Item> item;  // the one type that it stores; none: the file says
+  bool holds_distances;               // beside the ids, in the same file
+  bool has_members;                   // several arrays, each with a name
+  std::optional<Item> item;           // the one type that it stores; none: the file says
   std::optional<Item> distance_item;  // the same of distances beside ids
   std::uint64_t largest_rows, largest_cols;
   /// Cheap: is this probably such a file? Only used to help with a file that is not what its suffix says.

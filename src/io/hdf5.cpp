@@ -8,8 +8,10 @@
 #ifdef VICINAL_HDF5
 #include <hdf5.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 #endif
 
@@ -190,16 +192,18 @@ const std::byte* in_place(const Dataset& one, H5D_layout_t layout, Bytes file, s
   return file.data() + offset;
 }
 
-Array load(const std::string& where, const Source& source, const Dataset& one, Array array, std::uint64_t need) {
+Array load_dataset(const std::string& where, const Source& source, const Dataset& one, Array array,
+                   std::uint64_t need) {
   const Id properties(H5Dget_create_plist(one.id), H5Pclose), type(H5Dget_type(one.id), H5Tclose);
   const H5D_layout_t layout = H5Pget_layout(properties);
-  if ((layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED && layout != H5D_COMPACT) || H5Pget_external_count(properties) > 0)
+  if ((layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED && layout != H5D_COMPACT) ||
+      H5Pget_external_count(properties) > 0)
     fail(ErrorCode::unsupported, where, "is stored outside this file; copy it into one");
   const std::uint64_t factor = largest_expansion(properties), stored = H5Dget_storage_size(one.id);
   if (factor == 0) fail(ErrorCode::unsupported, where, "is packed by a filter other than gzip; repack it (h5repack)");
   if (stored > source->bytes().size() || need / factor > stored) {
-    fail(ErrorCode::format_error, where, "needs ", need, " bytes, the file of ", source->bytes().size(), " stores ", stored,
-         ": truncated?");
+    fail(ErrorCode::format_error, where, "needs ", need, " bytes, the file of ", source->bytes().size(), " stores ",
+         stored, ": truncated?");
   }
   array.swapped = one.swapped && item_size(array.item) > 1;
   array.keeper = source;
@@ -236,8 +240,9 @@ Array read(const Format& self, const Source& source, const Want& want) {
   const auto need = product({rows, cols, size}), row = product({cols, size});
   if (!need || !row || rows > INT64_MAX)
     fail(ErrorCode::format_error, path, one->text(), " does not fit a file of ", source->bytes().size(), " bytes");
-  const Array shape = Array::dense(nullptr, *one->item, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols));
-  return load(where, source, *one, shape, *need);
+  const Array shape =
+      Array::dense(nullptr, *one->item, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols));
+  return load_dataset(where, source, *one, shape, *need);
 }
 
 hid_t type_of(Item item) {
@@ -275,17 +280,17 @@ void write(const Format&, AtomicFile& out, Role, std::span<const Named> arrays) 
   const ssize_t size = done ? H5Fget_file_image(file, nullptr, 0) : 0;
   void* image = nullptr;
   if (size <= 0 || H5Fget_vfd_handle(file, access, &image) < 0 || image == nullptr)
-    throw Error(ErrorCode::out_of_memory, cat("no memory for the HDF5 image of ", bytes_text(static_cast<std::int64_t>(total))));
+    throw Error(ErrorCode::out_of_memory,
+                cat("no memory for the HDF5 image of ", bytes_text(static_cast<std::int64_t>(total))));
   out.expect(static_cast<std::uint64_t>(size));
   out.append(as_bytes(*static_cast<void**>(image), static_cast<std::size_t>(size)));
 }
 
 #else
-constexpr const char* absent = "built without HDF5 (VICINAL_HDF5=ON wants libhdf5-dev); h5py can save its arrays as .npy";
+constexpr const char* absent =
+    "built without HDF5 (VICINAL_HDF5=ON wants libhdf5-dev); h5py can save its arrays as .npy";
 
-Array read(const Format&, const Source& source, const Want&) {
-  fail(ErrorCode::unsupported, source->path(), absent);
-}
+Array read(const Format&, const Source& source, const Want&) { fail(ErrorCode::unsupported, source->path(), absent); }
 void write(const Format&, AtomicFile&, Role, std::span<const Named>) { throw Error(ErrorCode::unsupported, absent); }
 #endif
 

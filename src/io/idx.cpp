@@ -1,5 +1,7 @@
 // IDX, the format of MNIST: 00 00 type ndim, then ndim big-endian uint32 sizes, then the items, big-endian, and not a
 // byte more. The first size counts the rows; the others are flattened (28 x 28 pixels are 784 columns).
+#include <algorithm>
+
 #include "io/format.hpp"
 #include "io/message.hpp"
 
@@ -64,7 +66,8 @@ Array read(const Format& self, const Source& source, const Want&) {
   if (dimensions == 1) {
     fail(ErrorCode::invalid_argument, path, "expected 2 dimensions or more, got 1 with ", rows, " items: labels?");
   }
-  Array array = Array::dense(file.data() + data, item, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(*cols));
+  Array array =
+      Array::dense(file.data() + data, item, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(*cols));
   array.swapped = item_size(item) > 1;
   array.keeper = source;
   return array;

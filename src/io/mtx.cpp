@@ -44,13 +44,15 @@ struct Reader {
   }
   void end_of_line() {
     if (!trimmed(line).empty())
-      fail(ErrorCode::format_error, path, "line ", lines.number(), " goes on with \"", printable(trimmed(line), 40), "\"");
+      fail(ErrorCode::format_error, path, "line ", lines.number(), " goes on with \"", printable(trimmed(line), 40),
+           "\"");
   }
 };
 
 /// True: coordinate; false: array.
 bool coordinate(const Format& self, const std::string& path, std::string_view line, Bytes file) {
-  if (next_word(line) != banner) fail(ErrorCode::format_error, path, "not a ", self.name, " file (", first_bytes(file), ")");
+  if (next_word(line) != banner)
+    fail(ErrorCode::format_error, path, "not a ", self.name, " file (", first_bytes(file), ")");
   const std::string object = lower(next_word(line)), layout = lower(next_word(line)), field = lower(next_word(line)),
                     symmetry = lower(next_word(line));
   const bool known = object == "matrix" && (layout == "coordinate" || layout == "array");
@@ -63,7 +65,8 @@ bool coordinate(const Format& self, const std::string& path, std::string_view li
 
 std::int64_t size_of(Reader& reader, const char* what) {
   const auto size = reader.number<std::int64_t>(what);
-  if (size < 0) fail(ErrorCode::format_error, reader.path, "line ", reader.lines.number(), ": ", size, " is not ", what);
+  if (size < 0)
+    fail(ErrorCode::format_error, reader.path, "line ", reader.lines.number(), ": ", size, " is not ", what);
   return size;
 }
 
@@ -113,7 +116,8 @@ Dense read_coordinate(Reader& reader, std::size_t file_size) {
     }
     const auto at = static_cast<std::size_t>((col - 1) * rows + row - 1);
     if (seen[at]) {
-      fail(ErrorCode::format_error, reader.path, "line ", reader.lines.number(), ": (", row, ", ", col, ") stands twice");
+      fail(ErrorCode::format_error, reader.path, "line ", reader.lines.number(), ": (", row, ", ", col,
+           ") stands twice");
     }
     seen[at] = true;
     (*values)[at] = reader.number<double>("a number");
@@ -130,8 +134,7 @@ Array read(const Format& self, const Source& source, const Want&) {
   const bool sparse = coordinate(self, path, reader.line, file);
   if (!reader.next()) fail(ErrorCode::format_error, path, "ends before its sizes");
   const Dense dense = sparse ? read_coordinate(reader, file.size()) : read_array(reader);
-  if (reader.next())
-    fail(ErrorCode::format_error, path, "line ", reader.lines.number(), " comes after the last value");
+  if (reader.next()) fail(ErrorCode::format_error, path, "line ", reader.lines.number(), " comes after the last value");
   Array array = Array::dense(dense.values->data(), Item::f64, dense.rows, dense.cols);
   array.row_stride = 8;  // columns first
   array.col_stride = 8 * dense.rows;

@@ -55,7 +55,9 @@ Array npy_array(const std::string& where, Bytes file, Role role) {
     fail(ErrorCode::invalid_argument, where, "dtype ", header.dtype, " not supported; convert with astype");
   const bool line = role == as_range;
   if (header.shape.size() != (line ? 1 : 2)) {
-    const char* wanted = line ? "1 dimension" : role == as_vectors ? "2 dimensions (rows, d)" : "2 dimensions (rows, k)";
+    const char* wanted = line                 ? "1 dimension"
+                         : role == as_vectors ? "2 dimensions (rows, d)"
+                                              : "2 dimensions (rows, k)";
     fail(ErrorCode::invalid_argument, where, "expected ", wanted, ", got ", header.shape.size(), " with shape ",
          header.shape_text());
   }

@@ -22,12 +22,7 @@ constexpr const Format* table[] = {
     &i8bin_format,   //
     &ibin_format,    //
     &bin_format,     //
-    &rangeres_format,
-    &csv_format,
-    &tsv_format,
-    &idx_format,
-    &mtx_format,
-    &hdf5_format,
+    &rangeres_format, &csv_format, &tsv_format, &idx_format, &mtx_format, &hdf5_format,
 };
 
 /// ".npy, .npz": those that have the role.
@@ -126,7 +121,8 @@ std::vector<FormatInfo> formats() {
 
 FormatInfo format_of(const std::string& path) {
   const io::Format* format = io::find(path.substr(path.rfind('/') + 1));
-  return io::info_of(format != nullptr ? *format : io::format_to_read(path, io::as_vectors));  // which says what it knows
+  return io::info_of(format != nullptr ? *format
+                                       : io::format_to_read(path, io::as_vectors));  // which says what it knows
 }
 
 }  // namespace vicinal

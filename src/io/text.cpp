@@ -1,6 +1,7 @@
 // See text.hpp.
 #include "io/text.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 

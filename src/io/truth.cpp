@@ -41,8 +41,8 @@ Array read_knn(const Format& self, const Source& source, const Want& want) {
   const Sizes n = sizes_of(self, source->path(), file);
   const auto size = knn_size(n);
   if (size != file.size()) {
-    fail(ErrorCode::format_error, source->path(), "nq=", n.queries, " and k=", n.entries, " of int32 and float32 needs ",
-         size ? cat(*size) : "more than 2^63", " bytes, the file has ", file.size());
+    fail(ErrorCode::format_error, source->path(), "nq=", n.queries, " and k=", n.entries,
+         " of int32 and float32 needs ", size ? cat(*size) : "more than 2^63", " bytes, the file has ", file.size());
   }
   const std::uint64_t ids = 4 * n.queries * n.entries;
   const bool second = want.role == as_distances;

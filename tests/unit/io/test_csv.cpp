@@ -12,7 +12,8 @@ namespace {
 class Csv : public ::testing::Test {
  protected:
   std::string file(const std::string& name) { return directory_.file(name); }
-  std::vector<double> read(const std::string& content, std::int64_t rows, std::int64_t cols, const char* name = "a.csv") {
+  std::vector<double> read(const std::string& content, std::int64_t rows, std::int64_t cols,
+                           const char* name = "a.csv") {
     spit(file(name), content);
     const Matrix m = read_matrix(file(name));
     EXPECT_EQ(m.points().dtype, DType::f64);
@@ -35,7 +36,11 @@ TEST_F(Csv, ReadsRows) {
   EXPECT_EQ(read("1,2\n3,4\n", 2, 2), (Values{1, 2, 3, 4}));
   EXPECT_EQ(read("1,2\n3,4", 2, 2), (Values{1, 2, 3, 4})) << "no line end at the end";
   EXPECT_EQ(read("1,2\r\n3,4\r\n\r\n", 2, 2), (Values{1, 2, 3, 4})) << "CR LF, and an empty last line";
-  EXPECT_EQ(read("\xEF\xBB\xBF""1,2\n3,4\n\n \n", 2, 2), (Values{1, 2, 3, 4})) << "a byte order mark";
+  EXPECT_EQ(read("\xEF\xBB\xBF"
+                 "1,2\n3,4\n\n \n",
+                 2, 2),
+            (Values{1, 2, 3, 4}))
+      << "a byte order mark";
   EXPECT_EQ(read(" 1 ,\t-2.5e-3\n+3, \"4\" \n", 2, 2), (Values{1, -2.5e-3, 3, 4})) << "blanks, signs, quotes";
   EXPECT_EQ(read("7\n", 1, 1), (Values{7}));
   EXPECT_EQ(read("1\t2\n3\t 4\n", 2, 2, "a.tsv"), (Values{1, 2, 3, 4}));
@@ -51,7 +56,8 @@ TEST_F(Csv, SkipsOneHeaderOfWords) {
 }
 
 TEST_F(Csv, NamesTheCellThatIsNoNumber) {
-  refuse("row 8, column 3: \"1,5\" is not a number", "1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t1,5\n", "a.tsv");
+  refuse("row 8, column 3: \"1,5\" is not a number",
+         "1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t1,5\n", "a.tsv");
   refuse("row 2, column 1: \"1,5\" is not a number", "1,2\n\"1,5\",2\n");
   refuse("row 2, column 2: \"\" is not a number", "1,2\n1,\n");
   refuse("row 2, column 1: \"\" is not a number", "1\n\n2\n");
@@ -69,7 +75,7 @@ TEST_F(Csv, TakesNoNoticeOfTheLocale) {
   for (const char* name : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"}) {
     if (std::setlocale(LC_ALL, name) == nullptr) continue;
     EXPECT_EQ(read("1.5,2\n", 1, 2), (Values{1.5, 2}));
-    refuse("row 1, column 1: \"1,5\" is not a number", "\"1,5\"\n2\n") ;
+    refuse("row 2, column 1: \"1,5\" is not a number", "2\n\"1,5\"\n");
   }
   std::setlocale(LC_ALL, old.c_str());
 }

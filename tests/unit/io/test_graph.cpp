@@ -30,7 +30,9 @@ Neighbors small(DistanceType type) {
 std::string member(const std::string& zip, const std::string& name) {
   const std::size_t at = zip.find("PK\x03\x04");
   for (std::size_t header = at; header != std::string::npos; header = zip.find("PK\x03\x04", header + 4)) {
-    const auto u16 = [&](std::size_t i) { return static_cast<unsigned char>(zip[header + i]) + 256u * static_cast<unsigned char>(zip[header + i + 1]); };
+    const auto u16 = [&](std::size_t i) {
+      return static_cast<unsigned char>(zip[header + i]) + 256u * static_cast<unsigned char>(zip[header + i + 1]);
+    };
     if (zip.substr(header + 30, u16(26)) != name) continue;
     std::uint32_t size;
     std::memcpy(&size, zip.data() + header + 22, 4);
@@ -53,7 +55,8 @@ TEST_F(Graph, KeepsTheTypeOfItsDistances) {
   write_graph(file("g.npz"), small(DistanceType::f64));
   EXPECT_EQ(member(slurp(file("g.npz")), "data.npy"), npy("<f8", "(5,)", raw(std::vector<double>{0, 0.1, 1, 0, 2.5})));
   write_graph(file("g.npz"), small(DistanceType::u32));
-  EXPECT_EQ(member(slurp(file("g.npz")), "data.npy"), npy("<u4", "(5,)", raw(std::vector<std::uint32_t>{0, 1, 2, 4, 5})));
+  EXPECT_EQ(member(slurp(file("g.npz")), "data.npy"),
+            npy("<u4", "(5,)", raw(std::vector<std::uint32_t>{0, 1, 2, 4, 5})));
 }
 
 TEST_F(Graph, IsTextForMatrixMarket) {
@@ -77,7 +80,8 @@ TEST_F(Graph, OfListsWithoutGapsIsTheSame) {
   write_graph(file("a.npz"), graph);
   const std::string zip = slurp(file("a.npz"));
   EXPECT_EQ(member(zip, "indptr.npy"), npy("<i4", "(5,)", raw(std::vector<std::int32_t>{0, 3, 6, 9, 12})));
-  EXPECT_EQ(member(zip, "indices.npy"), npy("<i4", "(12,)", raw(std::vector<std::int32_t>{1, 2, 3, 2, 3, 0, 3, 0, 1, 0, 1, 2})));
+  EXPECT_EQ(member(zip, "indices.npy"),
+            npy("<i4", "(12,)", raw(std::vector<std::int32_t>{1, 2, 3, 2, 3, 0, 3, 0, 1, 0, 1, 2})));
   EXPECT_EQ(graph.id(0, 0), 1) << "the graph itself is as it was";
 }
 

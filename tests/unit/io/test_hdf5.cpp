@@ -46,9 +46,11 @@ TEST_F(Hdf5, ReadsInPlaceByName) {
     EXPECT_EQ(m.points().dtype, DType::f32);
     EXPECT_EQ(elements(m.points()), std::string(static_cast<const char*>(result.distances()), 400));
   }
-  expect_error(ErrorCode::invalid_argument, "has no dataset \"train\"; it holds distances (20, 5) float32, neighbors (20, 5) int64",
+  expect_error(ErrorCode::invalid_argument,
+               "has no dataset \"train\"; it holds distances (20, 5) float32, neighbors (20, 5) int64",
                [&] { read_matrix(file("a.h5"), {"train"}); });
-  expect_error(ErrorCode::invalid_argument, "dtype int64 not supported", [&] { read_matrix(file("a.h5"), {"neighbors"}); });
+  expect_error(ErrorCode::invalid_argument, "dtype int64 not supported",
+               [&] { read_matrix(file("a.h5"), {"neighbors"}); });
 }
 
 TEST_F(Hdf5, DamageIsAnError) {

@@ -44,8 +44,10 @@ TEST_F(Idx, EveryTypeInItsByteOrder) {
 }
 
 TEST_F(Idx, RefusesEverythingElse) {
-  refuse(ErrorCode::invalid_argument, "expected 2 dimensions or more, got 1 with 3 items: labels?", idx(0x08, {3}, "abc"));
-  refuse(ErrorCode::format_error, "2 x 2 x 3 of uint8 needs 12 bytes at 16, the file has 27 in all", idx(0x08, {2, 2, 3}, "abcdefghijk"));
+  refuse(ErrorCode::invalid_argument, "expected 2 dimensions or more, got 1 with 3 items: labels?",
+         idx(0x08, {3}, "abc"));
+  refuse(ErrorCode::format_error, "2 x 2 x 3 of uint8 needs 12 bytes at 16, the file has 27 in all",
+         idx(0x08, {2, 2, 3}, "abcdefghijk"));
   refuse(ErrorCode::format_error, "4294967295 x 4294967295 x 4294967295 of float64 needs more than 2^63 bytes",
          idx(0x0E, {UINT32_MAX, UINT32_MAX, UINT32_MAX}, ""));
   refuse(ErrorCode::format_error, "255 dimensions need a header of 1024 bytes, the file has 90",

@@ -39,7 +39,8 @@ TEST_F(Truth, KnnRoundTrips) {
 }
 
 TEST_F(Truth, KnnHoldsWhatItCan) {
-  expect_error(ErrorCode::range_error, "row 0, rank 1: id 2147483650 does not fit the 32 bits of bin (at most 2147483647); .npy",
+  expect_error(ErrorCode::range_error,
+               "row 0, rank 1: id 2147483650 does not fit the 32 bits of bin (at most 2147483647); .npy",
                [&] { write_neighbors(file("a.bin"), make_neighbors(3, 4, DistanceType::f32, false, INT32_MAX)); });
   for (const DistanceType type : {DistanceType::f64, DistanceType::u32}) {
     expect_error(ErrorCode::range_error, "bin holds float32, the distances are",
@@ -81,7 +82,8 @@ void expect_same(const CsrNeighbors& a, const CsrNeighbors& b) {
   ASSERT_EQ(a.type(), b.type());
   EXPECT_TRUE(std::equal(a.offsets(), a.offsets() + a.rows() + 1, b.offsets()));
   EXPECT_TRUE(std::equal(a.ids(), a.ids() + a.entries(), b.ids()));
-  EXPECT_EQ(std::memcmp(a.distances(), b.distances(), static_cast<std::size_t>(a.entries()) * distance_size(a.type())), 0);
+  EXPECT_EQ(std::memcmp(a.distances(), b.distances(), static_cast<std::size_t>(a.entries()) * distance_size(a.type())),
+            0);
 }
 
 TEST_F(Truth, RangeToTheByte) {
