@@ -28,7 +28,7 @@ using vicinal::ErrorCode;
 constexpr const char* examples =
     "Suffixes decide the formats (vicinal info lists them). IN is taken as rows or as a result by what both formats\n"
     "hold and by what is in the file; --as decides where both would do. Integers and halves become floats, and f64\n"
-    "rows f32 ones, where every value stays what it is. - is CSV on stdin or stdout, -:npy another format.\n\n"
+    "rows f32 ones, where every value stays what it is. - is CSV on stdin or stdout, npy:- another format.\n\n"
     "Examples:\n"
     "  vicinal convert train-images-idx3-ubyte mnist.npy\n"
     "  vicinal convert glove.hdf5:train glove.fbin\n"

@@ -22,8 +22,10 @@ namespace {
   throw vicinal::Error(vicinal::ErrorCode::io_error, what + ": " + std::strerror(errno), errno);
 }
 
-/// ".csv" of "-", ".npy" of "-:npy".
-std::string suffix_of(const std::string& stream) { return stream == "-" ? ".csv" : "." + stream.substr(2); }
+/// ".csv" of "-", ".npy" of "npy:-".
+std::string suffix_of(const std::string& stream) {
+  return stream == "-" ? ".csv" : "." + stream.substr(0, stream.size() - 2);
+}
 
 /// A folder of our own that goes away with its contents.
 std::shared_ptr<const std::string> temporary_folder() {
@@ -85,7 +87,9 @@ class Stdin {
 
 }  // namespace
 
-bool is_stream(const std::string& path) { return path == "-" || path.starts_with("-:"); }
+bool is_stream(const std::string& path) {
+  return path == "-" || (path.ends_with(":-") && path.find_first_of("./") == std::string::npos);
+}
 
 InputFile::InputFile(const std::string& given) : path_(given) {
   if (is_stream(given)) {

@@ -1,5 +1,5 @@
 // Paths as the command takes them: FILE, FILE:NAME for one array of several, and - for the standard streams.
-// `-` is CSV; `-:npy`, `-:npz`, ... any other format by its suffix. A stream passes through a temporary file,
+// `-` is CSV; `npy:-`, `npz:-`, ... any other format by its suffix. A stream passes through a temporary file,
 // because every reader wants to see a whole file first and every writer to publish one.
 #pragma once
 #include <memory>
@@ -36,7 +36,7 @@ class OutputFile {
   std::shared_ptr<const void> temporary_;
 };
 
-/// Rows of FILE, FILE.npz:NAME, -, -:SUFFIX.
+/// Rows of FILE, FILE.npz:NAME, -, SUFFIX:-.
 vicinal::Matrix read_points(const std::string& path);
 vicinal::ResultFile read_claim(const std::string& path, const std::string& distances_path = "");
 

@@ -78,7 +78,7 @@ Array read(const Format& self, const Source& source, const Want&) {
 const Format idx_format = {
     .name = "idx",
     .suffix = ".idx",
-    .also = " -idx2-ubyte -idx3-ubyte -idx4-ubyte .idx2-ubyte .idx3-ubyte .idx4-ubyte -idx1-ubyte .idx1-ubyte",
+    .also = " -idx3-ubyte .idx3-ubyte",
     .reads = "u8, i8, f32 or f64 rows (MNIST)",
     .writes = "",
     .read_roles = as_vectors,

@@ -106,11 +106,11 @@ def test_usage(vicinal, data):
 def test_streams(vicinal, data):
     csv = pipe("convert", data.corpus_path, "-")
     assert np.array_equal(np.genfromtxt(io.BytesIO(csv), delimiter=","), data.corpus)
-    npy = pipe("convert", "-", "-:npy", "--type", "f32", data=csv)
+    npy = pipe("convert", "-", "npy:-", "--type", "f32", data=csv)
     assert npy == data.corpus_path.read_bytes()
-    assert pipe("convert", "-:npy", "-:fbin", data=npy)[:8] == np.array([300, 24], np.uint32).tobytes()
+    assert pipe("convert", "npy:-", "fbin:-", data=npy)[:8] == np.array([300, 24], np.uint32).tobytes()
     ids, distances = exact(data.corpus, data.queries, 6)
-    out = pipe("knn", data.corpus_path, "-:npy", "-k", 6, "-o", "-", data=data.queries_path.read_bytes()).decode().splitlines()
+    out = pipe("knn", data.corpus_path, "npy:-", "-k", 6, "-o", "-", data=data.queries_path.read_bytes()).decode().splitlines()
     assert out[0].startswith("id_0,id_1,") and len(out) == 18
     assert np.array_equal(np.array([line.split(",")[:6] for line in out[1:]], int), ids)
     assert np.array_equal(np.array([line.split(",")[6:] for line in out[1:]], np.float32), distances)
@@ -119,6 +119,6 @@ def test_streams(vicinal, data):
 def test_streams_that_fail(vicinal, data):
     fails_with_input(b"1,2\n3\n", 3, "FormatError", r"stdin\.csv: row 2 has 1 column, expected 2", "convert", "-", data.path("x.npy"))
     fails_with_input(b"", 3, "FormatError", "the file is empty", "convert", "-", data.path("x.npy"))
-    fails_with_input(b"", 2, "Unsupported", r'unknown suffix "\.foo"', "convert", "-:foo", data.path("x.npy"))
+    fails_with_input(b"", 2, "Unsupported", r'unknown suffix "\.foo"', "convert", "foo:-", data.path("x.npy"))
     fails_with_input(b"1\n", 2, "InvalidArgument", "stdin was named twice", "knn", "-", "-", "-k", 1)
     assert data.names() == ["corpus.npy", "queries.npy"]

@@ -18,8 +18,9 @@ TEST(Formats, ListsEachOnce) {
     EXPECT_TRUE(suffixes.insert(format.suffixes).second);
     EXPECT_TRUE((format.suffixes + ",").starts_with("." + format.name + ",")) << format.suffixes;
     EXPECT_FALSE(format.reads.empty());
-    EXPECT_EQ(format.writes.empty(), !format.writes_rows && !format.writes_results && format.name != "mtx" &&
-                                         format.name != "rangeres") << format.name;
+    EXPECT_EQ(format.writes.empty(),
+              !format.writes_rows && !format.writes_results && format.name != "mtx" && format.name != "rangeres")
+        << format.name;
   }
   EXPECT_EQ(names, (std::set<std::string>{"npy", "npz", "fvecs", "bvecs", "ivecs", "fbin", "f16bin", "u8bin", "i8bin",
                                           "ibin", "bin", "rangeres", "csv", "tsv", "idx", "mtx", "hdf5"}));
@@ -27,9 +28,10 @@ TEST(Formats, ListsEachOnce) {
 
 TEST(Formats, GoByEveryEndingInAnyCase) {
   const std::pair<const char*, const char*> names[] = {
-      {"a.NPY", "npy"},           {"t.fbin", "fbin"},  {"t.bin", "bin"},        {"a.h5", "hdf5"},
-      {"dir.csv/a.HDF5", "hdf5"}, {"a.b.tsv", "tsv"},  {"x.rangeres", "rangeres"}, {"d/train-images-idx3-ubyte", "idx"},
-      {"t10k.idx3-ubyte", "idx"}, {"a.idx", "idx"},    {"labels-idx1-ubyte", "idx"}};
+      {"a.NPY", "npy"},           {"t.fbin", "fbin"}, {"t.bin", "bin"},           {"a.h5", "hdf5"},
+      {"dir.csv/a.HDF5", "hdf5"}, {"a.b.tsv", "tsv"}, {"x.rangeres", "rangeres"}, {"d/train-images-idx3-ubyte", "idx"},
+      {"t10k.idx3-ubyte", "idx"}, {"a.idx", "idx"},
+  };
   for (const auto& [path, format] : names) EXPECT_EQ(format_of(path).name, format) << path;
   expect_error(ErrorCode::unsupported, "unknown suffix \".gz\"", [] { format_of("train-images-idx3-ubyte.gz"); });
   expect_error(ErrorCode::unsupported, "the name has no suffix", [] { format_of("npy"); });
