@@ -97,8 +97,10 @@ int run_graph(Flags& flags, Context& context) {
                                                                           : "--distances PATH needs -o PATH for the ids");
   vicinal::GraphOptions options{.search = search_options(flags.search), .include_self = flags.include_self};
   options.search.k = flags.k;
+  const OutputFile out(flags.output.path);
+  refuse_json_stream(flags.output, out);
   if (!flags.output.path.empty())
-    vicinal::check_writable(flags.output.path, flags.distances,
+    vicinal::check_writable(out.path(), flags.distances,
                             symmetrize ? vicinal::ResultKind::sparse_graph : vicinal::ResultKind::graph);
 
   Run run;
@@ -114,9 +116,13 @@ int run_graph(Flags& flags, Context& context) {
   if (symmetrize) run.symmetric = vicinal::symmetrize(run.graph, *symmetrize);
   run.seconds.search = seconds_since(begin);
   if (!flags.output.path.empty())
-    run.symmetric ? vicinal::write_graph(flags.output.path, *run.symmetric)
-                  : vicinal::write_graph(flags.output.path, run.graph, flags.distances);
+    run.symmetric ? vicinal::write_graph(out.path(), *run.symmetric)
+                  : vicinal::write_graph(out.path(), run.graph, flags.distances);
   run.seconds.write = seconds_since(begin) - run.seconds.search;
+  if (out.stream()) {
+    out.send();
+    return 0;
+  }
   flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
 }

@@ -19,11 +19,13 @@ namespace {
 constexpr std::int64_t table_queries = 8, table_nearest = 4;
 
 constexpr const char* examples =
-    "The suffix of -o decides the format: .npz holds ids and distances; .npy, .ivecs and .ibin hold ids, and\n"
-    "--distances (.npy, .fvecs, .fbin) the rest. With --json and no -o the object carries the ids and distances.\n\n"
+    "The suffix of -o decides the format: .npz, .bin, .csv, .tsv and .hdf5 hold ids and distances; .npy, .ivecs and\n"
+    ".ibin hold ids, and --distances (.npy, .fvecs, .fbin) the rest. With --json and no -o the object carries the ids\n"
+    "and distances. - is CSV on stdin or stdout, npy:- and the like another format.\n\n"
     "Examples:\n"
     "  vicinal knn corpus.fvecs queries.fvecs -k 100 -o truth.ivecs --distances truth.fvecs\n"
     "  vicinal knn data.npz:corpus data.npz:queries -k 10 --metric cosine\n"
+    "  vicinal knn glove.hdf5:train - -k 5 -o - < queries.csv\n"
     "  vicinal knn corpus.npy queries.npy -k 10 --memory 256MiB --plan";
 
 struct Flags {
@@ -87,7 +89,9 @@ int run_knn(Flags& flags, Context& context) {
   }
   if (flags.output.path.empty() && !flags.resume.empty())
     throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--resume DIR needs -o PATH for the result");
-  if (!flags.output.path.empty()) vicinal::check_writable(flags.output.path, flags.distances);
+  const OutputFile out(flags.output.path);
+  refuse_json_stream(flags.output, out);
+  if (!flags.output.path.empty()) vicinal::check_writable(out.path(), flags.distances);
 
   Run run;
   const auto start = std::chrono::steady_clock::now();
@@ -106,9 +110,13 @@ int run_knn(Flags& flags, Context& context) {
                                 : vicinal::knn_resumable(corpus, queries, options, flags.resume);
   });
   run.seconds.search = seconds_since(begin);
-  if (!flags.output.path.empty()) vicinal::write_neighbors(flags.output.path, run.result, flags.distances);
+  if (!flags.output.path.empty()) vicinal::write_neighbors(out.path(), run.result, flags.distances);
   if (!flags.output.path.empty() && !flags.resume.empty()) vicinal::discard_pieces(flags.resume);
   run.seconds.write = seconds_since(begin) - run.seconds.search;
+  if (out.stream()) {
+    out.send();
+    return 0;
+  }
   flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
 }

@@ -12,8 +12,8 @@
 namespace cli {
 
 void add_inputs(CLI::App& app, SearchFlags& flags) {
-  app.add_option("CORPUS", flags.corpus, "rows to search in (PATH, or PATH.npz:MEMBER)")->required()->type_name("FILE");
-  app.add_option("QUERIES", flags.queries, "rows to search for (PATH, or PATH.npz:MEMBER)")
+  app.add_option("CORPUS", flags.corpus, "rows to search in (PATH, PATH.npz:NAME, - for CSV on stdin)")->required()->type_name("FILE");
+  app.add_option("QUERIES", flags.queries, "rows to search for (PATH, PATH.npz:NAME, - for CSV on stdin)")
       ->required()
       ->type_name("FILE");
 }
@@ -106,13 +106,6 @@ void attach(vicinal::KnnOptions& options, Interrupt& interrupt, ProgressBar& bar
     bar.show(done, total);
     return !stop.stop_requested();
   };
-}
-
-vicinal::Matrix read_points(const std::string& path) {
-  const std::size_t colon = path.rfind(".npz:");
-  if (colon == std::string::npos) return vicinal::read_matrix(path);
-  const std::size_t end = colon + std::string_view(".npz").size();
-  return vicinal::read_matrix(path.substr(0, end), {.member = path.substr(end + 1)});
 }
 
 }  // namespace cli

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "files.hpp"
 #include "interrupt.hpp"
 #include "progress.hpp"
 #include "vicinal/io.hpp"
@@ -46,8 +47,5 @@ CLI::Option* add_json(CLI::App& app, bool& json);
 /// KnnOptions with names and sizes parsed and lists read, which stay in `flags`; progress and stop are those of the run.
 vicinal::KnnOptions search_options(SearchFlags& flags);
 void attach(vicinal::KnnOptions& options, Interrupt& interrupt, ProgressBar& bar);
-
-/// PATH, or PATH.npz:MEMBER for one array of several.
-vicinal::Matrix read_points(const std::string& path);
 
 }  // namespace cli

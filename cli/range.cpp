@@ -90,7 +90,9 @@ void print_result_text(const Flags& flags, const Run& run) {
 
 int run_range(Flags& flags, Context& context) {
   vicinal::RangeOptions options{.search = search_options(flags.search), .max_results = flags.max_results};
-  if (!flags.output.path.empty()) vicinal::check_writable(flags.output.path, "", vicinal::ResultKind::range);
+  const OutputFile out(flags.output.path);
+  refuse_json_stream(flags.output, out);
+  if (!flags.output.path.empty()) vicinal::check_writable(out.path(), "", vicinal::ResultKind::range);
 
   Run run;
   const auto start = std::chrono::steady_clock::now();
@@ -105,8 +107,12 @@ int run_range(Flags& flags, Context& context) {
   run.result = interruptible("range", options.search, context.interrupt,
                              [&] { return vicinal::range_search(corpus, queries, flags.radius, options); });
   run.seconds.search = seconds_since(begin);
-  if (!flags.output.path.empty()) vicinal::write_range(flags.output.path, run.result);
+  if (!flags.output.path.empty()) vicinal::write_range(out.path(), run.result);
   run.seconds.write = seconds_since(begin) - run.seconds.search;
+  if (out.stream()) {
+    out.send();
+    return 0;
+  }
   flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
 }

@@ -5,14 +5,20 @@
 
 #include "output.hpp"
 #include "text.hpp"
+#include "vicinal/error.hpp"
 
 namespace cli {
 
 void add_output(CLI::App& app, OutputFlags& flags) {
-  app.add_option("-o,--output", flags.path, "write the result here")->type_name("FILE");
+  app.add_option("-o,--output", flags.path, "write the result here (- for CSV on stdout)")->type_name("FILE");
   add_json(app, flags.json);
   app.add_flag("--plan", flags.plan, "say what would be done and needed, and stop");
   app.add_flag("--explain", flags.explain, "say afterwards how it was done");
+}
+
+void refuse_json_stream(const OutputFlags& flags, const OutputFile& out) {
+  if (flags.json && out.stream())
+    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--json and a result on stdout exclude each other");
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 
+#include "files.hpp"
 #include "json.hpp"
 #include "options.hpp"
 #include "vicinal/neighbors.hpp"
@@ -17,6 +18,9 @@ struct OutputFlags {
 };
 /// -o --json --plan --explain.
 void add_output(CLI::App& app, OutputFlags& flags);
+
+/// Throws for --json beside a result on stdout: each would spoil the other.
+void refuse_json_stream(const OutputFlags& flags, const OutputFile& out);
 
 /// Where the wall time went, and the facts of a finished search.
 struct Timing {
