@@ -21,6 +21,7 @@ constexpr const Format* table[] = {
     &u8bin_format,   //
     &i8bin_format,   //
     &ibin_format,    //
+    &corpus_format,  //
 };
 
 /// ".npy, .npz": those that have the role.
