@@ -31,7 +31,7 @@ void check_fits(const Format& format, const std::string& path, Role role, const 
     fail(ErrorCode::range_error, path, format.name, " cannot hold shape ", array.shape(), "; .npy can");
   }
   if (role == as_ids && format.item == Item::i32) return check_ids_fit(format, path, array);
-  if (!format.item && array.item != Item::bf16) return;
+  if (!format.item && (array.item != Item::bf16 || &format == &corpus_format)) return;
   if (format.item == array.item) return;
   const char* held = format.item ? item_name(*format.item) : "no bfloat16";
   const std::string what = cat(format.name, " holds ", held, ", the ", role_noun(role), " are ", item_name(array.item));
@@ -80,7 +80,7 @@ void check_writable(const std::string& path, const std::string& distances_path) 
   }
 }
 
-void write_neighbors(const std::string& path, const Neighbors& result, const std::string& distances_path) {
+void write_neighbors(const std::string& path, const Neighbors& result, const std::string& distances_path) try {
   check_writable(path, distances_path);
   const Format& format = format_to_write(path, as_ids);
   const Array ids = Array::dense(result.ids(), Item::i64, result.rows(), result.k());
@@ -101,13 +101,17 @@ void write_neighbors(const std::string& path, const Neighbors& result, const std
     jobs.push_back({&other, distances_path, {{"distances", distances}}});
   }
   save(jobs);
+} catch (const std::bad_alloc&) {
+  throw Error(ErrorCode::out_of_memory, cat("no memory to write ", printable(path)));
 }
 
-void write_matrix(const std::string& path, const Points& points) {
+void write_matrix(const std::string& path, const Points& points) try {
   const Format& format = format_to_write(path, as_vectors);
   const Array array = Array::view(points);
   check_fits(format, path, as_vectors, array);
   save({{&format, path, {{"data", array}}}});
+} catch (const std::bad_alloc&) {
+  throw Error(ErrorCode::out_of_memory, cat("no memory to write ", printable(path)));
 }
 
 void discard_unfinished_files() noexcept { remove_live_temporaries(); }
