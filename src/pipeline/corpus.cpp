@@ -152,7 +152,7 @@ Corpus::Corpus(Corpus&&) noexcept = default;
 Corpus& Corpus::operator=(Corpus&&) noexcept = default;
 Corpus::~Corpus() = default;
 
-Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& asked) const {
+Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& asked) const try {
   const Points& rows = state_->rows;
   KnnOptions options = asked;
   options.metric = state_->options.metric;
@@ -165,9 +165,11 @@ Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const K
   const Plan plan = make_plan(find_backend(options.run.device), shape_of(rows), shape_of(queries), options, state_->kept != nullptr);
   check_out(out, queries, options, plan.distance_type);
   return search(out, question_of(rows, state_->options, options, plan.distance_type), queries, plan, state_->kept, options);
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "the system refused memory for the search; set a smaller memory budget");
 }
 
-Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const {
+Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const try {
   check_view(queries, "query");
   check_shapes(shape_of(state_->rows), shape_of(queries), state_->options.metric);
   check_options(shape_of(state_->rows), shape_of(queries), options);
@@ -177,6 +179,8 @@ Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const {
   result.certificate = std::move(report.certificate);
   result.stats = std::move(report.stats);
   return result;
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "the system refused memory for the search; set a smaller memory budget");
 }
 
 std::int64_t Corpus::rows() const noexcept { return state_->rows.rows; }
