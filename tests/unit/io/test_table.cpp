@@ -21,7 +21,7 @@ TEST(Formats, ListsEachOnce) {
     EXPECT_FALSE(format.writes.empty());
   }
   EXPECT_EQ(names, (std::set<std::string>{"npy", "npz", "fvecs", "bvecs", "ivecs", "fbin", "f16bin", "u8bin", "i8bin",
-                                          "ibin"}));
+                                          "ibin", "vicinal"}));
 }
 
 TEST(Formats, NamesThoseThatWillDo) {
