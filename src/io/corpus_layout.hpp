@@ -13,6 +13,7 @@ inline constexpr std::string_view magic{"\x89VIC\r\n\x1A\n", 8};
 inline constexpr std::uint16_t major_version = 1, minor_version = 0;
 inline constexpr std::uint32_t kind_corpus = 1, type_rows = 1, semantics = 1;
 inline constexpr std::size_t alignment = 64;
+inline constexpr std::uint64_t most_cols = std::uint64_t{1} << 40;
 
 // The header.
 inline constexpr std::size_t at_major = 8, at_minor = 10, at_kind = 12, at_semantics = 16, at_dtype = 20,

@@ -75,6 +75,8 @@ CorpusFacts facts_of(const std::string& path, const std::byte* header, std::uint
                      rows >= cols ? ": n=" : ": d=", count_text(std::max(rows, cols)), " does not fit a file of ",
                      file_size, " bytes"));
   }
+  // No rows fit any file, whatever d is; searches multiply d with things of their own.
+  if (cols > most_cols) refuse(path, cat("d=", count_text(cols), ", a row has at most ", count_text(most_cols), " columns"));
   facts.rows = static_cast<std::int64_t>(rows);
   facts.cols = static_cast<std::int64_t>(cols);
   return facts;

@@ -87,6 +87,8 @@ Head head_of(const CorpusFacts& facts, const CorpusSection& rows, std::uint64_t 
 }  // namespace
 
 void append_corpus(AtomicFile& out, const CorpusFacts& facts, const Array& rows) {
+  if (static_cast<std::uint64_t>(facts.cols) > most_cols)
+    throw Error(ErrorCode::range_error, cat("d=", facts.cols, ", a saved row has at most ", most_cols, " columns"));
   CorpusSection section;
   section.offset = corpus_header + corpus_entry;
   section.length = static_cast<std::uint64_t>(facts.rows * facts.cols) * dtype_size(facts.dtype);

@@ -179,6 +179,7 @@ TEST(CorpusFile, EveryFieldIsChecked) {
       {32, i64(0), "d=0"},
       {32, i64(huge), "d=2^60 does not fit a file of 388 bytes"},
       {32, i64(INT64_MAX), "does not fit"},
+      {24, i64(0) + i64(huge / 16), "d=2^56, a row has at most 2^40 columns"},
       {40, raw(0), "0 sections"},
       {40, raw(33), "33 sections"},
       {40, raw(2), "section 1 needs"},  // the rows taken as an entry
