@@ -3,10 +3,14 @@
 find_package(TBB REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
+find_path(VICINAL_XXHASH xxhash.h DOC "Folder of xxhash.h (Debian: libxxhash-dev)" REQUIRED)  # compiled in, not linked
 
 file(GLOB_RECURSE VICINAL_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cpp)
 add_library(vicinal_objects OBJECT ${VICINAL_SOURCES})
 target_include_directories(vicinal_objects PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+if(NOT VICINAL_XXHASH STREQUAL "/usr/include")
+  target_include_directories(vicinal_objects SYSTEM PRIVATE ${VICINAL_XXHASH})
+endif()
 target_compile_definitions(vicinal_objects PRIVATE VICINAL_VERSION="${PROJECT_VERSION}")
 target_link_libraries(vicinal_objects PUBLIC TBB::tbb ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
 

@@ -51,6 +51,27 @@ foreach(source IN LISTS VICINAL_MISUSE)
   set_tests_properties(compile_fail.${stem} PROPERTIES PASS_REGULAR_EXPRESSION "error: .*(${CMAKE_MATCH_1})")
 endforeach()
 
+if(NOT VICINAL_SANITIZE)  # the sanitizer's compiler is not that of C, and it has an operator new of its own
+  # The C face, by a C compiler; C is a language of the tests only.
+  enable_language(C)
+  add_executable(test_capi EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/capi/test_capi.c)
+  set_target_properties(test_capi PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
+  target_compile_options(test_capi PRIVATE -pedantic-errors -Werror)
+  target_link_libraries(test_capi PRIVATE vicinal)
+  add_dependencies(vicinal_tests test_capi)
+  add_test(NAME capi COMMAND test_capi ${PROJECT_BINARY_DIR})
+
+  # Each call that the library makes of these is refused in turn; the linker sends them to tests/faults/injection.cpp.
+  file(GLOB VICINAL_FAULTS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/faults/*.cpp)
+  add_executable(vicinal_faults EXCLUDE_FROM_ALL ${VICINAL_FAULTS})
+  target_link_libraries(vicinal_faults PRIVATE vicinal_objects)
+  foreach(call open fstat close fsync rename pread write pwrite getrandom mmap munmap aligned_alloc strdup)
+    target_link_options(vicinal_faults PRIVATE -Wl,--wrap=${call})
+  endforeach()
+  add_dependencies(vicinal_tests vicinal_faults)
+  add_test(NAME faults COMMAND vicinal_faults)
+endif()
+
 # A program of ten lines that knows nothing but find_package(vicinal).
 if(EXISTS ${PROJECT_SOURCE_DIR}/tests/consumer/CMakeLists.txt)
   add_test(NAME install.consumer

@@ -70,6 +70,22 @@ class PreparedCorpus {
         })) {
     if (!corpus_.owns_rows()) rows_ = rows;
   }
+  /// What save() wrote; device, threads and memory are those of the options, the rest is in the file.
+  PreparedCorpus(const std::string& path, const Options& options, bool verify, bool copy)
+      : corpus_(without_gil(options.progress, [&](const Progress& progress) {
+          OpenOptions wanted;
+          wanted.verify = verify;
+          wanted.copy = copy;
+          wanted.memory = options.knn.memory;
+          wanted.run = options.knn.run;
+          wanted.progress = progress;
+          return Corpus::open(path, wanted);
+        })) {}
+
+  void save(const std::string& path) const {
+    const nb::gil_scoped_release released;
+    corpus_.save(path);
+  }
 
   nb::tuple knn(const Rows& queries, const Options& options) const {
     return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
@@ -84,6 +100,9 @@ class PreparedCorpus {
   std::optional<Rows> rows_;
   Corpus corpus_;
 };
+
+/// Paths come as the file system spells them, which need not be UTF-8.
+std::string text_of(const nb::bytes& path) { return {path.c_str(), path.size()}; }
 
 Shape shape_of(std::int64_t rows, std::int64_t cols, const std::string& dtype) {
   for (const DType type : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::u8, DType::i8}) {
@@ -174,6 +193,14 @@ void bind_search(nb::module_& m) {
 
   nb::class_<PreparedCorpus>(m, "Corpus", "A prepared corpus that keeps borrowed rows alive.")
       .def(nb::init<const Rows&, const Options&, bool>(), nb::arg("rows"), nb::arg("options"), nb::arg("copy"))
+      .def_static(
+          "open",
+          [](const nb::bytes& path, const Options& options, bool verify, bool copy) {
+            return new PreparedCorpus(text_of(path), options, verify, copy);
+          },
+          nb::arg("path"), nb::arg("options"), nb::arg("verify"), nb::arg("copy"))
+      .def(
+          "save", [](const PreparedCorpus& self, const nb::bytes& path) { self.save(text_of(path)); }, nb::arg("path"))
       .def("knn", &PreparedCorpus::knn, nb::arg("queries"), nb::arg("options"))
       .def_prop_ro(
           "shape",

@@ -50,6 +50,58 @@ class Corpus:
         self._native = _native.Corpus(rows, options, _inputs.flag("copy", copy))
         self._device, self._threads, self._memory, self._degenerate = device, threads, memory, degenerate
 
+    @classmethod
+    def open(
+        cls,
+        path: Any,
+        *,
+        verify: bool = True,
+        copy: bool = False,
+        device: str = "auto",
+        threads: int = 0,
+        memory: int | str | None = None,
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> Corpus:
+        """A corpus that :meth:`save` wrote; it answers as the saved one did, to the bit.
+
+        Parameters
+        ----------
+        path : str, bytes or os.PathLike
+        verify : bool, default True
+            Check every checksum of the file. False: those of its header alone, for a file that is known to be whole.
+        copy : bool, default False
+            Read the rows into memory. Otherwise the file stays mapped and must not be changed or shortened while
+            the Corpus is used: a process that touches a lost part dies by SIGBUS.
+        device, threads, memory, progress :
+            As for a new Corpus. Metric and rule for degenerate rows come from the file.
+
+        Raises
+        ------
+        IoError, FormatError, VersionError
+            The system refuses the file; it is not what it says it is, or damaged; it is from a newer version.
+        """
+        options = _inputs.options(device=device, threads=threads, memory=memory, progress=progress)
+        native = _native.Corpus.open(
+            _inputs.path_bytes(path), options, _inputs.flag("verify", verify), _inputs.flag("copy", copy)
+        )
+        self = cls.__new__(cls)
+        self._native, self._copied_bytes = native, 0
+        # The rule for degenerate rows is the native object's own; searches ignore the one that options name.
+        self._device, self._threads, self._memory, self._degenerate = device, threads, memory, "error"
+        return self
+
+    def save(self, path: Any) -> None:
+        """Writes rows, metric and rule for degenerate rows to `path`, which must end in ``.vicinal``.
+
+        The bytes go to a new file in the same folder, which takes the name when it is complete and on the disk:
+        whatever happens, the name holds the old file or the new one.
+
+        Raises
+        ------
+        IoError, Unsupported
+        """
+        self._native.save(_inputs.path_bytes(path))
+
     def knn(
         self,
         queries: Any,

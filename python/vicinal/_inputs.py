@@ -8,6 +8,7 @@ the like, which no strides describe, are converted, once, and the bytes are coun
 from __future__ import annotations
 
 import operator
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -116,6 +117,14 @@ def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, got {type(value).__name__}")
     return value
+
+
+def path_bytes(value: Any) -> bytes:
+    """str, bytes or os.PathLike as the file system spells it."""
+    try:
+        return os.fsencode(value)
+    except TypeError:
+        raise TypeError(f"path must be a str, bytes or os.PathLike, got {type(value).__name__}") from None
 
 
 def flag(name: str, value: Any) -> bool:

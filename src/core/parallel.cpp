@@ -87,9 +87,13 @@ class Arenas {
     idle_.erase(found);
     return arena;
   }
-  void give_back(int threads, std::unique_ptr<tbb::task_arena> arena) {
-    const std::lock_guard lock(mutex_);
-    idle_.emplace(threads, std::move(arena));
+  /// Called by destructors: without memory for its place in the list the arena ends here.
+  void give_back(int threads, std::unique_ptr<tbb::task_arena> arena) noexcept {
+    try {
+      const std::lock_guard lock(mutex_);
+      idle_.emplace(threads, std::move(arena));
+    } catch (...) {
+    }
   }
   static Arenas& all() {
     static auto* arenas = new Arenas;  // never destroyed: calls may outlive static objects

@@ -5,7 +5,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
+#include <utility>
+#include <vector>
 
 #include "io/message.hpp"
 
@@ -14,10 +17,39 @@ namespace {
 
 struct Descriptor {
   int fd;
+  explicit Descriptor(int opened) noexcept : fd(opened) {}
+  Descriptor(Descriptor&& other) noexcept : fd(std::exchange(other.fd, -1)) {}
   ~Descriptor() {
     if (fd >= 0) ::close(fd);
   }
 };
+
+/// Throws the IoError that a missing file, a folder, a device or a lack of permission is worth.
+Descriptor open_file(const std::string& path, const char* verb, std::size_t& size) {
+  check_path(path);
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer before it could be refused.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.fd < 0) fail_system("open", path, errno);
+  struct stat status;
+  if (::fstat(file.fd, &status) != 0) fail_system("open", path, errno);
+  if (S_ISDIR(status.st_mode)) fail_system("open", path, EISDIR);
+  if (!S_ISREG(status.st_mode)) fail_system(verb, path, ENODEV, "not a regular file");
+  size = static_cast<std::size_t>(status.st_size);
+  return file;
+}
+
+void read_fully(const std::string& path, int fd, std::byte* to, std::size_t size, std::size_t offset) {
+  while (size > 0) {
+    const ssize_t done = ::pread(fd, to, size, static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail_system("read", path, errno);
+    if (done == 0)
+      fail(ErrorCode::format_error, path, "the file ended at ", offset, " while it was read: did it shrink?");
+    to += done;
+    offset += static_cast<std::size_t>(done);
+    size -= static_cast<std::size_t>(done);
+  }
+}
 
 void* address(Bytes bytes) { return const_cast<std::byte*>(bytes.data()); }
 
@@ -28,17 +60,9 @@ void check_path(const std::string& path) {
 }
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  check_path(path);
-  // Without O_NONBLOCK, opening a FIFO would wait for a writer before it could be refused.
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) fail_system("open", path, errno);
-  struct stat status;
-  if (::fstat(file.fd, &status) != 0) fail_system("open", path, errno);
-  if (S_ISDIR(status.st_mode)) fail_system("open", path, EISDIR);
-  if (!S_ISREG(status.st_mode)) fail_system("map", path, ENODEV, "not a regular file");
-  if (status.st_size == 0) return;
-
-  const auto size = static_cast<std::size_t>(status.st_size);
+  std::size_t size = 0;
+  const Descriptor file = open_file(path, "map", size);
+  if (size == 0) return;
   void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (start == MAP_FAILED) fail_system("map", path, errno);
   bytes_ = as_bytes(start, size);
@@ -54,6 +78,18 @@ MappedFile::Sequential::Sequential(const MappedFile& file) noexcept : file_(file
 
 MappedFile::Sequential::~Sequential() {
   if (!file_.bytes_.empty()) ::madvise(address(file_.bytes_), file_.bytes_.size(), MADV_NORMAL);
+}
+
+Buffer<std::byte> read_file(const std::string& path, std::size_t beginning,
+                            const std::function<void(Bytes first, std::uint64_t size)>& check) {
+  std::size_t size = 0;
+  const Descriptor file = open_file(path, "read", size);
+  std::vector<std::byte> first(std::min(beginning, size));
+  read_fully(path, file.fd, first.data(), first.size(), 0);
+  check(first, size);
+  Buffer<std::byte> all(static_cast<std::int64_t>(size));
+  read_fully(path, file.fd, all.data(), size, 0);
+  return all;
 }
 
 }  // namespace vicinal::io

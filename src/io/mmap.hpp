@@ -1,9 +1,11 @@
 // A file mapped read-only for as long as the object lives. Its pages belong to the page cache, not to the
 // process. If another program shortens the file meanwhile, touching the lost part raises SIGBUS: copy files
-// from storage that you do not trust.
+// from storage that you do not trust (read_file).
 #pragma once
+#include <functional>
 #include <string>
 
+#include "core/buffer.hpp"
 #include "io/bytes.hpp"
 
 namespace vicinal::io {
@@ -35,6 +37,12 @@ class MappedFile {
   std::string path_;
   Bytes bytes_;
 };
+
+/// All of a file in memory, by read(): what another program does to it afterwards cannot be seen. `check` is shown the
+/// first `beginning` bytes (or all of a shorter file) and the length before memory is taken for the rest. Throws as
+/// MappedFile does, OutOfMemory, FormatError for a file that shrinks meanwhile, and what `check` throws.
+Buffer<std::byte> read_file(const std::string& path, std::size_t beginning,
+                            const std::function<void(Bytes first, std::uint64_t size)>& check);
 
 /// Throws InvalidArgument if the path holds a NUL byte: the system would read a shorter name.
 void check_path(const std::string& path);

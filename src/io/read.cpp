@@ -112,7 +112,7 @@ void take_distances(ResultFile& result, const std::string& path, const Array& ar
 
 }  // namespace
 
-Matrix read_matrix(const std::string& path, const ReadOptions& options) {
+Matrix read_matrix(const std::string& path, const ReadOptions& options) try {
   const Array array = read_array(path, {as_vectors, options.member});
   const std::optional<DType> type = vector_type(array.item);
   if (!type)
@@ -122,6 +122,8 @@ Matrix read_matrix(const std::string& path, const ReadOptions& options) {
   points.col_stride = array.col_stride;
   points.byte_swapped = array.swapped;
   return Matrix(points, array.keeper, array.mapped, path);
+} catch (const std::bad_alloc&) {
+  throw Error(ErrorCode::out_of_memory, cat("no memory to read ", printable(path)));
 }
 
 ResultFile read_result(const std::string& path, const std::string& distances_path) try {

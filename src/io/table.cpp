@@ -22,7 +22,13 @@ constexpr const Format* table[] = {
     &i8bin_format,   //
     &ibin_format,    //
     &bin_format,     //
-    &rangeres_format, &csv_format, &tsv_format, &idx_format, &mtx_format, &hdf5_format,
+    &rangeres_format,  //
+    &csv_format,     //
+    &tsv_format,     //
+    &idx_format,     //
+    &mtx_format,     //
+    &hdf5_format,    //
+    &corpus_format,  //
 };
 
 /// ".npy, .npz": those that have the role.

@@ -94,7 +94,7 @@ void check_writable(const std::string& path, const std::string& distances_path, 
   }
 }
 
-void write_neighbors(const std::string& path, const Neighbors& result, const std::string& distances_path) {
+void write_neighbors(const std::string& path, const Neighbors& result, const std::string& distances_path) try {
   check_writable(path, distances_path);
   const Format& format = format_to_write(path, as_ids);
   const Array ids = Array::dense(result.ids(), Item::i64, result.rows(), result.k());
@@ -116,13 +116,17 @@ void write_neighbors(const std::string& path, const Neighbors& result, const std
     jobs.push_back({&other, distances_path, as_distances, {{"distances", distances}}});
   }
   save(jobs);
+} catch (const std::bad_alloc&) {
+  throw Error(ErrorCode::out_of_memory, cat("no memory to write ", printable(path)));
 }
 
-void write_matrix(const std::string& path, const Points& points) {
+void write_matrix(const std::string& path, const Points& points) try {
   const Format& format = format_to_write(path, as_vectors);
   const Array array = Array::view(points);
   check_fits(format, path, as_vectors, array);
   save({{&format, path, as_vectors, {{"data", array}}}});
+} catch (const std::bad_alloc&) {
+  throw Error(ErrorCode::out_of_memory, cat("no memory to write ", printable(path)));
 }
 
 void discard_unfinished_files() noexcept { remove_live_temporaries(); }

@@ -23,7 +23,7 @@ TEST(Formats, ListsEachOnce) {
         << format.name;
   }
   EXPECT_EQ(names, (std::set<std::string>{"npy", "npz", "fvecs", "bvecs", "ivecs", "fbin", "f16bin", "u8bin", "i8bin",
-                                          "ibin", "bin", "rangeres", "csv", "tsv", "idx", "mtx", "hdf5"}));
+                                          "ibin", "bin", "rangeres", "csv", "tsv", "idx", "mtx", "hdf5", "vicinal"}));
 }
 
 TEST(Formats, GoByEveryEndingInAnyCase) {

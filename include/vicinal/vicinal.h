@@ -1,0 +1,143 @@
+/* The C face of vicinal, for other languages: opaque corpora, DLPack tensors in and out, a code from every function.
+ * C99 and C++. Semantics, names and messages are those of the C++ face (vicinal.hpp).
+ *
+ *   DLManagedTensor *distances = NULL, *ids = NULL;
+ *   if (vicinal_knn(&corpus, &queries, 10, NULL, &distances, &ids, NULL) != VICINAL_OK) {
+ *     const char *text;
+ *     vicinal_last_error(&text);
+ *     ...
+ *   }
+ *   vicinal_tensor_free(distances);
+ *   vicinal_tensor_free(ids);
+ */
+#ifndef VICINAL_VICINAL_H
+#define VICINAL_VICINAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* DLPack's structures as far as they are used here. Who has dlpack.h includes it before this file. */
+#if !defined(DLPACK_DLPACK_H_) && !defined(VICINAL_HAS_DLPACK)
+#define VICINAL_HAS_DLPACK 1
+
+/* Where memory is: 1 is the host's; 3 and 11 are host memory that a GPU driver has pinned. */
+typedef struct {
+  int32_t device_type;
+  int32_t device_id;
+} DLDevice;
+
+/* A number's kind (0 int, 1 uint, 2 float, 4 bfloat), its bits, and how many of them make an element: here always 1. */
+typedef struct {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} DLDataType;
+
+/* A view: `strides` count elements, not bytes, and NULL stands for row-major and dense. */
+typedef struct {
+  void *data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t *shape;
+  int64_t *strides;
+  uint64_t byte_offset;
+} DLTensor;
+
+/* A tensor with an owner behind it: whoever has it calls deleter(itself) once, when done. */
+typedef struct DLManagedTensor {
+  DLTensor dl_tensor;
+  void *manager_ctx;
+  void (*deleter)(struct DLManagedTensor *self);
+} DLManagedTensor;
+#endif
+
+/* What every function returns: 0, or which kind of error (docs/errors.md). The numbers never change. */
+enum {
+  VICINAL_OK = 0,
+  VICINAL_INVALID_ARGUMENT = 1,
+  VICINAL_INVALID_VALUE = 2,
+  VICINAL_RANGE_ERROR = 3,
+  VICINAL_CAPACITY_EXCEEDED = 4,
+  VICINAL_MEMORY_BUDGET = 5,
+  VICINAL_OUT_OF_MEMORY = 6,
+  VICINAL_DEVICE_ERROR = 7,
+  VICINAL_IO_ERROR = 8,
+  VICINAL_FORMAT_ERROR = 9,
+  VICINAL_VERSION_ERROR = 10,
+  VICINAL_CANCELLED = 11,
+  VICINAL_UNSUPPORTED = 12,
+  VICINAL_INTERNAL = 13
+};
+
+/* Set `size` to sizeof(vicinal_options) and all else to zero, which is every default: this is how a program built with
+ * an older header goes on working. A null pointer in place of the structure is all defaults too. */
+typedef struct {
+  size_t size;
+  const char *metric;        /* "euclidean"; ignored where a corpus is given, as is degenerate */
+  const char *distance_type; /* "auto", "f32", "f64", "u32" */
+  const char *degenerate;    /* "error", "one" */
+  const char *device;        /* "auto", "cpu" */
+  int64_t memory;            /* bytes beyond what the process holds; 0: what is free, less a tenth */
+  int64_t first_id;          /* id of row 0 */
+  int32_t threads;           /* 0: affinity mask and cgroup quota decide */
+  int32_t pad;               /* 1: fill up with id -1 where there are fewer than k rows */
+  int32_t copy;              /* corpus: own the rows; 0 borrows them, or maps the file */
+  int32_t trust_file;        /* vicinal_corpus_open: 1 leaves the checksums of the rows unread */
+  int32_t include_self;      /* vicinal_knn_graph: a row may be in its own list */
+  int32_t exhaustive;        /* 1: compute every pair in fp64; same bits, slowly */
+  int64_t max_results;       /* vicinal_range_search: more is VICINAL_CAPACITY_EXCEEDED; 0: what free memory holds */
+  int (*progress)(void *context, uint64_t done, uint64_t total); /* 0 cancels; called by the calling thread */
+  void *context;
+} vicinal_options;
+
+/* "0.1.0" */
+const char *vicinal_version(void);
+/* The code of this thread's last call of a function below, and its text ("" after a success), which holds until the
+ * thread's next call. `text` may be null. */
+int vicinal_last_error(const char **text);
+/* Version, instruction sets, filters and devices, a line each. The text holds until this thread asks again. */
+int vicinal_info(const char **text);
+
+/* Rows prepared once and searched often; safe to search from many threads at once. Borrowed rows must outlive it. */
+typedef struct vicinal_corpus vicinal_corpus;
+int vicinal_corpus_create(const DLTensor *rows, const vicinal_options *options, vicinal_corpus **corpus);
+/* What vicinal_corpus_save wrote. */
+int vicinal_corpus_open(const char *path, const vicinal_options *options, vicinal_corpus **corpus);
+/* To a file with the suffix .vicinal; whatever happens, the old file or the new one is there. */
+int vicinal_corpus_save(const vicinal_corpus *corpus, const char *path);
+void vicinal_corpus_free(vicinal_corpus *corpus); /* null is fine */
+
+/* Inputs are two-dimensional, in host memory, float32, float64, float16, bfloat16, uint8 or int8, with any strides.
+ * Outputs go to new tensors, which the caller frees; an output that is not wanted may be null. After an error all of
+ * them are null. distances are float32, float64 or uint32, ids and all counts int64. */
+
+/* (Q, k) distances and ids; counts (Q) only with pad, else null. */
+int vicinal_knn(const DLTensor *corpus, const DLTensor *queries, int64_t k, const vicinal_options *options,
+                DLManagedTensor **distances, DLManagedTensor **ids, DLManagedTensor **counts);
+int vicinal_corpus_knn(const vicinal_corpus *corpus, const DLTensor *queries, int64_t k,
+                       const vicinal_options *options, DLManagedTensor **distances, DLManagedTensor **ids,
+                       DLManagedTensor **counts);
+/* The k nearest other rows of each row. */
+int vicinal_knn_graph(const DLTensor *rows, int64_t k, const vicinal_options *options, DLManagedTensor **distances,
+                      DLManagedTensor **ids, DLManagedTensor **counts);
+/* Rows within the radius: entries offsets[i] to offsets[i + 1] of distances and ids belong to query i. */
+int vicinal_range_search(const DLTensor *corpus, const DLTensor *queries, double radius,
+                         const vicinal_options *options, DLManagedTensor **offsets, DLManagedTensor **distances,
+                         DLManagedTensor **ids);
+/* One result from `parts` results of parts of a corpus, dense; k = 0 is the widest. Of the options: metric and pad. */
+int vicinal_merge(size_t parts, const DLTensor *const *distances, const DLTensor *const *ids, int64_t k,
+                  const vicinal_options *options, DLManagedTensor **merged_distances, DLManagedTensor **merged_ids,
+                  DLManagedTensor **counts);
+
+/* Calls the tensor's deleter; null is fine. */
+void vicinal_tensor_free(DLManagedTensor *tensor);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,265 @@
+// The functions of vicinal.h: each turns its arguments into those of the C++ face, calls it, and keeps exceptions in.
+#include "vicinal/vicinal.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "capi/tensor.hpp"
+#include "core/text.hpp"
+#include "vicinal/corpus.hpp"
+#include "vicinal/device.hpp"
+#include "vicinal/search.hpp"
+
+struct vicinal_corpus {
+  vicinal::Corpus corpus;
+};
+
+namespace {
+
+using namespace vicinal;
+using capi::Tensor;
+
+struct LastError {
+  int code = VICINAL_OK;
+  std::string text;
+  const char* shown = "";  // text, or a fixed line where there was no memory for one
+
+  int set(int which, const char* what) noexcept {
+    code = which;
+    try {
+      text = what;
+      shown = text.c_str();
+    } catch (...) {
+      shown = "no memory for the text of the error";
+    }
+    return which;
+  }
+};
+thread_local LastError last;
+
+static_assert(static_cast<int>(ErrorCode::invalid_argument) + 1 == VICINAL_INVALID_ARGUMENT);
+static_assert(static_cast<int>(ErrorCode::out_of_memory) + 1 == VICINAL_OUT_OF_MEMORY);
+static_assert(static_cast<int>(ErrorCode::format_error) + 1 == VICINAL_FORMAT_ERROR);
+static_assert(static_cast<int>(ErrorCode::internal) + 1 == VICINAL_INTERNAL);
+
+template <class Work>
+int guarded(Work work) noexcept {
+  try {
+    work();
+    last.code = VICINAL_OK;
+    last.shown = "";
+    return VICINAL_OK;
+  } catch (const Error& error) {
+    return last.set(static_cast<int>(error.code()) + 1, error.what());
+  } catch (const std::bad_alloc&) {
+    return last.set(VICINAL_OUT_OF_MEMORY, "the system refused memory");
+  } catch (const std::exception& error) {
+    return last.set(VICINAL_INTERNAL, error.what());
+  } catch (...) {
+    return last.set(VICINAL_INTERNAL, "an exception of unknown type");
+  }
+}
+
+[[noreturn]] void refuse(const std::string& what) { fail(ErrorCode::invalid_argument, what); }
+
+template <class T>
+T& required(T* pointer, const char* name) {
+  if (pointer == nullptr) refuse(cat(name, " is null"));
+  return *pointer;
+}
+
+/// The caller's options in this build's structure: an older, shorter one is filled up with zeros, and a newer, longer one will
+/// do as long as what it has beyond ours is zero.
+vicinal_options known(const vicinal_options* given) {
+  vicinal_options options{};
+  options.size = sizeof options;
+  if (given == nullptr) return options;
+  if (given->size < sizeof given->size)
+    refuse(cat("options.size is ", given->size, ", set it to sizeof(vicinal_options)"));
+  constexpr std::size_t most = 4096;
+  if (given->size > most) refuse(cat("options.size is ", given->size, ", more than any version's ", most));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
+  std::memcpy(&options, given, std::min(given->size, sizeof options));
+  for (std::size_t i = sizeof options; i < given->size; ++i)
+    if (bytes[i] != 0)
+      fail(ErrorCode::unsupported, "an option that this build does not know is set: it is older than the header");
+  return options;
+}
+
+Metric metric_of(const vicinal_options& options) {
+  return options.metric == nullptr ? Metric::euclidean : parse_metric(options.metric);
+}
+
+Progress progress_of(const vicinal_options& options) {
+  if (options.progress == nullptr) return nullptr;
+  return [call = options.progress, context = options.context](std::uint64_t done, std::uint64_t total) {
+    return call(context, done, total) != 0;
+  };
+}
+
+KnnOptions search_of(const vicinal_options& options, std::int64_t k) {
+  KnnOptions search;
+  search.k = k;
+  search.metric = metric_of(options);
+  if (options.distance_type != nullptr) search.distance_type = parse_distance_type(options.distance_type);
+  if (options.degenerate != nullptr) search.degenerate = parse_degenerate(options.degenerate);
+  if (options.device != nullptr) search.run.device = options.device;
+  search.run.threads = options.threads;
+  search.memory.host = options.memory;
+  search.first_id = options.first_id;
+  search.pad = options.pad != 0;
+  search.proof = options.exhaustive != 0 ? Proof::exhaustive : Proof::certified;
+  search.progress = progress_of(options);
+  return search;
+}
+
+/// Where outputs go. They are null until the end, when all of them are set at once.
+struct Outputs {
+  DLManagedTensor **first, **second, **third;
+  Outputs(DLManagedTensor** a, DLManagedTensor** b, DLManagedTensor** c) : first(a), second(b), third(c) {
+    set({}, {}, {});
+  }
+  void set(Tensor a, Tensor b, Tensor c) const noexcept {
+    if (first != nullptr) *first = a.release();
+    if (second != nullptr) *second = b.release();
+    if (third != nullptr) *third = c.release();
+  }
+};
+
+void give(const Outputs& out, const Neighbors& found) {
+  const std::int64_t rows = found.rows(), k = found.k();
+  Tensor counts;
+  if (found.counts() != nullptr) counts = capi::int64_tensor(found.shared_counts(), found.counts(), rows);
+  out.set(capi::distance_tensor(found.shared_distances(), found.distances(), found.type(), rows, k),
+          capi::int64_tensor(found.shared_ids(), found.ids(), rows, k), std::move(counts));
+}
+
+}  // namespace
+
+const char* vicinal_version(void) { return VICINAL_VERSION; }
+
+int vicinal_last_error(const char** text) {
+  if (text != nullptr) *text = last.shown;
+  return last.code;
+}
+
+int vicinal_info(const char** text) {
+  if (text != nullptr) *text = "";
+  return guarded([&] {
+    required(text, "text");
+    thread_local std::string kept;
+    const Info info = vicinal::info();
+    std::string lines = cat("vicinal ", info.version, ", semantics ", info.semantics_version,
+                            "\ninstruction sets: ", joined(info.instruction_sets), "\nfilters: ", joined(info.filters),
+                            "\nthreads: ", info.threads);
+    for (const Device& device : info.devices)
+      lines += cat("\n", device.name, ": ", device.usable ? device.description : "not usable: " + device.reason);
+    kept = std::move(lines);
+    *text = kept.c_str();
+  });
+}
+
+int vicinal_corpus_create(const DLTensor* rows, const vicinal_options* given, vicinal_corpus** corpus) {
+  if (corpus != nullptr) *corpus = nullptr;
+  return guarded([&] {
+    required(corpus, "corpus");
+    const vicinal_options options = known(given);
+    const KnnOptions search = search_of(options, 1);
+    CorpusOptions wanted;
+    wanted.metric = search.metric;
+    wanted.copy = options.copy != 0;
+    wanted.degenerate = search.degenerate;
+    wanted.memory = search.memory;
+    wanted.run = search.run;
+    wanted.progress = search.progress;
+    *corpus = new vicinal_corpus{Corpus(capi::points_of(rows, "rows"), wanted)};
+  });
+}
+
+int vicinal_corpus_open(const char* path, const vicinal_options* given, vicinal_corpus** corpus) {
+  if (corpus != nullptr) *corpus = nullptr;
+  return guarded([&] {
+    required(corpus, "corpus");
+    required(path, "path");
+    const vicinal_options options = known(given);
+    const KnnOptions search = search_of(options, 1);
+    OpenOptions wanted;
+    wanted.verify = options.trust_file == 0;
+    wanted.copy = options.copy != 0;
+    wanted.memory = search.memory;
+    wanted.run = search.run;
+    wanted.progress = search.progress;
+    *corpus = new vicinal_corpus{Corpus::open(path, wanted)};
+  });
+}
+
+int vicinal_corpus_save(const vicinal_corpus* corpus, const char* path) {
+  return guarded([&] { required(corpus, "corpus").corpus.save(&required(path, "path")); });
+}
+
+void vicinal_corpus_free(vicinal_corpus* corpus) { delete corpus; }
+
+int vicinal_knn(const DLTensor* corpus, const DLTensor* queries, int64_t k, const vicinal_options* options,
+                DLManagedTensor** distances, DLManagedTensor** ids, DLManagedTensor** counts) {
+  const Outputs out(distances, ids, counts);
+  return guarded([&] {
+    give(out,
+         knn(capi::points_of(corpus, "corpus"), capi::points_of(queries, "queries"), search_of(known(options), k)));
+  });
+}
+
+int vicinal_corpus_knn(const vicinal_corpus* corpus, const DLTensor* queries, int64_t k, const vicinal_options* options,
+                       DLManagedTensor** distances, DLManagedTensor** ids, DLManagedTensor** counts) {
+  const Outputs out(distances, ids, counts);
+  return guarded([&] {
+    give(out, required(corpus, "corpus").corpus.knn(capi::points_of(queries, "queries"), search_of(known(options), k)));
+  });
+}
+
+int vicinal_knn_graph(const DLTensor* rows, int64_t k, const vicinal_options* given, DLManagedTensor** distances,
+                      DLManagedTensor** ids, DLManagedTensor** counts) {
+  const Outputs out(distances, ids, counts);
+  return guarded([&] {
+    const vicinal_options options = known(given);
+    GraphOptions graph;
+    graph.search = search_of(options, k);
+    graph.include_self = options.include_self != 0;
+    give(out, knn_graph(capi::points_of(rows, "rows"), graph));
+  });
+}
+
+int vicinal_range_search(const DLTensor* corpus, const DLTensor* queries, double radius, const vicinal_options* given,
+                         DLManagedTensor** offsets, DLManagedTensor** distances, DLManagedTensor** ids) {
+  const Outputs out(offsets, distances, ids);
+  return guarded([&] {
+    const vicinal_options options = known(given);
+    RangeOptions range;
+    range.search = search_of(options, 1);
+    range.max_results = options.max_results;
+    const CsrNeighbors found =
+        range_search(capi::points_of(corpus, "corpus"), capi::points_of(queries, "queries"), radius, range);
+    out.set(capi::int64_tensor(found.shared_offsets(), found.offsets(), found.rows() + 1),
+            capi::distance_tensor(found.shared_distances(), found.distances(), found.type(), found.entries()),
+            capi::int64_tensor(found.shared_ids(), found.ids(), found.entries()));
+  });
+}
+
+int vicinal_merge(size_t parts, const DLTensor* const* distances, const DLTensor* const* ids, int64_t k,
+                  const vicinal_options* given, DLManagedTensor** merged_distances, DLManagedTensor** merged_ids,
+                  DLManagedTensor** counts) {
+  const Outputs out(merged_distances, merged_ids, counts);
+  return guarded([&] {
+    const vicinal_options options = known(given);
+    if (parts > 0) required(distances, "distances"), required(ids, "ids");
+    std::vector<NeighborsView> views;
+    for (std::size_t i = 0; i < parts; ++i) views.push_back(capi::part_of(distances[i], ids[i], i));
+    give(out, merge(views, {.k = k, .metric = metric_of(options), .pad = options.pad != 0}));
+  });
+}
+
+void vicinal_tensor_free(DLManagedTensor* tensor) {
+  if (tensor != nullptr && tensor->deleter != nullptr) tensor->deleter(tensor);
+}

@@ -1,0 +1,387 @@
+/* The C face as a C99 program sees it: values, every kind of argument that is refused, and tensors that free themselves.
+ * Usage: test_capi FOLDER. Prints what fails; the exit status is the number of failures, at most 100. */
+#include <stdio.h>
+#include <string.h>
+
+#include "vicinal/vicinal.h"
+
+static int failures = 0;
+
+#define CHECK(condition)                                                  \
+  do {                                                                    \
+    if (!(condition)) {                                                   \
+      ++failures;                                                         \
+      printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);      \
+    }                                                                     \
+  } while (0)
+
+/* The code, and a part of the text. */
+static void expect_(int line, int code, int wanted, const char *part) {
+  const char *text = NULL;
+  const int last = vicinal_last_error(&text);
+  if (code == wanted && last == wanted && strstr(text, part) != NULL) return;
+  ++failures;
+  printf("%s:%d: code %d (last %d) \"%s\", expected %d with \"%s\"\n", __FILE__, line, code, last, text, wanted, part);
+}
+#define EXPECT(call, wanted, part) expect_(__LINE__, (call), (wanted), (part))
+#define OK(call) expect_(__LINE__, (call), VICINAL_OK, "")
+
+static float corpus_data[] = {0, 0, 3, 4, 6, 8, 3, 4};
+static float query_data[] = {3, 4, 0, 1};
+
+typedef struct {
+  DLTensor tensor;
+  int64_t shape[2], strides[2];
+} View;
+
+static DLTensor *view(View *v, void *data, uint8_t code, uint8_t bits, int64_t rows, int64_t cols) {
+  memset(v, 0, sizeof *v);
+  v->shape[0] = rows;
+  v->shape[1] = cols;
+  v->tensor.data = data;
+  v->tensor.device.device_type = 1;
+  v->tensor.ndim = 2;
+  v->tensor.dtype.code = code;
+  v->tensor.dtype.bits = bits;
+  v->tensor.dtype.lanes = 1;
+  v->tensor.shape = v->shape;
+  return &v->tensor;
+}
+
+static vicinal_options defaults(void) {
+  vicinal_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  return options;
+}
+
+static int64_t id(const DLManagedTensor *t, int i) { return ((const int64_t *)t->dl_tensor.data)[i]; }
+static float value(const DLManagedTensor *t, int i) { return ((const float *)t->dl_tensor.data)[i]; }
+
+static void knows_itself(void) {
+  const char *text = NULL;
+  CHECK(strlen(vicinal_version()) >= 5);
+  OK(vicinal_info(&text));
+  CHECK(strstr(text, vicinal_version()) != NULL && strstr(text, "\ncpu: ") != NULL);
+  EXPECT(vicinal_info(NULL), VICINAL_INVALID_ARGUMENT, "text is null");
+  CHECK(vicinal_last_error(NULL) == VICINAL_INVALID_ARGUMENT);
+}
+
+static void finds_neighbours(void) {
+  View c, q;
+  DLManagedTensor *distances = NULL, *ids = NULL, *counts = NULL;
+  vicinal_options options = defaults();
+  view(&c, corpus_data, 2, 32, 4, 2);
+  view(&q, query_data, 2, 32, 2, 2);
+  OK(vicinal_knn(&c.tensor, &q.tensor, 3, NULL, &distances, &ids, &counts));
+  if (distances == NULL || ids == NULL) return;
+  CHECK(counts == NULL);
+  CHECK(ids->dl_tensor.ndim == 2 && ids->dl_tensor.shape[0] == 2 && ids->dl_tensor.shape[1] == 3);
+  CHECK(ids->dl_tensor.dtype.code == 0 && ids->dl_tensor.dtype.bits == 64 && ids->dl_tensor.dtype.lanes == 1);
+  CHECK(ids->dl_tensor.strides[0] == 3 && ids->dl_tensor.strides[1] == 1 && ids->dl_tensor.device.device_type == 1);
+  CHECK(distances->dl_tensor.dtype.code == 2 && distances->dl_tensor.dtype.bits == 32);
+  CHECK(id(ids, 0) == 1 && id(ids, 1) == 3 && id(ids, 2) == 0 && id(ids, 3) == 0);
+  CHECK(value(distances, 0) == 0 && value(distances, 2) == 5 && value(distances, 3) == 1);
+  vicinal_tensor_free(distances);
+  vicinal_tensor_free(ids);
+
+  options.metric = "sqeuclidean";
+  options.distance_type = "f64";
+  options.first_id = 100;
+  options.pad = 1;
+  options.threads = 1;
+  OK(vicinal_knn(&c.tensor, &q.tensor, 6, &options, &distances, &ids, &counts));
+  if (counts == NULL) return;
+  CHECK(((const double *)distances->dl_tensor.data)[2] == 25 && id(ids, 0) == 101 && id(ids, 4) == -1);
+  CHECK(counts->dl_tensor.ndim == 1 && counts->dl_tensor.shape[0] == 2 && id(counts, 0) == 4);
+  vicinal_tensor_free(distances);
+  vicinal_tensor_free(ids);
+  vicinal_tensor_free(counts);
+  OK(vicinal_knn(&c.tensor, &q.tensor, 1, NULL, NULL, NULL, NULL)); /* nobody wants anything */
+}
+
+static void reads_strides(void) {
+  /* The same rows column by column, and from the end: ids turn around. */
+  static float columns[] = {0, 3, 6, 3, 0, 4, 8, 4};
+  View c, q;
+  DLManagedTensor *ids = NULL;
+  view(&q, query_data, 2, 32, 1, 2);
+  view(&c, columns, 2, 32, 4, 2);
+  c.strides[0] = 1;
+  c.strides[1] = 4;
+  c.tensor.strides = c.strides;
+  OK(vicinal_knn(&c.tensor, &q.tensor, 3, NULL, NULL, &ids, NULL));
+  if (ids == NULL) return;
+  CHECK(id(ids, 0) == 1 && id(ids, 1) == 3 && id(ids, 2) == 0);
+  ids->deleter(ids);
+  view(&c, corpus_data, 2, 32, 4, 2);
+  c.strides[0] = -2;
+  c.strides[1] = 1;
+  c.tensor.strides = c.strides;
+  c.tensor.byte_offset = 6 * sizeof(float);
+  OK(vicinal_knn(&c.tensor, &q.tensor, 3, NULL, NULL, &ids, NULL));
+  if (ids == NULL) return;
+  CHECK(id(ids, 0) == 0 && id(ids, 1) == 2 && id(ids, 2) == 1);
+  ids->deleter(ids);
+}
+
+static void takes_six_types(void) {
+  static const uint8_t types[6][2] = {{2, 32}, {2, 64}, {2, 16}, {4, 16}, {1, 8}, {0, 8}};
+  static unsigned char zeros[64];
+  int i;
+  for (i = 0; i < 6; ++i) {
+    View c;
+    DLManagedTensor *distances = NULL;
+    view(&c, zeros, types[i][0], types[i][1], 2, 4);
+    OK(vicinal_knn(&c.tensor, &c.tensor, 2, NULL, &distances, NULL, NULL));
+    if (distances == NULL) continue;
+    CHECK(distances->dl_tensor.dtype.bits == (types[i][1] == 64 ? 64 : 32));
+    vicinal_tensor_free(distances);
+  }
+}
+
+static int stop_at_once(void *context, uint64_t done, uint64_t total) {
+  (void)done;
+  (void)total;
+  ++*(int *)context;
+  return 0;
+}
+
+static void refuses(void) {
+  View c, q;
+  DLManagedTensor *ids = (DLManagedTensor *)&c; /* must be null after an error */
+  vicinal_options options = defaults();
+  int calls = 0;
+  float nan_data[2];
+  view(&c, corpus_data, 2, 32, 4, 2);
+  view(&q, query_data, 2, 32, 2, 2);
+#define KNN(k) vicinal_knn(&c.tensor, &q.tensor, (k), &options, NULL, &ids, NULL)
+  EXPECT(KNN(0), VICINAL_INVALID_ARGUMENT, "k must be >= 1, got 0");
+  CHECK(ids == NULL);
+  EXPECT(KNN(5), VICINAL_INVALID_ARGUMENT, "k=5 exceeds 4 eligible rows");
+  EXPECT(vicinal_knn(NULL, &q.tensor, 1, NULL, NULL, &ids, NULL), VICINAL_INVALID_ARGUMENT, "corpus: the tensor is null");
+  EXPECT(vicinal_knn(&c.tensor, NULL, 1, NULL, NULL, &ids, NULL), VICINAL_INVALID_ARGUMENT, "queries: the tensor is null");
+  options.metric = "l2sq";
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "unknown metric \"l2sq\"");
+  options = defaults();
+  options.distance_type = "f16";
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "f16");
+  options = defaults();
+  options.degenerate = "two";
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "two");
+  options = defaults();
+  options.device = "cuda";
+  CHECK(KNN(1) != VICINAL_OK);
+  options = defaults();
+  options.threads = -1;
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "threads must be >= 0, got -1");
+  options = defaults();
+  options.memory = 1;
+  EXPECT(KNN(1), VICINAL_MEMORY_BUDGET, "");
+  options = defaults();
+  options.progress = stop_at_once;
+  options.context = &calls;
+  EXPECT(KNN(1), VICINAL_CANCELLED, "cancelled");
+  CHECK(calls == 1);
+  options = defaults();
+  options.size = 0;
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "options.size is 0");
+  options.size = 1 << 20;
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "options.size is 1048576");
+  options = defaults();
+
+  c.tensor.ndim = 1;
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "corpus: expected 2 dimensions, got 1 with shape (4,)");
+  view(&c, corpus_data, 2, 32, 4, 2);
+  c.tensor.shape = NULL;
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "no shape");
+  view(&c, corpus_data, 2, 32, -1, 2);
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "negative size");
+  view(&c, NULL, 2, 32, 4, 2);
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "no data");
+  view(&c, corpus_data, 0, 64, 4, 2);
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "dtype int64 not supported");
+  view(&c, corpus_data, 5, 64, 4, 2);
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "dtype code 5 of 64 bits not supported");
+  view(&c, corpus_data, 2, 32, 4, 2);
+  c.tensor.dtype.lanes = 4;
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "dtype float32x4 not supported");
+  view(&c, corpus_data, 2, 32, 4, 2);
+  c.tensor.device.device_type = 2;
+  c.tensor.device.device_id = 1;
+  EXPECT(KNN(1), VICINAL_DEVICE_ERROR, "corpus: the tensor is on DLPack device 2:1");
+  view(&c, corpus_data, 2, 32, 4, 2);
+  c.strides[0] = INT64_MAX / 2;
+  c.tensor.strides = c.strides;
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "does not fit 64 bits");
+  view(&c, corpus_data, 2, 32, 4, 2);
+  view(&q, query_data, 2, 32, 1, 3);
+  EXPECT(KNN(1), VICINAL_INVALID_ARGUMENT, "query has d=3, corpus has d=2");
+  memset(nan_data, 0xFF, sizeof nan_data);
+  view(&q, nan_data, 2, 32, 1, 2);
+  EXPECT(KNN(1), VICINAL_INVALID_VALUE, "query row 0, column 0 is NaN");
+  view(&q, corpus_data, 2, 32, 1, 2);
+  options.metric = "cosine";
+  EXPECT(KNN(1), VICINAL_INVALID_VALUE, "cosine");
+  options.degenerate = "one";
+  OK(KNN(1));
+  vicinal_tensor_free(ids);
+  CHECK(vicinal_last_error(NULL) == VICINAL_OK);
+#undef KNN
+}
+
+/* A program built with another header: its structure is shorter, or longer by something that is set. */
+static void takes_other_sizes(void) {
+  View c;
+  DLManagedTensor *ids = NULL;
+  union {
+    vicinal_options options;
+    unsigned char bytes[sizeof(vicinal_options) + 16];
+  } longer;
+  view(&c, corpus_data, 2, 32, 4, 2);
+  memset(&longer, 0, sizeof longer);
+  longer.options.size = sizeof longer;
+  OK(vicinal_knn(&c.tensor, &c.tensor, 1, &longer.options, NULL, &ids, NULL));
+  vicinal_tensor_free(ids);
+  longer.bytes[sizeof(vicinal_options) + 15] = 1;
+  EXPECT(vicinal_knn(&c.tensor, &c.tensor, 1, &longer.options, NULL, &ids, NULL), VICINAL_UNSUPPORTED, "does not know");
+  memset(&longer, 0xFF, sizeof longer);
+  longer.options.size = offsetof(vicinal_options, metric);
+  OK(vicinal_knn(&c.tensor, &c.tensor, 1, &longer.options, NULL, &ids, NULL));
+  vicinal_tensor_free(ids);
+}
+
+static void saves_corpora(const char *folder) {
+  char path[4096], other[4096];
+  View c, q;
+  vicinal_corpus *corpus = NULL, *opened = NULL;
+  DLManagedTensor *want = NULL, *got = NULL;
+  vicinal_options options = defaults();
+  FILE *file;
+  snprintf(path, sizeof path, "%s/test_capi.vicinal", folder);
+  snprintf(other, sizeof other, "%s/none/test_capi.vicinal", folder);
+  view(&c, corpus_data, 2, 32, 4, 2);
+  view(&q, query_data, 2, 32, 2, 2);
+  options.metric = "l1";
+  options.copy = 1;
+  OK(vicinal_corpus_create(&c.tensor, &options, &corpus));
+  OK(vicinal_corpus_save(corpus, path));
+  OK(vicinal_corpus_knn(corpus, &q.tensor, 4, NULL, &want, NULL, NULL));
+  OK(vicinal_corpus_open(path, NULL, &opened));
+  OK(vicinal_corpus_knn(opened, &q.tensor, 4, NULL, &got, NULL, NULL));
+  if (want != NULL && got != NULL) {
+    CHECK(value(want, 2) == 7);
+    CHECK(memcmp(want->dl_tensor.data, got->dl_tensor.data, 8 * sizeof(float)) == 0);
+  }
+  vicinal_corpus_free(opened);
+  vicinal_tensor_free(want);
+  vicinal_tensor_free(got); /* results outlive their corpus */
+
+  EXPECT(vicinal_corpus_save(corpus, other), VICINAL_IO_ERROR, "No such file or directory");
+  EXPECT(vicinal_corpus_save(corpus, "a.npy"), VICINAL_UNSUPPORTED, ".vicinal");
+  EXPECT(vicinal_corpus_save(corpus, NULL), VICINAL_INVALID_ARGUMENT, "path is null");
+  EXPECT(vicinal_corpus_save(NULL, path), VICINAL_INVALID_ARGUMENT, "corpus is null");
+  EXPECT(vicinal_corpus_knn(NULL, &q.tensor, 1, NULL, &got, NULL, NULL), VICINAL_INVALID_ARGUMENT, "corpus is null");
+  EXPECT(vicinal_corpus_open(other, NULL, &opened), VICINAL_IO_ERROR, "cannot open");
+  CHECK(opened == NULL);
+  EXPECT(vicinal_corpus_open(NULL, NULL, &opened), VICINAL_INVALID_ARGUMENT, "path is null");
+  EXPECT(vicinal_corpus_open(path, NULL, NULL), VICINAL_INVALID_ARGUMENT, "corpus is null");
+  EXPECT(vicinal_corpus_create(&c.tensor, NULL, NULL), VICINAL_INVALID_ARGUMENT, "corpus is null");
+  EXPECT(vicinal_corpus_create(NULL, NULL, &opened), VICINAL_INVALID_ARGUMENT, "rows: the tensor is null");
+
+  file = fopen(path, "r+b"); /* one element of the rows */
+  CHECK(file != NULL && fseek(file, 321, SEEK_SET) == 0 && fputc('x', file) == 'x' && fclose(file) == 0);
+  EXPECT(vicinal_corpus_open(path, NULL, &opened), VICINAL_FORMAT_ERROR, "section 0 block 0: checksum differs");
+  options.trust_file = 1;
+  OK(vicinal_corpus_open(path, &options, &opened));
+  vicinal_corpus_free(opened);
+  file = fopen(path, "r+b");
+  CHECK(file != NULL && fputc('x', file) == 'x' && fclose(file) == 0);
+  EXPECT(vicinal_corpus_open(path, &options, &opened), VICINAL_FORMAT_ERROR, "not a vicinal file (first bytes 78 56 49");
+  vicinal_corpus_free(corpus);
+  vicinal_corpus_free(NULL);
+  CHECK(remove(path) == 0);
+}
+
+static void merges(void) {
+  View c, q, first, second, bad;
+  DLManagedTensor *d[2] = {NULL, NULL}, *i[2] = {NULL, NULL}, *distances = NULL, *ids = NULL;
+  const DLTensor *d_parts[2], *i_parts[2];
+  vicinal_options options = defaults();
+  view(&q, query_data, 2, 32, 2, 2);
+  view(&first, corpus_data, 2, 32, 2, 2);
+  view(&second, corpus_data + 4, 2, 32, 2, 2);
+  view(&c, corpus_data, 2, 32, 4, 2);
+  OK(vicinal_knn(&first.tensor, &q.tensor, 2, NULL, &d[0], &i[0], NULL));
+  options.first_id = 2;
+  OK(vicinal_knn(&second.tensor, &q.tensor, 2, &options, &d[1], &i[1], NULL));
+  if (d[0] == NULL || d[1] == NULL) return;
+  d_parts[0] = &d[0]->dl_tensor;
+  d_parts[1] = &d[1]->dl_tensor;
+  i_parts[0] = &i[0]->dl_tensor;
+  i_parts[1] = &i[1]->dl_tensor;
+  OK(vicinal_merge(2, d_parts, i_parts, 3, NULL, &distances, &ids, NULL));
+  if (distances != NULL && ids != NULL)
+    CHECK(id(ids, 0) == 1 && id(ids, 1) == 3 && id(ids, 2) == 0 && value(distances, 2) == 5);
+  vicinal_tensor_free(distances);
+  vicinal_tensor_free(ids);
+  EXPECT(vicinal_merge(0, NULL, NULL, 3, NULL, &distances, &ids, NULL), VICINAL_INVALID_ARGUMENT, "no parts");
+  EXPECT(vicinal_merge(2, NULL, i_parts, 3, NULL, &distances, &ids, NULL), VICINAL_INVALID_ARGUMENT, "distances is null");
+  EXPECT(vicinal_merge(2, d_parts, i_parts, 9, NULL, &distances, &ids, NULL), VICINAL_INVALID_ARGUMENT, "k=9 exceeds");
+  EXPECT(vicinal_merge(2, d_parts, d_parts, 3, NULL, &distances, &ids, NULL), VICINAL_INVALID_ARGUMENT, "part 0: ids must be int64");
+  EXPECT(vicinal_merge(2, i_parts, i_parts, 3, NULL, &distances, &ids, NULL), VICINAL_INVALID_ARGUMENT, "part 0: distances must be");
+  view(&bad, corpus_data, 2, 32, 2, 1);
+  d_parts[1] = &bad.tensor;
+  EXPECT(vicinal_merge(2, d_parts, i_parts, 3, NULL, &distances, &ids, NULL), VICINAL_INVALID_ARGUMENT, "part 1: distances have shape (2, 1), ids (2, 2)");
+  view(&bad, corpus_data, 2, 32, 2, 2);
+  bad.strides[0] = 1;
+  bad.strides[1] = 2;
+  bad.tensor.strides = bad.strides;
+  EXPECT(vicinal_merge(2, d_parts, i_parts, 3, NULL, &distances, &ids, NULL), VICINAL_INVALID_ARGUMENT, "part 1: the tensors must be row-major");
+  CHECK(distances == NULL && ids == NULL);
+  vicinal_tensor_free(d[0]);
+  vicinal_tensor_free(d[1]);
+  vicinal_tensor_free(i[0]);
+  vicinal_tensor_free(i[1]);
+}
+
+static void graphs_and_ranges(void) {
+  View c, q;
+  DLManagedTensor *a = NULL, *b = NULL, *e = NULL;
+  int code;
+  view(&c, corpus_data, 2, 32, 4, 2);
+  view(&q, query_data, 2, 32, 2, 2);
+  code = vicinal_knn_graph(&c.tensor, 2, NULL, &a, &b, NULL);
+  if (code == VICINAL_OK) {
+    CHECK(id(b, 0) == 1 && id(b, 1) == 3 && id(b, 2) == 3 && value(a, 2) == 0);
+    vicinal_tensor_free(a);
+    vicinal_tensor_free(b);
+  } else {
+    EXPECT(code, VICINAL_UNSUPPORTED, "");
+  }
+  code = vicinal_range_search(&c.tensor, &q.tensor, 5.0, NULL, &a, &b, &e);
+  if (code == VICINAL_OK) {
+    CHECK(a->dl_tensor.ndim == 1 && a->dl_tensor.shape[0] == 3 && id(a, 0) == 0 && id(a, 1) == 4 && id(a, 2) == 7);
+    CHECK(e->dl_tensor.shape[0] == 7 && id(e, 0) == 1 && id(e, 1) == 3 && id(e, 2) == 0 && value(b, 3) == 5);
+    vicinal_tensor_free(a);
+    vicinal_tensor_free(b);
+    vicinal_tensor_free(e);
+  } else {
+    EXPECT(code, VICINAL_UNSUPPORTED, "");
+  }
+}
+
+int main(int argc, char **argv) {
+  knows_itself();
+  finds_neighbours();
+  reads_strides();
+  takes_six_types();
+  refuses();
+  takes_other_sizes();
+  saves_corpora(argc > 1 ? argv[1] : ".");
+  merges();
+  graphs_and_ranges();
+  vicinal_tensor_free(NULL);
+  printf("%d failures\n", failures);
+  return failures > 100 ? 100 : failures;
+}
