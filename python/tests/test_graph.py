@@ -34,8 +34,10 @@ def equal(result, expected):
 @pytest.mark.parametrize("include_self", [False, True])
 @pytest.mark.parametrize("metric", METRICS)
 def test_lists(rng, metric, include_self):
-    for x in (data(rng, metric), data(rng, metric, 20).astype(np.float64) if metric != "hamming" else data(rng, metric)):
-        for k in (1, 6, len(x) - 1):
+    for rows, dtype in ((45, None), (20, np.uint8 if metric == "hamming" else np.float64)):
+        x = data(rng, metric, rows)
+        x = x if dtype is None else x.astype(dtype)
+        for k in (1, 6, rows - 1):
             expected = oracle.knn_graph(x, k, metric, include_self)
             for threads, memory in ((1, None), (3, "32MiB")):
                 result = vicinal.knn_graph(x, k, metric, include_self=include_self, threads=threads, memory=memory)
@@ -124,8 +126,8 @@ REFUSED = {
     "symmetrize not text": (dict(symmetrize=True), TypeError, "symmetrize must be a str, got bool"),
     "include_self": (dict(include_self=1), TypeError, "include_self must be a bool, got int"),
     "labels": (dict(labels=np.zeros(9, int)), "InvalidArgument", "9 labels for the 10 rows"),
-    "labels of both": (dict(labels=(np.zeros(10, int),) * 2), "InvalidArgument", r"labels: expected 1 dimension, got 2"),
-    "mask": (dict(eligible=np.ones(11, bool)), "InvalidArgument", "mask of eligible rows has 11 entries, corpus has 10"),
+    "labels of both": (dict(labels=(np.zeros(10, int),) * 2), "InvalidArgument", "labels: expected 1 dimension, got 2"),
+    "mask": (dict(eligible=np.ones(11, bool)), "InvalidArgument", "mask of eligible rows has 11 entries"),
     "few eligible": (dict(k=3, eligible=[1, 2, 3]), "InvalidArgument", "k=3 exceeds 2 eligible rows of query 1"),
     "progress": (dict(progress=3), TypeError, "progress must be callable"),
 }  # fmt: skip
