@@ -2,8 +2,10 @@
 // GIL back now and then for signals (Ctrl-C) and for the user's progress callback.
 #pragma once
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -14,10 +16,26 @@ namespace vicinal::python {
 
 namespace nb = nanobind;
 
+using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Words = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// Eligible and the arrays that its spans look at, as vicinal/_inputs.py made them of what the user gave.
+struct EligibleRows {
+  Eligible conditions = {};
+  std::optional<Integers> ids, corpus_labels, query_labels;
+  std::optional<Words> bitmap;
+  std::int64_t mask_rows = 0;  // of a bitmap: the entries that the user's mask had
+};
+
 /// KnnOptions as Python fills them. `progress` is None or a callable (done, total) -> bool.
 struct Options {
   KnnOptions knn;
   nb::object progress = nb::none();
+  EligibleRows eligible = {};
+
+  /// For one search in a corpus of `rows` rows. Throws InvalidArgument for a mask of another length: packed into words,
+  /// the library can no longer tell.
+  KnnOptions search(std::int64_t rows, Progress poll = nullptr) const;
 };
 
 /// Lives on the stack of the calling thread. An exception raised by a signal handler or by the callback

@@ -8,8 +8,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,28 +27,9 @@ namespace {
 using Table = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Part = std::pair<Table, Table>;  // distances, ids (int64)
 
-void construct_options(Options* self, std::int64_t k, const std::string& metric, const std::string& device,
-                       std::int64_t threads, std::int64_t memory, const std::string& distance_type, bool pad,
-                       const std::string& degenerate, std::int64_t first_id, nb::object progress) {
-  KnnOptions knn;
-  knn.k = k;
-  knn.metric = parse_metric(metric);
-  knn.distance_type = parse_distance_type(distance_type);
-  knn.pad = pad;
-  knn.first_id = first_id;
-  knn.degenerate = parse_degenerate(degenerate);
-  knn.memory.host = memory;
-  knn.run.device = device;
-  using Limits = std::numeric_limits<int>;
-  knn.run.threads = static_cast<int>(std::clamp<std::int64_t>(threads, Limits::min(), Limits::max()));
-  new (self) Options{std::move(knn), std::move(progress)};
-}
-
 nb::tuple knn_from_python(const Rows& corpus, const Rows& queries, const Options& options) {
   return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
-    KnnOptions knn = options.knn;
-    knn.progress = progress;
-    return vicinal::knn(corpus.points(), queries.points(), knn);
+    return vicinal::knn(corpus.points(), queries.points(), options.search(corpus.points().rows, progress));
   }));
 }
 
@@ -89,9 +68,7 @@ class PreparedCorpus {
 
   nb::tuple knn(const Rows& queries, const Options& options) const {
     return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
-      KnnOptions knn = options.knn;
-      knn.progress = progress;
-      return corpus_.knn(queries.points(), knn);
+      return corpus_.knn(queries.points(), options.search(corpus_.rows(), progress));
     }));
   }
   const Corpus& corpus() const noexcept { return corpus_; }
@@ -112,7 +89,7 @@ Shape shape_of(std::int64_t rows, std::int64_t cols, const std::string& dtype) {
 }
 
 nb::dict plan_from_python(const Shape& corpus, const Shape& queries, const Options& options) {
-  return plan_to_python(vicinal::plan(corpus, queries, options.knn));
+  return plan_to_python(vicinal::plan(corpus, queries, options.search(corpus.rows)));
 }
 
 DistanceType distance_type_of(const Table& distances) {
@@ -158,21 +135,13 @@ nb::dict verify_from_python(const Rows& corpus, const Rows& queries, const Table
   }
   return verdict_to_python(without_gil(options.progress, [&](const Progress& progress) {
     VerifyOptions wanted;
-    wanted.search = options.knn;
-    wanted.search.progress = progress;
+    wanted.search = options.search(corpus.points().rows, progress);
     wanted.relative_tolerance = relative_tolerance;
     return vicinal::verify(corpus.points(), queries.points(), claim, wanted);
   }));
 }
 
 }  // namespace
-
-void bind_options(nb::module_& m) {
-  nb::class_<Options>(m, "Options", "Checked options of one call.")
-      .def("__init__", &construct_options, nb::kw_only(), nb::arg("k"), nb::arg("metric"), nb::arg("device"),
-           nb::arg("threads"), nb::arg("memory"), nb::arg("distance_type"), nb::arg("pad"), nb::arg("degenerate"),
-           nb::arg("first_id"), nb::arg("progress").none());
-}
 
 void bind_search(nb::module_& m) {
   m.def("knn", &knn_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));

@@ -5,6 +5,7 @@
 #include "arrays.hpp"
 #include "call.hpp"
 #include "errors.hpp"
+#include "graph_range.hpp"
 #include "knn.hpp"
 #include "results.hpp"
 #include "vicinal/device.hpp"
@@ -16,6 +17,7 @@ NB_MODULE(_native, m) {
   python::bind_rows(m);
   python::bind_options(m);
   python::bind_search(m);
+  python::bind_graph_range(m);
   m.def("info", [] { return python::info_to_python(vicinal::info()); });
   m.def("devices", [] {
     nb::list all;

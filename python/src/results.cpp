@@ -20,13 +20,13 @@ nb::object array(std::shared_ptr<const void> owner, const void* data, std::initi
   return nb::cast(nb::ndarray<nb::numpy, T>(address, shape, keeper));
 }
 
-nb::object distances_array(const Neighbors& result) {
-  const auto rows = static_cast<std::size_t>(result.rows()), k = static_cast<std::size_t>(result.k());
+template <class Result>
+nb::object distances_array(const Result& result, std::initializer_list<std::size_t> shape) {
   const void* data = result.distances();
   switch (result.type()) {
-    case DistanceType::f64: return array<double>(result.shared_distances(), data, {rows, k});
-    case DistanceType::u32: return array<std::uint32_t>(result.shared_distances(), data, {rows, k});
-    default: return array<float>(result.shared_distances(), data, {rows, k});
+    case DistanceType::f64: return array<double>(result.shared_distances(), data, shape);
+    case DistanceType::u32: return array<std::uint32_t>(result.shared_distances(), data, shape);
+    default: return array<float>(result.shared_distances(), data, shape);
   }
 }
 
@@ -72,8 +72,17 @@ nb::tuple neighbors_to_python(const Neighbors& result) {
   const auto rows = static_cast<std::size_t>(result.rows()), k = static_cast<std::size_t>(result.k());
   nb::object counts = nb::none();
   if (result.counts() != nullptr) counts = array<std::int64_t>(result.shared_counts(), result.counts(), {rows});
-  return nb::make_tuple(distances_array(result), array<std::int64_t>(result.shared_ids(), result.ids(), {rows, k}),
+  return nb::make_tuple(distances_array(result, {rows, k}),
+                        array<std::int64_t>(result.shared_ids(), result.ids(), {rows, k}),
                         certificate_to_python(result.certificate), stats_to_python(result.stats), counts);
+}
+
+nb::tuple csr_to_python(const CsrNeighbors& result) {
+  const auto rows = static_cast<std::size_t>(result.rows()), entries = static_cast<std::size_t>(result.entries());
+  return nb::make_tuple(array<std::int64_t>(result.shared_offsets(), result.offsets(), {rows + 1}),
+                        distances_array(result, {entries}),
+                        array<std::int64_t>(result.shared_ids(), result.ids(), {entries}),
+                        certificate_to_python(result.certificate), stats_to_python(result.stats));
 }
 
 nb::dict plan_to_python(const Plan& plan) {
@@ -93,6 +102,8 @@ nb::dict plan_to_python(const Plan& plan) {
   d["row_splits"] = plan.row_splits;
   d["passes"] = plan.passes;
   d["candidate_slots"] = plan.candidate_slots;
+  d["match_bytes"] = plan.match_bytes;
+  d["symmetric"] = plan.symmetric;
   d["resident"] = plan.resident;
   d["seconds"] = plan.seconds;
   d["notes"] = nb::tuple(nb::cast(plan.notes));

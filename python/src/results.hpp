@@ -17,6 +17,8 @@ namespace nb = nanobind;
 
 /// (distances, ids, certificate, stats, counts or None)
 nb::tuple neighbors_to_python(const Neighbors& result);
+/// (offsets, distances, ids, certificate, stats)
+nb::tuple csr_to_python(const CsrNeighbors& result);
 nb::dict plan_to_python(const Plan& plan);
 nb::dict device_to_python(const Device& device);
 nb::dict info_to_python(const Info& info);

@@ -91,17 +91,56 @@ def listed(array, metric):
     return [[int(x) if metric == "hamming" else float(x) for x in row] for row in np.asarray(array)]
 
 
-def knn(corpus, queries, k, metric, dtype=None, first_id=0):
-    """(distances, ids) as the contract has them."""
-    dtype = dtype or output_type(metric, corpus, queries)
+def ranked(corpus, queries, metric, dtype, may=None):
+    """For each query the (value, row) of every row that may answer it, in the contract's order."""
     sign = -1 if metric in DESCENDING else 1
-    distances, ids = np.empty((len(queries), k), dtype), np.empty((len(queries), k), np.int64)
     rows = listed(corpus, metric)
-    for row, query in enumerate(listed(queries, metric)):
-        values = [dtype(canonical(metric, query, other)) for other in rows]
-        order = sorted(range(len(rows)), key=lambda i: (sign * float(values[i]), i))[:k]
-        distances[row], ids[row] = [values[i] for i in order], [i + first_id for i in order]
+    for number, query in enumerate(listed(queries, metric)):
+        answers = [i for i in range(len(rows)) if may is None or may(number, i)]
+        found = [(dtype(canonical(metric, query, rows[i])), i) for i in answers]
+        yield sorted(found, key=lambda entry: (sign * float(entry[0]), entry[1]))
+
+
+def knn(corpus, queries, k, metric, dtype=None, first_id=0, may=None):
+    """(distances, ids) as the contract has them; padded where fewer than k rows may answer."""
+    dtype = dtype or output_type(metric, corpus, queries)
+    worst = np.iinfo(dtype).max if dtype == np.uint32 else -np.inf if metric in DESCENDING else np.inf
+    distances, ids = np.full((len(queries), k), worst, dtype), np.full((len(queries), k), -1, np.int64)
+    for row, found in enumerate(ranked(corpus, queries, metric, dtype, may)):
+        for rank, (value, i) in enumerate(found[:k]):
+            distances[row, rank], ids[row, rank] = value, i + first_id
     return distances, ids
+
+
+def knn_graph(x, k, metric, include_self=False, may=None):
+    """The lists of a graph: row i may not answer itself."""
+    allowed = may or (lambda query, row: True)
+    return knn(x, x, k, metric, may=lambda query, row: (include_self or query != row) and allowed(query, row))
+
+
+def symmetrized(distances, ids, how):
+    """(offsets, distances, ids) of the matrix, rows by id: an edge where either row, or both, list the other."""
+    listed = {(i, int(j)): d for i, row in enumerate(ids) for d, j in zip(distances[i], row) if j >= 0}
+    edges = {}
+    for (i, j), d in listed.items():
+        if how == "union" or (j, i) in listed:
+            edges[i, j] = edges[j, i] = d
+    order = sorted(edges)
+    return lists([[(edges[e], e[1]) for e in order if e[0] == i] for i in range(len(ids))], distances.dtype)
+
+
+def range_search(corpus, queries, radius, metric, first_id=0, may=None):
+    """(offsets, distances, ids): every row whose returned distance is within the radius."""
+    dtype = output_type(metric, corpus, queries)
+    near = (lambda value: value >= radius) if metric in DESCENDING else (lambda value: value <= radius)
+    found = ranked(corpus, queries, metric, dtype, may)
+    return lists([[(value, i + first_id) for value, i in row if near(float(value))] for row in found], dtype)
+
+
+def lists(rows, dtype):
+    entries = [entry for row in rows for entry in row]
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return offsets, np.array([d for d, _ in entries], dtype), np.array([i for _, i in entries], np.int64)
 
 
 def exact(metric, q, r):

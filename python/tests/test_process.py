@@ -136,6 +136,9 @@ def test_many_small_calls_do_not_grow():
                 a = vicinal.knn(corpus, queries, 3, progress=lambda done, total: None)
                 b = prepared.knn(queries, 3)
                 vicinal.merge([a, (b.distances, b.ids + 50)])
+                prepared.knn(queries, 1, eligible=range(9), labels=([0] * 50, [0] * 4))
+                vicinal.knn_graph(corpus, 3, symmetrize="union", eligible=corpus[:, 0] > 0)
+                vicinal.range_search(corpus, queries, 3.0)[1]
                 try:
                     vicinal.knn(corpus, queries[:, :3], 3)
                 except vicinal.InvalidArgument:

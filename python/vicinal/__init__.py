@@ -5,18 +5,23 @@
 
 The answer is the first k rows by (returned distance, id), proved for every query, and its bits depend on
 values, metric and k alone: not on the instruction set, the threads, the memory or the number of parts.
-``Corpus`` prepares once for many searches, ``plan`` tells memory and time before the work, ``merge`` joins
-results of parts, ``verify`` checks anybody's result, ``info`` and ``devices`` describe this machine.
+``knn_graph`` lists each row's nearest others, ``range_search`` everything within a radius; ``eligible`` and
+``labels`` say which rows may answer. ``Corpus`` prepares once for many searches, ``plan`` tells memory and time
+before the work, ``merge`` joins results of parts, ``verify`` checks anybody's result, ``info`` and ``devices``
+describe this machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from . import _inputs, _native, _results, errors
 from ._corpus import Corpus
-from ._results import Certificate, Device, Fault, Info, Neighbors, Plan, Stats, Verdict
+from ._graph import knn_graph, plan_graph
+from ._inputs import Memory, Progress
+from ._range import plan_range, range_search
+from ._results import Certificate, CsrNeighbors, Device, Fault, Info, Neighbors, Plan, Stats, Verdict
 from .errors import (
     Cancelled,
     CapacityExceeded,
@@ -35,14 +40,11 @@ from .errors import (
 )
 
 __all__ = [
-    "knn", "Corpus", "plan", "merge", "verify", "devices", "info",
-    "Neighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
+    "knn", "knn_graph", "range_search", "Corpus", "plan", "plan_graph", "plan_range", "merge", "verify", "devices",
+    "info", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
     "Error", "InvalidArgument", "InvalidValue", "RangeError", "CapacityExceeded", "MemoryBudget", "OutOfMemory",
     "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal",
 ]  # fmt: skip
-
-_Memory = int | str | None
-_Progress = Callable[[int, int], Any] | None
 
 
 def knn(
@@ -53,12 +55,15 @@ def knn(
     *,
     device: str = "auto",
     threads: int = 0,
-    memory: _Memory = None,
+    memory: Memory = None,
     distance_type: Any = None,
     pad: bool = False,
     degenerate: str = "error",
     first_id: int = 0,
-    progress: _Progress = None,
+    eligible: Any = None,
+    labels: Any = None,
+    label_rule: str = "same",
+    progress: Progress = None,
 ) -> Neighbors:
     """The k nearest rows of `corpus` for each row of `queries`, certified exact.
 
@@ -71,7 +76,7 @@ def knn(
         Lists and data frames are converted once (``stats.copied_bytes``). Q may be 0. NaN and infinity
         are refused.
     k : int, default 10
-        Neighbours a query, 1 <= k <= n; above n only with ``pad``.
+        Neighbours a query, at most the rows that may answer it; above only with ``pad``.
     metric : str, default "euclidean"
         "sqeuclidean", "euclidean", "cosine", "correlation", "inner_product" (larger is nearer), "l1"
         ("cityblock", "manhattan"), "linf" ("chebyshev"), "hamming" (differing bits of packed uint8 rows).
@@ -86,19 +91,25 @@ def knn(
         Type of the returned distances. None: float64 if either side is float64, uint32 for hamming,
         else float32. The order is that of the returned values, ties by smaller id.
     pad : bool, default False
-        With k > n: fill up with id -1 and the worst distance, and return ``counts``.
+        With k above the eligible rows: fill up with id -1 and the worst distance, and return ``counts``.
     degenerate : "error" or "one"
         A zero row under cosine, a constant row under correlation: refused, or at distance 1 to everything.
     first_id : int, default 0
         id of corpus row 0, so that parts of a larger corpus return global ids.
+    eligible : (n,) bool array, array of ids, range or slice of ids; default None, every row
+        Which rows may answer: where True, or of these ids (as they are returned: ``first_id`` counts; ids outside
+        the corpus are of no use). int64 ids are read in place, a mask is packed into bits. k counts what is left.
+    labels : (corpus_labels, query_labels), integers (n,) and (Q,); default None
+        With ``label_rule``: only rows of the query's label may answer ("same", the default), or only rows of
+        another ("other"). Holds together with ``eligible``.
     progress : callable or None
         Called now and then as progress(done, total) in this thread; returning False raises Cancelled.
 
     Returns
     -------
     Neighbors
-        ``.distances`` (Q, k), ``.ids`` (Q, k) int64, ``.certificate``, ``.stats``, ``.counts``; unpacks
-        as (distances, ids).
+        ``.distances`` (Q, k), ``.ids`` (Q, k) int64, ``.certificate``, ``.stats``, ``.counts``, ``.to_csr()``;
+        unpacks as (distances, ids).
 
     Raises
     ------
@@ -115,11 +126,13 @@ def knn(
     """
     options = _inputs.options(
         k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad,
-        degenerate=degenerate, first_id=first_id, progress=progress,
+        degenerate=degenerate, first_id=first_id,
+        eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress,
     )  # fmt: skip
     corpus_rows, corpus_copied = _inputs.rows(corpus, "corpus")
     query_rows, query_copied = _inputs.rows(queries, "query")
-    return _results.neighbors(_native.knn(corpus_rows, query_rows, options), corpus_copied + query_copied)
+    native = _native.knn(corpus_rows, query_rows, options)
+    return _results.neighbors(native, corpus_copied + query_copied, corpus_rows.shape[0] + int(first_id))
 
 
 def plan(
@@ -131,11 +144,16 @@ def plan(
     dtype: Any = "float32",
     device: str = "auto",
     threads: int = 0,
-    memory: _Memory = None,
+    memory: Memory = None,
     distance_type: Any = None,
     pad: bool = False,
+    eligible: Any = None,
+    labels: Any = None,
+    label_rule: str = "same",
 ) -> Plan:
     """What :func:`knn` would do and need, without doing it; ``print(plan(...))`` reads well.
+
+    :func:`plan_graph` and :func:`plan_range` are its like for the other searches.
 
     Parameters
     ----------
@@ -143,26 +161,19 @@ def plan(
         A shape is taken with ``dtype``; an array brings its own, and is not read.
     dtype : dtype or name, default "float32"
         Element type of what is given as a shape.
-    k, metric, device, threads, memory, distance_type, pad :
-        As in :func:`knn`.
+    k, metric, device, threads, memory, distance_type, pad, eligible, labels, label_rule :
+        As in :func:`knn`. k is held against all rows: what a filter leaves is counted by the search.
 
     Raises
     ------
     What the search itself would raise before its work: InvalidArgument, Unsupported, DeviceError, MemoryBudget.
     """
     options = _inputs.options(
-        k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad
-    )
-    return Plan(**_native.plan(_shape(corpus, "corpus", dtype), _shape(queries, "query", dtype), options))
-
-
-def _shape(x: Any, name: str, dtype: Any) -> _native.Shape:
-    if isinstance(x, tuple) and len(x) == 2 and not any(hasattr(part, "__len__") for part in x):
-        count, width = (_inputs.integer(f"{name} shape", part) for part in x)
-        return _native.Shape(count, width, _inputs.element_type("dtype", dtype))
-    rows = _inputs.rows(x, name)[0]
-    count, width = rows.shape
-    return _native.Shape(count, width, rows.dtype)
+        k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad,
+        eligible=_inputs.eligible(eligible, labels, label_rule),
+    )  # fmt: skip
+    shapes = _inputs.shape(corpus, "corpus", dtype), _inputs.shape(queries, "query", dtype)
+    return Plan(**_native.plan(*shapes, options))
 
 
 def merge(
@@ -209,17 +220,20 @@ def verify(
     *,
     device: str = "auto",
     threads: int = 0,
-    memory: _Memory = None,
+    memory: Memory = None,
     degenerate: str = "error",
     first_id: int = 0,
+    eligible: Any = None,
+    labels: Any = None,
+    label_rule: str = "same",
     relative_tolerance: float = 0.0,
-    progress: _Progress = None,
+    progress: Progress = None,
 ) -> Verdict:
     """Checks a result, ours or any tool's, against the exact answer.
 
     Parameters
     ----------
-    corpus, queries, metric, device, threads, memory, degenerate, first_id, progress :
+    corpus, queries, metric, device, threads, memory, degenerate, first_id, eligible, labels, label_rule, progress :
         As in :func:`knn`.
     result : Neighbors, a pair (distances, ids), or an array of ids
         (Q, k); distances float32, float64 or uint32.
@@ -233,7 +247,7 @@ def verify(
     """
     options = _inputs.options(
         metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, first_id=first_id,
-        progress=progress,
+        eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress,
     )  # fmt: skip
     distances = None
     if isinstance(result, tuple):
@@ -241,7 +255,8 @@ def verify(
     else:
         ids = _inputs.ids_array(result, "result")
     corpus_rows, query_rows = _inputs.rows(corpus, "corpus")[0], _inputs.rows(queries, "query")[0]
-    return _results.verdict(_native.verify(corpus_rows, query_rows, ids, distances, options, float(relative_tolerance)))
+    tolerance = _inputs.real("relative_tolerance", relative_tolerance)
+    return _results.verdict(_native.verify(corpus_rows, query_rows, ids, distances, options, tolerance))
 
 
 def devices() -> tuple[Device, ...]:

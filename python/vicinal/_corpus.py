@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from . import _inputs, _native, _results
+from ._inputs import Memory, Progress
 from ._results import Neighbors
 
 
@@ -38,10 +38,10 @@ class Corpus:
         *,
         device: str = "auto",
         threads: int = 0,
-        memory: int | str | None = None,
+        memory: Memory = None,
         degenerate: str = "error",
         copy: bool = False,
-        progress: Callable[[int, int], Any] | None = None,
+        progress: Progress = None,
     ) -> None:
         options = _inputs.options(
             metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, progress=progress
@@ -108,11 +108,14 @@ class Corpus:
         k: int = 10,
         *,
         threads: int | None = None,
-        memory: int | str | None = None,
+        memory: Memory = None,
         distance_type: Any = None,
         pad: bool = False,
         first_id: int = 0,
-        progress: Callable[[int, int], Any] | None = None,
+        eligible: Any = None,
+        labels: Any = None,
+        label_rule: str = "same",
+        progress: Progress = None,
     ) -> Neighbors:
         """The k nearest rows for each query, bit for bit what :func:`vicinal.knn` returns.
 
@@ -128,10 +131,11 @@ class Corpus:
             pad=pad,
             degenerate=self._degenerate,
             first_id=first_id,
+            eligible=_inputs.eligible(eligible, labels, label_rule),
             progress=progress,
         )
         rows, copied_bytes = _inputs.rows(queries, "query")
-        return _results.neighbors(self._native.knn(rows, options), copied_bytes)
+        return _results.neighbors(self._native.knn(rows, options), copied_bytes, self.shape[0] + int(first_id))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -7,6 +7,7 @@ the like, which no strides describe, are converted, once, and the bytes are coun
 
 from __future__ import annotations
 
+import numbers
 import operator
 import os
 import sys
@@ -27,6 +28,9 @@ _ELEMENTS = {
     "uint32": "u32",
 }  # fmt: skip
 _INT64 = np.iinfo(np.int64)
+
+Memory = int | str | None
+Progress = Callable[[int, int], Any] | None
 
 
 def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
@@ -113,6 +117,16 @@ def integer(name: str, value: Any) -> int:
     return number
 
 
+def real(name: str, value: Any) -> float:
+    """A number of Python or NumPy as float64."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InvalidArgument(f"{name} must be within the range of float64") from None
+
+
 def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, got {type(value).__name__}")
@@ -164,6 +178,16 @@ def numpy_dtype(element: str) -> Any:
     return np.dtype(next(known for known, short in _ELEMENTS.items() if short == element))
 
 
+def shape(x: Any, name: str, dtype: Any) -> _native.Shape:
+    """What a plan needs to know: of (rows, columns) with `dtype`, or of an array, which is not read."""
+    if isinstance(x, tuple) and len(x) == 2 and not any(hasattr(part, "__len__") for part in x):
+        count, width = (integer(f"{name} shape", part) for part in x)
+        return _native.Shape(count, width, element_type("dtype", dtype))
+    seen = rows(x, name)[0]
+    count, width = seen.shape
+    return _native.Shape(count, width, seen.dtype)
+
+
 def progress_callback(value: Any) -> Callable[[int, int], bool] | None:
     """The user's callback as one that always answers with a bool: only a real False cancels."""
     if value is None:
@@ -178,9 +202,90 @@ def progress_callback(value: Any) -> Callable[[int, int], bool] | None:
     return go_on
 
 
+def eligible(which: Any, labels: Any, label_rule: Any, *, graph: bool = False) -> _native.Eligible:
+    """Which rows may answer. int64 arrays are seen in place; a mask is packed into words once."""
+    conditions: dict[str, Any] = dict(first=0, last=_INT64.max, ids=None, bitmap=None, mask_rows=0)
+    if isinstance(which, (range, slice)):
+        conditions.update(_eligible_span(which))
+    elif which is not None:
+        array = _vector(which, "eligible", "biu", "bools or integers")
+        if array.dtype.kind == "b":
+            conditions.update(bitmap=_packed(array), mask_rows=array.size)
+        else:
+            conditions.update(ids=_int64(array, "eligible: id"))
+    rule = text("label_rule", label_rule)
+    of_corpus = of_queries = None
+    if labels is not None and graph:
+        of_corpus = _labels(labels, "labels")
+    elif labels is not None:
+        if not isinstance(labels, (tuple, list)) or len(labels) != 2:
+            raise TypeError(f"labels must be a pair (corpus_labels, query_labels), got {type(labels).__name__}")
+        of_corpus, of_queries = _labels(labels[0], "corpus labels"), _labels(labels[1], "query labels")
+    return _native.Eligible(
+        **conditions,
+        corpus_labels=of_corpus,
+        query_labels=of_queries,
+        label_rule=None if labels is None and rule == "same" else rule,
+    )
+
+
+def _eligible_span(span: range | slice) -> dict[str, Any]:
+    step = 1 if span.step is None else integer("eligible: step", span.step)
+    if step != 1:
+        raise InvalidArgument(f"eligible: a range of ids has step 1, got {step}; give the ids as an array")
+    first = 0 if span.start is None else integer("eligible: start", span.start)
+    if span.stop is None:
+        return dict(first=first)
+    stop = integer("eligible: stop", span.stop)
+    if 0 <= first and stop == first:
+        return dict(ids=np.empty(0, np.int64))
+    return dict(first=first, last=stop - 1)
+
+
+def _packed(mask: np.ndarray) -> np.ndarray:
+    words = np.zeros(-(-mask.size // 64), "<u8")
+    octets = np.packbits(mask, bitorder="little")
+    words.view(np.uint8)[: octets.size] = octets
+    return words.astype(np.uint64, copy=False)
+
+
+def _labels(x: Any, name: str) -> np.ndarray:
+    array = _vector(x, name, "iu", "integers (numpy.unique(..., return_inverse=True) makes them)")
+    return _int64(array, f"{name}: label")
+
+
+def _vector(x: Any, name: str, kinds: str, wanted: str) -> np.ndarray:
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name}: masked arrays are not supported")
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise InvalidArgument(f"{name}: not a one-dimensional array ({error})") from None
+    if array.size == 0 and isinstance(x, (list, tuple)):
+        array = array.astype(np.int64)  # nothing, of no type
+    if array.dtype.kind not in kinds:
+        raise TypeError(f"{name}: expected {wanted}, got dtype {array.dtype.name}")
+    if array.ndim == 0:
+        raise TypeError(f"{name}: expected a one-dimensional array, got {type(x).__name__}")
+    if array.ndim != 1:
+        raise InvalidArgument(f"{name}: expected 1 dimension, got {array.ndim} with shape {array.shape}")
+    return array
+
+
+def _int64(array: np.ndarray, what: str) -> np.ndarray:
+    """The array itself when it is int64, dense and aligned."""
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.size > 0 and int(array.max()) > _INT64.max:
+        raise InvalidArgument(f"{what} {int(array.max())} does not fit int64")
+    return np.require(array, np.int64, ["C", "A"])
+
+
+EVERY_ROW = eligible(None, None, "same")
+
+
 def options(
     *, k: Any = 10, metric: Any = "euclidean", device: Any = "auto", threads: Any = 0, memory: Any = None,
-    distance_type: Any = None, pad: Any = False, degenerate: Any = "error", first_id: Any = 0, progress: Any = None,
+    distance_type: Any = None, pad: Any = False, degenerate: Any = "error", first_id: Any = 0,
+    eligible: _native.Eligible = EVERY_ROW, progress: Any = None,
 ) -> _native.Options:  # fmt: skip
     return _native.Options(
         k=integer("k", k),
@@ -192,6 +297,7 @@ def options(
         pad=flag("pad", pad),
         degenerate=text("degenerate", degenerate),
         first_id=integer("first_id", first_id),
+        eligible=eligible,
         progress=progress_callback(progress),
     )
 
@@ -214,9 +320,7 @@ def ids_array(ids: Any, where: str) -> np.ndarray:
         raise TypeError(f"{where}: ids must be integers, got dtype {array.dtype.name}")
     if array.ndim != 2:
         raise _not_two_dimensions(where, "ids", array)
-    if array.dtype == np.uint64 and array.size > 0 and int(array.max()) > _INT64.max:
-        raise InvalidArgument(f"{where}: id {int(array.max())} does not fit int64")
-    return np.ascontiguousarray(array, dtype=np.int64)
+    return _int64(array, f"{where}: id")
 
 
 def distances_array(distances: Any, where: str) -> np.ndarray:

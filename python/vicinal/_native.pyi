@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from typing import Annotated
 
+import numpy
 from numpy.typing import NDArray
 
 class Rows:
@@ -20,6 +21,22 @@ class Rows:
         Address of element (0, 0): tests use it to see that nothing was copied.
         """
 
+class Eligible:
+    """Which rows may answer; holds the arrays."""
+
+    def __init__(
+        self,
+        *,
+        first: int,
+        last: int,
+        ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        bitmap: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        mask_rows: int,
+        corpus_labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        query_labels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        label_rule: str | None,
+    ) -> None: ...
+
 class Options:
     """Checked options of one call."""
 
@@ -35,6 +52,7 @@ class Options:
         pad: bool,
         degenerate: str,
         first_id: int,
+        eligible: Eligible,
         progress: object | None,
     ) -> None: ...
 
@@ -88,5 +106,9 @@ class Corpus:
     @property
     def prepare_seconds(self) -> float: ...
 
+def knn_graph(rows: Rows, options: Options, include_self: bool, symmetrize: str | None) -> tuple: ...
+def range_search(corpus: Rows, queries: Rows, radius: float, options: Options, max_results: int) -> tuple: ...
+def plan_graph(rows: Shape, options: Options, include_self: bool) -> dict: ...
+def plan_range(corpus: Shape, queries: Shape, options: Options) -> dict: ...
 def info() -> dict: ...
 def devices() -> list: ...

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
+from .errors import InvalidArgument
 
 
 @dataclass(frozen=True)
@@ -58,18 +61,21 @@ class Neighbors(tuple):
     distances: (Q, k) float32, float64 or uint32, nearest first. ids: (Q, k) int64; ties go to the smaller
     id; a missing entry is id -1 at the worst distance. certificate, stats: see their classes.
     counts: (Q,) int64, the eligible results of each row, when the search was padded; else None.
+    columns: ids are below it (``first_id`` plus the rows of the corpus); None after ``merge``.
     """
 
     certificate: Certificate
     stats: Stats
     counts: np.ndarray | None
+    columns: int | None
 
     def __new__(cls, distances: np.ndarray, ids: np.ndarray, certificate: Certificate, stats: Stats,
-                counts: np.ndarray | None = None) -> Neighbors:  # fmt: skip
+                counts: np.ndarray | None = None, columns: int | None = None) -> Neighbors:  # fmt: skip
         self = super().__new__(cls, (distances, ids))
         self.certificate = certificate
         self.stats = stats
         self.counts = counts
+        self.columns = columns
         return self
 
     @property
@@ -80,8 +86,20 @@ class Neighbors(tuple):
     def ids(self) -> np.ndarray:
         return self[1]
 
+    def to_csr(self, n_columns: int | None = None) -> Any:
+        """The lists as a scipy.sparse.csr_matrix of shape (Q, columns); (n, n) for a graph.
+
+        Each row in list order, nearest first; distances as returned, zeros kept as entries, missing entries
+        left out; int64 indices. The matrix has memory of its own. Needs SciPy (ImportError without it).
+        ``n_columns`` is required where ``columns`` is None, and InvalidArgument below an id.
+        """
+        present = self.ids >= 0
+        offsets = np.zeros(len(self.ids) + 1, np.int64)
+        np.cumsum(present.sum(axis=1), out=offsets[1:])
+        return _csr_matrix(offsets, self.distances[present], self.ids[present], self.columns, n_columns)
+
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return self[0], self[1], self.certificate, self.stats, self.counts
+        return self[0], self[1], self.certificate, self.stats, self.counts, self.columns
 
     def __repr__(self) -> str:
         rows, k = self.ids.shape
@@ -92,13 +110,78 @@ class Neighbors(tuple):
         )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class CsrNeighbors:
+    """Lists of differing lengths: what ``range_search`` and a symmetrised ``knn_graph`` return.
+
+    ``result[i]`` is the pair (distances, ids) of row i, ``len(result)`` the number of rows. There is no
+    unpacking into (distances, ids): there is no rectangle.
+    offsets: (rows + 1,) int64; entries offsets[i] to offsets[i + 1] belong to row i. distances: float32,
+    float64 or uint32. ids: int64. A range search lists each row by (distance, id), a symmetrised graph by id.
+    certificate, stats: see their classes. columns: ids are below it.
+    """
+
+    offsets: np.ndarray
+    distances: np.ndarray
+    ids: np.ndarray
+    certificate: Certificate
+    stats: Stats
+    columns: int
+
+    def to_csr(self, n_columns: int | None = None) -> Any:
+        """The lists as a scipy.sparse.csr_matrix of shape (rows, ``n_columns`` or ``columns``).
+
+        Entries as they are: list order, distances as returned, zeros kept, int64 indices. The matrix has memory
+        of its own. Needs SciPy (ImportError without it). InvalidArgument if ``n_columns`` is not above all ids.
+        """
+        return _csr_matrix(self.offsets.copy(), self.distances.copy(), self.ids.copy(), self.columns, n_columns)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        number = operator.index(row)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"row {number} of {len(self)}")
+        number %= len(self)
+        entries = slice(self.offsets[number], self.offsets[number + 1])
+        return self.distances[entries], self.ids[entries]
+
+    def __iter__(self) -> Any:
+        # `distances, ids = result` would be taken, and wrongly, whenever there are two rows.
+        raise TypeError("rows have differing lengths: take result[i] for i in range(len(result)), or .distances, .ids")
+
+    def __repr__(self) -> str:
+        return f"<vicinal.CsrNeighbors of {len(self)} rows, {len(self.ids)} entries, {self.distances.dtype}>"
+
+
+def _csr_matrix(offsets: np.ndarray, distances: np.ndarray, ids: np.ndarray, columns: int | None,
+                asked: int | None) -> Any:  # fmt: skip
+    """Takes the arrays over: SciPy sorts in place, and must not reorder a result."""
+    try:
+        from scipy.sparse import csr_matrix
+    except ImportError as error:
+        raise ImportError("to_csr makes a scipy.sparse.csr_matrix: install SciPy (pip install scipy)") from error
+    if asked is not None:
+        columns = operator.index(asked)
+    if columns is None:
+        raise InvalidArgument("n_columns is needed: a merged result does not know the rows of the corpus")
+    if columns < 0 or (ids.size > 0 and columns <= ids.max()):
+        raise InvalidArgument(f"n_columns={columns}, and the largest id is {ids.max(initial=-1)}")
+    matrix = csr_matrix((len(offsets) - 1, columns), dtype=distances.dtype)
+    # By attribute: the constructor would narrow the indices to int32.
+    matrix.indptr, matrix.indices, matrix.data = offsets, ids, distances
+    return matrix
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a search will do and need. ``str(plan)`` is the same for people, one line a fact.
 
     Sizes in bytes: budget_bytes is what had to be kept, peak_bytes what will be used at most (results not
     counted), minimum_bytes the smallest budget that would do. corpus_chunk, query_batch, query_block are
-    in rows; seconds is a prediction.
+    in rows; seconds is a prediction. match_bytes: what a range search holds until the places of its matches are
+    known. symmetric: in a graph, each tile of distances serves both of its sides.
     """
 
     device: str
@@ -116,6 +199,8 @@ class Plan:
     row_splits: int
     passes: int
     candidate_slots: int
+    match_bytes: int
+    symmetric: bool
     resident: bool
     seconds: float
     notes: tuple[str, ...]
@@ -188,12 +273,19 @@ class Verdict:
         return self.correct == self.rows
 
 
-def neighbors(native: tuple[Any, ...], copied_bytes: int = 0) -> Neighbors:
+def neighbors(native: tuple[Any, ...], copied_bytes: int = 0, columns: int | None = None) -> Neighbors:
     distances, ids, certificate, stats, counts = native
-    report = Stats(**stats)
-    if copied_bytes:
-        report = replace(report, copied_bytes=report.copied_bytes + copied_bytes)
-    return Neighbors(distances, ids, Certificate(**certificate), report, counts)
+    return Neighbors(distances, ids, Certificate(**certificate), _stats(stats, copied_bytes), counts, columns)
+
+
+def csr_neighbors(native: tuple[Any, ...], copied_bytes: int, columns: int) -> CsrNeighbors:
+    offsets, distances, ids, certificate, stats = native
+    return CsrNeighbors(offsets, distances, ids, Certificate(**certificate), _stats(stats, copied_bytes), columns)
+
+
+def _stats(native: dict, copied_bytes: int) -> Stats:
+    stats = Stats(**native)
+    return replace(stats, copied_bytes=stats.copied_bytes + copied_bytes) if copied_bytes else stats
 
 
 def info(native: dict) -> Info:

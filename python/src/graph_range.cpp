@@ -1,0 +1,70 @@
+// Graphs and ranges from Python; arguments were checked for their Python types in vicinal/_inputs.py.
+#include "graph_range.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <string>
+
+#include "arrays.hpp"
+#include "call.hpp"
+#include "results.hpp"
+#include "vicinal/plan.hpp"
+#include "vicinal/search.hpp"
+
+namespace vicinal::python {
+namespace {
+
+Symmetrize parse_symmetrize(const std::string& name) {
+  if (name == "union") return Symmetrize::either;
+  if (name == "mutual") return Symmetrize::mutual;
+  throw Error(ErrorCode::invalid_argument, "unknown symmetrize \"" + name + "\"; ways: union, mutual, None");
+}
+
+GraphOptions graph_options(const Options& options, bool include_self, std::int64_t rows, Progress progress = nullptr) {
+  return {.search = options.search(rows, std::move(progress)), .include_self = include_self};
+}
+
+nb::tuple knn_graph_from_python(const Rows& rows, const Options& options, bool include_self,
+                                const std::optional<std::string>& symmetrize) {
+  std::optional<Symmetrize> how;
+  if (symmetrize) how = parse_symmetrize(*symmetrize);
+  const Neighbors graph = without_gil(options.progress, [&](const Progress& progress) {
+    return vicinal::knn_graph(rows.points(), graph_options(options, include_self, rows.points().rows, progress));
+  });
+  if (!how) return neighbors_to_python(graph);
+  return csr_to_python([&] {
+    const nb::gil_scoped_release released;
+    return vicinal::symmetrize(graph, *how);
+  }());
+}
+
+nb::tuple range_search_from_python(const Rows& corpus, const Rows& queries, double radius, const Options& options,
+                                   std::int64_t max_results) {
+  return csr_to_python(without_gil(options.progress, [&](const Progress& progress) {
+    const RangeOptions wanted{.search = options.search(corpus.points().rows, progress), .max_results = max_results};
+    return vicinal::range_search(corpus.points(), queries.points(), radius, wanted);
+  }));
+}
+
+nb::dict plan_graph_from_python(const Shape& rows, const Options& options, bool include_self) {
+  return plan_to_python(vicinal::plan_graph(rows, graph_options(options, include_self, rows.rows)));
+}
+
+nb::dict plan_range_from_python(const Shape& corpus, const Shape& queries, const Options& options) {
+  return plan_to_python(vicinal::plan_range(corpus, queries, {.search = options.search(corpus.rows)}));
+}
+
+}  // namespace
+
+void bind_graph_range(nb::module_& m) {
+  m.def("knn_graph", &knn_graph_from_python, nb::arg("rows"), nb::arg("options"), nb::arg("include_self"),
+        nb::arg("symmetrize").none());
+  m.def("range_search", &range_search_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("radius"),
+        nb::arg("options"), nb::arg("max_results"));
+  m.def("plan_graph", &plan_graph_from_python, nb::arg("rows"), nb::arg("options"), nb::arg("include_self"));
+  m.def("plan_range", &plan_range_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
+}
+
+}  // namespace vicinal::python

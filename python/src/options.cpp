@@ -1,0 +1,85 @@
+// The options of a call, and which rows may answer it. Values are judged here where the library has no words for them:
+// names that only Python spells, and the length of a mask that arrives packed.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "call.hpp"
+
+namespace vicinal::python {
+namespace {
+
+std::span<const std::int64_t> span_of(const Integers& array) { return {array.data(), array.shape(0)}; }
+
+Eligible::Labels parse_label_rule(const std::string& name) {
+  if (name == "same") return Eligible::Labels::same;
+  if (name == "other") return Eligible::Labels::other;
+  throw Error(ErrorCode::invalid_argument, "unknown label_rule \"" + name + "\"; rules: same, other");
+}
+
+void construct_eligible(EligibleRows* self, std::int64_t first, std::int64_t last, std::optional<Integers> ids,
+                        std::optional<Words> bitmap, std::int64_t mask_rows, std::optional<Integers> corpus_labels,
+                        std::optional<Integers> query_labels, const std::optional<std::string>& label_rule) {
+  EligibleRows rows{.ids = std::move(ids),
+                    .corpus_labels = std::move(corpus_labels),
+                    .query_labels = std::move(query_labels),
+                    .bitmap = std::move(bitmap),
+                    .mask_rows = mask_rows};
+  Eligible& conditions = rows.conditions;
+  conditions.first = first;
+  conditions.last = last;
+  if (rows.ids) conditions.ids = span_of(*rows.ids);
+  if (rows.bitmap) conditions.bitmap = std::span(rows.bitmap->data(), rows.bitmap->shape(0));
+  if (rows.corpus_labels) conditions.corpus_labels = span_of(*rows.corpus_labels);
+  if (rows.query_labels) conditions.query_labels = span_of(*rows.query_labels);
+  if (label_rule) conditions.labels = parse_label_rule(*label_rule);
+  new (self) EligibleRows(std::move(rows));
+}
+
+void construct_options(Options* self, std::int64_t k, const std::string& metric, const std::string& device,
+                       std::int64_t threads, std::int64_t memory, const std::string& distance_type, bool pad,
+                       const std::string& degenerate, std::int64_t first_id, const EligibleRows& eligible,
+                       nb::object progress) {
+  KnnOptions knn;
+  knn.k = k;
+  knn.metric = parse_metric(metric);
+  knn.distance_type = parse_distance_type(distance_type);
+  knn.pad = pad;
+  knn.first_id = first_id;
+  knn.degenerate = parse_degenerate(degenerate);
+  knn.eligible = eligible.conditions;
+  knn.memory.host = memory;
+  knn.run.device = device;
+  using Limits = std::numeric_limits<int>;
+  knn.run.threads = static_cast<int>(std::clamp<std::int64_t>(threads, Limits::min(), Limits::max()));
+  new (self) Options{std::move(knn), std::move(progress), eligible};
+}
+
+}  // namespace
+
+KnnOptions Options::search(std::int64_t rows, Progress poll) const {
+  if (eligible.bitmap && eligible.mask_rows != rows) {
+    throw Error(ErrorCode::invalid_argument, "the mask of eligible rows has " + std::to_string(eligible.mask_rows) +
+                                                 " entries, corpus has " + std::to_string(rows) + " rows");
+  }
+  KnnOptions options = knn;
+  options.progress = std::move(poll);
+  return options;
+}
+
+void bind_options(nb::module_& m) {
+  nb::class_<EligibleRows>(m, "Eligible", "Which rows may answer; holds the arrays.")
+      .def("__init__", &construct_eligible, nb::kw_only(), nb::arg("first"), nb::arg("last"), nb::arg("ids").none(),
+           nb::arg("bitmap").none(), nb::arg("mask_rows"), nb::arg("corpus_labels").none(),
+           nb::arg("query_labels").none(), nb::arg("label_rule").none());
+  nb::class_<Options>(m, "Options", "Checked options of one call.")
+      .def("__init__", &construct_options, nb::kw_only(), nb::arg("k"), nb::arg("metric"), nb::arg("device"),
+           nb::arg("threads"), nb::arg("memory"), nb::arg("distance_type"), nb::arg("pad"), nb::arg("degenerate"),
+           nb::arg("first_id"), nb::arg("eligible"), nb::arg("progress").none());
+}
+
+}  // namespace vicinal::python

@@ -1,0 +1,115 @@
+"""Ranges: every row within a radius."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _inputs, _native, _results
+from ._inputs import Memory, Progress
+from ._results import CsrNeighbors, Plan
+from .errors import InvalidArgument
+
+
+def range_search(
+    corpus: Any,
+    queries: Any,
+    radius: float,
+    metric: str = "euclidean",
+    *,
+    max_results: int | None = None,
+    device: str = "auto",
+    threads: int = 0,
+    memory: Memory = None,
+    distance_type: Any = None,
+    degenerate: str = "error",
+    first_id: int = 0,
+    eligible: Any = None,
+    labels: Any = None,
+    label_rule: str = "same",
+    progress: Progress = None,
+) -> CsrNeighbors:
+    """Every row of `corpus` within `radius` of each row of `queries`, certified exact.
+
+    Parameters
+    ----------
+    corpus : (n, d) array
+    queries : (Q, d) array
+        As in :func:`vicinal.knn`.
+    radius : float
+        Rows at a returned distance <= radius are found (for inner_product >= radius), compared as float64. A negative
+        radius finds nothing (where distances are not), infinity everything.
+    max_results : int or None
+        Most entries of the whole result; beyond it CapacityExceeded states the exact need, and there is no partial
+        answer. None: what free memory holds.
+    metric, device, threads, memory, distance_type, degenerate, first_id, eligible, labels, label_rule, progress :
+        As in :func:`vicinal.knn`.
+
+    Returns
+    -------
+    CsrNeighbors
+        ``result[i]`` is (distances, ids) of query i by (distance, id); all of them lie in ``.offsets`` (Q + 1,) int64,
+        ``.distances`` and ``.ids`` int64. ``.certificate``, ``.stats``; ``.to_csr()`` is a scipy.sparse.csr_matrix.
+
+    Raises
+    ------
+    As :func:`vicinal.knn`, and InvalidArgument if radius is NaN, CapacityExceeded (also MemoryError).
+
+    Examples
+    --------
+    >>> import numpy as np, vicinal
+    >>> corpus = np.array([[0.0], [1.0], [3.0], [7.0]])
+    >>> near = vicinal.range_search(corpus, np.array([[1.0], [9.0]]), radius=2)
+    >>> near.offsets.tolist(), near.ids.tolist(), near.distances.tolist()
+    ([0, 3, 4], [1, 0, 2, 3], [0.0, 1.0, 2.0, 2.0])
+    >>> distances, ids = near[0]
+    >>> ids.tolist()
+    [1, 0, 2]
+    """
+    options = _inputs.options(
+        metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type,
+        degenerate=degenerate, first_id=first_id, eligible=_inputs.eligible(eligible, labels, label_rule),
+        progress=progress,
+    )  # fmt: skip
+    limit = 0 if max_results is None else _inputs.integer("max_results", max_results)
+    if max_results is not None and limit < 1:
+        raise InvalidArgument(f"max_results must be >= 1, got {limit}; None means what free memory holds")
+    within = _inputs.real("radius", radius)
+    corpus_rows, corpus_copied = _inputs.rows(corpus, "corpus")
+    query_rows, query_copied = _inputs.rows(queries, "query")
+    native = _native.range_search(corpus_rows, query_rows, within, options, limit)
+    return _results.csr_neighbors(native, corpus_copied + query_copied, corpus_rows.shape[0] + int(first_id))
+
+
+def plan_range(
+    corpus: Any,
+    queries: Any,
+    metric: str = "euclidean",
+    *,
+    dtype: Any = "float32",
+    device: str = "auto",
+    threads: int = 0,
+    memory: Memory = None,
+    distance_type: Any = None,
+    eligible: Any = None,
+    labels: Any = None,
+    label_rule: str = "same",
+) -> Plan:
+    """What :func:`range_search` would do and need, without doing it; ``result_bytes`` is 0, known by searching only.
+
+    Parameters
+    ----------
+    corpus, queries, dtype :
+        As in :func:`vicinal.plan`.
+    metric, device, threads, memory, distance_type, eligible, labels, label_rule :
+        As in :func:`range_search`.
+
+    Raises
+    ------
+    What the search itself would raise before its work: InvalidArgument, Unsupported, DeviceError, MemoryBudget.
+    """
+    options = _inputs.options(
+        metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type,
+        eligible=_inputs.eligible(eligible, labels, label_rule),
+    )  # fmt: skip
+    shapes = _inputs.shape(corpus, "corpus", dtype), _inputs.shape(queries, "query", dtype)
+    return Plan(**_native.plan_range(*shapes, options))
