@@ -1,6 +1,7 @@
 #include "conformance/lists.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <regex>
 
@@ -8,9 +9,9 @@ namespace conformance {
 using vicinal::ErrorCode;
 using vicinal::KnnOptions;
 
-const std::vector<Condition> all_conditions = {
-    Condition::none,       Condition::id_range,    Condition::id_list,  Condition::bitmap, Condition::same_label,
-    Condition::other_label, Condition::together, Condition::last_row, Condition::no_row};
+const std::vector<Condition> all_conditions = {Condition::none,     Condition::id_range,   Condition::id_list,
+                                               Condition::bitmap,   Condition::same_label, Condition::other_label,
+                                               Condition::together, Condition::last_row,   Condition::no_row};
 
 vicinal::Eligible Filter::view() const {
   vicinal::Eligible eligible;

@@ -129,9 +129,9 @@ TEST(AdversarialLists, GraphsHaveTheBitsOfTheOracle) {
     if (fault.empty() && !want.error && rng.chance(0.3)) {
       const vicinal::Neighbors graph = vicinal::knn_graph(rows.points(), options);
       for (const bool both : {false, true})
-        fault += difference(
-            vicinal::symmetrize(graph, both ? vicinal::Symmetrize::mutual : vicinal::Symmetrize::either),
-            oracle::symmetrized(want, both));
+        fault +=
+            difference(vicinal::symmetrize(graph, both ? vicinal::Symmetrize::mutual : vicinal::Symmetrize::either),
+                       oracle::symmetrized(want, both));
     }
     tally.add(fault, want.error.has_value(),
               c.text() + ", " + std::to_string(rows.n) + " rows, filter " + filter.name +
@@ -158,8 +158,7 @@ TEST(AdversarialLists, RangesHaveTheBitsOfTheOracle) {
     char at[64];
     std::snprintf(at, sizeof at, "%.17g (%a)", radius, radius);
     tally.add(check_range(setting, c.corpus.points(), c.queries.points(), radius, options, want),
-              want.error.has_value(),
-              c.text() + ", radius " + at + ", filter " + filter.name + ", " + setting.text());
+              want.error.has_value(), c.text() + ", radius " + at + ", filter " + filter.name + ", " + setting.text());
   });
   tally.close("ranges");
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <regex>
 #include <tuple>
 
@@ -53,7 +54,8 @@ TEST_P(EligibleRows, EveryConditionInEverySetting) {
     const oracle::Answer want = oracle::knn(corpus.rows(), queries.rows(), asked);
     for (std::size_t i = 0; i < settings.size(); ++i)
       if ((i + i / 3 + i / 9 + turn) % 3 == 0)
-        EXPECT_EQ(check_all(corpus, queries, options, want, settings[i]), "") << filter.name << " " << settings[i].text();
+        EXPECT_EQ(check_all(corpus, queries, options, want, settings[i]), "")
+            << filter.name << " " << settings[i].text();
     ++turn;
     for (const std::string& rung : filters())
       EXPECT_EQ(check_all(corpus, queries, options, want, {"auto", rung}), "") << filter.name << " " << rung;
@@ -235,7 +237,8 @@ TEST_F(EligibleErrors, NegativeIdsShortBitmapsAndLabelsOfAnotherLength) {
   EXPECT_EQ(refused(options).code, ErrorCode::invalid_argument);
 
   const std::vector<std::int64_t> rows(200, 1), few(199, 1), many(201, 1), three(3, 1), two(2, 1), four(4, 1);
-  for (const auto& [of_rows, of_queries] : {std::pair{&few, &three}, {&many, &three}, {&rows, &two}, {&rows, &four}}) {
+  for (const auto& [of_rows, of_queries] :
+       {std::pair{&few, &three}, std::pair{&many, &three}, std::pair{&rows, &two}, std::pair{&rows, &four}}) {
     options.eligible = {};
     options.eligible.labels = Labels::same;
     options.eligible.corpus_labels = *of_rows;

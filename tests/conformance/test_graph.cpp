@@ -197,12 +197,13 @@ TEST(GraphShapes, EverySmallCountOfRows) {
   Rng rng(71);
   const Table rows = mixed_table(rng, DType::f32, 140, 5);
   for (std::int64_t n = 2; n <= 140; ++n) {
-    GraphOptions options = ask(n % 2 ? Metric::euclidean : Metric::inner_product, std::min<std::int64_t>(n - 1, 1 + n % 40));
+    GraphOptions options =
+        ask(n % 2 ? Metric::euclidean : Metric::inner_product, std::min<std::int64_t>(n - 1, 1 + n % 40));
     for (const int threads : all_threads) {
       options.search.run.threads = threads;
       options.search.run.filter = filters().front();
-      const auto want = oracle::graph(oracle::decode_rows(DType::f32, rows.bytes.data(), n, 5),
-                                      question(options.search), false);
+      const auto want =
+          oracle::graph(oracle::decode_rows(DType::f32, rows.bytes.data(), n, 5), question(options.search), false);
       ASSERT_EQ(check_graph(rows.points().slice(0, n), options, want), "") << "n=" << n << " threads " << threads;
     }
   }
@@ -305,7 +306,8 @@ TEST(GraphWithFilters, EveryConditionOnTheRows) {
       oracle::Question asked = question(options.search);
       filter.put(options.search, asked);
       const Setting setting = random_setting(rng);
-      EXPECT_EQ(check_graph(setting, rows.points(), options, oracle::graph(rows.rows(), asked, options.include_self)), "")
+      EXPECT_EQ(check_graph(setting, rows.points(), options, oracle::graph(rows.rows(), asked, options.include_self)),
+                "")
           << kind.text() << " " << filter.name << " n=" << n << " k=" << options.search.k << " pad "
           << options.search.pad << " symmetry " << options.symmetry << " " << setting.text();
     }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "conformance/lists.hpp"
 
@@ -195,7 +194,8 @@ INSTANTIATE_TEST_SUITE_P(All, Range, testing::ValuesIn(all_kinds()), [](const au
 
 TEST(RangeShapes, SampledAroundEveryEdge) {
   const std::uint64_t seed = seed_or(7201);
-  const std::vector<std::int64_t> edges = {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1025},
+  const std::vector<std::int64_t> edges = {1,   2,   31,  32,  33,  63,  64,  65,  127,
+                                           128, 129, 255, 256, 257, 511, 512, 513, 1025},
                                   ds = {1, 2, 3, 4, 5, 6, 7, 8, 31, 32, 33, 128, 784};
   for (std::int64_t trial = 0; trial < scaled(500); ++trial) {
     Rng rng(seed * 7919 + static_cast<std::uint64_t>(trial));

@@ -60,8 +60,7 @@ Lists symmetrized(const Answer& graph, bool both) {
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) {
       const auto &there = edge[i][j], &back = edge[j][i];
-      if (both ? there && back : there || back)
-        lists.append({there ? *there : *back, static_cast<std::int64_t>(j)});
+      if (both ? there && back : there || back) lists.append({there ? *there : *back, static_cast<std::int64_t>(j)});
     }
     lists.end_row();
   }

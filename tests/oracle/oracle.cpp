@@ -196,8 +196,7 @@ double Keys::operator()(std::int64_t q, std::int64_t r) const {
   if (!p.angular) return round_to(type, canonical(p.metric, p.queries.row(q), p.corpus.row(r), d));
   const auto qi = static_cast<std::size_t>(q), ri = static_cast<std::size_t>(r);
   if (p.a.degenerate[qi] || p.b.degenerate[ri]) return 1.0;
-  return round_to(type,
-                  cosine_of(canonical_dot(p.a.rows.row(q), p.b.rows.row(r), d), p.a.square[qi], p.b.square[ri]));
+  return round_to(type, cosine_of(canonical_dot(p.a.rows.row(q), p.b.rows.row(r), d), p.a.square[qi], p.b.square[ri]));
 }
 
 std::vector<Entry> ranked(const Keys& keys, std::int64_t rows, std::int64_t query, const Question& ask) {
