@@ -185,6 +185,8 @@ def main():
         print("\n".join(step.name for step in steps))
         return 0
 
+    # A shell that starts us in the background has Ctrl-C ignored, and children would inherit that; tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     LOGS.mkdir(parents=True, exist_ok=True)
     for old in LOGS.iterdir():
         old.unlink()

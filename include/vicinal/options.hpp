@@ -72,4 +72,15 @@ struct KnnOptions {
   std::stop_token stop = {};
 };
 
+struct GraphOptions {
+  KnnOptions search = {.k = 15};  // k counts neighbours besides the row itself; first_id must be 0
+  bool include_self = false;      // row i competes for its own list as any other row (at distance 0, ties by id)
+  bool symmetry = true;           // may use one tile of distances for both of its sides; same bits
+};
+
+struct RangeOptions {
+  KnnOptions search = {};          // k and pad are not used
+  std::int64_t max_results = 0;    // in all; more is CapacityExceeded with the exact need. 0: what free memory holds
+};
+
 }  // namespace vicinal

@@ -31,6 +31,8 @@ struct Plan {
   std::int64_t row_splits = 1;       // parts of a chunk that one query block is searched in at once
   std::int64_t passes = 1;           // times the corpus is read
   std::int64_t candidate_slots = 0;  // filter survivors that a query can hold before they are settled
+  std::int64_t match_bytes = 0;      // range search: matches held until their places in the result are known
+  bool symmetric = false;            // graph: each tile of distances serves both of its sides
   bool resident = false;             // the prepared corpus stays in memory for the whole call
   double seconds = 0;                // predicted wall time, from rates in src/pipeline/plan.cpp
   std::vector<std::string> notes;    // e.g. a cap on threads
@@ -40,5 +42,8 @@ struct Plan {
 
 /// Throws as the search itself would: InvalidArgument, Unsupported, DeviceError, MemoryBudget.
 Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options = {});
+Plan plan_graph(const Shape& rows, const GraphOptions& options = {});
+/// What the result will take is not known before the search: result_bytes is 0.
+Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options = {});
 
 }  // namespace vicinal

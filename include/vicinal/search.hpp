@@ -23,11 +23,6 @@ struct Report {
 Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries,
                 const KnnOptions& options = {});
 
-struct GraphOptions {
-  KnnOptions search = {.k = 15};  // k counts neighbours besides the row itself; first_id must be 0
-  bool include_self = false;      // row i competes for its own list as any other row (at distance 0, ties by id)
-  bool symmetry = true;           // may use one tile of distances for both of its sides; same bits
-};
 /// The k nearest other rows of each row. Row i leaves out id i only: duplicates stay, at distance 0. Labels of queries
 /// are those of the corpus where none are given. Throws as knn does; k above rows - 1 is InvalidArgument unless padded.
 Neighbors knn_graph(const Points& rows, const GraphOptions& options = {});
@@ -40,10 +35,6 @@ CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how);
 /// The same lists without symmetry, in the order in which they are; missing entries are left out.
 CsrNeighbors to_csr(const Neighbors& graph);
 
-struct RangeOptions {
-  KnnOptions search = {};          // k and pad are not used
-  std::int64_t max_results = 0;    // in all; more is CapacityExceeded with the exact need. 0: what free memory holds
-};
 /// Every row of `corpus` whose returned distance to the query is at most `radius` (compared as fp64; for inner_product at
 /// least), by (distance, id). A negative radius finds nothing, +inf everything; NaN is InvalidArgument.
 CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const RangeOptions& options = {});

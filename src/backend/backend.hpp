@@ -3,11 +3,13 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/parallel.hpp"
+#include "core/row_filter.hpp"
 #include "core/rung.hpp"
 #include "vicinal/matrix.hpp"
 #include "vicinal/neighbors.hpp"
@@ -25,7 +27,7 @@ struct Facts {
   std::int64_t tile_rows = 0;   // corpus chunks are multiples of this
 };
 
-/// What a search is, apart from how it is carried out. `k` is what each query can really get: min(k, rows).
+/// What a search is, apart from how it is carried out. `k` is what a query can really get: min(k, eligible rows).
 struct Question {
   Points corpus;
   Metric metric = Metric::euclidean;
@@ -33,6 +35,9 @@ struct Question {
   Degenerate degenerate = Degenerate::error;
   std::int64_t k = 0;
   std::int64_t first_id = 0;
+  RowFilter filter = {};
+  std::optional<double> radius = {};  // a range search: everything within it, and k is 0
+  bool symmetric = false;             // the queries are the corpus, prepared alike, so that a tile serves both sides
 };
 
 /// The shapes that bytes() needs.
@@ -41,6 +46,9 @@ struct Problem {
   Metric metric = Metric::euclidean;
   std::int64_t k = 0;      // min(k, rows)
   bool kept = false;       // the prepared corpus exists already and is not counted
+  bool range = false;
+  bool symmetric = false;  // a graph, where tiles may serve both sides
+  std::int64_t filter_bytes = 0;
 };
 
 /// A whole corpus in the form that a backend searches, immutable.
@@ -53,6 +61,14 @@ struct Kept {
 struct BoundsView {
   double* settled;   // every row whose folded key is <= this was ranked canonically; +inf: all rows were
   double* largest;   // largest proved |filter distance - true distance| (0 on the canonical rung)
+};
+
+/// Where the matches of a batch go: query i has entries [begin[i], begin[i] + count[i]).
+struct RangeView {
+  std::int64_t* ids = nullptr;
+  void* distances = nullptr;
+  DistanceType type = DistanceType::f32;
+  std::span<const std::int64_t> begin, count;
 };
 
 struct Session {
@@ -69,6 +85,14 @@ struct Session {
   virtual void rerank() = 0;
   /// Results of query i of the batch to row rows[i] of `out`, sorted; bounds to position i.
   virtual void finish(const NeighborsView& out, const BoundsView& bounds) = 0;
+
+  // A range search (Question::radius) ends differently, for the size of its result is not known before:
+  /// Matches of each query of the batch after the last chunk. lost: they were counted and not kept, for want of memory.
+  virtual void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) = 0;
+  /// After prepare_queries, for queries that were lost once: their matches go straight to their places.
+  virtual void place(const RangeView& out) = 0;
+  /// Matches that were kept go to their places, those of lost queries (count 0 here) do not; every row is sorted.
+  virtual void finish_range(const RangeView& out, const BoundsView& bounds) = 0;
 };
 
 struct Backend {

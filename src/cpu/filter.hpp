@@ -3,8 +3,11 @@
 // tighten the threshold and what cannot win is dropped; if too many remain they are settled on the spot.
 // A query that keeps settling more than its share is abandoned to the next rung (docs/design/0005).
 #pragma once
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
+#include "cpu/matches.hpp"
 #include "cpu/rerank.hpp"
 
 namespace vicinal::cpu {
@@ -19,31 +22,55 @@ struct QueryState {
   Slot* slots = nullptr;
   std::int64_t count = 0;
   Pool pool;
+  Matches* matches = nullptr;  // a range search keeps these, not a pool, and its bound never moves
   double bound = infinite;  // every excluded row has a canonical folded value above this
   double theta = infinite;  // the same as a true distance, inflated for key rounding
   std::int64_t settled = 0; // rows ranked, for the share
   std::int64_t passed = 0;  // rows that passed the filter
   bool abandoned = false;
+
+  void take(std::span<const Entry> entries) {
+    if (matches != nullptr) return matches->take(entries);
+    for (const Entry& entry : entries) pool.offer(entry);
+  }
 };
 
-/// What a task carries through its tiles.
+/// What a task carries through its tiles: one block of queries, its slots and thresholds.
 struct FilterTask {
   const Kernels& kernels;
   const BoundModel& model;
   const PackedRows& chunk;
+  const RowFilter& filter;
   const QueryFacts* facts;     // of the block
   QueryState* states;          // of the block in this split
   const std::int64_t* rows;    // query rows of the block
+  std::int64_t first;          // position of the block's first query in the batch
   int queries;                 // used queries of the block
   std::int64_t capacity;       // slots a query
   std::int64_t share;          // rows that a query may settle before it is abandoned
-  float* thr;                  // thresholds of the block for the current tile
+  float* thr;                  // thresholds of the block for the rows that it meets now
   Ranker& ranker;
   Team& team;
+  FilterNorms facing = {};     // maxima over those rows
   std::int64_t tile = 0;
+  FilterTask* other = nullptr; // whose queries are the tile's rows, in run_both
 
   /// One tile against the block. `panels`: the block's packed queries.
   void run(const float* panels, int query_panels, float* partial, std::int64_t which_tile);
+  /// The same tile against the block, and another block, whose queries are the tile's rows, against this block's queries
+  /// as rows (docs/design/0008). query_terms: row terms of this block.
+  void run_both(const float* panels, int query_panels, float* partial, std::int64_t which_tile, const float* query_terms,
+                FilterTask& facing_block);
+  /// Meets rows with these maxima from now on: sets thresholds of the block, and of `padded` - queries absent ones.
+  void face(const FilterNorms& maxima, int padded);
+  /// The slots have space for a panel; false when the query was abandoned for it.
+  bool make_room(int query);
+  /// Keeps a row of the chunk that was not excluded. The filter allows it.
+  void keep(int query, float t, std::uint32_t row) {
+    QueryState& state = states[query];
+    // A NaN proves nothing, so it counts as the best possible; it must not reach a comparison.
+    state.slots[state.count++] = {std::isnan(t) ? -std::numeric_limits<float>::infinity() : t, row};
+  }
   /// Tightens the query's threshold by its own candidates, then drops what it excludes.
   void drop(int query);
   /// Ranks all candidates of the query canonically; its slots are empty afterwards.
@@ -51,7 +78,10 @@ struct FilterTask {
 
  private:
   static void on_hit(void* context, int query, int panel, std::uint32_t rows, const float* values);
-  float threshold_at(int query, std::int64_t which_tile) const;
+  static void on_column_hit(void* context, int query, int panel, std::uint32_t rows, const float* values);
+  TileArgs tile_args(const float* panels, int query_panels, float* partial);
+  void call(const TileArgs& args) const;
+  float threshold_at(int query, const FilterNorms& maxima) const;
   void tighten(int query, double bound);
 };
 

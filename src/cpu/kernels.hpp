@@ -26,6 +26,8 @@ using HitFn = void (*)(void* context, int query, int panel, std::uint32_t rows, 
 ///             = sum over i of |q_i - r_i|    (l1)
 ///             = max over i of |q_i - r_i|    (linf)
 ///   t = fma(multiplier, acc, row_term[r]);   hit iff NOT (t > thr[q])   (so a NaN is a hit)
+/// The other side of the same sums, where row_thr is not null (a graph: rows are queries too, queries are rows too):
+///   u = fma(multiplier, acc, query_term[q]); hit iff NOT (u > row_thr[r])
 /// Layouts, 64-byte aligned: queries [query_panels][dims][query_lanes]; rows [row_panels][dims][panel_rows].
 /// Absent queries and rows are zeros; their hits are dropped by the callee.
 struct TileArgs {
@@ -40,6 +42,9 @@ struct TileArgs {
   float* partial;         // scratch: query_panels * query_lanes * panel_rows floats, for products split over dims
   HitFn on_hit;
   void* context;
+  const float* query_term = nullptr;  // [query_panels * query_lanes]
+  const float* row_thr = nullptr;     // [row_panels * panel_rows], changes under the kernel's feet
+  HitFn on_column_hit = nullptr;      // values[j] is u of row j
 };
 using TileFn = void (*)(const TileArgs&);
 

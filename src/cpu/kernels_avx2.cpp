@@ -44,9 +44,9 @@ VICINAL_INLINE Excluded excluded(Vf t, Vf thr) { return _mm256_cmp_ps(t, thr, _C
 VICINAL_INLINE Excluded still(Excluded k, Vf t, Vf thr) { return _mm256_and_ps(k, excluded(t, thr)); }
 VICINAL_INLINE Excluded both(Excluded k, Excluded l) { return _mm256_and_ps(k, l); }
 VICINAL_INLINE bool all(Excluded k) { return _mm256_movemask_ps(k) == 0xff; }
-VICINAL_INLINE std::uint32_t hits(Vf t0, Vf t1, Vf thr) {
-  return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(t0, thr, _CMP_NGT_UQ))) |
-         static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(t1, thr, _CMP_NGT_UQ))) << 8;
+VICINAL_INLINE std::uint32_t hits(Vf t0, Vf t1, Vf thr0, Vf thr1) {
+  return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(t0, thr0, _CMP_NGT_UQ))) |
+         static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(t1, thr1, _CMP_NGT_UQ))) << 8;
 }
 
 // ---- floats: packing ----

@@ -63,9 +63,9 @@ VICINAL_INLINE Excluded still(Excluded k, Vf t, Vf thr) {
 }
 VICINAL_INLINE Excluded both(Excluded k, Excluded l) { return _kand_mask16(k, l); }
 VICINAL_INLINE bool all(Excluded k) { return _kortestc_mask16_u8(k, k) != 0; }
-VICINAL_INLINE std::uint32_t hits(Vf t0, Vf t1, Vf thr) {
-  return static_cast<std::uint32_t>(_mm512_cmp_ps_mask(t0, thr, _CMP_NGT_UQ)) |
-         static_cast<std::uint32_t>(_mm512_cmp_ps_mask(t1, thr, _CMP_NGT_UQ)) << 16;
+VICINAL_INLINE std::uint32_t hits(Vf t0, Vf t1, Vf thr0, Vf thr1) {
+  return static_cast<std::uint32_t>(_mm512_cmp_ps_mask(t0, thr0, _CMP_NGT_UQ)) |
+         static_cast<std::uint32_t>(_mm512_cmp_ps_mask(t1, thr1, _CMP_NGT_UQ)) << 16;
 }
 
 // ---- floats: packing ----

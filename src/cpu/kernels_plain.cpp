@@ -101,13 +101,23 @@ void tile(const TileArgs& a) {
         for (int j = 0; j < panel_rows; ++j) t[j] = Sum::step(t[j], qk, r[k * panel_rows + j]);
       }
       // In fp64 the product is exact; against fma only the sum's own rounding is added, 2^-29 of u.
+      const auto finished = [&](float sum, float term) {
+        return static_cast<float>(static_cast<double>(a.multiplier) * static_cast<double>(sum) + static_cast<double>(term));
+      };
       std::uint32_t rows = 0;
+      std::uint32_t columns = 0;
+      float u[panel_rows];
       for (int j = 0; j < panel_rows; ++j) {
-        const double product = static_cast<double>(a.multiplier) * static_cast<double>(t[j]);
-        t[j] = static_cast<float>(product + static_cast<double>(a.row_term[panel * panel_rows + j]));
+        const int row = panel * panel_rows + j;
+        if (a.row_thr != nullptr) {
+          u[j] = finished(t[j], a.query_term[query]);
+          if (!(u[j] > a.row_thr[row])) columns |= 1u << j;
+        }
+        t[j] = finished(t[j], a.row_term[row]);
         if (!(t[j] > a.thr[query])) rows |= 1u << j;
       }
       if (rows != 0) a.on_hit(a.context, query, panel, rows, t);
+      if (columns != 0) a.on_column_hit(a.context, query, panel, columns, u);
     }
   }
 }

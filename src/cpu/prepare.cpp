@@ -119,18 +119,21 @@ void prepare_queries(const Kernels& kernels, const Question& question, const Bou
   const std::int64_t dims = queries.cols, lanes = kernels.query_lanes;
   out.count = static_cast<std::int64_t>(rows.size());
   out.block = block;
+  out.lanes = lanes;
+  out.block_panels = (block + lanes - 1) / lanes;
   out.packed = model != nullptr;
   out.facts.assign(rows.size(), QueryFacts{});
   if (out.packed) grow(out.panels, out.block_count() * out.block_floats(dims));
-  const bool product_form = form_of(question.metric) == Form::ip;
+  // Queries of a product have a scale of their own, unless they are to be rows as well.
+  const bool product_form = form_of(question.metric) == Form::ip && !question.symmetric;
   std::vector<std::unique_ptr<Scratch>> scratches(static_cast<std::size_t>(team.threads()));
   std::atomic<bool> unfit{false};
-  const std::int64_t panels = out.block_count() * (block / lanes);
+  const std::int64_t panels = out.block_count() * out.block_panels;
   team.for_each(panels, [&](std::int64_t panel, int worker) {
     auto& scratch = scratches[static_cast<std::size_t>(worker)];
     if (!scratch) scratch = std::make_unique<Scratch>(dims);
-    const std::int64_t begin = panel * lanes;
-    const int used = static_cast<int>(std::clamp<std::int64_t>(out.count - begin, 0, lanes));
+    const std::int64_t first = panel / out.block_panels * block, begin = first + panel % out.block_panels * lanes;
+    const int used = static_cast<int>(std::clamp<std::int64_t>(std::min(out.count, first + block) - begin, 0, lanes));
     for (int i = 0; i < used; ++i) {
       double* row = scratch->row.data();
       const std::int64_t number = rows[static_cast<std::size_t>(begin + i)];
@@ -163,7 +166,7 @@ void prepare_queries(const Kernels& kernels, const Question& question, const Bou
       if (!std::isfinite(row_term(*model, sums, facts.norms))) facts.filterable = false;
     }
     if (out.packed) {
-      float* to = out.panels.data() + begin * dims;
+      float* to = out.panels.data() + panel * lanes * dims;
       kernels.pack(scratch->floats.data(), dims, used, static_cast<int>(lanes), dims, to);
     }
     team.tick(0);

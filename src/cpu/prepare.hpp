@@ -48,15 +48,16 @@ struct QueryFacts {
   bool filterable = true;
 };
 
-/// A batch of queries, packed in blocks of `block` queries: panels [block][panel][dims][lanes].
+/// A batch of queries, packed in blocks of `block` queries: panels [block][panel][dims][lanes], the last panel of a
+/// block filled up with zeros.
 struct PackedQueries {
-  std::int64_t count = 0, block = 0;
+  std::int64_t count = 0, block = 0, block_panels = 0, lanes = 1;
   Buffer<float> panels;
   std::vector<QueryFacts> facts;
   bool packed = false;
 
   std::int64_t block_count() const noexcept { return (count + block - 1) / block; }
-  std::int64_t block_floats(std::int64_t dims) const noexcept { return block * dims; }
+  std::int64_t block_floats(std::int64_t dims) const noexcept { return block_panels * lanes * dims; }
 };
 /// rows: which rows of `queries`. Throws as prepare_rows, naming query rows.
 void prepare_queries(const Kernels& kernels, const Question& question, const BoundModel* model, const Frame* frame,

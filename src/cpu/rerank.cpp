@@ -27,11 +27,11 @@ std::int64_t row_bytes(std::int64_t dims, DType dtype) { return dims * static_ca
 }  // namespace
 
 RankScratch::RankScratch(std::int64_t dims, DType corpus, bool plain)
-    : query(dims), values(rank_block), shifts(rank_block), bits(rank_block),
+    : query(dims), values(rank_block), shifts(rank_block), entries(rank_block), bits(rank_block),
       rows((plain ? 1 : gather_block + 1) * std::max<std::int64_t>(row_bytes(dims, corpus), dims * 8)) {}
 
 std::int64_t RankScratch::bytes(std::int64_t dims, DType corpus, bool plain) noexcept {
-  return dims * 8 + rank_block * 20 + (plain ? 1 : gather_block + 1) * std::max(row_bytes(dims, corpus), dims * 8) + 512;
+  return dims * 8 + rank_block * 36 + (plain ? 1 : gather_block + 1) * std::max(row_bytes(dims, corpus), dims * 8) + 512;
 }
 
 Ranker::Ranker(const Kernels& kernels, const Question& question, const Points& queries, RankScratch& scratch)
@@ -61,7 +61,7 @@ void Ranker::sums(const Points& rows, const std::uint32_t* index, std::int64_t c
       {scratch_.query.data(), rows.data, rows.row_stride, index, count, rows.cols, shifts, out});
 }
 
-void Ranker::rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first, std::int64_t count, Pool& pool) {
+std::span<const Entry> Ranker::rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first, std::int64_t count) {
   const Metric metric = question_.metric;
   const bool norms = needs_norms(metric), descends = descending(metric);
   const Points rows = question_.corpus.slice(chunk.first, chunk.count);
@@ -95,9 +95,10 @@ void Ranker::rank(const PackedRows& chunk, const std::uint32_t* index, std::int6
       }
       if (std::isnan(value))
         fail(ErrorCode::range_error, cat("corpus row ", chunk.first + row, ": the product with a query leaves f64; scale the rows first"));
-      pool.offer({fold_key(value, question_.type, descends), question_.first_id + chunk.first + row});
+      scratch_.entries[begin + i] = {fold_key(value, question_.type, descends), question_.first_id + chunk.first + row};
     }
   }
+  return {scratch_.entries.data(), static_cast<std::size_t>(count)};
 }
 
 bool Ranker::vanishes(std::int64_t corpus_row) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "core/buffer.hpp"
 #include "core/key.hpp"
@@ -38,6 +39,7 @@ struct RankScratch {
   RankScratch(std::int64_t dims, DType corpus, bool plain);
   static std::int64_t bytes(std::int64_t dims, DType corpus, bool plain) noexcept;
   Buffer<double> query, values, shifts;
+  Buffer<Entry> entries;
   Buffer<std::uint32_t> bits;
   Buffer<std::byte> rows;  // gathered rows, and the raw query for hamming
 };
@@ -49,8 +51,8 @@ class Ranker {
 
   /// Loads row `row` of the queries.
   void start(std::int64_t row, const QueryFacts& facts);
-  /// Ranks rows of the chunk: index[i], or first + i when index is null. Offers each to the pool.
-  void rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first, std::int64_t count, Pool& pool);
+  /// Ranks at most rank_block rows of the chunk: index[i], or first + i when index is null. Valid until the next call.
+  std::span<const Entry> rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first, std::int64_t count);
   /// The canonical value rounds to nothing though it is not zero: metrics without norms only.
   bool vanishes(std::int64_t corpus_row);
 

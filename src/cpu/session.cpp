@@ -34,13 +34,11 @@ std::int64_t CpuKept::bytes() const {
          static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms)) + frame.centre.bytes();
 }
 
-struct CpuSession::Worker {
-  Worker(const Points& corpus, std::int64_t block, bool filters)
-      : rank(corpus.cols, corpus.dtype, corpus.plain_rows()), thr(filters ? block : 0), partial(filters ? block * panel_rows : 0) {}
-  RankScratch rank;
-  Buffer<float> thr, partial;
-  std::optional<Ranker> ranker;
-};
+// A block that serves as rows has whole tiles, and as queries whole panels: some lanes more than queries.
+CpuSession::Worker::Worker(const Points& corpus, std::int64_t block, bool filters, bool symmetric)
+    : rank(corpus.cols, corpus.dtype, corpus.plain_rows()), thr(filters ? block + max_query_lanes : 0),
+      partial(filters ? (block + max_query_lanes) * panel_rows : 0), facing_thr(symmetric ? block : 0),
+      terms(symmetric ? block + max_query_lanes : 0) {}
 
 CpuSession::CpuSession(const Kernels& kernels, const Question& question, const Plan& plan, Rung rung,
                        std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats)
@@ -62,18 +60,20 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
   std::int64_t total = states * static_cast<std::int64_t>(sizeof(QueryState)) +
                        states * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
                        batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 2 * sizeof(std::int64_t) + 2 * sizeof(double));
+  const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
   if (filters)
-    total += padded * dims * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
+    total += (padded + padded / plan.query_block * lanes) * dims * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
+  if (problem.range) total += states * static_cast<std::int64_t>(sizeof(Matches) + sizeof(Place)) + batch * 64 + plan.match_bytes;
   // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
   const std::int64_t thread = prepare_scratch_bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
-                              plan.query_block * 4 * (1 + panel_rows) + (std::int64_t{256} << 10);
-  total += problem.queries.rows / 8;  // the queries still pending, above the seam
+                              (plan.query_block + max_query_lanes) * 4 * (3 + panel_rows) + (std::int64_t{256} << 10);
+  total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam
   return total + plan.threads * thread + dims * 24 + (std::int64_t{1} << 20);
 }
 
 CpuSession::Worker& CpuSession::worker(int number) {
   auto& slot = workers_[static_cast<std::size_t>(number)];
-  if (!slot) slot = std::make_unique<Worker>(question_.corpus, plan_.query_block, model_ != nullptr);
+  if (!slot) slot = std::make_unique<Worker>(question_.corpus, plan_.query_block, model_ != nullptr, plan_.symmetric);
   return *slot;
 }
 
@@ -97,8 +97,9 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
     state.pool = {.entries = entries_.data() + i * room, .count = 0, .k = k, .capacity = room};
     if (!model_) continue;
     state.slots = slots_.data() + i * capacity;
-    state.abandoned = !queries_.facts[static_cast<std::size_t>(i % queries_.count)].filterable;
+    state.abandoned = !question_.radius && !queries_.facts[static_cast<std::size_t>(i % queries_.count)].filterable;
   }
+  if (question_.radius) start_matches();
 }
 
 void CpuSession::prepare_corpus(std::int64_t first, std::int64_t count) {
@@ -117,9 +118,11 @@ FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t blo
   return FilterTask{.kernels = kernels_,
                     .model = *model_,
                     .chunk = chunk(),
+                    .filter = question_.filter,
                     .facts = queries_.facts.data() + first,
                     .states = &state(split, first),
                     .rows = rows_.data() + first,
+                    .first = first,
                     .queries = static_cast<int>(used),
                     .capacity = plan_.candidate_slots,
                     .share = question_.corpus.rows / settle_share + 4 * plan_.candidate_slots,
@@ -138,11 +141,8 @@ void CpuSession::each_block(const Body& body) {
 }
 
 void CpuSession::filter() {
-  if (model_) {
-    filter_tiles();
-  } else {
-    scan_canonical();
-  }
+  if (!model_) return scan_canonical();
+  plan_.symmetric ? filter_pairs() : filter_tiles();
 }
 
 void CpuSession::filter_tiles() {
@@ -156,8 +156,8 @@ void CpuSession::filter_tiles() {
     const VisitOrder order(range.end - range.begin);
     for (std::int64_t i = 0; i < range.end - range.begin; ++i) {
       const std::int64_t tile = range.begin + order.at(i);
-      piece.run(panels, query_panels, own.partial.data(), tile);
       const std::int64_t used = std::min<std::int64_t>(tile_rows, chunk().count - tile * tile_rows);
+      if (question_.filter.any(chunk().first + tile * tile_rows, used)) piece.run(panels, query_panels, own.partial.data(), tile);
       team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(used));
     }
   });
@@ -171,20 +171,29 @@ void CpuSession::scan_canonical() {
     const std::int64_t end = std::min(queries_.count, begin + scan_group);
     const Range range = split_range(count, split, plan_.row_splits);
     Ranker ranker(kernels_, question_, query_points_, own.rank);
+    std::uint32_t index[rank_block];
     for (std::int64_t row = range.begin; row < range.end; row += rank_block) {
       const std::int64_t used = std::min(rank_block, range.end - row);
       for (std::int64_t q = begin; q < end; ++q) {
-        ranker.start(rows_[static_cast<std::size_t>(q)], queries_.facts[static_cast<std::size_t>(q)]);
-        ranker.rank(chunk(), nullptr, row, used, state(split, q).pool);
-        state(split, q).settled += used;
+        const std::int64_t query = rows_[static_cast<std::size_t>(q)];
+        std::int64_t allowed = used;
+        if (!question_.filter.all()) {
+          allowed = 0;
+          for (std::int64_t i = 0; i < used; ++i)
+            if (question_.filter.allows(query, chunk().first + row + i)) index[allowed++] = static_cast<std::uint32_t>(row + i);
+        }
         team_.tick(static_cast<std::uint64_t>(used));
+        if (allowed == 0) continue;
+        ranker.start(query, queries_.facts[static_cast<std::size_t>(q)]);
+        state(split, q).take(ranker.rank(chunk(), question_.filter.all() ? nullptr : index, row, allowed));
+        state(split, q).settled += allowed;
       }
     }
   });
 }
 
 void CpuSession::select() {
-  if (!model_) return;
+  if (!model_ || question_.radius) return;
   each_block([&](std::int64_t split, std::int64_t block, Worker& own) {
     FilterTask piece = task(own, split, block);
     for (int q = 0; q < piece.queries; ++q)
@@ -217,6 +226,18 @@ namespace {
 
 }  // namespace
 
+bool CpuSession::vanished(const Entry& entry, std::int64_t query, Ranker& ranker, bool& started) {
+  const double normal = question_.type == DistanceType::f64 ? std::numeric_limits<double>::min()
+                                                            : static_cast<double>(std::numeric_limits<float>::min());
+  if (std::isinf(entry.key)) report_infinite(question_);
+  if (!(std::fabs(entry.key) < normal) || question_.type == DistanceType::u32) return false;
+  if (entry.key != 0) return true;
+  if (needs_norms(question_.metric) || question_.type != DistanceType::f32) return false;
+  if (!started) ranker.start(rows_[static_cast<std::size_t>(query)], queries_.facts[static_cast<std::size_t>(query)]);
+  started = true;
+  return ranker.vanishes(entry.id - question_.first_id);
+}
+
 std::int64_t CpuSession::write_row(std::int64_t query, const NeighborsView& out, Worker& own) {
   Pool& pool = state(0, query).pool;
   for (std::int64_t split = 1; split < plan_.row_splits; ++split) {
@@ -226,52 +247,47 @@ std::int64_t CpuSession::write_row(std::int64_t query, const NeighborsView& out,
   pool.trim();
   std::sort(pool.entries, pool.entries + pool.count, before);
   const bool descends = descending(question_.metric);
-  const double normal = question_.type == DistanceType::f64 ? std::numeric_limits<double>::min()
-                                                            : static_cast<double>(std::numeric_limits<float>::min());
   const std::int64_t row = rows_[static_cast<std::size_t>(query)], base = row * out.k;
-  std::int64_t vanished = 0;
+  std::int64_t gone = 0;
   bool started = false;
+  Ranker ranker(kernels_, question_, query_points_, own.rank);
   for (std::int64_t i = 0; i < pool.count; ++i) {
     const Entry& entry = pool.entries[i];
-    if (std::isinf(entry.key)) report_infinite(question_);
-    if (std::fabs(entry.key) < normal && question_.type != DistanceType::u32) {
-      if (entry.key != 0) {
-        ++vanished;
-      } else if (!needs_norms(question_.metric) && question_.type == DistanceType::f32) {
-        Ranker ranker(kernels_, question_, query_points_, own.rank);
-        if (!started) ranker.start(row, queries_.facts[static_cast<std::size_t>(query)]);
-        started = true;
-        if (ranker.vanishes(entry.id - question_.first_id)) ++vanished;
-      }
-    }
+    gone += static_cast<std::int64_t>(vanished(entry, query, ranker, started));
     out.ids[base + i] = entry.id;
     store_key(entry.key, question_.type, descends, out.distances, base + i);
   }
   for (std::int64_t i = pool.count; i < out.k; ++i) store_missing(question_.type, descends, out.ids, out.distances, base + i);
   if (out.counts != nullptr) out.counts[row] = pool.count;
-  return vanished;
+  return gone;
+}
+
+CpuSession::Totals CpuSession::totals(std::int64_t query, const BoundsView& bounds) {
+  Totals all;
+  for (std::int64_t split = 0; split < plan_.row_splits; ++split) {
+    const QueryState& part = state(split, query);
+    all.settled = std::min(all.settled, part.bound);
+    all.abandoned = all.abandoned || part.abandoned;
+    all.passed += part.passed;
+    all.ranked += part.settled;
+  }
+  const QueryFacts& facts = queries_.facts[static_cast<std::size_t>(query)];
+  bounds.settled[query] = all.abandoned ? -infinite : fold_key(all.settled, question_.type, false);
+  bounds.largest[query] = model_ && facts.filterable && !all.abandoned ? largest_error(*model_, facts.norms, largest_rows_, facts.scale) : 0;
+  return all;
 }
 
 void CpuSession::finish(const NeighborsView& out, const BoundsView& bounds) {
-  std::atomic<std::int64_t> vanished{0}, passed{0}, ranked{0};
+  std::atomic<std::int64_t> gone{0}, passed{0}, ranked{0};
   team_.for_each(queries_.count, [&](std::int64_t query, int number) {
     Worker& own = worker(number);
-    double settled = infinite;
-    bool abandoned = false;
-    for (std::int64_t split = 0; split < plan_.row_splits; ++split) {
-      const QueryState& part = state(split, query);
-      settled = std::min(settled, part.bound);
-      abandoned = abandoned || part.abandoned;
-      passed += part.passed;
-      ranked += part.settled;
-    }
-    const QueryFacts& facts = queries_.facts[static_cast<std::size_t>(query)];
-    bounds.settled[query] = abandoned ? -infinite : fold_key(settled, question_.type, false);
-    bounds.largest[query] = model_ && !abandoned ? largest_error(*model_, facts.norms, largest_rows_, facts.scale) : 0;
-    if (!abandoned) vanished += write_row(query, out, own);
+    const Totals all = totals(query, bounds);
+    passed += all.passed;
+    ranked += all.ranked;
+    if (!all.abandoned) gone += write_row(query, out, own);
     team_.tick(0);
   });
-  stats_.underflowed += vanished;
+  stats_.underflowed += gone;
   stats_.candidates += passed;
   stats_.reranked += ranked;
 }

@@ -1,6 +1,7 @@
 // One search on the host CPU: the stages of src/cpu bound to buffers and threads.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend/backend.hpp"
@@ -30,12 +31,22 @@ class CpuSession final : public Session {
   void select() override;
   void rerank() override;
   void finish(const NeighborsView& out, const BoundsView& bounds) override;
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override;             // range.cpp
+  void place(const RangeView& out) override;                                                 // range.cpp
+  void finish_range(const RangeView& out, const BoundsView& bounds) override;                // range.cpp
 
   /// Bytes of everything a session holds but the packed corpus.
   static std::int64_t bytes(const Plan& plan, const Problem& problem) noexcept;
 
  private:
-  struct Worker;
+  /// One thread's memory for ranking and filtering.
+  struct Worker {
+    Worker(const Points& corpus, std::int64_t block, bool filters, bool symmetric);
+    RankScratch rank;
+    Buffer<float> thr, partial;
+    Buffer<float> facing_thr, terms;  // of the other block of a pair; of the block's queries as rows
+    std::optional<Ranker> ranker;
+  };
   const PackedRows& chunk() const noexcept { return kept_ ? kept_->rows : streamed_; }
   const Frame& frame() const noexcept { return kept_ ? kept_->frame : frame_; }
   QueryState& state(std::int64_t split, std::int64_t query) noexcept {
@@ -48,8 +59,20 @@ class CpuSession final : public Session {
   void each_block(const Body& body);
   void note_largest_rows();
   void filter_tiles();
+  void filter_pairs();  // pairs.cpp
+  void pair(Worker& worker, std::int64_t block, std::int64_t facing);
   void scan_canonical();
   std::int64_t write_row(std::int64_t query, const NeighborsView& out, Worker& worker);
+  void start_matches();
+  /// A query over all splits; fills its bounds.
+  struct Totals {
+    double settled = infinite;
+    bool abandoned = false;
+    std::int64_t passed = 0, ranked = 0;
+  };
+  Totals totals(std::int64_t query, const BoundsView& bounds);
+  /// The entry's key is nothing though its distance is not; throws RangeError for one that is infinite.
+  bool vanished(const Entry& entry, std::int64_t query, Ranker& ranker, bool& started);
 
   const Kernels& kernels_;
   const Question& question_;
@@ -67,6 +90,9 @@ class CpuSession final : public Session {
   FilterNorms largest_rows_;  // maxima over every chunk seen, for the certificate
   Buffer<Slot> slots_;
   Buffer<Entry> entries_;
+  std::vector<Matches> matches_;  // of a range search, as states_
+  std::vector<Place> places_;     // of its queries that were lost once
+  Room room_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

@@ -69,7 +69,7 @@ Item item_of(DistanceType type) {
 
 }  // namespace
 
-void check_writable(const std::string& path, const std::string& distances_path) {
+void check_writable(const std::string& path, const std::string& distances_path, ResultKind) {
   format_to_write(path, as_ids);
   check_target(path);
   if (distances_path.empty()) return;

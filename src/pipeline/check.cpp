@@ -1,6 +1,7 @@
 // See check.hpp; messages follow the table in docs/semantics.md.
 #include "pipeline/check.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/result_size.hpp"
@@ -43,16 +44,57 @@ void check_shapes(const Shape& corpus, const Shape& queries, Metric metric) {
     refuse(cat("hamming compares packed bits of u8 rows, got ", dtype_name(queries.dtype), " queries; pack them (numpy.packbits) first"));
 }
 
-void check_options(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
-  if (options.k < 1) refuse(cat("k must be >= 1, got ", options.k));
-  if (corpus.rows == 0 && !options.pad) refuse("corpus has 0 rows (use pad to get an all-missing answer)");
-  if (options.k > corpus.rows && !options.pad)
-    refuse(cat("k=", options.k, " exceeds ", corpus.rows, " eligible rows (use pad)"));
-  check_result_size(queries.rows, options.k);
+namespace {
+
+/// What every search has, whatever it collects.
+void check_common(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
   if (options.first_id < 0) refuse(cat("first_id must be >= 0, got ", options.first_id));
   if (options.first_id > largest - corpus.rows) refuse(cat("first_id=", options.first_id, " plus ", corpus.rows, " rows exceeds 64-bit ids"));
   if (options.run.threads < 0) refuse(cat("threads must be >= 0, got ", options.run.threads));
   if (options.memory.host < 0) refuse(cat("memory must be >= 0 bytes, got ", options.memory.host));
+  check_eligible(options.eligible, corpus.rows, queries.rows);
+}
+
+[[noreturn]] void refuse_k(std::int64_t k, std::int64_t eligible, const std::string& whose = "") {
+  refuse(cat("k=", k, " exceeds ", eligible, " eligible rows", whose, " (use pad)"));
+}
+
+}  // namespace
+
+void check_options(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
+  if (options.k < 1) refuse(cat("k must be >= 1, got ", options.k));
+  if (corpus.rows == 0 && !options.pad) refuse("corpus has 0 rows (use pad to get an all-missing answer)");
+  if (options.k > corpus.rows && !options.pad) refuse_k(options.k, corpus.rows);
+  check_result_size(queries.rows, options.k);
+  check_common(corpus, queries, options);
+}
+
+void check_graph(const Shape& rows, const GraphOptions& options) {
+  const KnnOptions& search = options.search;
+  const std::int64_t others = rows.rows - (options.include_self ? 0 : 1);
+  if (search.first_id != 0) refuse(cat("the ids of a graph are its rows; first_id must be 0, got ", search.first_id));
+  if (rows.rows > 0 && search.k > others && !search.pad) refuse_k(search.k, others);
+  if (!search.eligible.query_labels.empty() && search.eligible.query_labels.data() != search.eligible.corpus_labels.data())
+    refuse("the labels of a graph's queries are those of its rows; leave query_labels empty");
+  KnnOptions with = search;
+  with.eligible.query_labels = with.eligible.corpus_labels;
+  check_options(rows, rows, with);
+}
+
+void check_range(const Shape& corpus, const Shape& queries, const RangeOptions& options) {
+  if (options.max_results < 0) refuse(cat("max_results must be >= 0, got ", options.max_results));
+  check_common(corpus, queries, options.search);
+}
+
+std::int64_t check_k(const RowFilter& filter, std::int64_t corpus_rows, std::int64_t queries, std::int64_t k, bool pad) {
+  if (filter.all()) return std::min(k, corpus_rows);
+  std::int64_t most = 0;
+  for (std::int64_t query = 0; query < (filter.uniform() ? std::min<std::int64_t>(queries, 1) : queries); ++query) {
+    const std::int64_t eligible = filter.count(query);
+    if (eligible < k && !pad) refuse_k(k, eligible, filter.uniform() ? "" : cat(" of query ", query));
+    most = std::max(most, std::min(k, eligible));
+  }
+  return most;
 }
 
 void check_search(const Points& corpus, const Points& queries, const KnnOptions& options) {

@@ -8,6 +8,10 @@ namespace vicinal {
 /// Throws InvalidArgument or Unsupported as the table of bad inputs says.
 void check_shapes(const Shape& corpus, const Shape& queries, Metric metric);
 void check_options(const Shape& corpus, const Shape& queries, const KnnOptions& options);
+void check_graph(const Shape& rows, const GraphOptions& options);
+void check_range(const Shape& corpus, const Shape& queries, const RangeOptions& options);
+/// k against what the filter leaves each of the `queries`; the largest count of any query, at most k.
+std::int64_t check_k(const RowFilter& filter, std::int64_t corpus_rows, std::int64_t queries, std::int64_t k, bool pad);
 /// The corpus alone, before it is prepared.
 void check_corpus(const Shape& corpus, Metric metric);
 void check_view(const Points& points, const char* side);

@@ -51,7 +51,8 @@ Points copy_rows(const Points& rows, Buffer<std::byte>& to, Team& team) {
 
 Question question_of(const Points& rows, const CorpusOptions& options, const KnnOptions& search, DistanceType type) {
   return {.corpus = rows, .metric = options.metric, .type = type, .degenerate = options.degenerate,
-          .k = std::min(search.k, rows.rows), .first_id = search.first_id};
+          .k = std::min(search.k, rows.rows), .first_id = search.first_id,
+          .filter = RowFilter(search.eligible, rows.rows, search.first_id, false)};
 }
 
 }  // namespace
@@ -98,9 +99,12 @@ Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const K
     if (state_->filter != "auto") options.run.filter = state_->filter;
   }
   check_search(rows, queries, options);
-  const Plan plan = make_plan(find_backend(options.run.device), shape_of(rows), shape_of(queries), options, state_->kept != nullptr);
+  const Problem problem = knn_problem(shape_of(rows), shape_of(queries), options, state_->kept != nullptr);
+  const Plan plan = make_plan(find_backend(options.run.device), problem, options);
   check_out(out, queries, options, plan.distance_type);
-  return search(out, question_of(rows, state_->options, options, plan.distance_type), queries, plan, state_->kept, options);
+  Question question = question_of(rows, state_->options, options, plan.distance_type);
+  question.k = check_k(question.filter, rows.rows, queries.rows, options.k, options.pad);
+  return search(out, question, queries, plan, state_->kept, options);
 }
 
 Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const {

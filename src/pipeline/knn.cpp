@@ -16,6 +16,7 @@
 #include <new>
 
 #include "core/fpenv.hpp"
+#include "core/read_ahead.hpp"
 #include "core/text.hpp"
 #include "pipeline/certify.hpp"
 #include "pipeline/check.hpp"
@@ -27,17 +28,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-Rung parse_rung(const std::string& name) {
-  for (const RungName& known : rung_names)
-    if (known.name == name) return known.rung;
-  fail(ErrorCode::internal, cat("no rung ", name));
-}
-
 /// One rung over the pending queries, a bit for each so that a plan in little memory holds for many queries.
 class RungRun {
  public:
   RungRun(Session& session, const Question& question, const Plan& plan, bool kept, Report& report)
-      : session_(session), question_(question), plan_(plan), kept_(kept), report_(report) {}
+      : session_(session), question_(question), plan_(plan), report_(report), sweep_(session, question, plan, kept, report.stats) {}
 
   /// Clears the bits of the queries that it proves; returns how many are left.
   std::int64_t run(const NeighborsView& out, const Points& queries, std::vector<bool>& pending) {
@@ -55,7 +50,7 @@ class RungRun {
       }
       if (batch.empty()) break;
       session_.prepare_queries(queries, batch);
-      for (std::int64_t first = 0; first < question_.corpus.rows; first += plan_.corpus_chunk) chunk(first);
+      sweep_.run();
       session_.finish(out, {settled.data(), largest.data()});
       left += certify(out, question_.k, question_.metric, batch, std::span(settled).first(batch.size()), pending);
       for (std::size_t i = 0; i < batch.size(); ++i)
@@ -65,36 +60,18 @@ class RungRun {
   }
 
  private:
-  void chunk(std::int64_t row) {
-    if (!kept_ && !(plan_.resident && prepared_)) {
-      const auto start = Clock::now();
-      session_.prepare_corpus(row, std::min(plan_.corpus_chunk, question_.corpus.rows - row));
-      report_.stats.prepare_seconds += seconds_since(start);
-      prepared_ = true;
-      if (row == 0) ++report_.stats.passes;
-    }
-    session_.filter();
-    session_.select();
-    session_.rerank();
-  }
-
   Session& session_;
   const Question& question_;
   const Plan& plan_;
-  bool kept_, prepared_ = false;
   Report& report_;
+  Sweep sweep_;
 };
-
-void note_underflow(Stats& stats, DistanceType type) {
-  if (stats.underflowed == 0) return;
-  stats.notes.push_back(cat(stats.underflowed, " returned distances underflow ", distance_type_name(type),
-                            "; use euclidean or distance_type=f64 to tell them apart"));
-}
 
 /// The few queries that a finer rung takes over should still keep every thread busy, in the memory of the plan.
 Plan plan_for_rest(const Plan& plan, std::int64_t pending) {
   Plan rest = plan;
   const std::int64_t most = std::max(plan.row_splits, plan.query_batch * plan.row_splits / std::max<std::int64_t>(pending, 1));
+  rest.symmetric = false;
   rest.row_splits = std::clamp<std::int64_t>(2 * plan.threads, plan.row_splits, most);
   if (pending >= plan.query_batch) rest.row_splits = plan.row_splits;
   return rest;
@@ -104,12 +81,7 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
              const std::shared_ptr<const Kept>& kept, const KnnOptions& options) {
   Report report;
   Stats& stats = report.stats;
-  stats.device = plan.device;
-  stats.instruction_set = plan.instruction_set;
-  stats.threads = plan.threads;
-  stats.planned_bytes = plan.peak_bytes;
-  stats.notes = plan.notes;
-  stats.pairs = question.corpus.rows * queries.rows;
+  note_plan(stats, plan, question.corpus.rows * queries.rows);
   report.certificate.queries = queries.rows;
   std::vector<bool> pending(static_cast<std::size_t>(queries.rows), true);
   std::int64_t left = queries.rows;
@@ -131,6 +103,48 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
 }
 
 }  // namespace
+
+Rung parse_rung(const std::string& name) {
+  for (const RungName& known : rung_names)
+    if (known.name == name) return known.rung;
+  fail(ErrorCode::internal, cat("no rung ", name));
+}
+
+void note_plan(Stats& stats, const Plan& plan, std::int64_t pairs) {
+  stats.device = plan.device;
+  stats.instruction_set = plan.instruction_set;
+  stats.threads = plan.threads;
+  stats.planned_bytes = plan.peak_bytes;
+  stats.notes = plan.notes;
+  stats.pairs = pairs;
+}
+
+void note_underflow(Stats& stats, DistanceType type) {
+  if (stats.underflowed == 0) return;
+  stats.notes.push_back(cat(stats.underflowed, " returned distances underflow ", distance_type_name(type),
+                            "; use euclidean or distance_type=f64 to tell them apart"));
+}
+
+void Sweep::run() {
+  for (std::int64_t first = 0; first < question_.corpus.rows; first += plan_.corpus_chunk) {
+    const std::int64_t rows = std::min(plan_.corpus_chunk, question_.corpus.rows - first);
+    if (!kept_ && !(plan_.resident && prepared_)) {
+      const auto start = Clock::now();
+      session_.prepare_corpus(first, rows);
+      stats_.prepare_seconds += seconds_since(start);
+      prepared_ = true;
+      if (first == 0) ++stats_.passes;
+      // While this chunk is searched the system reads the next one (the first again, for the next batch).
+      if (!plan_.resident) {
+        const std::int64_t next = first + rows < question_.corpus.rows ? first + rows : 0;
+        read_ahead(question_.corpus.slice(next, std::min(plan_.corpus_chunk, question_.corpus.rows - next)));
+      }
+    }
+    session_.filter();
+    session_.select();
+    session_.rerank();
+  }
+}
 
 Report search(const NeighborsView& out, const Question& question, const Points& queries, const Plan& plan,
               std::shared_ptr<const Kept> kept, const KnnOptions& options) {
@@ -156,10 +170,11 @@ void check_out(const NeighborsView& out, const Points& queries, const KnnOptions
 
 Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options) {
   check_search(corpus, queries, options);
-  const Plan plan = make_plan(find_backend(options.run.device), shape_of(corpus), shape_of(queries), options, false);
+  const Plan plan = make_plan(find_backend(options.run.device), knn_problem(shape_of(corpus), shape_of(queries), options), options);
   check_out(out, queries, options, plan.distance_type);
-  const Question question{.corpus = corpus, .metric = options.metric, .type = plan.distance_type, .degenerate = options.degenerate,
-                          .k = std::min(options.k, corpus.rows), .first_id = options.first_id};
+  Question question{.corpus = corpus, .metric = options.metric, .type = plan.distance_type, .degenerate = options.degenerate,
+                    .first_id = options.first_id, .filter = RowFilter(options.eligible, corpus.rows, options.first_id, false)};
+  question.k = check_k(question.filter, corpus.rows, queries.rows, options.k, options.pad);
   return search(out, question, queries, plan, nullptr, options);
 }
 

@@ -5,6 +5,27 @@
 
 namespace vicinal {
 
+/// One batch of queries past the whole corpus, chunk by chunk; chunks that stay in memory are prepared once.
+class Sweep {
+ public:
+  Sweep(Session& session, const Question& question, const Plan& plan, bool kept, Stats& stats)
+      : session_(session), question_(question), plan_(plan), kept_(kept), stats_(stats) {}
+  /// After Session::prepare_queries.
+  void run();
+
+ private:
+  Session& session_;
+  const Question& question_;
+  const Plan& plan_;
+  bool kept_, prepared_ = false;
+  Stats& stats_;
+};
+
+/// Facts of the plan that stats repeat.
+void note_plan(Stats& stats, const Plan& plan, std::int64_t pairs);
+void note_underflow(Stats& stats, DistanceType type);
+Rung parse_rung(const std::string& name);
+
 /// Arguments were checked. kept: null, or the whole corpus in the backend's form.
 Report search(const NeighborsView& out, const Question& question, const Points& queries, const Plan& plan,
               std::shared_ptr<const Kept> kept, const KnnOptions& options);

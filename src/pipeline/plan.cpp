@@ -26,6 +26,8 @@ constexpr int most_threads = 1024;
 constexpr std::int64_t block_bytes = std::int64_t{512} << 10;  // packed queries of a block stay in a core's L2
 constexpr std::int64_t largest_block = 256;
 constexpr std::int64_t stream_rows = 8192;                     // a streamed chunk is at least this, if memory allows
+constexpr std::int64_t least_symmetric_dims = 16;              // below, testing both sides costs what the product saves
+constexpr std::int64_t most_match_bytes = std::int64_t{1} << 30;
 constexpr std::int64_t largest_chunk = std::int64_t{1} << 30;  // rows; slots hold 32-bit row numbers
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
@@ -33,13 +35,13 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t to) { return (value + t
 struct Costs {
   double canonical, filter;
 };
-Costs costs(const Problem& problem) {
+Costs costs(const Problem& problem, bool symmetric = false) {
   const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
   const double q = static_cast<double>(problem.queries.rows), k = static_cast<double>(std::max<std::int64_t>(problem.k, 1));
   const double canonical = canonical_cycles_per_pair + canonical_cycles_per_element * d;
   const double candidates = k * (2 + std::log2(std::max(n / k, 1.0)));
   const double prepare = problem.kept ? 0 : n * (prepare_cycles_per_row + prepare_cycles_per_element * d);
-  const double pairs = n * (tile_cycles_per_pair + tile_cycles_per_element * d);
+  const double pairs = n * (tile_cycles_per_pair + tile_cycles_per_element * d) / (symmetric ? 2 : 1);
   return {q * n * canonical, prepare + q * (pairs + candidates * candidate_cycles + 1.3 * k * 2 * canonical)};
 }
 
@@ -52,7 +54,7 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   }
   if (options.proof == Proof::exhaustive || filter == last || form_of(problem.metric) == Form::exact) return {last};
   const Costs cost = costs(problem);
-  const bool pays = cost.filter < cost.canonical && problem.k * 3 < problem.corpus.rows;
+  const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
   if (filter == "auto" && !pays && !problem.kept) return {last};  // what is kept is packed already
   return {rung_name(Rung::f32), last};
 }
@@ -78,6 +80,7 @@ class Fitter {
     const int threads = plan_.threads;
     shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true);
     plan_.minimum_bytes = plan_.peak_bytes;
+    if (problem_.symmetric && plan_.rungs.size() > 1 && shape_symmetric()) return;
     const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
     if (rows_ <= largest_chunk)
       for (std::int64_t batch = queries; batch >= several; batch = batch == several ? 0 : std::max(several, batch / 2))
@@ -106,13 +109,31 @@ class Fitter {
     return shape(batch, chunk, threads, false);
   }
 
+  /// Blocks against blocks, each pair once (src/cpu/pairs.cpp): needs everything in memory, and enough blocks that a
+  /// round of pairs has work for every thread. False when it does not fit or would not pay.
+  bool shape_symmetric() {
+    if (problem_.corpus.cols < least_symmetric_dims || rows_ > largest_chunk) return false;
+    const std::int64_t tiles = rows_ / tile_;
+    std::int64_t most = std::clamp<std::int64_t>(2 * block_bytes / (problem_.corpus.cols * 4 * tile_), 1, 8);
+    while (most > 1 && tiles / most < 8 * plan_.threads) --most;
+    if (tiles / most < 2 * plan_.threads) return false;
+    if (!shape(problem_.queries.rows, rows_, plan_.threads, false)) return false;
+    plan_.symmetric = true;
+    plan_.query_block = most * tile_;
+    plan_.row_splits = 1;
+    plan_.peak_bytes = backend_.bytes(plan_, problem_);
+    if (plan_.peak_bytes <= budget_) return true;
+    plan_.symmetric = false;
+    return false;
+  }
+
   /// Sets the plan to this shape; true when it fits the budget.
   bool shape(std::int64_t batch, std::int64_t chunk, int threads, bool least) {
     plan_.threads = threads;
     plan_.query_batch = batch;
     plan_.corpus_chunk = chunk;
     plan_.resident = chunk >= rows_;
-    plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : std::max<std::int64_t>(96, problem_.k));
+    plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : std::max<std::int64_t>(problem_.range ? 480 : 96, problem_.k));
     const std::int64_t most = std::clamp(block_bytes / (problem_.corpus.cols * 4) / lanes_ * lanes_, lanes_,
                                          rounded_up(largest_block, lanes_));
     // Blocks in a multiple of the threads, so that equal pieces end together.
@@ -148,18 +169,37 @@ Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions
   return plan;
 }
 
-Problem make_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept) {
-  return {.corpus = corpus, .queries = queries, .metric = options.metric, .k = std::min(options.k, corpus.rows), .kept = kept};
-}
-
 }  // namespace
 
-Plan make_plan(const Backend& backend, const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept) {
-  const Problem problem = make_problem(corpus, queries, options, kept);
+Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept) {
+  return {.corpus = corpus, .queries = queries, .metric = options.metric, .k = std::min(options.k, corpus.rows), .kept = kept,
+          .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
+}
+
+Problem graph_problem(const Shape& rows, const GraphOptions& options) {
+  Problem problem = knn_problem(rows, rows, options.search);
+  problem.symmetric = options.symmetry;
+  return problem;
+}
+
+Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
+  Problem problem = knn_problem(corpus, queries, options);
+  problem.k = 0;
+  problem.range = true;
+  return problem;
+}
+
+Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
   Plan plan = start_plan(backend, problem, options);
   Fitter(backend, problem, plan, plan.budget_bytes).fit();
-  plan.result_bytes = queries.rows * options.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
-  const Costs cost = costs(problem);
+  if (problem.range) {
+    plan.match_bytes = std::clamp<std::int64_t>((plan.budget_bytes - plan.peak_bytes) / 2, 0, most_match_bytes);
+    plan.peak_bytes += plan.match_bytes;
+  } else {
+    plan.result_bytes = problem.queries.rows * options.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
+  }
+
+  const Costs cost = costs(problem, plan.symmetric);
   plan.seconds = (plan.rungs.size() > 1 ? cost.filter * static_cast<double>(plan.passes) : cost.canonical) / clock_hz / plan.threads *
                  backend.slowness(plan.instruction_set);
   return plan;
@@ -169,7 +209,7 @@ Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOpti
   // kept: a corpus that is prepared at all is prepared for the filter, however small it is.
   KnnOptions likely = options;
   likely.k = 1;
-  const Problem problem = make_problem(corpus, {1, corpus.cols, corpus.dtype}, likely, true);
+  const Problem problem = knn_problem(corpus, {1, corpus.cols, corpus.dtype}, likely, true);
   Plan plan = start_plan(backend, problem, likely);
   plan.corpus_chunk = std::max<std::int64_t>(corpus.rows, 1);
   plan.query_block = backend.query_lanes(plan.instruction_set);
@@ -182,7 +222,19 @@ Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOpti
 Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
   check_shapes(corpus, queries, options.metric);
   check_options(corpus, queries, options);
-  return make_plan(find_backend(options.run.device), corpus, queries, options, false);
+  return make_plan(find_backend(options.run.device), knn_problem(corpus, queries, options), options);
+}
+
+Plan plan_graph(const Shape& rows, const GraphOptions& options) {
+  check_shapes(rows, rows, options.search.metric);
+  check_graph(rows, options);
+  return make_plan(find_backend(options.search.run.device), graph_problem(rows, options), options.search);
+}
+
+Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options) {
+  check_shapes(corpus, queries, options.search.metric);
+  check_range(corpus, queries, options);
+  return make_plan(find_backend(options.search.run.device), range_problem(corpus, queries, options.search), options.search);
 }
 
 std::string Plan::text() const {
@@ -199,7 +251,9 @@ std::string Plan::text() const {
                      "), results ", bytes_text(result_bytes), " besides"));
   line("corpus", resident ? cat("all rows prepared once") : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
   line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
+  if (symmetric) line("symmetry", "each tile of distances serves both of its sides");
   line("candidates", cat(candidate_slots, " slots a query"));
+  if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));
   char text[32];
   std::snprintf(text, sizeof text, "%.2g s", seconds);
   line("predicted", text);

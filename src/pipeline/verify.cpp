@@ -12,6 +12,7 @@
 #include "core/key.hpp"
 #include "core/metric.hpp"
 #include "core/parallel.hpp"
+#include "core/row_filter.hpp"
 #include "core/text.hpp"
 #include "vicinal/search.hpp"
 
@@ -21,7 +22,8 @@ namespace {
 class RowJudge {
  public:
   RowJudge(const Points& corpus, const Points& queries, const Claim& claim, const VerifyOptions& options, const Neighbors& truth)
-      : corpus_(corpus), queries_(queries), claim_(claim), options_(options), truth_(truth) {}
+      : corpus_(corpus), queries_(queries), claim_(claim), options_(options), truth_(truth),
+        filter_(options.search.eligible, corpus.rows, options.search.first_id, false) {}
 
   /// The fault of a row and the first rank that shows it; nothing when it is right. A wrong distance weighs more than
   /// another order among equals, which some callers accept.
@@ -54,7 +56,7 @@ class RowJudge {
       if (missing) continue;
       if (ids[i] < options_.search.first_id) return false;
       const std::int64_t local = ids[i] - options_.search.first_id;
-      if (local >= corpus_.rows || truth_.id(row, i) == -1 || !seen.insert(ids[i]).second) return false;
+      if (local >= corpus_.rows || !filter_.allows(row, local) || truth_.id(row, i) == -1 || !seen.insert(ids[i]).second) return false;
       for (std::int64_t c = 0; c < corpus_.cols; ++c)
         std::memcpy(rows.data() + (used * corpus_.cols + c) * size,
                     static_cast<const std::byte*>(corpus_.data) + local * corpus_.row_stride + c * corpus_.col_stride,
@@ -67,6 +69,7 @@ class RowJudge {
     one.k = used;
     one.first_id = 0;
     one.pad = false;
+    one.eligible = {};
     one.distance_type = truth_.type();
     one.run.threads = 1;
     one.progress = nullptr;
@@ -82,6 +85,7 @@ class RowJudge {
   const Claim& claim_;
   const VerifyOptions& options_;
   const Neighbors& truth_;
+  RowFilter filter_;
 };
 
 std::int64_t common_ids(const std::int64_t* claimed, const Neighbors& truth, std::int64_t row) {

@@ -1,0 +1,62 @@
+// What a range search has found of one query in one split: entries in chunks that double, taken from a room that all
+// queries of the batch share. When the room is used up a query gives its chunks back and only counts; it is searched
+// again once its place in the result is known, and then writes straight there.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "core/buffer.hpp"
+#include "core/key.hpp"
+
+namespace vicinal::cpu {
+
+/// Bytes that matches may still take.
+class Room {
+ public:
+  void reset(std::int64_t bytes) noexcept { left_.store(bytes, std::memory_order_relaxed); }
+  bool take(std::int64_t bytes) noexcept;
+  void give_back(std::int64_t bytes) noexcept { left_.fetch_add(bytes, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::int64_t> left_{0};
+};
+
+/// The next free entry of one query's place in the result; its splits share it.
+struct Place {
+  const RangeView* out = nullptr;
+  bool descends = false;
+  std::atomic<std::int64_t> next{0};
+};
+
+class Matches {
+ public:
+  /// radius: folded key of the farthest match. place: null while it is not known.
+  void start(double radius, Room& room, Place* place) noexcept;
+  void take(std::span<const Entry> entries);
+  std::int64_t count() const noexcept { return count_; }
+  /// Counted, and not kept.
+  bool lost() const noexcept { return lost_; }
+  /// Writes what is kept to entries [at, at + count()) of out.
+  void copy_to(const RangeView& out, bool descends, std::int64_t at) const noexcept;
+
+ private:
+  void keep(const Entry& entry);
+  void drop() noexcept;
+  double radius_ = 0;
+  Room* room_ = nullptr;
+  Place* place_ = nullptr;
+  std::int64_t count_ = 0, used_ = 0;  // used_: entries of the last chunk
+  bool lost_ = false;
+  std::vector<Buffer<Entry>> chunks_;
+};
+
+/// Sorts entries [at, at + count) of out in place by the total order.
+void sort_matches(const RangeView& out, bool descends, std::int64_t at, std::int64_t count);
+
+/// The folded radius as the largest key that is within it.
+double radius_key(double radius, DistanceType type, bool descends) noexcept;
+
+}  // namespace vicinal::cpu

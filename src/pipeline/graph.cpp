@@ -1,0 +1,113 @@
+// GRAPHS: every row's nearest others, and the two ways to make such a graph symmetric.
+#include <algorithm>
+
+#include "core/text.hpp"
+#include "pipeline/check.hpp"
+#include "pipeline/knn.hpp"
+#include "pipeline/plan.hpp"
+
+namespace vicinal {
+
+Neighbors knn_graph(const Points& rows, const GraphOptions& options) {
+  KnnOptions search_options = options.search;
+  check_view(rows, "corpus");
+  check_shapes(shape_of(rows), shape_of(rows), search_options.metric);
+  check_graph(shape_of(rows), options);
+  search_options.eligible.query_labels = search_options.eligible.corpus_labels;
+  const Plan plan = make_plan(find_backend(search_options.run.device), graph_problem(shape_of(rows), options), search_options);
+  Question question{.corpus = rows, .metric = search_options.metric, .type = plan.distance_type, .degenerate = search_options.degenerate,
+                    .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self), .symmetric = plan.symmetric};
+  question.k = check_k(question.filter, rows.rows, rows.rows, search_options.k, search_options.pad);
+  Neighbors result(rows.rows, search_options.k, plan.distance_type, search_options.pad);
+  Report report = search(result.view(), question, rows, plan, nullptr, search_options);
+  result.certificate = std::move(report.certificate);
+  result.stats = std::move(report.stats);
+  return result;
+}
+
+namespace {
+
+/// Copies one distance, whatever its type.
+void copy_distance(const void* from, std::int64_t at, void* to, std::int64_t place, DistanceType type) {
+  if (type == DistanceType::f64) {
+    static_cast<double*>(to)[place] = static_cast<const double*>(from)[at];
+  } else {
+    static_cast<std::uint32_t*>(to)[place] = static_cast<const std::uint32_t*>(from)[at];  // or a float: 4 bytes
+  }
+}
+
+/// A compressed matrix by the transposition of `from`: rows in the order of ids, stable. n rows.
+CsrNeighbors transposed(const CsrNeighbors& from, std::int64_t n) {
+  CsrNeighbors to(n, from.entries(), from.type());
+  std::int64_t* offsets = to.offsets();
+  for (std::int64_t i = 0; i < from.entries(); ++i) ++offsets[from.ids()[i] + 1];
+  for (std::int64_t row = 0; row < n; ++row) offsets[row + 1] += offsets[row];
+  std::vector<std::int64_t> next(offsets, offsets + n);
+  for (std::int64_t row = 0; row < n; ++row) {
+    for (std::int64_t i = from.offsets()[row]; i < from.offsets()[row + 1]; ++i) {
+      const std::int64_t at = next[static_cast<std::size_t>(from.ids()[i])]++;
+      to.ids()[at] = row;
+      copy_distance(from.distances(), i, to.distances(), at, from.type());
+    }
+  }
+  return to;
+}
+
+/// Calls take(list, at, row) for each entry of the result; both lists are by id. list is the one that holds the entry.
+template <class Take>
+void join(const CsrNeighbors& a, const CsrNeighbors& b, Symmetrize how, const Take& take) {
+  for (std::int64_t row = 0; row < a.rows(); ++row) {
+    std::int64_t i = a.offsets()[row], j = b.offsets()[row];
+    const std::int64_t i_end = a.offsets()[row + 1], j_end = b.offsets()[row + 1];
+    while (i < i_end || j < j_end) {
+      const std::int64_t in_a = i < i_end ? a.ids()[i] : INT64_MAX, in_b = j < j_end ? b.ids()[j] : INT64_MAX;
+      if (how == Symmetrize::either || in_a == in_b) in_a <= in_b ? take(a, i, row) : take(b, j, row);
+      i += static_cast<std::int64_t>(in_a <= in_b);
+      j += static_cast<std::int64_t>(in_b <= in_a);
+    }
+  }
+}
+
+}  // namespace
+
+CsrNeighbors to_csr(const Neighbors& graph) {
+  const std::int64_t* ids = graph.ids();
+  const auto entries = std::count_if(ids, ids + graph.rows() * graph.k(), [](std::int64_t id) { return id >= 0; });
+  CsrNeighbors lists(graph.rows(), entries, graph.type());
+  std::int64_t at = 0;
+  for (std::int64_t row = 0; row < graph.rows(); ++row) {
+    for (std::int64_t i = row * graph.k(); i < (row + 1) * graph.k(); ++i) {
+      if (ids[i] < 0) continue;
+      lists.ids()[at] = ids[i];
+      copy_distance(graph.distances(), i, lists.distances(), at++, graph.type());
+    }
+    lists.offsets()[row + 1] = at;
+  }
+  lists.certificate = graph.certificate;
+  lists.stats = graph.stats;
+  return lists;
+}
+
+CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how) {
+  const std::int64_t n = graph.rows();
+  for (std::int64_t i = 0; i < n * graph.k(); ++i)
+    if (graph.ids()[i] >= n)
+      fail(ErrorCode::invalid_argument, cat("row ", i / graph.k(), " lists id ", graph.ids()[i], ", the graph has ", n, " rows"));
+  // By id, which a transposition does: twice gives the lists themselves, sorted.
+  const CsrNeighbors backward = transposed(to_csr(graph), n), forward = transposed(backward, n);
+  std::int64_t entries = 0;
+  join(forward, backward, how, [&](const CsrNeighbors&, std::int64_t, std::int64_t) { ++entries; });
+  CsrNeighbors result(n, entries, graph.type());
+  std::int64_t at = 0;
+  join(forward, backward, how, [&](const CsrNeighbors& from, std::int64_t i, std::int64_t row) {
+    result.ids()[at] = from.ids()[i];
+    copy_distance(from.distances(), i, result.distances(), at++, graph.type());
+    result.offsets()[row + 1] = at;
+  });
+  for (std::int64_t row = 0; row < n; ++row) result.offsets()[row + 1] = std::max(result.offsets()[row + 1], result.offsets()[row]);
+  result.certificate = graph.certificate;
+  result.stats = graph.stats;
+  return result;
+}
+
+}  // namespace vicinal

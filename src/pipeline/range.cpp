@@ -1,0 +1,167 @@
+// RANGE: everything within a radius. The same stages as a k-NN search on one rung: the threshold is known from the start,
+// so what the filter does not exclude is ranked at once, and a query for which the filter proves nothing has every row
+// ranked. Batches come in order, so the result grows at its end; a query whose matches found no memory is searched again
+// when its place in the result is known.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <new>
+
+#include "core/fpenv.hpp"
+#include "core/text.hpp"
+#include "pipeline/check.hpp"
+#include "pipeline/knn.hpp"
+#include "pipeline/plan.hpp"
+
+namespace vicinal {
+namespace {
+
+/// An array that grows at its end without a second copy of it in memory: large blocks are moved by the page table.
+template <class T>
+class Growing {
+ public:
+  Growing() = default;
+  ~Growing() { std::free(data_); }
+  Growing(const Growing&) = delete;
+  Growing& operator=(const Growing&) = delete;
+  T* data() noexcept { return data_; }
+  void resize(std::int64_t count) {
+    if (count > capacity_) reserve(std::max(count, capacity_ + capacity_ / 2));
+  }
+  /// Gives the memory to a result of exactly `count`.
+  std::shared_ptr<T[]> take(std::int64_t count) {
+    reserve(std::max<std::int64_t>(count, 1));
+    std::shared_ptr<T[]> owner(data_, [](T* at) { std::free(at); });
+    data_ = nullptr;
+    return owner;
+  }
+
+ private:
+  void reserve(std::int64_t count) {
+    void* more = std::realloc(data_, static_cast<std::size_t>(count) * sizeof(T));
+    if (more == nullptr) throw std::bad_alloc();
+    data_ = static_cast<T*>(more);
+    capacity_ = count;
+  }
+  T* data_ = nullptr;
+  std::int64_t capacity_ = 0;
+};
+
+class RangeRun {
+ public:
+  RangeRun(const Question& question, const Points& queries, const Plan& plan, const RangeOptions& options, std::int64_t most)
+      : question_(question), queries_(queries), plan_(plan), most_(most), size_(static_cast<std::int64_t>(distance_size(question.type))),
+        team_(plan.threads, options.search.progress, options.search.stop, static_cast<std::uint64_t>(question.corpus.rows * queries.rows)),
+        offsets_(new std::int64_t[static_cast<std::size_t>(queries.rows) + 1]()) {}
+
+  CsrNeighbors run() {
+    note_plan(report_.stats, plan_, question_.corpus.rows * queries_.rows);
+    report_.certificate.queries = queries_.rows;
+    report_.certificate.rungs = {plan_.rungs.front()};
+    auto session = find_backend(plan_.device).open(question_, plan_, parse_rung(plan_.rungs.front()), nullptr, team_, report_.stats);
+    Sweep sweep(*session, question_, plan_, false, report_.stats);
+    std::vector<std::int64_t> rows;
+    for (std::int64_t first = 0; first < queries_.rows; first += plan_.query_batch) {
+      rows.resize(static_cast<std::size_t>(std::min(plan_.query_batch, queries_.rows - first)));
+      for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = first + static_cast<std::int64_t>(i);
+      session->prepare_queries(queries_, rows);
+      sweep.run();
+      batch(*session, sweep, rows);
+    }
+    if (total_ > most_)
+      fail(ErrorCode::capacity_exceeded, cat("result needs ", total_, " entries, limit ", most_, "; lower the radius, or raise max_results"));
+    team_.finish();
+    if (report_.certificate.redone > 0) report_.certificate.rungs.emplace_back(rung_name(Rung::canonical));
+    report_.certificate.proven = queries_.rows - report_.certificate.redone;
+    note_underflow(report_.stats, question_.type);
+    CsrNeighbors result(queries_.rows, question_.type, offsets_, ids_.take(total_), distances_.take(total_ * size_));
+    result.certificate = std::move(report_.certificate);
+    result.stats = std::move(report_.stats);
+    return result;
+  }
+
+ private:
+  /// Takes over the matches of one batch; searches again those that were only counted.
+  void batch(Session& session, Sweep& sweep, const std::vector<std::int64_t>& rows) {
+    const std::size_t size = rows.size();
+    std::vector<std::int64_t> counts(size), begin(size);
+    std::vector<bool> lost(size);
+    session.counts(counts, lost);
+    for (std::size_t i = 0; i < size; ++i) {
+      begin[i] = total_;
+      total_ += counts[i];
+      offsets_[static_cast<std::size_t>(rows[i]) + 1] = total_;
+    }
+    if (total_ > most_) return;  // from here on only the exact need is of interest
+    ids_.resize(total_);
+    distances_.resize(total_ * size_);
+    std::vector<std::int64_t> again, again_begin, again_count;
+    for (std::size_t i = 0; i < size; ++i) {
+      if (!lost[i]) continue;
+      again.push_back(rows[i]);
+      again_begin.push_back(begin[i]);
+      again_count.push_back(counts[i]);
+      counts[i] = 0;
+    }
+    finish(session, {ids_.data(), distances_.data(), question_.type, begin, counts});
+    if (again.empty()) return;
+    const RangeView places{ids_.data(), distances_.data(), question_.type, again_begin, again_count};
+    session.prepare_queries(queries_, again);
+    session.place(places);
+    sweep.run();
+    const std::int64_t redone = report_.certificate.redone;
+    finish(session, places);
+    report_.certificate.redone = redone;  // they were noted when they were counted
+  }
+
+  void finish(Session& session, const RangeView& out) {
+    std::vector<double> settled(out.begin.size()), largest(out.begin.size());
+    session.finish_range(out, {settled.data(), largest.data()});
+    for (std::size_t i = 0; i < settled.size(); ++i) {
+      report_.certificate.largest_bound = std::max(report_.certificate.largest_bound, largest[i]);
+      const bool everything = std::isinf(*question_.radius) || plan_.rungs.size() == 1;
+      report_.certificate.redone += static_cast<std::int64_t>(!everything && std::isinf(settled[i]));
+    }
+  }
+
+  const Question& question_;
+  const Points& queries_;
+  const Plan& plan_;
+  std::int64_t most_, size_, total_ = 0;
+  Report report_;
+  Team team_;
+  std::shared_ptr<std::int64_t[]> offsets_;
+  Growing<std::int64_t> ids_;
+  Growing<std::byte> distances_;
+};
+
+}  // namespace
+
+CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const RangeOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const KnnOptions& search = options.search;
+  if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
+  check_view(corpus, "corpus");
+  check_view(queries, "query");
+  check_shapes(shape_of(corpus), shape_of(queries), search.metric);
+  check_range(shape_of(corpus), shape_of(queries), options);
+  Backend& backend = find_backend(search.run.device);
+  const Plan plan = make_plan(backend, range_problem(shape_of(corpus), shape_of(queries), search), search);
+  const Question question{.corpus = corpus, .metric = search.metric, .type = plan.distance_type, .degenerate = search.degenerate,
+                          .first_id = search.first_id, .filter = RowFilter(search.eligible, corpus.rows, search.first_id, false),
+                          .radius = radius};
+  const std::int64_t entry = 8 + static_cast<std::int64_t>(distance_size(plan.distance_type));
+  const std::int64_t most = options.max_results > 0 ? options.max_results : std::max<std::int64_t>(backend.facts().free_bytes / 10 * 9 / entry, 1);
+  FpGuard guard;
+  try {
+    CsrNeighbors result = RangeRun(question, queries, plan, options, most).run();
+    result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+  } catch (const std::bad_alloc&) {
+    fail(ErrorCode::out_of_memory, "the system refused memory for the matches; lower the radius, or search fewer queries at a time");
+  }
+}
+
+}  // namespace vicinal
