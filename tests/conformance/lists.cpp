@@ -44,7 +44,7 @@ void set_labels(Rng& rng, Filter& filter, std::int64_t rows, std::int64_t querie
   for (std::int64_t i = 0; i < queries; ++i) filter.plain.query_labels.push_back(label());
 }
 void set_range(Rng& rng, Filter& filter, std::int64_t rows, std::int64_t first_id) {
-  filter.plain.first = first_id + rng.between(-3, rows / 2);
+  filter.plain.first = std::max<std::int64_t>(0, first_id + rng.between(-3, rows / 2));
   filter.plain.last = first_id + rng.between(rows / 2, rows + 3);
 }
 void set_ids(Rng& rng, Filter& filter, std::int64_t rows, std::int64_t first_id, double share) {
