@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <regex>
 
 namespace conformance {
-using vicinal::ErrorCode;
 using vicinal::KnnOptions;
 
 const std::vector<Condition> all_conditions = {Condition::none,     Condition::id_range,   Condition::id_list,
@@ -96,25 +94,17 @@ Filter make_filter(Rng& rng, Condition condition, std::int64_t rows, std::int64_
   return filter;
 }
 
-KnnOptions apply(const Setting& setting, KnnOptions options, const Call& call) {
+KnnOptions apply(const Setting& setting, KnnOptions options, const Planner& plan) {
   options.run.instruction_set = setting.instruction_set;
   options.run.filter = setting.filter;
   options.run.threads = setting.threads;
   options.proof = setting.proof;
   if (setting.memory == Memory::ample) return options;
-  KnnOptions probe = options;
-  probe.memory.host = 1;
-  const Refusal least = refusal([&] { call(probe); });
-  std::smatch found;
-  if (least.code != ErrorCode::memory_budget ||
-      !std::regex_search(least.message, found, std::regex("(?:at least|minimum)[^0-9]*([0-9.]+(?: ?[KMGT]i?B)?)")))
-    return options;  // refused for another reason, which is then the answer, or in need of no memory
-  const std::int64_t minimum = vicinal::parse_bytes(found[1].str());
-  std::int64_t budget = minimum;
-  if (setting.memory == Memory::third) {
-    const Refusal ample = refusal([&] { budget = std::max(minimum, call(options).planned_bytes / 3); });
-    if (ample.code) budget = minimum;
-  }
+  std::int64_t budget = 0;
+  refusal([&] {
+    const vicinal::Plan made = plan(options);
+    budget = setting.memory == Memory::least ? made.minimum_bytes : std::max(made.minimum_bytes, made.peak_bytes / 3);
+  });
   options.memory.host = budget;
   return options;
 }
@@ -177,7 +167,7 @@ std::string check_graph(const Setting& setting, const vicinal::Points& rows, vic
   options.search = apply(setting, options.search, [&](const KnnOptions& search) {
     vicinal::GraphOptions probe = options;
     probe.search = search;
-    return vicinal::knn_graph(rows, probe).stats;
+    return vicinal::plan_graph(shape_of(rows), probe);
   });
   return check_graph(rows, options, want);
 }
@@ -186,7 +176,7 @@ std::string check_range(const Setting& setting, const vicinal::Points& corpus, c
   options.search = apply(setting, options.search, [&](const KnnOptions& search) {
     vicinal::RangeOptions probe = options;
     probe.search = search;
-    return vicinal::range_search(corpus, queries, radius, probe).stats;
+    return vicinal::plan_range(shape_of(corpus), shape_of(queries), probe);
   });
   return check_range(corpus, queries, radius, options, want);
 }

@@ -1,5 +1,5 @@
 // What the tests of graphs, ranges and eligible rows share: filters of every kind with the oracle's view of them,
-// budgets for calls that plan() does not know, and the comparison of rows that differ in length.
+// budgets from the plan of each call, and the comparison of rows that differ in length.
 #pragma once
 #include <functional>
 
@@ -24,10 +24,10 @@ Filter make_filter(Rng& rng, Condition condition, std::int64_t rows, std::int64_
 /// These rows and no others.
 Filter only_rows(const std::vector<bool>& rows);
 
-using Call = std::function<vicinal::Stats(const vicinal::KnnOptions&)>;
-/// The options with this setting. The budgets are those of this very call: the least is what the refusal of a budget
-/// of one byte names, a third is of what the call plans with ample memory.
-vicinal::KnnOptions apply(const Setting& setting, vicinal::KnnOptions options, const Call& call);
+/// The options with this setting; the budget is of the plan that `plan` makes for the very call. Where that throws, so
+/// will the call, and the budget stays ample.
+using Planner = std::function<vicinal::Plan(const vicinal::KnnOptions&)>;
+vicinal::KnnOptions apply(const Setting& setting, vicinal::KnnOptions options, const Planner& plan);
 
 std::string difference(const vicinal::CsrNeighbors& got, const oracle::Lists& want);
 /// Both call the library and compare the result, or the code of the error, with the oracle's.

@@ -33,8 +33,8 @@ class EligibleRows : public testing::TestWithParam<Kind> {
   static std::string check_all(const Table& corpus, const Table& queries, const KnnOptions& options,
                                const oracle::Answer& want, const Setting& setting) {
     const vicinal::Points c = corpus.points(), q = queries.points();
-    const KnnOptions applied =
-        apply(setting, options, [&](const KnnOptions& probe) { return vicinal::knn(c, q, probe).stats; });
+    const KnnOptions applied = apply(
+        setting, options, [&](const KnnOptions& probe) { return vicinal::plan(shape_of(c), shape_of(q), probe); });
     return check(c, q, applied, want);
   }
 };
@@ -336,7 +336,7 @@ TEST(EligibleFamilies, HostileDataWithHostileFilters) {
     filter.put(options, asked);
     const Setting setting = random_setting(rng);
     const KnnOptions applied = apply(setting, options, [&](const KnnOptions& probe) {
-      return vicinal::knn(corpus.points(), queries.points(), probe).stats;
+      return vicinal::plan(shape_of(corpus.points()), shape_of(queries.points()), probe);
     });
     ++cases;
     ASSERT_EQ(check(corpus.points(), queries.points(), applied, oracle::knn(c, q, asked)), "")

@@ -247,6 +247,25 @@ TEST(RangeLarge, OneQueryTakesAllAndItsNeighboursNothing) {
         << memory_name(memory);
 }
 
+TEST(RangeLarge, TheLeastOfThePlanIsEnoughAndLessIsRefused) {
+  Rng rng(88);
+  const Table corpus = mixed_table(rng, DType::f32, 3000, 12), queries = mixed_table(rng, DType::f32, 100, 12);
+  RangeOptions options = ask(Metric::euclidean);
+  for (const std::int64_t rank : {10, 2500}) {
+    options.search.memory.host = 0;
+    const double radius = value_at(corpus, queries, rank, options);
+    const vicinal::Plan plan = vicinal::plan_range(shape_of(corpus.points()), shape_of(queries.points()), options);
+    options.search.memory.host = plan.minimum_bytes;
+    EXPECT_EQ(
+        check_range(corpus.points(), queries.points(), radius, options, expected(corpus, queries, radius, options)),
+        "");
+    options.search.memory.host = plan.minimum_bytes - 1;
+    const Refusal got = refusal([&] { vicinal::range_search(corpus.points(), queries.points(), radius, options); });
+    EXPECT_EQ(got.code, ErrorCode::memory_budget) << got.message;
+    EXPECT_NE(got.message.find(std::to_string(plan.minimum_bytes)), std::string::npos) << got.message;
+  }
+}
+
 TEST(RangeErrors, MoreThanTheLimitIsRefusedWithTheExactNeed) {
   Rng rng(83);
   const Table corpus = mixed_table(rng, DType::f32, 900, 6), queries = mixed_table(rng, DType::f32, 30, 6);
