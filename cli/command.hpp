@@ -20,8 +20,14 @@ struct Command {
 };
 
 Command register_knn(CLI::App& root);
+Command register_graph(CLI::App& root);
+Command register_range(CLI::App& root);
 Command register_verify(CLI::App& root);
+Command register_convert(CLI::App& root);
+Command register_recall(CLI::App& root);
+Command register_merge(CLI::App& root);
 Command register_info(CLI::App& root);
+Command register_bench(CLI::App& root);
 Command register_demo(CLI::App& root);
 Command register_completion(CLI::App& root);
 Command register_man(CLI::App& root);

@@ -81,7 +81,7 @@ struct Demo {
 };
 
 /// The search through the front door, and the check of what it wrote by reading it back.
-void search_and_check(Demo& demo, const Flags& flags, Interrupt& interrupt) {
+void search_and_check(Demo& demo, Flags& flags, Interrupt& interrupt) {
   const Interrupt::Section section(interrupt);
   ProgressBar bar("demo");
   vicinal::KnnOptions options = search_options(flags.search);
@@ -138,7 +138,7 @@ std::string demo_text(const Demo& demo) {
   return text;
 }
 
-int run_demo(const Flags& flags, Context& context) {
+int run_demo(Flags& flags, Context& context) {
   Demo demo;
   demo.path = find_data(flags.data);
   demo.corpus = vicinal::read_matrix(demo.path, {.member = "corpus"});

@@ -54,6 +54,8 @@ Json json_of(const vicinal::Plan& plan) {
           {"row_splits", plan.row_splits},
           {"passes", plan.passes},
           {"candidate_slots", plan.candidate_slots},
+          {"match_bytes", plan.match_bytes},
+          {"symmetric", plan.symmetric},
           {"resident", plan.resident},
           {"seconds", plan.seconds},
           {"notes", plan.notes}};
@@ -76,6 +78,15 @@ Json json_distances(const vicinal::Neighbors& result) {
     rows.push_back(std::move(ranks));
   }
   return rows;
+}
+
+void add_lists(Json& object, const vicinal::CsrNeighbors& lists) {
+  object["offsets"] = std::vector<std::int64_t>(lists.offsets(), lists.offsets() + lists.rows() + 1);
+  object["ids"] = std::vector<std::int64_t>(lists.ids(), lists.ids() + lists.entries());
+  Json distances = Json::array();
+  for (std::int64_t row = 0; row < lists.rows(); ++row)
+    for (std::int64_t rank = 0; rank < lists.count(row); ++rank) distances.push_back(lists.distance(row, rank));
+  object["distances"] = std::move(distances);
 }
 
 void print_json(const Json& object) { print(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"); }

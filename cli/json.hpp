@@ -19,6 +19,8 @@ Json json_of(const vicinal::Certificate& certificate);
 Json json_of(const vicinal::Stats& stats);
 Json json_of(const vicinal::Plan& plan);
 Json json_ids(const vicinal::Neighbors& result);
+/// offsets, ids, distances into `object`.
+void add_lists(Json& object, const vicinal::CsrNeighbors& lists);
 Json json_distances(const vicinal::Neighbors& result);  // infinite ones (padding) are null: JSON has no other word
 
 /// Ends with a newline; bytes of paths that are not UTF-8 are replaced, since JSON cannot carry them.

@@ -30,8 +30,14 @@ std::string version_text() {
 std::vector<Command> register_commands(CLI::App& root) {
   return {
       cli::register_knn(root),         //
+      cli::register_graph(root),       //
+      cli::register_range(root),       //
       cli::register_verify(root),      //
+      cli::register_convert(root),     //
+      cli::register_recall(root),      //
+      cli::register_merge(root),       //
       cli::register_info(root),        //
+      cli::register_bench(root),       //
       cli::register_demo(root),        //
       cli::register_completion(root),  //
       cli::register_man(root),         //

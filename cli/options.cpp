@@ -3,24 +3,26 @@
 #include "options.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 
 #include "usage.hpp"
+#include "vicinal/error.hpp"
 
 namespace cli {
 
 void add_inputs(CLI::App& app, SearchFlags& flags) {
-  app.add_option("CORPUS", flags.corpus, "rows to search in (PATH, or PATH.npz:MEMBER)")->required()->type_name("FILE");
-  app.add_option("QUERIES", flags.queries, "rows to search for (PATH, or PATH.npz:MEMBER)")
+  app.add_option("CORPUS", flags.corpus, "rows to search in (PATH, PATH.npz:NAME, - for CSV on stdin)")->required()->type_name("FILE");
+  app.add_option("QUERIES", flags.queries, "rows to search for (PATH, PATH.npz:NAME, - for CSV on stdin)")
       ->required()
       ->type_name("FILE");
 }
 
-void add_meaning(CLI::App& app, SearchFlags& flags) {
+void add_meaning(CLI::App& app, SearchFlags& flags, bool parts) {
   app.add_option("--metric", flags.metric, "distance (default euclidean; vicinal info lists all)")->type_name("METRIC");
   app.add_option("--degenerate", flags.degenerate, "zero or constant rows: refuse, or distance 1 to all")
       ->type_name("error|one");
-  add_integer(app, "--first-id", flags.first_id, "id of corpus row 0 (default 0)")->type_name("N");
+  if (parts) add_integer(app, "--first-id", flags.first_id, "id of corpus row 0 (default 0)")->type_name("N");
 }
 
 void add_execution(CLI::App& app, SearchFlags& flags) {
@@ -30,17 +32,67 @@ void add_execution(CLI::App& app, SearchFlags& flags) {
       ->type_name("SIZE");
 }
 
+void add_eligible(CLI::App& app, EligibleFlags& flags, bool queries) {
+  app.add_option("--eligible", flags.ids, "only these rows may answer: ids (.npy, .txt), or a mask (.npy of bool)")->type_name("FILE");
+  app.add_option("--eligible-ids", flags.range, "only ids FIRST to LAST may answer, both included")->type_name("FIRST:LAST");
+  app.add_option("--corpus-labels", flags.corpus_labels, "a label for each row of CORPUS (.npy, .txt)")->type_name("FILE");
+  if (queries) app.add_option("--query-labels", flags.query_labels, "a label for each query (.npy, .txt)")->type_name("FILE");
+  app.add_option("--label-rule", flags.rule, "rows with the query's label (default), or with another")->type_name("same|other");
+}
+
+namespace {
+
+std::int64_t id_of(const std::string& text, const std::string& whole) {
+  std::int64_t id = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (text.empty() || error != std::errc() || stop != text.data() + text.size())
+    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--eligible-ids must be FIRST:LAST, two integers, got " + whole);
+  return id;
+}
+
+vicinal::Eligible eligible_of(EligibleFlags& flags) {
+  vicinal::Eligible eligible;
+  if (!flags.range.empty()) {
+    const std::size_t colon = std::min(flags.range.find(':'), flags.range.size());
+    eligible.first = id_of(flags.range.substr(0, colon), flags.range);
+    eligible.last = id_of(flags.range.substr(std::min(colon + 1, flags.range.size())), flags.range);
+  }
+  if (!flags.ids.empty()) {
+    flags.listed = vicinal::read_column(flags.ids);
+    if (flags.listed.mask) {
+      flags.bitmap.assign((flags.listed.values.size() + 63) / 64, 0);
+      for (std::size_t i = 0; i < flags.listed.values.size(); ++i)
+        if (flags.listed.values[i] != 0) flags.bitmap[i / 64] |= std::uint64_t{1} << i % 64;
+      eligible.bitmap = flags.bitmap;
+    } else {
+      eligible.ids = flags.listed.values;
+    }
+  }
+  if (flags.corpus_labels.empty() && flags.query_labels.empty()) return eligible;
+  if (flags.rule != "same" && flags.rule != "other")
+    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--label-rule must be same or other, got " + flags.rule);
+  eligible.labels = flags.rule == "same" ? vicinal::Eligible::Labels::same : vicinal::Eligible::Labels::other;
+  if (!flags.corpus_labels.empty()) flags.rows = vicinal::read_column(flags.corpus_labels);
+  if (!flags.query_labels.empty()) flags.queries = vicinal::read_column(flags.query_labels);
+  eligible.corpus_labels = flags.rows.values;
+  eligible.query_labels = flags.queries.values;
+  return eligible;
+}
+
+}  // namespace
+
 CLI::Option* add_json(CLI::App& app, bool& json) {
   return app.add_flag("--json", json, "one JSON object on stdout, and nothing else");
 }
 
-vicinal::KnnOptions search_options(const SearchFlags& flags) {
+vicinal::KnnOptions search_options(SearchFlags& flags) {
   vicinal::KnnOptions options;
   options.metric = vicinal::parse_metric(flags.metric);
   options.distance_type = vicinal::parse_distance_type(flags.distance_type);
   options.degenerate = vicinal::parse_degenerate(flags.degenerate);
   options.pad = flags.pad;
   options.first_id = flags.first_id;
+  options.eligible = eligible_of(flags.eligible);
   if (!flags.memory.empty()) options.memory.host = vicinal::parse_bytes(flags.memory);
   options.run.device = flags.device;
   constexpr std::int64_t least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
@@ -54,13 +106,6 @@ void attach(vicinal::KnnOptions& options, Interrupt& interrupt, ProgressBar& bar
     bar.show(done, total);
     return !stop.stop_requested();
   };
-}
-
-vicinal::Matrix read_points(const std::string& path) {
-  const std::size_t colon = path.rfind(".npz:");
-  if (colon == std::string::npos) return vicinal::read_matrix(path);
-  const std::size_t end = colon + std::string_view(".npz").size();
-  return vicinal::read_matrix(path.substr(0, end), {.member = path.substr(end + 1)});
 }
 
 }  // namespace cli

@@ -3,13 +3,22 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "files.hpp"
 #include "interrupt.hpp"
 #include "progress.hpp"
 #include "vicinal/io.hpp"
 #include "vicinal/options.hpp"
 
 namespace cli {
+
+/// Which rows may answer: names of files, and what was read from them.
+struct EligibleFlags {
+  std::string ids, range, corpus_labels, query_labels, rule = "same";
+  vicinal::Column listed, rows, queries;
+  std::vector<std::uint64_t> bitmap;
+};
 
 /// Everything that a search over two files may be told.
 struct SearchFlags {
@@ -22,21 +31,21 @@ struct SearchFlags {
   std::int64_t threads = 0;
   std::int64_t first_id = 0;
   bool pad = false;
+  EligibleFlags eligible;
 };
 
 /// CORPUS and QUERIES.
 void add_inputs(CLI::App& app, SearchFlags& flags);
-/// --metric --degenerate --first-id: what the answer is.
-void add_meaning(CLI::App& app, SearchFlags& flags);
+/// --metric --degenerate --first-id: what the answer is. parts: the corpus may be part of a larger one.
+void add_meaning(CLI::App& app, SearchFlags& flags, bool parts = true);
 /// --device --threads --memory: how it is found; never changes a bit of it.
 void add_execution(CLI::App& app, SearchFlags& flags);
+/// --eligible --eligible-ids --corpus-labels --query-labels --label-rule. queries: the labels of queries are asked for.
+void add_eligible(CLI::App& app, EligibleFlags& flags, bool queries);
 CLI::Option* add_json(CLI::App& app, bool& json);
 
-/// KnnOptions with names and sizes parsed; progress and stop are those of the run.
-vicinal::KnnOptions search_options(const SearchFlags& flags);
+/// KnnOptions with names and sizes parsed and lists read, which stay in `flags`; progress and stop are those of the run.
+vicinal::KnnOptions search_options(SearchFlags& flags);
 void attach(vicinal::KnnOptions& options, Interrupt& interrupt, ProgressBar& bar);
-
-/// PATH, or PATH.npz:MEMBER for one array of several.
-vicinal::Matrix read_points(const std::string& path);
 
 }  // namespace cli

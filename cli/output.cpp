@@ -25,9 +25,9 @@ int write_all(int file, std::string_view text) {
 
 }  // namespace
 
-void print(std::string_view text) {
+bool print(std::string_view text) {
   const int failed = write_all(STDOUT_FILENO, text);
-  if (failed == 0 || failed == EPIPE) return;
+  if (failed == 0 || failed == EPIPE) return failed == 0;
   throw vicinal::Error(vicinal::ErrorCode::io_error, std::string("cannot write to stdout: ") + std::strerror(failed),
                        failed);
 }

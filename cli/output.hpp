@@ -4,8 +4,8 @@
 
 namespace cli {
 
-/// All of it, or IoError. A reader that has gone away (EPIPE: `| head`) wanted no more: no error, no word.
-void print(std::string_view text);
+/// All of it, or IoError. A reader that has gone away (EPIPE: `| head`) wanted no more: no error, no word, and false.
+bool print(std::string_view text);
 
 /// `vicinal: error [Code]: text`, on one line whatever the text holds.
 void print_error(std::string_view code, std::string_view text);

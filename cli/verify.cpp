@@ -129,7 +129,7 @@ vicinal::Verdict judge(const vicinal::Matrix& corpus, const vicinal::Matrix& que
                          options);
 }
 
-int run_verify(const Flags& flags, Context& context) {
+int run_verify(Flags& flags, Context& context) {
   if (flags.ties != "strict" && flags.ties != "any") {
     throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--ties must be strict or any, got " + flags.ties);
   }
@@ -137,7 +137,7 @@ int run_verify(const Flags& flags, Context& context) {
   options.search = search_options(flags.search);
   options.relative_tolerance = flags.rtol;
   const vicinal::Matrix corpus = read_points(flags.search.corpus), queries = read_points(flags.search.queries);
-  const vicinal::ResultFile claim = vicinal::read_result(flags.result, flags.distances);
+  const vicinal::ResultFile claim = read_claim(flags.result, flags.distances);
 
   const vicinal::Verdict verdict = judge(corpus, queries, claim, options, context.interrupt);
   context.interrupt.check();
@@ -152,7 +152,7 @@ Command register_verify(CLI::App& root) {
   auto flags = std::make_shared<Flags>();
   CLI::App* app = root.add_subcommand("verify", "Check a result of any tool: which rows are wrong, and how");
   add_inputs(*app, flags->search);
-  app->add_option("RESULT", flags->result, "ids, or ids and distances (.npz .npy .ivecs .ibin)")
+  app->add_option("RESULT", flags->result, "ids, or ids and distances (.npz .npy .ivecs .ibin .bin .csv .hdf5)")
       ->required()
       ->type_name("FILE");
   app->add_option("--distances", flags->distances, "the distances, if RESULT has none")->type_name("FILE");
@@ -161,6 +161,7 @@ Command register_verify(CLI::App& root) {
       ->type_name("R");
   app->add_option("--ties", flags->ties, "order of equal distances: smaller id first (default), or any")
       ->type_name("strict|any");
+  add_eligible(*app, flags->search.eligible, true);
   add_execution(*app, flags->search);
   add_json(*app, flags->json);
   app->footer(examples);

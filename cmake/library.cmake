@@ -10,6 +10,22 @@ target_include_directories(vicinal_objects PUBLIC ${PROJECT_SOURCE_DIR}/include 
 target_compile_definitions(vicinal_objects PRIVATE VICINAL_VERSION="${PROJECT_VERSION}")
 target_link_libraries(vicinal_objects PUBLIC TBB::tbb ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
 
+# HDF5 is one file, src/io/hdf5.cpp, which without the library says so: docs/design/0007-hdf5.md. Debian keeps several
+# builds of it side by side; the serial one is meant.
+if(VICINAL_HDF5)
+  find_path(VICINAL_HDF5_INCLUDE hdf5.h PATH_SUFFIXES hdf5/serial)
+  find_library(VICINAL_HDF5_LIBRARY NAMES hdf5_serial hdf5 PATH_SUFFIXES hdf5/serial)
+  mark_as_advanced(VICINAL_HDF5_INCLUDE VICINAL_HDF5_LIBRARY)
+  if(VICINAL_HDF5_INCLUDE AND VICINAL_HDF5_LIBRARY)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/io/hdf5.cpp PROPERTIES
+      COMPILE_DEFINITIONS VICINAL_HDF5 INCLUDE_DIRECTORIES ${VICINAL_HDF5_INCLUDE})
+    set(VICINAL_HDF5_LINK ${VICINAL_HDF5_LIBRARY})
+  elseif(NOT VICINAL_HDF5 STREQUAL "AUTO")
+    message(FATAL_ERROR "VICINAL_HDF5=${VICINAL_HDF5}: hdf5.h or libhdf5 was not found (Debian: libhdf5-dev)")
+  endif()
+endif()
+target_link_libraries(vicinal_objects PUBLIC ${VICINAL_HDF5_LINK})
+
 # One file an instruction set, each with its own flags; nothing else in the library may use them.
 # On other processors these files compile to nothing and need no flags.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
@@ -38,7 +54,7 @@ add_library(vicinal::vicinal ALIAS vicinal)
 target_include_directories(vicinal PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(vicinal PUBLIC cxx_std_20)
-target_link_libraries(vicinal PRIVATE TBB::tbb ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
+target_link_libraries(vicinal PRIVATE TBB::tbb ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} ${VICINAL_HDF5_LINK})
 if(NOT VICINAL_SANITIZE)
   target_link_options(vicinal PRIVATE -Wl,--no-undefined)
 endif()

@@ -30,13 +30,13 @@ class Matrix {
 };
 
 struct ReadOptions {
-  std::string member;  // array of an npz; empty: the only one, or the only one that is 2-d and of a DType
+  std::string member;  // array of an npz or hdf5; empty: the only one, or the only one that is 2-d and of a DType
 };
 /// Throws IoError (system refused), FormatError (not what it says it is), Unsupported (unknown suffix,
 /// message lists the known ones). Sizes are checked against the file's length before any allocation.
 Matrix read_matrix(const std::string& path, const ReadOptions& options = {});
 
-/// ids of any tool's result, and distances where the file (npz) or a second file holds them.
+/// ids of any tool's result, and distances where the file (npz, bin, csv, hdf5) or a second file holds them.
 struct ResultFile {
   std::int64_t rows = 0, k = 0;
   std::vector<std::int64_t> ids;
@@ -46,9 +46,10 @@ struct ResultFile {
 };
 ResultFile read_result(const std::string& path, const std::string& distances_path = "");
 
-/// Writes ids and, where the format holds them (npz) or `distances_path` is given (npy, fvecs, fbin),
+/// Writes ids and, where the format holds them (npz, bin, csv, tsv, hdf5) or `distances_path` is given (npy, fvecs, fbin),
 /// distances. Written beside, synced, renamed: a kill leaves the old file or the new one.
-/// ids above 2^31 - 1 in ivecs or ibin: RangeError naming a format that can. f64 distances in fvecs or fbin: RangeError.
+/// ids above 2^31 - 1 in ivecs, ibin or bin: RangeError naming a format that can. f64 distances in fvecs, fbin or bin:
+/// RangeError.
 void write_neighbors(const std::string& path, const Neighbors& result, const std::string& distances_path = "");
 /// A graph: .npz holds a sparse matrix as scipy.sparse.load_npz reads it (data as returned, explicit zeros kept), .mtx
 /// the same as text; other formats take what write_neighbors gives them (CsrNeighbors has only the two).
@@ -66,15 +67,27 @@ void check_writable(const std::string& path, const std::string& distances_path =
 /// Removes the temporaries of saves in progress, for a handler of SIGINT or SIGTERM: async-signal-safe.
 void discard_unfinished_files() noexcept;
 
-/// A dense matrix of one DType to npy, fvecs, bvecs, fbin, f16bin, u8bin, i8bin by suffix (for the demo, tests, convert).
+/// A dense matrix of one DType to npy, fvecs, bvecs, fbin, f16bin, u8bin, i8bin, csv, tsv by suffix.
 void write_matrix(const std::string& path, const Points& points);
+
+/// One integer a row: labels, ids, or a mask (bool). From .npy of one dimension and .txt with one a line.
+struct Column {
+  std::vector<std::int64_t> values;
+  bool mask = false;
+};
+Column read_column(const std::string& path);
 
 struct FormatInfo {
   std::string name;        // "fvecs"
-  std::string suffixes;    // ".fvecs"
+  std::string suffixes;    // ".fvecs", ".hdf5, .h5"
   std::string reads;       // "f32 rows"
   std::string writes;      // "ids", "ids and distances", ...
+  bool reads_rows = false, reads_results = false, writes_rows = false, writes_results = false;
+  bool holds_distances = false;  // beside the ids of a result, in the same file
+  bool has_members = false;  // several arrays under names: FILE.npz:NAME on the command line
 };
 std::vector<FormatInfo> formats();
+/// The one that the name's suffix means. Throws Unsupported with the known ones.
+FormatInfo format_of(const std::string& path);
 
 }  // namespace vicinal

@@ -27,5 +27,6 @@
 #include "vicinal/neighbors.hpp"
 #include "vicinal/options.hpp"
 #include "vicinal/plan.hpp"
+#include "vicinal/resume.hpp"
 #include "vicinal/search.hpp"
 #include "vicinal/verify.hpp"

@@ -63,6 +63,12 @@ Array Array::dense(const void* data, Item item, std::int64_t rows, std::int64_t 
   return array;
 }
 
+Array Array::line(const void* data, Item item, std::int64_t count) noexcept {
+  Array array = dense(data, item, 1, count);
+  array.flat = true;
+  return array;
+}
+
 Array Array::view(const Points& points) noexcept {
   Array array = dense(points.data, item_of(points.dtype), points.rows, points.cols);
   array.row_stride = points.row_stride;
@@ -71,7 +77,7 @@ Array Array::view(const Points& points) noexcept {
   return array;
 }
 
-std::string Array::shape() const { return flat ? cat("(", rows, ",)") : cat("(", rows, ", ", cols, ")"); }
+std::string Array::shape() const { return flat ? cat("(", rows * cols, ",)") : cat("(", rows, ", ", cols, ")"); }
 
 void copy_items(const Array& array, std::int64_t row, std::int64_t first, std::int64_t count, std::byte* out) noexcept {
   const std::size_t size = item_size(array.item);

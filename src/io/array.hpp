@@ -26,12 +26,14 @@ struct Array {
   bool swapped = false;  // items are big-endian
   std::int64_t rows = 0, cols = 0;
   std::int64_t row_stride = 0, col_stride = 0;  // bytes
-  bool flat = false;                            // one column, to be written as a 1-d array
+  bool flat = false;                            // one row or column, to be written as a 1-d array
   bool mapped = true;                           // false: decoded into memory
   std::shared_ptr<const void> keeper;           // of the memory behind data
 
   /// Row-major and without gaps.
   static Array dense(const void* data, Item item, std::int64_t rows, std::int64_t cols) noexcept;
+  /// One row, a 1-d array in files.
+  static Array line(const void* data, Item item, std::int64_t count) noexcept;
   static Array view(const Points& points) noexcept;
   /// "(1000, 64)"
   std::string shape() const;

@@ -39,7 +39,7 @@ Array read(const Format& self, const Source& source, const Want&) {
   return array;
 }
 
-void write(const Format& self, AtomicFile& out, std::span<const Named> arrays) {
+void write(const Format& self, AtomicFile& out, Role, std::span<const Named> arrays) {
   const Array& array = arrays.front().array;
   const std::uint32_t sizes[] = {static_cast<std::uint32_t>(array.rows), static_cast<std::uint32_t>(array.cols)};
   out.expect(head + static_cast<std::uint64_t>(array.rows * array.cols) * item_size(*self.item));
@@ -51,12 +51,15 @@ constexpr Format family(const char* name, const char* suffix, Item item, const c
                         unsigned read_roles, unsigned write_roles) {
   return {.name = name,
           .suffix = suffix,
+          .also = "",
           .reads = reads,
           .writes = writes,
           .read_roles = read_roles,
           .write_roles = write_roles,
           .holds_distances = false,
+          .has_members = false,
           .item = item,
+          .distance_item = std::nullopt,
           .largest_rows = UINT32_MAX,
           .largest_cols = UINT32_MAX,
           .sniff = sniff,

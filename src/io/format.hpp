@@ -14,16 +14,19 @@
 namespace vicinal::io {
 
 /// What an array is wanted for. A format lists what it may be read as, or written for, as a sum of these.
-enum Role : unsigned { as_vectors = 1, as_ids = 2, as_distances = 4 };
+/// as_graph: a sparse matrix (indices, indptr, data). as_range: three lines named offsets, ids and distances.
+enum Role : unsigned { as_vectors = 1, as_ids = 2, as_distances = 4, as_graph = 8, as_range = 16 };
 
 struct Want {
   Role role = as_vectors;
-  std::string member;  // of an npz; empty: by role
+  std::string member;  // of a file of several arrays; empty: by role
 };
 
 struct Named {
   const char* name;  // used by formats that hold several arrays
   Array array;
+  std::optional<Item> stored = {};  // int32 for int64 items that were checked to fit; none: as they are
+  std::string_view text = {};       // instead of the array: a few ASCII characters
 };
 
 using Source = std::shared_ptr<const MappedFile>;
@@ -31,23 +34,29 @@ using Source = std::shared_ptr<const MappedFile>;
 struct Format {
   const char* name;
   const char* suffix;
+  const char* also;  // further endings of names, each after a blank: " .h5"; empty: none
   const char* reads;
   const char* writes;
   unsigned read_roles, write_roles;
-  bool holds_distances;      // beside the ids, in the same file
-  std::optional<Item> item;  // the one type that it stores; none: the file says
+  bool holds_distances;               // beside the ids, in the same file
+  bool has_members;                   // several arrays, each with a name
+  std::optional<Item> item;           // the one type that it stores; none: the file says
+  std::optional<Item> distance_item;  // the same of distances beside ids
   std::uint64_t largest_rows, largest_cols;
   /// Cheap: is this probably such a file? Only used to help with a file that is not what its suffix says.
   bool (*sniff)(const Format& self, Bytes file);
   /// Throws FormatError, or InvalidArgument for a type or a number of dimensions that no call accepts. A file
   /// that has ids and no distances gives an Array with keeper == nullptr for Role as_distances.
   Array (*read)(const Format& self, const Source& source, const Want& want);
-  void (*write)(const Format& self, AtomicFile& out, std::span<const Named> arrays);
+  void (*write)(const Format& self, AtomicFile& out, Role role, std::span<const Named> arrays);
+  const char* absent = nullptr;  // why this build can neither read nor write it
 };
 
 extern const Format npy_format, npz_format;
 extern const Format fvecs_format, bvecs_format, ivecs_format;
 extern const Format fbin_format, f16bin_format, u8bin_format, i8bin_format, ibin_format;
+extern const Format bin_format, rangeres_format;
+extern const Format csv_format, tsv_format, idx_format, mtx_format, hdf5_format;
 
 std::span<const Format* const> format_table() noexcept;
 /// By suffix, in any case. Throws InvalidArgument (NUL in the path) and Unsupported (unknown suffix, or a role that

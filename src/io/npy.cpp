@@ -14,16 +14,20 @@ const char* descr(Item item) {
     case Item::f64: return "<f8";
     case Item::i8: return "|i1";
     case Item::u8: return "|u1";
+    case Item::i32: return "<i4";
     case Item::u32: return "<u4";
     case Item::i64: return "<i8";
     default: throw Error(ErrorCode::internal, cat("npy: writing ", item_name(item)));
   }
 }
 
-std::string header_text(const Array& array) {
+Item stored_item(const Named& named) { return named.stored.value_or(named.array.item); }
+
+std::string header_text(const Named& named) {
   constexpr std::size_t fixed = 10, alignment = 64;
-  std::string text =
-      cat("{'descr': '", descr(array.item), "', 'fortran_order': False, 'shape': ", array.shape(), ", }");
+  const std::string type = named.text.empty() ? descr(stored_item(named)) : cat("|S", named.text.size());
+  const std::string shape = named.text.empty() ? named.array.shape() : "()";
+  std::string text = cat("{'descr': '", type, "', 'fortran_order': False, 'shape': ", shape, ", }");
   text.append((alignment - (fixed + text.size() + 1) % alignment) % alignment, ' ');
   return text + "\n";
 }
@@ -36,9 +40,9 @@ Array read(const Format&, const Source& source, const Want& want) {
   return array;
 }
 
-void write(const Format&, AtomicFile& out, std::span<const Named> arrays) {
-  out.expect(npy_size(arrays.front().array));
-  npy_append(out, arrays.front().array);
+void write(const Format&, AtomicFile& out, Role, std::span<const Named> arrays) {
+  out.expect(npy_size(arrays.front()));
+  npy_append(out, arrays.front());
 }
 
 }  // namespace
@@ -49,11 +53,15 @@ Array npy_array(const std::string& where, Bytes file, Role role) {
     fail(ErrorCode::format_error, where, "object arrays are refused: they hold pickled Python");
   if (!header.item)
     fail(ErrorCode::invalid_argument, where, "dtype ", header.dtype, " not supported; convert with astype");
-  if (header.shape.size() != 2) {
-    fail(ErrorCode::invalid_argument, where, "expected 2 dimensions (rows, ", role == as_vectors ? "d" : "k", "), got ",
-         header.shape.size(), " with shape ", header.shape_text());
+  const bool line = role == as_range;
+  if (header.shape.size() != (line ? 1 : 2)) {
+    const char* wanted = line                 ? "1 dimension"
+                         : role == as_vectors ? "2 dimensions (rows, d)"
+                                              : "2 dimensions (rows, k)";
+    fail(ErrorCode::invalid_argument, where, "expected ", wanted, ", got ", header.shape.size(), " with shape ",
+         header.shape_text());
   }
-  const std::uint64_t rows = header.shape[0], cols = header.shape[1], size = item_size(*header.item);
+  const std::uint64_t rows = line ? 1 : header.shape[0], cols = header.shape.back(), size = item_size(*header.item);
   const auto row_bytes = product({cols, size}), col_bytes = product({rows, size}), need = product({rows, cols, size});
   const std::string claim = cat("shape ", header.shape_text(), " of ", header.dtype);
   if (!row_bytes || !col_bytes || !need) {
@@ -74,29 +82,37 @@ Array npy_array(const std::string& where, Bytes file, Role role) {
   return array;
 }
 
-std::uint64_t npy_size(const Array& array) {
-  return 10 + header_text(array).size() + static_cast<std::uint64_t>(array.rows * array.cols) * item_size(array.item);
+std::uint64_t npy_size(const Named& named) {
+  const Array& array = named.array;
+  const std::uint64_t data = named.text.empty()
+                                 ? static_cast<std::uint64_t>(array.rows * array.cols) * item_size(stored_item(named))
+                                 : named.text.size();
+  return 10 + header_text(named).size() + data;
 }
 
-void npy_append(Sink& out, const Array& array) {
-  const std::string text = header_text(array);
+void npy_append(Sink& out, const Named& named) {
+  const std::string text = header_text(named);
   std::byte fixed[10];
   std::memcpy(fixed, "\x93NUMPY\x01\x00", 8);
   store(fixed + 8, static_cast<std::uint16_t>(text.size()));
   out.append(fixed);
   out.append(as_bytes(text.data(), text.size()));
-  append_rows(out, array, array.item);
+  if (named.text.empty()) append_rows(out, named.array, stored_item(named));
+  else out.append(as_bytes(named.text.data(), named.text.size()));
 }
 
 const Format npy_format = {
     .name = "npy",
     .suffix = ".npy",
+    .also = "",
     .reads = "f16, f32, f64, u8 or i8 rows; ids of any integer type; distances",
     .writes = "rows, ids (int64) or distances",
     .read_roles = as_vectors | as_ids | as_distances,
     .write_roles = as_vectors | as_ids | as_distances,
     .holds_distances = false,
+    .has_members = false,
     .item = std::nullopt,
+    .distance_item = std::nullopt,
     .largest_rows = INT64_MAX,
     .largest_cols = INT64_MAX,
     .sniff = sniff,

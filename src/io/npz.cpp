@@ -1,5 +1,6 @@
 // .npz: a zip file of .npy arrays. Stored members are used where they lie in the mapping, deflated ones are
-// unpacked into memory. A result is written as stored members `ids`, `distances` and, when padded, `counts`.
+// unpacked into memory. A result is written as stored members `ids`, `distances` and, when padded, `counts`; a graph
+// under the names that scipy.sparse.load_npz looks for; a range result as `offsets`, `ids`, `distances`.
 #include <algorithm>
 #include <initializer_list>
 
@@ -81,8 +82,15 @@ const ZipEntry* find_named(const std::vector<ZipEntry>& entries, std::initialize
   return nullptr;
 }
 
+const ZipEntry& find_line(const std::string& path, const std::vector<ZipEntry>& entries, const std::string& name) {
+  if (const ZipEntry* entry = find_named(entries, {name})) return *entry;
+  fail(ErrorCode::format_error, path, "no member ", name, ": not a range result; it holds ",
+       list_arrays(path, entries));
+}
+
 /// Null for distances that are not there.
 const ZipEntry* find(const std::string& path, const std::vector<ZipEntry>& entries, const Want& want) {
+  if (want.role == as_range) return &find_line(path, entries, want.member);
   if (!want.member.empty()) return &find_member(path, entries, want.member);
   if (want.role == as_vectors) return &find_vectors(path, entries);
   if (want.role == as_distances) return find_named(entries, {"distances", "D"});
@@ -106,13 +114,13 @@ Array read(const Format&, const Source& source, const Want& want) {
   return array;
 }
 
-void write(const Format&, AtomicFile& out, std::span<const Named> arrays) {
+void write(const Format&, AtomicFile& out, Role, std::span<const Named> arrays) {
   std::vector<ZipWriter::Member> members;
-  for (const Named& named : arrays) members.push_back({cat(named.name, ".npy"), npy_size(named.array)});
+  for (const Named& named : arrays) members.push_back({cat(named.name, ".npy"), npy_size(named)});
   ZipWriter zip(out, members);
   for (const Named& named : arrays) {
     zip.start();
-    npy_append(zip, named.array);
+    npy_append(zip, named);
   }
   zip.finish();
 }
@@ -122,12 +130,15 @@ void write(const Format&, AtomicFile& out, std::span<const Named> arrays) {
 const Format npz_format = {
     .name = "npz",
     .suffix = ".npz",
-    .reads = "as npy, from a member; ids and distances together",
-    .writes = "ids and distances",
-    .read_roles = as_vectors | as_ids,
-    .write_roles = as_ids,
+    .also = "",
+    .reads = "as npy, from a member; ids and distances together; ranges",
+    .writes = "ids and distances; graphs (as scipy.sparse reads them); ranges",
+    .read_roles = as_vectors | as_ids | as_range,
+    .write_roles = as_ids | as_graph | as_range,
     .holds_distances = true,
+    .has_members = true,
     .item = std::nullopt,
+    .distance_item = std::nullopt,
     .largest_rows = INT64_MAX,
     .largest_cols = INT64_MAX,
     .sniff = sniff,

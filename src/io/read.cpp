@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "io/format.hpp"
+#include "io/load.hpp"
 #include "io/message.hpp"
 #include "vicinal/io.hpp"
 
@@ -21,25 +21,6 @@ const Format* look_alike(const Format& named, Bytes file) {
     if (format != &named && format->sniff(*format, file)) return format;
   }
   return nullptr;
-}
-
-Array read_array(const std::string& path, const Want& want) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) MappedFile refused(path);  // whatever suffix it has or lacks
-  const Format& format = format_to_read(path, want.role);
-  if (!want.member.empty() && &format != &npz_format) {
-    fail(ErrorCode::invalid_argument, path, "member \"", printable(want.member, 64),
-         "\" was asked for, only npz files have members");
-  }
-  const auto source = std::make_shared<const MappedFile>(path);
-  try {
-    return format.read(format, source, want);
-  } catch (const Error& error) {
-    const Format* other = error.code() == ErrorCode::format_error ? look_alike(format, source->bytes()) : nullptr;
-    if (other == nullptr) throw;
-    throw Error(error.code(),
-                cat(error.what(), "; it looks like ", other->suffix, ", the suffix decides how it is read"));
-  }
 }
 
 template <class T>
@@ -66,6 +47,31 @@ std::vector<std::int64_t> widen(const std::string& path, const Array& array) {
   return ids;
 }
 
+}  // namespace
+
+namespace io {
+
+Array read_array(const std::string& path, const Want& want) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) MappedFile refused(path);  // whatever suffix it has or lacks
+  const Format& format = format_to_read(path, want.role);
+  if (!want.member.empty() && !format.has_members && want.role != as_range) {
+    fail(ErrorCode::invalid_argument, path, "member \"", printable(want.member, 64),
+         "\" was asked for, only npz and hdf5 files have members");
+  }
+  const auto source = std::make_shared<const MappedFile>(path);
+  try {
+    return format.read(format, source, want);
+  } catch (const Error& error) {
+    const Format* other = error.code() == ErrorCode::format_error ? look_alike(format, source->bytes()) : nullptr;
+    if (other == nullptr) throw;
+    throw Error(error.code(),
+                cat(error.what(), "; it looks like ", other->suffix, ", the suffix decides how it is read"));
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, cat("no memory for the contents of ", printable(path)));
+  }
+}
+
 std::vector<std::int64_t> ids_of(const std::string& path, const Array& array) {
   switch (array.item) {
     case Item::i8: return widen<std::int8_t>(path, array);
@@ -86,6 +92,10 @@ DistanceType distance_type_of(const std::string& path, Item item) {
   if (item == Item::u32) return DistanceType::u32;
   fail(ErrorCode::invalid_argument, path, "distances must be float32, float64 or uint32, got ", item_name(item));
 }
+
+}  // namespace io
+
+namespace {
 
 void take_distances(ResultFile& result, const std::string& path, const Array& array, ErrorCode mismatch) {
   result.distance_type = distance_type_of(path, array.item);

@@ -46,7 +46,7 @@ Array read(const Format& self, const Source& source, const Want&) {
   return array;
 }
 
-void write(const Format& self, AtomicFile& out, std::span<const Named> arrays) {
+void write(const Format& self, AtomicFile& out, Role, std::span<const Named> arrays) {
   const Array& array = arrays.front().array;
   const auto d = static_cast<std::int32_t>(array.cols);
   out.expect(static_cast<std::uint64_t>(array.rows) * (head + static_cast<std::size_t>(d) * item_size(*self.item)));
@@ -57,12 +57,15 @@ constexpr Format family(const char* name, const char* suffix, Item item, const c
                         unsigned read_roles, unsigned write_roles) {
   return {.name = name,
           .suffix = suffix,
+          .also = "",
           .reads = reads,
           .writes = writes,
           .read_roles = read_roles,
           .write_roles = write_roles,
           .holds_distances = false,
+          .has_members = false,
           .item = item,
+          .distance_item = std::nullopt,
           .largest_rows = INT64_MAX,
           .largest_cols = INT32_MAX,
           .sniff = sniff,

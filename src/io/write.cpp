@@ -3,8 +3,8 @@
 #include <memory>
 #include <new>
 
-#include "io/format.hpp"
 #include "io/message.hpp"
+#include "io/save.hpp"
 #include "vicinal/io.hpp"
 
 namespace vicinal {
@@ -20,23 +20,8 @@ void check_ids_fit(const Format& format, const std::string& path, const Array& i
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
     if (values[i] <= largest && values[i] >= INT32_MIN) continue;
     fail(ErrorCode::range_error, path, "row ", i / ids.cols, ", rank ", i % ids.cols, ": id ", values[i],
-         " does not fit the 32 bits of ", format.name, " (at most 2147483647); .npy and .npz can hold it");
+         " does not fit the 32 bits of ", format.name, " (at most 2147483647); .npy, .npz and .csv can hold it");
   }
-}
-
-/// Throws what stands between this array and this format: its type, its sizes, an id.
-void check_fits(const Format& format, const std::string& path, Role role, const Array& array) {
-  if (static_cast<std::uint64_t>(array.rows) > format.largest_rows ||
-      static_cast<std::uint64_t>(array.cols) > format.largest_cols) {
-    fail(ErrorCode::range_error, path, format.name, " cannot hold shape ", array.shape(), "; .npy can");
-  }
-  if (role == as_ids && format.item == Item::i32) return check_ids_fit(format, path, array);
-  if (!format.item && array.item != Item::bf16) return;
-  if (format.item == array.item) return;
-  const char* held = format.item ? item_name(*format.item) : "no bfloat16";
-  const std::string what = cat(format.name, " holds ", held, ", the ", role_noun(role), " are ", item_name(array.item));
-  if (role == as_distances) fail(ErrorCode::range_error, path, what, "; .npy and .npz hold any distances");
-  fail(ErrorCode::invalid_argument, path, what, "; convert them, or choose another suffix");
 }
 
 bool same_file(const std::string& a, const std::string& b) {
@@ -44,18 +29,32 @@ bool same_file(const std::string& a, const std::string& b) {
   return a == b || std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
 }
 
-struct Job {
-  const Format* format;
-  std::string path;
-  std::vector<Named> arrays;
-};
+}  // namespace
+
+namespace io {
+
+void check_fits(const Format& format, const std::string& path, Role role, const Array& array) {
+  if (static_cast<std::uint64_t>(array.rows) > format.largest_rows ||
+      static_cast<std::uint64_t>(array.cols) > format.largest_cols) {
+    fail(ErrorCode::range_error, path, format.name, " cannot hold shape ", array.shape(), "; .npy can");
+  }
+  if (role == as_ids && format.item == Item::i32) return check_ids_fit(format, path, array);
+  const bool beside = role == as_distances && format.holds_distances;
+  const std::optional<Item> item = beside ? format.distance_item : format.item;
+  if (!item && array.item != Item::bf16) return;
+  if (item == array.item) return;
+  const char* held = item ? item_name(*item) : "no bfloat16";
+  const std::string what = cat(format.name, " holds ", held, ", the ", role_noun(role), " are ", item_name(array.item));
+  if (role == as_distances) fail(ErrorCode::range_error, path, what, "; .npy, .npz and .csv hold any distances");
+  fail(ErrorCode::invalid_argument, path, what, "; convert them, or choose another suffix");
+}
 
 void save(const std::vector<Job>& jobs) try {
   std::vector<std::unique_ptr<AtomicFile>> files;
   std::vector<AtomicFile*> finished;
   for (const Job& job : jobs) {
     files.push_back(std::make_unique<AtomicFile>(job.path));
-    job.format->write(*job.format, *files.back(), job.arrays);
+    job.format->write(*job.format, *files.back(), job.role, job.arrays);
     finished.push_back(files.back().get());
   }
   AtomicFile::publish(finished);
@@ -63,16 +62,31 @@ void save(const std::vector<Job>& jobs) try {
   throw Error(ErrorCode::out_of_memory, cat("no memory for the buffers to write ", printable(jobs.front().path)));
 }
 
-Item item_of(DistanceType type) {
+Item item_of(DistanceType type) noexcept {
   return type == DistanceType::f64 ? Item::f64 : type == DistanceType::u32 ? Item::u32 : Item::f32;
 }
 
-}  // namespace
+const Format& format_for(const std::string& path, ResultKind kind) {
+  switch (kind) {
+    case ResultKind::graph: return format_to_write(path, static_cast<Role>(as_graph | as_ids));
+    case ResultKind::sparse_graph: return format_to_write(path, as_graph);
+    case ResultKind::range: return format_to_write(path, as_range);
+    default: return format_to_write(path, as_ids);
+  }
+}
 
-void check_writable(const std::string& path, const std::string& distances_path, ResultKind) {
-  format_to_write(path, as_ids);
+}  // namespace io
+
+void check_writable(const std::string& path, const std::string& distances_path, ResultKind kind) {
+  const Format& format = format_for(path, kind);
   check_target(path);
   if (distances_path.empty()) return;
+  const bool whole = kind == ResultKind::sparse_graph || kind == ResultKind::range ||
+                     (kind == ResultKind::graph && (format.write_roles & as_graph) != 0);
+  if (whole) {
+    fail(ErrorCode::invalid_argument, path, "holds the distances itself; leave out ", printable(distances_path),
+         ", or write the ids to .npy, .ivecs or .ibin");
+  }
   format_to_write(distances_path, as_distances);
   check_target(distances_path);
   if (same_file(path, distances_path)) {
@@ -86,8 +100,9 @@ void write_neighbors(const std::string& path, const Neighbors& result, const std
   const Array ids = Array::dense(result.ids(), Item::i64, result.rows(), result.k());
   const Array distances = Array::dense(result.distances(), item_of(result.type()), result.rows(), result.k());
   check_fits(format, path, as_ids, ids);
-  std::vector<Job> jobs = {{&format, path, {{"ids", ids}}}};
+  std::vector<Job> jobs = {{&format, path, as_ids, {{"ids", ids}}}};
   if (format.holds_distances) {
+    check_fits(format, path, as_distances, distances);
     jobs[0].arrays.push_back({"distances", distances});
     if (result.counts() != nullptr) {
       Array counts = Array::dense(result.counts(), Item::i64, result.rows(), 1);
@@ -98,7 +113,7 @@ void write_neighbors(const std::string& path, const Neighbors& result, const std
   if (!distances_path.empty()) {
     const Format& other = format_to_write(distances_path, as_distances);
     check_fits(other, distances_path, as_distances, distances);
-    jobs.push_back({&other, distances_path, {{"distances", distances}}});
+    jobs.push_back({&other, distances_path, as_distances, {{"distances", distances}}});
   }
   save(jobs);
 }
@@ -107,7 +122,7 @@ void write_matrix(const std::string& path, const Points& points) {
   const Format& format = format_to_write(path, as_vectors);
   const Array array = Array::view(points);
   check_fits(format, path, as_vectors, array);
-  save({{&format, path, {{"data", array}}}});
+  save({{&format, path, as_vectors, {{"data", array}}}});
 }
 
 void discard_unfinished_files() noexcept { remove_live_temporaries(); }

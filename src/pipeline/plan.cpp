@@ -80,7 +80,7 @@ class Fitter {
     const int threads = plan_.threads;
     shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true);
     plan_.minimum_bytes = plan_.peak_bytes;
-    if (problem_.symmetric && plan_.rungs.size() > 1 && shape_symmetric()) return;
+    if (problem_.symmetric && plan_.rungs.size() > 1 && shape_symmetric(threads)) return;
     const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
     if (rows_ <= largest_chunk)
       for (std::int64_t batch = queries; batch >= several; batch = batch == several ? 0 : std::max(several, batch / 2))
@@ -111,13 +111,13 @@ class Fitter {
 
   /// Blocks against blocks, each pair once (src/cpu/pairs.cpp): needs everything in memory, and enough blocks that a
   /// round of pairs has work for every thread. False when it does not fit or would not pay.
-  bool shape_symmetric() {
+  bool shape_symmetric(int threads) {
     if (problem_.corpus.cols < least_symmetric_dims || rows_ > largest_chunk) return false;
     const std::int64_t tiles = rows_ / tile_;
     std::int64_t most = std::clamp<std::int64_t>(2 * block_bytes / (problem_.corpus.cols * 4 * tile_), 1, 8);
-    while (most > 1 && tiles / most < 8 * plan_.threads) --most;
-    if (tiles / most < 2 * plan_.threads) return false;
-    if (!shape(problem_.queries.rows, rows_, plan_.threads, false)) return false;
+    while (most > 1 && tiles / most < 8 * threads) --most;
+    if (tiles / most < 2 * threads) return false;
+    if (!shape(problem_.queries.rows, rows_, threads, false)) return false;
     plan_.symmetric = true;
     plan_.query_block = most * tile_;
     plan_.row_splits = 1;

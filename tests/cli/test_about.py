@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-COMMANDS = ["knn", "verify", "info", "demo", "completion", "man"]
+COMMANDS = ["knn", "verify", "convert", "recall", "merge", "info", "demo", "completion", "man"]
 
 
 def options_of(vicinal, command):

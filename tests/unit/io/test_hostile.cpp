@@ -41,7 +41,10 @@ std::vector<Sample> samples() {
           {".f16bin", head + std::string(16, 'h'), true, false},
           {".u8bin", head + std::string(8, 'u'), true, false},
           {".i8bin", head + std::string(8, 'i'), true, false},
-          {".ibin", head + std::string(32, 'j'), false, true}};
+          {".ibin", head + std::string(32, 'j'), false, true},
+          {".bin", head + std::string(64, 'b'), false, true},
+          {".idx", std::string("\0\0\x08\x03\0\0\0\4\0\0\0\2\0\0\0\2", 16) + std::string(16, 'p'), true, false},
+          {".idx", std::string("\0\0\x0D\x02\0\0\0\4\0\0\0\2", 12) + std::string(32, 'q'), true, false}};
 }
 
 /// Reads every value, so that a view that reaches outside its file is seen by the sanitizer or by SIGBUS.
@@ -163,6 +166,14 @@ TEST(Hostile, HugeCountsAllocateNothing) {
       {".fbin", raw(UINT32_MAX) + raw(UINT32_MAX) + std::string(82, 'x'), true, false},
       {".ibin", raw(UINT32_MAX) + raw(2) + std::string(82, 'x'), false, true},
       {".u8bin", raw(INT32_MAX) + raw(INT32_MAX) + std::string(82, 'x'), true, false},
+      {".bin", raw(UINT32_MAX) + raw(UINT32_MAX) + std::string(82, 'x'), false, true},
+      {".bin", raw(INT32_MAX) + raw(1) + std::string(82, 'x'), false, true},
+      {".idx", std::string("\0\0\x0E\x04", 4) + std::string(86, '\xff'), true, false},
+      {".idx", std::string("\0\0\x08\xff", 4) + std::string(86, '\xff'), true, false},
+      {".mtx", "%%MatrixMarket matrix array real general\n1152921504606846976 1\n1\n", true, false},
+      {".mtx", "%%MatrixMarket matrix array integer general\n4294967296 4294967296\n1\n", true, false},
+      {".mtx", "%%MatrixMarket matrix coordinate real general\n2147483647 2147483647 1\n1 1 1\n", true, false},
+      {".mtx", "%%MatrixMarket matrix coordinate real general\n9 9 9223372036854775807\n1 1 1\n", true, false},
       {".npz", with_size(zip({{"x.npy", rows, true}}), 0xFFFFFFFE), true, false},
       {".npz", with_size(zip({{"x.npy", rows}}), 0xFFFFFFFE), true, false},
       {".npz", zip({{"x.npy", claim("{'descr':'<f4','fortran_order':False,'shape':(1152921504606846976,1)}"), true}}),

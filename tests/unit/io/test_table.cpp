@@ -16,12 +16,27 @@ TEST(Formats, ListsEachOnce) {
   for (const FormatInfo& format : formats()) {
     EXPECT_TRUE(names.insert(format.name).second);
     EXPECT_TRUE(suffixes.insert(format.suffixes).second);
-    EXPECT_EQ(format.suffixes, "." + format.name);
+    EXPECT_TRUE((format.suffixes + ",").starts_with("." + format.name + ",")) << format.suffixes;
     EXPECT_FALSE(format.reads.empty());
-    EXPECT_FALSE(format.writes.empty());
+    EXPECT_EQ(format.writes.empty(),
+              !format.writes_rows && !format.writes_results && format.name != "mtx" && format.name != "rangeres")
+        << format.name;
   }
   EXPECT_EQ(names, (std::set<std::string>{"npy", "npz", "fvecs", "bvecs", "ivecs", "fbin", "f16bin", "u8bin", "i8bin",
-                                          "ibin"}));
+                                          "ibin", "bin", "rangeres", "csv", "tsv", "idx", "mtx", "hdf5"}));
+}
+
+TEST(Formats, GoByEveryEndingInAnyCase) {
+  const std::pair<const char*, const char*> names[] = {
+      {"a.NPY", "npy"},           {"t.fbin", "fbin"}, {"t.bin", "bin"},           {"a.h5", "hdf5"},
+      {"dir.csv/a.HDF5", "hdf5"}, {"a.b.tsv", "tsv"}, {"x.rangeres", "rangeres"}, {"d/train-images-idx3-ubyte", "idx"},
+      {"t10k.idx3-ubyte", "idx"}, {"a.idx", "idx"},
+  };
+  for (const auto& [path, format] : names) EXPECT_EQ(format_of(path).name, format) << path;
+  expect_error(ErrorCode::unsupported, "unknown suffix \".gz\"", [] { format_of("train-images-idx3-ubyte.gz"); });
+  expect_error(ErrorCode::unsupported, "the name has no suffix", [] { format_of("npy"); });
+  EXPECT_TRUE(format_of("a.npz").has_members && format_of("a.h5").has_members);
+  EXPECT_TRUE(format_of("a.csv").holds_distances && !format_of("a.npy").holds_distances);
 }
 
 TEST(Formats, NamesThoseThatWillDo) {
@@ -35,7 +50,7 @@ TEST(Formats, NamesThoseThatWillDo) {
   expect_error(ErrorCode::unsupported, ".fvecs is not for ids; vicinal reads ids from .npy, .npz, .ivecs, .ibin",
                [] { read_result("a.fvecs"); });
   expect_error(ErrorCode::unsupported, "vicinal writes ids to .npy, .npz, .ivecs, .ibin",
-               [] { check_writable("a.csv"); });
+               [] { check_writable("a.mtx"); });
 }
 
 TEST(Formats, ReadsDistancesFromThreeOfThem) {
@@ -64,9 +79,13 @@ TEST(Paths, StayOnOneLineInMessages) {
 TEST(Paths, ThatCannotBeOpenedSayWhy) {
   TemporaryDirectory directory;
   for (const FormatInfo& format : formats()) {
-    const std::string path = directory.file("missing" + format.suffixes);
-    const auto missing = error_of(
-        [&] { format.name == "ivecs" || format.name == "ibin" ? (void)read_result(path) : (void)read_matrix(path); });
+    if (!format.reads_rows && !format.reads_results && format.name != "rangeres") continue;  // not in this build
+    const std::string path = directory.file("missing." + format.name);
+    const auto missing = error_of([&] {
+      if (format.name == "rangeres") read_range(path);
+      else if (format.reads_rows) read_matrix(path);
+      else read_result(path);
+    });
     ASSERT_TRUE(missing);
     EXPECT_EQ(missing->code(), ErrorCode::io_error);
     EXPECT_EQ(missing->system_errno(), ENOENT);

@@ -1,0 +1,148 @@
+// See files.hpp.
+#include "files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "output.hpp"
+#include "vicinal/error.hpp"
+
+namespace cli {
+namespace {
+
+[[noreturn]] void fail_system(const std::string& what) {
+  throw vicinal::Error(vicinal::ErrorCode::io_error, what + ": " + std::strerror(errno), errno);
+}
+
+/// ".csv" of "-", ".npy" of "npy:-".
+std::string suffix_of(const std::string& stream) {
+  return stream == "-" ? ".csv" : "." + stream.substr(0, stream.size() - 2);
+}
+
+/// A folder of our own that goes away with its contents.
+std::shared_ptr<const std::string> temporary_folder() {
+  std::string name = (std::filesystem::temp_directory_path() / "vicinal-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) fail_system("cannot make a temporary folder for a stream");
+  return {new std::string(name), [](const std::string* folder) {
+            std::error_code ignored;
+            std::filesystem::remove_all(*folder, ignored);
+            delete folder;
+          }};
+}
+
+struct Descriptor {
+  int fd;
+  ~Descriptor() { ::close(fd); }
+};
+
+void copy(int from, int to, const char* failed) {
+  std::array<char, 1 << 16> block;
+  for (;;) {
+    const ssize_t got = ::read(from, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_system(failed);
+    if (got == 0) return;
+    for (ssize_t done = 0; done < got;) {
+      const ssize_t wrote = ::write(to, block.data() + done, static_cast<std::size_t>(got - done));
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote < 0) fail_system(failed);
+      done += wrote;
+    }
+  }
+}
+
+/// All of stdin under a name that ends as it should. What is waited for has no name yet, so that nothing is left
+/// behind by a signal: a nameless file is filled first, then a link leads to it.
+class Stdin {
+ public:
+  explicit Stdin(const std::string& suffix) : file_{nameless_file()} {
+    copy(STDIN_FILENO, file_.fd, "cannot read stdin");
+    folder_ = temporary_folder();
+    path_ = *folder_ + "/stdin" + suffix;
+    const std::string target = "/proc/self/fd/" + std::to_string(file_.fd);
+    if (::symlink(target.c_str(), path_.c_str()) != 0) fail_system("cannot keep stdin in " + path_);
+  }
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  static int nameless_file() {
+    std::string name = (std::filesystem::temp_directory_path() / "vicinal-XXXXXX").string();
+    const int fd = ::mkostemp(name.data(), O_CLOEXEC);
+    if (fd < 0) fail_system("cannot keep stdin in " + name);
+    ::unlink(name.c_str());
+    return fd;
+  }
+  Descriptor file_;
+  std::shared_ptr<const std::string> folder_;
+  std::string path_;
+};
+
+}  // namespace
+
+bool is_stream(const std::string& path) {
+  return path == "-" || (path.ends_with(":-") && path.find_first_of("./") == std::string::npos);
+}
+
+InputFile::InputFile(const std::string& given) : path_(given) {
+  if (is_stream(given)) {
+    (void)vicinal::format_of("stdin" + suffix_of(given));  // before anything is waited for
+    static bool taken = false;
+    if (std::exchange(taken, true))
+      throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "stdin was named twice; it can be read once");
+    auto input = std::make_shared<const Stdin>(suffix_of(given));
+    path_ = input->path();
+    temporary_ = std::move(input);
+    return;
+  }
+  const std::size_t colon = given.rfind(':');
+  struct stat status;
+  if (colon == std::string::npos || ::stat(given.c_str(), &status) == 0) return;
+  try {
+    if (!vicinal::format_of(given.substr(0, colon)).has_members) return;
+  } catch (const vicinal::Error&) {
+    return;  // a path with a colon in it: its own suffix decides
+  }
+  path_ = given.substr(0, colon);
+  member_ = given.substr(colon + 1);
+}
+
+OutputFile::OutputFile(const std::string& given) : path_(given) {
+  if (!is_stream(given)) return;
+  const auto folder = temporary_folder();
+  path_ = *folder + "/stdout" + suffix_of(given);
+  temporary_ = folder;
+}
+
+void OutputFile::send() const {
+  if (!stream()) return;
+  const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) fail_system("cannot read " + path_);
+  std::array<char, 1 << 16> block;
+  for (;;) {
+    const ssize_t got = ::read(file.fd, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_system("cannot read " + path_);
+    if (got == 0) return;
+    if (!print({block.data(), static_cast<std::size_t>(got)})) return;
+  }
+}
+
+vicinal::Matrix read_points(const std::string& path) {
+  const InputFile file(path);  // a mapping outlives the name
+  return vicinal::read_matrix(file.path(), {.member = file.member()});
+}
+
+vicinal::ResultFile read_claim(const std::string& path, const std::string& distances_path) {
+  const InputFile file(path);
+  return vicinal::read_result(file.path(), distances_path);
+}
+
+}  // namespace cli

@@ -1,0 +1,43 @@
+// Paths as the command takes them: FILE, FILE:NAME for one array of several, and - for the standard streams.
+// `-` is CSV; `npy:-`, `npz:-`, ... any other format by its suffix. A stream passes through a temporary file,
+// because every reader wants to see a whole file first and every writer to publish one.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "vicinal/io.hpp"
+
+namespace cli {
+
+bool is_stream(const std::string& path);
+
+/// What a path of the command line stands for, as a path of the library; stdin is read to its end here.
+class InputFile {
+ public:
+  explicit InputFile(const std::string& given);
+  const std::string& path() const noexcept { return path_; }
+  const std::string& member() const noexcept { return member_; }
+
+ private:
+  std::string path_, member_;
+  std::shared_ptr<const void> temporary_;  // the folder of a stream's file
+};
+
+/// The other way: write to path(), then send() copies it to stdout if it is a stream.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::string& given);
+  const std::string& path() const noexcept { return path_; }
+  bool stream() const noexcept { return temporary_ != nullptr; }
+  void send() const;
+
+ private:
+  std::string path_;
+  std::shared_ptr<const void> temporary_;
+};
+
+/// Rows of FILE, FILE.npz:NAME, -, SUFFIX:-.
+vicinal::Matrix read_points(const std::string& path);
+vicinal::ResultFile read_claim(const std::string& path, const std::string& distances_path = "");
+
+}  // namespace cli

@@ -1,0 +1,62 @@
+// What a search says of itself afterwards, whatever it searched for: time, certificate, how it was done.
+#pragma once
+#include <chrono>
+#include <string>
+
+#include "files.hpp"
+#include "json.hpp"
+#include "options.hpp"
+#include "vicinal/neighbors.hpp"
+#include "vicinal/plan.hpp"
+
+namespace cli {
+
+/// Flags of every search that are about its result.
+struct OutputFlags {
+  std::string path;
+  bool json = false, plan = false, explain = false;
+};
+/// -o --json --plan --explain.
+void add_output(CLI::App& app, OutputFlags& flags);
+
+/// Throws for --json beside a result on stdout: each would spoil the other.
+void refuse_json_stream(const OutputFlags& flags, const OutputFile& out);
+
+/// Where the wall time went, and the facts of a finished search.
+struct Timing {
+  double read = 0, search = 0, write = 0;
+};
+struct Report {
+  const vicinal::Certificate& certificate;
+  const vicinal::Stats& stats;
+  const vicinal::Plan& plan;
+  const vicinal::Matrix& corpus;
+  std::int64_t queries;
+  Timing seconds;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start);
+/// Runs search(options) with a progress bar named `name`, interruptible.
+template <class Search>
+auto interruptible(const char* name, vicinal::KnnOptions& options, Interrupt& interrupt, const Search& search) {
+  auto result = [&] {
+    const Interrupt::Section section(interrupt);
+    ProgressBar bar(name);
+    attach(options, interrupt, bar);
+    return search();
+  }();
+  interrupt.check();
+  return result;
+}
+
+std::string explain_text(const Report& report, bool written);
+Json explain_json(const Report& report);
+/// "on cpu (avx512, 2 threads)".
+std::string place_text(const vicinal::Stats& stats);
+/// Adds device, distance type, seconds, certificate, stats and, if asked for, the explanation.
+void add_report(Json& object, const Report& report, vicinal::DistanceType type, bool explain);
+/// The canonical name of the metric that was asked for.
+std::string metric_name(const std::string& asked);
+int print_plan(const vicinal::Plan& plan, Json head, bool json);
+
+}  // namespace cli
