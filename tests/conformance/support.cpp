@@ -192,6 +192,10 @@ std::string difference(const vicinal::Neighbors& got, const oracle::Answer& want
       if (got.id(i, j) != want.ids[at] || !same_bits(got.distance(i, j), want.keys[at]))
         return describe(i, j, got.id(i, j), got.distance(i, j), want.ids[at], want.keys[at]);
     }
+  for (std::size_t i = 0; got.counts() != nullptr && i < want.counts.size(); ++i)
+    if (got.counts()[i] != want.counts[i])
+      return "row " + std::to_string(i) + ": count " + std::to_string(got.counts()[i]) + ", want " +
+             std::to_string(want.counts[i]);
   if (!got.certificate.all() || got.certificate.queries != (from == From::search ? want.rows : 0))
     return "the certificate speaks of " + std::to_string(got.certificate.queries) + " queries";
   return "";
@@ -207,7 +211,14 @@ std::string difference(const vicinal::Neighbors& got, const vicinal::Neighbors& 
 }
 
 oracle::Question question(const vicinal::KnnOptions& options) {
-  return {options.metric, options.k, options.distance_type, options.pad, options.first_id, options.degenerate};
+  oracle::Question ask;
+  ask.metric = options.metric;
+  ask.k = options.k;
+  ask.type = options.distance_type;
+  ask.pad = options.pad;
+  ask.first_id = options.first_id;
+  ask.degenerate = options.degenerate;
+  return ask;
 }
 
 std::string check(const vicinal::Points& corpus, const vicinal::Points& queries, const vicinal::KnnOptions& options,

@@ -148,56 +148,98 @@ Rows decode_rows(DType type, const void* data, std::int64_t n, std::int64_t d) {
   return rows;
 }
 
+bool Eligible::admits(std::int64_t query, std::int64_t row, std::int64_t first_id) const {
+  const std::int64_t id = first_id + row;
+  const auto q = static_cast<std::size_t>(query), r = static_cast<std::size_t>(row);
+  if (id < first || id > last) return false;
+  if (ids && ids->count(id) == 0) return false;
+  if (rows && !(*rows)[r]) return false;
+  if (labels == vicinal::Eligible::Labels::ignored) return true;
+  return (corpus_labels[r] == query_labels[q]) == (labels == vicinal::Eligible::Labels::same);
+}
+
+struct Keys::Prepared {
+  const Rows &corpus, &queries;
+  Metric metric;
+  bool angular, centred;
+  Directions a, b;
+  Prepared(const Rows& c, const Rows& q, Metric m)
+      : corpus(c), queries(q), metric(m), angular(m == Metric::cosine || m == Metric::correlation),
+        centred(m == Metric::correlation), a(angular ? q : Rows{}, centred), b(angular ? c : Rows{}, centred) {}
+};
+Keys::~Keys() = default;
+
+Keys::Keys(const Rows& corpus, const Rows& queries, const Question& ask) {
+  const bool wide = corpus.dtype == DType::f64 || queries.dtype == DType::f64;
+  type = ask.metric == Metric::hamming         ? DistanceType::u32
+         : ask.type != DistanceType::automatic ? ask.type
+         : wide                                ? DistanceType::f64
+                                               : DistanceType::f32;
+  if (corpus.d < 1 || corpus.d != queries.d) {
+    error = ErrorCode::invalid_argument;
+    return;
+  }
+  if (!all_finite(corpus) || !all_finite(queries)) {
+    error = ErrorCode::invalid_value;
+    return;
+  }
+  prepared_ = std::make_unique<Prepared>(corpus, queries, ask.metric);
+  const bool out_of_range = prepared_->a.out_of_range || prepared_->b.out_of_range;
+  const bool degenerate = prepared_->a.any_degenerate || prepared_->b.any_degenerate;
+  if (out_of_range) error = other_error = ErrorCode::range_error;
+  if (degenerate && ask.degenerate == Degenerate::error) error = ErrorCode::invalid_value;
+}
+
+double Keys::operator()(std::int64_t q, std::int64_t r) const {
+  const Prepared& p = *prepared_;
+  const std::int64_t d = p.corpus.d;
+  if (!p.angular) return round_to(type, canonical(p.metric, p.queries.row(q), p.corpus.row(r), d));
+  const auto qi = static_cast<std::size_t>(q), ri = static_cast<std::size_t>(r);
+  if (p.a.degenerate[qi] || p.b.degenerate[ri]) return 1.0;
+  return round_to(type, cosine_of(canonical_dot(p.a.rows.row(q), p.b.rows.row(r), d), p.a.square[qi], p.b.square[ri]));
+}
+
+std::vector<Entry> ranked(const Keys& keys, std::int64_t rows, std::int64_t query, const Question& ask) {
+  std::vector<Entry> all;
+  for (std::int64_t r = 0; r < rows; ++r)
+    if (ask.eligible.admits(query, r, ask.first_id) && !(ask.without_self && r == query))
+      all.push_back({keys(query, r), ask.first_id + r});
+  const bool descending = ask.metric == Metric::inner_product;
+  std::sort(all.begin(), all.end(), [&](const Entry& x, const Entry& y) {
+    if (x.key != y.key) return descending ? x.key > y.key : x.key < y.key;  // -0 and +0 are equal here
+    return x.id < y.id;
+  });
+  return all;
+}
+
 Answer knn(const Rows& corpus, const Rows& queries, const Question& ask) {
+  const Keys keys(corpus, queries, ask);
   Answer answer;
+  answer.type = keys.type;
   answer.rows = queries.n;
   answer.k = ask.k;
-  answer.count = std::min(ask.k, corpus.n);
-  const bool wide = corpus.dtype == DType::f64 || queries.dtype == DType::f64;
-  answer.type = ask.metric == Metric::hamming         ? DistanceType::u32
-                : ask.type != DistanceType::automatic ? ask.type
-                : wide                                ? DistanceType::f64
-                                                      : DistanceType::f32;
-  auto refuse = [&](ErrorCode code) {
+  answer.error = keys.error;
+  answer.other_error = keys.other_error;
+  const auto refuse = [&](ErrorCode code, std::optional<ErrorCode> other = {}) {
     answer.error = code;
+    answer.other_error = other;
     return answer;
   };
-  if (ask.k < 1 || corpus.d < 1 || corpus.d != queries.d || (!ask.pad && ask.k > corpus.n))
-    return refuse(ErrorCode::invalid_argument);
-  if (!all_finite(corpus) || !all_finite(queries)) return refuse(ErrorCode::invalid_value);
-
-  const bool angular = ask.metric == Metric::cosine || ask.metric == Metric::correlation;
-  const bool centred = ask.metric == Metric::correlation;
-  const Directions a(angular ? queries : Rows{}, centred), b(angular ? corpus : Rows{}, centred);
-  const bool out_of_range = a.out_of_range || b.out_of_range;
-  if (out_of_range) answer.other_error = ErrorCode::range_error;
-  if ((a.any_degenerate || b.any_degenerate) && ask.degenerate == Degenerate::error)
-    return refuse(ErrorCode::invalid_value);
-  if (out_of_range) return refuse(ErrorCode::range_error);
-
-  auto value = [&](std::int64_t q, std::int64_t r) {
-    if (!angular) return canonical(ask.metric, queries.row(q), corpus.row(r), corpus.d);
-    const auto qi = static_cast<std::size_t>(q), ri = static_cast<std::size_t>(r);
-    if (a.degenerate[qi] || b.degenerate[ri]) return 1.0;
-    return cosine_of(canonical_dot(a.rows.row(q), b.rows.row(r), corpus.d), a.square[qi], b.square[ri]);
-  };
-  const bool descending = ask.metric == Metric::inner_product;
-  struct Entry {
-    double key;
-    std::int64_t id;
-  };
-  std::vector<Entry> all(static_cast<std::size_t>(corpus.n));
+  if (ask.k < 1 || (!ask.pad && ask.k > corpus.n)) return refuse(ErrorCode::invalid_argument);
   for (std::int64_t q = 0; q < queries.n; ++q) {
+    std::int64_t count = 0;
     for (std::int64_t r = 0; r < corpus.n; ++r)
-      all[static_cast<std::size_t>(r)] = {round_to(answer.type, value(q, r)), ask.first_id + r};
-    std::sort(all.begin(), all.end(), [&](const Entry& x, const Entry& y) {
-      if (x.key != y.key) return descending ? x.key > y.key : x.key < y.key;  // -0 and +0 are equal here
-      return x.id < y.id;
-    });
-    for (std::int64_t j = 0; j < ask.k; ++j) {
-      const bool found = j < corpus.n;
-      const Entry entry = found ? all[static_cast<std::size_t>(j)] : Entry{worst(answer.type, ask.metric), -1};
-      if (found && !std::isfinite(entry.key)) return refuse(ErrorCode::range_error);
+      count += ask.eligible.admits(q, r, ask.first_id) && !(ask.without_self && r == q);
+    if (count < ask.k && !ask.pad) return refuse(ErrorCode::invalid_argument, answer.error);
+    answer.counts.push_back(std::min(count, ask.k));
+  }
+  if (answer.error) return answer;
+
+  for (std::int64_t q = 0; q < queries.n; ++q) {
+    const std::vector<Entry> all = ranked(keys, corpus.n, q, ask);
+    for (std::size_t j = 0; j < static_cast<std::size_t>(ask.k); ++j) {
+      const Entry entry = j < all.size() ? all[j] : Entry{worst(answer.type, ask.metric), -1};
+      if (j < all.size() && !std::isfinite(entry.key)) return refuse(ErrorCode::range_error);
       answer.ids.push_back(entry.id);
       answer.keys.push_back(entry.key);
     }
