@@ -41,7 +41,7 @@ void check_fits(const Format& format, const std::string& path, Role role, const 
   if (role == as_ids && format.item == Item::i32) return check_ids_fit(format, path, array);
   const bool beside = role == as_distances && format.holds_distances;
   const std::optional<Item> item = beside ? format.distance_item : format.item;
-  if (!item && array.item != Item::bf16) return;
+  if (!item && (array.item != Item::bf16 || &format == &corpus_format)) return;
   if (item == array.item) return;
   const char* held = item ? item_name(*item) : "no bfloat16";
   const std::string what = cat(format.name, " holds ", held, ", the ", role_noun(role), " are ", item_name(array.item));
