@@ -30,13 +30,14 @@ Neighbors knn_graph(const Points& rows, const GraphOptions& options = {});
 /// either: an edge where one of the two rows lists the other. mutual: where both do.
 enum class Symmetrize : std::uint8_t { either, mutual };
 /// A graph as an adjacency matrix with a[i][j] == a[j][i] to the bit, rows by id; missing entries are left out.
-/// Throws InvalidArgument for ids that are not rows of the graph.
+/// Throws InvalidArgument for ids that are not rows of the graph, or rows that list each other at two distances.
 CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how);
 /// The same lists without symmetry, in the order in which they are; missing entries are left out.
 CsrNeighbors to_csr(const Neighbors& graph);
 
 /// Every row of `corpus` whose returned distance to the query is at most `radius` (compared as fp64; for inner_product at
-/// least), by (distance, id). A negative radius finds nothing, +inf everything; NaN is InvalidArgument.
+/// least), by (distance, id). NaN is InvalidArgument. A negative radius finds nothing and +inf everything; for inner_product
+/// -inf finds everything. A match whose distance is infinite in the output type is RangeError.
 CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const RangeOptions& options = {});
 
 struct MergeOptions {

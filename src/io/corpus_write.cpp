@@ -126,7 +126,7 @@ Array read(const Format&, const Source& source, const Want&) {
 }
 
 /// Rows without a corpus around them: the metric is the one that a search takes when none is named.
-void write(const Format&, AtomicFile& out, std::span<const Named> arrays) {
+void write(const Format&, AtomicFile& out, Role, std::span<const Named> arrays) {
   const Array& rows = arrays.front().array;
   if (rows.cols == 0) throw Error(ErrorCode::invalid_argument, "dimension is 0");
   append_corpus(out, {.dtype = *vector_type(rows.item), .rows = rows.rows, .cols = rows.cols}, rows);
@@ -137,12 +137,15 @@ void write(const Format&, AtomicFile& out, std::span<const Named> arrays) {
 const Format corpus_format = {
     .name = "vicinal",
     .suffix = ".vicinal",
+    .also = "",
     .reads = "f32, f64, f16, bf16, u8 or i8 rows, every checksum verified",
     .writes = "rows",
     .read_roles = as_vectors,
     .write_roles = as_vectors,
     .holds_distances = false,
+    .has_members = false,
     .item = std::nullopt,
+    .distance_item = std::nullopt,
     .largest_rows = INT64_MAX,
     .largest_cols = INT64_MAX,
     .sniff = sniff,

@@ -74,10 +74,8 @@ void check_graph(const Shape& rows, const GraphOptions& options) {
   const std::int64_t others = rows.rows - (options.include_self ? 0 : 1);
   if (search.first_id != 0) refuse(cat("the ids of a graph are its rows; first_id must be 0, got ", search.first_id));
   if (rows.rows > 0 && search.k > others && !search.pad) refuse_k(search.k, others);
-  if (!search.eligible.query_labels.empty() && search.eligible.query_labels.data() != search.eligible.corpus_labels.data())
-    refuse("the labels of a graph's queries are those of its rows; leave query_labels empty");
   KnnOptions with = search;
-  with.eligible.query_labels = with.eligible.corpus_labels;
+  if (with.eligible.query_labels.empty()) with.eligible.query_labels = with.eligible.corpus_labels;
   check_options(rows, rows, with);
 }
 
@@ -95,6 +93,10 @@ std::int64_t check_k(const RowFilter& filter, std::int64_t corpus_rows, std::int
     most = std::max(most, std::min(k, eligible));
   }
   return most;
+}
+
+void refuse_memory() {
+  fail(ErrorCode::out_of_memory, "the system refused memory that the plan allows; set a smaller memory budget");
 }
 
 void check_search(const Points& corpus, const Points& queries, const KnnOptions& options) {

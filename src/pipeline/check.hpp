@@ -15,6 +15,8 @@ std::int64_t check_k(const RowFilter& filter, std::int64_t corpus_rows, std::int
 /// The corpus alone, before it is prepared.
 void check_corpus(const Shape& corpus, Metric metric);
 void check_view(const Points& points, const char* side);
+/// Throws OutOfMemory: what a refused allocation becomes at the edge of the library.
+[[noreturn]] void refuse_memory();
 /// All of the above for a search.
 void check_search(const Points& corpus, const Points& queries, const KnnOptions& options);
 

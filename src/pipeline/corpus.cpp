@@ -170,7 +170,7 @@ Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const K
   question.k = check_k(question.filter, rows.rows, queries.rows, options.k, options.pad);
   return search(out, question, queries, plan, state_->kept, options);
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, "the system refused memory for the search; set a smaller memory budget");
+  refuse_memory();
 }
 
 Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const try {
@@ -184,7 +184,7 @@ Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const tr
   result.stats = std::move(report.stats);
   return result;
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, "the system refused memory for the search; set a smaller memory budget");
+  refuse_memory();
 }
 
 std::int64_t Corpus::rows() const noexcept { return state_->rows.rows; }

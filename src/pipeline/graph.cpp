@@ -1,6 +1,8 @@
 // GRAPHS: every row's nearest others, and the two ways to make such a graph symmetric.
 #include <algorithm>
+#include <new>
 
+#include "core/key.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
@@ -8,12 +10,12 @@
 
 namespace vicinal {
 
-Neighbors knn_graph(const Points& rows, const GraphOptions& options) {
+Neighbors knn_graph(const Points& rows, const GraphOptions& options) try {
   KnnOptions search_options = options.search;
   check_view(rows, "corpus");
   check_shapes(shape_of(rows), shape_of(rows), search_options.metric);
   check_graph(shape_of(rows), options);
-  search_options.eligible.query_labels = search_options.eligible.corpus_labels;
+  if (search_options.eligible.query_labels.empty()) search_options.eligible.query_labels = search_options.eligible.corpus_labels;
   const Plan plan = make_plan(find_backend(search_options.run.device), graph_problem(shape_of(rows), options), search_options);
   Question question{.corpus = rows, .metric = search_options.metric, .type = plan.distance_type, .degenerate = search_options.degenerate,
                     .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self), .symmetric = plan.symmetric};
@@ -23,6 +25,8 @@ Neighbors knn_graph(const Points& rows, const GraphOptions& options) {
   result.certificate = std::move(report.certificate);
   result.stats = std::move(report.stats);
   return result;
+} catch (const std::bad_alloc&) {
+  refuse_memory();
 }
 
 namespace {
@@ -53,6 +57,14 @@ CsrNeighbors transposed(const CsrNeighbors& from, std::int64_t n) {
   return to;
 }
 
+/// Two rows that list each other must do so at one distance, bit for bit.
+void check_weights(const CsrNeighbors& a, std::int64_t i, const CsrNeighbors& b, std::int64_t j, std::int64_t row) {
+  const double forth = load_key(a.distances(), a.type(), false, i), back = load_key(b.distances(), b.type(), false, j);
+  if (forth == back) return;
+  fail(ErrorCode::invalid_argument, cat("rows ", row, " and ", a.ids()[i], " list each other at distances ", forth, " and ", back,
+                                        "; only what knn_graph returned can be made symmetric"));
+}
+
 /// Calls take(list, at, row) for each entry of the result; both lists are by id. list is the one that holds the entry.
 template <class Take>
 void join(const CsrNeighbors& a, const CsrNeighbors& b, Symmetrize how, const Take& take) {
@@ -61,6 +73,7 @@ void join(const CsrNeighbors& a, const CsrNeighbors& b, Symmetrize how, const Ta
     const std::int64_t i_end = a.offsets()[row + 1], j_end = b.offsets()[row + 1];
     while (i < i_end || j < j_end) {
       const std::int64_t in_a = i < i_end ? a.ids()[i] : INT64_MAX, in_b = j < j_end ? b.ids()[j] : INT64_MAX;
+      if (in_a == in_b) check_weights(a, i, b, j, row);
       if (how == Symmetrize::either || in_a == in_b) in_a <= in_b ? take(a, i, row) : take(b, j, row);
       i += static_cast<std::int64_t>(in_a <= in_b);
       j += static_cast<std::int64_t>(in_b <= in_a);

@@ -155,7 +155,7 @@ Report search(const NeighborsView& out, const Question& question, const Points& 
     report.stats.seconds = seconds_since(start);
     return report;
   } catch (const std::bad_alloc&) {
-    fail(ErrorCode::out_of_memory, "the system refused memory that the plan allows; set a smaller memory budget");
+    refuse_memory();
   }
 }
 
@@ -168,7 +168,7 @@ void check_out(const NeighborsView& out, const Points& queries, const KnnOptions
     fail(ErrorCode::invalid_argument, "out has no memory for ids or distances");
 }
 
-Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options) {
+Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options) try {
   check_search(corpus, queries, options);
   const Plan plan = make_plan(find_backend(options.run.device), knn_problem(shape_of(corpus), shape_of(queries), options), options);
   check_out(out, queries, options, plan.distance_type);
@@ -176,9 +176,11 @@ Report knn_into(const NeighborsView& out, const Points& corpus, const Points& qu
                     .first_id = options.first_id, .filter = RowFilter(options.eligible, corpus.rows, options.first_id, false)};
   question.k = check_k(question.filter, corpus.rows, queries.rows, options.k, options.pad);
   return search(out, question, queries, plan, nullptr, options);
+} catch (const std::bad_alloc&) {
+  refuse_memory();
 }
 
-Neighbors knn(const Points& corpus, const Points& queries, const KnnOptions& options) {
+Neighbors knn(const Points& corpus, const Points& queries, const KnnOptions& options) try {
   check_search(corpus, queries, options);
   Neighbors result(queries.rows, options.k, resolve_distance_type(options.distance_type, options.metric, corpus.dtype, queries.dtype),
                    options.pad);
@@ -186,6 +188,8 @@ Neighbors knn(const Points& corpus, const Points& queries, const KnnOptions& opt
   result.certificate = std::move(report.certificate);
   result.stats = std::move(report.stats);
   return result;
+} catch (const std::bad_alloc&) {
+  refuse_memory();
 }
 
 }  // namespace vicinal

@@ -139,7 +139,7 @@ class RangeRun {
 
 }  // namespace
 
-CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const RangeOptions& options) {
+CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const RangeOptions& options) try {
   const auto start = std::chrono::steady_clock::now();
   const KnnOptions& search = options.search;
   if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
@@ -155,13 +155,11 @@ CsrNeighbors range_search(const Points& corpus, const Points& queries, double ra
   const std::int64_t entry = 8 + static_cast<std::int64_t>(distance_size(plan.distance_type));
   const std::int64_t most = options.max_results > 0 ? options.max_results : std::max<std::int64_t>(backend.facts().free_bytes / 10 * 9 / entry, 1);
   FpGuard guard;
-  try {
-    CsrNeighbors result = RangeRun(question, queries, plan, options, most).run();
-    result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return result;
-  } catch (const std::bad_alloc&) {
-    fail(ErrorCode::out_of_memory, "the system refused memory for the matches; lower the radius, or search fewer queries at a time");
-  }
+  CsrNeighbors result = RangeRun(question, queries, plan, options, most).run();
+  result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "the system refused memory for the matches; lower the radius, or search fewer queries at a time");
 }
 
 }  // namespace vicinal
