@@ -135,7 +135,7 @@ def test_big_ann_truth(vicinal, data):
     assert np.array_equal(np.frombuffer(raw, np.float32, 102, 8 + 408).reshape(17, 6), distances)
     vicinal("verify", *data.pair, out).succeeds()
     vicinal("knn", *data.pair, "-k", 6, "--distance-type", "f64", "-o", data.path("b.bin")).fails(
-        3, "RangeError", r"bin holds float32, the distances are float64; \.npy, \.npz")
+        3, "RangeError", r"bin holds float32, the distances are float64; \.npy and \.npz")
 
 
 def test_matrix_market_of_scipy(vicinal, data):
