@@ -171,9 +171,10 @@ Done convert_result(const vicinal::ResultFile& result, const OutputFile& out, co
   return {"result", result.rows, result.k, vicinal::distance_type_name(result.distance_type)};
 }
 
-/// The first of two ways that IN's contents allow; a type or a header that says "not this" leads to the other.
+/// The first of two ways that IN's contents allow; a type or a header that says "not this" leads to the other. Where
+/// neither will do, what stands in the way of rows is said: it names what the file holds.
 template <class First, class Second>
-Done first_of(First first, Second second) {
+Done first_of(First first, Second second, bool rows_first) {
   try {
     return first();
   } catch (const vicinal::Error& error) {
@@ -181,7 +182,8 @@ Done first_of(First first, Second second) {
     try {
       return second();
     } catch (const vicinal::Error& other) {
-      if (other.code() == ErrorCode::invalid_argument || other.code() == ErrorCode::format_error) throw error;
+      if (rows_first && (other.code() == ErrorCode::invalid_argument || other.code() == ErrorCode::format_error))
+        throw error;
       throw;
     }
   }
@@ -196,8 +198,8 @@ Done convert(const Flags& flags, const InputFile& in, const OutputFile& out) {
   const bool rows_will_do = from.reads_rows && to.writes_rows, result_will_do = from.reads_results && to.writes_results;
   if (!result_will_do) return rows();  // or the message that says what is missing
   if (!rows_will_do) return result();
-  if (from.has_members) return first_of(result, rows);  // names tell which it is
-  return first_of(rows, result);
+  if (from.has_members) return first_of(result, rows, false);  // names tell which it is
+  return first_of(rows, result, true);
 }
 
 int run_convert(const Flags& flags) {

@@ -12,7 +12,9 @@
 namespace cli {
 
 void add_inputs(CLI::App& app, SearchFlags& flags) {
-  app.add_option("CORPUS", flags.corpus, "rows to search in (PATH, PATH.npz:NAME, - for CSV on stdin)")->required()->type_name("FILE");
+  app.add_option("CORPUS", flags.corpus, "rows to search in (PATH, PATH.npz:NAME, - for CSV on stdin)")
+      ->required()
+      ->type_name("FILE");
   app.add_option("QUERIES", flags.queries, "rows to search for (PATH, PATH.npz:NAME, - for CSV on stdin)")
       ->required()
       ->type_name("FILE");

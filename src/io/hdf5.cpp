@@ -18,9 +18,15 @@
 namespace vicinal::io {
 namespace {
 
+/// The magic stands at the beginning, or after a block of the user's own of 512, 1024, 2048, ... bytes.
 bool sniff(const Format&, Bytes file) {
   constexpr unsigned char magic[] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1A, '\n'};
-  return file.size() >= sizeof magic && std::memcmp(file.data(), magic, sizeof magic) == 0;
+  constexpr std::size_t first_block = 512;
+  for (std::size_t at = 0; file.size() >= sizeof magic && at <= file.size() - sizeof magic;
+       at = at == 0 ? first_block : 2 * at) {
+    if (std::memcmp(file.data() + at, magic, sizeof magic) == 0) return true;
+  }
+  return false;
 }
 
 #ifdef VICINAL_HDF5
@@ -136,6 +142,23 @@ std::vector<Dataset> top_datasets(hid_t file) {
   return list;
 }
 
+std::string version_text() {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return cat("libhdf5 ", major, ".", minor, ".", release);
+}
+
+/// An external link leads to another file, whose bytes are not those that are mapped here.
+bool same_file(hid_t file, hid_t dataset) {
+  const auto name = [](hid_t id) {
+    const ssize_t size = H5Fget_name(id, nullptr, 0);
+    std::string text(size > 0 ? static_cast<std::size_t>(size) : 0, '\0');
+    H5Fget_name(id, text.data(), text.size() + 1);
+    return text;
+  };
+  return name(file) == name(dataset);
+}
+
 std::string list_text(const std::vector<Dataset>& datasets) {
   std::string text;
   for (const Dataset& one : datasets) text += (text.empty() ? "" : ", ") + one.text();
@@ -160,6 +183,9 @@ std::optional<Dataset> find(const std::string& path, hid_t file, const Want& wan
   if (want.role == as_range && want.member == "ids") names = {"neighbors", "ids"};
   for (const std::string& name : names) {
     if (std::optional<Dataset> one = open_dataset(file, name)) return one;
+    if (!name.empty() && H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0)
+      fail(ErrorCode::unsupported, path, "\"", printable(name, 64), "\" is no dataset that ", version_text(),
+           " can open");
   }
   if (want.role == as_distances && want.member.empty()) return std::nullopt;
   fail(want.member.empty() || want.role == as_range ? ErrorCode::format_error : ErrorCode::invalid_argument, path,
@@ -229,6 +255,8 @@ Array read(const Format& self, const Source& source, const Want& want) {
   if (!file.valid()) fail(ErrorCode::format_error, path, "cannot be opened as HDF5: truncated or damaged");
   const std::optional<Dataset> one = find(path, file, want);
   if (!one) return {};
+  if (!same_file(file, one->id))
+    fail(ErrorCode::unsupported, path, "dataset ", printable(one->name, 64), " lies in another file; open that one");
 
   const std::string where = cat(path, ", dataset ", printable(one->name, 64));
   if (!one->item) fail(ErrorCode::invalid_argument, where, "its type is not supported; convert with astype");

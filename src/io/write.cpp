@@ -20,7 +20,7 @@ void check_ids_fit(const Format& format, const std::string& path, const Array& i
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
     if (values[i] <= largest && values[i] >= INT32_MIN) continue;
     fail(ErrorCode::range_error, path, "row ", i / ids.cols, ", rank ", i % ids.cols, ": id ", values[i],
-         " does not fit the 32 bits of ", format.name, " (at most 2147483647); .npy, .npz and .csv can hold it");
+         " does not fit the 32 bits of ", format.name, " (at most 2147483647); .npy and .npz can hold it");
   }
 }
 
@@ -45,7 +45,7 @@ void check_fits(const Format& format, const std::string& path, Role role, const 
   if (item == array.item) return;
   const char* held = item ? item_name(*item) : "no bfloat16";
   const std::string what = cat(format.name, " holds ", held, ", the ", role_noun(role), " are ", item_name(array.item));
-  if (role == as_distances) fail(ErrorCode::range_error, path, what, "; .npy, .npz and .csv hold any distances");
+  if (role == as_distances) fail(ErrorCode::range_error, path, what, "; .npy and .npz hold any distances");
   fail(ErrorCode::invalid_argument, path, what, "; convert them, or choose another suffix");
 }
 

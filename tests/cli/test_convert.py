@@ -120,5 +120,7 @@ def test_streams_that_fail(vicinal, data):
     fails_with_input(b"1,2\n3\n", 3, "FormatError", r"stdin\.csv: row 2 has 1 column, expected 2", "convert", "-", data.path("x.npy"))
     fails_with_input(b"", 3, "FormatError", "the file is empty", "convert", "-", data.path("x.npy"))
     fails_with_input(b"", 2, "Unsupported", r'unknown suffix "\.foo"', "convert", "foo:-", data.path("x.npy"))
+    vicinal("knn", *data.pair, "-k", 1, "-o", "-", "--json").fails(2, "InvalidArgument", "exclude each other")
+    vicinal("knn", *data.pair, "-k", 1, "-o", "fbin:-").fails(2, "Unsupported", "fbin is not for ids")
     fails_with_input(b"1\n", 2, "InvalidArgument", "stdin was named twice", "knn", "-", "-", "-k", 1)
     assert data.names() == ["corpus.npy", "queries.npy"]

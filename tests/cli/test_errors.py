@@ -8,7 +8,7 @@ import pytest
 from conftest import call
 
 USAGE = [
-    ([], "no command given; commands: knn, verify, info, demo"),
+    ([], "no command given; commands: knn, verify, "),
     (["kn"], "unknown command kn; did you mean knn\\?"),
     (["--jsno"], "unknown option --jsno"),
     (["knn"], "CORPUS is required"),

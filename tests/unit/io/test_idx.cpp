@@ -51,7 +51,7 @@ TEST_F(Idx, RefusesEverythingElse) {
   refuse(ErrorCode::format_error, "4294967295 x 4294967295 x 4294967295 of float64 needs more than 2^63 bytes",
          idx(0x0E, {UINT32_MAX, UINT32_MAX, UINT32_MAX}, ""));
   refuse(ErrorCode::format_error, "255 dimensions need a header of 1024 bytes, the file has 90",
-         std::string("\0\0\x08\xff", 4) + std::string(86, 'x'));
+         std::string("\0\0\x08\xff", 4).append(86, 'x'));
   refuse(ErrorCode::format_error, "not an idx file (first bytes 00 00 0A 02", idx(0x0A, {1, 1}, "a"));
   refuse(ErrorCode::format_error, "not an idx file (first bytes 01 00 08 02", "\1" + idx(0x08, {1, 1}, "a").substr(1));
   refuse(ErrorCode::format_error, "not an idx file (first bytes 1F 8B", "\x1f\x8b\x08\x08 gzip");

@@ -192,7 +192,7 @@ TEST_F(Npy, SaysWhatAMisnamedFileLooksLike) {
 
 TEST_F(Npy, RefusesAMemberName) {
   spit(path_, numpy_file);
-  expect_error(ErrorCode::invalid_argument, "only npz files have members",
+  expect_error(ErrorCode::invalid_argument, "only npz and hdf5 files have members",
                [&] { read_matrix(path_, {.member = "x"}); });
 }
 
