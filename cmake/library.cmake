@@ -14,7 +14,7 @@ endif()
 target_compile_definitions(vicinal_objects PRIVATE VICINAL_VERSION="${PROJECT_VERSION}")
 target_link_libraries(vicinal_objects PUBLIC TBB::tbb ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
 
-# HDF5 is one file, src/io/hdf5.cpp, which without the library says so: docs/design/0007-hdf5.md. Debian keeps several
+# HDF5 is one file, src/io/hdf5.cpp, which without the library says so: docs/design/0011-hdf5.md. Debian keeps several
 # builds of it side by side; the serial one is meant.
 if(VICINAL_HDF5)
   find_path(VICINAL_HDF5_INCLUDE hdf5.h PATH_SUFFIXES hdf5/serial)

@@ -101,7 +101,7 @@ CsrNeighbors to_csr(const Neighbors& graph) {
   return lists;
 }
 
-CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how) {
+CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how) try {
   const std::int64_t n = graph.rows();
   for (std::int64_t i = 0; i < n * graph.k(); ++i)
     if (graph.ids()[i] >= n)
@@ -121,6 +121,8 @@ CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how) {
   result.certificate = graph.certificate;
   result.stats = graph.stats;
   return result;
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "no memory to make the graph symmetric; its edges are held three times meanwhile");
 }
 
 }  // namespace vicinal

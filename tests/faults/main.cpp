@@ -26,7 +26,6 @@ struct Job {
   std::string name;
   std::function<void()> run;
   std::vector<std::string> writes = {};  // files that it replaces
-  bool bare_bad_alloc = false;           // it is known to throw std::bad_alloc where OutOfMemory should be
 };
 
 std::string slurp(const std::string& path) {
@@ -62,7 +61,7 @@ Outcome refuse(const Job& job, faults::Mode mode, std::int64_t at) {
     if (!memory && error.system_errno() != faults::refused_errno()) outcome.say("wrong errno: ", error.what());
   } catch (const std::bad_alloc&) {  // without memory for as much as the text of an Error, nothing else can be thrown
     faults::disarm();
-    if (mode != faults::Mode::onwards && !job.bare_bad_alloc) outcome.say("std::bad_alloc", "");
+    if (mode != faults::Mode::onwards) outcome.say("std::bad_alloc", "");
   } catch (const std::exception& error) {
     faults::disarm();
     outcome.say("not a vicinal::Error: ", error.what());
