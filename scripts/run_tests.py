@@ -43,6 +43,7 @@ class Step:
     paths: tuple = ()  # run only where these exist
     env: dict = field(default_factory=dict)
     limit: int = 900  # seconds
+    shards: int = 1  # processes that share a gtest program's tests
 
 
 @dataclass
@@ -68,7 +69,7 @@ def sanitizer_steps(name, scale):
     yield Step(f"{name}.build", ["scripts/build", name, *targets], "build", paths=("tests/unit", "tests/conformance"))
     for program in programs:
         yield Step(f"{name}.{program}", [f"{folder}/bin/vicinal_{program}"], "gtest", (f"{name}.build",),
-                   (f"tests/{program}",), env)
+                   (f"tests/{program}",), env, shards=os.cpu_count() or 1)
 
 
 def all_steps(scale):
@@ -78,7 +79,8 @@ def all_steps(scale):
         Step("tree", [PYTHON, "scripts/check_tree.py"]),
         Step("build", ["scripts/build", "cpu", "all", "vicinal_tests"], "build"),
         Step("unit", ["build/bin/vicinal_unit"], "gtest", ("build",), ("tests/unit",), full),
-        Step("conformance", ["build/bin/vicinal_conformance"], "gtest", ("build",), ("tests/conformance",), full),
+        Step("conformance", ["build/bin/vicinal_conformance"], "gtest", ("build",), ("tests/conformance",), full,
+             shards=os.cpu_count() or 1),
         Step("ctest", ["ctest", "--test-dir", "build", "-j", os.cpu_count() or 1, "--output-on-failure",
                        "--output-junit", LOGS / "ctest.xml"], "junit", ("build",)),
         Step("objects", [PYTHON, "scripts/check_build.py"], needs=("build",)),
@@ -93,20 +95,28 @@ def all_steps(scale):
     ]
 
 
-def run(step):
-    """Exit status and output of the step; its whole process group is ended at the limit."""
+def start(step, shard, out):
     environment = {**os.environ, **step.env}
     if step.report == "gtest":
-        environment["GTEST_OUTPUT"] = f"json:{LOGS / step.name}.json"
+        environment["GTEST_OUTPUT"] = f"json:{LOGS / step.name}.{shard}.json"
+        environment |= {"GTEST_TOTAL_SHARDS": str(step.shards), "GTEST_SHARD_INDEX": str(shard)}
+    return subprocess.Popen([str(word) for word in step.command], cwd=ROOT, env=environment, stdout=out,
+                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def run(step):
+    """Exit status and output of the step; at the limit the process groups of all its shards are ended."""
     log = LOGS / f"{step.name}.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen([str(word) for word in step.command], cwd=ROOT, env=environment, stdout=out,
-                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+    with log.open("ab") as out:
+        processes = [start(step, shard, out) for shard in range(step.shards)]
+        end = time.monotonic() + step.limit
         try:
-            status = process.wait(step.limit)
+            status = max((process.wait(max(end - time.monotonic(), 0)) for process in processes), key=abs)
         except (subprocess.TimeoutExpired, KeyboardInterrupt) as reason:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            for process in processes:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
             if isinstance(reason, KeyboardInterrupt):
                 raise
             out.write(f"\nstopped after {step.limit} s\n".encode())
@@ -115,10 +125,15 @@ def run(step):
 
 
 def count_gtest(step):
-    suites = json.loads((LOGS / f"{step.name}.json").read_text())
-    skipped = sum(case.get("result") == "SKIPPED" for suite in suites["testsuites"] for case in suite["testsuite"])
-    failed = suites["failures"] + suites.get("errors", 0)
-    return Outcome(suites["tests"] - failed - skipped - suites["disabled"], failed, skipped + suites["disabled"])
+    total = Outcome()
+    for shard in range(step.shards):
+        suites = json.loads((LOGS / f"{step.name}.{shard}.json").read_text())
+        skipped = sum(case.get("result") == "SKIPPED" for suite in suites["testsuites"] for case in suite["testsuite"])
+        failed = suites["failures"] + suites.get("errors", 0)
+        total.passed += suites["tests"] - failed - skipped - suites["disabled"]
+        total.failed += failed
+        total.skipped += skipped + suites["disabled"]
+    return total
 
 
 def count_junit(step):

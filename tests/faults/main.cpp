@@ -144,7 +144,7 @@ std::vector<Job> all_jobs(const std::string& folder, const Neighbors& result, co
   jobs.push_back({"open corpus", open(false)});
   jobs.push_back({"open corpus, copied", open(true)});
   const KnnOptions options{.k = 3, .memory = {.host = 64 << 20}, .run = {.threads = 1}};
-  jobs.push_back({"knn", [rows, options] { knn(rows, rows, options); }, {}, true});
+  jobs.push_back({"knn", [rows, options] { knn(rows, rows, options); }, {}});
   jobs.push_back({"knn in a corpus", [&corpus, rows, options] { corpus.knn(rows, options); }});
   return jobs;
 }
