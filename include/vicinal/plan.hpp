@@ -32,6 +32,7 @@ struct Plan {
   std::int64_t passes = 1;           // times the corpus is read
   std::int64_t candidate_slots = 0;  // filter survivors that a query can hold before they are settled
   std::int64_t match_bytes = 0;      // range search: matches held until their places in the result are known
+  std::int64_t pair_rows = 0;        // graph: rows of the blocks that meet in pairs
   bool symmetric = false;            // graph: each tile of distances serves both of its sides
   bool resident = false;             // the prepared corpus stays in memory for the whole call
   double seconds = 0;                // predicted wall time, from rates in src/pipeline/plan.cpp

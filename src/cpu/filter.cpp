@@ -52,7 +52,6 @@ void FilterTask::run_both(const float* panels, int query_panels, float* partial,
                           const float* query_terms, FilterTask& facing_block) {
   tile = which_tile;
   other = &facing_block;
-  face(chunk.tiles[static_cast<std::size_t>(tile)], query_panels * kernels.query_lanes);
   TileArgs args = tile_args(panels, query_panels, partial);
   args.query_term = query_terms;
   args.row_thr = other->thr + (tile * tile_rows - other->first);

@@ -58,7 +58,7 @@ struct FilterTask {
   /// One tile against the block. `panels`: the block's packed queries.
   void run(const float* panels, int query_panels, float* partial, std::int64_t which_tile);
   /// The same tile against the block, and another block, whose queries are the tile's rows, against this block's queries
-  /// as rows (docs/design/0008). query_terms: row terms of this block.
+  /// as rows (docs/design/0008). query_terms: row terms of this block. Both face each other already.
   void run_both(const float* panels, int query_panels, float* partial, std::int64_t which_tile, const float* query_terms,
                 FilterTask& facing_block);
   /// Meets rows with these maxima from now on: sets thresholds of the block, and of `padded` - queries absent ones.

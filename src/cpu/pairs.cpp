@@ -55,27 +55,45 @@ void CpuSession::filter_pairs() {
   }
 }
 
+// The block's queries go past the other's rows in parts that stay in a core's second-level cache.
 void CpuSession::pair(Worker& own, std::int64_t block, std::int64_t facing) {
-  FilterTask piece = task(own, 0, block);
-  const float* panels = queries_.panels.data() + block * queries_.block_floats(model_->dims);
-  const int query_panels = (piece.queries + kernels_.query_lanes - 1) / kernels_.query_lanes;
-  const std::int64_t begin = facing * queries_.block, end = std::min(begin + queries_.block, chunk().count);
-  FilterTask other = task(own, 0, facing);
+  FilterTask other = block_task(own, 0, facing);
   other.thr = own.facing_thr.data();
-  if (block != facing) {
-    other.face(maxima_of(chunk(), piece.first, piece.queries), static_cast<int>(queries_.block));
-    std::fill_n(own.terms.data(), query_panels * kernels_.query_lanes, std::numeric_limits<float>::infinity());
-    std::copy_n(chunk().terms.data() + piece.first, piece.queries, own.terms.data());
+  const std::int64_t first = block * queries_.block, count = std::min(queries_.block, queries_.count - first);
+  if (block != facing) other.face(maxima_of(chunk(), first, count), static_cast<int>(queries_.block));
+  const std::int64_t panels = (count + queries_.lanes - 1) / queries_.lanes;
+  const std::int64_t parts = (count + plan_.query_block - 1) / plan_.query_block;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t begin = panels * part / parts, end = panels * (part + 1) / parts;
+    if (begin < end) pair_panels(own, block, facing, begin, end - begin, other);
   }
+}
+
+void CpuSession::pair_panels(Worker& own, std::int64_t block, std::int64_t facing, std::int64_t panel, std::int64_t panels,
+                             FilterTask& other) {
+  const std::int64_t last = std::min((block + 1) * queries_.block, queries_.count);
+  const std::int64_t first = block * queries_.block + panel * queries_.lanes;
+  FilterTask piece = task(own, 0, first, std::min(panels * queries_.lanes, last - first));
+  const float* packed = queries_.panels.data() + block * queries_.block_floats(model_->dims) + panel * queries_.lanes * model_->dims;
+  const auto query_panels = static_cast<int>(panels);
+  if (block != facing) {
+    std::fill_n(own.terms.data(), panels * queries_.lanes, std::numeric_limits<float>::infinity());
+    std::copy_n(chunk().terms.data() + first, piece.queries, own.terms.data());
+  }
+  const std::int64_t begin = facing * queries_.block, end = std::min(begin + queries_.block, chunk().count);
+  if (block != facing) piece.face(maxima_of(chunk(), begin, end - begin), query_panels * kernels_.query_lanes);
   for (std::int64_t row = begin; row < end; row += tile_rows) {
     const std::int64_t used = std::min<std::int64_t>(tile_rows, end - row);
     if (block == facing) {
-      piece.run(panels, query_panels, own.partial.data(), row / tile_rows);
+      piece.run(packed, query_panels, own.partial.data(), row / tile_rows);
     } else {
-      piece.run_both(panels, query_panels, own.partial.data(), row / tile_rows, own.terms.data(), other);
+      piece.run_both(packed, query_panels, own.partial.data(), row / tile_rows, own.terms.data(), other);
     }
     team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(used) * (block == facing ? 1 : 2));
   }
+  // From its own block a query has its first threshold: as tight as those rows allow, before it meets all others.
+  for (int q = 0; block == facing && q < piece.queries; ++q)
+    if (!piece.states[q].abandoned) piece.drop(q);
 }
 
 }  // namespace vicinal::cpu

@@ -35,10 +35,10 @@ std::int64_t CpuKept::bytes() const {
 }
 
 // A block that serves as rows has whole tiles, and as queries whole panels: some lanes more than queries.
-CpuSession::Worker::Worker(const Points& corpus, std::int64_t block, bool filters, bool symmetric)
-    : rank(corpus.cols, corpus.dtype, corpus.plain_rows()), thr(filters ? block + max_query_lanes : 0),
-      partial(filters ? (block + max_query_lanes) * panel_rows : 0), facing_thr(symmetric ? block : 0),
-      terms(symmetric ? block + max_query_lanes : 0) {}
+CpuSession::Worker::Worker(const Points& corpus, const Plan& plan, bool filters)
+    : rank(corpus.cols, corpus.dtype, corpus.plain_rows()), thr(filters ? block_of(plan) + max_query_lanes : 0),
+      partial(filters ? (plan.query_block + max_query_lanes) * panel_rows : 0), facing_thr(plan.symmetric ? plan.pair_rows : 0),
+      terms(plan.symmetric ? plan.query_block + max_query_lanes : 0) {}
 
 CpuSession::CpuSession(const Kernels& kernels, const Question& question, const Plan& plan, Rung rung,
                        std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats)
@@ -56,24 +56,24 @@ CpuSession::~CpuSession() = default;
 std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcept {
   const std::int64_t dims = problem.corpus.cols, batch = plan.query_batch, states = batch * plan.row_splits;
   const bool filters = plan.rungs.size() > 1;
-  const std::int64_t padded = (batch + plan.query_block - 1) / plan.query_block * plan.query_block;
+  const std::int64_t block = block_of(plan), padded = (batch + block - 1) / block * block;
   std::int64_t total = states * static_cast<std::int64_t>(sizeof(QueryState)) +
                        states * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
                        batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 2 * sizeof(std::int64_t) + 2 * sizeof(double));
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
   if (filters)
-    total += (padded + padded / plan.query_block * lanes) * dims * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
+    total += (padded + padded / block * lanes) * dims * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
   if (problem.range) total += states * static_cast<std::int64_t>(sizeof(Matches) + sizeof(Place)) + batch * 64 + plan.match_bytes;
   // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
   const std::int64_t thread = prepare_scratch_bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
-                              (plan.query_block + max_query_lanes) * 4 * (3 + panel_rows) + (std::int64_t{256} << 10);
+                              ((block + max_query_lanes) * 2 + (plan.query_block + max_query_lanes) * (1 + panel_rows)) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam
   return total + plan.threads * thread + dims * 24 + (std::int64_t{1} << 20);
 }
 
 CpuSession::Worker& CpuSession::worker(int number) {
   auto& slot = workers_[static_cast<std::size_t>(number)];
-  if (!slot) slot = std::make_unique<Worker>(question_.corpus, plan_.query_block, model_ != nullptr, plan_.symmetric);
+  if (!slot) slot = std::make_unique<Worker>(question_.corpus, plan_, model_ != nullptr);
   return *slot;
 }
 
@@ -82,10 +82,10 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
   rows_.assign(rows.begin(), rows.end());
   if (question_.metric == Metric::hamming) {
     queries_.count = static_cast<std::int64_t>(rows.size());
-    queries_.block = plan_.query_block;
+    queries_.block = block_of(plan_);
     queries_.facts.assign(rows.size(), QueryFacts{});
   } else {
-    cpu::prepare_queries(kernels_, question_, model_.get(), &frame(), queries, rows, plan_.query_block, team_, queries_);
+    cpu::prepare_queries(kernels_, question_, model_.get(), &frame(), queries, rows, block_of(plan_), team_, queries_);
   }
   const std::int64_t states = queries_.count * plan_.row_splits, k = question_.k, room = k + pool_slack(k);
   const std::int64_t capacity = plan_.candidate_slots;
@@ -112,8 +112,12 @@ void CpuSession::note_largest_rows() {
     largest_rows_ = {std::max(largest_rows_.e, tile.e), std::max(largest_rows_.n, tile.n)};
 }
 
-FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t block) {
-  const std::int64_t first = block * queries_.block, used = std::min(queries_.block, queries_.count - first);
+FilterTask CpuSession::block_task(Worker& worker, std::int64_t split, std::int64_t block) {
+  const std::int64_t first = block * queries_.block;
+  return task(worker, split, first, std::min(queries_.block, queries_.count - first));
+}
+
+FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t first, std::int64_t count) {
   worker.ranker.emplace(kernels_, question_, query_points_, worker.rank);
   return FilterTask{.kernels = kernels_,
                     .model = *model_,
@@ -123,7 +127,7 @@ FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t blo
                     .states = &state(split, first),
                     .rows = rows_.data() + first,
                     .first = first,
-                    .queries = static_cast<int>(used),
+                    .queries = static_cast<int>(count),
                     .capacity = plan_.candidate_slots,
                     .share = question_.corpus.rows / settle_share + 4 * plan_.candidate_slots,
                     .thr = worker.thr.data(),
@@ -148,7 +152,7 @@ void CpuSession::filter() {
 void CpuSession::filter_tiles() {
   const std::int64_t tiles = chunk().tile_count();
   each_block([&](std::int64_t split, std::int64_t block, Worker& own) {
-    FilterTask piece = task(own, split, block);
+    FilterTask piece = block_task(own, split, block);
     const float* panels = queries_.panels.data() + block * queries_.block_floats(model_->dims);
     const int query_panels = (piece.queries + kernels_.query_lanes - 1) / kernels_.query_lanes;
     const Range range = split_range(tiles, split, plan_.row_splits);
@@ -195,7 +199,7 @@ void CpuSession::scan_canonical() {
 void CpuSession::select() {
   if (!model_ || question_.radius) return;
   each_block([&](std::int64_t split, std::int64_t block, Worker& own) {
-    FilterTask piece = task(own, split, block);
+    FilterTask piece = block_task(own, split, block);
     for (int q = 0; q < piece.queries; ++q)
       if (!piece.states[q].abandoned) piece.drop(q);
     team_.tick(0);
@@ -205,7 +209,7 @@ void CpuSession::select() {
 void CpuSession::rerank() {
   if (!model_) return;
   each_block([&](std::int64_t split, std::int64_t block, Worker& own) {
-    FilterTask piece = task(own, split, block);
+    FilterTask piece = block_task(own, split, block);
     for (int q = 0; q < piece.queries; ++q) {
       if (!piece.states[q].abandoned) piece.settle(q);
       team_.tick(0);

@@ -41,7 +41,7 @@ class CpuSession final : public Session {
  private:
   /// One thread's memory for ranking and filtering.
   struct Worker {
-    Worker(const Points& corpus, std::int64_t block, bool filters, bool symmetric);
+    Worker(const Points& corpus, const Plan& plan, bool filters);
     RankScratch rank;
     Buffer<float> thr, partial;
     Buffer<float> facing_thr, terms;  // of the other block of a pair; of the block's queries as rows
@@ -53,7 +53,10 @@ class CpuSession final : public Session {
     return states_[static_cast<std::size_t>(split * queries_.count + query)];
   }
   Worker& worker(int number);
-  FilterTask task(Worker& worker, std::int64_t split, std::int64_t block);
+  FilterTask task(Worker& worker, std::int64_t split, std::int64_t first, std::int64_t count);
+  FilterTask block_task(Worker& worker, std::int64_t split, std::int64_t block);
+  /// Queries of a packed block.
+  static std::int64_t block_of(const Plan& plan) noexcept { return plan.symmetric ? plan.pair_rows : plan.query_block; }
   /// Runs body(split, block, worker) over all of them.
   template <class Body>
   void each_block(const Body& body);
@@ -61,6 +64,7 @@ class CpuSession final : public Session {
   void filter_tiles();
   void filter_pairs();  // pairs.cpp
   void pair(Worker& worker, std::int64_t block, std::int64_t facing);
+  void pair_panels(Worker& worker, std::int64_t block, std::int64_t facing, std::int64_t panel, std::int64_t panels, FilterTask& other);
   void scan_canonical();
   std::int64_t write_row(std::int64_t query, const NeighborsView& out, Worker& worker);
   void start_matches();

@@ -26,6 +26,7 @@ constexpr int most_threads = 1024;
 constexpr std::int64_t block_bytes = std::int64_t{512} << 10;  // packed queries of a block stay in a core's L2
 constexpr std::int64_t largest_block = 256;
 constexpr std::int64_t stream_rows = 8192;                     // a streamed chunk is at least this, if memory allows
+constexpr std::int64_t pair_bytes = std::int64_t{3} << 20;       // packed rows of one of two blocks that meet
 constexpr std::int64_t least_symmetric_dims = 16;              // below, testing both sides costs what the product saves
 constexpr std::int64_t most_match_bytes = std::int64_t{1} << 30;
 constexpr std::int64_t largest_chunk = std::int64_t{1} << 30;  // rows; slots hold 32-bit row numbers
@@ -113,13 +114,14 @@ class Fitter {
   /// round of pairs has work for every thread. False when it does not fit or would not pay.
   bool shape_symmetric(int threads) {
     if (problem_.corpus.cols < least_symmetric_dims || rows_ > largest_chunk) return false;
+    // Large blocks, so that a block's queries are fetched seldom; small enough that rounds have pairs for every thread.
     const std::int64_t tiles = rows_ / tile_;
-    std::int64_t most = std::clamp<std::int64_t>(2 * block_bytes / (problem_.corpus.cols * 4 * tile_), 1, 8);
+    std::int64_t most = std::clamp<std::int64_t>(pair_bytes / (problem_.corpus.cols * 4 * tile_), 1, 8);
     while (most > 1 && tiles / most < 8 * threads) --most;
     if (tiles / most < 2 * threads) return false;
     if (!shape(problem_.queries.rows, rows_, threads, false)) return false;
     plan_.symmetric = true;
-    plan_.query_block = most * tile_;
+    plan_.pair_rows = most * tile_;
     plan_.row_splits = 1;
     plan_.peak_bytes = backend_.bytes(plan_, problem_);
     if (plan_.peak_bytes <= budget_) return true;
@@ -133,7 +135,7 @@ class Fitter {
     plan_.query_batch = batch;
     plan_.corpus_chunk = chunk;
     plan_.resident = chunk >= rows_;
-    plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : std::max<std::int64_t>(problem_.range ? 480 : 96, problem_.k));
+    plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : std::max<std::int64_t>(problem_.range ? 480 : 64, problem_.k));
     const std::int64_t most = std::clamp(block_bytes / (problem_.corpus.cols * 4) / lanes_ * lanes_, lanes_,
                                          rounded_up(largest_block, lanes_));
     // Blocks in a multiple of the threads, so that equal pieces end together.
@@ -251,7 +253,7 @@ std::string Plan::text() const {
                      "), results ", bytes_text(result_bytes), " besides"));
   line("corpus", resident ? cat("all rows prepared once") : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
   line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
-  if (symmetric) line("symmetry", "each tile of distances serves both of its sides");
+  if (symmetric) line("symmetry", cat("each tile of distances serves both of its sides, ", pair_rows, " rows against ", pair_rows));
   line("candidates", cat(candidate_slots, " slots a query"));
   if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));
   char text[32];
