@@ -1,9 +1,8 @@
 // RESUME: a k-NN search as a grid of pieces, blocks of queries by parts of the corpus. A block's running k-list is merged
 // with each part's and saved whole, so a kill costs one piece. The grid depends on the shapes alone, never on threads or
 // memory, so that another machine can go on.
-#include "vicinal/resume.hpp"
+#include "pipeline/resume.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,14 +34,6 @@ using io::Hash128;
 constexpr std::int64_t largest_block = 16384;                    // queries
 constexpr std::int64_t piece_products = std::int64_t{1} << 37;   // some seconds of one core
 constexpr std::int64_t least_part = 65536, part_multiple = 256;  // rows; words of bitmaps are not cut
-
-struct Grid {
-  std::int64_t block, part;  // queries, rows
-  Grid(const Shape& corpus, const Shape& queries) {
-    block = std::clamp<std::int64_t>(queries.rows, 1, largest_block);
-    part = std::max(least_part, piece_products / block / std::max<std::int64_t>(corpus.cols, 1) / part_multiple * part_multiple);
-  }
-};
 
 template <class T>
 Bytes raw(const T* at, std::size_t count = 1) noexcept {
@@ -199,14 +190,23 @@ void add(Stats& to, const Stats& from) {
 
 }  // namespace
 
+Grid Grid::of(const Shape& corpus, const Shape& queries) {
+  const std::int64_t block = std::clamp<std::int64_t>(queries.rows, 1, largest_block);
+  return {block, std::max(least_part, piece_products / block / std::max<std::int64_t>(corpus.cols, 1) / part_multiple * part_multiple)};
+}
+
 Neighbors knn_resumable(const Points& corpus, const Points& queries, const KnnOptions& options, const std::string& directory) {
+  return knn_in_pieces(corpus, queries, options, directory, Grid::of(shape_of(corpus), shape_of(queries)));
+}
+
+Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOptions& options, const std::string& directory,
+                        const Grid& grid) {
   const auto start = std::chrono::steady_clock::now();
   check_search(corpus, queries, options);
   const Plan whole = plan(shape_of(corpus), shape_of(queries), options);
   const RowFilter filter(options.eligible, corpus.rows, options.first_id, false);
   check_k(filter, corpus.rows, queries.rows, options.k, options.pad);
   make_directory(directory);
-  const Grid grid(shape_of(corpus), shape_of(queries));
   Neighbors result(queries.rows, options.k, whole.distance_type, options.pad);
   const NeighborsView out = result.view();
   const auto total = static_cast<std::uint64_t>(corpus.rows) * static_cast<std::uint64_t>(queries.rows);
