@@ -284,7 +284,7 @@ TEST(CorpusFile, HugeClaimsAllocateNothing) {
     for (const std::int64_t claim : {huge, large, std::int64_t{-1}, INT64_MAX}) {
       std::string damaged = saved.content;
       put(damaged, at, claim);
-      if (at <= 32) put(damaged, 56, INT64_MAX), put(damaged, 256 + 16, claim * 8);
+      if (at <= 32) put(damaged, 56, INT64_MAX), put(damaged, 256 + 16, static_cast<std::uint64_t>(claim) * 8);
       reseal(damaged);
       saved.write(damaged);
       for (const bool copy : {false, true}) {
