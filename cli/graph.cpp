@@ -111,19 +111,14 @@ int run_graph(Flags& flags, Context& context) {
   run.plan = vicinal::plan_graph({rows.rows, rows.cols, rows.dtype}, options);
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
-  const auto begin = std::chrono::steady_clock::now();
-  run.graph = interruptible("graph", options.search, context.interrupt, [&] { return vicinal::knn_graph(rows, options); });
-  if (symmetrize) run.symmetric = vicinal::symmetrize(run.graph, *symmetrize);
-  run.seconds.search = seconds_since(begin);
-  if (!flags.output.path.empty())
-    run.symmetric ? vicinal::write_graph(out.path(), *run.symmetric)
-                  : vicinal::write_graph(out.path(), run.graph, flags.distances);
-  run.seconds.write = seconds_since(begin) - run.seconds.search;
-  if (out.stream()) {
-    out.send();
-    return 0;
-  }
-  flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
+  const auto search = [&] {
+    run.graph = interruptible("graph", options.search, context.interrupt, [&] { return vicinal::knn_graph(rows, options); });
+    if (symmetrize) run.symmetric = vicinal::symmetrize(run.graph, *symmetrize);
+  };
+  const auto write = [&] {
+    run.symmetric ? vicinal::write_graph(out.path(), *run.symmetric) : vicinal::write_graph(out.path(), run.graph, flags.distances);
+  };
+  if (carry_out(run.seconds, out, search, write)) flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
 }
 

@@ -104,20 +104,17 @@ int run_knn(Flags& flags, Context& context) {
       vicinal::plan({corpus.rows, corpus.cols, corpus.dtype}, {queries.rows, queries.cols, queries.dtype}, options);
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
-  const auto begin = std::chrono::steady_clock::now();
-  run.result = interruptible("knn", options, context.interrupt, [&] {
-    return flags.resume.empty() ? vicinal::knn(corpus, queries, options)
-                                : vicinal::knn_resumable(corpus, queries, options, flags.resume);
-  });
-  run.seconds.search = seconds_since(begin);
-  if (!flags.output.path.empty()) vicinal::write_neighbors(out.path(), run.result, flags.distances);
-  if (!flags.output.path.empty() && !flags.resume.empty()) vicinal::discard_pieces(flags.resume);
-  run.seconds.write = seconds_since(begin) - run.seconds.search;
-  if (out.stream()) {
-    out.send();
-    return 0;
-  }
-  flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
+  const bool resumable = !flags.resume.empty();
+  const auto search = [&] {
+    run.result = interruptible("knn", options, context.interrupt, [&] {
+      return resumable ? vicinal::knn_resumable(corpus, queries, options, flags.resume) : vicinal::knn(corpus, queries, options);
+    });
+  };
+  const auto write = [&] {
+    vicinal::write_neighbors(out.path(), run.result, flags.distances);
+    if (resumable) vicinal::discard_pieces(flags.resume);
+  };
+  if (carry_out(run.seconds, out, search, write)) flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
 }
 

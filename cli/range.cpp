@@ -103,17 +103,12 @@ int run_range(Flags& flags, Context& context) {
   run.plan = vicinal::plan_range({corpus.rows, corpus.cols, corpus.dtype}, {queries.rows, queries.cols, queries.dtype}, options);
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
-  const auto begin = std::chrono::steady_clock::now();
-  run.result = interruptible("range", options.search, context.interrupt,
-                             [&] { return vicinal::range_search(corpus, queries, flags.radius, options); });
-  run.seconds.search = seconds_since(begin);
-  if (!flags.output.path.empty()) vicinal::write_range(out.path(), run.result);
-  run.seconds.write = seconds_since(begin) - run.seconds.search;
-  if (out.stream()) {
-    out.send();
-    return 0;
-  }
-  flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
+  const auto search = [&] {
+    run.result = interruptible("range", options.search, context.interrupt,
+                               [&] { return vicinal::range_search(corpus, queries, flags.radius, options); });
+  };
+  const auto write = [&] { vicinal::write_range(out.path(), run.result); };
+  if (carry_out(run.seconds, out, search, write)) flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
 }
 

@@ -49,6 +49,18 @@ auto interruptible(const char* name, vicinal::KnnOptions& options, Interrupt& in
   return result;
 }
 
+/// Searches, writes, and notes the time of each. False when the result went to stdout, where nothing else may follow.
+template <class Search, class Write>
+bool carry_out(Timing& seconds, const OutputFile& out, const Search& search, const Write& write) {
+  const auto begin = std::chrono::steady_clock::now();
+  search();
+  seconds.search = seconds_since(begin);
+  if (!out.path().empty()) write();
+  seconds.write = seconds_since(begin) - seconds.search;
+  if (out.stream()) out.send();
+  return !out.stream();
+}
+
 std::string explain_text(const Report& report, bool written);
 Json explain_json(const Report& report);
 /// "on cpu (avx512, 2 threads)".

@@ -40,13 +40,16 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx2;-mfma;-mf16c;-mpopcnt;-mprefer-vector-width=512")
 endif()
 
-# Half of the time to compile the library goes into these, three times over with the sanitizers. The kernels have flags of
-# their own, and want nothing of the standard library.
-target_precompile_headers(vicinal_objects PRIVATE <algorithm> <atomic> <chrono> <cmath> <cstdint> <cstring> <functional> <limits>
-                          <memory> <new> <optional> <span> <string> <string_view> <utility> <vector>)
-target_compile_options(vicinal_objects PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
-file(GLOB VICINAL_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/kernels_*.cpp)
-set_source_files_properties(${VICINAL_KERNELS} ${PROJECT_SOURCE_DIR}/src/core/parallel.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+# Half of the time to compile the library goes into these headers. Only where a sanitizer is in: a precompiled header lies in
+# the build's own folder, so ccache could not give what one build compiled to another, the wheel's.
+if(VICINAL_SANITIZE)
+  target_precompile_headers(vicinal_objects PRIVATE <algorithm> <atomic> <chrono> <cmath> <cstdint> <cstring> <functional>
+                            <limits> <memory> <new> <optional> <span> <string> <string_view> <utility> <vector>)
+  target_compile_options(vicinal_objects PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  file(GLOB VICINAL_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/kernels_*.cpp)
+  set_source_files_properties(${VICINAL_KERNELS} ${PROJECT_SOURCE_DIR}/src/core/parallel.cpp PROPERTIES
+    SKIP_PRECOMPILE_HEADERS ON)
+endif()
 
 # UBSan triples the size of unrolled intrinsics and the time to compile them; the plain table, which does the same
 # work and must agree with these to the bit, is checked in full. AddressSanitizer stays.
