@@ -51,7 +51,7 @@ RowFilter::RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::in
     std::memset(own_bits_.data(), 0, static_cast<std::size_t>(own_bits_.bytes()));
     for (const std::int64_t id : *eligible.ids) {
       const std::int64_t row = id - first_id;
-      if (row < 0 || row >= corpus_rows || (bits_ != nullptr && ((bits_[row >> 6] >> (row & 63)) & 1) == 0)) continue;
+      if (row < 0 || row >= corpus_rows || !set(row)) continue;
       own_bits_[row >> 6] |= std::uint64_t{1} << (row & 63);
     }
     bits_ = own_bits_.data();
@@ -66,7 +66,7 @@ RowFilter::RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::in
         allowed_ += std::popcount(bits_[row >> 6]);
         row += 63;
       } else {
-        allowed_ += static_cast<std::int64_t>((bits_[row >> 6] >> (row & 63)) & 1);
+        allowed_ += static_cast<std::int64_t>(set(row));
       }
     }
   }
@@ -76,7 +76,7 @@ RowFilter::RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::in
   sorted_labels_ = Buffer<std::int64_t>(allowed_);
   std::int64_t used = 0;
   for (std::int64_t row = begin_; row < end_; ++row)
-    if (bits_ == nullptr || ((bits_[row >> 6] >> (row & 63)) & 1) != 0) sorted_labels_[used++] = row_labels_[row];
+    if (set(row)) sorted_labels_[used++] = row_labels_[row];
   std::sort(sorted_labels_.data(), sorted_labels_.data() + used);
 }
 
@@ -99,7 +99,7 @@ std::int64_t RowFilter::count(std::int64_t query) const noexcept {
     rows = labels_ == Eligible::Labels::same ? high - low : allowed_ - (high - low);
   }
   if (!without_self_ || query < begin_ || query >= end_) return rows;
-  if (bits_ != nullptr && ((bits_[query >> 6] >> (query & 63)) & 1) == 0) return rows;
+  if (!set(query)) return rows;
   // By label a row is its own neighbour under "same" and never under "other".
   const bool itself = labels_ == Eligible::Labels::ignored ||
                       (row_labels_[query] == query_labels_[query]) == (labels_ == Eligible::Labels::same);

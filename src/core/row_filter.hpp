@@ -24,7 +24,7 @@ class RowFilter {
   bool allows(std::int64_t query, std::int64_t row) const noexcept {
     if (all_) return true;
     if (row < begin_ || row >= end_) return false;
-    if (bits_ != nullptr && ((bits_[row >> 6] >> (row & 63)) & 1) == 0) return false;
+    if (!set(row)) return false;
     if (labels_ != Eligible::Labels::ignored &&
         (row_labels_[row] == query_labels_[query]) != (labels_ == Eligible::Labels::same))
       return false;
@@ -38,6 +38,8 @@ class RowFilter {
   bool uniform() const noexcept { return labels_ == Eligible::Labels::ignored && !(without_self_ && filtered_); }
 
  private:
+  /// The row's bit; without a bitmap every row has one.
+  bool set(std::int64_t row) const noexcept { return bits_ == nullptr || ((bits_[row >> 6] >> (row & 63)) & 1) != 0; }
   bool all_ = true, without_self_ = false, filtered_ = false;
   std::int64_t begin_ = 0, end_ = INT64_MAX, allowed_ = 0;
   const std::uint64_t* bits_ = nullptr;

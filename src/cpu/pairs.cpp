@@ -12,22 +12,21 @@ namespace {
 /// The circle method: one team stays, the others turn by a place each round. An odd number gets a team that is not there.
 class Tournament {
  public:
-  explicit Tournament(std::int64_t teams) : teams_(teams), even_(teams + teams % 2) {}
+  explicit Tournament(std::int64_t teams) : even_(teams + teams % 2) {}
   std::int64_t rounds() const noexcept { return even_ - 1; }
   std::int64_t pairs() const noexcept { return even_ / 2; }
   struct Pair {
     std::int64_t a, b;
   };
-  /// b == teams: no such pair in this round.
+  /// b beyond the teams: no such pair in this round.
   Pair pair(std::int64_t round, std::int64_t number) const noexcept {
     const std::int64_t others = even_ - 1;
     const Pair pair = number == 0 ? Pair{round, others} : Pair{(round + number) % others, (round - number + others) % others};
     return {std::min(pair.a, pair.b), std::max(pair.a, pair.b)};
   }
-  std::int64_t teams() const noexcept { return teams_; }
 
  private:
-  std::int64_t teams_, even_;
+  std::int64_t even_;
 };
 
 /// Maxima over the tiles of a block.

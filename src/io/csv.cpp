@@ -218,17 +218,11 @@ bool sniff(const Format&, Bytes) { return false; }
 constexpr Format family(const char* name, const char* suffix) {
   return {.name = name,
           .suffix = suffix,
-          .also = "",
           .reads = "f64 rows; ids and distances",
           .writes = "rows; ids and distances; ranges (query, id, distance)",
           .read_roles = as_vectors | as_ids,
           .write_roles = as_vectors | as_ids | as_range,
           .holds_distances = true,
-          .has_members = false,
-          .item = std::nullopt,
-          .distance_item = std::nullopt,
-          .largest_rows = INT64_MAX,
-          .largest_cols = INT64_MAX,
           .sniff = sniff,
           .read = read,
           .write = write};

@@ -34,15 +34,15 @@ using Source = std::shared_ptr<const MappedFile>;
 struct Format {
   const char* name;
   const char* suffix;
-  const char* also;  // further endings of names, each after a blank: " .h5"; empty: none
+  const char* also = "";  // further endings of names, each after a blank: " .h5"; empty: none
   const char* reads;
   const char* writes;
   unsigned read_roles, write_roles;
-  bool holds_distances;               // beside the ids, in the same file
-  bool has_members;                   // several arrays, each with a name
-  std::optional<Item> item;           // the one type that it stores; none: the file says
-  std::optional<Item> distance_item;  // the same of distances beside ids
-  std::uint64_t largest_rows, largest_cols;
+  bool holds_distances = false;       // beside the ids, in the same file
+  bool has_members = false;           // several arrays, each with a name
+  std::optional<Item> item = {};           // the one type that it stores; none: the file says
+  std::optional<Item> distance_item = {};  // the same of distances beside ids
+  std::uint64_t largest_rows = INT64_MAX, largest_cols = INT64_MAX;
   /// Cheap: is this probably such a file? Only used to help with a file that is not what its suffix says.
   bool (*sniff)(const Format& self, Bytes file);
   /// Throws FormatError, or InvalidArgument for a type or a number of dimensions that no call accepts. A file
