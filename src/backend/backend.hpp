@@ -11,6 +11,7 @@
 #include "core/parallel.hpp"
 #include "core/row_filter.hpp"
 #include "core/rung.hpp"
+#include "select/problem.hpp"
 #include "vicinal/matrix.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/options.hpp"
@@ -20,6 +21,7 @@ namespace vicinal {
 
 struct Facts {
   std::string name;             // "cpu"
+  bool searches = true;         // opens sessions; false: it only selects
   std::string description;      // "2 threads, avx512"
   std::vector<std::string> instruction_sets;        // usable here, best first
   std::vector<std::string> built_instruction_sets;  // compiled in
@@ -98,6 +100,8 @@ struct Session {
 struct Backend {
   virtual ~Backend() = default;
   virtual Facts facts() const = 0;
+  /// The stand-alone service. Throws InvalidArgument where the algorithm that is asked for cannot take the problem.
+  virtual SelectStats select_k(const SelectProblem& problem) = 0;
   /// Peak bytes of anonymous memory of a plan. Pure.
   virtual std::int64_t bytes(const Plan& plan, const Problem& problem) const = 0;
   /// Peak bytes of making the kept form, most of which stay.

@@ -1,0 +1,81 @@
+// The total order of selection (semantics C12) as unsigned integers: a value's key is smaller when the value comes earlier.
+// -0 and +0 have one key; every NaN has the largest there is, in both directions; ties are for positions to decide.
+// Plain C++ that CUDA compiles too.
+#pragma once
+#include <cstdint>
+
+#include "vicinal/select.hpp"
+
+#if defined(__CUDACC__)
+#define VICINAL_BOTH __host__ __device__ __forceinline__
+#else
+#define VICINAL_BOTH inline
+#endif
+
+namespace vicinal {
+
+/// A floating-point value of `Bits` by its bits, `infinity` those of +inf.
+template <class Bits>
+VICINAL_BOTH Bits ordered_float(Bits bits, Bits infinity, bool largest) {
+  constexpr Bits sign = static_cast<Bits>(Bits{1} << (sizeof(Bits) * 8 - 1));
+  const Bits magnitude = static_cast<Bits>(bits & static_cast<Bits>(~sign));
+  if (magnitude > infinity) return static_cast<Bits>(~Bits{0});
+  if (magnitude == 0) bits = 0;
+  const Bits key = static_cast<Bits>((bits & sign) != 0 ? ~bits : bits | sign);
+  return largest ? static_cast<Bits>(~key) : key;
+}
+
+template <class Bits>
+VICINAL_BOTH Bits ordered_integer(Bits bits, bool is_signed, bool largest) {
+  constexpr Bits sign = static_cast<Bits>(Bits{1} << (sizeof(Bits) * 8 - 1));
+  const Bits key = is_signed ? static_cast<Bits>(bits ^ sign) : bits;
+  return largest ? static_cast<Bits>(~key) : key;
+}
+
+/// Unsigned integers of the size of a value.
+template <ValueType T>
+struct ValueBits {
+  using type = std::uint32_t;
+};
+template <> struct ValueBits<ValueType::f64> { using type = std::uint64_t; };
+template <> struct ValueBits<ValueType::u64> { using type = std::uint64_t; };
+template <> struct ValueBits<ValueType::i64> { using type = std::uint64_t; };
+template <> struct ValueBits<ValueType::f16> { using type = std::uint16_t; };
+template <> struct ValueBits<ValueType::bf16> { using type = std::uint16_t; };
+template <> struct ValueBits<ValueType::u16> { using type = std::uint16_t; };
+template <> struct ValueBits<ValueType::i16> { using type = std::uint16_t; };
+template <> struct ValueBits<ValueType::u8> { using type = std::uint8_t; };
+template <> struct ValueBits<ValueType::i8> { using type = std::uint8_t; };
+
+/// The key of a value given by its bits; as wide as the value.
+template <ValueType T>
+VICINAL_BOTH typename ValueBits<T>::type ordered(typename ValueBits<T>::type bits, bool largest) {
+  using Bits = typename ValueBits<T>::type;
+  if constexpr (T == ValueType::f32) return ordered_float<Bits>(bits, 0x7f800000u, largest);
+  else if constexpr (T == ValueType::f64) return ordered_float<Bits>(bits, 0x7ff0000000000000u, largest);
+  else if constexpr (T == ValueType::f16) return ordered_float<Bits>(bits, 0x7c00, largest);
+  else if constexpr (T == ValueType::bf16) return ordered_float<Bits>(bits, 0x7f80, largest);
+  else return ordered_integer<Bits>(bits, T == ValueType::i8 || T == ValueType::i16 || T == ValueType::i32 || T == ValueType::i64, largest);
+}
+
+/// Calls body.template operator()<T>() for a type known at run time only.
+template <class Body>
+VICINAL_BOTH auto with_type(ValueType type, const Body& body) {
+  switch (type) {
+    case ValueType::f32: return body.template operator()<ValueType::f32>();
+    case ValueType::f64: return body.template operator()<ValueType::f64>();
+    case ValueType::f16: return body.template operator()<ValueType::f16>();
+    case ValueType::bf16: return body.template operator()<ValueType::bf16>();
+    case ValueType::u8: return body.template operator()<ValueType::u8>();
+    case ValueType::i8: return body.template operator()<ValueType::i8>();
+    case ValueType::u16: return body.template operator()<ValueType::u16>();
+    case ValueType::i16: return body.template operator()<ValueType::i16>();
+    case ValueType::u32: return body.template operator()<ValueType::u32>();
+    case ValueType::i32: return body.template operator()<ValueType::i32>();
+    case ValueType::u64: return body.template operator()<ValueType::u64>();
+    case ValueType::i64: break;
+  }
+  return body.template operator()<ValueType::i64>();
+}
+
+}  // namespace vicinal
