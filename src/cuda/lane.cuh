@@ -59,14 +59,13 @@ __device__ __forceinline__ T warp_sum_before(T value, T& total) {
   return sum - value;
 }
 
-/// Sum of the threads below this one; `total` is of the whole block. `spare` is shared memory for a value a warp; it may be
-/// used again after the next barrier.
+/// Sum of what the warps below this one bring; `total` is of the whole block. `spare` is shared memory for a value a warp; it
+/// may be used again after the next barrier.
 template <class T>
-__device__ __forceinline__ T block_sum_before(T value, T& total, T* spare) {
-  T of_warp;
-  T sum = warp_sum_before(value, of_warp);
+__device__ __forceinline__ T warps_before(T of_warp, T& total, T* spare) {
   if (lane_index() == 0) spare[warp_index()] = of_warp;
   __syncthreads();
+  T sum = 0;
   total = 0;
   for (int i = 0; i < thread_count() / 32; ++i) {
     if (i < warp_index()) sum += spare[i];
@@ -75,14 +74,22 @@ __device__ __forceinline__ T block_sum_before(T value, T& total, T* spare) {
   return sum;
 }
 
+/// Sum of the threads below this one; `total` is of the whole block; `spare` as in warps_before.
+template <class T>
+__device__ __forceinline__ T block_sum_before(T value, T& total, T* spare) {
+  T of_warp;
+  T sum = warp_sum_before(value, of_warp);
+  return sum + warps_before(of_warp, total, spare);
+}
+
 /// How many of the first `diagonal` words of the merged lists come from a[0, a_count); the rest are of b. Of equal words those
 /// of a come first.
-template <class T>
-__device__ __forceinline__ std::int64_t merge_path(const T* a, std::int64_t a_count, const T* b, std::int64_t b_count, std::int64_t diagonal) {
-  std::int64_t low = diagonal > b_count ? diagonal - b_count : 0;
-  std::int64_t high = diagonal < a_count ? diagonal : a_count;
+template <class T, class Index>
+__device__ __forceinline__ Index merge_path(const T* a, Index a_count, const T* b, Index b_count, Index diagonal) {
+  Index low = diagonal > b_count ? diagonal - b_count : 0;
+  Index high = diagonal < a_count ? diagonal : a_count;
   while (low < high) {
-    const std::int64_t middle = (low + high) / 2;
+    const Index middle = (low + high) / 2;
     if (b[diagonal - 1 - middle] < a[middle]) high = middle;
     else low = middle + 1;
   }
