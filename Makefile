@@ -44,4 +44,4 @@ install: build  ## into PREFIX (/usr/local): library, headers, CMake package, co
 	@cmake --install build --prefix "$(PREFIX)"
 
 clean:  ## remove everything that was built (.venv stays)
-	@rm -rf build build-asan build-tsan build-fuzz build-clang build-debug
+	@rm -rf build build-asan build-tsan build-fuzz build-clang build-debug build-emu build-emu-asan

@@ -71,7 +71,7 @@ struct Machine {
   std::byte* stacks = nullptr;
   std::vector<Lane> lanes;
   std::vector<int> ready;
-  int current = 0, lane_count = 0, at_block = 0, done = 0;
+  int current = 0, lane_count = 0, at_block = 0, first_at_block = 0, done = 0;
   Fiber host;
   void (*body)(const void*) = nullptr;
   const void* context = nullptr;
@@ -348,10 +348,13 @@ void block_barrier(Place place) {
   Lane& lane = m.lanes[static_cast<std::size_t>(m.current)];
   lane.state = State::at_block;
   lane.place = place;
-  ++m.at_block;
-  for (int i = 0; i < m.lane_count; ++i) {
-    const Lane& other = m.lanes[static_cast<std::size_t>(i)];
-    if (other.state == State::done || (other.state == State::at_block && other.place.line != place.line)) fail([&] { return where(lane) + ", " + where(other); });
+  if (m.at_block++ == 0) m.first_at_block = m.current;
+  const Lane& first = m.lanes[static_cast<std::size_t>(m.first_at_block)];
+  if (first.place.line != place.line) fail([&] { return where(lane) + ", " + where(first); });
+  if (m.done != 0) {
+    const Lane* gone = m.lanes.data();
+    while (gone->state != State::done) ++gone;
+    fail([&] { return where(lane) + ", " + where(*gone); });
   }
   if (m.at_block == m.lane_count) {
     m.at_block = 0;
