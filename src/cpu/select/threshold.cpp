@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t piece = std::int64_t{1} << 20;        // values between two looks at the stop token
 constexpr std::int64_t strided_piece = std::int64_t{1} << 13;  // values that are copied side by side first
 constexpr std::int64_t room = 1024;                          // hits of one call of a scan
-constexpr std::int64_t line = 16;                            // values that are drawn for the sample side by side
+constexpr std::int64_t places = 64;                          // from which a sample is drawn
 
 /// Key and position in one word, where both fit; else two.
 struct Packed {
@@ -157,20 +157,20 @@ class Selector {
 
   /// Sets the limit to a value before which, going by a sample, more than k values of the row lie.
   void guess(std::int64_t row, std::int64_t begin, std::int64_t end) {
-    const std::int64_t count = end - begin, lines = std::clamp<std::int64_t>(k_ / 4, 64, count / (8 * line));
+    const std::int64_t count = end - begin, line = std::clamp<std::int64_t>(k_ / 16, 16, strided_piece);  // side by side
     // The rank in the sample whose chance of lying below the k-th of the row is about one in a thousand.
-    const double expected = static_cast<double>(k_) * static_cast<double>(lines * line) / static_cast<double>(count);
+    const double expected = static_cast<double>(k_) * static_cast<double>(places * line) / static_cast<double>(count);
     const auto rank = static_cast<std::int64_t>(expected + 3 * std::sqrt(expected) + 3);
     held_ = 0;
-    // One line from each equal part of the row, at a place that a hash draws: sorted and periodic rows are no trap.
+    // A stretch from each equal part of the row, at a place that a hash draws: sorted and periodic rows are no trap.
     const auto place = [&](std::int64_t i) {
-      const std::int64_t from = count * i / lines, spare = count * (i + 1) / lines - line - from;
+      const std::int64_t from = count * i / places, spare = count * (i + 1) / places - line - from;
       const std::uint64_t hash = (static_cast<std::uint64_t>(i) + 1) * 0x9e3779b97f4a7c15u;
       return begin + from + static_cast<std::int64_t>((hash >> 32) * static_cast<std::uint64_t>(spare) >> 32);
     };
     if (reader_.in_place())
-      for (std::int64_t i = 0; i < lines; ++i) __builtin_prefetch(reader_.at(row, place(i)));
-    for (std::int64_t i = 0; i < lines; ++i) {
+      for (std::int64_t i = 0; i < places; ++i) __builtin_prefetch(reader_.at(row, place(i)));
+    for (std::int64_t i = 0; i < places; ++i) {
       const Bits* values = read(row, place(i), line);
       for (std::int64_t j = 0; j < line; ++j) hold(values[j], held_);
     }
