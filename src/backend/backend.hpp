@@ -118,6 +118,8 @@ struct Backend {
 
 /// The backend for Execution::device. Throws DeviceError for one that is absent, InvalidArgument for an unknown name.
 Backend& find_backend(const std::string& device);
+/// The backend that selects: for values on a CUDA device (cuda_device >= 0) that device's, else as find_backend does.
+Backend& find_select_backend(const std::string& device, int cuda_device);
 /// All names that are compiled in, the default first.
 std::vector<std::string> backend_names();
 /// "auto" replaced by what VICINAL_ISA and VICINAL_FILTER force, else unchanged. The one place that reads the environment.

@@ -33,6 +33,10 @@ Backend& find_backend(const std::string& device) {
   fail(ErrorCode::invalid_argument, cat("unknown device \"", device, "\"; devices: auto, ", joined(backend_names())));
 }
 
+Backend& find_select_backend(const std::string& device, int cuda_device) {
+  return find_backend(cuda_device >= 0 && device == "auto" ? cat("cuda:", cuda_device) : device);
+}
+
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
   for (const Entry& entry : table) names.emplace_back(entry.name);
