@@ -10,13 +10,14 @@ namespace oracle {
 namespace {
 
 using vicinal::ValueType;
+__extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): using knows no __extension__
 
 /// Widened exactly; integers of 64 bits do not fit a long double everywhere, so both forms are kept.
 struct Number {
   bool nan = false;
   bool is_integer = false;
   double real = 0;
-  __int128 integer = 0;
+  Wide integer = 0;
 };
 
 double half_value(std::uint16_t bits) {
@@ -36,7 +37,7 @@ T load(const std::byte* at) {
 }
 
 Number real(double value) { return {std::isnan(value), false, value, 0}; }
-Number whole(__int128 value) { return {false, true, 0, value}; }
+Number whole(Wide value) { return {false, true, 0, value}; }
 
 Number number(const std::byte* at, ValueType type) {
   switch (type) {
