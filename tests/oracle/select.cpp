@@ -23,7 +23,7 @@ struct Number {
 double half_value(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const double fraction = bits & 1023;
-  const double magnitude = exponent == 31   ? (fraction != 0 ? std::nan("") : HUGE_VAL)
+  const double magnitude = exponent == 31  ? (fraction != 0 ? std::nan("") : HUGE_VAL)
                            : exponent == 0 ? std::ldexp(fraction, -24)
                                            : std::ldexp(1024 + fraction, exponent - 25);
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
@@ -44,7 +44,8 @@ Number number(const std::byte* at, ValueType type) {
     case ValueType::f32: return real(static_cast<double>(load<float>(at)));
     case ValueType::f64: return real(load<double>(at));
     case ValueType::f16: return real(half_value(load<std::uint16_t>(at)));
-    case ValueType::bf16: return real(static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(at)) << 16)));
+    case ValueType::bf16:
+      return real(static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(at)) << 16)));
     case ValueType::u8: return whole(load<std::uint8_t>(at));
     case ValueType::i8: return whole(load<std::int8_t>(at));
     case ValueType::u16: return whole(load<std::uint16_t>(at));
