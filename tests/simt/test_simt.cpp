@@ -231,35 +231,35 @@ void rules() {
   check(caught_block >= 4 && caught_warp >= 4, "a missing barrier is seen");
 
   simt::set_seed(3);
-  const int here = __LINE__;
+  // the second argument of __syncwarp and the first of __syncthreads are their lines, here given by hand
   expect(failure(1, 64,
                  [] {
-                   if (threadIdx.x < 32) __syncthreads();
-                   else __syncthreads();
+                   if (threadIdx.x < 32) __syncthreads(111, "k.cuh");
+                   else __syncthreads(222, "k.cuh");
                  }),
-         {"__syncthreads", std::to_string(here + 2).c_str(), std::to_string(here + 3).c_str(), "VICINAL_SIMT_SEED=3"});
+         {"waits in __syncthreads at k.cuh:111", "waits in __syncthreads at k.cuh:222", "VICINAL_SIMT_SEED=3"});
   expect(failure(1, 64,
                  [] {
-                   if (threadIdx.x != 40) __syncthreads();
+                   if (threadIdx.x != 40) __syncthreads(111, "k.cuh");
                  }),
-         {"thread (40,0,0) has returned", "waits in __syncthreads at", std::to_string(here + 7).c_str()});
+         {"thread (40,0,0) has returned", "waits in __syncthreads at k.cuh:111"});
   expect(failure(1, 32,
                  [] {
-                   if (threadIdx.x != 7) __syncwarp();
+                   if (threadIdx.x != 7) __syncwarp(0xffffffffu, 111, "k.cuh");
                  }),
-         {"thread (7,0,0) has returned", "waits in __syncwarp", std::to_string(here + 11).c_str()});
+         {"thread (7,0,0) has returned", "waits in __syncwarp at k.cuh:111"});
   expect(failure(1, 32,
                  [] {
-                   if (threadIdx.x < 5) __ballot_sync(0xffffffffu, 1);
-                   else __syncwarp();
+                   if (threadIdx.x < 5) __ballot_sync(0xffffffffu, 1, 111, "k.cuh");
+                   else __syncwarp(0xffffffffu, 222, "k.cuh");
                  }),
-         {"a vote", "__syncwarp", std::to_string(here + 15).c_str(), std::to_string(here + 16).c_str()});
+         {"waits in a vote at k.cuh:111", "waits in __syncwarp at k.cuh:222"});
   expect(failure(1, 32,
                  [] {
-                   if (threadIdx.x == 0) __syncthreads();
-                   else __syncwarp(0xfffffffeu), __syncwarp();
+                   if (threadIdx.x == 0) __syncthreads(111, "k.cuh");
+                   else __syncwarp(0xfffffffeu), __syncwarp(0xffffffffu, 222, "k.cuh");
                  }),
-         {"waits in __syncthreads", "waits in __syncwarp"});
+         {"waits in __syncthreads at k.cuh:111", "waits in __syncwarp at k.cuh:222"});
   expect(failure(1, 32, [] { __shfl_sync(0xffffu << (threadIdx.x / 16 * 16), 1, 3); }), {"not in the mask"});
   expect(failure(1, 32, [] { __syncwarp(2u); }), {"not in its own mask"});
   expect(failure(1, 48, [] { __syncwarp(); }), {"which this block lacks"});

@@ -1,7 +1,8 @@
 // Truncated bitonic sort, TBiS: Sismanis, Pitsianis and Sun 2012, III. Lists of K words, the power of two from k on, are sorted
 // in alternating directions; then the smaller of each pair of words of an ascending and a descending list are the K smallest of
-// both, bitonic, and are sorted again, until one list is left. Every exchange is known beforehand: no word decides where others go.
-// Where two lists fit into shared memory, a block reduces a whole tile to one list; longer lists pass through global memory.
+// both, bitonic, and are sorted again, until one list is left. Every exchange is known beforehand: no word decides where
+// others go. Where two lists fit into shared memory, a block reduces a whole tile to one list; longer lists pass through
+// global memory.
 #pragma once
 #include "cuda/select/job.hpp"
 
