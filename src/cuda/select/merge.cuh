@@ -59,7 +59,6 @@ __global__ void sort_chunks(SortChunks<Form> p) {
         words[n + 1] = swap ? a : b;
       }
     }
-    __syncthreads();
 #pragma unroll
     for (int n = 0; n < merge_items; ++n) line[t * merge_items + n] = words[n];
     __syncthreads();

@@ -6,6 +6,9 @@
 #include "cuda/select/sequence.hpp"
 
 namespace vicinal::cuda {
+
+template void run_emit(CudaLaunch& launch, const Job& job, const Emission& emission);
+
 namespace {
 
 constexpr std::int64_t most_workspace = std::int64_t{2} << 30;
