@@ -102,12 +102,4 @@ vicinal::KnnOptions search_options(SearchFlags& flags) {
   return options;
 }
 
-void attach(vicinal::KnnOptions& options, Interrupt& interrupt, ProgressBar& bar) {
-  options.stop = interrupt.token();
-  options.progress = [stop = interrupt.token(), &bar](std::uint64_t done, std::uint64_t total) {
-    bar.show(done, total);
-    return !stop.stop_requested();
-  };
-}
-
 }  // namespace cli

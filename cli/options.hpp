@@ -46,6 +46,13 @@ CLI::Option* add_json(CLI::App& app, bool& json);
 
 /// KnnOptions with names and sizes parsed and lists read, which stay in `flags`; progress and stop are those of the run.
 vicinal::KnnOptions search_options(SearchFlags& flags);
-void attach(vicinal::KnnOptions& options, Interrupt& interrupt, ProgressBar& bar);
+template <class Options>
+void attach(Options& options, Interrupt& interrupt, ProgressBar& bar) {
+  options.stop = interrupt.token();
+  options.progress = [stop = interrupt.token(), &bar](std::uint64_t done, std::uint64_t total) {
+    bar.show(done, total);
+    return !stop.stop_requested();
+  };
+}
 
 }  // namespace cli
