@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "core/buffer.hpp"
 #include "core/parallel.hpp"
@@ -19,7 +21,7 @@ namespace {
 constexpr std::int64_t piece = std::int64_t{1} << 20;        // values between two looks at the stop token
 constexpr std::int64_t strided_piece = std::int64_t{1} << 13;  // values that are copied side by side first
 constexpr std::int64_t room = 1024;                          // hits of one call of a scan
-constexpr std::int64_t line = 16;                            // values that are drawn for the sample side by side
+constexpr std::int64_t places = 64;                          // from which a sample is drawn
 
 /// Key and position in one word, where both fit; else two.
 struct Packed {
@@ -36,6 +38,71 @@ struct Wide {
   std::int64_t position() const { return static_cast<std::int64_t>(position_); }
   friend bool operator<(const Wide& a, const Wide& b) { return a.key_ < b.key_ || (a.key_ == b.key_ && a.position_ < b.position_); }
 };
+
+constexpr int bucket_bits = 10;
+constexpr std::int64_t buckets = std::int64_t{1} << bucket_bits;
+constexpr std::int64_t few = 256;  // what the standard library does as quickly
+
+/// Where the words of [lowest, highest] fall when their range is cut into equal buckets.
+struct Cut {
+  std::uint64_t lowest;
+  int shift;
+  Cut(std::uint64_t low, std::uint64_t high) : lowest(low), shift(std::max(0, static_cast<int>(std::bit_width(high - low)) - bucket_bits)) {}
+  std::size_t of(std::uint64_t word) const { return static_cast<std::size_t>((word - lowest) >> shift); }
+};
+
+Cut cut_of(std::span<const Packed> items) {
+  std::uint64_t low = items[0].word, high = low;
+  for (const Packed& item : items) low = std::min(low, item.word), high = std::max(high, item.word);
+  return {low, high};
+}
+
+/// Moves the k smallest to the front, in no order; returns the largest of them.
+Wide keep_smallest(std::span<Wide> items, std::int64_t k, std::vector<Wide>& /*scratch*/) {
+  std::nth_element(items.begin(), items.begin() + (k - 1), items.end());
+  return items[static_cast<std::size_t>(k - 1)];
+}
+/// By counting how many fall into each bucket: only that of the k-th is looked into.
+Packed keep_smallest(std::span<Packed> items, std::int64_t k, std::vector<Packed>& scratch) {
+  if (std::ssize(items) <= few) {
+    std::nth_element(items.begin(), items.begin() + (k - 1), items.end());
+    return items[static_cast<std::size_t>(k - 1)];
+  }
+  const Cut cut = cut_of(items);
+  std::uint32_t counts[buckets] = {};
+  for (const Packed& item : items) ++counts[cut.of(item.word)];
+  std::int64_t wanted = k;
+  std::size_t bucket = 0;
+  for (; wanted > counts[bucket]; ++bucket) wanted -= counts[bucket];
+  scratch.clear();
+  for (const Packed& item : items)
+    if (cut.of(item.word) == bucket) scratch.push_back(item);
+  std::nth_element(scratch.begin(), scratch.begin() + (wanted - 1), scratch.end());
+  const Packed last = scratch[static_cast<std::size_t>(wanted - 1)];
+  std::size_t kept = 0;
+  for (const Packed item : items) {
+    if (kept == static_cast<std::size_t>(k)) break;
+    items[kept] = item;  // in place: what is read lies at or after what is written
+    kept += item.word <= last.word ? 1 : 0;
+  }
+  return last;
+}
+
+void sort_all(std::span<Wide> items, std::vector<Wide>& /*scratch*/) { std::sort(items.begin(), items.end()); }
+/// Dealt into buckets in order, which leaves little to sort inside them.
+void sort_all(std::span<Packed> items, std::vector<Packed>& scratch) {
+  if (std::ssize(items) <= few / 4) return std::sort(items.begin(), items.end());
+  const Cut cut = cut_of(items);
+  std::uint32_t ends[buckets + 1] = {};
+  for (const Packed& item : items) ++ends[cut.of(item.word) + 1];
+  for (std::int64_t i = 0; i < buckets; ++i) ends[i + 1] += ends[i];
+  scratch.assign(items.begin(), items.end());
+  for (const Packed& item : scratch) items[ends[cut.of(item.word)]++] = item;
+  for (std::uint32_t bucket = 0, begin = 0; bucket < buckets; begin = ends[bucket++]) {
+    if (ends[bucket] - begin < 2) continue;
+    std::sort(items.begin() + begin, items.begin() + ends[bucket]);
+  }
+}
 
 /// One thread's scratch and the selection of one stretch of a row.
 template <ValueType T, class Pair>
@@ -58,13 +125,15 @@ class Selector {
     if (held_ == most_ && tighten()) pass(row, begin + most_, end, team);
     return best();
   }
+  std::vector<Pair>& scratch() { return scratch_; }
 
  private:
   /// The k smallest of what was held.
   std::span<Pair> best() {
-    std::nth_element(pool_.data(), pool_.data() + (k_ - 1), pool_.data() + held_);
+    if (held_ > k_) keep_smallest(held(), k_, scratch_);
     return {pool_.data(), static_cast<std::size_t>(k_)};
   }
+  std::span<Pair> held() { return {pool_.data(), static_cast<std::size_t>(held_)}; }
 
   void hold(Bits bits, std::int64_t position) {
     pool_[held_++] = Pair::of(ordered<T>(bits, problem_.largest), static_cast<std::uint64_t>(position));
@@ -88,21 +157,24 @@ class Selector {
 
   /// Sets the limit to a value before which, going by a sample, more than k values of the row lie.
   void guess(std::int64_t row, std::int64_t begin, std::int64_t end) {
-    const std::int64_t count = end - begin, lines = std::clamp<std::int64_t>(k_, 64, count / (8 * line));
+    const std::int64_t count = end - begin, line = std::clamp<std::int64_t>(k_ / 16, 16, strided_piece);  // side by side
     // The rank in the sample whose chance of lying below the k-th of the row is about one in a thousand.
-    const double expected = static_cast<double>(k_) * static_cast<double>(lines * line) / static_cast<double>(count);
-    const auto rank = static_cast<std::int64_t>(expected + 3.5 * std::sqrt(expected) + 6);
-    if (sample_.size() < lines * line) sample_ = Buffer<Bits>(lines * line);
-    for (std::int64_t i = 0; i < lines; ++i) {
-      // One line from each equal part of the row, at a place that a hash draws: sorted and periodic rows are no trap.
-      const std::int64_t from = count * i / lines, to = count * (i + 1) / lines - line;
+    const double expected = static_cast<double>(k_) * static_cast<double>(places * line) / static_cast<double>(count);
+    const auto rank = static_cast<std::int64_t>(expected + 3 * std::sqrt(expected) + 3);
+    held_ = 0;
+    // A stretch from each equal part of the row, at a place that a hash draws: sorted and periodic rows are no trap.
+    const auto place = [&](std::int64_t i) {
+      const std::int64_t from = count * i / places, spare = count * (i + 1) / places - line - from;
       const std::uint64_t hash = (static_cast<std::uint64_t>(i) + 1) * 0x9e3779b97f4a7c15u;
-      const std::int64_t at = begin + from + static_cast<std::int64_t>((hash >> 32) * static_cast<std::uint64_t>(std::max<std::int64_t>(to - from, 1)) >> 32);
-      const Bits* values = read(row, at, line);
-      for (std::int64_t j = 0; j < line; ++j) sample_[i * line + j] = ordered<T>(values[j], problem_.largest);
+      return begin + from + static_cast<std::int64_t>((hash >> 32) * static_cast<std::uint64_t>(spare) >> 32);
+    };
+    if (reader_.in_place())
+      for (std::int64_t i = 0; i < places; ++i) __builtin_prefetch(reader_.at(row, place(i)));
+    for (std::int64_t i = 0; i < places; ++i) {
+      const Bits* values = read(row, place(i), line);
+      for (std::int64_t j = 0; j < line; ++j) hold(values[j], held_);
     }
-    std::nth_element(sample_.data(), sample_.data() + (rank - 1), sample_.data() + lines * line);
-    limit_ = limit_at(sample_[rank - 1]);
+    limit_ = limit_at(static_cast<Bits>(keep_smallest(held(), rank, scratch_).key()));
     held_ = 0;
   }
 
@@ -120,9 +192,9 @@ class Selector {
 
   /// Only what comes before the k-th smallest held can still matter: positions grow.
   bool tighten() {
-    std::nth_element(pool_.data(), pool_.data() + (k_ - 1), pool_.data() + held_);
+    const Pair last = keep_smallest(held(), k_, scratch_);
     held_ = k_;
-    return limit_before(static_cast<Bits>(pool_[k_ - 1].key()));
+    return limit_before(static_cast<Bits>(last.key()));
   }
 
   /// Goes through [begin, end) with the limit; false if fewer than k are held in the end.
@@ -163,13 +235,14 @@ class Selector {
   Bits limit_ = 0;
   Buffer<Bits> bits_;
   Buffer<std::uint32_t> places_;
-  Buffer<Bits> copied_, sample_;
+  Buffer<Bits> copied_;
+  std::vector<Pair> scratch_;
 };
 
 template <ValueType T, class Pair>
-void write(const SelectProblem& problem, const RowWriter& out, std::int64_t row, std::span<Pair> best) {
+void write(const SelectProblem& problem, const RowWriter& out, std::int64_t row, std::span<Pair> best, std::vector<Pair>& scratch) {
   using Bits = typename ValueBits<T>::type;
-  if (problem.sorted) std::sort(best.begin(), best.end());
+  if (problem.sorted) sort_all(best, scratch);
   for (std::int64_t rank = 0; rank < problem.k; ++rank) {
     const Pair& pair = best[static_cast<std::size_t>(rank)];
     const auto key = static_cast<Bits>(pair.key());
@@ -194,7 +267,7 @@ void select_rows(const SelectProblem& problem, const Scans& scans, Team& team) {
     auto& selector = selectors[static_cast<std::size_t>(worker)];
     if (selector == nullptr) selector = std::make_unique<Selector<T, Pair>>(scans, problem, reader);
     for (std::int64_t row = index * together; row < std::min(rows, (index + 1) * together); ++row)
-      write<T, Pair>(problem, out, row, selector->select(row, 0, cols, team));
+      write<T, Pair>(problem, out, row, selector->select(row, 0, cols, team), selector->scratch());
   });
 }
 
@@ -206,6 +279,7 @@ void select_parts(const SelectProblem& problem, const Scans& scans, Team& team, 
   std::vector<std::unique_ptr<Selector<T, Pair>>> selectors(static_cast<std::size_t>(team.threads()));
   const std::int64_t cols = problem.values.cols, k = problem.k;
   Buffer<Pair> all(parts * k);
+  std::vector<Pair> scratch;
   for (std::int64_t row = 0; row < problem.values.rows; ++row) {
     team.for_each(parts, [&](std::int64_t part, int worker) {
       auto& selector = selectors[static_cast<std::size_t>(worker)];
@@ -213,8 +287,8 @@ void select_parts(const SelectProblem& problem, const Scans& scans, Team& team, 
       const std::span<Pair> best = selector->select(row, cols / parts * part, part + 1 == parts ? cols : cols / parts * (part + 1), team);
       std::copy(best.begin(), best.end(), all.data() + part * k);
     });
-    std::nth_element(all.data(), all.data() + (k - 1), all.data() + parts * k);
-    write<T, Pair>(problem, out, row, {all.data(), static_cast<std::size_t>(k)});
+    keep_smallest(std::span<Pair>(all.data(), static_cast<std::size_t>(parts * k)), k, scratch);
+    write<T, Pair>(problem, out, row, {all.data(), static_cast<std::size_t>(k)}, scratch);
   }
 }
 
