@@ -9,7 +9,7 @@ set_target_properties(vicinal_cli PROPERTIES OUTPUT_NAME vicinal
                                              INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 target_link_libraries(vicinal_cli PRIVATE vicinal CLI11::CLI11 fmt::fmt)
 target_compile_definitions(vicinal_cli PRIVATE VICINAL_DEMO_DIR="${PROJECT_SOURCE_DIR}/data/demo")
-target_compile_options(vicinal_cli PRIVATE -O1)  # it computes nothing itself
+vicinal_precompile(vicinal_cli 1 <algorithm> <chrono> <functional> <memory> <optional> <string> <vector> <fmt/format.h>)
 install(TARGETS vicinal_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
 
 if(VICINAL_BUILD_MAN)
