@@ -42,6 +42,8 @@ Json::Json(double value) : Json(Kind::plain, number(value)) {}
 Json::Json(std::initializer_list<Member> members) : kind_(Kind::object), members_(members) {}
 Json::Json(Kind kind, std::string text) : kind_(kind), text_(std::move(text)) {}
 
+Json Json::array() { return {Kind::array, ""}; }
+
 std::string Json::quoted(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {

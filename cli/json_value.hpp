@@ -16,17 +16,16 @@ class Json {
   Json();  // null
   Json(bool value);
   Json(double value);
-  Json(std::integral auto value) : Json(Kind::plain, std::to_string(value)) {}
+  template <std::integral Integer>
+  Json(Integer value);
   /// Bytes that are not UTF-8 are replaced, since JSON cannot carry them.
   template <std::convertible_to<std::string_view> Text>
-  Json(const Text& text) : Json(Kind::plain, quoted(text)) {}
+  Json(const Text& text);
   template <class T>
-  Json(const std::vector<T>& values) : Json(Kind::array, "") {
-    for (const T& value : values) push_back(value);
-  }
+  Json(const std::vector<T>& values);
   /// {{"name", value}, ...}
   Json(std::initializer_list<Member> members);
-  static Json array() { return {Kind::array, ""}; }
+  static Json array();
 
   /// The member of that name, null until something is assigned to it. Makes an object of a null.
   Json& operator[](std::string_view name);
@@ -49,5 +48,16 @@ struct Json::Member {
   std::string name;
   Json value;
 };
+
+template <std::integral Integer>
+Json::Json(Integer value) : Json(Kind::plain, std::to_string(value)) {}
+
+template <std::convertible_to<std::string_view> Text>
+Json::Json(const Text& text) : Json(Kind::plain, quoted(text)) {}
+
+template <class T>
+Json::Json(const std::vector<T>& values) : Json(Kind::array, "") {
+  for (const T& value : values) push_back(value);
+}
 
 }  // namespace cli
