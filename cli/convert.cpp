@@ -40,14 +40,6 @@ struct Flags {
   bool json = false;
 };
 
-/// An IEEE half, exactly.
-double half_value(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
-  if (exponent == 31) value = fraction == 0 ? HUGE_VAL : std::nan("");
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
 template <class T>
 T load(const std::byte* from, bool swapped) {
   std::array<std::byte, sizeof(T)> bytes;

@@ -86,6 +86,11 @@ void add_json(App& app, bool& json) {
   app.add_flag("--json", json, "one JSON object on stdout, and nothing else");
 }
 
+vicinal::Execution execution(const std::string& device, std::int64_t threads) {
+  constexpr std::int64_t least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
+  return {.device = device, .threads = static_cast<int>(std::clamp(threads, least, most))};
+}
+
 vicinal::KnnOptions search_options(SearchFlags& flags) {
   vicinal::KnnOptions options;
   options.metric = vicinal::parse_metric(flags.metric);
@@ -95,9 +100,7 @@ vicinal::KnnOptions search_options(SearchFlags& flags) {
   options.first_id = flags.first_id;
   options.eligible = eligible_of(flags.eligible);
   if (!flags.memory.empty()) options.memory.host = vicinal::parse_bytes(flags.memory);
-  options.run.device = flags.device;
-  constexpr std::int64_t least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
-  options.run.threads = static_cast<int>(std::clamp(flags.threads, least, most));
+  options.run = execution(flags.device, flags.threads);
   return options;
 }
 

@@ -44,6 +44,7 @@ void add_execution(App& app, SearchFlags& flags);
 void add_eligible(App& app, EligibleFlags& flags, bool queries);
 void add_json(App& app, bool& json);
 
+vicinal::Execution execution(const std::string& device, std::int64_t threads);
 /// KnnOptions with names and sizes parsed and lists read, which stay in `flags`; progress and stop are those of the run.
 vicinal::KnnOptions search_options(SearchFlags& flags);
 template <class Options>
