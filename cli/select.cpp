@@ -186,8 +186,8 @@ void swap_items(vicinal::Selection& result) {
 
 int run_select(const Flags& flags, Context& context) {
   if (flags.list) return list_algorithms(flags.json);
-  if (flags.input.empty()) refuse("FILE is missing; see vicinal select --help");
-  if (flags.k == not_given) refuse("-k is missing; see vicinal select --help");
+  if (flags.input.empty()) refuse("FILE is required; see vicinal select --help");
+  if (flags.k == not_given) refuse("-k is required; see vicinal select --help");
   const OutputFile out(flags.output);
   refuse_json_stream({.path = flags.output, .json = flags.json}, out);
   if (!flags.output.empty()) vicinal::check_writable(out.path(), "", vicinal::ResultKind::selection);

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-COMMANDS = ["knn", "graph", "range", "verify", "convert", "recall", "merge", "info", "bench", "demo", "completion", "man"]
+COMMANDS = ["knn", "graph", "range", "select", "verify", "convert", "recall", "merge", "info", "bench", "demo", "completion", "man"]
 
 
 def options_of(vicinal, command):
