@@ -21,7 +21,8 @@ fs::path own_folder() {
   std::error_code ignored;
   Dl_info here = {};
   fs::path file;
-  if (dladdr(reinterpret_cast<const void*>(&own_folder), &here) != 0 && here.dli_fname != nullptr) file = here.dli_fname;
+  if (dladdr(reinterpret_cast<const void*>(&own_folder), &here) != 0 && here.dli_fname != nullptr)
+    file = here.dli_fname;
   // A program that was started through PATH is known by its bare name.
   if (!file.has_parent_path()) file = fs::read_symlink("/proc/self/exe", ignored);
   const fs::path whole = fs::absolute(file, ignored);

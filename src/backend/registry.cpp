@@ -51,7 +51,8 @@ Backend& cuda_backend(int ordinal) {
   } else if (count > 0) {
     reason = count == 1 ? "cuda:0 is the only one" : cat("there are cuda:0 to cuda:", count - 1);
   }
-  fail(ErrorCode::device_error, cat("no usable CUDA device ", ordinal, ": ", reason, "; use device=auto or device=cpu"));
+  fail(ErrorCode::device_error,
+       cat("no usable CUDA device ", ordinal, ": ", reason, "; use device=auto or device=cpu"));
 }
 
 Backend* find_entry(const std::string& device) {
@@ -61,7 +62,8 @@ Backend* find_entry(const std::string& device) {
 }
 
 [[noreturn]] void fail_unknown(const std::string& device) {
-  fail(ErrorCode::invalid_argument, cat("unknown device \"", device, "\"; devices: auto, ", joined(backend_names()), ", cuda, cuda:N"));
+  fail(ErrorCode::invalid_argument,
+       cat("unknown device \"", device, "\"; devices: auto, ", joined(backend_names()), ", cuda, cuda:N"));
 }
 
 }  // namespace
@@ -75,7 +77,8 @@ Backend& find_backend(const std::string& asked) {
   if (!ordinal) fail_unknown(device);
   Backend& backend = cuda_backend(*ordinal);
   if (!backend.facts().searches)
-    fail(ErrorCode::device_error, cat("device ", device, " selects (select_k) and does not search in this version; search with "
+    fail(ErrorCode::device_error, cat("device ", device,
+                                      " selects (select_k) and does not search in this version; search with "
                                       "device=auto or device=cpu"));
   return backend;
 }
@@ -95,8 +98,8 @@ Backend& find_select_backend(const std::string& asked, int memory) {
   if (!ordinal) fail_unknown(device);
   if (on_host) return cuda_backend(*ordinal);
   if (device != "cuda" && *ordinal != memory)  // no ordinal: the device of the memory
-    fail(ErrorCode::device_error, cat("values are in memory of cuda:", memory, " and device=", device,
-                                      "; use device=auto, or copy them there"));
+    fail(ErrorCode::device_error,
+         cat("values are in memory of cuda:", memory, " and device=", device, "; use device=auto, or copy them there"));
   return cuda_backend(memory);
 }
 

@@ -19,8 +19,8 @@ class CudaBackend final : public Backend {
  public:
   CudaBackend(int ordinal, const cudaDeviceProp& about)
       : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount), name_(cat("cuda:", ordinal)),
-        description_(cat(about.name, ", ", about.multiProcessorCount, " multiprocessors, compute capability ", about.major, ".",
-                         about.minor)) {}
+        description_(cat(about.name, ", ", about.multiProcessorCount, " multiprocessors, compute capability ",
+                         about.major, ".", about.minor)) {}
 
   Facts facts() const override {
     check_process();
@@ -43,7 +43,9 @@ class CudaBackend final : public Backend {
   std::int64_t kept_bytes(const Problem& /*problem*/, const Plan& /*plan*/) const override { fail_search(); }
   std::int64_t query_lanes(const std::string& /*instruction_set*/) const override { fail_search(); }
   double slowness(const std::string& /*instruction_set*/) const override { fail_search(); }
-  std::shared_ptr<const Kept> keep(const Question& /*question*/, const Plan& /*plan*/, Team& /*team*/) override { fail_search(); }
+  std::shared_ptr<const Kept> keep(const Question& /*question*/, const Plan& /*plan*/, Team& /*team*/) override {
+    fail_search();
+  }
   std::unique_ptr<Session> open(const Question& /*question*/, const Plan& /*plan*/, Rung /*rung*/,
                                 std::shared_ptr<const Kept> /*kept*/, Team& /*team*/, Stats& /*stats*/) override {
     fail_search();
@@ -51,14 +53,17 @@ class CudaBackend final : public Backend {
 
  private:
   [[noreturn]] void fail_search() const {
-    fail(ErrorCode::device_error, cat("device ", name_, " selects (select_k) and does not search in this version; search with device=cpu"));
+    fail(ErrorCode::device_error,
+         cat("device ", name_, " selects (select_k) and does not search in this version; search with device=cpu"));
   }
 
   /// CUDA does not survive fork(): a call in the child would hang or fail at random.
   void check_process() const {
     if (getpid() != home_)
-      fail(ErrorCode::device_error, cat("device ", name_, " was created before fork, and CUDA cannot be used in the child; use device=cpu "
-                                        "there, or start the process without fork (Python: the method spawn)"));
+      fail(ErrorCode::device_error,
+           cat("device ", name_,
+               " was created before fork, and CUDA cannot be used in the child; use device=cpu "
+               "there, or start the process without fork (Python: the method spawn)"));
   }
 
   Pool& pool() const {
@@ -78,7 +83,8 @@ class CudaBackend final : public Backend {
 bool runs(std::string_view architecture, int capability) {
   int built = 0;
   std::size_t at = 0;
-  for (; at < architecture.size() && architecture[at] >= '0' && architecture[at] <= '9'; ++at) built = built * 10 + (architecture[at] - '0');
+  for (; at < architecture.size() && architecture[at] >= '0' && architecture[at] <= '9'; ++at)
+    built = built * 10 + (architecture[at] - '0');
   if (at < architecture.size() && architecture[at] != '-') return capability == built;
   const bool real = architecture.substr(at) != "-virtual", ptx = architecture.substr(at) != "-real";
   return capability >= built && (ptx || (real && capability / 10 == built / 10));
@@ -96,13 +102,15 @@ std::string refusal(const cudaDeviceProp& about) {
     built += cat(built.empty() ? "" : ", ", one);
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  return cat(about.name, " has compute capability ", about.major, ".", about.minor, "; this build has code for ", built);
+  return cat(about.name, " has compute capability ", about.major, ".", about.minor, "; this build has code for ",
+             built);
 }
 
 std::string no_devices(cudaError_t status) {
   cudaGetLastError();
   int driver = 0;
-  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return cat("no CUDA driver: ", cudaGetErrorString(status));
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    return cat("no CUDA driver: ", cudaGetErrorString(status));
   if (status == cudaErrorNoDevice) return "no CUDA device";
   return cat("CUDA: ", cudaGetErrorString(status), "; the driver is for CUDA ", driver / 1000, ".", driver % 1000 / 10,
              ", this build for ", CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10);
@@ -142,8 +150,8 @@ Backend* find(const char* version, int ordinal, int& count, const char*& why) {
 }  // namespace
 }  // namespace vicinal::cuda
 
-extern "C" __attribute__((visibility("default"))) vicinal::Backend* vicinal_backend(const char* version, int ordinal, int* count,
-                                                                                    const char** why) {
+extern "C" __attribute__((visibility("default"))) vicinal::Backend* vicinal_backend(const char* version, int ordinal,
+                                                                                    int* count, const char** why) {
   static std::string failure;
   *count = 0;
   try {

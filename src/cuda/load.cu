@@ -47,14 +47,17 @@ void copy(std::byte* to, const std::byte* from, std::int64_t bytes, cudaStream_t
   check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream), copying);
 }
 
-void copy_packed(std::byte* to, const HostTable& table, std::int64_t first, std::int64_t rows, std::int64_t cols, cudaStream_t stream) {
+void copy_packed(std::byte* to, const HostTable& table, std::int64_t first, std::int64_t rows, std::int64_t cols,
+                 cudaStream_t stream) {
   const std::int64_t room = piece_bytes / table.item_size, items = rows * cols;
-  const std::unique_ptr<std::byte[]> piece(new std::byte[static_cast<std::size_t>(std::min(room, items) * table.item_size)]);
+  const std::unique_ptr<std::byte[]> piece(
+      new std::byte[static_cast<std::size_t>(std::min(room, items) * table.item_size)]);
   for (std::int64_t done = 0; done < items; done += room) {
     const std::int64_t end = std::min(done + room, items);
     for (std::int64_t item = done; item < end;) {
       const std::int64_t row = item / cols, col = item % cols, stop = std::min(cols, col + end - item);
-      pack(piece.get() + (item - done) * table.item_size, table, table.data + (first + row) * table.row_stride, col, stop);
+      pack(piece.get() + (item - done) * table.item_size, table, table.data + (first + row) * table.row_stride, col,
+           stop);
       item += stop - col;
     }
     copy(to + done * table.item_size, piece.get(), (end - done) * table.item_size, stream);
@@ -64,7 +67,8 @@ void copy_packed(std::byte* to, const HostTable& table, std::int64_t first, std:
 
 }  // namespace
 
-void copy_in(std::byte* to, const HostTable& table, std::int64_t first, std::int64_t rows, std::int64_t cols, cudaStream_t stream) {
+void copy_in(std::byte* to, const HostTable& table, std::int64_t first, std::int64_t rows, std::int64_t cols,
+             cudaStream_t stream) {
   const std::int64_t row_bytes = cols * table.item_size;
   const bool plain = !table.byte_swapped && (table.col_stride == table.item_size || cols == 1);
   const std::byte* from = table.data + first * table.row_stride;
@@ -73,7 +77,8 @@ void copy_in(std::byte* to, const HostTable& table, std::int64_t first, std::int
     copy(to, from, rows * row_bytes, stream);
   } else if (plain && table.row_stride > row_bytes && table.row_stride < widest) {
     check(cudaMemcpy2DAsync(to, static_cast<std::size_t>(row_bytes), from, static_cast<std::size_t>(table.row_stride),
-                            static_cast<std::size_t>(row_bytes), static_cast<std::size_t>(rows), cudaMemcpyHostToDevice, stream),
+                            static_cast<std::size_t>(row_bytes), static_cast<std::size_t>(rows), cudaMemcpyHostToDevice,
+                            stream),
           copying);
   } else {
     copy_packed(to, table, first, rows, cols, stream);

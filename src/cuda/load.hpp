@@ -16,6 +16,7 @@ struct HostTable {
 };
 
 /// Rows [first, first + rows) to `to`, dense, in the stream's order. The table must stay until the stream has run.
-void copy_in(std::byte* to, const HostTable& table, std::int64_t first, std::int64_t rows, std::int64_t cols, cudaStream_t stream);
+void copy_in(std::byte* to, const HostTable& table, std::int64_t first, std::int64_t rows, std::int64_t cols,
+             cudaStream_t stream);
 
 }  // namespace vicinal::cuda

@@ -54,7 +54,8 @@ void* Pool::take(std::int64_t bytes, cudaStream_t stream) {
 }
 
 void Pool::give(void* memory, cudaStream_t stream) noexcept {
-  if (cudaFreeAsync(memory, stream) != cudaSuccess) cudaGetLastError();  // a broken context: nothing is left to give back
+  if (cudaFreeAsync(memory, stream) != cudaSuccess)
+    cudaGetLastError();  // a broken context: nothing is left to give back
 }
 
 std::int64_t Pool::free_bytes() const {

@@ -24,7 +24,8 @@ class OnDevice {
 class Pool {
  public:
   explicit Pool(int ordinal);
-  ~Pool() = default;  // the driver takes it back at the end of the process; before that its order among other statics is unknown
+  ~Pool() =
+      default;  // the driver takes it back at the end of the process; before that its order among other statics is unknown
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
@@ -43,7 +44,8 @@ class Pool {
 class Block {
  public:
   Block() = default;
-  Block(Pool& pool, std::int64_t bytes, cudaStream_t stream) : pool_(&pool), stream_(stream), data_(pool.take(bytes, stream)) {}
+  Block(Pool& pool, std::int64_t bytes, cudaStream_t stream)
+      : pool_(&pool), stream_(stream), data_(pool.take(bytes, stream)) {}
   ~Block() {
     if (data_ != nullptr) pool_->give(data_, stream_);
   }

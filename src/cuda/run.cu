@@ -14,9 +14,11 @@
 namespace vicinal::cuda {
 namespace {
 
-constexpr std::int64_t batch_bytes = std::int64_t{512} << 20;  // copied at a time: the caller can cancel between batches
-constexpr int retries = 4;                                     // with half the rows, when memory is refused
-constexpr std::int64_t asks_above = std::int64_t{64} << 20;    // smaller needs are tried before asking what is free, which takes long
+constexpr std::int64_t batch_bytes = std::int64_t{512}
+                                     << 20;  // copied at a time: the caller can cancel between batches
+constexpr int retries = 4;                   // with half the rows, when memory is refused
+constexpr std::int64_t asks_above = std::int64_t{64}
+                                    << 20;  // smaller needs are tried before asking what is free, which takes long
 constexpr std::int64_t alignment = 256;
 
 class Run {
@@ -35,8 +37,8 @@ class Run {
   std::string operator()() {
     const SelectTask whole = task(0, problem_.values.rows, alignment).launch;
     if (const char* why = select_refusal(whole))
-      fail(ErrorCode::invalid_argument, cat("algorithm ", problem_.algorithm, " cannot take this selection on cuda:", place_.ordinal,
-                                            ": ", why, "; use algorithm=auto"));
+      fail(ErrorCode::invalid_argument, cat("algorithm ", problem_.algorithm, " cannot take this selection on cuda:",
+                                            place_.ordinal, ": ", why, "; use algorithm=auto"));
     std::optional<Block> memory;
     const std::int64_t rows = allocate(memory);
     const bool waits = stage_in_ || stage_out_ || problem_.stream == nullptr;
@@ -74,25 +76,31 @@ class Run {
     const int claimed = problem_.values.cuda_device, found = device_of(memory, claimed);
     const auto name = [](int device) { return device < 0 ? std::string("the host") : cat("cuda:", device); };
     if (found != claimed)
-      fail(ErrorCode::device_error, cat(what, " are in memory of ", name(found), " and were given as memory of ", name(claimed)));
+      fail(ErrorCode::device_error,
+           cat(what, " are in memory of ", name(found), " and were given as memory of ", name(claimed)));
     if (claimed >= 0 && claimed != place_.ordinal)
-      fail(ErrorCode::device_error, cat(what, " are in memory of ", name(claimed), " and the selection runs on ", name(place_.ordinal)));
+      fail(ErrorCode::device_error,
+           cat(what, " are in memory of ", name(claimed), " and the selection runs on ", name(place_.ordinal)));
   }
 
   bool results_on_host() const {
     int host = 0, device = 0;
-    for (const void* memory : {static_cast<const void*>(problem_.out.values), static_cast<const void*>(problem_.out.ids),
-                               static_cast<const void*>(problem_.out.payload)}) {
+    for (const void* memory :
+         {static_cast<const void*>(problem_.out.values), static_cast<const void*>(problem_.out.ids),
+          static_cast<const void*>(problem_.out.payload)}) {
       if (memory == nullptr) continue;
       const int found = device_of(memory, stage_in_ ? -1 : place_.ordinal);
       if (found >= 0 && found != place_.ordinal)
-        fail(ErrorCode::device_error, cat("results are for memory of cuda:", found, " and the selection runs on cuda:", place_.ordinal));
+        fail(ErrorCode::device_error,
+             cat("results are for memory of cuda:", found, " and the selection runs on cuda:", place_.ordinal));
       ++(found < 0 ? host : device);
     }
     if (host > 0 && device > 0)
-      fail(ErrorCode::invalid_argument, "values, ids and payload of the result must be in the same memory, of the host or of the device");
+      fail(ErrorCode::invalid_argument,
+           "values, ids and payload of the result must be in the same memory, of the host or of the device");
     if (stage_in_ && device > 0)
-      fail(ErrorCode::invalid_argument, "results are for memory of the device and the values are in memory of the host; give both in one");
+      fail(ErrorCode::invalid_argument,
+           "results are for memory of the device and the values are in memory of the host; give both in one");
     return device == 0;
   }
 
@@ -130,7 +138,8 @@ class Run {
     }
     const auto place_result = [&](auto*& memory, std::int64_t item_size) {
       if (memory == nullptr) return;
-      void* at = stage_out_ ? carve(rows * problem_.k * item_size) : reinterpret_cast<std::byte*>(memory) + first * problem_.k * item_size;
+      void* at = stage_out_ ? carve(rows * problem_.k * item_size)
+                            : reinterpret_cast<std::byte*>(memory) + first * problem_.k * item_size;
       memory = static_cast<std::remove_reference_t<decltype(memory)>>(at);
     };
     place_result(launch.out.values, size);
@@ -160,9 +169,9 @@ class Run {
       memory.emplace(place_.pool, bytes, stream_);
       if (memory->data() != nullptr) return rows;
       if (rows == 1 || tries == retries)
-        fail(ErrorCode::out_of_memory, cat("cuda:", place_.ordinal, " refused ", bytes_text(bytes), ", which selection from ", rows,
-                                           " of ", problem_.values.rows, " rows needs; ", bytes_text(place_.pool.free_bytes()),
-                                           " are free there"));
+        fail(ErrorCode::out_of_memory,
+             cat("cuda:", place_.ordinal, " refused ", bytes_text(bytes), ", which selection from ", rows, " of ",
+                 problem_.values.rows, " rows needs; ", bytes_text(place_.pool.free_bytes()), " are free there"));
       rows = (rows + 1) / 2;
     }
   }
@@ -173,14 +182,16 @@ class Run {
     const auto size = static_cast<std::int64_t>(value_size(values.type));
     if (stage_in_) {
       const auto to = [](const void* at) { return const_cast<std::byte*>(static_cast<const std::byte*>(at)); };
-      copy_in(to(now.launch.values.data),
-              {static_cast<const std::byte*>(values.data), size, values.row_stride, values.col_stride, values.byte_swapped}, first, rows,
-              values.cols, stream_);
+      copy_in(
+          to(now.launch.values.data),
+          {static_cast<const std::byte*>(values.data), size, values.row_stride, values.col_stride, values.byte_swapped},
+          first, rows, values.cols, stream_);
       const Payload& payload = problem_.payload;
       if (payload.data != nullptr)
         copy_in(to(now.launch.payload.data),
-                {static_cast<const std::byte*>(payload.data), payload.item_size, payload.row_stride, payload.col_stride, false}, first, rows,
-                values.cols, stream_);
+                {static_cast<const std::byte*>(payload.data), payload.item_size, payload.row_stride, payload.col_stride,
+                 false},
+                first, rows, values.cols, stream_);
     }
     const char* name = run_select(now.launch, memory + now.workspace_at, place_.multiprocessors);
     if (stage_out_) {
@@ -209,7 +220,8 @@ class Run {
 SelectStats run_problem(const SelectProblem& problem, const Place& place) {
   const auto start = std::chrono::steady_clock::now();
   if (problem.algorithm != "auto" && !select_runs_on(problem.algorithm, "cuda"))
-    fail(ErrorCode::invalid_argument, cat("algorithm ", problem.algorithm, " does not run on CUDA; use algorithm=auto or device=cpu"));
+    fail(ErrorCode::invalid_argument,
+         cat("algorithm ", problem.algorithm, " does not run on CUDA; use algorithm=auto or device=cpu"));
   SelectStats stats;
   stats.algorithm = Run(problem, place)();
   stats.device = cat("cuda:", place.ordinal);

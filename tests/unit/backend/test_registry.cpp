@@ -58,7 +58,8 @@ TEST(Registry, AutoIsTheCpu) {
 }
 
 TEST(Registry, UnknownNames) {
-  for (const char* name : {"", "gpu", "CPU", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda: 1", "cuda:99999999999", "cudax"}) {
+  for (const char* name :
+       {"", "gpu", "CPU", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda: 1", "cuda:99999999999", "cudax"}) {
     expect_search_error(name, ErrorCode::invalid_argument, "unknown device .*; devices: auto, cpu, cuda, cuda:N");
     expect_select_error(name, -1, ErrorCode::invalid_argument, "unknown device");
     expect_select_error(name, 0, ErrorCode::invalid_argument, "unknown device");
@@ -66,8 +67,10 @@ TEST(Registry, UnknownNames) {
 }
 
 TEST(Registry, CudaDoesNotSearch) {
-  expect_search_error("cuda", ErrorCode::device_error, usable(0) ? "does not search.*device=cpu" : "no usable CUDA device 0: .+; use");
-  expect_search_error("cuda:100", ErrorCode::device_error, "no usable CUDA device 100: .+; use device=auto or device=cpu");
+  expect_search_error("cuda", ErrorCode::device_error,
+                      usable(0) ? "does not search.*device=cpu" : "no usable CUDA device 0: .+; use");
+  expect_search_error("cuda:100", ErrorCode::device_error,
+                      "no usable CUDA device 100: .+; use device=auto or device=cpu");
 }
 
 TEST(Registry, SelectionGoesWhereTheValuesAre) {
