@@ -31,7 +31,7 @@ fs::path own_folder() {
 
 /// The file to open, or empty and the reason.
 fs::path find_file(std::string& reason) {
-  const fs::path beside = own_folder() / file_name;
+  fs::path beside = own_folder() / file_name;
   std::error_code ignored;
   if (fs::exists(beside, ignored)) return beside;
   reason = cat(file_name, " is not in ", beside.parent_path().string());
@@ -40,7 +40,7 @@ fs::path find_file(std::string& reason) {
     reason += ", and VICINAL_BACKEND_PATH is not set";
     return {};
   }
-  const fs::path named = fs::path(folder) / file_name;
+  fs::path named = fs::path(folder) / file_name;
   if (fs::exists(named, ignored)) return named;
   reason += cat(" and not in VICINAL_BACKEND_PATH=", folder);
   return {};
