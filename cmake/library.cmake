@@ -33,8 +33,8 @@ target_link_libraries(vicinal_objects PUBLIC ${VICINAL_HDF5_LINK})
 # One file an instruction set, each with its own flags; nothing else in the library may use them.
 # On other processors these files compile to nothing and need no flags.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  file(GLOB VICINAL_AVX2 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx2.cpp)
-  file(GLOB VICINAL_AVX512 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx512.cpp)
+  file(GLOB_RECURSE VICINAL_AVX2 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx2.cpp)
+  file(GLOB_RECURSE VICINAL_AVX512 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx512.cpp)
   set_source_files_properties(${VICINAL_AVX2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mpopcnt")
   set_source_files_properties(${VICINAL_AVX512} PROPERTIES COMPILE_OPTIONS
     "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx2;-mfma;-mf16c;-mpopcnt;-mprefer-vector-width=512")

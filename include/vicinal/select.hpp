@@ -142,7 +142,7 @@ class Selection {
 
 /// The k smallest (largest) values of each row, in the total order -inf < finite < +inf, -0 equal to +0, ties by lowest
 /// position, NaN after everything in both directions and NaNs by position. Values keep their bits. Any k up to the columns,
-/// any number of columns. Values in device memory are read there; the result is on the host when the call returns.
+/// any number of columns. Values are on the host; for values in device memory there is select_k_into.
 /// Throws Error: InvalidArgument (k, an unknown algorithm, one that cannot take this problem and why), DeviceError,
 /// OutOfMemory, Cancelled.
 Selection select_k(const Values& values, const SelectOptions& options = {}, const Payload& payload = {});

@@ -29,4 +29,5 @@
 #include "vicinal/plan.hpp"
 #include "vicinal/resume.hpp"
 #include "vicinal/search.hpp"
+#include "vicinal/select.hpp"
 #include "vicinal/verify.hpp"

@@ -119,9 +119,9 @@ struct Backend {
 /// The backend that searches for Execution::device; "auto" is the CPU, and then nothing is loaded. Throws DeviceError for one
 /// that is absent or does not search, InvalidArgument for an unknown name.
 Backend& find_backend(const std::string& device);
-/// The backend that selects: for values in memory of the host (memory -1) or of the CUDA device `memory`. "auto" goes where the
+/// The backend that selects: for values on a CUDA device (cuda_device >= 0) or on the host (-1). "auto" goes where the
 /// values are. Throws as find_backend does, and DeviceError where the device cannot read the values.
-Backend& find_select_backend(const std::string& device, int memory);
+Backend& find_select_backend(const std::string& device, int cuda_device);
 /// Those that search and are compiled in, the default first.
 std::vector<std::string> backend_names();
 /// "auto" replaced by what VICINAL_ISA and VICINAL_FILTER force, else unchanged. VICINAL_BACKEND is for the two above.

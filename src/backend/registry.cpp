@@ -83,24 +83,24 @@ Backend& find_backend(const std::string& asked) {
   return backend;
 }
 
-Backend& find_select_backend(const std::string& asked, int memory) {
+Backend& find_select_backend(const std::string& asked, int cuda_device) {
   std::string device = asked;
   force(device, "VICINAL_BACKEND");
-  const bool on_host = memory < 0;
-  if (device == "auto") return on_host ? table[0].get() : cuda_backend(memory);
+  const bool on_host = cuda_device < 0;
+  if (device == "auto") return on_host ? table[0].get() : cuda_backend(cuda_device);
   if (Backend* backend = find_entry(device)) {
     if (!on_host)
-      fail(ErrorCode::device_error, cat("values are in memory of cuda:", memory, ", which device=", device,
+      fail(ErrorCode::device_error, cat("values are in memory of cuda:", cuda_device, ", which device=", device,
                                         " cannot read; use device=auto, or copy them to the host"));
     return *backend;
   }
   const std::optional<int> ordinal = cuda_ordinal(device);
   if (!ordinal) fail_unknown(device);
   if (on_host) return cuda_backend(*ordinal);
-  if (device != "cuda" && *ordinal != memory)  // no ordinal: the device of the memory
+  if (device != "cuda" && *ordinal != cuda_device)  // no ordinal: the device of the cuda_device
     fail(ErrorCode::device_error,
-         cat("values are in memory of cuda:", memory, " and device=", device, "; use device=auto, or copy them there"));
-  return cuda_backend(memory);
+         cat("values are in memory of cuda:", cuda_device, " and device=", device, "; use device=auto, or copy them there"));
+  return cuda_backend(cuda_device);
 }
 
 std::vector<std::string> backend_names() {

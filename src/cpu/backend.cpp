@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/text.hpp"
+#include "cpu/select/select.hpp"
 #include "cpu/session.hpp"
 
 namespace vicinal {
@@ -30,6 +31,14 @@ const Kernels& find_kernels(const std::string& name) {
     }
   }
   fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", name, "\"; known: auto, ", joined(known)));
+}
+
+const Scans& scans_beside(const Kernels& kernels) {
+#if defined(__x86_64__)
+  if (&kernels == &kernels_avx512) return scans_avx512;
+  if (&kernels == &kernels_avx2) return scans_avx2;
+#endif
+  return scans_plain;
 }
 
 /// What the system would give without swapping, and what the cgroup leaves.
@@ -62,6 +71,10 @@ class CpuBackend final : public Backend {
     }
     facts.description = cat(default_threads(), " threads, ", facts.instruction_sets.front());
     return facts;
+  }
+
+  SelectStats select_k(const SelectProblem& problem) override {
+    return cpu::select_k(problem, scans_beside(find_kernels(problem.instruction_set)));
   }
 
   std::int64_t bytes(const Plan& plan, const Problem& problem) const override {

@@ -9,7 +9,7 @@
 #if defined(__CUDACC__)
 #define VICINAL_BOTH __host__ __device__ __forceinline__
 #else
-#define VICINAL_BOTH inline
+#define VICINAL_BOTH static inline __attribute__((always_inline))  // no copy that the linker could take from a vector file
 #endif
 
 namespace vicinal {
@@ -56,6 +56,28 @@ VICINAL_BOTH typename ValueBits<T>::type ordered(typename ValueBits<T>::type bit
   else if constexpr (T == ValueType::f16) return ordered_float<Bits>(bits, 0x7c00, largest);
   else if constexpr (T == ValueType::bf16) return ordered_float<Bits>(bits, 0x7f80, largest);
   else return ordered_integer<Bits>(bits, T == ValueType::i8 || T == ValueType::i16 || T == ValueType::i32 || T == ValueType::i64, largest);
+}
+
+/// The bits of the value that has a key; of a zero and of a NaN, which share keys, one of them (see keeps_bits).
+template <ValueType T>
+VICINAL_BOTH typename ValueBits<T>::type unordered(typename ValueBits<T>::type key, bool largest) {
+  using Bits = typename ValueBits<T>::type;
+  constexpr Bits sign = static_cast<Bits>(Bits{1} << (sizeof(Bits) * 8 - 1));
+  if (largest) key = static_cast<Bits>(~key);
+  if constexpr (T == ValueType::f32 || T == ValueType::f64 || T == ValueType::f16 || T == ValueType::bf16)
+    return static_cast<Bits>((key & sign) != 0 ? key ^ sign : ~key);
+  else
+    return T == ValueType::i8 || T == ValueType::i16 || T == ValueType::i32 || T == ValueType::i64 ? static_cast<Bits>(key ^ sign) : key;
+}
+
+/// Whether unordered() gives back the very bits of the value behind `key`: not for zeros, of either sign, and NaNs.
+template <ValueType T>
+VICINAL_BOTH bool keeps_bits(typename ValueBits<T>::type key, bool largest) {
+  using Bits = typename ValueBits<T>::type;
+  if constexpr (T == ValueType::f32 || T == ValueType::f64 || T == ValueType::f16 || T == ValueType::bf16)
+    return key != static_cast<Bits>(~Bits{0}) && key != ordered<T>(Bits{0}, largest);
+  else
+    return true;
 }
 
 /// Calls body.template operator()<T>() for a type known at run time only.

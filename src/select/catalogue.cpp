@@ -1,0 +1,38 @@
+// The names of algorithms.
+#include <vector>
+
+#include "core/text.hpp"
+#include "select/problem.hpp"
+
+namespace vicinal {
+namespace {
+
+constexpr SelectAlgorithm catalogue[] = {
+    {"auto", "cpu cuda", "", "the fastest here for the shape"},
+#define VICINAL_SELECT(name, devices, source, about) {#name, devices, source, about},
+#include "select/algorithm.def"
+#undef VICINAL_SELECT
+};
+
+}  // namespace
+
+std::span<const SelectAlgorithm> select_algorithms() noexcept { return catalogue; }
+
+void check_select_algorithm(const std::string& name) {
+  std::vector<std::string> known;
+  for (const SelectAlgorithm& algorithm : catalogue) {
+    if (algorithm.name == name) return;
+    known.emplace_back(algorithm.name);
+  }
+  const std::string near = nearest_name(name, known);
+  fail(ErrorCode::invalid_argument, cat("unknown algorithm \"", name, "\"", near.empty() ? "" : "; did you mean \"" + near + "\"?",
+                                        near.empty() ? "; algorithms: " : " algorithms: ", joined(known)));
+}
+
+bool select_runs_on(const std::string& name, std::string_view device) {
+  for (const SelectAlgorithm& algorithm : catalogue)
+    if (algorithm.name == name) return algorithm.devices.find(device) != std::string_view::npos;
+  return false;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,95 @@
+// select_k: the arguments checked once, and the backend that does it.
+#include <chrono>
+#include <new>
+
+#include "backend/backend.hpp"
+#include "core/fpenv.hpp"
+#include "core/result_size.hpp"
+#include "core/text.hpp"
+#include "select/problem.hpp"
+
+namespace vicinal {
+namespace {
+
+void check_values(const Values& values) {
+  if (values.rows < 0 || values.cols < 0)
+    fail(ErrorCode::invalid_argument, cat("values have shape (", values.rows, ", ", values.cols, "); neither may be negative"));
+  if (values.data == nullptr && values.rows > 0 && values.cols > 0) fail(ErrorCode::invalid_argument, "values have no data (null pointer)");
+}
+
+void check_payload(const Payload& payload) {
+  if (payload.data == nullptr) return;
+  const std::int64_t size = payload.item_size;
+  if (size != 1 && size != 2 && size != 4 && size != 8)
+    fail(ErrorCode::invalid_argument, cat("payload has items of ", size, " bytes; 1, 2, 4 and 8 are possible. Select ids and gather by them"));
+}
+
+void check_count(const Values& values, std::int64_t k) {
+  if (k < 1) fail(ErrorCode::invalid_argument, cat("k must be >= 1, got ", k));
+  if (values.rows > 0 && k > values.cols) fail(ErrorCode::invalid_argument, cat("k=", k, " exceeds the ", values.cols, " values of a row"));
+}
+
+int select_threads(int asked) {
+  if (asked < 0) fail(ErrorCode::invalid_argument, cat("threads must be >= 0, got ", asked));
+  return asked == 0 ? default_threads() : std::min(asked, 1024);
+}
+
+}  // namespace
+
+const char* value_type_name(ValueType type) noexcept {
+  static constexpr const char* names[] = {"f32", "f64", "f16", "bf16", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"};
+  return names[static_cast<int>(type)];
+}
+
+Selection::Selection(std::int64_t rows, std::int64_t k, ValueType type, std::int64_t payload_size)
+    : rows_(rows), k_(k), type_(type), payload_size_(payload_size) {
+  check_result_size(rows, k);
+  try {
+    const auto entries = static_cast<std::size_t>(rows) * static_cast<std::size_t>(k);
+    values_ = std::shared_ptr<std::byte[]>(new std::byte[entries * value_size(type)]);
+    ids_ = std::shared_ptr<std::int64_t[]>(new std::int64_t[entries]);
+    if (payload_size > 0) payload_ = std::shared_ptr<std::byte[]>(new std::byte[entries * static_cast<std::size_t>(payload_size)]);
+  } catch (const std::bad_alloc&) {
+    fail(ErrorCode::out_of_memory, cat("no memory for a result of ", rows, " x ", k, " values; select from fewer rows at a time"));
+  }
+}
+
+SelectionView Selection::view() noexcept { return {values_.get(), ids_.get(), payload_.get(), rows_, k_}; }
+
+SelectStats select_k_into(const SelectionView& out, const Values& values, const SelectOptions& options, const Payload& payload) try {
+  const auto start = std::chrono::steady_clock::now();
+  const FpGuard guard;
+  check_select_algorithm(options.algorithm);
+  check_values(values);
+  check_payload(payload);
+  check_count(values, options.k);
+  if (out.rows != values.rows || out.k != options.k)
+    fail(ErrorCode::invalid_argument, cat("the result has room for ", out.rows, " x ", out.k, ", the selection has ", values.rows, " x ", options.k));
+  const Execution run = with_environment(options.run);
+  Backend& backend = find_select_backend(run.device, values.cuda_device);
+  SelectProblem problem{.values = values, .payload = payload, .out = out, .k = options.k, .largest = options.largest,
+                        .sorted = options.sorted, .algorithm = options.algorithm, .instruction_set = run.instruction_set,
+                        .threads = select_threads(run.threads), .stop = options.stop, .stream = options.stream};
+  SelectStats stats;
+  if (values.rows > 0) {
+    stats = backend.select_k(problem);
+  } else {
+    stats = {.algorithm = options.algorithm, .device = backend.facts().name, .threads = 0, .seconds = 0, .why = "there are no rows"};
+  }
+  stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return stats;
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "no memory to select with; select from fewer rows at a time, or with fewer threads");
+}
+
+Selection select_k(const Values& values, const SelectOptions& options, const Payload& payload) {
+  check_values(values);
+  check_count(values, options.k);
+  if (values.cuda_device >= 0)
+    fail(ErrorCode::invalid_argument, "values in device memory need results in device memory: call select_k_into");
+  Selection result(values.rows, options.k, values.type, payload.data != nullptr ? payload.item_size : 0);
+  result.stats = select_k_into(result.view(), values, options, payload);
+  return result;
+}
+
+}  // namespace vicinal
