@@ -97,9 +97,9 @@ Backend& find_select_backend(const std::string& asked, int cuda_device) {
   const std::optional<int> ordinal = cuda_ordinal(device);
   if (!ordinal) fail_unknown(device);
   if (on_host) return cuda_backend(*ordinal);
-  if (device != "cuda" && *ordinal != cuda_device)  // no ordinal: the device of the cuda_device
-    fail(ErrorCode::device_error,
-         cat("values are in memory of cuda:", cuda_device, " and device=", device, "; use device=auto, or copy them there"));
+  if (device != "cuda" && *ordinal != cuda_device)  // "cuda" is the device of the values
+    fail(ErrorCode::device_error, cat("values are in memory of cuda:", cuda_device, " and device=", device,
+                                      "; use device=auto, or copy them there"));
   return cuda_backend(cuda_device);
 }
 

@@ -1,5 +1,5 @@
-// One selection on one device: see run.hpp. What needs a copy on the device (values of the host, results for the host) gets one
-// piece of memory with the launches' workspace, for as many rows at a time as fit.
+// One selection on one device: see run.hpp. Copies of the host's values, their results and the launches' workspace share one
+// piece of device memory, for as many rows at a time as fit.
 #include "cuda/run.hpp"
 
 #include <algorithm>
@@ -24,14 +24,19 @@ constexpr std::int64_t alignment = 256;
 class Run {
  public:
   Run(const SelectProblem& problem, const Place& place) : problem_(problem), place_(place) {
-    stage_in_ = problem.values.cuda_device < 0;
-    check_input("values", problem.values.data);
-    if (problem.payload.data != nullptr) check_input("payload", problem.payload.data);
-    stage_out_ = results_on_host();
-    // Values of the host have no order with the caller's other work: a stream of this thread's own, so that threads do not wait
-    // for one another. Values of the device may still be written by what is on the default stream.
+    staged_ = problem.values.cuda_device < 0;
+    const auto size = static_cast<std::int64_t>(value_size(problem.values.type));
+    check_input("values", problem.values.data, size, problem.values.row_stride, problem.values.col_stride);
+    const Payload& payload = problem.payload;
+    if (payload.data != nullptr)
+      check_input("payload", payload.data, payload.item_size, payload.row_stride, payload.col_stride);
+    check_memory("values of the result", problem.out.values);
+    check_memory("ids of the result", problem.out.ids);
+    check_memory("payload of the result", problem.out.payload);
+    // Values of the host have no order with the caller's other work: a stream of this thread's own, so that threads do
+    // not wait for one another. Values of the device may still be written by what is on the default stream.
     stream_ = static_cast<cudaStream_t>(problem.stream);
-    if (stream_ == nullptr && stage_in_) stream_ = cudaStreamPerThread;
+    if (stream_ == nullptr && staged_) stream_ = cudaStreamPerThread;
   }
 
   std::string operator()() {
@@ -41,14 +46,14 @@ class Run {
                                             place_.ordinal, ": ", why, "; use algorithm=auto"));
     std::optional<Block> memory;
     const std::int64_t rows = allocate(memory);
-    const bool waits = stage_in_ || stage_out_ || problem_.stream == nullptr;
+    const bool waits = staged_ || problem_.stream == nullptr;
     const Drain drain{stream_, waits};
     std::string algorithm;
     for (std::int64_t first = 0; first < problem_.values.rows; first += rows) {
       if (problem_.stop.stop_requested()) fail(ErrorCode::cancelled, "cancelled by the caller");
       const char* name = run_rows(first, std::min(rows, problem_.values.rows - first), memory->data());
       if (first == 0) algorithm = name;
-      if (stage_in_ || stage_out_) wait();
+      if (staged_) wait();
     }
     if (waits) wait();
     return algorithm;
@@ -72,36 +77,30 @@ class Run {
 
   void wait() const { check(cudaStreamSynchronize(stream_), "waiting for the selection"); }
 
-  void check_input(const char* what, const void* memory) const {
+  /// Input and results are all in the memory that the values are said to be in: the host's, or this device's.
+  void check_memory(const char* what, const void* memory) const {
+    if (memory == nullptr) return;
     const int claimed = problem_.values.cuda_device, found = device_of(memory, claimed);
     const auto name = [](int device) { return device < 0 ? std::string("the host") : cat("cuda:", device); };
     if (found != claimed)
+      fail(ErrorCode::device_error, cat(what, ": the memory is of ", name(found), ", and memory of ", name(claimed),
+                                        " was expected; all of one "
+                                        "selection is in one memory"));
+    if (!staged_ && claimed != place_.ordinal)
       fail(ErrorCode::device_error,
-           cat(what, " are in memory of ", name(found), " and were given as memory of ", name(claimed)));
-    if (claimed >= 0 && claimed != place_.ordinal)
-      fail(ErrorCode::device_error,
-           cat(what, " are in memory of ", name(claimed), " and the selection runs on ", name(place_.ordinal)));
+           cat(what, ": the memory is of ", name(claimed), ", and the selection runs on ", name(place_.ordinal)));
   }
 
-  bool results_on_host() const {
-    int host = 0, device = 0;
-    for (const void* memory :
-         {static_cast<const void*>(problem_.out.values), static_cast<const void*>(problem_.out.ids),
-          static_cast<const void*>(problem_.out.payload)}) {
-      if (memory == nullptr) continue;
-      const int found = device_of(memory, stage_in_ ? -1 : place_.ordinal);
-      if (found >= 0 && found != place_.ordinal)
-        fail(ErrorCode::device_error,
-             cat("results are for memory of cuda:", found, " and the selection runs on cuda:", place_.ordinal));
-      ++(found < 0 ? host : device);
-    }
-    if (host > 0 && device > 0)
+  void check_input(const char* what, const void* data, std::int64_t size, std::int64_t row, std::int64_t col) const {
+    check_memory(what, data);
+    if (staged_) return;
+    if (problem_.values.byte_swapped)
       fail(ErrorCode::invalid_argument,
-           "values, ids and payload of the result must be in the same memory, of the host or of the device");
-    if (stage_in_ && device > 0)
-      fail(ErrorCode::invalid_argument,
-           "results are for memory of the device and the values are in memory of the host; give both in one");
-    return device == 0;
+           "values in device memory are in the other byte order; swap them, or copy them to the host");
+    if (reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(size) != 0 || row % size != 0 ||
+        col % size != 0)
+      fail(ErrorCode::invalid_argument, cat(what, " in device memory: address and strides (", row, ", ", col,
+                                            " bytes) must be multiples of the size of an element, ", size));
   }
 
   /// Rows [first, first + rows), with addresses counted from `base`.
@@ -123,7 +122,7 @@ class Run {
       return reinterpret_cast<void*>(at);
     };
     launch.values.rows = launch.out.rows = rows;
-    if (stage_in_) {
+    if (staged_) {
       launch.values = Values(carve(rows * values.cols * size), values.type, rows, values.cols);
       launch.values.cuda_device = place_.ordinal;
       if (launch.payload.data != nullptr) {
@@ -138,8 +137,8 @@ class Run {
     }
     const auto place_result = [&](auto*& memory, std::int64_t item_size) {
       if (memory == nullptr) return;
-      void* at = stage_out_ ? carve(rows * problem_.k * item_size)
-                            : reinterpret_cast<std::byte*>(memory) + first * problem_.k * item_size;
+      void* at = staged_ ? carve(rows * problem_.k * item_size)
+                         : reinterpret_cast<std::byte*>(memory) + first * problem_.k * item_size;
       memory = static_cast<std::remove_reference_t<decltype(memory)>>(at);
     };
     place_result(launch.out.values, size);
@@ -161,7 +160,7 @@ class Run {
     std::int64_t rows = problem_.values.rows;
     if (bytes_for(rows) > asks_above) {
       const std::int64_t free = place_.pool.free_bytes() / 4 * 3;  // others use the device too
-      const std::int64_t limit = stage_in_ ? std::min(batch_bytes, free) : free;
+      const std::int64_t limit = staged_ ? std::min(batch_bytes, free) : free;
       while (rows > 1 && bytes_for(rows) > limit) rows = (rows + 1) / 2;
     }
     for (int tries = 0;; ++tries) {
@@ -180,7 +179,7 @@ class Run {
     const Task now = task(first, rows, reinterpret_cast<std::uintptr_t>(memory));
     const Values& values = problem_.values;
     const auto size = static_cast<std::int64_t>(value_size(values.type));
-    if (stage_in_) {
+    if (staged_) {
       const auto to = [](const void* at) { return const_cast<std::byte*>(static_cast<const std::byte*>(at)); };
       copy_in(
           to(now.launch.values.data),
@@ -194,7 +193,7 @@ class Run {
                 first, rows, values.cols, stream_);
     }
     const char* name = run_select(now.launch, memory + now.workspace_at, place_.multiprocessors);
-    if (stage_out_) {
+    if (staged_) {
       copy_out(problem_.out.values, now.launch.out.values, first, rows, size);
       copy_out(problem_.out.ids, now.launch.out.ids, first, rows, sizeof(std::int64_t));
       copy_out(problem_.out.payload, now.launch.out.payload, first, rows, problem_.payload.item_size);
@@ -211,7 +210,7 @@ class Run {
 
   const SelectProblem& problem_;
   const Place& place_;
-  bool stage_in_ = false, stage_out_ = false;
+  bool staged_ = false;  // copied to the device and back
   cudaStream_t stream_ = nullptr;
 };
 

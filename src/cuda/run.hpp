@@ -11,9 +11,9 @@ struct Place {
   Pool& pool;
 };
 
-/// Values in memory of the host are copied to the device in batches of rows, values on the device are read in place. Results go
-/// to the host or to the device, wherever problem.out points. Returns when all is done; with results on the device and a stream
-/// of the caller's, when all is queued.
+/// Values of the host are copied to the device in batches of rows, and the results back; values on the device are read in
+/// place, and the results belong there too. Returns when all is done; on the device and with a stream of the caller's, when all
+/// is queued.
 SelectStats run_problem(const SelectProblem& problem, const Place& place);
 
 }  // namespace vicinal::cuda
