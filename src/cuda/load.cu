@@ -1,5 +1,5 @@
 // LOAD: see load.hpp. Rows whose elements lie side by side are copied as they are; others are packed in pieces. The copies are
-// not overlapped with selection: on an H200 the bus is some hundred times slower than a selection reads, so nothing would be gained.
+// not overlapped with selection: the bus should be some fifty times slower than a selection reads, so there is little to gain.
 #include "cuda/load.hpp"
 
 #include <algorithm>
