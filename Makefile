@@ -50,4 +50,4 @@ device:  ## on a machine with an NVIDIA GPU: tests, compute-sanitizer and benchm
 	@scripts/device
 
 clean:  ## remove everything that was built (.venv stays)
-	@rm -rf build build-dist build-asan build-tsan build-fuzz build-clang build-debug
+	@rm -rf build build-dist build-asan build-tsan build-fuzz build-clang build-debug build-emu build-emu-asan
