@@ -8,3 +8,8 @@ foreach(source IN LISTS VICINAL_BENCH)
   target_link_libraries(${name} PRIVATE vicinal_objects)
   add_dependencies(vicinal_bench ${name})
 endforeach()
+
+# The standard library's selections, for bench/selections.py to load.
+add_library(std_select MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/std_select.cpp)
+target_compile_options(std_select PRIVATE -O3)
+target_link_libraries(std_select PRIVATE Threads::Threads)

@@ -46,9 +46,8 @@ if(VICINAL_SANITIZE)
   target_precompile_headers(vicinal_objects PRIVATE <algorithm> <atomic> <chrono> <cmath> <cstdint> <cstring> <functional>
                             <limits> <memory> <new> <optional> <span> <string> <string_view> <utility> <vector>)
   target_compile_options(vicinal_objects PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
-  file(GLOB VICINAL_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/kernels_*.cpp)
-  set_source_files_properties(${VICINAL_KERNELS} ${PROJECT_SOURCE_DIR}/src/core/parallel.cpp PROPERTIES
-    SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${VICINAL_AVX2} ${VICINAL_AVX512} ${PROJECT_SOURCE_DIR}/src/core/parallel.cpp PROPERTIES
+    SKIP_PRECOMPILE_HEADERS ON)  # their own flags
 endif()
 
 # UBSan triples the size of unrolled intrinsics and the time to compile them; the plain table, which does the same

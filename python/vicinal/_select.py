@@ -11,6 +11,7 @@ import numpy as np
 from . import _inputs, _native
 from .errors import InvalidArgument, Unsupported
 
+_DEFAULT_STREAM = 1  # as CUDA and DLPack number it, for work that is only queued; 0 would be waited for
 _CUDA_DEVICES = {2, 13}  # DLPack's numbers: CUDA's own memory, and that which it shares with the host
 _NUMPY_TYPES = {
     "f32": "float32", "f64": "float64", "f16": "float16", "u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16",
@@ -206,7 +207,7 @@ class _Torch:
     def stream(self) -> int:
         if self._like.device.type != "cuda":
             return 0
-        return int(self._torch.cuda.current_stream(self._like.device).cuda_stream)
+        return int(self._torch.cuda.current_stream(self._like.device).cuda_stream) or _DEFAULT_STREAM
 
 
 class _Cupy:
@@ -220,7 +221,7 @@ class _Cupy:
 
     def stream(self) -> int:
         with self._like.device:
-            return int(self._cupy.cuda.get_current_stream().ptr)
+            return int(self._cupy.cuda.get_current_stream().ptr) or _DEFAULT_STREAM
 
 
 def _seen(x: Any, name: str) -> _Seen:
@@ -264,7 +265,7 @@ def _from_dlpack(x: Any, name: str) -> _Seen:
     if int(x.__dlpack_device__()[0]) in _CUDA_DEVICES:
         if home is None:
             raise _foreign(x, name)
-        capsule = x.__dlpack__(stream=home.stream() or 1)  # 1 is the default stream in DLPack
+        capsule = x.__dlpack__(stream=home.stream())
     else:
         capsule = _inputs.host_capsule(x, name)
     rows = _native.ValueRows.from_dlpack(capsule, name, name == "payload")

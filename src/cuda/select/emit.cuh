@@ -1,0 +1,110 @@
+// From words to what the call returns: values with their own bits, ids, and the payload of the chosen positions.
+// A key without a position gives its value back, except a zero, whose sign it has lost, and a NaN: of those the row holds as many
+// as the answer, in order of position, and a second look at the row finds them.
+#pragma once
+#include "cuda/select/job.hpp"
+
+namespace vicinal::cuda {
+
+inline constexpr int emit_threads = 256;
+
+struct Emit {
+  Rows rows;
+  std::int64_t k;
+  const void* list;
+  Emission out;
+};
+
+__device__ __forceinline__ void copy_item(void* to, std::int64_t to_index, const void* from, int size) {
+  switch (size) {
+    case 8: static_cast<std::uint64_t*>(to)[to_index] = *static_cast<const std::uint64_t*>(from); break;
+    case 4: static_cast<std::uint32_t*>(to)[to_index] = *static_cast<const std::uint32_t*>(from); break;
+    case 2: static_cast<std::uint16_t*>(to)[to_index] = *static_cast<const std::uint16_t*>(from); break;
+    default: static_cast<unsigned char*>(to)[to_index] = *static_cast<const unsigned char*>(from); break;
+  }
+}
+
+template <class Form>
+__global__ void __launch_bounds__(emit_threads) emit_entries(Emit p) {
+  using Word = typename Form::Word;
+  const std::int64_t step = std::int64_t{gridDim.x} * emit_threads;
+  for (std::int64_t at = std::int64_t{blockIdx.x} * emit_threads + thread_index(); at < p.rows.rows * p.k; at += step) {
+    const std::int64_t row = at / p.k, col = Form::position(static_cast<const Word*>(p.list)[at]);
+    if (p.out.values != nullptr) copy_item(p.out.values, at, value_address(p.rows, row, col), p.rows.size);
+    if (p.out.ids != nullptr) p.out.ids[at] = col;
+    if (p.out.payload_out != nullptr) {
+      const auto* from = static_cast<const unsigned char*>(p.out.payload.data) + row * p.out.payload.row_stride + col * p.out.payload.col_stride;
+      copy_item(p.out.payload_out, at, from, static_cast<int>(p.out.payload.item_size));
+    }
+  }
+}
+
+/// The first `count` values of the row with this key, into the answer from `at` on.
+template <class Key>
+__device__ void emit_equals(const Emit& p, std::int64_t row, Key key, std::int64_t at, std::int64_t count, int* sums) {
+  std::int64_t seen = 0;
+  for (std::int64_t base = 0; seen < count; base += emit_threads) {
+    const std::int64_t col = base + thread_index();
+    const bool is = col < p.rows.cols && key_at<Key>(p.rows, row, col) == key;
+    const unsigned votes = __ballot_sync(all_lanes, is);
+    int total;
+    const std::int64_t place = seen + warps_before(__popc(votes), total, sums) + votes_below(votes);
+    if (is && place < count) copy_item(p.out.values, at + place, value_address(p.rows, row, col), p.rows.size);
+    seen += total;
+    __syncthreads();
+  }
+}
+
+/// The first of k ascending words that is not before `word`.
+template <class Word>
+__device__ __forceinline__ std::int64_t first_not_before(const Word* words, std::int64_t k, Word word) {
+  std::int64_t low = 0, high = k;
+  while (low < high) {
+    const std::int64_t middle = (low + high) / 2;
+    if (words[middle] < word) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/// A block a row; the words are keys, ascending where the values are floating-point.
+template <class Form>
+__global__ void __launch_bounds__(emit_threads) emit_alone(Emit p) {
+  using Key = typename Form::Key;
+  VICINAL_SHARED(int, sums, emit_threads / 32);
+  const int bits = 8 * p.rows.size;
+  const Key sign = static_cast<Key>(Key{1} << (bits - 1)), all = static_cast<Key>(sign | (sign - 1));
+  for (std::int64_t row = blockIdx.x; row < p.rows.rows; row += gridDim.x) {
+    const Key* keys = static_cast<const Key*>(p.list) + row * p.k;
+    for (std::int64_t i = thread_index(); i < p.k; i += emit_threads) {
+      Key value = p.rows.largest ? static_cast<Key>(~keys[i] & all) : keys[i];
+      if (p.rows.is_float) value = static_cast<Key>((value & sign) != 0 ? value ^ sign : ~value & all);
+      else if (p.rows.is_signed) value ^= sign;
+      copy_item(p.out.values, row * p.k + i, &value, p.rows.size);
+    }
+    if (!p.rows.is_float) continue;
+    __syncthreads();
+    const Key zero = p.rows.largest ? static_cast<Key>(sign - 1) : sign;
+    const std::int64_t zeros = first_not_before(keys, p.k, zero), beyond = first_not_before(keys, p.k, static_cast<Key>(zero + 1));
+    const std::int64_t nans = first_not_before(keys, p.k, all);
+    if (zeros < beyond) emit_equals(p, row, zero, row * p.k + zeros, beyond - zeros, sums);
+    if (nans < p.k) emit_equals(p, row, all, row * p.k + nans, p.k - nans, sums);
+  }
+}
+
+template <class Launch>
+void run_emit(Launch& launch, const Job& job, const Emission& emission) {
+  const Emit p = {job.rows, job.k, job.list, emission};
+  const std::int64_t rows = job.rows.rows;
+  if (job.form == FormName::alone32) {
+    launch(blocks_for(rows, job.multiprocessors), emit_threads, 0, emit_alone<Alone<std::uint32_t>>, p);
+  } else if (job.form == FormName::alone64) {
+    launch(blocks_for(rows, job.multiprocessors), emit_threads, 0, emit_alone<Alone<std::uint64_t>>, p);
+  } else {
+    with_entries(job.form, [&]<class Form>() {
+      launch(blocks_for(divide_up(rows * job.k, emit_threads), job.multiprocessors), emit_threads, 0, emit_entries<Form>, p);
+    });
+  }
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,110 @@
+// What the host side of an algorithm is given, and how many bytes it needs: plain arithmetic, the same under the emulator.
+// run_NAME(launch, job) leaves the words of the best k of each row in job.list. `launch(blocks, threads, shared, kernel, args)`
+// queues a kernel that takes one struct; CudaLaunch in launch.hpp, an emulated one in tests/kernels.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "cuda/select/input.cuh"
+
+namespace vicinal::cuda {
+
+struct Job {
+  Rows rows;  // of one batch
+  FormName form = FormName::packed;
+  std::int64_t k = 0;
+  void* list = nullptr;   // rows x k words
+  void* spare = nullptr;  // Needs::bytes
+  std::int64_t workers = 1;  // rows in work at a time, of algorithms that keep memory for each
+  int multiprocessors = 1;
+};
+
+/// Spare memory: so much for each row of a batch, and so much for each row in work, of at most `most_workers`.
+struct Needs {
+  std::int64_t row = 0, worker = 0, most_workers = 0;
+};
+
+/// Blocks for `work` pieces: kernels take them in turns, so that no grid is beyond CUDA's limits.
+inline std::int64_t blocks_for(std::int64_t work, int multiprocessors) {
+  return std::max<std::int64_t>(1, std::min<std::int64_t>(work, std::int64_t{multiprocessors} * 64));
+}
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline std::int64_t power_of_two(std::int64_t least) {
+  std::int64_t power = 1;
+  while (power < least) power *= 2;
+  return power;
+}
+
+// A tile of 32 KiB of words is what one block sorts in shared memory.
+inline std::int64_t most_tile(FormName form) { return (32 << 10) / std::max<std::int64_t>(word_size(form), 8); }
+
+// merge: words a chunk, and words of each of the two arrays between which lists pass.
+inline std::int64_t merge_chunk(FormName form, std::int64_t n, std::int64_t k) {
+  const std::int64_t good = std::max<std::int64_t>(1024, power_of_two(2 * k));  // a chunk of k would leave nothing to drop
+  return std::max<std::int64_t>(256, std::min({power_of_two(n), good, most_tile(form)}));
+}
+inline std::int64_t merge_words(FormName form, std::int64_t n, std::int64_t k) {
+  const std::int64_t chunk = merge_chunk(form, n, k), chunks = divide_up(n, chunk);
+  return chunks == 1 ? 0 : k <= chunk ? chunks * k : n + k;
+}
+inline Needs merge_needs(FormName form, std::int64_t n, std::int64_t k) { return {2 * merge_words(form, n, k) * word_size(form), 0, 0}; }
+
+// bitonic: lists of K words, a power of two. Tiles reduce to one list each, as long as two lists fit into a tile.
+struct BitonicPlan {
+  std::int64_t list, tile;  // words
+  bool in_tiles;
+};
+inline BitonicPlan bitonic_plan(FormName form, std::int64_t cols, std::int64_t k) {
+  const std::int64_t list = power_of_two(k), most = most_tile(form);
+  const std::int64_t tile = std::max<std::int64_t>(64, std::min(most, power_of_two(std::max(cols, list))));
+  return {list, tile, 2 * list <= tile || (list <= tile && power_of_two(cols) <= tile)};
+}
+/// Words of the first and of the second array.
+inline std::int64_t bitonic_words(FormName form, std::int64_t cols, std::int64_t k, bool second) {
+  const BitonicPlan plan = bitonic_plan(form, cols, k);
+  std::int64_t lists = divide_up(cols, plan.in_tiles ? plan.tile : plan.list);
+  if (plan.in_tiles && lists == 1) return 0;
+  if (second) lists = plan.in_tiles ? divide_up(lists * plan.list, plan.tile) : divide_up(lists, 2);
+  return lists * plan.list;
+}
+inline Needs bitonic_needs(FormName form, std::int64_t cols, std::int64_t k) {
+  return {(bitonic_words(form, cols, k, false) + bitonic_words(form, cols, k, true)) * word_size(form), 0, 0};
+}
+
+// quick: two arrays of a row's length for each row in work.
+inline constexpr int quick_warp_threads = 128, quick_block_threads = 256;
+inline Needs quick_needs(FormName form, std::int64_t cols, bool warp, int multiprocessors) {
+  return {0, 2 * cols * word_size(form), std::int64_t{multiprocessors} * (warp ? 32 : 4)};
+}
+
+// radix: two arrays of candidates for each row in work; a bucket that does not fit is read from the input again.
+inline constexpr int radix_threads = 256;
+inline std::int64_t radix_capacity(std::int64_t cols) { return std::min(cols, std::max<std::int64_t>(4096, cols / 8)); }
+inline Needs radix_needs(FormName form, std::int64_t cols, int multiprocessors) {
+  return {0, 2 * radix_capacity(cols) * word_size(form), std::int64_t{multiprocessors} * 4};
+}
+
+// scan: a row's state, its histogram, and two counts for each of its tiles.
+inline constexpr std::int64_t scan_tile = 8192;
+inline Needs scan_needs(std::int64_t cols) { return {32 + 256 * 8 + divide_up(cols, scan_tile) * 16, 0, 0}; }
+
+/// What the call wants of the words: values, ids, payload of a batch.
+struct Emission {
+  void* values = nullptr;
+  std::int64_t* ids = nullptr;
+  void* payload_out = nullptr;
+  Payload payload;
+};
+
+template <class Launch> void run_quick_warp(Launch& launch, const Job& job);
+template <class Launch> void run_quick_block(Launch& launch, const Job& job);
+template <class Launch> void run_merge(Launch& launch, const Job& job);
+template <class Launch> void run_bitonic(Launch& launch, const Job& job);
+template <class Launch> void run_radix(Launch& launch, const Job& job);
+template <class Launch> void run_scan(Launch& launch, const Job& job);
+/// Sorts the k words of each row of job.list, in place; needs merge_needs(form, k, k).
+template <class Launch> void run_sort(Launch& launch, const Job& job);
+/// Writes what the words stand for; words alone must be sorted where the values are floating-point.
+template <class Launch> void run_emit(Launch& launch, const Job& job, const Emission& emission);
+
+}  // namespace vicinal::cuda

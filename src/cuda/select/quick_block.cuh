@@ -1,0 +1,25 @@
+// quick_block: quick multi-select with a block a row, for fewer and longer rows.
+#pragma once
+#include "cuda/select/quick.cuh"
+
+namespace vicinal::cuda {
+
+template <class Form>
+__global__ void __launch_bounds__(quick_block_threads) quick_block(Quick<Form> p) {
+  VICINAL_SHARED(typename Form::Word, segments, quick_block_threads);
+  VICINAL_SHARED(QuickPart, parts, most_parts);
+  VICINAL_SHARED(std::uint64_t, sums, 64);
+  QuickGroup<Form, 0> block(p, blockIdx.x, segments, parts, sums);
+  for (std::int64_t row = blockIdx.x; row < p.rows.rows; row += p.groups) block.select(row);
+}
+
+template <class Launch>
+void run_quick_block(Launch& launch, const Job& job) {
+  with_form(job.form, [&]<class Form>() {
+    using Word = typename Form::Word;
+    launch(job.workers, quick_block_threads, 0, quick_block<Form>,
+           {job.rows, job.k, static_cast<Word*>(job.list), static_cast<Word*>(job.spare), job.workers});
+  });
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,27 @@
+// quick_warp: quick multi-select with a warp a row, for many rows.
+#pragma once
+#include "cuda/select/quick.cuh"
+
+namespace vicinal::cuda {
+
+template <class Form>
+__global__ void __launch_bounds__(quick_warp_threads) quick_warp(Quick<Form> p) {
+  constexpr int groups = quick_warp_threads / 32;
+  VICINAL_SHARED(typename Form::Word, segments, quick_warp_threads);
+  VICINAL_SHARED(QuickPart, parts, groups * most_parts);
+  const std::int64_t group = std::int64_t{blockIdx.x} * groups + warp_index();
+  QuickGroup<Form, 1> warp(p, group, segments + warp_index() * 32, parts + warp_index() * most_parts, nullptr);
+  for (std::int64_t row = group; group < p.groups && row < p.rows.rows; row += p.groups) warp.select(row);
+}
+
+template <class Launch>
+void run_quick_warp(Launch& launch, const Job& job) {
+  constexpr int groups = quick_warp_threads / 32;
+  with_form(job.form, [&]<class Form>() {
+    using Word = typename Form::Word;
+    launch(divide_up(job.workers, groups), quick_warp_threads, 0, quick_warp<Form>,
+           {job.rows, job.k, static_cast<Word*>(job.list), static_cast<Word*>(job.spare), job.workers});
+  });
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,32 @@
+// The calls of select.hpp, and the launches of emit.cuh.
+#include "cuda/select/select.hpp"
+
+#include "cuda/select/emit.cuh"
+#include "cuda/select/launch.hpp"
+#include "cuda/select/sequence.hpp"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr std::int64_t most_workspace = std::int64_t{2} << 30;
+
+}  // namespace
+
+const char* select_refusal(const SelectTask& task) {
+  for (const char* name : {"auto", "quick_warp", "quick_block", "merge", "bitonic", "radix", "scan"})
+    if (std::strcmp(task.algorithm, name) == 0) return nullptr;
+  return "it does not run on cuda";
+}
+
+std::int64_t select_workspace(const SelectTask& task, int multiprocessors) {
+  return plan_select(task, multiprocessors, most_workspace).bytes;
+}
+
+const char* run_select(const SelectTask& task, void* workspace, int multiprocessors) {
+  const SelectPlan plan = plan_select(task, multiprocessors, most_workspace);
+  CudaLaunch launch{static_cast<cudaStream_t>(task.stream)};
+  run_sequence(launch, task, plan, workspace, multiprocessors);
+  return plan.algorithm;
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,92 @@
+// One selection from end to end: choose, divide the rows into batches that the workspace holds, and for each batch run the
+// algorithm, sort, emit. Written once over `Launch`, so that tests run the same sequence under the emulator.
+#pragma once
+#include <cstring>
+
+#include "cuda/select/job.hpp"
+#include "cuda/select/select.hpp"
+
+namespace vicinal::cuda {
+
+struct SelectPlan {
+  const char* algorithm = "";
+  FormName form = FormName::packed;
+  bool sort = false;  // the algorithm's words need it
+  std::int64_t batch = 1, workers = 1;
+  std::int64_t list_bytes = 0, bytes = 0;
+};
+
+/// The one that suits the shape: many blocks a row for few long rows, a warp a row for many short ones.
+inline const char* choose_select(const Values& values, int multiprocessors) {
+  if (values.cols >= 1 << 17 && values.rows < 2 * multiprocessors) return "scan";
+  if (values.cols <= 2048 && values.rows >= 32 * std::int64_t{multiprocessors}) return "quick_warp";
+  return "quick_block";
+}
+
+/// `most_bytes` is what batches and workers aim at; a single row may need more.
+inline SelectPlan plan_select(const SelectTask& task, int multiprocessors, std::int64_t most_bytes) {
+  SelectPlan plan;
+  plan.algorithm = std::strcmp(task.algorithm, "auto") == 0 ? choose_select(task.values, multiprocessors) : task.algorithm;
+  const auto is = [&](const char* name) { return std::strcmp(plan.algorithm, name) == 0; };
+  const std::int64_t rows = task.values.rows, cols = task.values.cols;
+  const Rows facts = device_rows(task.values, task.largest);
+  const bool alone = (is("quick_warp") || is("quick_block")) && task.out.ids == nullptr && task.out.payload == nullptr;
+  if (alone) plan.form = facts.size == 8 ? FormName::alone64 : FormName::alone32;
+  else plan.form = facts.size == 8 || cols > 0xffffffffll ? FormName::wide : FormName::packed;
+  plan.sort = !is("merge") && !is("bitonic") && (task.sorted || (alone && facts.is_float));
+
+  Needs needs;
+  if (is("merge")) needs = merge_needs(plan.form, cols, task.k);
+  else if (is("bitonic")) needs = bitonic_needs(plan.form, cols, task.k);
+  else if (is("radix")) needs = radix_needs(plan.form, cols, multiprocessors);
+  else if (is("scan")) needs = scan_needs(cols);
+  else needs = quick_needs(plan.form, cols, is("quick_warp"), multiprocessors);
+  const Needs sort = plan.sort ? merge_needs(plan.form, task.k, task.k) : Needs{};
+
+  const auto aligned = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
+  if (needs.worker > 0) plan.workers = std::max<std::int64_t>(1, std::min({rows, needs.most_workers, most_bytes / 2 / needs.worker}));
+  const std::int64_t word = word_size(plan.form), row = task.k * word + std::max(needs.row, sort.row);
+  const std::int64_t left = most_bytes - plan.workers * needs.worker;
+  plan.batch = std::max<std::int64_t>(1, std::min(rows, left / row));
+  plan.workers = std::min(plan.workers, plan.batch);
+  plan.list_bytes = aligned(plan.batch * task.k * word);
+  plan.bytes = plan.list_bytes + aligned(std::max(plan.batch * needs.row + plan.workers * needs.worker, plan.batch * sort.row));
+  return plan;
+}
+
+template <class Launch>
+void run_sequence(Launch& launch, const SelectTask& task, const SelectPlan& plan, void* workspace, int multiprocessors) {
+  const auto is = [&](const char* name) { return std::strcmp(plan.algorithm, name) == 0; };
+  const auto offset = [](auto* data, std::int64_t bytes) {
+    return data == nullptr ? nullptr : reinterpret_cast<decltype(data)>(reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(bytes));
+  };
+  Job job;
+  job.form = plan.form;
+  job.k = task.k;
+  job.list = workspace;
+  job.spare = static_cast<unsigned char*>(workspace) + plan.list_bytes;
+  job.multiprocessors = multiprocessors;
+  for (std::int64_t first = 0; first < task.values.rows; first += plan.batch) {
+    job.rows = device_rows(task.values, task.largest);
+    job.rows.data += first * job.rows.row_stride;
+    job.rows.rows = std::min(plan.batch, task.values.rows - first);
+    job.workers = std::min(plan.workers, job.rows.rows);
+    if (is("quick_warp")) run_quick_warp(launch, job);
+    else if (is("merge")) run_merge(launch, job);
+    else if (is("bitonic")) run_bitonic(launch, job);
+    else if (is("radix")) run_radix(launch, job);
+    else if (is("scan")) run_scan(launch, job);
+    else run_quick_block(launch, job);
+    if (plan.sort) run_sort(launch, job);
+
+    Emission emission;
+    emission.values = offset(task.out.values, first * task.k * job.rows.size);
+    emission.ids = offset(task.out.ids, first * task.k * 8);
+    emission.payload = task.payload;
+    emission.payload.data = offset(task.payload.data, first * task.payload.row_stride);
+    emission.payload_out = offset(task.out.payload, first * task.k * task.payload.item_size);
+    run_emit(launch, job, emission);
+  }
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,29 @@
+// Selection by the CUDA kernels on the host: the sequence of src/cuda/select/sequence.hpp, launched on the emulator.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+#include "cuda/select/sequence.hpp"
+
+namespace emulated {
+
+/// Launches as CudaLaunch does; keeps the names of nothing, only the count.
+struct Launch {
+  int launches = 0;
+
+  template <class Args>
+  void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) {
+    ++launches;
+    simt::launch(dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), static_cast<std::size_t>(shared), [&] { kernel(args); });
+  }
+};
+
+struct Machine {
+  int multiprocessors = 1;
+  std::int64_t most_bytes = std::int64_t{1} << 30;  // of workspace, which decides about batches
+};
+
+/// run_select, with a workspace of just the planned size.
+vicinal::cuda::SelectPlan select(const vicinal::cuda::SelectTask& task, const Machine& machine);
+
+}  // namespace emulated
