@@ -226,6 +226,9 @@ TEST_F(CudaRun, WhatIsRefused) {
   stop.request_stop();
   host.stop = stop.get_token();
   expect_error(host, ErrorCode::cancelled, "cancelled");
+  host.stop = {};
+  host.progress = [](std::uint64_t done, std::uint64_t total) { return done != 0 || total != 4; };
+  expect_error(host, ErrorCode::cancelled, "cancelled");
 }
 
 }  // namespace
