@@ -11,7 +11,9 @@ namespace {
 
 /// How many bytes the first character of text has; of a broken one, how many there are before the fault, negative.
 int character_length(std::string_view text) {
-  const auto byte = [&](int i) { return static_cast<std::size_t>(i) < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto byte = [&](int i) {
+    return static_cast<std::size_t>(i) < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
   const unsigned first = byte(0);
   if (first < 0x80) return 1;
   if (first < 0xC2 || first > 0xF4) return -1;
@@ -29,7 +31,7 @@ int character_length(std::string_view text) {
 
 std::string number(double value) {
   if (!std::isfinite(value)) return "null";
-  std::string text = fmt::format("{}", value);               // the shortest text that reads back as the same bits
+  std::string text = fmt::format("{}", value);  // the shortest text that reads back as the same bits
   if (text.find_first_of(".e") == std::string::npos) text += ".0";  // a reader sees that it is no integer
   return text;
 }
@@ -78,7 +80,8 @@ std::string Json::text() const {
   if (kind_ == Kind::plain) return text_;
   if (kind_ == Kind::array) return "[" + text_ + "]";
   std::string out;
-  for (const Member& member : members_) out += (out.empty() ? "" : ",") + quoted(member.name) + ":" + member.value.text();
+  for (const Member& member : members_)
+    out += (out.empty() ? "" : ",") + quoted(member.name) + ":" + member.value.text();
   return "{" + out + "}";
 }
 
