@@ -17,7 +17,7 @@ struct OutputFlags {
   bool json = false, plan = false, explain = false;
 };
 /// -o --json --plan --explain.
-void add_output(CLI::App& app, OutputFlags& flags);
+void add_output(App& app, OutputFlags& flags);
 
 /// Throws for --json beside a result on stdout: each would spoil the other.
 void refuse_json_stream(const OutputFlags& flags, const OutputFile& out);
