@@ -2,12 +2,13 @@
 # completions come from the command itself, so they cannot disagree with it.
 
 find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
 file(GLOB VICINAL_CLI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.cpp)
 add_executable(vicinal_cli ${VICINAL_CLI_SOURCES})
 set_target_properties(vicinal_cli PROPERTIES OUTPUT_NAME vicinal
                                              INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
-target_link_libraries(vicinal_cli PRIVATE vicinal CLI11::CLI11 fmt::fmt)
+target_link_libraries(vicinal_cli PRIVATE vicinal CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
 target_compile_definitions(vicinal_cli PRIVATE VICINAL_DEMO_DIR="${PROJECT_SOURCE_DIR}/data/demo")
 vicinal_precompile(vicinal_cli 1 <algorithm> <chrono> <functional> <memory> <optional> <string> <vector> <fmt/format.h>)
 install(TARGETS vicinal_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)

@@ -64,3 +64,16 @@ set_target_properties(vicinal_cuda PROPERTIES
   BUILD_RPATH "$ORIGIN"
   INSTALL_RPATH "$ORIGIN")
 install(TARGETS vicinal_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+
+# Programs for a machine with a GPU: the emulator's own test on the device, and the measurement of selections.
+if(VICINAL_BUILD_TESTS)
+  add_executable(vicinal_simt_device EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/simt/test_simt_device.cu)
+  target_include_directories(vicinal_simt_device PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/include
+                                                         ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(vicinal_simt_device PRIVATE vicinal_cuda_flags)
+endif()
+if(VICINAL_BUILD_BENCH)
+  add_executable(bench_select EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/bench_select.cu)
+  target_link_libraries(bench_select PRIVATE vicinal vicinal_cuda_flags)
+  set_target_properties(bench_select PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+endif()
