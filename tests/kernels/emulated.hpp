@@ -12,9 +12,11 @@ struct Launch {
   int launches = 0;
 
   template <class Args>
-  void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) {
+  void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
+                  const std::type_identity_t<Args>& args) {
     ++launches;
-    simt::launch(dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), static_cast<std::size_t>(shared), [&] { kernel(args); });
+    simt::launch(dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
+                 static_cast<std::size_t>(shared), [&] { kernel(args); });
   }
 };
 

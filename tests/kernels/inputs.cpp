@@ -28,8 +28,8 @@ Layout layout(ValueType type) {
 }  // namespace
 
 const char* name(Family family) {
-  constexpr const char* names[] = {"random", "equal", "ascending", "descending", "few", "mostly_nan", "all_nan", "zeros",
-                                   "denormal", "infinities", "outlier", "shared_top"};
+  constexpr const char* names[] = {"random",  "equal", "ascending", "descending", "few",     "mostly_nan",
+                                   "all_nan", "zeros", "denormal",  "infinities", "outlier", "shared_top"};
   return names[static_cast<std::size_t>(family)];
 }
 

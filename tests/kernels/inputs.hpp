@@ -14,11 +14,26 @@ inline constexpr vicinal::ValueType types[] = {
     vicinal::ValueType::u32, vicinal::ValueType::i32, vicinal::ValueType::u64, vicinal::ValueType::i64};
 inline bool is_float(vicinal::ValueType type) { return type <= vicinal::ValueType::bf16; }
 
-enum class Family { random, equal, ascending, descending, few, mostly_nan, all_nan, zeros, denormal, infinities, outlier, shared_top, count };
+enum class Family {
+  random,
+  equal,
+  ascending,
+  descending,
+  few,
+  mostly_nan,
+  all_nan,
+  zeros,
+  denormal,
+  infinities,
+  outlier,
+  shared_top,
+  count
+};
 const char* name(Family family);
 const char* name(vicinal::ValueType type);
 
 /// rows x cols values, dense; what a type has not got (NaN, -0) becomes an extreme of the integers.
-std::vector<std::byte> make(Family family, vicinal::ValueType type, std::int64_t rows, std::int64_t cols, std::uint64_t seed);
+std::vector<std::byte> make(Family family, vicinal::ValueType type, std::int64_t rows, std::int64_t cols,
+                            std::uint64_t seed);
 
 }  // namespace inputs

@@ -13,8 +13,8 @@
 namespace {
 
 using inputs::Family;
-using vicinal::ValueType;
 using vicinal::Values;
+using vicinal::ValueType;
 
 const std::vector<const char*> algorithms = {"quick_warp", "quick_block", "merge", "bitonic", "radix", "scan"};
 
@@ -25,15 +25,17 @@ struct Case {
   std::int64_t rows = 2, cols = 100, k = 10;
   bool largest = false, sorted = true;
   bool values = true, ids = true;
-  std::int64_t payload = 0;           // bytes an item
-  std::int64_t col_step = 1, gap = 0; // elements from a value to the next, and between rows; a negative step walks backwards
+  std::int64_t payload = 0;  // bytes an item
+  std::int64_t col_step = 1,
+               gap = 0;  // elements from a value to the next, and between rows; a negative step walks backwards
   emulated::Machine machine;
 };
 
 std::string text(const Case& c) {
-  return std::string(c.algorithm) + " " + inputs::name(c.type) + " " + inputs::name(c.family) + " " + std::to_string(c.rows) + " x " +
-         std::to_string(c.cols) + " k=" + std::to_string(c.k) + (c.largest ? " largest" : "") + (c.sorted ? "" : " unsorted") +
-         (c.ids ? "" : " values alone") + ", VICINAL_SIMT_SEED=" + std::to_string(simt::seed());
+  return std::string(c.algorithm) + " " + inputs::name(c.type) + " " + inputs::name(c.family) + " " +
+         std::to_string(c.rows) + " x " + std::to_string(c.cols) + " k=" + std::to_string(c.k) +
+         (c.largest ? " largest" : "") + (c.sorted ? "" : " unsorted") + (c.ids ? "" : " values alone") +
+         ", VICINAL_SIMT_SEED=" + std::to_string(simt::seed());
 }
 
 /// Entries of a row, each as (id, bits of value and payload), for comparison of sets.
@@ -43,7 +45,8 @@ vicinal::cuda::SelectPlan check(const Case& c) {
   SCOPED_TRACE(text(c));
   const auto size = static_cast<std::int64_t>(vicinal::value_size(c.type));
   const std::int64_t step = std::abs(c.col_step), width = (c.cols - 1) * step + 1 + c.gap;
-  const std::vector<std::byte> data = inputs::make(c.family, c.type, c.rows, width, 7 + static_cast<std::uint64_t>(c.cols));
+  const std::vector<std::byte> data =
+      inputs::make(c.family, c.type, c.rows, width, 7 + static_cast<std::uint64_t>(c.cols));
   Values values(data.data() + (c.col_step < 0 ? (c.cols - 1) * step * size : 0), c.type, c.rows, c.cols);
   values.row_stride = width * size;
   values.col_stride = c.col_step * size;
@@ -51,12 +54,14 @@ vicinal::cuda::SelectPlan check(const Case& c) {
   for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i * 2654435761u >> 13);
 
   const auto results = static_cast<std::size_t>(c.rows * c.k);
-  std::vector<std::byte> out_values(results * static_cast<std::size_t>(size)), out_payload(results * static_cast<std::size_t>(c.payload));
+  std::vector<std::byte> out_values(results * static_cast<std::size_t>(size)),
+      out_payload(results * static_cast<std::size_t>(c.payload));
   std::vector<std::int64_t> out_ids(results, -1);
   vicinal::cuda::SelectTask task;
   task.values = values;
   if (c.payload != 0) task.payload = {payload.data(), c.payload, c.cols * c.payload, c.payload};
-  task.out = {c.values ? out_values.data() : nullptr, c.ids ? out_ids.data() : nullptr, c.payload != 0 ? out_payload.data() : nullptr, c.rows, c.k};
+  task.out = {c.values ? out_values.data() : nullptr, c.ids ? out_ids.data() : nullptr,
+              c.payload != 0 ? out_payload.data() : nullptr, c.rows, c.k};
   task.k = c.k;
   task.largest = c.largest;
   task.sorted = c.sorted;
@@ -65,22 +70,26 @@ vicinal::cuda::SelectPlan check(const Case& c) {
 
   const oracle::Selected want = oracle::select_k(values, c.k, c.largest);
   const auto bytes = [](const auto& from, std::size_t at, std::int64_t item) {
-    return std::string(reinterpret_cast<const char*>(from.data()) + at * static_cast<std::size_t>(item), static_cast<std::size_t>(item));
+    return std::string(reinterpret_cast<const char*>(from.data()) + at * static_cast<std::size_t>(item),
+                       static_cast<std::size_t>(item));
   };
   for (std::int64_t r = 0; r < c.rows; ++r) {
     std::vector<Entry> is, should;
     for (std::int64_t i = 0; i < c.k; ++i) {
       const auto at = static_cast<std::size_t>(r * c.k + i);
       const auto source = static_cast<std::size_t>(r * c.cols + want.ids[at]);
-      is.emplace_back(c.ids ? out_ids[at] : 0, c.values ? bytes(out_values, at, size) : "", bytes(out_payload, at, c.payload));
-      should.emplace_back(c.ids ? want.ids[at] : 0, c.values ? bytes(want.values, at, size) : "", bytes(payload, source, c.payload));
+      is.emplace_back(c.ids ? out_ids[at] : 0, c.values ? bytes(out_values, at, size) : "",
+                      bytes(out_payload, at, c.payload));
+      should.emplace_back(c.ids ? want.ids[at] : 0, c.values ? bytes(want.values, at, size) : "",
+                          bytes(payload, source, c.payload));
     }
     if (!c.sorted) {
       std::sort(is.begin(), is.end());
       std::sort(should.begin(), should.end());
     }
     const auto wrong = std::mismatch(is.begin(), is.end(), should.begin()).first - is.begin();
-    EXPECT_EQ(wrong, c.k) << "row " << r << ": id " << std::get<0>(is[static_cast<std::size_t>(std::min(wrong, c.k - 1))]) << " for "
+    EXPECT_EQ(wrong, c.k) << "row " << r << ": id "
+                          << std::get<0>(is[static_cast<std::size_t>(std::min(wrong, c.k - 1))]) << " for "
                           << std::get<0>(should[static_cast<std::size_t>(std::min(wrong, c.k - 1))]);
     if (wrong != c.k) break;
   }
@@ -88,7 +97,8 @@ vicinal::cuda::SelectPlan check(const Case& c) {
 }
 
 class Algorithm : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Select, Algorithm, testing::ValuesIn(algorithms), [](const auto& at) { return std::string(at.param); });
+INSTANTIATE_TEST_SUITE_P(Select, Algorithm, testing::ValuesIn(algorithms),
+                         [](const auto& at) { return std::string(at.param); });
 
 TEST_P(Algorithm, EveryTypeAndFamily) {
   int n = 0;
@@ -112,8 +122,8 @@ TEST_P(Algorithm, EveryTypeAndFamily) {
 TEST_P(Algorithm, EdgesOfShape) {
   int n = 0;
   for (const std::int64_t cols : {1, 2, 31, 32, 33, 64, 255, 256, 257, 1023, 1025}) {
-    for (const std::int64_t k : {std::int64_t{1}, std::int64_t{2}, std::int64_t{31}, std::int64_t{32}, std::int64_t{33}, std::int64_t{255},
-                                 std::int64_t{256}, std::int64_t{257}, cols - 1, cols}) {
+    for (const std::int64_t k : {std::int64_t{1}, std::int64_t{2}, std::int64_t{31}, std::int64_t{32}, std::int64_t{33},
+                                 std::int64_t{255}, std::int64_t{256}, std::int64_t{257}, cols - 1, cols}) {
       if (k < 1 || k > cols) continue;
       Case c;
       c.algorithm = GetParam();
@@ -131,7 +141,14 @@ TEST_P(Algorithm, EdgesOfShape) {
 
 TEST_P(Algorithm, LongerThanSharedMemory) {
   int n = 0;
-  for (const auto& [cols, k] : {std::pair{4095, 7}, {4097, 64}, {9000, 2047}, {9000, 2048}, {8193, 2049}, {10000, 3000}, {5000, 5000}, {16500, 1}}) {
+  for (const auto& [cols, k] : {std::pair{4095, 7},
+                                {4097, 64},
+                                {9000, 2047},
+                                {9000, 2048},
+                                {8193, 2049},
+                                {10000, 3000},
+                                {5000, 5000},
+                                {16500, 1}}) {
     Case c;
     c.algorithm = GetParam();
     c.type = ++n % 3 == 0 ? ValueType::f64 : ValueType::f32;
@@ -196,7 +213,8 @@ TEST(ValuesAlone, EveryTypeAndFamily) {
         c.sorted = n % 3 != 0;
         c.ids = false;
         const auto plan = check(c);
-        EXPECT_EQ(plan.form == vicinal::cuda::FormName::alone32 || plan.form == vicinal::cuda::FormName::alone64, n < 2 * 12 * 12);
+        EXPECT_EQ(plan.form == vicinal::cuda::FormName::alone32 || plan.form == vicinal::cuda::FormName::alone64,
+                  n < 2 * 12 * 12);
       }
     }
   }
@@ -254,7 +272,8 @@ TEST(Select, PlanIsWithinItsBytes) {
           EXPECT_GE(plan.workers, 1);
           EXPECT_GE(plan.bytes, plan.batch * k * 8);
           if (plan.batch > 1) {
-            EXPECT_LE(plan.bytes, (std::int64_t{2} << 30) + 512) << algorithm << " " << rows << " x " << cols << " k=" << k;
+            EXPECT_LE(plan.bytes, (std::int64_t{2} << 30) + 512)
+                << algorithm << " " << rows << " x " << cols << " k=" << k;
           }
           EXPECT_EQ(plan.form, cols > 0xffffffffll ? vicinal::cuda::FormName::wide : vicinal::cuda::FormName::packed);
         }

@@ -10,19 +10,20 @@ namespace oracle {
 namespace {
 
 using vicinal::ValueType;
+__extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): using knows no __extension__
 
 /// Widened exactly; integers of 64 bits do not fit a long double everywhere, so both forms are kept.
 struct Number {
   bool nan = false;
   bool is_integer = false;
   double real = 0;
-  __int128 integer = 0;
+  Wide integer = 0;
 };
 
 double half_value(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const double fraction = bits & 1023;
-  const double magnitude = exponent == 31   ? (fraction != 0 ? std::nan("") : HUGE_VAL)
+  const double magnitude = exponent == 31  ? (fraction != 0 ? std::nan("") : HUGE_VAL)
                            : exponent == 0 ? std::ldexp(fraction, -24)
                                            : std::ldexp(1024 + fraction, exponent - 25);
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
@@ -36,14 +37,15 @@ T load(const std::byte* at) {
 }
 
 Number real(double value) { return {std::isnan(value), false, value, 0}; }
-Number whole(__int128 value) { return {false, true, 0, value}; }
+Number whole(Wide value) { return {false, true, 0, value}; }
 
 Number number(const std::byte* at, ValueType type) {
   switch (type) {
     case ValueType::f32: return real(static_cast<double>(load<float>(at)));
     case ValueType::f64: return real(load<double>(at));
     case ValueType::f16: return real(half_value(load<std::uint16_t>(at)));
-    case ValueType::bf16: return real(static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(at)) << 16)));
+    case ValueType::bf16:
+      return real(static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(at)) << 16)));
     case ValueType::u8: return whole(load<std::uint8_t>(at));
     case ValueType::i8: return whole(load<std::int8_t>(at));
     case ValueType::u16: return whole(load<std::uint16_t>(at));

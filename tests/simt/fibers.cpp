@@ -1,6 +1,5 @@
 // The emulator's machine: lanes as fibers, one block at a time. A lane runs until it must wait; the last one to arrive at a
-// barrier makes the others ready, and the next to run is drawn at random. On x86-64 a switch is a dozen instructions;
-// elsewhere, and under AddressSanitizer, ucontext does it.
+// barrier makes the others ready, and the next to run is drawn at random.
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -9,45 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "simt/fiber.hpp"
 #include "simt/simt.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SIMT_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SIMT_ASAN 1
-#endif
-#endif
-#if defined(SIMT_ASAN)
-#include <sanitizer/common_interface_defs.h>
-#endif
-#if !defined(__x86_64__) || defined(SIMT_ASAN)
-#define SIMT_UCONTEXT 1
-#include <ucontext.h>
-#endif
 
 namespace simt {
 namespace {
 
-constexpr std::size_t stack_bytes = 256 << 10;  // only what a lane touches becomes memory
 constexpr std::size_t most_lanes = 1024;
 constexpr std::size_t most_static_shared = 48 << 10, most_shared = 227 << 10;  // a block's on compute capability 9.0
 constexpr unsigned char poison = 0xa5;
 
 enum class State : std::uint8_t { ready, at_warp, at_block, done };
-
-struct Fiber {
-#if defined(SIMT_UCONTEXT)
-  ucontext_t context = {};
-#else
-  void* top = nullptr;  // its stack pointer while it is not running
-#endif
-#if defined(SIMT_ASAN)
-  const void* bottom = nullptr;
-  std::size_t size = 0;
-  void* fake = nullptr;
-#endif
-};
 
 struct Lane {
   Fiber fiber;
@@ -68,6 +39,7 @@ struct SharedArray {
 struct Machine {
   std::uint64_t seed = 1, random = 1;
   bool seeded = false, shuffle_blocks = false, running = false;
+  bool abandoned = false;  // a block of an earlier launch has failed
   std::byte* stacks = nullptr;
   std::vector<Lane> lanes;
   std::vector<int> ready;
@@ -89,47 +61,6 @@ std::uint64_t draw() {  // splitmix64
   return z ^ z >> 31;
 }
 
-#if !defined(SIMT_UCONTEXT)
-extern "C" void vicinal_simt_switch(void** save, void* load);
-// Saves what a called function must preserve, exchanges the stacks, and returns on the other one.
-asm(R"(
-.text
-.globl vicinal_simt_switch
-.type vicinal_simt_switch,@function
-vicinal_simt_switch:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  ret
-.size vicinal_simt_switch,.-vicinal_simt_switch
-)");
-#endif
-
-void switch_fiber(Fiber& from, Fiber& to, [[maybe_unused]] bool for_good) {
-#if defined(SIMT_ASAN)
-  __sanitizer_start_switch_fiber(for_good ? nullptr : &from.fake, to.bottom, to.size);
-#endif
-#if defined(SIMT_UCONTEXT)
-  swapcontext(&from.context, &to.context);
-#else
-  vicinal_simt_switch(&from.top, to.top);
-#endif
-#if defined(SIMT_ASAN)
-  __sanitizer_finish_switch_fiber(from.fake, nullptr, nullptr);
-#endif
-}
-
 /// The running lane waits or is done: another runs. Comes back when it is this lane's turn.
 void pass_on() {
   Lane& lane = machine.lanes[static_cast<std::size_t>(machine.current)];
@@ -149,41 +80,11 @@ void pass_on() {
 }
 
 void lane_main() {
-#if defined(SIMT_ASAN)
-  const void* bottom = nullptr;
-  std::size_t size = 0;
-  __sanitizer_finish_switch_fiber(nullptr, &bottom, &size);
-  if (machine.host.bottom == nullptr) {  // the first lane ever comes from the host's own stack
-    machine.host.bottom = bottom;
-    machine.host.size = size;
-  }
-#endif
+  fiber_started(machine.host);
   machine.body(machine.context);
   machine.lanes[static_cast<std::size_t>(machine.current)].state = State::done;
   ++machine.done;
   pass_on();
-}
-
-void prepare_fiber(Fiber& fiber, std::byte* stack) {
-#if defined(SIMT_ASAN)
-  fiber.bottom = stack;
-  fiber.size = stack_bytes;
-  fiber.fake = nullptr;
-#endif
-#if defined(SIMT_UCONTEXT)
-  getcontext(&fiber.context);
-  fiber.context.uc_stack.ss_sp = stack;
-  fiber.context.uc_stack.ss_size = stack_bytes;
-  fiber.context.uc_link = nullptr;
-  makecontext(&fiber.context, lane_main, 0);
-#else
-  // as if lane_main had been called: six saved registers, where to return to, and a caller's address that is never used
-  auto* top = reinterpret_cast<std::uint64_t*>(stack + stack_bytes);
-  top[-1] = 0;
-  top[-2] = reinterpret_cast<std::uint64_t>(&lane_main);
-  std::fill(top - 8, top - 2, 0);
-  fiber.top = top - 8;
-#endif
 }
 
 std::string text(Place place) { return std::string(place.file) + ":" + std::to_string(place.line); }
@@ -249,7 +150,10 @@ void answer(int self, std::uint32_t mask) {
     else if (op == Op::shuffle_down) from = i + delta > 31 ? i : i + delta;
     else if (op == Op::shuffle_xor) from = i ^ delta;
     if (from < 0 || from > 31 || (mask >> from & 1) == 0)
-      fail([&] { return "thread " + text(lane.thread) + " reads lane " + std::to_string(from) + ", which is not in the mask, at " + text(lane.place); });
+      fail([&] {
+        return "thread " + text(lane.thread) + " reads lane " + std::to_string(from) +
+               ", which is not in the mask, at " + text(lane.place);
+      });
     if (op >= Op::shuffle && op <= Op::shuffle_xor) lane.answer = warp_lane(self, from).value;
     if (op == Op::match) {
       lane.answer = 0;
@@ -272,7 +176,7 @@ void run_block() {
     lane.thread.x = at % blockDim.x;
     lane.thread.y = at / blockDim.x % blockDim.y;
     lane.thread.z = at / blockDim.x / blockDim.y;
-    prepare_fiber(lane.fiber, m.stacks + static_cast<std::size_t>(i) * stack_bytes);
+    prepare_fiber(lane.fiber, m.stacks + static_cast<std::size_t>(i) * stack_bytes, lane_main, m.abandoned);
     wake(lane);
   }
   m.current = m.ready.back();
@@ -293,6 +197,7 @@ void run_block() {
       if (m.lanes[static_cast<std::size_t>(i)].state == State::done) other = &m.lanes[static_cast<std::size_t>(i)];
     m.failure = "nobody can go on: " + where(*first) + (other != nullptr ? ", " + where(*other) : "");
   }
+  m.abandoned = m.abandoned || !m.failure.empty();
   if (!m.failure.empty())
     throw Failure(m.failure + "; block " + text(blockIdx) + ", VICINAL_SIMT_SEED=" + std::to_string(m.seed));
 }
@@ -318,7 +223,8 @@ std::uint64_t collective(std::uint32_t mask, Op op, std::uint64_t value, std::ui
   Machine& m = machine;
   const int self = m.current;
   Lane& lane = m.lanes[static_cast<std::size_t>(self)];
-  if ((mask >> (self % 32) & 1) == 0) fail([&] { return "thread " + text(lane.thread) + " is not in its own mask at " + text(place); });
+  if ((mask >> (self % 32) & 1) == 0)
+    fail([&] { return "thread " + text(lane.thread) + " is not in its own mask at " + text(place); });
   lane.state = State::at_warp;
   lane.op = op;
   lane.mask = mask;
@@ -328,7 +234,10 @@ std::uint64_t collective(std::uint32_t mask, Op op, std::uint64_t value, std::ui
   bool complete = true;
   for (int i = 0; i < 32; ++i) {
     if ((mask >> i & 1) == 0) continue;
-    if (self / 32 * 32 + i >= m.lane_count) fail([&] { return "the mask at " + text(place) + " names lane " + std::to_string(i) + ", which this block lacks"; });
+    if (self / 32 * 32 + i >= m.lane_count)
+      fail([&] {
+        return "the mask at " + text(place) + " names lane " + std::to_string(i) + ", which this block lacks";
+      });
     const Lane& other = warp_lane(self, i);
     if (other.state == State::ready) complete = false;
     else if (other.state != State::at_warp || other.mask != mask || other.op != op || other.place.line != place.line)
@@ -368,7 +277,8 @@ void* shared_array(const void* site, std::size_t bytes) {
     if (array.site == site) return array.bytes.get();
   std::size_t total = bytes;
   for (const SharedArray& array : machine.statics) total += array.size;
-  if (total > most_static_shared) fail([&] { return "a block's static shared memory is " + std::to_string(total) + " bytes"; });
+  if (total > most_static_shared)
+    fail([&] { return "a block's static shared memory is " + std::to_string(total) + " bytes"; });
   machine.statics.push_back({site, std::unique_ptr<std::byte[]>(new std::byte[bytes]), bytes});
   std::memset(machine.statics.back().bytes.get(), poison, bytes);
   return machine.statics.back().bytes.get();
@@ -376,16 +286,20 @@ void* shared_array(const void* site, std::size_t bytes) {
 
 void* dynamic_shared_memory() { return machine.dynamic.get(); }
 
-void launch_lanes(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, void (*lane)(const void*), const void* context) {
+void launch_lanes(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, void (*lane)(const void*),
+                  const void* context) {
   Machine& m = machine;
   const std::size_t count = std::size_t{block.x} * block.y * block.z;
   if (m.running) throw Failure("a kernel launches a kernel");
   if (count == 0 || count > most_lanes) throw Failure("a block of " + std::to_string(count) + " threads");
-  if (grid.x == 0 || grid.x > 0x7fffffffu || grid.y == 0 || grid.y > 65535 || grid.z == 0 || grid.z > 65535) throw Failure("a grid beyond CUDA's limits");
-  if (dynamic_shared_bytes > most_shared) throw Failure("a block's shared memory is " + std::to_string(dynamic_shared_bytes) + " bytes");
+  if (grid.x == 0 || grid.x > 0x7fffffffu || grid.y == 0 || grid.y > 65535 || grid.z == 0 || grid.z > 65535)
+    throw Failure("a grid beyond CUDA's limits");
+  if (dynamic_shared_bytes > most_shared)
+    throw Failure("a block's shared memory is " + std::to_string(dynamic_shared_bytes) + " bytes");
   m.random = seed();
   if (m.stacks == nullptr) {
-    void* memory = mmap(nullptr, most_lanes * stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = mmap(nullptr, most_lanes * stack_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     m.stacks = static_cast<std::byte*>(memory);
     m.lanes.resize(most_lanes);

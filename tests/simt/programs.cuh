@@ -18,7 +18,8 @@ __global__ void warp_words(Words p) {
   const auto x = static_cast<unsigned>(lane * 7 % 32);
   const auto wide = 0x100000001ull * x;
   out[0] = __ballot_sync(all_lanes, lane % 3 == 0);
-  out[1] = static_cast<std::uint64_t>(__any_sync(all_lanes, lane == 5)) + 2 * static_cast<std::uint64_t>(__all_sync(all_lanes, lane < 32)) +
+  out[1] = static_cast<std::uint64_t>(__any_sync(all_lanes, lane == 5)) +
+           2 * static_cast<std::uint64_t>(__all_sync(all_lanes, lane < 32)) +
            4 * static_cast<std::uint64_t>(__all_sync(all_lanes, lane < 31));
   out[2] = __shfl_sync(all_lanes, wide, 31 - lane);
   out[3] = __shfl_sync(all_lanes, x, lane, 8);

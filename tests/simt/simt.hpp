@@ -42,11 +42,26 @@ struct Place {
   int line;
 };
 
-enum class Op : std::uint8_t { sync, ballot, shuffle, shuffle_up, shuffle_down, shuffle_xor, match, add, least, greatest, conjunction, disjunction, parity };
+enum class Op : std::uint8_t {
+  sync,
+  ballot,
+  shuffle,
+  shuffle_up,
+  shuffle_down,
+  shuffle_xor,
+  match,
+  add,
+  least,
+  greatest,
+  conjunction,
+  disjunction,
+  parity
+};
 inline const char* op_name(Op op) {
-  constexpr const char* names[] = {"__syncwarp", "a vote", "__shfl_sync", "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync",
-                                   "__match_any_sync", "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync",
-                                   "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync"};
+  constexpr const char* names[] = {
+      "__syncwarp",        "a vote",           "__shfl_sync",       "__shfl_up_sync",    "__shfl_down_sync",
+      "__shfl_xor_sync",   "__match_any_sync", "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync",
+      "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync"};
   return names[static_cast<std::size_t>(op)];
 }
 
@@ -62,11 +77,13 @@ void block_barrier(Place place);
 void* shared_array(const void* site, std::size_t bytes);
 void* dynamic_shared_memory();
 
-void launch_lanes(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, void (*lane)(const void*), const void* context);
+void launch_lanes(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, void (*lane)(const void*),
+                  const void* context);
 /// Runs body() as a kernel: once a lane. Throws Failure.
 template <class Body>
 void launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const Body& body) {
-  launch_lanes(grid, block, dynamic_shared_bytes, [](const void* context) { (*static_cast<const Body*>(context))(); }, &body);
+  launch_lanes(
+      grid, block, dynamic_shared_bytes, [](const void* context) { (*static_cast<const Body*>(context))(); }, &body);
 }
 
 /// Each lane of a full warp shows `mine` to the others: all[i] is lane i's. They must not be touched after leave().
@@ -74,7 +91,8 @@ class Exchange {
  public:
   Exchange(const void* mine, Place place) : place_(place) {
     for (std::uint32_t i = 0; i < 32; ++i)
-      all_[i] = reinterpret_cast<const void*>(collective(0xffffffffu, Op::shuffle, reinterpret_cast<std::uintptr_t>(mine), i, place));
+      all_[i] = reinterpret_cast<const void*>(
+          collective(0xffffffffu, Op::shuffle, reinterpret_cast<std::uintptr_t>(mine), i, place));
   }
   template <class T>
   const T& of(int lane) const {
@@ -102,20 +120,23 @@ T from_slot(std::uint64_t slot) {
 }  // namespace simt
 
 /// An array in shared memory, of trivial elements.
-#define VICINAL_SHARED(type, name, count)          \
+#define VICINAL_SHARED(type, name, count)                       \
   auto& name = *static_cast<type(*)[count]>(simt::shared_array( \
-      [] {                                         \
-        static char site;                          \
-        return &site;                              \
-      }(),                                         \
+      [] {                                                      \
+        static char site;                                       \
+        return &site;                                           \
+      }(),                                                      \
       sizeof(type[count])))
 
 #define SIMT_HERE int line = __builtin_LINE(), const char *file = __builtin_FILE()
-#define SIMT_PLACE simt::Place{file, line}
+#define SIMT_PLACE \
+  simt::Place { file, line }
 
 // NOLINTBEGIN: CUDA's names
 inline void __syncthreads(SIMT_HERE) { simt::block_barrier(SIMT_PLACE); }
-inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_HERE) { simt::collective(mask, simt::Op::sync, 0, 0, SIMT_PLACE); }
+inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_HERE) {
+  simt::collective(mask, simt::Op::sync, 0, 0, SIMT_PLACE);
+}
 inline unsigned __ballot_sync(unsigned mask, int predicate, SIMT_HERE) {
   return static_cast<unsigned>(simt::collective(mask, simt::Op::ballot, predicate != 0, 0, SIMT_PLACE));
 }
@@ -141,15 +162,16 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta, SIMT_HERE) {
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int bits, SIMT_HERE) {
-  return simt::from_slot<T>(simt::collective(mask, simt::Op::shuffle_xor, simt::to_slot(value), static_cast<std::uint32_t>(bits), SIMT_PLACE));
+  return simt::from_slot<T>(simt::collective(mask, simt::Op::shuffle_xor, simt::to_slot(value),
+                                             static_cast<std::uint32_t>(bits), SIMT_PLACE));
 }
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value, SIMT_HERE) {
   return static_cast<unsigned>(simt::collective(mask, simt::Op::match, simt::to_slot(value), 0, SIMT_PLACE));
 }
-#define SIMT_REDUCE(name, type, op)                             \
-  inline type name(unsigned mask, type value, SIMT_HERE) {      \
-    constexpr auto sign = std::is_signed_v<type> ? 1u : 0u;     \
+#define SIMT_REDUCE(name, type, op)                                                                   \
+  inline type name(unsigned mask, type value, SIMT_HERE) {                                            \
+    constexpr auto sign = std::is_signed_v<type> ? 1u : 0u;                                           \
     return simt::from_slot<type>(simt::collective(mask, op, simt::to_slot(value), sign, SIMT_PLACE)); \
   }
 SIMT_REDUCE(__reduce_add_sync, unsigned, simt::Op::add)
@@ -182,17 +204,17 @@ T __ldg(const T* at) {
   return *at;
 }
 
-#define SIMT_ATOMIC(type)                                                                            \
-  inline type atomicExch(type* at, type value) { return std::exchange(*at, value); }                  \
+#define SIMT_ATOMIC(type)                                                                                    \
+  inline type atomicExch(type* at, type value) { return std::exchange(*at, value); }                         \
   inline type atomicAdd(type* at, type value) { return std::exchange(*at, static_cast<type>(*at + value)); } \
-  inline type atomicMin(type* at, type value) { return std::exchange(*at, std::min(*at, value)); }    \
-  inline type atomicMax(type* at, type value) { return std::exchange(*at, std::max(*at, value)); }    \
-  inline type atomicOr(type* at, type value) { return std::exchange(*at, static_cast<type>(*at | value)); }   \
-  inline type atomicAnd(type* at, type value) { return std::exchange(*at, static_cast<type>(*at & value)); }  \
-  inline type atomicCAS(type* at, type expected, type value) {                                        \
-    const type old = *at;                                                                             \
-    if (old == expected) *at = value;                                                                 \
-    return old;                                                                                       \
+  inline type atomicMin(type* at, type value) { return std::exchange(*at, std::min(*at, value)); }           \
+  inline type atomicMax(type* at, type value) { return std::exchange(*at, std::max(*at, value)); }           \
+  inline type atomicOr(type* at, type value) { return std::exchange(*at, static_cast<type>(*at | value)); }  \
+  inline type atomicAnd(type* at, type value) { return std::exchange(*at, static_cast<type>(*at & value)); } \
+  inline type atomicCAS(type* at, type expected, type value) {                                               \
+    const type old = *at;                                                                                    \
+    if (old == expected) *at = value;                                                                        \
+    return old;                                                                                              \
   }
 SIMT_ATOMIC(int)
 SIMT_ATOMIC(unsigned)

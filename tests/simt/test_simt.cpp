@@ -69,7 +69,8 @@ void run(void (*kernel)(Args), int blocks, int threads, std::size_t shared, cons
   must(cudaGetLastError());
   must(cudaDeviceSynchronize());
 #else
-  simt::launch(dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), shared, [&] { kernel(args); });
+  simt::launch(dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), shared,
+               [&] { kernel(args); });
 #endif
 }
 
@@ -89,10 +90,20 @@ void warps() {
     std::uint64_t before = 0;
     for (int j = 0; j < lane; ++j) before += x(j);
     const std::uint64_t want[16] = {
-        bits([](int j) { return j % 3 == 0; }), lane < 20 ? 3 + 8 * 0xaaaaaull : 3, wide(31 - lane), x(lane), wide(lane < 3 ? lane : lane - 3),
-        x(lane > 28 ? lane : lane + 3), x(lane ^ 5), bits([&](int j) { return x(j) / 4 == x(lane) / 4; }), 31 * 16,
-        static_cast<std::uint64_t>(std::int64_t{-40}), 31, 0xffff,
-        static_cast<std::uint64_t>(__builtin_popcount(x(lane))) + 100 * static_cast<std::uint64_t>(__builtin_ffs(lane)) +
+        bits([](int j) { return j % 3 == 0; }),
+        lane < 20 ? 3 + 8 * 0xaaaaaull : 3,
+        wide(31 - lane),
+        x(lane),
+        wide(lane < 3 ? lane : lane - 3),
+        x(lane > 28 ? lane : lane + 3),
+        x(lane ^ 5),
+        bits([&](int j) { return x(j) / 4 == x(lane) / 4; }),
+        31 * 16,
+        static_cast<std::uint64_t>(std::int64_t{-40}),
+        31,
+        0xffff,
+        static_cast<std::uint64_t>(__builtin_popcount(x(lane))) +
+            100 * static_cast<std::uint64_t>(__builtin_ffs(lane)) +
             10000 * static_cast<std::uint64_t>(lane == 0 ? 32 : __builtin_clz(static_cast<unsigned>(lane))) +
             1000000 * static_cast<std::uint64_t>(__builtin_popcount(x(lane)) * 2),
         [&] {
@@ -100,10 +111,12 @@ void warps() {
           for (int j = 0; j < 32; ++j) reversed |= (x(lane) >> j & 1) << (31 - j);
           return reversed;
         }(),
-        before, 31 * 16};
+        before,
+        31 * 16};
     for (std::size_t w = 0; w < 16; ++w) {
       const std::string name = "word " + std::to_string(w) + " of lane " + std::to_string(lane) + ": " +
-                               std::to_string(out[static_cast<std::size_t>(i) * 16 + w]) + " for " + std::to_string(want[w]);
+                               std::to_string(out[static_cast<std::size_t>(i) * 16 + w]) + " for " +
+                               std::to_string(want[w]);
       check(out[static_cast<std::size_t>(i) * 16 + w] == want[w], name.c_str());
     }
   }
@@ -115,7 +128,8 @@ int wrong_sums() {
   const int blocks = 2, threads = 96, n = blocks * threads;
   const Shared<int> in(n), before(n), total(blocks), reversed(n);
   for (int i = 0; i < n; ++i) in[static_cast<std::size_t>(i)] = i * i % 57 + 1;
-  run(programs::block_sums<NO_BARRIER>, blocks, threads, threads * sizeof(int), {in.get(), before.get(), total.get(), reversed.get()});
+  run(programs::block_sums<NO_BARRIER>, blocks, threads, threads * sizeof(int),
+      {in.get(), before.get(), total.get(), reversed.get()});
   int wrong = 0;
   for (int b = 0; b < blocks; ++b) {
     int sum = 0;
@@ -144,7 +158,9 @@ void atomics() {
   const Shared<unsigned> bits(1), won(2);
   const Shared<unsigned long long> sum(1);
   run(programs::atomics, 4, 32, 0, {number.get(), bits.get(), sum.get(), low.get(), high.get(), won.get()});
-  check(number[0] == 128 && bits[0] == 0xffffffffu && sum[0] == 128 * 0x100000000ull + 127 * 64 && low[0] == -27 && high[0] == 127, "atomics");
+  check(number[0] == 128 && bits[0] == 0xffffffffu && sum[0] == 128 * 0x100000000ull + 127 * 64 && low[0] == -27 &&
+            high[0] == 127,
+        "atomics");
   check(won[0] >= 1 && won[0] <= 128 && won[1] == 1, "compare and swap");
 }
 
@@ -158,7 +174,8 @@ void product(std::uint16_t one, int mantissa_bits) {
     const int magnitude = std::abs(value);
     std::uint16_t bits = 0;
     if (magnitude == 1) bits = one;
-    if (magnitude >= 2) bits = static_cast<std::uint16_t>(one + (1 << mantissa_bits) + (magnitude == 3 ? 1 << (mantissa_bits - 1) : 0));
+    if (magnitude >= 2)
+      bits = static_cast<std::uint16_t>(one + (1 << mantissa_bits) + (magnitude == 3 ? 1 << (mantissa_bits - 1) : 0));
     return static_cast<std::uint16_t>(bits | (value < 0 ? 0x8000 : 0));
   };
   for (int i = 0; i < 256; ++i) a[static_cast<std::size_t>(i)] = encode(x[static_cast<std::size_t>(i)] = i * 5 % 7 - 3);
@@ -167,7 +184,8 @@ void product(std::uint16_t one, int mantissa_bits) {
   for (int row = 0; row < 16; ++row)
     for (int col = 0; col < 8; ++col) {
       int sum = 0;
-      for (int k = 0; k < 16; ++k) sum += x[static_cast<std::size_t>(row * 16 + k)] * y[static_cast<std::size_t>(k * 8 + col)];
+      for (int k = 0; k < 16; ++k)
+        sum += x[static_cast<std::size_t>(row * 16 + k)] * y[static_cast<std::size_t>(k * 8 + col)];
       check(out[static_cast<std::size_t>(row * 8 + col)] == static_cast<float>(sum), "mma_16x8x16");
     }
 }
@@ -175,7 +193,8 @@ void product(std::uint16_t one, int mantissa_bits) {
 void paths() {
   const std::vector<int> a = {1, 3, 3, 7, 9, 9, 12}, b = {0, 3, 4, 9, 9, 20, 21, 22, 23};
   const Shared<int> in_a(a, 0), in_b(b, 0), out(a.size() + b.size() + 1);
-  run(programs::merge_paths, 1, 32, 0, {in_a.get(), in_b.get(), static_cast<int>(a.size()), static_cast<int>(b.size()), out.get()});
+  run(programs::merge_paths, 1, 32, 0,
+      {in_a.get(), in_b.get(), static_cast<int>(a.size()), static_cast<int>(b.size()), out.get()});
   std::size_t i = 0, j = 0;
   for (std::size_t d = 0; d <= a.size() + b.size(); ++d) {
     check(out[d] == static_cast<int>(i), "merge_path");
@@ -195,7 +214,8 @@ std::string failure(int blocks, int threads, const std::function<void()>& kernel
   return "";
 }
 void expect(const std::string& message, std::initializer_list<const char*> parts) {
-  for (const char* part : parts) check(message.find(part) != std::string::npos, (std::string(part) + " in '" + message + "'").c_str());
+  for (const char* part : parts)
+    check(message.find(part) != std::string::npos, (std::string(part) + " in '" + message + "'").c_str());
 }
 
 void rules() {
@@ -206,34 +226,40 @@ void rules() {
     caught_warp += wrong_turns<true>() != 0;
     check(wrong_sums<false>() == 0 && wrong_turns<false>() == 0, "the same kernels with their barriers");
   }
-  std::printf("a missing __syncthreads seen with %d of 5 seeds, a missing __syncwarp with %d\n", caught_block, caught_warp);
+  std::printf("a missing __syncthreads seen with %d of 5 seeds, a missing __syncwarp with %d\n", caught_block,
+              caught_warp);
   check(caught_block >= 4 && caught_warp >= 4, "a missing barrier is seen");
 
   simt::set_seed(3);
-  const int here = __LINE__;
-  expect(failure(1, 64, [] {
-           if (threadIdx.x < 32) __syncthreads();
-           else __syncthreads();
-         }),
-         {"__syncthreads", std::to_string(here + 2).c_str(), std::to_string(here + 3).c_str(), "VICINAL_SIMT_SEED=3"});
-  expect(failure(1, 64, [] {
-           if (threadIdx.x != 40) __syncthreads();
-         }),
-         {"thread (40,0,0) has returned", "waits in __syncthreads at", std::to_string(here + 7).c_str()});
-  expect(failure(1, 32, [] {
-           if (threadIdx.x != 7) __syncwarp();
-         }),
-         {"thread (7,0,0) has returned", "waits in __syncwarp", std::to_string(here + 11).c_str()});
-  expect(failure(1, 32, [] {
-           if (threadIdx.x < 5) __ballot_sync(0xffffffffu, 1);
-           else __syncwarp();
-         }),
-         {"a vote", "__syncwarp", std::to_string(here + 15).c_str(), std::to_string(here + 16).c_str()});
-  expect(failure(1, 32, [] {
-           if (threadIdx.x == 0) __syncthreads();
-           else __syncwarp(0xfffffffeu), __syncwarp();
-         }),
-         {"waits in __syncthreads", "waits in __syncwarp"});
+  // the second argument of __syncwarp and the first of __syncthreads are their lines, here given by hand
+  expect(failure(1, 64,
+                 [] {
+                   if (threadIdx.x < 32) __syncthreads(111, "k.cuh");
+                   else __syncthreads(222, "k.cuh");
+                 }),
+         {"waits in __syncthreads at k.cuh:111", "waits in __syncthreads at k.cuh:222", "VICINAL_SIMT_SEED=3"});
+  expect(failure(1, 64,
+                 [] {
+                   if (threadIdx.x != 40) __syncthreads(111, "k.cuh");
+                 }),
+         {"thread (40,0,0) has returned", "waits in __syncthreads at k.cuh:111"});
+  expect(failure(1, 32,
+                 [] {
+                   if (threadIdx.x != 7) __syncwarp(0xffffffffu, 111, "k.cuh");
+                 }),
+         {"thread (7,0,0) has returned", "waits in __syncwarp at k.cuh:111"});
+  expect(failure(1, 32,
+                 [] {
+                   if (threadIdx.x < 5) __ballot_sync(0xffffffffu, 1, 111, "k.cuh");
+                   else __syncwarp(0xffffffffu, 222, "k.cuh");
+                 }),
+         {"waits in a vote at k.cuh:111", "waits in __syncwarp at k.cuh:222"});
+  expect(failure(1, 32,
+                 [] {
+                   if (threadIdx.x == 0) __syncthreads(111, "k.cuh");
+                   else __syncwarp(0xfffffffeu), __syncwarp(0xffffffffu, 222, "k.cuh");
+                 }),
+         {"waits in __syncthreads at k.cuh:111", "waits in __syncwarp at k.cuh:222"});
   expect(failure(1, 32, [] { __shfl_sync(0xffffu << (threadIdx.x / 16 * 16), 1, 3); }), {"not in the mask"});
   expect(failure(1, 32, [] { __syncwarp(2u); }), {"not in its own mask"});
   expect(failure(1, 48, [] { __syncwarp(); }), {"which this block lacks"});

@@ -12,7 +12,8 @@ namespace emulated {
 
 inline float widen(std::uint16_t bits, bool brain) {
   if (brain) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 31,
+                      fraction = bits & 1023;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
   if (exponent == 0) {  // a multiple of 2^-24
     const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
@@ -25,7 +26,9 @@ struct Fragments {
   std::uint32_t a[4], b[2];
 };
 
-inline float half_of(std::uint32_t pair, int which, bool brain) { return widen(static_cast<std::uint16_t>(pair >> (16 * which)), brain); }
+inline float half_of(std::uint32_t pair, int which, bool brain) {
+  return widen(static_cast<std::uint16_t>(pair >> (16 * which)), brain);
+}
 
 /// Sums in order of columns, rounding each time; the hardware's rounding is its own.
 inline void mma_16x8x16(float (&d)[4], const Fragments& mine, bool brain, simt::Place place) {
@@ -52,13 +55,15 @@ __device__ __forceinline__ void mma_16x8x16(float (&d)[4], const std::uint32_t (
   constexpr bool brain = std::is_same_v<Half, bf16>;
 #if defined(__CUDACC__)
   if constexpr (brain) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   } else {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   }
 #else
   emulated::mma_16x8x16(d, {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}}, brain, {__FILE__, __LINE__});

@@ -1,7 +1,8 @@
 // Truncated bitonic sort, TBiS: Sismanis, Pitsianis and Sun 2012, III. Lists of K words, the power of two from k on, are sorted
 // in alternating directions; then the smaller of each pair of words of an ascending and a descending list are the K smallest of
-// both, bitonic, and are sorted again, until one list is left. Every exchange is known beforehand: no word decides where others go.
-// Where two lists fit into shared memory, a block reduces a whole tile to one list; longer lists pass through global memory.
+// both, bitonic, and are sorted again, until one list is left. Every exchange is known beforehand: no word decides where
+// others go. Where two lists fit into shared memory, a block reduces a whole tile to one list; longer lists pass through
+// global memory.
 #pragma once
 #include "cuda/select/job.hpp"
 
@@ -132,7 +133,8 @@ template <class Form>
 __global__ void bitonic_stride(BitonicLong<Form> p) {
   using Word = typename Form::Word;
   const std::int64_t step = std::int64_t{gridDim.x} * thread_count(), half = p.count / 2;
-  for (std::int64_t work = std::int64_t{blockIdx.x} * thread_count() + thread_index(); work < p.rows * half; work += step) {
+  for (std::int64_t work = std::int64_t{blockIdx.x} * thread_count() + thread_index(); work < p.rows * half;
+       work += step) {
     const std::int64_t pair = work % half, i = 2 * pair - (pair & (p.stride - 1));
     Word* words = p.words + work / half * p.count;
     const Word a = words[i], b = words[i + p.stride];
@@ -148,7 +150,8 @@ template <class Form>
 __global__ void bitonic_halve(BitonicLong<Form> p) {
   using Word = typename Form::Word;
   const std::int64_t step = std::int64_t{gridDim.x} * thread_count();
-  for (std::int64_t work = std::int64_t{blockIdx.x} * thread_count() + thread_index(); work < p.rows * p.count; work += step) {
+  for (std::int64_t work = std::int64_t{blockIdx.x} * thread_count() + thread_index(); work < p.rows * p.count;
+       work += step) {
     const std::int64_t row = work / p.count, i = work % p.count, from = i / p.list * 2 * p.list + i % p.list;
     Word word = p.source.at(row, from);
     if (from + p.list < p.source.count) {
@@ -162,7 +165,8 @@ __global__ void bitonic_halve(BitonicLong<Form> p) {
 template <class Form>
 __global__ void bitonic_copy(BitonicLong<Form> p) {
   const std::int64_t step = std::int64_t{gridDim.x} * thread_count();
-  for (std::int64_t work = std::int64_t{blockIdx.x} * thread_count() + thread_index(); work < p.rows * p.keep; work += step)
+  for (std::int64_t work = std::int64_t{blockIdx.x} * thread_count() + thread_index(); work < p.rows * p.keep;
+       work += step)
     p.words[work] = p.source.at(work / p.keep, work % p.keep);
 }
 
@@ -178,9 +182,11 @@ void bitonic_in_tiles(Launch& launch, const Job& job, const BitonicPlan& plan) {
     Word* out = tiles == 1 ? static_cast<Word*>(job.list) : arrays[turn];
     const std::int64_t out_row = tiles == 1 ? job.k : tiles * plan.list;
     const bool sorted = source.words != nullptr;
-    launch(blocks_for(rows * tiles, job.multiprocessors), static_cast<int>(std::min<std::int64_t>(bitonic_threads, plan.tile / 2)),
+    launch(blocks_for(rows * tiles, job.multiprocessors),
+           static_cast<int>(std::min<std::int64_t>(bitonic_threads, plan.tile / 2)),
            plan.tile * static_cast<std::int64_t>(sizeof(Word)), bitonic_tiles<Form>,
-           {source, rows, tiles, static_cast<int>(plan.tile), static_cast<int>(plan.list), sorted, out, out_row, tiles == 1 ? job.k : plan.list});
+           {source, rows, tiles, static_cast<int>(plan.tile), static_cast<int>(plan.list), sorted, out, out_row,
+            tiles == 1 ? job.k : plan.list});
     if (tiles == 1) return;
     source = {job.rows, out, out_row, out_row};
   }
@@ -194,12 +200,21 @@ void bitonic_through_memory(Launch& launch, const Job& job, const BitonicPlan& p
   Word* arrays[2] = {static_cast<Word*>(job.spare),
                      static_cast<Word*>(job.spare) + rows * bitonic_words(job.form, job.rows.cols, job.k, false)};
   std::int64_t lists = divide_up(job.rows.cols, plan.list);
-  BitonicLong<Form> p = {{job.rows, nullptr, job.rows.cols, 0}, arrays[0], rows, lists * plan.list, 0, 0, plan.list, static_cast<int>(tile), job.k};
+  BitonicLong<Form> p = {{job.rows, nullptr, job.rows.cols, 0},
+                         arrays[0],
+                         rows,
+                         lists * plan.list,
+                         0,
+                         0,
+                         plan.list,
+                         static_cast<int>(tile),
+                         job.k};
   const auto by_tiles = [&] { return blocks_for(rows * p.count / tile, job.multiprocessors); };
   const auto by_words = [&] { return blocks_for(divide_up(rows * p.count, bitonic_threads), job.multiprocessors); };
   const auto merge_to = [&](std::int64_t size) {
     p.size = size;
-    for (p.stride = size / 2; p.stride >= tile; p.stride /= 2) launch(by_words(), bitonic_threads, 0, bitonic_stride<Form>, p);
+    for (p.stride = size / 2; p.stride >= tile; p.stride /= 2)
+      launch(by_words(), bitonic_threads, 0, bitonic_stride<Form>, p);
     launch(by_tiles(), bitonic_threads, shared, bitonic_last<Form>, p);
   };
   launch(by_tiles(), bitonic_threads, shared, bitonic_first<Form>, p);

@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(emit_threads) emit_entries(Emit p) {
     if (p.out.values != nullptr) copy_item(p.out.values, at, value_address(p.rows, row, col), p.rows.size);
     if (p.out.ids != nullptr) p.out.ids[at] = col;
     if (p.out.payload_out != nullptr) {
-      const auto* from = static_cast<const unsigned char*>(p.out.payload.data) + row * p.out.payload.row_stride + col * p.out.payload.col_stride;
+      const auto* from = static_cast<const unsigned char*>(p.out.payload.data) + row * p.out.payload.row_stride +
+                         col * p.out.payload.col_stride;
       copy_item(p.out.payload_out, at, from, static_cast<int>(p.out.payload.item_size));
     }
   }
@@ -85,7 +86,8 @@ __global__ void __launch_bounds__(emit_threads) emit_alone(Emit p) {
     if (!p.rows.is_float) continue;
     __syncthreads();
     const Key zero = p.rows.largest ? static_cast<Key>(sign - 1) : sign;
-    const std::int64_t zeros = first_not_before(keys, p.k, zero), beyond = first_not_before(keys, p.k, static_cast<Key>(zero + 1));
+    const std::int64_t zeros = first_not_before(keys, p.k, zero),
+                       beyond = first_not_before(keys, p.k, static_cast<Key>(zero + 1));
     const std::int64_t nans = first_not_before(keys, p.k, all);
     if (zeros < beyond) emit_equals(p, row, zero, row * p.k + zeros, beyond - zeros, sums);
     if (nans < p.k) emit_equals(p, row, all, row * p.k + nans, p.k - nans, sums);
@@ -102,7 +104,8 @@ void run_emit(Launch& launch, const Job& job, const Emission& emission) {
     launch(blocks_for(rows, job.multiprocessors), emit_threads, 0, emit_alone<Alone<std::uint64_t>>, p);
   } else {
     with_entries(job.form, [&]<class Form>() {
-      launch(blocks_for(divide_up(rows * job.k, emit_threads), job.multiprocessors), emit_threads, 0, emit_entries<Form>, p);
+      launch(blocks_for(divide_up(rows * job.k, emit_threads), job.multiprocessors), emit_threads, 0,
+             emit_entries<Form>, p);
     });
   }
 }

@@ -14,8 +14,12 @@ namespace vicinal::cuda {
 struct __align__(16) WideWord {
   std::uint64_t key, position;
 };
-VICINAL_BOTH bool operator<(const WideWord& a, const WideWord& b) { return a.key < b.key || (a.key == b.key && a.position < b.position); }
-VICINAL_BOTH bool operator==(const WideWord& a, const WideWord& b) { return a.key == b.key && a.position == b.position; }
+VICINAL_BOTH bool operator<(const WideWord& a, const WideWord& b) {
+  return a.key < b.key || (a.key == b.key && a.position < b.position);
+}
+VICINAL_BOTH bool operator==(const WideWord& a, const WideWord& b) {
+  return a.key == b.key && a.position == b.position;
+}
 
 /// Words that are integers.
 template <class Integer>
@@ -30,7 +34,9 @@ struct IntegerWords {
 
 struct Packed : IntegerWords<std::uint64_t> {
   using Key = std::uint32_t;
-  __device__ static Word make(Key key, std::int64_t position) { return static_cast<Word>(key) << 32 | static_cast<std::uint32_t>(position); }
+  __device__ static Word make(Key key, std::int64_t position) {
+    return static_cast<Word>(key) << 32 | static_cast<std::uint32_t>(position);
+  }
   __device__ static Key key(Word word) { return static_cast<Key>(word >> 32); }
   __device__ static std::int64_t position(Word word) { return static_cast<std::uint32_t>(word); }
 };

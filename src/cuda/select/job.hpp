@@ -13,8 +13,8 @@ struct Job {
   Rows rows;  // of one batch
   FormName form = FormName::packed;
   std::int64_t k = 0;
-  void* list = nullptr;   // rows x k words
-  void* spare = nullptr;  // Needs::bytes
+  void* list = nullptr;      // rows x k words
+  void* spare = nullptr;     // Needs::bytes
   std::int64_t workers = 1;  // rows in work at a time, of algorithms that keep memory for each
   int multiprocessors = 1;
 };
@@ -40,14 +40,17 @@ inline std::int64_t most_tile(FormName form) { return (32 << 10) / std::max<std:
 
 // merge: words a chunk, and words of each of the two arrays between which lists pass.
 inline std::int64_t merge_chunk(FormName form, std::int64_t n, std::int64_t k) {
-  const std::int64_t good = std::max<std::int64_t>(1024, power_of_two(2 * k));  // a chunk of k would leave nothing to drop
+  const std::int64_t good =
+      std::max<std::int64_t>(1024, power_of_two(2 * k));  // a chunk of k would leave nothing to drop
   return std::max<std::int64_t>(256, std::min({power_of_two(n), good, most_tile(form)}));
 }
 inline std::int64_t merge_words(FormName form, std::int64_t n, std::int64_t k) {
   const std::int64_t chunk = merge_chunk(form, n, k), chunks = divide_up(n, chunk);
   return chunks == 1 ? 0 : k <= chunk ? chunks * k : n + k;
 }
-inline Needs merge_needs(FormName form, std::int64_t n, std::int64_t k) { return {2 * merge_words(form, n, k) * word_size(form), 0, 0}; }
+inline Needs merge_needs(FormName form, std::int64_t n, std::int64_t k) {
+  return {2 * merge_words(form, n, k) * word_size(form), 0, 0};
+}
 
 // bitonic: lists of K words, a power of two. Tiles reduce to one list each, as long as two lists fit into a tile.
 struct BitonicPlan {
@@ -96,15 +99,23 @@ struct Emission {
   Payload payload;
 };
 
-template <class Launch> void run_quick_warp(Launch& launch, const Job& job);
-template <class Launch> void run_quick_block(Launch& launch, const Job& job);
-template <class Launch> void run_merge(Launch& launch, const Job& job);
-template <class Launch> void run_bitonic(Launch& launch, const Job& job);
-template <class Launch> void run_radix(Launch& launch, const Job& job);
-template <class Launch> void run_scan(Launch& launch, const Job& job);
+template <class Launch>
+void run_quick_warp(Launch& launch, const Job& job);
+template <class Launch>
+void run_quick_block(Launch& launch, const Job& job);
+template <class Launch>
+void run_merge(Launch& launch, const Job& job);
+template <class Launch>
+void run_bitonic(Launch& launch, const Job& job);
+template <class Launch>
+void run_radix(Launch& launch, const Job& job);
+template <class Launch>
+void run_scan(Launch& launch, const Job& job);
 /// Sorts the k words of each row of job.list, in place; needs merge_needs(form, k, k).
-template <class Launch> void run_sort(Launch& launch, const Job& job);
+template <class Launch>
+void run_sort(Launch& launch, const Job& job);
 /// Writes what the words stand for; words alone must be sorted where the values are floating-point.
-template <class Launch> void run_emit(Launch& launch, const Job& job, const Emission& emission);
+template <class Launch>
+void run_emit(Launch& launch, const Job& job, const Emission& emission);
 
 }  // namespace vicinal::cuda

@@ -13,12 +13,15 @@ struct CudaLaunch {
   cudaStream_t stream;
 
   template <class Args>
-  void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) const {
-    kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), static_cast<std::size_t>(shared), stream>>>(args);
+  void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
+                  const std::type_identity_t<Args>& args) const {
+    kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), static_cast<std::size_t>(shared), stream>>>(
+        args);
     const cudaError_t status = cudaGetLastError();
     if (status != cudaSuccess)
-      fail(ErrorCode::device_error, cat("select_k: a kernel of ", blocks, " blocks of ", threads, " threads and ", shared,
-                                        " bytes of shared memory was not launched: ", cudaGetErrorString(status)));
+      fail(ErrorCode::device_error,
+           cat("select_k: a kernel of ", blocks, " blocks of ", threads, " threads and ", shared,
+               " bytes of shared memory was not launched: ", cudaGetErrorString(status)));
   }
 };
 

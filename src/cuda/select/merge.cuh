@@ -21,7 +21,8 @@ struct SortChunks {
 
 /// The words [8 t, 8 t + 8) of two sorted lists, merged.
 template <class Word>
-__device__ __forceinline__ void merge_eight(const Word* a, int a_count, const Word* b, int b_count, int diagonal, Word (&words)[merge_items]) {
+__device__ __forceinline__ void merge_eight(const Word* a, int a_count, const Word* b, int b_count, int diagonal,
+                                            Word (&words)[merge_items]) {
   int i = merge_path(a, a_count, b, b_count, diagonal);
   int j = diagonal - i;
 #pragma unroll
@@ -143,8 +144,9 @@ void merge_sort(Launch& launch, const Job& job, const Source<Form>& source) {
 
   std::int64_t lists = divide_up(n, chunk), span = chunk, keep = std::min(k, span);
   Word* in = lists == 1 ? list : arrays[0];
-  launch(blocks_for(rows * lists, job.multiprocessors), static_cast<int>(chunk / merge_items), chunk * static_cast<std::int64_t>(sizeof(Word)),
-         sort_chunks<Form>, {source, rows, lists, k, in, row_words(lists), keep});
+  launch(blocks_for(rows * lists, job.multiprocessors), static_cast<int>(chunk / merge_items),
+         chunk * static_cast<std::int64_t>(sizeof(Word)), sort_chunks<Form>,
+         {source, rows, lists, k, in, row_words(lists), keep});
   for (int turn = 1; lists > 1; turn ^= 1) {
     const std::int64_t pairs = divide_up(lists, 2), out_keep = std::min(k, 2 * span);
     Word* out = pairs == 1 ? list : arrays[turn];

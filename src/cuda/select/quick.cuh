@@ -1,10 +1,10 @@
 // Quick multi-select: Komarov, Dashti and D'Souza 2014. A group, a warp or a block, partitions its row around a pivot in segments
 // of 32 words: ballots and popcounts say where each word goes, the segment is put in order in shared memory, and both sides are
-// written side by side into an auxiliary array. What is known to belong to the answer stays where it is, and a stack of references
-// says in which array; only the part that holds the k-th word is partitioned again.
-// Ours: words equal to the pivot are counted, not moved, so that equal words cost one pass; the pivot is a sample of a rank near the
-// one that is wanted; after `sampled_rounds` it is the middle of the words still possible, so no input takes more than the bits of
-// a word in rounds; and the last words, as many as the group has lanes, are ranked by counting.
+// written side by side into an auxiliary array. What is known to belong to the answer stays where it is, and a stack of
+// references says in which array; only the part that holds the k-th word is partitioned again.
+// Ours: words equal to the pivot are counted, not moved, so that equal words cost one pass; the pivot is a sample of a rank
+// near the one that is wanted; after `sampled_rounds` it is the middle of the words still possible, so no input takes more
+// than the bits of a word in rounds; and the last words, as many as the group has lanes, are ranked by counting.
 #pragma once
 #include "cuda/select/job.hpp"
 
@@ -117,7 +117,8 @@ class QuickGroup {
 
   /// Each warp draws the same 32 words and takes the one just beyond the rank that is wanted.
   __device__ Word sample(int source, std::int64_t low, std::int64_t count, std::int64_t need, int round) const {
-    std::uint64_t random = (static_cast<std::uint64_t>(round) * 32 + static_cast<std::uint64_t>(lane_index()) + 1) * 0x9e3779b97f4a7c15ull;
+    std::uint64_t random =
+        (static_cast<std::uint64_t>(round) * 32 + static_cast<std::uint64_t>(lane_index()) + 1) * 0x9e3779b97f4a7c15ull;
     random = (random ^ random >> 29) * 0xbf58476d1ce4e5b9ull;
     random ^= random >> 32;
     const Word mine = word(source, low + static_cast<std::int64_t>(random % static_cast<std::uint64_t>(count)));
@@ -155,7 +156,8 @@ class QuickGroup {
       std::uint64_t before = 0, total = mine;
       if constexpr (warps != 1) before = warps_before(mine, total, sums_ + turn * 32);
       turn ^= 1;
-      std::int64_t left_at = left + static_cast<std::int64_t>(before & 0xffffffffu), right_at = right - static_cast<std::int64_t>(before >> 32);
+      std::int64_t left_at = left + static_cast<std::int64_t>(before & 0xffffffffu),
+                   right_at = right - static_cast<std::int64_t>(before >> 32);
 #pragma unroll
       for (int n = 0; n < quick_segments; ++n) {
         const bool is_less = (less[n] >> lane_index() & 1) != 0, is_more = (more[n] >> lane_index() & 1) != 0;

@@ -78,7 +78,8 @@ __global__ void __launch_bounds__(radix_threads) radix(Radix<Form> p) {
           mine += static_cast<std::uint64_t>(__popc(low[s])) | static_cast<std::uint64_t>(__popc(same[s])) << 32;
         }
         std::uint64_t in_round;
-        const std::uint64_t before_warp = warps_before(mine, in_round, sums + (base / (radix_threads * segments) & 1) * 32);
+        const std::uint64_t before_warp =
+            warps_before(mine, in_round, sums + (base / (radix_threads * segments) & 1) * 32);
         std::int64_t low_at = low_seen + static_cast<std::int64_t>(before_warp & 0xffffffffu);
         std::int64_t same_at = same_seen + static_cast<std::int64_t>(before_warp >> 32);
 #pragma unroll
@@ -110,8 +111,9 @@ template <class Launch>
 void run_radix(Launch& launch, const Job& job) {
   with_entries(job.form, [&]<class Form>() {
     using Word = typename Form::Word;
-    launch(job.workers, radix_threads, 0, radix<Form>,
-           {job.rows, job.k, static_cast<Word*>(job.list), static_cast<Word*>(job.spare), radix_capacity(job.rows.cols)});
+    launch(
+        job.workers, radix_threads, 0, radix<Form>,
+        {job.rows, job.k, static_cast<Word*>(job.list), static_cast<Word*>(job.spare), radix_capacity(job.rows.cols)});
   });
 }
 

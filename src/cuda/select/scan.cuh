@@ -1,6 +1,6 @@
-// Select, then scan: Sismanis, Pitsianis and Sun 2012, II. Radix select finds the k-th key, digit by digit, without moving a word;
-// then one scan gives the places of the keys before it, and another those of its equals, in order of position, as many as are
-// wanted. All blocks work on each row, so this one suits few and very long rows; beside the answer it keeps counts alone.
+// Select, then scan: Sismanis, Pitsianis and Sun 2012, II. Radix select finds the k-th key, digit by digit, without moving a
+// word; then one scan gives the places of the keys before it, and another those of its equals, in order of position, as many
+// as are wanted. All blocks work on each row, so this one suits few and very long rows; beside the answer it keeps counts alone.
 #pragma once
 #include "cuda/select/job.hpp"
 
@@ -141,8 +141,9 @@ __global__ void __launch_bounds__(scan_threads) scan_write(Scan p) {
       const bool is_before = i < end && Form::key(word) < kth, is_equal = i < end && Form::key(word) == kth;
       const unsigned votes = __ballot_sync(all_lanes, is_before), same = __ballot_sync(all_lanes, is_equal);
       std::uint64_t total;
-      const std::uint64_t warps = warps_before(static_cast<std::uint64_t>(__popc(votes)) | static_cast<std::uint64_t>(__popc(same)) << 32,
-                                               total, sums + ((base - first) / scan_threads & 1) * 32);
+      const std::uint64_t warps =
+          warps_before(static_cast<std::uint64_t>(__popc(votes)) | static_cast<std::uint64_t>(__popc(same)) << 32,
+                       total, sums + ((base - first) / scan_threads & 1) * 32);
       if (is_before) answer[before + static_cast<std::int64_t>(warps & 0xffffffffu) + votes_below(votes)] = word;
       const std::int64_t place = equal + static_cast<std::int64_t>(warps >> 32) + votes_below(same);
       if (is_equal && place < state.need) equals[place] = word;
@@ -167,7 +168,8 @@ void run_scan(Launch& launch, const Job& job) {
   p.states = reinterpret_cast<ScanState*>(p.counts + rows * 256);
   p.list = job.list;
   p.shift = 0;
-  const std::int64_t by_row = blocks_for(rows, job.multiprocessors), by_tile = blocks_for(rows * tiles, job.multiprocessors);
+  const std::int64_t by_row = blocks_for(rows, job.multiprocessors),
+                     by_tile = blocks_for(rows * tiles, job.multiprocessors);
   with_entries(job.form, [&]<class Form>() {
     launch(by_row, scan_threads, 0, scan_start<Form>, p);
     for (p.shift = 8 * (job.rows.size - 1); p.shift >= 0; p.shift -= 8) {

@@ -26,7 +26,8 @@ inline const char* choose_select(const Values& values, int multiprocessors) {
 /// `most_bytes` is what batches and workers aim at; a single row may need more.
 inline SelectPlan plan_select(const SelectTask& task, int multiprocessors, std::int64_t most_bytes) {
   SelectPlan plan;
-  plan.algorithm = std::strcmp(task.algorithm, "auto") == 0 ? choose_select(task.values, multiprocessors) : task.algorithm;
+  plan.algorithm =
+      std::strcmp(task.algorithm, "auto") == 0 ? choose_select(task.values, multiprocessors) : task.algorithm;
   const auto is = [&](const char* name) { return std::strcmp(plan.algorithm, name) == 0; };
   const std::int64_t rows = task.values.rows, cols = task.values.cols;
   const Rows facts = device_rows(task.values, task.largest);
@@ -44,21 +45,26 @@ inline SelectPlan plan_select(const SelectTask& task, int multiprocessors, std::
   const Needs sort = plan.sort ? merge_needs(plan.form, task.k, task.k) : Needs{};
 
   const auto aligned = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
-  if (needs.worker > 0) plan.workers = std::max<std::int64_t>(1, std::min({rows, needs.most_workers, most_bytes / 2 / needs.worker}));
+  if (needs.worker > 0)
+    plan.workers = std::max<std::int64_t>(1, std::min({rows, needs.most_workers, most_bytes / 2 / needs.worker}));
   const std::int64_t word = word_size(plan.form), row = task.k * word + std::max(needs.row, sort.row);
   const std::int64_t left = most_bytes - plan.workers * needs.worker;
   plan.batch = std::max<std::int64_t>(1, std::min(rows, left / row));
   plan.workers = std::min(plan.workers, plan.batch);
   plan.list_bytes = aligned(plan.batch * task.k * word);
-  plan.bytes = plan.list_bytes + aligned(std::max(plan.batch * needs.row + plan.workers * needs.worker, plan.batch * sort.row));
+  plan.bytes =
+      plan.list_bytes + aligned(std::max(plan.batch * needs.row + plan.workers * needs.worker, plan.batch * sort.row));
   return plan;
 }
 
 template <class Launch>
-void run_sequence(Launch& launch, const SelectTask& task, const SelectPlan& plan, void* workspace, int multiprocessors) {
+void run_sequence(Launch& launch, const SelectTask& task, const SelectPlan& plan, void* workspace,
+                  int multiprocessors) {
   const auto is = [&](const char* name) { return std::strcmp(plan.algorithm, name) == 0; };
   const auto offset = [](auto* data, std::int64_t bytes) {
-    return data == nullptr ? nullptr : reinterpret_cast<decltype(data)>(reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(bytes));
+    return data == nullptr ? nullptr
+                           : reinterpret_cast<decltype(data)>(reinterpret_cast<std::uintptr_t>(data) +
+                                                              static_cast<std::uintptr_t>(bytes));
   };
   Job job;
   job.form = plan.form;
