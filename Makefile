@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build demo test asan tsan fuzz bench lint format install clean
+.PHONY: help bootstrap build demo test asan tsan fuzz bench lint format install dist device clean
 
 help:  ## this list
 	@awk -F ':[^#]*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,5 +43,11 @@ format: bootstrap  ## apply clang-format to every C++ file
 install: build  ## into PREFIX (/usr/local): library, headers, CMake package, command, man page, completions
 	@cmake --install build --prefix "$(PREFIX)"
 
+dist: bootstrap  ## build/dist/vicinal-VERSION-linux-x86_64.tar.gz, which runs where only glibc and libstdc++ are
+	@scripts/dist
+
+device:  ## on a machine with an NVIDIA GPU: tests, compute-sanitizer and benchmarks of what `make dist` packed
+	@scripts/device
+
 clean:  ## remove everything that was built (.venv stays)
-	@rm -rf build build-asan build-tsan build-fuzz build-clang build-debug build-emu build-emu-asan
+	@rm -rf build build-dist build-asan build-tsan build-fuzz build-clang build-debug build-emu build-emu-asan

@@ -9,8 +9,8 @@
 #include "output.hpp"
 #include "report.hpp"
 #include "text.hpp"
-#include "usage.hpp"
 #include "vicinal/corpus.hpp"
+#include "vicinal/error.hpp"
 #include "vicinal/search.hpp"
 
 namespace cli {
@@ -130,14 +130,14 @@ int run_bench(Flags& flags, Context& context) {
 
 }  // namespace
 
-Command register_bench(CLI::App& root) {
+Command register_bench(App& root) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("bench", "Our speed on this machine, in one screen");
-  app->add_option("--metric", flags->search.metric, "distance (default euclidean)")->type_name("METRIC");
-  add_execution(*app, flags->search);
-  add_integer(*app, "--repeat", flags->repeat, "runs of each case (default 3)")->type_name("N");
-  add_json(*app, flags->json);
-  app->footer(examples);
+  App app = root.add_subcommand("bench", "Our speed on this machine, in one screen");
+  app.add_text("--metric", flags->search.metric, "distance (default euclidean)").type_name("METRIC");
+  add_execution(app, flags->search);
+  app.add_integer("--repeat", flags->repeat, "runs of each case (default 3)").type_name("N");
+  add_json(app, flags->json);
+  app.footer(examples);
   return {app, [flags](Context& context) { return run_bench(*flags, context); }};
 }
 

@@ -5,8 +5,7 @@
 
 #include "command.hpp"
 #include "output.hpp"
-#include "tree.hpp"
-#include "usage.hpp"
+#include "vicinal/error.hpp"
 
 namespace cli {
 namespace {
@@ -201,9 +200,9 @@ std::string fish_script(const CommandNode& top, const std::vector<CommandNode>& 
   return text;
 }
 
-std::string script(const std::string& shell, const CLI::App& root) {
-  const CommandNode top = read_node(root);
-  const std::vector<CommandNode> commands = read_commands(root);
+std::string script(const std::string& shell, const App& root) {
+  const CommandNode top = root.node();
+  const std::vector<CommandNode> commands = root.commands();
   if (shell == "bash") return bash_script(top, commands);
   if (shell == "zsh") return zsh_script(top, commands);
   if (shell == "fish") return fish_script(top, commands);
@@ -212,11 +211,11 @@ std::string script(const std::string& shell, const CLI::App& root) {
 
 }  // namespace
 
-Command register_completion(CLI::App& root) {
+Command register_completion(App& root) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* app = root.add_subcommand("completion", "Print a completion script for a shell");
-  app->add_option("SHELL", *shell, "the shell")->required()->type_name("bash|zsh|fish");
-  app->footer("Example:\n  source <(vicinal completion bash)");
+  App app = root.add_subcommand("completion", "Print a completion script for a shell");
+  app.add_text("SHELL", *shell, "the shell").required().type_name("bash|zsh|fish");
+  app.footer("Example:\n  source <(vicinal completion bash)");
   return {app, [shell](Context& context) {
             print(script(*shell, context.root));
             return 0;

@@ -40,14 +40,6 @@ struct Flags {
   bool json = false;
 };
 
-/// An IEEE half, exactly.
-double half_value(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
-  if (exponent == 31) value = fraction == 0 ? HUGE_VAL : std::nan("");
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
 template <class T>
 T load(const std::byte* from, bool swapped) {
   std::array<std::byte, sizeof(T)> bytes;
@@ -233,21 +225,21 @@ int run_convert(const Flags& flags) {
 
 }  // namespace
 
-Command register_convert(CLI::App& root) {
+Command register_convert(App& root) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("convert", "Rows or a result to another file format, exactly");
-  app->add_option("IN", flags->input, "what to read (PATH, PATH.npz:NAME, PATH.hdf5:NAME, -)")
-      ->required()
-      ->type_name("FILE");
-  app->add_option("OUT", flags->output, "what to write (PATH, -)")->required()->type_name("FILE");
-  app->add_option("--as", flags->as, "what IN holds (default auto)")->type_name("auto|rows|result");
-  app->add_option("--type", flags->type, "element type of the rows, where every value is exact in it")
-      ->type_name("f32|f64|u8|i8");
-  app->add_option("--in-distances", flags->in_distances, "the distances of a result, if IN has none")
-      ->type_name("FILE");
-  app->add_option("--distances", flags->distances, "write the distances of a result here")->type_name("FILE");
-  add_json(*app, flags->json);
-  app->footer(examples);
+  App app = root.add_subcommand("convert", "Rows or a result to another file format, exactly");
+  app.add_text("IN", flags->input, "what to read (PATH, PATH.npz:NAME, PATH.hdf5:NAME, -)")
+      .required()
+      .type_name("FILE");
+  app.add_text("OUT", flags->output, "what to write (PATH, -)").required().type_name("FILE");
+  app.add_text("--as", flags->as, "what IN holds (default auto)").type_name("auto|rows|result");
+  app.add_text("--type", flags->type, "element type of the rows, where every value is exact in it")
+      .type_name("f32|f64|u8|i8");
+  app.add_text("--in-distances", flags->in_distances, "the distances of a result, if IN has none")
+      .type_name("FILE");
+  app.add_text("--distances", flags->distances, "write the distances of a result here").type_name("FILE");
+  add_json(app, flags->json);
+  app.footer(examples);
   return {app, [flags](Context&) { return run_convert(*flags); }};
 }
 

@@ -140,6 +140,11 @@ vicinal::Matrix read_points(const std::string& path) {
   return vicinal::read_matrix(file.path(), {.member = file.member()});
 }
 
+vicinal::ValueMatrix read_values(const std::string& path) {
+  const InputFile file(path);
+  return vicinal::read_values(file.path(), {.member = file.member()});
+}
+
 vicinal::ResultFile read_claim(const std::string& path, const std::string& distances_path) {
   const InputFile file(path);
   return vicinal::read_result(file.path(), distances_path);

@@ -38,6 +38,8 @@ class OutputFile {
 
 /// Rows of FILE, FILE.npz:NAME, -, SUFFIX:-.
 vicinal::Matrix read_points(const std::string& path);
+/// Values to select from, the same way.
+vicinal::ValueMatrix read_values(const std::string& path);
 vicinal::ResultFile read_claim(const std::string& path, const std::string& distances_path = "");
 
 }  // namespace cli

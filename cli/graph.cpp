@@ -8,7 +8,6 @@
 #include "output.hpp"
 #include "report.hpp"
 #include "text.hpp"
-#include "usage.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/search.hpp"
 
@@ -124,21 +123,21 @@ int run_graph(Flags& flags, Context& context) {
 
 }  // namespace
 
-Command register_graph(CLI::App& root) {
+Command register_graph(App& root) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("graph", "The k nearest other rows of each row of CORPUS, exactly");
-  app->add_option("CORPUS", flags->search.corpus, "rows (PATH, or PATH.npz:MEMBER)")->required()->type_name("FILE");
-  add_integer(*app, "-k", flags->k, "neighbours a row, itself not counted")->required()->type_name("K");
-  app->add_flag("--include-self", flags->include_self, "let a row be its own neighbour, at distance 0");
-  app->add_option("--symmetrize", flags->symmetrize, "keep an edge that either row lists, or only what both list")
-      ->type_name("union|mutual");
-  add_meaning(*app, flags->search, false);
-  app->add_flag("--pad", flags->search.pad, "k beyond the other rows: fill with id -1 and the worst distance");
-  add_execution(*app, flags->search);
-  add_eligible(*app, flags->search.eligible, false);
-  add_output(*app, flags->output);
-  app->add_option("--distances", flags->distances, "write the distances here")->type_name("FILE");
-  app->footer(examples);
+  App app = root.add_subcommand("graph", "The k nearest other rows of each row of CORPUS, exactly");
+  app.add_text("CORPUS", flags->search.corpus, "rows (PATH, or PATH.npz:MEMBER)").required().type_name("FILE");
+  app.add_integer("-k", flags->k, "neighbours a row, itself not counted").required().type_name("K");
+  app.add_flag("--include-self", flags->include_self, "let a row be its own neighbour, at distance 0");
+  app.add_text("--symmetrize", flags->symmetrize, "keep an edge that either row lists, or only what both list")
+      .type_name("union|mutual");
+  add_meaning(app, flags->search, false);
+  app.add_flag("--pad", flags->search.pad, "k beyond the other rows: fill with id -1 and the worst distance");
+  add_execution(app, flags->search);
+  add_eligible(app, flags->search.eligible, false);
+  add_output(app, flags->output);
+  app.add_text("--distances", flags->distances, "write the distances here").type_name("FILE");
+  app.footer(examples);
   return {app, [flags](Context& context) { return run_graph(*flags, context); }};
 }
 

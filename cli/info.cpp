@@ -81,11 +81,11 @@ std::string info_text(const vicinal::Info& info) {
 
 }  // namespace
 
-Command register_info(CLI::App& root) {
+Command register_info(App& root) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* app = root.add_subcommand("info", "What this build and this machine can do");
-  app->add_flag("--json", *json, "one JSON object on stdout, and nothing else");
-  app->footer("Example:\n  vicinal info --json | python3 -m json.tool");
+  App app = root.add_subcommand("info", "What this build and this machine can do");
+  app.add_flag("--json", *json, "one JSON object on stdout, and nothing else");
+  app.footer("Example:\n  vicinal info --json | python3 -m json.tool");
   return {app, [json](Context&) {
             const vicinal::Info info = vicinal::info();
             if (*json) print_json(info_json(info));

@@ -75,7 +75,7 @@ Json json_distances(const vicinal::Neighbors& result) {
   for (std::int64_t row = 0; row < result.rows(); ++row) {
     Json ranks = Json::array();
     for (std::int64_t rank = 0; rank < result.k(); ++rank) ranks.push_back(result.distance(row, rank));
-    rows.push_back(std::move(ranks));
+    rows.push_back(ranks);
   }
   return rows;
 }
@@ -89,6 +89,6 @@ void add_lists(Json& object, const vicinal::CsrNeighbors& lists) {
   object["distances"] = std::move(distances);
 }
 
-void print_json(const Json& object) { print(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"); }
+void print_json(const Json& object) { print(object.text() + "\n"); }
 
 }  // namespace cli

@@ -1,16 +1,13 @@
 // The machine-readable face: one object a run, "schema" first. Within a schema number keys are only added.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "options.hpp"
+#include "json_value.hpp"
 #include "vicinal/io.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/plan.hpp"
 
 namespace cli {
-
-using Json = nlohmann::ordered_json;  // keys in the order of writing, so that transcripts are readable
 
 /// {"schema": 1, "command": name}.
 Json json_head(const std::string& command);
@@ -21,9 +18,9 @@ Json json_of(const vicinal::Plan& plan);
 Json json_ids(const vicinal::Neighbors& result);
 /// offsets, ids, distances into `object`.
 void add_lists(Json& object, const vicinal::CsrNeighbors& lists);
-Json json_distances(const vicinal::Neighbors& result);  // infinite ones (padding) are null: JSON has no other word
+Json json_distances(const vicinal::Neighbors& result);  // infinite ones (padding) are null
 
-/// Ends with a newline; bytes of paths that are not UTF-8 are replaced, since JSON cannot carry them.
+/// Ends with a newline.
 void print_json(const Json& object);
 
 }  // namespace cli

@@ -9,7 +9,7 @@
 #include "output.hpp"
 #include "report.hpp"
 #include "text.hpp"
-#include "usage.hpp"
+#include "vicinal/error.hpp"
 #include "vicinal/resume.hpp"
 #include "vicinal/search.hpp"
 
@@ -120,21 +120,21 @@ int run_knn(Flags& flags, Context& context) {
 
 }  // namespace
 
-Command register_knn(CLI::App& root) {
+Command register_knn(App& root) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("knn", "The k nearest rows of CORPUS for each row of QUERIES, exactly");
-  add_inputs(*app, flags->search);
-  add_integer(*app, "-k", flags->k, "neighbours a query")->required()->type_name("K");
-  add_meaning(*app, flags->search);
-  app->add_option("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
-      ->type_name("auto|f32|f64|u32");
-  app->add_flag("--pad", flags->search.pad, "k beyond the rows of CORPUS: fill with id -1 and the worst distance");
-  add_execution(*app, flags->search);
-  add_eligible(*app, flags->search.eligible, true);
-  add_output(*app, flags->output);
-  app->add_option("--distances", flags->distances, "write the distances here")->type_name("FILE");
-  app->add_option("--resume", flags->resume, "save finished pieces here, and go on from those that are there")->type_name("DIR");
-  app->footer(examples);
+  App app = root.add_subcommand("knn", "The k nearest rows of CORPUS for each row of QUERIES, exactly");
+  add_inputs(app, flags->search);
+  app.add_integer("-k", flags->k, "neighbours a query").required().type_name("K");
+  add_meaning(app, flags->search);
+  app.add_text("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
+      .type_name("auto|f32|f64|u32");
+  app.add_flag("--pad", flags->search.pad, "k beyond the rows of CORPUS: fill with id -1 and the worst distance");
+  add_execution(app, flags->search);
+  add_eligible(app, flags->search.eligible, true);
+  add_output(app, flags->output);
+  app.add_text("--distances", flags->distances, "write the distances here").type_name("FILE");
+  app.add_text("--resume", flags->resume, "save finished pieces here, and go on from those that are there").type_name("DIR");
+  app.footer(examples);
   return {app, [flags](Context& context) { return run_knn(*flags, context); }};
 }
 

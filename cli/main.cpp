@@ -3,6 +3,7 @@
 // except the progress bar and an interrupt.
 #include <csignal>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "command.hpp"
@@ -27,11 +28,12 @@ std::string version_text() {
   return "vicinal " + info.version + " (semantics " + std::to_string(info.semantics_version) + ")";
 }
 
-std::vector<Command> register_commands(CLI::App& root) {
+std::vector<Command> register_commands(cli::App& root) {
   return {
       cli::register_knn(root),         //
       cli::register_graph(root),       //
       cli::register_range(root),       //
+      cli::register_select(root),      //
       cli::register_verify(root),      //
       cli::register_convert(root),     //
       cli::register_recall(root),      //
@@ -70,30 +72,19 @@ int report(ErrorCode code, std::string_view text, const cli::Interrupt& interrup
 }
 
 int run(int argc, char** argv, cli::Interrupt& interrupt) {
-  CLI::App root("Exact k nearest neighbours, certified: equal bits on every machine.", "vicinal");
-  root.set_help_flag("-h,--help", "print this and exit");
-  root.set_version_flag("-V,--version", version_text, "print the version and exit");
+  cli::App root("vicinal", "Exact k nearest neighbours, certified: equal bits on every machine.", version_text);
   root.footer(examples);
-  root.get_formatter()->column_width(34);
-  root.get_formatter()->label("REQUIRED", "");
   const std::vector<Command> commands = register_commands(root);
-  try {
-    root.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    cli::print(root.help());
+  if (const std::optional<std::string> asked = root.parse(argc, argv)) {
+    cli::print(*asked);
     return 0;
-  } catch (const CLI::CallForVersion& version) {
-    cli::print(std::string(version.what()) + "\n");
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    throw cli::usage_error(root, error);
   }
   for (const Command& command : commands) {
-    if (!command.app->parsed()) continue;
+    if (!command.app.parsed()) continue;
     cli::Context context{interrupt, root};
     return command.run(context);
   }
-  throw cli::no_command(root);
+  throw cli::no_command(root.commands());
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include "command.hpp"
 #include "output.hpp"
-#include "tree.hpp"
 #include "vicinal/device.hpp"
 
 namespace cli {
@@ -76,9 +75,9 @@ std::string exit_status() {
   return text;
 }
 
-std::string man_page(const CLI::App& root) {
-  const std::vector<CommandNode> commands = read_commands(root);
-  const CommandNode top = read_node(root);
+std::string man_page(const App& root) {
+  const std::vector<CommandNode> commands = root.commands();
+  const CommandNode top = root.node();
   std::string text = fmt::format(".TH VICINAL 1 \"\" \"vicinal {}\" \"User Commands\"\n", vicinal::info().version);
   text += ".SH NAME\nvicinal \\- " + roff(top.description) + "\n.SH SYNOPSIS\n";
   for (const CommandNode& command : commands) text += ".PP\n" + synopsis(command);
@@ -94,9 +93,9 @@ std::string man_page(const CLI::App& root) {
 
 }  // namespace
 
-Command register_man(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("man", "Print the manual page (roff)");
-  app->footer("Example:\n  vicinal man > vicinal.1 && man ./vicinal.1");
+Command register_man(App& root) {
+  App app = root.add_subcommand("man", "Print the manual page (roff)");
+  app.footer("Example:\n  vicinal man > vicinal.1 && man ./vicinal.1");
   return {app, [](Context& context) {
             print(man_page(context.root));
             return 0;

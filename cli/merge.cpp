@@ -10,7 +10,6 @@
 #include "options.hpp"
 #include "output.hpp"
 #include "text.hpp"
-#include "usage.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/search.hpp"
 
@@ -83,20 +82,20 @@ int run_merge(const Flags& flags, bool k_given) {
 
 }  // namespace
 
-Command register_merge(CLI::App& root) {
+Command register_merge(App& root) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("merge", "Results of parts of a corpus to the result of the whole");
-  app->add_option("PART", flags->parts, "ids and distances of one part")->required()->type_name("FILE");
-  app->add_option("-o,--output", flags->output, "write the result here (- for CSV on stdout)")
-      ->required()
-      ->type_name("FILE");
-  app->add_option("--distances", flags->distances, "write the distances here")->type_name("FILE");
-  CLI::Option* k = add_integer(*app, "-k", flags->k, "neighbours a query (default: the widest part's)")->type_name("K");
-  app->add_option("--metric", flags->metric, "only its direction matters (default euclidean)")->type_name("METRIC");
-  app->add_flag("--pad", flags->pad, "k beyond all entries: fill with id -1 and the worst distance");
-  add_json(*app, flags->json);
-  app->footer(examples);
-  return {app, [flags, k](Context&) { return run_merge(*flags, k->count() > 0); }};
+  App app = root.add_subcommand("merge", "Results of parts of a corpus to the result of the whole");
+  app.add_texts("PART", flags->parts, "ids and distances of one part").required().type_name("FILE");
+  app.add_text("-o,--output", flags->output, "write the result here (- for CSV on stdout)")
+      .required()
+      .type_name("FILE");
+  app.add_text("--distances", flags->distances, "write the distances here").type_name("FILE");
+  const Option k = app.add_integer("-k", flags->k, "neighbours a query (default: the widest part's)").type_name("K");
+  app.add_text("--metric", flags->metric, "only its direction matters (default euclidean)").type_name("METRIC");
+  app.add_flag("--pad", flags->pad, "k beyond all entries: fill with id -1 and the worst distance");
+  add_json(app, flags->json);
+  app.footer(examples);
+  return {app, [flags, k](Context&) { return run_merge(*flags, k.given()); }};
 }
 
 }  // namespace cli

@@ -6,40 +6,39 @@
 #include <charconv>
 #include <limits>
 
-#include "usage.hpp"
 #include "vicinal/error.hpp"
 
 namespace cli {
 
-void add_inputs(CLI::App& app, SearchFlags& flags) {
-  app.add_option("CORPUS", flags.corpus, "rows to search in (PATH, PATH.npz:NAME, - for CSV on stdin)")
-      ->required()
-      ->type_name("FILE");
-  app.add_option("QUERIES", flags.queries, "rows to search for (PATH, PATH.npz:NAME, - for CSV on stdin)")
-      ->required()
-      ->type_name("FILE");
+void add_inputs(App& app, SearchFlags& flags) {
+  app.add_text("CORPUS", flags.corpus, "rows to search in (PATH, PATH.npz:NAME, - for CSV on stdin)")
+      .required()
+      .type_name("FILE");
+  app.add_text("QUERIES", flags.queries, "rows to search for (PATH, PATH.npz:NAME, - for CSV on stdin)")
+      .required()
+      .type_name("FILE");
 }
 
-void add_meaning(CLI::App& app, SearchFlags& flags, bool parts) {
-  app.add_option("--metric", flags.metric, "distance (default euclidean; vicinal info lists all)")->type_name("METRIC");
-  app.add_option("--degenerate", flags.degenerate, "zero or constant rows: refuse, or distance 1 to all")
-      ->type_name("error|one");
-  if (parts) add_integer(app, "--first-id", flags.first_id, "id of corpus row 0 (default 0)")->type_name("N");
+void add_meaning(App& app, SearchFlags& flags, bool parts) {
+  app.add_text("--metric", flags.metric, "distance (default euclidean; vicinal info lists all)").type_name("METRIC");
+  app.add_text("--degenerate", flags.degenerate, "zero or constant rows: refuse, or distance 1 to all")
+      .type_name("error|one");
+  if (parts) app.add_integer("--first-id", flags.first_id, "id of corpus row 0 (default 0)").type_name("N");
 }
 
-void add_execution(CLI::App& app, SearchFlags& flags) {
-  app.add_option("--device", flags.device, "where to run (default auto)")->type_name("auto|cpu");
-  add_integer(app, "--threads", flags.threads, "threads (default 0: all this process may use)")->type_name("N");
-  app.add_option("--memory", flags.memory, "memory to stay within, e.g. 256MiB (default: what is free)")
-      ->type_name("SIZE");
+void add_execution(App& app, SearchFlags& flags) {
+  app.add_text("--device", flags.device, "where to run (default auto)").type_name("auto|cpu");
+  app.add_integer("--threads", flags.threads, "threads (default 0: all this process may use)").type_name("N");
+  app.add_text("--memory", flags.memory, "memory to stay within, e.g. 256MiB (default: what is free)")
+      .type_name("SIZE");
 }
 
-void add_eligible(CLI::App& app, EligibleFlags& flags, bool queries) {
-  app.add_option("--eligible", flags.ids, "only these rows may answer: ids (.npy, .txt), or a mask (.npy of bool)")->type_name("FILE");
-  app.add_option("--eligible-ids", flags.range, "only ids FIRST to LAST may answer, both included")->type_name("FIRST:LAST");
-  app.add_option("--corpus-labels", flags.corpus_labels, "a label for each row of CORPUS (.npy, .txt)")->type_name("FILE");
-  if (queries) app.add_option("--query-labels", flags.query_labels, "a label for each query (.npy, .txt)")->type_name("FILE");
-  app.add_option("--label-rule", flags.rule, "rows with the query's label (default), or with another")->type_name("same|other");
+void add_eligible(App& app, EligibleFlags& flags, bool queries) {
+  app.add_text("--eligible", flags.ids, "only these rows may answer: ids (.npy, .txt), or a mask (.npy of bool)").type_name("FILE");
+  app.add_text("--eligible-ids", flags.range, "only ids FIRST to LAST may answer, both included").type_name("FIRST:LAST");
+  app.add_text("--corpus-labels", flags.corpus_labels, "a label for each row of CORPUS (.npy, .txt)").type_name("FILE");
+  if (queries) app.add_text("--query-labels", flags.query_labels, "a label for each query (.npy, .txt)").type_name("FILE");
+  app.add_text("--label-rule", flags.rule, "rows with the query's label (default), or with another").type_name("same|other");
 }
 
 namespace {
@@ -83,8 +82,13 @@ vicinal::Eligible eligible_of(EligibleFlags& flags) {
 
 }  // namespace
 
-CLI::Option* add_json(CLI::App& app, bool& json) {
-  return app.add_flag("--json", json, "one JSON object on stdout, and nothing else");
+void add_json(App& app, bool& json) {
+  app.add_flag("--json", json, "one JSON object on stdout, and nothing else");
+}
+
+vicinal::Execution execution(const std::string& device, std::int64_t threads) {
+  constexpr std::int64_t least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
+  return {.device = device, .threads = static_cast<int>(std::clamp(threads, least, most))};
 }
 
 vicinal::KnnOptions search_options(SearchFlags& flags) {
@@ -96,18 +100,8 @@ vicinal::KnnOptions search_options(SearchFlags& flags) {
   options.first_id = flags.first_id;
   options.eligible = eligible_of(flags.eligible);
   if (!flags.memory.empty()) options.memory.host = vicinal::parse_bytes(flags.memory);
-  options.run.device = flags.device;
-  constexpr std::int64_t least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
-  options.run.threads = static_cast<int>(std::clamp(flags.threads, least, most));
+  options.run = execution(flags.device, flags.threads);
   return options;
-}
-
-void attach(vicinal::KnnOptions& options, Interrupt& interrupt, ProgressBar& bar) {
-  options.stop = interrupt.token();
-  options.progress = [stop = interrupt.token(), &bar](std::uint64_t done, std::uint64_t total) {
-    bar.show(done, total);
-    return !stop.stop_requested();
-  };
 }
 
 }  // namespace cli

@@ -1,10 +1,10 @@
 // Groups of options that several commands share, and their way into KnnOptions.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "app.hpp"
 #include "files.hpp"
 #include "interrupt.hpp"
 #include "progress.hpp"
@@ -35,17 +35,25 @@ struct SearchFlags {
 };
 
 /// CORPUS and QUERIES.
-void add_inputs(CLI::App& app, SearchFlags& flags);
+void add_inputs(App& app, SearchFlags& flags);
 /// --metric --degenerate --first-id: what the answer is. parts: the corpus may be part of a larger one.
-void add_meaning(CLI::App& app, SearchFlags& flags, bool parts = true);
+void add_meaning(App& app, SearchFlags& flags, bool parts = true);
 /// --device --threads --memory: how it is found; never changes a bit of it.
-void add_execution(CLI::App& app, SearchFlags& flags);
+void add_execution(App& app, SearchFlags& flags);
 /// --eligible --eligible-ids --corpus-labels --query-labels --label-rule. queries: the labels of queries are asked for.
-void add_eligible(CLI::App& app, EligibleFlags& flags, bool queries);
-CLI::Option* add_json(CLI::App& app, bool& json);
+void add_eligible(App& app, EligibleFlags& flags, bool queries);
+void add_json(App& app, bool& json);
 
+vicinal::Execution execution(const std::string& device, std::int64_t threads);
 /// KnnOptions with names and sizes parsed and lists read, which stay in `flags`; progress and stop are those of the run.
 vicinal::KnnOptions search_options(SearchFlags& flags);
-void attach(vicinal::KnnOptions& options, Interrupt& interrupt, ProgressBar& bar);
+template <class Options>
+void attach(Options& options, Interrupt& interrupt, ProgressBar& bar) {
+  options.stop = interrupt.token();
+  options.progress = [stop = interrupt.token(), &bar](std::uint64_t done, std::uint64_t total) {
+    bar.show(done, total);
+    return !stop.stop_requested();
+  };
+}
 
 }  // namespace cli

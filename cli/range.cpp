@@ -8,7 +8,6 @@
 #include "output.hpp"
 #include "report.hpp"
 #include "text.hpp"
-#include "usage.hpp"
 #include "vicinal/search.hpp"
 
 namespace cli {
@@ -114,19 +113,19 @@ int run_range(Flags& flags, Context& context) {
 
 }  // namespace
 
-Command register_range(CLI::App& root) {
+Command register_range(App& root) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("range", "Every row of CORPUS within a distance of each row of QUERIES, exactly");
-  add_inputs(*app, flags->search);
-  add_number(*app, "-r,--radius", flags->radius, "the distance, itself included")->required()->type_name("R");
-  add_integer(*app, "--max-results", flags->max_results, "refuse more matches than this (default: what memory holds)")->type_name("N");
-  add_meaning(*app, flags->search);
-  app->add_option("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
-      ->type_name("auto|f32|f64|u32");
-  add_execution(*app, flags->search);
-  add_eligible(*app, flags->search.eligible, true);
-  add_output(*app, flags->output);
-  app->footer(examples);
+  App app = root.add_subcommand("range", "Every row of CORPUS within a distance of each row of QUERIES, exactly");
+  add_inputs(app, flags->search);
+  app.add_number("-r,--radius", flags->radius, "the distance, itself included").required().type_name("R");
+  app.add_integer("--max-results", flags->max_results, "refuse more matches than this (default: what memory holds)").type_name("N");
+  add_meaning(app, flags->search);
+  app.add_text("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
+      .type_name("auto|f32|f64|u32");
+  add_execution(app, flags->search);
+  add_eligible(app, flags->search.eligible, true);
+  add_output(app, flags->output);
+  app.footer(examples);
   return {app, [flags](Context& context) { return run_range(*flags, context); }};
 }
 

@@ -15,7 +15,6 @@
 #include "options.hpp"
 #include "output.hpp"
 #include "text.hpp"
-#include "usage.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/metric.hpp"
 
@@ -140,7 +139,7 @@ int run_recall(const Flags& flags, bool k_given) {
     object["k"] = k;
     object["neighbors"] = tally.wanted;
     object["recall"] = tally.share(tally.by_id);
-    object["recall_by_distance"] = truth.has_distances ? Json(tally.share(tally.by_distance)) : Json(nullptr);
+    object["recall_by_distance"] = truth.has_distances ? Json(tally.share(tally.by_distance)) : Json();
     object["perfect_rows"] = tally.perfect_rows;
     print_json(object);
     return 0;
@@ -158,19 +157,19 @@ int run_recall(const Flags& flags, bool k_given) {
 
 }  // namespace
 
-Command register_recall(CLI::App& root) {
+Command register_recall(App& root) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("recall", "The share of the true neighbours that a result found");
-  app->add_option("RESULT", flags->result, "ids, or ids and distances, of any tool")->required()->type_name("FILE");
-  app->add_option("TRUTH", flags->truth, "the true ones, at least as many a row")->required()->type_name("FILE");
-  CLI::Option* k =
-      add_integer(*app, "-k", flags->k, "look at the first K of both (default: the width of RESULT)")->type_name("K");
-  app->add_option("--distances", flags->distances, "the distances, if RESULT has none")->type_name("FILE");
-  app->add_option("--truth-distances", flags->truth_distances, "the distances, if TRUTH has none")->type_name("FILE");
-  app->add_option("--metric", flags->metric, "only its direction matters (default euclidean)")->type_name("METRIC");
-  add_json(*app, flags->json);
-  app->footer(examples);
-  return {app, [flags, k](Context&) { return run_recall(*flags, k->count() > 0); }};
+  App app = root.add_subcommand("recall", "The share of the true neighbours that a result found");
+  app.add_text("RESULT", flags->result, "ids, or ids and distances, of any tool").required().type_name("FILE");
+  app.add_text("TRUTH", flags->truth, "the true ones, at least as many a row").required().type_name("FILE");
+  const Option k =
+      app.add_integer("-k", flags->k, "look at the first K of both (default: the width of RESULT)").type_name("K");
+  app.add_text("--distances", flags->distances, "the distances, if RESULT has none").type_name("FILE");
+  app.add_text("--truth-distances", flags->truth_distances, "the distances, if TRUTH has none").type_name("FILE");
+  app.add_text("--metric", flags->metric, "only its direction matters (default euclidean)").type_name("METRIC");
+  add_json(app, flags->json);
+  app.footer(examples);
+  return {app, [flags, k](Context&) { return run_recall(*flags, k.given()); }};
 }
 
 }  // namespace cli

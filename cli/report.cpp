@@ -9,8 +9,8 @@
 
 namespace cli {
 
-void add_output(CLI::App& app, OutputFlags& flags) {
-  app.add_option("-o,--output", flags.path, "write the result here (- for CSV on stdout)")->type_name("FILE");
+void add_output(App& app, OutputFlags& flags) {
+  app.add_text("-o,--output", flags.path, "write the result here (- for CSV on stdout)").type_name("FILE");
   add_json(app, flags.json);
   app.add_flag("--plan", flags.plan, "say what would be done and needed, and stop");
   app.add_flag("--explain", flags.explain, "say afterwards how it was done");

@@ -17,7 +17,7 @@ struct OutputFlags {
   bool json = false, plan = false, explain = false;
 };
 /// -o --json --plan --explain.
-void add_output(CLI::App& app, OutputFlags& flags);
+void add_output(App& app, OutputFlags& flags);
 
 /// Throws for --json beside a result on stdout: each would spoil the other.
 void refuse_json_stream(const OutputFlags& flags, const OutputFile& out);
@@ -37,8 +37,8 @@ struct Report {
 
 double seconds_since(std::chrono::steady_clock::time_point start);
 /// Runs search(options) with a progress bar named `name`, interruptible.
-template <class Search>
-auto interruptible(const char* name, vicinal::KnnOptions& options, Interrupt& interrupt, const Search& search) {
+template <class Options, class Search>
+auto interruptible(const char* name, Options& options, Interrupt& interrupt, const Search& search) {
   auto result = [&] {
     const Interrupt::Section section(interrupt);
     ProgressBar bar(name);

@@ -9,6 +9,13 @@
 
 namespace cli {
 
+double half_value(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  if (exponent == 31) value = fraction == 0 ? HUGE_VAL : std::nan("");
+  return (bits & 0x8000) != 0 ? -value : value;
+}
+
 std::string bytes_text(std::int64_t bytes) {
   constexpr std::array<const char*, 5> units = {"KiB", "MiB", "GiB", "TiB", "PiB"};
   if (std::abs(bytes) < 1024) return fmt::format("{} B", bytes);

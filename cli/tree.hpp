@@ -1,7 +1,6 @@
-// The tree of commands as plain data, read once from CLI11. Completion scripts, the man page and the suggestions
+// The tree of commands as plain data, read from the parser (app.hpp). Completion scripts, the man page and the suggestions
 // for misspelt options are all made from this, so they cannot disagree with the parser.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -29,8 +28,5 @@ struct ValueHint {
   std::vector<std::string> words;
 };
 ValueHint value_hint(const OptionNode& option);
-
-CommandNode read_node(const CLI::App& app);
-std::vector<CommandNode> read_commands(const CLI::App& root);
 
 }  // namespace cli

@@ -1,19 +1,24 @@
 // Faults in the command line itself, as InvalidArgument with the nearest known name.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
+#include "tree.hpp"
 #include "vicinal/error.hpp"
 
 namespace cli {
 
-vicinal::Error usage_error(const CLI::App& root, const CLI::ParseError& error);
-vicinal::Error no_command(const CLI::App& root);
+/// What the parser says of a line that it cannot take.
+struct Mistake {
+  std::string text;
+  bool wrong_count = false;       // an option has too many values, or none
+  CommandNode command;            // that was recognised; the whole where none was
+  bool in_command = false;        // one was
+  std::vector<std::string> left;  // words that nothing took
+};
 
-/// An integer option whose text is checked here, so that the message is ours: "-k must be an integer, got 2.5".
-/// Any value that fits 64 bits is let through; what it means is judged by the library.
-CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int64_t& target, const std::string& description);
-/// The same for a real number.
-CLI::Option* add_number(CLI::App& app, const std::string& names, double& target, const std::string& description);
+vicinal::Error usage(const std::string& text);
+vicinal::Error usage_error(const std::vector<CommandNode>& commands, const Mistake& mistake);
+vicinal::Error no_command(const std::vector<CommandNode>& commands);
 
 }  // namespace cli

@@ -8,7 +8,6 @@
 #include "options.hpp"
 #include "output.hpp"
 #include "text.hpp"
-#include "usage.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/verify.hpp"
 
@@ -148,23 +147,23 @@ int run_verify(Flags& flags, Context& context) {
 
 }  // namespace
 
-Command register_verify(CLI::App& root) {
+Command register_verify(App& root) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("verify", "Check a result of any tool: which rows are wrong, and how");
-  add_inputs(*app, flags->search);
-  app->add_option("RESULT", flags->result, "ids, or ids and distances (.npz .npy .ivecs .ibin .bin .csv .hdf5)")
-      ->required()
-      ->type_name("FILE");
-  app->add_option("--distances", flags->distances, "the distances, if RESULT has none")->type_name("FILE");
-  add_meaning(*app, flags->search);
-  add_number(*app, "--rtol", flags->rtol, "relative difference allowed in distances (default 0: equal bits)")
-      ->type_name("R");
-  app->add_option("--ties", flags->ties, "order of equal distances: smaller id first (default), or any")
-      ->type_name("strict|any");
-  add_eligible(*app, flags->search.eligible, true);
-  add_execution(*app, flags->search);
-  add_json(*app, flags->json);
-  app->footer(examples);
+  App app = root.add_subcommand("verify", "Check a result of any tool: which rows are wrong, and how");
+  add_inputs(app, flags->search);
+  app.add_text("RESULT", flags->result, "ids, or ids and distances (.npz .npy .ivecs .ibin .bin .csv .hdf5)")
+      .required()
+      .type_name("FILE");
+  app.add_text("--distances", flags->distances, "the distances, if RESULT has none").type_name("FILE");
+  add_meaning(app, flags->search);
+  app.add_number("--rtol", flags->rtol, "relative difference allowed in distances (default 0: equal bits)")
+      .type_name("R");
+  app.add_text("--ties", flags->ties, "order of equal distances: smaller id first (default), or any")
+      .type_name("strict|any");
+  add_eligible(app, flags->search.eligible, true);
+  add_execution(app, flags->search);
+  add_json(app, flags->json);
+  app.footer(examples);
   return {app, [flags](Context& context) { return run_verify(*flags, context); }};
 }
 

@@ -10,7 +10,7 @@ set_target_properties(vicinal_cli PROPERTIES OUTPUT_NAME vicinal
                                              INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 target_link_libraries(vicinal_cli PRIVATE vicinal CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
 target_compile_definitions(vicinal_cli PRIVATE VICINAL_DEMO_DIR="${PROJECT_SOURCE_DIR}/data/demo")
-vicinal_precompile(vicinal_cli 1 <CLI/CLI.hpp> <fmt/format.h> <nlohmann/json.hpp>)
+vicinal_precompile(vicinal_cli 1 <algorithm> <chrono> <functional> <memory> <optional> <string> <vector> <fmt/format.h>)
 install(TARGETS vicinal_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
 
 if(VICINAL_BUILD_MAN)

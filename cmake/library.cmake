@@ -54,6 +54,9 @@ endif()
 # work and must agree with these to the bit, is checked in full. AddressSanitizer stays.
 if(VICINAL_SANITIZE MATCHES "undefined")
   set_property(SOURCE ${VICINAL_AVX2} ${VICINAL_AVX512} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")  # checks as calls: a third of the time to compile
+    set_property(SOURCE ${VICINAL_AVX2} ${VICINAL_AVX512} APPEND PROPERTY COMPILE_OPTIONS -fsanitize-address-outline-instrumentation)
+  endif()
 endif()
 
 # ThreadSanitizer cannot see inside oneTBB. The one file that calls it is left uninstrumented and says itself what a

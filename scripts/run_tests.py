@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as xml
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +46,7 @@ class Step:
     env: dict = field(default_factory=dict)
     limit: int = 900  # seconds
     shards: int = 1  # processes that share a gtest program's tests
+    beside: bool = False  # may run at the same time as those beside it in the list that may, too
 
 
 @dataclass
@@ -84,13 +86,13 @@ def all_steps(scale):
              shards=os.cpu_count() or 1),
         Step("ctest", ["ctest", "--test-dir", "build", "-j", os.cpu_count() or 1, "--output-on-failure",
                        "--output-junit", LOGS / "ctest.xml"], "junit", ("build",)),
-        Step("objects", [PYTHON, "scripts/check_build.py"], needs=("build",)),
         Step("python", [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", LOGS / "python.xml",
-                        "python/tests"], "junit", ("build",), ("python/tests",), python),
+                        "python/tests"], "junit", ("build",), ("python/tests",), python, beside=True),
         Step("command", [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", LOGS / "command.xml",
-                         "tests/cli"], "junit", ("build",), ("tests/cli",), python),
-        Step("readme", [PYTHON, "scripts/readme_snippets.py"], needs=("build",)),
-        Step("mutants", [PYTHON, "tests/mutants/run.py", "--jobs", os.cpu_count() or 1], needs=("build",)),
+                         "tests/cli"], "junit", ("build",), ("tests/cli",), python, beside=True),
+        Step("readme", [PYTHON, "scripts/readme_snippets.py"], needs=("build",), beside=True),
+        Step("objects", [PYTHON, "scripts/check_build.py"], needs=("build",), beside=True),
+        Step("mutants", [PYTHON, "tests/mutants/run.py", "--jobs", os.cpu_count() or 1], needs=("build",), beside=True),
         *sanitizer_steps("asan", scale),
         *sanitizer_steps("tsan", scale),
     ]
@@ -105,24 +107,52 @@ def start(step, shard, out):
                             stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
-def run(step):
-    """Exit status and output of the step; at the limit the process groups of all its shards are ended."""
+def end(processes):
+    for process in processes:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def run(step, started):
+    """Exit status, output and seconds of the step; at the limit the process groups of all its shards are ended."""
     log = LOGS / f"{step.name}.log"
+    begin = time.monotonic()
     with log.open("ab") as out:
         processes = [start(step, shard, out) for shard in range(step.shards)]
-        end = time.monotonic() + step.limit
+        started += processes
         try:
-            status = max((process.wait(max(end - time.monotonic(), 0)) for process in processes), key=abs)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt) as reason:
-            for process in processes:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
-            if isinstance(reason, KeyboardInterrupt):
-                raise
+            status = max((process.wait(max(begin + step.limit - time.monotonic(), 0)) for process in processes), key=abs)
+        except subprocess.TimeoutExpired:
+            end(processes)
             out.write(f"\nstopped after {step.limit} s\n".encode())
             status = -1
-    return status, log.read_text(errors="replace")
+    return status, log.read_text(errors="replace"), time.monotonic() - begin
+
+
+def run_together(steps):
+    """What run() says of each step, in their order; as many at a time as there are cores."""
+    started = []
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
+    try:
+        yield from pool.map(lambda step: run(step, started), steps)
+    except KeyboardInterrupt:
+        pool.shutdown(wait=False, cancel_futures=True)
+        end(started)
+        raise
+    pool.shutdown()
+
+
+def side_by_side(steps):
+    """The steps in their order, in groups that may run at the same time."""
+    group = []
+    for step in steps:
+        if group and (not (step.beside and group[-1].beside)):
+            yield group
+            group = []
+        group.append(step)
+    if group:
+        yield group
 
 
 def count_gtest(step):
@@ -190,6 +220,16 @@ def chosen(steps, names):
     return [step for step in steps if step.name in wanted or step.name.split(".")[0] in wanted]
 
 
+def tell(step, outcome, status, output):
+    facts = "built" if step.report == "build" and not outcome.failed else (
+        f"{outcome.passed} passed, {outcome.failed} failed" +
+        (f", {outcome.skipped} not run" if outcome.skipped else ""))
+    print(f"{step.name:18} {facts}  ({outcome.seconds:.1f} s)", flush=True)
+    if outcome.failed:
+        print("\n".join(output.splitlines()[-80:]), flush=True)
+        print(f"  exit status {status}; the whole log: {(LOGS / step.name).relative_to(ROOT)}.log", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Every test of a commit.")
     parser.add_argument("--only", default="", help="steps to run, with commas; asan means asan.build, asan.unit, ...")
@@ -208,22 +248,20 @@ def main():
         old.unlink()
     before = tree_state()
     outcomes = {}
-    for step in steps:
-        if any(outcomes[need].failed for need in step.needs if need in outcomes):
+    clock = time.monotonic()
+    for group in side_by_side(steps):
+        possible = []
+        for step in group:
+            broken = [need for need in step.needs if need in outcomes and outcomes[need].failed]
+            if not broken:
+                possible.append(step)
+                continue
             outcomes[step.name] = Outcome(failed=1)
-            print(f"{step.name:18} not possible: {' or '.join(step.needs)} failed", flush=True)
-            continue
-        start = time.monotonic()
-        status, output = run(step)
-        outcome = outcomes[step.name] = judge(step, status, output)
-        outcome.seconds = time.monotonic() - start
-        facts = "built" if step.report == "build" and not outcome.failed else (
-            f"{outcome.passed} passed, {outcome.failed} failed" +
-            (f", {outcome.skipped} not run" if outcome.skipped else ""))
-        print(f"{step.name:18} {facts}  ({outcome.seconds:.1f} s)", flush=True)
-        if outcome.failed:
-            print("\n".join(output.splitlines()[-80:]), flush=True)
-            print(f"  exit status {status}; the whole log: {(LOGS / step.name).relative_to(ROOT)}.log", flush=True)
+            print(f"{step.name:18} not possible: {' or '.join(broken)} failed", flush=True)
+        for step, (status, output, seconds) in zip(possible, run_together(possible)):
+            outcome = outcomes[step.name] = judge(step, status, output)
+            outcome.seconds = seconds
+            tell(step, outcome, status, output)
 
     after = tree_state()
     clean = Outcome(passed=int(after == before), failed=int(after != before))
@@ -233,7 +271,7 @@ def main():
 
     slowest = sorted(outcomes, key=lambda name: -outcomes[name].seconds)[:6]
     print("slowest: " + ", ".join(f"{name} {outcomes[name].seconds:.0f} s" for name in slowest))
-    print(f"in all {sum(o.seconds for o in outcomes.values()):.0f} s; not run here: "
+    print(f"in all {time.monotonic() - clock:.0f} s; not run here: "
           f"{sum(o.skipped for o in outcomes.values())} (the logs say why)")
     failed = sum(o.failed for o in outcomes.values())
     print(f"{sum(o.passed for o in outcomes.values())} passed, {failed} failed")

@@ -2,11 +2,13 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "vicinal/matrix.hpp"
 #include "vicinal/neighbors.hpp"
+#include "vicinal/select.hpp"
 
 namespace vicinal {
 
@@ -36,6 +38,26 @@ struct ReadOptions {
 /// message lists the known ones). Sizes are checked against the file's length before any allocation.
 Matrix read_matrix(const std::string& path, const ReadOptions& options = {});
 
+/// Values of a file to select from, the same way: an array of one dimension is one row.
+class ValueMatrix {
+ public:
+  const Values& values() const noexcept { return values_; }
+  bool mapped() const noexcept { return mapped_; }
+  const std::string& path() const noexcept { return path_; }
+
+  ValueMatrix() = default;
+  ValueMatrix(const Values& values, std::shared_ptr<const void> keeper, bool mapped, std::string path)
+      : values_(values), keeper_(std::move(keeper)), mapped_(mapped), path_(std::move(path)) {}
+
+ private:
+  Values values_;
+  std::shared_ptr<const void> keeper_;
+  bool mapped_ = false;
+  std::string path_;
+};
+/// Any type of ValueType that the format holds; csv and tsv hold f64. Throws as read_matrix does.
+ValueMatrix read_values(const std::string& path, const ReadOptions& options = {});
+
 /// ids of any tool's result, and distances where the file (npz, bin, csv, hdf5) or a second file holds them.
 struct ResultFile {
   std::int64_t rows = 0, k = 0;
@@ -59,11 +81,16 @@ void write_graph(const std::string& path, const CsrNeighbors& graph);
 void write_range(const std::string& path, const CsrNeighbors& result);
 /// What write_range wrote, npz or rangeres.
 CsrNeighbors read_range(const std::string& path);
+/// A selection: .npz (values, ids, payload), .csv and .tsv (columns id_0, ..., v_0, ... and p_0, ... in text that reads back as
+/// the same values), .npy (the ids alone). payload_type says what its items are; none: unsigned integers of their size.
+void write_selection(const std::string& path, const Selection& selection, std::optional<ValueType> payload_type = {});
 /// What a result is, for the checks that come before the work.
-enum class ResultKind : std::uint8_t { neighbors, graph, sparse_graph, range };
+enum class ResultKind : std::uint8_t { neighbors, graph, sparse_graph, range, selection };
 /// Throws exactly what write_neighbors would for these paths, before any work: unknown suffix, a folder
-/// that does not exist or cannot be written, a format that cannot hold `distances_path`.
-void check_writable(const std::string& path, const std::string& distances_path = "", ResultKind kind = ResultKind::neighbors);
+/// that does not exist or cannot be written, a format that cannot hold `distances_path`. Of a selection, whose type is known
+/// when its values have been read: a format that cannot hold `values` either.
+void check_writable(const std::string& path, const std::string& distances_path = "", ResultKind kind = ResultKind::neighbors,
+                    std::optional<ValueType> values = {});
 /// Removes the temporaries of saves in progress, for a handler of SIGINT or SIGTERM: async-signal-safe.
 void discard_unfinished_files() noexcept;
 

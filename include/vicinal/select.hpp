@@ -84,6 +84,7 @@ struct SelectOptions {
   bool sorted = true;              // false: the same set in any order
   std::string algorithm = "auto";  // a name of select_algorithms()
   Execution run = {};
+  Progress progress = nullptr;     // of values on the host: done of total are read
   std::stop_token stop = {};
   void* stream = nullptr;  // a cudaStream_t, for values in device memory: the call returns when the work is queued on it
 };

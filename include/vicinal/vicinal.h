@@ -93,6 +93,9 @@ typedef struct {
   int64_t max_results;       /* vicinal_range_search: more is VICINAL_CAPACITY_EXCEEDED; 0: what free memory holds */
   int (*progress)(void *context, uint64_t done, uint64_t total); /* 0 cancels; called by the calling thread */
   void *context;
+  const char *algorithm;     /* vicinal_select: "auto", or a name that `vicinal select --list` has */
+  int32_t largest;           /* vicinal_select: 1 for the largest values */
+  int32_t unsorted;          /* vicinal_select: 1 leaves the order of a row free */
 } vicinal_options;
 
 /* "0.1.0" */
@@ -133,6 +136,12 @@ int vicinal_range_search(const DLTensor *corpus, const DLTensor *queries, double
 int vicinal_merge(size_t parts, const DLTensor *const *distances, const DLTensor *const *ids, int64_t k,
                   const vicinal_options *options, DLManagedTensor **merged_distances, DLManagedTensor **merged_ids,
                   DLManagedTensor **counts);
+
+/* The k smallest or largest values of each row, their positions (int64) and, where a payload of the same shape is given, its
+ * items there; results have the types of the inputs. Values: floats of 16 to 64 bits, bfloat16, integers of 8 to 64; items of
+ * a payload: anything of 1, 2, 4 or 8 bytes. Of the options: algorithm, largest, unsorted, device, threads, progress. */
+int vicinal_select(const DLTensor *values, int64_t k, const DLTensor *payload, const vicinal_options *options,
+                   DLManagedTensor **chosen, DLManagedTensor **ids, DLManagedTensor **chosen_payload);
 
 /* Calls the tensor's deleter; null is fine. */
 void vicinal_tensor_free(DLManagedTensor *tensor);

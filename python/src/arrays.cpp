@@ -1,4 +1,4 @@
-// Buffer formats and DLPack types into the six element types of the library, and the refusals:
+// Buffer formats and DLPack types into the twelve types of values, of which six are elements of vectors, and the refusals:
 // TypeError for what is not a real number, InvalidArgument for numbers of a width that is not supported.
 #include "arrays.hpp"
 
@@ -21,9 +21,10 @@ namespace {
 }
 
 [[noreturn]] void refuse_shape(const std::string& name, std::size_t ndim, const std::string& shape) {
-  const char* wanted = name == "corpus" ? "(n,d)" : "(Q,d)";
+  const bool values = name == "values" || name == "payload";
+  const std::string wanted = values ? "1 or 2 dimensions" : name == "corpus" ? "2 dimensions (n,d)" : "2 dimensions (Q,d)";
   throw Error(ErrorCode::invalid_argument,
-              name + ": expected 2 dimensions " + wanted + ", got " + std::to_string(ndim) + " with shape " + shape);
+              name + ": expected " + wanted + ", got " + std::to_string(ndim) + " with shape " + shape);
 }
 
 template <class Extent>
@@ -34,9 +35,33 @@ std::string shape_text(const Extent* shape, std::size_t ndim) {
 }
 
 struct Element {
-  DType type;
+  ValueType type;
   bool byte_swapped;
 };
+
+ValueType integer_type(std::int64_t size, bool is_signed) {
+  switch (size) {
+    case 1: return is_signed ? ValueType::i8 : ValueType::u8;
+    case 2: return is_signed ? ValueType::i16 : ValueType::u16;
+    case 4: return is_signed ? ValueType::i32 : ValueType::u32;
+    default: return is_signed ? ValueType::i64 : ValueType::u64;
+  }
+}
+
+/// The type of vectors of such elements.
+DType vector_type(ValueType type, const std::string& name) {
+  switch (type) {
+    case ValueType::f32: return DType::f32;
+    case ValueType::f64: return DType::f64;
+    case ValueType::f16: return DType::f16;
+    case ValueType::bf16: return DType::bf16;
+    case ValueType::u8: return DType::u8;
+    case ValueType::i8: return DType::i8;
+    default: break;
+  }
+  const std::string known = value_type_name(type);
+  refuse_width(name, (known[0] == 'u' ? "uint" : "int") + known.substr(1));
+}
 
 /// A struct-module format of one item, such as "f", "<d" or ">e". The prefix says the byte order.
 Element element_of_format(std::string_view format, std::int64_t item_size, const std::string& name, bool bfloat16) {
@@ -48,25 +73,24 @@ Element element_of_format(std::string_view format, std::int64_t item_size, const
   }
   const bool swapped = big != (std::endian::native == std::endian::big) && item_size > 1;
   if (format.size() != 1) refuse_kind(name, "with format '" + std::string(format) + "'");
-  const std::string bits = std::to_string(8 * item_size);
   switch (format.front()) {
-    case 'f': return {DType::f32, swapped};
-    case 'd': return {DType::f64, swapped};
-    case 'e': return {DType::f16, swapped};
-    case 'B': return {DType::u8, false};
-    case 'b': return {DType::i8, false};
+    case 'f': return {ValueType::f32, swapped};
+    case 'd': return {ValueType::f64, swapped};
+    case 'e': return {ValueType::f16, swapped};
     case 'H':
-      if (bfloat16) return {DType::bf16, swapped};
+      if (bfloat16) return {ValueType::bf16, swapped};
       [[fallthrough]];
+    case 'B':
     case 'I':
     case 'L':
     case 'Q':
-    case 'N': refuse_width(name, "uint" + bits);
+    case 'N': return {integer_type(item_size, false), swapped};
+    case 'b':
     case 'h':
     case 'i':
     case 'l':
     case 'q':
-    case 'n': refuse_width(name, "int" + bits);
+    case 'n': return {integer_type(item_size, true), swapped};
     case 'g': refuse_width(name, "longdouble");
     default: refuse_kind(name, "with format '" + std::string(format) + "'");
   }
@@ -77,12 +101,12 @@ Element element_of_dlpack(nb::dlpack::dtype type, const std::string& name) {
   const auto code = static_cast<Code>(type.code);
   const std::string bits = std::to_string(type.bits);
   if (type.lanes != 1) refuse_kind(name, "with " + std::to_string(type.lanes) + " lanes");
-  if (code == Code::Float && type.bits == 32) return {DType::f32, false};
-  if (code == Code::Float && type.bits == 64) return {DType::f64, false};
-  if (code == Code::Float && type.bits == 16) return {DType::f16, false};
-  if (code == Code::Bfloat && type.bits == 16) return {DType::bf16, false};
-  if (code == Code::UInt && type.bits == 8) return {DType::u8, false};
-  if (code == Code::Int && type.bits == 8) return {DType::i8, false};
+  if (code == Code::Float && type.bits == 32) return {ValueType::f32, false};
+  if (code == Code::Float && type.bits == 64) return {ValueType::f64, false};
+  if (code == Code::Float && type.bits == 16) return {ValueType::f16, false};
+  if (code == Code::Bfloat && type.bits == 16) return {ValueType::bf16, false};
+  const bool whole = type.bits == 8 || type.bits == 16 || type.bits == 32 || type.bits == 64;
+  if ((code == Code::Int || code == Code::UInt) && whole) return {integer_type(type.bits / 8, code == Code::Int), false};
   if (code == Code::Int) refuse_width(name, "int" + bits);
   if (code == Code::UInt) refuse_width(name, "uint" + bits);
   if (code == Code::Float) refuse_width(name, "float" + bits);
@@ -98,22 +122,37 @@ struct ReleaseBuffer {
   }
 };
 
-}  // namespace
-
-Rows Rows::from_buffer(nb::handle array, const std::string& name, bool bfloat16) {
+std::shared_ptr<Py_buffer> buffer_of(nb::handle array) {
   auto view = std::make_unique<Py_buffer>();
   if (PyObject_GetBuffer(array.ptr(), view.get(), PyBUF_FULL_RO) != 0) throw nb::python_error();
-  Rows rows;
-  rows.buffer_ = std::shared_ptr<Py_buffer>(view.release(), ReleaseBuffer{});
-  const Py_buffer& buffer = *rows.buffer_;
-  const auto ndim = static_cast<std::size_t>(buffer.ndim);
-  const char* format = buffer.format != nullptr ? buffer.format : "B";
-  const Element element = element_of_format(format, buffer.itemsize, name, bfloat16);
-  if (ndim != 2) refuse_shape(name, ndim, shape_text(buffer.shape, ndim));
+  return {view.release(), ReleaseBuffer{}};
+}
+
+Element element_of(const Py_buffer& buffer, const std::string& name, bool bfloat16) {
+  const Element element = element_of_format(buffer.format != nullptr ? buffer.format : "B", buffer.itemsize, name, bfloat16);
   if (buffer.suboffsets != nullptr) {
     throw Error(ErrorCode::unsupported, name + ": rows behind pointers are not supported; copy them first");
   }
-  rows.points_ = Points(buffer.buf, element.type, buffer.shape[0], buffer.shape[1]);
+  return element;
+}
+
+nb::ndarray<nb::ro> tensor_of(nb::handle capsule, const std::string& name) {
+  nb::ndarray<nb::ro> tensor;
+  if (!nb::try_cast(capsule, tensor)) throw nb::type_error((name + ": __dlpack__ gave no tensor").c_str());
+  return tensor;
+}
+
+}  // namespace
+
+Rows Rows::from_buffer(nb::handle array, const std::string& name, bool bfloat16) {
+  Rows rows;
+  rows.buffer_ = buffer_of(array);
+  const Py_buffer& buffer = *rows.buffer_;
+  const auto ndim = static_cast<std::size_t>(buffer.ndim);
+  const Element element = element_of(buffer, name, bfloat16);
+  const DType type = vector_type(element.type, name);
+  if (ndim != 2) refuse_shape(name, ndim, shape_text(buffer.shape, ndim));
+  rows.points_ = Points(buffer.buf, type, buffer.shape[0], buffer.shape[1]);
   rows.points_.row_stride = buffer.strides[0];
   rows.points_.col_stride = buffer.strides[1];
   rows.points_.byte_swapped = element.byte_swapped;
@@ -122,19 +161,61 @@ Rows Rows::from_buffer(nb::handle array, const std::string& name, bool bfloat16)
 
 Rows Rows::from_dlpack(nb::handle capsule, const std::string& name) {
   Rows rows;
-  if (!nb::try_cast(capsule, rows.tensor_)) throw nb::type_error((name + ": __dlpack__ gave no tensor").c_str());
+  rows.tensor_ = tensor_of(capsule, name);
   const auto& tensor = rows.tensor_;
-  const Element element = element_of_dlpack(tensor.dtype(), name);
+  const DType type = vector_type(element_of_dlpack(tensor.dtype(), name).type, name);
   if (tensor.ndim() != 2) refuse_shape(name, tensor.ndim(), shape_text(tensor.shape_ptr(), tensor.ndim()));
-  const auto size = static_cast<std::int64_t>(dtype_size(element.type));
-  rows.points_ = Points(tensor.data(), element.type, static_cast<std::int64_t>(tensor.shape(0)),
+  const auto size = static_cast<std::int64_t>(dtype_size(type));
+  rows.points_ = Points(tensor.data(), type, static_cast<std::int64_t>(tensor.shape(0)),
                         static_cast<std::int64_t>(tensor.shape(1)));
   rows.points_.row_stride = tensor.stride(0) * size;
   rows.points_.col_stride = tensor.stride(1) * size;
   return rows;
 }
 
+ValueRows ValueRows::from_buffer(nb::handle array, const std::string& name, bool bfloat16) {
+  ValueRows rows;
+  rows.buffer_ = buffer_of(array);
+  const Py_buffer& buffer = *rows.buffer_;
+  const auto ndim = static_cast<std::size_t>(buffer.ndim);
+  const Element element = element_of(buffer, name, bfloat16);
+  if (ndim != 1 && ndim != 2) refuse_shape(name, ndim, shape_text(buffer.shape, ndim));
+  rows.line_ = ndim == 1;
+  rows.values_ = Values(buffer.buf, element.type, ndim == 2 ? buffer.shape[0] : 1, buffer.shape[ndim - 1]);
+  if (ndim == 2) rows.values_.row_stride = buffer.strides[0];
+  rows.values_.col_stride = buffer.strides[ndim - 1];
+  rows.values_.byte_swapped = element.byte_swapped;
+  return rows;
+}
+
+ValueRows ValueRows::from_dlpack(nb::handle capsule, const std::string& name, bool payload) {
+  ValueRows rows;
+  rows.tensor_ = tensor_of(capsule, name);
+  const auto& tensor = rows.tensor_;
+  const auto size = static_cast<std::int64_t>(tensor.itemsize());
+  const bool fits = size == 1 || size == 2 || size == 4 || size == 8;
+  if (payload && !fits) refuse_width(name, "with items of " + std::to_string(size) + " bytes");
+  const ValueType type = payload ? integer_type(size, false) : element_of_dlpack(tensor.dtype(), name).type;
+  const std::size_t ndim = tensor.ndim();
+  if (ndim != 1 && ndim != 2) refuse_shape(name, ndim, shape_text(tensor.shape_ptr(), ndim));
+  rows.line_ = ndim == 1;
+  rows.values_ = Values(tensor.data(), type, ndim == 2 ? static_cast<std::int64_t>(tensor.shape(0)) : 1,
+                        static_cast<std::int64_t>(tensor.shape(ndim - 1)));
+  if (ndim == 2) rows.values_.row_stride = tensor.stride(0) * size;
+  rows.values_.col_stride = tensor.stride(ndim - 1) * size;
+  constexpr int cuda = 2, cuda_managed = 13;  // DLPack's numbers
+  if (tensor.device_type() == cuda || tensor.device_type() == cuda_managed) rows.values_.cuda_device = tensor.device_id();
+  return rows;
+}
+
 void bind_rows(nb::module_& m) {
+  nb::class_<ValueRows>(m, "ValueRows", "Rows of values seen in place; holds their owner.")
+      .def_static("from_buffer", &ValueRows::from_buffer, nb::arg("array"), nb::arg("name"), nb::arg("bfloat16"))
+      .def_static("from_dlpack", &ValueRows::from_dlpack, nb::arg("capsule"), nb::arg("name"), nb::arg("payload"))
+      .def_prop_ro("shape", [](const ValueRows& self) { return nb::make_tuple(self.values().rows, self.values().cols); })
+      .def_prop_ro(
+          "extents", [](const ValueRows& self) { return self.extents(); }, "The shape as it was given: one dimension or two.")
+      .def_prop_ro("dtype", [](const ValueRows& self) { return std::string(value_type_name(self.values().type)); });
   nb::class_<Rows>(m, "Rows", "Two-dimensional numbers seen in place; holds their owner.")
       .def_static("from_buffer", &Rows::from_buffer, nb::arg("array"), nb::arg("name"), nb::arg("bfloat16"))
       .def_static("from_dlpack", &Rows::from_dlpack, nb::arg("capsule"), nb::arg("name"))

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "vicinal/matrix.hpp"
+#include "vicinal/select.hpp"
 
 namespace vicinal::python {
 
@@ -26,6 +27,23 @@ class Rows {
 
  private:
   Points points_;
+  std::shared_ptr<Py_buffer> buffer_;
+  nb::ndarray<nb::ro> tensor_;
+};
+
+/// Values to select from, or a payload: one or two dimensions (one is a row), of any of twelve types, in memory of the host or
+/// of a CUDA device. Of a payload only the size of its items is looked at.
+class ValueRows {
+ public:
+  static ValueRows from_buffer(nb::handle array, const std::string& name, bool bfloat16);
+  static ValueRows from_dlpack(nb::handle capsule, const std::string& name, bool payload);
+
+  const Values& values() const noexcept { return values_; }
+  nb::tuple extents() const { return line_ ? nb::make_tuple(values_.cols) : nb::make_tuple(values_.rows, values_.cols); }
+
+ private:
+  Values values_;
+  bool line_ = false;  // one dimension
   std::shared_ptr<Py_buffer> buffer_;
   nb::ndarray<nb::ro> tensor_;
 };

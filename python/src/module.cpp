@@ -8,6 +8,7 @@
 #include "graph_range.hpp"
 #include "knn.hpp"
 #include "results.hpp"
+#include "select.hpp"
 #include "vicinal/device.hpp"
 
 NB_MODULE(_native, m) {
@@ -18,6 +19,7 @@ NB_MODULE(_native, m) {
   python::bind_options(m);
   python::bind_search(m);
   python::bind_graph_range(m);
+  python::bind_select(m);
   m.def("info", [] { return python::info_to_python(vicinal::info()); });
   m.def("devices", [] {
     nb::list all;

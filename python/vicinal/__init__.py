@@ -8,7 +8,7 @@ values, metric and k alone: not on the instruction set, the threads, the memory 
 ``knn_graph`` lists each row's nearest others, ``range_search`` everything within a radius; ``eligible`` and
 ``labels`` say which rows may answer. ``Corpus`` prepares once for many searches, ``plan`` tells memory and time
 before the work, ``merge`` joins results of parts, ``verify`` checks anybody's result, ``info`` and ``devices``
-describe this machine.
+describe this machine. ``select_k`` is the k smallest or largest values of every row, by any of ``select_algorithms()``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ._graph import knn_graph, plan_graph
 from ._inputs import Memory, Progress
 from ._range import plan_range, range_search
 from ._results import Certificate, CsrNeighbors, Device, Fault, Info, Neighbors, Plan, Stats, Verdict
+from ._select import SelectAlgorithm, Selection, SelectStats, select_algorithms, select_k
 from .errors import (
     Cancelled,
     CapacityExceeded,
@@ -41,7 +42,7 @@ from .errors import (
 
 __all__ = [
     "knn", "knn_graph", "range_search", "Corpus", "plan", "plan_graph", "plan_range", "merge", "verify", "devices",
-    "info", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
+    "info", "select_k", "select_algorithms", "Selection", "SelectStats", "SelectAlgorithm", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
     "Error", "InvalidArgument", "InvalidValue", "RangeError", "CapacityExceeded", "MemoryBudget", "OutOfMemory",
     "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal",
 ]  # fmt: skip

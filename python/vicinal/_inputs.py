@@ -61,15 +61,19 @@ def _from_array(array: np.ndarray, name: str) -> _native.Rows:
 
 
 def _from_dlpack(x: Any, name: str) -> _native.Rows:
+    return _native.Rows.from_dlpack(host_capsule(x, name), name)
+
+
+def host_capsule(x: Any, name: str) -> Any:
+    """What DLPack hands over of a tensor that the CPU can read."""
     kind, number = x.__dlpack_device__()
     if int(kind) not in _HOST_DEVICES:
         device = _DEVICE_NAMES.get(int(kind), f"device type {int(kind)}")
         raise DeviceError(f"{name}: tensor is on {device}:{int(number)}, this search runs on cpu; copy it to the host")
     try:
-        capsule = x.__dlpack__(max_version=(1, 0))  # the version that can say "read-only"
+        return x.__dlpack__(max_version=(1, 0))  # the version that can say "read-only"
     except TypeError:
-        capsule = x.__dlpack__()
-    return _native.Rows.from_dlpack(capsule, name)
+        return x.__dlpack__()
 
 
 def _converted(x: Any, name: str) -> np.ndarray:

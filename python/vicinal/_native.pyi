@@ -21,6 +21,22 @@ class Rows:
         Address of element (0, 0): tests use it to see that nothing was copied.
         """
 
+class ValueRows:
+    """Rows of values seen in place; holds their owner."""
+
+    @staticmethod
+    def from_buffer(array: object, name: str, bfloat16: bool) -> ValueRows: ...
+    @staticmethod
+    def from_dlpack(capsule: object, name: str, payload: bool) -> ValueRows: ...
+    @property
+    def shape(self) -> tuple: ...
+    @property
+    def extents(self) -> tuple:
+        """The shape as it was given: one dimension or two."""
+
+    @property
+    def dtype(self) -> str: ...
+
 class Eligible:
     """Which rows may answer; holds the arrays."""
 
@@ -110,5 +126,18 @@ def knn_graph(rows: Rows, options: Options, include_self: bool, symmetrize: str 
 def range_search(corpus: Rows, queries: Rows, radius: float, options: Options, max_results: int) -> tuple: ...
 def plan_graph(rows: Shape, options: Options, include_self: bool) -> dict: ...
 def plan_range(corpus: Shape, queries: Shape, options: Options) -> dict: ...
+def select_k(
+    values: ValueRows,
+    payload: ValueRows | None,
+    out: tuple,
+    k: int,
+    largest: bool,
+    sorted: bool,
+    algorithm: str,
+    device: str,
+    threads: int,
+    stream: int,
+) -> dict: ...
+def select_algorithms() -> list: ...
 def info() -> dict: ...
 def devices() -> list: ...

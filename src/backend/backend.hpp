@@ -20,7 +20,7 @@
 namespace vicinal {
 
 struct Facts {
-  std::string name;             // "cpu"
+  std::string name;             // "cpu", "cuda:0"
   bool searches = true;         // opens sessions; false: it only selects
   std::string description;      // "2 threads, avx512"
   std::vector<std::string> instruction_sets;        // usable here, best first
@@ -116,13 +116,15 @@ struct Backend {
                                         std::shared_ptr<const Kept> kept, Team& team, Stats& stats) = 0;
 };
 
-/// The backend for Execution::device. Throws DeviceError for one that is absent, InvalidArgument for an unknown name.
+/// The backend that searches for Execution::device; "auto" is the CPU, and then nothing is loaded. Throws DeviceError for one
+/// that is absent or does not search, InvalidArgument for an unknown name.
 Backend& find_backend(const std::string& device);
-/// The backend that selects: for values on a CUDA device (cuda_device >= 0) that device's, else as find_backend does.
+/// The backend that selects: for values on a CUDA device (cuda_device >= 0) or on the host (-1). "auto" goes where the
+/// values are. Throws as find_backend does, and DeviceError where the device cannot read the values.
 Backend& find_select_backend(const std::string& device, int cuda_device);
-/// All names that are compiled in, the default first.
+/// Those that search and are compiled in, the default first.
 std::vector<std::string> backend_names();
-/// "auto" replaced by what VICINAL_ISA and VICINAL_FILTER force, else unchanged. The one place that reads the environment.
+/// "auto" replaced by what VICINAL_ISA and VICINAL_FILTER force, else unchanged. VICINAL_BACKEND is for the two above.
 Execution with_environment(Execution run);
 
 /// The host CPU; src/cpu/backend.cpp.

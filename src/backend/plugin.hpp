@@ -3,8 +3,10 @@
 #include "backend/backend.hpp"
 
 extern "C" {
-/// Null where the backend cannot work here (no driver, no device, another version); *why then says so, in static memory.
+/// The backend of device `ordinal`, which lives as long as the process; null where it cannot work, and *why then says why, in
+/// memory that stays. *count becomes the number of devices that the driver names, 0 where there is no driver.
 /// `version` is VICINAL_VERSION of the caller: the seam is C++ inside one release, so both libraries must be of one build.
-using VicinalBackendFn = vicinal::Backend* (*)(const char* version, const char** why);
+/// Never throws; calls from several threads are for the caller to put in order.
+using VicinalBackendFn = vicinal::Backend* (*)(const char* version, int ordinal, int* count, const char** why);
 }
 inline constexpr const char* vicinal_backend_symbol = "vicinal_backend";

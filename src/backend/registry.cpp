@@ -1,9 +1,14 @@
-// The list of backends, one line each, and what this build and machine can do. The only file that reads the environment:
-//   VICINAL_ISA     forces an instruction set by name where a call says "auto" (tests, bug reports)
-//   VICINAL_FILTER  forces a filter rung the same way
+// The list of backends, and what this build and machine can do. Here, and in plugin.cpp, the environment is read:
+//   VICINAL_ISA      forces an instruction set by name where a call says "auto" (tests, bug reports)
+//   VICINAL_FILTER   forces a filter rung the same way
+//   VICINAL_BACKEND  forces a device the same way: cpu, cuda, cuda:1
+//   VICINAL_BACKEND_PATH  a folder in which to look for libvicinal_cuda.so when it is not beside the library
+#include <charconv>
 #include <cstdlib>
+#include <optional>
 
 #include "backend/backend.hpp"
+#include "backend/devices.hpp"
 #include "core/text.hpp"
 #include "vicinal/device.hpp"
 
@@ -23,18 +28,79 @@ void force(std::string& option, const char* variable) {
   if (value != nullptr && *value != '\0') option = value;
 }
 
-}  // namespace
-
-Backend& find_backend(const std::string& device) {
-  for (const Entry& entry : table)
-    if (device == "auto" || device == entry.name) return entry.get();
-  if (device.rfind("cuda", 0) == 0)
-    fail(ErrorCode::device_error, cat("no usable CUDA device: this build has no CUDA backend; use device=auto or device=cpu"));
-  fail(ErrorCode::invalid_argument, cat("unknown device \"", device, "\"; devices: auto, ", joined(backend_names())));
+/// "cuda" -> 0, "cuda:3" -> 3, anything else nothing.
+std::optional<int> cuda_ordinal(const std::string& device) {
+  constexpr std::string_view prefix = "cuda:";
+  if (device == "cuda") return 0;
+  if (device.rfind(prefix, 0) != 0) return {};
+  int ordinal = -1;
+  const char* end = device.data() + device.size();
+  const auto read = std::from_chars(device.data() + prefix.size(), end, ordinal);
+  if (read.ec != std::errc{} || read.ptr != end || ordinal < 0) return {};
+  return ordinal;
 }
 
-Backend& find_select_backend(const std::string& device, int cuda_device) {
-  return find_backend(cuda_device >= 0 && device == "auto" ? cat("cuda:", cuda_device) : device);
+Backend& cuda_backend(int ordinal) {
+  const CudaDevices& cuda = cuda_devices();
+  const auto count = static_cast<int>(cuda.devices.size());
+  std::string reason = cuda.reason;
+  if (ordinal < count) {
+    const CudaDevice& device = cuda.devices[static_cast<std::size_t>(ordinal)];
+    if (device.backend != nullptr) return *device.backend;
+    reason = device.reason;
+  } else if (count > 0) {
+    reason = count == 1 ? "cuda:0 is the only one" : cat("there are cuda:0 to cuda:", count - 1);
+  }
+  fail(ErrorCode::device_error,
+       cat("no usable CUDA device ", ordinal, ": ", reason, "; use device=auto or device=cpu"));
+}
+
+Backend* find_entry(const std::string& device) {
+  for (const Entry& entry : table)
+    if (device == entry.name) return &entry.get();
+  return nullptr;
+}
+
+[[noreturn]] void fail_unknown(const std::string& device) {
+  fail(ErrorCode::invalid_argument,
+       cat("unknown device \"", device, "\"; devices: auto, ", joined(backend_names()), ", cuda, cuda:N"));
+}
+
+}  // namespace
+
+Backend& find_backend(const std::string& asked) {
+  std::string device = asked;
+  force(device, "VICINAL_BACKEND");
+  if (device == "auto") return table[0].get();
+  if (Backend* backend = find_entry(device)) return *backend;
+  const std::optional<int> ordinal = cuda_ordinal(device);
+  if (!ordinal) fail_unknown(device);
+  Backend& backend = cuda_backend(*ordinal);
+  if (!backend.facts().searches)
+    fail(ErrorCode::device_error, cat("device ", device,
+                                      " selects (select_k) and does not search in this version; search with "
+                                      "device=auto or device=cpu"));
+  return backend;
+}
+
+Backend& find_select_backend(const std::string& asked, int cuda_device) {
+  std::string device = asked;
+  force(device, "VICINAL_BACKEND");
+  const bool on_host = cuda_device < 0;
+  if (device == "auto") return on_host ? table[0].get() : cuda_backend(cuda_device);
+  if (Backend* backend = find_entry(device)) {
+    if (!on_host)
+      fail(ErrorCode::device_error, cat("values are in memory of cuda:", cuda_device, ", which device=", device,
+                                        " cannot read; use device=auto, or copy them to the host"));
+    return *backend;
+  }
+  const std::optional<int> ordinal = cuda_ordinal(device);
+  if (!ordinal) fail_unknown(device);
+  if (on_host) return cuda_backend(*ordinal);
+  if (device != "cuda" && *ordinal != cuda_device)  // "cuda" is the device of the values
+    fail(ErrorCode::device_error, cat("values are in memory of cuda:", cuda_device, " and device=", device,
+                                      "; use device=auto, or copy them there"));
+  return cuda_backend(cuda_device);
 }
 
 std::vector<std::string> backend_names() {
@@ -55,7 +121,23 @@ std::vector<Device> devices() {
     const Facts facts = entry.get().facts();
     found.push_back({facts.name, facts.description, true, "", facts.free_bytes});
   }
-  found.push_back({"cuda", "", false, "this build has no CUDA backend", 0});
+  const CudaDevices& cuda = cuda_devices();
+  if (cuda.devices.empty()) found.push_back({"cuda", "", false, cuda.reason, 0});
+  for (std::size_t ordinal = 0; ordinal < cuda.devices.size(); ++ordinal) {
+    const CudaDevice& device = cuda.devices[ordinal];
+    Device line{cat("cuda:", ordinal), "", device.backend != nullptr, device.reason, 0};
+    try {
+      if (device.backend != nullptr) {
+        const Facts facts = device.backend->facts();
+        line.description = cat(facts.description, facts.searches ? "" : ", selection only");
+        line.free_bytes = facts.free_bytes;
+      }
+    } catch (const Error& error) {  // a device that was there and fails now, or a child after fork()
+      line.usable = false;
+      line.reason = error.what();
+    }
+    found.push_back(std::move(line));
+  }
   return found;
 }
 

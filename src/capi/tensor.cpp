@@ -1,5 +1,7 @@
 #include "capi/tensor.hpp"
 
+#include <utility>
+
 #include "core/text.hpp"
 
 namespace vicinal::capi {
@@ -102,26 +104,64 @@ DLDataType type_of(DistanceType type) {
   return {type == DistanceType::u32 ? code_uint : code_float, 32, 1};
 }
 
+ValueType value_of(const DLTensor& tensor, const char* name) {
+  constexpr std::pair<int, std::pair<ValueType, ValueType>> integers[] = {
+      {8, {ValueType::i8, ValueType::u8}}, {16, {ValueType::i16, ValueType::u16}},
+      {32, {ValueType::i32, ValueType::u32}}, {64, {ValueType::i64, ValueType::u64}}};
+  const DLDataType type = tensor.dtype;
+  if (is(type, code_float, 32)) return ValueType::f32;
+  if (is(type, code_float, 64)) return ValueType::f64;
+  if (is(type, code_float, 16)) return ValueType::f16;
+  if (is(type, code_bfloat, 16)) return ValueType::bf16;
+  for (const auto& [bits, types] : integers) {
+    if (is(type, code_int, bits)) return types.first;
+    if (is(type, code_uint, bits)) return types.second;
+  }
+  refuse(name, cat("dtype ", type_text(type), " not supported; it must be a float of 16, 32 or 64 bits, bfloat16 or an integer"));
+}
+
+struct Layout {
+  std::int64_t row_stride = 0, col_stride = 0;  // bytes
+};
+
+Layout layout_of(const DLTensor& tensor, std::int64_t size, const char* name) {
+  Layout layout;
+  if (tensor.shape[0] < 0 || tensor.shape[1] < 0) refuse(name, cat("a negative size: ", shape_text(tensor)));
+  if (__builtin_mul_overflow(tensor.strides != nullptr ? tensor.strides[0] : tensor.shape[1], size, &layout.row_stride) ||
+      __builtin_mul_overflow(tensor.strides != nullptr ? tensor.strides[1] : 1, size, &layout.col_stride))
+    refuse(name, cat("shape ", shape_text(tensor), ": a stride does not fit 64 bits"));
+  return layout;
+}
+
 }  // namespace
 
 Points points_of(const DLTensor* given, const char* name) {
   const DLTensor& tensor = matrix(given, name);
   const DType type = element_of(tensor, name);
-  const auto size = static_cast<std::int64_t>(dtype_size(type));
-  const std::int64_t rows = tensor.shape[0], cols = tensor.shape[1];
-  std::int64_t row_stride = 0, col_stride = 0;
-  if (rows < 0 || cols < 0) refuse(name, cat("a negative size: ", shape_text(tensor)));
-  if (__builtin_mul_overflow(tensor.strides != nullptr ? tensor.strides[0] : cols, size, &row_stride) ||
-      __builtin_mul_overflow(tensor.strides != nullptr ? tensor.strides[1] : 1, size, &col_stride))
-    refuse(name, cat("shape ", shape_text(tensor), ": a stride does not fit 64 bits"));
-  Points points;
-  points.data = data_of(tensor);
-  points.dtype = type;
-  points.rows = rows;
-  points.cols = cols;
-  points.row_stride = row_stride;
-  points.col_stride = col_stride;
+  const Layout layout = layout_of(tensor, static_cast<std::int64_t>(dtype_size(type)), name);
+  Points points(data_of(tensor), type, tensor.shape[0], tensor.shape[1]);
+  points.row_stride = layout.row_stride;
+  points.col_stride = layout.col_stride;
   return points;
+}
+
+Values values_of(const DLTensor* given, const char* name) {
+  const DLTensor& tensor = matrix(given, name);
+  const ValueType type = value_of(tensor, name);
+  const Layout layout = layout_of(tensor, static_cast<std::int64_t>(value_size(type)), name);
+  Values values(data_of(tensor), type, tensor.shape[0], tensor.shape[1]);
+  values.row_stride = layout.row_stride;
+  values.col_stride = layout.col_stride;
+  return values;
+}
+
+Payload payload_of(const DLTensor* given, const Values& values) {
+  const DLTensor& tensor = matrix(given, "payload");
+  if (tensor.shape[0] != values.rows || tensor.shape[1] != values.cols)
+    refuse("payload", cat("has shape ", shape_text(tensor), ", values (", values.rows, ", ", values.cols, ")"));
+  const std::int64_t size = (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
+  const Layout layout = layout_of(tensor, size, "payload");
+  return {data_of(tensor), size, layout.row_stride, layout.col_stride};
 }
 
 NeighborsView part_of(const DLTensor* given_distances, const DLTensor* given_ids, std::size_t number) {
@@ -149,6 +189,9 @@ Tensor int64_tensor(std::shared_ptr<const void> owner, const std::int64_t* data,
 }
 Tensor int64_tensor(std::shared_ptr<const void> owner, const std::int64_t* data, std::int64_t rows, std::int64_t cols) {
   return make(std::move(owner), data, {code_int, 64, 1}, 2, rows, cols);
+}
+Tensor tensor_like(const DLTensor& like, std::shared_ptr<const void> owner, const void* data, std::int64_t rows, std::int64_t cols) {
+  return make(std::move(owner), data, like.dtype, 2, rows, cols);
 }
 Tensor distance_tensor(std::shared_ptr<const void> owner, const void* data, DistanceType type, std::int64_t rows) {
   return make(std::move(owner), data, type_of(type), 1, rows, 1);

@@ -12,6 +12,7 @@
 #include "vicinal/corpus.hpp"
 #include "vicinal/device.hpp"
 #include "vicinal/search.hpp"
+#include "vicinal/select.hpp"
 
 struct vicinal_corpus {
   vicinal::Corpus corpus;
@@ -257,6 +258,26 @@ int vicinal_merge(size_t parts, const DLTensor* const* distances, const DLTensor
     std::vector<NeighborsView> views;
     for (std::size_t i = 0; i < parts; ++i) views.push_back(capi::part_of(distances[i], ids[i], i));
     give(out, merge(views, {.k = k, .metric = metric_of(options), .pad = options.pad != 0}));
+  });
+}
+
+int vicinal_select(const DLTensor* values, int64_t k, const DLTensor* payload, const vicinal_options* given,
+                   DLManagedTensor** chosen, DLManagedTensor** ids, DLManagedTensor** chosen_payload) {
+  const Outputs out(chosen, ids, chosen_payload);
+  return guarded([&] {
+    const vicinal_options options = known(given);
+    SelectOptions select{.k = k, .largest = options.largest != 0, .sorted = options.unsorted == 0};
+    if (options.algorithm != nullptr) select.algorithm = options.algorithm;
+    if (options.device != nullptr) select.run.device = options.device;
+    select.run.threads = options.threads;
+    select.progress = progress_of(options);
+    const Values rows = capi::values_of(values, "values");
+    const Payload items = payload == nullptr ? Payload{} : capi::payload_of(payload, rows);
+    const Selection found = select_k(rows, select, items);
+    Tensor carried;
+    if (found.payload_size() > 0) carried = capi::tensor_like(*payload, found.shared_payload(), found.payload(), found.rows(), k);
+    out.set(capi::tensor_like(*values, found.shared_values(), found.values(), found.rows(), k),
+            capi::int64_tensor(found.shared_ids(), found.ids(), found.rows(), k), std::move(carried));
   });
 }
 

@@ -8,14 +8,6 @@
 namespace vicinal::io {
 namespace {
 
-struct ItemFacts {
-  const char* name;
-  std::size_t size;
-};
-constexpr ItemFacts facts[] = {{"float16", 2}, {"bfloat16", 2}, {"float32", 4}, {"float64", 8},
-                               {"int8", 1},    {"uint8", 1},    {"int16", 2},   {"uint16", 2},
-                               {"int32", 4},   {"uint32", 4},   {"int64", 8},   {"uint64", 8}};
-
 constexpr std::size_t chunk_bytes = 16384;
 
 void append_narrowed(Sink& out, const std::byte* wide, std::int64_t count) {
@@ -26,8 +18,11 @@ void append_narrowed(Sink& out, const std::byte* wide, std::int64_t count) {
 
 }  // namespace
 
-std::size_t item_size(Item item) noexcept { return facts[static_cast<int>(item)].size; }
-const char* item_name(Item item) noexcept { return facts[static_cast<int>(item)].name; }
+const char* item_name(Item item) noexcept {
+  static constexpr const char* names[] = {"float32", "float64", "float16", "bfloat16", "uint8",  "int8",
+                                          "uint16",  "int16",   "uint32",  "int32",    "uint64", "int64"};
+  return names[static_cast<int>(item)];
+}
 
 Item item_of(DType type) noexcept {
   switch (type) {
@@ -58,7 +53,7 @@ Array Array::dense(const void* data, Item item, std::int64_t rows, std::int64_t 
   array.item = item;
   array.rows = rows;
   array.cols = cols;
-  array.col_stride = static_cast<std::int64_t>(item_size(item));
+  array.col_stride = static_cast<std::int64_t>(value_size(item));
   array.row_stride = cols * array.col_stride;
   return array;
 }
@@ -80,7 +75,7 @@ Array Array::view(const Points& points) noexcept {
 std::string Array::shape() const { return flat ? cat("(", rows * cols, ",)") : cat("(", rows, ", ", cols, ")"); }
 
 void copy_items(const Array& array, std::int64_t row, std::int64_t first, std::int64_t count, std::byte* out) noexcept {
-  const std::size_t size = item_size(array.item);
+  const std::size_t size = value_size(array.item);
   const std::byte* from = array.data + row * array.row_stride + first * array.col_stride;
   if (array.col_stride == static_cast<std::int64_t>(size)) {
     std::memcpy(out, from, static_cast<std::size_t>(count) * size);
@@ -97,7 +92,7 @@ void copy_items(const Array& array, std::int64_t row, std::int64_t first, std::i
 }
 
 void append_rows(Sink& out, const Array& array, Item stored, Bytes prefix) {
-  const std::size_t size = item_size(array.item);
+  const std::size_t size = value_size(array.item);
   const bool plain = array.col_stride == static_cast<std::int64_t>(size) && (!array.swapped || size == 1);
   const bool narrow = stored != array.item;
   const std::int64_t row_bytes = array.cols * static_cast<std::int64_t>(size);

@@ -8,12 +8,12 @@
 
 #include "io/bytes.hpp"
 #include "vicinal/matrix.hpp"
+#include "vicinal/select.hpp"
 
 namespace vicinal::io {
 
-enum class Item : std::uint8_t { f16, bf16, f32, f64, i8, u8, i16, u16, i32, u32, i64, u64 };
+using Item = ValueType;
 
-std::size_t item_size(Item item) noexcept;
 /// As NumPy spells it: "float32", "int64".
 const char* item_name(Item item) noexcept;
 Item item_of(DType type) noexcept;

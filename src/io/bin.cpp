@@ -14,7 +14,7 @@ struct Claim {
 
 Claim claim_of(const Format& self, Bytes file) {
   const std::uint64_t rows = load<std::uint32_t>(file.data()), cols = load<std::uint32_t>(file.data() + 4);
-  std::optional<std::uint64_t> size = product({rows, cols, item_size(*self.item)});
+  std::optional<std::uint64_t> size = product({rows, cols, value_size(*self.item)});
   if (size) *size += head;
   return {rows, cols, size};
 }
@@ -42,7 +42,7 @@ Array read(const Format& self, const Source& source, const Want&) {
 void write(const Format& self, AtomicFile& out, Role, std::span<const Named> arrays) {
   const Array& array = arrays.front().array;
   const std::uint32_t sizes[] = {static_cast<std::uint32_t>(array.rows), static_cast<std::uint32_t>(array.cols)};
-  out.expect(head + static_cast<std::uint64_t>(array.rows * array.cols) * item_size(*self.item));
+  out.expect(head + static_cast<std::uint64_t>(array.rows * array.cols) * value_size(*self.item));
   out.append(as_bytes(sizes, sizeof sizes));
   append_rows(out, array, *self.item);
 }
@@ -66,10 +66,10 @@ constexpr Format family(const char* name, const char* suffix, Item item, const c
 }  // namespace
 
 const Format fbin_format = family("fbin", ".fbin", Item::f32, "f32 rows, distances", "f32 rows, distances",
-                                  as_vectors | as_distances, as_vectors | as_distances);
-const Format f16bin_format = family("f16bin", ".f16bin", Item::f16, "f16 rows", "f16 rows", as_vectors, as_vectors);
-const Format u8bin_format = family("u8bin", ".u8bin", Item::u8, "u8 rows", "u8 rows", as_vectors, as_vectors);
-const Format i8bin_format = family("i8bin", ".i8bin", Item::i8, "i8 rows", "i8 rows", as_vectors, as_vectors);
-const Format ibin_format = family("ibin", ".ibin", Item::i32, "ids", "ids (int32)", as_vectors | as_ids, as_ids);
+                                  as_vectors | as_values | as_distances, as_vectors | as_distances);
+const Format f16bin_format = family("f16bin", ".f16bin", Item::f16, "f16 rows", "f16 rows", as_vectors | as_values, as_vectors);
+const Format u8bin_format = family("u8bin", ".u8bin", Item::u8, "u8 rows", "u8 rows", as_vectors | as_values, as_vectors);
+const Format i8bin_format = family("i8bin", ".i8bin", Item::i8, "i8 rows", "i8 rows", as_vectors | as_values, as_vectors);
+const Format ibin_format = family("ibin", ".ibin", Item::i32, "ids", "ids (int32)", as_vectors | as_values | as_ids, as_ids);
 
 }  // namespace vicinal::io

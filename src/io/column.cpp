@@ -29,7 +29,7 @@ Column npy_column(const std::string& path, Bytes file) {
     fail(ErrorCode::invalid_argument, path, "expected integers or bool, got ", header.dtype);
   if (!line) fail(ErrorCode::invalid_argument, path, "expected one value a row, got shape ", header.shape_text());
   if (header.swapped) fail(ErrorCode::unsupported, path, "big-endian integers; convert with astype");
-  const std::uint64_t count = header.shape[0], size = mask ? 1 : item_size(*header.item);
+  const std::uint64_t count = header.shape[0], size = mask ? 1 : value_size(*header.item);
   const auto need = product({count, size});
   if (!need || *need != file.size() - header.data_offset)
     fail(ErrorCode::format_error, path, "shape ", header.shape_text(), " of ", header.dtype, " does not fit a file of ", file.size(), " bytes");

@@ -1,7 +1,8 @@
 // .csv and .tsv: one row a line. Vectors are read as f64; a first line in which no cell is a number is a header and
 // skipped. A result has the header id_0, id_1, ..., d_0, d_1, ...: d_0 are f32 distances, d_0:f64 and d_0:u32 the other
-// types, so that the bits come back. A range result is lines of query,id,distance (written only). A cell may stand in
-// quotes. Rows and columns of errors count from 1.
+// types, so that the bits come back. A selection has v_0, v_1, ... for values and p_0, p_1, ... for a payload, with their type in
+// the same way (written only), a range result is lines of query,id,distance (written only). A cell may stand in quotes. Rows and
+// columns of errors count from 1.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -145,7 +146,7 @@ Array parse_distances(const Format& self, const Source& source, const Head& head
 Array read(const Format& self, const Source& source, const Want& want) {
   const MappedFile::Sequential reading(*source);
   const Head head = head_of(self, source->path(), source->bytes());
-  if (want.role == as_vectors) {
+  if (want.role == as_vectors || want.role == as_values) {
     if (!head.names.empty() && head.names[0] == "id_0")
       fail(ErrorCode::invalid_argument, source->path(), "holds a result (its header begins with id_0), not vectors");
     return parse<double>(self, source, head, 0, head.cols, Item::f64, "a number");
@@ -156,31 +157,35 @@ Array read(const Format& self, const Source& source, const Want& want) {
 }
 
 void write_vectors(const Format& self, TextSink& out, const Array& array) {
-  std::vector<std::byte> row(static_cast<std::size_t>(array.cols) * item_size(array.item));
+  std::vector<std::byte> row(static_cast<std::size_t>(array.cols) * value_size(array.item));
   for (std::int64_t i = 0; i < array.rows; ++i) {
     copy_items(array, i, 0, array.cols, row.data());
     for (std::int64_t j = 0; j < array.cols; ++j) {
       if (j > 0) out.text() += separator(self);
-      append_f64(out.text(), array.item, row.data() + static_cast<std::size_t>(j) * item_size(array.item));
+      append_f64(out.text(), array.item, row.data() + static_cast<std::size_t>(j) * value_size(array.item));
       out.spill();
     }
     out.text() += '\n';
   }
 }
 
-/// ids, then distances, of dense arrays.
-void write_result(const Format& self, TextSink& out, const Array& ids, const Array& distances) {
-  const char* kind = distances.item == Item::f64 ? ":f64" : distances.item == Item::u32 ? ":u32" : "";
-  for (std::int64_t j = 0; j < 2 * ids.cols; ++j) {
+/// The columns of one array after another, all of the shape of the first, which are ids.
+void write_result(const Format& self, TextSink& out, std::span<const Named> arrays) {
+  const std::int64_t rows = arrays[0].array.rows, cols = arrays[0].array.cols;
+  const auto columns = static_cast<std::int64_t>(arrays.size()) * cols;
+  for (std::int64_t j = 0; j < columns; ++j) {
+    const Named& named = arrays[static_cast<std::size_t>(j / cols)];
+    const bool plain = named.array.item == Item::f32 || j < cols;
     if (j > 0) out.text() += separator(self);
-    out.text() += j < ids.cols ? cat("id_", j) : cat("d_", j - ids.cols, kind);
+    out.text() += cat(j < cols ? "id" : std::string(1, named.name[0]), "_", j % cols, plain ? "" : ":",
+                      plain ? "" : value_type_name(named.array.item));
   }
   out.text() += '\n';
-  for (std::int64_t i = 0; i < ids.rows; ++i) {
-    for (std::int64_t j = 0; j < 2 * ids.cols; ++j) {
-      const Array& array = j < ids.cols ? ids : distances;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const Array& array = arrays[static_cast<std::size_t>(j / cols)].array;
       if (j > 0) out.text() += separator(self);
-      append_number(out.text(), array.item, array.data + i * array.row_stride + j % ids.cols * array.col_stride);
+      append_number(out.text(), array.item, array.data + i * array.row_stride + j % cols * array.col_stride);
       out.spill();
     }
     out.text() += '\n';
@@ -207,7 +212,8 @@ void write_range(const Format& self, TextSink& out, const Array& offsets, const 
 void write(const Format& self, AtomicFile& file, Role role, std::span<const Named> arrays) {
   TextSink out(file);
   if (role == as_vectors) write_vectors(self, out, arrays[0].array);
-  else if (role == as_ids) write_result(self, out, arrays[0].array, arrays[1].array);
+  else if (role == as_ids) write_result(self, out, arrays.first(2));
+  else if (role == as_selection) write_result(self, out, arrays);
   else write_range(self, out, arrays[0].array, arrays[1].array, arrays[2].array);
   out.flush();
 }
@@ -219,9 +225,9 @@ constexpr Format family(const char* name, const char* suffix) {
   return {.name = name,
           .suffix = suffix,
           .reads = "f64 rows; ids and distances",
-          .writes = "rows; ids and distances; ranges (query, id, distance)",
-          .read_roles = as_vectors | as_ids,
-          .write_roles = as_vectors | as_ids | as_range,
+          .writes = "rows; ids and distances; ranges (query, id, distance); selections",
+          .read_roles = as_vectors | as_ids | as_values,
+          .write_roles = as_vectors | as_ids | as_range | as_selection,
           .holds_distances = true,
           .sniff = sniff,
           .read = read,

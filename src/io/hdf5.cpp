@@ -165,14 +165,19 @@ std::string list_text(const std::vector<Dataset>& datasets) {
   return text.empty() ? "no datasets" : text;
 }
 
-bool vectors(const Dataset& one) { return one.shape.size() == 2 && one.item && vector_type(*one.item); }
+/// Can it be rows of vectors, or values to select from?
+bool suits(const Dataset& one, Role role) {
+  if (!one.item) return false;
+  if (role == as_values) return one.shape.size() == 1 || one.shape.size() == 2;
+  return one.shape.size() == 2 && vector_type(*one.item);
+}
 
 /// None: distances that are not there.
 std::optional<Dataset> find(const std::string& path, hid_t file, const Want& want) {
-  if (want.role == as_vectors && want.member.empty()) {
+  if ((want.role == as_vectors || want.role == as_values) && want.member.empty()) {
     std::vector<Dataset> all = top_datasets(file);
-    if (std::count_if(all.begin(), all.end(), vectors) == 1)
-      return std::move(*std::find_if(all.begin(), all.end(), vectors));
+    const auto wanted = [&](const Dataset& one) { return suits(one, want.role); };
+    if (std::count_if(all.begin(), all.end(), wanted) == 1) return std::move(*std::find_if(all.begin(), all.end(), wanted));
     fail(ErrorCode::format_error, path,
          "give the name of the dataset to read as the member (ReadOptions::member; FILE.hdf5:NAME); it holds ",
          list_text(all));
@@ -231,7 +236,7 @@ Array load_dataset(const std::string& where, const Source& source, const Dataset
     fail(ErrorCode::format_error, where, "needs ", need, " bytes, the file of ", source->bytes().size(), " stores ",
          stored, ": truncated?");
   }
-  array.swapped = one.swapped && item_size(array.item) > 1;
+  array.swapped = one.swapped && value_size(array.item) > 1;
   array.keeper = source;
   array.data = in_place(one, layout, source->bytes(), need);
   if (array.data != nullptr || need == 0) return array;
@@ -260,11 +265,12 @@ Array read(const Format& self, const Source& source, const Want& want) {
 
   const std::string where = cat(path, ", dataset ", printable(one->name, 64));
   if (!one->item) fail(ErrorCode::invalid_argument, where, "its type is not supported; convert with astype");
-  const bool line = want.role == as_range;
+  const bool line = want.role == as_range || (want.role == as_values && one->shape.size() == 1);
   if (one->shape.size() != (line ? 1 : 2)) {
-    fail(ErrorCode::invalid_argument, path, "expected ", line ? "1 dimension" : "2 dimensions", ", got ", one->text());
+    const char* wanted = want.role == as_range ? "1 dimension" : want.role == as_values ? "1 or 2 dimensions" : "2 dimensions";
+    fail(ErrorCode::invalid_argument, path, "expected ", wanted, ", got ", one->text());
   }
-  const std::uint64_t rows = line ? 1 : one->shape[0], cols = one->shape.back(), size = item_size(*one->item);
+  const std::uint64_t rows = line ? 1 : one->shape[0], cols = one->shape.back(), size = value_size(*one->item);
   const auto need = product({rows, cols, size}), row = product({cols, size});
   if (!need || !row || rows > INT64_MAX)
     fail(ErrorCode::format_error, path, one->text(), " does not fit a file of ", source->bytes().size(), " bytes");
@@ -295,7 +301,7 @@ void write(const Format&, AtomicFile& out, Role, std::span<const Named> arrays) 
   const Library library;
   std::size_t total = 4096;
   for (const Named& named : arrays)
-    total += static_cast<std::size_t>(named.array.rows * named.array.cols) * item_size(named.array.item);
+    total += static_cast<std::size_t>(named.array.rows * named.array.cols) * value_size(named.array.item);
   const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_fapl_core(access, total, false);  // the image grows at once to its whole size
   const Id file(H5Fcreate("image", H5F_ACC_TRUNC, H5P_DEFAULT, access), H5Fclose);
@@ -330,7 +336,7 @@ const Format hdf5_format = {
     .also = " .h5",
     .reads = "rows or ids by name (ann-benchmarks); ids and distances together; ranges",
     .writes = "ids and distances (neighbors, distances); ranges",
-    .read_roles = as_vectors | as_ids | as_range,
+    .read_roles = as_vectors | as_ids | as_range | as_values,
     .write_roles = as_ids | as_range,
     .holds_distances = true,
     .has_members = true,

@@ -42,7 +42,7 @@ bool sniff(const Format&, Bytes file) {
   return magic(file) && file.size() >= head + 4 * std::to_integer<std::size_t>(file[3]);
 }
 
-Array read(const Format& self, const Source& source, const Want&) {
+Array read(const Format& self, const Source& source, const Want& want) {
   const std::string& path = source->path();
   const Bytes file = source->bytes();
   if (!magic(file)) fail(ErrorCode::format_error, path, "not an ", self.name, " file (", first_bytes(file), ")");
@@ -57,18 +57,19 @@ Array read(const Format& self, const Source& source, const Want&) {
   std::optional<std::uint64_t> cols = 1;
   for (std::size_t i = 1; i < dimensions; ++i)
     cols = cols ? product({*cols, big_endian(file.data() + head + 4 * i)}) : cols;
-  const auto need = cols ? product({rows, *cols, item_size(item)}) : cols;
-  const auto row = cols ? product({*cols, item_size(item)}) : cols;
+  const auto need = cols ? product({rows, *cols, value_size(item)}) : cols;
+  const auto row = cols ? product({*cols, value_size(item)}) : cols;
   if (!need || !row || *need != file.size() - data) {
     fail(ErrorCode::format_error, path, sizes_text(file, dimensions), " of ", item_name(item), " needs ",
          need ? cat(*need) : "more than 2^63", " bytes at ", data, ", the file has ", file.size(), " in all");
   }
-  if (dimensions == 1) {
+  if (dimensions == 1 && want.role == as_vectors) {
     fail(ErrorCode::invalid_argument, path, "expected 2 dimensions or more, got 1 with ", rows, " items: labels?");
   }
   Array array =
       Array::dense(file.data() + data, item, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(*cols));
-  array.swapped = item_size(item) > 1;
+  if (dimensions == 1) array = Array::line(array.data, item, array.rows);
+  array.swapped = value_size(item) > 1;
   array.keeper = source;
   return array;
 }
@@ -81,7 +82,7 @@ const Format idx_format = {
     .also = " -idx3-ubyte .idx3-ubyte",
     .reads = "u8, i8, f32 or f64 rows (MNIST)",
     .writes = "",
-    .read_roles = as_vectors,
+    .read_roles = as_vectors | as_values,
     .write_roles = 0,
     .largest_rows = 0,
     .largest_cols = 0,

@@ -14,9 +14,12 @@ const char* descr(Item item) {
     case Item::f64: return "<f8";
     case Item::i8: return "|i1";
     case Item::u8: return "|u1";
+    case Item::i16: return "<i2";
+    case Item::u16: return "<u2";
     case Item::i32: return "<i4";
     case Item::u32: return "<u4";
     case Item::i64: return "<i8";
+    case Item::u64: return "<u8";
     default: throw Error(ErrorCode::internal, cat("npy: writing ", item_name(item)));
   }
 }
@@ -53,15 +56,16 @@ Array npy_array(const std::string& where, Bytes file, Role role) {
     fail(ErrorCode::format_error, where, "object arrays are refused: they hold pickled Python");
   if (!header.item)
     fail(ErrorCode::invalid_argument, where, "dtype ", header.dtype, " not supported; convert with astype");
-  const bool line = role == as_range;
+  const bool line = role == as_range || (role == as_values && header.shape.size() == 1);
   if (header.shape.size() != (line ? 1 : 2)) {
-    const char* wanted = line                 ? "1 dimension"
+    const char* wanted = role == as_range     ? "1 dimension"
+                         : role == as_values  ? "1 or 2 dimensions"
                          : role == as_vectors ? "2 dimensions (rows, d)"
                                               : "2 dimensions (rows, k)";
     fail(ErrorCode::invalid_argument, where, "expected ", wanted, ", got ", header.shape.size(), " with shape ",
          header.shape_text());
   }
-  const std::uint64_t rows = line ? 1 : header.shape[0], cols = header.shape.back(), size = item_size(*header.item);
+  const std::uint64_t rows = line ? 1 : header.shape[0], cols = header.shape.back(), size = value_size(*header.item);
   const auto row_bytes = product({cols, size}), col_bytes = product({rows, size}), need = product({rows, cols, size});
   const std::string claim = cat("shape ", header.shape_text(), " of ", header.dtype);
   if (!row_bytes || !col_bytes || !need) {
@@ -85,7 +89,7 @@ Array npy_array(const std::string& where, Bytes file, Role role) {
 std::uint64_t npy_size(const Named& named) {
   const Array& array = named.array;
   const std::uint64_t data = named.text.empty()
-                                 ? static_cast<std::uint64_t>(array.rows * array.cols) * item_size(stored_item(named))
+                                 ? static_cast<std::uint64_t>(array.rows * array.cols) * value_size(stored_item(named))
                                  : named.text.size();
   return 10 + header_text(named).size() + data;
 }
@@ -104,10 +108,10 @@ void npy_append(Sink& out, const Named& named) {
 const Format npy_format = {
     .name = "npy",
     .suffix = ".npy",
-    .reads = "f16, f32, f64, u8 or i8 rows; ids of any integer type; distances",
-    .writes = "rows, ids (int64) or distances",
-    .read_roles = as_vectors | as_ids | as_distances,
-    .write_roles = as_vectors | as_ids | as_distances,
+    .reads = "f16, f32, f64, u8 or i8 rows; ids of any integer type; distances; values",
+    .writes = "rows, ids (int64) or distances; ids of selections",
+    .read_roles = as_vectors | as_ids | as_distances | as_values,
+    .write_roles = as_vectors | as_ids | as_distances | as_selection,
     .sniff = sniff,
     .read = read,
     .write = write,

@@ -154,7 +154,7 @@ void Parser::descr(NpyHeader& header) {
   header.item = item_of_descr(kind, size);
   header.dtype = header.item ? item_name(*header.item) : foreign_name(kind, size);
   if (header.dtype.empty()) unknown();
-  header.swapped = text[0] == '>' && header.item && item_size(*header.item) > 1;
+  header.swapped = text[0] == '>' && header.item && value_size(*header.item) > 1;
 }
 
 }  // namespace

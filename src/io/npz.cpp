@@ -1,6 +1,7 @@
 // .npz: a zip file of .npy arrays. Stored members are used where they lie in the mapping, deflated ones are
 // unpacked into memory. A result is written as stored members `ids`, `distances` and, when padded, `counts`; a graph
-// under the names that scipy.sparse.load_npz looks for; a range result as `offsets`, `ids`, `distances`.
+// under the names that scipy.sparse.load_npz looks for; a range result as `offsets`, `ids`, `distances`; a selection as
+// `values`, `ids` and, where there is one, `payload`.
 #include <algorithm>
 #include <initializer_list>
 
@@ -53,23 +54,29 @@ const ZipEntry& find_member(const std::string& path, const std::vector<ZipEntry>
        list_arrays(path, entries));
 }
 
-/// The only array, whatever it is, or the only one that can be rows of vectors.
-const ZipEntry& find_vectors(const std::string& path, const std::vector<ZipEntry>& entries) {
+/// Can it be rows of vectors, or values to select from?
+bool suits(const NpyHeader& header, Role role) {
+  if (!header.item) return false;
+  if (role == as_values) return header.shape.size() == 1 || header.shape.size() == 2;
+  return header.shape.size() == 2 && vector_type(*header.item);
+}
+
+/// The only array, whatever it is, or the only one that suits.
+const ZipEntry& find_rows(const std::string& path, const std::vector<ZipEntry>& entries, Role role) {
   const ZipEntry *any = nullptr, *rows = nullptr;
   int arrays = 0, candidates = 0;
   for (const ZipEntry& entry : entries) {
     if (array_name(entry).empty()) continue;
     any = &entry;
     ++arrays;
-    const NpyHeader header = header_of(path, entry);
-    if (header.shape.size() != 2 || !header.item || !vector_type(*header.item)) continue;
+    if (!suits(header_of(path, entry), role)) continue;
     rows = &entry;
     ++candidates;
   }
   if (candidates == 1) return *rows;
   if (arrays == 1) return *any;  // the reader of arrays will say what is wrong with it
-  fail(ErrorCode::format_error, path, candidates,
-       " arrays can be rows of vectors; give the name of the one to read as the member (ReadOptions::member), ",
+  fail(ErrorCode::format_error, path, candidates, role == as_values ? " arrays can be values" : " arrays can be rows of vectors",
+       "; give the name of the one to read as the member (ReadOptions::member), ",
        "or save it on its own as .npy; it holds ", list_arrays(path, entries));
 }
 
@@ -92,7 +99,7 @@ const ZipEntry& find_line(const std::string& path, const std::vector<ZipEntry>& 
 const ZipEntry* find(const std::string& path, const std::vector<ZipEntry>& entries, const Want& want) {
   if (want.role == as_range) return &find_line(path, entries, want.member);
   if (!want.member.empty()) return &find_member(path, entries, want.member);
-  if (want.role == as_vectors) return &find_vectors(path, entries);
+  if (want.role == as_vectors || want.role == as_values) return &find_rows(path, entries, want.role);
   if (want.role == as_distances) return find_named(entries, {"distances", "D"});
   if (const ZipEntry* ids = find_named(entries, {"ids", "neighbors", "indices", "I"})) return ids;
   fail(ErrorCode::format_error, path, "no member ids (or neighbors, indices, I); it holds ",
@@ -131,9 +138,9 @@ const Format npz_format = {
     .name = "npz",
     .suffix = ".npz",
     .reads = "as npy, from a member; ids and distances together; ranges",
-    .writes = "ids and distances; graphs (as scipy.sparse reads them); ranges",
-    .read_roles = as_vectors | as_ids | as_range,
-    .write_roles = as_ids | as_graph | as_range,
+    .writes = "ids and distances; graphs (as scipy.sparse reads them); ranges; selections",
+    .read_roles = as_vectors | as_ids | as_range | as_values,
+    .write_roles = as_ids | as_graph | as_range | as_selection,
     .holds_distances = true,
     .has_members = true,
     .sniff = sniff,

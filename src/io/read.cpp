@@ -102,7 +102,7 @@ void take_distances(ResultFile& result, const std::string& path, const Array& ar
   if (array.rows != result.rows || array.cols != result.k) {
     fail(mismatch, path, "distances have shape ", array.shape(), ", ids (", result.rows, ", ", result.k, ")");
   }
-  const std::size_t row_bytes = static_cast<std::size_t>(array.cols) * item_size(array.item);
+  const std::size_t row_bytes = static_cast<std::size_t>(array.cols) * value_size(array.item);
   result.distances.resize(static_cast<std::size_t>(array.rows) * row_bytes);
   for (std::int64_t row = 0; row < array.rows && array.cols > 0; ++row) {
     copy_items(array, row, 0, array.cols, result.distances.data() + static_cast<std::size_t>(row) * row_bytes);
@@ -122,6 +122,17 @@ Matrix read_matrix(const std::string& path, const ReadOptions& options) try {
   points.col_stride = array.col_stride;
   points.byte_swapped = array.swapped;
   return Matrix(points, array.keeper, array.mapped, path);
+} catch (const std::bad_alloc&) {
+  throw Error(ErrorCode::out_of_memory, cat("no memory to read ", printable(path)));
+}
+
+ValueMatrix read_values(const std::string& path, const ReadOptions& options) try {
+  const Array array = read_array(path, {as_values, options.member});
+  Values values(array.data, array.item, array.rows, array.cols);
+  values.row_stride = array.row_stride;
+  values.col_stride = array.col_stride;
+  values.byte_swapped = array.swapped;
+  return ValueMatrix(values, array.keeper, array.mapped, path);
 } catch (const std::bad_alloc&) {
   throw Error(ErrorCode::out_of_memory, cat("no memory to read ", printable(path)));
 }

@@ -67,6 +67,8 @@ const Format* find(std::string name) {
 const char* role_name(unsigned role) {
   if ((role & as_graph) != 0) return "graphs";
   if (role == as_range) return "ranges";
+  if (role == as_values) return "values";
+  if (role == as_selection) return "selections";
   return role == as_vectors ? "vectors" : role == as_ids ? "ids" : "distances";
 }
 

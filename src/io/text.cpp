@@ -63,11 +63,16 @@ void append_number(std::string& text, Item item, const std::byte* value) {
   switch (item) {
     case Item::f32: return append(text, load<float>(value));
     case Item::f64: return append(text, load<double>(value));
+    case Item::f16:
+    case Item::bf16: return append_f64(text, item, value);
     case Item::i8: return append(text, static_cast<int>(load<std::int8_t>(value)));
     case Item::u8: return append(text, static_cast<int>(load<std::uint8_t>(value)));
+    case Item::i16: return append(text, load<std::int16_t>(value));
+    case Item::u16: return append(text, load<std::uint16_t>(value));
+    case Item::i32: return append(text, load<std::int32_t>(value));
     case Item::u32: return append(text, load<std::uint32_t>(value));
     case Item::i64: return append(text, load<std::int64_t>(value));
-    default: throw Error(ErrorCode::internal, cat("text of ", item_name(item)));
+    case Item::u64: return append(text, load<std::uint64_t>(value));
   }
 }
 

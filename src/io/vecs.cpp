@@ -13,7 +13,7 @@ constexpr std::size_t head = 4;
 std::size_t row_size(const Format& self, Bytes file) {
   if (file.size() < head) return 0;
   const auto d = load<std::int32_t>(file.data());
-  return d < 0 ? 0 : head + static_cast<std::size_t>(d) * item_size(*self.item);
+  return d < 0 ? 0 : head + static_cast<std::size_t>(d) * value_size(*self.item);
 }
 
 bool sniff(const Format& self, Bytes file) {
@@ -49,7 +49,7 @@ Array read(const Format& self, const Source& source, const Want&) {
 void write(const Format& self, AtomicFile& out, Role, std::span<const Named> arrays) {
   const Array& array = arrays.front().array;
   const auto d = static_cast<std::int32_t>(array.cols);
-  out.expect(static_cast<std::uint64_t>(array.rows) * (head + static_cast<std::size_t>(d) * item_size(*self.item)));
+  out.expect(static_cast<std::uint64_t>(array.rows) * (head + static_cast<std::size_t>(d) * value_size(*self.item)));
   append_rows(out, array, *self.item, as_bytes(&d, sizeof d));
 }
 
@@ -71,8 +71,8 @@ constexpr Format family(const char* name, const char* suffix, Item item, const c
 }  // namespace
 
 const Format fvecs_format = family("fvecs", ".fvecs", Item::f32, "f32 rows, distances", "f32 rows, distances",
-                                   as_vectors | as_distances, as_vectors | as_distances);
-const Format bvecs_format = family("bvecs", ".bvecs", Item::u8, "u8 rows", "u8 rows", as_vectors, as_vectors);
-const Format ivecs_format = family("ivecs", ".ivecs", Item::i32, "ids", "ids (int32)", as_vectors | as_ids, as_ids);
+                                   as_vectors | as_values | as_distances, as_vectors | as_distances);
+const Format bvecs_format = family("bvecs", ".bvecs", Item::u8, "u8 rows", "u8 rows", as_vectors | as_values, as_vectors);
+const Format ivecs_format = family("ivecs", ".ivecs", Item::i32, "ids", "ids (int32)", as_vectors | as_values | as_ids, as_ids);
 
 }  // namespace vicinal::io

@@ -12,7 +12,10 @@ namespace {
 
 using namespace io;
 
-const char* role_noun(Role role) { return role == as_vectors ? "rows" : role == as_ids ? "ids" : "distances"; }
+const char* role_noun(Role role) {
+  if (role == as_selection) return "values";
+  return role == as_vectors ? "rows" : role == as_ids ? "ids" : "distances";
+}
 
 void check_ids_fit(const Format& format, const std::string& path, const Array& ids) {
   constexpr std::int64_t largest = INT32_MAX;
@@ -22,6 +25,15 @@ void check_ids_fit(const Format& format, const std::string& path, const Array& i
     fail(ErrorCode::range_error, path, "row ", i / ids.cols, ", rank ", i % ids.cols, ": id ", values[i],
          " does not fit the 32 bits of ", format.name, " (at most 2147483647); .npy and .npz can hold it");
   }
+}
+
+/// What the items of a payload are written as.
+Item payload_item(const std::string& path, std::int64_t size, std::optional<ValueType> type) {
+  if (type && value_size(*type) != static_cast<std::size_t>(size))
+    fail(ErrorCode::invalid_argument, path, "payload items have ", size, " bytes, ", item_name(*type), " has ", value_size(*type));
+  const Item bits = size == 1 ? Item::u8 : size == 2 ? Item::u16 : size == 4 ? Item::u32 : Item::u64;
+  // .npz has no bfloat16: its bits then.
+  return type && (*type != Item::bf16 || &format_to_write(path, as_selection) != &npz_format) ? *type : bits;
 }
 
 bool same_file(const std::string& a, const std::string& b) {
@@ -71,17 +83,21 @@ const Format& format_for(const std::string& path, ResultKind kind) {
     case ResultKind::graph: return format_to_write(path, static_cast<Role>(as_graph | as_ids));
     case ResultKind::sparse_graph: return format_to_write(path, as_graph);
     case ResultKind::range: return format_to_write(path, as_range);
+    case ResultKind::selection: return format_to_write(path, as_selection);
     default: return format_to_write(path, as_ids);
   }
 }
 
 }  // namespace io
 
-void check_writable(const std::string& path, const std::string& distances_path, ResultKind kind) {
+void check_writable(const std::string& path, const std::string& distances_path, ResultKind kind, std::optional<ValueType> values) {
   const Format& format = format_for(path, kind);
   check_target(path);
+  // NumPy has no bfloat16 of its own, so .npz has none; .npy holds ids alone, and text any number.
+  if (values == ValueType::bf16 && &format == &npz_format)
+    fail(ErrorCode::unsupported, path, "npz holds no bfloat16, and the values are; .csv and .tsv hold them, .npy the ids alone");
   if (distances_path.empty()) return;
-  const bool whole = kind == ResultKind::sparse_graph || kind == ResultKind::range ||
+  const bool whole = kind == ResultKind::sparse_graph || kind == ResultKind::range || kind == ResultKind::selection ||
                      (kind == ResultKind::graph && (format.write_roles & as_graph) != 0);
   if (whole) {
     fail(ErrorCode::invalid_argument, path, "holds the distances itself; leave out ", printable(distances_path),
@@ -116,6 +132,21 @@ void write_neighbors(const std::string& path, const Neighbors& result, const std
     jobs.push_back({&other, distances_path, as_distances, {{"distances", distances}}});
   }
   save(jobs);
+} catch (const std::bad_alloc&) {
+  throw Error(ErrorCode::out_of_memory, cat("no memory to write ", printable(path)));
+}
+
+void write_selection(const std::string& path, const Selection& selection, std::optional<ValueType> payload_type) try {
+  check_writable(path, "", ResultKind::selection, selection.type());
+  const Format& format = format_to_write(path, as_selection);
+  const auto array = [&](const void* data, Item item) { return Array::dense(data, item, selection.rows(), selection.k()); };
+  Job job = {&format, path, as_selection, {{"ids", array(selection.ids(), Item::i64)}}};
+  if (&format != &npy_format) {
+    job.arrays.push_back({"values", array(selection.values(), selection.type())});
+    if (selection.payload_size() > 0)
+      job.arrays.push_back({"payload", array(selection.payload(), payload_item(path, selection.payload_size(), payload_type))});
+  }
+  save({job});
 } catch (const std::bad_alloc&) {
   throw Error(ErrorCode::out_of_memory, cat("no memory to write ", printable(path)));
 }

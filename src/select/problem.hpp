@@ -16,6 +16,7 @@ struct SelectProblem {
   std::string algorithm = "auto";
   std::string instruction_set = "auto";
   int threads = 1;
+  Progress progress;
   std::stop_token stop;
   void* stream = nullptr;
 };

@@ -69,7 +69,8 @@ SelectStats select_k_into(const SelectionView& out, const Values& values, const 
   Backend& backend = find_select_backend(run.device, values.cuda_device);
   SelectProblem problem{.values = values, .payload = payload, .out = out, .k = options.k, .largest = options.largest,
                         .sorted = options.sorted, .algorithm = options.algorithm, .instruction_set = run.instruction_set,
-                        .threads = select_threads(run.threads), .stop = options.stop, .stream = options.stream};
+                        .threads = select_threads(run.threads), .progress = options.progress, .stop = options.stop,
+                        .stream = options.stream};
   SelectStats stats;
   if (values.rows > 0) {
     stats = backend.select_k(problem);

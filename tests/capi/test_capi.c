@@ -251,6 +251,16 @@ static void takes_other_sizes(void) {
   vicinal_tensor_free(ids);
 }
 
+static void selects(void) {
+  int16_t rows[] = {5, 3, 3, 9, -1, 4};
+  View v, p;
+  DLManagedTensor *values = NULL, *ids = NULL, *payload = NULL;
+  view(&v, rows, 0, 16, 2, 3);
+  OK(vicinal_select(&v.tensor, 2, view(&p, "abcdef", 1, 8, 2, 3), NULL, &values, &ids, &payload));
+  CHECK(((int16_t *)values->dl_tensor.data)[2] == -1 && id(ids, 0) == 1 && memcmp(payload->dl_tensor.data, "bcef", 4) == 0);
+  vicinal_tensor_free(values), vicinal_tensor_free(ids), vicinal_tensor_free(payload);
+  EXPECT(vicinal_select(&v.tensor, 4, NULL, NULL, NULL, NULL, NULL), VICINAL_INVALID_ARGUMENT, "k=4 exceeds the 3 values");
+}
 static void saves_corpora(const char *folder) {
   char path[4096], other[4096];
   View c, q;
@@ -378,6 +388,7 @@ int main(int argc, char **argv) {
   takes_six_types();
   refuses();
   takes_other_sizes();
+  selects();
   saves_corpora(argc > 1 ? argv[1] : ".");
   merges();
   graphs_and_ranges();

@@ -1,14 +1,16 @@
 """info, demo, help, version, completion scripts and the man page: all from one tree of commands."""
 
+import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import COMMAND, ROOT
 
-COMMANDS = ["knn", "graph", "range", "verify", "convert", "recall", "merge", "info", "bench", "demo", "completion", "man"]
+COMMANDS = ["knn", "graph", "range", "select", "verify", "convert", "recall", "merge", "info", "bench", "demo", "completion", "man"]
 
 
 def options_of(vicinal, command):
@@ -44,6 +46,55 @@ def test_info(vicinal):
     text = vicinal("info").succeeds().out
     for word in [info["version"], *info["instruction_sets"], *(m["name"] for m in info["metrics"]), "device cpu", ".fvecs"]:
         assert word in text
+
+
+def library_folder():
+    return Path(COMMAND).resolve().parent.parent / "lib"
+
+
+def devices(vicinal, **environment):
+    """Lines of the devices beyond the CPU."""
+    return vicinal("info", "--json", env={**os.environ, **environment}).succeeds().json["devices"][1:]
+
+
+def test_cuda_devices_or_the_reason(vicinal):
+    found = devices(vicinal)
+    assert [device["name"] for device in found] in (["cuda"], [f"cuda:{i}" for i in range(len(found))])
+    for device in found:
+        assert device["usable"] == (device["reason"] == "") == (device["free_bytes"] > 0)
+    if (library_folder() / "libvicinal_cuda.so").exists():
+        assert "libvicinal_cuda.so" not in found[0]["reason"]  # it loads here; what is missing is a driver or a device
+    else:
+        assert "libvicinal_cuda.so is not in " + str(library_folder()) in found[0]["reason"]
+
+
+def test_the_cuda_library_is_missing_or_broken(vicinal, tmp_path):
+    library = next(library_folder().glob("libvicinal.so.?"))
+    shutil.copy(library, tmp_path / library.name)
+    away = {"LD_LIBRARY_PATH": str(tmp_path)}
+    (absent,) = devices(vicinal, **away)
+    assert re.search(f"libvicinal_cuda.so is not in {tmp_path}.*VICINAL_BACKEND_PATH is not set", absent["reason"])
+    named = tmp_path / "named"
+    named.mkdir()
+    (absent,) = devices(vicinal, VICINAL_BACKEND_PATH=str(named), **away)
+    assert f"not in VICINAL_BACKEND_PATH={named}" in absent["reason"]
+    (named / "libvicinal_cuda.so").write_bytes(b"not a library")
+    (absent,) = devices(vicinal, VICINAL_BACKEND_PATH=str(named), **away)
+    assert not absent["usable"] and "libvicinal_cuda.so" in absent["reason"]
+    (named / "libvicinal_cuda.so").unlink()
+    shutil.copy(library, named / "libvicinal_cuda.so")
+    (absent,) = devices(vicinal, VICINAL_BACKEND_PATH=str(named), **away)
+    assert "is not a backend of vicinal" in absent["reason"]
+
+
+def test_the_environment_forces_the_device(vicinal, tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.eye(3, dtype=np.float32))
+    search = ("knn", path, path, "-k", 1, "-o", tmp_path / "out.npz")
+    vicinal(*search, env={**os.environ, "VICINAL_BACKEND": "cpu"}).succeeds()
+    vicinal(*search, env={**os.environ, "VICINAL_BACKEND": "cuda:77"}).fails(6, "DeviceError", "no usable CUDA device 77")
+    vicinal(*search, "--device", "cpu", env={**os.environ, "VICINAL_BACKEND": "cuda"}).succeeds()
+    vicinal(*search, "--device", "cuda").fails(6, "DeviceError", "CUDA|select")
 
 
 def test_demo(vicinal):

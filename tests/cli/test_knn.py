@@ -191,3 +191,27 @@ def test_a_path_that_is_not_utf8(vicinal, data):
     assert answer["corpus"]["rows"] == 300
     with open(folder + b"/\xfd.npy", "rb") as file:
         check_equal(data, np.load(file), None)
+
+
+def test_any_path_in_json(vicinal, data):
+    """Escapes, and the same replacement of what is not UTF-8 that Python's decoder makes."""
+    pieces = [b'"\\\n\t\x01\x1f\x7f', "\u00e9\u20ac\U0001f600\U0010ffff".encode(), b"\x80", b"\xc3", b"\xc0\xaf", b"\xe2\x82",
+              b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xf0\x9f\x98", b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5", b"\xe2\xe2\x82\xac"]
+    name = bytes(data.folder) + b"/" + b"_".join(pieces) + b".npy"
+    with open(name, "wb") as file:
+        np.save(file, data.corpus)
+    answer = call("knn", name, data.queries_path, "-k", 1, "--plan", "--json").succeeds().json
+    assert answer["corpus"]["path"] == name.decode(errors="replace")
+
+
+def test_numbers_in_json(vicinal, tmp_path):
+    """Every distance reads back as the bits that the library found, as a float and never as an integer; padding is null."""
+    scales = 10.0 ** np.arange(-12, 20)
+    corpus = np.outer(scales, [1.0, 0.0]) * 1.1
+    np.save(tmp_path / "corpus.npy", corpus)
+    np.save(tmp_path / "origin.npy", np.zeros((1, 2)))
+    words = ["knn", tmp_path / "corpus.npy", tmp_path / "origin.npy", "-k", len(scales) + 1, "--pad"]
+    distances = call(*words, "--json").succeeds().json["distances"][0]
+    call(*words, "-o", tmp_path / "ids.npy", "--distances", tmp_path / "distances.npy").succeeds()
+    assert all(isinstance(distance, float) for distance in distances[:-1]) and distances[-1] is None
+    assert np.load(tmp_path / "distances.npy")[0][:-1].tolist() == distances[:-1]

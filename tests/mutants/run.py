@@ -44,7 +44,7 @@ def try_mutant(cxx, build, support, name, text):
         return "not compiled", compiled.stderr.splitlines()[0]
     link = [cxx, str(folder / "test.o"), *map(str, support), "-lgtest", "-lgtest_main", "-lpthread", "-o", str(folder / "test")]
     subprocess.run(link, check=True)
-    run = subprocess.run([str(folder / "test"), "--gtest_brief=1"], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([str(folder / "test"), "--gtest_brief=1", "--gtest_fail_fast"], capture_output=True, text=True, timeout=120)
     failed = re.findall(r"\[  FAILED  \] (Bound\.\w+)", run.stdout)
     if run.returncode == 0:
         return "survived", ""

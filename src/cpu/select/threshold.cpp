@@ -211,8 +211,8 @@ class Selector {
         if (held_ >= most_ && !tighten()) return true;
       }
       at += count;
-      if ((untold += count) >= piece || at >= end) {
-        team.tick(static_cast<std::uint64_t>(untold));
+      if ((untold += count) >= piece) {
+        team.tick(0);  // to hear that it shall stop; what is done is told by rows
         untold = 0;
       }
     }
@@ -266,8 +266,10 @@ void select_rows(const SelectProblem& problem, const Scans& scans, Team& team) {
   team.for_each((rows + together - 1) / together, [&](std::int64_t index, int worker) {
     auto& selector = selectors[static_cast<std::size_t>(worker)];
     if (selector == nullptr) selector = std::make_unique<Selector<T, Pair>>(scans, problem, reader);
-    for (std::int64_t row = index * together; row < std::min(rows, (index + 1) * together); ++row)
+    const std::int64_t first = index * together, last = std::min(rows, first + together);
+    for (std::int64_t row = first; row < last; ++row)
       write<T, Pair>(problem, out, row, selector->select(row, 0, cols, team), selector->scratch());
+    team.tick(static_cast<std::uint64_t>((last - first) * cols));
   });
 }
 
@@ -286,6 +288,7 @@ void select_parts(const SelectProblem& problem, const Scans& scans, Team& team, 
       if (selector == nullptr) selector = std::make_unique<Selector<T, Pair>>(scans, problem, reader);
       const std::span<Pair> best = selector->select(row, cols / parts * part, part + 1 == parts ? cols : cols / parts * (part + 1), team);
       std::copy(best.begin(), best.end(), all.data() + part * k);
+      team.tick(static_cast<std::uint64_t>(cols / parts));
     });
     keep_smallest(std::span<Pair>(all.data(), static_cast<std::size_t>(parts * k)), k, scratch);
     write<T, Pair>(problem, out, row, {all.data(), static_cast<std::size_t>(k)}, scratch);

@@ -1,0 +1,281 @@
+"""Selection: the k smallest or largest values of every row."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _inputs, _native
+from .errors import InvalidArgument, Unsupported
+
+_DEFAULT_STREAM = 1  # as CUDA and DLPack number it, for work that is only queued; 0 would be waited for
+_CUDA_DEVICES = {2, 13}  # DLPack's numbers: CUDA's own memory, and that which it shares with the host
+_NUMPY_TYPES = {
+    "f32": "float32", "f64": "float64", "f16": "float16", "u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16",
+    "u32": "uint32", "i32": "int32", "u64": "uint64", "i64": "int64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SelectStats:
+    """How a selection was done; not covered by the promise of equal bits.
+
+    algorithm: the one that ran. device: "cpu", "cuda:0". threads: of the CPU. seconds: wall time; on a CUDA device that
+    of queueing the work. why: what made "auto" choose it.
+    """
+
+    algorithm: str
+    device: str
+    threads: int
+    seconds: float
+    why: str
+
+
+class Selection(tuple):
+    """The answer of ``select_k``; unpacks as ``values, ids = result``.
+
+    values: (rows, k), of the type of the input, bits unchanged. ids: (rows, k) int64, positions in the row. Both are (k,)
+    for one-dimensional input. payload: that of the chosen positions, or None. stats: see its class.
+    """
+
+    payload: Any
+    stats: SelectStats
+
+    def __new__(cls, values: Any, ids: Any, payload: Any, stats: SelectStats) -> Selection:
+        self = super().__new__(cls, (values, ids))
+        self.payload = payload
+        self.stats = stats
+        return self
+
+    @property
+    def values(self) -> Any:
+        return self[0]
+
+    @property
+    def ids(self) -> Any:
+        return self[1]
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self[0], self[1], self.payload, self.stats
+
+    def __repr__(self) -> str:
+        *rows, k = self.ids.shape
+        return f"<vicinal.Selection of {rows[0] if rows else 1} rows, k={k}, {self.values.dtype}: {self.stats.algorithm}>"
+
+
+class SelectAlgorithm(str):
+    """The name of an algorithm, which is what it is compared and passed as.
+
+    devices: "cpu", "cuda" or both. source: paper and section. about: one line.
+    """
+
+    devices: str
+    source: str
+    about: str
+
+    def __new__(cls, name: str, devices: str, source: str, about: str) -> SelectAlgorithm:
+        self = super().__new__(cls, name)
+        self.devices, self.source, self.about = devices, source, about
+        return self
+
+    def __getnewargs__(self) -> tuple[str, ...]:  # type: ignore[override]
+        return str(self), self.devices, self.source, self.about
+
+
+def select_algorithms() -> tuple[SelectAlgorithm, ...]:
+    """The names that ``select_k(algorithm=...)`` takes, "auto" first; each knows its devices, source and about."""
+    return tuple(SelectAlgorithm(*facts) for facts in _native.select_algorithms())
+
+
+def select_k(
+    values: Any,
+    k: int,
+    *,
+    largest: bool = False,
+    sorted: bool = True,  # noqa: A002
+    algorithm: str = "auto",
+    payload: Any = None,
+    device: str = "auto",
+    threads: int = 0,
+) -> Selection:
+    """The k smallest or largest values of each row, and where they stand, the same on every machine.
+
+    The order is total: -inf < finite < +inf, -0 equals +0, ties by lowest position, NaN after everything whichever end
+    is asked for. Values keep their bits.
+
+    Parameters
+    ----------
+    values : (rows, columns) or (columns,) array
+        Floats of 16 (bfloat16 too), 32 and 64 bits or integers of 8 to 64, of any strides and byte order: NumPy arrays and
+        whatever has DLPack on the CPU are read in place, lists are converted. Tensors of torch and arrays of cupy on a
+        CUDA device are read there, on the library's current stream, and the call returns when the work is queued.
+    k : int
+        1 to the columns.
+    largest : bool, default False
+        The largest values, largest first.
+    sorted : bool, default True
+        False: the same set in any order.
+    algorithm : str, default "auto"
+        A name of :func:`select_algorithms`. The answer does not depend on it.
+    payload : array of the shape of the values, or None
+        Items of 1, 2, 4 or 8 bytes, of any type, where the values are: those of the chosen positions are returned too.
+    device : str, default "auto"
+        "auto": where the values are; "cpu"; "cuda" and "cuda:N", also for values on the host.
+    threads : int, default 0
+        Of the CPU. 0: as many as the affinity mask and the cgroup quota allow.
+
+    Returns
+    -------
+    Selection
+        ``.values``, ``.ids`` int64, ``.payload``, ``.stats``; unpacks as (values, ids). Arrays of torch or cupy where the
+        values were, else of NumPy (bfloat16 as uint16 bits where ml_dtypes is not imported).
+
+    Raises
+    ------
+    TypeError
+        An argument is of the wrong Python type, values are bool, complex or object.
+    InvalidArgument, Unsupported
+        Also ValueError. k, a shape, an unknown algorithm, or one that cannot take this problem and why.
+    OutOfMemory, DeviceError
+        Also MemoryError, RuntimeError. Ctrl-C raises KeyboardInterrupt.
+
+    Examples
+    --------
+    >>> import numpy as np, vicinal
+    >>> scores = np.array([[0.5, 0.25, np.nan, 0.25], [3.0, 1.0, 2.0, 0.0]])
+    >>> values, ids = vicinal.select_k(scores, 2)
+    >>> values.tolist(), ids.tolist()
+    ([[0.25, 0.25], [0.0, 1.0]], [[1, 3], [3, 1]])
+    >>> vicinal.select_k(scores[1], 2, largest=True, payload=np.array(list("abcd"), "S1")).payload.tolist()
+    [b'a', b'c']
+    """
+    count = _inputs.integer("k", k)
+    wanted = dict(
+        largest=_inputs.flag("largest", largest), sorted=_inputs.flag("sorted", sorted),
+        algorithm=_inputs.text("algorithm", algorithm), device=_inputs.text("device", device),
+        threads=_inputs.integer("threads", threads),
+    )  # fmt: skip
+    source = _seen(values, "values")
+    carried = None if payload is None else _seen(payload, "payload")
+    if carried is not None and carried.shape != source.shape:
+        raise InvalidArgument(f"payload has shape {carried.shape}, values {source.shape}; it has one item for each value")
+    # A k that will be refused gets no memory; what is wrong with it is the library's to say.
+    rows, columns = source.rows.shape
+    shape = (*source.shape[:-1], max(0, min(count, columns) if rows > 0 else count))
+    chosen, ids = source.home.room(shape), source.home.room(shape, ids=True)
+    companions = None if carried is None else carried.home.room(shape)
+    stats = _native.select_k(
+        source.rows, None if carried is None else carried.rows,
+        (chosen[1], ids[1], 0 if companions is None else companions[1]),
+        k=count, stream=source.home.stream(), **wanted,
+    )  # fmt: skip
+    return Selection(chosen[0], ids[0], None if companions is None else companions[0], SelectStats(**stats))
+
+
+class _Seen(NamedTuple):
+    """An input in place: for the library, as the user shaped it, and where results like it are made."""
+
+    rows: _native.ValueRows
+    shape: tuple[int, ...]
+    home: Any
+
+
+class _Numpy:
+    def __init__(self, dtype: Any) -> None:
+        self._dtype = np.dtype(dtype)
+
+    def room(self, shape: tuple[int, ...], ids: bool = False) -> tuple[Any, int]:
+        array = np.empty(shape, np.int64 if ids else self._dtype)
+        return array, array.ctypes.data
+
+    def stream(self) -> int:
+        return 0
+
+
+class _Torch:
+    def __init__(self, like: Any) -> None:
+        self._torch, self._like = sys.modules["torch"], like
+
+    def room(self, shape: tuple[int, ...], ids: bool = False) -> tuple[Any, int]:
+        dtype = self._torch.int64 if ids else self._like.dtype
+        tensor = self._torch.empty(shape, dtype=dtype, device=self._like.device)
+        return tensor, tensor.data_ptr()
+
+    def stream(self) -> int:
+        if self._like.device.type != "cuda":
+            return 0
+        return int(self._torch.cuda.current_stream(self._like.device).cuda_stream) or _DEFAULT_STREAM
+
+
+class _Cupy:
+    def __init__(self, like: Any) -> None:
+        self._cupy, self._like = sys.modules["cupy"], like
+
+    def room(self, shape: tuple[int, ...], ids: bool = False) -> tuple[Any, int]:
+        with self._like.device:
+            array = self._cupy.empty(shape, np.int64 if ids else self._like.dtype)
+        return array, array.data.ptr
+
+    def stream(self) -> int:
+        with self._like.device:
+            return int(self._cupy.cuda.get_current_stream().ptr) or _DEFAULT_STREAM
+
+
+def _seen(x: Any, name: str) -> _Seen:
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name}: masked arrays are not supported")
+    if isinstance(x, (str, bytes, bytearray)):
+        raise TypeError(f"{name}: expected an array of numbers, got {type(x).__name__}")
+    if not isinstance(x, np.ndarray):
+        if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+            return _from_dlpack(x, name)
+        if hasattr(x, "__cuda_array_interface__"):
+            raise _foreign(x, name)
+        try:
+            x = np.asarray(x)
+        except (ValueError, OverflowError) as error:
+            raise InvalidArgument(f"{name}: not a rectangular table of numbers ({error})") from None
+    return _from_array(x, name)
+
+
+def _from_array(array: np.ndarray, name: str) -> _Seen:
+    dtype, bfloat16 = array.dtype, array.dtype.name == "bfloat16"
+    if name == "payload":
+        if dtype.hasobject:
+            raise TypeError(f"{name}: unsupported dtype {dtype.name}")
+        if dtype.itemsize not in (1, 2, 4, 8):
+            raise InvalidArgument(f"payload has items of {dtype.itemsize} bytes; 1, 2, 4 and 8 are possible. "
+                                  "Select ids and gather by them")  # fmt: skip
+        rows = _native.ValueRows.from_buffer(array.view(f"u{dtype.itemsize}"), name, False)
+        return _Seen(rows, array.shape, _Numpy(dtype))
+    if not bfloat16 and dtype.kind not in "fiu":
+        raise TypeError(f"{name}: unsupported dtype {dtype.name}")
+    rows = _native.ValueRows.from_buffer(array.view(np.uint16) if bfloat16 else array, name, bfloat16)
+    return _Seen(rows, array.shape, _Numpy(dtype.newbyteorder("=")))
+
+
+def _from_dlpack(x: Any, name: str) -> _Seen:
+    library = type(x).__module__.partition(".")[0]
+    if library == "torch":
+        x = x.detach()
+    home: Any = _Torch(x) if library == "torch" else _Cupy(x) if library == "cupy" else None
+    if int(x.__dlpack_device__()[0]) in _CUDA_DEVICES:
+        if home is None:
+            raise _foreign(x, name)
+        capsule = x.__dlpack__(stream=home.stream())
+    else:
+        capsule = _inputs.host_capsule(x, name)
+    rows = _native.ValueRows.from_dlpack(capsule, name, name == "payload")
+    if home is None:
+        known = _NUMPY_TYPES.get(rows.dtype)
+        home = _Numpy(known or getattr(sys.modules.get("ml_dtypes"), "bfloat16", np.uint16))
+    return _Seen(rows, tuple(rows.extents), home)
+
+
+def _foreign(x: Any, name: str) -> Unsupported:
+    kind = f"{type(x).__module__}.{type(x).__qualname__}"
+    return Unsupported(f"{name}: memory of a CUDA device is read from torch and cupy, got {kind}; "
+                       "torch.from_dlpack and cupy.asarray see it without a copy")  # fmt: skip

@@ -1,0 +1,166 @@
+// A CUDA device behind the seam: what it is, selection, and the one symbol that libvicinal_cuda.so exports. It does not search yet.
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "backend/plugin.hpp"
+#include "core/text.hpp"
+#include "cuda/check.hpp"
+#include "cuda/memory.hpp"
+#include "cuda/run.hpp"
+
+namespace vicinal::cuda {
+namespace {
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(int ordinal, const cudaDeviceProp& about)
+      : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount), name_(cat("cuda:", ordinal)),
+        description_(cat(about.name, ", ", about.multiProcessorCount, " multiprocessors, compute capability ",
+                         about.major, ".", about.minor)) {}
+
+  Facts facts() const override {
+    check_process();
+    const OnDevice here(ordinal_);
+    Facts facts;
+    facts.name = name_;
+    facts.searches = false;
+    facts.description = description_;
+    facts.free_bytes = pool().free_bytes();
+    return facts;
+  }
+
+  SelectStats select_k(const SelectProblem& problem) override {
+    check_process();
+    const OnDevice here(ordinal_);
+    return run_problem(problem, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
+  }
+
+  std::int64_t bytes(const Plan& /*plan*/, const Problem& /*problem*/) const override { fail_search(); }
+  std::int64_t kept_bytes(const Problem& /*problem*/, const Plan& /*plan*/) const override { fail_search(); }
+  std::int64_t query_lanes(const std::string& /*instruction_set*/) const override { fail_search(); }
+  double slowness(const std::string& /*instruction_set*/) const override { fail_search(); }
+  std::shared_ptr<const Kept> keep(const Question& /*question*/, const Plan& /*plan*/, Team& /*team*/) override {
+    fail_search();
+  }
+  std::unique_ptr<Session> open(const Question& /*question*/, const Plan& /*plan*/, Rung /*rung*/,
+                                std::shared_ptr<const Kept> /*kept*/, Team& /*team*/, Stats& /*stats*/) override {
+    fail_search();
+  }
+
+ private:
+  [[noreturn]] void fail_search() const {
+    fail(ErrorCode::device_error,
+         cat("device ", name_, " selects (select_k) and does not search in this version; search with device=cpu"));
+  }
+
+  /// CUDA does not survive fork(): a call in the child would hang or fail at random.
+  void check_process() const {
+    if (getpid() != home_)
+      fail(ErrorCode::device_error,
+           cat("device ", name_,
+               " was created before fork, and CUDA cannot be used in the child; use device=cpu "
+               "there, or start the process without fork (Python: the method spawn)"));
+  }
+
+  Pool& pool() const {
+    std::call_once(once_, [this] { pool_.emplace(ordinal_); });
+    return *pool_;
+  }
+
+  int ordinal_, multiprocessors_;
+  pid_t home_ = getpid();
+  std::string name_, description_;
+  mutable std::once_flag once_;
+  mutable std::optional<Pool> pool_;  // made with the device's context at first use, which takes a while
+};
+
+/// Whether code compiled for `architecture`, as CMake spells it ("90a-real", "80-virtual", "86"), runs on compute capability
+/// major.minor: machine code within its major version, PTX on all that are newer, either with a letter on its own alone.
+bool runs(std::string_view architecture, int capability) {
+  int built = 0;
+  std::size_t at = 0;
+  for (; at < architecture.size() && architecture[at] >= '0' && architecture[at] <= '9'; ++at)
+    built = built * 10 + (architecture[at] - '0');
+  if (at < architecture.size() && architecture[at] != '-') return capability == built;
+  const bool real = architecture.substr(at) != "-virtual", ptx = architecture.substr(at) != "-real";
+  return capability >= built && (ptx || (real && capability / 10 == built / 10));
+}
+
+/// Empty, or why the device has no code here.
+std::string refusal(const cudaDeviceProp& about) {
+  const int capability = about.major * 10 + about.minor;
+  std::string_view rest = VICINAL_CUDA_ARCHITECTURES;
+  std::string built;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view one = rest.substr(0, end);
+    if (runs(one, capability)) return "";
+    built += cat(built.empty() ? "" : ", ", one);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return cat(about.name, " has compute capability ", about.major, ".", about.minor, "; this build has code for ",
+             built);
+}
+
+std::string no_devices(cudaError_t status) {
+  cudaGetLastError();
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    return cat("no CUDA driver: ", cudaGetErrorString(status));
+  if (status == cudaErrorNoDevice) return "no CUDA device";
+  return cat("CUDA: ", cudaGetErrorString(status), "; the driver is for CUDA ", driver / 1000, ".", driver % 1000 / 10,
+             ", this build for ", CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10);
+}
+
+/// What is known of a device; both live as long as the process.
+struct Entry {
+  std::optional<CudaBackend> backend;
+  std::string why;
+};
+
+Backend* find(const char* version, int ordinal, int& count, const char*& why) {
+  static auto& entries = *new std::map<int, Entry>;  // never destroyed: the context may be gone before it
+  Entry& entry = entries[ordinal];
+  why = entry.why.c_str();
+  const auto refuse = [&](std::string text) {
+    entry.why = std::move(text);
+    why = entry.why.c_str();
+    return nullptr;
+  };
+  if (std::string_view(version) != VICINAL_VERSION)
+    return refuse(cat("libvicinal_cuda.so is of version " VICINAL_VERSION ", libvicinal.so of ", version));
+  cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess && count == 0) status = cudaErrorNoDevice;
+  if (status != cudaSuccess) {
+    count = 0;
+    return refuse(no_devices(status));
+  }
+  if (ordinal < 0 || ordinal >= count) return refuse("no such CUDA device");
+  if (entry.backend) return &*entry.backend;
+  cudaDeviceProp about = {};
+  check(cudaGetDeviceProperties(&about, ordinal), "asking what a device is");
+  if (std::string text = refusal(about); !text.empty()) return refuse(std::move(text));
+  return &entry.backend.emplace(ordinal, about);
+}
+
+}  // namespace
+}  // namespace vicinal::cuda
+
+extern "C" __attribute__((visibility("default"))) vicinal::Backend* vicinal_backend(const char* version, int ordinal,
+                                                                                    int* count, const char** why) {
+  static std::string failure;
+  *count = 0;
+  try {
+    return vicinal::cuda::find(version, ordinal, *count, *why);
+  } catch (const vicinal::Error& error) {
+    failure = error.what();
+    *why = failure.c_str();
+  } catch (...) {
+    *why = "out of memory";
+  }
+  return nullptr;
+}
