@@ -189,10 +189,10 @@ TEST_P(Algorithm, StridesBatchesAndParts) {
 TEST_P(Algorithm, ManyRowsInFewBlocks) {
   Case c;
   c.algorithm = GetParam();
-  c.rows = 150;  // more than blocks_for(rows, 1)
-  c.cols = 40;
-  c.k = 3;
-  c.family = Family::shared_top;
+  c.rows = 70;   // more than blocks_for(rows, 1), so that blocks go on to another row
+  c.cols = 700;  // every warp of a block has words on both sides of the k-th
+  c.k = 350;
+  c.sorted = false;
   check(c);
 }
 

@@ -2,6 +2,7 @@
 // barrier makes the others ready, and the next to run is drawn at random.
 #include <sys/mman.h>
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
@@ -42,7 +43,10 @@ struct Machine {
   bool abandoned = false;  // a block of an earlier launch has failed
   std::byte* stacks = nullptr;
   std::vector<Lane> lanes;
-  std::vector<int> ready;
+  std::array<std::uint32_t, 32> ready = {};  // lanes of each warp
+  std::uint32_t ready_warps = 0;
+  std::array<int, 32> order = {};
+  bool in_order = false;
   int current = 0, lane_count = 0, at_block = 0, first_at_block = 0, done = 0;
   Fiber host;
   void (*body)(const void*) = nullptr;
@@ -61,18 +65,41 @@ std::uint64_t draw() {  // splitmix64
   return z ^ z >> 31;
 }
 
+void shuffle_warps() {
+  for (std::size_t i = machine.order.size(); i > 1; --i) std::swap(machine.order[i - 1], machine.order[draw() % i]);
+}
+
+int draw_bit(std::uint32_t bits) {
+  const auto turn = static_cast<int>(draw() % 32);
+  return (std::countr_zero(std::rotr(bits, turn)) + turn) % 32;
+}
+
+/// Which lane runs next. In every other block warps are in an order that seldom changes, so that one runs far ahead of the rest:
+/// drawing among all lanes alone would never let a warp pass two barriers' worth of work while a lane of another stands still.
+int next_lane() {
+  Machine& m = machine;
+  int warp = draw_bit(m.ready_warps);
+  if (m.in_order) {
+    if (draw() % 1024 == 0) shuffle_warps();
+    const auto ready = [&](int w) { return (m.ready_warps >> w & 1) != 0; };
+    warp = *std::find_if(m.order.begin(), m.order.end(), ready);
+  }
+  std::uint32_t& lanes = m.ready[static_cast<std::size_t>(warp)];
+  const int lane = draw_bit(lanes);
+  lanes &= ~(1u << lane);
+  if (lanes == 0) m.ready_warps &= ~(1u << warp);
+  return warp * 32 + lane;
+}
+
 /// The running lane waits or is done: another runs. Comes back when it is this lane's turn.
 void pass_on() {
   Lane& lane = machine.lanes[static_cast<std::size_t>(machine.current)];
   const int self = machine.current;
   const bool done = lane.state == State::done;
-  if (machine.ready.empty() || !machine.failure.empty()) {
+  if (machine.ready_warps == 0 || !machine.failure.empty()) {
     switch_fiber(lane.fiber, machine.host, done);
   } else {
-    const std::size_t at = draw() % machine.ready.size();
-    const int next = machine.ready[at];
-    machine.ready[at] = machine.ready.back();
-    machine.ready.pop_back();
+    const int next = next_lane();
     machine.current = next;
     threadIdx = machine.lanes[static_cast<std::size_t>(next)].thread;
     if (next != self) switch_fiber(lane.fiber, machine.lanes[static_cast<std::size_t>(next)].fiber, done);
@@ -109,7 +136,9 @@ void fail(const Text& what) {
 
 void wake(Lane& lane) {
   lane.state = State::ready;
-  machine.ready.push_back(static_cast<int>(&lane - machine.lanes.data()));
+  const auto index = static_cast<unsigned>(&lane - machine.lanes.data());
+  machine.ready[index / 32] |= 1u << index % 32;
+  machine.ready_warps |= 1u << index / 32;
 }
 
 Lane& warp_lane(int self, int index) { return machine.lanes[static_cast<std::size_t>(self / 32 * 32 + index)]; }
@@ -165,7 +194,11 @@ void answer(int self, std::uint32_t mask) {
 
 void run_block() {
   Machine& m = machine;
-  m.ready.clear();
+  m.ready.fill(0);
+  m.ready_warps = 0;
+  m.in_order = draw() % 2 == 0;
+  std::iota(m.order.begin(), m.order.end(), 0);
+  shuffle_warps();
   m.at_block = m.done = 0;
   m.failure.clear();
   for (SharedArray& array : m.statics) std::memset(array.bytes.get(), poison, array.size);
@@ -179,8 +212,7 @@ void run_block() {
     prepare_fiber(lane.fiber, m.stacks + static_cast<std::size_t>(i) * stack_bytes, lane_main, m.abandoned);
     wake(lane);
   }
-  m.current = m.ready.back();
-  m.ready.pop_back();
+  m.current = next_lane();
   threadIdx = m.lanes[static_cast<std::size_t>(m.current)].thread;
   switch_fiber(m.host, m.lanes[static_cast<std::size_t>(m.current)].fiber, false);
 
