@@ -16,11 +16,12 @@ struct SelectPlan {
   std::int64_t list_bytes = 0, bytes = 0;
 };
 
-/// The one that suits the shape: many blocks a row for few long rows, a warp a row for many short ones.
+/// The one that suits the shape, by bench/results/select_cuda.csv (H200, 2026-11-22): many blocks a row for few long rows, a warp
+/// a row for many short ones, else a block a row.
 inline const char* choose_select(const Values& values, int multiprocessors) {
   if (values.cols >= 1 << 17 && values.rows < 2 * multiprocessors) return "scan";
   if (values.cols <= 2048 && values.rows >= 32 * std::int64_t{multiprocessors}) return "quick_warp";
-  return "quick_block";
+  return values.rows >= 2 * multiprocessors ? "radix" : "quick_block";
 }
 
 /// `most_bytes` is what batches and workers aim at; a single row may need more.
