@@ -40,9 +40,17 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx2;-mfma;-mf16c;-mpopcnt;-mprefer-vector-width=512")
 endif()
 
-# Half of the time to compile the library goes into these headers. Only where a sanitizer is in: a precompiled header lies in
-# the build's own folder, so ccache could not give what one build compiled to another, the wheel's.
+# Half of the time to compile the library goes into the standard's headers. Only where a sanitizer is in are files compiled
+# several at a time, over precompiled headers: both lie in the build's own folder, so ccache could not give what one
+# build compiled to another, the wheel's. The formats stay alone: they give the same names to what each of them does.
 if(VICINAL_SANITIZE)
+  set_target_properties(vicinal_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  foreach(source IN LISTS VICINAL_SOURCES)
+    file(STRINGS ${source} format REGEX "^const Format [a-z0-9]+_format" LIMIT_COUNT 1)
+    if(format)
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
   target_precompile_headers(vicinal_objects PRIVATE <algorithm> <atomic> <chrono> <cmath> <cstdint> <cstring> <functional>
                             <limits> <memory> <new> <optional> <span> <string> <string_view> <utility> <vector>)
   target_compile_options(vicinal_objects PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)

@@ -5,7 +5,8 @@ enable_testing()
 find_package(GTest REQUIRED)
 
 # tests/unit mirrors src/ and may include its headers; tests/conformance sees what users see. Oracles and generators
-# are compiled as the library is; the tests themselves, which compute little, as fast as possible.
+# are compiled as the library is; the tests themselves, which compute little, as fast as possible. Five files at a time,
+# since most of that time goes into headers: names at the top of two test files of a folder must differ.
 file(GLOB_RECURSE VICINAL_UNIT CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/*.cpp)
 file(GLOB VICINAL_CONFORMANCE CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/conformance/*.cpp)
 file(GLOB VICINAL_ORACLE CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/oracle/*.cpp)
@@ -21,6 +22,8 @@ set(VICINAL_TEST_LEVEL 1)
 if(VICINAL_SANITIZE)
   set(VICINAL_TEST_LEVEL 0)
 endif()
+set_target_properties(vicinal_test_help PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/oracle/oracle.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # g++ warns of local types
 
 # What src/cuda does on the host is tested with a runtime that is made up, and needs the real one's headers.
 find_path(VICINAL_CUDA_INCLUDE cuda_runtime_api.h HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
@@ -38,12 +41,14 @@ if(VICINAL_UNIT)
     target_include_directories(vicinal_unit SYSTEM PRIVATE ${VICINAL_CUDA_INCLUDE})
   endif()
   target_link_libraries(vicinal_unit PRIVATE vicinal_objects GTest::gtest_main)
+  set_target_properties(vicinal_unit PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
   vicinal_precompile(vicinal_unit ${VICINAL_TEST_LEVEL} <gtest/gtest.h>)
   add_dependencies(vicinal_tests vicinal_unit)
 endif()
 if(VICINAL_CONFORMANCE)
   add_executable(vicinal_conformance EXCLUDE_FROM_ALL ${VICINAL_CONFORMANCE})
   target_link_libraries(vicinal_conformance PRIVATE vicinal vicinal_test_help)
+  set_target_properties(vicinal_conformance PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
   vicinal_precompile(vicinal_conformance ${VICINAL_TEST_LEVEL} <gtest/gtest.h>)
   add_dependencies(vicinal_tests vicinal_conformance)
 endif()

@@ -48,7 +48,7 @@ def headers():
     toolkit = Path(nvcc).resolve().parent.parent / "include" if nvcc else None
     files = [path for folder in ("include", "src") for path in sorted((ROOT / folder).rglob("*.hpp"))
              if not seen(path) and (toolkit or "cuda" not in path.relative_to(ROOT).parts)]
-    command = ["g++", "-std=c++20", "-fsyntax-only", "-I", "include", "-I", "src",
+    command = ["g++", "-std=c++20", "-fsyntax-only", "-I", "include", "-I", "src", "-I", "tests",  # src/cuda has the emulator's
                *(["-isystem", str(toolkit)] if toolkit else []), "-include"]
 
     def compile_alone(path):

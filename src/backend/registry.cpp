@@ -15,11 +15,11 @@
 namespace vicinal {
 namespace {
 
-struct Entry {
+struct NamedBackend {
   const char* name;
   Backend& (*get)();
 };
-constexpr Entry table[] = {
+constexpr NamedBackend backends[] = {
     {"cpu", &cpu_backend},
 };
 
@@ -56,7 +56,7 @@ Backend& cuda_backend(int ordinal) {
 }
 
 Backend* find_entry(const std::string& device) {
-  for (const Entry& entry : table)
+  for (const NamedBackend& entry : backends)
     if (device == entry.name) return &entry.get();
   return nullptr;
 }
@@ -71,7 +71,7 @@ Backend* find_entry(const std::string& device) {
 Backend& find_backend(const std::string& asked) {
   std::string device = asked;
   force(device, "VICINAL_BACKEND");
-  if (device == "auto") return table[0].get();
+  if (device == "auto") return backends[0].get();
   if (Backend* backend = find_entry(device)) return *backend;
   const std::optional<int> ordinal = cuda_ordinal(device);
   if (!ordinal) fail_unknown(device);
@@ -87,7 +87,7 @@ Backend& find_select_backend(const std::string& asked, int cuda_device) {
   std::string device = asked;
   force(device, "VICINAL_BACKEND");
   const bool on_host = cuda_device < 0;
-  if (device == "auto") return on_host ? table[0].get() : cuda_backend(cuda_device);
+  if (device == "auto") return on_host ? backends[0].get() : cuda_backend(cuda_device);
   if (Backend* backend = find_entry(device)) {
     if (!on_host)
       fail(ErrorCode::device_error, cat("values are in memory of cuda:", cuda_device, ", which device=", device,
@@ -105,7 +105,7 @@ Backend& find_select_backend(const std::string& asked, int cuda_device) {
 
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
-  for (const Entry& entry : table) names.emplace_back(entry.name);
+  for (const NamedBackend& entry : backends) names.emplace_back(entry.name);
   return names;
 }
 
@@ -117,7 +117,7 @@ Execution with_environment(Execution run) {
 
 std::vector<Device> devices() {
   std::vector<Device> found;
-  for (const Entry& entry : table) {
+  for (const NamedBackend& entry : backends) {
     const Facts facts = entry.get().facts();
     found.push_back({facts.name, facts.description, true, "", facts.free_bytes});
   }

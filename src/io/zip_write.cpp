@@ -7,7 +7,7 @@
 namespace vicinal::io {
 namespace {
 
-constexpr std::uint64_t local_size = 30, alignment = 64;
+constexpr std::uint64_t local_head = 30, alignment = 64;
 constexpr std::uint64_t local_zip64_size = 20, central_zip64_size = 28, padding_head = 6;
 constexpr std::uint16_t version = 45, first_day = 0x0021;  // 1980-01-01: a result must not depend on the clock
 
@@ -43,7 +43,7 @@ ZipWriter::ZipWriter(AtomicFile& out, const std::vector<Member>& members, std::u
   std::uint64_t offset = 0;
   for (const Member& member : members) {
     const std::uint64_t head =
-        local_size + member.name.size() + (large(member.size) ? local_zip64_size : 0) + padding_head;
+        local_head + member.name.size() + (large(member.size) ? local_zip64_size : 0) + padding_head;
     const std::uint64_t padding = (alignment - (offset + head) % alignment) % alignment;
     slots_.push_back({member, offset, padding});
     offset += head + padding + member.size;

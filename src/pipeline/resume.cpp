@@ -31,7 +31,7 @@ using io::Bytes;
 using io::Digest128;
 using io::Hash128;
 
-constexpr std::int64_t largest_block = 16384;                    // queries
+constexpr std::int64_t most_queries = 16384;                    // queries
 constexpr std::int64_t piece_products = std::int64_t{1} << 37;   // some seconds of one core
 constexpr std::int64_t least_part = 65536, part_multiple = 256;  // rows; words of bitmaps are not cut
 
@@ -191,7 +191,7 @@ void add(Stats& to, const Stats& from) {
 }  // namespace
 
 Grid Grid::of(const Shape& corpus, const Shape& queries) {
-  const std::int64_t block = std::clamp<std::int64_t>(queries.rows, 1, largest_block);
+  const std::int64_t block = std::clamp<std::int64_t>(queries.rows, 1, most_queries);
   return {block, std::max(least_part, piece_products / block / std::max<std::int64_t>(corpus.cols, 1) / part_multiple * part_multiple)};
 }
 

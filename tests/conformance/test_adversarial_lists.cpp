@@ -15,7 +15,7 @@
 namespace conformance {
 namespace {
 
-struct Case {
+struct ListCase {
   const Family* family = nullptr;
   Kind kind{};
   Table corpus, queries;
@@ -30,8 +30,8 @@ struct Case {
 
 // Everything of a case follows from the generator, and that from (seed, number). `work` bounds rows x queries x columns,
 // where the queries of a graph are its rows.
-Case make_case(Rng& rng, std::int64_t number, bool graph) {
-  Case c;
+ListCase make_case(Rng& rng, std::int64_t number, bool graph) {
+  ListCase c;
   c.family = &families()[static_cast<std::size_t>(number) % families().size()];
   c.kind = rng.pick(all_kinds());
   Scene s;
@@ -55,7 +55,7 @@ Case make_case(Rng& rng, std::int64_t number, bool graph) {
 }
 
 // The queries become rows too: what was aimed at them is aimed at rows now.
-Table all_rows(const Case& c) {
+Table all_rows(const ListCase& c) {
   Table rows = c.corpus;
   constexpr std::int64_t most = 600;  // a family may ask for more than a graph can be checked with
   if (rows.n > most) {
@@ -67,7 +67,7 @@ Table all_rows(const Case& c) {
   return rows;
 }
 
-double draw_radius(Rng& rng, const Case& c, const oracle::Question& asked) {
+double draw_radius(Rng& rng, const ListCase& c, const oracle::Question& asked) {
   if (rng.chance(0.12)) return rng.pick(std::vector<double>{0, -0.0, -1, 1, INFINITY, -INFINITY, 5e-324, 3e38, 1e300});
   const oracle::Rows corpus = c.corpus.rows(), queries = c.queries.rows();
   const oracle::Keys keys(corpus, queries, asked);
@@ -113,7 +113,7 @@ void for_each_case(std::uint64_t seed, std::int64_t count, Tally& tally, Body bo
 TEST(AdversarialLists, GraphsHaveTheBitsOfTheOracle) {
   Tally tally{seed_or(20250701)};
   for_each_case(tally.seed, 1400, tally, [&](Rng& rng, std::int64_t number) {
-    const Case c = make_case(rng, number, true);
+    const ListCase c = make_case(rng, number, true);
     const Table rows = all_rows(c);
     vicinal::GraphOptions options;
     options.search = c.options;
@@ -145,7 +145,7 @@ TEST(AdversarialLists, GraphsHaveTheBitsOfTheOracle) {
 TEST(AdversarialLists, RangesHaveTheBitsOfTheOracle) {
   Tally tally{seed_or(20250702)};
   for_each_case(tally.seed, 1400, tally, [&](Rng& rng, std::int64_t number) {
-    const Case c = make_case(rng, number, false);
+    const ListCase c = make_case(rng, number, false);
     vicinal::RangeOptions options;
     options.search = c.options;
     if (rng.chance(0.1)) options.search.first_id = rng.chance(0.5) ? 1000 : std::int64_t{1} << 40;

@@ -7,7 +7,7 @@
 #include <iostream>
 #include <vector>
 
-#include "cuda/select/launch.hpp"
+#include "cuda/select/launch.cuh"
 #include "cuda/select/sequence.hpp"
 
 namespace emulated {

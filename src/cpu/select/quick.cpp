@@ -8,7 +8,7 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t short_row = 16;  // sorted by insertion
+constexpr std::int64_t short_range = 16;  // sorted by insertion
 
 template <class Key>
 void sort_short(Ranked<Key>* row, std::int64_t count) {
@@ -34,7 +34,7 @@ Ranked<Key> pivot_of(const Ranked<Key>* row, std::int64_t count, std::uint64_t& 
 /// The k smallest of row[0..count) to its front, in order. The longer side is the loop, the shorter the recursion.
 template <class Key>
 void sort_front(Ranked<Key>* row, std::int64_t count, std::int64_t k, std::uint64_t& state) {
-  while (count > short_row && k > 0) {
+  while (count > short_range && k > 0) {
     const Ranked<Key> pivot = pivot_of(row, count, state);
     std::int64_t left = 0, right = count - 1;
     while (left <= right) {

@@ -9,13 +9,13 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t short_row = 32;
+constexpr std::int64_t short_bucket = 32;
 
 /// The k smallest of row[0..count), which stands in the order of positions, to best in order; bytes above `shift` are equal.
 template <class Key>
 void deal(std::vector<Ranked<Key>> row, std::int64_t k, int shift, Ranked<Key>* best) {
   const auto count = static_cast<std::int64_t>(row.size());
-  if (shift < 0 || count <= short_row) {
+  if (shift < 0 || count <= short_bucket) {
     std::partial_sort(row.begin(), row.begin() + k, row.end(), before<Key>);
     std::copy_n(row.begin(), k, best);
     return;

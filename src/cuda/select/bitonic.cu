@@ -1,7 +1,7 @@
 // The launches of bitonic.cuh on a device.
 #include "cuda/select/bitonic.cuh"
 
-#include "cuda/select/launch.hpp"
+#include "cuda/select/launch.cuh"
 
 namespace vicinal::cuda {
 

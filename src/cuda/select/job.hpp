@@ -1,6 +1,6 @@
 // What the host side of an algorithm is given, and how many bytes it needs: plain arithmetic, the same under the emulator.
 // run_NAME(launch, job) leaves the words of the best k of each row in job.list. `launch(blocks, threads, shared, kernel, args)`
-// queues a kernel that takes one struct; CudaLaunch in launch.hpp, an emulated one in tests/kernels.
+// queues a kernel that takes one struct; CudaLaunch in launch.cuh, an emulated one in tests/kernels.
 #pragma once
 #include <algorithm>
 #include <cstdint>

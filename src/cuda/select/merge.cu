@@ -1,7 +1,7 @@
 // The launches of merge.cuh on a device.
 #include "cuda/select/merge.cuh"
 
-#include "cuda/select/launch.hpp"
+#include "cuda/select/launch.cuh"
 
 namespace vicinal::cuda {
 

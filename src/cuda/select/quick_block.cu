@@ -1,7 +1,7 @@
 // The launches of quick_block.cuh on a device.
 #include "cuda/select/quick_block.cuh"
 
-#include "cuda/select/launch.hpp"
+#include "cuda/select/launch.cuh"
 
 namespace vicinal::cuda {
 

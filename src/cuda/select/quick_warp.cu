@@ -1,7 +1,7 @@
 // The launches of quick_warp.cuh on a device.
 #include "cuda/select/quick_warp.cuh"
 
-#include "cuda/select/launch.hpp"
+#include "cuda/select/launch.cuh"
 
 namespace vicinal::cuda {
 

@@ -1,7 +1,7 @@
 // The launches of radix.cuh on a device.
 #include "cuda/select/radix.cuh"
 
-#include "cuda/select/launch.hpp"
+#include "cuda/select/launch.cuh"
 
 namespace vicinal::cuda {
 

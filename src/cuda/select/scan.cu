@@ -1,7 +1,7 @@
 // The launches of scan.cuh on a device.
 #include "cuda/select/scan.cuh"
 
-#include "cuda/select/launch.hpp"
+#include "cuda/select/launch.cuh"
 
 namespace vicinal::cuda {
 

@@ -2,7 +2,7 @@
 #include "cuda/select/select.hpp"
 
 #include "cuda/select/emit.cuh"
-#include "cuda/select/launch.hpp"
+#include "cuda/select/launch.cuh"
 #include "cuda/select/sequence.hpp"
 
 namespace vicinal::cuda {

@@ -1,12 +1,16 @@
-// Arrays that end where memory ends, for tests of kernels: a read or write past the last element is a crash.
+// For tests of kernels: arrays that end where memory ends, so that a read or write past the last element is a crash.
 #pragma once
 #include <sys/mman.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 
 namespace vicinal::cpu {
+
+constexpr float infinite = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 /// `count` values whose last byte is followed by a page that may not be touched.
 template <class T>

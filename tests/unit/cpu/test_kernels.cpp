@@ -17,8 +17,6 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t all_dims[] = {1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 37, 63, 64, 65, 100, 127, 128, 129, 300};
-constexpr float infinite = std::numeric_limits<float>::infinity();
-constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 using Random = std::mt19937_64;
 

@@ -20,8 +20,6 @@ namespace {
 
 constexpr std::int64_t tile_dims[] = {1,  2,  3,  4,   5,   7,   8,   15,  16,  17, 31,
                                       32, 33, 64, 127, 128, 129, 256, 257, 300, 784};
-constexpr float infinite = std::numeric_limits<float>::infinity();
-constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr double unit = 0x1p-24;
 
 enum class Sum { dot, l1, linf };

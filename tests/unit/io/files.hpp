@@ -14,10 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "io/bytes.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/io.hpp"
 
 namespace vicinal::test {
+
+inline io::Bytes bytes_of(const std::string& text) { return io::as_bytes(text.data(), text.size()); }
 
 class TemporaryDirectory {
  public:

@@ -33,8 +33,6 @@ void publish(AtomicFile& file) {
   AtomicFile::publish({&one, 1});
 }
 
-io::Bytes bytes_of(const std::string& text) { return io::as_bytes(text.data(), text.size()); }
-
 // One call of the saving fails: number `at`, counted over all calls.
 struct Injection {
   SystemCalls real;

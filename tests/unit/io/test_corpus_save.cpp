@@ -24,8 +24,6 @@ std::vector<float> numbers(std::size_t count, unsigned seed) {
   return values;
 }
 
-io::Bytes bytes_of(const std::string& text) { return io::as_bytes(text.data(), text.size()); }
-
 TEST(Crc32c, HasThePublishedValues) {  // RFC 3720, B.4
   std::string ascending;
   for (int i = 0; i < 32; ++i) ascending += static_cast<char>(i);

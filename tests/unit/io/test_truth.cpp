@@ -10,22 +10,22 @@ class Truth : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-const std::string ids = raw(std::vector<std::int32_t>{5, 2, 9, 1, 0, 7});
-const std::string distances = raw(std::vector<float>{0.5f, 1, 2, 0, 0.25f, 8});
+const std::string truth_ids = raw(std::vector<std::int32_t>{5, 2, 9, 1, 0, 7});
+const std::string truth_distances = raw(std::vector<float>{0.5f, 1, 2, 0, 0.25f, 8});
 
 TEST_F(Truth, KnnIsHeaderIdsDistances) {
-  spit(file("t.bin"), raw(2) + raw(3) + ids + distances);
+  spit(file("t.bin"), raw(2) + raw(3) + truth_ids + truth_distances);
   const ResultFile read = read_result(file("t.bin"));
   EXPECT_EQ(read.rows, 2);
   EXPECT_EQ(read.k, 3);
   EXPECT_EQ(read.ids, (std::vector<std::int64_t>{5, 2, 9, 1, 0, 7}));
   ASSERT_TRUE(read.has_distances);
   EXPECT_EQ(read.distance_type, DistanceType::f32);
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(read.distances.data()), read.distances.size()), distances);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(read.distances.data()), read.distances.size()), truth_distances);
 
   Neighbors result(2, 3, DistanceType::f32, false);
   std::copy(read.ids.begin(), read.ids.end(), result.view().ids);
-  std::memcpy(result.view().distances, distances.data(), distances.size());
+  std::memcpy(result.view().distances, truth_distances.data(), truth_distances.size());
   write_neighbors(file("u.bin"), result);
   EXPECT_EQ(slurp(file("u.bin")), slurp(file("t.bin")));
 }
@@ -50,7 +50,7 @@ TEST_F(Truth, KnnHoldsWhatItCan) {
 }
 
 TEST_F(Truth, KnnOfAnyOtherLengthIsRefused) {
-  const std::string good = raw(2) + raw(3) + ids + distances;
+  const std::string good = raw(2) + raw(3) + truth_ids + truth_distances;
   for (const std::string& bad : {good + "x", good.substr(0, good.size() - 1)}) {
     spit(file("t.bin"), bad);
     expect_error(ErrorCode::format_error, "nq=2 and k=3 of int32 and float32 needs 56 bytes, the file has",
@@ -76,7 +76,7 @@ CsrNeighbors range_of(DistanceType type, std::int64_t first_id = 0) {
   return csr;
 }
 
-void expect_same(const CsrNeighbors& a, const CsrNeighbors& b) {
+void expect_same_lists(const CsrNeighbors& a, const CsrNeighbors& b) {
   ASSERT_EQ(a.rows(), b.rows());
   ASSERT_EQ(a.entries(), b.entries());
   ASSERT_EQ(a.type(), b.type());
@@ -100,13 +100,13 @@ TEST_F(Truth, RangeRoundTrips) {
   for (const DistanceType type : {DistanceType::f32, DistanceType::f64, DistanceType::u32}) {
     const CsrNeighbors result = range_of(type, std::int64_t{1} << 40);
     write_range(file("r.npz"), result);
-    expect_same(read_range(file("r.npz")), result);
+    expect_same_lists(read_range(file("r.npz")), result);
     if (!format_of("a.hdf5").reads_rows) continue;
     write_range(file("r.hdf5"), result);
-    expect_same(read_range(file("r.hdf5")), result);
+    expect_same_lists(read_range(file("r.hdf5")), result);
   }
   write_range(file("r.rangeres"), range_of(DistanceType::f32));
-  expect_same(read_range(file("r.rangeres")), range_of(DistanceType::f32));
+  expect_same_lists(read_range(file("r.rangeres")), range_of(DistanceType::f32));
   for (const char* name : {"r.npz", "r.rangeres"}) {
     for (const CsrNeighbors& none : {CsrNeighbors(), CsrNeighbors(5, 0, DistanceType::f32)}) {
       write_range(file(name), none);
