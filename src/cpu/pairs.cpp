@@ -1,7 +1,11 @@
-// A graph over tiles that serve both of their sides: block against block, each unordered pair once. Blocks meet as teams
-// in a round-robin tournament, so that in a round every block is in one pair only and no list is written by two threads.
-// First each block meets itself, one-sided, which gives every query a threshold to start from.
+// A graph over tiles that serve both of their sides: block against block, each unordered pair once. Blocks meet in the order of
+// a round-robin tournament, so that neighbouring pairs have no block in common; a thread takes the first pair whose blocks no
+// other thread has, so no list is written by two, and none waits for the end of a round. First each block meets itself,
+// one-sided, which gives every query a threshold to start from.
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
 
 #include "core/visit_order.hpp"
 #include "cpu/session.hpp"
@@ -29,6 +33,61 @@ class Tournament {
   std::int64_t even_;
 };
 
+/// Hands out the tournament's pairs, each once.
+class Meetings {
+ public:
+  explicit Meetings(std::int64_t blocks)
+      : blocks_(blocks), tournament_(blocks), busy_(static_cast<std::size_t>(blocks)), done_(static_cast<std::size_t>(tournament_.rounds() * tournament_.pairs())) {}
+  std::int64_t count() const noexcept { return blocks_ * (blocks_ - 1) / 2; }
+
+  /// Takes a pair and gives its blocks back at the end. Waits when every pair that is left has a block in use.
+  template <class Body>
+  void meet(const Body& body) {
+    const Tournament::Pair teams = take();
+    const Return back{*this, teams};
+    body(teams);
+  }
+
+ private:
+  struct Return {
+    Meetings& meetings;
+    Tournament::Pair teams;
+    ~Return() { meetings.give_back(teams); }
+  };
+
+  Tournament::Pair take() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      for (std::size_t i = first_; i < done_.size(); ++i) {
+        const auto number = static_cast<std::int64_t>(i);
+        const Tournament::Pair teams = tournament_.pair(number / tournament_.pairs(), number % tournament_.pairs());
+        if (done_[i] == 0 && teams.b < blocks_) {
+          if (busy(teams.a) != 0 || busy(teams.b) != 0) continue;
+          done_[i] = busy(teams.a) = busy(teams.b) = 1;
+          return teams;
+        }
+        if (i == first_) ++first_;
+      }
+      free_.wait(lock);
+    }
+  }
+  void give_back(Tournament::Pair teams) {
+    {
+      const std::lock_guard lock(mutex_);
+      busy(teams.a) = busy(teams.b) = 0;
+    }
+    free_.notify_all();
+  }
+  char& busy(std::int64_t block) { return busy_[static_cast<std::size_t>(block)]; }
+
+  std::int64_t blocks_;
+  Tournament tournament_;
+  std::mutex mutex_;
+  std::condition_variable free_;
+  std::vector<char> busy_, done_;
+  std::size_t first_ = 0;  // pairs before it are done
+};
+
 /// Maxima over the tiles of a block.
 FilterNorms maxima_of(const PackedRows& chunk, std::int64_t first, std::int64_t rows) {
   FilterNorms all;
@@ -44,14 +103,11 @@ FilterNorms maxima_of(const PackedRows& chunk, std::int64_t first, std::int64_t 
 void CpuSession::filter_pairs() {
   const std::int64_t blocks = queries_.block_count();
   team_.for_each(blocks, [&](std::int64_t block, int number) { pair(worker(number), block, block); });
-  const Tournament tournament(blocks);
   const VisitOrder order(blocks);  // so that rows in the order of their distances do not meet in that order
-  for (std::int64_t round = 0; blocks > 1 && round < tournament.rounds(); ++round) {
-    team_.for_each(tournament.pairs(), [&](std::int64_t i, int number) {
-      const Tournament::Pair teams = tournament.pair(round, i);
-      if (teams.b < blocks) pair(worker(number), order.at(teams.a), order.at(teams.b));
-    });
-  }
+  Meetings meetings(blocks);
+  team_.for_each(meetings.count(), [&](std::int64_t, int number) {
+    meetings.meet([&](auto teams) { pair(worker(number), order.at(teams.a), order.at(teams.b)); });
+  });
 }
 
 // The block's queries go past the other's rows in parts that stay in a core's second-level cache.
