@@ -10,6 +10,9 @@
 #include "cuda/select/quick_warp.cuh"
 #include "cuda/select/radix.cuh"
 #include "cuda/select/scan.cuh"
+#include "cuda/select/sieve_block.cuh"
+#include "cuda/select/sieve_grid.cuh"
+#include "cuda/select/sieve_warp.cuh"
 
 namespace emulated {
 

@@ -134,6 +134,18 @@ T from_slot(std::uint64_t slot) {
 
 // NOLINTBEGIN: CUDA's names
 inline void __syncthreads(SIMT_HERE) { simt::block_barrier(SIMT_PLACE); }
+/// With barriers of its own where the device has one: what a kernel may leave out before it, it may leave out here too.
+inline int __syncthreads_or(int predicate, SIMT_HERE) {
+  static char site;
+  int& any = *static_cast<int*>(simt::shared_array(&site, sizeof(int)));
+  if (threadIdx.x == 0) any = 0;
+  simt::block_barrier(SIMT_PLACE);
+  if (predicate != 0) any = 1;
+  simt::block_barrier(SIMT_PLACE);
+  const int result = any;
+  simt::block_barrier(SIMT_PLACE);
+  return result;
+}
 inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_HERE) {
   simt::collective(mask, simt::Op::sync, 0, 0, SIMT_PLACE);
 }

@@ -12,6 +12,7 @@ struct Emit {
   Rows rows;
   std::int64_t k;
   const void* list;
+  std::int64_t list_row;  // words from a row's list to the next
   Emission out;
 };
 
@@ -24,19 +25,27 @@ __device__ __forceinline__ void copy_item(void* to, std::int64_t to_index, const
   }
 }
 
+/// One word to its place in the results. The value is read again: its bits are more than its key.
+template <class Form>
+__device__ __forceinline__ void emit_word(const Rows& rows, const Emission& out, std::int64_t row, std::int64_t at,
+                                          const typename Form::Word& word) {
+  const std::int64_t col = Form::position(word);
+  if (out.values != nullptr) copy_item(out.values, at, value_address(rows, row, col), rows.size);
+  if (out.ids != nullptr) out.ids[at] = col;
+  if (out.payload_out != nullptr) {
+    const auto* from = static_cast<const unsigned char*>(out.payload.data) + row * out.payload.row_stride +
+                       col * out.payload.col_stride;
+    copy_item(out.payload_out, at, from, static_cast<int>(out.payload.item_size));
+  }
+}
+
 template <class Form>
 __global__ void __launch_bounds__(emit_threads) emit_entries(Emit p) {
   using Word = typename Form::Word;
   const std::int64_t step = std::int64_t{gridDim.x} * emit_threads;
   for (std::int64_t at = std::int64_t{blockIdx.x} * emit_threads + thread_index(); at < p.rows.rows * p.k; at += step) {
-    const std::int64_t row = at / p.k, col = Form::position(static_cast<const Word*>(p.list)[at]);
-    if (p.out.values != nullptr) copy_item(p.out.values, at, value_address(p.rows, row, col), p.rows.size);
-    if (p.out.ids != nullptr) p.out.ids[at] = col;
-    if (p.out.payload_out != nullptr) {
-      const auto* from = static_cast<const unsigned char*>(p.out.payload.data) + row * p.out.payload.row_stride +
-                         col * p.out.payload.col_stride;
-      copy_item(p.out.payload_out, at, from, static_cast<int>(p.out.payload.item_size));
-    }
+    const std::int64_t row = at / p.k;
+    emit_word<Form>(p.rows, p.out, row, at, static_cast<const Word*>(p.list)[row * p.list_row + at % p.k]);
   }
 }
 
@@ -96,7 +105,7 @@ __global__ void __launch_bounds__(emit_threads) emit_alone(Emit p) {
 
 template <class Launch>
 void run_emit(Launch& launch, const Job& job, const Emission& emission) {
-  const Emit p = {job.rows, job.k, job.list, emission};
+  const Emit p = {job.rows, job.k, job.list, job.list_row != 0 ? job.list_row : job.k, emission};
   const std::int64_t rows = job.rows.rows;
   if (job.form == FormName::alone32) {
     launch(blocks_for(rows, job.multiprocessors), emit_threads, 0, emit_alone<Alone<std::uint32_t>>, p);

@@ -3,6 +3,7 @@
 // queues a kernel that takes one struct; CudaLaunch in launch.cuh, an emulated one in tests/kernels.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "cuda/select/input.cuh"
@@ -14,6 +15,7 @@ struct Job {
   FormName form = FormName::packed;
   std::int64_t k = 0;
   void* list = nullptr;      // rows x k words
+  std::int64_t list_row = 0;  // words from a row's list to the next, where that is not k
   void* spare = nullptr;     // Needs::bytes
   std::int64_t workers = 1;  // rows in work at a time, of algorithms that keep memory for each
   int multiprocessors = 1;
@@ -91,6 +93,82 @@ inline Needs radix_needs(FormName form, std::int64_t cols, int multiprocessors) 
 inline constexpr std::int64_t scan_tile = 8192;
 inline Needs scan_needs(std::int64_t cols) { return {32 + 256 * 8 + divide_up(cols, scan_tile) * 16, 0, 0}; }
 
+// sieve: what is guessed from a sample. The limit of a row is a word that `rank` to `most_rank` of the samples are not beyond.
+struct SieveGuess {
+  int samples = 0;  // a block; 0: no guess, every word is within the limit
+  int run = 1;      // side by side, since memory is read 32 bytes at a time
+  int rank = 0, most_rank = 0;
+};
+inline constexpr std::int64_t sieve_block_samples = 2048;  // of sieve_block
+/// The k smallest of `cols` are not beyond the guess, but for one row in 10^9: of the k, those in the sample are about Poisson
+/// distributed with the mean k samples / cols, and Chernoff's bound says how many there may be.
+inline SieveGuess sieve_guess(std::int64_t cols, std::int64_t k, std::int64_t samples, int blocks, int run) {
+  SieveGuess guess;
+  samples = std::min(samples, cols / 8 / blocks);
+  samples -= samples % run;
+  if (samples < 4 * run) return guess;
+  const double mean = static_cast<double>(k) * static_cast<double>(samples * blocks) / static_cast<double>(cols);
+  auto rank = static_cast<std::int64_t>(std::max(mean, static_cast<double>(run + 1)));  // more than one run: rows may be sorted
+  while (static_cast<double>(rank) * std::log(static_cast<double>(rank) / mean) - static_cast<double>(rank) + mean < 21) ++rank;
+  const std::int64_t most = rank + std::max<std::int64_t>(1, rank / 4);
+  if (most > samples * blocks / 2) return guess;
+  guess.samples = static_cast<int>(samples);
+  guess.run = run;
+  guess.rank = static_cast<int>(rank);
+  guess.most_rank = static_cast<int>(most);
+  return guess;
+}
+/// Where a run of samples begins: in each stratum of the row at a place that hangs on row and run.
+VICINAL_BOTH std::int64_t sieve_sample_column(std::int64_t row, std::int64_t run, std::int64_t stratum, int length) {
+  auto x = static_cast<std::uint64_t>(row) * 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(run) * 0xd1342543de82ef95ull + 1;
+  x = (x ^ x >> 32) * 0xbf58476d1ce4e5b9ull;
+  x ^= x >> 29;
+  const std::int64_t places = stratum / length;
+  return run * stratum + static_cast<std::int64_t>((x & 0xffffffffu) * static_cast<std::uint64_t>(places) >> 32) * length;
+}
+/// Words that shared memory keeps between rounds.
+inline std::int64_t sieve_room(std::int64_t k) { return std::max<std::int64_t>(1024, 2 * k); }
+inline std::int64_t sieve_most_k(FormName form) { return form == FormName::wide ? 2048 : 4096; }
+
+/// sieve_warp: a row fits into the registers of a warp, and its answer into so many words of shared memory.
+inline constexpr std::int64_t sieve_warp_cols = 1024;
+inline constexpr int sieve_warp_words = 256;
+
+/// sieve_grid: the number of blocks that sample, and the words that may be found.
+struct SieveGridPlan {
+  SieveGuess guess;
+  int samplers = 1, kept = 0;
+  std::int64_t most_found = 0;
+  bool in_block = false;  // a block sorts the answer
+};
+inline SieveGridPlan sieve_grid_plan(std::int64_t cols, std::int64_t k, int size, FormName form) {
+  SieveGridPlan plan;
+  plan.in_block = k <= sieve_most_k(form);
+  // Long rows have more samples, so that what is found stays some times k; the smallest of all samplers fit into one block.
+  constexpr std::int64_t per_block = 4096, most_kept = 8192;
+  int samplers = static_cast<int>(std::clamp<std::int64_t>(cols / 256 / per_block, 1, 64));
+  for (;; samplers /= 2) {
+    plan.guess = sieve_guess(cols, k, per_block, samplers, 32 / size);
+    if (plan.guess.samples == 0) {
+      plan.most_found = cols;
+      return plan;
+    }
+    plan.kept = samplers == 1 ? 0 : std::min(plan.guess.most_rank, plan.guess.samples);
+    if (samplers * plan.kept <= most_kept) break;
+  }
+  plan.samplers = samplers;
+  const double rank = plan.guess.most_rank, share = static_cast<double>(plan.guess.samples) * samplers / static_cast<double>(cols);
+  plan.most_found = std::min(cols, std::max(k, static_cast<std::int64_t>((rank + 7 * std::sqrt(rank)) / share) + 1024));
+  return plan;
+}
+inline Needs sieve_grid_needs(std::int64_t cols, std::int64_t k, int size, FormName form) {
+  const SieveGridPlan plan = sieve_grid_plan(cols, k, size, form);
+  const std::int64_t word = word_size(form);
+  Needs needs{word * (1 + plan.samplers * plan.kept) + 8 + 4 + 16, 0, 0};
+  if (!plan.in_block) needs.row += merge_needs(form, plan.most_found, plan.most_found).row;
+  return needs;
+}
+
 /// What the call wants of the words: values, ids, payload of a batch.
 struct Emission {
   void* values = nullptr;
@@ -111,6 +189,12 @@ template <class Launch>
 void run_radix(Launch& launch, const Job& job);
 template <class Launch>
 void run_scan(Launch& launch, const Job& job);
+template <class Launch>
+void run_sieve_block(Launch& launch, const Job& job, const Emission& emission);
+template <class Launch>
+void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission);
+template <class Launch>
+void run_sieve_warp(Launch& launch, const Job& job, const Emission& emission);
 /// Sorts the k words of each row of job.list, in place; needs merge_needs(form, k, k).
 template <class Launch>
 void run_sort(Launch& launch, const Job& job);

@@ -15,11 +15,7 @@ constexpr std::int64_t most_workspace = std::int64_t{2} << 30;
 
 }  // namespace
 
-const char* select_refusal(const SelectTask& task) {
-  for (const char* name : {"auto", "quick_warp", "quick_block", "merge", "bitonic", "radix", "scan"})
-    if (std::strcmp(task.algorithm, name) == 0) return nullptr;
-  return "it does not run on cuda";
-}
+const char* select_refusal(const SelectTask& task) { return refusal(task); }
 
 std::int64_t select_workspace(const SelectTask& task, int multiprocessors) {
   return plan_select(task, multiprocessors, most_workspace).bytes;

@@ -14,7 +14,26 @@ struct SelectPlan {
   bool sort = false;  // the algorithm's words need it
   std::int64_t batch = 1, workers = 1;
   std::int64_t list_bytes = 0, bytes = 0;
+  bool emits = false;  // the algorithm writes the results itself
 };
+
+/// Why the named algorithm cannot take the task; null where it can.
+inline const char* refusal(const SelectTask& task) {
+  const auto is = [&](const char* name) { return std::strcmp(task.algorithm, name) == 0; };
+  const std::int64_t size = static_cast<std::int64_t>(value_size(task.values.type));
+  const FormName form = size == 8 || task.values.cols > 0xffffffffll ? FormName::wide : FormName::packed;
+  if (is("sieve_warp")) {
+    if (size == 8) return "it is for values of 1, 2 and 4 bytes";
+    if (task.values.cols > sieve_warp_cols) return "its rows have at most 1,024 columns";
+    if (task.k > sieve_warp_words) return "its k is at most 256";
+    return nullptr;
+  }
+  if (is("sieve_block"))
+    return task.k <= sieve_most_k(form) ? nullptr : form == FormName::wide ? "its k is at most 2,048 for values of 8 bytes" : "its k is at most 4,096";
+  for (const char* name : {"auto", "sieve_grid", "quick_warp", "quick_block", "merge", "bitonic", "radix", "scan"})
+    if (is(name)) return nullptr;
+  return "it does not run on cuda";
+}
 
 /// The one that suits the shape, by bench/results/select_cuda.csv (H200, 2026-11-22): many blocks a row for few long rows, a warp
 /// a row for many short ones, else a block a row.
@@ -35,24 +54,29 @@ inline SelectPlan plan_select(const SelectTask& task, int multiprocessors, std::
   const bool alone = (is("quick_warp") || is("quick_block")) && task.out.ids == nullptr && task.out.payload == nullptr;
   if (alone) plan.form = facts.size == 8 ? FormName::alone64 : FormName::alone32;
   else plan.form = facts.size == 8 || cols > 0xffffffffll ? FormName::wide : FormName::packed;
-  plan.sort = !is("merge") && !is("bitonic") && (task.sorted || (alone && facts.is_float));
+  plan.emits = std::strncmp(plan.algorithm, "sieve", 5) == 0;
+  plan.sort = !plan.emits && !is("merge") && !is("bitonic") && (task.sorted || (alone && facts.is_float));
 
   Needs needs;
   if (is("merge")) needs = merge_needs(plan.form, cols, task.k);
   else if (is("bitonic")) needs = bitonic_needs(plan.form, cols, task.k);
   else if (is("radix")) needs = radix_needs(plan.form, cols, multiprocessors);
   else if (is("scan")) needs = scan_needs(cols);
+  else if (is("sieve_grid")) needs = sieve_grid_needs(cols, task.k, facts.size, plan.form);
+  else if (plan.emits) needs = {};
   else needs = quick_needs(plan.form, cols, is("quick_warp"), multiprocessors);
   const Needs sort = plan.sort ? merge_needs(plan.form, task.k, task.k) : Needs{};
 
   const auto aligned = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
   if (needs.worker > 0)
     plan.workers = std::max<std::int64_t>(1, std::min({rows, needs.most_workers, most_bytes / 2 / needs.worker}));
-  const std::int64_t word = word_size(plan.form), row = task.k * word + std::max(needs.row, sort.row);
+  const std::int64_t word = word_size(plan.form);
+  const std::int64_t list_words = is("sieve_grid") ? sieve_grid_plan(cols, task.k, facts.size, plan.form).most_found : plan.emits ? 0 : task.k;
+  const std::int64_t row = std::max<std::int64_t>(1, list_words * word + std::max(needs.row, sort.row));
   const std::int64_t left = most_bytes - plan.workers * needs.worker;
   plan.batch = std::max<std::int64_t>(1, std::min(rows, left / row));
   plan.workers = std::min(plan.workers, plan.batch);
-  plan.list_bytes = aligned(plan.batch * task.k * word);
+  plan.list_bytes = aligned(plan.batch * list_words * word);
   plan.bytes =
       plan.list_bytes + aligned(std::max(plan.batch * needs.row + plan.workers * needs.worker, plan.batch * sort.row));
   return plan;
@@ -78,6 +102,17 @@ void run_sequence(Launch& launch, const SelectTask& task, const SelectPlan& plan
     job.rows.data += first * job.rows.row_stride;
     job.rows.rows = std::min(plan.batch, task.values.rows - first);
     job.workers = std::min(plan.workers, job.rows.rows);
+    Emission emission;
+    emission.values = offset(task.out.values, first * task.k * job.rows.size);
+    emission.ids = offset(task.out.ids, first * task.k * 8);
+    emission.payload = task.payload;
+    emission.payload.data = offset(task.payload.data, first * task.payload.row_stride);
+    emission.payload_out = offset(task.out.payload, first * task.k * task.payload.item_size);
+    if (is("sieve_warp")) run_sieve_warp(launch, job, emission);
+    else if (is("sieve_block")) run_sieve_block(launch, job, emission);
+    else if (is("sieve_grid")) run_sieve_grid(launch, job, emission);
+    if (plan.emits) continue;
+
     if (is("quick_warp")) run_quick_warp(launch, job);
     else if (is("merge")) run_merge(launch, job);
     else if (is("bitonic")) run_bitonic(launch, job);
@@ -86,12 +121,6 @@ void run_sequence(Launch& launch, const SelectTask& task, const SelectPlan& plan
     else run_quick_block(launch, job);
     if (plan.sort) run_sort(launch, job);
 
-    Emission emission;
-    emission.values = offset(task.out.values, first * task.k * job.rows.size);
-    emission.ids = offset(task.out.ids, first * task.k * 8);
-    emission.payload = task.payload;
-    emission.payload.data = offset(task.payload.data, first * task.payload.row_stride);
-    emission.payload_out = offset(task.out.payload, first * task.k * task.payload.item_size);
     run_emit(launch, job, emission);
   }
 }

@@ -1,0 +1,246 @@
+// Sieve, vicinal's own selection on CUDA (docs/design/0014): a limit guessed from a sample of the row, one pass that keeps what
+// is not beyond it, and an exact finish. Limits are words, a key and a position, so equal values are cut by position and rows
+// of equal values are like any other. This file holds what a block does with a row; sieve_block.cuh and sieve_grid.cuh are
+// the kernels: a block a row, and many blocks a row.
+//   Kept words gather in shared memory. When they fill it, the k-th of them is a better limit, which no word of the answer is
+//   beyond, and the rest is dropped: so no guess can be too high. One that was too low, fewer than k words kept, is seen by the
+//   count; then the k-th word is found digit by digit and the row read again.
+#pragma once
+#include "cuda/select/dense.cuh"
+#include "cuda/select/emit.cuh"
+
+namespace vicinal::cuda {
+
+inline constexpr int sieve_threads = 256, sieve_warps = sieve_threads / 32;
+inline constexpr int sieve_vectors = 2;  // that a thread has in work, and as many on the way
+
+struct Sieve {
+  Rows rows;
+  std::int64_t k = 0;
+  SieveGuess guess;
+  int capacity = 0;  // words that shared memory gathers; before them lie `sorted` more, for the answer
+  int sorted = 0;    // a power of two, from k on
+  Emission out;
+};
+
+/// The lines of shared memory of a block.
+struct SieveState {
+  int count;    // words gathered
+  int chosen;   // of another list
+  std::int64_t need;
+  std::uint64_t digit;
+};
+
+template <class Form, class Reader>
+class SieveRow {
+ public:
+  using Word = typename Form::Word;
+  using Key = typename Form::Key;
+  /// What a round of gathering may add.
+  static constexpr int round_words = sieve_threads * sieve_vectors * Reader::count;
+
+  __device__ SieveRow(const Sieve& p, Word* memory, SieveState* state, int* sums)
+      : p_(p), answer_(memory), line_(memory + p.sorted), state_(state), sums_(sums) {}
+
+  /// A limit from a sample: `blocks` blocks look at different values of the row, this is number `block`. Leaves the sample in
+  /// the line; its number of words is guess.samples.
+  __device__ void sample(std::int64_t row, int block, int blocks) {
+    const std::int64_t runs = std::int64_t{p_.guess.samples} / p_.guess.run * blocks;
+    const std::int64_t stratum = p_.rows.cols / runs / p_.guess.run * p_.guess.run;
+    for (int i = thread_index(); i < p_.guess.samples; i += sieve_threads) {
+      const std::int64_t run = std::int64_t{block} * (p_.guess.samples / p_.guess.run) + i / p_.guess.run;
+      const std::int64_t col = sieve_sample_column(row, run, stratum, p_.guess.run) + i % p_.guess.run;
+      line_[i] = input_word<Form>(p_.rows, row, col);
+    }
+    __syncthreads();
+  }
+
+  /// A word that at least `least` and at most `most` of the line's first `count` words are not beyond; where so few words cannot
+  /// be had, since a word is there several times, as few as can be. All threads get it.
+  __device__ Word limit_among(int count, int least, int most, Word high) {
+    Word low = Form::first();
+    for (int phase = 0; low < high; phase ^= 1) {
+      const Word middle = Form::middle(low, high);
+      int mine = 0;
+      for (int i = thread_index(); i < count; i += sieve_threads) mine += !(middle < line_[i]);
+      mine = __reduce_add_sync(all_lanes, mine);
+      if (lane_index() == 0) sums_[phase * sieve_warps + warp_index()] = mine;
+      __syncthreads();
+      int total = 0;
+      for (int i = 0; i < sieve_warps; ++i) total += sums_[phase * sieve_warps + i];
+      if (total < least) {
+        low = Form::after(middle);
+      } else {
+        high = middle;
+        if (total <= most) break;
+      }
+    }
+    __syncthreads();  // the sums may be written again
+    return high;
+  }
+
+  /// Gathers the words of columns [begin, end) that are not beyond the limit; full() is called by all threads when another round
+  /// may not fit, and makes room. The count is in state->count.
+  template <class Full>
+  __device__ void gather(std::int64_t row, std::int64_t begin, std::int64_t end, Word& limit, const Full& full) {
+    using Vector = typename Reader::Vector;
+    const Stretch s = Reader::stretch(p_.rows, row, begin, end);
+    int last = -1;  // place of this thread's last word
+    const std::int64_t edges = s.head - s.begin + s.end - s.tail;
+    if (thread_index() < edges) {  // fewer than 32
+      const std::int64_t head = s.head - s.begin, i = thread_index();
+      const std::int64_t col = i < head ? s.begin + i : s.tail + (i - head);
+      offer(key_at<Key>(p_.rows, row, col), col, limit, last);
+    }
+    Vector now[sieve_vectors], next[sieve_vectors];
+#pragma unroll
+    for (int u = 0; u < sieve_vectors; ++u) {
+      const std::int64_t at = u * sieve_threads + thread_index();
+      if (at < s.vectors) next[u] = Reader::load(p_.rows, row, s, at);
+    }
+    for (std::int64_t base = 0; base < s.vectors; base += sieve_threads * sieve_vectors) {
+      if (__syncthreads_or(last + 1 + round_words + 32 > p_.capacity)) {
+        full(limit);
+        last = -1;
+      }
+#pragma unroll
+      for (int u = 0; u < sieve_vectors; ++u) {
+        now[u] = next[u];
+        const std::int64_t at = base + (sieve_vectors + u) * sieve_threads + thread_index();
+        if (at < s.vectors) next[u] = Reader::load(p_.rows, row, s, at);
+      }
+      const Key most = Form::key(limit);
+#pragma unroll
+      for (int u = 0; u < sieve_vectors; ++u) {
+        const std::int64_t at = base + u * sieve_threads + thread_index();
+        if (at >= s.vectors) break;
+#pragma unroll
+        for (int i = 0; i < Reader::count; ++i) {
+          const Key key = Reader::key(p_.rows, now[u], i);
+          if (key <= most) offer(key, s.head + at * Reader::count + i, limit, last);
+        }
+      }
+    }
+    __syncthreads();
+  }
+
+  /// Of the line's words, those not beyond the k-th: to answer_, in any order. Returns the k-th.
+  __device__ Word shrink(int k, Word limit) {
+    const int count = state_->count;
+    limit = limit_among(count, k, k, limit);
+    if (thread_index() == 0) state_->chosen = 0;
+    __syncthreads();
+    for (int base = 0; base < count; base += sieve_threads) {
+      const int i = base + thread_index();
+      const bool in = i < count && !(limit < line_[i]);
+      const unsigned votes = __ballot_sync(all_lanes, in);
+      int first = 0;
+      if (lane_index() == 0 && votes != 0) first = atomicAdd(&state_->chosen, __popc(votes));
+      first = from_lane(first, 0);
+      if (in) answer_[first + votes_below(votes)] = line_[i];
+    }
+    __syncthreads();
+    return limit;
+  }
+
+  /// The same, and back into the line.
+  __device__ void drop(int k, Word& limit) {
+    limit = shrink(k, limit);
+    for (int i = thread_index(); i < k; i += sieve_threads) line_[i] = answer_[i];
+    if (thread_index() == 0) state_->count = k;
+    __syncthreads();
+  }
+
+  /// The k-th word of the row, from counts of its digits; `line_` is lost.
+  __device__ Word exact_limit(std::int64_t row, std::int64_t k) {
+    auto* counts = reinterpret_cast<unsigned long long*>(line_);
+    auto* before = reinterpret_cast<std::int64_t*>(counts + 256);
+    static_assert(sieve_threads == 256, "a thread a digit");
+    Key prefix = 0, mask = 0;
+    std::int64_t need = k;
+    const int t = thread_index();
+    for (int shift = 8 * (p_.rows.size - 1); shift >= 0; shift -= 8) {
+      counts[t] = 0;
+      __syncthreads();
+      for (std::int64_t i = t; i < p_.rows.cols; i += sieve_threads) {
+        const Key key = key_at<Key>(p_.rows, row, i);
+        if ((key & mask) == prefix) atomicAdd(counts + static_cast<int>(key >> shift & 255), 1ull);
+      }
+      __syncthreads();
+      const auto mine = static_cast<std::int64_t>(counts[t]);
+      std::int64_t total;
+      const std::int64_t below = block_sum_before(mine, total, before);
+      if (below < need && need <= below + mine) {
+        state_->digit = static_cast<std::uint64_t>(t);
+        state_->need = need - below;
+      }
+      __syncthreads();
+      prefix |= static_cast<Key>(static_cast<Key>(state_->digit) << shift);
+      mask |= static_cast<Key>(Key{255} << shift);
+      need = state_->need;
+    }
+    // The position of the need-th of the equal keys.
+    std::int64_t seen = 0;
+    int* votes_of = reinterpret_cast<int*>(before);
+    for (std::int64_t base = 0; seen < need; base += sieve_threads) {
+      const std::int64_t col = base + t;
+      const bool is = col < p_.rows.cols && key_at<Key>(p_.rows, row, col) == prefix;
+      const unsigned votes = __ballot_sync(all_lanes, is);
+      __syncthreads();
+      int total;
+      const std::int64_t place = seen + warps_before(__popc(votes), total, votes_of) + votes_below(votes);
+      if (is && place == need - 1) state_->need = col;
+      seen += total;
+    }
+    __syncthreads();
+    const std::int64_t col = state_->need;
+    __syncthreads();
+    return Form::make(prefix, col);
+  }
+
+  /// Sorts the k words of answer_ and writes them where the caller wants them.
+  __device__ void finish(std::int64_t row, int k) {
+    for (int i = k + thread_index(); i < p_.sorted; i += sieve_threads) answer_[i] = Form::last();
+    __syncthreads();
+    for (int size = 2; size <= p_.sorted; size *= 2)
+      for (int stride = size / 2; stride > 0; stride /= 2) {
+        for (int pair = thread_index(); pair < p_.sorted / 2; pair += sieve_threads) {
+          const int i = 2 * pair - (pair & (stride - 1)), j = i + stride;
+          const Word a = answer_[i], b = answer_[j];
+          if ((b < a) == ((i & size) == 0)) {
+            answer_[i] = b;
+            answer_[j] = a;
+          }
+        }
+        __syncthreads();
+      }
+    for (int i = thread_index(); i < k; i += sieve_threads) emit_word<Form>(p_.rows, p_.out, row, row * k + i, answer_[i]);
+    __syncthreads();
+  }
+
+  /// An empty line.
+  __device__ void clear() {
+    if (thread_index() == 0) state_->count = 0;
+    __syncthreads();
+  }
+
+  __device__ Word* line() { return line_; }
+  __device__ Word* answer() { return answer_; }
+  __device__ int count() const { return state_->count; }
+
+ private:
+  __device__ __forceinline__ void offer(Key key, std::int64_t col, const Word& limit, int& last) {
+    const Word word = Form::make(key, col);
+    if (limit < word) return;
+    last = atomicAdd(&state_->count, 1);
+    line_[last] = word;
+  }
+
+  const Sieve& p_;
+  Word* answer_;
+  Word* line_;
+  SieveState* state_;
+  int* sums_;
+};
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,139 @@
+// Sieve against the full stable sort where its guess goes wrong on purpose: too low, so that fewer than k words are kept; too high,
+// so that memory overflows; and long rows, whose sample is of many blocks.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "kernels/emulated.hpp"
+#include "kernels/inputs.hpp"
+#include "oracle/select.hpp"
+
+namespace {
+
+using vicinal::Values;
+using vicinal::ValueType;
+
+/// Every id and every value of the selection.
+void check(const char* algorithm, const Values& values, std::int64_t k, bool largest = false) {
+  SCOPED_TRACE(std::string(algorithm) + " " + inputs::name(values.type) + " " + std::to_string(values.rows) + " x " +
+               std::to_string(values.cols) + " k=" + std::to_string(k) + ", VICINAL_SIMT_SEED=" + std::to_string(simt::seed()));
+  const std::size_t size = vicinal::value_size(values.type), results = static_cast<std::size_t>(values.rows * k);
+  std::vector<std::byte> out(results * size);
+  std::vector<std::int64_t> ids(results, -1);
+  vicinal::cuda::SelectTask task;
+  task.values = values;
+  task.out = {out.data(), ids.data(), nullptr, values.rows, k};
+  task.k = k;
+  task.largest = largest;
+  task.algorithm = algorithm;
+  ASSERT_EQ(vicinal::cuda::refusal(task), nullptr);
+  emulated::select(task, {});
+  const oracle::Selected want = oracle::select_k(values, k, largest);
+  EXPECT_EQ(ids, want.ids);
+  EXPECT_EQ(std::memcmp(out.data(), want.values.data(), out.size()), 0);
+}
+
+std::vector<float> between_one_and_two(std::int64_t count) {
+  std::mt19937 random(3);
+  std::vector<float> row(static_cast<std::size_t>(count));
+  for (float& value : row) value = 1 + static_cast<float>(random() >> 8) / (1 << 24);
+  return row;
+}
+
+/// Calls body(column) for the first `count` samples that `blocks` blocks take of a row.
+template <class Body>
+void each_sample(const vicinal::cuda::SieveGuess& guess, std::int64_t row, std::int64_t cols, int blocks, std::int64_t count, const Body& body) {
+  const std::int64_t runs = std::int64_t{guess.samples} / guess.run * blocks, stratum = cols / runs / guess.run * guess.run;
+  for (std::int64_t i = 0; i < count; ++i) body(vicinal::cuda::sieve_sample_column(row, i / guess.run, stratum, guess.run) + i % guess.run);
+}
+
+struct Way {
+  const char* algorithm;
+  std::int64_t cols, k, samples;
+};
+constexpr Way ways[] = {{"sieve_block", 40000, 100, vicinal::cuda::sieve_block_samples}, {"sieve_grid", 40000, 100, 4096}, {"sieve_grid", 40000, 5000, 4096}};
+
+TEST(Sieve, AGuessThatIsTooLow) {
+  for (const Way& way : ways) {
+    const auto guess = vicinal::cuda::sieve_guess(way.cols, way.k, way.samples, 1, 8);
+    ASSERT_GT(guess.samples, 0);
+    std::vector<float> rows = between_one_and_two(2 * way.cols);
+    // As many samples as decide the guess are the smallest values of all, and too few to be the answer. The second row is ordinary.
+    const std::int64_t low = std::min<std::int64_t>(guess.most_rank, way.k - 1);
+    each_sample(guess, 0, way.cols, 1, low, [&](std::int64_t col) { rows[static_cast<std::size_t>(col)] -= 1; });
+    if (low < way.k) check(way.algorithm, Values(rows.data(), ValueType::f32, 2, way.cols), way.k);
+  }
+}
+
+TEST(Sieve, AGuessThatIsTooHigh) {
+  for (const Way& way : ways) {
+    const auto guess = vicinal::cuda::sieve_guess(way.cols, way.k, way.samples, 1, 8);
+    std::vector<float> rows = between_one_and_two(way.cols);
+    // No sample sees the small values, which are most of the row.
+    for (float& value : rows) value -= 1;
+    each_sample(guess, 0, way.cols, 1, guess.samples, [&](std::int64_t col) { rows[static_cast<std::size_t>(col)] += 1; });
+    check(way.algorithm, Values(rows.data(), ValueType::f32, 1, way.cols), way.k);
+    for (float& value : rows) value = 1;
+    check(way.algorithm, Values(rows.data(), ValueType::f32, 1, way.cols), way.k);
+  }
+}
+
+TEST(Sieve, EveryFamilyOfLongRows) {
+  int n = 0;
+  for (const Way& way : ways) {
+    for (int f = 0; f < static_cast<int>(inputs::Family::count); ++f) {
+      for (const ValueType type : {ValueType::f32, ValueType::u8, ValueType::bf16, ValueType::f64}) {
+        if (type == ValueType::f64 && way.k > 2048 && way.algorithm == std::string("sieve_block")) continue;
+        ++n;
+        const std::int64_t cols = way.cols - n % 37;
+        const auto data = inputs::make(static_cast<inputs::Family>(f), type, 1, cols, static_cast<std::uint64_t>(n));
+        check(way.algorithm, Values(data.data(), type, 1, cols), n % 3 == 0 ? way.k : 7 + n % 50, n % 2 == 0);
+      }
+    }
+  }
+}
+
+TEST(Sieve, RowsThatStartAnywhere) {
+  for (const char* algorithm : {"sieve_warp", "sieve_block", "sieve_grid"}) {
+    for (const ValueType type : {ValueType::f32, ValueType::i16, ValueType::u8}) {
+      for (const std::int64_t start : {1, 3, 15}) {
+        for (const std::int64_t cols : {5, 16, 17, 100, 1000}) {
+          const auto size = static_cast<std::int64_t>(vicinal::value_size(type));
+          const auto data = inputs::make(inputs::Family::random, type, 1, 4 * (cols + 1) + 16, static_cast<std::uint64_t>(cols + start));
+          Values values(data.data() + start * size, type, 3, cols);
+          values.row_stride = (cols + 1) * size;
+          check(algorithm, values, std::min<std::int64_t>(cols, 20), start == 3);
+        }
+      }
+    }
+  }
+}
+
+TEST(Sieve, OneVeryLongRow) {
+  const std::int64_t cols = (std::int64_t{1} << 21) + 13;
+  const auto plan = vicinal::cuda::sieve_grid_plan(cols, 100, 4, vicinal::cuda::FormName::packed);
+  EXPECT_GT(plan.samplers, 1);
+  EXPECT_LT(plan.most_found, cols / 50);
+  const std::vector<float> row = between_one_and_two(cols);
+  check("sieve_grid", Values(row.data(), ValueType::f32, 1, cols), 100);
+  check("sieve_grid", Values(row.data(), ValueType::f32, 1, cols), 5000, true);
+}
+
+TEST(Sieve, GuessesLeaveRoom) {
+  for (const std::int64_t cols : {1000ll, 20000ll, 1ll << 20, 1ll << 28, 1ll << 33}) {
+    for (const std::int64_t k : {1ll, 10ll, 100ll, 1000ll, 100000ll}) {
+      if (k > cols) continue;
+      const auto plan = vicinal::cuda::sieve_grid_plan(cols, k, 4, cols > 0xffffffffll ? vicinal::cuda::FormName::wide : vicinal::cuda::FormName::packed);
+      EXPECT_GE(plan.most_found, k);
+      EXPECT_LE(plan.most_found, cols);
+      EXPECT_LE(plan.samplers * plan.kept, 8192);
+      if (plan.guess.samples == 0) continue;
+      const double expected = static_cast<double>(plan.guess.rank) * static_cast<double>(cols) / (static_cast<double>(plan.guess.samples) * plan.samplers);
+      EXPECT_GT(expected, static_cast<double>(k)) << cols << " " << k;
+      EXPECT_GT(static_cast<double>(plan.most_found), expected) << cols << " " << k;
+    }
+  }
+}
+
+}  // namespace
