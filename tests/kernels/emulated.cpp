@@ -12,7 +12,7 @@
 #include "cuda/select/scan.cuh"
 #include "cuda/select/sieve_block.cuh"
 #include "cuda/select/sieve_grid.cuh"
-#include "cuda/select/sieve_warp.cuh"
+#include "cuda/select/sieve_rows.cuh"
 
 namespace emulated {
 

@@ -16,7 +16,7 @@ using inputs::Family;
 using vicinal::Values;
 using vicinal::ValueType;
 
-const std::vector<const char*> algorithms = {"sieve_warp", "sieve_block", "sieve_grid", "quick_warp", "quick_block", "merge", "bitonic", "radix", "scan"};
+const std::vector<const char*> algorithms = {"sieve_rows", "sieve_block", "sieve_grid", "quick_warp", "quick_block", "merge", "bitonic", "radix", "scan"};
 
 struct Case {
   const char* algorithm = "auto";

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <random>
 
+#include "cuda/select/merge.cuh"
+#include "cuda/select/sieve_grid.cuh"
 #include "kernels/emulated.hpp"
 #include "kernels/inputs.hpp"
 #include "oracle/select.hpp"
@@ -94,8 +96,29 @@ TEST(Sieve, EveryFamilyOfLongRows) {
   }
 }
 
+TEST(Sieve, WhatServedARowMisleadsTheNext) {
+  int n = 0;
+  for (const auto& [cols, k] : {std::pair{1024, 100}, {1024, 228}, {700, 20}, {8192, 100}, {8192, 1800}, {4000, 250}, {1028, 1}}) {
+    for (const ValueType type : {ValueType::f32, ValueType::u8, ValueType::bf16, ValueType::i32, ValueType::i16}) {
+      const bool strided = ++n % 4 == 0;
+      const std::int64_t rows = 2 * static_cast<int>(inputs::Family::count), width = strided ? 2 * cols : cols;
+      const auto size = static_cast<std::int64_t>(vicinal::value_size(type));
+      std::vector<std::byte> data;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const auto family = static_cast<inputs::Family>(row % static_cast<int>(inputs::Family::count));
+        const auto one = inputs::make(family, type, 1, width, static_cast<std::uint64_t>(n + row));
+        data.insert(data.end(), one.begin(), one.end());
+      }
+      Values values(data.data(), type, rows, cols);
+      values.row_stride = width * size;
+      values.col_stride = strided ? 2 * size : size;
+      check("sieve_rows", values, k, n % 2 == 0);
+    }
+  }
+}
+
 TEST(Sieve, RowsThatStartAnywhere) {
-  for (const char* algorithm : {"sieve_warp", "sieve_block", "sieve_grid"}) {
+  for (const char* algorithm : {"sieve_rows", "sieve_block", "sieve_grid"}) {
     for (const ValueType type : {ValueType::f32, ValueType::i16, ValueType::u8}) {
       for (const std::int64_t start : {1, 3, 15}) {
         for (const std::int64_t cols : {5, 16, 17, 100, 1000}) {
@@ -118,6 +141,42 @@ TEST(Sieve, OneVeryLongRow) {
   const std::vector<float> row = between_one_and_two(cols);
   check("sieve_grid", Values(row.data(), ValueType::f32, 1, cols), 100);
   check("sieve_grid", Values(row.data(), ValueType::f32, 1, cols), 5000, true);
+}
+
+/// Launches, and tells whether the guess of the first row was sound when the finish began.
+struct Watch {
+  emulated::Launch launch;
+  bool sound = false;
+  template <class Args>
+  void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) {
+    launch(blocks, threads, shared, kernel, args);
+    if constexpr (std::is_same_v<Args, vicinal::cuda::SieveGrid<vicinal::cuda::Packed>>) sound = vicinal::cuda::sieve_sound(args, 0);
+  }
+};
+
+/// A guess that is not sound costs a row its speed, a thousand times: the families of rows must not do that to the samples of many blocks.
+TEST(Sieve, GuessesOfManyBlocksAreSound) {
+  const std::int64_t cols = (std::int64_t{1} << 21) + 13, k = 100;
+  const auto plan = vicinal::cuda::sieve_grid_plan(cols, k, 4, vicinal::cuda::FormName::packed);
+  ASSERT_GT(plan.samplers, 1);
+  for (const inputs::Family family : {inputs::Family::random, inputs::Family::equal, inputs::Family::ascending, inputs::Family::descending, inputs::Family::few}) {
+    const auto data = inputs::make(family, ValueType::f32, 1, cols, 5);
+    const Values values(data.data(), ValueType::f32, 1, cols);
+    std::vector<std::uint64_t> found(static_cast<std::size_t>(plan.most_found)), spare(1 << 16);
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(k));
+    vicinal::cuda::Job job;
+    job.rows = vicinal::cuda::device_rows(values, false);
+    job.k = k;
+    job.list = found.data();
+    job.spare = spare.data();
+    job.multiprocessors = 4;
+    vicinal::cuda::Emission out;
+    out.ids = ids.data();
+    Watch watch;
+    vicinal::cuda::run_sieve_grid(watch, job, out);
+    EXPECT_TRUE(watch.sound) << inputs::name(family);
+    EXPECT_EQ(ids, oracle::select_k(values, k, false).ids) << inputs::name(family);
+  }
 }
 
 TEST(Sieve, GuessesLeaveRoom) {

@@ -15,12 +15,13 @@ struct Stretch {
   std::int64_t head = 0, vectors = 0, tail = 0, end = 0, begin = 0;
 };
 
-/// Values of `Size` bytes side by side.
+/// Values of `Size` bytes side by side. Of 4 bytes they are floating-point or not; of others the rows say which they are.
 template <class Key_, int Size, bool Float>
 struct DenseReader {
   using Key = Key_;
   using Vector = Sixteen;
-  static constexpr int count = 16 / Size;  // values a vector
+  static constexpr int count = 16 / Size, size = Size;  // values a vector, bytes a value
+  static constexpr bool is_float32 = Size == 4 && Float;
 
   __device__ static Stretch stretch(const Rows& rows, std::int64_t row, std::int64_t begin, std::int64_t end) {
     const unsigned char* at = rows.data + row * rows.row_stride + begin * Size;
@@ -39,16 +40,20 @@ struct DenseReader {
   __device__ static Sixteen load(const Rows&, std::int64_t, const Stretch& s, std::int64_t vector) {
     return s.first[vector];
   }
+  /// Of a row that is whole vectors.
+  __device__ static const Sixteen& at(const Rows& rows, std::int64_t row, int vector) {
+    return reinterpret_cast<const Sixteen*>(rows.data + row * rows.row_stride)[vector];
+  }
   __device__ static Key key(const Rows& rows, const Sixteen& v, int i) {
     if constexpr (Size == 8) {
       const std::uint64_t bits = v.word[2 * i] | static_cast<std::uint64_t>(v.word[2 * i + 1]) << 32;
-      if constexpr (Float) return ordered_float<std::uint64_t>(bits, infinity_f64, rows.largest);
-      else return ordered_integer<std::uint64_t>(bits, rows.is_signed, rows.largest);
+      return rows.is_float ? ordered_float<std::uint64_t>(bits, infinity_f64, rows.largest)
+                           : ordered_integer<std::uint64_t>(bits, rows.is_signed, rows.largest);
     } else {
       std::uint32_t bits = v.word[i * Size / 4];
       if constexpr (Size == 2) bits = i % 2 == 0 ? bits << 16 : bits & 0xffff0000u;
       if constexpr (Size == 1) bits = bits << (24 - 8 * (i % 4)) & 0xff000000u;
-      const std::uint32_t made = Float ? ordered_float<std::uint32_t>(bits, rows.infinity, rows.largest)
+      const std::uint32_t made = (Size == 4 ? Float : Size == 2 && rows.is_float) ? ordered_float<std::uint32_t>(bits, rows.infinity, rows.largest)
                                        : ordered_integer<std::uint32_t>(bits, rows.is_signed, rows.largest);
       return made >> (32 - 8 * Size);
     }
@@ -60,7 +65,8 @@ template <class Key_>
 struct StridedReader {
   using Key = Key_;
   using Vector = Key_;
-  static constexpr int count = 1;
+  static constexpr int count = 1, size = 0;  // known at run time only
+  static constexpr bool is_float32 = false;
   __device__ static Stretch stretch(const Rows&, std::int64_t, std::int64_t begin, std::int64_t end) {
     Stretch s;
     s.begin = s.head = begin;
@@ -71,6 +77,7 @@ struct StridedReader {
   __device__ static Key load(const Rows& rows, std::int64_t row, const Stretch& s, std::int64_t vector) {
     return key_at<Key>(rows, row, s.head + vector);
   }
+  __device__ static Key at(const Rows& rows, std::int64_t row, int vector) { return key_at<Key>(rows, row, vector); }
   __device__ static Key key(const Rows&, Key key, int) { return key; }
 };
 
@@ -78,25 +85,23 @@ struct StridedReader {
 template <class Body>
 void with_reader(FormName form, const Rows& rows, const Body& body) {
   const bool dense = rows.col_stride == rows.size;
-  const auto dense_of = [&]<class Form, int Size>() {
-    using Key = typename Form::Key;
-    constexpr bool floats = Size != 1;
-    using Floats = DenseReader<Key, Size, floats>;
-    using Integers = DenseReader<Key, Size, false>;
-    if (floats && rows.is_float) body.template operator()<Form, Floats>();
-    else body.template operator()<Form, Integers>();
-  };
+  using Float = DenseReader<Packed::Key, 4, true>;
+  using Integer = DenseReader<Packed::Key, 4, false>;
+  using Two = DenseReader<Packed::Key, 2, false>;
+  using One = DenseReader<Packed::Key, 1, false>;
+  using Eight = DenseReader<Wide::Key, 8, false>;
   if (form != FormName::packed) {
-    if (dense && rows.size == 8) dense_of.template operator()<Wide, 8>();
+    if (dense && rows.size == 8) body.template operator()<Wide, Eight>();
     else body.template operator()<Wide, StridedReader<Wide::Key>>();
   } else if (!dense) {
     body.template operator()<Packed, StridedReader<Packed::Key>>();
   } else if (rows.size == 4) {
-    dense_of.template operator()<Packed, 4>();
+    if (rows.is_float) body.template operator()<Packed, Float>();
+    else body.template operator()<Packed, Integer>();
   } else if (rows.size == 2) {
-    dense_of.template operator()<Packed, 2>();
+    body.template operator()<Packed, Two>();
   } else {
-    dense_of.template operator()<Packed, 1>();
+    body.template operator()<Packed, One>();
   }
 }
 

@@ -25,12 +25,46 @@ __device__ __forceinline__ void copy_item(void* to, std::int64_t to_index, const
   }
 }
 
-/// One word to its place in the results. The value is read again: its bits are more than its key.
-template <class Form>
+/// A value by its bits.
+template <class Key>
+__device__ __forceinline__ Key load_bits(const void* from, int size) {
+  if constexpr (sizeof(Key) == 8) {
+    if (size == 8) return *static_cast<const std::uint64_t*>(from);
+  }
+  if (size == 4) return *static_cast<const std::uint32_t*>(from);
+  if (size == 2) return *static_cast<const std::uint16_t*>(from);
+  return *static_cast<const unsigned char*>(from);
+}
+template <class Key>
+__device__ __forceinline__ void store_bits(void* to, std::int64_t at, Key bits, int size) {
+  if constexpr (sizeof(Key) == 8) {
+    if (size == 8) static_cast<std::uint64_t*>(to)[at] = bits;
+  }
+  if (size == 4) static_cast<std::uint32_t*>(to)[at] = static_cast<std::uint32_t>(bits);
+  else if (size == 2) static_cast<std::uint16_t*>(to)[at] = static_cast<std::uint16_t>(bits);
+  else if (size == 1) static_cast<unsigned char*>(to)[at] = static_cast<unsigned char>(bits);
+}
+
+/// The value, as bits, behind a key of which `all` are the bits and `sign` is the highest.
+template <class Key>
+__device__ __forceinline__ Key value_of_key(const Rows& rows, Key key, Key sign, Key all) {
+  const Key value = rows.largest ? static_cast<Key>(~key & all) : key;
+  if (rows.is_float) return static_cast<Key>((value & sign) != 0 ? value ^ sign : ~value & all);
+  return rows.is_signed ? static_cast<Key>(value ^ sign) : value;
+}
+
+/// One word to its place in the results; `Size`, where it is known, is of a value. A zero has lost its sign to the key and a NaN its bits: those are read again.
+template <class Form, int Size = 0>
 __device__ __forceinline__ void emit_word(const Rows& rows, const Emission& out, std::int64_t row, std::int64_t at,
                                           const typename Form::Word& word) {
   const std::int64_t col = Form::position(word);
-  if (out.values != nullptr) copy_item(out.values, at, value_address(rows, row, col), rows.size);
+  const int size = Size != 0 ? Size : rows.size;
+  if (out.values != nullptr) {
+    using Key = typename Form::Key;
+    const Key key = Form::key(word), sign = static_cast<Key>(Key{1} << (8 * size - 1)), all = static_cast<Key>(sign | (sign - 1));
+    const bool kept = !rows.is_float || (key != all && key != (rows.largest ? static_cast<Key>(sign - 1) : sign));
+    store_bits(out.values, at, kept ? value_of_key(rows, key, sign, all) : load_bits<Key>(value_address(rows, row, col), size), size);
+  }
   if (out.ids != nullptr) out.ids[at] = col;
   if (out.payload_out != nullptr) {
     const auto* from = static_cast<const unsigned char*>(out.payload.data) + row * out.payload.row_stride +
@@ -87,9 +121,7 @@ __global__ void __launch_bounds__(emit_threads) emit_alone(Emit p) {
   for (std::int64_t row = blockIdx.x; row < p.rows.rows; row += gridDim.x) {
     const Key* keys = static_cast<const Key*>(p.list) + row * p.k;
     for (std::int64_t i = thread_index(); i < p.k; i += emit_threads) {
-      Key value = p.rows.largest ? static_cast<Key>(~keys[i] & all) : keys[i];
-      if (p.rows.is_float) value = static_cast<Key>((value & sign) != 0 ? value ^ sign : ~value & all);
-      else if (p.rows.is_signed) value ^= sign;
+      const Key value = value_of_key(p.rows, keys[i], sign, all);
       copy_item(p.out.values, row * p.k + i, &value, p.rows.size);
     }
     if (!p.rows.is_float) continue;

@@ -130,9 +130,17 @@ VICINAL_BOTH std::int64_t sieve_sample_column(std::int64_t row, std::int64_t run
 inline std::int64_t sieve_room(std::int64_t k) { return std::max<std::int64_t>(1024, 2 * k); }
 inline std::int64_t sieve_most_k(FormName form) { return form == FormName::wide ? 2048 : 4096; }
 
-/// sieve_warp: a row fits into the registers of a warp, and its answer into so many words of shared memory.
-inline constexpr std::int64_t sieve_warp_cols = 1024;
-inline constexpr int sieve_warp_words = 256;
+/// sieve_rows: a row fits into the registers of a warp or a block of eight, and its answer into so many words of shared memory.
+inline constexpr std::int64_t sieve_rows_cols = 8192;
+inline constexpr int sieve_rows_warps = 4;  // a block, of rows of a warp each
+template <int warps>
+inline constexpr int sieve_rows_words = warps == 1 ? 256 : 2048;
+/// From k to so many words are sorted: a power of two, and some room for a guess.
+inline std::int64_t sieve_rows_sorted(std::int64_t k) { return std::max<std::int64_t>(32, power_of_two(k + k / 8)); }
+inline std::int64_t sieve_rows_most_k(std::int64_t cols) {
+  const std::int64_t words = cols <= 1024 ? sieve_rows_words<1> : sieve_rows_words<8>;
+  return words - words / 9;
+}
 
 /// sieve_grid: the number of blocks that sample, and the words that may be found.
 struct SieveGridPlan {
@@ -194,7 +202,7 @@ void run_sieve_block(Launch& launch, const Job& job, const Emission& emission);
 template <class Launch>
 void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission);
 template <class Launch>
-void run_sieve_warp(Launch& launch, const Job& job, const Emission& emission);
+void run_sieve_rows(Launch& launch, const Job& job, const Emission& emission);
 /// Sorts the k words of each row of job.list, in place; needs merge_needs(form, k, k).
 template <class Launch>
 void run_sort(Launch& launch, const Job& job);

@@ -22,10 +22,10 @@ inline const char* refusal(const SelectTask& task) {
   const auto is = [&](const char* name) { return std::strcmp(task.algorithm, name) == 0; };
   const std::int64_t size = static_cast<std::int64_t>(value_size(task.values.type));
   const FormName form = size == 8 || task.values.cols > 0xffffffffll ? FormName::wide : FormName::packed;
-  if (is("sieve_warp")) {
+  if (is("sieve_rows")) {
     if (size == 8) return "it is for values of 1, 2 and 4 bytes";
-    if (task.values.cols > sieve_warp_cols) return "its rows have at most 1,024 columns";
-    if (task.k > sieve_warp_words) return "its k is at most 256";
+    if (task.values.cols > sieve_rows_cols) return "its rows have at most 8,192 columns";
+    if (task.k > sieve_rows_most_k(task.values.cols)) return task.values.cols <= 1024 ? "its k is at most 228 for rows of up to 1,024 columns" : "its k is at most 1,821";
     return nullptr;
   }
   if (is("sieve_block"))
@@ -35,19 +35,27 @@ inline const char* refusal(const SelectTask& task) {
   return "it does not run on cuda";
 }
 
-/// The one that suits the shape, by bench/results/select_cuda.csv (H200, 2026-11-22): many blocks a row for few long rows, a warp
-/// a row for many short ones, else a block a row.
-inline const char* choose_select(const Values& values, int multiprocessors) {
-  if (values.cols >= 1 << 17 && values.rows < 2 * multiprocessors) return "scan";
-  if (values.cols <= 2048 && values.rows >= 32 * std::int64_t{multiprocessors}) return "quick_warp";
-  return values.rows >= 2 * multiprocessors ? "radix" : "quick_block";
+/// The one that suits the shape, by bench/results/select_cuda.csv (H200, 2026-11-22): rows that registers hold; else a sieve where the
+/// answer is a small part of a row, a block a row while rows fill the device; and for large parts of rows the papers' algorithms.
+inline const char* choose_select(const SelectTask& task, int multiprocessors) {
+  const std::int64_t rows = task.values.rows, cols = task.values.cols, k = task.k;
+  const auto takes = [&](const char* name) {
+    SelectTask asked = task;
+    asked.algorithm = name;
+    return refusal(asked) == nullptr;
+  };
+  if (k <= 228 && takes("sieve_rows")) return "sieve_rows";
+  if (cols >= 4096 && k <= cols / 16) return rows >= 2 * multiprocessors && takes("sieve_block") ? "sieve_block" : "sieve_grid";
+  if (cols >= 1 << 17 && rows < 2 * multiprocessors) return "scan";
+  if (cols <= 2048 && rows >= 32 * std::int64_t{multiprocessors}) return "quick_warp";
+  return rows >= 2 * multiprocessors ? "radix" : "quick_block";
 }
 
 /// `most_bytes` is what batches and workers aim at; a single row may need more.
 inline SelectPlan plan_select(const SelectTask& task, int multiprocessors, std::int64_t most_bytes) {
   SelectPlan plan;
   plan.algorithm =
-      std::strcmp(task.algorithm, "auto") == 0 ? choose_select(task.values, multiprocessors) : task.algorithm;
+      std::strcmp(task.algorithm, "auto") == 0 ? choose_select(task, multiprocessors) : task.algorithm;
   const auto is = [&](const char* name) { return std::strcmp(plan.algorithm, name) == 0; };
   const std::int64_t rows = task.values.rows, cols = task.values.cols;
   const Rows facts = device_rows(task.values, task.largest);
@@ -108,7 +116,7 @@ void run_sequence(Launch& launch, const SelectTask& task, const SelectPlan& plan
     emission.payload = task.payload;
     emission.payload.data = offset(task.payload.data, first * task.payload.row_stride);
     emission.payload_out = offset(task.out.payload, first * task.k * task.payload.item_size);
-    if (is("sieve_warp")) run_sieve_warp(launch, job, emission);
+    if (is("sieve_rows")) run_sieve_rows(launch, job, emission);
     else if (is("sieve_block")) run_sieve_block(launch, job, emission);
     else if (is("sieve_grid")) run_sieve_grid(launch, job, emission);
     if (plan.emits) continue;

@@ -12,6 +12,7 @@
 namespace vicinal::cuda {
 
 inline constexpr int sieve_threads = 256, sieve_warps = sieve_threads / 32;
+inline constexpr int sieve_blocks = 4;  // of a multiprocessor, at least
 inline constexpr int sieve_vectors = 2;  // that a thread has in work, and as many on the way
 
 struct Sieve {
@@ -39,14 +40,15 @@ class SieveRow {
   /// What a round of gathering may add.
   static constexpr int round_words = sieve_threads * sieve_vectors * Reader::count;
 
-  __device__ SieveRow(const Sieve& p, Word* memory, SieveState* state, int* sums)
-      : p_(p), answer_(memory), line_(memory + p.sorted), state_(state), sums_(sums) {}
+  __device__ SieveRow(const Sieve& p, Word* memory, SieveState* state, int* sums, Word* ends)
+      : p_(p), answer_(memory), line_(memory + p.sorted), state_(state), sums_(sums), ends_(ends) {}
 
   /// A limit from a sample: `blocks` blocks look at different values of the row, this is number `block`. Leaves the sample in
   /// the line; its number of words is guess.samples.
   __device__ void sample(std::int64_t row, int block, int blocks) {
     const std::int64_t runs = std::int64_t{p_.guess.samples} / p_.guess.run * blocks;
     const std::int64_t stratum = p_.rows.cols / runs / p_.guess.run * p_.guess.run;
+#pragma unroll 4
     for (int i = thread_index(); i < p_.guess.samples; i += sieve_threads) {
       const std::int64_t run = std::int64_t{block} * (p_.guess.samples / p_.guess.run) + i / p_.guess.run;
       const std::int64_t col = sieve_sample_column(row, run, stratum, p_.guess.run) + i % p_.guess.run;
@@ -55,10 +57,16 @@ class SieveRow {
     __syncthreads();
   }
 
-  /// A word that at least `least` and at most `most` of the line's first `count` words are not beyond; where so few words cannot
+  /// A word of the line's first `count` that at least `least` and at most `most` of them are not beyond; where so few words cannot
   /// be had, since a word is there several times, as few as can be. All threads get it.
-  __device__ Word limit_among(int count, int least, int most, Word high) {
-    Word low = Form::first();
+  __device__ Word limit_among(int count, int least, int most) {
+    Word low = Form::last(), high = Form::first();
+    for (int i = thread_index(); i < count; i += sieve_threads) {
+      const Word word = line_[i];
+      if (word < low) low = word;
+      if (high < word) high = word;
+    }
+    ends(low, high);
     for (int phase = 0; low < high; phase ^= 1) {
       const Word middle = Form::middle(low, high);
       int mine = 0;
@@ -75,8 +83,14 @@ class SieveRow {
         if (total <= most) break;
       }
     }
-    __syncthreads();  // the sums may be written again
-    return high;
+    // The word itself: between it and `high` there may be many of which the line is not told.
+    Word none = Form::last(), limit = Form::first();
+    for (int i = thread_index(); i < count; i += sieve_threads) {
+      const Word word = line_[i];
+      if (!(high < word) && limit < word) limit = word;
+    }
+    ends(none, limit);
+    return limit;
   }
 
   /// Gathers the words of columns [begin, end) that are not beyond the limit; full() is called by all threads when another round
@@ -125,9 +139,9 @@ class SieveRow {
   }
 
   /// Of the line's words, those not beyond the k-th: to answer_, in any order. Returns the k-th.
-  __device__ Word shrink(int k, Word limit) {
+  __device__ Word shrink(int k) {
     const int count = state_->count;
-    limit = limit_among(count, k, k, limit);
+    const Word limit = limit_among(count, k, k);
     if (thread_index() == 0) state_->chosen = 0;
     __syncthreads();
     for (int base = 0; base < count; base += sieve_threads) {
@@ -145,7 +159,7 @@ class SieveRow {
 
   /// The same, and back into the line.
   __device__ void drop(int k, Word& limit) {
-    limit = shrink(k, limit);
+    limit = shrink(k);
     for (int i = thread_index(); i < k; i += sieve_threads) line_[i] = answer_[i];
     if (thread_index() == 0) state_->count = k;
     __syncthreads();
@@ -229,6 +243,26 @@ class SieveRow {
   __device__ int count() const { return state_->count; }
 
  private:
+  /// The least `low` and the greatest `high` of all threads.
+  __device__ void ends(Word& low, Word& high) {
+    for (int step = 16; step > 0; step /= 2) {
+      const Word a = from_lane(low, lane_index() ^ step), b = from_lane(high, lane_index() ^ step);
+      if (a < low) low = a;
+      if (high < b) high = b;
+    }
+    Word* of_warps = ends_;
+    if (lane_index() == 0) {
+      of_warps[warp_index()] = low;
+      of_warps[sieve_warps + warp_index()] = high;
+    }
+    __syncthreads();
+    for (int i = 0; i < sieve_warps; ++i) {
+      if (of_warps[i] < low) low = of_warps[i];
+      if (high < of_warps[sieve_warps + i]) high = of_warps[sieve_warps + i];
+    }
+    __syncthreads();  // what was read may be written again
+  }
+
   __device__ __forceinline__ void offer(Key key, std::int64_t col, const Word& limit, int& last) {
     const Word word = Form::make(key, col);
     if (limit < word) return;
@@ -240,7 +274,8 @@ class SieveRow {
   Word* answer_;
   Word* line_;
   SieveState* state_;
-  int* sums_;
+  int* sums_;   // 2 * sieve_warps
+  Word* ends_;  // as many
 };
 
 }  // namespace vicinal::cuda

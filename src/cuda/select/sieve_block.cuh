@@ -6,17 +6,18 @@ namespace vicinal::cuda {
 
 /// Dynamic shared memory of `sorted + capacity` words.
 template <class Form, class Reader>
-__global__ void __launch_bounds__(sieve_threads) sieve_block(Sieve p) {
+__global__ void __launch_bounds__(sieve_threads, sieve_blocks) sieve_block(Sieve p) {
   using Word = typename Form::Word;
   VICINAL_SHARED(SieveState, state, 1);
   VICINAL_SHARED(int, sums, 2 * sieve_warps);
-  SieveRow<Form, Reader> sieve(p, dynamic_shared<Word>(), state, sums);
+  VICINAL_SHARED(Word, ends, 2 * sieve_warps);
+  SieveRow<Form, Reader> sieve(p, dynamic_shared<Word>(), state, sums, ends);
   const int k = static_cast<int>(p.k);
   for (std::int64_t row = blockIdx.x; row < p.rows.rows; row += gridDim.x) {
     Word limit = Form::last();
     if (p.guess.samples > 0) {
       sieve.sample(row, 0, 1);
-      limit = sieve.limit_among(p.guess.samples, p.guess.rank, p.guess.most_rank, Form::last());
+      limit = sieve.limit_among(p.guess.samples, p.guess.rank, p.guess.most_rank);
     }
     for (;;) {
       sieve.clear();
@@ -25,7 +26,7 @@ __global__ void __launch_bounds__(sieve_threads) sieve_block(Sieve p) {
       __syncthreads();
       limit = sieve.exact_limit(row, p.k);
     }
-    sieve.shrink(k, limit);
+    sieve.shrink(k);
     sieve.finish(row, k);
   }
 }

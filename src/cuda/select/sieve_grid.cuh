@@ -36,8 +36,9 @@ __global__ void __launch_bounds__(sieve_threads) sieve_guess_limits(SieveGrid<Fo
   using Word = typename Form::Word;
   VICINAL_SHARED(SieveState, state, 1);
   VICINAL_SHARED(int, sums, 2 * sieve_warps);
+  VICINAL_SHARED(Word, ends, 2 * sieve_warps);
   VICINAL_SHARED(unsigned, before, 1);
-  SieveRow<Form, Reader> sieve(p.one, dynamic_shared<Word>(), state, sums);
+  SieveRow<Form, Reader> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
   for (std::int64_t work = blockIdx.x; work < p.one.rows.rows * p.samplers; work += gridDim.x) {
     const std::int64_t row = work / p.samplers;
     const int number = static_cast<int>(work % p.samplers);
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(sieve_threads) sieve_guess_limits(SieveGrid<Fo
     if (p.samplers > 1) {
       if (thread_index() == 0) state->count = count;
       __syncthreads();
-      sieve.shrink(p.kept, Form::last());
+      sieve.shrink(p.kept);
       Word* all = p.samples + row * p.samplers * p.kept;
       for (int i = thread_index(); i < p.kept; i += sieve_threads) all[number * p.kept + i] = sieve.answer()[i];
       __threadfence();
@@ -61,8 +62,11 @@ __global__ void __launch_bounds__(sieve_threads) sieve_guess_limits(SieveGrid<Fo
       for (int i = thread_index(); i < count; i += sieve_threads) sieve.line()[i] = all[i];
       __syncthreads();
     }
-    const Word limit = sieve.limit_among(count, p.one.guess.rank, p.one.guess.most_rank, Form::last());
-    if (thread_index() == 0) p.limits[row] = limit;
+    const Word limit = sieve.limit_among(count, p.one.guess.rank, p.one.guess.most_rank);
+    if (thread_index() == 0) {
+      p.limits[row] = limit;
+      p.counts[row] = 0;
+    }
     __syncthreads();
   }
 }
@@ -81,11 +85,12 @@ __device__ void sieve_flush(const SieveGrid<Form>& p, SieveRow<Form, Reader>& si
 }
 
 template <class Form, class Reader>
-__global__ void __launch_bounds__(sieve_threads) sieve_gather(SieveGrid<Form> p) {
+__global__ void __launch_bounds__(sieve_threads, sieve_blocks) sieve_gather(SieveGrid<Form> p) {
   using Word = typename Form::Word;
   VICINAL_SHARED(SieveState, state, 1);
   VICINAL_SHARED(int, sums, 2 * sieve_warps);
-  SieveRow<Form, Reader> sieve(p.one, dynamic_shared<Word>(), state, sums);
+  VICINAL_SHARED(Word, ends, 2 * sieve_warps);
+  SieveRow<Form, Reader> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
   for (std::int64_t work = blockIdx.x; work < p.one.rows.rows * p.chunks; work += gridDim.x) {
     const std::int64_t row = work / p.chunks, begin = work % p.chunks * p.chunk;
     const std::int64_t end = begin + p.chunk < p.one.rows.cols ? begin + p.chunk : p.one.rows.cols;
@@ -110,7 +115,8 @@ __global__ void __launch_bounds__(sieve_threads) sieve_finish(SieveGrid<Form> p)
   using Word = typename Form::Word;
   VICINAL_SHARED(SieveState, state, 1);
   VICINAL_SHARED(int, sums, 2 * sieve_warps);
-  SieveRow<Form, Reader> sieve(p.one, dynamic_shared<Word>(), state, sums);
+  VICINAL_SHARED(Word, ends, 2 * sieve_warps);
+  SieveRow<Form, Reader> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
   const int k = static_cast<int>(p.one.k);
   for (std::int64_t row = blockIdx.x; row < p.one.rows.rows; row += gridDim.x) {
     Word limit = p.limits[row];
@@ -134,7 +140,7 @@ __global__ void __launch_bounds__(sieve_threads) sieve_finish(SieveGrid<Form> p)
       sieve.clear();
       sieve.gather(row, 0, p.one.rows.cols, limit, [&](Word& now) { sieve.drop(k, now); });
     }
-    sieve.shrink(k, limit);
+    sieve.shrink(k);
     sieve.finish(row, k);
   }
 }
@@ -145,7 +151,8 @@ __global__ void __launch_bounds__(sieve_threads) sieve_settle(SieveGrid<Form> p)
   using Word = typename Form::Word;
   VICINAL_SHARED(SieveState, state, 1);
   VICINAL_SHARED(int, sums, 2 * sieve_warps);
-  SieveRow<Form, Reader> sieve(p.one, dynamic_shared<Word>(), state, sums);
+  VICINAL_SHARED(Word, ends, 2 * sieve_warps);
+  SieveRow<Form, Reader> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
   for (std::int64_t row = blockIdx.x; row < p.one.rows.rows; row += gridDim.x) {
     const bool sound = sieve_sound(p, row);
     __syncthreads();
@@ -187,7 +194,8 @@ void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission) {
       return (sorted + capacity) * word;
     };
     constexpr std::int64_t round = SieveRow<Form, Reader>::round_words + 32;
-    launch(blocks_for(divide_up(rows, sieve_threads), job.multiprocessors), sieve_threads, 0, sieve_start<Form>, p);
+    if (plan.guess.samples == 0 || plan.samplers > 1)  // else one block a row starts it
+      launch(blocks_for(divide_up(rows, sieve_threads), job.multiprocessors), sieve_threads, 0, sieve_start<Form>, p);
     if (plan.guess.samples > 0) {
       const std::int64_t bytes = memory(plan.kept, std::max<std::int64_t>(plan.guess.samples, plan.samplers * plan.kept));
       launch(blocks_for(rows * plan.samplers, job.multiprocessors), sieve_threads, bytes, sieve_guess_limits<Form, Reader>, p);

@@ -1,0 +1,427 @@
+// sieve_rows: sieve for rows that registers hold, of up to 1,024 values by a warp and of up to 8,192 by a block. Each lane keeps its
+// keys; a limit is tried by counting, first the one that would have served the row before, then by what the counts say, then by
+// bisection: it is right when from k to `sorted` keys are not beyond it. Those are sorted by as many high bits of the key as leave
+// room for the word's place in 32 bits; where that left neighbours in the wrong order, by whole words.
+#pragma once
+#include "cuda/select/dense.cuh"
+#include "cuda/select/emit.cuh"
+
+namespace vicinal::cuda {
+
+struct SieveRows {
+  Rows rows;
+  int k = 0;
+  int sorted = 0;  // a power of two, sieve_rows_sorted(k)
+  Emission out;
+};
+
+/// The power-of-two numbers of 32 * words lanes' words, ascending: number l * words + w is word w of lane l.
+template <int words>
+__device__ __forceinline__ void sort_in_warp(std::uint32_t (&word)[words]) {
+#pragma unroll
+  for (int size = 2; size <= 32 * words; size *= 2) {
+#pragma unroll
+    for (int stride = size / 2; stride > 0; stride /= 2) {
+      if (stride >= words) {
+        const int other = stride / words;
+        const bool up = ((lane_index() * words) & size) == 0, first = (lane_index() & other) == 0;
+#pragma unroll
+        for (int w = 0; w < words; ++w) {
+          const std::uint32_t theirs = __shfl_xor_sync(all_lanes, word[w], other);
+          const std::uint32_t less = theirs < word[w] ? theirs : word[w], more = theirs < word[w] ? word[w] : theirs;
+          word[w] = up == first ? less : more;
+        }
+      } else {
+#pragma unroll
+        for (int w = 0; w < words; ++w) {
+          if ((w & stride) != 0) continue;
+          const bool up = size < words ? (w & size) == 0 : ((lane_index() * words) & size) == 0;
+          const std::uint32_t a = word[w], b = word[w + stride];
+          const std::uint32_t less = b < a ? b : a, more = b < a ? a : b;
+          word[w] = up ? less : more;
+          word[w + stride] = up ? more : less;
+        }
+      }
+    }
+  }
+}
+
+/// Sorts a line of a power of two of words, by `threads` threads of which this is number t; sync() is their barrier.
+template <class Word, class Sync>
+__device__ __forceinline__ void sort_line(Word* line, int count, int t, int threads, const Sync& sync) {
+  for (int size = 2; size <= count; size *= 2)
+    for (int stride = size / 2; stride > 0; stride /= 2) {
+      for (int pair = t; pair < count / 2; pair += threads) {
+        const int i = 2 * pair - (pair & (stride - 1)), j = i + stride;
+        const Word a = line[i], b = line[j];
+        if ((b < a) == ((i & size) == 0)) {
+          line[i] = b;
+          line[j] = a;
+        }
+      }
+      sync();
+    }
+}
+
+/// Sorts the first `count` words of a line of 32 * words, by the warp; their keys are from `least` to `most`, their positions
+/// below 2^13, and the line ends with words that stand for none. False, and nothing done, when the high bits were not enough.
+template <int words>
+__device__ __forceinline__ bool sort_by_high_bits(std::uint64_t* line, int count, std::uint32_t least, std::uint32_t most) {
+  constexpr std::uint32_t beyond = 0xffffffffu;
+  constexpr int place_bits = words == 1 ? 5 : words == 2 ? 6 : words == 4 ? 7 : 8, room = 32 - place_bits;
+  constexpr std::uint32_t place = (1u << place_bits) - 1;
+  const std::uint32_t range = most - least;
+  const int bits = range == 0 ? 0 : 32 - __clz(static_cast<int>(range));
+  const int drop = bits >= room ? bits - room + 1 : 0;  // one more, so that no number is that of no word
+  std::uint32_t number[words];
+#pragma unroll
+  for (int w = 0; w < words; ++w) {
+    const int i = w * 32 + lane_index();
+    number[w] = i < count ? (Packed::key(line[i]) - least) >> drop << place_bits | static_cast<std::uint32_t>(i) : beyond;
+  }
+  sort_in_warp(number);
+  std::uint64_t word[words];
+  const auto fetch = [&] {
+#pragma unroll
+    for (int w = 0; w < words; ++w) word[w] = number[w] == beyond ? Packed::last() : line[number[w] & place];
+  };
+  fetch();
+  // Of neighbours, whether their keys are in the wrong order, or only their positions; and how many keys come before.
+  bool keys_wrong = false, places_wrong = false;
+  int steps = 0;
+  std::uint64_t previous = __shfl_up_sync(all_lanes, word[words - 1], 1);
+  if (lane_index() == 0) previous = word[0];
+#pragma unroll
+  for (int w = 0; w < words; ++w) {
+    keys_wrong |= Packed::key(word[w]) < Packed::key(previous);
+    places_wrong |= word[w] < previous;
+    steps += Packed::key(word[w]) != Packed::key(previous);
+    previous = word[w];
+  }
+  if (__any_sync(all_lanes, keys_wrong)) return false;
+  if (__any_sync(all_lanes, places_wrong)) {
+    int all;
+    int rank = warp_sum_before(steps, all);
+    previous = __shfl_up_sync(all_lanes, word[words - 1], 1);
+    if (lane_index() == 0) previous = word[0];
+#pragma unroll
+    for (int w = 0; w < words; ++w) {
+      rank += Packed::key(word[w]) != Packed::key(previous);
+      previous = word[w];
+      if (number[w] != beyond)
+        number[w] = (static_cast<std::uint32_t>(rank) << 13 | static_cast<std::uint32_t>(Packed::position(word[w]))) << place_bits | (number[w] & place);
+    }
+    sort_in_warp(number);
+    fetch();
+  }
+  __syncwarp();
+#pragma unroll
+  for (int w = 0; w < words; ++w) line[lane_index() * words + w] = word[w];
+  __syncwarp();
+  return true;
+}
+
+/// The float of a key of no float's opposite.
+__device__ __forceinline__ float float_of_key(std::uint32_t key) {
+  return __uint_as_float((key & 0x80000000u) != 0 ? key ^ 0x80000000u : ~key);
+}
+/// A key so far from another, of those that floats of 32 bits can count.
+__device__ __forceinline__ std::uint32_t key_near(std::uint32_t key, float distance) {
+  const float to = static_cast<float>(key) + distance;
+  return to <= 0.0f ? 0u : to >= 4294967040.0f ? 4294967040u : static_cast<std::uint32_t>(to);
+}
+
+/// Blocks of a multiprocessor: two sets of 32 registers a lane, one for a row and one for the next, are worth more than more warps.
+template <int warps>
+inline constexpr int sieve_rows_blocks = warps == 1 ? 4 : 2;
+
+/// `vectors` a lane hold a row; `warps` a row.
+template <class Reader, int vectors, int warps>
+__global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), sieve_rows_blocks<warps>) sieve_rows(SieveRows p) {
+  constexpr int values = vectors * Reader::count, threads = 32 * warps, groups = warps == 1 ? sieve_rows_warps : 1;
+  constexpr std::uint32_t beyond = 0xffffffffu;
+  constexpr bool floats = Reader::is_float32;
+  constexpr int most_words = sieve_rows_words<warps>;
+  VICINAL_SHARED(std::uint64_t, lines, groups * most_words);
+  VICINAL_SHARED(int, sums, 2 * warps + 1);
+  std::uint64_t* line = warps == 1 ? lines + warp_index() * most_words : lines;
+  int& gathered = sums[2 * warps];
+  const int t = warps == 1 ? lane_index() : thread_index(), cols = static_cast<int>(p.rows.cols), k = p.k;
+  int phase = 0;
+  const auto total = [&](int mine) {
+    const int of_warp = __reduce_add_sync(all_lanes, mine);
+    if constexpr (warps == 1) {
+      return of_warp;
+    } else {
+      if (lane_index() == 0) sums[phase * warps + warp_index()] = of_warp;
+      __syncthreads();
+      int sum = 0;
+      for (int i = 0; i < warps; ++i) sum += sums[phase * warps + i];
+      phase ^= 1;
+      return sum;
+    }
+  };
+  const auto end = [&]<bool least>(std::uint32_t value) {
+    value = least ? __reduce_min_sync(all_lanes, value) : __reduce_max_sync(all_lanes, value);
+    if constexpr (warps == 1) {
+      return value;
+    } else {
+      if (lane_index() == 0) sums[phase * warps + warp_index()] = static_cast<int>(value);
+      __syncthreads();
+      for (int i = 0; i < warps; ++i) {
+        const auto other = static_cast<std::uint32_t>(sums[phase * warps + i]);
+        value = least == (other < value) ? other : value;
+      }
+      phase ^= 1;
+      return value;
+    }
+  };
+  const auto sum_before = [&](int value, int& all) {
+    int of_warp;
+    const int sum = warp_sum_before(value, of_warp);
+    if constexpr (warps == 1) {
+      all = of_warp;
+      return sum;
+    } else {
+      const int others = warps_before(of_warp, all, sums + phase * warps);
+      phase ^= 1;
+      return sum + others;
+    }
+  };
+  const auto column_of = [&](int i) { return (i / Reader::count * threads + t) * Reader::count + i % Reader::count; };
+  const int held = cols / Reader::count;
+  using Vector = typename Reader::Vector;
+  Vector next[vectors];
+  const auto load = [&](std::int64_t row) {
+    if (row >= p.rows.rows) return;
+#pragma unroll
+    for (int v = 0; v < vectors; ++v)
+      if (v * threads + t < held) next[v] = Reader::at(p.rows, row, v * threads + t);
+  };
+  const std::uint32_t flip = p.rows.largest ? 0x80000000u : 0;
+  if constexpr (floats) {
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) next[v] = {{~flip, ~flip, ~flip, ~flip}};  // what is no value stays a NaN
+  }
+
+  // What served the row before: a key, and how much of a key one word more or less is.
+  std::uint32_t aim = 0x80000000u;
+  float slope = 1 << 18;
+  int patience = 2;
+  if (warps > 1 && t == 0) gathered = 0;
+  const std::int64_t step = std::int64_t{gridDim.x} * groups, begin = std::int64_t{blockIdx.x} * groups + (warps == 1 ? warp_index() : 0);
+  load(begin);
+  for (std::int64_t row = begin; row < p.rows.rows; row += step) {
+    // Floats of 32 bits are compared as such, where the largest are wanted their opposites; only what is kept gets its key. A row
+    // that is not done after some tries is done by keys, NaNs and equal values too. Places without a value are `beyond`.
+    std::uint32_t bits[values];
+    bool by_key = !floats;
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+#pragma unroll
+      for (int i = 0; i < Reader::count; ++i) {
+        std::uint32_t& one = bits[v * Reader::count + i];
+        if constexpr (floats) one = next[v].word[i] ^ flip;
+        else one = v * threads + t < held ? static_cast<std::uint32_t>(Reader::key(p.rows, next[v], i)) : beyond;
+      }
+    }
+    int mine = 0;
+    const auto within = [&](std::uint32_t most) {
+      int part[4] = {0, 0, 0, 0};  // so that no sum waits for the one before
+      if (by_key) {
+#pragma unroll
+        for (int i = 0; i < values; ++i) part[i % 4] += bits[i] <= most;
+      } else {
+        const float limit = float_of_key(most);
+#pragma unroll
+        for (int i = 0; i < values; ++i) part[i % 4] += __uint_as_float(bits[i]) <= limit;
+      }
+      mine = part[0] + part[1] + part[2] + part[3];
+      return total(mine);
+    };
+
+    // The limit.
+    const int middle = (k + p.sorted) / 2;
+    constexpr std::uint32_t infinity_key = 0xff800000u, minus_infinity_key = 0x007fffffu;
+    constexpr std::uint32_t before_zero = 0x7fffffffu;  // would be -0, which is no key
+    std::uint32_t low = floats ? minus_infinity_key : 0, high = floats ? infinity_key : beyond;
+    std::uint32_t pivot = aim < low ? low : aim > high ? high : aim, pivot_before = 0;
+    int count = 0, last_column = cols - 1, before = 0;
+    bool found = false, enough = false;  // whether k keys are known not to be beyond `high`
+    for (int tries = 0;; ++tries) {
+      if (floats && pivot == before_zero) --pivot;
+      const int now = within(pivot);
+      if (tries > 0 && now != before) {
+        const float rise = (static_cast<float>(pivot) - static_cast<float>(pivot_before)) / static_cast<float>(now - before);
+        if (rise > 0) slope = rise;
+      }
+      before = now;
+      pivot_before = pivot;
+      if (now >= k && now <= p.sorted && pivot != beyond) {
+        found = true;
+        high = pivot;
+        count = now;
+        break;
+      }
+      enough = enough || now >= k;
+      if (now < k) low = pivot + (pivot != beyond);
+      else high = pivot;
+      if (tries >= patience) {  // the keys that are left may be few, or one
+        if constexpr (floats) {
+          if (!by_key) {
+            by_key = true;
+            if (!enough) high = beyond;
+#pragma unroll
+            for (int i = 0; i < values; ++i) bits[i] = ordered_float<std::uint32_t>(bits[i], 0x7f800000u, false);
+          }
+        }
+        std::uint32_t least = beyond, most = 0;
+#pragma unroll
+        for (int i = 0; i < values; ++i) {
+          if (bits[i] >= low && bits[i] < least) least = bits[i];
+          if (bits[i] <= high && bits[i] > most) most = bits[i];
+        }
+        least = end.template operator()<true>(least);
+        most = end.template operator()<false>(most);
+        low = least > low ? least : low;
+        high = most < high ? most : high;
+        if (low >= high) break;
+      }
+      const auto guess = key_near(pivot, slope * static_cast<float>(middle - now));
+      pivot = tries < 6 && guess >= low && guess < high ? guess : low + (high - low) / 2;
+    }
+    patience = found ? 2 : 0;
+    if (found) {
+      aim = key_near(high, 0.25f * slope * static_cast<float>(middle - count));
+    } else {  // more equal keys than there is room: the lowest positions of them
+      int below = 0;
+#pragma unroll
+      for (int i = 0; i < values; ++i) below += bits[i] < high;
+      int need = k - total(below);
+      bool settled = false;
+#pragma unroll
+      for (int v = 0; v < vectors; ++v) {  // vectors of all lanes lie side by side
+        if (settled) continue;  // and not out of the loop, which must unroll: registers have no index
+        int same = 0, all;
+#pragma unroll
+        for (int n = 0; n < Reader::count; ++n) {
+          const int i = v * Reader::count + n;
+          same += bits[i] == high && column_of(i) < cols;
+        }
+        int seen = sum_before(same, all);
+        if (need <= all) {
+          int column = 0;
+#pragma unroll
+          for (int n = 0; n < Reader::count; ++n) {
+            const int i = v * Reader::count + n;
+            seen += bits[i] == high && column_of(i) < cols;
+            if (seen == need && bits[i] == high && column_of(i) < cols) column = column_of(i);
+          }
+          last_column = total(column);
+          settled = true;
+        }
+        need -= all;
+      }
+      mine = 0;
+#pragma unroll
+      for (int i = 0; i < values; ++i) mine += bits[i] < high || (bits[i] == high && column_of(i) <= last_column);
+      count = k;
+      aim = high;
+    }
+
+    // Those words, in any order; the next row is on its way meanwhile.
+    int of_warp;
+    int place = warp_sum_before(mine, of_warp);
+    if constexpr (warps > 1) {
+      int first = 0;
+      if (lane_index() == 0) first = atomicAdd(&gathered, of_warp);
+      place += from_lane(first, 0);
+    }
+    const auto keep = [&](int i) { line[place++] = Packed::make(bits[i], column_of(i)); };
+    if (by_key) {
+#pragma unroll
+      for (int i = 0; i < values; ++i)
+        if (bits[i] < high || (bits[i] == high && column_of(i) <= last_column)) keep(i);
+    } else {
+      const float limit = float_of_key(high);
+#pragma unroll
+      for (int i = 0; i < values; ++i)
+        if (__uint_as_float(bits[i]) <= limit) keep(i);
+    }
+    load(row + step);
+    std::uint32_t least = beyond, most = 0;
+    const auto to_keys = [&](int thread, int of) {  // of words made of bits, or of the keys of opposites
+      for (int i = thread; i < count; i += of) {
+        std::uint32_t key = Packed::key(line[i]);
+        if constexpr (floats) {
+          if (!by_key) key = ordered_float<std::uint32_t>(key ^ flip, 0x7f800000u, p.rows.largest);
+          else if (p.rows.largest && key == before_zero + 1) key = before_zero;
+          line[i] = Packed::make(key, Packed::position(line[i]));
+        }
+        least = key < least ? key : least;
+        most = key > most ? key : most;
+      }
+    };
+    const auto emit = [&](int thread, int of) {
+      for (int i = thread; i < k; i += of) emit_word<Packed, Reader::size>(p.rows, p.out, row, row * k + i, line[i]);
+    };
+    if constexpr (warps == 1) __syncwarp();
+    else __syncthreads();
+    if (warps == 1 || p.sorted <= 256) {
+      if (warps == 1 || warp_index() == 0) {
+        to_keys(lane_index(), 32);
+        least = __reduce_min_sync(all_lanes, least);
+        most = __reduce_max_sync(all_lanes, most);
+        __syncwarp();
+        bool done;
+        if (p.sorted == 32) done = sort_by_high_bits<1>(line, count, least, most);
+        else if (p.sorted == 64) done = sort_by_high_bits<2>(line, count, least, most);
+        else if (p.sorted == 128) done = sort_by_high_bits<4>(line, count, least, most);
+        else done = sort_by_high_bits<8>(line, count, least, most);
+        if (!done) {
+          for (int i = count + lane_index(); i < p.sorted; i += 32) line[i] = Packed::last();
+          __syncwarp();
+          sort_line(line, p.sorted, lane_index(), 32, [] { __syncwarp(); });
+        }
+        emit(lane_index(), 32);
+        if (warps > 1 && t == 0) gathered = 0;
+        __syncwarp();
+      }  // the others wait where the next row's keys are counted
+    } else if constexpr (warps > 1) {
+      to_keys(t, threads);
+      for (int i = count + t; i < p.sorted; i += threads) line[i] = Packed::last();
+      __syncthreads();
+      sort_line(line, p.sorted, t, threads, [] { __syncthreads(); });
+      emit(t, threads);
+      if (t == 0) gathered = 0;
+      __syncthreads();
+    }
+  }
+}
+
+template <int warps, class Launch>
+void launch_sieve_rows(Launch& launch, const Job& job, const Emission& emission) {
+  const SieveRows p = {job.rows, static_cast<int>(job.k), static_cast<int>(sieve_rows_sorted(job.k)), emission};
+  constexpr int groups = warps == 1 ? sieve_rows_warps : 1;
+  // Blocks stay, so that what served a row serves the next.
+  const std::int64_t blocks = std::min<std::int64_t>(divide_up(job.rows.rows, groups), std::int64_t{job.multiprocessors} * sieve_rows_blocks<warps>);
+  const bool whole = job.rows.col_stride == job.rows.size && job.rows.cols * job.rows.size % 16 == 0 && job.rows.row_stride % 16 == 0 &&
+                     reinterpret_cast<std::uintptr_t>(job.rows.data) % 16 == 0;
+  const auto go = [&]<class Reader>() { launch(blocks, 32 * groups * warps, 0, sieve_rows<Reader, 32 / Reader::count, warps>, p); };
+  using Two = DenseReader<std::uint32_t, 2, false>;
+  using Float = DenseReader<std::uint32_t, 4, true>;
+  using Int = DenseReader<std::uint32_t, 4, false>;
+  if (!whole) go.template operator()<StridedReader<std::uint32_t>>();
+  else if (job.rows.size == 1) go.template operator()<DenseReader<std::uint32_t, 1, false>>();
+  else if (job.rows.size == 2) go.template operator()<Two>();
+  else if (job.rows.is_float) go.template operator()<Float>();
+  else go.template operator()<Int>();
+}
+
+template <class Launch>
+void run_sieve_rows(Launch& launch, const Job& job, const Emission& emission) {
+  if (job.rows.cols <= 1024) launch_sieve_rows<1>(launch, job, emission);
+  else launch_sieve_rows<8>(launch, job, emission);
+}
+
+}  // namespace vicinal::cuda
