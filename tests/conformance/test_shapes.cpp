@@ -17,7 +17,7 @@ std::int64_t edge(Rng& rng, int largest_power) {
 TEST(Shapes, SampledAroundEveryEdge) {
   const std::uint64_t seed = seed_or(7001);
   const std::vector<std::int64_t> wide = {96, 127, 128, 129, 255, 256, 257, 300, 384, 512, 513, 768, 784, 1024, 1536};
-  for (std::int64_t trial = 0; trial < scaled(1500); ++trial) {
+  for (std::int64_t trial = 0; trial < scaled(1000); ++trial) {
     Rng rng(seed * 7919 + static_cast<std::uint64_t>(trial));
     const Kind kind = rng.pick(all_kinds());
     std::int64_t n = edge(rng, 13), q = rng.chance(0.05)   ? edge(rng, 11)

@@ -20,6 +20,10 @@ struct SieveGrid {
   unsigned* arrived;           // samplers done, a row
 };
 
+/// Of kernels that read rows seldom, or little of them: one text for all types.
+template <class Form>
+using SlowRow = SieveRow<Form, StridedReader<typename Form::Key>>;
+
 template <class Form>
 __global__ void sieve_start(SieveGrid<Form> p) {
   const std::int64_t step = std::int64_t{gridDim.x} * sieve_threads;
@@ -31,14 +35,14 @@ __global__ void sieve_start(SieveGrid<Form> p) {
 }
 
 /// Each block hands on the smallest of its samples; the last of a row to come chooses among them.
-template <class Form, class Reader>
+template <class Form>
 __global__ void __launch_bounds__(sieve_threads) sieve_guess_limits(SieveGrid<Form> p) {
   using Word = typename Form::Word;
   VICINAL_SHARED(SieveState, state, 1);
   VICINAL_SHARED(int, sums, 2 * sieve_warps);
   VICINAL_SHARED(Word, ends, 2 * sieve_warps);
   VICINAL_SHARED(unsigned, before, 1);
-  SieveRow<Form, Reader> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
+  SlowRow<Form> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
   for (std::int64_t work = blockIdx.x; work < p.one.rows.rows * p.samplers; work += gridDim.x) {
     const std::int64_t row = work / p.samplers;
     const int number = static_cast<int>(work % p.samplers);
@@ -110,13 +114,13 @@ __device__ __forceinline__ bool sieve_sound(const SieveGrid<Form>& p, std::int64
 }
 
 /// A block a row: what was found, or where that is not sound the row itself, to the results.
-template <class Form, class Reader>
+template <class Form>
 __global__ void __launch_bounds__(sieve_threads) sieve_finish(SieveGrid<Form> p) {
   using Word = typename Form::Word;
   VICINAL_SHARED(SieveState, state, 1);
   VICINAL_SHARED(int, sums, 2 * sieve_warps);
   VICINAL_SHARED(Word, ends, 2 * sieve_warps);
-  SieveRow<Form, Reader> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
+  SlowRow<Form> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
   const int k = static_cast<int>(p.one.k);
   for (std::int64_t row = blockIdx.x; row < p.one.rows.rows; row += gridDim.x) {
     Word limit = p.limits[row];
@@ -146,13 +150,13 @@ __global__ void __launch_bounds__(sieve_threads) sieve_finish(SieveGrid<Form> p)
 }
 
 /// A block a row: mends what is not sound and ends the list with words that come after every other.
-template <class Form, class Reader>
+template <class Form>
 __global__ void __launch_bounds__(sieve_threads) sieve_settle(SieveGrid<Form> p) {
   using Word = typename Form::Word;
   VICINAL_SHARED(SieveState, state, 1);
   VICINAL_SHARED(int, sums, 2 * sieve_warps);
   VICINAL_SHARED(Word, ends, 2 * sieve_warps);
-  SieveRow<Form, Reader> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
+  SlowRow<Form> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
   for (std::int64_t row = blockIdx.x; row < p.one.rows.rows; row += gridDim.x) {
     const bool sound = sieve_sound(p, row);
     __syncthreads();
@@ -198,7 +202,7 @@ void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission) {
       launch(blocks_for(divide_up(rows, sieve_threads), job.multiprocessors), sieve_threads, 0, sieve_start<Form>, p);
     if (plan.guess.samples > 0) {
       const std::int64_t bytes = memory(plan.kept, std::max<std::int64_t>(plan.guess.samples, plan.samplers * plan.kept));
-      launch(blocks_for(rows * plan.samplers, job.multiprocessors), sieve_threads, bytes, sieve_guess_limits<Form, Reader>, p);
+      launch(blocks_for(rows * plan.samplers, job.multiprocessors), sieve_threads, bytes, sieve_guess_limits<Form>, p);
     }
     // As many blocks as the device holds at a time, or some times that.
     p.chunk = divide_up(divide_up(job.rows.cols * rows, std::int64_t{job.multiprocessors} * 8), 1024) * 1024;
@@ -209,11 +213,11 @@ void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission) {
     const std::int64_t by_row = blocks_for(rows, job.multiprocessors);
     if (plan.in_block) {
       const std::int64_t bytes = memory(power_of_two(job.k), sieve_room(job.k) + round);
-      launch(by_row, sieve_threads, bytes, sieve_finish<Form, Reader>, p);
+      launch(by_row, sieve_threads, bytes, sieve_finish<Form>, p);
       return;
     }
     const std::int64_t bytes = memory(0, 1024 + round);
-    launch(by_row, sieve_threads, bytes, sieve_settle<Form, Reader>, p);
+    launch(by_row, sieve_threads, bytes, sieve_settle<Form>, p);
     Job rest = job;
     rest.k = plan.most_found;
     rest.spare = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(p.arrived + rows) + 15) / 16 * 16);
