@@ -21,7 +21,6 @@ struct DenseReader {
   using Key = Key_;
   using Vector = Sixteen;
   static constexpr int count = 16 / Size, size = Size;  // values a vector, bytes a value
-  static constexpr bool is_float32 = Size == 4 && Float;
 
   __device__ static Stretch stretch(const Rows& rows, std::int64_t row, std::int64_t begin, std::int64_t end) {
     const unsigned char* at = rows.data + row * rows.row_stride + begin * Size;
@@ -66,7 +65,6 @@ struct StridedReader {
   using Key = Key_;
   using Vector = Key_;
   static constexpr int count = 1, size = 0;  // known at run time only
-  static constexpr bool is_float32 = false;
   __device__ static Stretch stretch(const Rows&, std::int64_t, std::int64_t begin, std::int64_t end) {
     Stretch s;
     s.begin = s.head = begin;

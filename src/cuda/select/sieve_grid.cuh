@@ -212,7 +212,8 @@ void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission) {
     launch(blocks_for(rows * p.chunks, job.multiprocessors), sieve_threads, gather_bytes, sieve_gather<Form, Reader>, p);
     const std::int64_t by_row = blocks_for(rows, job.multiprocessors);
     if (plan.in_block) {
-      const std::int64_t bytes = memory(power_of_two(job.k), sieve_room(job.k) + round);
+      const std::int64_t all = std::min<std::int64_t>(plan.most_found, (64 << 10) / word);  // what was found, at once where it fits
+      const std::int64_t bytes = memory(power_of_two(job.k), std::max(sieve_room(job.k) + round, all));
       launch(by_row, sieve_threads, bytes, sieve_finish<Form>, p);
       return;
     }

@@ -140,7 +140,7 @@ template <class Reader, int vectors, int warps>
 __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), sieve_rows_blocks<warps>) sieve_rows(SieveRows p) {
   constexpr int values = vectors * Reader::count, threads = 32 * warps, groups = warps == 1 ? sieve_rows_warps : 1;
   constexpr std::uint32_t beyond = 0xffffffffu;
-  constexpr bool floats = Reader::is_float32;
+  constexpr bool four = Reader::size == 4;  // bytes a value: these may be floats, to compare as they are
   constexpr int most_words = sieve_rows_words<warps>;
   VICINAL_SHARED(std::uint64_t, lines, groups * most_words);
   VICINAL_SHARED(int, sums, 2 * warps + 1);
@@ -199,9 +199,12 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       if (v * threads + t < held) next[v] = Reader::at(p.rows, row, v * threads + t);
   };
   const std::uint32_t flip = p.rows.largest ? 0x80000000u : 0;
-  if constexpr (floats) {
+  const bool floats = four && p.rows.is_float;
+  // From bits of four bytes to what is compared: floats or their opposites, or keys of integers.
+  const std::uint32_t change = floats ? flip : (p.rows.is_signed ? 0x80000000u : 0u) ^ (p.rows.largest ? ~0u : 0u);
+  if constexpr (four) {
 #pragma unroll
-    for (int v = 0; v < vectors; ++v) next[v] = {{~flip, ~flip, ~flip, ~flip}};  // what is no value stays a NaN
+    for (int v = 0; v < vectors; ++v) next[v] = {{~change, ~change, ~change, ~change}};  // what is no value stays `beyond`, a NaN too
   }
 
   // What served the row before: a key, and how much of a key one word more or less is.
@@ -221,7 +224,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
 #pragma unroll
       for (int i = 0; i < Reader::count; ++i) {
         std::uint32_t& one = bits[v * Reader::count + i];
-        if constexpr (floats) one = next[v].word[i] ^ flip;
+        if constexpr (four) one = next[v].word[i] ^ change;
         else one = v * threads + t < held ? static_cast<std::uint32_t>(Reader::key(p.rows, next[v], i)) : beyond;
       }
     }
@@ -267,7 +270,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       if (now < k) low = pivot + (pivot != beyond);
       else high = pivot;
       if (tries >= patience) {  // the keys that are left may be few, or one
-        if constexpr (floats) {
+        if constexpr (four) {
           if (!by_key) {
             by_key = true;
             if (!enough) high = beyond;
@@ -353,7 +356,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
     const auto to_keys = [&](int thread, int of) {  // of words made of bits, or of the keys of opposites
       for (int i = thread; i < count; i += of) {
         std::uint32_t key = Packed::key(line[i]);
-        if constexpr (floats) {
+        if (floats) {
           if (!by_key) key = ordered_float<std::uint32_t>(key ^ flip, 0x7f800000u, p.rows.largest);
           else if (p.rows.largest && key == before_zero + 1) key = before_zero;
           line[i] = Packed::make(key, Packed::position(line[i]));
@@ -408,14 +411,9 @@ void launch_sieve_rows(Launch& launch, const Job& job, const Emission& emission)
   const bool whole = job.rows.col_stride == job.rows.size && job.rows.cols * job.rows.size % 16 == 0 && job.rows.row_stride % 16 == 0 &&
                      reinterpret_cast<std::uintptr_t>(job.rows.data) % 16 == 0;
   const auto go = [&]<class Reader>() { launch(blocks, 32 * groups * warps, 0, sieve_rows<Reader, 32 / Reader::count, warps>, p); };
-  using Two = DenseReader<std::uint32_t, 2, false>;
-  using Float = DenseReader<std::uint32_t, 4, true>;
-  using Int = DenseReader<std::uint32_t, 4, false>;
-  if (!whole) go.template operator()<StridedReader<std::uint32_t>>();
-  else if (job.rows.size == 1) go.template operator()<DenseReader<std::uint32_t, 1, false>>();
-  else if (job.rows.size == 2) go.template operator()<Two>();
-  else if (job.rows.is_float) go.template operator()<Float>();
-  else go.template operator()<Int>();
+  // Values of four bytes, and one text for all others.
+  if (whole && job.rows.size == 4) go.template operator()<DenseReader<std::uint32_t, 4, true>>();
+  else go.template operator()<StridedReader<std::uint32_t>>();
 }
 
 template <class Launch>
