@@ -51,6 +51,10 @@ target_compile_options(vicinal_cuda_flags INTERFACE
 
 file(GLOB_RECURSE VICINAL_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
 add_library(vicinal_cuda MODULE ${VICINAL_CUDA_SOURCES})
+# These call the runtime and hold no kernel: the host's compiler takes a third of nvcc's time for them.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cuda/backend.cu ${PROJECT_SOURCE_DIR}/src/cuda/memory.cu ${PROJECT_SOURCE_DIR}/src/cuda/run.cu
+  PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+target_include_directories(vicinal_cuda SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 list(JOIN VICINAL_CUDA_ARCHITECTURES "," architectures)
 target_compile_definitions(vicinal_cuda PRIVATE VICINAL_VERSION="${PROJECT_VERSION}"
                                                 VICINAL_CUDA_ARCHITECTURES="${architectures}")
@@ -76,4 +80,12 @@ if(VICINAL_BUILD_BENCH)
   add_executable(bench_select EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/bench_select.cu)
   target_link_libraries(bench_select PRIVATE vicinal vicinal_cuda_flags)
   set_target_properties(bench_select PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+  # CUB of the package nvidia-cuda-cccl (scripts/bootstrap bench): newer than the toolkit's.
+  file(GLOB VICINAL_CUB ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu13/include/cccl)
+  if(VICINAL_CUB)
+    add_library(bench_select_engines MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/select_engines.cu)
+    target_include_directories(bench_select_engines BEFORE PRIVATE ${VICINAL_CUB})
+    target_link_libraries(bench_select_engines PRIVATE vicinal vicinal_cuda_flags)
+    set_target_properties(bench_select_engines PROPERTIES INSTALL_RPATH "$ORIGIN/../lib" CUDA_RUNTIME_LIBRARY Static)
+  endif()
 endif()

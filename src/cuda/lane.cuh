@@ -20,6 +20,19 @@ __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.
 __device__ __forceinline__ int thread_index() { return static_cast<int>(threadIdx.x); }
 __device__ __forceinline__ int thread_count() { return static_cast<int>(blockDim.x); }
 
+/// Between two kernels of which the second was queued by launch.next(): the first lets it start before its own end, and the second
+/// waits for that end, and for what was written, here.
+__device__ __forceinline__ void let_next_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+__device__ __forceinline__ void wait_for_earlier() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
 /// How many bits of `votes` belong to lanes below this one.
 __device__ __forceinline__ int votes_below(unsigned votes) { return __popc(votes & ((1u << lane_index()) - 1u)); }
 

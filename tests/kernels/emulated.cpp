@@ -12,6 +12,7 @@
 #include "cuda/select/scan.cuh"
 #include "cuda/select/sieve_block.cuh"
 #include "cuda/select/sieve_grid.cuh"
+#include "cuda/select/sieve_parts.cuh"
 #include "cuda/select/sieve_rows.cuh"
 
 namespace emulated {

@@ -18,6 +18,11 @@ struct Launch {
     simt::launch(dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
                  static_cast<std::size_t>(shared), [&] { kernel(args); });
   }
+  /// Here a kernel starts when the one before has ended.
+  template <class Args>
+  void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) {
+    (*this)(blocks, threads, shared, kernel, args);
+  }
 };
 
 struct Machine {

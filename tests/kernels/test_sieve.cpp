@@ -7,6 +7,7 @@
 
 #include "cuda/select/merge.cuh"
 #include "cuda/select/sieve_grid.cuh"
+#include "cuda/select/sieve_parts.cuh"
 #include "kernels/emulated.hpp"
 #include "kernels/inputs.hpp"
 #include "oracle/select.hpp"
@@ -177,6 +178,89 @@ TEST(Sieve, GuessesOfManyBlocksAreSound) {
     EXPECT_TRUE(watch.sound) << inputs::name(family);
     EXPECT_EQ(ids, oracle::select_k(values, k, false).ids) << inputs::name(family);
   }
+}
+
+TEST(Sieve, PartsOfEveryFamily) {
+  int n = 0;
+  for (int f = 0; f < static_cast<int>(inputs::Family::count); ++f) {
+    const ValueType type = f % 3 == 0 ? ValueType::i32 : f % 3 == 1 ? ValueType::f32 : ValueType::u32;
+    for (const ValueType one : {ValueType::f32, type}) {
+      ++n;
+      const std::int64_t cols = (n % 2 == 0 ? 1 << 16 : 1 << 17) + 4 * (n % 5);
+      const auto data = inputs::make(static_cast<inputs::Family>(f), one, n % 2 + 1, cols, static_cast<std::uint64_t>(n));
+      check("sieve_parts", Values(data.data(), one, n % 2 + 1, cols), n % 3 == 0 ? 128 : 1 + n % 100, n % 2 == 0);
+    }
+  }
+  const std::vector<float> row = between_one_and_two((1 << 20) + 3);
+  check("sieve_parts", Values(row.data(), ValueType::f32, 1, (1 << 20) + 3), 100);
+}
+
+/// Launches, and tells what the finish of one row has to do.
+struct WatchParts {
+  emulated::Launch launch;
+  bool sound = false;
+  template <class Args>
+  void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) {
+    launch(blocks, threads, shared, kernel, args);
+  }
+  template <class Args>
+  void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) {
+    std::vector<std::uint64_t> found(args.found, args.found + args.parts * vicinal::cuda::sieve_part_slots);
+    std::sort(found.begin(), found.end());
+    sound = found[static_cast<std::size_t>(args.one.k - 1)] <= *std::min_element(args.limits, args.limits + args.parts);
+    launch(blocks, threads, shared, kernel, args);
+  }
+};
+
+/// A part that holds more of the answer than it can say costs a row its speed: the families of rows must not do that.
+TEST(Sieve, PartsOfTheFamiliesAreSound) {
+  const std::int64_t cols = 1 << 18, k = 128;
+  for (const inputs::Family family : {inputs::Family::random, inputs::Family::equal, inputs::Family::ascending, inputs::Family::descending, inputs::Family::few}) {
+    const auto data = inputs::make(family, ValueType::f32, 1, cols, 5);
+    const Values values(data.data(), ValueType::f32, 1, cols);
+    std::vector<std::uint64_t> spare(1 << 14);
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(k));
+    vicinal::cuda::Job job;
+    job.rows = vicinal::cuda::device_rows(values, false);
+    job.k = k;
+    job.spare = spare.data();
+    vicinal::cuda::Emission out;
+    out.ids = ids.data();
+    WatchParts watch;
+    vicinal::cuda::run_sieve_parts(watch, job, out);
+    EXPECT_TRUE(watch.sound) << inputs::name(family);
+    EXPECT_EQ(ids, oracle::select_k(values, k, false).ids) << inputs::name(family);
+  }
+}
+
+TEST(Sieve, APartThatHoldsTheAnswer) {
+  const std::int64_t cols = 1 << 16;
+  const int parts = vicinal::cuda::sieve_parts(cols);
+  for (const int values : {8, 16, 24, 33, 100, 200}) {
+    std::vector<float> rows = between_one_and_two(2 * cols);
+    for (int i = 0; i < values; ++i)  // the smallest of the second row are in one part
+      rows[static_cast<std::size_t>(cols + 8 * vicinal::cuda::sieve_part_place(1, 5, i / 8, parts) + i % 8)] -= 1;
+    check("sieve_parts", Values(rows.data(), ValueType::f32, 2, cols), 100);
+    check("sieve_parts", Values(rows.data(), ValueType::f32, 2, cols), 20, true);
+  }
+}
+
+TEST(Sieve, PartsRefuse) {
+  const std::vector<float> row = between_one_and_two(1 << 17);
+  const auto refused = [&](const Values& values, std::int64_t k) {
+    vicinal::cuda::SelectTask task;
+    task.values = values;
+    task.k = k;
+    task.algorithm = "sieve_parts";
+    const char* why = vicinal::cuda::refusal(task);
+    return std::string(why != nullptr ? why : "");
+  };
+  EXPECT_EQ(refused(Values(row.data(), ValueType::f32, 1, 1 << 16), 128), "");
+  EXPECT_EQ(refused(Values(row.data(), ValueType::f32, 1, 1 << 16), 129), "its k is at most 128");
+  EXPECT_EQ(refused(Values(row.data(), ValueType::f32, 1, 65535), 1), "its rows have 65,536 to 4,194,304 columns");
+  EXPECT_EQ(refused(Values(row.data(), ValueType::f16, 1, 1 << 16), 1), "it is for values of 4 bytes");
+  EXPECT_NE(refused(Values(row.data() + 1, ValueType::f32, 1, 1 << 16), 1), "");
+  EXPECT_NE(refused(Values(row.data(), ValueType::f32, 2, 65537), 1), "");  // rows of no multiple of 16 bytes
 }
 
 TEST(Sieve, GuessesLeaveRoom) {

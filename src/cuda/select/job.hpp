@@ -177,6 +177,19 @@ inline Needs sieve_grid_needs(std::int64_t cols, std::int64_t k, int size, FormN
   return needs;
 }
 
+// sieve_parts: parts of a row, and what a part finds: at least `kept` words and at most `slots`, from at most `line`.
+inline constexpr std::int64_t sieve_parts_least_cols = 1 << 16, sieve_parts_most_cols = 1 << 22, sieve_parts_most_k = 128;
+inline constexpr int sieve_most_parts = 256, sieve_part_kept = 16, sieve_part_lanes = 4, sieve_part_slots = 32;
+inline constexpr int sieve_parts_compared = 384;  // words that are ranked by comparing all with all
+inline constexpr int sieve_part_line = static_cast<int>(sieve_part_kept * sieve_part_lanes * (sieve_parts_most_cols / sieve_most_parts / 256 + 1));
+inline int sieve_parts(std::int64_t cols) { return static_cast<int>(std::min<std::int64_t>(sieve_most_parts, power_of_two(cols / 1024))); }
+/// Which eight values of a row a part gets as its group-th: one of each `parts` in a row.
+VICINAL_BOTH std::int64_t sieve_part_place(std::int64_t row, int part, int group, int parts) {
+  const unsigned turn = (static_cast<unsigned>(group) + static_cast<unsigned>(row)) * 0x9e3779b1u >> 16;
+  return std::int64_t{group} * parts + static_cast<std::int64_t>((static_cast<unsigned>(part) + turn) & static_cast<unsigned>(parts - 1));
+}
+inline Needs sieve_parts_needs(std::int64_t cols) { return {sieve_parts(cols) * (sieve_part_slots + 1) * 8, 0, 0}; }
+
 /// What the call wants of the words: values, ids, payload of a batch.
 struct Emission {
   void* values = nullptr;
@@ -201,6 +214,8 @@ template <class Launch>
 void run_sieve_block(Launch& launch, const Job& job, const Emission& emission);
 template <class Launch>
 void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission);
+template <class Launch>
+void run_sieve_parts(Launch& launch, const Job& job, const Emission& emission);
 template <class Launch>
 void run_sieve_rows(Launch& launch, const Job& job, const Emission& emission);
 /// Sorts the k words of each row of job.list, in place; needs merge_needs(form, k, k).

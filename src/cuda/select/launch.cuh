@@ -15,18 +15,39 @@ struct CudaLaunch {
   template <class Args>
   void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
                   const std::type_identity_t<Args>& args) const {
+    launch(blocks, threads, shared, kernel, args, false);
+  }
+  /// A kernel that may start before the one queued before it ends, and calls wait_for_earlier().
+  template <class Args>
+  void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) const {
+    launch(blocks, threads, shared, kernel, args, true);
+  }
+
+ private:
+  template <class Args>
+  void launch(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const Args& args, bool early) const {
     if (shared > 48 << 10) {
       const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
       if (allowed != cudaSuccess)
         fail(ErrorCode::device_error, cat("select_k: a kernel was refused ", shared, " bytes of shared memory: ", cudaGetErrorString(allowed)));
     }
-    kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), static_cast<std::size_t>(shared), stream>>>(
-        args);
-    const cudaError_t status = cudaGetLastError();
-    if (status != cudaSuccess)
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(static_cast<unsigned>(blocks));
+    config.blockDim = dim3(static_cast<unsigned>(threads));
+    config.dynamicSmemBytes = static_cast<std::size_t>(shared);
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = early ? 1 : 0;
+    const cudaError_t status = cudaLaunchKernelEx(&config, kernel, args);
+    if (status != cudaSuccess) {
+      cudaGetLastError();
       fail(ErrorCode::device_error,
            cat("select_k: a kernel of ", blocks, " blocks of ", threads, " threads and ", shared,
                " bytes of shared memory was not launched: ", cudaGetErrorString(status)));
+    }
   }
 };
 

@@ -30,6 +30,14 @@ inline const char* refusal(const SelectTask& task) {
   }
   if (is("sieve_block"))
     return task.k <= sieve_most_k(form) ? nullptr : form == FormName::wide ? "its k is at most 2,048 for values of 8 bytes" : "its k is at most 4,096";
+  if (is("sieve_parts")) {
+    const auto multiple = [](std::int64_t bytes) { return bytes % 16 == 0; };
+    if (size != 4) return "it is for values of 4 bytes";
+    if (task.values.col_stride != 4 || (task.values.rows > 1 && !multiple(task.values.row_stride)) || !multiple(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(task.values.data))))
+      return "its rows are values side by side that start at multiples of 16 bytes";
+    if (task.values.cols < sieve_parts_least_cols || task.values.cols > sieve_parts_most_cols) return "its rows have 65,536 to 4,194,304 columns";
+    return task.k <= sieve_parts_most_k ? nullptr : "its k is at most 128";
+  }
   for (const char* name : {"auto", "sieve_grid", "quick_warp", "quick_block", "merge", "bitonic", "radix", "scan"})
     if (is(name)) return nullptr;
   return "it does not run on cuda";
@@ -45,6 +53,7 @@ inline const char* choose_select(const SelectTask& task, int multiprocessors) {
     return refusal(asked) == nullptr;
   };
   if (k <= 228 && takes("sieve_rows")) return "sieve_rows";
+  if (rows * cols <= 1 << 22 && rows <= 16 && takes("sieve_parts")) return "sieve_parts";
   if (cols >= 4096 && k <= cols / 8) return rows >= 2 * multiprocessors && takes("sieve_block") ? "sieve_block" : "sieve_grid";
   if (cols >= 1 << 17 && rows < 2 * multiprocessors) return "scan";
   if (cols <= 2048 && rows >= 32 * std::int64_t{multiprocessors}) return "quick_warp";
@@ -71,6 +80,7 @@ inline SelectPlan plan_select(const SelectTask& task, int multiprocessors, std::
   else if (is("radix")) needs = radix_needs(plan.form, cols, multiprocessors);
   else if (is("scan")) needs = scan_needs(cols);
   else if (is("sieve_grid")) needs = sieve_grid_needs(cols, task.k, facts.size, plan.form);
+  else if (is("sieve_parts")) needs = sieve_parts_needs(cols);
   else if (plan.emits) needs = {};
   else needs = quick_needs(plan.form, cols, is("quick_warp"), multiprocessors);
   const Needs sort = plan.sort ? merge_needs(plan.form, task.k, task.k) : Needs{};
@@ -119,6 +129,7 @@ void run_sequence(Launch& launch, const SelectTask& task, const SelectPlan& plan
     if (is("sieve_rows")) run_sieve_rows(launch, job, emission);
     else if (is("sieve_block")) run_sieve_block(launch, job, emission);
     else if (is("sieve_grid")) run_sieve_grid(launch, job, emission);
+    else if (is("sieve_parts")) run_sieve_parts(launch, job, emission);
     if (plan.emits) continue;
 
     if (is("quick_warp")) run_quick_warp(launch, job);

@@ -412,7 +412,7 @@ void launch_sieve_rows(Launch& launch, const Job& job, const Emission& emission)
                      reinterpret_cast<std::uintptr_t>(job.rows.data) % 16 == 0;
   const auto go = [&]<class Reader>() { launch(blocks, 32 * groups * warps, 0, sieve_rows<Reader, 32 / Reader::count, warps>, p); };
   // Values of four bytes, and one text for all others.
-  if (whole && job.rows.size == 4) go.template operator()<DenseReader<std::uint32_t, 4, true>>();
+  if (whole && job.rows.size == 4) go.template operator()<DenseReader<std::uint32_t, 4>>();
   else go.template operator()<StridedReader<std::uint32_t>>();
 }
 

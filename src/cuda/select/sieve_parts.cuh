@@ -1,0 +1,219 @@
+// sieve_parts: sieve for a few rows of medium length, where a guess, a reading and a finish one after the other would mostly wait. A row is
+// dealt out to parts, eight values at a time, at places that hang on a hash. A block takes a part: the 16th of the least words of its threads,
+// four by four, is a limit that at least 16 words are not beyond, and those words, 32 at most, go to memory with the limit. A block then takes what
+// all parts found: its best k are the answer when the k-th is not beyond any part's limit. Where a part held more of the answer than it
+// could say, which takes rows that are made for it, the block reads the row itself.
+#pragma once
+#include "cuda/select/sieve.cuh"
+
+namespace vicinal::cuda {
+
+template <class Form>
+struct SieveParts {
+  Sieve one;
+  int parts;                    // a power of two
+  typename Form::Word* found;   // of each row: the first of each part, the second of each part, ..., with last() where a part has no more
+  typename Form::Word* limits;  // of each part: words that are not beyond it were found
+};
+
+/// How many of the line's words are less than this one.
+template <class Word>
+__device__ __forceinline__ int rank_in(const Word* line, int count, Word word) {
+  int rank = 0;
+#pragma unroll 8
+  for (int i = 0; i < count; ++i) rank += line[i] < word;
+  return rank;
+}
+
+/// Of the least words of groups of `lanes` lanes, the rank-th, counted from 0, to all threads: so many words at least are less.
+template <class Form, int lanes, class Word = typename Form::Word>
+__device__ __forceinline__ Word limit_of_lanes(Word least, int rank, Word* line, Word* chosen) {
+#pragma unroll
+  for (int step = 1; step < lanes; step *= 2) {
+    const Word other = from_lane(least, lane_index() ^ step);
+    if (other < least) least = other;
+  }
+  const int mine = thread_index() % lanes;
+  if (mine == 0) line[thread_index() / lanes] = least;
+  if (thread_index() == 0) *chosen = Form::last();  // where fewer groups have words
+  __syncthreads();
+  int less = 0;
+#pragma unroll 8
+  for (int i = 0; i < sieve_threads / lanes / lanes; ++i) less += line[i * lanes + mine] < least;
+#pragma unroll
+  for (int step = 1; step < lanes; step *= 2) less += from_lane(less, lane_index() ^ step);
+  if (mine == 0 && less == rank && least < Form::last()) *chosen = least;
+  __syncthreads();
+  return *chosen;
+}
+
+/// The values of a part, those of this thread, which looks at them twice: of rows of up to 2^20 columns they stay in registers.
+class PartOfRow {
+ public:
+  __device__ PartOfRow(const Rows& rows, std::int64_t row, int part, int parts)
+      : rows_(rows), row_(row), part_(part), parts_(parts), vectors_(rows.cols / 4), groups_(static_cast<int>((vectors_ + 2 * parts - 1) / (2 * parts))),
+        first_(reinterpret_cast<const Sixteen*>(rows.data + row * rows.row_stride)) {
+    load(thread_index() / 2);
+  }
+
+  /// Calls body(key, column) for each.
+  template <class Body>
+  __device__ __forceinline__ void each(const Body& body) {
+    for (int group = thread_index() / 2; group < groups_; group += at_once * step) {
+      if (groups_ > at_once * step) load(group);
+#pragma unroll
+      for (int u = 0; u < at_once; ++u) {
+        const std::int64_t vector = vector_of(group + u * step);
+        if (vector >= vectors_) continue;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const std::uint32_t bits = now_[u].word[i];
+          body(rows_.is_float ? ordered_float<std::uint32_t>(bits, rows_.infinity, rows_.largest) : ordered_integer<std::uint32_t>(bits, rows_.is_signed, rows_.largest),
+               vector * 4 + i);
+        }
+      }
+    }
+    const std::int64_t col = vectors_ * 4 + thread_index();
+    if (part_ == 0 && col < rows_.cols) body(key_at<std::uint32_t>(rows_, row_, col), col);
+  }
+
+ private:
+  static constexpr int at_once = 4, step = sieve_threads / 2;  // two threads a place
+  __device__ std::int64_t vector_of(int group) const { return 2 * sieve_part_place(row_, part_, group, parts_) + thread_index() % 2; }
+  __device__ __forceinline__ void load(int group) {
+#pragma unroll
+    for (int u = 0; u < at_once; ++u) {
+      const std::int64_t vector = vector_of(group + u * step);
+      if (vector < vectors_) now_[u] = first_[vector];
+    }
+  }
+
+  const Rows& rows_;
+  std::int64_t row_;
+  int part_, parts_;
+  std::int64_t vectors_;
+  int groups_;
+  const Sixteen* first_;
+  Sixteen now_[at_once];
+};
+
+template <class Form>
+__global__ void __launch_bounds__(sieve_threads) sieve_parts_find(SieveParts<Form> p) {
+  using Word = typename Form::Word;
+  VICINAL_SHARED(Word, least_of, sieve_threads);
+  VICINAL_SHARED(Word, line, sieve_part_line);
+  VICINAL_SHARED(Word, chosen, 1);
+  VICINAL_SHARED(int, count, 1);
+  let_next_start();
+  for (std::int64_t work = blockIdx.x; work < p.one.rows.rows * p.parts; work += gridDim.x) {
+    const std::int64_t row = work / p.parts;
+    const int part = static_cast<int>(work % p.parts);
+    std::uint32_t least = ~0u;
+    std::int64_t least_col = 0xffffffffll;
+    PartOfRow values(p.one.rows, row, part, p.parts);
+    values.each([&](std::uint32_t key, std::int64_t col) {
+      const bool less = key < least || (key == least && col < least_col);
+      least = less ? key : least;
+      least_col = less ? col : least_col;
+    });
+    if (thread_index() == 0) *count = 0;
+    const Word limit = limit_of_lanes<Form, sieve_part_lanes>(Form::make(least, least_col), sieve_part_kept - 1, least_of, chosen);
+    const std::uint32_t most = Form::key(limit);
+    values.each([&](std::uint32_t key, std::int64_t col) {
+      const Word word = Form::make(key, col);
+      if (key <= most && !(limit < word)) line[atomicAdd(count, 1)] = word;
+    });
+    __syncthreads();
+    const int n = *count;
+    Word* found = p.found + row * p.parts * sieve_part_slots + part;
+    if (n <= sieve_part_slots) {
+      if (thread_index() < sieve_part_slots) found[thread_index() * p.parts] = thread_index() < n ? line[thread_index()] : Form::last();
+      if (thread_index() == 0) p.limits[work] = limit;
+    } else {
+      for (int i = thread_index(); i < n; i += sieve_threads) {
+        const int rank = rank_in(line, n, line[i]);
+        if (rank < sieve_part_slots) found[rank * p.parts] = line[i];
+        if (rank == sieve_part_slots - 1) p.limits[work] = line[i];
+      }
+    }
+    __syncthreads();
+  }
+}
+
+template <class Form>
+__global__ void __launch_bounds__(sieve_threads) sieve_parts_finish(SieveParts<Form> p) {
+  using Word = typename Form::Word;
+  constexpr int held = sieve_most_parts * sieve_part_slots / sieve_threads;
+  VICINAL_SHARED(SieveState, state, 1);
+  VICINAL_SHARED(int, sums, 2 * sieve_warps);
+  VICINAL_SHARED(Word, ends, 2 * sieve_warps);
+  VICINAL_SHARED(Word, least_of, sieve_threads);
+  VICINAL_SHARED(Word, chosen, 1);
+  const int k = static_cast<int>(p.one.k), t = thread_index(), words = p.parts * sieve_part_slots;
+  SieveRow<Form, StridedReader<typename Form::Key>> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
+  wait_for_earlier();
+  for (std::int64_t row = blockIdx.x; row < p.one.rows.rows; row += gridDim.x) {
+    const Word* found = p.found + row * words;
+    Word word[held], least = Form::last();
+#pragma unroll
+    for (int i = 0; i < held; ++i) {
+      word[i] = i * sieve_threads + t < words ? found[i * sieve_threads + t] : Form::last();
+      if (word[i] < least) least = word[i];
+    }
+    const Word least_limit = t < p.parts ? p.limits[row * p.parts + t] : Form::last();
+    sieve.clear();
+    // Few groups are fewer comparisons, and leave more words.
+    const Word limit = k <= 24    ? limit_of_lanes<Form, 4>(least, k - 1, least_of, chosen)
+                       : k <= 100 ? limit_of_lanes<Form, 2>(least, k - 1, least_of, chosen)
+                                  : limit_of_lanes<Form, 1>(least, k - 1, least_of, chosen);
+    int mine = 0;
+#pragma unroll
+    for (int i = 0; i < held; ++i) mine += !(limit < word[i]) && word[i] < Form::last();
+    int of_warp, place = warp_sum_before(mine, of_warp), before = 0;
+    if (lane_index() == 0 && of_warp > 0) before = atomicAdd(&state->count, of_warp);
+    place += from_lane(before, 0);
+#pragma unroll
+    for (int i = 0; i < held; ++i)
+      if (!(limit < word[i]) && word[i] < Form::last()) sieve.line()[place++] = word[i];
+    __syncthreads();
+    if (state->count > sieve_parts_compared) {  // neighbours of a value are in one part, as in sorted rows
+      Word last = limit;
+      sieve.drop(k, last);
+    }
+    const int n = state->count;
+    for (int i = t; i < n; i += sieve_threads) {
+      const Word one = sieve.line()[i];
+      const int rank = rank_in(sieve.line(), n, one);
+      if (rank < k) sieve.answer()[rank] = one;
+    }
+    __syncthreads();
+    const bool beyond = n < k || least_limit < sieve.answer()[k - 1];
+    if (!__syncthreads_or(beyond)) {
+      for (int i = t; i < k; i += sieve_threads) emit_word<Form, 4>(p.one.rows, p.one.out, row, row * k + i, sieve.answer()[i]);
+    } else {
+      Word exact = sieve.exact_limit(row, p.one.k);
+      sieve.clear();
+      sieve.gather(row, 0, p.one.rows.cols, exact, [&](Word& now) { sieve.drop(k, now); });
+      sieve.shrink(k);
+      sieve.finish(row, k);
+    }
+    __syncthreads();
+  }
+}
+
+template <class Launch>
+void run_sieve_parts(Launch& launch, const Job& job, const Emission& emission) {
+  SieveParts<Packed> p;
+  p.one.rows = job.rows;
+  p.one.k = job.k;
+  p.one.out = emission;
+  p.parts = sieve_parts(job.rows.cols);
+  p.found = static_cast<Packed::Word*>(job.spare);
+  p.limits = p.found + job.rows.rows * p.parts * sieve_part_slots;
+  launch(blocks_for(job.rows.rows * p.parts, job.multiprocessors), sieve_threads, 0, sieve_parts_find<Packed>, p);
+  p.one.sorted = static_cast<int>(power_of_two(job.k));
+  p.one.capacity = sieve_most_parts * sieve_part_slots;  // all that may be found
+  launch.next(blocks_for(job.rows.rows, job.multiprocessors), sieve_threads, (p.one.sorted + p.one.capacity) * sizeof(Packed::Word), sieve_parts_finish<Packed>, p);
+}
+
+}  // namespace vicinal::cuda
