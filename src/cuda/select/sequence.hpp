@@ -53,7 +53,7 @@ inline const char* choose_select(const SelectTask& task, int multiprocessors) {
     return refusal(asked) == nullptr;
   };
   if (k <= 228 && takes("sieve_rows")) return "sieve_rows";
-  if (rows * cols <= 1 << 22 && rows <= 16 && takes("sieve_parts")) return "sieve_parts";
+  if (rows * cols <= 1 << 23 && rows <= 16 && takes("sieve_parts")) return "sieve_parts";
   if (cols >= 4096 && k <= cols / 8) return rows >= 2 * multiprocessors && takes("sieve_block") ? "sieve_block" : "sieve_grid";
   if (cols >= 1 << 17 && rows < 2 * multiprocessors) return "scan";
   if (cols <= 2048 && rows >= 32 * std::int64_t{multiprocessors}) return "quick_warp";

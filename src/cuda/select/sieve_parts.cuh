@@ -47,11 +47,13 @@ __device__ __forceinline__ Word limit_of_lanes(Word least, int rank, Word* line,
   return *chosen;
 }
 
-/// The values of a part, those of this thread, which looks at them twice: of rows of up to 2^20 columns they stay in registers.
+/// The keys of a part, those of this thread, which looks at them twice: of rows of up to 2^20 columns they stay in registers. A thread's
+/// columns ascend.
+template <bool Float>
 class PartOfRow {
  public:
   __device__ PartOfRow(const Rows& rows, std::int64_t row, int part, int parts)
-      : rows_(rows), row_(row), part_(part), parts_(parts), vectors_(rows.cols / 4), groups_(static_cast<int>((vectors_ + 2 * parts - 1) / (2 * parts))),
+      : rows_(rows), row_(row), part_(part), parts_(parts), vectors_(static_cast<int>(rows.cols / 4)), groups_((vectors_ + 2 * parts - 1) / (2 * parts)),
         first_(reinterpret_cast<const Sixteen*>(rows.data + row * rows.row_stride)) {
     load(thread_index() / 2);
   }
@@ -63,41 +65,41 @@ class PartOfRow {
       if (groups_ > at_once * step) load(group);
 #pragma unroll
       for (int u = 0; u < at_once; ++u) {
-        const std::int64_t vector = vector_of(group + u * step);
-        if (vector >= vectors_) continue;
+        if (vector_[u] >= vectors_) continue;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const std::uint32_t bits = now_[u].word[i];
-          body(rows_.is_float ? ordered_float<std::uint32_t>(bits, rows_.infinity, rows_.largest) : ordered_integer<std::uint32_t>(bits, rows_.is_signed, rows_.largest),
-               vector * 4 + i);
-        }
+        for (int i = 0; i < 4; ++i) body(keys_[u].word[i], vector_[u] * 4 + i);
       }
     }
-    const std::int64_t col = vectors_ * 4 + thread_index();
+    const int col = vectors_ * 4 + thread_index();
     if (part_ == 0 && col < rows_.cols) body(key_at<std::uint32_t>(rows_, row_, col), col);
   }
 
  private:
   static constexpr int at_once = 4, step = sieve_threads / 2;  // two threads a place
-  __device__ std::int64_t vector_of(int group) const { return 2 * sieve_part_place(row_, part_, group, parts_) + thread_index() % 2; }
   __device__ __forceinline__ void load(int group) {
 #pragma unroll
     for (int u = 0; u < at_once; ++u) {
-      const std::int64_t vector = vector_of(group + u * step);
-      if (vector < vectors_) now_[u] = first_[vector];
+      vector_[u] = 2 * static_cast<int>(sieve_part_place(row_, part_, group + u * step, parts_)) + thread_index() % 2;
+      if (vector_[u] < vectors_) keys_[u] = first_[vector_[u]];
     }
+#pragma unroll
+    for (int u = 0; u < at_once; ++u)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        std::uint32_t& one = keys_[u].word[i];
+        one = Float ? ordered_float<std::uint32_t>(one, 0x7f800000u, rows_.largest) : ordered_integer<std::uint32_t>(one, rows_.is_signed, rows_.largest);
+      }
   }
 
   const Rows& rows_;
   std::int64_t row_;
-  int part_, parts_;
-  std::int64_t vectors_;
-  int groups_;
+  int part_, parts_, vectors_, groups_;
   const Sixteen* first_;
-  Sixteen now_[at_once];
+  Sixteen keys_[at_once];
+  int vector_[at_once];
 };
 
-template <class Form>
+template <class Form, bool Float>
 __global__ void __launch_bounds__(sieve_threads) sieve_parts_find(SieveParts<Form> p) {
   using Word = typename Form::Word;
   VICINAL_SHARED(Word, least_of, sieve_threads);
@@ -108,21 +110,25 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_find(SieveParts<For
   for (std::int64_t work = blockIdx.x; work < p.one.rows.rows * p.parts; work += gridDim.x) {
     const std::int64_t row = work / p.parts;
     const int part = static_cast<int>(work % p.parts);
+    PartOfRow<Float> values(p.one.rows, row, part, p.parts);
     std::uint32_t least = ~0u;
-    std::int64_t least_col = 0xffffffffll;
-    PartOfRow values(p.one.rows, row, part, p.parts);
-    values.each([&](std::uint32_t key, std::int64_t col) {
-      const bool less = key < least || (key == least && col < least_col);
-      least = less ? key : least;
-      least_col = less ? col : least_col;
+    int least_col = -1;
+    values.each([&](std::uint32_t key, int col) {
+      if (key < least || least_col < 0) {
+        least = key;
+        least_col = col;
+      }
     });
     if (thread_index() == 0) *count = 0;
-    const Word limit = limit_of_lanes<Form, sieve_part_lanes>(Form::make(least, least_col), sieve_part_kept - 1, least_of, chosen);
+    const Word mine = least_col < 0 ? Form::last() : Form::make(least, least_col);
+    const Word limit = limit_of_lanes<Form, sieve_part_lanes>(mine, sieve_part_kept - 1, least_of, chosen);
     const std::uint32_t most = Form::key(limit);
-    values.each([&](std::uint32_t key, std::int64_t col) {
-      const Word word = Form::make(key, col);
-      if (key <= most && !(limit < word)) line[atomicAdd(count, 1)] = word;
-    });
+    if (!(limit < mine))
+      values.each([&](std::uint32_t key, int col) {
+        if (key > most) return;
+        const Word word = Form::make(key, col);
+        if (!(limit < word)) line[atomicAdd(count, 1)] = word;
+      });
     __syncthreads();
     const int n = *count;
     Word* found = p.found + row * p.parts * sieve_part_slots + part;
@@ -154,27 +160,29 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_finish(SieveParts<F
   wait_for_earlier();
   for (std::int64_t row = blockIdx.x; row < p.one.rows.rows; row += gridDim.x) {
     const Word* found = p.found + row * words;
-    Word word[held], least = Form::last();
+    Word word[held], least = Form::last();  // parts are at least 64, so that words fill rounds of all threads
 #pragma unroll
-    for (int i = 0; i < held; ++i) {
-      word[i] = i * sieve_threads + t < words ? found[i * sieve_threads + t] : Form::last();
+    for (int i = 0; i < held; ++i) word[i] = i * sieve_threads < words ? found[i * sieve_threads + t] : Form::last();
+#pragma unroll
+    for (int i = 0; i < held; ++i)
       if (word[i] < least) least = word[i];
-    }
     const Word least_limit = t < p.parts ? p.limits[row * p.parts + t] : Form::last();
     sieve.clear();
     // Few groups are fewer comparisons, and leave more words.
     const Word limit = k <= 24    ? limit_of_lanes<Form, 4>(least, k - 1, least_of, chosen)
                        : k <= 100 ? limit_of_lanes<Form, 2>(least, k - 1, least_of, chosen)
                                   : limit_of_lanes<Form, 1>(least, k - 1, least_of, chosen);
-    int mine = 0;
+    unsigned within = 0;
+    static_assert(held == 32, "a bit a word");
 #pragma unroll
-    for (int i = 0; i < held; ++i) mine += !(limit < word[i]) && word[i] < Form::last();
-    int of_warp, place = warp_sum_before(mine, of_warp), before = 0;
+    for (int i = 0; i < held; ++i) within |= static_cast<unsigned>(!(limit < word[i]) && word[i] < Form::last()) << i;
+    int of_warp, before = 0;
+    const int place = warp_sum_before(__popc(within), of_warp);
     if (lane_index() == 0 && of_warp > 0) before = atomicAdd(&state->count, of_warp);
-    place += from_lane(before, 0);
+    Word* next = sieve.line() + place + from_lane(before, 0);
 #pragma unroll
     for (int i = 0; i < held; ++i)
-      if (!(limit < word[i]) && word[i] < Form::last()) sieve.line()[place++] = word[i];
+      if ((within >> i & 1) != 0) *next++ = word[i];
     __syncthreads();
     if (state->count > sieve_parts_compared) {  // neighbours of a value are in one part, as in sorted rows
       Word last = limit;
@@ -210,7 +218,7 @@ void run_sieve_parts(Launch& launch, const Job& job, const Emission& emission) {
   p.parts = sieve_parts(job.rows.cols);
   p.found = static_cast<Packed::Word*>(job.spare);
   p.limits = p.found + job.rows.rows * p.parts * sieve_part_slots;
-  launch(blocks_for(job.rows.rows * p.parts, job.multiprocessors), sieve_threads, 0, sieve_parts_find<Packed>, p);
+  launch(blocks_for(job.rows.rows * p.parts, job.multiprocessors), sieve_threads, 0, job.rows.is_float ? sieve_parts_find<Packed, true> : sieve_parts_find<Packed, false>, p);
   p.one.sorted = static_cast<int>(power_of_two(job.k));
   p.one.capacity = sieve_most_parts * sieve_part_slots;  // all that may be found
   launch.next(blocks_for(job.rows.rows, job.multiprocessors), sieve_threads, (p.one.sorted + p.one.capacity) * sizeof(Packed::Word), sieve_parts_finish<Packed>, p);
