@@ -42,6 +42,7 @@ struct Flags {
 struct Run {
   vicinal::ValueMatrix values, payload;
   vicinal::Selection result;
+  std::vector<vicinal::SelectChoice> choices;  // for --explain
   Timing seconds;
 };
 
@@ -138,7 +139,12 @@ void print_result_json(const Flags& flags, const Run& run) {
   object["algorithm"] = result.stats.algorithm;
   object["device"] = result.stats.device;
   object["threads"] = result.stats.threads;
-  if (flags.explain) object["why"] = result.stats.why;
+  if (flags.explain) {
+    object["why"] = result.stats.why;
+    object["choices"] = Json::array();
+    for (const vicinal::SelectChoice& one : run.choices)
+      object["choices"].push_back({{"name", one.name}, {"refusal", one.refusal.empty() ? Json() : Json(one.refusal)}});
+  }
   object["seconds"] = {{"read", run.seconds.read}, {"select", run.seconds.search}, {"write", run.seconds.write}};
   if (flags.output.empty()) {
     object["ids"] = table_json(result.ids(), ValueType::i64, result);
@@ -161,8 +167,15 @@ void print_result_text(const Flags& flags, const Run& run) {
                       seconds_text(run.seconds.search), stats.device, stats.algorithm, threads);
   if (!flags.output.empty()) text += "wrote " + flags.output + "\n";
   if (flags.explain) {
+    std::string can, cannot;
+    for (const vicinal::SelectChoice& one : run.choices) {
+      std::string& list = one.refusal.empty() ? can : cannot;
+      list += fmt::format("{}{}{}", list.empty() ? "" : "; ", one.name, one.refusal.empty() ? "" : ": " + one.refusal);
+    }
     text += "\n" + facts_text({{"algorithm", stats.algorithm},
                                {"why", flags.algorithm == "auto" ? stats.why : "it was asked for"},
+                               {"possible", can},
+                               {"not possible", cannot.empty() ? "none here" : cannot},
                                {"read", seconds_text(run.seconds.read) + (run.values.mapped() ? " (mapped)" : " (decoded)")},
                                {"selected", seconds_text(run.seconds.search)},
                                {"written", flags.output.empty() ? "not asked for" : seconds_text(run.seconds.write)}});
@@ -207,6 +220,7 @@ int run_select(const Flags& flags, Context& context) {
   vicinal::SelectOptions options{.k = flags.k, .largest = flags.largest, .sorted = !flags.unsorted, .algorithm = flags.algorithm};
   options.run = execution(flags.device, flags.threads);
   const auto select = [&] {
+    if (flags.explain) run.choices = vicinal::select_choices(values, options);
     run.result = interruptible("select", options, context.interrupt, [&] { return vicinal::select_k(values, options, payload); });
     if (run.payload.values().byte_swapped) swap_items(run.result);
   };

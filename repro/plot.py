@@ -9,6 +9,7 @@ import argparse
 import collections
 import csv
 import math
+import re
 from pathlib import Path
 
 import matplotlib
@@ -69,6 +70,7 @@ def panels(title, lines, x, x_label, y, y_label, reads, path):
 
 def save(figure, path):
     figure.savefig(path, metadata={"Date": None})
+    path.write_text(re.sub(r"(\d\.\d)\d+", r"\1", path.read_text()))  # a tenth of a point is what a screen shows
     pyplot.close(figure)
     print(path)
 

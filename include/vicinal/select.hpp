@@ -160,4 +160,12 @@ struct SelectAlgorithm {
 /// "auto" first.
 std::span<const SelectAlgorithm> select_algorithms() noexcept;
 
+struct SelectChoice {
+  std::string_view name;
+  std::string refusal;  // why it cannot take the selection; empty: it can
+};
+/// The algorithms of the device that would select, and which of them can. Nothing is read or selected. Throws as select_k does for
+/// arguments that no algorithm takes.
+std::vector<SelectChoice> select_choices(const Values& values, const SelectOptions& options = {});
+
 }  // namespace vicinal

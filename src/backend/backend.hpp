@@ -102,6 +102,8 @@ struct Backend {
   virtual Facts facts() const = 0;
   /// The stand-alone service. Throws InvalidArgument where the algorithm that is asked for cannot take the problem.
   virtual SelectStats select_k(const SelectProblem& problem) = 0;
+  /// Why problem.algorithm, which runs on this kind of device, cannot take the problem; empty where it can.
+  virtual std::string select_refusal(const SelectProblem& problem) const = 0;
   /// Peak bytes of anonymous memory of a plan. Pure.
   virtual std::int64_t bytes(const Plan& plan, const Problem& problem) const = 0;
   /// Peak bytes of making the kept form, most of which stay.

@@ -73,6 +73,7 @@ class CpuBackend final : public Backend {
     return facts;
   }
 
+  std::string select_refusal(const SelectProblem& /*problem*/) const override { return ""; }  // all take everything
   SelectStats select_k(const SelectProblem& problem) override {
     return cpu::select_k(problem, scans_beside(find_kernels(problem.instruction_set)));
   }

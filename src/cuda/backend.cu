@@ -39,6 +39,8 @@ class CudaBackend final : public Backend {
     return run_problem(problem, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
 
+  std::string select_refusal(const SelectProblem& problem) const override { return refusal_of(problem); }
+
   std::int64_t bytes(const Plan& /*plan*/, const Problem& /*problem*/) const override { fail_search(); }
   std::int64_t kept_bytes(const Problem& /*problem*/, const Plan& /*plan*/) const override { fail_search(); }
   std::int64_t query_lanes(const std::string& /*instruction_set*/) const override { fail_search(); }

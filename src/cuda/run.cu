@@ -39,7 +39,7 @@ class Run {
     if (stream_ == nullptr && staged_) stream_ = cudaStreamPerThread;
   }
 
-  std::string operator()() {
+  Ran operator()() {
     const SelectTask whole = task(0, problem_.values.rows, alignment).launch;
     if (const char* why = select_refusal(whole))
       fail(ErrorCode::invalid_argument, cat("algorithm ", problem_.algorithm, " cannot take this selection on cuda:",
@@ -48,15 +48,15 @@ class Run {
     const std::int64_t rows = allocate(memory);
     const bool waits = staged_ || problem_.stream == nullptr;
     const Drain drain{stream_, waits};
-    std::string algorithm;
+    Ran ran = {"", ""};
     for (std::int64_t first = 0; first < problem_.values.rows; first += rows) {
       if (problem_.stop.stop_requested() || !go_on(first)) fail(ErrorCode::cancelled, "cancelled by the caller");
-      const char* name = run_rows(first, std::min(rows, problem_.values.rows - first), memory->data());
-      if (first == 0) algorithm = name;
+      const Ran now = run_rows(first, std::min(rows, problem_.values.rows - first), memory->data());
+      if (first == 0) ran = now;
       if (staged_) wait();
     }
     if (waits) wait();
-    return algorithm;
+    return ran;
   }
 
  private:
@@ -181,7 +181,7 @@ class Run {
     }
   }
 
-  const char* run_rows(std::int64_t first, std::int64_t rows, std::byte* memory) const {
+  Ran run_rows(std::int64_t first, std::int64_t rows, std::byte* memory) const {
     const Task now = task(first, rows, reinterpret_cast<std::uintptr_t>(memory));
     const Values& values = problem_.values;
     const auto size = static_cast<std::int64_t>(value_size(values.type));
@@ -198,13 +198,13 @@ class Run {
                  false},
                 first, rows, values.cols, stream_);
     }
-    const char* name = run_select(now.launch, memory + now.workspace_at, place_.multiprocessors);
+    const Ran ran = run_select(now.launch, memory + now.workspace_at, place_.multiprocessors);
     if (staged_) {
       copy_out(problem_.out.values, now.launch.out.values, first, rows, size);
       copy_out(problem_.out.ids, now.launch.out.ids, first, rows, sizeof(std::int64_t));
       copy_out(problem_.out.payload, now.launch.out.payload, first, rows, problem_.payload.item_size);
     }
-    return name;
+    return ran;
   }
 
   void copy_out(void* to, const void* from, std::int64_t first, std::int64_t rows, std::int64_t item_size) const {
@@ -222,13 +222,27 @@ class Run {
 
 }  // namespace
 
+std::string refusal_of(const SelectProblem& problem) {
+  SelectTask task;
+  task.values = problem.values;
+  if (task.values.cuda_device < 0) task.values = Values(nullptr, problem.values.type, problem.values.rows, problem.values.cols);  // as they are copied
+  task.k = problem.k;
+  task.largest = problem.largest;
+  task.sorted = problem.sorted;
+  task.algorithm = problem.algorithm.c_str();
+  const char* why = select_refusal(task);
+  return why != nullptr ? why : "";
+}
+
 SelectStats run_problem(const SelectProblem& problem, const Place& place) {
   const auto start = std::chrono::steady_clock::now();
   if (problem.algorithm != "auto" && !select_runs_on(problem.algorithm, "cuda"))
     fail(ErrorCode::invalid_argument,
          cat("algorithm ", problem.algorithm, " does not run on CUDA; use algorithm=auto or device=cpu"));
   SelectStats stats;
-  stats.algorithm = Run(problem, place)();
+  const Ran ran = Run(problem, place)();
+  stats.algorithm = ran.algorithm;
+  stats.why = ran.why;
   stats.device = cat("cuda:", place.ordinal);
   stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return stats;

@@ -15,5 +15,7 @@ struct Place {
 /// place, and the results belong there too. Returns when all is done; on the device and with a stream of the caller's, when all
 /// is queued.
 SelectStats run_problem(const SelectProblem& problem, const Place& place);
+/// Why problem.algorithm cannot take it; empty where it can.
+std::string refusal_of(const SelectProblem& problem);
 
 }  // namespace vicinal::cuda

@@ -83,6 +83,21 @@ SelectStats select_k_into(const SelectionView& out, const Values& values, const 
   fail(ErrorCode::out_of_memory, "no memory to select with; select from fewer rows at a time, or with fewer threads");
 }
 
+std::vector<SelectChoice> select_choices(const Values& values, const SelectOptions& options) {
+  check_values(values);
+  check_count(values, options.k);
+  const Backend& backend = find_select_backend(with_environment(options.run).device, values.cuda_device);
+  const std::string device = backend.facts().name, kind = device.substr(0, device.find(':'));
+  SelectProblem problem{.values = values, .payload = {}, .out = {}, .k = options.k, .largest = options.largest, .sorted = options.sorted};
+  std::vector<SelectChoice> choices;
+  for (const SelectAlgorithm& one : select_algorithms()) {
+    if (!select_runs_on(std::string(one.name), kind)) continue;
+    problem.algorithm = one.name;
+    choices.push_back({one.name, values.rows > 0 ? backend.select_refusal(problem) : ""});
+  }
+  return choices;
+}
+
 Selection select_k(const Values& values, const SelectOptions& options, const Payload& payload) {
   check_values(values);
   check_count(values, options.k);

@@ -31,6 +31,7 @@ def test_table(scores):
     assert lines[1].split()[:3] == ["0", str(ids[0, 0]), f"{scores[0, ids[0, 0]]:#.6g}"]
     assert "and 4 rows more; 2 values more a row" in out
     assert "6 smallest of 300 values of each of 12 rows, f32: " in out and "why " in out and "threshold" in out
+    assert "possible" in out and "threshold; merge; bitonic" in out
 
 
 @pytest.mark.parametrize("largest", [False, True])
@@ -40,6 +41,7 @@ def test_json(scores, largest):
     assert result["ids"] == ids.tolist() and result["values"] == np.take_along_axis(scores, ids, 1).tolist()
     assert (result["command"], result["algorithm"], result["device"], result["largest"]) == ("select", "threshold", "cpu", largest)
     assert result["input"]["type"] == "f32" and result["input"]["mapped"] and result["why"]
+    assert {"name": "heap", "refusal": None} in result["choices"] and "quick_warp" not in {one["name"] for one in result["choices"]}
     assert call("select", "x.npy", "-k", 300, "--json").succeeds().json["values"][0][299] is None  # NaN
     line = call("select", "many.npz:b", "-k", 1, "--largest", "--json").succeeds().json
     assert (line["values"], line["input"]["rows"], line["input"]["type"]) == ([[4]], 1, "u64")

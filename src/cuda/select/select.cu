@@ -21,11 +21,11 @@ std::int64_t select_workspace(const SelectTask& task, int multiprocessors) {
   return plan_select(task, multiprocessors, most_workspace).bytes;
 }
 
-const char* run_select(const SelectTask& task, void* workspace, int multiprocessors) {
+Ran run_select(const SelectTask& task, void* workspace, int multiprocessors) {
   const SelectPlan plan = plan_select(task, multiprocessors, most_workspace);
   CudaLaunch launch{static_cast<cudaStream_t>(task.stream)};
   run_sequence(launch, task, plan, workspace, multiprocessors);
-  return plan.algorithm;
+  return {plan.algorithm, plan.why};
 }
 
 }  // namespace vicinal::cuda

@@ -21,7 +21,12 @@ struct SelectTask {
 const char* select_refusal(const SelectTask& task);
 /// Bytes of device memory that run_select works in. Tasks of any size fit: rows pass in batches.
 std::int64_t select_workspace(const SelectTask& task, int multiprocessors);
-/// Queues everything on the stream and returns the name of the algorithm. Throws Error(device_error) where a launch fails.
-const char* run_select(const SelectTask& task, void* workspace, int multiprocessors);
+/// What ran, and what made "auto" choose it.
+struct Ran {
+  const char* algorithm;
+  const char* why;
+};
+/// Queues everything on the stream. Throws Error(device_error) where a launch fails.
+Ran run_select(const SelectTask& task, void* workspace, int multiprocessors);
 
 }  // namespace vicinal::cuda

@@ -10,6 +10,7 @@ namespace vicinal::cuda {
 
 struct SelectPlan {
   const char* algorithm = "";
+  const char* why = "it was asked for";
   FormName form = FormName::packed;
   bool sort = false;  // the algorithm's words need it
   std::int64_t batch = 1, workers = 1;
@@ -43,28 +44,45 @@ inline const char* refusal(const SelectTask& task) {
   return "it does not run on cuda";
 }
 
-/// The one that suits the shape, by bench/results/select_cuda.csv (H200, 2026-11-22): rows that registers hold; else a sieve where the
-/// answer is a small part of a row, a block a row while rows fill the device; and for large parts of rows the papers' algorithms.
-inline const char* choose_select(const SelectTask& task, int multiprocessors) {
+struct Choice {
+  const char* algorithm;
+  const char* why;
+};
+
+/// The one that suits the shape: the first of these that takes it. The times are medians on one H200, 2026-11-22, 32-bit floats with ids, in
+/// milliseconds (bench/results/select_cuda.csv): of the choice, and of the next best.
+inline Choice choose_select(const SelectTask& task, int multiprocessors) {
   const std::int64_t rows = task.values.rows, cols = task.values.cols, k = task.k;
-  const auto takes = [&](const char* name) {
-    SelectTask asked = task;
-    asked.algorithm = name;
-    return refusal(asked) == nullptr;
+  const bool many = rows >= 2 * std::int64_t{multiprocessors}, small_part = cols >= 4096 && k <= cols / 8;
+  const struct {
+    Choice choice;
+    bool fits;
+  } rules[] = {
+      {{"sieve_rows", "registers hold a row: 65536 x 8192, k=100 0.97, sieve_grid 3.09; 524288 x 1024, k=100 1.28, quick_warp 12.9"}, k <= 512},
+      {{"sieve_parts", "a few rows of medium length: 1 x 2^20, k=100 0.021, sieve_grid 0.040; 8 x 2^20 0.036, sieve_grid 0.051"}, rows <= 16 && rows * cols <= 1 << 23},
+      {{"sieve_block", "a small part of rows that fill the device: 1000 x 2^20, k=100 1.16, sieve_grid 1.44, radix 9.68"}, many && small_part},
+      {{"sieve_grid", "a small part of few long rows: 1 x 2^28, k=16384 0.42, scan 3.74; 64 x 2^20, k=100 0.13, sieve_parts 0.15"}, small_part},
+      {{"scan", "a large part of few long rows, which share the device"}, cols >= 1 << 17 && !many},
+      {{"quick_warp", "a large part of many short rows"}, cols <= 2048 && rows >= 32 * std::int64_t{multiprocessors}},
+      {{"radix", "a large part of rows that fill the device: 65536 x 8192, k=1000 8.67, quick_warp 11.0"}, many},
   };
-  if (k <= 228 && takes("sieve_rows")) return "sieve_rows";
-  if (rows * cols <= 1 << 23 && rows <= 16 && takes("sieve_parts")) return "sieve_parts";
-  if (cols >= 4096 && k <= cols / 8) return rows >= 2 * multiprocessors && takes("sieve_block") ? "sieve_block" : "sieve_grid";
-  if (cols >= 1 << 17 && rows < 2 * multiprocessors) return "scan";
-  if (cols <= 2048 && rows >= 32 * std::int64_t{multiprocessors}) return "quick_warp";
-  return rows >= 2 * multiprocessors ? "radix" : "quick_block";
+  SelectTask asked = task;
+  for (const auto& rule : rules) {
+    asked.algorithm = rule.choice.algorithm;
+    if (rule.fits && refusal(asked) == nullptr) return rule.choice;
+  }
+  return {"quick_block", "a large part of few short rows"};
 }
 
 /// `most_bytes` is what batches and workers aim at; a single row may need more.
 inline SelectPlan plan_select(const SelectTask& task, int multiprocessors, std::int64_t most_bytes) {
   SelectPlan plan;
-  plan.algorithm =
-      std::strcmp(task.algorithm, "auto") == 0 ? choose_select(task, multiprocessors) : task.algorithm;
+  plan.algorithm = task.algorithm;
+  if (std::strcmp(task.algorithm, "auto") == 0) {
+    const Choice choice = choose_select(task, multiprocessors);
+    plan.algorithm = choice.algorithm;
+    plan.why = choice.why;
+  }
   const auto is = [&](const char* name) { return std::strcmp(plan.algorithm, name) == 0; };
   const std::int64_t rows = task.values.rows, cols = task.values.cols;
   const Rows facts = device_rows(task.values, task.largest);

@@ -277,6 +277,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
 #pragma unroll
             for (int i = 0; i < values; ++i) bits[i] = ordered_float<std::uint32_t>(bits[i], 0x7f800000u, false);
           }
+          if (tries == 1 && patience == 0 && enough && low >= high) break;  // the greatest key it was, again
         }
         std::uint32_t least = beyond, most = 0;
 #pragma unroll
@@ -289,6 +290,10 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
         low = least > low ? least : low;
         high = most < high ? most : high;
         if (low >= high) break;
+        if (tries == 0 && patience == 0) {  // the row before ended in equal keys: the greatest may be those
+          pivot = high - 1;
+          continue;
+        }
       }
       const auto guess = key_near(pivot, slope * static_cast<float>(middle - now));
       pivot = tries < 6 && guess >= low && guess < high ? guess : low + (high - low) / 2;
