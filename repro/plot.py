@@ -70,7 +70,8 @@ def panels(title, lines, x, x_label, y, y_label, reads, path):
 
 def save(figure, path):
     figure.savefig(path, metadata={"Date": None})
-    path.write_text(re.sub(r"(\d\.\d)\d+", r"\1", path.read_text()))  # a tenth of a point is what a screen shows
+    text = path.read_text().replace("\N{MINUS SIGN}", "-").replace("\N{MULTIPLICATION SIGN}", "x")
+    path.write_text(re.sub(r" +$", "", re.sub(r"(\d\.\d)\d+", r"\1", text), flags=re.M))  # a tenth of a point is what a screen shows
     pyplot.close(figure)
     print(path)
 
