@@ -50,6 +50,27 @@ target_compile_options(vicinal_cuda_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-ftz=false;-prec-div=true;-prec-sqrt=true;-Xcompiler=-ffp-contract=off,-Wall,-Wextra>")
 
 file(GLOB_RECURSE VICINAL_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
+# The small kernels several at a time: of what nvcc takes for a file of them, half is headers. Those that take long stay alone.
+set(batch "")
+set(number 0)
+foreach(source IN LISTS VICINAL_CUDA_SOURCES)
+  if(source MATCHES "/select/" AND NOT source MATCHES "/(sieve_rows|sieve_block|sieve_grid).cu$")
+    list(REMOVE_ITEM VICINAL_CUDA_SOURCES ${source})
+    string(APPEND batch "#include \"${source}\"\n")
+    math(EXPR number "${number} + 1")
+    if(number EQUAL 4)
+      list(LENGTH VICINAL_CUDA_SOURCES at)
+      file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/cuda_${at}.cu CONTENT "${batch}" @ONLY)
+      list(APPEND VICINAL_CUDA_SOURCES ${PROJECT_BINARY_DIR}/cuda_${at}.cu)
+      set(batch "")
+      set(number 0)
+    endif()
+  endif()
+endforeach()
+if(batch)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/cuda_rest.cu CONTENT "${batch}" @ONLY)
+  list(APPEND VICINAL_CUDA_SOURCES ${PROJECT_BINARY_DIR}/cuda_rest.cu)
+endif()
 add_library(vicinal_cuda MODULE ${VICINAL_CUDA_SOURCES})
 # These call the runtime and hold no kernel: the host's compiler takes a third of nvcc's time for them.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cuda/backend.cu ${PROJECT_SOURCE_DIR}/src/cuda/memory.cu ${PROJECT_SOURCE_DIR}/src/cuda/run.cu

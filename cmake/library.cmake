@@ -56,6 +56,9 @@ if(VICINAL_SANITIZE)
   target_compile_options(vicinal_objects PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   set_source_files_properties(${VICINAL_AVX2} ${VICINAL_AVX512} ${PROJECT_SOURCE_DIR}/src/core/parallel.cpp PROPERTIES
     SKIP_PRECOMPILE_HEADERS ON)  # their own flags
+  # Scans for every type and instruction set: a fifth of the time to compile the library with checks, a quarter of that without -O.
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cpu/select/threshold.cpp PROPERTIES
+    SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS -O0)
 endif()
 
 # UBSan triples the size of unrolled intrinsics and the time to compile them; the plain table, which does the same
