@@ -9,6 +9,7 @@
 #include "vicinal/matrix.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/select.hpp"
+#include "vicinal/strings.hpp"
 
 namespace vicinal {
 
@@ -96,6 +97,10 @@ void discard_unfinished_files() noexcept;
 
 /// A dense matrix of one DType to npy, fvecs, bvecs, fbin, f16bin, u8bin, i8bin, csv, tsv by suffix.
 void write_matrix(const std::string& path, const Points& points);
+
+/// One string a line of a text file: UTF-8 (a byte order mark is skipped, LF or CR LF ends a line), or bytes between line feeds.
+/// Throws IoError, FormatError naming line and byte, Unsupported for a suffix of files of numbers.
+StringList read_strings(const std::string& path, Encoding encoding = Encoding::utf8);
 
 /// One integer a row: labels, ids, or a mask (bool). From .npy of one dimension and .txt with one a line.
 struct Column {

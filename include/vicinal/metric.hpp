@@ -14,7 +14,10 @@ enum class Metric : std::uint8_t {
   inner_product,  // q.r, larger is nearer
   l1,             // sum of |q - r|; also cityblock, manhattan
   linf,           // largest |q - r|; also chebyshev
-  hamming         // differing bits of packed rows (u8, eight bits a byte)
+  hamming,        // differing bits of packed rows (u8, eight bits a byte); of strings of one length, differing positions
+  levenshtein,    // strings from here on: insertions, deletions and substitutions, at cost 1 each
+  normalized_levenshtein,  // 2 L / (|a| + |b| + L) of that number L, a metric in [0, 1]
+  jaccard         // 1 - |A and B| / |A or B| of the sets of tokens
 };
 
 struct MetricInfo {
@@ -23,6 +26,8 @@ struct MetricInfo {
   std::span<const std::string_view> aliases;
   bool descending;     // true when a larger value is nearer
   std::string_view formula;
+  bool vectors;        // compares rows of numbers
+  bool strings;        // compares strings
 };
 
 /// Every metric, in the order in which they are listed to users.

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "vicinal/metric.hpp"
+#include "vicinal/strings.hpp"
 
 namespace vicinal {
 
@@ -16,7 +17,7 @@ namespace vicinal {
 /// `done` of `total` work units (row pairs) are finished.
 using Progress = std::function<bool(std::uint64_t done, std::uint64_t total)>;
 
-/// Type of returned distances. automatic: f64 if either side is f64, u32 for hamming, else f32.
+/// Type of returned distances. automatic: f64 if either side is f64, u32 for hamming and levenshtein, else f32.
 enum class DistanceType : std::uint8_t { automatic, f32, f64, u32 };
 const char* distance_type_name(DistanceType type) noexcept;   // "auto", "f32", "f64", "u32"
 DistanceType parse_distance_type(std::string_view name);      // those, or InvalidArgument
@@ -65,6 +66,7 @@ struct KnnOptions {
   std::int64_t first_id = 0;   // id of corpus row 0, so that parts of a larger corpus return global ids
   Degenerate degenerate = Degenerate::error;
   Eligible eligible = {};
+  StringRules strings = {};    // of searches of strings
   Proof proof = Proof::certified;
   Budget memory = {};
   Execution run = {};

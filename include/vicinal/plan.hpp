@@ -47,4 +47,9 @@ Plan plan_graph(const Shape& rows, const GraphOptions& options = {});
 /// What the result will take is not known before the search: result_bytes is 0.
 Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options = {});
 
+/// Of strings, which are read for it: their lengths and symbols decide what it takes.
+Plan plan(const Strings& corpus, const Strings& queries, const KnnOptions& options);
+Plan plan_graph(const Strings& rows, const GraphOptions& options);
+Plan plan_range(const Strings& corpus, const Strings& queries, const RangeOptions& options);
+
 }  // namespace vicinal

@@ -5,6 +5,7 @@
 #include "vicinal/matrix.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/options.hpp"
+#include "vicinal/strings.hpp"
 
 namespace vicinal {
 
@@ -39,6 +40,13 @@ CsrNeighbors to_csr(const Neighbors& graph);
 /// least), by (distance, id). NaN is InvalidArgument. A negative radius finds nothing and +inf everything; for inner_product
 /// -inf finds everything. A match whose distance is infinite in the output type is RangeError.
 CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const RangeOptions& options = {});
+
+/// The same searches of strings, with a metric of strings (KnnOptions::metric has no default for them) and StringRules. Both
+/// sides hold code points, or both bytes. InvalidArgument: a metric of vectors, a string beyond max_length, strings of
+/// different lengths under hamming. InvalidValue: what is no code point, or no UTF-8.
+Neighbors knn(const Strings& corpus, const Strings& queries, const KnnOptions& options);
+Neighbors knn_graph(const Strings& rows, const GraphOptions& options);
+CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double radius, const RangeOptions& options);
 
 struct MergeOptions {
   std::int64_t k = 0;                        // 0: the width of the widest part

@@ -13,6 +13,7 @@
 // Searched more than once? Prepare once:        vicinal::Corpus c(view, {.metric = ...}); c.knn(queries, {.k = 5});
 // How much memory and time, before it starts:   vicinal::plan({n, d}, {q, d}, {.k = 10}).text();
 // A corpus in parts: give each its .first_id, then vicinal::merge(parts, {.k = 10}); the bits are those of one search.
+// Strings instead of rows:                     vicinal::knn(names.view(), typed.view(), {.k = 5, .metric = vicinal::Metric::levenshtein});
 // Somebody else's answer:                       vicinal::verify(corpus, queries, claim);
 //
 // Errors are vicinal::Error with a code(). Any k up to n, any n; f32, f64, f16, bf16, u8, i8; the same
@@ -30,4 +31,5 @@
 #include "vicinal/resume.hpp"
 #include "vicinal/search.hpp"
 #include "vicinal/select.hpp"
+#include "vicinal/strings.hpp"
 #include "vicinal/verify.hpp"

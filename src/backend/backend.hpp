@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/strings.hpp"
 #include "core/parallel.hpp"
 #include "core/row_filter.hpp"
 #include "core/rung.hpp"
@@ -116,6 +117,12 @@ struct Backend {
   virtual std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) = 0;
   virtual std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung,
                                         std::shared_ptr<const Kept> kept, Team& team, Stats& stats) = 0;
+
+  // Strings. One call each: a search is one stage, since a lane's distance is exact when it is there.
+  /// Decides the shape of a plan that knows its device, instruction set, threads and budget; returns peak bytes beyond the strings.
+  virtual std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range) const = 0;
+  /// Returns the entries of a range search, those beyond StringQuestion::most too.
+  virtual std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team, Stats& stats) = 0;
 };
 
 /// The backend that searches for Execution::device; "auto" is the CPU, and then nothing is loaded. Throws DeviceError for one

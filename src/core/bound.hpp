@@ -159,7 +159,8 @@ inline float threshold(const BoundModel& model, double theta, double query_squar
       if (!((static_cast<double>(model.dims) + 2) * float_u < 0.5)) bound = infinite;
       break;
     case Form::linf: bound = (theta + q.e + tile.e) / (1 - 2 * float_u) * (1 + 8 * double_u) + 0x1p-120; break;
-    case Form::exact: break;
+    case Form::exact:
+    case Form::strings: break;
   }
   return std::isnan(bound) ? std::numeric_limits<float>::infinity() : up32(bound);
 }
@@ -181,7 +182,8 @@ inline double upper_of(const BoundModel& model, float t, double query_square, co
     case Form::ip: upper = value + ip_slack(model, q, tile); break;
     case Form::l1: upper = (value / (1 - (static_cast<double>(model.dims) + 2) * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
     case Form::linf: upper = (value / (1 - 2 * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
-    case Form::exact: break;
+    case Form::exact:
+    case Form::strings: break;
   }
   return upper >= -infinite && !std::isnan(upper) && std::isfinite(value) ? upper : infinite;
 }

@@ -23,7 +23,8 @@ constexpr auto alias_array(Names... names) {
 
 constexpr MetricInfo table[] = {
 #define METRIC(name, aliases, form, descends, formula) \
-  MetricInfo{Metric::name, #name, std::span<const std::string_view>(aliases_##name), descends, formula},
+  MetricInfo{Metric::name, #name, std::span<const std::string_view>(aliases_##name), descends, formula, \
+             Form::form != Form::strings, Form::form == Form::strings || Metric::name == Metric::hamming},
 #include "core/metric.def"
 #undef METRIC
 };
@@ -42,6 +43,8 @@ constexpr std::pair<std::string_view, std::string_view> foreign[] = {
     {"innerproduct", "inner_product"}, {"max_inner_product", "inner_product"}, {"angular", "cosine"},
     {"cos", "cosine"}, {"cosinesimil", "cosine"}, {"pearson", "correlation"}, {"taxicab", "l1"},
     {"infinity", "linf"}, {"max", "linf"}, {"bit_hamming", "hamming"}, {"bitwise_hamming", "hamming"},
+    {"edit", "levenshtein"}, {"edit_distance", "levenshtein"}, {"lev", "levenshtein"}, {"leven", "levenshtein"},
+    {"normed_levenshtein", "normalized_levenshtein"}, {"tanimoto", "jaccard"},
 };
 
 }  // namespace

@@ -5,9 +5,12 @@
 namespace vicinal {
 
 /// How a low-precision filter can test this metric.
-enum class Form : unsigned char { l2, unit_l2, ip, l1, linf, exact };
+enum class Form : unsigned char { l2, unit_l2, ip, l1, linf, exact, strings };
 
 Form form_of(Metric metric) noexcept;
+
+/// Distances are counts, returned as u32.
+inline bool counts(Metric metric) noexcept { return metric == Metric::hamming || metric == Metric::levenshtein; }
 
 /// Rows are divided by their norm, so a zero (or constant) row has no distance.
 inline bool needs_norms(Metric metric) noexcept { return metric == Metric::cosine || metric == Metric::correlation; }

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "core/key.hpp"
+#include "core/metric.hpp"
 #include "core/result_size.hpp"
 #include "core/text.hpp"
 
@@ -58,13 +59,13 @@ NeighborsView Neighbors::view() const noexcept {
 }
 
 DistanceType resolve_distance_type(DistanceType asked, Metric metric, DType corpus, DType queries) {
-  if (metric == Metric::hamming) {
+  if (counts(metric)) {
     if (asked == DistanceType::automatic || asked == DistanceType::u32) return DistanceType::u32;
-    fail(ErrorCode::invalid_argument, cat("hamming distances are u32, got distance_type=", distance_type_name(asked)));
+    fail(ErrorCode::invalid_argument, cat(metric_info(metric).name, " distances are u32, got distance_type=", distance_type_name(asked)));
   }
   if (asked == DistanceType::u32)
     fail(ErrorCode::invalid_argument,
-         cat("distance_type=u32 is for hamming only; ", metric_info(metric).name, " gives f32 or f64"));
+         cat("distance_type=u32 is for counts (hamming, levenshtein); ", metric_info(metric).name, " gives f32 or f64"));
   if (asked != DistanceType::automatic) return asked;
   return corpus == DType::f64 || queries == DType::f64 ? DistanceType::f64 : DistanceType::f32;
 }

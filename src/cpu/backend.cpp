@@ -9,6 +9,7 @@
 #include "core/text.hpp"
 #include "cpu/select/select.hpp"
 #include "cpu/session.hpp"
+#include "cpu/strings/search.hpp"
 
 namespace vicinal {
 namespace cpu {
@@ -113,6 +114,14 @@ class CpuBackend final : public Backend {
                                 Team& team, Stats& stats) override {
     return std::make_unique<CpuSession>(find_kernels(plan.instruction_set), question, plan, rung,
                                         std::static_pointer_cast<const CpuKept>(std::move(kept)), team, stats);
+  }
+
+  std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range) const override {
+    return cpu::shape_strings(plan, sizes, metric, k, range);
+  }
+
+  std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team, Stats& stats) override {
+    return cpu::search_strings(question, plan, answer, team, stats);
   }
 };
 

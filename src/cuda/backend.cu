@@ -52,6 +52,13 @@ class CudaBackend final : public Backend {
                                 std::shared_ptr<const Kept> /*kept*/, Team& /*team*/, Stats& /*stats*/) override {
     fail_search();
   }
+  std::int64_t shape_strings(Plan& /*plan*/, const StringSizes& /*sizes*/, Metric /*metric*/, std::int64_t /*k*/, bool /*range*/) const override {
+    fail_search();
+  }
+  std::int64_t search_strings(const StringQuestion& /*question*/, const Plan& /*plan*/, const StringAnswer& /*answer*/, Team& /*team*/,
+                              Stats& /*stats*/) override {
+    fail_search();
+  }
 
  private:
   [[noreturn]] void fail_search() const {

@@ -30,6 +30,12 @@ void check_view(const Points& points, const char* side) {
 }
 
 void check_corpus(const Shape& corpus, Metric metric) {
+  if (!metric_info(metric).vectors) {
+    std::vector<std::string> known;
+    for (const MetricInfo& info : metrics())
+      if (info.vectors) known.emplace_back(info.name);
+    refuse(cat(metric_info(metric).name, " compares strings, corpus holds rows of ", dtype_name(corpus.dtype), "; metrics of vectors: ", joined(known)));
+  }
   check_size(corpus, "corpus");
   if (corpus.cols == 0) refuse("dimension is 0");
   if (metric == Metric::hamming && corpus.dtype != DType::u8)

@@ -158,6 +158,15 @@ class Fitter {
 };
 
 Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
+  Plan plan = open_plan(backend, options);
+  plan.rungs = choose_rungs(problem, options, with_environment(options.run).filter);
+  plan.distance_type = resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
+  return plan;
+}
+
+}  // namespace
+
+Plan open_plan(const Backend& backend, const KnnOptions& options) {
   const Execution run = with_environment(options.run);
   const Facts facts = backend.facts();
   Plan plan;
@@ -165,13 +174,9 @@ Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions
   plan.instruction_set = run.instruction_set == "auto" ? facts.instruction_sets.front() : run.instruction_set;
   backend.query_lanes(plan.instruction_set);  // throws for a name that is unknown or not usable here
   plan.threads = choose_threads(run.threads, plan);
-  plan.rungs = choose_rungs(problem, options, run.filter);
   plan.budget_bytes = options.memory.host > 0 ? options.memory.host : facts.free_bytes / 10 * 9;
-  plan.distance_type = resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
   return plan;
 }
-
-}  // namespace
 
 Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept) {
   return {.corpus = corpus, .queries = queries, .metric = options.metric, .k = std::min(options.k, corpus.rows), .kept = kept,

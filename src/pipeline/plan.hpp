@@ -5,6 +5,9 @@
 
 namespace vicinal {
 
+/// Device, instruction set, threads and budget: what every plan begins with. Throws DeviceError, Unsupported, InvalidArgument (names).
+Plan open_plan(const Backend& backend, const KnnOptions& options);
+
 /// Arguments were checked. Throws MemoryBudget, DeviceError, Unsupported, InvalidArgument (names).
 Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions& options);
 

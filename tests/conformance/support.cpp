@@ -167,7 +167,9 @@ Arranged::Arranged(const Table& table, Layout layout) {
   points.byte_swapped = layout == Layout::byte_swapped;
 }
 
-bool applies(Metric metric, DType type) { return metric != Metric::hamming || type == DType::u8; }
+bool applies(Metric metric, DType type) {
+  return vicinal::metric_info(metric).vectors && (metric != Metric::hamming || type == DType::u8);
+}
 std::string metric_name(Metric metric) { return std::string(vicinal::metric_info(metric).name); }
 
 namespace {

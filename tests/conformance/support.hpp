@@ -72,7 +72,7 @@ struct Arranged {
   Arranged(const Table& table, Layout layout);
 };
 
-/// Metrics that are defined for this type (hamming takes u8 and nothing else).
+/// Metrics that are defined for rows of this type (hamming takes u8 and nothing else; some compare strings alone).
 bool applies(Metric metric, DType type);
 std::string metric_name(Metric metric);
 

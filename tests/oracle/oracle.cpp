@@ -116,6 +116,9 @@ double canonical(Metric metric, const double* q, const double* r, std::int64_t d
     case Metric::linf:
       return fold(
           d, [&](double s, std::int64_t i) { return larger(s, std::fabs(q[i] - r[i])); }, larger);
+    case Metric::levenshtein:
+    case Metric::normalized_levenshtein:
+    case Metric::jaccard: break;  // of strings: oracle/strings.cpp
     case Metric::hamming: {
       int differing = 0;
       for (std::int64_t i = 0; i < d; ++i)

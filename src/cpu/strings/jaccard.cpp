@@ -1,0 +1,129 @@
+// jaccard: 1 - (tokens in both) / (tokens in either) of the sets of tokens, 0 for two empty sets. An inverted index lists the rows
+// of each token; a query counts the rows on the lists of its own tokens, so rows that share nothing with it cost nothing.
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+#include "cpu/strings/scanner.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+using Token = std::u32string;  // codes of the alphabet
+constexpr std::int64_t entry_bytes = 96;  // of a token in the dictionary, with its list
+
+/// The White_Space property of Unicode; of bytes, ASCII's.
+bool white_space(std::uint32_t symbol, Encoding encoding) {
+  if ((symbol >= 9 && symbol <= 13) || symbol == 32) return true;
+  if (encoding == Encoding::bytes) return false;
+  return symbol == 0x85 || symbol == 0xA0 || symbol == 0x1680 || (symbol >= 0x2000 && symbol <= 0x200A) || symbol == 0x2028 ||
+         symbol == 0x2029 || symbol == 0x202F || symbol == 0x205F || symbol == 0x3000;
+}
+
+/// The distinct tokens of one string.
+std::vector<Token> tokens_of(const StringQuestion& question, const StringSet& set, std::int64_t at) {
+  Token codes;
+  set.with_codes(at, [&](const auto* from) { codes.assign(from, from + set.length(at)); });
+  std::vector<Token> tokens;
+  if (question.ngram > 0) {
+    const auto n = static_cast<std::size_t>(question.ngram);
+    if (!codes.empty() && codes.size() <= n) tokens.push_back(codes);  // too short for one: it is its own
+    for (std::size_t i = 0; codes.size() > n && i + n <= codes.size(); ++i) tokens.push_back(codes.substr(i, n));
+  } else {
+    Token token;
+    for (const char32_t code : codes) {
+      if (!white_space(question.alphabet.symbol(code), question.encoding)) {
+        token += code;
+      } else if (!token.empty()) {
+        tokens.push_back(std::move(token));
+        token.clear();
+      }
+    }
+    if (!token.empty()) tokens.push_back(std::move(token));
+  }
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  return tokens;
+}
+
+class JaccardScanner final : public Scanner {
+ public:
+  JaccardScanner(const StringQuestion& question, Team& team)
+      : question_(question), team_(team), rows_(question.corpus.count()), sizes_(rows_) {
+    for (std::int64_t at = 0; at < rows_; ++at) {
+      const std::int64_t row = question.corpus.row(at);
+      const std::vector<Token> tokens = tokens_of(question, question.corpus, at);
+      sizes_[row] = static_cast<std::uint32_t>(tokens.size());
+      for (const Token& token : tokens) lists_[token].push_back(row);
+      if (at % 256 == 0) team.tick(0);
+    }
+    for (auto& [token, list] : lists_) std::sort(list.begin(), list.end());
+    for (int worker = 0; worker < team.threads(); ++worker) shared_.emplace_back(static_cast<std::size_t>(rows_), 0);
+  }
+
+  ScanCounts scan(const QueryGroup& group, int worker) override {
+    std::vector<std::uint32_t>& shared = shared_[static_cast<std::size_t>(worker)];
+    const std::int64_t begin = rows_ * group.part / group.parts, end = rows_ * (group.part + 1) / group.parts;
+    ScanCounts counts;
+    std::vector<std::int64_t> met;
+    for (std::size_t i = 0; i < group.pools.size(); ++i) {
+      const std::vector<Token> tokens = tokens_of(question_, question_.queries, group.first + static_cast<std::int64_t>(i));
+      Pool& pool = group.pools[i];
+      met.clear();
+      for (const Token& token : tokens) {
+        const auto list = lists_.find(token);
+        if (list == lists_.end()) continue;
+        for (auto row = std::lower_bound(list->second.begin(), list->second.end(), begin); row != list->second.end() && *row < end; ++row)
+          if (shared[static_cast<std::size_t>(*row)]++ == 0) met.push_back(*row);
+      }
+      for (const std::int64_t row : met) take(pool, tokens.size(), shared[static_cast<std::size_t>(row)], row, counts);
+      add_rest(pool, tokens.size(), shared, begin, end, counts);
+      for (const std::int64_t row : met) shared[static_cast<std::size_t>(row)] = 0;
+      team_.tick(static_cast<std::uint64_t>(end - begin));
+    }
+    return counts;
+  }
+
+ private:
+  void take(Pool& pool, std::size_t tokens, std::uint32_t shared, std::int64_t row, ScanCounts& counts) const {
+    const std::int64_t either = static_cast<std::int64_t>(tokens) + sizes_[row] - shared;
+    const double value = either == 0 ? 0.0 : static_cast<double>(either - shared) / static_cast<double>(either);
+    const double key = fold_key(value, question_.type, false);
+    ++counts.computed;
+    if (!pool.wants(key, row)) return;
+    pool.take(key, row);
+    ++counts.within;
+  }
+
+  /// Rows that share no token: at distance 1, or at 0 where neither side has any. By id, so that what is full ends it.
+  void add_rest(Pool& pool, std::size_t tokens, const std::vector<std::uint32_t>& shared, std::int64_t begin, std::int64_t end, ScanCounts& counts) const {
+    if (tokens > 0 && pool.limit() < 1) return;
+    for (std::int64_t row = begin; row < end; ++row) {
+      if (shared[static_cast<std::size_t>(row)] != 0) continue;
+      if (tokens > 0 && !pool.wants(1.0, row)) return;
+      take(pool, tokens, 0, row, counts);
+    }
+  }
+
+  const StringQuestion& question_;
+  Team& team_;
+  std::int64_t rows_;
+  Buffer<std::uint32_t> sizes_;
+  std::unordered_map<Token, std::vector<std::int64_t>> lists_;
+  std::vector<std::vector<std::uint32_t>> shared_;
+};
+
+std::unique_ptr<Scanner> open(const StringQuestion& question, const Myers& /*myers*/, Team& team) {
+  return std::make_unique<JaccardScanner>(question, team);
+}
+
+/// Every symbol may begin a token of its own.
+std::int64_t bytes(const StringSizes& sizes, const Myers& /*myers*/, int threads) {
+  return sizes.symbols * entry_bytes + sizes.rows * 4 + threads * (sizes.rows * 12 + sizes.longest_query * entry_bytes);
+}
+
+}  // namespace
+
+const StringMetric jaccard = {Metric::jaccard, open, bytes};
+
+}  // namespace vicinal::cpu

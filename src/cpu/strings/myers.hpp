@@ -1,0 +1,67 @@
+// Edit distances of one query to many words at once, the bit-parallel dynamic programme of Myers (1999) in the form of Hyyro
+// (2003): a lane holds a column of one word's matrix as vertical differences, a bit a letter, and every letter of the query
+// advances all lanes by a few instructions. Words of up to 8, 16, 32 or 64 letters have lanes of that width, longer ones strips of
+// 64. One table an instruction set; distances are integers, so all give equal bits. myers_plain.cpp is the slow, obvious twin.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace vicinal::cpu {
+
+inline constexpr int most_lanes = 128;
+
+/// A block of words and where their letters are: mask(symbol) has bit i of a lane set where letter i of its word is the symbol.
+/// Rows of masks are [strips][block bytes] each; row 0 is of symbols that no word has, and holds zeros.
+struct WordBlock {
+  const std::byte* masks;
+  const std::byte* lengths;  // [block bytes]: of the last strip, bits of letters that exist
+  const std::uint64_t* row;  // [code]: offset of the symbol's masks in bytes
+  int width;                 // bits a lane: 8, 16, 32 or 64
+  int words;                 // lanes that hold a word
+  std::int64_t strips;
+};
+
+/// What a call found: lanes whose distance is at most the limit, and the distance.
+struct WordHits {
+  int count;
+  std::int32_t lane[most_lanes];
+  std::int64_t distance[most_lanes];
+};
+
+/// One strip: the whole query at once.
+struct MyersArgs {
+  const WordBlock* block;
+  const std::uint32_t* query;  // codes
+  std::int64_t letters;
+  std::int64_t limit;
+  WordHits* hits;
+};
+using MyersFn = void (*)(const MyersArgs&);
+
+/// Several strips: letters [from, to) of the query, so that a caller can stop between calls. Only the strips that a distance
+/// within the limit can pass through are advanced (Ukkonen's band); what they say beyond the limit is too much.
+struct StripsArgs {
+  const WordBlock* block;
+  const std::uint32_t* query;
+  std::int64_t letters, from, to;
+  std::int64_t limit;
+  std::int64_t shortest, longest;  // words of the block
+  std::byte* state;                // strips * strip_bytes, for this query
+  std::int64_t* band;              // [2]: first and last strip in use; set by the call with from == 0
+  WordHits* hits;                  // set by the call with to == letters; a call may say so early when nothing is left
+};
+/// False: no word is within the limit, and hits is empty.
+using StripsFn = bool (*)(const StripsArgs&);
+
+struct Myers {
+  const char* name;
+  int block_bytes;             // of the lanes of a block side by side
+  int narrowest;               // bits of the narrowest lane
+  int strip_bytes;             // of the state of a strip
+  MyersFn near8, near16, near32, near64;
+  StripsFn strips;
+};
+
+extern const Myers myers_plain, myers_avx2, myers_avx512;
+
+}  // namespace vicinal::cpu

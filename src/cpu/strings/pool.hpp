@@ -1,0 +1,54 @@
+// What is collected for one query, whatever the distance: the k nearest so far, or everything within the radius.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <vector>
+
+#include "backend/strings.hpp"
+
+namespace vicinal::cpu {
+
+class Pool {
+ public:
+  /// `entries` counts those of the whole search.
+  Pool(const StringQuestion& question, std::int64_t query_row, std::atomic<std::int64_t>& entries)
+      : question_(question), query_(query_row), entries_(entries),
+        limit_{question.radius ? *question.radius : std::numeric_limits<double>::infinity(), std::numeric_limits<std::int64_t>::max()} {}
+
+  /// Entries beyond are of no use.
+  double limit() const noexcept { return limit_.key; }
+  /// Would this one be taken, were it eligible?
+  bool wants(double key, std::int64_t row) const noexcept { return !before(limit_, {key, row + question_.first_id}); }
+  void take(double key, std::int64_t row) {
+    const Entry entry{key, row + question_.first_id};
+    if (before(limit_, entry) || !question_.filter.allows(query_, row)) return;
+    if (question_.radius && entries_.fetch_add(1, std::memory_order_relaxed) >= question_.most) return;
+    found_.push_back(entry);
+    if (!question_.radius && static_cast<std::int64_t>(found_.size()) >= 2 * question_.k + 8) cut();
+  }
+  /// The answer of this pool, sorted.
+  std::vector<Entry>& finish() {
+    if (!question_.radius) cut();
+    std::sort(found_.begin(), found_.end(), before);
+    return found_;
+  }
+  static std::int64_t most_bytes(std::int64_t k) noexcept { return (4 * k + 16) * static_cast<std::int64_t>(sizeof(Entry)); }
+
+ private:
+  void cut() {
+    const auto k = static_cast<std::size_t>(question_.k);
+    if (found_.size() < k) return;
+    const auto last = found_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
+    std::nth_element(found_.begin(), last, found_.end(), before);
+    found_.resize(k);
+    limit_ = found_[k - 1];
+  }
+  const StringQuestion& question_;
+  std::int64_t query_;
+  std::atomic<std::int64_t>& entries_;
+  Entry limit_;
+  std::vector<Entry> found_;
+};
+
+}  // namespace vicinal::cpu

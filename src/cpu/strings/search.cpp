@@ -1,0 +1,127 @@
+// See search.hpp.
+#include "cpu/strings/search.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <string_view>
+
+#include "core/text.hpp"
+#include "cpu/strings/scanner.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr const StringMetric* metrics_of_strings[] = {&levenshtein, &normalized_levenshtein, &string_hamming, &jaccard};
+
+constexpr std::int64_t largest_group = 256;  // queries that share the masks of a block
+constexpr std::int64_t least_group = 32;     // fewer, and building masks is most of the work
+constexpr std::int64_t group_bytes = std::int64_t{32} << 20;
+
+const StringMetric& find_metric(Metric metric) {
+  for (const StringMetric* entry : metrics_of_strings)
+    if (entry->metric == metric) return *entry;
+  fail(ErrorCode::internal, cat("no search of strings by ", metric_info(metric).name));
+}
+
+std::int64_t pieces(std::int64_t of, std::int64_t size) { return (of + size - 1) / size; }
+
+class StringSearch {
+ public:
+  StringSearch(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team)
+      : question_(question), answer_(answer), team_(team), scanner_(find_metric(question.metric).open(question, find_myers(plan.instruction_set), team)),
+        queries_(question.queries.count()), size_(plan.query_block), groups_(pieces(queries_, size_)), parts_(plan.row_splits) {}
+
+  ScanCounts run() {
+    if (parts_ == 1) {
+      team_.for_each(groups_, [&](std::int64_t group, int worker) {
+        std::vector<Pool> pools = make_pools(group);
+        note(scanner_->scan({group * size_, pools, 0, 1}, worker));
+        for (std::size_t i = 0; i < pools.size(); ++i) answer_(row(group, i), pools[i].finish());
+      });
+      return counts_;
+    }
+    for (std::int64_t group = 0; group < groups_; ++group) {
+      std::vector<std::vector<Pool>> parts(static_cast<std::size_t>(parts_));
+      team_.for_each(parts_, [&](std::int64_t part, int worker) {
+        auto& pools = parts[static_cast<std::size_t>(part)] = make_pools(group);
+        note(scanner_->scan({group * size_, pools, part, parts_}, worker));
+      });
+      join(group, parts);
+    }
+    return counts_;
+  }
+  std::int64_t entries() const noexcept { return entries_.load(); }
+
+ private:
+  std::int64_t row(std::int64_t group, std::size_t i) const { return question_.queries.row(group * size_ + static_cast<std::int64_t>(i)); }
+  std::vector<Pool> make_pools(std::int64_t group) {
+    std::vector<Pool> pools;
+    for (std::int64_t at = group * size_; at < std::min(queries_, (group + 1) * size_); ++at) pools.emplace_back(question_, question_.queries.row(at), entries_);
+    return pools;
+  }
+  void join(std::int64_t group, std::vector<std::vector<Pool>>& parts) {
+    std::vector<Entry> all;
+    for (std::size_t i = 0; i < parts[0].size(); ++i) {
+      all.clear();
+      for (std::vector<Pool>& pools : parts) {
+        const std::vector<Entry>& found = pools[i].finish();
+        all.insert(all.end(), found.begin(), found.end());
+      }
+      std::sort(all.begin(), all.end(), before);
+      if (!question_.radius && static_cast<std::int64_t>(all.size()) > question_.k) all.resize(static_cast<std::size_t>(question_.k));
+      answer_(row(group, i), all);
+    }
+  }
+  void note(const ScanCounts& counts) {
+    const std::lock_guard lock(mutex_);
+    counts_.computed += counts.computed;
+    counts_.within += counts.within;
+  }
+
+  const StringQuestion& question_;
+  const StringAnswer& answer_;
+  Team& team_;
+  std::unique_ptr<Scanner> scanner_;
+  std::int64_t queries_, size_, groups_, parts_;
+  std::atomic<std::int64_t> entries_{0};
+  std::mutex mutex_;
+  ScanCounts counts_;
+};
+
+}  // namespace
+
+const Myers& find_myers(const std::string& instruction_set) {
+#if defined(__x86_64__)
+  for (const Myers* table : {&myers_avx512, &myers_avx2})
+    if (instruction_set == table->name) return *table;
+#endif
+  return myers_plain;
+}
+
+std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range) {
+  const std::int64_t queries = std::max<std::int64_t>(sizes.queries, 1);
+  // What one query can hold while it is searched; of a range, what a tenth of the corpus would be, for the rest is the result's.
+  const std::int64_t pool = Pool::most_bytes(range ? sizes.rows / 10 : k);
+  const std::int64_t room = std::clamp<std::int64_t>(group_bytes / pool, 1, largest_group);
+  plan.query_block = std::min(room, std::clamp(pieces(queries, 4 * static_cast<std::int64_t>(plan.threads)), least_group, largest_group));
+  const std::int64_t groups = pieces(queries, plan.query_block);
+  plan.row_splits = groups >= plan.threads ? 1 : 2 * static_cast<std::int64_t>(plan.threads);
+  plan.query_batch = queries;
+  plan.corpus_chunk = sizes.rows;
+  plan.candidate_slots = range ? 0 : 2 * k + 8;
+  plan.resident = true;
+  const std::int64_t query_bytes = sizes.longest_query * 4 + static_cast<std::int64_t>(sizeof(Pool)) + 64 + (range ? 0 : pool);
+  return find_metric(metric).bytes(sizes, find_myers(plan.instruction_set), plan.threads) +
+         std::max(static_cast<std::int64_t>(plan.threads), plan.row_splits) * std::min(plan.query_block, queries) * query_bytes;
+}
+
+std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team, Stats& stats) {
+  if (question.queries.count() == 0) return 0;
+  StringSearch search(question, plan, answer, team);
+  const ScanCounts counts = search.run();
+  stats.candidates = counts.computed;
+  stats.reranked = counts.within;
+  return search.entries();
+}
+
+}  // namespace vicinal::cpu

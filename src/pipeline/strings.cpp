@@ -1,0 +1,258 @@
+// STRINGS: the same searches with other data. One side is read after the other (checked, coded, sorted by length), then the plan is
+// made, since lengths and symbols decide it, and the backend's one stage collects for every query: a distance of strings
+// is exact when it is there, so there is nothing to certify.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <optional>
+
+#include "core/fpenv.hpp"
+#include "core/metric.hpp"
+#include "core/text.hpp"
+#include "pipeline/check.hpp"
+#include "pipeline/knn.hpp"
+#include "pipeline/plan.hpp"
+
+namespace vicinal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* rung = "exact";
+// Cycles a pair and letter of the longer side, where lengths and limits leave out nothing (Cascade Lake, AVX-512, one core;
+// bench/strings.py). They predict time; no answer depends on them.
+constexpr double clock_hz = 2.5e9, cycles_per_pair = 0.5, cycles_per_letter = 0.15;
+
+[[noreturn]] void refuse(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
+
+/// For checks that know rows alone.
+Shape rows_of(const Strings& strings) { return {strings.rows, 1, DType::u8}; }
+
+void check_metric(Metric metric, const StringRules& rules) {
+  if (!metric_info(metric).strings) {
+    std::vector<std::string> known;
+    for (const MetricInfo& info : metrics())
+      if (info.strings) known.emplace_back(info.name);
+    refuse(cat(metric_info(metric).name, " compares vectors, corpus holds strings; metrics of strings: ", joined(known)));
+  }
+  if (rules.max_length < 0) refuse(cat("max_length must be >= 0, got ", rules.max_length));
+  if (rules.ngram < 0) refuse(cat("ngram must be >= 0, got ", rules.ngram));
+  if (rules.ngram > 0 && metric != Metric::jaccard) refuse(cat("ngram is for jaccard, got ngram=", rules.ngram, " with ", metric_info(metric).name));
+}
+
+void check_encodings(const Strings& corpus, const Strings& queries) {
+  const bool bytes = corpus.encoding == Encoding::bytes;
+  if (bytes == (queries.encoding == Encoding::bytes)) return;
+  refuse(cat("corpus holds ", bytes ? "bytes" : "code points", ", query side ", bytes ? "code points" : "bytes", "; give both alike"));
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& lengths) { return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}); }
+std::int64_t longest(const std::vector<std::int64_t>& lengths) { return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end()); }
+
+/// Hamming has no distance between strings of different lengths.
+void check_lengths(const char* side, const std::vector<std::int64_t>& lengths, std::int64_t length) {
+  const auto other = std::find_if(lengths.begin(), lengths.end(), [&](std::int64_t here) { return here != length; });
+  if (other != lengths.end())
+    refuse(cat("hamming compares strings of one length; ", side, " string ", other - lengths.begin(), " has ", *other, " symbols, corpus string 0 has ", length));
+}
+
+/// Both sides read and planned for. Nothing is kept of the input.
+class StringJob {
+ public:
+  /// queries: null in a graph. k: null in a range search.
+  StringJob(const Strings& corpus, const Strings* queries, const KnnOptions& options, const std::int64_t* k)
+      : options_(options), corpus_(corpus), queries_(queries), backend_(find_backend(options.run.device)),
+        plan_(open_plan(backend_, options)), rows_(queries != nullptr ? queries->rows : corpus.rows), start_(Clock::now()),
+        team_(plan_.threads, options.progress, options.stop, static_cast<std::uint64_t>(corpus.rows * rows_)), alphabet_(std::make_unique<Alphabet>()) {
+    plan_.rungs = {rung};
+    plan_.distance_type = resolve_distance_type(options.distance_type, options.metric, DType::f32, DType::f32);
+    lengths_ = alphabet_->read(corpus, "corpus", options.strings.max_length, team_);
+    if (queries != nullptr) query_lengths_ = alphabet_->read(*queries, "query", options.strings.max_length, team_);
+    if (options.metric == Metric::hamming && !lengths_.empty()) {
+      check_lengths("corpus", lengths_, lengths_[0]);
+      check_lengths("query", query_lengths_, lengths_[0]);
+    }
+    shape(k);
+  }
+
+  const Plan& plan() const noexcept { return plan_; }
+  std::int64_t rows() const noexcept { return rows_; }
+
+  /// Entries of each query to `answer`; returns what a range search found in all.
+  std::int64_t run(const RowFilter& filter, std::int64_t k, std::optional<double> radius, std::int64_t most, const StringAnswer& answer, Report& report) {
+    const StringSet set(corpus_, lengths_, *alphabet_, team_);
+    std::optional<StringSet> others;
+    if (queries_ != nullptr) others.emplace(*queries_, query_lengths_, *alphabet_, team_);
+    lengths_ = query_lengths_ = {};
+    note_plan(report.stats, plan_, corpus_.rows * rows_);
+    report.stats.prepare_seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    const StringQuestion question{.corpus = set, .queries = others ? *others : set, .alphabet = *alphabet_, .metric = options_.metric,
+                                  .type = plan_.distance_type, .encoding = corpus_.encoding, .ngram = options_.strings.ngram, .k = k,
+                                  .first_id = options_.first_id, .filter = filter, .radius = radius, .most = most};
+    const bool nothing = !radius && k == 0;  // an empty corpus, padded
+    const std::int64_t entries = nothing ? 0 : backend_.search_strings(question, plan_, answer, team_, report.stats);
+    report.stats.passes = 1;
+    report.certificate = {.queries = rows_, .proven = rows_, .redone = 0, .rungs = {rung}, .largest_bound = 0};
+    team_.finish();
+    report.stats.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    return entries;
+  }
+  std::int64_t free_entries() const {
+    return std::max<std::int64_t>((plan_.budget_bytes - plan_.peak_bytes) / static_cast<std::int64_t>(2 * sizeof(Entry)), 1);
+  }
+
+ private:
+  void shape(const std::int64_t* k) {
+    const bool graph = queries_ == nullptr;
+    const std::vector<std::int64_t>& asked = graph ? lengths_ : query_lengths_;
+    const StringSizes sizes{.rows = corpus_.rows, .symbols = sum(lengths_), .longest = longest(lengths_), .queries = rows_,
+                            .query_symbols = sum(asked), .longest_query = longest(asked), .alphabet = alphabet_->size()};
+    const std::int64_t wanted = k != nullptr ? std::min(*k, corpus_.rows) : 0;
+    const std::int64_t lengths = 8 * (corpus_.rows + (graph ? 0 : rows_));
+    plan_.peak_bytes = backend_.shape_strings(plan_, sizes, options_.metric, wanted, k == nullptr) + StringSet::bytes(lengths_, sizes.alphabet) +
+                       (graph ? 0 : StringSet::bytes(query_lengths_, sizes.alphabet)) + lengths + sizes.alphabet * 16 +
+                       RowFilter::bytes(options_.eligible, corpus_.rows);
+    plan_.minimum_bytes = plan_.peak_bytes;
+    if (plan_.peak_bytes > plan_.budget_bytes)
+      fail(ErrorCode::memory_budget, cat("this search needs at least ", plan_.minimum_bytes, " bytes (", bytes_text(plan_.minimum_bytes), "), budget is ",
+                                         plan_.budget_bytes, " bytes (", bytes_text(plan_.budget_bytes), "); raise memory, or search the corpus in parts"));
+    if (k != nullptr) plan_.result_bytes = rows_ * *k * static_cast<std::int64_t>(8 + distance_size(plan_.distance_type));
+    const double mean = corpus_.rows == 0 ? 0 : static_cast<double>(sizes.symbols) / static_cast<double>(corpus_.rows);
+    const double strips = std::ceil(mean / 64), pairs = static_cast<double>(corpus_.rows) * static_cast<double>(rows_);
+    plan_.seconds = pairs * (cycles_per_pair + cycles_per_letter * mean * std::max(strips, 1.0)) / clock_hz / plan_.threads *
+                    backend_.slowness(plan_.instruction_set);
+  }
+
+  const KnnOptions& options_;
+  const Strings& corpus_;
+  const Strings* queries_;
+  Backend& backend_;
+  Plan plan_;
+  std::int64_t rows_;
+  Clock::time_point start_;
+  Team team_;
+  std::unique_ptr<Alphabet> alphabet_;
+  std::vector<std::int64_t> lengths_, query_lengths_;
+};
+
+/// k-NN and graph: the same but for who may answer whom.
+Neighbors nearest(const Strings& corpus, const Strings* queries, const KnnOptions& options, bool without_self) {
+  FpGuard guard;
+  const std::int64_t rows = queries != nullptr ? queries->rows : corpus.rows;
+  const RowFilter filter(options.eligible, corpus.rows, options.first_id, without_self);
+  const std::int64_t k = check_k(filter, corpus.rows, rows, options.k, options.pad);
+  StringJob job(corpus, queries, options, &options.k);
+  Neighbors result(rows, options.k, job.plan().distance_type, options.pad);
+  const NeighborsView out = result.view();
+  const auto write = [&](std::int64_t row, std::span<const Entry> entries) {
+    const auto found = static_cast<std::int64_t>(entries.size());
+    for (std::int64_t i = 0; i < found; ++i) {
+      out.ids[row * out.k + i] = entries[static_cast<std::size_t>(i)].id;
+      store_key(entries[static_cast<std::size_t>(i)].key, out.type, false, out.distances, row * out.k + i);
+    }
+    for (std::int64_t i = found; i < out.k; ++i) store_missing(out.type, false, out.ids, out.distances, row * out.k + i);
+    if (out.counts != nullptr) out.counts[row] = found;
+  };
+  if (k == 0)
+    for (std::int64_t row = 0; row < rows; ++row) write(row, {});
+  Report report;
+  job.run(filter, k, {}, INT64_MAX, write, report);
+  result.certificate = std::move(report.certificate);
+  result.stats = std::move(report.stats);
+  return result;
+}
+
+KnnOptions graph_search(const GraphOptions& options) {
+  KnnOptions search = options.search;
+  if (search.eligible.query_labels.empty()) search.eligible.query_labels = search.eligible.corpus_labels;
+  return search;
+}
+
+void check_knn(const Strings& corpus, const Strings& queries, const KnnOptions& options) {
+  check_metric(options.metric, options.strings);
+  check_encodings(corpus, queries);
+  check_options(rows_of(corpus), rows_of(queries), options);
+}
+void check_graph(const Strings& rows, const GraphOptions& options) {
+  check_metric(options.search.metric, options.search.strings);
+  vicinal::check_graph(rows_of(rows), options);
+}
+void check_range(const Strings& corpus, const Strings& queries, const RangeOptions& options) {
+  check_metric(options.search.metric, options.search.strings);
+  check_encodings(corpus, queries);
+  vicinal::check_range(rows_of(corpus), rows_of(queries), options);
+}
+
+}  // namespace
+
+Neighbors knn(const Strings& corpus, const Strings& queries, const KnnOptions& options) try {
+  check_knn(corpus, queries, options);
+  return nearest(corpus, &queries, options, false);
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+Neighbors knn_graph(const Strings& rows, const GraphOptions& options) try {
+  check_graph(rows, options);
+  return nearest(rows, nullptr, graph_search(options), !options.include_self);
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double radius, const RangeOptions& options) try {
+  if (std::isnan(radius)) refuse("radius is NaN");
+  check_range(corpus, queries, options);
+  FpGuard guard;
+  const KnnOptions& search = options.search;
+  const RowFilter filter(search.eligible, corpus.rows, search.first_id, false);
+  StringJob job(corpus, &queries, search, nullptr);
+  const std::int64_t most = options.max_results > 0 ? options.max_results : job.free_entries();
+  std::vector<std::vector<Entry>> found(static_cast<std::size_t>(queries.rows));
+  Report report;
+  const std::int64_t entries = job.run(filter, 0, radius, most, [&](std::int64_t row, std::span<const Entry> matches) {
+    found[static_cast<std::size_t>(row)].assign(matches.begin(), matches.end());
+  }, report);
+  if (entries > most) fail(ErrorCode::capacity_exceeded, cat("result needs ", entries, " entries, limit ", most, "; lower the radius, or raise max_results"));
+  CsrNeighbors result(queries.rows, entries, job.plan().distance_type);
+  std::int64_t at = 0;
+  for (std::int64_t row = 0; row < queries.rows; ++row) {
+    for (const Entry& entry : found[static_cast<std::size_t>(row)]) {
+      result.ids()[at] = entry.id;
+      store_key(entry.key, result.type(), false, result.distances(), at++);
+    }
+    result.offsets()[row + 1] = at;
+    found[static_cast<std::size_t>(row)] = {};
+  }
+  result.certificate = std::move(report.certificate);
+  result.stats = std::move(report.stats);
+  return result;
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "the system refused memory for the matches; lower the radius, or search fewer queries at a time");
+}
+
+Plan plan(const Strings& corpus, const Strings& queries, const KnnOptions& options) try {
+  check_knn(corpus, queries, options);
+  return StringJob(corpus, &queries, options, &options.k).plan();
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+Plan plan_graph(const Strings& rows, const GraphOptions& options) try {
+  check_graph(rows, options);
+  const KnnOptions search = graph_search(options);
+  return StringJob(rows, nullptr, search, &search.k).plan();
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+Plan plan_range(const Strings& corpus, const Strings& queries, const RangeOptions& options) try {
+  check_range(corpus, queries, options);
+  return StringJob(corpus, &queries, options.search, nullptr).plan();
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+}  // namespace vicinal
