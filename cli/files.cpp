@@ -140,6 +140,13 @@ vicinal::Matrix read_points(const std::string& path) {
   return vicinal::read_matrix(file.path(), {.member = file.member()});
 }
 
+vicinal::StringList read_lines(const std::string& path, bool bytes) {
+  const auto encoding = bytes ? vicinal::Encoding::bytes : vicinal::Encoding::utf8;
+  if (path.find(':') != std::string::npos && !is_stream(path)) return vicinal::read_strings(path, encoding);  // a name, not a member
+  const InputFile file(path);
+  return vicinal::read_strings(file.path(), encoding);
+}
+
 vicinal::ValueMatrix read_values(const std::string& path) {
   const InputFile file(path);
   return vicinal::read_values(file.path(), {.member = file.member()});

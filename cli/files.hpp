@@ -2,7 +2,9 @@
 // `-` is CSV; `npy:-`, `npz:-`, ... any other format by its suffix. A stream passes through a temporary file,
 // because every reader wants to see a whole file first and every writer to publish one.
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "vicinal/io.hpp"
@@ -36,8 +38,27 @@ class OutputFile {
   std::shared_ptr<const void> temporary_;
 };
 
+/// One side of a search: rows of numbers, or strings.
+struct Side {
+  vicinal::Matrix matrix;
+  std::optional<vicinal::StringList> strings;
+
+  std::int64_t rows() const noexcept { return strings ? strings->rows() : matrix.points().rows; }
+};
+/// Calls use(points or strings...) with what the sides hold, which is of one sort.
+template <class Use>
+auto with_sides(const Side& a, const Side& b, const Use& use) {
+  return a.strings ? use(a.strings->view(), b.strings->view()) : use(a.matrix.points(), b.matrix.points());
+}
+template <class Use>
+auto with_side(const Side& a, const Use& use) {
+  return a.strings ? use(a.strings->view()) : use(a.matrix.points());
+}
+
 /// Rows of FILE, FILE.npz:NAME, -, SUFFIX:-.
 vicinal::Matrix read_points(const std::string& path);
+/// Lines of FILE or of - as strings.
+vicinal::StringList read_lines(const std::string& path, bool bytes);
 /// Values to select from, the same way.
 vicinal::ValueMatrix read_values(const std::string& path);
 vicinal::ResultFile read_claim(const std::string& path, const std::string& distances_path = "");

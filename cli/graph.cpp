@@ -33,7 +33,7 @@ struct Flags {
 };
 
 struct Run {
-  vicinal::Matrix corpus;
+  Side corpus;
   vicinal::Plan plan;
   vicinal::Neighbors graph;
   std::optional<vicinal::CsrNeighbors> symmetric;
@@ -78,8 +78,8 @@ void print_result_json(const Flags& flags, const Run& run) {
 void print_result_text(const Flags& flags, const Run& run) {
   std::string text;
   if (flags.output.path.empty()) text += neighbors_text(run.graph, table_rows, table_nearest) + "\n";
-  text += fmt::format("{} nearest others of {}, {} columns, {}: {} {}\n", count_text(flags.k), plural(run.graph.rows(), "row"),
-                      count_text(run.corpus.points().cols), metric_name(flags.search.metric), seconds_text(run.seconds.search),
+  text += fmt::format("{} nearest others of {}, {}, {}: {} {}\n", count_text(flags.k), plural(run.graph.rows(), "row"),
+                      width_text(run.corpus), metric_name(flags.search.metric), seconds_text(run.seconds.search),
                       place_text(run.graph.stats));
   if (run.symmetric) text += fmt::format("made symmetric ({}): {}\n", flags.symmetrize, plural(run.symmetric->entries(), "entry"));
   text += certificate_text(run.graph.certificate) + "\n";
@@ -88,6 +88,11 @@ void print_result_text(const Flags& flags, const Run& run) {
   if (flags.output.explain) text += "\n" + explain_text(run.report(), !flags.output.path.empty());
   print(text);
 }
+
+vicinal::Plan plan_of(const vicinal::Points& rows, const vicinal::GraphOptions& options) {
+  return vicinal::plan_graph({rows.rows, rows.cols, rows.dtype}, options);
+}
+vicinal::Plan plan_of(const vicinal::Strings& rows, const vicinal::GraphOptions& options) { return vicinal::plan_graph(rows, options); }
 
 int run_graph(Flags& flags, Context& context) {
   const auto symmetrize = symmetrize_of(flags);
@@ -104,14 +109,15 @@ int run_graph(Flags& flags, Context& context) {
 
   Run run;
   const auto start = std::chrono::steady_clock::now();
-  run.corpus = read_points(flags.search.corpus);
+  run.corpus = read_side(flags.search.corpus, flags.search);
   run.seconds.read = seconds_since(start);
-  const vicinal::Points& rows = run.corpus.points();
-  run.plan = vicinal::plan_graph({rows.rows, rows.cols, rows.dtype}, options);
+  run.plan = with_side(run.corpus, [&](const auto& rows) { return plan_of(rows, options); });
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
   const auto search = [&] {
-    run.graph = interruptible("graph", options.search, context.interrupt, [&] { return vicinal::knn_graph(rows, options); });
+    run.graph = interruptible("graph", options.search, context.interrupt, [&] {
+      return with_side(run.corpus, [&](const auto& rows) { return vicinal::knn_graph(rows, options); });
+    });
     if (symmetrize) run.symmetric = vicinal::symmetrize(run.graph, *symmetrize);
   };
   const auto write = [&] {
@@ -133,6 +139,7 @@ Command register_graph(App& root) {
       .type_name("union|mutual");
   add_meaning(app, flags->search, false);
   app.add_flag("--pad", flags->search.pad, "k beyond the other rows: fill with id -1 and the worst distance");
+  add_strings(app, flags->search);
   add_execution(app, flags->search);
   add_eligible(app, flags->search.eligible, false);
   add_output(app, flags->output);

@@ -7,6 +7,12 @@ namespace cli {
 
 Json json_head(const std::string& command) { return {{"schema", 1}, {"command", command}}; }
 
+Json json_of(const Side& side, const std::string& path) {
+  if (!side.strings) return json_of(side.matrix, path);
+  const bool bytes = side.strings->view().encoding == vicinal::Encoding::bytes;
+  return {{"path", path}, {"rows", side.rows()}, {"strings", bytes ? "bytes" : "utf8"}};
+}
+
 Json json_of(const vicinal::Matrix& matrix, const std::string& path) {
   const vicinal::Points& points = matrix.points();
   return {{"path", path},

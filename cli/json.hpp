@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "files.hpp"
 #include "json_value.hpp"
 #include "vicinal/io.hpp"
 #include "vicinal/neighbors.hpp"
@@ -12,6 +13,7 @@ namespace cli {
 /// {"schema": 1, "command": name}.
 Json json_head(const std::string& command);
 Json json_of(const vicinal::Matrix& matrix, const std::string& path);
+Json json_of(const Side& side, const std::string& path);
 Json json_of(const vicinal::Certificate& certificate);
 Json json_of(const vicinal::Stats& stats);
 Json json_of(const vicinal::Plan& plan);

@@ -26,7 +26,8 @@ constexpr const char* examples =
     "  vicinal knn corpus.fvecs queries.fvecs -k 100 -o truth.ivecs --distances truth.fvecs\n"
     "  vicinal knn data.npz:corpus data.npz:queries -k 10 --metric cosine\n"
     "  vicinal knn glove.hdf5:train - -k 5 -o - < queries.csv\n"
-    "  vicinal knn corpus.npy queries.npy -k 10 --memory 256MiB --plan";
+    "  vicinal knn corpus.npy queries.npy -k 10 --memory 256MiB --plan\n"
+    "  vicinal knn words.txt typed.txt -k 5 --metric levenshtein";
 
 struct Flags {
   SearchFlags search;
@@ -37,7 +38,7 @@ struct Flags {
 
 /// One run: what went in, what came out, and where the wall time went.
 struct Run {
-  vicinal::Matrix corpus, queries;
+  Side corpus, queries;
   vicinal::Plan plan;
   vicinal::Neighbors result;
   Timing seconds;
@@ -68,17 +69,23 @@ void print_result_json(const Flags& flags, const Run& run) {
 }
 
 void print_result_text(const Flags& flags, const Run& run) {
-  const vicinal::Points& corpus = run.corpus.points();
   std::string text;
   if (flags.output.path.empty()) text += neighbors_text(run.result, table_queries, table_nearest) + "\n";
-  text += fmt::format("{} nearest of {} for {}, {} columns, {}: {} {}\n", count_text(flags.k), plural(corpus.rows, "row"),
-                      plural(run.result.rows(), "query"), count_text(corpus.cols), metric_name(flags.search.metric),
+  text += fmt::format("{} nearest of {} for {}, {}, {}: {} {}\n", count_text(flags.k), plural(run.corpus.rows(), "row"),
+                      plural(run.result.rows(), "query"), width_text(run.corpus), metric_name(flags.search.metric),
                       seconds_text(run.seconds.search), place_text(run.result.stats));
   text += certificate_text(run.result.certificate) + "\n";
   if (!flags.output.path.empty()) text += "wrote " + flags.output.path + "\n";
   if (!flags.distances.empty()) text += "wrote " + flags.distances + "\n";
   if (flags.output.explain) text += "\n" + explain_text(run.report(), !flags.output.path.empty());
   print(text);
+}
+
+vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, const vicinal::KnnOptions& options) {
+  return vicinal::plan({corpus.rows, corpus.cols, corpus.dtype}, {queries.rows, queries.cols, queries.dtype}, options);
+}
+vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries, const vicinal::KnnOptions& options) {
+  return vicinal::plan(corpus, queries, options);
 }
 
 int run_knn(Flags& flags, Context& context) {
@@ -95,19 +102,20 @@ int run_knn(Flags& flags, Context& context) {
 
   Run run;
   const auto start = std::chrono::steady_clock::now();
-  run.corpus = read_points(flags.search.corpus);
-  run.queries = read_points(flags.search.queries);
+  run.corpus = read_side(flags.search.corpus, flags.search);
+  run.queries = read_side(flags.search.queries, flags.search);
   run.seconds.read = seconds_since(start);
 
-  const vicinal::Points &corpus = run.corpus.points(), &queries = run.queries.points();
-  run.plan =
-      vicinal::plan({corpus.rows, corpus.cols, corpus.dtype}, {queries.rows, queries.cols, queries.dtype}, options);
+  if (!flags.resume.empty() && run.corpus.strings)
+    throw vicinal::Error(vicinal::ErrorCode::unsupported, "--resume keeps pieces of searches of vectors; search strings without it");
+  run.plan = with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return plan_of(corpus, queries, options); });
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
   const bool resumable = !flags.resume.empty();
   const auto search = [&] {
     run.result = interruptible("knn", options, context.interrupt, [&] {
-      return resumable ? vicinal::knn_resumable(corpus, queries, options, flags.resume) : vicinal::knn(corpus, queries, options);
+      if (resumable) return vicinal::knn_resumable(run.corpus.matrix.points(), run.queries.matrix.points(), options, flags.resume);
+      return with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return vicinal::knn(corpus, queries, options); });
     });
   };
   const auto write = [&] {
@@ -129,6 +137,7 @@ Command register_knn(App& root) {
   app.add_text("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
       .type_name("auto|f32|f64|u32");
   app.add_flag("--pad", flags->search.pad, "k beyond the rows of CORPUS: fill with id -1 and the worst distance");
+  add_strings(app, flags->search);
   add_execution(app, flags->search);
   add_eligible(app, flags->search.eligible, true);
   add_output(app, flags->output);

@@ -33,6 +33,21 @@ void add_execution(App& app, SearchFlags& flags) {
       .type_name("SIZE");
 }
 
+void add_strings(App& app, SearchFlags& flags) {
+  app.add_flag("--strings", flags.strings, "inputs are text, one string a line (only hamming needs to be told)");
+  app.add_flag("--bytes", flags.bytes, "strings are bytes, not UTF-8");
+  app.add_integer("--ngram", flags.ngram, "jaccard: tokens of this many symbols (default: words between white space)").type_name("N");
+  app.add_integer("--max-length", flags.max_length, "refuse strings of more symbols (default 65535)").type_name("N");
+}
+
+Side read_side(const std::string& path, const SearchFlags& flags) {
+  const bool text = flags.strings || flags.bytes || !vicinal::metric_info(vicinal::parse_metric(flags.metric)).vectors;
+  Side side;
+  if (text) side.strings = read_lines(path, flags.bytes);
+  else side.matrix = read_points(path);
+  return side;
+}
+
 void add_eligible(App& app, EligibleFlags& flags, bool queries) {
   app.add_text("--eligible", flags.ids, "only these rows may answer: ids (.npy, .txt), or a mask (.npy of bool)").type_name("FILE");
   app.add_text("--eligible-ids", flags.range, "only ids FIRST to LAST may answer, both included").type_name("FIRST:LAST");
@@ -99,6 +114,7 @@ vicinal::KnnOptions search_options(SearchFlags& flags) {
   options.pad = flags.pad;
   options.first_id = flags.first_id;
   options.eligible = eligible_of(flags.eligible);
+  options.strings = {.max_length = flags.max_length, .ngram = flags.ngram};
   if (!flags.memory.empty()) options.memory.host = vicinal::parse_bytes(flags.memory);
   options.run = execution(flags.device, flags.threads);
   return options;

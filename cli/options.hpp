@@ -31,6 +31,8 @@ struct SearchFlags {
   std::int64_t threads = 0;
   std::int64_t first_id = 0;
   bool pad = false;
+  bool strings = false, bytes = false;  // of which only hamming leaves a choice
+  std::int64_t ngram = 0, max_length = vicinal::StringRules{}.max_length;
   EligibleFlags eligible;
 };
 
@@ -43,6 +45,10 @@ void add_execution(App& app, SearchFlags& flags);
 /// --eligible --eligible-ids --corpus-labels --query-labels --label-rule. queries: the labels of queries are asked for.
 void add_eligible(App& app, EligibleFlags& flags, bool queries);
 void add_json(App& app, bool& json);
+/// --strings --bytes --ngram --max-length: text files instead of rows.
+void add_strings(App& app, SearchFlags& flags);
+/// CORPUS or QUERIES as the metric and the flags say.
+Side read_side(const std::string& path, const SearchFlags& flags);
 
 vicinal::Execution execution(const std::string& device, std::int64_t threads);
 /// KnnOptions with names and sizes parsed and lists read, which stay in `flags`; progress and stop are those of the run.

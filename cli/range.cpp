@@ -21,7 +21,8 @@ constexpr const char* examples =
     "to query i), .rangeres and .csv the same their way.\n\n"
     "Examples:\n"
     "  vicinal range corpus.npy queries.npy -r 0.3 --metric cosine -o near.npz\n"
-    "  vicinal range corpus.npy corpus.npy -r 0 -o duplicates.npz";
+    "  vicinal range corpus.npy corpus.npy -r 0 -o duplicates.npz\n"
+    "  vicinal range names.txt names.txt -r 1 --metric levenshtein -o near-duplicates.npz";
 
 struct Flags {
   SearchFlags search;
@@ -31,7 +32,7 @@ struct Flags {
 };
 
 struct Run {
-  vicinal::Matrix corpus, queries;
+  Side corpus, queries;
   vicinal::Plan plan;
   vicinal::CsrNeighbors result;
   Timing seconds;
@@ -77,14 +78,21 @@ std::string matches_text(const vicinal::CsrNeighbors& result) {
 void print_result_text(const Flags& flags, const Run& run) {
   std::string text;
   if (flags.output.path.empty()) text += matches_text(run.result) + "\n";
-  text += fmt::format("{} within {:.9g} among {} for {}, {} columns, {}: {} {}\n", plural(run.result.entries(), "entry"), flags.radius,
-                      plural(run.corpus.points().rows, "row"), plural(run.result.rows(), "query"),
-                      count_text(run.corpus.points().cols), metric_name(flags.search.metric), seconds_text(run.seconds.search),
+  text += fmt::format("{} within {:.9g} among {} for {}, {}, {}: {} {}\n", plural(run.result.entries(), "entry"), flags.radius,
+                      plural(run.corpus.rows(), "row"), plural(run.result.rows(), "query"),
+                      width_text(run.corpus), metric_name(flags.search.metric), seconds_text(run.seconds.search),
                       place_text(run.result.stats));
   text += certificate_text(run.result.certificate) + "\n";
   if (!flags.output.path.empty()) text += "wrote " + flags.output.path + "\n";
   if (flags.output.explain) text += "\n" + explain_text(run.report(), !flags.output.path.empty());
   print(text);
+}
+
+vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, const vicinal::RangeOptions& options) {
+  return vicinal::plan_range({corpus.rows, corpus.cols, corpus.dtype}, {queries.rows, queries.cols, queries.dtype}, options);
+}
+vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries, const vicinal::RangeOptions& options) {
+  return vicinal::plan_range(corpus, queries, options);
 }
 
 int run_range(Flags& flags, Context& context) {
@@ -95,16 +103,18 @@ int run_range(Flags& flags, Context& context) {
 
   Run run;
   const auto start = std::chrono::steady_clock::now();
-  run.corpus = read_points(flags.search.corpus);
-  run.queries = read_points(flags.search.queries);
+  run.corpus = read_side(flags.search.corpus, flags.search);
+  run.queries = read_side(flags.search.queries, flags.search);
   run.seconds.read = seconds_since(start);
-  const vicinal::Points &corpus = run.corpus.points(), &queries = run.queries.points();
-  run.plan = vicinal::plan_range({corpus.rows, corpus.cols, corpus.dtype}, {queries.rows, queries.cols, queries.dtype}, options);
+  run.plan = with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return plan_of(corpus, queries, options); });
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
   const auto search = [&] {
     run.result = interruptible("range", options.search, context.interrupt,
-                               [&] { return vicinal::range_search(corpus, queries, flags.radius, options); });
+                               [&] {
+      return with_sides(run.corpus, run.queries,
+                        [&](const auto& corpus, const auto& queries) { return vicinal::range_search(corpus, queries, flags.radius, options); });
+    });
   };
   const auto write = [&] { vicinal::write_range(out.path(), run.result); };
   if (carry_out(run.seconds, out, search, write)) flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
@@ -122,6 +132,7 @@ Command register_range(App& root) {
   add_meaning(app, flags->search);
   app.add_text("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
       .type_name("auto|f32|f64|u32");
+  add_strings(app, flags->search);
   add_execution(app, flags->search);
   add_eligible(app, flags->search.eligible, true);
   add_output(app, flags->output);

@@ -39,12 +39,22 @@ struct Explanation {
     if (stats.pairs > 0) survivor_share = static_cast<double>(stats.candidates) / static_cast<double>(stats.pairs);
     if (stats.seconds > 0) pairs_a_second = static_cast<double>(stats.pairs) / stats.seconds;
     total_seconds = run.seconds.read + run.seconds.search + run.seconds.write;
-    const vicinal::Points& corpus = run.corpus.points();
+    if (run.corpus.strings) {
+      const vicinal::Strings strings = run.corpus.strings->view();
+      if (strings.rows > 0) corpus_bytes = strings.offsets[strings.rows] - strings.offsets[0];
+      return;
+    }
+    const vicinal::Points& corpus = run.corpus.matrix.points();
     corpus_bytes = corpus.rows * corpus.cols * static_cast<std::int64_t>(vicinal::dtype_size(corpus.dtype));
   }
 };
 
 }  // namespace
+
+std::string width_text(const Side& side) {
+  return side.strings ? (side.strings->view().encoding == vicinal::Encoding::bytes ? "strings of bytes" : "strings")
+                      : count_text(side.matrix.points().cols) + " columns";
+}
 
 std::string explain_text(const Report& run, bool written) {
   const vicinal::Stats& stats = run.stats;
@@ -64,7 +74,7 @@ std::string explain_text(const Report& run, bool written) {
       {"survivors", fmt::format("{:.1f} a query ({} of all pairs)", why.survivors, percent_text(why.survivor_share))},
       {"reranked", count_text(stats.reranked) + " distances in fp64, canonical order"},
       {"corpus", fmt::format("{} in {}, read {}", bytes_text(why.corpus_bytes),
-                             run.corpus.mapped() ? "a mapped file" : "memory", plural(stats.passes, "time"))},
+                             run.corpus.matrix.mapped() ? "a mapped file" : "memory", plural(stats.passes, "time"))},
       {"copied", bytes_text(stats.copied_bytes) + " of input"},
       {"memory",
        fmt::format("planned {} of {} allowed", bytes_text(stats.planned_bytes), bytes_text(run.plan.budget_bytes))},

@@ -30,7 +30,7 @@ struct Report {
   const vicinal::Certificate& certificate;
   const vicinal::Stats& stats;
   const vicinal::Plan& plan;
-  const vicinal::Matrix& corpus;
+  const Side& corpus;
   std::int64_t queries;
   Timing seconds;
 };
@@ -61,6 +61,8 @@ bool carry_out(Timing& seconds, const OutputFile& out, const Search& search, con
   return !out.stream();
 }
 
+/// What the rows of a side are: "128 columns", "strings".
+std::string width_text(const Side& side);
 std::string explain_text(const Report& report, bool written);
 Json explain_json(const Report& report);
 /// "on cpu (avx512, 2 threads)".

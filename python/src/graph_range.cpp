@@ -14,13 +14,14 @@
 #include "vicinal/search.hpp"
 
 namespace vicinal::python {
-namespace {
 
 Symmetrize parse_symmetrize(const std::string& name) {
   if (name == "union") return Symmetrize::either;
   if (name == "mutual") return Symmetrize::mutual;
   throw Error(ErrorCode::invalid_argument, "unknown symmetrize \"" + name + "\"; ways: union, mutual, None");
 }
+
+namespace {
 
 GraphOptions graph_options(const Options& options, bool include_self, std::int64_t rows, Progress progress = nullptr) {
   return {.search = options.search(rows, std::move(progress)), .include_self = include_self};

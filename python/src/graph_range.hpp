@@ -2,7 +2,14 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include <string>
+
+#include "vicinal/search.hpp"
+
 namespace vicinal::python {
+
+/// "union" or "mutual".
+Symmetrize parse_symmetrize(const std::string& name);
 
 void bind_graph_range(nanobind::module_& m);
 

@@ -9,6 +9,7 @@
 #include "knn.hpp"
 #include "results.hpp"
 #include "select.hpp"
+#include "strings.hpp"
 #include "vicinal/device.hpp"
 
 NB_MODULE(_native, m) {
@@ -20,6 +21,7 @@ NB_MODULE(_native, m) {
   python::bind_search(m);
   python::bind_graph_range(m);
   python::bind_select(m);
+  python::bind_strings(m);
   m.def("info", [] { return python::info_to_python(vicinal::info()); });
   m.def("devices", [] {
     nb::list all;

@@ -43,7 +43,7 @@ void construct_eligible(EligibleRows* self, std::int64_t first, std::int64_t las
 void construct_options(Options* self, std::int64_t k, const std::string& metric, const std::string& device,
                        std::int64_t threads, std::int64_t memory, const std::string& distance_type, bool pad,
                        const std::string& degenerate, std::int64_t first_id, const EligibleRows& eligible,
-                       nb::object progress) {
+                       std::int64_t ngram, std::int64_t max_length, nb::object progress) {
   KnnOptions knn;
   knn.k = k;
   knn.metric = parse_metric(metric);
@@ -52,6 +52,7 @@ void construct_options(Options* self, std::int64_t k, const std::string& metric,
   knn.first_id = first_id;
   knn.degenerate = parse_degenerate(degenerate);
   knn.eligible = eligible.conditions;
+  knn.strings = {.max_length = max_length, .ngram = ngram};
   knn.memory.host = memory;
   knn.run.device = device;
   using Limits = std::numeric_limits<int>;
@@ -79,7 +80,8 @@ void bind_options(nb::module_& m) {
   nb::class_<Options>(m, "Options", "Checked options of one call.")
       .def("__init__", &construct_options, nb::kw_only(), nb::arg("k"), nb::arg("metric"), nb::arg("device"),
            nb::arg("threads"), nb::arg("memory"), nb::arg("distance_type"), nb::arg("pad"), nb::arg("degenerate"),
-           nb::arg("first_id"), nb::arg("eligible"), nb::arg("progress").none());
+           nb::arg("first_id"), nb::arg("eligible"), nb::arg("ngram"), nb::arg("max_length"),
+           nb::arg("progress").none());
 }
 
 }  // namespace vicinal::python

@@ -12,17 +12,17 @@ from vicinal import _native
 KNN = {
     "corpus": ..., "queries": ..., "k": 10, "metric": "euclidean", "device": "auto", "threads": 0, "memory": None,
     "distance_type": None, "pad": False, "degenerate": "error", "first_id": 0, "eligible": None,
-    "labels": None, "label_rule": "same", "progress": None,
+    "labels": None, "label_rule": "same", "ngram": 0, "max_length": 65535, "progress": None,
 }  # fmt: skip
 GRAPH = {
     "x": ..., "k": 15, "metric": "euclidean", "symmetrize": None, "include_self": False, "device": "auto", "threads": 0,
     "memory": None, "distance_type": None, "pad": False, "degenerate": "error", "eligible": None, "labels": None,
-    "label_rule": "same", "progress": None,
+    "label_rule": "same", "ngram": 0, "max_length": 65535, "progress": None,
 }  # fmt: skip
 RANGE = {
     "corpus": ..., "queries": ..., "radius": ..., "metric": "euclidean", "max_results": None, "device": "auto",
     "threads": 0, "memory": None, "distance_type": None, "degenerate": "error", "first_id": 0, "eligible": None,
-    "labels": None, "label_rule": "same", "progress": None,
+    "labels": None, "label_rule": "same", "ngram": 0, "max_length": 65535, "progress": None,
 }  # fmt: skip
 CORPUS = {
     "x": ..., "metric": "euclidean", "device": "auto", "threads": 0, "memory": None, "degenerate": "error",
@@ -51,7 +51,7 @@ def test_knn_and_corpus():
     assert described(vicinal.knn) == KNN
     assert described(vicinal.Corpus.__init__) == CORPUS
     assert positional(vicinal.knn) == ["corpus", "queries", "k", "metric"]
-    fixed = ("corpus", "metric", "device", "degenerate")
+    fixed = ("corpus", "metric", "device", "degenerate", "ngram", "max_length")
     assert list(described(vicinal.Corpus.knn)) == [name for name in KNN if name not in fixed]
     assert described(vicinal.Corpus.knn)["k"] == 10
     assert described(vicinal.merge) == {"parts": ..., "k": None, "metric": "euclidean", "pad": False}

@@ -64,6 +64,8 @@ def knn(
     eligible: Any = None,
     labels: Any = None,
     label_rule: str = "same",
+    ngram: int = 0,
+    max_length: int = 65535,
     progress: Progress = None,
 ) -> Neighbors:
     """The k nearest rows of `corpus` for each row of `queries`, certified exact.
@@ -76,11 +78,15 @@ def knn(
         NumPy arrays, and anything with DLPack on the CPU or the buffer protocol, are read in place.
         Lists and data frames are converted once (``stats.copied_bytes``). Q may be 0. NaN and infinity
         are refused.
+        Or strings, (n,) and (Q,): lists of str or bytes, NumPy arrays of them, Arrow arrays (read in place), a pandas
+        column. A symbol is a code point of a str, as it is (nothing is normalised), or a byte.
     k : int, default 10
         Neighbours a query, at most the rows that may answer it; above only with ``pad``.
     metric : str, default "euclidean"
         "sqeuclidean", "euclidean", "cosine", "correlation", "inner_product" (larger is nearer), "l1"
         ("cityblock", "manhattan"), "linf" ("chebyshev"), "hamming" (differing bits of packed uint8 rows).
+        Of strings: "levenshtein" (insertions, deletions and substitutions L), "normalized_levenshtein"
+        (2 L / (|a| + |b| + L)), "hamming" (differing positions; one length), "jaccard" (of sets of tokens).
     device : str, default "auto"
         "auto" or "cpu"; see :func:`devices`.
     threads : int, default 0
@@ -89,8 +95,8 @@ def knn(
         Bytes that the search may use beyond what the process holds, results not counted: 268435456,
         "256MiB", "1.5 GB". None: what is free, less a tenth. The answer does not depend on it.
     distance_type : None, "f32", "f64" or a dtype
-        Type of the returned distances. None: float64 if either side is float64, uint32 for hamming,
-        else float32. The order is that of the returned values, ties by smaller id.
+        Type of the returned distances. None: float64 if either side is float64, uint32 for hamming
+        and levenshtein, else float32. The order is that of the returned values, ties by smaller id.
     pad : bool, default False
         With k above the eligible rows: fill up with id -1 and the worst distance, and return ``counts``.
     degenerate : "error" or "one"
@@ -103,6 +109,10 @@ def knn(
     labels : (corpus_labels, query_labels), integers (n,) and (Q,); default None
         With ``label_rule``: only rows of the query's label may answer ("same", the default), or only rows of
         another ("other"). Holds together with ``eligible``.
+    ngram : int, default 0
+        jaccard: tokens are the runs of this many symbols; 0: the words between white space.
+    max_length : int, default 65535
+        Strings of more symbols are refused.
     progress : callable or None
         Called now and then as progress(done, total) in this thread; returning False raises Cancelled.
 
@@ -128,12 +138,11 @@ def knn(
     options = _inputs.options(
         k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad,
         degenerate=degenerate, first_id=first_id,
-        eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress,
+        eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length, progress=progress,
     )  # fmt: skip
-    corpus_rows, corpus_copied = _inputs.rows(corpus, "corpus")
-    query_rows, query_copied = _inputs.rows(queries, "query")
-    native = _native.knn(corpus_rows, query_rows, options)
-    return _results.neighbors(native, corpus_copied + query_copied, corpus_rows.shape[0] + int(first_id))
+    corpus_rows, query_rows, copied = _inputs.sides(corpus, queries)
+    native = _inputs.call("knn", corpus_rows, query_rows, options)
+    return _results.neighbors(native, copied, corpus_rows.shape[0] + int(first_id))
 
 
 def plan(
@@ -151,6 +160,8 @@ def plan(
     eligible: Any = None,
     labels: Any = None,
     label_rule: str = "same",
+    ngram: int = 0,
+    max_length: int = 65535,
 ) -> Plan:
     """What :func:`knn` would do and need, without doing it; ``print(plan(...))`` reads well.
 
@@ -159,10 +170,10 @@ def plan(
     Parameters
     ----------
     corpus, queries : (rows, columns) or arrays
-        A shape is taken with ``dtype``; an array brings its own, and is not read.
+        A shape is taken with ``dtype``; an array brings its own, and is not read. Strings are read.
     dtype : dtype or name, default "float32"
         Element type of what is given as a shape.
-    k, metric, device, threads, memory, distance_type, pad, eligible, labels, label_rule :
+    k, metric, device, threads, memory, distance_type, pad, eligible, labels, label_rule, ngram, max_length :
         As in :func:`knn`. k is held against all rows: what a filter leaves is counted by the search.
 
     Raises
@@ -171,10 +182,9 @@ def plan(
     """
     options = _inputs.options(
         k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad,
-        eligible=_inputs.eligible(eligible, labels, label_rule),
+        eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length,
     )  # fmt: skip
-    shapes = _inputs.shape(corpus, "corpus", dtype), _inputs.shape(queries, "query", dtype)
-    return Plan(**_native.plan(*shapes, options))
+    return Plan(**_inputs.call("plan", *_inputs.shapes(corpus, queries, dtype), options))
 
 
 def merge(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _inputs, _native, _results
+from . import _inputs, _results
 from ._inputs import Memory, Progress
 from ._results import CsrNeighbors, Neighbors, Plan
 
@@ -25,6 +25,8 @@ def knn_graph(
     eligible: Any = None,
     labels: Any = None,
     label_rule: str = "same",
+    ngram: int = 0,
+    max_length: int = 65535,
     progress: Progress = None,
 ) -> Neighbors | CsrNeighbors:
     """The k nearest other rows of each row of `x`, certified exact.
@@ -33,7 +35,7 @@ def knn_graph(
 
     Parameters
     ----------
-    x : (n, d) array
+    x : (n, d) array, or (n,) strings
         As the corpus of :func:`vicinal.knn`.
     k : int, default 15
         Neighbours a row besides itself, 1 <= k <= n - 1; above only with ``pad``.
@@ -45,7 +47,7 @@ def knn_graph(
         UMAP's ``precomputed_knn=(graph.ids, graph.distances)`` expects.
     labels : (n,) integers, default None
         With ``label_rule``: only rows of the same label may be listed, or only rows of another.
-    metric, device, threads, memory, distance_type, pad, degenerate, eligible, label_rule, progress :
+    metric, device, threads, memory, distance_type, pad, degenerate, eligible, label_rule, ngram, max_length, progress :
         As in :func:`vicinal.knn`. A row that is not eligible has a list all the same, and is in none.
 
     Returns
@@ -73,13 +75,14 @@ def knn_graph(
     """
     options = _inputs.options(
         k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad,
-        degenerate=degenerate, eligible=_inputs.eligible(eligible, labels, label_rule, graph=True), progress=progress,
+        degenerate=degenerate, eligible=_inputs.eligible(eligible, labels, label_rule, graph=True), ngram=ngram,
+        max_length=max_length, progress=progress,
     )  # fmt: skip
     with_self = _inputs.flag("include_self", include_self)
     how = None if symmetrize is None else _inputs.text("symmetrize", symmetrize)
-    rows, copied = _inputs.rows(x, "corpus")
+    rows, copied = _inputs.side(x, "corpus")
     result = _results.neighbors if how is None else _results.csr_neighbors
-    return result(_native.knn_graph(rows, options, with_self, how), copied, rows.shape[0])
+    return result(_inputs.call("knn_graph", rows, options, with_self, how), copied, rows.shape[0])
 
 
 def plan_graph(
@@ -97,15 +100,17 @@ def plan_graph(
     eligible: Any = None,
     labels: Any = None,
     label_rule: str = "same",
+    ngram: int = 0,
+    max_length: int = 65535,
 ) -> Plan:
     """What :func:`knn_graph` would do and need, without doing it.
 
     Parameters
     ----------
-    x : (rows, columns) or an array
+    x : (rows, columns), an array, or strings
     dtype :
         As in :func:`vicinal.plan`.
-    k, metric, include_self, device, threads, memory, distance_type, pad, eligible, labels, label_rule :
+    k, metric, include_self, device, threads, memory, distance_type, pad, eligible, labels, label_rule, ngram, max_length :
         As in :func:`knn_graph`.
 
     Raises
@@ -114,7 +119,7 @@ def plan_graph(
     """
     options = _inputs.options(
         k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad,
-        eligible=_inputs.eligible(eligible, labels, label_rule, graph=True),
+        eligible=_inputs.eligible(eligible, labels, label_rule, graph=True), ngram=ngram, max_length=max_length,
     )  # fmt: skip
-    shape = _inputs.shape(x, "corpus", dtype)
-    return Plan(**_native.plan_graph(shape, options, _inputs.flag("include_self", include_self)))
+    shape = _inputs.shapes(x, x, dtype)[0]
+    return Plan(**_inputs.call("plan_graph", shape, options, _inputs.flag("include_self", include_self)))

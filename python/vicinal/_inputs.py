@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _native
+from . import _native, _strings
 from .errors import DeviceError, InvalidArgument
 
 # DLPack's numbers for memory that a CPU reads: its own, and host memory pinned for CUDA or ROCm.
@@ -47,6 +47,31 @@ def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
         raise DeviceError(f"{name}: array is on cuda, this search runs on cpu; copy it to the host")
     array = _converted(x, name)
     return _from_array(array, name), 0 if _in_place(x, array) else array.nbytes
+
+
+def side(x: Any, name: str) -> tuple[_native.Rows | _native.Strings, int]:
+    """Rows of numbers, or strings."""
+    return _strings.strings(x, name) if _strings.looks_like(x) else rows(x, name)
+
+
+def sides(corpus: Any, queries: Any) -> tuple[Any, Any, int]:
+    """Both sides of a search, of one sort, and the bytes that were copied."""
+    text = [_strings.looks_like(x) for x in (corpus, queries)]
+    if text[0] != text[1]:  # no strings at all are of either sort
+        nothing = [isinstance(x, (list, tuple)) and len(x) == 0 for x in (corpus, queries)]
+        if not nothing[text.index(False)]:
+            odd = ("corpus", "query")[text.index(True)]
+            raise TypeError(f"{odd}: unsupported dtype str, the other side holds numbers")
+    if not any(text):
+        (left, copied), (right, more) = rows(corpus, "corpus"), rows(queries, "query")
+    else:
+        (left, copied), (right, more) = _strings.strings(corpus, "corpus"), _strings.strings(queries, "query")
+    return left, right, copied + more
+
+
+def call(function: str, first: Any, *rest: Any) -> Any:
+    """The native function of that name for what the first argument is: numbers or strings."""
+    return getattr(_native, function + "_strings" * isinstance(first, _native.Strings))(first, *rest)
 
 
 def _from_array(array: np.ndarray, name: str) -> _native.Rows:
@@ -182,6 +207,13 @@ def numpy_dtype(element: str) -> Any:
     return np.dtype(next(known for known, short in _ELEMENTS.items() if short == element))
 
 
+def shapes(corpus: Any, queries: Any, dtype: Any) -> tuple[Any, Any]:
+    """Of both sides; strings are what they are."""
+    if _strings.looks_like(corpus) or _strings.looks_like(queries):
+        return sides(corpus, queries)[:2]
+    return shape(corpus, "corpus", dtype), shape(queries, "query", dtype)
+
+
 def shape(x: Any, name: str, dtype: Any) -> _native.Shape:
     """What a plan needs to know: of (rows, columns) with `dtype`, or of an array, which is not read."""
     if isinstance(x, tuple) and len(x) == 2 and not any(hasattr(part, "__len__") for part in x):
@@ -289,7 +321,7 @@ EVERY_ROW = eligible(None, None, "same")
 def options(
     *, k: Any = 10, metric: Any = "euclidean", device: Any = "auto", threads: Any = 0, memory: Any = None,
     distance_type: Any = None, pad: Any = False, degenerate: Any = "error", first_id: Any = 0,
-    eligible: _native.Eligible = EVERY_ROW, progress: Any = None,
+    eligible: _native.Eligible = EVERY_ROW, ngram: Any = 0, max_length: Any = 65535, progress: Any = None,
 ) -> _native.Options:  # fmt: skip
     return _native.Options(
         k=integer("k", k),
@@ -302,6 +334,8 @@ def options(
         degenerate=text("degenerate", degenerate),
         first_id=integer("first_id", first_id),
         eligible=eligible,
+        ngram=integer("ngram", ngram),
+        max_length=integer("max_length", max_length),
         progress=progress_callback(progress),
     )
 

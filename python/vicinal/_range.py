@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _inputs, _native, _results
+from . import _inputs, _results
 from ._inputs import Memory, Progress
 from ._results import CsrNeighbors, Plan
 from .errors import InvalidArgument
@@ -26,6 +26,8 @@ def range_search(
     eligible: Any = None,
     labels: Any = None,
     label_rule: str = "same",
+    ngram: int = 0,
+    max_length: int = 65535,
     progress: Progress = None,
 ) -> CsrNeighbors:
     """Every row of `corpus` within `radius` of each row of `queries`, certified exact.
@@ -41,7 +43,7 @@ def range_search(
     max_results : int or None
         Most entries of the whole result; beyond it CapacityExceeded states the exact need, and there is no partial
         answer. None: what free memory holds.
-    metric, device, threads, memory, distance_type, degenerate, first_id, eligible, labels, label_rule, progress :
+    metric, device, threads, memory, distance_type, degenerate, first_id, eligible, labels, label_rule, ngram, max_length, progress :
         As in :func:`vicinal.knn`.
 
     Returns
@@ -68,16 +70,15 @@ def range_search(
     options = _inputs.options(
         metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type,
         degenerate=degenerate, first_id=first_id, eligible=_inputs.eligible(eligible, labels, label_rule),
-        progress=progress,
+        ngram=ngram, max_length=max_length, progress=progress,
     )  # fmt: skip
     limit = 0 if max_results is None else _inputs.integer("max_results", max_results)
     if max_results is not None and limit < 1:
         raise InvalidArgument(f"max_results must be >= 1, got {limit}; None means what free memory holds")
     within = _inputs.real("radius", radius)
-    corpus_rows, corpus_copied = _inputs.rows(corpus, "corpus")
-    query_rows, query_copied = _inputs.rows(queries, "query")
-    native = _native.range_search(corpus_rows, query_rows, within, options, limit)
-    return _results.csr_neighbors(native, corpus_copied + query_copied, corpus_rows.shape[0] + int(first_id))
+    corpus_rows, query_rows, copied = _inputs.sides(corpus, queries)
+    native = _inputs.call("range_search", corpus_rows, query_rows, within, options, limit)
+    return _results.csr_neighbors(native, copied, corpus_rows.shape[0] + int(first_id))
 
 
 def plan_range(
@@ -93,6 +94,8 @@ def plan_range(
     eligible: Any = None,
     labels: Any = None,
     label_rule: str = "same",
+    ngram: int = 0,
+    max_length: int = 65535,
 ) -> Plan:
     """What :func:`range_search` would do and need, without doing it; ``result_bytes`` is 0, known by searching only.
 
@@ -100,7 +103,7 @@ def plan_range(
     ----------
     corpus, queries, dtype :
         As in :func:`vicinal.plan`.
-    metric, device, threads, memory, distance_type, eligible, labels, label_rule :
+    metric, device, threads, memory, distance_type, eligible, labels, label_rule, ngram, max_length :
         As in :func:`range_search`.
 
     Raises
@@ -109,7 +112,6 @@ def plan_range(
     """
     options = _inputs.options(
         metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type,
-        eligible=_inputs.eligible(eligible, labels, label_rule),
+        eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length,
     )  # fmt: skip
-    shapes = _inputs.shape(corpus, "corpus", dtype), _inputs.shape(queries, "query", dtype)
-    return Plan(**_native.plan_range(*shapes, options))
+    return Plan(**_inputs.call("plan_range", *_inputs.shapes(corpus, queries, dtype), options))

@@ -8,6 +8,7 @@
 #include "core/string_metric.hpp"
 #include "core/text.hpp"
 #include "cpu/strings/scanner.hpp"
+#include "cpu/vector_macros.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -73,12 +74,12 @@ class Masks {
     for (int lane = 0; lane < block.words; ++lane) {
       const std::int64_t at = block.first + lane, length = set.length(at), in_lane = static_cast<std::int64_t>(lane) * block.width / 8;
       set.with_codes(at, [&](const auto* codes) {
-        for (std::int64_t i = 0; i < length; ++i) {
-          if (row_[codes[i]] == 0) row_[codes[i]] = new_row(codes[i], row_bytes);
-          set_bit(masks_.data() + row_[codes[i]] + i / strip_letters * block.myers->block_bytes + in_lane, i % strip_letters);
-        }
+        for (std::int64_t first = 0; first < length; first += strip_letters)
+          set_letters(codes + first, static_cast<int>(std::min<std::int64_t>(strip_letters, length - first)), row_bytes,
+                      in_lane + first / strip_letters * block.myers->block_bytes);
       });
-      for (std::int64_t i = (block.strips - 1) * strip_letters; i < length; ++i) set_bit(lengths_.data() + in_lane, i % strip_letters);
+      const int in_last = static_cast<int>(length - (block.strips - 1) * strip_letters);
+      for (int i = 0; i < in_last; i += 8) lengths_[in_lane + i / 8] = static_cast<std::byte>(in_last - i >= 8 ? 255 : (1 << (in_last - i)) - 1);
     }
     block_ = {masks_.data(), lengths_.data(), row_.data(), block.width, block.words, block.strips};
     return block_;
@@ -90,7 +91,20 @@ class Masks {
   WordHits hits;
 
  private:
-  static void set_bit(std::byte* lane, std::int64_t bit) { lane[bit / 8] |= std::byte{1} << (bit % 8); }
+  /// Bits 0..letters-1 of one lane of one strip, at `lane` of every row.
+  template <class Code>
+  void set_letters(const Code* codes, int letters, std::int64_t row_bytes, std::int64_t lane) {
+    std::uint64_t* const rows = row_.data();
+    std::byte* to = masks_.data() + lane;
+    for (int i = 0; i < letters; ++i) {
+      std::uint64_t row = rows[codes[i]];
+      if (row == 0) {
+        rows[codes[i]] = row = new_row(codes[i], row_bytes);
+        to = masks_.data() + lane;  // which may have moved
+      }
+      to[row + static_cast<unsigned>(i) / 8] |= static_cast<std::byte>(1u << (static_cast<unsigned>(i) % 8));
+    }
+  }
   std::uint64_t new_row(std::uint32_t code, std::int64_t row_bytes) {
     used_.push_back(code);
     const std::int64_t offset = static_cast<std::int64_t>(used_.size()) * row_bytes;
@@ -119,15 +133,16 @@ class EditScanner final : public Scanner {
 
   ScanCounts scan(const QueryGroup& group, int worker) override {
     Masks& masks = masks_[static_cast<std::size_t>(worker)];
-    const std::vector<Query> queries = ask(group);
+    std::vector<Query> queries = ask(group);
     ScanCounts counts;
     for (const Block* block : in_order(group)) {
       const WordBlock* words = nullptr;
-      for (const Query& query : queries) {
-        if (wanted(query, *block) < 0) continue;
+      for (Query& query : queries) {
+        const std::int64_t most = wanted(query, *block);
+        if (most < 0) continue;
         if (words == nullptr) words = &masks.build(corpus_, *block);
         counts.computed += block->words;
-        counts.within += block->strips > 1 ? by_strips(query, *block, *words, masks) : at_once(query, *block, *words, masks.hits);
+        counts.within += block->strips > 1 ? by_strips(query, *block, *words, masks) : at_once(query, *block, *words, most, masks.hits);
       }
       team_.tick(static_cast<std::uint64_t>(block->words) * queries.size());
     }
@@ -138,6 +153,8 @@ class EditScanner final : public Scanner {
   struct Query {
     std::vector<std::uint32_t> codes;
     Pool* pool;
+    double limit = -1;  // what `most` was computed for
+    std::int64_t longest = -1, most = -1;
     std::int64_t length() const noexcept { return static_cast<std::int64_t>(codes.size()); }
   };
 
@@ -164,10 +181,14 @@ class EditScanner final : public Scanner {
   }
 
   /// Edits to look for, or -1 when the lengths alone are more.
-  std::int64_t wanted(const Query& query, const Block& block) const {
-    const std::int64_t most = most_edits(question_.metric, question_.type, query.pool->limit(), query.length(), block.longest);
+  VICINAL_INLINE std::int64_t wanted(Query& query, const Block& block) const {
+    if (query.limit != query.pool->limit() || query.longest != block.longest) {
+      query.limit = query.pool->limit();
+      query.longest = block.longest;
+      query.most = most_edits(question_.metric, question_.type, query.limit, query.length(), block.longest);
+    }
     const std::int64_t least = std::max(block.shortest - query.length(), query.length() - block.longest);
-    return most < least ? -1 : most;
+    return query.most < least ? -1 : query.most;
   }
 
   /// Hands over hits of more than `above` edits.
@@ -182,15 +203,15 @@ class EditScanner final : public Scanner {
     return taken;
   }
 
-  std::int64_t at_once(const Query& query, const Block& block, const WordBlock& words, WordHits& hits) const {
+  std::int64_t at_once(const Query& query, const Block& block, const WordBlock& words, std::int64_t most, WordHits& hits) const {
     const Myers& myers = *block.myers;
     const MyersFn near = block.width == 8 ? myers.near8 : block.width == 16 ? myers.near16 : block.width == 32 ? myers.near32 : myers.near64;
-    near({.block = &words, .query = query.codes.data(), .letters = query.length(), .limit = wanted(query, block), .hits = &hits});
+    near({.block = &words, .query = query.codes.data(), .letters = query.length(), .limit = most, .hits = &hits});
     return take(query, block, hits, -1);
   }
 
   /// Where everything is still wanted, a small number of edits is tried first: similar texts then cost their length, not its square.
-  std::int64_t by_strips(const Query& query, const Block& block, const WordBlock& words, Masks& masks) {
+  std::int64_t by_strips(Query& query, const Block& block, const WordBlock& words, Masks& masks) {
     std::int64_t taken = 0, done = -1;
     for (std::int64_t limit = block.strips < strips_to_guess ? INT64_MAX : strip_letters;; limit *= 4) {
       const std::int64_t most = wanted(query, block);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const StringMetric* metrics_of_strings[] = {&levenshtein, &normalized_levenshtein, &string_hamming, &jaccard};
 
-constexpr std::int64_t largest_group = 256;  // queries that share the masks of a block
+constexpr std::int64_t largest_group = 1024; // queries that share the masks of a block
 constexpr std::int64_t least_group = 32;     // fewer, and building masks is most of the work
 constexpr std::int64_t group_bytes = std::int64_t{32} << 20;
 
