@@ -151,8 +151,16 @@ std::int64_t StringSet::bytes(const std::vector<std::int64_t>& lengths, std::int
 StringSet::StringSet(const Strings& strings, const std::vector<std::int64_t>& lengths, const Alphabet& alphabet, Team& team)
     : narrow_(alphabet.size() < 256), offsets_(strings.rows + 1), rows_(strings.rows) {
   const auto length_of = [&](std::int64_t row) { return lengths[static_cast<std::size_t>(row)]; };
-  std::iota(rows_.data(), rows_.data() + count(), std::int64_t{0});
-  std::stable_sort(rows_.data(), rows_.data() + count(), [&](std::int64_t a, std::int64_t b) { return length_of(a) < length_of(b); });
+  const std::int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+  if (longest < 4 * count()) {  // by counting: places of each length, then rows in turn
+    std::vector<std::int64_t> next(static_cast<std::size_t>(longest) + 2, 0);
+    for (const std::int64_t length : lengths) ++next[static_cast<std::size_t>(length) + 1];
+    std::partial_sum(next.begin(), next.end(), next.begin());
+    for (std::int64_t row = 0; row < count(); ++row) rows_[next[static_cast<std::size_t>(length_of(row))]++] = row;
+  } else {
+    std::iota(rows_.data(), rows_.data() + count(), std::int64_t{0});
+    std::stable_sort(rows_.data(), rows_.data() + count(), [&](std::int64_t a, std::int64_t b) { return length_of(a) < length_of(b); });
+  }
   offsets_[0] = 0;
   for (std::int64_t at = 0; at < count(); ++at) offsets_[at + 1] = offsets_[at] + length_of(rows_[at]);
   narrow_ ? void(bytes_ = Buffer<std::uint8_t>(symbols())) : void(words_ = Buffer<std::uint32_t>(symbols()));

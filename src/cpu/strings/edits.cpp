@@ -71,12 +71,14 @@ class Masks {
     std::memset(masks_.data(), 0, static_cast<std::size_t>(row_bytes));
     if (lengths_.size() < block.myers->block_bytes) lengths_ = Buffer<std::byte>(block.myers->block_bytes);
     std::memset(lengths_.data(), 0, static_cast<std::size_t>(block.myers->block_bytes));
+    const std::int64_t* const offsets = set.offsets() + block.first;
+    set.with_codes(block.first, [&](const auto* codes) { find_rows(codes, codes + (offsets[block.words] - offsets[0]), row_bytes); });
     for (int lane = 0; lane < block.words; ++lane) {
       const std::int64_t at = block.first + lane, length = set.length(at), in_lane = static_cast<std::int64_t>(lane) * block.width / 8;
       set.with_codes(at, [&](const auto* codes) {
         for (std::int64_t first = 0; first < length; first += strip_letters)
-          set_letters(codes + first, static_cast<int>(std::min<std::int64_t>(strip_letters, length - first)), row_bytes,
-                      in_lane + first / strip_letters * block.myers->block_bytes);
+          set_letters(codes + first, static_cast<int>(std::min<std::int64_t>(strip_letters, length - first)), row_.data(),
+                      masks_.data() + in_lane + first / strip_letters * block.myers->block_bytes);
       });
       const int in_last = static_cast<int>(length - (block.strips - 1) * strip_letters);
       for (int i = 0; i < in_last; i += 8) lengths_[in_lane + i / 8] = static_cast<std::byte>(in_last - i >= 8 ? 255 : (1 << (in_last - i)) - 1);
@@ -91,19 +93,17 @@ class Masks {
   WordHits hits;
 
  private:
-  /// Bits 0..letters-1 of one lane of one strip, at `lane` of every row.
   template <class Code>
-  void set_letters(const Code* codes, int letters, std::int64_t row_bytes, std::int64_t lane) {
+  VICINAL_APART void find_rows(const Code* codes, const Code* end, std::int64_t row_bytes) {
     std::uint64_t* const rows = row_.data();
-    std::byte* to = masks_.data() + lane;
-    for (int i = 0; i < letters; ++i) {
-      std::uint64_t row = rows[codes[i]];
-      if (row == 0) {
-        rows[codes[i]] = row = new_row(codes[i], row_bytes);
-        to = masks_.data() + lane;  // which may have moved
-      }
-      to[row + static_cast<unsigned>(i) / 8] |= static_cast<std::byte>(1u << (static_cast<unsigned>(i) % 8));
-    }
+    for (; codes != end; ++codes)
+      if (rows[*codes] == 0) rows[*codes] = new_row(*codes, row_bytes);
+  }
+  /// Bits 0..letters-1 of one lane of one strip, in the rows of the symbols.
+  template <class Code>
+  VICINAL_APART static void set_letters(const Code* codes, int letters, const std::uint64_t* rows, std::byte* lane) {
+    for (int first = 0; first < letters; first += 8, ++lane)
+      for (int i = first; i < std::min(first + 8, letters); ++i) lane[rows[codes[i]]] |= static_cast<std::byte>(1u << (i - first));
   }
   std::uint64_t new_row(std::uint32_t code, std::int64_t row_bytes) {
     used_.push_back(code);

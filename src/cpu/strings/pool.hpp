@@ -23,24 +23,33 @@ class Pool {
   void take(double key, std::int64_t row) {
     const Entry entry{key, row + question_.first_id};
     if (before(limit_, entry) || !question_.filter.allows(query_, row)) return;
-    if (question_.radius && entries_.fetch_add(1, std::memory_order_relaxed) >= question_.most) return;
-    found_.push_back(entry);
-    if (!question_.radius && static_cast<std::int64_t>(found_.size()) >= 2 * question_.k + 8) cut();
+    if (question_.radius) {
+      if (!full_) found_.push_back(entry);
+      if (++uncounted_ == at_once) count();
+    } else {
+      found_.push_back(entry);
+      if (static_cast<std::int64_t>(found_.size()) >= 2 * question_.k + 8) cut();
+    }
   }
   /// The answer of this pool, sorted.
   std::vector<Entry>& finish() {
-    if (!question_.radius) cut();
-    std::sort(found_.begin(), found_.end(), before);
+    question_.radius ? count() : cut();
+    std::sort(found_.begin(), found_.end(), [](const Entry& a, const Entry& b) { return before(a, b); });
     return found_;
   }
   static std::int64_t most_bytes(std::int64_t k) noexcept { return (4 * k + 16) * static_cast<std::int64_t>(sizeof(Entry)); }
 
  private:
+  static constexpr std::int64_t at_once = 256;  // entries between looks at what all threads have found
+  void count() {
+    full_ = entries_.fetch_add(uncounted_, std::memory_order_relaxed) + uncounted_ > question_.most;
+    uncounted_ = 0;
+  }
   void cut() {
     const auto k = static_cast<std::size_t>(question_.k);
     if (found_.size() < k) return;
     const auto last = found_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
-    std::nth_element(found_.begin(), last, found_.end(), before);
+    std::nth_element(found_.begin(), last, found_.end(), [](const Entry& a, const Entry& b) { return before(a, b); });
     found_.resize(k);
     limit_ = found_[k - 1];
   }
@@ -48,6 +57,8 @@ class Pool {
   std::int64_t query_;
   std::atomic<std::int64_t>& entries_;
   Entry limit_;
+  std::int64_t uncounted_ = 0;
+  bool full_ = false;  // the result will be refused: what comes now is only counted
   std::vector<Entry> found_;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const StringMetric* metrics_of_strings[] = {&levenshtein, &normalized_levenshtein, &string_hamming, &jaccard};
 
-constexpr std::int64_t largest_group = 1024; // queries that share the masks of a block
+constexpr std::int64_t largest_group = 2048;  // queries that share the masks of a block
 constexpr std::int64_t least_group = 32;     // fewer, and building masks is most of the work
 constexpr std::int64_t group_bytes = std::int64_t{32} << 20;
 
@@ -100,10 +100,10 @@ const Myers& find_myers(const std::string& instruction_set) {
 
 std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range) {
   const std::int64_t queries = std::max<std::int64_t>(sizes.queries, 1);
-  // What one query can hold while it is searched; of a range, what a tenth of the corpus would be, for the rest is the result's.
-  const std::int64_t pool = Pool::most_bytes(range ? sizes.rows / 10 : k);
+  // What one query can hold while it is searched; of a range, a thousandth of the corpus: more is the result's, which is not counted.
+  const std::int64_t pool = Pool::most_bytes(range ? sizes.rows / 1000 : k);
   const std::int64_t room = std::clamp<std::int64_t>(group_bytes / pool, 1, largest_group);
-  plan.query_block = std::min(room, std::clamp(pieces(queries, 4 * static_cast<std::int64_t>(plan.threads)), least_group, largest_group));
+  plan.query_block = std::min(room, std::clamp(pieces(queries, 2 * static_cast<std::int64_t>(plan.threads)), least_group, largest_group));
   const std::int64_t groups = pieces(queries, plan.query_block);
   plan.row_splits = groups >= plan.threads ? 1 : 2 * static_cast<std::int64_t>(plan.threads);
   plan.query_batch = queries;
