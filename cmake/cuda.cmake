@@ -90,7 +90,7 @@ set_target_properties(vicinal_cuda PROPERTIES
   INSTALL_RPATH "$ORIGIN")
 install(TARGETS vicinal_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 
-# Programs for a machine with a GPU: the emulator's own test on the device, and the measurement of selections.
+# Programs for a machine with a GPU: the emulator's own test on the device, and the measurements of selections and strings.
 if(VICINAL_BUILD_TESTS)
   add_executable(vicinal_simt_device EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/simt/test_simt_device.cu)
   target_include_directories(vicinal_simt_device PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/include
@@ -109,4 +109,8 @@ if(VICINAL_BUILD_BENCH)
     target_link_libraries(bench_select_engines PRIVATE vicinal vicinal_cuda_flags)
     set_target_properties(bench_select_engines PROPERTIES INSTALL_RPATH "$ORIGIN/../lib" CUDA_RUNTIME_LIBRARY Static)
   endif()
+  add_executable(bench_strings EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/bench_strings.cu)
+  target_include_directories(bench_strings PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(bench_strings PRIVATE vicinal vicinal_cuda_flags)
+  set_target_properties(bench_strings PROPERTIES CUDA_RUNTIME_LIBRARY Static INSTALL_RPATH "$ORIGIN/../lib")
 endif()

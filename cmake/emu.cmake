@@ -11,6 +11,7 @@ target_link_libraries(vicinal_fibers PUBLIC GTest::gtest)
 
 add_executable(vicinal_simt EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/simt/test_simt.cpp)
 target_link_libraries(vicinal_simt PRIVATE vicinal_fibers)
-add_executable(vicinal_kernels EXCLUDE_FROM_ALL ${VICINAL_KERNEL_TESTS} ${PROJECT_SOURCE_DIR}/tests/oracle/select.cpp)
+add_executable(vicinal_kernels EXCLUDE_FROM_ALL ${VICINAL_KERNEL_TESTS} ${PROJECT_SOURCE_DIR}/tests/oracle/select.cpp
+               ${PROJECT_SOURCE_DIR}/tests/oracle/strings.cpp)
 target_link_libraries(vicinal_kernels PRIVATE vicinal_fibers GTest::gtest_main)
 add_dependencies(vicinal_emu vicinal_simt vicinal_kernels)
