@@ -28,7 +28,8 @@ class StringList {
   /// Copies. Throws OutOfMemory.
   StringList(std::span<const std::string_view> strings, Encoding encoding = Encoding::utf8);
   /// Takes over offsets of data that `keeper` keeps.
-  StringList(const void* data, std::vector<std::int64_t> offsets, Encoding encoding, std::shared_ptr<const void> keeper);
+  StringList(const void* data, std::vector<std::int64_t> offsets, Encoding encoding,
+             std::shared_ptr<const void> keeper);
 
   Strings view() const noexcept;
   std::int64_t rows() const noexcept { return view().rows; }

@@ -69,7 +69,8 @@ Encoding encoding_of(const std::string& name) {
 
 }  // namespace
 
-Texts::Texts(Data data, Integers offsets, const std::string& encoding) : data_(std::move(data)), offsets_(std::move(offsets)) {
+Texts::Texts(Data data, Integers offsets, const std::string& encoding)
+    : data_(std::move(data)), offsets_(std::move(offsets)) {
   view_ = {data_.data(), offsets_.data(), static_cast<std::int64_t>(offsets_.shape(0)) - 1, encoding_of(encoding)};
 }
 
@@ -77,14 +78,17 @@ Texts Texts::from_arrow(const nb::capsule& schema, const nb::capsule& capsule, c
   const std::string format = static_cast<const ArrowSchema*>(schema.data("arrow_schema"))->format;
   const bool wide = format == "U" || format == "Z";
   if (!wide && format != "u" && format != "z")
-    throw Error(ErrorCode::invalid_argument, name + ": an Arrow array of format \"" + format + "\"; strings are string, large_string, binary or large_binary: cast it");
+    throw Error(ErrorCode::invalid_argument,
+                name + ": an Arrow array of format \"" + format +
+                    "\"; strings are string, large_string, binary or large_binary: cast it");
   const auto array = taken(capsule);
   refuse_nulls(*array, name);
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(array->length) + 1, 0);
   if (array->length > 0) {
     for (std::size_t i = 0; i < offsets.size(); ++i) {
       const std::size_t at = static_cast<std::size_t>(array->offset) + i;
-      offsets[i] = wide ? static_cast<const std::int64_t*>(array->buffers[1])[at] : static_cast<const std::int32_t*>(array->buffers[1])[at];
+      offsets[i] = wide ? static_cast<const std::int64_t*>(array->buffers[1])[at]
+                        : static_cast<const std::int32_t*>(array->buffers[1])[at];
     }
   }
   Texts texts;
@@ -102,11 +106,13 @@ nb::tuple knn_strings(const Texts& corpus, const Texts& queries, const Options& 
   }));
 }
 
-nb::tuple knn_graph_strings(const Texts& rows, const Options& options, bool include_self, const std::optional<std::string>& symmetrize) {
+nb::tuple knn_graph_strings(const Texts& rows, const Options& options, bool include_self,
+                            const std::optional<std::string>& symmetrize) {
   std::optional<Symmetrize> how;
   if (symmetrize) how = parse_symmetrize(*symmetrize);
   const Neighbors graph = without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::knn_graph(rows.view(), GraphOptions{.search = options.search(rows.view().rows, progress), .include_self = include_self});
+    return vicinal::knn_graph(
+        rows.view(), GraphOptions{.search = options.search(rows.view().rows, progress), .include_self = include_self});
   });
   if (!how) return neighbors_to_python(graph);
   return csr_to_python([&] {
@@ -115,7 +121,8 @@ nb::tuple knn_graph_strings(const Texts& rows, const Options& options, bool incl
   }());
 }
 
-nb::tuple range_search_strings(const Texts& corpus, const Texts& queries, double radius, const Options& options, std::int64_t max_results) {
+nb::tuple range_search_strings(const Texts& corpus, const Texts& queries, double radius, const Options& options,
+                               std::int64_t max_results) {
   return csr_to_python(without_gil(options.progress, [&](const Progress& progress) {
     const RangeOptions wanted{.search = options.search(corpus.view().rows, progress), .max_results = max_results};
     return vicinal::range_search(corpus.view(), queries.view(), radius, wanted);
@@ -126,23 +133,27 @@ nb::dict plan_strings(const Texts& corpus, const Texts& queries, const Options& 
   return plan_to_python(vicinal::plan(corpus.view(), queries.view(), options.search(corpus.view().rows)));
 }
 nb::dict plan_graph_strings(const Texts& rows, const Options& options, bool include_self) {
-  return plan_to_python(vicinal::plan_graph(rows.view(), {.search = options.search(rows.view().rows), .include_self = include_self}));
+  return plan_to_python(
+      vicinal::plan_graph(rows.view(), {.search = options.search(rows.view().rows), .include_self = include_self}));
 }
 nb::dict plan_range_strings(const Texts& corpus, const Texts& queries, const Options& options) {
-  return plan_to_python(vicinal::plan_range(corpus.view(), queries.view(), {.search = options.search(corpus.view().rows)}));
+  return plan_to_python(
+      vicinal::plan_range(corpus.view(), queries.view(), {.search = options.search(corpus.view().rows)}));
 }
 
 }  // namespace
 
 void bind_strings(nb::module_& m) {
   nb::class_<Texts>(m, "Strings", "Strings seen in place; holds their owner.")
-      .def(nb::init<Texts::Data, Integers, const std::string&>(), nb::arg("data"), nb::arg("offsets"), nb::arg("encoding"))
+      .def(nb::init<Texts::Data, Integers, const std::string&>(), nb::arg("data"), nb::arg("offsets"),
+           nb::arg("encoding"))
       .def_static("from_arrow", &Texts::from_arrow, nb::arg("schema"), nb::arg("array"), nb::arg("name"))
       .def_prop_ro("shape", [](const Texts& self) { return nb::make_tuple(self.view().rows); });
   m.def("knn_strings", &knn_strings, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
-  m.def("knn_graph_strings", &knn_graph_strings, nb::arg("rows"), nb::arg("options"), nb::arg("include_self"), nb::arg("symmetrize").none());
-  m.def("range_search_strings", &range_search_strings, nb::arg("corpus"), nb::arg("queries"), nb::arg("radius"), nb::arg("options"),
-        nb::arg("max_results"));
+  m.def("knn_graph_strings", &knn_graph_strings, nb::arg("rows"), nb::arg("options"), nb::arg("include_self"),
+        nb::arg("symmetrize").none());
+  m.def("range_search_strings", &range_search_strings, nb::arg("corpus"), nb::arg("queries"), nb::arg("radius"),
+        nb::arg("options"), nb::arg("max_results"));
   m.def("plan_strings", &plan_strings, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
   m.def("plan_graph_strings", &plan_graph_strings, nb::arg("rows"), nb::arg("options"), nb::arg("include_self"));
   m.def("plan_range_strings", &plan_range_strings, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));

@@ -13,13 +13,13 @@ namespace vicinal {
 
 struct StringQuestion {
   const StringSet& corpus;
-  const StringSet& queries;    // the corpus itself, in a graph
+  const StringSet& queries;  // the corpus itself, in a graph
   const Alphabet& alphabet;
   Metric metric = Metric::levenshtein;
   DistanceType type = DistanceType::u32;
   Encoding encoding = Encoding::utf8;
   std::int64_t ngram = 0;
-  std::int64_t k = 0;          // what a query can really get; 0 with a radius
+  std::int64_t k = 0;  // what a query can really get; 0 with a radius
   std::int64_t first_id = 0;
   const RowFilter& filter;
   std::optional<double> radius = {};
@@ -28,7 +28,7 @@ struct StringQuestion {
 
 /// What is asked of plans: sizes alone.
 struct StringSizes {
-  std::int64_t rows = 0, symbols = 0, longest = 0;          // of the corpus
+  std::int64_t rows = 0, symbols = 0, longest = 0;  // of the corpus
   std::int64_t queries = 0, query_symbols = 0, longest_query = 0;
   std::int64_t alphabet = 0;
 };

@@ -17,7 +17,8 @@ inline double string_value(Metric metric, std::int64_t edits, std::int64_t a, st
   return static_cast<double>(2 * edits) / static_cast<double>(a + b + edits);
 }
 
-inline double string_key(Metric metric, DistanceType type, std::int64_t edits, std::int64_t a, std::int64_t b) noexcept {
+inline double string_key(Metric metric, DistanceType type, std::int64_t edits, std::int64_t a,
+                         std::int64_t b) noexcept {
   return fold_key(string_value(metric, edits, a, b), type, false);
 }
 
@@ -26,7 +27,8 @@ inline double string_key(Metric metric, DistanceType type, std::int64_t edits, s
 inline std::int64_t most_edits(Metric metric, DistanceType type, double key, std::int64_t a, std::int64_t b) noexcept {
   const std::int64_t all = std::max(a, b);
   if (!(key >= 0)) return -1;
-  if (metric != Metric::normalized_levenshtein) return key >= static_cast<double>(all) ? all : static_cast<std::int64_t>(key);
+  if (metric != Metric::normalized_levenshtein)
+    return key >= static_cast<double>(all) ? all : static_cast<std::int64_t>(key);
   if (key >= 1) return all;
   std::int64_t edits = std::min(all, static_cast<std::int64_t>(key * static_cast<double>(a + b) / (2 - key)));
   while (edits > 0 && string_key(metric, type, edits, a, b) > key) --edits;

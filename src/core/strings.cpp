@@ -23,7 +23,10 @@ std::uint32_t next_code_point(Bytes& at, Bytes end) noexcept {
     ++at;
     return lead;
   }
-  const int more = lead >= 0xC2 && lead < 0xE0 ? 1 : lead >= 0xE0 && lead < 0xF0 ? 2 : lead >= 0xF0 && lead < 0xF5 ? 3 : 0;
+  const int more = lead >= 0xC2 && lead < 0xE0   ? 1
+                   : lead >= 0xE0 && lead < 0xF0 ? 2
+                   : lead >= 0xF0 && lead < 0xF5 ? 3
+                                                 : 0;
   if (more == 0 || end - at <= more) return no_symbol;
   std::uint32_t symbol = lead & (0x3Fu >> more);
   for (int i = 1; i <= more; ++i) {
@@ -63,12 +66,15 @@ void check_units(const Strings& strings, std::int64_t row, const char* side) {
       if (is_code_point(at[i])) continue;
       char hex[16];
       std::snprintf(hex, sizeof hex, "U+%04X", static_cast<unsigned>(at[i]));
-      fail(ErrorCode::invalid_value, cat(side, " string ", row, " holds ", hex, ", which is no Unicode character; remove it, or compare bytes"));
+      fail(ErrorCode::invalid_value,
+           cat(side, " string ", row, " holds ", hex, ", which is no Unicode character; remove it, or compare bytes"));
     }
   } else if (strings.encoding == Encoding::utf8) {
-    const std::int64_t bad = first_invalid_utf8({static_cast<const char*>(strings.data) + first, static_cast<std::size_t>(last - first)});
+    const std::int64_t bad =
+        first_invalid_utf8({static_cast<const char*>(strings.data) + first, static_cast<std::size_t>(last - first)});
     if (bad >= 0)
-      fail(ErrorCode::invalid_value, cat(side, " string ", row, ": invalid UTF-8 at byte ", bad, "; mend it, or compare bytes"));
+      fail(ErrorCode::invalid_value,
+           cat(side, " string ", row, ": invalid UTF-8 at byte ", bad, "; mend it, or compare bytes"));
   }
 }
 
@@ -98,7 +104,8 @@ StringList::StringList(std::span<const std::string_view> strings, Encoding encod
   fail(ErrorCode::out_of_memory, cat("no memory to keep ", strings.size(), " strings"));
 }
 
-StringList::StringList(const void* data, std::vector<std::int64_t> offsets, Encoding encoding, std::shared_ptr<const void> keeper)
+StringList::StringList(const void* data, std::vector<std::int64_t> offsets, Encoding encoding,
+                       std::shared_ptr<const void> keeper)
     : data_(data), encoding_(encoding), offsets_(std::make_shared<const std::vector<std::int64_t>>(std::move(offsets))),
       keeper_(std::move(keeper)) {}
 
@@ -116,15 +123,20 @@ void Alphabet::add(std::uint32_t symbol) {
   code = static_cast<std::uint32_t>(symbols_.size());
 }
 
-std::vector<std::int64_t> Alphabet::read(const Strings& strings, const char* side, std::int64_t max_length, Team& team) {
-  if (strings.rows < 0) fail(ErrorCode::invalid_argument, cat(side, " has a negative number of strings: ", strings.rows));
-  if (strings.rows > 0 && strings.offsets == nullptr) fail(ErrorCode::invalid_argument, cat(side, " has ", strings.rows, " strings and no offsets"));
+std::vector<std::int64_t> Alphabet::read(const Strings& strings, const char* side, std::int64_t max_length,
+                                         Team& team) {
+  if (strings.rows < 0)
+    fail(ErrorCode::invalid_argument, cat(side, " has a negative number of strings: ", strings.rows));
+  if (strings.rows > 0 && strings.offsets == nullptr)
+    fail(ErrorCode::invalid_argument, cat(side, " has ", strings.rows, " strings and no offsets"));
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(strings.rows));
   std::array<bool, 128> seen{};
   for (std::int64_t row = 0; row < strings.rows; ++row) {
     const std::int64_t units = strings.offsets[row + 1] - strings.offsets[row];
-    if (units < 0 || strings.offsets[row] < 0) fail(ErrorCode::invalid_argument, cat(side, " string ", row, " ends before it begins"));
-    if (units > 0 && strings.data == nullptr) fail(ErrorCode::invalid_argument, cat(side, " string ", row, " has no data"));
+    if (units < 0 || strings.offsets[row] < 0)
+      fail(ErrorCode::invalid_argument, cat(side, " string ", row, " ends before it begins"));
+    if (units > 0 && strings.data == nullptr)
+      fail(ErrorCode::invalid_argument, cat(side, " string ", row, " has no data"));
     check_units(strings, row, side);
     std::int64_t length = 0;
     for_each_symbol(strings, row, [&](std::uint32_t symbol) {
@@ -136,7 +148,8 @@ std::vector<std::int64_t> Alphabet::read(const Strings& strings, const char* sid
       add(symbol);
     });
     if (length > max_length)
-      fail(ErrorCode::invalid_argument, cat(side, " string ", row, " has ", length, " symbols, the limit is ", max_length, "; raise max_length"));
+      fail(ErrorCode::invalid_argument,
+           cat(side, " string ", row, " has ", length, " symbols, the limit is ", max_length, "; raise max_length"));
     lengths[static_cast<std::size_t>(row)] = length;
     if (row % 1024 == 0) team.tick(0);
   }
@@ -148,7 +161,8 @@ std::int64_t StringSet::bytes(const std::vector<std::int64_t>& lengths, std::int
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}) * (alphabet < 256 ? 1 : 4) + 16 * (rows + 1);
 }
 
-StringSet::StringSet(const Strings& strings, const std::vector<std::int64_t>& lengths, const Alphabet& alphabet, Team& team)
+StringSet::StringSet(const Strings& strings, const std::vector<std::int64_t>& lengths, const Alphabet& alphabet,
+                     Team& team)
     : narrow_(alphabet.size() < 256), offsets_(strings.rows + 1), rows_(strings.rows) {
   const auto length_of = [&](std::int64_t row) { return lengths[static_cast<std::size_t>(row)]; };
   const std::int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
@@ -159,7 +173,8 @@ StringSet::StringSet(const Strings& strings, const std::vector<std::int64_t>& le
     for (std::int64_t row = 0; row < count(); ++row) rows_[next[static_cast<std::size_t>(length_of(row))]++] = row;
   } else {
     std::iota(rows_.data(), rows_.data() + count(), std::int64_t{0});
-    std::stable_sort(rows_.data(), rows_.data() + count(), [&](std::int64_t a, std::int64_t b) { return length_of(a) < length_of(b); });
+    std::stable_sort(rows_.data(), rows_.data() + count(),
+                     [&](std::int64_t a, std::int64_t b) { return length_of(a) < length_of(b); });
   }
   offsets_[0] = 0;
   for (std::int64_t at = 0; at < count(); ++at) offsets_[at + 1] = offsets_[at] + length_of(rows_[at]);
@@ -180,7 +195,9 @@ StringSet::StringSet(const Strings& strings, const std::vector<std::int64_t>& le
 
 std::int64_t StringSet::first_of_length(std::int64_t length) const noexcept {
   const std::int64_t* const rows = rows_.data();
-  return std::partition_point(rows, rows + count(), [&](const std::int64_t& row) { return this->length(&row - rows) < length; }) - rows;
+  return std::partition_point(rows, rows + count(),
+                              [&](const std::int64_t& row) { return this->length(&row - rows) < length; }) -
+         rows;
 }
 
 }  // namespace vicinal

@@ -47,7 +47,9 @@ StringList read_strings(const std::string& path, Encoding encoding) try {
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (text && line.ends_with('\r')) line.remove_suffix(1);
     const std::int64_t bad = text ? first_invalid_utf8(line) : -1;
-    if (bad >= 0) fail(ErrorCode::format_error, path, "line ", number, ": invalid UTF-8 at byte ", bad, "; compare bytes, or mend the file");
+    if (bad >= 0)
+      fail(ErrorCode::format_error, path, "line ", number, ": invalid UTF-8 at byte ", bad,
+           "; compare bytes, or mend the file");
     joined->insert(joined->end(), line.begin(), line.end());
     offsets.push_back(static_cast<std::int64_t>(joined->size()));
   }

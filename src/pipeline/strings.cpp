@@ -36,27 +36,35 @@ void check_metric(Metric metric, const StringRules& rules) {
     std::vector<std::string> known;
     for (const MetricInfo& info : metrics())
       if (info.strings) known.emplace_back(info.name);
-    refuse(cat(metric_info(metric).name, " compares vectors, corpus holds strings; metrics of strings: ", joined(known)));
+    refuse(
+        cat(metric_info(metric).name, " compares vectors, corpus holds strings; metrics of strings: ", joined(known)));
   }
   if (rules.max_length < 0) refuse(cat("max_length must be >= 0, got ", rules.max_length));
   if (rules.ngram < 0) refuse(cat("ngram must be >= 0, got ", rules.ngram));
-  if (rules.ngram > 0 && metric != Metric::jaccard) refuse(cat("ngram is for jaccard, got ngram=", rules.ngram, " with ", metric_info(metric).name));
+  if (rules.ngram > 0 && metric != Metric::jaccard)
+    refuse(cat("ngram is for jaccard, got ngram=", rules.ngram, " with ", metric_info(metric).name));
 }
 
 void check_encodings(const Strings& corpus, const Strings& queries) {
   const bool bytes = corpus.encoding == Encoding::bytes;
   if (bytes == (queries.encoding == Encoding::bytes)) return;
-  refuse(cat("corpus holds ", bytes ? "bytes" : "code points", ", query side ", bytes ? "code points" : "bytes", "; give both alike"));
+  refuse(cat("corpus holds ", bytes ? "bytes" : "code points", ", query side ", bytes ? "code points" : "bytes",
+             "; give both alike"));
 }
 
-std::int64_t sum(const std::vector<std::int64_t>& lengths) { return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}); }
-std::int64_t longest(const std::vector<std::int64_t>& lengths) { return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end()); }
+std::int64_t sum(const std::vector<std::int64_t>& lengths) {
+  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+}
+std::int64_t longest(const std::vector<std::int64_t>& lengths) {
+  return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+}
 
 /// Hamming has no distance between strings of different lengths.
 void check_lengths(const char* side, const std::vector<std::int64_t>& lengths, std::int64_t length) {
   const auto other = std::find_if(lengths.begin(), lengths.end(), [&](std::int64_t here) { return here != length; });
   if (other != lengths.end())
-    refuse(cat("hamming compares strings of one length; ", side, " string ", other - lengths.begin(), " has ", *other, " symbols, corpus string 0 has ", length));
+    refuse(cat("hamming compares strings of one length; ", side, " string ", other - lengths.begin(), " has ", *other,
+               " symbols, corpus string 0 has ", length));
 }
 
 /// Both sides read and planned for. Nothing is kept of the input.
@@ -65,8 +73,10 @@ class StringJob {
   /// queries: null in a graph. k: null in a range search.
   StringJob(const Strings& corpus, const Strings* queries, const KnnOptions& options, const std::int64_t* k)
       : options_(options), corpus_(corpus), queries_(queries), backend_(find_backend(options.run.device)),
-        plan_(open_plan(backend_, options)), rows_(queries != nullptr ? queries->rows : corpus.rows), start_(Clock::now()),
-        team_(plan_.threads, options.progress, options.stop, static_cast<std::uint64_t>(corpus.rows * rows_)), alphabet_(std::make_unique<Alphabet>()) {
+        plan_(open_plan(backend_, options)), rows_(queries != nullptr ? queries->rows : corpus.rows),
+        start_(Clock::now()),
+        team_(plan_.threads, options.progress, options.stop, static_cast<std::uint64_t>(corpus.rows * rows_)),
+        alphabet_(std::make_unique<Alphabet>()) {
     plan_.rungs = {rung};
     plan_.distance_type = resolve_distance_type(options.distance_type, options.metric, DType::f32, DType::f32);
     lengths_ = alphabet_->read(corpus, "corpus", options.strings.max_length, team_);
@@ -82,16 +92,26 @@ class StringJob {
   std::int64_t rows() const noexcept { return rows_; }
 
   /// Entries of each query to `answer`; returns what a range search found in all.
-  std::int64_t run(const RowFilter& filter, std::int64_t k, std::optional<double> radius, std::int64_t most, const StringAnswer& answer, Report& report) {
+  std::int64_t run(const RowFilter& filter, std::int64_t k, std::optional<double> radius, std::int64_t most,
+                   const StringAnswer& answer, Report& report) {
     const StringSet set(corpus_, lengths_, *alphabet_, team_);
     std::optional<StringSet> others;
     if (queries_ != nullptr) others.emplace(*queries_, query_lengths_, *alphabet_, team_);
     lengths_ = query_lengths_ = {};
     note_plan(report.stats, plan_, corpus_.rows * rows_);
     report.stats.prepare_seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    const StringQuestion question{.corpus = set, .queries = others ? *others : set, .alphabet = *alphabet_, .metric = options_.metric,
-                                  .type = plan_.distance_type, .encoding = corpus_.encoding, .ngram = options_.strings.ngram, .k = k,
-                                  .first_id = options_.first_id, .filter = filter, .radius = radius, .most = most};
+    const StringQuestion question{.corpus = set,
+                                  .queries = others ? *others : set,
+                                  .alphabet = *alphabet_,
+                                  .metric = options_.metric,
+                                  .type = plan_.distance_type,
+                                  .encoding = corpus_.encoding,
+                                  .ngram = options_.strings.ngram,
+                                  .k = k,
+                                  .first_id = options_.first_id,
+                                  .filter = filter,
+                                  .radius = radius,
+                                  .most = most};
     const bool nothing = !radius && k == 0;  // an empty corpus, padded
     const std::int64_t entries = nothing ? 0 : backend_.search_strings(question, plan_, answer, team_, report.stats);
     report.stats.passes = 1;
@@ -101,29 +121,39 @@ class StringJob {
     return entries;
   }
   std::int64_t free_entries() const {
-    return std::max<std::int64_t>((plan_.budget_bytes - plan_.peak_bytes) / static_cast<std::int64_t>(2 * sizeof(Entry)), 1);
+    return std::max<std::int64_t>(
+        (plan_.budget_bytes - plan_.peak_bytes) / static_cast<std::int64_t>(2 * sizeof(Entry)), 1);
   }
 
  private:
   void shape(const std::int64_t* k) {
     const bool graph = queries_ == nullptr;
     const std::vector<std::int64_t>& asked = graph ? lengths_ : query_lengths_;
-    const StringSizes sizes{.rows = corpus_.rows, .symbols = sum(lengths_), .longest = longest(lengths_), .queries = rows_,
-                            .query_symbols = sum(asked), .longest_query = longest(asked), .alphabet = alphabet_->size()};
+    const StringSizes sizes{.rows = corpus_.rows,
+                            .symbols = sum(lengths_),
+                            .longest = longest(lengths_),
+                            .queries = rows_,
+                            .query_symbols = sum(asked),
+                            .longest_query = longest(asked),
+                            .alphabet = alphabet_->size()};
     const std::int64_t wanted = k != nullptr ? std::min(*k, corpus_.rows) : 0;
     const std::int64_t lengths = 8 * (corpus_.rows + (graph ? 0 : rows_));
-    plan_.peak_bytes = backend_.shape_strings(plan_, sizes, options_.metric, wanted, k == nullptr) + StringSet::bytes(lengths_, sizes.alphabet) +
+    plan_.peak_bytes = backend_.shape_strings(plan_, sizes, options_.metric, wanted, k == nullptr) +
+                       StringSet::bytes(lengths_, sizes.alphabet) +
                        (graph ? 0 : StringSet::bytes(query_lengths_, sizes.alphabet)) + lengths + sizes.alphabet * 16 +
                        RowFilter::bytes(options_.eligible, corpus_.rows);
     plan_.minimum_bytes = plan_.peak_bytes;
     if (plan_.peak_bytes > plan_.budget_bytes)
-      fail(ErrorCode::memory_budget, cat("this search needs at least ", plan_.minimum_bytes, " bytes (", bytes_text(plan_.minimum_bytes), "), budget is ",
-                                         plan_.budget_bytes, " bytes (", bytes_text(plan_.budget_bytes), "); raise memory, or search the corpus in parts"));
-    if (k != nullptr) plan_.result_bytes = rows_ * *k * static_cast<std::int64_t>(8 + distance_size(plan_.distance_type));
+      fail(ErrorCode::memory_budget,
+           cat("this search needs at least ", plan_.minimum_bytes, " bytes (", bytes_text(plan_.minimum_bytes),
+               "), budget is ", plan_.budget_bytes, " bytes (", bytes_text(plan_.budget_bytes),
+               "); raise memory, or search the corpus in parts"));
+    if (k != nullptr)
+      plan_.result_bytes = rows_ * *k * static_cast<std::int64_t>(8 + distance_size(plan_.distance_type));
     const double mean = corpus_.rows == 0 ? 0 : static_cast<double>(sizes.symbols) / static_cast<double>(corpus_.rows);
     const double strips = std::ceil(mean / 64), pairs = static_cast<double>(corpus_.rows) * static_cast<double>(rows_);
-    plan_.seconds = pairs * (cycles_per_pair + cycles_per_letter * mean * std::max(strips, 1.0)) / clock_hz / plan_.threads *
-                    backend_.slowness(plan_.instruction_set);
+    plan_.seconds = pairs * (cycles_per_pair + cycles_per_letter * mean * std::max(strips, 1.0)) / clock_hz /
+                    plan_.threads * backend_.slowness(plan_.instruction_set);
   }
 
   const KnnOptions& options_;
@@ -153,7 +183,8 @@ Neighbors nearest(const Strings& corpus, const Strings* queries, const KnnOption
       out.ids[row * out.k + i] = entries[static_cast<std::size_t>(i)].id;
       store_key(entries[static_cast<std::size_t>(i)].key, out.type, false, out.distances, row * out.k + i);
     }
-    for (std::int64_t i = found; i < out.k; ++i) store_missing(out.type, false, out.ids, out.distances, row * out.k + i);
+    for (std::int64_t i = found; i < out.k; ++i)
+      store_missing(out.type, false, out.ids, out.distances, row * out.k + i);
     if (out.counts != nullptr) out.counts[row] = found;
   };
   if (k == 0)
@@ -202,7 +233,8 @@ Neighbors knn_graph(const Strings& rows, const GraphOptions& options) try {
   refuse_memory();
 }
 
-CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double radius, const RangeOptions& options) try {
+CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double radius,
+                          const RangeOptions& options) try {
   if (std::isnan(radius)) refuse("radius is NaN");
   check_range(corpus, queries, options);
   FpGuard guard;
@@ -212,10 +244,15 @@ CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double 
   const std::int64_t most = options.max_results > 0 ? options.max_results : job.free_entries();
   std::vector<std::vector<Entry>> found(static_cast<std::size_t>(queries.rows));
   Report report;
-  const std::int64_t entries = job.run(filter, 0, radius, most, [&](std::int64_t row, std::span<const Entry> matches) {
-    found[static_cast<std::size_t>(row)].assign(matches.begin(), matches.end());
-  }, report);
-  if (entries > most) fail(ErrorCode::capacity_exceeded, cat("result needs ", entries, " entries, limit ", most, "; lower the radius, or raise max_results"));
+  const std::int64_t entries = job.run(
+      filter, 0, radius, most,
+      [&](std::int64_t row, std::span<const Entry> matches) {
+        found[static_cast<std::size_t>(row)].assign(matches.begin(), matches.end());
+      },
+      report);
+  if (entries > most)
+    fail(ErrorCode::capacity_exceeded,
+         cat("result needs ", entries, " entries, limit ", most, "; lower the radius, or raise max_results"));
   CsrNeighbors result(queries.rows, entries, job.plan().distance_type);
   std::int64_t at = 0;
   for (std::int64_t row = 0; row < queries.rows; ++row) {
@@ -230,7 +267,8 @@ CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double 
   result.stats = std::move(report.stats);
   return result;
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, "the system refused memory for the matches; lower the radius, or search fewer queries at a time");
+  fail(ErrorCode::out_of_memory,
+       "the system refused memory for the matches; lower the radius, or search fewer queries at a time");
 }
 
 Plan plan(const Strings& corpus, const Strings& queries, const KnnOptions& options) try {

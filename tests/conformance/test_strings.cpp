@@ -38,7 +38,8 @@ StringList listed(const std::vector<Text>& texts, Encoding encoding = Encoding::
   std::vector<std::string> kept;
   for (const Text& text : texts) {
     if (encoding == Encoding::utf8) kept.push_back(utf8(text));
-    else if (encoding == Encoding::utf32) kept.emplace_back(reinterpret_cast<const char*>(text.data()), text.size() * 4);
+    else if (encoding == Encoding::utf32)
+      kept.emplace_back(reinterpret_cast<const char*>(text.data()), text.size() * 4);
     else kept.emplace_back(text.begin(), text.end());
   }
   return {std::vector<std::string_view>(kept.begin(), kept.end()), encoding};
@@ -51,20 +52,22 @@ struct Style {
   std::int64_t low, high;
 };
 const std::vector<Style> styles = {
-    {"words", 'a', 26, 1, 14},        {"short", 'a', 3, 0, 3},         {"mixed", 'a', 5, 0, 70},
-    {"DNA", 'A', 4, 25, 40},          {"accents", 0xC0, 400, 0, 12},   {"emoji", 0x1F300, 40, 3, 20},
-    {"edges", 'a', 2, 60, 68},        {"texts", ' ', 60, 50, 420},     {"ideograms", 0x4E00, 3000, 2, 150}};
+    {"words", 'a', 26, 1, 14}, {"short", 'a', 3, 0, 3},       {"mixed", 'a', 5, 0, 70},
+    {"DNA", 'A', 4, 25, 40},   {"accents", 0xC0, 400, 0, 12}, {"emoji", 0x1F300, 40, 3, 20},
+    {"edges", 'a', 2, 60, 68}, {"texts", ' ', 60, 50, 420},   {"ideograms", 0x4E00, 3000, 2, 150}};
 
 Text random_text(Rng& rng, const Style& style) {
   Text text(static_cast<std::size_t>(rng.between(style.low, style.high)), U'?');
-  for (char32_t& c : text) c = static_cast<char32_t>(style.from + static_cast<std::uint32_t>(rng.between(0, style.symbols - 1)));
+  for (char32_t& c : text)
+    c = static_cast<char32_t>(style.from + static_cast<std::uint32_t>(rng.between(0, style.symbols - 1)));
   return text;
 }
 /// A few random edits.
 Text edited(Rng& rng, Text text, std::int64_t edits, const Style& style) {
   for (; edits > 0; --edits) {
     const auto at = static_cast<std::size_t>(rng.between(0, static_cast<std::int64_t>(text.size())));
-    const char32_t c = static_cast<char32_t>(style.from + static_cast<std::uint32_t>(rng.between(0, style.symbols - 1)));
+    const char32_t c =
+        static_cast<char32_t>(style.from + static_cast<std::uint32_t>(rng.between(0, style.symbols - 1)));
     const std::int64_t kind = rng.between(0, 2);
     if (kind == 0) text.insert(at, 1, c);
     else if (at < text.size() && kind == 1) text.erase(at, 1);
@@ -77,14 +80,19 @@ std::vector<Text> corpus_of(Rng& rng, const Style& style, std::int64_t n) {
   std::vector<Text> texts;
   while (static_cast<std::int64_t>(texts.size()) < n) {
     if (texts.empty() || rng.chance(0.6)) texts.push_back(random_text(rng, style));
-    else texts.push_back(edited(rng, texts[static_cast<std::size_t>(rng.between(0, static_cast<std::int64_t>(texts.size()) - 1))], rng.between(0, 3), style));
+    else
+      texts.push_back(
+          edited(rng, texts[static_cast<std::size_t>(rng.between(0, static_cast<std::int64_t>(texts.size()) - 1))],
+                 rng.between(0, 3), style));
   }
   return texts;
 }
 std::vector<Text> queries_of(Rng& rng, const Style& style, const std::vector<Text>& corpus, std::int64_t n) {
   std::vector<Text> queries;
   for (std::int64_t i = 0; i < n; ++i) {
-    if (i % 5 == 4) queries.push_back(random_text(rng, {"", style.from + 1, style.symbols, 0, style.high + 9}));  // partly of no symbol of the corpus
+    if (i % 5 == 4)
+      queries.push_back(random_text(
+          rng, {"", style.from + 1, style.symbols, 0, style.high + 9}));  // partly of no symbol of the corpus
     else queries.push_back(edited(rng, rng.pick(corpus), rng.between(0, 4), style));
   }
   return queries;
@@ -104,44 +112,54 @@ using Allows = std::function<bool(std::int64_t, std::int64_t)>;
 const Allows everyone = [](std::int64_t, std::int64_t) { return true; };
 
 /// All pairs ranked, so that one table serves every k and radius.
-std::vector<std::vector<oracle::Entry>> rank_all(const std::vector<Text>& corpus, const std::vector<Text>& queries, const KnnOptions& options,
-                                                 const Allows& allows = everyone) {
+std::vector<std::vector<oracle::Entry>> rank_all(const std::vector<Text>& corpus, const std::vector<Text>& queries,
+                                                 const KnnOptions& options, const Allows& allows = everyone) {
   std::vector<std::vector<oracle::Entry>> all;
   for (std::size_t q = 0; q < queries.size(); ++q)
-    all.push_back(oracle::ranked_strings(corpus, queries[q], name_of(options.metric), options.strings.ngram, options.distance_type == vicinal::DistanceType::f64,
+    all.push_back(oracle::ranked_strings(corpus, queries[q], name_of(options.metric), options.strings.ngram,
+                                         options.distance_type == vicinal::DistanceType::f64,
                                          [&](std::int64_t row) { return allows(static_cast<std::int64_t>(q), row); }));
   return all;
 }
 
-std::string compare(const vicinal::Neighbors& got, const std::vector<std::vector<oracle::Entry>>& want, std::int64_t first_id = 0) {
+std::string compare(const vicinal::Neighbors& got, const std::vector<std::vector<oracle::Entry>>& want,
+                    std::int64_t first_id = 0) {
   for (std::int64_t q = 0; q < got.rows(); ++q)
     for (std::int64_t i = 0; i < got.k(); ++i) {
       const auto& ranked = want[static_cast<std::size_t>(q)];
       const bool missing = i >= static_cast<std::int64_t>(ranked.size());
       const std::int64_t id = missing ? -1 : ranked[static_cast<std::size_t>(i)].id + first_id;
       if (got.id(q, i) != id || (!missing && got.distance(q, i) != ranked[static_cast<std::size_t>(i)].key))
-        return "query " + std::to_string(q) + " rank " + std::to_string(i) + ": id " + std::to_string(got.id(q, i)) + " at " +
-               std::to_string(got.distance(q, i)) + ", not " + std::to_string(id) + " at " + (missing ? "none" : std::to_string(ranked[static_cast<std::size_t>(i)].key));
+        return "query " + std::to_string(q) + " rank " + std::to_string(i) + ": id " + std::to_string(got.id(q, i)) +
+               " at " + std::to_string(got.distance(q, i)) + ", not " + std::to_string(id) + " at " +
+               (missing ? "none" : std::to_string(ranked[static_cast<std::size_t>(i)].key));
     }
-  return got.certificate.all() && got.certificate.queries == got.rows() ? "" : "the certificate is not that of every query";
+  return got.certificate.all() && got.certificate.queries == got.rows() ? ""
+                                                                        : "the certificate is not that of every query";
 }
-std::string compare(const vicinal::CsrNeighbors& got, const std::vector<std::vector<oracle::Entry>>& want, double radius) {
+std::string compare(const vicinal::CsrNeighbors& got, const std::vector<std::vector<oracle::Entry>>& want,
+                    double radius) {
   for (std::int64_t q = 0; q < got.rows(); ++q) {
     std::int64_t i = 0;
     for (const oracle::Entry& entry : want[static_cast<std::size_t>(q)]) {
       if (!(entry.key <= radius)) break;
       if (i >= got.count(q) || got.id(q, i) != entry.id || got.distance(q, i) != entry.key)
-        return "query " + std::to_string(q) + " entry " + std::to_string(i) + " of " + std::to_string(got.count(q)) + " is not id " + std::to_string(entry.id);
+        return "query " + std::to_string(q) + " entry " + std::to_string(i) + " of " + std::to_string(got.count(q)) +
+               " is not id " + std::to_string(entry.id);
       ++i;
     }
-    if (i != got.count(q)) return "query " + std::to_string(q) + " has " + std::to_string(got.count(q)) + " matches, not " + std::to_string(i);
+    if (i != got.count(q))
+      return "query " + std::to_string(q) + " has " + std::to_string(got.count(q)) + " matches, not " +
+             std::to_string(i);
   }
   return "";
 }
 
 class StringSearch : public testing::TestWithParam<Metric> {
  protected:
-  KnnOptions options(std::int64_t k, std::int64_t ngram = 0) const { return ask(GetParam(), k, GetParam() == Metric::jaccard ? ngram : 0); }
+  KnnOptions options(std::int64_t k, std::int64_t ngram = 0) const {
+    return ask(GetParam(), k, GetParam() == Metric::jaccard ? ngram : 0);
+  }
   std::vector<Style> of_metric() const {
     if (GetParam() != Metric::hamming) return styles;
     std::vector<Style> fixed;
@@ -160,7 +178,8 @@ TEST_P(StringSearch, EveryInstructionSetAndThreadCountHasTheBitsOfTheOracle) {
   Rng rng(seed_or(900));
   for (const Style& style : of_metric()) {
     const std::int64_t n = style.high > 64 ? scaled(120) : scaled(420);
-    const std::vector<Text> corpus = even(corpus_of(rng, style, n), style), queries = even(queries_of(rng, style, corpus, 11), style);
+    const std::vector<Text> corpus = even(corpus_of(rng, style, n), style),
+                            queries = even(queries_of(rng, style, corpus, 11), style);
     const StringList c = listed(corpus), q = listed(queries);
     const std::int64_t ngram = rng.between(0, 3);
     const auto want = rank_all(corpus, queries, options(1, ngram));
@@ -180,15 +199,18 @@ TEST_P(StringSearch, EveryInstructionSetAndThreadCountHasTheBitsOfTheOracle) {
 TEST_P(StringSearch, RangesOnAReturnedValueAndBeside) {
   Rng rng(seed_or(901));
   for (const Style& style : of_metric()) {
-    const std::vector<Text> corpus = even(corpus_of(rng, style, scaled(150)), style), queries = even(queries_of(rng, style, corpus, 6), style);
+    const std::vector<Text> corpus = even(corpus_of(rng, style, scaled(150)), style),
+                            queries = even(queries_of(rng, style, corpus, 6), style);
     const StringList c = listed(corpus), q = listed(queries);
     const auto want = rank_all(corpus, queries, options(1, 2));
     const double some = want[0][want[0].size() / 3].key;
-    for (const double radius : {-1.0, 0.0, 1.0, 2.0, 3.0, some, std::nextafter(some, 0.0), std::nextafter(some, 9e9), 0.5, 1e300, static_cast<double>(INFINITY)}) {
+    for (const double radius : {-1.0, 0.0, 1.0, 2.0, 3.0, some, std::nextafter(some, 0.0), std::nextafter(some, 9e9),
+                                0.5, 1e300, static_cast<double>(INFINITY)}) {
       vicinal::RangeOptions wanted{.search = options(1, 2)};
       wanted.search.run.instruction_set = rng.pick(instruction_sets());
       wanted.search.run.threads = rng.pick(all_threads);
-      ASSERT_EQ(compare(vicinal::range_search(c.view(), q.view(), radius, wanted), want, radius), "") << style.name << " radius " << radius;
+      ASSERT_EQ(compare(vicinal::range_search(c.view(), q.view(), radius, wanted), want, radius), "")
+          << style.name << " radius " << radius;
     }
   }
 }
@@ -198,7 +220,8 @@ TEST_P(StringSearch, GraphsLeaveOutTheRowItself) {
   const Style style = of_metric()[0];
   const std::vector<Text> rows = even(corpus_of(rng, style, 150), style);
   for (const bool include : {false, true}) {
-    const auto want = rank_all(rows, rows, options(1), [&](std::int64_t query, std::int64_t row) { return include || query != row; });
+    const auto want =
+        rank_all(rows, rows, options(1), [&](std::int64_t query, std::int64_t row) { return include || query != row; });
     vicinal::GraphOptions wanted{.search = options(7), .include_self = include};
     wanted.search.run.threads = 2;
     EXPECT_EQ(compare(vicinal::knn_graph(listed(rows).view(), wanted), want), "");
@@ -212,7 +235,8 @@ TEST_P(StringSearch, GraphsLeaveOutTheRowItself) {
 TEST_P(StringSearch, EligibleRowsPaddingAndIds) {
   Rng rng(seed_or(903));
   const Style style = of_metric()[0];
-  const std::vector<Text> corpus = even(corpus_of(rng, style, 130), style), queries = even(queries_of(rng, style, corpus, 9), style);
+  const std::vector<Text> corpus = even(corpus_of(rng, style, 130), style),
+                          queries = even(queries_of(rng, style, corpus, 9), style);
   for (const Condition condition : all_conditions) {
     const std::int64_t first_id = rng.between(0, 1) * 1000;
     const Filter filter = make_filter(rng, condition, 130, 9, first_id);
@@ -220,18 +244,23 @@ TEST_P(StringSearch, EligibleRowsPaddingAndIds) {
     wanted.first_id = first_id;
     wanted.pad = true;
     wanted.eligible = filter.view();
-    const auto want = rank_all(corpus, queries, wanted, [&](std::int64_t query, std::int64_t row) { return filter.plain.admits(query, row, first_id); });
+    const auto want = rank_all(corpus, queries, wanted, [&](std::int64_t query, std::int64_t row) {
+      return filter.plain.admits(query, row, first_id);
+    });
     const vicinal::Neighbors got = vicinal::knn(listed(corpus).view(), listed(queries).view(), wanted);
     EXPECT_EQ(compare(got, want, first_id), "") << filter.name;
     for (std::int64_t q = 0; q < 9; ++q)
-      EXPECT_EQ(got.counts()[q], std::min<std::int64_t>(20, static_cast<std::int64_t>(want[static_cast<std::size_t>(q)].size()))) << filter.name;
+      EXPECT_EQ(got.counts()[q],
+                std::min<std::int64_t>(20, static_cast<std::int64_t>(want[static_cast<std::size_t>(q)].size())))
+          << filter.name;
   }
 }
 
 TEST_P(StringSearch, EncodingsAndPartsAreOneAnswer) {
   Rng rng(seed_or(904));
   const Style style = {"latin", 0xC0, 50, GetParam() == Metric::hamming ? 9 : 0, 9};
-  const std::vector<Text> corpus = even(corpus_of(rng, style, 200), style), queries = even(queries_of(rng, style, corpus, 8), style);
+  const std::vector<Text> corpus = even(corpus_of(rng, style, 200), style),
+                          queries = even(queries_of(rng, style, corpus, 8), style);
   std::vector<Text> latin = queries;
   for (Text& text : latin)
     for (char32_t& c : text) c = std::min<char32_t>(c, 255);
@@ -245,7 +274,8 @@ TEST_P(StringSearch, EncodingsAndPartsAreOneAnswer) {
     const std::int64_t last = first == 0 ? 70 : first == 70 ? 130 : 200;
     KnnOptions part = wanted;
     part.first_id = first;
-    parts.push_back(vicinal::knn(listed({corpus.begin() + first, corpus.begin() + last}).view(), listed(latin).view(), part));
+    parts.push_back(
+        vicinal::knn(listed({corpus.begin() + first, corpus.begin() + last}).view(), listed(latin).view(), part));
   }
   for (const vicinal::Neighbors& part : parts) views.push_back(part.view());
   vicinal::Neighbors merged = vicinal::merge(views, {.k = 9, .metric = GetParam()});
@@ -259,28 +289,36 @@ std::vector<Metric> string_metrics() {
     if (info.strings) found.push_back(info.metric);
   return found;
 }
-INSTANTIATE_TEST_SUITE_P(All, StringSearch, testing::ValuesIn(string_metrics()), [](const auto& info) { return name_of(info.param); });
+INSTANTIATE_TEST_SUITE_P(All, StringSearch, testing::ValuesIn(string_metrics()),
+                         [](const auto& info) { return name_of(info.param); });
 
 TEST(Strings, LongTextsByStrips) {
   Rng rng(seed_or(905));
   const Style style{"long", 'a', 4, 600, 3000};
   std::vector<Text> corpus;
   for (int i = 0; i < 6; ++i) corpus.push_back(random_text(rng, style));
-  for (int i = 0; i < 12; ++i) corpus.push_back(edited(rng, corpus[static_cast<std::size_t>(i % 6)], rng.between(0, 200), style));
+  for (int i = 0; i < 12; ++i)
+    corpus.push_back(edited(rng, corpus[static_cast<std::size_t>(i % 6)], rng.between(0, 200), style));
   corpus.emplace_back();
   corpus.push_back(Text(2048, U'a'));
   corpus.push_back(Text(2049, U'b'));
-  const std::vector<Text> queries = {corpus[3], edited(rng, corpus[5], 90, style), Text(2048, U'a'), Text(), Text(1, U'b')};
+  const std::vector<Text> queries = {corpus[3], edited(rng, corpus[5], 90, style), Text(2048, U'a'), Text(),
+                                     Text(1, U'b')};
   for (const Metric metric : {Metric::levenshtein, Metric::normalized_levenshtein}) {
     const auto want = rank_all(corpus, queries, ask(metric, 1));
     for (const std::string& set : instruction_sets())
       for (const std::int64_t k : {1, 4, 21}) {
         KnnOptions wanted = ask(metric, k);
         wanted.run.instruction_set = set;
-        ASSERT_EQ(compare(vicinal::knn(listed(corpus).view(), listed(queries).view(), wanted), want), "") << set << " k " << k;
+        ASSERT_EQ(compare(vicinal::knn(listed(corpus).view(), listed(queries).view(), wanted), want), "")
+            << set << " k " << k;
       }
     for (const double radius : {0.0, 3.0, 64.0, 100.0, 700.0, 0.05})
-      ASSERT_EQ(compare(vicinal::range_search(listed(corpus).view(), listed(queries).view(), radius, {.search = ask(metric, 1)}), want, radius), "") << radius;
+      ASSERT_EQ(compare(vicinal::range_search(listed(corpus).view(), listed(queries).view(), radius,
+                                              {.search = ask(metric, 1)}),
+                        want, radius),
+                "")
+          << radius;
   }
 }
 
@@ -294,7 +332,8 @@ TEST(Strings, AMillionLetters) {
   for (std::size_t i = 0; i < 40; ++i) changed[i * 1000 + 17] = changed[i * 1000 + 17] == U'A' ? U'C' : U'A';
   const Text shorter = genome.substr(0, genome.size() - 33);
   KnnOptions wanted = ask(Metric::levenshtein, 3);
-  const vicinal::Neighbors got = vicinal::knn(listed({shorter, changed, genome}).view(), listed({genome}).view(), wanted);
+  const vicinal::Neighbors got =
+      vicinal::knn(listed({shorter, changed, genome}).view(), listed({genome}).view(), wanted);
   EXPECT_EQ(got.id(0, 0), 2);
   EXPECT_EQ(got.distance(0, 0), 0);
   EXPECT_EQ(got.id(0, 1), 0);
@@ -303,14 +342,18 @@ TEST(Strings, AMillionLetters) {
   EXPECT_EQ(got.distance(0, 2), 40);
   wanted.strings.max_length = length - 1;
   wanted.k = 1;
-  const Refusal long_one = refusal([&] { vicinal::knn(listed({shorter, changed}).view(), listed({shorter}).view(), wanted); });
+  const Refusal long_one = refusal([&] {
+    vicinal::knn(listed({shorter, changed}).view(), listed({shorter}).view(), wanted);
+  });
   EXPECT_EQ(long_one.code, ErrorCode::invalid_argument);
-  EXPECT_NE(long_one.message.find("corpus string 1 has " + std::to_string(length) + " symbols"), std::string::npos) << long_one.message;
+  EXPECT_NE(long_one.message.find("corpus string 1 has " + std::to_string(length) + " symbols"), std::string::npos)
+      << long_one.message;
 }
 
 TEST(Strings, F64OnRequestAndAllEqual) {
   Rng rng(seed_or(907));
-  const std::vector<Text> corpus = corpus_of(rng, styles[0], 90), queries = queries_of(rng, styles[0], corpus, 6), same(70, U"same");
+  const std::vector<Text> corpus = corpus_of(rng, styles[0], 90), queries = queries_of(rng, styles[0], corpus, 6),
+                          same(70, U"same");
   for (const Metric metric : {Metric::normalized_levenshtein, Metric::jaccard}) {
     KnnOptions wanted = ask(metric, 12, metric == Metric::jaccard ? 2 : 0);
     wanted.distance_type = vicinal::DistanceType::f64;
@@ -318,7 +361,8 @@ TEST(Strings, F64OnRequestAndAllEqual) {
     EXPECT_EQ(got.type(), vicinal::DistanceType::f64);
     EXPECT_EQ(compare(got, rank_all(corpus, queries, wanted)), "");
   }
-  const vicinal::Neighbors got = vicinal::knn(listed(same).view(), listed({U"same", U"sane"}).view(), ask(Metric::levenshtein, 9));
+  const vicinal::Neighbors got =
+      vicinal::knn(listed(same).view(), listed({U"same", U"sane"}).view(), ask(Metric::levenshtein, 9));
   for (std::int64_t i = 0; i < 9; ++i) {
     EXPECT_EQ(got.id(0, i), i);
     EXPECT_EQ(got.distance(1, i), 1);
@@ -339,16 +383,20 @@ TEST(Strings, NothingToSearchIsAnswered) {
 
 TEST(Strings, WhatIsRefused) {
   const StringList words = listed({U"one", U"three"}), bytes = listed({U"one"}, Encoding::bytes);
-  const auto said = [&](const vicinal::Strings& corpus, const vicinal::Strings& queries, const KnnOptions& options, ErrorCode code, const std::string& what) {
+  const auto said = [&](const vicinal::Strings& corpus, const vicinal::Strings& queries, const KnnOptions& options,
+                        ErrorCode code, const std::string& what) {
     const Refusal got = refusal([&] { vicinal::knn(corpus, queries, options); });
     EXPECT_EQ(got.code, code) << got.message;
     EXPECT_NE(got.message.find(what), std::string::npos) << got.message;
   };
   const KnnOptions plain = ask(Metric::levenshtein, 1);
-  said(words.view(), words.view(), ask(Metric::euclidean, 1), ErrorCode::invalid_argument, "euclidean compares vectors");
-  said(words.view(), words.view(), ask(Metric::hamming, 1), ErrorCode::invalid_argument, "corpus string 1 has 5 symbols, corpus string 0 has 3");
+  said(words.view(), words.view(), ask(Metric::euclidean, 1), ErrorCode::invalid_argument,
+       "euclidean compares vectors");
+  said(words.view(), words.view(), ask(Metric::hamming, 1), ErrorCode::invalid_argument,
+       "corpus string 1 has 5 symbols, corpus string 0 has 3");
   said(words.view(), bytes.view(), plain, ErrorCode::invalid_argument, "corpus holds code points, query side bytes");
-  said(words.view(), words.view(), ask(Metric::levenshtein, 3), ErrorCode::invalid_argument, "k=3 exceeds 2 eligible rows");
+  said(words.view(), words.view(), ask(Metric::levenshtein, 3), ErrorCode::invalid_argument,
+       "k=3 exceeds 2 eligible rows");
   said(words.view(), words.view(), ask(Metric::levenshtein, 1, 2), ErrorCode::invalid_argument, "ngram is for jaccard");
   KnnOptions wide = plain;
   wide.distance_type = vicinal::DistanceType::f32;
@@ -361,25 +409,36 @@ TEST(Strings, WhatIsRefused) {
 
   const std::uint32_t surrogate[] = {'a', 0xD800, 'b'}, beyond[] = {0x110000};
   const std::int64_t three[] = {0, 1, 3}, one[] = {0, 1};
-  said({surrogate, three, 2, Encoding::utf32}, words.view(), plain, ErrorCode::invalid_value, "corpus string 1 holds U+D800");
-  said(words.view(), {beyond, one, 1, Encoding::utf32}, plain, ErrorCode::invalid_value, "query string 0 holds U+110000");
-  for (const char* wrong : {"ab\xFF", "ab\xC3", "ab\xC0\x80", "ab\xED\xA0\x80", "ab\xF4\x90\x80\x80", "ab\xE2\x82", "ab\x80", "ab\xF0\x80\x80\x80"}) {
+  said({surrogate, three, 2, Encoding::utf32}, words.view(), plain, ErrorCode::invalid_value,
+       "corpus string 1 holds U+D800");
+  said(words.view(), {beyond, one, 1, Encoding::utf32}, plain, ErrorCode::invalid_value,
+       "query string 0 holds U+110000");
+  for (const char* wrong : {"ab\xFF", "ab\xC3", "ab\xC0\x80", "ab\xED\xA0\x80", "ab\xF4\x90\x80\x80", "ab\xE2\x82",
+                            "ab\x80", "ab\xF0\x80\x80\x80"}) {
     const std::string_view text[] = {wrong};
-    said(StringList(text).view(), words.view(), plain, ErrorCode::invalid_value, "corpus string 0: invalid UTF-8 at byte 2");
+    said(StringList(text).view(), words.view(), plain, ErrorCode::invalid_value,
+         "corpus string 0: invalid UTF-8 at byte 2");
     EXPECT_EQ(vicinal::knn(StringList(text, Encoding::bytes).view(), bytes.view(), plain).rows(), 1);
   }
   const std::int64_t backward[] = {3, 1};
-  said({"abc", backward, 1, Encoding::bytes}, bytes.view(), plain, ErrorCode::invalid_argument, "corpus string 0 ends before it begins");
+  said({"abc", backward, 1, Encoding::bytes}, bytes.view(), plain, ErrorCode::invalid_argument,
+       "corpus string 0 ends before it begins");
 
-  EXPECT_EQ(refusal([&] { vicinal::range_search(words.view(), words.view(), std::nan(""), {.search = plain}); }).code, ErrorCode::invalid_argument);
-  const Refusal many = refusal([&] { vicinal::range_search(words.view(), words.view(), 9, {.search = plain, .max_results = 3}); });
+  EXPECT_EQ(refusal([&] { vicinal::range_search(words.view(), words.view(), std::nan(""), {.search = plain}); }).code,
+            ErrorCode::invalid_argument);
+  const Refusal many =
+      refusal([&] { vicinal::range_search(words.view(), words.view(), 9, {.search = plain, .max_results = 3}); });
   EXPECT_EQ(many.code, ErrorCode::capacity_exceeded);
   EXPECT_NE(many.message.find("needs 4 entries, limit 3"), std::string::npos) << many.message;
 
   const float numbers[] = {1, 2};
-  const Refusal vectors = refusal([&] { vicinal::knn(vicinal::MatrixView<float>{numbers, 1, 2}, vicinal::MatrixView<float>{numbers, 1, 2}, ask(Metric::jaccard, 1)); });
+  const Refusal vectors = refusal([&] {
+    vicinal::knn(vicinal::MatrixView<float>{numbers, 1, 2}, vicinal::MatrixView<float>{numbers, 1, 2},
+                 ask(Metric::jaccard, 1));
+  });
   EXPECT_EQ(vectors.code, ErrorCode::invalid_argument);
-  EXPECT_NE(vectors.message.find("jaccard compares strings, corpus holds rows of f32"), std::string::npos) << vectors.message;
+  EXPECT_NE(vectors.message.find("jaccard compares strings, corpus holds rows of f32"), std::string::npos)
+      << vectors.message;
 
   KnnOptions stopped = plain;
   stopped.progress = [](std::uint64_t, std::uint64_t) { return false; };

@@ -23,7 +23,8 @@ struct Side {
 
   explicit Side(const std::vector<Text>& given) {
     for (std::size_t row = 0; row < given.size(); ++row) rows.push_back(static_cast<std::uint32_t>(row));
-    std::stable_sort(rows.begin(), rows.end(), [&](std::uint32_t a, std::uint32_t b) { return given[a].size() < given[b].size(); });
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return given[a].size() < given[b].size(); });
     for (const std::uint32_t row : rows) {
       texts.push_back(given[row]);
       for (const char32_t c : given[row]) codes.push_back(static_cast<std::uint8_t>(c - U'a' + 1));
@@ -31,15 +32,20 @@ struct Side {
     }
     codes.push_back(0);  // an address for a side without letters
   }
-  CodedStrings view() const { return {codes.data(), offsets.data(), rows.data(), static_cast<std::int64_t>(rows.size())}; }
+  CodedStrings view() const {
+    return {codes.data(), offsets.data(), rows.data(), static_cast<std::int64_t>(rows.size())};
+  }
   std::int64_t up_to(std::size_t letters) const {
-    return std::partition_point(texts.begin(), texts.end(), [&](const Text& text) { return text.size() <= letters; }) - texts.begin();
+    return std::partition_point(texts.begin(), texts.end(), [&](const Text& text) { return text.size() <= letters; }) -
+           texts.begin();
   }
 };
 
 StringsCuts cuts_of(const Side& words, const Side& queries) {
-  return {words.up_to(16), words.up_to(32), words.up_to(64), words.view().count, queries.up_to(32), queries.up_to(64), queries.view().count,
-          queries.texts.empty() ? 0 : static_cast<std::int64_t>(queries.texts.back().size())};
+  return {words.up_to(16),      words.up_to(32),
+          words.up_to(64),      words.view().count,
+          queries.up_to(32),    queries.up_to(64),
+          queries.view().count, queries.texts.empty() ? 0 : static_cast<std::int64_t>(queries.texts.back().size())};
 }
 
 std::mt19937 random_bits(11);
@@ -55,8 +61,11 @@ Text random_text(int low, int high, int symbols) {
 std::vector<Text> some(std::size_t count, int low, int high, int symbols) {
   std::vector<Text> texts;
   while (texts.size() < count) {
-    Text text = texts.empty() || between(0, 2) > 0 ? random_text(low, high, symbols) : texts[static_cast<std::size_t>(between(0, static_cast<int>(texts.size()) - 1))];
-    if (!text.empty() && between(0, 1) == 0) text[static_cast<std::size_t>(between(0, static_cast<int>(text.size()) - 1))] = U'a';
+    Text text = texts.empty() || between(0, 2) > 0
+                    ? random_text(low, high, symbols)
+                    : texts[static_cast<std::size_t>(between(0, static_cast<int>(texts.size()) - 1))];
+    if (!text.empty() && between(0, 1) == 0)
+      text[static_cast<std::size_t>(between(0, static_cast<int>(text.size()) - 1))] = U'a';
     texts.push_back(text);
   }
   return texts;
@@ -70,11 +79,19 @@ struct Case {
   std::vector<unsigned long long> found;
   StringsJob job;
 
-  Case(const std::vector<Text>& corpus, const std::vector<Text>& asked, int symbols, std::int64_t room, bool without_self = false)
-      : words(corpus), queries(asked), limits(asked.size(), 0), counts(asked.size(), 0), found(asked.size() * static_cast<std::size_t>(room) + 1, 0) {
+  Case(const std::vector<Text>& corpus, const std::vector<Text>& asked, int symbols, std::int64_t room,
+       bool without_self = false)
+      : words(corpus), queries(asked), limits(asked.size(), 0), counts(asked.size(), 0),
+        found(asked.size() * static_cast<std::size_t>(room) + 1, 0) {
     for (std::size_t i = 0; i <= asked.size(); ++i) begin.push_back(static_cast<std::int64_t>(i) * room);
-    job = {.words = words.view(), .queries = queries.view(), .symbols = symbols + 1, .without_self = without_self, .limits = limits.data(),
-           .counts = counts.data(), .begin = begin.data(), .found = found.data()};
+    job = {.words = words.view(),
+           .queries = queries.view(),
+           .symbols = symbols + 1,
+           .without_self = without_self,
+           .limits = limits.data(),
+           .counts = counts.data(),
+           .begin = begin.data(),
+           .found = found.data()};
   }
   void near() {
     emulated::Launch launch;
@@ -99,7 +116,8 @@ struct Case {
   }
   std::vector<unsigned long long> list(std::size_t query) const {
     const auto first = found.begin() + begin[query];
-    std::vector<unsigned long long> keys(first, first + std::min<std::int64_t>(counts[query], begin[query + 1] - begin[query]));
+    std::vector<unsigned long long> keys(
+        first, first + std::min<std::int64_t>(counts[query], begin[query + 1] - begin[query]));
     std::sort(keys.begin(), keys.end());
     return keys;
   }
@@ -109,19 +127,22 @@ struct Shape {
   std::size_t words, queries;
   int low, high, symbols;
 };
-const Shape shapes[] = {{700, 70, 0, 14, 5}, {300, 9, 25, 40, 4}, {270, 5, 50, 80, 3}, {60, 4, 100, 300, 20}, {40, 3, 0, 300, 2}, {1, 1, 0, 0, 1}};
+const Shape shapes[] = {{700, 70, 0, 14, 5},   {300, 9, 25, 40, 4}, {270, 5, 50, 80, 3},
+                        {60, 4, 100, 300, 20}, {40, 3, 0, 300, 2},  {1, 1, 0, 0, 1}};
 
 TEST(StringKernels, ListsHoldWhatIsWithinTheLimit) {
   for (const Shape& shape : shapes)
     for (const int limit : {-1, 0, 2, 7, 40, 1 << 30}) {
-      Case run(some(shape.words, shape.low, shape.high, shape.symbols), some(shape.queries, shape.low, shape.high, shape.symbols), shape.symbols,
-              static_cast<std::int64_t>(shape.words));
+      Case run(some(shape.words, shape.low, shape.high, shape.symbols),
+               some(shape.queries, shape.low, shape.high, shape.symbols), shape.symbols,
+               static_cast<std::int64_t>(shape.words));
       std::fill(run.limits.begin(), run.limits.end(), limit);
       run.limits[0] = 1;  // limits are the query's own
       run.near();
       for (std::size_t query = 0; query < shape.queries; ++query)
-        ASSERT_EQ(run.list(query), run.within(query, run.limits[query])) << "lengths " << shape.low << " to " << shape.high << ", limit " << limit << ", query "
-                                                                         << query << ", VICINAL_SIMT_SEED=" << simt::seed();
+        ASSERT_EQ(run.list(query), run.within(query, run.limits[query]))
+            << "lengths " << shape.low << " to " << shape.high << ", limit " << limit << ", query " << query
+            << ", VICINAL_SIMT_SEED=" << simt::seed();
     }
 }
 
@@ -131,7 +152,8 @@ TEST(StringKernels, NearestByAFirstLimit) {
       if (k >= static_cast<std::int64_t>(shape.words)) continue;
       const std::vector<Text> words = some(shape.words, shape.low, shape.high, shape.symbols);
       const bool graph = k == 5;
-      Case run(words, graph ? words : some(shape.queries, shape.low, shape.high, shape.symbols), shape.symbols, static_cast<std::int64_t>(shape.words), graph);
+      Case run(words, graph ? words : some(shape.queries, shape.low, shape.high, shape.symbols), shape.symbols,
+               static_cast<std::int64_t>(shape.words), graph);
       emulated::Launch launch;
       run_strings_bound(launch, run.job, k);
       run.near();
@@ -141,7 +163,8 @@ TEST(StringKernels, NearestByAFirstLimit) {
         want.resize(static_cast<std::size_t>(k));
         const auto first = best.begin() + static_cast<std::ptrdiff_t>(query) * k;
         ASSERT_EQ(std::vector<unsigned long long>(first, first + k), want)
-            << "lengths " << shape.low << " to " << shape.high << ", k " << k << ", query " << query << ", VICINAL_SIMT_SEED=" << simt::seed();
+            << "lengths " << shape.low << " to " << shape.high << ", k " << k << ", query " << query
+            << ", VICINAL_SIMT_SEED=" << simt::seed();
       }
     }
 }

@@ -40,7 +40,9 @@ std::set<Text> tokens(const Text& text, std::int64_t ngram) {
     for (std::size_t i = 0; i + n <= text.size(); ++i) found.insert(text.substr(i, n));
     return found;
   }
-  const Text blanks = U" \t\n\v\f\r\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000";
+  const Text blanks =
+      U" \t\n\v\f\r\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
+      U"\u202f\u205f\u3000";
   for (std::size_t at = text.find_first_not_of(blanks); at != Text::npos; at = text.find_first_not_of(blanks, at)) {
     const std::size_t end = std::min(text.find_first_of(blanks, at), text.size());
     found.insert(text.substr(at, end - at));
@@ -66,12 +68,14 @@ double string_key(const std::string& metric, const Text& a, const Text& b, std::
   return f64 ? value : static_cast<double>(static_cast<float>(value));
 }
 
-std::vector<Entry> ranked_strings(const std::vector<Text>& corpus, const Text& query, const std::string& metric, std::int64_t ngram, bool f64,
-                                  const std::function<bool(std::int64_t row)>& allows) {
+std::vector<Entry> ranked_strings(const std::vector<Text>& corpus, const Text& query, const std::string& metric,
+                                  std::int64_t ngram, bool f64, const std::function<bool(std::int64_t row)>& allows) {
   std::vector<Entry> all;
   for (std::size_t row = 0; row < corpus.size(); ++row)
-    if (allows(static_cast<std::int64_t>(row))) all.push_back({string_key(metric, query, corpus[row], ngram, f64), static_cast<std::int64_t>(row)});
-  std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) { return a.key != b.key ? a.key < b.key : a.id < b.id; });
+    if (allows(static_cast<std::int64_t>(row)))
+      all.push_back({string_key(metric, query, corpus[row], ngram, f64), static_cast<std::int64_t>(row)});
+  std::sort(all.begin(), all.end(),
+            [](const Entry& a, const Entry& b) { return a.key != b.key ? a.key < b.key : a.id < b.id; });
   return all;
 }
 

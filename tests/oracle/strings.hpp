@@ -22,7 +22,7 @@ double jaccard(const Text& a, const Text& b, std::int64_t ngram);
 double string_key(const std::string& metric, const Text& a, const Text& b, std::int64_t ngram, bool f64);
 
 /// Rows of the corpus for one query in the order of (key, id); only those that `allows`.
-std::vector<Entry> ranked_strings(const std::vector<Text>& corpus, const Text& query, const std::string& metric, std::int64_t ngram, bool f64,
-                                  const std::function<bool(std::int64_t row)>& allows);
+std::vector<Entry> ranked_strings(const std::vector<Text>& corpus, const Text& query, const std::string& metric,
+                                  std::int64_t ngram, bool f64, const std::function<bool(std::int64_t row)>& allows);
 
 }  // namespace oracle

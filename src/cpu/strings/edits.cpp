@@ -18,7 +18,9 @@ constexpr std::int64_t most_mask_bytes = std::int64_t{8} << 20;  // beyond, a bl
 constexpr std::int64_t steps_at_once = 4'000'000;                // strips times letters between looks at the clock
 constexpr std::int64_t strips_to_guess = 8;                      // below, all strips cost less than trying a few
 
-std::int64_t strips_of(std::int64_t length) { return std::max<std::int64_t>(1, (length + strip_letters - 1) / strip_letters); }
+std::int64_t strips_of(std::int64_t length) {
+  return std::max<std::int64_t>(1, (length + strip_letters - 1) / strip_letters);
+}
 
 /// Bits of the narrowest lane for a word, and what words of one block share: width and strips.
 int width_of(std::int64_t length, const Myers& myers) {
@@ -47,7 +49,8 @@ class Blocks {
       const Myers* with = &myers;
       if (strips > 1 && mask_bytes(myers, alphabet, strips) > most_mask_bytes) with = &myers_plain;
       const std::int64_t most = with->block_bytes * 8 / width;
-      const std::int64_t end = std::min({set.count(), at + most, set.first_of_length(strips > 1 ? strips * strip_letters + 1 : width + 1)});
+      const std::int64_t end =
+          std::min({set.count(), at + most, set.first_of_length(strips > 1 ? strips * strip_letters + 1 : width + 1)});
       list_.push_back({at, static_cast<int>(end - at), width, length, set.length(end - 1), strips, with});
       at = end;
     }
@@ -72,16 +75,20 @@ class Masks {
     if (lengths_.size() < block.myers->block_bytes) lengths_ = Buffer<std::byte>(block.myers->block_bytes);
     std::memset(lengths_.data(), 0, static_cast<std::size_t>(block.myers->block_bytes));
     const std::int64_t* const offsets = set.offsets() + block.first;
-    set.with_codes(block.first, [&](const auto* codes) { find_rows(codes, codes + (offsets[block.words] - offsets[0]), row_bytes); });
+    set.with_codes(block.first, [&](const auto* codes) {
+      find_rows(codes, codes + (offsets[block.words] - offsets[0]), row_bytes);
+    });
     for (int lane = 0; lane < block.words; ++lane) {
-      const std::int64_t at = block.first + lane, length = set.length(at), in_lane = static_cast<std::int64_t>(lane) * block.width / 8;
+      const std::int64_t at = block.first + lane, length = set.length(at),
+                         in_lane = static_cast<std::int64_t>(lane) * block.width / 8;
       set.with_codes(at, [&](const auto* codes) {
         for (std::int64_t first = 0; first < length; first += strip_letters)
-          set_letters(codes + first, static_cast<int>(std::min<std::int64_t>(strip_letters, length - first)), row_.data(),
-                      masks_.data() + in_lane + first / strip_letters * block.myers->block_bytes);
+          set_letters(codes + first, static_cast<int>(std::min<std::int64_t>(strip_letters, length - first)),
+                      row_.data(), masks_.data() + in_lane + first / strip_letters * block.myers->block_bytes);
       });
       const int in_last = static_cast<int>(length - (block.strips - 1) * strip_letters);
-      for (int i = 0; i < in_last; i += 8) lengths_[in_lane + i / 8] = static_cast<std::byte>(in_last - i >= 8 ? 255 : (1 << (in_last - i)) - 1);
+      for (int i = 0; i < in_last; i += 8)
+        lengths_[in_lane + i / 8] = static_cast<std::byte>(in_last - i >= 8 ? 255 : (1 << (in_last - i)) - 1);
     }
     block_ = {masks_.data(), lengths_.data(), row_.data(), block.width, block.words, block.strips};
     return block_;
@@ -103,7 +110,8 @@ class Masks {
   template <class Code>
   VICINAL_APART static void set_letters(const Code* codes, int letters, const std::uint64_t* rows, std::byte* lane) {
     for (int first = 0; first < letters; first += 8, ++lane)
-      for (int i = first; i < std::min(first + 8, letters); ++i) lane[rows[codes[i]]] |= static_cast<std::byte>(1u << (i - first));
+      for (int i = first; i < std::min(first + 8, letters); ++i)
+        lane[rows[codes[i]]] |= static_cast<std::byte>(1u << (i - first));
   }
   std::uint64_t new_row(std::uint32_t code, std::int64_t row_bytes) {
     used_.push_back(code);
@@ -127,7 +135,8 @@ class Masks {
 class EditScanner final : public Scanner {
  public:
   EditScanner(const StringQuestion& question, const Myers& myers, Team& team)
-      : question_(question), corpus_(question.corpus), queries_(question.queries), blocks_(corpus_, myers, question.alphabet.size()), team_(team) {
+      : question_(question), corpus_(question.corpus), queries_(question.queries),
+        blocks_(corpus_, myers, question.alphabet.size()), team_(team) {
     for (int worker = 0; worker < team.threads(); ++worker) masks_.emplace_back(question.alphabet.size());
   }
 
@@ -142,7 +151,8 @@ class EditScanner final : public Scanner {
         if (most < 0) continue;
         if (words == nullptr) words = &masks.build(corpus_, *block);
         counts.computed += block->words;
-        counts.within += block->strips > 1 ? by_strips(query, *block, *words, masks) : at_once(query, *block, *words, most, masks.hits);
+        counts.within += block->strips > 1 ? by_strips(query, *block, *words, masks)
+                                           : at_once(query, *block, *words, most, masks.hits);
       }
       team_.tick(static_cast<std::uint64_t>(block->words) * queries.size());
     }
@@ -172,9 +182,12 @@ class EditScanner final : public Scanner {
   std::vector<const Block*> in_order(const QueryGroup& group) const {
     const std::int64_t low = queries_.length(group.first);
     const std::int64_t high = queries_.length(group.first + static_cast<std::int64_t>(group.pools.size()) - 1);
-    const auto apart = [&](const Block* block) { return std::max({std::int64_t{0}, block->shortest - high, low - block->longest}); };
+    const auto apart = [&](const Block* block) {
+      return std::max({std::int64_t{0}, block->shortest - high, low - block->longest});
+    };
     std::vector<const Block*> order;
-    for (std::size_t i = static_cast<std::size_t>(group.part); i < blocks_.list().size(); i += static_cast<std::size_t>(group.parts))
+    for (std::size_t i = static_cast<std::size_t>(group.part); i < blocks_.list().size();
+         i += static_cast<std::size_t>(group.parts))
       order.push_back(&blocks_.list()[i]);
     std::stable_sort(order.begin(), order.end(), [&](const Block* a, const Block* b) { return apart(a) < apart(b); });
     return order;
@@ -197,15 +210,21 @@ class EditScanner final : public Scanner {
     for (int i = 0; i < hits.count; ++i) {
       if (hits.distance[i] <= above) continue;
       const std::int64_t at = block.first + hits.lane[i];
-      query.pool->take(string_key(question_.metric, question_.type, hits.distance[i], query.length(), corpus_.length(at)), corpus_.row(at));
+      query.pool->take(
+          string_key(question_.metric, question_.type, hits.distance[i], query.length(), corpus_.length(at)),
+          corpus_.row(at));
       ++taken;
     }
     return taken;
   }
 
-  std::int64_t at_once(const Query& query, const Block& block, const WordBlock& words, std::int64_t most, WordHits& hits) const {
+  std::int64_t at_once(const Query& query, const Block& block, const WordBlock& words, std::int64_t most,
+                       WordHits& hits) const {
     const Myers& myers = *block.myers;
-    const MyersFn near = block.width == 8 ? myers.near8 : block.width == 16 ? myers.near16 : block.width == 32 ? myers.near32 : myers.near64;
+    const MyersFn near = block.width == 8    ? myers.near8
+                         : block.width == 16 ? myers.near16
+                         : block.width == 32 ? myers.near32
+                                             : myers.near64;
     near({.block = &words, .query = query.codes.data(), .letters = query.length(), .limit = most, .hits = &hits});
     return take(query, block, hits, -1);
   }
@@ -226,9 +245,17 @@ class EditScanner final : public Scanner {
   bool run_strips(const Query& query, const Block& block, const WordBlock& words, Masks& masks, std::int64_t limit) {
     std::int64_t band[2] = {0, 0};
     const std::int64_t piece = std::max<std::int64_t>(1, steps_at_once / block.strips);
-    StripsArgs args{.block = &words, .query = query.codes.data(), .letters = query.length(), .from = 0, .to = 0, .limit = limit,
-                    .shortest = block.shortest, .longest = block.longest, .state = masks.state(block.strips * block.myers->strip_bytes),
-                    .band = band, .hits = &masks.hits};
+    StripsArgs args{.block = &words,
+                    .query = query.codes.data(),
+                    .letters = query.length(),
+                    .from = 0,
+                    .to = 0,
+                    .limit = limit,
+                    .shortest = block.shortest,
+                    .longest = block.longest,
+                    .state = masks.state(block.strips * block.myers->strip_bytes),
+                    .band = band,
+                    .hits = &masks.hits};
     for (bool more = true; more; more = args.to < args.letters) {
       args.from = args.to;
       args.to = std::min(args.letters, args.from + piece);
@@ -253,12 +280,17 @@ std::unique_ptr<Scanner> open_edits(const StringQuestion& question, const Myers&
 
 std::int64_t edits_bytes(const StringSizes& sizes, const Myers& myers, int threads) {
   // Whatever lengths there are: lanes of blocks hold 8 words of 8 bits for each byte, and most blocks are full.
-  const std::int64_t blocks = (sizes.rows + sizes.longest / strip_letters + 8) * static_cast<std::int64_t>(2 * sizeof(Block)) / (myers.block_bytes / 8);
+  const std::int64_t blocks = (sizes.rows + sizes.longest / strip_letters + 8) *
+                              static_cast<std::int64_t>(2 * sizeof(Block)) / (myers.block_bytes / 8);
   const std::int64_t strips = strips_of(sizes.longest), symbols = sizes.alphabet;
   const std::int64_t one_strip = mask_bytes(myers, symbols, 1);
-  const std::int64_t masks = strips == 1 ? one_strip : std::max({one_strip, std::min(most_mask_bytes, mask_bytes(myers, symbols, strips)), mask_bytes(myers_plain, symbols, strips)});
+  const std::int64_t masks = strips == 1
+                                 ? one_strip
+                                 : std::max({one_strip, std::min(most_mask_bytes, mask_bytes(myers, symbols, strips)),
+                                             mask_bytes(myers_plain, symbols, strips)});
   const std::int64_t state = strips > 1 ? strips * myers.strip_bytes : 0;
-  return blocks + threads * (masks + masks / 2 + state + (symbols + 1) * 12 + myers.block_bytes + static_cast<std::int64_t>(sizeof(Masks)));
+  return blocks + threads * (masks + masks / 2 + state + (symbols + 1) * 12 + myers.block_bytes +
+                             static_cast<std::int64_t>(sizeof(Masks)));
 }
 
 }  // namespace vicinal::cpu

@@ -27,7 +27,8 @@ class HammingScanner final : public Scanner {
 
   ScanCounts scan(const QueryGroup& group, int /*worker*/) override {
     const StringSet &corpus = question_.corpus, &queries = question_.queries;
-    const std::int64_t begin = corpus.count() * group.part / group.parts, end = corpus.count() * (group.part + 1) / group.parts;
+    const std::int64_t begin = corpus.count() * group.part / group.parts,
+                       end = corpus.count() * (group.part + 1) / group.parts;
     ScanCounts counts;
     for (std::size_t i = 0; i < group.pools.size(); ++i) {
       const std::int64_t query = group.first + static_cast<std::int64_t>(i), length = queries.length(query);
@@ -35,8 +36,9 @@ class HammingScanner final : public Scanner {
       for (std::int64_t at = begin; at < end; ++at) {
         const std::int64_t most = most_edits(question_.metric, question_.type, pool.limit(), length, length);
         if (most < 0) break;
-        const std::int64_t count = corpus.narrow() ? differing(queries.bytes_at(query), corpus.bytes_at(at), length, most)
-                                                   : differing(queries.words_at(query), corpus.words_at(at), length, most);
+        const std::int64_t count = corpus.narrow()
+                                       ? differing(queries.bytes_at(query), corpus.bytes_at(at), length, most)
+                                       : differing(queries.words_at(query), corpus.words_at(at), length, most);
         ++counts.computed;
         if (count <= most) {
           pool.take(static_cast<double>(count), corpus.row(at));

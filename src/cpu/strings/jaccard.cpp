@@ -9,15 +9,15 @@
 namespace vicinal::cpu {
 namespace {
 
-using Token = std::u32string;  // codes of the alphabet
+using Token = std::u32string;             // codes of the alphabet
 constexpr std::int64_t entry_bytes = 96;  // of a token in the dictionary, with its list
 
 /// The White_Space property of Unicode; of bytes, ASCII's.
 bool white_space(std::uint32_t symbol, Encoding encoding) {
   if ((symbol >= 9 && symbol <= 13) || symbol == 32) return true;
   if (encoding == Encoding::bytes) return false;
-  return symbol == 0x85 || symbol == 0xA0 || symbol == 0x1680 || (symbol >= 0x2000 && symbol <= 0x200A) || symbol == 0x2028 ||
-         symbol == 0x2029 || symbol == 0x202F || symbol == 0x205F || symbol == 0x3000;
+  return symbol == 0x85 || symbol == 0xA0 || symbol == 0x1680 || (symbol >= 0x2000 && symbol <= 0x200A) ||
+         symbol == 0x2028 || symbol == 0x2029 || symbol == 0x202F || symbol == 0x205F || symbol == 0x3000;
 }
 
 /// The distinct tokens of one string.
@@ -67,13 +67,15 @@ class JaccardScanner final : public Scanner {
     ScanCounts counts;
     std::vector<std::int64_t> met;
     for (std::size_t i = 0; i < group.pools.size(); ++i) {
-      const std::vector<Token> tokens = tokens_of(question_, question_.queries, group.first + static_cast<std::int64_t>(i));
+      const std::vector<Token> tokens =
+          tokens_of(question_, question_.queries, group.first + static_cast<std::int64_t>(i));
       Pool& pool = group.pools[i];
       met.clear();
       for (const Token& token : tokens) {
         const auto list = lists_.find(token);
         if (list == lists_.end()) continue;
-        for (auto row = std::lower_bound(list->second.begin(), list->second.end(), begin); row != list->second.end() && *row < end; ++row)
+        for (auto row = std::lower_bound(list->second.begin(), list->second.end(), begin);
+             row != list->second.end() && *row < end; ++row)
           if (shared[static_cast<std::size_t>(*row)]++ == 0) met.push_back(*row);
       }
       for (const std::int64_t row : met) take(pool, tokens.size(), shared[static_cast<std::size_t>(row)], row, counts);
@@ -96,7 +98,8 @@ class JaccardScanner final : public Scanner {
   }
 
   /// Rows that share no token: at distance 1, or at 0 where neither side has any. By id, so that what is full ends it.
-  void add_rest(Pool& pool, std::size_t tokens, const std::vector<std::uint32_t>& shared, std::int64_t begin, std::int64_t end, ScanCounts& counts) const {
+  void add_rest(Pool& pool, std::size_t tokens, const std::vector<std::uint32_t>& shared, std::int64_t begin,
+                std::int64_t end, ScanCounts& counts) const {
     if (tokens > 0 && pool.limit() < 1) return;
     for (std::int64_t row = begin; row < end; ++row) {
       if (shared[static_cast<std::size_t>(row)] != 0) continue;

@@ -55,9 +55,9 @@ using StripsFn = bool (*)(const StripsArgs&);
 
 struct Myers {
   const char* name;
-  int block_bytes;             // of the lanes of a block side by side
-  int narrowest;               // bits of the narrowest lane
-  int strip_bytes;             // of the state of a strip
+  int block_bytes;  // of the lanes of a block side by side
+  int narrowest;    // bits of the narrowest lane
+  int strip_bytes;  // of the state of a strip
   MyersFn near8, near16, near32, near64;
   StripsFn strips;
 };

@@ -49,9 +49,10 @@ VICINAL_INLINE V one() {
 }
 
 VICINAL_INLINE V bits_of_bytes(V a) {
-  const V low = spread<8>(15), count = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3,
-                                                         1, 2, 2, 3, 2, 3, 3, 4);
-  return _mm256_add_epi8(_mm256_shuffle_epi8(count, both(a, low)), _mm256_shuffle_epi8(count, both(_mm256_srli_epi16(a, 4), low)));
+  const V low = spread<8>(15), count = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1,
+                                                        2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+  return _mm256_add_epi8(_mm256_shuffle_epi8(count, both(a, low)),
+                         _mm256_shuffle_epi8(count, both(_mm256_srli_epi16(a, 4), low)));
 }
 template <int W>
 VICINAL_INLINE V surplus(V p, V n) {
@@ -75,14 +76,24 @@ VICINAL_INLINE std::uint64_t at_most_wide(V a, std::int64_t limit) {
   return not_above(_mm256_cmpgt_epi64(a, spread<64>(limit))) & 0x01010101u;
 }
 template <int W>
-constexpr int lane_shift = W == 8 ? 0 : W == 16 ? 1 : W == 32 ? 2 : 3;
+constexpr int lane_shift = W == 8    ? 0
+                           : W == 16 ? 1
+                           : W == 32 ? 2
+                                     : 3;
 
 #include "cpu/strings/myers_text.inc"
 
 }  // namespace
 
-const Myers myers_avx2 = {"avx2", sizeof(V) * chains, 8, sizeof(Strip), near<8, std::int8_t>, near<16, std::int16_t>,
-                          near<32, std::int32_t>, near<64, std::int64_t>, strips};
+const Myers myers_avx2 = {"avx2",
+                          sizeof(V) * chains,
+                          8,
+                          sizeof(Strip),
+                          near<8, std::int8_t>,
+                          near<16, std::int16_t>,
+                          near<32, std::int32_t>,
+                          near<64, std::int64_t>,
+                          strips};
 
 }  // namespace vicinal::cpu
 #endif

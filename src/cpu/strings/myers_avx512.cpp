@@ -55,7 +55,8 @@ alignas(64) constexpr std::int8_t bits_of_nibble[64] = {
     0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
 VICINAL_INLINE V bits_of_bytes(V a) {
   const V low = spread<8>(15), count = load(reinterpret_cast<const std::byte*>(bits_of_nibble));
-  return _mm512_add_epi8(_mm512_shuffle_epi8(count, both(a, low)), _mm512_shuffle_epi8(count, both(_mm512_srli_epi16(a, 4), low)));
+  return _mm512_add_epi8(_mm512_shuffle_epi8(count, both(a, low)),
+                         _mm512_shuffle_epi8(count, both(_mm512_srli_epi16(a, 4), low)));
 }
 template <int W>
 VICINAL_INLINE V surplus(V p, V n) {
@@ -74,7 +75,9 @@ VICINAL_INLINE std::uint64_t at_most(V a, int limit) {
   else if constexpr (W == 32) return _mm512_cmple_epi32_mask(a, most);
   else return _mm512_cmple_epi64_mask(a, most);
 }
-VICINAL_INLINE std::uint64_t at_most_wide(V a, std::int64_t limit) { return _mm512_cmple_epi64_mask(a, spread<64>(limit)); }
+VICINAL_INLINE std::uint64_t at_most_wide(V a, std::int64_t limit) {
+  return _mm512_cmple_epi64_mask(a, spread<64>(limit));
+}
 template <int W>
 constexpr int lane_shift = 0;
 
@@ -82,8 +85,15 @@ constexpr int lane_shift = 0;
 
 }  // namespace
 
-const Myers myers_avx512 = {"avx512", sizeof(V) * chains, 8, sizeof(Strip), near<8, std::int8_t>, near<16, std::int16_t>,
-                            near<32, std::int32_t>, near<64, std::int64_t>, strips};
+const Myers myers_avx512 = {"avx512",
+                            sizeof(V) * chains,
+                            8,
+                            sizeof(Strip),
+                            near<8, std::int8_t>,
+                            near<16, std::int16_t>,
+                            near<32, std::int32_t>,
+                            near<64, std::int64_t>,
+                            strips};
 
 }  // namespace vicinal::cpu
 #endif

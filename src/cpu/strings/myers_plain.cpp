@@ -43,7 +43,9 @@ template <int W>
 VICINAL_INLINE std::uint64_t at_most(V a, int limit) {
   return static_cast<std::int64_t>(a) <= limit ? 1 : 0;
 }
-VICINAL_INLINE std::uint64_t at_most_wide(V a, std::int64_t limit) { return static_cast<std::int64_t>(a) <= limit ? 1 : 0; }
+VICINAL_INLINE std::uint64_t at_most_wide(V a, std::int64_t limit) {
+  return static_cast<std::int64_t>(a) <= limit ? 1 : 0;
+}
 template <int W>
 constexpr int lane_shift = 0;
 
@@ -51,6 +53,7 @@ constexpr int lane_shift = 0;
 
 }  // namespace
 
-const Myers myers_plain = {"plain", sizeof(V) * chains, 64, sizeof(Strip), nullptr, nullptr, nullptr, near<64, std::int64_t>, strips};
+const Myers myers_plain = {"plain", sizeof(V) * chains,     64,    sizeof(Strip), nullptr, nullptr,
+                           nullptr, near<64, std::int64_t>, strips};
 
 }  // namespace vicinal::cpu

@@ -13,8 +13,9 @@ class Pool {
  public:
   /// `entries` counts those of the whole search.
   Pool(const StringQuestion& question, std::int64_t query_row, std::atomic<std::int64_t>& entries)
-      : question_(question), query_(query_row), entries_(entries),
-        limit_{question.radius ? *question.radius : std::numeric_limits<double>::infinity(), std::numeric_limits<std::int64_t>::max()} {}
+      : question_(question), query_(query_row),
+        entries_(entries), limit_{question.radius ? *question.radius : std::numeric_limits<double>::infinity(),
+                                  std::numeric_limits<std::int64_t>::max()} {}
 
   /// Entries beyond are of no use.
   double limit() const noexcept { return limit_.key; }
@@ -37,7 +38,9 @@ class Pool {
     std::sort(found_.begin(), found_.end(), [](const Entry& a, const Entry& b) { return before(a, b); });
     return found_;
   }
-  static std::int64_t most_bytes(std::int64_t k) noexcept { return (4 * k + 16) * static_cast<std::int64_t>(sizeof(Entry)); }
+  static std::int64_t most_bytes(std::int64_t k) noexcept {
+    return (4 * k + 16) * static_cast<std::int64_t>(sizeof(Entry));
+  }
 
  private:
   static constexpr std::int64_t at_once = 256;  // entries between looks at what all threads have found

@@ -14,7 +14,7 @@ namespace {
 constexpr const StringMetric* metrics_of_strings[] = {&levenshtein, &normalized_levenshtein, &string_hamming, &jaccard};
 
 constexpr std::int64_t largest_group = 2048;  // queries that share the masks of a block
-constexpr std::int64_t least_group = 32;     // fewer, and building masks is most of the work
+constexpr std::int64_t least_group = 32;      // fewer, and building masks is most of the work
 constexpr std::int64_t group_bytes = std::int64_t{32} << 20;
 
 const StringMetric& find_metric(Metric metric) {
@@ -28,8 +28,10 @@ std::int64_t pieces(std::int64_t of, std::int64_t size) { return (of + size - 1)
 class StringSearch {
  public:
   StringSearch(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team)
-      : question_(question), answer_(answer), team_(team), scanner_(find_metric(question.metric).open(question, find_myers(plan.instruction_set), team)),
-        queries_(question.queries.count()), size_(plan.query_block), groups_(pieces(queries_, size_)), parts_(plan.row_splits) {}
+      : question_(question), answer_(answer), team_(team),
+        scanner_(find_metric(question.metric).open(question, find_myers(plan.instruction_set), team)),
+        queries_(question.queries.count()), size_(plan.query_block), groups_(pieces(queries_, size_)),
+        parts_(plan.row_splits) {}
 
   ScanCounts run() {
     if (parts_ == 1) {
@@ -53,10 +55,13 @@ class StringSearch {
   std::int64_t entries() const noexcept { return entries_.load(); }
 
  private:
-  std::int64_t row(std::int64_t group, std::size_t i) const { return question_.queries.row(group * size_ + static_cast<std::int64_t>(i)); }
+  std::int64_t row(std::int64_t group, std::size_t i) const {
+    return question_.queries.row(group * size_ + static_cast<std::int64_t>(i));
+  }
   std::vector<Pool> make_pools(std::int64_t group) {
     std::vector<Pool> pools;
-    for (std::int64_t at = group * size_; at < std::min(queries_, (group + 1) * size_); ++at) pools.emplace_back(question_, question_.queries.row(at), entries_);
+    for (std::int64_t at = group * size_; at < std::min(queries_, (group + 1) * size_); ++at)
+      pools.emplace_back(question_, question_.queries.row(at), entries_);
     return pools;
   }
   void join(std::int64_t group, std::vector<std::vector<Pool>>& parts) {
@@ -68,7 +73,8 @@ class StringSearch {
         all.insert(all.end(), found.begin(), found.end());
       }
       std::sort(all.begin(), all.end(), before);
-      if (!question_.radius && static_cast<std::int64_t>(all.size()) > question_.k) all.resize(static_cast<std::size_t>(question_.k));
+      if (!question_.radius && static_cast<std::int64_t>(all.size()) > question_.k)
+        all.resize(static_cast<std::size_t>(question_.k));
       answer_(row(group, i), all);
     }
   }
@@ -103,19 +109,23 @@ std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, 
   // What one query can hold while it is searched; of a range, a thousandth of the corpus: more is the result's, which is not counted.
   const std::int64_t pool = Pool::most_bytes(range ? sizes.rows / 1000 : k);
   const std::int64_t room = std::clamp<std::int64_t>(group_bytes / pool, 1, largest_group);
-  plan.query_block = std::min(room, std::clamp(pieces(queries, 2 * static_cast<std::int64_t>(plan.threads)), least_group, largest_group));
+  plan.query_block = std::min(
+      room, std::clamp(pieces(queries, 2 * static_cast<std::int64_t>(plan.threads)), least_group, largest_group));
   const std::int64_t groups = pieces(queries, plan.query_block);
   plan.row_splits = groups >= plan.threads ? 1 : 2 * static_cast<std::int64_t>(plan.threads);
   plan.query_batch = queries;
   plan.corpus_chunk = sizes.rows;
   plan.candidate_slots = range ? 0 : 2 * k + 8;
   plan.resident = true;
-  const std::int64_t query_bytes = sizes.longest_query * 4 + static_cast<std::int64_t>(sizeof(Pool)) + 64 + (range ? 0 : pool);
+  const std::int64_t query_bytes =
+      sizes.longest_query * 4 + static_cast<std::int64_t>(sizeof(Pool)) + 64 + (range ? 0 : pool);
   return find_metric(metric).bytes(sizes, find_myers(plan.instruction_set), plan.threads) +
-         std::max(static_cast<std::int64_t>(plan.threads), plan.row_splits) * std::min(plan.query_block, queries) * query_bytes;
+         std::max(static_cast<std::int64_t>(plan.threads), plan.row_splits) * std::min(plan.query_block, queries) *
+             query_bytes;
 }
 
-std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team, Stats& stats) {
+std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team,
+                            Stats& stats) {
   if (question.queries.count() == 0) return 0;
   StringSearch search(question, plan, answer, team);
   const ScanCounts counts = search.run();

@@ -18,8 +18,8 @@ inline constexpr int row_bits = 32;
 
 struct StringsJob {
   CodedStrings words, queries;
-  int symbols = 0;        // codes are below; 0 is of no string
-  bool without_self = false;  // a word of the query's own row is none
+  int symbols = 0;                      // codes are below; 0 is of no string
+  bool without_self = false;            // a word of the query's own row is none
   std::int32_t* limits = nullptr;       // [query] edits that are still wanted; below 0 none
   std::uint32_t* counts = nullptr;      // [query] words within the limit, also those for which there was no room
   const std::int64_t* begin = nullptr;  // [query + 1] where its list begins, and so how much room it has
@@ -30,9 +30,9 @@ struct StringsJob {
 struct StringsTile {
   StringsJob job;
   std::int64_t first_word = 0, last_word = 0, first_query = 0, last_query = 0;
-  std::int64_t tiles = 0;     // of words, side by side
-  int queries_at_once = 1;    // that have their tables in shared memory together
-  int masks = 1;              // of 64 bits, a query (long ones)
+  std::int64_t tiles = 0;   // of words, side by side
+  int queries_at_once = 1;  // that have their tables in shared memory together
+  int masks = 1;            // of 64 bits, a query (long ones)
 };
 
 struct StringsBound {
