@@ -54,7 +54,8 @@ struct Style {
 const std::vector<Style> styles = {
     {"words", 'a', 26, 1, 14}, {"short", 'a', 3, 0, 3},       {"mixed", 'a', 5, 0, 70},
     {"DNA", 'A', 4, 25, 40},   {"accents", 0xC0, 400, 0, 12}, {"emoji", 0x1F300, 40, 3, 20},
-    {"edges", 'a', 2, 60, 68}, {"texts", ' ', 60, 50, 420},   {"ideograms", 0x4E00, 3000, 2, 150}};
+    {"edges", 'a', 2, 60, 68}, {"texts", ' ', 60, 50, 420},   {"ideograms", 0x4E00, 3000, 2, 150},
+    {"codes", 'a', 4, 24, 24}, {"reads", 'A', 4, 149, 150}};
 
 Text random_text(Rng& rng, const Style& style) {
   Text text(static_cast<std::size_t>(rng.between(style.low, style.high)), U'?');
@@ -177,7 +178,7 @@ class StringSearch : public testing::TestWithParam<Metric> {
 TEST_P(StringSearch, EveryInstructionSetAndThreadCountHasTheBitsOfTheOracle) {
   Rng rng(seed_or(900));
   for (const Style& style : of_metric()) {
-    const std::int64_t n = style.high > 64 ? scaled(120) : scaled(420);
+    const std::int64_t n = style.high > 64 ? scaled(150) : scaled(420);
     const std::vector<Text> corpus = even(corpus_of(rng, style, n), style),
                             queries = even(queries_of(rng, style, corpus, 11), style);
     const StringList c = listed(corpus), q = listed(queries);

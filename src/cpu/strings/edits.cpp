@@ -34,7 +34,14 @@ struct Block {
   int words, width;
   std::int64_t shortest, longest, strips;
   const Myers* myers;
+  int parts = 0;  // of a band: blocks after it that are the same words in lanes as wide as they are
 };
+
+// Words of one length, as many as a band has lanes: at least half of them, else it is left to wider ones.
+constexpr std::int64_t most_window_bytes = std::int64_t{512} << 10;
+std::int64_t window_rows(std::int64_t length) {
+  return length + 2 * band_bits;
+}  // first letters from -15 to beyond the end
 
 std::int64_t mask_bytes(const Myers& myers, std::int64_t symbols, std::int64_t strips) {
   return (symbols + 1) * strips * myers.block_bytes;
@@ -44,21 +51,82 @@ class Blocks {
  public:
   Blocks(const StringSet& set, const Myers& myers, std::int64_t alphabet) {
     for (std::int64_t at = 0; at < set.count();) {
-      const std::int64_t length = set.length(at), strips = strips_of(length);
-      const int width = width_of(length, myers);
-      const Myers* with = &myers;
-      if (strips > 1 && mask_bytes(myers, alphabet, strips) > most_mask_bytes) with = &myers_plain;
-      const std::int64_t most = with->block_bytes * 8 / width;
-      const std::int64_t end =
-          std::min({set.count(), at + most, set.first_of_length(strips > 1 ? strips * strip_letters + 1 : width + 1)});
-      list_.push_back({at, static_cast<int>(end - at), width, length, set.length(end - 1), strips, with});
-      at = end;
+      const std::size_t head = list_.size();
+      heads_.push_back(head);
+      const std::int64_t end = end_of_band(set, myers, alphabet, at);
+      if (end > at)
+        list_.push_back({at, static_cast<int>(end - at), band_bits, set.length(at), set.length(at), 1, &myers});
+      do at = append(set, myers, alphabet, at, end > at ? end : set.count());
+      while (at < end);
+      list_[head].parts = static_cast<int>(list_.size() - head) - 1;
     }
   }
-  const std::vector<Block>& list() const noexcept { return list_; }
+  /// Blocks that are not parts of others.
+  std::size_t count() const noexcept { return heads_.size(); }
+  const Block* at(std::size_t i) const noexcept { return &list_[heads_[i]]; }
 
  private:
+  /// Where the words of a band end that begins at `at`; `at` itself if there is none.
+  static std::int64_t end_of_band(const StringSet& set, const Myers& myers, std::int64_t alphabet, std::int64_t at) {
+    const std::int64_t length = set.length(at), lanes = myers.block_bytes * 8 / band_bits;
+    if (myers.band == nullptr || length <= band_bits) return at;
+    if ((alphabet + 1) * window_rows(length) * myers.block_bytes > most_window_bytes) return at;
+    const std::int64_t end = std::min(at + lanes, set.first_of_length(length + 1));
+    return end - at < lanes / 2 ? at : end;
+  }
+
+  /// One block from `at`, in lanes as wide as its words; returns where it ends.
+  std::int64_t append(const StringSet& set, const Myers& myers, std::int64_t alphabet, std::int64_t at,
+                      std::int64_t until) {
+    const std::int64_t length = set.length(at), strips = strips_of(length);
+    const int width = width_of(length, myers);
+    const bool single = strips > 1 && mask_bytes(myers, alphabet, strips) > most_mask_bytes;
+    const Myers& with = single ? myers_plain : myers;
+    const std::int64_t longest = strips > 1 ? strips * strip_letters : width;
+    const std::int64_t end = std::min({until, at + with.block_bytes * 8 / width, set.first_of_length(longest + 1)});
+    list_.push_back({at, static_cast<int>(end - at), width, length, set.length(end - 1), strips, &with});
+    return end;
+  }
   std::vector<Block> list_;
+  std::vector<std::size_t> heads_;
+};
+
+/// Memory of one worker for bands: windows of the letters of a block's words.
+class Windows {
+ public:
+  explicit Windows(std::int64_t alphabet) : row_(static_cast<std::size_t>(alphabet) + 1, 0) {}
+
+  void build(const StringSet& set, const Block& block) {
+    const std::int64_t letters = block.longest, row_bytes = block.myers->block_bytes,
+                       symbol_bytes = window_rows(letters) * row_bytes;
+    for (const std::uint32_t code : used_) row_[code] = 0;
+    used_.clear();
+    for (int lane = 0; lane < block.words; ++lane)
+      set.with_codes(block.first + lane, [&](const auto* codes) {
+        for (std::int64_t i = 0; i < letters; ++i) {
+          if (row_[codes[i]] != 0) continue;
+          used_.push_back(codes[i]);
+          row_[codes[i]] = used_.size() * static_cast<std::uint64_t>(symbol_bytes);
+        }
+      });
+    const std::int64_t bytes = (static_cast<std::int64_t>(used_.size()) + 1) * symbol_bytes;
+    if (windows_.size() < bytes) windows_ = Buffer<std::byte>(bytes);
+    std::memset(windows_.data(), 0, static_cast<std::size_t>(bytes));
+    for (int lane = 0; lane < block.words; ++lane)
+      set.with_codes(block.first + lane, [&](const auto* codes) {
+        std::byte* const letter = windows_.data() + (band_bits - 1) * row_bytes + lane * 2;
+        for (std::int64_t i = 0; i < letters; ++i)
+          letter[row_[codes[i]] + static_cast<std::uint64_t>(i * row_bytes)] = std::byte{1};
+      });
+    for (const std::uint32_t code : used_) block.myers->windows(windows_.data() + row_[code], window_rows(letters));
+  }
+  const std::byte* data() const noexcept { return windows_.data(); }
+  const std::uint64_t* rows() const noexcept { return row_.data(); }
+
+ private:
+  std::vector<std::uint64_t> row_;
+  std::vector<std::uint32_t> used_;
+  Buffer<std::byte> windows_;
 };
 
 /// Memory of one worker: the masks of a block, and the state of a query on its way through strips.
@@ -137,22 +205,23 @@ class EditScanner final : public Scanner {
   EditScanner(const StringQuestion& question, const Myers& myers, Team& team)
       : question_(question), corpus_(question.corpus), queries_(question.queries),
         blocks_(corpus_, myers, question.alphabet.size()), team_(team) {
-    for (int worker = 0; worker < team.threads(); ++worker) masks_.emplace_back(question.alphabet.size());
+    for (int worker = 0; worker < team.threads(); ++worker) {
+      masks_.emplace_back(question.alphabet.size());
+      windows_.emplace_back(question.alphabet.size());
+    }
   }
 
   ScanCounts scan(const QueryGroup& group, int worker) override {
-    Masks& masks = masks_[static_cast<std::size_t>(worker)];
     std::vector<Query> queries = ask(group);
     ScanCounts counts;
     for (const Block* block : in_order(group)) {
-      const WordBlock* words = nullptr;
-      for (Query& query : queries) {
-        const std::int64_t most = wanted(query, *block);
-        if (most < 0) continue;
-        if (words == nullptr) words = &masks.build(corpus_, *block);
-        counts.computed += block->words;
-        counts.within += block->strips > 1 ? by_strips(query, *block, *words, masks)
-                                           : at_once(query, *block, *words, most, masks.hits);
+      if (block->parts == 0) {
+        scan_block(
+            *block, queries, [](const Query&) { return true; }, worker, counts);
+      } else if (scan_band(*block, queries, worker, counts)) {
+        for (int part = 1; part <= block->parts; ++part)
+          scan_block(
+              block[part], queries, [](const Query& query) { return query.beyond_band; }, worker, counts);
       }
       team_.tick(static_cast<std::uint64_t>(block->words) * queries.size());
     }
@@ -165,6 +234,7 @@ class EditScanner final : public Scanner {
     Pool* pool;
     double limit = -1;  // what `most` was computed for
     std::int64_t longest = -1, most = -1;
+    bool beyond_band = false;  // wants more edits than the band at hand can tell
     std::int64_t length() const noexcept { return static_cast<std::int64_t>(codes.size()); }
   };
 
@@ -178,6 +248,47 @@ class EditScanner final : public Scanner {
     return queries;
   }
 
+  template <class Which>
+  void scan_block(const Block& block, std::vector<Query>& queries, const Which& which, int worker, ScanCounts& counts) {
+    Masks& masks = masks_[static_cast<std::size_t>(worker)];
+    const WordBlock* words = nullptr;
+    for (Query& query : queries) {
+      if (!which(query)) continue;
+      const std::int64_t most = wanted(query, block);
+      if (most < 0) continue;
+      if (words == nullptr) words = &masks.build(corpus_, block);
+      counts.computed += block.words;
+      counts.within +=
+          block.strips > 1 ? by_strips(query, block, *words, masks) : at_once(query, block, *words, most, masks.hits);
+    }
+  }
+
+  /// True when some queries want more than a band can tell: they are marked.
+  bool scan_band(const Block& block, std::vector<Query>& queries, int worker, ScanCounts& counts) {
+    Windows& windows = windows_[static_cast<std::size_t>(worker)];
+    WordHits& hits = masks_[static_cast<std::size_t>(worker)].hits;
+    bool built = false, beyond = false;
+    for (Query& query : queries) {
+      const std::int64_t most = wanted(query, block);
+      query.beyond_band = most >= band_bits;
+      beyond = beyond || query.beyond_band;
+      if (most < 0 || query.beyond_band) continue;
+      if (!built) windows.build(corpus_, block);
+      built = true;
+      block.myers->band({.windows = windows.data(),
+                         .row = windows.rows(),
+                         .query = query.codes.data(),
+                         .letters = query.length(),
+                         .length = block.longest,
+                         .limit = most,
+                         .words = block.words,
+                         .hits = &hits});
+      counts.computed += block.words;
+      counts.within += take(query, block, hits, -1);
+    }
+    return beyond;
+  }
+
   /// This part's blocks, nearest lengths first.
   std::vector<const Block*> in_order(const QueryGroup& group) const {
     const std::int64_t low = queries_.length(group.first);
@@ -186,9 +297,9 @@ class EditScanner final : public Scanner {
       return std::max({std::int64_t{0}, block->shortest - high, low - block->longest});
     };
     std::vector<const Block*> order;
-    for (std::size_t i = static_cast<std::size_t>(group.part); i < blocks_.list().size();
+    for (std::size_t i = static_cast<std::size_t>(group.part); i < blocks_.count();
          i += static_cast<std::size_t>(group.parts))
-      order.push_back(&blocks_.list()[i]);
+      order.push_back(blocks_.at(i));
     std::stable_sort(order.begin(), order.end(), [&](const Block* a, const Block* b) { return apart(a) < apart(b); });
     return order;
   }
@@ -270,6 +381,7 @@ class EditScanner final : public Scanner {
   Blocks blocks_;
   Team& team_;
   std::vector<Masks> masks_;
+  std::vector<Windows> windows_;
 };
 
 }  // namespace
@@ -288,9 +400,10 @@ std::int64_t edits_bytes(const StringSizes& sizes, const Myers& myers, int threa
                                  ? one_strip
                                  : std::max({one_strip, std::min(most_mask_bytes, mask_bytes(myers, symbols, strips)),
                                              mask_bytes(myers_plain, symbols, strips)});
+  const std::int64_t windows = most_window_bytes + (symbols + 1) * 12;
   const std::int64_t state = strips > 1 ? strips * myers.strip_bytes : 0;
-  return blocks + threads * (masks + masks / 2 + state + (symbols + 1) * 12 + myers.block_bytes +
-                             static_cast<std::int64_t>(sizeof(Masks)));
+  return 2 * blocks + threads * (windows + masks + masks / 2 + state + (symbols + 1) * 12 + myers.block_bytes +
+                                 static_cast<std::int64_t>(sizeof(Masks)));
 }
 
 }  // namespace vicinal::cpu

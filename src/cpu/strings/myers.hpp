@@ -53,6 +53,22 @@ struct StripsArgs {
 /// False: no word is within the limit, and hits is empty.
 using StripsFn = bool (*)(const StripsArgs&);
 
+/// A band of 16 diagonals in lanes of 16 bits, for words of one length, however long, and limits of at most 15 (Hyyro 2003): the lanes
+/// follow the diagonal down, so masks are windows of 16 letters, one for every letter that a window may begin with.
+inline constexpr int band_bits = 16;
+struct BandArgs {
+  const std::byte* windows;  // [symbol][first letter + 15][block bytes]; symbol 0 has zeros
+  const std::uint64_t* row;  // [code]: offset of the symbol's windows in bytes
+  const std::uint32_t* query;
+  std::int64_t letters, length;  // of the query, of the words; not further apart than the limit
+  std::int64_t limit;
+  int words;
+  WordHits* hits;
+};
+using BandFn = void (*)(const BandArgs&);
+/// Windows of one symbol out of single letters: bit 0 of window i says where letter i is the symbol.
+using WindowsFn = void (*)(std::byte* windows, std::int64_t count);
+
 struct Myers {
   const char* name;
   int block_bytes;  // of the lanes of a block side by side
@@ -60,6 +76,8 @@ struct Myers {
   int strip_bytes;  // of the state of a strip
   MyersFn near8, near16, near32, near64;
   StripsFn strips;
+  BandFn band;  // or null
+  WindowsFn windows;
 };
 
 extern const Myers myers_plain, myers_avx2, myers_avx512;

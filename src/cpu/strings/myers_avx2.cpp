@@ -22,6 +22,7 @@ VICINAL_INLINE V either(V a, V b) { return _mm256_or_si256(a, b); }
 VICINAL_INLINE V flip_both(V a, V b) { return _mm256_andnot_si256(a, b); }
 VICINAL_INLINE V xor_either(V a, V b, V c) { return either(_mm256_xor_si256(a, b), c); }
 VICINAL_INLINE V either_neither(V a, V b, V c) { return either(a, flip_both(either(b, c), ones())); }
+VICINAL_INLINE V right16(V a, int bits) { return _mm256_srli_epi16(a, bits); }
 VICINAL_INLINE V top(V a) { return _mm256_srli_epi64(a, 63); }
 
 template <int W>
@@ -33,8 +34,8 @@ VICINAL_INLINE V add(V a, V b) {
 }
 template <int W>
 VICINAL_INLINE V subtract(V a, V b) {
-  static_assert(W == 64, "only strips subtract");
-  return _mm256_sub_epi64(a, b);
+  static_assert(W == 64 || W == 16, "strips and bands subtract");
+  return W == 64 ? _mm256_sub_epi64(a, b) : _mm256_sub_epi16(a, b);
 }
 template <int W>
 VICINAL_INLINE V spread(std::int64_t value) {
@@ -82,6 +83,8 @@ constexpr int lane_shift = W == 8    ? 0
                                      : 3;
 
 #include "cpu/strings/myers_text.inc"
+// after it, whose words it uses
+#include "cpu/strings/myers_band_text.inc"
 
 }  // namespace
 
@@ -93,7 +96,9 @@ const Myers myers_avx2 = {"avx2",
                           near<16, std::int16_t>,
                           near<32, std::int32_t>,
                           near<64, std::int64_t>,
-                          strips};
+                          strips,
+                          band,
+                          windows};
 
 }  // namespace vicinal::cpu
 #endif

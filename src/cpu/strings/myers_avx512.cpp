@@ -24,6 +24,7 @@ VICINAL_INLINE V flip_both(V a, V b) { return _mm512_ternarylogic_epi64(a, b, b,
 // Bit 4a + 2b + c of the constant is the result.
 VICINAL_INLINE V xor_either(V a, V b, V c) { return _mm512_ternarylogic_epi64(a, b, c, 0xBE); }
 VICINAL_INLINE V either_neither(V a, V b, V c) { return _mm512_ternarylogic_epi64(a, b, c, 0xF1); }
+VICINAL_INLINE V right16(V a, int bits) { return _mm512_srli_epi16(a, static_cast<unsigned>(bits)); }
 VICINAL_INLINE V top(V a) { return _mm512_maskz_srli_epi64(0xFF, a, 63); }
 
 template <int W>
@@ -35,8 +36,8 @@ VICINAL_INLINE V add(V a, V b) {
 }
 template <int W>
 VICINAL_INLINE V subtract(V a, V b) {
-  static_assert(W == 64, "only strips subtract");
-  return _mm512_sub_epi64(a, b);
+  static_assert(W == 64 || W == 16, "strips and bands subtract");
+  return W == 64 ? _mm512_sub_epi64(a, b) : _mm512_sub_epi16(a, b);
 }
 template <int W>
 VICINAL_INLINE V spread(std::int64_t value) {
@@ -82,6 +83,8 @@ template <int W>
 constexpr int lane_shift = 0;
 
 #include "cpu/strings/myers_text.inc"
+// after it, whose words it uses
+#include "cpu/strings/myers_band_text.inc"
 
 }  // namespace
 
@@ -93,7 +96,9 @@ const Myers myers_avx512 = {"avx512",
                             near<16, std::int16_t>,
                             near<32, std::int32_t>,
                             near<64, std::int64_t>,
-                            strips};
+                            strips,
+                            band,
+                            windows};
 
 }  // namespace vicinal::cpu
 #endif
