@@ -323,6 +323,35 @@ TEST(Strings, LongTextsByStrips) {
   }
 }
 
+// Some letters at one end less, as many at the other more: the cheapest way leaves the diagonal as far as its cost allows, so a
+// radius of just that cost needs every diagonal of a band.
+TEST(Strings, RotatedTextsAtJustTheirDistance) {
+  Rng rng(seed_or(908));
+  for (const std::int64_t length : {17, 31, 64, 90}) {
+    const Style style{"rotated", 'a', 26, length, length};
+    std::vector<Text> corpus, queries;
+    for (int i = 0; i < 64; ++i) corpus.push_back(random_text(rng, style));
+    for (std::size_t turn = 1; turn <= 8; ++turn) {
+      const Text& text = corpus[turn * 5];
+      queries.push_back(text.substr(turn) + text.substr(0, turn));
+      queries.push_back(text.substr(text.size() - turn) + text.substr(0, text.size() - turn));
+      queries.push_back(text.substr(turn));
+      queries.push_back(text.substr(0, text.size() - turn) + Text(2 * turn, U'!'));
+    }
+    const StringList c = listed(corpus), q = listed(queries);
+    const auto want = rank_all(corpus, queries, ask(Metric::levenshtein, 1));
+    for (const std::string& set : instruction_sets())
+      for (std::int64_t radius = 0; radius <= 18; ++radius) {
+        vicinal::RangeOptions wanted{.search = ask(Metric::levenshtein, 1)};
+        wanted.search.run.instruction_set = set;
+        const vicinal::CsrNeighbors got =
+            vicinal::range_search(c.view(), q.view(), static_cast<double>(radius), wanted);
+        ASSERT_EQ(compare(got, want, static_cast<double>(radius)), "")
+            << set << " length " << length << " radius " << radius;
+      }
+  }
+}
+
 TEST(Strings, AMillionLetters) {
   Rng rng(seed_or(906));
   const Style style{"genome", 'A', 4, 1'000'000, 1'000'000};
