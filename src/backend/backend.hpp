@@ -22,7 +22,8 @@ namespace vicinal {
 
 struct Facts {
   std::string name;             // "cpu", "cuda:0"
-  bool searches = true;         // opens sessions; false: it only selects
+  bool searches = true;         // opens sessions; false: it only selects, and searches strings if it says so
+  bool searches_strings = true;
   std::string description;      // "2 threads, avx512"
   std::vector<std::string> instruction_sets;        // usable here, best first
   std::vector<std::string> built_instruction_sets;  // compiled in
@@ -128,6 +129,8 @@ struct Backend {
 /// The backend that searches for Execution::device; "auto" is the CPU, and then nothing is loaded. Throws DeviceError for one
 /// that is absent or does not search, InvalidArgument for an unknown name.
 Backend& find_backend(const std::string& device);
+/// The same for a search of strings.
+Backend& find_string_backend(const std::string& device);
 /// The backend that selects: for values on a CUDA device (cuda_device >= 0) or on the host (-1). "auto" goes where the
 /// values are. Throws as find_backend does, and DeviceError where the device cannot read the values.
 Backend& find_select_backend(const std::string& device, int cuda_device);

@@ -21,6 +21,8 @@ class RowFilter {
 
   /// Nothing is filtered.
   bool all() const noexcept { return all_; }
+  /// Nothing but the row itself, in a graph.
+  bool only_self() const noexcept { return without_self_ && !filtered_; }
   bool allows(std::int64_t query, std::int64_t row) const noexcept {
     if (all_) return true;
     if (row < begin_ || row >= end_) return false;

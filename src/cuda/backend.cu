@@ -1,4 +1,4 @@
-// A CUDA device behind the seam: what it is, selection, and the one symbol that libvicinal_cuda.so exports. It does not search yet.
+// A CUDA device behind the seam: what it is, selection, and the one symbol that libvicinal_cuda.so exports. Of searches it has those of strings.
 #include <unistd.h>
 
 #include <map>
@@ -11,6 +11,7 @@
 #include "cuda/check.hpp"
 #include "cuda/memory.hpp"
 #include "cuda/run.hpp"
+#include "cuda/strings/strings.hpp"
 
 namespace vicinal::cuda {
 namespace {
@@ -28,6 +29,7 @@ class CudaBackend final : public Backend {
     Facts facts;
     facts.name = name_;
     facts.searches = false;
+    facts.instruction_sets = facts.built_instruction_sets = {instruction_set};
     facts.description = description_;
     facts.free_bytes = pool().free_bytes();
     return facts;
@@ -43,8 +45,11 @@ class CudaBackend final : public Backend {
 
   std::int64_t bytes(const Plan& /*plan*/, const Problem& /*problem*/) const override { fail_search(); }
   std::int64_t kept_bytes(const Problem& /*problem*/, const Plan& /*plan*/) const override { fail_search(); }
-  std::int64_t query_lanes(const std::string& /*instruction_set*/) const override { fail_search(); }
-  double slowness(const std::string& /*instruction_set*/) const override { fail_search(); }
+  std::int64_t query_lanes(const std::string& asked) const override {
+    if (asked != instruction_set) fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: auto"));
+    return 32;
+  }
+  double slowness(const std::string& /*instruction_set*/) const override { return 0.02; }  // of a core's AVX-512, for predictions
   std::shared_ptr<const Kept> keep(const Question& /*question*/, const Plan& /*plan*/, Team& /*team*/) override {
     fail_search();
   }
@@ -52,18 +57,26 @@ class CudaBackend final : public Backend {
                                 std::shared_ptr<const Kept> /*kept*/, Team& /*team*/, Stats& /*stats*/) override {
     fail_search();
   }
-  std::int64_t shape_strings(Plan& /*plan*/, const StringSizes& /*sizes*/, Metric /*metric*/, std::int64_t /*k*/, bool /*range*/) const override {
-    fail_search();
+  std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric /*metric*/, std::int64_t /*k*/, bool /*range*/) const override {
+    plan.corpus_chunk = sizes.rows;
+    plan.query_batch = plan.query_block = 4096;
+    plan.resident = true;
+    return 4 * (sizes.rows + sizes.queries) + (std::int64_t{1} << 28);  // ids on their way there, lists on their way back
   }
-  std::int64_t search_strings(const StringQuestion& /*question*/, const Plan& /*plan*/, const StringAnswer& /*answer*/, Team& /*team*/,
-                              Stats& /*stats*/) override {
-    fail_search();
+  std::int64_t search_strings(const StringQuestion& question, const Plan& /*plan*/, const StringAnswer& answer, Team& team,
+                              Stats& stats) override {
+    check_process();
+    const OnDevice here(ordinal_);
+    stats.candidates = question.corpus.count() * question.queries.count();
+    return cuda::search_strings(question, answer, team, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
 
  private:
+  static constexpr const char* instruction_set = "cuda";
+
   [[noreturn]] void fail_search() const {
     fail(ErrorCode::device_error,
-         cat("device ", name_, " selects (select_k) and does not search in this version; search with device=cpu"));
+         cat("device ", name_, " selects (select_k), searches strings, and no vectors in this version; search with device=cpu"));
   }
 
   /// CUDA does not survive fork(): a call in the child would hang or fail at random.

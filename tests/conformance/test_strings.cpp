@@ -380,6 +380,48 @@ TEST(Strings, AMillionLetters) {
       << long_one.message;
 }
 
+// On a machine with a device: the same as the CPU, to the bit. Elsewhere its code runs on the emulator (tests/unit/cuda).
+TEST(CudaStrings, BitsOfTheCpu) {
+  Rng rng(seed_or(909));
+  bool any = false;
+  for (const vicinal::Device& device : vicinal::devices()) {
+    if (!device.usable || device.name.rfind("cuda", 0) != 0) continue;
+    any = true;
+    for (const Style& style : styles) {
+      if (style.symbols > 200) continue;  // more than the kernels take
+      const std::vector<Text> corpus = corpus_of(rng, style, scaled(3000)),
+                              queries = queries_of(rng, style, corpus, 300);
+      const StringList c = listed(corpus), q = listed(queries);
+      for (const std::int64_t k : {1, 5, 60}) {
+        KnnOptions wanted = ask(Metric::levenshtein, k);
+        const vicinal::Neighbors want = vicinal::knn(c.view(), q.view(), wanted);
+        wanted.run.device = device.name;
+        ASSERT_EQ(difference(vicinal::knn(c.view(), q.view(), wanted), want), "")
+            << device.name << " " << style.name << " k " << k;
+      }
+      for (const double radius : {0.0, 2.0, 30.0}) {
+        vicinal::RangeOptions wanted{.search = ask(Metric::levenshtein, 1)};
+        const vicinal::CsrNeighbors want = vicinal::range_search(c.view(), q.view(), radius, wanted);
+        wanted.search.run.device = device.name;
+        const vicinal::CsrNeighbors got = vicinal::range_search(c.view(), q.view(), radius, wanted);
+        ASSERT_EQ(got.entries(), want.entries()) << device.name << " " << style.name << " radius " << radius;
+        for (std::int64_t row = 0; row < want.rows(); ++row) {
+          ASSERT_EQ(got.count(row), want.count(row));
+          for (std::int64_t i = 0; i < want.count(row); ++i) {
+            ASSERT_EQ(got.id(row, i), want.id(row, i));
+            ASSERT_EQ(got.distance(row, i), want.distance(row, i));
+          }
+        }
+      }
+      vicinal::GraphOptions graph{.search = ask(Metric::levenshtein, 4)};
+      const vicinal::Neighbors want = vicinal::knn_graph(c.view(), graph);
+      graph.search.run.device = device.name;
+      ASSERT_EQ(difference(vicinal::knn_graph(c.view(), graph), want), "") << device.name << " " << style.name;
+    }
+  }
+  if (!any) GTEST_SKIP() << "no CUDA device here";
+}
+
 TEST(Strings, F64OnRequestAndAllEqual) {
   Rng rng(seed_or(907));
   const std::vector<Text> corpus = corpus_of(rng, styles[0], 90), queries = queries_of(rng, styles[0], corpus, 6),

@@ -29,7 +29,7 @@ struct CudaLaunch {
     if (shared > 48 << 10) {
       const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
       if (allowed != cudaSuccess)
-        fail(ErrorCode::device_error, cat("select_k: a kernel was refused ", shared, " bytes of shared memory: ", cudaGetErrorString(allowed)));
+        fail(ErrorCode::device_error, cat("a kernel was refused ", shared, " bytes of shared memory: ", cudaGetErrorString(allowed)));
     }
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -45,7 +45,7 @@ struct CudaLaunch {
     if (status != cudaSuccess) {
       cudaGetLastError();
       fail(ErrorCode::device_error,
-           cat("select_k: a kernel of ", blocks, " blocks of ", threads, " threads and ", shared,
+           cat("a kernel of ", blocks, " blocks of ", threads, " threads and ", shared,
                " bytes of shared memory was not launched: ", cudaGetErrorString(status)));
     }
   }

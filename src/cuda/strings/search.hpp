@@ -1,0 +1,246 @@
+// A search of strings on a device, its host's part: what goes there, in which batches, and what is done about lists that were too long.
+// `Device` is the runtime (search.cu) or the emulator (tests/unit/cuda/test_strings.cpp):
+//   void* take(bytes); void give(void*);  memory of the device, aligned for anything; take throws
+//   void in(to, from, bytes); void out(to, from, bytes); void zero(at, bytes);  in the order of the launches
+//   void wait();  until all of them are done
+//   auto& launch();
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "backend/strings.hpp"
+#include "core/text.hpp"
+#include "cuda/strings/sequence.hpp"
+
+namespace vicinal::cuda {
+
+/// An array on the device.
+template <class T, class Device>
+class Held {
+ public:
+  Held(Device& device, std::int64_t count)
+      : device_(device),
+        data_(static_cast<T*>(device.take(std::max<std::int64_t>(count, 1) * static_cast<std::int64_t>(sizeof(T))))) {}
+  ~Held() { device_.give(data_); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  T* data() const noexcept { return data_; }
+  void in(const T* from, std::int64_t count) const {
+    device_.in(data_, from, count * static_cast<std::int64_t>(sizeof(T)));
+  }
+  void out(T* to, std::int64_t count) const { device_.out(to, data_, count * static_cast<std::int64_t>(sizeof(T))); }
+  void zero(std::int64_t count) const { device_.zero(data_, count * static_cast<std::int64_t>(sizeof(T))); }
+
+ private:
+  Device& device_;
+  T* data_;
+};
+
+/// One side on the device.
+template <class Device>
+class HeldStrings {
+ public:
+  HeldStrings(Device& device, const StringSet& set)
+      : count_(set.count()), codes_(device, set.symbols()), offsets_(device, count_ + 1), rows_(device, count_) {
+    std::vector<std::uint32_t> rows(static_cast<std::size_t>(count_));
+    for (std::int64_t at = 0; at < count_; ++at)
+      rows[static_cast<std::size_t>(at)] = static_cast<std::uint32_t>(set.row(at));
+    if (set.symbols() > 0) codes_.in(set.bytes_at(0), set.symbols());
+    offsets_.in(set.offsets(), count_ + 1);
+    rows_.in(rows.data(), count_);
+    device.wait();
+  }
+  /// Strings [first, first + count) of it.
+  CodedStrings part(std::int64_t first, std::int64_t count) const {
+    return {codes_.data(), offsets_.data() + first, rows_.data() + first, count};
+  }
+
+ private:
+  std::int64_t count_;
+  Held<std::uint8_t, Device> codes_;
+  Held<std::int64_t, Device> offsets_;
+  Held<std::uint32_t, Device> rows_;
+};
+
+inline void check_question(const StringQuestion& question) {
+  const auto refuse = [](const std::string& what) {
+    fail(ErrorCode::unsupported, cat("CUDA: ", what, "; search with device=cpu"));
+  };
+  if (question.metric != Metric::levenshtein)
+    refuse(cat(metric_info(question.metric).name, " is not there yet, levenshtein is"));
+  if (!question.filter.all() && !question.filter.only_self()) refuse("eligible rows of strings are not there yet");
+  if (const char* why = strings_refusal(static_cast<int>(std::min<std::int64_t>(question.alphabet.size() + 1, 1 << 20)),
+                                        question.corpus.count(), question.queries.longest(), question.corpus.longest()))
+    refuse(why);
+}
+
+template <class Device>
+class StringsSearch {
+ public:
+  /// batch: queries at a time; most_entries: of lists at a time.
+  StringsSearch(Device& device, const StringQuestion& question, Team& team, std::int64_t batch = 4096,
+                std::int64_t most_entries = std::int64_t{1} << 25)
+      : device_(device), question_(question), team_(team), batch_(batch), most_entries_(most_entries),
+        words_(device, question.corpus), queries_(device, question.queries) {}
+
+  /// Returns the entries of a range search, those beyond question.most too.
+  std::int64_t run(const StringAnswer& answer) {
+    for (std::int64_t first = 0; first < question_.queries.count(); first += batch_) {
+      const std::int64_t count = std::min(batch_, question_.queries.count() - first);
+      question_.radius ? within(first, count, answer) : nearest(first, count, answer);
+      team_.tick(static_cast<std::uint64_t>(count * question_.corpus.count()));
+    }
+    return entries_;
+  }
+
+ private:
+  using Key = unsigned long long;
+
+  StringsJob job_of(std::int64_t first, std::int64_t count, const Held<std::int32_t, Device>& limits,
+                    const Held<std::uint32_t, Device>& counts) const {
+    StringsJob job;
+    job.words = words_.part(0, question_.corpus.count());
+    job.queries = queries_.part(first, count);
+    job.symbols = static_cast<int>(question_.alphabet.size()) + 1;
+    job.without_self = !question_.filter.all();
+    job.limits = limits.data();
+    job.counts = counts.data();
+    return job;
+  }
+  /// Of queries [first, first + count).
+  StringsCuts cuts(std::int64_t first, std::int64_t count) const {
+    const StringSet &words = question_.corpus, &queries = question_.queries;
+    const auto of = [&](std::int64_t length) {
+      return std::clamp<std::int64_t>(queries.first_of_length(length + 1) - first, 0, count);
+    };
+    return {words.first_of_length(17),
+            words.first_of_length(33),
+            words.first_of_length(65),
+            words.count(),
+            of(32),
+            of(64),
+            count,
+            queries.length(first + count - 1)};
+  }
+
+  /// Lists of the places in `begin`, once more where the limits are known; only what is within them is counted where there are none.
+  void near(StringsJob job, std::int64_t first, const std::vector<std::int64_t>* begin, Key* found) {
+    const std::int64_t count = job.queries.count;
+    const std::vector<std::int64_t> nowhere(begin == nullptr ? static_cast<std::size_t>(count) + 1 : 0, 0);
+    const Held<std::int64_t, Device> places(device_, count + 1);
+    places.in(begin != nullptr ? begin->data() : nowhere.data(), count + 1);
+    device_.zero(job.counts, count * static_cast<std::int64_t>(sizeof(std::uint32_t)));
+    job.begin = places.data();
+    job.found = found;
+    run_strings_near(device_.launch(), job, cuts(first, count));
+    device_.wait();
+  }
+
+  void give(std::int64_t at, const Key* keys, std::int64_t count, const StringAnswer& answer) {
+    sorted_.clear();
+    for (std::int64_t i = 0; i < count; ++i)
+      sorted_.push_back({static_cast<double>(keys[i] >> row_bits),
+                         static_cast<std::int64_t>(keys[i] & ((Key{1} << row_bits) - 1)) + question_.first_id});
+    answer(question_.queries.row(at), sorted_);
+  }
+
+  /// Queries whose `counts` say how long their lists are: fetched, sorted, cut, and given.
+  void give_lists(StringsJob job, std::int64_t first, const std::vector<std::uint32_t>& counts,
+                  std::vector<std::int32_t> limits, const std::vector<bool>& asked, const StringAnswer& answer) {
+    const std::int64_t count = job.queries.count;
+    for (std::int64_t from = 0; from < count;) {
+      std::vector<std::int64_t> begin{0};
+      std::vector<std::int32_t> now(static_cast<std::size_t>(count), -1);
+      std::int64_t to = from;
+      begin.resize(static_cast<std::size_t>(from) + 1, 0);
+      for (; to < count && (to == from || begin.back() + counts[static_cast<std::size_t>(to)] <= most_entries_); ++to) {
+        const auto i = static_cast<std::size_t>(to);
+        if (asked[i]) now[i] = limits[i];
+        begin.push_back(begin.back() + (asked[i] ? counts[i] : 0));
+      }
+      begin.resize(static_cast<std::size_t>(count) + 1, begin.back());
+      const std::int64_t entries = begin.back();
+      const Held<Key, Device> found(device_, entries);
+      device_.in(job.limits, now.data(), count * static_cast<std::int64_t>(sizeof(std::int32_t)));
+      near(job, first, &begin, found.data());
+      std::vector<Key> keys(static_cast<std::size_t>(entries) + 1);
+      found.out(keys.data(), entries);
+      device_.wait();
+      for (std::int64_t query = from; query < to; ++query) {
+        const auto i = static_cast<std::size_t>(query);
+        if (!asked[i]) continue;
+        const auto begins = keys.begin() + begin[i], ends = keys.begin() + begin[i + 1];
+        std::sort(begins, ends);
+        const std::int64_t length =
+            question_.radius ? ends - begins : std::min<std::int64_t>(question_.k, ends - begins);
+        give(first + query, keys.data() + begin[i], length, answer);
+      }
+      team_.tick(0);
+      from = to;
+    }
+  }
+
+  void nearest(std::int64_t first, std::int64_t count, const StringAnswer& answer) {
+    const Held<std::int32_t, Device> limits(device_, count);
+    const Held<std::uint32_t, Device> counts(device_, count);
+    const StringsJob job = job_of(first, count, limits, counts);
+    const std::int64_t k = question_.k,
+                       room = std::min<std::int64_t>(most_picked, std::max<std::int64_t>(most_entries_ / count, 1));
+    run_strings_bound(device_.launch(), job, k);
+    std::vector<Key> best(static_cast<std::size_t>(k <= room ? count * k : 0));
+    {
+      const Held<Key, Device> found(device_, count * room), chosen(device_, static_cast<std::int64_t>(best.size()));
+      std::vector<std::int64_t> begin(static_cast<std::size_t>(count) + 1);
+      for (std::int64_t i = 0; i <= count; ++i) begin[static_cast<std::size_t>(i)] = i * room;
+      near(job, first, &begin, found.data());
+      if (k <= room) {
+        const Held<std::int64_t, Device> places(device_, count + 1);
+        places.in(begin.data(), count + 1);
+        StringsJob pick = job;
+        pick.begin = places.data();
+        pick.found = found.data();
+        run_strings_pick(device_.launch(), pick, k, chosen.data());
+        chosen.out(best.data(), static_cast<std::int64_t>(best.size()));
+        device_.wait();
+      }
+    }
+    std::vector<std::uint32_t> lengths(static_cast<std::size_t>(count));
+    std::vector<std::int32_t> known(lengths.size());
+    counts.out(lengths.data(), count);
+    limits.out(known.data(), count);
+    device_.wait();
+    std::vector<bool> left(lengths.size());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t length = lengths[static_cast<std::size_t>(i)];
+      left[static_cast<std::size_t>(i)] = k > room || length > room;
+      if (!left[static_cast<std::size_t>(i)]) give(first + i, best.data() + i * k, std::min(k, length), answer);
+    }
+    if (std::find(left.begin(), left.end(), true) != left.end()) give_lists(job, first, lengths, known, left, answer);
+  }
+
+  void within(std::int64_t first, std::int64_t count, const StringAnswer& answer) {
+    const Held<std::int32_t, Device> limits(device_, count);
+    const Held<std::uint32_t, Device> counts(device_, count);
+    const StringsJob job = job_of(first, count, limits, counts);
+    const double radius = *question_.radius;
+    const auto limit = radius < 0 ? -1 : static_cast<std::int32_t>(std::min<double>(std::floor(radius), 1 << 30));
+    const std::vector<std::int32_t> all(static_cast<std::size_t>(count), limit);
+    limits.in(all.data(), count);
+    near(job, first, nullptr, nullptr);
+    std::vector<std::uint32_t> lengths(all.size());
+    counts.out(lengths.data(), count);
+    device_.wait();
+    for (const std::uint32_t length : lengths) entries_ += length;
+    if (entries_ <= question_.most) give_lists(job, first, lengths, all, std::vector<bool>(all.size(), true), answer);
+  }
+
+  Device& device_;
+  const StringQuestion& question_;
+  Team& team_;
+  std::int64_t batch_, most_entries_, entries_ = 0;
+  HeldStrings<Device> words_, queries_;
+  std::vector<Entry> sorted_;
+};
+
+}  // namespace vicinal::cuda

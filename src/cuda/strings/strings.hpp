@@ -1,0 +1,12 @@
+// Strings on the current device, for the backend.
+#pragma once
+#include "backend/strings.hpp"
+#include "core/parallel.hpp"
+#include "cuda/run.hpp"
+
+namespace vicinal::cuda {
+
+/// As Backend::search_strings. Throws Unsupported for what the kernels do not have, OutOfMemory, DeviceError.
+std::int64_t search_strings(const StringQuestion& question, const StringAnswer& answer, Team& team, const Place& place);
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,161 @@
+// A whole search of strings by the device's code, on the emulator: src/cuda/strings/search.hpp with memory of the host, held against
+// the CPU's search, entry by entry. Lists that are too long, batches, graphs, ranges, and what is refused.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "cuda/strings/search.hpp"
+#include "kernels/emulated.hpp"
+#include "vicinal/search.hpp"
+
+namespace {
+
+using namespace vicinal;
+
+/// The device: memory of the host, poisoned, and counted.
+struct Device {
+  std::map<void*, std::int64_t> held;
+  emulated::Launch launches;
+
+  void* take(std::int64_t bytes) {
+    void* memory = std::malloc(static_cast<std::size_t>(bytes));
+    std::memset(memory, 0x5a, static_cast<std::size_t>(bytes));
+    held[memory] = bytes;
+    return memory;
+  }
+  void give(void* memory) {
+    held.erase(memory);
+    std::free(memory);
+  }
+  void in(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
+  void out(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
+  void zero(void* at, std::int64_t bytes) { std::memset(at, 0, static_cast<std::size_t>(bytes)); }
+  void wait() {}
+  emulated::Launch& launch() { return launches; }
+};
+
+std::vector<std::string> some(unsigned seed, std::size_t count, unsigned low, unsigned high, unsigned symbols) {
+  std::mt19937 random(seed);
+  std::vector<std::string> texts;
+  while (texts.size() < count) {
+    std::string text(low + random() % (high - low + 1), 'a');
+    for (char& c : text) c = static_cast<char>('a' + random() % symbols);
+    texts.push_back(random() % 3 == 0 && !texts.empty() ? texts[random() % texts.size()] : text);
+  }
+  return texts;
+}
+StringList listed(const std::vector<std::string>& texts) {
+  return {std::vector<std::string_view>(texts.begin(), texts.end()), Encoding::utf8};
+}
+
+struct Ask {
+  std::int64_t k = 0, first_id = 0, batch = 4096, most_entries = 1 << 20, most = INT64_MAX;
+  std::optional<double> radius = {};
+  bool graph = false;
+  Metric metric = Metric::levenshtein;
+};
+struct Found {
+  std::vector<std::vector<Entry>> rows;
+  std::int64_t entries = 0;
+};
+
+Found by_device(const StringList& corpus, const StringList& queries, const Ask& ask) {
+  Team team(1, nullptr, {}, 1);
+  Alphabet alphabet;
+  const auto lengths = alphabet.read(corpus.view(), "corpus", 1 << 20, team);
+  const auto query_lengths = alphabet.read(queries.view(), "query", 1 << 20, team);
+  const StringSet words(corpus.view(), lengths, alphabet, team), asked(queries.view(), query_lengths, alphabet, team);
+  const RowFilter filter(Eligible{}, corpus.rows(), 0, ask.graph);
+  const StringQuestion question{.corpus = words,
+                                .queries = asked,
+                                .alphabet = alphabet,
+                                .metric = ask.metric,
+                                .k = ask.k,
+                                .first_id = ask.first_id,
+                                .filter = filter,
+                                .radius = ask.radius,
+                                .most = ask.most};
+  cuda::check_question(question);
+  Device device;
+  Found found;
+  found.rows.resize(static_cast<std::size_t>(queries.rows()));
+  found.entries = cuda::StringsSearch<Device>(device, question, team, ask.batch, ask.most_entries)
+                      .run([&](std::int64_t row, std::span<const Entry> entries) {
+                        found.rows[static_cast<std::size_t>(row)].assign(entries.begin(), entries.end());
+                      });
+  EXPECT_TRUE(device.held.empty());
+  return found;
+}
+
+void check(const std::vector<std::string>& corpus, const std::vector<std::string>& queries, const Ask& ask) {
+  const StringList c = listed(corpus), q = listed(queries);
+  KnnOptions options;
+  options.metric = Metric::levenshtein;
+  options.first_id = ask.first_id;
+  options.k = ask.k;
+  const Found got = by_device(c, q, ask);
+  const auto same = [&](const auto& want, std::int64_t row, std::int64_t count) {
+    const std::vector<Entry>& entries = got.rows[static_cast<std::size_t>(row)];
+    ASSERT_EQ(static_cast<std::int64_t>(entries.size()), count) << "row " << row;
+    for (std::int64_t i = 0; i < count; ++i) {
+      ASSERT_EQ(entries[static_cast<std::size_t>(i)].id, want.id(row, i)) << "row " << row << " rank " << i;
+      ASSERT_EQ(entries[static_cast<std::size_t>(i)].key, want.distance(row, i)) << "row " << row << " rank " << i;
+    }
+  };
+  if (ask.radius) {
+    const CsrNeighbors want = range_search(c.view(), q.view(), *ask.radius, {.search = options});
+    EXPECT_EQ(got.entries, want.entries());
+    for (std::int64_t row = 0; row < want.rows(); ++row) same(want, row, want.count(row));
+  } else {
+    const Neighbors want = ask.graph ? knn_graph(c.view(), {.search = options}) : knn(c.view(), q.view(), options);
+    for (std::int64_t row = 0; row < want.rows(); ++row) same(want, row, ask.k);
+  }
+}
+
+TEST(CudaStrings, NearestInBatchesAndLists) {
+  const auto words = some(1, 600, 0, 12, 6), queries = some(2, 50, 0, 12, 7);
+  check(words, queries, {.k = 5, .first_id = 1000});
+  check(words, queries, {.k = 5, .batch = 7});
+  check(words, queries, {.k = 5, .batch = 50, .most_entries = 300});   // six places a list: most are too long
+  check(words, queries, {.k = 40, .batch = 50, .most_entries = 900});  // fewer places than k
+  check(words, queries, {.k = 600, .batch = 20, .most_entries = 5000});
+}
+
+TEST(CudaStrings, LongOnesAndGraphs) {
+  check(some(3, 60, 0, 180, 3), some(4, 9, 0, 300, 3), {.k = 4});
+  const auto rows = some(5, 200, 3, 8, 3);
+  check(rows, rows, {.k = 3, .graph = true});
+  check(std::vector<std::string>(70, "same"), {"same", "sane"}, {.k = 9, .batch = 2, .most_entries = 40});
+}
+
+TEST(CudaStrings, Ranges) {
+  const auto words = some(6, 400, 0, 20, 4), queries = some(7, 30, 0, 20, 4);
+  for (const double radius : {-1.0, 0.0, 1.0, 2.5, 9.0, 1e300})
+    check(words, queries, {.batch = 11, .most_entries = 100, .radius = radius});
+  const Found many = by_device(listed(words), listed(queries), {.most = 10, .radius = 3});
+  EXPECT_GT(many.entries, 10);
+}
+
+TEST(CudaStrings, WhatIsRefused) {
+  const auto code = [](const StringList& corpus, const StringList& queries, const Ask& ask) {
+    try {
+      by_device(corpus, queries, ask);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::internal;
+  };
+  const StringList words = listed({"one", "two"});
+  EXPECT_EQ(code(words, words, {.k = 1, .metric = Metric::normalized_levenshtein}), ErrorCode::unsupported);
+  EXPECT_EQ(code(words, listed({std::string(1025, 'a')}), {.k = 1}), ErrorCode::unsupported);
+  std::string all;
+  for (int i = 0; i < 256; ++i) {
+    all += static_cast<char>(0xC4 + i / 64);
+    all += static_cast<char>(0x80 + i % 64);
+  }
+  EXPECT_EQ(code(listed({all}), words, {.k = 1}), ErrorCode::unsupported);
+}
+
+}  // namespace
