@@ -12,12 +12,12 @@
 namespace vicinal {
 namespace {
 
-using Bytes = const unsigned char*;
+using Octets = const unsigned char*;
 
 constexpr std::uint32_t no_symbol = UINT32_MAX;
 
 /// The code point at `at`, which moves beyond it; no_symbol, and `at` stays, where there is none.
-std::uint32_t next_code_point(Bytes& at, Bytes end) noexcept {
+std::uint32_t next_code_point(Octets& at, Octets end) noexcept {
   const std::uint32_t lead = at[0];
   if (lead < 0x80) {
     ++at;
@@ -50,12 +50,12 @@ void for_each_symbol(const Strings& strings, std::int64_t row, const Take& take)
     for (std::int64_t i = first; i < last; ++i) take(at[i]);
     return;
   }
-  const auto* const data = static_cast<Bytes>(strings.data);
+  const auto* const data = static_cast<Octets>(strings.data);
   if (strings.encoding == Encoding::bytes) {
     for (std::int64_t i = first; i < last; ++i) take(data[i]);
     return;
   }
-  for (Bytes at = data + first, end = data + last; at < end;) take(next_code_point(at, end));
+  for (Octets at = data + first, end = data + last; at < end;) take(next_code_point(at, end));
 }
 
 void check_units(const Strings& strings, std::int64_t row, const char* side) {
@@ -81,9 +81,9 @@ void check_units(const Strings& strings, std::int64_t row, const char* side) {
 }  // namespace
 
 std::int64_t first_invalid_utf8(std::string_view text) noexcept {
-  const auto* const begin = reinterpret_cast<Bytes>(text.data());
-  const Bytes end = begin + text.size();
-  for (Bytes at = begin; at < end;)
+  const auto* const begin = reinterpret_cast<Octets>(text.data());
+  const Octets end = begin + text.size();
+  for (Octets at = begin; at < end;)
     if (next_code_point(at, end) == no_symbol) return at - begin;
   return -1;
 }

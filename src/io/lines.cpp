@@ -17,7 +17,7 @@ namespace {
 using namespace io;
 
 /// Strings do not come from files of numbers: the name would be a mistake.
-void check_suffix(const std::string& path) {
+void check_name_of_text(const std::string& path) {
   for (const Format* format : format_table()) {
     const std::string_view suffix = format->suffix;
     if (format->item || format->has_members || suffix == ".npy") {
@@ -31,7 +31,7 @@ void check_suffix(const std::string& path) {
 
 StringList read_strings(const std::string& path, Encoding encoding) try {
   if (encoding == Encoding::utf32) fail(ErrorCode::invalid_argument, path, "text files hold UTF-8 or bytes");
-  check_suffix(path);
+  check_name_of_text(path);
   const auto file = std::make_shared<const MappedFile>(path);
   const char* const data = reinterpret_cast<const char*>(file->bytes().data());
   std::string_view rest(data, file->bytes().size());

@@ -21,12 +21,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* rung = "exact";
+constexpr const char* string_rung = "exact";
 // Cycles a pair and letter of the longer side, where lengths and limits leave out nothing (Cascade Lake, AVX-512, one core;
 // bench/strings.py). They predict time; no answer depends on them.
-constexpr double clock_hz = 2.5e9, cycles_per_pair = 0.5, cycles_per_letter = 0.15;
+constexpr double string_clock_hz = 2.5e9, cycles_per_string_pair = 0.5, cycles_per_string_letter = 0.15;
 
-[[noreturn]] void refuse(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
+[[noreturn]] void refuse_strings(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
 
 /// For checks that know rows alone.
 Shape rows_of(const Strings& strings) { return {strings.rows, 1, DType::u8}; }
@@ -36,26 +36,26 @@ void check_metric(Metric metric, const StringRules& rules) {
     std::vector<std::string> known;
     for (const MetricInfo& info : metrics())
       if (info.strings) known.emplace_back(info.name);
-    refuse(
+    refuse_strings(
         cat(metric_info(metric).name, " compares vectors, corpus holds strings; metrics of strings: ", joined(known)));
   }
-  if (rules.max_length < 0) refuse(cat("max_length must be >= 0, got ", rules.max_length));
-  if (rules.ngram < 0) refuse(cat("ngram must be >= 0, got ", rules.ngram));
+  if (rules.max_length < 0) refuse_strings(cat("max_length must be >= 0, got ", rules.max_length));
+  if (rules.ngram < 0) refuse_strings(cat("ngram must be >= 0, got ", rules.ngram));
   if (rules.ngram > 0 && metric != Metric::jaccard)
-    refuse(cat("ngram is for jaccard, got ngram=", rules.ngram, " with ", metric_info(metric).name));
+    refuse_strings(cat("ngram is for jaccard, got ngram=", rules.ngram, " with ", metric_info(metric).name));
 }
 
 void check_encodings(const Strings& corpus, const Strings& queries) {
   const bool bytes = corpus.encoding == Encoding::bytes;
   if (bytes == (queries.encoding == Encoding::bytes)) return;
-  refuse(cat("corpus holds ", bytes ? "bytes" : "code points", ", query side ", bytes ? "code points" : "bytes",
-             "; give both alike"));
+  refuse_strings(cat("corpus holds ", bytes ? "bytes" : "code points", ", query side ", bytes ? "code points" : "bytes",
+                     "; give both alike"));
 }
 
-std::int64_t sum(const std::vector<std::int64_t>& lengths) {
+std::int64_t symbols_of(const std::vector<std::int64_t>& lengths) {
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
 }
-std::int64_t longest(const std::vector<std::int64_t>& lengths) {
+std::int64_t longest_of(const std::vector<std::int64_t>& lengths) {
   return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
 }
 
@@ -63,8 +63,8 @@ std::int64_t longest(const std::vector<std::int64_t>& lengths) {
 void check_lengths(const char* side, const std::vector<std::int64_t>& lengths, std::int64_t length) {
   const auto other = std::find_if(lengths.begin(), lengths.end(), [&](std::int64_t here) { return here != length; });
   if (other != lengths.end())
-    refuse(cat("hamming compares strings of one length; ", side, " string ", other - lengths.begin(), " has ", *other,
-               " symbols, corpus string 0 has ", length));
+    refuse_strings(cat("hamming compares strings of one length; ", side, " string ", other - lengths.begin(), " has ",
+                       *other, " symbols, corpus string 0 has ", length));
 }
 
 /// Both sides read and planned for. Nothing is kept of the input.
@@ -77,7 +77,7 @@ class StringJob {
         start_(Clock::now()),
         team_(plan_.threads, options.progress, options.stop, static_cast<std::uint64_t>(corpus.rows * rows_)),
         alphabet_(std::make_unique<Alphabet>()) {
-    plan_.rungs = {rung};
+    plan_.rungs = {string_rung};
     plan_.distance_type = resolve_distance_type(options.distance_type, options.metric, DType::f32, DType::f32);
     lengths_ = alphabet_->read(corpus, "corpus", options.strings.max_length, team_);
     if (queries != nullptr) query_lengths_ = alphabet_->read(*queries, "query", options.strings.max_length, team_);
@@ -115,7 +115,7 @@ class StringJob {
     const bool nothing = !radius && k == 0;  // an empty corpus, padded
     const std::int64_t entries = nothing ? 0 : backend_.search_strings(question, plan_, answer, team_, report.stats);
     report.stats.passes = 1;
-    report.certificate = {.queries = rows_, .proven = rows_, .redone = 0, .rungs = {rung}, .largest_bound = 0};
+    report.certificate = {.queries = rows_, .proven = rows_, .redone = 0, .rungs = {string_rung}, .largest_bound = 0};
     team_.finish();
     report.stats.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     return entries;
@@ -130,11 +130,11 @@ class StringJob {
     const bool graph = queries_ == nullptr;
     const std::vector<std::int64_t>& asked = graph ? lengths_ : query_lengths_;
     const StringSizes sizes{.rows = corpus_.rows,
-                            .symbols = sum(lengths_),
-                            .longest = longest(lengths_),
+                            .symbols = symbols_of(lengths_),
+                            .longest = longest_of(lengths_),
                             .queries = rows_,
-                            .query_symbols = sum(asked),
-                            .longest_query = longest(asked),
+                            .query_symbols = symbols_of(asked),
+                            .longest_query = longest_of(asked),
                             .alphabet = alphabet_->size()};
     const std::int64_t wanted = k != nullptr ? std::min(*k, corpus_.rows) : 0;
     const std::int64_t lengths = 8 * (corpus_.rows + (graph ? 0 : rows_));
@@ -152,8 +152,8 @@ class StringJob {
       plan_.result_bytes = rows_ * *k * static_cast<std::int64_t>(8 + distance_size(plan_.distance_type));
     const double mean = corpus_.rows == 0 ? 0 : static_cast<double>(sizes.symbols) / static_cast<double>(corpus_.rows);
     const double strips = std::ceil(mean / 64), pairs = static_cast<double>(corpus_.rows) * static_cast<double>(rows_);
-    plan_.seconds = pairs * (cycles_per_pair + cycles_per_letter * mean * std::max(strips, 1.0)) / clock_hz /
-                    plan_.threads * backend_.slowness(plan_.instruction_set);
+    plan_.seconds = pairs * (cycles_per_string_pair + cycles_per_string_letter * mean * std::max(strips, 1.0)) /
+                    string_clock_hz / plan_.threads * backend_.slowness(plan_.instruction_set);
   }
 
   const KnnOptions& options_;
@@ -235,7 +235,7 @@ Neighbors knn_graph(const Strings& rows, const GraphOptions& options) try {
 
 CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double radius,
                           const RangeOptions& options) try {
-  if (std::isnan(radius)) refuse("radius is NaN");
+  if (std::isnan(radius)) refuse_strings("radius is NaN");
   check_range(corpus, queries, options);
   FpGuard guard;
   const KnnOptions& search = options.search;

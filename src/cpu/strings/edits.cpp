@@ -44,7 +44,7 @@ class EditScanner final : public Scanner {
  private:
   struct Query {
     std::vector<std::uint32_t> codes;
-    Pool* pool;
+    StringPool* pool;
     double limit = -1;  // what `most` was computed for
     std::int64_t longest = -1, most = -1;
     bool beyond_band = false;  // wants more edits than the band at hand can tell

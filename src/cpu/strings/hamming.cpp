@@ -8,14 +8,14 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t at_once = 64;  // symbols between looks at the limit
+constexpr std::int64_t symbols_at_once = 64;  // symbols between looks at the limit
 
 template <class Code>
 std::int64_t differing(const Code* a, const Code* b, std::int64_t length, std::int64_t most) {
   std::int64_t count = 0;
-  for (std::int64_t i = 0; i < length && count <= most; i += at_once) {
+  for (std::int64_t i = 0; i < length && count <= most; i += symbols_at_once) {
     int here = 0;
-    for (std::int64_t j = i; j < std::min(length, i + at_once); ++j) here += static_cast<int>(a[j] != b[j]);
+    for (std::int64_t j = i; j < std::min(length, i + symbols_at_once); ++j) here += static_cast<int>(a[j] != b[j]);
     count += here;
   }
   return count;
@@ -32,7 +32,7 @@ class HammingScanner final : public Scanner {
     ScanCounts counts;
     for (std::size_t i = 0; i < group.pools.size(); ++i) {
       const std::int64_t query = group.first + static_cast<std::int64_t>(i), length = queries.length(query);
-      Pool& pool = group.pools[i];
+      StringPool& pool = group.pools[i];
       for (std::int64_t at = begin; at < end; ++at) {
         const std::int64_t most = most_edits(question_.metric, question_.type, pool.limit(), length, length);
         if (most < 0) break;
@@ -56,14 +56,14 @@ class HammingScanner final : public Scanner {
   Team& team_;
 };
 
-std::unique_ptr<Scanner> open(const StringQuestion& question, const Myers& /*myers*/, Team& team) {
+std::unique_ptr<Scanner> open_hamming(const StringQuestion& question, const Myers& /*myers*/, Team& team) {
   return std::make_unique<HammingScanner>(question, team);
 }
 
-std::int64_t bytes(const StringSizes& /*sizes*/, const Myers& /*myers*/, int /*threads*/) { return 0; }
+std::int64_t hamming_bytes(const StringSizes& /*sizes*/, const Myers& /*myers*/, int /*threads*/) { return 0; }
 
 }  // namespace
 
-const StringMetric string_hamming = {Metric::hamming, open, bytes};
+const StringMetric string_hamming = {Metric::hamming, open_hamming, hamming_bytes};
 
 }  // namespace vicinal::cpu

@@ -10,7 +10,7 @@ namespace vicinal::cpu {
 namespace {
 
 using Token = std::u32string;             // codes of the alphabet
-constexpr std::int64_t entry_bytes = 96;  // of a token in the dictionary, with its list
+constexpr std::int64_t token_bytes = 96;  // of a token in the dictionary, with its list
 
 /// The White_Space property of Unicode; of bytes, ASCII's.
 bool white_space(std::uint32_t symbol, Encoding encoding) {
@@ -69,7 +69,7 @@ class JaccardScanner final : public Scanner {
     for (std::size_t i = 0; i < group.pools.size(); ++i) {
       const std::vector<Token> tokens =
           tokens_of(question_, question_.queries, group.first + static_cast<std::int64_t>(i));
-      Pool& pool = group.pools[i];
+      StringPool& pool = group.pools[i];
       met.clear();
       for (const Token& token : tokens) {
         const auto list = lists_.find(token);
@@ -87,7 +87,7 @@ class JaccardScanner final : public Scanner {
   }
 
  private:
-  void take(Pool& pool, std::size_t tokens, std::uint32_t shared, std::int64_t row, ScanCounts& counts) const {
+  void take(StringPool& pool, std::size_t tokens, std::uint32_t shared, std::int64_t row, ScanCounts& counts) const {
     const std::int64_t either = static_cast<std::int64_t>(tokens) + sizes_[row] - shared;
     const double value = either == 0 ? 0.0 : static_cast<double>(either - shared) / static_cast<double>(either);
     const double key = fold_key(value, question_.type, false);
@@ -98,7 +98,7 @@ class JaccardScanner final : public Scanner {
   }
 
   /// Rows that share no token: at distance 1, or at 0 where neither side has any. By id, so that what is full ends it.
-  void add_rest(Pool& pool, std::size_t tokens, const std::vector<std::uint32_t>& shared, std::int64_t begin,
+  void add_rest(StringPool& pool, std::size_t tokens, const std::vector<std::uint32_t>& shared, std::int64_t begin,
                 std::int64_t end, ScanCounts& counts) const {
     if (tokens > 0 && pool.limit() < 1) return;
     for (std::int64_t row = begin; row < end; ++row) {
@@ -116,17 +116,17 @@ class JaccardScanner final : public Scanner {
   std::vector<std::vector<std::uint32_t>> shared_;
 };
 
-std::unique_ptr<Scanner> open(const StringQuestion& question, const Myers& /*myers*/, Team& team) {
+std::unique_ptr<Scanner> open_jaccard(const StringQuestion& question, const Myers& /*myers*/, Team& team) {
   return std::make_unique<JaccardScanner>(question, team);
 }
 
 /// Every symbol may begin a token of its own.
-std::int64_t bytes(const StringSizes& sizes, const Myers& /*myers*/, int threads) {
-  return sizes.symbols * entry_bytes + sizes.rows * 4 + threads * (sizes.rows * 12 + sizes.longest_query * entry_bytes);
+std::int64_t jaccard_bytes(const StringSizes& sizes, const Myers& /*myers*/, int threads) {
+  return sizes.symbols * token_bytes + sizes.rows * 4 + threads * (sizes.rows * 12 + sizes.longest_query * token_bytes);
 }
 
 }  // namespace
 
-const StringMetric jaccard = {Metric::jaccard, open, bytes};
+const StringMetric jaccard = {Metric::jaccard, open_jaccard, jaccard_bytes};
 
 }  // namespace vicinal::cpu

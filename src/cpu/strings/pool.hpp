@@ -9,10 +9,10 @@
 
 namespace vicinal::cpu {
 
-class Pool {
+class StringPool {
  public:
   /// `entries` counts those of the whole search.
-  Pool(const StringQuestion& question, std::int64_t query_row, std::atomic<std::int64_t>& entries)
+  StringPool(const StringQuestion& question, std::int64_t query_row, std::atomic<std::int64_t>& entries)
       : question_(question), query_(query_row),
         entries_(entries), limit_{question.radius ? *question.radius : std::numeric_limits<double>::infinity(),
                                   std::numeric_limits<std::int64_t>::max()} {}

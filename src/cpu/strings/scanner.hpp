@@ -12,7 +12,7 @@ namespace vicinal::cpu {
 /// Queries at positions [first, first + pools.size()) of their set, and the part of the corpus that is theirs.
 struct QueryGroup {
   std::int64_t first;
-  std::vector<Pool>& pools;
+  std::vector<StringPool>& pools;
   std::int64_t part, parts;
 };
 

@@ -36,14 +36,14 @@ class StringSearch {
   ScanCounts run() {
     if (parts_ == 1) {
       team_.for_each(groups_, [&](std::int64_t group, int worker) {
-        std::vector<Pool> pools = make_pools(group);
+        std::vector<StringPool> pools = make_pools(group);
         note(scanner_->scan({group * size_, pools, 0, 1}, worker));
         for (std::size_t i = 0; i < pools.size(); ++i) answer_(row(group, i), pools[i].finish());
       });
       return counts_;
     }
     for (std::int64_t group = 0; group < groups_; ++group) {
-      std::vector<std::vector<Pool>> parts(static_cast<std::size_t>(parts_));
+      std::vector<std::vector<StringPool>> parts(static_cast<std::size_t>(parts_));
       team_.for_each(parts_, [&](std::int64_t part, int worker) {
         auto& pools = parts[static_cast<std::size_t>(part)] = make_pools(group);
         note(scanner_->scan({group * size_, pools, part, parts_}, worker));
@@ -58,17 +58,17 @@ class StringSearch {
   std::int64_t row(std::int64_t group, std::size_t i) const {
     return question_.queries.row(group * size_ + static_cast<std::int64_t>(i));
   }
-  std::vector<Pool> make_pools(std::int64_t group) {
-    std::vector<Pool> pools;
+  std::vector<StringPool> make_pools(std::int64_t group) {
+    std::vector<StringPool> pools;
     for (std::int64_t at = group * size_; at < std::min(queries_, (group + 1) * size_); ++at)
       pools.emplace_back(question_, question_.queries.row(at), entries_);
     return pools;
   }
-  void join(std::int64_t group, std::vector<std::vector<Pool>>& parts) {
+  void join(std::int64_t group, std::vector<std::vector<StringPool>>& parts) {
     std::vector<Entry> all;
     for (std::size_t i = 0; i < parts[0].size(); ++i) {
       all.clear();
-      for (std::vector<Pool>& pools : parts) {
+      for (std::vector<StringPool>& pools : parts) {
         const std::vector<Entry>& found = pools[i].finish();
         all.insert(all.end(), found.begin(), found.end());
       }
@@ -107,7 +107,7 @@ const Myers& find_myers(const std::string& instruction_set) {
 std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range) {
   const std::int64_t queries = std::max<std::int64_t>(sizes.queries, 1);
   // What one query can hold while it is searched; of a range, a thousandth of the corpus: more is the result's, which is not counted.
-  const std::int64_t pool = Pool::most_bytes(range ? sizes.rows / 1000 : k);
+  const std::int64_t pool = StringPool::most_bytes(range ? sizes.rows / 1000 : k);
   const std::int64_t room = std::clamp<std::int64_t>(group_bytes / pool, 1, largest_group);
   plan.query_block = std::min(
       room, std::clamp(pieces(queries, 2 * static_cast<std::int64_t>(plan.threads)), least_group, largest_group));
@@ -118,7 +118,7 @@ std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, 
   plan.candidate_slots = range ? 0 : 2 * k + 8;
   plan.resident = true;
   const std::int64_t query_bytes =
-      sizes.longest_query * 4 + static_cast<std::int64_t>(sizeof(Pool)) + 64 + (range ? 0 : pool);
+      sizes.longest_query * 4 + static_cast<std::int64_t>(sizeof(StringPool)) + 64 + (range ? 0 : pool);
   return find_metric(metric).bytes(sizes, find_myers(plan.instruction_set), plan.threads) +
          std::max(static_cast<std::int64_t>(plan.threads), plan.row_splits) * std::min(plan.query_block, queries) *
              query_bytes;
