@@ -88,7 +88,11 @@ std::vector<SelectChoice> select_choices(const Values& values, const SelectOptio
   check_count(values, options.k);
   const Backend& backend = find_select_backend(with_environment(options.run).device, values.cuda_device);
   const std::string device = backend.facts().name, kind = device.substr(0, device.find(':'));
-  SelectProblem problem{.values = values, .payload = {}, .out = {}, .k = options.k, .largest = options.largest, .sorted = options.sorted};
+  SelectProblem problem;
+  problem.values = values;
+  problem.k = options.k;
+  problem.largest = options.largest;
+  problem.sorted = options.sorted;
   std::vector<SelectChoice> choices;
   for (const SelectAlgorithm& one : select_algorithms()) {
     if (!select_runs_on(std::string(one.name), kind)) continue;
