@@ -51,7 +51,9 @@ if(VICINAL_SANITIZE)
       set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endif()
   endforeach()
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cpu/strings/myers_plain.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # as the vector files
+  # As the vector files; and one that would lie beside selection, which has a `before` of its own.
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cpu/strings/myers_plain.cpp ${PROJECT_SOURCE_DIR}/src/cpu/session.cpp PROPERTIES
+    SKIP_UNITY_BUILD_INCLUSION ON)
   target_precompile_headers(vicinal_objects PRIVATE <algorithm> <atomic> <chrono> <cmath> <cstdint> <cstring> <functional>
                             <limits> <memory> <new> <optional> <span> <string> <string_view> <utility> <vector>)
   target_compile_options(vicinal_objects PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)

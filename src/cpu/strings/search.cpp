@@ -72,7 +72,7 @@ class StringSearch {
         const std::vector<Entry>& found = pools[i].finish();
         all.insert(all.end(), found.begin(), found.end());
       }
-      std::sort(all.begin(), all.end(), before);
+      std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) { return before(a, b); });
       if (!question_.radius && static_cast<std::int64_t>(all.size()) > question_.k)
         all.resize(static_cast<std::size_t>(question_.k));
       answer_(row(group, i), all);
