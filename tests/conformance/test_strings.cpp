@@ -295,15 +295,15 @@ INSTANTIATE_TEST_SUITE_P(All, StringSearch, testing::ValuesIn(string_metrics()),
 
 TEST(Strings, LongTextsByStrips) {
   Rng rng(seed_or(905));
-  const Style style{"long", 'a', 4, 600, 3000};
+  const Style style{"long", 'a', 4, 500, 1300};
   std::vector<Text> corpus;
   for (int i = 0; i < 6; ++i) corpus.push_back(random_text(rng, style));
   for (int i = 0; i < 12; ++i)
     corpus.push_back(edited(rng, corpus[static_cast<std::size_t>(i % 6)], rng.between(0, 200), style));
   corpus.emplace_back();
-  corpus.push_back(Text(2048, U'a'));
-  corpus.push_back(Text(2049, U'b'));
-  const std::vector<Text> queries = {corpus[3], edited(rng, corpus[5], 90, style), Text(2048, U'a'), Text(),
+  corpus.push_back(Text(1024, U'a'));
+  corpus.push_back(Text(1025, U'b'));
+  const std::vector<Text> queries = {corpus[3], edited(rng, corpus[5], 90, style), Text(1024, U'a'), Text(),
                                      Text(1, U'b')};
   for (const Metric metric : {Metric::levenshtein, Metric::normalized_levenshtein}) {
     const auto want = rank_all(corpus, queries, ask(metric, 1));
