@@ -156,7 +156,8 @@ class EditScanner final : public Scanner {
   /// Where everything is still wanted, a small number of edits is tried first: similar texts then cost their length, not its square.
   std::int64_t by_strips(Query& query, const Block& block, const WordBlock& words, Masks& masks) {
     std::int64_t taken = 0, done = -1;
-    for (std::int64_t limit = block.strips < strips_to_guess ? INT64_MAX : strip_letters;; limit *= 4) {
+    for (std::int64_t limit = block.strips < strips_to_guess ? INT64_MAX : strip_letters;;
+         limit = limit > INT64_MAX / 4 ? limit : limit * 4) {
       const std::int64_t most = wanted(query, block);
       if (most <= done) return taken;
       const std::int64_t tried = std::min(limit, most);
