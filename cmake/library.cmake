@@ -35,9 +35,16 @@ target_link_libraries(vicinal_objects PUBLIC ${VICINAL_HDF5_LINK})
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   file(GLOB_RECURSE VICINAL_AVX2 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx2.cpp)
   file(GLOB_RECURSE VICINAL_AVX512 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx512.cpp)
+  set(VICINAL_AVXVNNI ${PROJECT_SOURCE_DIR}/src/cpu/bytes_avxvnni.cpp)
+  set(VICINAL_AVX512VNNI ${PROJECT_SOURCE_DIR}/src/cpu/bytes_avx512vnni.cpp)
+  set_source_files_properties(${VICINAL_AVXVNNI} PROPERTIES COMPILE_OPTIONS "-mavx2;-mavxvnni")
+  set_source_files_properties(${VICINAL_AVX512VNNI} PROPERTIES COMPILE_OPTIONS
+    "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mavx2;-mprefer-vector-width=512")
   set_source_files_properties(${VICINAL_AVX2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mpopcnt")
   set_source_files_properties(${VICINAL_AVX512} PROPERTIES COMPILE_OPTIONS
     "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx2;-mfma;-mf16c;-mpopcnt;-mprefer-vector-width=512")
+  list(APPEND VICINAL_AVX2 ${VICINAL_AVXVNNI})      # what follows holds for all of them
+  list(APPEND VICINAL_AVX512 ${VICINAL_AVX512VNNI})
 endif()
 
 # Half of the time to compile the library goes into the standard's headers. Only where a sanitizer is in are files compiled

@@ -114,6 +114,8 @@ struct Backend {
   virtual std::int64_t query_lanes(const std::string& instruction_set) const = 0;
   /// Time of an instruction set beside the backend's fastest, for predictions only.
   virtual double slowness(const std::string& instruction_set) const = 0;
+  /// Speed of its tiles of bytes beside those of floats, for the choice between them.
+  virtual double byte_gain(const std::string& instruction_set) const = 0;
   /// Prepares the whole corpus once.
   virtual std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) = 0;
   virtual std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung,

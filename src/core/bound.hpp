@@ -29,7 +29,7 @@ inline constexpr double infinite = std::numeric_limits<double>::infinity();
 inline float up32(double value) noexcept { return static_cast<float>(value + (std::fabs(value) * 0x1p-23 + 0x1p-149)); }
 inline float down32(double value) noexcept { return static_cast<float>(value - (std::fabs(value) * 0x1p-23 + 0x1p-149)); }
 
-/// Facts of one float rung over one corpus.
+/// Facts of one rung of filters over one corpus.
 struct BoundModel {
   Metric metric = Metric::euclidean;
   Form form = Form::l2;
@@ -39,12 +39,12 @@ struct BoundModel {
   double alpha = 0;        // |g~ - g| <= alpha |q^| |r^| for the rung's product of two rows
   double kappa = 0;        // the same for t of the l2 test, relative to (|q^| + |r^|)^2
 
-  /// chain: float operations that round, an element: 1 with fused multiply-add, 2 without.
+  /// chain: float operations that round, an element: 1 with fused multiply-add, 2 without, 0 for bytes, whose sums are exact.
   BoundModel(Metric m, DistanceType t, std::int64_t d, double s, int chain)
       : metric(m), form(form_of(m)), type(t), dims(d), scale(s) {
     const double nu = static_cast<double>(chain) * static_cast<double>(d) * float_u;
     alpha = nu < 0.25 ? nu / (1.0 - nu) : infinite;  // beyond 4 million columns float proves nothing
-    kappa = alpha / 2 + 6 * float_u;
+    kappa = chain > 0 ? alpha / 2 + 6 * float_u : 0;
   }
 
   /// Relative error of a canonical value against the true one, generously.
@@ -186,6 +186,61 @@ inline double upper_of(const BoundModel& model, float t, double query_square, co
     case Form::strings: break;
   }
   return upper >= -infinite && !std::isnan(upper) && std::isfinite(value) ? upper : infinite;
+}
+
+// ---- bytes: x^ = step * i with whole i, so that products of rows are exact in 32 bits ----
+//
+// A unit of the sum I of i_q i_r is worth `unit` in t = term - unit * I. The kernel starts from the row's seed >= -term / unit, adds
+// (i_r + 128) i_q column by column, and excludes where that is below a limit; `shift` is the part that belongs to the 128.
+
+/// Seeds and limits are within 2^30 and 2^29; sums of up to 255 * 128 a column stay below 2^29 in so many columns.
+inline constexpr std::int64_t most_byte_dims = 16384;
+inline constexpr double most_seed = 0x1p30, most_limit = 0x1p29;
+
+inline double byte_unit(Form form, float query_step, float row_step) noexcept {
+  return -static_cast<double>(multiplier(form)) * static_cast<double>(query_step) * static_cast<double>(row_step);
+}
+
+/// Doubles of that size are known to 2^-20, so a seed may be so much below what it should be; byte_slack covers it.
+inline constexpr double byte_slack = 0x1p-10;
+
+inline std::int32_t whole_above(double value) noexcept {
+  const auto cut = static_cast<std::int32_t>(value);
+  return cut + static_cast<std::int32_t>(static_cast<double>(cut) < value);
+}
+
+/// At least -term / unit; a term that is not finite starts at the top and is never excluded. inverse: 1 / unit.
+inline std::int32_t byte_seed(float term, double inverse) noexcept {
+  const double seed = -static_cast<double>(term) * inverse;
+  if (!(seed < most_seed)) return static_cast<std::int32_t>(most_seed);
+  return whole_above(std::max(seed, -most_seed));
+}
+
+/// threshold() of a query for any tile, as far as it can be computed before: base + by_e * e + by_n * (n + e).
+struct ByteLine {
+  double base = infinite, by_e = 0, by_n = 0;
+};
+inline ByteLine byte_line(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
+  if (model.form == Form::ip) {
+    const double canonical = (static_cast<double>(model.dims) / 32 + 8) * double_u;
+    return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * (1 + 4 * double_u), (q.e + canonical * (q.n + q.e)) * (1 + 4 * double_u)};
+  }
+  const double a = theta + q.e;
+  return {a * a * (1 + 8 * double_u) - query_square + 0x1p-50 * query_square + 0x1p-120, 2 * a * (1 + 4 * double_u), 0};
+}
+
+/// EXCLUDE iff the kernel's sum is below this: every such row of the tile has a true distance above theta.
+/// Sums are whole, so a limit between two of them may be raised to the next.
+inline std::int32_t byte_limit(const ByteLine& line, const FilterNorms& tile, double inverse, double shift) noexcept {
+  const double bound = line.base + line.by_e * tile.e + line.by_n * (tile.n + tile.e);
+  const double limit = shift - bound * inverse - byte_slack;
+  if (!(limit > -0x1p31)) return std::numeric_limits<std::int32_t>::min();  // NaN among them
+  return whole_above(std::min(limit, most_limit));
+}
+
+/// At most the t of a row whose sum came out as this.
+inline float byte_t(std::int32_t sum, double unit, double shift) noexcept {
+  return down32(unit * (shift - static_cast<double>(sum) - byte_slack));
 }
 
 /// |filter distance - true distance| for the worst row of the corpus, in units of the distance; for the certificate.

@@ -6,13 +6,20 @@
 
 namespace vicinal {
 
-enum class Rung : unsigned char { f32, canonical };
+enum class Rung : unsigned char { int8, f32, canonical };
 
 inline constexpr struct RungName {
   Rung rung;
   std::string_view name;
-} rung_names[] = {{Rung::f32, "f32"}, {Rung::canonical, "canonical"}};
+} rung_names[] = {{Rung::int8, "int8"}, {Rung::f32, "f32"}, {Rung::canonical, "canonical"}};
 
 inline std::string rung_name(Rung rung) { return std::string(rung_names[static_cast<std::size_t>(rung)].name); }
+
+/// Of a name that is in the list; the canonical rung for any other.
+inline Rung rung_of(std::string_view name) {
+  for (const RungName& known : rung_names)
+    if (known.name == name) return known.rung;
+  return Rung::canonical;
+}
 
 }  // namespace vicinal

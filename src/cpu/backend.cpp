@@ -16,19 +16,22 @@ namespace cpu {
 namespace {
 
 // Best first; chosen once by what this CPU can run, or forced by name.
-constexpr const Kernels* const tables[] = {
+constexpr InstructionSet sets[] = {
 #if defined(__x86_64__)
-    &kernels_avx512, &kernels_avx2,
+    {"avx512vnni", kernels_avx512, bytes_avx512vnni},
+    {"avx512", kernels_avx512, bytes_avx512},
+    {"avxvnni", kernels_avx2, bytes_avxvnni},
+    {"avx2", kernels_avx2, bytes_avx2},
 #endif
-    &kernels_plain};
+    {"plain", kernels_plain, bytes_plain}};
 
-const Kernels& find_kernels(const std::string& name) {
+const InstructionSet& find_set(const std::string& name) {
   std::vector<std::string> known;
-  for (const Kernels* table : tables) {
-    known.emplace_back(table->name);
-    if (name == "auto" ? table->supported() : name == table->name) {
-      if (!table->supported()) fail(ErrorCode::unsupported, cat("instruction set ", name, " is not available on this CPU"));
-      return *table;
+  for (const InstructionSet& set : sets) {
+    known.emplace_back(set.name);
+    if (name == "auto" ? set.supported() : name == set.name) {
+      if (!set.supported()) fail(ErrorCode::unsupported, cat("instruction set ", name, " is not available on this CPU"));
+      return set;
     }
   }
   fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", name, "\"; known: auto, ", joined(known)));
@@ -40,6 +43,13 @@ const Scans& scans_beside(const Kernels& kernels) {
   if (&kernels == &kernels_avx2) return scans_avx2;
 #endif
   return scans_plain;
+}
+
+std::vector<Rung> filters_of(const Plan& plan) {
+  std::vector<Rung> rungs;
+  for (const std::string& name : plan.rungs)
+    if (const Rung rung = rung_of(name); rung != Rung::canonical) rungs.push_back(rung);
+  return rungs;
 }
 
 /// What the system would give without swapping, and what the cgroup leaves.
@@ -66,9 +76,9 @@ class CpuBackend final : public Backend {
     facts.name = "cpu";
     facts.free_bytes = available_bytes();
     facts.tile_rows = tile_rows;
-    for (const Kernels* table : tables) {
-      facts.built_instruction_sets.emplace_back(table->name);
-      if (table->supported()) facts.instruction_sets.emplace_back(table->name);
+    for (const InstructionSet& set : sets) {
+      facts.built_instruction_sets.emplace_back(set.name);
+      if (set.supported()) facts.instruction_sets.emplace_back(set.name);
     }
     facts.description = cat(default_threads(), " threads, ", facts.instruction_sets.front());
     return facts;
@@ -76,43 +86,54 @@ class CpuBackend final : public Backend {
 
   std::string select_refusal(const SelectProblem& /*problem*/) const override { return ""; }  // all take everything
   SelectStats select_k(const SelectProblem& problem) override {
-    return cpu::select_k(problem, scans_beside(find_kernels(problem.instruction_set)));
+    return cpu::select_k(problem, scans_beside(find_set(problem.instruction_set).floats));
   }
 
   std::int64_t bytes(const Plan& plan, const Problem& problem) const override {
-    const bool packed = plan.rungs.size() > 1;
-    const std::int64_t chunk = problem.kept ? 0 : PackedRows::bytes(plan.corpus_chunk, problem.corpus.cols, problem.metric, packed);
+    std::int64_t chunk = 0;  // rungs come one after another
+    for (const std::string& name : plan.rungs)
+      if (!problem.kept) chunk = std::max(chunk, PackedRows::bytes(plan.corpus_chunk, problem.corpus.cols, problem.metric, rung_of(name)));
     return chunk + CpuSession::bytes(plan, problem);
   }
 
   std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const override {
-    return PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, plan.rungs.size() > 1) +
-           plan.threads * prepare_scratch_bytes(problem.corpus.cols);
+    std::int64_t total = plan.threads * PrepareScratch::bytes(problem.corpus.cols);
+    for (const std::string& name : plan.rungs)
+      total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, rung_of(name));
+    return total;
   }
 
   std::int64_t query_lanes(const std::string& instruction_set) const override {
-    return find_kernels(instruction_set).query_lanes;
+    return find_set(instruction_set).floats.query_lanes;
   }
 
   double slowness(const std::string& instruction_set) const override {
-    return instruction_set == "plain" ? 12.0 : (instruction_set == "avx2" ? 2.0 : 1.0);  // bench_tile, 2026-11-21
+    const Kernels& kernels = find_set(instruction_set).floats;
+    return &kernels == &kernels_plain ? 12.0 : (kernels.query_lanes == kernels_avx2.query_lanes ? 2.0 : 1.0);  // bench_tile, 2026-11-21
+  }
+
+  double byte_gain(const std::string& instruction_set) const override {
+    const ByteKernels& bytes = find_set(instruction_set).bytes;
+    return &bytes == &bytes_avx512vnni || &bytes == &bytes_avxvnni ? 3.0 : 1.0;
   }
 
   std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {
-    const Kernels& kernels = find_kernels(plan.instruction_set);
+    const Kernels& kernels = find_set(plan.instruction_set).floats;
     auto kept = std::make_shared<CpuKept>();
-    std::optional<BoundModel> model;
-    if (plan.rungs.size() > 1) {
-      kept->frame = choose_frame(kernels, question, team);
-      model.emplace(question.metric, question.type, question.corpus.cols, kept->frame.scale, kernels.fused ? 1 : 2);
+    std::vector<Rung> rungs = filters_of(plan);
+    if (rungs.empty()) rungs.push_back(Rung::canonical);
+    for (const Rung rung : rungs) {
+      CpuKept::Packed& packed = kept->rungs.emplace_back();
+      if (rung != Rung::canonical) packed.frame = choose_frame(kernels, question, rung, team);
+      const auto model = make_model(kernels, question, rung, packed.frame);
+      prepare_rows(kernels, question, rung, model.get(), &packed.frame, 0, question.corpus.rows, team, packed.rows);
     }
-    prepare_rows(kernels, question, model ? &*model : nullptr, &kept->frame, 0, question.corpus.rows, team, kept->rows);
     return kept;
   }
 
   std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
                                 Team& team, Stats& stats) override {
-    return std::make_unique<CpuSession>(find_kernels(plan.instruction_set), question, plan, rung,
+    return std::make_unique<CpuSession>(find_set(plan.instruction_set), question, plan, rung,
                                         std::static_pointer_cast<const CpuKept>(std::move(kept)), team, stats);
   }
 

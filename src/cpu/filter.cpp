@@ -34,6 +34,36 @@ TileArgs FilterTask::tile_args(const float* panels, int query_panels, float* par
           .context = this};
 }
 
+void FilterTask::start_bytes() {
+  for (int q = 0; q < queries; ++q) lines[q] = byte_line(model, states[q].theta, facts[q].square, facts[q].norms);
+}
+
+void FilterTask::run_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile) {
+  constexpr std::int32_t all = std::numeric_limits<std::int32_t>::max();
+  tile = which_tile;
+  const auto at = static_cast<std::size_t>(tile);
+  facing = chunk.tiles[at];
+  unit = byte_unit(model.form, step, chunk.steps[at]);
+  inverse = 1 / unit;
+  const std::int64_t begin = tile * tile_rows, used = std::min<std::int64_t>(tile_rows, chunk.count - begin);
+  const auto row_panels = static_cast<int>((used + panel_rows - 1) / panel_rows);
+  for (int r = 0; r < row_panels * panel_rows; ++r) seeds[r] = byte_seed(chunk.terms[begin + r], inverse);
+  for (int q = 0; q < query_panels * bytes->query_lanes; ++q)
+    limits[q] = q < queries && !states[q].abandoned ? byte_limit(lines[q], facing, inverse, facts[q].shift) : all;
+  const std::int64_t quads = quads_of(model.dims);
+  bytes->tile({.queries = panels,
+               .rows = chunk.quads.data() + begin * quads,
+               .row_term = seeds,
+               .thr = limits,
+               .dims = quads,
+               .query_panels = query_panels,
+               .row_panels = row_panels,
+               .multiplier = 1,
+               .partial = partial,
+               .on_hit = &FilterTask::on_byte_hit,
+               .context = this});
+}
+
 void FilterTask::call(const TileArgs& args) const {
   switch (model.form) {
     case Form::l1: return kernels.tile_l1(args);
@@ -81,6 +111,21 @@ void FilterTask::on_hit(void* context, int query, int panel, std::uint32_t rows,
   }
 }
 
+void FilterTask::on_byte_hit(void* context, int query, int panel, std::uint32_t rows, const std::int32_t* values) {
+  auto& task = *static_cast<FilterTask*>(context);
+  if (query >= task.queries || task.states[query].abandoned) return;
+  const std::int64_t begin = task.tile * tile_rows + static_cast<std::int64_t>(panel) * panel_rows;
+  const std::int64_t absent = begin + panel_rows - task.chunk.count;
+  if (absent > 0) rows &= 0xFFFFFFFFu >> absent;
+  if (!task.make_room(query)) return;
+  for (; rows != 0; rows &= rows - 1) {
+    const int lane = std::countr_zero(rows);
+    const auto place = static_cast<std::uint32_t>(begin + lane);
+    if (task.filter.allows(task.rows[query], task.chunk.first + task.chunk.row_at(place)))
+      task.keep(query, byte_t(values[lane], task.unit, task.facts[query].shift), place);
+  }
+}
+
 void FilterTask::on_column_hit(void* context, int query, int panel, std::uint32_t rows, const float* values) {
   auto& task = *static_cast<FilterTask*>(context);
   FilterTask& other = *task.other;
@@ -96,30 +141,69 @@ void FilterTask::on_column_hit(void* context, int query, int panel, std::uint32_
   }
 }
 
+void FilterTask::set_threshold(int query) {
+  if (bytes == nullptr) {
+    thr[query] = threshold_at(query, facing);
+  } else if (states[query].abandoned) {
+    limits[query] = std::numeric_limits<std::int32_t>::max();
+  } else {
+    lines[query] = byte_line(model, states[query].theta, facts[query].square, facts[query].norms);
+    limits[query] = byte_limit(lines[query], facing, inverse, facts[query].shift);
+  }
+}
+
 void FilterTask::tighten(int query, double bound) {
   QueryState& state = states[query];
   if (!(bound < state.bound)) return;
   state.bound = bound;
   state.theta = theta_of_key(model, bound, facts[query].scale);
-  thr[query] = threshold_at(query, facing);
+  set_threshold(query);
+}
+
+namespace {
+
+constexpr auto nearer = [](const Slot& a, const Slot& b) { return a.t < b.t; };
+constexpr auto tile_of = [](const Slot& slot) { return static_cast<std::int64_t>(slot.row / tile_rows); };
+
+}  // namespace
+
+void FilterTask::tighten_by_uppers(int query) {
+  QueryState& state = states[query];
+  const QueryFacts& q = facts[query];
+  const std::int64_t k = state.pool.k;
+  if (state.count < k || k == 0) return;
+  // k distinct rows with proved upper bounds: the largest of them bounds the k-th distance from above.
+  std::nth_element(state.slots, state.slots + (k - 1), state.slots + state.count, nearer);
+  double upper = -infinite;
+  for (std::int64_t i = 0; i < k; ++i) {
+    const Slot& slot = state.slots[i];
+    upper = std::max(upper, upper_of(model, slot.t, q.square, q.norms, chunk.tiles[static_cast<std::size_t>(tile_of(slot))]));
+  }
+  tighten(query, value_of_upper(model, upper, q.scale));
+}
+
+void FilterTask::tighten_by_nearest(int query) {
+  QueryState& state = states[query];
+  const std::int64_t k = state.pool.k;
+  std::int64_t likely = state.count;
+  if (state.pool.full()) {
+    // Those that look nearer than the k-th so far: without residuals, what is left of the bound is the estimate.
+    const float estimate = threshold(model, state.theta, facts[query].square, {}, {});
+    likely = std::partition(state.slots, state.slots + state.count, [&](const Slot& slot) { return slot.t <= estimate; }) - state.slots;
+  }
+  if (likely > k) {
+    std::nth_element(state.slots, state.slots + k, state.slots + likely, nearer);
+    likely = k;
+  }
+  if (likely == 0) return;
+  rank(query, 0, likely);
+  std::copy(state.slots + std::max(likely, state.count - likely), state.slots + state.count, state.slots);
+  state.count -= likely;
 }
 
 void FilterTask::drop(int query) {
   QueryState& state = states[query];
-  const QueryFacts& q = facts[query];
-  const std::int64_t k = state.pool.k;
-  const auto tile_of = [](const Slot& slot) { return static_cast<std::int64_t>(slot.row / tile_rows); };
-  if (state.count >= k && k > 0) {
-    // k distinct rows with proved upper bounds: the largest of them bounds the k-th distance from above.
-    std::nth_element(state.slots, state.slots + (k - 1), state.slots + state.count,
-                     [](const Slot& a, const Slot& b) { return a.t < b.t; });
-    double upper = -infinite;
-    for (std::int64_t i = 0; i < k; ++i) {
-      const Slot& slot = state.slots[i];
-      upper = std::max(upper, upper_of(model, slot.t, q.square, q.norms, chunk.tiles[static_cast<std::size_t>(tile_of(slot))]));
-    }
-    tighten(query, value_of_upper(model, upper, q.scale));
-  }
+  bytes == nullptr ? tighten_by_uppers(query) : tighten_by_nearest(query);
   state.passed += state.count;
   std::int64_t kept = 0, known_tile = -1;
   float limit = 0;
@@ -135,27 +219,31 @@ void FilterTask::drop(int query) {
   state.count = kept;
 }
 
-void FilterTask::settle(int query) {
+void FilterTask::rank(int query, std::int64_t begin, std::int64_t end) {
   QueryState& state = states[query];
-  if (state.count == 0) return;
   ranker.start(rows[query], facts[query]);
   std::uint32_t index[rank_block];
-  for (std::int64_t begin = 0; begin < state.count; begin += rank_block) {
-    const std::int64_t used = std::min(rank_block, state.count - begin);
-    for (std::int64_t i = 0; i < used; ++i) index[i] = state.slots[begin + i].row;
+  for (std::int64_t at = begin; at < end; at += rank_block) {
+    const std::int64_t used = std::min(rank_block, end - at);
+    for (std::int64_t i = 0; i < used; ++i) index[i] = chunk.row_at(state.slots[at + i].row);
     state.take(ranker.rank(chunk, index, 0, used));
     team.tick(0);
   }
-  state.passed += state.count;
-  state.settled += state.count;
-  state.count = 0;
+  state.passed += end - begin;
+  state.settled += end - begin;
   if (state.matches != nullptr) return;
   state.pool.trim();
   if (state.pool.full()) tighten(query, state.pool.worst.key);
-  if (state.settled > share) {
-    state.abandoned = true;
-    thr[query] = -std::numeric_limits<float>::infinity();
-  }
+  if (state.settled <= share) return;
+  state.abandoned = true;
+  set_threshold(query);
+}
+
+void FilterTask::settle(int query) {
+  QueryState& state = states[query];
+  if (state.count == 0) return;
+  rank(query, 0, state.count);
+  state.count = 0;
 }
 
 }  // namespace vicinal::cpu

@@ -1,6 +1,7 @@
-// FILTER and SELECT: tile distances in float against running thresholds; what survives waits in a fixed number of slots
-// a query until canonical distances settle it. Slots never overflow: when they fill, the k smallest proved upper bounds
-// tighten the threshold and what cannot win is dropped; if too many remain they are settled on the spot.
+// FILTER and SELECT: tile distances in floats or bytes against running thresholds; what survives waits in a fixed number of
+// slots a query until canonical distances settle it. Slots never overflow: when they fill, the threshold tightens and what
+// cannot win is dropped; if too many remain they are settled on the spot. Floats tighten by the k smallest proved upper
+// bounds, bytes, whose bounds are wide, by the canonical distances of the k that look nearest.
 // A query that keeps settling more than its share is abandoned to the next rung (docs/design/0005).
 #pragma once
 #include <cmath>
@@ -14,7 +15,7 @@ namespace vicinal::cpu {
 
 struct Slot {
   float t;
-  std::uint32_t row;  // within the chunk
+  std::uint32_t row;  // its place in the chunk
 };
 
 /// One query in one split of the chunk.
@@ -49,10 +50,16 @@ struct FilterTask {
   std::int64_t capacity;       // slots a query
   std::int64_t share;          // rows that a query may settle before it is abandoned
   float* thr;                  // thresholds of the block for the rows that it meets now
+  const ByteKernels* bytes = nullptr;  // on the int8 rung, and then besides:
+  float step = 0;                      // of the block's queries
+  ByteLine* lines = nullptr;           // of each query
+  std::int32_t* limits = nullptr;      // what thr is, in units of the sums
+  std::int32_t* seeds = nullptr;       // of the tile's rows
   Ranker& ranker;
   Team& team;
   FilterNorms facing = {};     // maxima over those rows
   std::int64_t tile = 0;
+  double unit = 1, inverse = 1;  // of the sums of bytes in the tile
   FilterTask* other = nullptr; // whose queries are the tile's rows, in run_both
 
   /// One tile against the block. `panels`: the block's packed queries.
@@ -61,6 +68,10 @@ struct FilterTask {
   /// as rows (docs/design/0008). query_terms: row terms of this block. Both face each other already.
   void run_both(const float* panels, int query_panels, float* partial, std::int64_t which_tile, const float* query_terms,
                 FilterTask& facing_block);
+  /// The same in bytes.
+  void run_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile);
+  /// Fills in the lines, before the first tile of bytes.
+  void start_bytes();
   /// Meets rows with these maxima from now on: sets thresholds of the block, and of `padded` - queries absent ones.
   void face(const FilterNorms& maxima, int padded);
   /// The slots have space for a panel; false when the query was abandoned for it.
@@ -78,11 +89,16 @@ struct FilterTask {
 
  private:
   static void on_hit(void* context, int query, int panel, std::uint32_t rows, const float* values);
+  static void on_byte_hit(void* context, int query, int panel, std::uint32_t rows, const std::int32_t* values);
   static void on_column_hit(void* context, int query, int panel, std::uint32_t rows, const float* values);
   TileArgs tile_args(const float* panels, int query_panels, float* partial);
   void call(const TileArgs& args) const;
   float threshold_at(int query, const FilterNorms& maxima) const;
+  void set_threshold(int query);
   void tighten(int query, double bound);
+  void tighten_by_uppers(int query);
+  void tighten_by_nearest(int query);
+  void rank(int query, std::int64_t begin, std::int64_t end);
 };
 
 }  // namespace vicinal::cpu

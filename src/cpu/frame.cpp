@@ -95,7 +95,15 @@ Affine affine(Metric metric, const SelfProduct& product, double scale) noexcept 
   return {metric == Metric::correlation ? product.mean : 0.0, product.self > 0 ? 1.0 / std::sqrt(product.self) : 0.0};
 }
 
-Frame choose_frame(const Kernels& kernels, const Question& question, Team& team) {
+namespace {
+
+bool all_whole(const double* row, std::int64_t dims) noexcept {
+  return std::all_of(row, row + dims, [](double x) { return x == std::nearbyint(x); });
+}
+
+}  // namespace
+
+Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, Team& team) {
   const std::int64_t dims = question.corpus.cols;
   const DType dtype = question.corpus.dtype;
   const Form form = form_of(question.metric);
@@ -109,19 +117,27 @@ Frame choose_frame(const Kernels& kernels, const Question& question, Team& team)
   Sample sample(kernels, question, team);
   const double limit = outlier_limit(sample, dims);
   std::int64_t used = 0;
+  bool whole = rung == Rung::int8 && form == Form::l2;
   for (std::int64_t i = 0; i < sample.count(); ++i) {
     const double* row = sample.row(i);
     if (row == nullptr || largest_element(row, dims) > limit) continue;
     ++used;
+    whole = whole && all_whole(row, dims);
     for (std::int64_t j = 0; j < dims; ++j) {
       centre[j] += (row[j] - centre[j]) / static_cast<double>(used);  // a running mean cannot overflow
       low[j] = std::min(low[j], row[j]);
       high[j] = std::max(high[j], row[j]);
     }
   }
+  const bool integers = (dtype == DType::u8 || dtype == DType::i8) && form != Form::unit_l2;
+  // Whole numbers that fit a byte have one centre for all columns, so that they stay whole numbers that fit.
+  double lowest = *std::min_element(low.data(), low.data() + dims), highest = *std::max_element(high.data(), high.data() + dims);
+  if (integers) lowest = dtype == DType::u8 ? 0 : -128;
+  if (integers) highest = lowest + 255;
+  whole = whole && used > 0 && highest - lowest <= 255;
+  if (whole) std::fill_n(centre, dims, lowest + std::floor((highest - lowest + 1) / 2));
   double largest = 0;
   for (std::int64_t j = 0; j < dims && used > 0; ++j) {
-    const bool integers = (dtype == DType::u8 || dtype == DType::i8) && form != Form::unit_l2;
     // Integers stay integers: no residual at all.
     centre[j] = integers ? std::nearbyint(centre[j]) : static_cast<double>(static_cast<float>(centre[j]));
     if (form == Form::ip || !std::isfinite(centre[j])) centre[j] = 0.0;
@@ -130,6 +146,7 @@ Frame choose_frame(const Kernels& kernels, const Question& question, Team& team)
   frame.usable = std::isfinite(largest) && (largest == 0 || std::abs(std::ilogb(largest)) < extreme_exponent);
   if (form == Form::unit_l2 || largest == 0 || !frame.usable) return frame;
   frame.scale = power_of_two(largest);
+  if (whole) frame.whole = frame.scale;
   for (std::int64_t j = 0; j < dims; ++j) centre[j] *= frame.scale;
   return frame;
 }

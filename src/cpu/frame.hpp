@@ -14,8 +14,9 @@ struct Frame {
   Buffer<double> centre;  // dims values, already scaled; aligned, for every row is read against it
   double scale = 1;       // power of two that brings the sample's largest elements to about 1; 1 for unit rows
   bool usable = true;     // false: exponents so extreme that float proves nothing
+  double whole = 0;       // int8 rung: sampled rows are multiples of this within 128 of them; 0: they are not
 };
-Frame choose_frame(const Kernels& kernels, const Question& question, Team& team);
+Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, Team& team);
 
 /// The power of two that brings `largest` into [1, 2).
 double power_of_two(double largest) noexcept;

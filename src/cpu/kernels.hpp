@@ -1,4 +1,4 @@
-// The words that an instruction set must provide, one table each (kernels_plain.cpp is the slow, obvious twin).
+// The words that an instruction set must provide, a table for floats and one for bytes (kernels_plain.cpp is the slow, obvious twin).
 // Everything above this header is written once and never sees a vector register.
 //
 // Values: canonical sums (semantics C2) must have equal bits in every table. The filter's f32 products need not:
@@ -19,34 +19,42 @@ inline constexpr int max_query_lanes = 16;
 
 /// Called for one query and one panel when at least one row was not excluded. Bit j of `rows` is row j of the
 /// panel; values[j] is the filter's t for it. May lower thr[] of any query; the kernel reads thr again before each test.
-using HitFn = void (*)(void* context, int query, int panel, std::uint32_t rows, const float* values);
+template <class T>
+using HitFn = void (*)(void* context, int query, int panel, std::uint32_t rows, const T* values);
 
-/// One block of queries against one tile of rows.
+/// One block of queries against one tile of rows. In floats:
 ///   acc(q, r) = sum over i of q_i r_i        (dot)     one fused multiply-add an element
 ///             = sum over i of |q_i - r_i|    (l1)
 ///             = max over i of |q_i - r_i|    (linf)
 ///   t = fma(multiplier, acc, row_term[r]);   hit iff NOT (t > thr[q])   (so a NaN is a hit)
 /// The other side of the same sums, where row_thr is not null (a graph: rows are queries too, queries are rows too):
 ///   u = fma(multiplier, acc, query_term[q]); hit iff NOT (u > row_thr[r])
+/// In bytes (ByteKernels) an element is a quad: four columns side by side in 32 bits, of rows u8 and of queries s8.
+///   acc(q, r) = sum over i of q_i r_i, exact: callers see to it that no sum leaves 32 bits
+///   t = acc + row_term[r];   hit iff NOT (t < thr[q]);      u = acc + query_term[q];   hit iff NOT (u < row_thr[r])
 /// Layouts, 64-byte aligned: queries [query_panels][dims][query_lanes]; rows [row_panels][dims][panel_rows].
 /// Absent queries and rows are zeros; their hits are dropped by the callee.
-struct TileArgs {
-  const float* queries;
-  const float* rows;
-  const float* row_term;  // [row_panels * panel_rows]
-  const float* thr;       // [query_panels * query_lanes], changes under the kernel's feet
-  std::int64_t dims;
+template <class T>
+struct TileArgsOf {
+  const T* queries;
+  const T* rows;
+  const T* row_term;      // [row_panels * panel_rows]
+  const T* thr;           // [query_panels * query_lanes], changes under the kernel's feet
+  std::int64_t dims;      // elements of a row
   int query_panels;
   int row_panels;         // 1..tile_panels
-  float multiplier;
-  float* partial;         // scratch: query_panels * query_lanes * panel_rows floats, for products split over dims
-  HitFn on_hit;
+  T multiplier;           // floats only
+  T* partial;             // scratch: query_panels * query_lanes * panel_rows, for products split over dims
+  HitFn<T> on_hit;
   void* context;
-  const float* query_term = nullptr;  // [query_panels * query_lanes]
-  const float* row_thr = nullptr;     // [row_panels * panel_rows], changes under the kernel's feet
-  HitFn on_column_hit = nullptr;      // values[j] is u of row j
+  const T* query_term = nullptr;        // [query_panels * query_lanes]
+  const T* row_thr = nullptr;           // [row_panels * panel_rows], changes under the kernel's feet
+  HitFn<T> on_column_hit = nullptr;     // values[j] is u of row j
 };
+using TileArgs = TileArgsOf<float>;
 using TileFn = void (*)(const TileArgs&);
+using ByteTileArgs = TileArgsOf<std::int32_t>;
+using ByteTileFn = void (*)(const ByteTileArgs&);
 
 enum class Op : std::uint8_t {
   sqdiff,       // t = q_i - r_i;  s = fma(t, t, s)
@@ -98,6 +106,23 @@ struct RowFacts {
 };
 using QuantiseFn = RowFacts (*)(const QuantiseArgs&);
 
+/// The same for bytes: i = x' / step rounded to nearest and held to [-128, 127], xhat = step * i.
+struct ByteQuantiseArgs {
+  const double* row;
+  const double* centre;  // [dims]
+  double shift, scale;
+  double step, inverse;  // inverse is 1 / step, or about that
+  std::int64_t dims;
+  std::int8_t* out;      // [dims]
+};
+struct ByteFacts {
+  RowFacts facts;
+  std::int64_t sum;      // of i
+};
+using ByteQuantiseFn = ByteFacts (*)(const ByteQuantiseArgs&);
+/// max |x'_i|, of the fields that say what x' is.
+using LargestFn = double (*)(const ByteQuantiseArgs&);
+
 /// `lanes` rows of dims floats (row i at from + i * stride) to [dims][lanes]; rows from `count` on are zeros.
 using PackFn = void (*)(const float* from, std::int64_t stride, int count, int lanes, std::int64_t dims, float* to);
 
@@ -127,8 +152,29 @@ struct Kernels {
   PackFn pack;
   HammingFn hamming;
   FiniteFn first_bad;
+  ByteQuantiseFn quantise_bytes;
+  LargestFn largest;
 };
 
 extern const Kernels kernels_plain, kernels_avx2, kernels_avx512;
+
+/// Tiles of bytes. Queries of a panel are as many as in the Kernels beside it, so that blocks are the same.
+struct ByteKernels {
+  const char* name;                 // "plain", "avx2", "avxvnni", "avx512vnni"
+  bool (*supported)();
+  int query_lanes;
+  int query_words;                  // 1: a quad of a query is its 4 bytes; 2: columns 0 and 2, then 1 and 3, of 16 bits each
+  ByteTileFn tile;
+};
+
+extern const ByteKernels bytes_plain, bytes_avx2, bytes_avxvnni, bytes_avx512vnni, bytes_avx512;
+
+/// What a user calls an instruction set: tables that run on the same processors.
+struct InstructionSet {
+  const char* name;                 // "avx512vnni", "avx512", "avxvnni", "avx2", "plain"
+  const Kernels& floats;
+  const ByteKernels& bytes;
+  bool supported() const { return floats.supported() && bytes.supported(); }
+};
 
 }  // namespace vicinal::cpu

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int query_lanes = 6;  // 12 sums, two rows, a query and one to spare: all 16 registers
 constexpr int float_lanes = 8;
+constexpr int tile_lanes = float_lanes;
 constexpr int double_lanes = 4;
 
 VICINAL_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
@@ -119,6 +120,20 @@ VICINAL_INLINE void narrow_store_part(float* p, int n, Vd a) {
   _mm_maskstore_ps(p, _mm256_castsi256_si128(first_floats(n)), _mm256_cvtpd_ps(a));
 }
 
+VICINAL_INLINE int four_low_bytes(Vd a) {
+  constexpr auto high = static_cast<long long>(0xffffffff0800ffff), low = static_cast<long long>(0xffffffffffff0800);
+  const __m256i lowest = _mm256_shuffle_epi8(_mm256_castpd_si256(a), _mm256_set_epi64x(-1, high, -1, low));
+  return _mm_cvtsi128_si32(_mm_or_si128(_mm256_castsi256_si128(lowest), _mm256_extracti128_si256(lowest, 1)));
+}
+VICINAL_INLINE void low_bytes(std::int8_t* p, Vd a) {
+  const int four = four_low_bytes(a);
+  __builtin_memcpy(p, &four, 4);
+}
+VICINAL_INLINE void low_bytes_part(std::int8_t* p, int n, Vd a) {
+  const int four = four_low_bytes(a);
+  for (int i = 0; i < n; ++i) p[i] = static_cast<std::int8_t>(four >> 8 * i);
+}
+
 template <bool largest>
 VICINAL_INLINE Vd reduce(const Vd* row) {
   const auto join = [](Vd a, Vd b) { return largest ? max(a, b) : add(a, b); };
@@ -179,6 +194,7 @@ VICINAL_INLINE Vd widen_part(const std::int8_t* p, int n) { return from_signed(g
 #include "cpu/canonical_text.inc"
 #include "cpu/prepare_text.inc"
 #include "cpu/tile_text.inc"
+#include "cpu/tile_floats.inc"
 
 bool supported() {
   __builtin_cpu_init();
@@ -202,6 +218,8 @@ constinit const Kernels kernels_avx2 = {
     quantise,
     pack,
     hamming,
-    first_bad};
+    first_bad,
+    quantise_bytes,
+    largest_moved};
 
 }  // namespace vicinal::cpu

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int query_lanes = 14;  // 28 sums, two rows, a query and one to spare: all 32 registers
 constexpr int float_lanes = 16;
+constexpr int tile_lanes = float_lanes;
 constexpr int double_lanes = 8;
 
 VICINAL_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
@@ -133,6 +134,13 @@ VICINAL_INLINE void narrow_store_part(float* p, int n, Vd a) {
   _mm256_mask_storeu_ps(p, first_lanes(n), _mm512_cvtpd_ps(a));
 }
 
+VICINAL_INLINE void low_bytes(std::int8_t* p, Vd a) {
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm512_cvtepi64_epi8(_mm512_castpd_si512(a)));
+}
+VICINAL_INLINE void low_bytes_part(std::int8_t* p, int n, Vd a) {
+  _mm512_mask_cvtepi64_storeu_epi8(p, first_lanes(n), _mm512_castpd_si512(a));
+}
+
 template <bool largest>
 VICINAL_INLINE Vd reduce(const Vd* row) {
   const auto join = [](Vd a, Vd b) { return largest ? max(a, b) : add(a, b); };
@@ -191,6 +199,7 @@ VICINAL_INLINE Vd widen_part(const std::int8_t* p, int n) {
 #include "cpu/canonical_text.inc"
 #include "cpu/prepare_text.inc"
 #include "cpu/tile_text.inc"
+#include "cpu/tile_floats.inc"
 
 bool supported() {
   __builtin_cpu_init();
@@ -215,6 +224,8 @@ constinit const Kernels kernels_avx512 = {
     quantise,
     pack,
     hamming,
-    first_bad};
+    first_bad,
+    quantise_bytes,
+    largest_moved};
 
 }  // namespace vicinal::cpu

@@ -141,6 +141,30 @@ RowFacts quantise(const QuantiseArgs& a) {
   return f;
 }
 
+double moved(const ByteQuantiseArgs& a, std::int64_t i) { return (a.row[i] - a.shift) * a.scale - a.centre[i]; }
+
+double largest_moved(const ByteQuantiseArgs& a) {
+  double most = 0;
+  for (std::int64_t i = 0; i < a.dims; ++i) most = std::fmax(most, std::fabs(moved(a, i)));
+  return most;
+}
+
+ByteFacts quantise_bytes(const ByteQuantiseArgs& a) {
+  ByteFacts f = {};
+  for (std::int64_t i = 0; i < a.dims; ++i) {
+    const double x = moved(a, i);
+    const double n = std::nearbyint(std::fmin(std::fmax(x * a.inverse, -128.0), 127.0));
+    const double e = x - n * a.step;
+    a.out[i] = static_cast<std::int8_t>(n);
+    f.facts.xx += x * x;
+    f.facts.nn += n * n;
+    f.facts.ee += e * e;
+    f.sum += static_cast<std::int64_t>(n);
+  }
+  f.facts.nn *= a.step * a.step;
+  return f;
+}
+
 void pack(const float* from, std::int64_t stride, int count, int width, std::int64_t dims, float* to) {
   for (std::int64_t k = 0; k < dims; ++k) {
     for (int i = 0; i < width; ++i) to[k * width + i] = i < count ? from[i * stride + k] : 0.0f;
@@ -199,7 +223,9 @@ constinit const Kernels kernels_plain = {
     quantise,
     pack,
     hamming,
-    first_bad};
+    first_bad,
+    quantise_bytes,
+    largest_moved};
 
 #undef VICINAL_TYPES
 

@@ -129,7 +129,7 @@ void CpuSession::pair_panels(Worker& own, std::int64_t block, std::int64_t facin
   const std::int64_t last = std::min((block + 1) * queries_.block, queries_.count);
   const std::int64_t first = block * queries_.block + panel * queries_.lanes;
   FilterTask piece = task(own, 0, first, std::min(panels * queries_.lanes, last - first));
-  const float* packed = queries_.panels.data() + block * queries_.block_floats(model_->dims) + panel * queries_.lanes * model_->dims;
+  const float* packed = queries_.panels.data() + block * queries_.block_size(model_->dims) + panel * queries_.lanes * model_->dims;
   const auto query_panels = static_cast<int>(panels);
   if (block != facing) {
     std::fill_n(own.terms.data(), panels * queries_.lanes, std::numeric_limits<float>::infinity());

@@ -14,29 +14,20 @@ namespace {
 
 constexpr int far_exponent = 60;  // queries so much larger than the corpus skip the rung
 
-/// One thread's memory while it prepares: fp64 row, gathered row, one panel of float rows.
-struct Scratch {
-  explicit Scratch(std::int64_t dims) : row(dims), gathered(dims), floats(dims * panel_rows) {}
-  Buffer<double> row, gathered;
-  Buffer<float> floats;
+/// The scratch of each thread, made when it is first needed.
+class Scratches {
+ public:
+  Scratches(const Team& team, std::int64_t dims) : dims_(dims), all_(static_cast<std::size_t>(team.threads())) {}
+  PrepareScratch& of(int worker) {
+    auto& one = all_[static_cast<std::size_t>(worker)];
+    if (!one) one = std::make_unique<PrepareScratch>(dims_);
+    return *one;
+  }
+
+ private:
+  std::int64_t dims_;
+  std::vector<std::unique_ptr<PrepareScratch>> all_;
 };
-
-Residuals residuals(const RowFacts& f) { return {f.xx, f.nn, f.ee, f.e_abs, f.e_max, f.n_abs}; }
-
-}  // namespace
-
-std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metric, bool packed) noexcept {
-  const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows;
-  const std::int64_t padded = (rows + panel_rows - 1) / panel_rows * panel_rows;
-  std::int64_t total = 0;
-  if (packed) total += padded * dims * 4 + padded * 4 + tiles * static_cast<std::int64_t>(sizeof(FilterNorms));
-  if (needs_norms(metric)) total += rows * (metric == Metric::correlation ? 16 : 8);
-  return total;
-}
-
-std::int64_t prepare_scratch_bytes(std::int64_t dims) noexcept { return dims * (8 + 8 + 4 * panel_rows) + 512; }
-
-namespace {
 
 /// Rounds one row into `floats`, filling its term and norms.
 FilterNorms round_row(const Kernels& kernels, const BoundModel& model, const Frame& frame, const double* row,
@@ -48,45 +39,71 @@ FilterNorms round_row(const Kernels& kernels, const BoundModel& model, const Fra
   return norms;
 }
 
-template <class T>
-void grow(Buffer<T>& buffer, std::int64_t count) {
-  if (buffer.size() < count) buffer = Buffer<T>(count);
+/// max |x'|, rounded up.
+float size_of(const Kernels& kernels, const Frame& frame, const double* row, const Affine& map) {
+  return up32(kernels.largest({.row = row, .centre = frame.centre.data(), .shift = map.shift, .scale = map.factor, .step = 1, .inverse = 1,
+                               .dims = frame.centre.size(), .out = nullptr}));
 }
 
 }  // namespace
 
-void prepare_rows(const Kernels& kernels, const Question& question, const BoundModel* model, const Frame* frame,
+PrepareScratch::PrepareScratch(std::int64_t dims)
+    : row(dims), gathered(dims), floats(dims * panel_rows), narrow(4 * quads_of(dims)) {
+  std::fill_n(narrow.data(), narrow.size(), std::int8_t{0});
+}
+
+std::int64_t PrepareScratch::bytes(std::int64_t dims) noexcept { return dims * (8 + 8 + 4 * panel_rows + 1) + 1024; }
+
+bool load_checked(const Kernels& kernels, const Question& question, const Points& points, std::int64_t row, PrepareScratch& scratch,
+                  SelfProduct& product) {
+  const bool integers = points.dtype == DType::u8 || points.dtype == DType::i8;
+  load_row(kernels, points, row, scratch.gathered.data(), scratch.row.data());
+  if (!integers && kernels.first_bad(scratch.row.data(), points.cols) >= 0) return false;
+  if (needs_norms(question.metric)) product = self_product(kernels, scratch.row.data(), points.cols, question, points.dtype);
+  return product.fit;
+}
+
+std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metric, Rung rung) noexcept {
+  const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows;
+  const std::int64_t padded = (rows + panel_rows - 1) / panel_rows * panel_rows;
+  std::int64_t total = 0;
+  if (rung != Rung::canonical) total += padded * 4 + tiles * static_cast<std::int64_t>(sizeof(FilterNorms));
+  if (rung == Rung::f32) total += padded * dims * 4;
+  // The order, and while it is made the sizes that it goes by.
+  if (rung == Rung::int8) total += padded * quads_of(dims) * 4 + rows * 8 + tiles * 4 + order_bytes;
+  if (needs_norms(metric)) total += rows * (metric == Metric::correlation ? 16 : 8);
+  return total;
+}
+
+void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, const BoundModel* model, const Frame* frame,
                   std::int64_t first, std::int64_t count, Team& team, PackedRows& out) {
   const Points& corpus = question.corpus;
   const std::int64_t dims = corpus.cols;
   const bool norms = needs_norms(question.metric), integers = corpus.dtype == DType::u8 || corpus.dtype == DType::i8;
   out.first = first;
   out.count = count;
-  out.packed = model != nullptr;
+  out.rung = rung;
   const std::int64_t panels = (count + panel_rows - 1) / panel_rows;
-  if (out.packed) {
-    grow(out.panels, panels * panel_rows * dims);
+  if (rung != Rung::canonical) {
     grow(out.terms, panels * panel_rows);
     out.tiles.assign(static_cast<std::size_t>(out.tile_count()), FilterNorms{});
   }
+  Buffer<float> sizes(rung == Rung::int8 ? count : 0);
+  if (rung == Rung::f32) grow(out.panels, panels * panel_rows * dims);
   if (norms) grow(out.norms.self, count);
   if (question.metric == Metric::correlation) grow(out.norms.mean, count);
-  if (!out.packed && !norms && integers) return;  // nothing to check and nothing to make
+  if (rung == Rung::canonical && !norms && integers) return;  // nothing to check and nothing to make
 
-  std::vector<std::unique_ptr<Scratch>> scratches(static_cast<std::size_t>(team.threads()));
+  Scratches scratches(team, dims);
   std::atomic<bool> unfit{false};
   team.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
-    auto& scratch = scratches[static_cast<std::size_t>(worker)];
-    if (!scratch) scratch = std::make_unique<Scratch>(dims);
+    PrepareScratch& scratch = scratches.of(worker);
     const std::int64_t begin = tile * tile_rows, end = std::min(count, begin + tile_rows);
     for (std::int64_t at = begin; at < end; at += panel_rows) {
       const int rows = static_cast<int>(std::min<std::int64_t>(panel_rows, end - at));
       for (int r = 0; r < rows; ++r) {
-        double* row = scratch->row.data();
-        load_row(kernels, corpus, first + at + r, scratch->gathered.data(), row);
         SelfProduct product;
-        if ((!integers && kernels.first_bad(row, dims) >= 0) ||
-            (norms && !(product = self_product(kernels, row, dims, question, corpus.dtype)).fit)) {
+        if (!load_checked(kernels, question, corpus, first + at + r, scratch, product)) {
           unfit = true;
           return;
         }
@@ -94,84 +111,111 @@ void prepare_rows(const Kernels& kernels, const Question& question, const BoundM
           out.norms.self[at + r] = product.self;
           if (question.metric == Metric::correlation) out.norms.mean[at + r] = product.mean;
         }
-        if (!out.packed) continue;
+        if (rung == Rung::canonical) continue;
+        const Affine map = affine(question.metric, product, frame->scale);
+        const double* row = scratch.row.data();
+        if (rung == Rung::int8) {
+          sizes[at + r] = size_of(kernels, *frame, row, map);
+          continue;
+        }
         float& term = out.terms[at + r];
-        const FilterNorms rounded = round_row(kernels, *model, *frame, row, affine(question.metric, product, frame->scale),
-                                              scratch->floats.data() + r * dims, term);
+        const FilterNorms rounded = round_row(kernels, *model, *frame, row, map, scratch.floats.data() + r * dims, term);
         // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
         if (product.self < 0) term = -std::numeric_limits<float>::infinity();
         if (std::isinf(term)) continue;
         FilterNorms& maxima = out.tiles[static_cast<std::size_t>(tile)];
         maxima = {std::max(maxima.e, rounded.e), std::max(maxima.n, rounded.n)};
       }
-      if (!out.packed) continue;
-      for (int r = rows; r < panel_rows; ++r) out.terms[at + r] = 0.0F;
-      kernels.pack(scratch->floats.data(), dims, rows, panel_rows, dims, out.panels.data() + at * dims);
       team.tick(0);
+      if (rung != Rung::f32) continue;
+      for (int r = rows; r < panel_rows; ++r) out.terms[at + r] = 0.0F;
+      kernels.pack(scratch.floats.data(), dims, rows, panel_rows, dims, out.panels.data() + at * dims);
     }
   });
   if (unfit) report_unfit_rows(kernels, question, corpus, "corpus", team);
+  if (rung == Rung::int8) pack_bytes(kernels, question, *model, *frame, sizes, team, out);
 }
 
-void prepare_queries(const Kernels& kernels, const Question& question, const BoundModel* model, const Frame* frame,
-                     const Points& queries, std::span<const std::int64_t> rows, std::int64_t block, Team& team,
+namespace {
+
+/// What is known of a query before it is rounded. row: it, in fp64.
+void describe_query(const Question& question, const Frame& frame, const double* row, std::int64_t dims, QueryFacts& facts) {
+  facts.scale = frame.scale;
+  facts.filterable = frame.usable && facts.self >= 0;
+  double largest = 0;
+  for (std::int64_t j = 0; j < dims; ++j) largest = std::max(largest, std::fabs(row[j]));
+  if (!(largest > 0) || needs_norms(question.metric)) return;
+  // Queries of a product have a scale of their own, unless they are to be rows as well.
+  const bool own_scale = form_of(question.metric) == Form::ip && !question.symmetric;
+  if (own_scale) facts.scale = power_of_two(largest);
+  const int exponent = std::ilogb(largest);
+  const int above = exponent + std::ilogb(frame.scale);  // of the scaled query, where the corpus is about 0
+  if (std::abs(exponent) >= extreme_exponent || (!own_scale && above > far_exponent)) facts.filterable = false;
+}
+
+}  // namespace
+
+void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const Question& question, const BoundModel* model,
+                     const Frame* frame, const Points& queries, std::span<const std::int64_t> rows, std::int64_t block, Team& team,
                      PackedQueries& out) {
   const std::int64_t dims = queries.cols, lanes = kernels.query_lanes;
   out.count = static_cast<std::int64_t>(rows.size());
   out.block = block;
   out.lanes = lanes;
   out.block_panels = (block + lanes - 1) / lanes;
-  out.packed = model != nullptr;
   out.facts.assign(rows.size(), QueryFacts{});
-  if (out.packed) grow(out.panels, out.block_count() * out.block_floats(dims));
-  // Queries of a product have a scale of their own, unless they are to be rows as well.
-  const bool product_form = form_of(question.metric) == Form::ip && !question.symmetric;
-  std::vector<std::unique_ptr<Scratch>> scratches(static_cast<std::size_t>(team.threads()));
+  if (bytes != nullptr) {
+    grow(out.quads, out.block_count() * out.block_size(quads_of(dims) * bytes->query_words));
+    out.steps.assign(static_cast<std::size_t>(out.block_count()), 0.0F);
+  } else if (model != nullptr) {
+    grow(out.panels, out.block_count() * out.block_size(dims));
+  }
+  std::vector<float> sizes(bytes != nullptr ? rows.size() : 0);
+  Scratches scratches(team, dims);
   std::atomic<bool> unfit{false};
   const std::int64_t panels = out.block_count() * out.block_panels;
   team.for_each(panels, [&](std::int64_t panel, int worker) {
-    auto& scratch = scratches[static_cast<std::size_t>(worker)];
-    if (!scratch) scratch = std::make_unique<Scratch>(dims);
-    const std::int64_t first = panel / out.block_panels * block, begin = first + panel % out.block_panels * lanes;
-    const int used = static_cast<int>(std::clamp<std::int64_t>(std::min(out.count, first + block) - begin, 0, lanes));
-    for (int i = 0; i < used; ++i) {
-      double* row = scratch->row.data();
-      const std::int64_t number = rows[static_cast<std::size_t>(begin + i)];
-      load_row(kernels, queries, number, scratch->gathered.data(), row);
-      QueryFacts& facts = out.facts[static_cast<std::size_t>(begin + i)];
+    PrepareScratch& scratch = scratches.of(worker);
+    const PackedQueries::Part part = out.part(panel);
+    for (std::int64_t i = 0; i < part.used; ++i) {
+      const double* row = scratch.row.data();
+      QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
       SelfProduct product;
-      if (kernels.first_bad(row, dims) >= 0 ||
-          (needs_norms(question.metric) && !(product = self_product(kernels, row, dims, question, queries.dtype)).fit)) {
+      if (!load_checked(kernels, question, queries, rows[static_cast<std::size_t>(part.begin + i)], scratch, product)) {
         unfit = true;
         return;
       }
       facts.self = product.self;
       facts.mean = product.mean;
-      facts.filterable = out.packed && frame->usable && product.self >= 0;
-      if (!out.packed) continue;
-      double largest = 0;
-      for (std::int64_t j = 0; j < dims; ++j) largest = std::max(largest, std::fabs(row[j]));
-      facts.scale = frame->scale;
-      if (largest > 0 && !needs_norms(question.metric)) {
-        if (product_form) facts.scale = power_of_two(largest);
-        const int exponent = std::ilogb(largest);
-        const int above = exponent + std::ilogb(frame->scale);  // of the scaled query, where the corpus is about 0
-        if (std::abs(exponent) >= extreme_exponent || (!product_form && above > far_exponent)) facts.filterable = false;
-      }
-      float* floats = scratch->floats.data() + i * dims;
+      facts.filterable = false;
+      if (model == nullptr) continue;
+      describe_query(question, *frame, row, dims, facts);
       const Affine map = affine(question.metric, product, facts.scale);
+      if (bytes != nullptr) {
+        sizes[static_cast<std::size_t>(part.begin + i)] = size_of(kernels, *frame, row, map);
+        continue;
+      }
+      float* floats = scratch.floats.data() + i * dims;
       const Residuals sums = residuals(kernels.quantise({row, frame->centre.data(), map.shift, map.factor, dims, floats}));
       facts.norms = filter_norms(*model, sums);
       facts.square = sums.nn;
       if (!std::isfinite(row_term(*model, sums, facts.norms))) facts.filterable = false;
     }
-    if (out.packed) {
-      float* to = out.panels.data() + panel * lanes * dims;
-      kernels.pack(scratch->floats.data(), dims, used, static_cast<int>(lanes), dims, to);
-    }
     team.tick(0);
+    if (model == nullptr || bytes != nullptr) return;
+    kernels.pack(scratch.floats.data(), dims, static_cast<int>(part.used), static_cast<int>(lanes), dims, out.panels.data() + panel * lanes * dims);
   });
   if (unfit) report_unfit_rows(kernels, question, queries, "query", team);
+  if (bytes == nullptr) return;
+  for (std::int64_t i = 0; i < out.count; ++i) {
+    float& step = out.steps[static_cast<std::size_t>(i / block)];
+    if (out.facts[static_cast<std::size_t>(i)].filterable) step = std::max(step, sizes[static_cast<std::size_t>(i)]);
+  }
+  for (float& step : out.steps) step = byte_step(*frame, step);
+  team.for_each(panels, [&](std::int64_t panel, int worker) {
+    pack_query_bytes(kernels, *bytes, question, *model, *frame, queries, rows, panel, scratches.of(worker), out);
+    team.tick(0);
+  });
 }
 
 }  // namespace vicinal::cpu

@@ -1,6 +1,8 @@
-// PREPARE: rows checked, centred, scaled, rounded to float and packed into panels, with everything that the proof needs
-// measured on the way. One pass over the rows; cost about two cycles an element.
+// PREPARE: rows checked, centred, scaled, rounded to floats or bytes and packed into panels, with everything that the proof
+// needs measured on the way. Floats take one pass over the rows, about two cycles an element; bytes two, because rows are
+// first sorted by their largest element, so that those of a tile can share one step (prepare_bytes.cpp).
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "backend/backend.hpp"
 #include "core/bound.hpp"
 #include "core/buffer.hpp"
+#include "core/rung.hpp"
 #include "cpu/frame.hpp"
 #include "cpu/kernels.hpp"
 
@@ -19,24 +22,56 @@ struct Norms {
   Buffer<double> mean;  // correlation only
 };
 
-/// A chunk of the corpus. Panels are [panel][dims][panel_rows]; tiles of tile_rows share one pair of bounds.
+/// Columns in fours.
+constexpr std::int64_t quads_of(std::int64_t dims) noexcept { return (dims + 3) / 4; }
+
+/// A chunk of the corpus. Panels are [panel][elements][panel_rows]; tiles of tile_rows share one pair of bounds, and of bytes
+/// one step. Rows of bytes are not in their order: order[place] is the row of the chunk there.
 struct PackedRows {
   std::int64_t first = 0, count = 0;
   Buffer<float> panels;
-  Buffer<float> terms;            // row_term of each row
-  std::vector<FilterNorms> tiles; // maxima over each tile
+  Buffer<std::int32_t> quads;       // bytes: panels of four columns, i + 128
+  Buffer<std::uint32_t> order;
+  std::vector<float> steps;         // bytes: of each tile
+  Buffer<float> terms;              // row_term of each row
+  std::vector<FilterNorms> tiles;   // maxima over each tile
   Norms norms;
-  bool packed = false;            // false: only checked (and norms taken), for the canonical rung
+  Rung rung = Rung::canonical;      // canonical: only checked (and norms taken)
 
   std::int64_t tile_count() const noexcept { return (count + tile_rows - 1) / tile_rows; }
+  std::uint32_t row_at(std::uint32_t place) const noexcept { return rung == Rung::int8 ? order[place] : place; }
   /// Bytes that a chunk of `rows` needs.
-  static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, bool packed) noexcept;
+  static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, Rung rung) noexcept;
 };
 
-/// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus.
-/// Throws InvalidValue or RangeError that names the rows (check.hpp).
-void prepare_rows(const Kernels& kernels, const Question& question, const BoundModel* model, const Frame* frame,
+/// One thread's memory while it prepares: fp64 row, gathered row, one panel of float rows, one row of bytes.
+struct PrepareScratch {
+  explicit PrepareScratch(std::int64_t dims);
+  static std::int64_t bytes(std::int64_t dims) noexcept;
+  Buffer<double> row, gathered;
+  Buffer<float> floats;
+  Buffer<std::int8_t> narrow;  // filled up to quads with zeros
+};
+
+/// Puts a row and its self product into the scratch and `product`; false when the contract refuses it.
+bool load_checked(const Kernels& kernels, const Question& question, const Points& points, std::int64_t row, PrepareScratch& scratch,
+                  SelfProduct& product);
+inline Residuals residuals(const RowFacts& f) noexcept { return {f.xx, f.nn, f.ee, f.e_abs, f.e_max, f.n_abs}; }
+template <class T>
+void grow(Buffer<T>& buffer, std::int64_t count) {
+  if (buffer.size() < count) buffer = Buffer<T>(count);
+}
+/// The step of rows whose largest element is `size`; prepare_bytes.cpp.
+float byte_step(const Frame& frame, float size) noexcept;
+inline constexpr std::int64_t order_bytes = std::int64_t{1} << 19;  // while rows are sorted
+
+/// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. model: null on the
+/// canonical rung. Throws InvalidValue or RangeError that names the rows (check.hpp).
+void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, const BoundModel* model, const Frame* frame,
                   std::int64_t first, std::int64_t count, Team& team, PackedRows& out);
+/// The second pass of bytes, over rows whose largest elements are `sizes`; prepare_bytes.cpp.
+void pack_bytes(const Kernels& kernels, const Question& question, const BoundModel& model, const Frame& frame,
+                const Buffer<float>& sizes, Team& team, PackedRows& out);
 
 /// One query as every stage needs it.
 struct QueryFacts {
@@ -45,26 +80,38 @@ struct QueryFacts {
   double scale = 1;      // its own power of two (inner product), else the corpus's
   double self = 0;       // canonical q.q (cosine, correlation); -1: degenerate
   double mean = 0;       // correlation
+  double shift = 0;      // bytes: 128 times the sum of its elements
   bool filterable = true;
 };
 
-/// A batch of queries, packed in blocks of `block` queries: panels [block][panel][dims][lanes], the last panel of a
+/// A batch of queries, packed in blocks of `block` queries: panels [block][panel][elements][lanes], the last panel of a
 /// block filled up with zeros.
 struct PackedQueries {
   std::int64_t count = 0, block = 0, block_panels = 0, lanes = 1;
   Buffer<float> panels;
+  Buffer<std::int32_t> quads;       // bytes, as ByteKernels::query_words says
+  std::vector<float> steps;         // bytes: of each block
   std::vector<QueryFacts> facts;
-  bool packed = false;
 
   std::int64_t block_count() const noexcept { return (count + block - 1) / block; }
-  std::int64_t block_floats(std::int64_t dims) const noexcept { return block_panels * lanes * dims; }
+  /// The queries of panel `panel` of all blocks.
+  struct Part {
+    std::int64_t begin, used;
+  };
+  Part part(std::int64_t panel) const noexcept {
+    const std::int64_t first = panel / block_panels * block, begin = first + panel % block_panels * lanes;
+    return {begin, std::clamp<std::int64_t>(std::min(count, first + block) - begin, 0, lanes)};
+  }
+  /// Elements of a block; `width` of a query: dims, or quads times query_words.
+  std::int64_t block_size(std::int64_t width) const noexcept { return block_panels * lanes * width; }
 };
-/// rows: which rows of `queries`. Throws as prepare_rows, naming query rows.
-void prepare_queries(const Kernels& kernels, const Question& question, const BoundModel* model, const Frame* frame,
-                     const Points& queries, std::span<const std::int64_t> rows, std::int64_t block, Team& team,
+/// rows: which rows of `queries`. bytes: its table on the int8 rung. Throws as prepare_rows, naming query rows.
+void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const Question& question, const BoundModel* model,
+                     const Frame* frame, const Points& queries, std::span<const std::int64_t> rows, std::int64_t block, Team& team,
                      PackedQueries& out);
-
-/// Scratch of one thread while preparing.
-std::int64_t prepare_scratch_bytes(std::int64_t dims) noexcept;
+/// One panel of queries whose facts are known but for what rounding says; prepare_bytes.cpp.
+void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Question& question, const BoundModel& model,
+                      const Frame& frame, const Points& queries, std::span<const std::int64_t> rows, std::int64_t panel,
+                      PrepareScratch& scratch, PackedQueries& out);
 
 }  // namespace vicinal::cpu

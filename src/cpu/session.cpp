@@ -29,25 +29,41 @@ Range split_range(std::int64_t count, std::int64_t split, std::int64_t splits) n
 
 std::int64_t pool_slack(std::int64_t k) noexcept { return std::clamp<std::int64_t>(k / 2, 32, 4096); }
 
+const CpuKept::Packed& CpuKept::of(Rung rung) const noexcept {
+  for (const Packed& one : rungs)
+    if (one.rows.rung == rung) return one;
+  return rungs.front();  // the canonical rung needs no more than the norms, which all have
+}
+
 std::int64_t CpuKept::bytes() const {
-  return rows.panels.bytes() + rows.terms.bytes() + rows.norms.self.bytes() + rows.norms.mean.bytes() +
-         static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms)) + frame.centre.bytes();
+  std::int64_t total = 0;
+  for (const auto& [frame, rows] : rungs)
+    total += rows.panels.bytes() + rows.quads.bytes() + rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() +
+             rows.norms.mean.bytes() + static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float)) +
+             frame.centre.bytes();
+  return total;
+}
+
+std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const Question& question, Rung rung, const Frame& frame) {
+  if (rung == Rung::canonical) return nullptr;
+  const int chain = rung == Rung::int8 ? 0 : kernels.fused ? 1 : 2;
+  return std::make_unique<BoundModel>(question.metric, question.type, question.corpus.cols, frame.scale, chain);
 }
 
 // A block that serves as rows has whole tiles, and as queries whole panels: some lanes more than queries.
-CpuSession::Worker::Worker(const Points& corpus, const Plan& plan, bool filters)
-    : rank(corpus.cols, corpus.dtype, corpus.plain_rows()), thr(filters ? block_of(plan) + max_query_lanes : 0),
-      partial(filters ? (plan.query_block + max_query_lanes) * panel_rows : 0), facing_thr(plan.symmetric ? plan.pair_rows : 0),
-      terms(plan.symmetric ? plan.query_block + max_query_lanes : 0) {}
+CpuSession::Worker::Worker(const Points& corpus, const Plan& plan, Rung rung)
+    : rank(corpus.cols, corpus.dtype, corpus.plain_rows()), thr(rung == Rung::f32 ? block_of(plan) + max_query_lanes : 0),
+      partial(rung == Rung::f32 ? (plan.query_block + max_query_lanes) * panel_rows : 0), facing_thr(plan.symmetric ? plan.pair_rows : 0),
+      terms(plan.symmetric ? plan.query_block + max_query_lanes : 0), lines(rung == Rung::int8 ? plan.query_block + max_query_lanes : 0),
+      limits(lines.size()), seeds(rung == Rung::int8 ? tile_rows : 0), sums(lines.size() * panel_rows) {}
 
-CpuSession::CpuSession(const Kernels& kernels, const Question& question, const Plan& plan, Rung rung,
+CpuSession::CpuSession(const InstructionSet& set, const Question& question, const Plan& plan, Rung rung,
                        std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats)
-    : kernels_(kernels), question_(question), plan_(plan), kept_(std::move(kept)), team_(team), stats_(stats),
-      workers_(static_cast<std::size_t>(team.threads())) {
-  if (rung != Rung::f32) return;
-  if (!kept_) frame_ = choose_frame(kernels_, question_, team_);
-  const int chain = kernels_.fused ? 1 : 2;
-  model_ = std::make_unique<BoundModel>(question.metric, question.type, question.corpus.cols, frame().scale, chain);
+    : kernels_(set.floats), bytes_(rung == Rung::int8 ? &set.bytes : nullptr), rung_(rung), question_(question), plan_(plan),
+      kept_(std::move(kept)), team_(team), stats_(stats), workers_(static_cast<std::size_t>(team.threads())) {
+  if (rung == Rung::canonical) return;
+  if (!kept_) frame_ = choose_frame(kernels_, question_, rung, team_);
+  model_ = make_model(kernels_, question, rung, frame());
   if (kept_) note_largest_rows();
 }
 
@@ -62,18 +78,18 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
                        batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 2 * sizeof(std::int64_t) + 2 * sizeof(double));
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
   if (filters)
-    total += (padded + padded / block * lanes) * dims * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
+    total += (padded + padded / block * lanes) * (dims + 3) * 4 + batch * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
   if (problem.range) total += states * static_cast<std::int64_t>(sizeof(Matches) + sizeof(Place)) + batch * 64 + plan.match_bytes;
   // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
-  const std::int64_t thread = prepare_scratch_bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
-                              ((block + max_query_lanes) * 2 + (plan.query_block + max_query_lanes) * (1 + panel_rows)) * 4 + (std::int64_t{256} << 10);
+  const std::int64_t thread = PrepareScratch::bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
+                              ((block + max_query_lanes) * 2 + (plan.query_block + max_query_lanes) * (8 + panel_rows)) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam
   return total + plan.threads * thread + dims * 24 + (std::int64_t{1} << 20);
 }
 
 CpuSession::Worker& CpuSession::worker(int number) {
   auto& slot = workers_[static_cast<std::size_t>(number)];
-  if (!slot) slot = std::make_unique<Worker>(question_.corpus, plan_, model_ != nullptr);
+  if (!slot) slot = std::make_unique<Worker>(question_.corpus, plan_, rung_);
   return *slot;
 }
 
@@ -85,7 +101,7 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
     queries_.block = block_of(plan_);
     queries_.facts.assign(rows.size(), QueryFacts{});
   } else {
-    cpu::prepare_queries(kernels_, question_, model_.get(), &frame(), queries, rows, block_of(plan_), team_, queries_);
+    cpu::prepare_queries(kernels_, bytes_, question_, model_.get(), &frame(), queries, rows, block_of(plan_), team_, queries_);
   }
   const std::int64_t states = queries_.count * plan_.row_splits, k = question_.k, room = k + pool_slack(k);
   const std::int64_t capacity = plan_.candidate_slots;
@@ -103,7 +119,7 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
 }
 
 void CpuSession::prepare_corpus(std::int64_t first, std::int64_t count) {
-  prepare_rows(kernels_, question_, model_.get(), &frame_, first, count, team_, streamed_);
+  prepare_rows(kernels_, question_, rung_, model_.get(), &frame_, first, count, team_, streamed_);
   note_largest_rows();
 }
 
@@ -131,6 +147,11 @@ FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t fir
                     .capacity = plan_.candidate_slots,
                     .share = question_.corpus.rows / settle_share + 4 * plan_.candidate_slots,
                     .thr = worker.thr.data(),
+                    .bytes = bytes_,
+                    .step = bytes_ != nullptr ? queries_.steps[static_cast<std::size_t>(first / queries_.block)] : 0,
+                    .lines = worker.lines.data(),
+                    .limits = worker.limits.data(),
+                    .seeds = worker.seeds.data(),
                     .ranker = *worker.ranker,
                     .team = team_};
 }
@@ -149,19 +170,35 @@ void CpuSession::filter() {
   plan_.symmetric ? filter_pairs() : filter_tiles();
 }
 
+bool CpuSession::any_eligible(std::int64_t tile) const noexcept {
+  const std::int64_t begin = tile * tile_rows, end = std::min(begin + tile_rows, chunk().count);
+  if (rung_ != Rung::int8 || question_.filter.all()) return question_.filter.any(chunk().first + begin, end - begin);
+  for (std::int64_t place = begin; place < end; ++place)
+    if (question_.filter.any(chunk().first + chunk().row_at(static_cast<std::uint32_t>(place)), 1)) return true;
+  return false;
+}
+
 void CpuSession::filter_tiles() {
   const std::int64_t tiles = chunk().tile_count();
   each_block([&](std::int64_t split, std::int64_t block, Worker& own) {
     FilterTask piece = block_task(own, split, block);
-    const float* panels = queries_.panels.data() + block * queries_.block_floats(model_->dims);
     const int query_panels = (piece.queries + kernels_.query_lanes - 1) / kernels_.query_lanes;
     const Range range = split_range(tiles, split, plan_.row_splits);
     if (range.begin == range.end) return;
+    if (bytes_ != nullptr) piece.start_bytes();
     const VisitOrder order(range.end - range.begin);
     for (std::int64_t i = 0; i < range.end - range.begin; ++i) {
       const std::int64_t tile = range.begin + order.at(i);
+      if (any_eligible(tile)) {
+        if (bytes_ != nullptr) {
+          const std::int64_t width = quads_of(model_->dims) * bytes_->query_words;
+          piece.run_bytes(queries_.quads.data() + block * queries_.block_size(width), query_panels,
+                          own.sums.data(), tile);
+        } else {
+          piece.run(queries_.panels.data() + block * queries_.block_size(model_->dims), query_panels, own.partial.data(), tile);
+        }
+      }
       const std::int64_t used = std::min<std::int64_t>(tile_rows, chunk().count - tile * tile_rows);
-      if (question_.filter.any(chunk().first + tile * tile_rows, used)) piece.run(panels, query_panels, own.partial.data(), tile);
       team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(used));
     }
   });

@@ -9,19 +9,26 @@
 
 namespace vicinal::cpu {
 
-/// A whole corpus, packed (float rungs) or only checked and normed.
+/// A whole corpus as rungs see it: packed, or only checked and normed.
 struct CpuKept final : Kept {
-  Frame frame;
-  PackedRows rows;
+  struct Packed {
+    Frame frame;
+    PackedRows rows;
+  };
+  std::vector<Packed> rungs;  // of the ladder's filters, or the canonical one alone
+  const Packed& of(Rung rung) const noexcept;
   std::int64_t bytes() const override;
 };
+
+/// The facts of a rung's bound; null for the canonical one.
+std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const Question& question, Rung rung, const Frame& frame);
 
 /// Entries that a pool holds beyond k before it is trimmed.
 std::int64_t pool_slack(std::int64_t k) noexcept;
 
 class CpuSession final : public Session {
  public:
-  CpuSession(const Kernels& kernels, const Question& question, const Plan& plan, Rung rung,
+  CpuSession(const InstructionSet& set, const Question& question, const Plan& plan, Rung rung,
              std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats);
   ~CpuSession() override;
 
@@ -41,14 +48,16 @@ class CpuSession final : public Session {
  private:
   /// One thread's memory for ranking and filtering.
   struct Worker {
-    Worker(const Points& corpus, const Plan& plan, bool filters);
+    Worker(const Points& corpus, const Plan& plan, Rung rung);
     RankScratch rank;
     Buffer<float> thr, partial;
     Buffer<float> facing_thr, terms;  // of the other block of a pair; of the block's queries as rows
+    Buffer<ByteLine> lines;           // of bytes, as the next two
+    Buffer<std::int32_t> limits, seeds, sums;
     std::optional<Ranker> ranker;
   };
-  const PackedRows& chunk() const noexcept { return kept_ ? kept_->rows : streamed_; }
-  const Frame& frame() const noexcept { return kept_ ? kept_->frame : frame_; }
+  const PackedRows& chunk() const noexcept { return kept_ ? kept_->of(rung_).rows : streamed_; }
+  const Frame& frame() const noexcept { return kept_ ? kept_->of(rung_).frame : frame_; }
   QueryState& state(std::int64_t split, std::int64_t query) noexcept {
     return states_[static_cast<std::size_t>(split * queries_.count + query)];
   }
@@ -62,6 +71,7 @@ class CpuSession final : public Session {
   void each_block(const Body& body);
   void note_largest_rows();
   void filter_tiles();
+  bool any_eligible(std::int64_t tile) const noexcept;
   void filter_pairs();  // pairs.cpp
   void pair(Worker& worker, std::int64_t block, std::int64_t facing);
   void pair_panels(Worker& worker, std::int64_t block, std::int64_t facing, std::int64_t panel, std::int64_t panels, FilterTask& other);
@@ -79,6 +89,8 @@ class CpuSession final : public Session {
   bool vanished(const Entry& entry, std::int64_t query, Ranker& ranker, bool& started);
 
   const Kernels& kernels_;
+  const ByteKernels* bytes_;  // null but on the int8 rung
+  Rung rung_;
   const Question& question_;
   const Plan& plan_;
   std::shared_ptr<const CpuKept> kept_;

@@ -50,6 +50,7 @@ class CudaBackend final : public Backend {
     return 32;
   }
   double slowness(const std::string& /*instruction_set*/) const override { return 0.02; }  // of a core's AVX-512, for predictions
+  double byte_gain(const std::string& /*instruction_set*/) const override { fail_search(); }
   std::shared_ptr<const Kept> keep(const Question& /*question*/, const Plan& /*plan*/, Team& /*team*/) override {
     fail_search();
   }

@@ -26,7 +26,7 @@ struct Corpus::State {
   CorpusOptions options;
   std::shared_ptr<const Kept> kept;
   std::string instruction_set;  // of the kept form
-  std::string filter;           // what it can be searched with: "auto", or "canonical" when it was not packed
+  std::string filter;           // what it can be searched with: "auto", or the first rung of those that it was packed for
   double seconds = 0;
 };
 
@@ -75,7 +75,7 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   Backend& backend = find_backend(options.run.device);
   const Plan plan = make_corpus_plan(backend, shape_of(rows), search);
   state_->instruction_set = plan.instruction_set;
-  state_->filter = plan.rungs.size() > 1 ? "auto" : plan.rungs.back();
+  state_->filter = plan.rungs.size() > 2 ? "auto" : plan.rungs.front();
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
   state_->rows = options.copy ? copy_rows(rows, state_->copy, team) : rows;
   if (plan.resident && rows.rows > 0) {

@@ -90,7 +90,7 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
   for (const std::string& name : plan.rungs) {
     if (left == 0) break;
     const Plan rung_plan = report.certificate.rungs.empty() ? plan : plan_for_rest(plan, left);
-    auto session = find_backend(plan.device).open(question, rung_plan, parse_rung(name), kept, team, stats);
+    auto session = find_backend(plan.device).open(question, rung_plan, rung_of(name), kept, team, stats);
     left = RungRun(*session, question, rung_plan, kept != nullptr, report).run(out, queries, pending);
     report.certificate.rungs.push_back(name);
     if (report.certificate.rungs.size() == 1) report.certificate.proven = queries.rows - left;
@@ -103,12 +103,6 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
 }
 
 }  // namespace
-
-Rung parse_rung(const std::string& name) {
-  for (const RungName& known : rung_names)
-    if (known.name == name) return known.rung;
-  fail(ErrorCode::internal, cat("no rung ", name));
-}
 
 void note_plan(Stats& stats, const Plan& plan, std::int64_t pairs) {
   stats.device = plan.device;

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "core/metric.hpp"
+#include "core/bound.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
 
@@ -21,6 +21,9 @@ constexpr double tile_cycles_per_element = 0.045, tile_cycles_per_pair = 0.7;
 constexpr double canonical_cycles_per_element = 0.6, canonical_cycles_per_pair = 16;
 constexpr double prepare_cycles_per_element = 2.5, prepare_cycles_per_row = 80;
 constexpr double candidate_cycles = 12;
+constexpr double byte_cycles_per_element = 0.0125, byte_cycles_per_pair = 0.4;
+constexpr double byte_prepare = 2, byte_spread = 2.5;  // of what floats take: passes over the rows; rows that bytes cannot tell apart
+constexpr std::int64_t least_byte_dims = 16;           // below, the test costs more than the product
 
 constexpr int most_threads = 1024;
 constexpr std::int64_t block_bytes = std::int64_t{512} << 10;  // packed queries of a block stay in a core's L2
@@ -34,7 +37,7 @@ constexpr std::int64_t largest_chunk = std::int64_t{1} << 30;  // rows; slots ho
 std::int64_t rounded_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 
 struct Costs {
-  double canonical, filter;
+  double canonical, filter, bytes;
 };
 Costs costs(const Problem& problem, bool symmetric = false) {
   const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
@@ -43,12 +46,20 @@ Costs costs(const Problem& problem, bool symmetric = false) {
   const double candidates = k * (2 + std::log2(std::max(n / k, 1.0)));
   const double prepare = problem.kept ? 0 : n * (prepare_cycles_per_row + prepare_cycles_per_element * d);
   const double pairs = n * (tile_cycles_per_pair + tile_cycles_per_element * d) / (symmetric ? 2 : 1);
-  return {q * n * canonical, prepare + q * (pairs + candidates * candidate_cycles + 1.3 * k * 2 * canonical)};
+  const double byte_pairs = n * (byte_cycles_per_pair + byte_cycles_per_element * d);
+  return {q * n * canonical, prepare + q * (pairs + candidates * candidate_cycles + 1.3 * k * 2 * canonical),
+          byte_prepare * prepare + q * (byte_pairs + byte_spread * (candidates * candidate_cycles + 1.3 * k * 2 * canonical))};
 }
 
-std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter) {
-  const std::string last = rung_name(Rung::canonical);
-  if (filter != "auto" && filter != last && filter != rung_name(Rung::f32)) {
+/// Bytes can test products alone, and their sums must fit 32 bits.
+bool takes_bytes(const Problem& problem) {
+  const Form form = form_of(problem.metric);
+  return (form == Form::l2 || form == Form::unit_l2 || form == Form::ip) && problem.corpus.cols <= most_byte_dims;
+}
+
+std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter, double byte_gain) {
+  const std::string last = rung_name(Rung::canonical), floats = rung_name(Rung::f32), bytes = rung_name(Rung::int8);
+  if (filter != "auto" && filter != last && filter != floats && filter != bytes) {
     std::vector<std::string> known{"auto"};
     for (const RungName& rung : rung_names) known.emplace_back(rung.name);
     fail(ErrorCode::invalid_argument, cat("unknown filter \"", filter, "\"; filters: ", joined(known)));
@@ -57,7 +68,10 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   const Costs cost = costs(problem);
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
   if (filter == "auto" && !pays && !problem.kept) return {last};  // what is kept is packed already
-  return {rung_name(Rung::f32), last};
+  if (!takes_bytes(problem) || filter == floats) return {floats, last};
+  const bool narrow = byte_gain > 1 && problem.corpus.cols >= least_byte_dims && !problem.range && !problem.symmetric;
+  if (filter == "auto" && !(narrow && (problem.kept || cost.bytes < cost.filter))) return {floats, last};
+  return {bytes, floats, last};
 }
 
 int choose_threads(int asked, Plan& plan) {
@@ -81,7 +95,7 @@ class Fitter {
     const int threads = plan_.threads;
     shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true);
     plan_.minimum_bytes = plan_.peak_bytes;
-    if (problem_.symmetric && plan_.rungs.size() > 1 && shape_symmetric(threads)) return;
+    if (problem_.symmetric && plan_.rungs.front() == rung_name(Rung::f32) && shape_symmetric(threads)) return;
     const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
     if (rows_ <= largest_chunk)
       for (std::int64_t batch = queries; batch >= several; batch = batch == several ? 0 : std::max(several, batch / 2))
@@ -135,7 +149,9 @@ class Fitter {
     plan_.query_batch = batch;
     plan_.corpus_chunk = chunk;
     plan_.resident = chunk >= rows_;
-    plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : std::max<std::int64_t>(problem_.range ? 480 : 64, problem_.k));
+    const bool narrow = plan_.rungs.front() == rung_name(Rung::int8);
+    const std::int64_t waiting = narrow ? std::max<std::int64_t>(byte_slots, 3 * problem_.k) : std::max<std::int64_t>(problem_.range ? 480 : 64, problem_.k);
+    plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : waiting);
     const std::int64_t most = std::clamp(block_bytes / (problem_.corpus.cols * 4) / lanes_ * lanes_, lanes_,
                                          rounded_up(largest_block, lanes_));
     // Blocks in a multiple of the threads, so that equal pieces end together.
@@ -150,6 +166,7 @@ class Fitter {
     return plan_.peak_bytes <= budget_;
   }
 
+  static constexpr std::int64_t byte_slots = 1000;
   static constexpr std::int64_t tile_slots = 32;  // one panel may arrive at once
   const Backend& backend_;
   const Problem& problem_;
@@ -159,7 +176,7 @@ class Fitter {
 
 Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
   Plan plan = open_plan(backend, options);
-  plan.rungs = choose_rungs(problem, options, with_environment(options.run).filter);
+  plan.rungs = choose_rungs(problem, options, with_environment(options.run).filter, backend.byte_gain(plan.instruction_set));
   plan.distance_type = resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
   return plan;
 }
@@ -207,7 +224,7 @@ Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions&
   }
 
   const Costs cost = costs(problem, plan.symmetric);
-  plan.seconds = (plan.rungs.size() > 1 ? cost.filter * static_cast<double>(plan.passes) : cost.canonical) / clock_hz / plan.threads *
+  plan.seconds = (plan.rungs.size() > 1 ? (plan.rungs.size() > 2 ? cost.bytes : cost.filter) * static_cast<double>(plan.passes) : cost.canonical) / clock_hz / plan.threads *
                  backend.slowness(plan.instruction_set);
   return plan;
 }

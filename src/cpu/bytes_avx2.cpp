@@ -1,0 +1,46 @@
+// Tiles of bytes with AVX2, whose product of bytes saturates (255 * 127 twice does not fit 16 bits): bytes are taken as numbers
+// of 16 bits, even columns and odd ones apart, whose products and sums by twos are exact. 6 queries by 16 rows in registers.
+// Internal linkage throughout, for the reason given in kernels_avx512.cpp.
+#include <immintrin.h>
+
+#include "cpu/kernels.hpp"
+#include "cpu/vector_macros.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr int query_lanes = 6;
+constexpr int query_words = 2;
+constexpr int tile_lanes = 8;
+
+#include "cpu/words_256.inc"
+
+VICINAL_INLINE Vi add_products(Vi s, const std::int32_t* q, Vi r) { return add(s, _mm256_madd_epi16(spread(q), r)); }
+
+template <class Micro>
+VICINAL_INLINE void bytes_step(Micro& m, const std::int32_t* q, const std::int32_t* r) {
+  VICINAL_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    const Vi all = load(r + h * tile_lanes);
+    const Vi even = _mm256_and_si256(all, _mm256_set1_epi16(0xff));
+    const Vi odd = _mm256_srli_epi16(all, 8);
+    VICINAL_UNROLL
+    for (int i = 0; i < query_lanes; ++i) {
+      m.sum[i][h] = add_products(add_products(m.sum[i][h], q + 2 * i, even), q + 2 * i + 1, odd);
+    }
+  }
+}
+
+#include "cpu/tile_text.inc"
+#include "cpu/tile_bytes.inc"
+
+bool supported() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx2");
+}
+
+}  // namespace
+
+constinit const ByteKernels bytes_avx2 = {"avx2", supported, query_lanes, query_words, tile<Quads>};
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,48 @@
+// Tiles of bytes with AVX-VNNI: 32 products and their sums by fours in one instruction, 6 queries by 16 rows in registers.
+// Internal linkage throughout, for the reason given in kernels_avx512.cpp.
+#include <cpuid.h>
+#include <immintrin.h>
+
+#include "cpu/kernels.hpp"
+#include "cpu/vector_macros.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr int query_lanes = 6;
+constexpr int query_words = 1;
+constexpr int tile_lanes = 8;
+
+#include "cpu/words_256.inc"
+
+VICINAL_INLINE Vi add_products(Vi s, Vi q, Vi r) {
+  __asm__("%{vex%} vpdpbusd %1, %2, %0" : "+x"(s) : "x"(q), "x"(r));
+  return s;
+}
+
+template <class Micro>
+VICINAL_INLINE void bytes_step(Micro& m, const std::int32_t* q, const std::int32_t* r) {
+  const Vi r0 = load(r);
+  const Vi r1 = load(r + tile_lanes);
+  VICINAL_UNROLL
+  for (int i = 0; i < query_lanes; ++i) {
+    const Vi qi = spread(q + i);
+    m.sum[i][0] = add_products(m.sum[i][0], qi, r0);
+    m.sum[i][1] = add_products(m.sum[i][1], qi, r1);
+  }
+}
+
+#include "cpu/tile_text.inc"
+#include "cpu/tile_bytes.inc"
+
+bool supported() {
+  __builtin_cpu_init();
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
+}
+
+}  // namespace
+
+constinit const ByteKernels bytes_avxvnni = {"avxvnni", supported, query_lanes, query_words, tile<Quads>};
+
+}  // namespace vicinal::cpu

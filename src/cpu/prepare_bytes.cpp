@@ -1,0 +1,123 @@
+// PREPARE, for the int8 rung: rows in the order of their largest elements, so that the rows of a tile can share one step without
+// losing digits; bytes, residuals and terms of each; panels of quads.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "cpu/load.hpp"
+#include "cpu/prepare.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr float least_step = 0x1p-80F;  // an element below it is as good as zero: elements are about 1
+constexpr int key_bits = 16, dropped_bits = 31 - key_bits;
+static_assert(order_bytes >= (std::int64_t{8} << key_bits), "the places of all keys");
+
+/// Rows by size, to 2^-8 of it, and among equals by number: a counting sort.
+void sort_rows(const Buffer<float>& sizes, std::int64_t count, Buffer<std::uint32_t>& order) {
+  const auto key = [&](std::int64_t i) { return std::bit_cast<std::uint32_t>(sizes[i]) >> dropped_bits & ((1u << key_bits) - 1); };
+  std::vector<std::int64_t> next((std::size_t{1} << key_bits) + 1);
+  for (std::int64_t i = 0; i < count; ++i) ++next[key(i) + 1];
+  for (std::size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
+  for (std::int64_t i = 0; i < count; ++i) order[next[key(i)]++] = static_cast<std::uint32_t>(i);
+}
+
+/// Four columns as they lie in the row.
+std::int32_t quad_at(const std::int8_t* row, std::int64_t quad) noexcept {
+  std::int32_t four;
+  std::memcpy(&four, row + 4 * quad, 4);
+  return four;
+}
+
+ByteFacts round_bytes(const Kernels& kernels, const Frame& frame, const Affine& map, float step, PrepareScratch& scratch) {
+  const auto wide = static_cast<double>(step);
+  return kernels.quantise_bytes({.row = scratch.row.data(), .centre = frame.centre.data(), .shift = map.shift, .scale = map.factor,
+                                 .step = wide, .inverse = 1 / wide, .dims = frame.centre.size(), .out = scratch.narrow.data()});
+}
+
+}  // namespace
+
+float byte_step(const Frame& frame, float size) noexcept {
+  // Whole numbers within a byte are what they are; -128 is one of them.
+  if (frame.whole > 0 && static_cast<double>(size) <= frame.whole * 128 * (1 + 0x1p-20)) return static_cast<float>(frame.whole);
+  return std::max(size / 127, least_step);
+}
+
+void pack_bytes(const Kernels& kernels, const Question& question, const BoundModel& model, const Frame& frame,
+                const Buffer<float>& sizes, Team& team, PackedRows& out) {
+  const std::int64_t dims = model.dims, quads = quads_of(dims), count = out.count;
+  grow(out.order, count);
+  grow(out.quads, (count + panel_rows - 1) / panel_rows * panel_rows * quads);
+  out.steps.assign(static_cast<std::size_t>(out.tile_count()), 0.0F);
+  sort_rows(sizes, count, out.order);
+  std::vector<std::unique_ptr<PrepareScratch>> scratches(static_cast<std::size_t>(team.threads()));
+  team.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
+    auto& scratch = scratches[static_cast<std::size_t>(worker)];
+    if (!scratch) scratch = std::make_unique<PrepareScratch>(dims);
+    const std::int64_t begin = tile * tile_rows, end = std::min(count, begin + tile_rows);
+    float size = 0;
+    for (std::int64_t at = begin; at < end; ++at) size = std::max(size, sizes[out.order[at]]);
+    const float step = byte_step(frame, size);
+    FilterNorms maxima;
+    for (std::int64_t at = begin; at < (end + panel_rows - 1) / panel_rows * panel_rows; ++at) {
+      std::int32_t* to = out.quads.data() + at / panel_rows * panel_rows * quads + at % panel_rows;
+      if (at >= end) {
+        out.terms[at] = 0.0F;
+        for (std::int64_t k = 0; k < quads; ++k) to[k * panel_rows] = 0;
+        continue;
+      }
+      const std::int64_t row = out.order[at];
+      load_row(kernels, question.corpus, out.first + row, scratch->gathered.data(), scratch->row.data());
+      SelfProduct product;
+      if (needs_norms(question.metric)) product.self = out.norms.self[row];
+      if (question.metric == Metric::correlation) product.mean = out.norms.mean[row];
+      const ByteFacts facts = round_bytes(kernels, frame, affine(question.metric, product, frame.scale), step, *scratch);
+      const Residuals sums = residuals(facts.facts);
+      const FilterNorms norms = filter_norms(model, sums);
+      // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
+      const float term = product.self < 0 ? -std::numeric_limits<float>::infinity() : row_term(model, sums, norms);
+      out.terms[at] = term;
+      if (!std::isinf(term)) maxima = {std::max(maxima.e, norms.e), std::max(maxima.n, norms.n)};
+      for (std::int64_t k = 0; k < quads; ++k) to[k * panel_rows] = quad_at(scratch->narrow.data(), k) ^ std::int32_t(0x80808080);
+      if (at % panel_rows == 0) team.tick(0);
+    }
+    out.steps[static_cast<std::size_t>(tile)] = step;
+    out.tiles[static_cast<std::size_t>(tile)] = maxima;
+  });
+}
+
+void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Question& question, const BoundModel& model,
+                      const Frame& frame, const Points& queries, std::span<const std::int64_t> rows, std::int64_t panel,
+                      PrepareScratch& scratch, PackedQueries& out) {
+  const std::int64_t quads = quads_of(model.dims), lanes = out.lanes, words = bytes.query_words;
+  const float step = out.steps[static_cast<std::size_t>(panel / out.block_panels)];
+  std::int32_t* to = out.quads.data() + panel * lanes * quads * words;
+  std::fill_n(to, lanes * quads * words, 0);
+  const PackedQueries::Part part = out.part(panel);
+  for (std::int64_t i = 0; i < part.used; ++i) {
+    QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
+    if (!facts.filterable) continue;
+    load_row(kernels, queries, rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(), scratch.row.data());
+    const Affine map = affine(question.metric, {.self = facts.self, .mean = facts.mean}, facts.scale);
+    const ByteFacts rounded = round_bytes(kernels, frame, map, step, scratch);
+    const Residuals sums = residuals(rounded.facts);
+    facts.norms = filter_norms(model, sums);
+    facts.square = sums.nn;
+    facts.shift = 128.0 * static_cast<double>(rounded.sum);
+    if (!std::isfinite(row_term(model, sums, facts.norms))) facts.filterable = false;
+    for (std::int64_t k = 0; k < quads; ++k) {
+      const std::int8_t* four = scratch.narrow.data() + 4 * k;
+      std::int32_t* at = to + (k * lanes + i) * words;
+      if (words == 1) {
+        *at = quad_at(scratch.narrow.data(), k);
+        continue;
+      }
+      const std::int16_t halves[4] = {four[0], four[2], four[1], four[3]};
+      std::memcpy(at, halves, sizeof halves);
+    }
+  }
+}
+
+}  // namespace vicinal::cpu
