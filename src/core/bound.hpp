@@ -229,11 +229,14 @@ inline ByteLine byte_line(const BoundModel& model, double theta, double query_sq
   return {a * a * (1 + 8 * double_u) - query_square + 0x1p-50 * query_square + 0x1p-120, 2 * a * (1 + 4 * double_u), 0};
 }
 
+inline double byte_bound(const ByteLine& line, const FilterNorms& tile) noexcept {
+  return line.base + line.by_e * tile.e + line.by_n * (tile.n + tile.e);
+}
+
 /// EXCLUDE iff the kernel's sum is below this: every such row of the tile has a true distance above theta.
 /// Sums are whole, so a limit between two of them may be raised to the next.
 inline std::int32_t byte_limit(const ByteLine& line, const FilterNorms& tile, double inverse, double shift) noexcept {
-  const double bound = line.base + line.by_e * tile.e + line.by_n * (tile.n + tile.e);
-  const double limit = shift - bound * inverse - byte_slack;
+  const double limit = shift - byte_bound(line, tile) * inverse - byte_slack;
   if (!(limit > -0x1p31)) return std::numeric_limits<std::int32_t>::min();  // NaN among them
   return whole_above(std::min(limit, most_limit));
 }

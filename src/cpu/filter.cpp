@@ -91,10 +91,18 @@ void FilterTask::run_both(const float* panels, int query_panels, float* partial,
 
 bool FilterTask::make_room(int query) {
   QueryState& state = states[query];
-  if (state.count + panel_rows <= capacity) return true;
+  if (state.count + panel_rows <= state.due) return true;
   if (state.matches == nullptr) drop(query);
   if (state.matches != nullptr || state.count > state.pool.k + (capacity - panel_rows - state.pool.k) / 2) settle(query);
+  plan_next(state);
   return !state.abandoned;
+}
+
+void FilterTask::plan_next(QueryState& state) const {
+  // Bytes tighten by ranking some k rows, which is worth a few times as many that are kept in vain; so it is done before all
+  // slots are full.
+  const std::int64_t wanted = 2 * state.count + 3 * state.pool.k + 3 * panel_rows;
+  state.due = bytes == nullptr || state.matches != nullptr ? capacity : std::min(capacity, wanted);
 }
 
 void FilterTask::on_hit(void* context, int query, int panel, std::uint32_t rows, const float* values) {
@@ -204,8 +212,26 @@ void FilterTask::tighten_by_nearest(int query) {
 void FilterTask::drop(int query) {
   QueryState& state = states[query];
   bytes == nullptr ? tighten_by_uppers(query) : tighten_by_nearest(query);
-  state.passed += state.count;
-  std::int64_t kept = 0, known_tile = -1;
+  const std::int64_t before = state.count;
+  drop_farther(query);
+  state.passed += before - state.count;
+}
+
+void FilterTask::drop_farther(int query) {
+  QueryState& state = states[query];
+  if (state.abandoned) return;
+  std::int64_t kept = 0;
+  if (bytes != nullptr) {
+    const ByteLine line = byte_line(model, state.theta, facts[query].square, facts[query].norms);
+    for (std::int64_t i = 0; i < state.count; ++i) {
+      const Slot slot = state.slots[i];
+      const float limit = up32(byte_bound(line, chunk.tiles[static_cast<std::size_t>(tile_of(slot))]));
+      if (!(slot.t > limit)) state.slots[kept++] = slot;
+    }
+    state.count = kept;
+    return;
+  }
+  std::int64_t known_tile = -1;
   float limit = 0;
   for (std::int64_t i = 0; i < state.count; ++i) {
     const Slot slot = state.slots[i];
@@ -215,7 +241,6 @@ void FilterTask::drop(int query) {
     }
     if (!(slot.t > limit)) state.slots[kept++] = slot;
   }
-  state.passed -= kept;
   state.count = kept;
 }
 

@@ -22,6 +22,7 @@ struct Slot {
 struct QueryState {
   Slot* slots = nullptr;
   std::int64_t count = 0;
+  std::int64_t due = 0;     // count at which the threshold tightens next
   Pool pool;
   Matches* matches = nullptr;  // a range search keeps these, not a pool, and its bound never moves
   double bound = infinite;  // every excluded row has a canonical folded value above this
@@ -94,6 +95,8 @@ struct FilterTask {
   TileArgs tile_args(const float* panels, int query_panels, float* partial);
   void call(const TileArgs& args) const;
   float threshold_at(int query, const FilterNorms& maxima) const;
+  void drop_farther(int query);
+  void plan_next(QueryState& state) const;
   void set_threshold(int query);
   void tighten(int query, double bound);
   void tighten_by_uppers(int query);

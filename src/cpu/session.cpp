@@ -113,6 +113,7 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
     state.pool = {.entries = entries_.data() + i * room, .count = 0, .k = k, .capacity = room};
     if (!model_) continue;
     state.slots = slots_.data() + i * capacity;
+    state.due = rung_ == Rung::int8 && !question_.radius ? std::min(capacity, 4 * k + 3 * panel_rows) : capacity;
     state.abandoned = !question_.radius && !queries_.facts[static_cast<std::size_t>(i % queries_.count)].filterable;
   }
   if (question_.radius) start_matches();

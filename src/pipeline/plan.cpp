@@ -150,7 +150,7 @@ class Fitter {
     plan_.corpus_chunk = chunk;
     plan_.resident = chunk >= rows_;
     const bool narrow = plan_.rungs.front() == rung_name(Rung::int8);
-    const std::int64_t waiting = narrow ? std::max<std::int64_t>(byte_slots, 3 * problem_.k) : std::max<std::int64_t>(problem_.range ? 480 : 64, problem_.k);
+    const std::int64_t waiting = narrow ? std::max<std::int64_t>(byte_slots, 5 * problem_.k) : std::max<std::int64_t>(problem_.range ? 480 : 64, problem_.k);
     plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : waiting);
     const std::int64_t most = std::clamp(block_bytes / (problem_.corpus.cols * 4) / lanes_ * lanes_, lanes_,
                                          rounded_up(largest_block, lanes_));

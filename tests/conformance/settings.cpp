@@ -31,7 +31,8 @@ std::string Setting::text() const {
 }
 
 Setting random_setting(Rng& rng) {
-  Setting setting{rng.pick(instruction_sets()), filters().front(), rng.pick(all_threads), Memory::ample,
+  const std::size_t filter = rng.chance(0.6) || filters().size() < 3 ? 0 : 1;  // bytes, then floats
+  Setting setting{rng.pick(instruction_sets()), filters()[filter], rng.pick(all_threads), Memory::ample,
                   vicinal::Proof::certified};
   if (rng.chance(0.4)) setting.filter = rng.chance(0.7) ? "auto" : rng.pick(filters());
   if (rng.chance(0.3)) setting.memory = rng.pick(all_memory);
