@@ -246,6 +246,18 @@ inline float byte_t(std::int32_t sum, double unit, double shift) noexcept {
   return down32(unit * (shift - static_cast<double>(sum) - byte_slack));
 }
 
+/// upper_of() for a t from byte_t: a seed is up to 1 above what it stands for, and the term was rounded down.
+inline double byte_upper(const BoundModel& model, float t, double unit, double query_square, const FilterNorms& q,
+                         const FilterNorms& tile) noexcept {
+  const double value = static_cast<double>(t) + std::fabs(static_cast<double>(t)) * 0x1p-22 + (1 + 2 * byte_slack) * unit;
+  double upper = value + ip_slack(model, q, tile);
+  if (model.form != Form::ip) {
+    const double square = query_square * (1 + 0x1p-50) + value + tile.e * tile.e + 0x1p-22 * tile.n * tile.n + 0x1p-120;
+    upper = (std::sqrt(std::max(square, 0.0)) + q.e + tile.e) * (1 + 8 * double_u);
+  }
+  return std::isfinite(upper) ? upper : infinite;
+}
+
 /// |filter distance - true distance| for the worst row of the corpus, in units of the distance; for the certificate.
 inline double largest_error(const BoundModel& model, const FilterNorms& q, const FilterNorms& corpus, double query_scale) noexcept {
   switch (model.form) {

@@ -94,14 +94,15 @@ bool FilterTask::make_room(int query) {
   if (state.count + panel_rows <= state.due) return true;
   if (state.matches == nullptr) drop(query);
   if (state.matches != nullptr || state.count > state.pool.k + (capacity - panel_rows - state.pool.k) / 2) settle(query);
-  plan_next(state);
+  plan_next(query);
   return !state.abandoned;
 }
 
-void FilterTask::plan_next(QueryState& state) const {
+void FilterTask::plan_next(int query) const {
+  QueryState& state = states[query];
   // Bytes tighten by ranking some k rows, which is worth a few times as many that are kept in vain; so it is done before all
   // slots are full.
-  const std::int64_t wanted = 2 * state.count + 3 * state.pool.k + 3 * panel_rows;
+  const std::int64_t wanted = 2 * state.count + (tight(query) ? 1 : 3) * state.pool.k + 3 * panel_rows;
   state.due = bytes == nullptr || state.matches != nullptr ? capacity : std::min(capacity, wanted);
 }
 
@@ -170,24 +171,33 @@ void FilterTask::tighten(int query, double bound) {
 
 namespace {
 
+constexpr double tight_residual = 0x1p-12;  // of the norms; bytes that are whole numbers have next to none
 constexpr auto nearer = [](const Slot& a, const Slot& b) { return a.t < b.t; };
 constexpr auto tile_of = [](const Slot& slot) { return static_cast<std::int64_t>(slot.row / tile_rows); };
 
 }  // namespace
 
+bool FilterTask::tight(int query) const noexcept {
+  const FilterNorms& q = facts[query].norms;
+  return bytes == nullptr || q.e + largest.e < tight_residual * (q.n + largest.n);
+}
+
+double FilterTask::upper_of_slot(int query, const Slot& slot) const {
+  const QueryFacts& q = facts[query];
+  const auto at = static_cast<std::size_t>(tile_of(slot));
+  if (bytes == nullptr) return upper_of(model, slot.t, q.square, q.norms, chunk.tiles[at]);
+  return byte_upper(model, slot.t, byte_unit(model.form, step, chunk.steps[at]), q.square, q.norms, chunk.tiles[at]);
+}
+
 void FilterTask::tighten_by_uppers(int query) {
   QueryState& state = states[query];
-  const QueryFacts& q = facts[query];
   const std::int64_t k = state.pool.k;
   if (state.count < k || k == 0) return;
   // k distinct rows with proved upper bounds: the largest of them bounds the k-th distance from above.
   std::nth_element(state.slots, state.slots + (k - 1), state.slots + state.count, nearer);
   double upper = -infinite;
-  for (std::int64_t i = 0; i < k; ++i) {
-    const Slot& slot = state.slots[i];
-    upper = std::max(upper, upper_of(model, slot.t, q.square, q.norms, chunk.tiles[static_cast<std::size_t>(tile_of(slot))]));
-  }
-  tighten(query, value_of_upper(model, upper, q.scale));
+  for (std::int64_t i = 0; i < k; ++i) upper = std::max(upper, upper_of_slot(query, state.slots[i]));
+  tighten(query, value_of_upper(model, upper, facts[query].scale));
 }
 
 void FilterTask::tighten_by_nearest(int query) {
@@ -211,7 +221,7 @@ void FilterTask::tighten_by_nearest(int query) {
 
 void FilterTask::drop(int query) {
   QueryState& state = states[query];
-  bytes == nullptr ? tighten_by_uppers(query) : tighten_by_nearest(query);
+  tight(query) ? tighten_by_uppers(query) : tighten_by_nearest(query);
   const std::int64_t before = state.count;
   drop_farther(query);
   state.passed += before - state.count;

@@ -1,7 +1,7 @@
 // FILTER and SELECT: tile distances in floats or bytes against running thresholds; what survives waits in a fixed number of
 // slots a query until canonical distances settle it. Slots never overflow: when they fill, the threshold tightens and what
 // cannot win is dropped; if too many remain they are settled on the spot. Floats tighten by the k smallest proved upper
-// bounds, bytes, whose bounds are wide, by the canonical distances of the k that look nearest.
+// bounds; bytes, whose bounds are wide unless they hold whole numbers, by the canonical distances of the k that look nearest.
 // A query that keeps settling more than its share is abandoned to the next rung (docs/design/0005).
 #pragma once
 #include <cmath>
@@ -53,6 +53,7 @@ struct FilterTask {
   float* thr;                  // thresholds of the block for the rows that it meets now
   const ByteKernels* bytes = nullptr;  // on the int8 rung, and then besides:
   float step = 0;                      // of the block's queries
+  FilterNorms largest = {};            // maxima over all rows
   ByteLine* lines = nullptr;           // of each query
   std::int32_t* limits = nullptr;      // what thr is, in units of the sums
   std::int32_t* seeds = nullptr;       // of the tile's rows
@@ -95,8 +96,10 @@ struct FilterTask {
   TileArgs tile_args(const float* panels, int query_panels, float* partial);
   void call(const TileArgs& args) const;
   float threshold_at(int query, const FilterNorms& maxima) const;
+  bool tight(int query) const noexcept;
+  double upper_of_slot(int query, const Slot& slot) const;
   void drop_farther(int query);
-  void plan_next(QueryState& state) const;
+  void plan_next(int query) const;
   void set_threshold(int query);
   void tighten(int query, double bound);
   void tighten_by_uppers(int query);

@@ -27,7 +27,7 @@ struct Pool {
   /// Keeps the best k. Afterwards `worst` is the k-th, if there are k.
   void trim() noexcept {
     if (count < k || k == 0) return;  // k is 0 for a corpus without rows
-    std::nth_element(entries, entries + (k - 1), entries + count, before);
+    std::nth_element(entries, entries + (k - 1), entries + count, [](const Entry& a, const Entry& b) { return before(a, b); });
     count = k;
     worst = entries[k - 1];
   }

@@ -150,6 +150,7 @@ FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t fir
                     .thr = worker.thr.data(),
                     .bytes = bytes_,
                     .step = bytes_ != nullptr ? queries_.steps[static_cast<std::size_t>(first / queries_.block)] : 0,
+                    .largest = largest_rows_,
                     .lines = worker.lines.data(),
                     .limits = worker.limits.data(),
                     .seeds = worker.seeds.data(),
@@ -287,7 +288,7 @@ std::int64_t CpuSession::write_row(std::int64_t query, const NeighborsView& out,
     for (std::int64_t i = 0; i < other.count; ++i) pool.offer(other.entries[i]);
   }
   pool.trim();
-  std::sort(pool.entries, pool.entries + pool.count, before);
+  std::sort(pool.entries, pool.entries + pool.count, [](const Entry& a, const Entry& b) { return before(a, b); });
   const bool descends = descending(question_.metric);
   const std::int64_t row = rows_[static_cast<std::size_t>(query)], base = row * out.k;
   std::int64_t gone = 0;
