@@ -118,6 +118,7 @@ struct Backend {
   virtual double byte_gain(const std::string& instruction_set) const = 0;
   /// Prepares the whole corpus once.
   virtual std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) = 0;
+  /// Null where Plan::pilot leaves it open whether the rung pays, and on these rows it does not, or they were kept without it.
   virtual std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung,
                                         std::shared_ptr<const Kept> kept, Team& team, Stats& stats) = 0;
 

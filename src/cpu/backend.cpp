@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/text.hpp"
+#include "cpu/pilot.hpp"
 #include "cpu/select/select.hpp"
 #include "cpu/session.hpp"
 #include "cpu/strings/search.hpp"
@@ -123,18 +124,25 @@ class CpuBackend final : public Backend {
     std::vector<Rung> rungs = filters_of(plan);
     if (rungs.empty()) rungs.push_back(Rung::canonical);
     for (const Rung rung : rungs) {
-      CpuKept::Packed& packed = kept->rungs.emplace_back();
+      CpuKept::Packed packed;
       if (rung != Rung::canonical) packed.frame = choose_frame(kernels, question, rung, team);
+      if (rung == Rung::int8 && plan.pilot && !bytes_pay(kernels, question, packed.frame, team)) continue;
       const auto model = make_model(kernels, question, rung, packed.frame);
       prepare_rows(kernels, question, rung, model.get(), &packed.frame, 0, question.corpus.rows, team, packed.rows);
+      kept->rungs.push_back(std::move(packed));
     }
     return kept;
   }
 
   std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
                                 Team& team, Stats& stats) override {
-    return std::make_unique<CpuSession>(find_set(plan.instruction_set), question, plan, rung,
-                                        std::static_pointer_cast<const CpuKept>(std::move(kept)), team, stats);
+    const InstructionSet& set = find_set(plan.instruction_set);
+    auto own = std::static_pointer_cast<const CpuKept>(std::move(kept));
+    Frame frame;
+    if (own && rung == Rung::int8 && own->of(rung).rows.rung != rung) return nullptr;
+    if (!own && rung != Rung::canonical) frame = choose_frame(set.floats, question, rung, team);
+    if (!own && rung == Rung::int8 && plan.pilot && !bytes_pay(set.floats, question, frame, team)) return nullptr;
+    return std::make_unique<CpuSession>(set, question, plan, rung, std::move(frame), std::move(own), team, stats);
   }
 
   std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range) const override {

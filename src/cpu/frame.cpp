@@ -6,47 +6,14 @@
 #include <vector>
 
 #include "core/bound.hpp"
-#include "core/visit_order.hpp"
 #include "cpu/check.hpp"
-#include "cpu/load.hpp"
+#include "cpu/sample.hpp"
 
 namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t most_sampled_rows = 1024, sampled_elements = std::int64_t{1} << 20;
 constexpr double outlier = 1024;  // rows so many times larger than the median row do not choose the frame
-
-/// The sampled rows, one after another, as fp64 mapped to unit rows where the metric asks for it.
-class Sample {
- public:
-  Sample(const Kernels& kernels, const Question& question, Team& team)
-      : kernels_(kernels), question_(question), team_(team), rows_(question.corpus), order_(std::max<std::int64_t>(rows_.rows, 1)),
-        count_(std::min(rows_.rows, std::clamp<std::int64_t>(sampled_elements / rows_.cols, 16, most_sampled_rows))),
-        row_(rows_.cols), gathered_(rows_.cols) {}
-
-  std::int64_t count() const noexcept { return count_; }
-  /// Row i of the sample, or null where it has no place in the filter (prepare_rows will report it or set it apart).
-  const double* row(std::int64_t i) {
-    team_.tick(0);
-    load_row(kernels_, rows_, order_.at(i), gathered_.data(), row_.data());
-    if (kernels_.first_bad(row_.data(), rows_.cols) >= 0) return nullptr;
-    if (!needs_norms(question_.metric)) return row_.data();
-    const SelfProduct product = self_product(kernels_, row_.data(), rows_.cols, question_, rows_.dtype);
-    if (!product.fit || product.self < 0) return nullptr;
-    const Affine map = affine(question_.metric, product, 1.0);
-    for (std::int64_t j = 0; j < rows_.cols; ++j) row_[j] = (row_[j] - map.shift) * map.factor;
-    return row_.data();
-  }
-
- private:
-  const Kernels& kernels_;
-  const Question& question_;
-  Team& team_;
-  const Points& rows_;
-  VisitOrder order_;
-  std::int64_t count_;
-  Buffer<double> row_, gathered_;
-};
 
 double largest_element(const double* row, std::int64_t dims) noexcept {
   double largest = 0;
@@ -114,7 +81,7 @@ Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, 
   Buffer<double> low(dims), high(dims);
   std::fill_n(low.data(), dims, infinite);
   std::fill_n(high.data(), dims, -infinite);
-  Sample sample(kernels, question, team);
+  Sample sample(kernels, question, most_sampled_rows, sampled_elements, team);
   const double limit = outlier_limit(sample, dims);
   std::int64_t used = 0;
   bool whole = rung == Rung::int8 && form == Form::l2;

@@ -10,12 +10,13 @@
 
 #include "core/visit_order.hpp"
 #include "core/text.hpp"
+#include "cpu/pilot.hpp"
 
 namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t scan_group = 8;     // queries that share a block of rows on the canonical rung
-constexpr std::int64_t settle_share = 8;   // a query may settle n / 8 rows before it is abandoned
+constexpr std::int64_t settle_share = 8, byte_settle_share = 32;  // a query may settle n / 8 rows before it is abandoned
 
 /// The part of [0, count) (tiles or rows) that belongs to one split.
 struct Range {
@@ -57,12 +58,11 @@ CpuSession::Worker::Worker(const Points& corpus, const Plan& plan, Rung rung)
       terms(plan.symmetric ? plan.query_block + max_query_lanes : 0), lines(rung == Rung::int8 ? plan.query_block + max_query_lanes : 0),
       limits(lines.size()), seeds(rung == Rung::int8 ? tile_rows : 0), sums(lines.size() * panel_rows) {}
 
-CpuSession::CpuSession(const InstructionSet& set, const Question& question, const Plan& plan, Rung rung,
+CpuSession::CpuSession(const InstructionSet& set, const Question& question, const Plan& plan, Rung rung, Frame chosen,
                        std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats)
     : kernels_(set.floats), bytes_(rung == Rung::int8 ? &set.bytes : nullptr), rung_(rung), question_(question), plan_(plan),
-      kept_(std::move(kept)), team_(team), stats_(stats), workers_(static_cast<std::size_t>(team.threads())) {
+      kept_(std::move(kept)), team_(team), stats_(stats), frame_(std::move(chosen)), workers_(static_cast<std::size_t>(team.threads())) {
   if (rung == Rung::canonical) return;
-  if (!kept_) frame_ = choose_frame(kernels_, question_, rung, team_);
   model_ = make_model(kernels_, question, rung, frame());
   if (kept_) note_largest_rows();
 }
@@ -84,7 +84,7 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
   const std::int64_t thread = PrepareScratch::bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
                               ((block + max_query_lanes) * 2 + (plan.query_block + max_query_lanes) * (8 + panel_rows)) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam
-  return total + plan.threads * thread + dims * 24 + (std::int64_t{1} << 20);
+  return total + plan.threads * thread + (plan.pilot ? pilot_bytes : 0) + dims * 24 + (std::int64_t{1} << 20);
 }
 
 CpuSession::Worker& CpuSession::worker(int number) {
@@ -104,7 +104,7 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
     cpu::prepare_queries(kernels_, bytes_, question_, model_.get(), &frame(), queries, rows, block_of(plan_), team_, queries_);
   }
   const std::int64_t states = queries_.count * plan_.row_splits, k = question_.k, room = k + pool_slack(k);
-  const std::int64_t capacity = plan_.candidate_slots;
+  const std::int64_t capacity = this->capacity();
   if (entries_.size() < states * room) entries_ = Buffer<Entry>(states * room);
   if (model_ && slots_.size() < states * capacity) slots_ = Buffer<Slot>(states * capacity);
   states_.assign(static_cast<std::size_t>(states), QueryState{});
@@ -129,6 +129,11 @@ void CpuSession::note_largest_rows() {
     largest_rows_ = {std::max(largest_rows_.e, tile.e), std::max(largest_rows_.n, tile.n)};
 }
 
+std::int64_t CpuSession::capacity() const noexcept {
+  const std::int64_t k = question_.k;
+  return rung_ == Rung::int8 || question_.radius ? plan_.candidate_slots : std::min(plan_.candidate_slots, k + panel_rows + std::max<std::int64_t>(2 * panel_rows, k));
+}
+
 FilterTask CpuSession::block_task(Worker& worker, std::int64_t split, std::int64_t block) {
   const std::int64_t first = block * queries_.block;
   return task(worker, split, first, std::min(queries_.block, queries_.count - first));
@@ -145,8 +150,8 @@ FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t fir
                     .rows = rows_.data() + first,
                     .first = first,
                     .queries = static_cast<int>(count),
-                    .capacity = plan_.candidate_slots,
-                    .share = question_.corpus.rows / settle_share + 4 * plan_.candidate_slots,
+                    .capacity = capacity(),
+                    .share = question_.corpus.rows / (bytes_ != nullptr ? byte_settle_share : settle_share) + 4 * capacity(),
                     .thr = worker.thr.data(),
                     .bytes = bytes_,
                     .step = bytes_ != nullptr ? queries_.steps[static_cast<std::size_t>(first / queries_.block)] : 0,

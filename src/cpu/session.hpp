@@ -28,7 +28,7 @@ std::int64_t pool_slack(std::int64_t k) noexcept;
 
 class CpuSession final : public Session {
  public:
-  CpuSession(const InstructionSet& set, const Question& question, const Plan& plan, Rung rung,
+  CpuSession(const InstructionSet& set, const Question& question, const Plan& plan, Rung rung, Frame chosen,
              std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats);
   ~CpuSession() override;
 
@@ -64,6 +64,8 @@ class CpuSession final : public Session {
   Worker& worker(int number);
   FilterTask task(Worker& worker, std::int64_t split, std::int64_t first, std::int64_t count);
   FilterTask block_task(Worker& worker, std::int64_t split, std::int64_t block);
+  /// Slots a query: those of the plan, but floats, which can tell more rows apart, need fewer than bytes.
+  std::int64_t capacity() const noexcept;
   /// Queries of a packed block.
   static std::int64_t block_of(const Plan& plan) noexcept { return plan.symmetric ? plan.pair_rows : plan.query_block; }
   /// Runs body(split, block, worker) over all of them.

@@ -91,6 +91,7 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
     if (left == 0) break;
     const Plan rung_plan = report.certificate.rungs.empty() ? plan : plan_for_rest(plan, left);
     auto session = find_backend(plan.device).open(question, rung_plan, rung_of(name), kept, team, stats);
+    if (!session) continue;
     left = RungRun(*session, question, rung_plan, kept != nullptr, report).run(out, queries, pending);
     report.certificate.rungs.push_back(name);
     if (report.certificate.rungs.size() == 1) report.certificate.proven = queries.rows - left;

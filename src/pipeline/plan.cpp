@@ -177,6 +177,7 @@ class Fitter {
 Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
   Plan plan = open_plan(backend, options);
   plan.rungs = choose_rungs(problem, options, with_environment(options.run).filter, backend.byte_gain(plan.instruction_set));
+  plan.pilot = with_environment(options.run).filter == "auto" && plan.rungs.front() == rung_name(Rung::int8);
   plan.distance_type = resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
   return plan;
 }
@@ -269,7 +270,7 @@ std::string Plan::text() const {
     out += padded + value + "\n";
   };
   line("device", cat(device, ", ", threads, threads == 1 ? " thread, " : " threads, ", instruction_set));
-  line("ladder", joined(rungs, " -> "));
+  line("ladder", cat(joined(rungs, " -> "), pilot ? cat(" (", rungs.front(), " where a sample of the rows says that it pays)") : ""));
   line("distances", distance_type_name(distance_type));
   line("memory", cat(bytes_text(peak_bytes), " of ", bytes_text(budget_bytes), " (least that works: ", bytes_text(minimum_bytes),
                      "), results ", bytes_text(result_bytes), " besides"));

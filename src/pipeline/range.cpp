@@ -59,8 +59,12 @@ class RangeRun {
   CsrNeighbors run() {
     note_plan(report_.stats, plan_, question_.corpus.rows * queries_.rows);
     report_.certificate.queries = queries_.rows;
-    report_.certificate.rungs = {plan_.rungs.front()};
-    auto session = find_backend(plan_.device).open(question_, plan_, rung_of(plan_.rungs.front()), nullptr, team_, report_.stats);
+    std::unique_ptr<Session> session;
+    for (const std::string& name : plan_.rungs) {
+      session = find_backend(plan_.device).open(question_, plan_, rung_of(name), nullptr, team_, report_.stats);
+      report_.certificate.rungs = {name};
+      if (session) break;
+    }
     Sweep sweep(*session, question_, plan_, false, report_.stats);
     std::vector<std::int64_t> rows;
     for (std::int64_t first = 0; first < queries_.rows; first += plan_.query_batch) {
