@@ -63,6 +63,12 @@ struct FilterNorms {
   double n = 0;
 };
 
+/// Maxima over the rows of a tile grow with each of them.
+inline void take_maxima(FilterNorms& tile, const FilterNorms& row) noexcept {
+  tile.e = std::max(tile.e, row.e);
+  tile.n = std::max(tile.n, row.n);
+}
+
 /// Sums measured while a row was rounded (any order of summation). `unit`: the row was divided by its norm first.
 struct Residuals {
   double xx, nn, ee, e_abs, e_max, n_abs;

@@ -91,10 +91,8 @@ class Meetings {
 /// Maxima over the tiles of a block.
 FilterNorms maxima_of(const PackedRows& chunk, std::int64_t first, std::int64_t rows) {
   FilterNorms all;
-  for (std::int64_t tile = first / tile_rows; tile * tile_rows < first + rows; ++tile) {
-    const FilterNorms& one = chunk.tiles[static_cast<std::size_t>(tile)];
-    all = {std::max(all.e, one.e), std::max(all.n, one.n)};
-  }
+  for (std::int64_t tile = first / tile_rows; tile * tile_rows < first + rows; ++tile)
+    take_maxima(all, chunk.tiles[static_cast<std::size_t>(tile)]);
   return all;
 }
 

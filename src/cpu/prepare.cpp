@@ -123,8 +123,7 @@ void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, c
         // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
         if (product.self < 0) term = -std::numeric_limits<float>::infinity();
         if (std::isinf(term)) continue;
-        FilterNorms& maxima = out.tiles[static_cast<std::size_t>(tile)];
-        maxima = {std::max(maxima.e, rounded.e), std::max(maxima.n, rounded.n)};
+        take_maxima(out.tiles[static_cast<std::size_t>(tile)], rounded);
       }
       team.tick(0);
       if (rung != Rung::f32) continue;

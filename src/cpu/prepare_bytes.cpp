@@ -79,7 +79,7 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
       // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
       const float term = product.self < 0 ? -std::numeric_limits<float>::infinity() : row_term(model, sums, norms);
       out.terms[at] = term;
-      if (!std::isinf(term)) maxima = {std::max(maxima.e, norms.e), std::max(maxima.n, norms.n)};
+      if (!std::isinf(term)) take_maxima(maxima, norms);
       for (std::int64_t k = 0; k < quads; ++k) to[k * panel_rows] = quad_at(scratch->narrow.data(), k) ^ std::int32_t(0x80808080);
       if (at % panel_rows == 0) team.tick(0);
     }

@@ -125,8 +125,7 @@ void CpuSession::prepare_corpus(std::int64_t first, std::int64_t count) {
 }
 
 void CpuSession::note_largest_rows() {
-  for (const FilterNorms& tile : chunk().tiles)
-    largest_rows_ = {std::max(largest_rows_.e, tile.e), std::max(largest_rows_.n, tile.n)};
+  for (const FilterNorms& tile : chunk().tiles) take_maxima(largest_rows_, tile);
 }
 
 std::int64_t CpuSession::capacity() const noexcept {

@@ -393,5 +393,176 @@ TEST(Bound, WholeFilterOnVectors) {
   }
 }
 
+// ---- bytes ----
+
+TEST(Bound, BytesHaveNoErrorOfTheirOwn) {
+  const BoundModel model(Metric::euclidean, DistanceType::f32, 1000, 1, 0);
+  EXPECT_EQ(model.alpha, 0);
+  EXPECT_EQ(model.kappa, 0);
+}
+
+TEST(Bound, MaximaOfATileAreOfAllItsRows) {
+  FilterNorms tile;
+  for (const FilterNorms row : {FilterNorms{1, 7}, FilterNorms{5, 2}, FilterNorms{3, 4}}) take_maxima(tile, row);
+  EXPECT_EQ(tile.e, 5);
+  EXPECT_EQ(tile.n, 7);
+}
+
+/// One query and one row in bytes, and what the sum of their product would be.
+struct BytePair {
+  FilterNorms q, r;
+  double theta = 0, query_square = 0, unit = 1, shift = 0;
+  float term = 0;
+};
+BytePair draw_bytes(Random& random, Form form, int i) {
+  const float query_step = static_cast<float>(random.between(0.005, 0.02)), row_step = static_cast<float>(random.between(0.005, 0.02));
+  BytePair p;
+  p.q = {i % 5 == 0 ? 0 : random.magnitude(-12, -3), random.between(0.5, 2)};
+  p.r = {i % 7 == 0 ? 0 : random.magnitude(-12, -3), random.between(0.5, 2)};
+  p.query_square = p.q.n * p.q.n;
+  p.theta = form == Form::ip ? random.between(-2, 2) : random.between(0.01, 4);
+  p.unit = byte_unit(form, query_step, row_step);
+  p.shift = 128 * std::floor(random.between(-1e6, 1e6));
+  p.term = form == Form::ip ? 0 : down32(p.r.n * p.r.n - p.r.e * p.r.e);
+  return p;
+}
+/// What t may be at most of a row that must stay.
+Real byte_edge(const BoundModel& model, const BytePair& p) {
+  if (model.form == Form::ip) {
+    const Real canonical = (static_cast<Real>(model.dims) / 32 + 8) * u64 * (p.q.n + p.q.e) * (p.r.n + p.r.e);
+    return static_cast<Real>(p.theta) + static_cast<Real>(p.q.e) * (p.r.n + p.r.e) + static_cast<Real>(p.q.n) * p.r.e + canonical;
+  }
+  const Real a = static_cast<Real>(p.theta) + p.q.e;
+  return a * a - static_cast<Real>(p.query_square) + 2 * a * p.r.e;
+}
+
+TEST(Bound, BytesKeepARowAtThetaAndDropOneAFewUnitsBeyond) {
+  Random random;
+  for (const Metric metric : {Metric::euclidean, Metric::inner_product})
+    for (int i = 0; i < 100000; ++i) {
+      const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
+      const BytePair p = draw_bytes(random, model.form, i);
+      // The smallest whole sum of products whose t is not beyond the edge.
+      const Real edge = byte_edge(model, p), least = ceill((static_cast<Real>(p.term) - edge) / p.unit);
+      const std::int32_t seed = byte_seed(p.term, 1 / p.unit);
+      const std::int32_t limit = byte_limit(byte_line(model, p.theta, p.query_square, p.q), p.r, 1 / p.unit, p.shift);
+      const Real sum = least + static_cast<Real>(p.shift) + seed;
+      ASSERT_GE(sum, limit) << metric_info(metric).name << " theta " << p.theta << " unit " << p.unit;
+      ASSERT_LT(sum - 3, limit) << metric_info(metric).name;
+    }
+}
+
+TEST(Bound, ProductsInBytesCoverTheCanonicalErrorAlone) {
+  for (const std::int64_t d : {1, 500, 16384}) {
+    const BoundModel model(Metric::inner_product, DistanceType::f64, d, 1, 0);
+    const FilterNorms q{0, 1e6}, r{0, 1e6};
+    const Real canonical = (static_cast<Real>(d) / 32 + 8) * u64 * 1e12L;
+    EXPECT_GE(static_cast<Real>(byte_bound(byte_line(model, 0, 1, q), r)), canonical);
+    EXPECT_LE(static_cast<Real>(byte_bound(byte_line(model, 0, 1, q), r)), canonical * 1.01L);
+  }
+}
+
+// A limit at a whole number and a seed that came out a little low: the slack is what is between them.
+TEST(Bound, LimitsOfBytesCoverTheRoundingOfSeeds) {
+  Random random;
+  const BoundModel model(Metric::inner_product, DistanceType::f32, 8, 1, 0);
+  for (int i = 0; i < 20000; ++i) {
+    const double bound = std::floor(random.between(-1e8, 1e8)), unit = 1;
+    ByteLine line;
+    line.base = bound;
+    const std::int32_t limit = byte_limit(line, {}, unit, 0);
+    ASSERT_EQ(limit, static_cast<std::int32_t>(-bound));
+    line.base = bound + 0x1p-20;
+    ASSERT_LE(byte_limit(line, {}, unit, 0), -bound);
+    line.base = bound - 0x1p-12;  // within the slack of the next whole number
+    ASSERT_LE(byte_limit(line, {}, unit, 0), -bound) << "the slack is gone";
+  }
+  EXPECT_EQ(model.kappa, 0);
+}
+
+TEST(Bound, SeedsAndLimitsStayWhereSumsCannotWrap) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const double raw = 255.0 * 128 * static_cast<double>(most_byte_dims);
+  EXPECT_LT(raw, 0x1p29);
+  for (const float term : {-infinity, std::nanf(""), -1e30F, 1e30F, infinity, 0.0F, 1.0F, -1.0F}) {
+    const std::int32_t seed = byte_seed(term, 1e3);
+    EXPECT_LT(seed + raw, 0x1p31) << term;
+    EXPECT_GE(seed - raw, -0x1p31) << term;
+  }
+  // A row without a bound is not below any limit, whatever the products.
+  for (const double base : {-infinite, -1e300, -1e12, 0.0, 1e12, infinite, std::nan("")})
+    for (const double shift : {-0x1p29, 0.0, 0x1p29}) {
+      ByteLine line;
+      line.base = base;
+      const std::int32_t limit = byte_limit(line, {1, 1}, 1, shift);
+      EXPECT_GE(byte_seed(-infinity, 1e3) - raw, limit) << base;
+      EXPECT_GE(byte_seed(std::nanf(""), 1e3) - raw, limit) << base;
+      EXPECT_TRUE(base < 1e12 || limit == std::numeric_limits<std::int32_t>::min()) << base;
+    }
+}
+
+TEST(Bound, WhatBytesSayOfARowIsOnBothSidesOfTheTruth) {
+  Random random;
+  for (const Metric metric : {Metric::euclidean, Metric::inner_product})
+    for (int i = 0; i < 50000; ++i) {
+      const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
+      BytePair p = draw_bytes(random, model.form, i);
+      if (i % 3 == 0) p.r.e = 0;
+      if (i % 3 == 0 && model.form != Form::ip) p.term = down32(p.r.n * p.r.n);
+      const Real product = floorl(random.between(-1, 1) * p.q.n * p.r.n / p.unit);
+      const auto sum = static_cast<std::int32_t>(byte_seed(p.term, 1 / p.unit) + product + p.shift);
+      const float t = byte_t(sum, p.unit, p.shift);
+      const Real truth = static_cast<Real>(p.term) - p.unit * product;
+      ASSERT_LE(t, truth);
+      ASSERT_GE(t, truth - 1.1L * p.unit - fabsl(truth) * 0x1p-20L);
+      const double upper = byte_upper(model, t, p.unit, p.query_square, p.q, p.r);
+      if (model.form == Form::ip) {
+        ASSERT_GE(upper, truth + static_cast<Real>(p.q.e) * (p.r.n + p.r.e) + static_cast<Real>(p.q.n) * p.r.e);
+        continue;
+      }
+      // |r^|^2 - 2g + |q^|^2 of the row itself, whose term was rounded down.
+      const Real square = static_cast<Real>(p.r.n) * p.r.n - p.unit * product + p.query_square;
+      if (square < 0) continue;
+      ASSERT_GE(upper, sqrtl(square) + p.q.e + p.r.e) << "unit " << p.unit;
+      ASSERT_LE(upper, sqrtl(square + 2.2L * p.unit + 0x1p-18L) + p.q.e + p.r.e + 1e-6L);
+    }
+}
+
+// Rows and queries in whole steps, moved by as much as rounding allows towards each other: they are nearer than their bytes
+// say by both residuals.
+TEST(Bound, BytesOfVectorsWithAlignedResiduals) {
+  Random random;
+  for (int i = 0; i < 20000; ++i) {
+    const auto d = static_cast<std::int64_t>(random.magnitude(0, 6));
+    const double query_step = static_cast<double>(static_cast<float>(random.between(0.005, 0.01))),
+                 row_step = static_cast<double>(static_cast<float>(random.between(0.005, 0.01)));
+    const bool aligned = i % 4 != 0;
+    const BoundModel model(i % 3 == 0 ? Metric::inner_product : Metric::euclidean, DistanceType::f64, d, 1, 0);
+    Residuals facts[2] = {};
+    Real square = 0, product = 0;
+    std::int64_t sum = 0;
+    for (std::int64_t j = 0; j < d; ++j) {
+      const double a = std::floor(random.between(60, 127)), b = std::floor(random.between(-127, -60));
+      const double inward = aligned ? 0.499 : random.between(-0.5, 0.5);
+      const bool products = model.form == Form::ip;  // larger is nearer: outwards for those
+      const double q = (a - (products ? -inward : inward)) * query_step, r = (products ? -b + inward : b + inward) * row_step;
+      const double qhat = a * query_step, rhat = (products ? -b : b) * row_step;
+      facts[0].xx += q * q, facts[0].nn += qhat * qhat, facts[0].ee += (q - qhat) * (q - qhat);
+      facts[1].xx += r * r, facts[1].nn += rhat * rhat, facts[1].ee += (r - rhat) * (r - rhat);
+      square += (static_cast<Real>(q) - r) * (static_cast<Real>(q) - r);
+      product += static_cast<Real>(q) * r;
+      sum += static_cast<std::int64_t>(a) * static_cast<std::int64_t>(products ? -b : b);
+    }
+    const FilterNorms q = filter_norms(model, facts[0]), r = filter_norms(model, facts[1]);
+    const double unit = byte_unit(model.form, static_cast<float>(query_step), static_cast<float>(row_step));
+    const Real truth = model.form == Form::ip ? -product : sqrtl(square);
+    const double theta = std::nextafter(static_cast<double>(truth), 1e9);
+    const std::int32_t seed = byte_seed(row_term(model, facts[1], r), 1 / unit);
+    const std::int32_t limit = byte_limit(byte_line(model, theta, facts[0].nn, q), r, 1 / unit, 0);
+    ASSERT_GE(seed + sum, limit) << metric_info(model.metric).name << " d=" << d;
+    ASSERT_GE(byte_upper(model, byte_t(static_cast<std::int32_t>(seed + sum), unit, 0), unit, facts[0].nn, q, r), truth);
+  }
+}
+
 }  // namespace
 }  // namespace vicinal
