@@ -69,8 +69,9 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
   if (filter == "auto" && !pays && !problem.kept) return {last};  // what is kept is packed already
   if (!takes_bytes(problem) || filter == floats) return {floats, last};
-  const bool narrow = byte_gain > 1 && problem.corpus.cols >= least_byte_dims && !problem.range && !problem.symmetric;
-  if (filter == "auto" && !(narrow && (problem.kept || cost.bytes < cost.filter))) return {floats, last};
+  const bool narrow = byte_gain > 1 && problem.corpus.cols >= least_byte_dims && !problem.range;
+  const double other = costs(problem, problem.symmetric).filter;  // bytes are tested on one side only
+  if (filter == "auto" && !(narrow && (problem.kept || cost.bytes < other))) return {floats, last};
   return {bytes, floats, last};
 }
 
@@ -95,7 +96,14 @@ class Fitter {
     const int threads = plan_.threads;
     shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true);
     plan_.minimum_bytes = plan_.peak_bytes;
-    if (problem_.symmetric && plan_.rungs.front() == rung_name(Rung::f32) && shape_symmetric(threads)) return;
+    if (problem_.symmetric && plan_.rungs.size() > 1) {
+      if (shape_symmetric(threads)) return;
+      // Bytes take more slots; where floats alone would fit, their tiles serve both sides.
+      std::vector<std::string> all = plan_.rungs;
+      if (plan_.pilot) plan_.rungs.erase(plan_.rungs.begin());
+      if (plan_.pilot && shape_symmetric(threads)) return void(plan_.pilot = false);
+      plan_.rungs = std::move(all);
+    }
     const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
     if (rows_ <= largest_chunk)
       for (std::int64_t batch = queries; batch >= several; batch = batch == several ? 0 : std::max(several, batch / 2))
@@ -150,7 +158,7 @@ class Fitter {
     plan_.corpus_chunk = chunk;
     plan_.resident = chunk >= rows_;
     const bool narrow = plan_.rungs.front() == rung_name(Rung::int8);
-    const std::int64_t waiting = narrow ? std::max<std::int64_t>(byte_slots, 5 * problem_.k) : std::max<std::int64_t>(problem_.range ? 480 : 64, problem_.k);
+    const std::int64_t waiting = narrow ? std::max(byte_slots, std::min(10 * problem_.k, 5 * problem_.k + 500)) : std::max<std::int64_t>(problem_.range ? 480 : 64, problem_.k);
     plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : waiting);
     const std::int64_t most = std::clamp(block_bytes / (problem_.corpus.cols * 4) / lanes_ * lanes_, lanes_,
                                          rounded_up(largest_block, lanes_));
@@ -166,7 +174,7 @@ class Fitter {
     return plan_.peak_bytes <= budget_;
   }
 
-  static constexpr std::int64_t byte_slots = 1000;
+  static constexpr std::int64_t byte_slots = 320;
   static constexpr std::int64_t tile_slots = 32;  // one panel may arrive at once
   const Backend& backend_;
   const Problem& problem_;
@@ -276,7 +284,7 @@ std::string Plan::text() const {
                      "), results ", bytes_text(result_bytes), " besides"));
   line("corpus", resident ? cat("all rows prepared once") : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
   line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
-  if (symmetric) line("symmetry", cat("each tile of distances serves both of its sides, ", pair_rows, " rows against ", pair_rows));
+  if (symmetric) line("symmetry", cat("each tile of floats serves both of its sides, ", pair_rows, " rows against ", pair_rows));
   line("candidates", cat(candidate_slots, " slots a query"));
   if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));
   char text[32];
