@@ -20,6 +20,9 @@
 
 namespace vicinal {
 
+/// Columns of rows that Plan::groups may ask a backend to put into groups.
+inline constexpr std::int64_t most_group_dims = 4;
+
 struct Facts {
   std::string name;             // "cpu", "cuda:0"
   bool searches = true;         // opens sessions; false: it only selects, and searches strings if it says so

@@ -78,6 +78,16 @@ void FilterTask::run(const float* panels, int query_panels, float* partial, std:
   call(tile_args(panels, query_panels, partial));
 }
 
+void FilterTask::run_panel(const float* panels, int query_panels, float* partial, int panel) {
+  TileArgs args = tile_args(panels, query_panels, partial);
+  args.rows += panel * panel_rows * model.dims;
+  args.row_term += panel * panel_rows;
+  args.row_panels = 1;
+  first_panel = panel;
+  call(args);
+  first_panel = 0;
+}
+
 void FilterTask::run_both(const float* panels, int query_panels, float* partial, std::int64_t which_tile,
                           const float* query_terms, FilterTask& facing_block) {
   tile = which_tile;
@@ -109,14 +119,14 @@ void FilterTask::plan_next(int query) const {
 void FilterTask::on_hit(void* context, int query, int panel, std::uint32_t rows, const float* values) {
   auto& task = *static_cast<FilterTask*>(context);
   if (query >= task.queries || task.states[query].abandoned) return;
-  const std::int64_t begin = task.tile * tile_rows + static_cast<std::int64_t>(panel) * panel_rows;
+  const std::int64_t begin = task.tile * tile_rows + (task.first_panel + std::int64_t{panel}) * panel_rows;
   const std::int64_t absent = begin + panel_rows - task.chunk.count;
   if (absent > 0) rows &= 0xFFFFFFFFu >> absent;
   if (!task.make_room(query)) return;
   for (; rows != 0; rows &= rows - 1) {
     const int lane = std::countr_zero(rows);
-    if (task.filter.allows(task.rows[query], task.chunk.first + begin + lane))
-      task.keep(query, values[lane], static_cast<std::uint32_t>(begin + lane));
+    const auto place = static_cast<std::uint32_t>(begin + lane);
+    if (task.filter.allows(task.rows[query], task.chunk.first + task.chunk.row_at(place))) task.keep(query, values[lane], place);
   }
 }
 

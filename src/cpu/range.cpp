@@ -33,8 +33,8 @@ void CpuSession::counts(std::span<std::int64_t> counts, std::vector<bool>& lost)
       count += part.count();
       kept = kept && !part.lost();
     }
-    counts[static_cast<std::size_t>(query)] = count;
-    lost[static_cast<std::size_t>(query)] = !kept;
+    counts[given(query)] = count;
+    lost[given(query)] = !kept;
   }
 }
 
@@ -45,7 +45,7 @@ void CpuSession::place(const RangeView& out) {
     Place& place = places_[static_cast<std::size_t>(query)];
     place.out = &out;
     place.descends = descending(question_.metric);
-    place.next = out.begin[static_cast<std::size_t>(query)];
+    place.next = out.begin[given(query)];
     for (std::int64_t split = 0; split < plan_.row_splits; ++split) state(split, query).matches->start(radius, room_, &place);
   }
 }
@@ -57,7 +57,7 @@ void CpuSession::finish_range(const RangeView& out, const BoundsView& bounds) {
     const Totals all = totals(query, bounds);
     passed += all.passed;
     ranked += all.ranked;
-    const std::int64_t first = out.begin[static_cast<std::size_t>(query)], count = out.count[static_cast<std::size_t>(query)];
+    const std::int64_t first = out.begin[given(query)], count = out.count[given(query)];
     if (count == 0) return;
     if (places_.empty()) {
       std::int64_t at = first;

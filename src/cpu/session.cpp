@@ -40,7 +40,7 @@ std::int64_t CpuKept::bytes() const {
   std::int64_t total = 0;
   for (const auto& [frame, rows] : rungs)
     total += rows.panels.bytes() + rows.quads.bytes() + rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() +
-             rows.norms.mean.bytes() + static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float)) +
+             rows.norms.mean.bytes() + static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float) + (rows.boxes.size() + rows.panel_boxes.size()) * sizeof(Box)) +
              frame.centre.bytes();
   return total;
 }
@@ -79,6 +79,8 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
   if (filters)
     total += (padded + padded / block * lanes) * (dims + 3) * 4 + batch * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
+  if (plan.groups)
+    total += batch * (dims * 8 + 32 + static_cast<std::int64_t>(sizeof(Box))) + plan.threads * (plan.corpus_chunk / tile_rows + 1) * 16;
   if (problem.range) total += states * static_cast<std::int64_t>(sizeof(Matches) + sizeof(Place)) + batch * 64 + plan.match_bytes;
   // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
   const std::int64_t thread = PrepareScratch::bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
@@ -96,12 +98,14 @@ CpuSession::Worker& CpuSession::worker(int number) {
 void CpuSession::prepare_queries(const Points& queries, std::span<const std::int64_t> rows) {
   query_points_ = queries;
   rows_.assign(rows.begin(), rows.end());
+  given_.clear();
+  if (rung_ == Rung::f32 && (kept_ ? !chunk().boxes.empty() : plan_.groups)) group_queries(queries);
   if (question_.metric == Metric::hamming) {
     queries_.count = static_cast<std::int64_t>(rows.size());
     queries_.block = block_of(plan_);
     queries_.facts.assign(rows.size(), QueryFacts{});
   } else {
-    cpu::prepare_queries(kernels_, bytes_, question_, model_.get(), &frame(), queries, rows, block_of(plan_), team_, queries_);
+    cpu::prepare_queries(kernels_, bytes_, question_, model_.get(), &frame(), queries, rows_, block_of(plan_), team_, queries_);
   }
   const std::int64_t states = queries_.count * plan_.row_splits, k = question_.k, room = k + pool_slack(k);
   const std::int64_t capacity = this->capacity();
@@ -120,7 +124,7 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
 }
 
 void CpuSession::prepare_corpus(std::int64_t first, std::int64_t count) {
-  prepare_rows(kernels_, question_, rung_, model_.get(), &frame_, first, count, team_, streamed_);
+  prepare_rows(kernels_, question_, rung_, model_.get(), &frame_, plan_.groups, first, count, team_, streamed_);
   note_largest_rows();
 }
 
@@ -173,12 +177,13 @@ void CpuSession::each_block(const Body& body) {
 
 void CpuSession::filter() {
   if (!model_) return scan_canonical();
+  if (!chunk().boxes.empty()) return filter_groups();
   plan_.symmetric ? filter_pairs() : filter_tiles();
 }
 
 bool CpuSession::any_eligible(std::int64_t tile) const noexcept {
   const std::int64_t begin = tile * tile_rows, end = std::min(begin + tile_rows, chunk().count);
-  if (rung_ != Rung::int8 || question_.filter.all()) return question_.filter.any(chunk().first + begin, end - begin);
+  if (!chunk().ordered() || question_.filter.all()) return question_.filter.any(chunk().first + begin, end - begin);
   for (std::int64_t place = begin; place < end; ++place)
     if (question_.filter.any(chunk().first + chunk().row_at(static_cast<std::uint32_t>(place)), 1)) return true;
   return false;
@@ -319,8 +324,8 @@ CpuSession::Totals CpuSession::totals(std::int64_t query, const BoundsView& boun
     all.ranked += part.settled;
   }
   const QueryFacts& facts = queries_.facts[static_cast<std::size_t>(query)];
-  bounds.settled[query] = all.abandoned ? -infinite : fold_key(all.settled, question_.type, false);
-  bounds.largest[query] = model_ && facts.filterable && !all.abandoned ? largest_error(*model_, facts.norms, largest_rows_, facts.scale) : 0;
+  bounds.settled[given(query)] = all.abandoned ? -infinite : fold_key(all.settled, question_.type, false);
+  bounds.largest[given(query)] = model_ && facts.filterable && !all.abandoned ? largest_error(*model_, facts.norms, largest_rows_, facts.scale) : 0;
   return all;
 }
 

@@ -73,6 +73,12 @@ class CpuSession final : public Session {
   void each_block(const Body& body);
   void note_largest_rows();
   void filter_tiles();
+  void filter_groups();                                                                      // search_groups.cpp
+  void search_panel(Worker& own, std::int64_t panel);
+  void group_queries(const Points& queries);
+  std::size_t given(std::int64_t query) const noexcept {
+    return static_cast<std::size_t>(given_.empty() ? query : given_[static_cast<std::size_t>(query)]);
+  }
   bool any_eligible(std::int64_t tile) const noexcept;
   void filter_pairs();  // pairs.cpp
   void pair(Worker& worker, std::int64_t block, std::int64_t facing);
@@ -102,7 +108,9 @@ class CpuSession final : public Session {
   std::unique_ptr<BoundModel> model_;  // null on the canonical rung
   PackedRows streamed_;
   Points query_points_;
-  std::vector<std::int64_t> rows_;
+  std::vector<std::int64_t> rows_;   // of the queries, in the session's order
+  std::vector<std::int64_t> given_;  // where each of them was in the batch; empty: there
+  std::vector<Box> query_boxes_;     // of each panel, where rows are in groups
   PackedQueries queries_;
   std::vector<QueryState> states_;
   FilterNorms largest_rows_;  // maxima over every chunk seen, for the certificate

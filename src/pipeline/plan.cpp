@@ -25,6 +25,8 @@ constexpr double byte_cycles_per_element = 0.0125, byte_cycles_per_pair = 0.4;
 constexpr double byte_prepare = 2, byte_spread = 2.5;  // of what floats take: passes over the rows; rows that bytes cannot tell apart
 constexpr std::int64_t least_byte_dims = 16;           // below, the test costs more than the product
 
+constexpr std::int64_t least_group_rows = 1024, least_group_queries = 4096;
+
 constexpr int most_threads = 1024;
 constexpr std::int64_t block_bytes = std::int64_t{512} << 10;  // packed queries of a block stay in a core's L2
 constexpr std::int64_t largest_block = 256;
@@ -73,6 +75,13 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   const double other = costs(problem, problem.symmetric).filter;  // bytes are tested on one side only
   if (filter == "auto" && !(narrow && (problem.kept || cost.bytes < other))) return {floats, last};
   return {bytes, floats, last};
+}
+
+/// Sorting rows into groups costs as much as comparing them with some hundreds of queries.
+bool takes_groups(const Problem& problem, const std::vector<std::string>& rungs) {
+  const Form form = form_of(problem.metric);
+  return problem.corpus.cols <= most_group_dims && problem.corpus.rows >= least_group_rows && rungs.front() == rung_name(Rung::f32) &&
+         (problem.kept || problem.queries.rows >= least_group_queries) && (form == Form::l2 || form == Form::l1 || form == Form::linf);
 }
 
 int choose_threads(int asked, Plan& plan) {
@@ -186,6 +195,7 @@ Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions
   Plan plan = open_plan(backend, options);
   plan.rungs = choose_rungs(problem, options, with_environment(options.run).filter, backend.byte_gain(plan.instruction_set));
   plan.pilot = with_environment(options.run).filter == "auto" && plan.rungs.front() == rung_name(Rung::int8);
+  plan.groups = takes_groups(problem, plan.rungs);
   plan.distance_type = resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
   return plan;
 }
@@ -284,6 +294,7 @@ std::string Plan::text() const {
                      "), results ", bytes_text(result_bytes), " besides"));
   line("corpus", resident ? cat("all rows prepared once") : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
   line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
+  if (groups) line("groups", "rows near each other share a tile; tiles farther than the k-th are passed over");
   if (symmetric) line("symmetry", cat("each tile of floats serves both of its sides, ", pair_rows, " rows against ", pair_rows));
   line("candidates", cat(candidate_slots, " slots a query"));
   if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));
