@@ -1,6 +1,6 @@
 """Speed beside the peers, measured in turn in one process on the same cores.
 
-    .venv/bin/python bench/run.py [--case NAME ...] [--repeat 7] [--threads N] [--no-save]
+    .venv/bin/python bench/run.py [--case NAME ...] [--repeat 7] [--threads N] [--kernels CORE] [--no-save]
 
 For each case and each engine: median and best wall time of one call, and the share of the cores' peak of float
 multiply-adds that Q n d of them would take in that time (bench_tile --peak measures the peak in the same run).
@@ -18,6 +18,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -31,7 +32,7 @@ FIELDS = ["date", "commit", "machine", "threads", "case", "Q", "n", "d", "k", "d
 
 
 def cases():
-    """name -> (Q, n, d, k, offset). The shapes of issue 3, and one away from the origin."""
+    """name -> (Q, n, d, k, offset). Shapes of ordinary use, one away from the origin, few columns, one of bytes (offset "u8")."""
     return {
         "128d-k10": (1000, 100_000, 128, 10, 0.0),
         "128d-k100": (1000, 100_000, 128, 100, 0.0),
@@ -39,7 +40,52 @@ def cases():
         "64d-k1000": (90, 100_000, 64, 1000, 0.0),
         "8d-k10": (1000, 100_000, 8, 10, 0.0),
         "128d-k10-offset": (1000, 100_000, 128, 10, 1000.0),
+        "128d-1M-k100": (1000, 1_000_000, 128, 100, 0.0),
+        "384d-k100": (1000, 300_000, 384, 100, 0.0),
+        "784d-100k-k100": (1000, 100_000, 784, 100, 0.0),
+        "128d-u8-k100": (1000, 1_000_000, 128, 100, "u8"),
+        "2d-k10": (1000, 60_000, 2, 10, 0.0),
+        "3d-k10": (1000, 100_000, 3, 10, 0.0),
+        "1-query": (1, 1_000_000, 128, 10, 0.0),
+        "16-queries": (16, 1_000_000, 128, 10, 0.0),
     }
+
+
+def data(shape):
+    queries, rows, dims, _, offset = shape
+    rng = np.random.default_rng(7)
+    if offset == "u8":  # about as skewed as descriptors of images are
+        return tuple(np.minimum(rng.exponential(30, (count, dims)), 255).astype(np.uint8) for count in (rows, queries))
+    x = rng.standard_normal((rows, dims), dtype=np.float32) + np.float32(offset)
+    return x, rng.standard_normal((queries, dims), dtype=np.float32) + np.float32(offset)
+
+
+class OtherKernels:
+    """faiss in a process of its own, whose OpenBLAS is told which kernels to take: the wheel may not know this processor."""
+
+    def __init__(self, core, case, threads):
+        program = (f"import sys, time; sys.path.insert(0, {str(ROOT / 'bench')!r}); import faiss, numpy as np, run\n"
+                   f"shape = run.cases()[{case!r}]; x, q = (a.astype(np.float32) for a in run.data(shape))\n"
+                   f"faiss.omp_set_num_threads({threads}); index = faiss.IndexFlatL2(x.shape[1]); index.add(x)\n"
+                   "for line in sys.stdin:\n"
+                   "    start = time.perf_counter(); ids = index.search(q, shape[3])[1]; seconds = time.perf_counter() - start\n"
+                   "    np.save(line.strip(), ids) if line.strip() else None; print(seconds, flush=True)\n")
+        self.child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                      env={**os.environ, "OPENBLAS_CORETYPE": core, "OMP_NUM_THREADS": str(threads)})
+
+    def search(self, save=""):
+        self.child.stdin.write(save + "\n")
+        self.child.stdin.flush()
+        return float(self.child.stdout.readline())
+
+    def ids(self):
+        with tempfile.NamedTemporaryFile(suffix=".npy") as file:
+            self.search(file.name)
+            return np.load(file.name)
+
+    def close(self):
+        self.child.stdin.close()
+        self.child.wait()
 
 
 def engines(x, q, k, threads):
@@ -54,11 +100,14 @@ def engines(x, q, k, threads):
 
         faiss.omp_set_num_threads(threads)
         index = faiss.IndexFlatL2(x.shape[1])
-        index.add(x)
-        found["faiss-cpu " + faiss.__version__, "prepared"] = lambda: index.search(q, k)[1]
+        index.add(x.astype(np.float32))
+        floats = q.astype(np.float32)
+        found["faiss-cpu " + faiss.__version__, "prepared"] = lambda: index.search(floats, k)[1]
     except ImportError:
         print("faiss-cpu is not installed: not run")
     try:
+        if len(x) * len(q) > 3e8:
+            return found  # scikit-learn takes minutes
         import sklearn
         from sklearn.neighbors import NearestNeighbors
 
@@ -97,32 +146,38 @@ def commit():
     return run.stdout.strip() or "?"
 
 
-def measure(name, shape, threads, repeat, peak):
+def measure(name, shape, threads, repeat, peak, kernels):
     from threadpoolctl import threadpool_limits
 
     queries, rows, dims, k, offset = shape
-    rng = np.random.default_rng(7)
-    x = (rng.standard_normal((rows, dims), dtype=np.float32) + np.float32(offset))
-    q = (rng.standard_normal((queries, dims), dtype=np.float32) + np.float32(offset))
+    x, q = data(shape)
     with threadpool_limits(threads):
         found = engines(x, q, k, threads)
         truth = found["vicinal", "one-shot"]()  # proved by its certificate; the tests check it against the oracle
         answers, times = {}, {engine: [] for engine in found}
         for engine, call in found.items():
             answers[engine] = recall(call(), truth)
+        other = OtherKernels(kernels, name, threads) if kernels else None
+        if other:
+            forced = ("faiss-cpu, " + kernels + " kernels", "prepared")
+            answers[forced], times[forced] = recall(other.ids(), truth), []
         for _ in range(repeat):
             for engine, call in found.items():
                 start = time.perf_counter()
                 call()
                 times[engine].append(time.perf_counter() - start)
+            if other:
+                times[forced].append(other.search())
+        if other:
+            other.close()
     work = queries * rows * dims
-    print(f"\n{name}: Q={queries} n={rows} d={dims} k={k} {'+%g' % offset if offset else ''}")
+    print(f"\n{name}: Q={queries} n={rows} d={dims} k={k} {'+%s' % offset if offset else ''}")
     for (engine, call), seconds in times.items():
         median, best = statistics.median(seconds), min(seconds)
         share = work / median / 1e9 / peak if peak else float("nan")
         print(f"  {engine:28s} {call:9s} median {median:8.4f} s  best {best:8.4f} s  {share:6.1%} of peak"
               f"  recall {answers[engine, call]:.4f}")
-        yield dict(threads=threads, case=name, Q=queries, n=rows, d=dims, k=k, data=f"gaussian+{offset:g}", engine=engine,
+        yield dict(threads=threads, case=name, Q=queries, n=rows, d=dims, k=k, data="u8" if offset == "u8" else f"gaussian+{offset:g}", engine=engine,
                    call=call, median_s=f"{median:.5f}", best_s=f"{best:.5f}", share_of_peak=f"{share:.4f}",
                    recall=f"{answers[engine, call]:.4f}")
 
@@ -132,6 +187,7 @@ def main():
     parser.add_argument("--case", action="append", choices=list(cases()))
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--threads", type=int, default=vicinal.info().threads)
+    parser.add_argument("--kernels", metavar="CORE", help="faiss once more, with OPENBLAS_CORETYPE=CORE (SkylakeX: AVX-512)")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     try:
@@ -143,7 +199,7 @@ def main():
     rows = []
     for name, shape in cases().items():
         if not args.case or name in args.case:
-            rows += measure(name, shape, args.threads, args.repeat, peak)
+            rows += measure(name, shape, args.threads, args.repeat, peak, args.kernels)
     if args.no_save:
         return
     RESULTS.parent.mkdir(parents=True, exist_ok=True)

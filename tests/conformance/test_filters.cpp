@@ -1,0 +1,159 @@
+// Filters at sizes where they do what small cases never make them do: bytes that settle, climb or are declined by the pilot, whole
+// numbers, groups of rows with few columns. Beside them the scan of every pair, which is tested against the oracle elsewhere.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "conformance/lists.hpp"
+#include "conformance/settings.hpp"
+
+namespace conformance {
+namespace {
+
+using vicinal::Corpus;
+using vicinal::KnnOptions;
+using vicinal::Neighbors;
+
+/// A value of row i; data that differ in what they ask of a filter.
+struct Data {
+  const char* name;
+  double (*value)(Rng& rng, std::int64_t row, std::int64_t col);
+};
+const Data all_data[] = {
+    {"gaussian", [](Rng& rng, std::int64_t, std::int64_t) { return rng.gauss(); }},
+    {"heavy tails", [](Rng& rng, std::int64_t, std::int64_t) { return rng.gauss() / std::sqrt(-std::log(1 - rng.uniform()) + 1e-9); }},
+    {"tight clusters", [](Rng& rng, std::int64_t row, std::int64_t col) { return static_cast<double>((row * 37 + col * 11) % 23) + 1e-5 * rng.gauss(); }},
+    {"far away", [](Rng& rng, std::int64_t, std::int64_t) { return 1e6 + rng.gauss(); }},
+    {"all equal", [](Rng&, std::int64_t, std::int64_t) { return 3.25; }},
+    {"small integers", [](Rng& rng, std::int64_t, std::int64_t) { return static_cast<double>(rng.between(0, 3)); }},
+    {"bytes with outliers", [](Rng& rng, std::int64_t row, std::int64_t) {
+       return static_cast<double>(rng.between(0, 255)) * (row % 501 == 17 ? 40 : 1);
+     }},
+    {"from near to far", [](Rng& rng, std::int64_t row, std::int64_t) { return rng.gauss() * std::ldexp(1.0, static_cast<int>(row / 97 % 30)); }},
+};
+
+Table make(const Data& data, Rng& rng, DType type, std::int64_t n, std::int64_t d) {
+  std::vector<double> values(static_cast<std::size_t>(n * d));
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < d; ++j) values[static_cast<std::size_t>(i * d + j)] = data.value(rng, i, j);
+  return {type, n, d, values};
+}
+
+Neighbors scanned(const Table& corpus, const Table& queries, KnnOptions options) {
+  options.proof = vicinal::Proof::exhaustive;
+  return vicinal::knn(corpus.points(), queries.points(), options);
+}
+
+TEST(Filters, EveryRungOnEveryKindOfData) {
+  Rng rng(11);
+  for (const Data& data : all_data)
+    for (const Metric metric : {Metric::sqeuclidean, Metric::cosine, Metric::inner_product})
+      for (const DType type : {DType::f32, DType::u8}) {
+        const std::int64_t d = rng.between(16, 70);
+        const Table corpus = make(data, rng, type, 2000, d), queries = make(data, rng, rng.chance(0.7) ? type : DType::f32, 40, d);
+        KnnOptions options;
+        options.metric = metric;
+        options.k = rng.chance(0.5) ? 10 : 150;
+        options.degenerate = vicinal::Degenerate::one;
+        const Neighbors want = scanned(corpus, queries, options);
+        for (const char* filter : {"auto", "int8", "f32"}) {
+          options.run.filter = filter;
+          options.run.instruction_set = rng.pick(instruction_sets());
+          const std::string text = std::string(data.name) + " " + metric_name(metric) + " " + vicinal::dtype_name(type) + " d=" + std::to_string(d) +
+                                   " " + filter + " " + options.run.instruction_set;
+          EXPECT_EQ(difference(vicinal::knn(corpus.points(), queries.points(), options), want), "") << text;
+          const Corpus kept(corpus.points(), {.metric = metric, .degenerate = options.degenerate, .run = options.run});
+          EXPECT_EQ(difference(kept.knn(queries.points(), options), want), "") << text << " kept";
+        }
+      }
+}
+
+// A pair within the radius that is not in the result was excluded wrongly. Most pairs are near the radius.
+TEST(Filters, NothingWithinARadiusIsExcluded) {
+  Rng rng(12);
+  for (const Data& data : all_data)
+    for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product, Metric::l1}) {
+      const std::int64_t d = rng.between(3, 40);
+      const Table corpus = make(data, rng, DType::f32, scaled(1500), d), queries = make(data, rng, DType::f32, 60, d);
+      KnnOptions some{.k = 200, .metric = metric, .degenerate = vicinal::Degenerate::one};
+      const Neighbors near = scanned(corpus, queries, some);
+      const double radius = near.distance(0, rng.between(0, 199));
+      vicinal::RangeOptions options;
+      options.search.metric = metric;
+      options.search.degenerate = some.degenerate;
+      options.search.run.filter = "canonical";
+      const vicinal::CsrNeighbors want = vicinal::range_search(corpus.points(), queries.points(), radius, options);
+      for (const char* filter : {"int8", "f32"}) {
+        options.search.run.filter = filter;
+        const vicinal::CsrNeighbors got = vicinal::range_search(corpus.points(), queries.points(), radius, options);
+        ASSERT_EQ(got.entries(), want.entries()) << data.name << " " << metric_name(metric) << " d=" << d << " " << filter;
+        for (std::int64_t i = 0; i < want.entries(); ++i) ASSERT_EQ(got.ids()[i], want.ids()[i]) << data.name << " " << filter;
+      }
+    }
+}
+
+TEST(Filters, GroupsOfRowsWithFewColumns) {
+  Rng rng(13);
+  for (const Data& data : all_data)
+    for (const std::int64_t d : {1, 2, 3, 4}) {
+      const Table corpus = make(data, rng, rng.chance(0.5) ? DType::f32 : DType::f64, 2500, d), queries = make(data, rng, DType::f32, 70, d);
+      KnnOptions options;
+      options.metric = rng.pick(std::vector<Metric>{Metric::sqeuclidean, Metric::euclidean, Metric::l1, Metric::linf});
+      options.k = rng.chance(0.5) ? 7 : 120;
+      if (rng.chance(0.3)) options.eligible.first = 900;
+      const Corpus kept(corpus.points(), {.metric = options.metric});
+      const std::string text = std::string(data.name) + " " + metric_name(options.metric) + " d=" + std::to_string(d);
+      options.run.threads = static_cast<int>(rng.between(1, 3));
+      EXPECT_EQ(difference(kept.knn(queries.points(), options), scanned(corpus, queries, options)), "") << text;
+    }
+}
+
+// As many queries as make grouping pay in one call: a graph, a range search and a search, in memory for all and for little.
+TEST(Filters, GroupsInOneCall) {
+  Rng rng(14);
+  const Table rows = make(all_data[0], rng, DType::f32, 4200, 3);
+  vicinal::GraphOptions graph;
+  graph.search.k = 5;
+  EXPECT_TRUE(vicinal::plan_graph(shape_of(rows.points()), graph).groups);
+  const Neighbors got = vicinal::knn_graph(rows.points(), graph);
+  graph.search.proof = vicinal::Proof::exhaustive;
+  EXPECT_EQ(difference(got, vicinal::knn_graph(rows.points(), graph)), "");
+
+  vicinal::RangeOptions range;
+  EXPECT_TRUE(vicinal::plan_range(shape_of(rows.points()), shape_of(rows.points()), range).groups);
+  const vicinal::CsrNeighbors within = vicinal::range_search(rows.points(), rows.points(), 0.1, range);
+  range.search.proof = vicinal::Proof::exhaustive;
+  const vicinal::CsrNeighbors all = vicinal::range_search(rows.points(), rows.points(), 0.1, range);
+  ASSERT_EQ(within.entries(), all.entries());
+  for (std::int64_t i = 0; i < all.entries(); ++i) ASSERT_EQ(within.ids()[i], all.ids()[i]);
+
+  KnnOptions options;
+  const Neighbors want = scanned(rows, rows, options);
+  for (const Memory memory : all_memory)
+    EXPECT_EQ(difference(vicinal::knn(rows.points(), rows.points(), apply({.memory = memory}, options, rows.points(), rows.points())), want), "")
+        << memory_name(memory);
+  Table bad = rows;
+  bad.set(4100, 1, std::nan(""));
+  EXPECT_EQ(refusal([&] { vicinal::knn(rows.points(), bad.points(), options); }).code, vicinal::ErrorCode::invalid_value);
+  EXPECT_EQ(refusal([&] { vicinal::knn(bad.points(), rows.points(), options); }).code, vicinal::ErrorCode::invalid_value);
+}
+
+// Where bytes cannot tell rows apart they are not even tried, and where they are whole numbers they are.
+TEST(Filters, ThePilotTakesBytesWhereTheyPay) {
+  const std::string best = instruction_sets().front();
+  if (best != "avx512vnni" && best != "avxvnni") GTEST_SKIP() << "not run: bytes are not faster here";
+  Rng rng(15);
+  const auto first_rung = [&](const Data& data, DType type) {
+    const Table corpus = make(data, rng, type, 20000, 64), queries = make(data, rng, type, 300, 64);
+    KnnOptions options;
+    options.metric = Metric::sqeuclidean;
+    return vicinal::knn(corpus.points(), queries.points(), options).certificate.rungs.front();
+  };
+  EXPECT_EQ(first_rung(all_data[0], DType::f32), "int8");
+  EXPECT_EQ(first_rung(all_data[5], DType::u8), "int8");
+  EXPECT_NE(first_rung(all_data[4], DType::f32), "int8");
+  EXPECT_NE(first_rung(all_data[7], DType::f32), "int8");
+}
+
+}  // namespace
+}  // namespace conformance
