@@ -4,15 +4,19 @@
 
 A pair within the radius that a filter drops would be missing from the result; ids and distances are compared to the bit. The
 families, dimensions and metrics take turns until so many pairs have been compared for the int8 filter. Prints a line a
-round and ends with the sum; the exit status is 1 when anything was missing.
+round and ends with the sum, appended to bench/results/exclusions.csv; the exit status is 1 when anything was missing.
 """
 
 import argparse
+import csv
+import datetime
 import os
+import pathlib
 import sys
 
 import numpy as np
 from families import families
+from run import commit, machine
 
 import vicinal
 
@@ -20,6 +24,16 @@ import vicinal
 def search(x, q, radius, metric, name):
     os.environ["VICINAL_FILTER"] = name
     return vicinal.range_search(x, q, radius=radius, metric=metric)
+
+
+def note(pairs, wrong):
+    path = pathlib.Path(__file__).resolve().parent / "results" / "exclusions.csv"
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if new:
+            writer.writerow(["date", "commit", "machine", "instruction_set", "pairs", "searches_with_a_missing_pair"])
+        writer.writerow([datetime.date.today().isoformat(), commit(), machine(), vicinal.info().instruction_sets[0], f"{pairs:.3g}", wrong])
 
 
 def main():
@@ -33,6 +47,7 @@ def main():
         for name, x, q in families(rows, queries, dims):
             if pairs >= wanted:
                 print(f"{pairs:.3g} pairs, {wrong} excluded wrongly")
+                note(pairs, wrong)
                 sys.exit(wrong > 0)
             if name == "all equal" and round_number > 0:
                 continue

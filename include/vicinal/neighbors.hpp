@@ -19,7 +19,7 @@ struct Certificate {
   std::int64_t queries = 0;
   std::int64_t proven = 0;
   std::int64_t redone = 0;
-  std::vector<std::string> rungs;  // rungs used, first to last: "f32", "canonical"
+  std::vector<std::string> rungs;  // rungs used, first to last: "int8", "f32", "canonical"
   /// Largest proved |filter distance - true distance| of a proven query: of |q - r| for sqeuclidean too, of the chord
   /// between unit rows for cosine and correlation, of the value itself for the others.
   double largest_bound = 0;

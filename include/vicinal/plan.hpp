@@ -17,7 +17,7 @@ struct Shape {
 
 struct Plan {
   std::string device;                // "cpu"
-  std::string instruction_set;       // "avx512"
+  std::string instruction_set;       // "avx512vnni"
   std::vector<std::string> rungs;    // filter ladder, first to last; the last is always "canonical"
   int threads = 1;
   DistanceType distance_type = DistanceType::f32;
