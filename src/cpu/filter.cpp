@@ -38,8 +38,13 @@ void FilterTask::start_bytes() {
   for (int q = 0; q < queries; ++q) lines[q] = byte_line(model, states[q].theta, facts[q].square, facts[q].norms);
 }
 
-void FilterTask::run_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile) {
-  constexpr std::int32_t all = std::numeric_limits<std::int32_t>::max();
+namespace {
+
+constexpr std::int32_t every_sum = std::numeric_limits<std::int32_t>::max();  // is below this
+
+}  // namespace
+
+ByteTileArgs FilterTask::face_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile) {
   tile = which_tile;
   const auto at = static_cast<std::size_t>(tile);
   facing = chunk.tiles[at];
@@ -49,19 +54,41 @@ void FilterTask::run_bytes(const std::int32_t* panels, int query_panels, std::in
   const auto row_panels = static_cast<int>((used + panel_rows - 1) / panel_rows);
   for (int r = 0; r < row_panels * panel_rows; ++r) seeds[r] = byte_seed(chunk.terms[begin + r], inverse);
   for (int q = 0; q < query_panels * bytes->query_lanes; ++q)
-    limits[q] = q < queries && !states[q].abandoned ? byte_limit(lines[q], facing, inverse, facts[q].shift) : all;
+    limits[q] = q < queries && !states[q].abandoned ? byte_limit(lines[q], facing, inverse, shift_of(q)) : every_sum;
   const std::int64_t quads = quads_of(model.dims);
-  bytes->tile({.queries = panels,
-               .rows = chunk.quads.data() + begin * quads,
-               .row_term = seeds,
-               .thr = limits,
-               .dims = quads,
-               .query_panels = query_panels,
-               .row_panels = row_panels,
-               .multiplier = 1,
-               .partial = partial,
-               .on_hit = &FilterTask::on_byte_hit,
-               .context = this});
+  return {.queries = panels,
+          .rows = chunk.quads.data() + begin * quads,
+          .row_term = seeds,
+          .thr = limits,
+          .dims = quads,
+          .query_panels = query_panels,
+          .row_panels = row_panels,
+          .multiplier = 1,
+          .partial = partial,
+          .on_hit = &FilterTask::on_byte_hit,
+          .context = this};
+}
+
+void FilterTask::run_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile) {
+  bytes->tile(face_bytes(panels, query_panels, partial, which_tile));
+}
+
+void FilterTask::meet_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile,
+                            std::int32_t* query_terms, FilterTask& facing_block) {
+  ByteTileArgs args = face_bytes(panels, query_panels, partial, which_tile);
+  other = &facing_block;
+  other->unit = unit;
+  other->inverse = inverse;
+  other->facing = chunk.tiles[static_cast<std::size_t>(first / tile_rows)];
+  for (int r = 0; r < args.row_panels * panel_rows; ++r)
+    other->limits[r] = r < other->queries && !other->states[r].abandoned ? byte_limit(other->lines[r], other->facing, inverse, 0) : every_sum;
+  // As a row a query has no 128 in its sums.
+  for (int q = 0; q < query_panels * bytes->query_lanes; ++q)
+    query_terms[q] = q < queries ? byte_seed(chunk.terms[first + q], inverse) - static_cast<std::int32_t>(facts[q].shift) : 0;
+  args.query_term = query_terms;
+  args.row_thr = other->limits;
+  args.on_column_hit = &FilterTask::on_byte_column_hit;
+  bytes->tile(args);
 }
 
 void FilterTask::call(const TileArgs& args) const {
@@ -141,7 +168,7 @@ void FilterTask::on_byte_hit(void* context, int query, int panel, std::uint32_t 
     const int lane = std::countr_zero(rows);
     const auto place = static_cast<std::uint32_t>(begin + lane);
     if (task.filter.allows(task.rows[query], task.chunk.first + task.chunk.row_at(place)))
-      task.keep(query, byte_t(values[lane], task.unit, task.facts[query].shift), place);
+      task.keep(query, byte_t(values[lane], task.unit, task.shift_of(query)), place);
   }
 }
 
@@ -167,7 +194,20 @@ void FilterTask::set_threshold(int query) {
     limits[query] = std::numeric_limits<std::int32_t>::max();
   } else {
     lines[query] = byte_line(model, states[query].theta, facts[query].square, facts[query].norms);
-    limits[query] = byte_limit(lines[query], facing, inverse, facts[query].shift);
+    limits[query] = byte_limit(lines[query], facing, inverse, shift_of(query));
+  }
+}
+
+void FilterTask::on_byte_column_hit(void* context, int query, int panel, std::uint32_t rows, const std::int32_t* values) {
+  auto& task = *static_cast<FilterTask*>(context);
+  FilterTask& other = *task.other;
+  if (query >= task.queries) return;
+  const auto place = static_cast<std::uint32_t>(task.first + query);  // of the block's query as a row
+  for (; rows != 0; rows &= rows - 1) {
+    const int lane = std::countr_zero(rows), facing_query = panel * panel_rows + lane;
+    if (facing_query >= other.queries || other.states[facing_query].abandoned) continue;
+    if (!other.filter.allows(other.rows[facing_query], task.chunk.row_at(place)) || !other.make_room(facing_query)) continue;
+    other.keep(facing_query, byte_t(values[lane], other.unit, 0), place);
   }
 }
 

@@ -54,6 +54,7 @@ struct FilterTask {
   const ByteKernels* bytes = nullptr;  // on the int8 rung, and then besides:
   float step = 0;                      // of the block's queries
   FilterNorms largest = {};            // maxima over all rows
+  bool as_rows = false;                // its queries are the tile's rows, as in meet_bytes, and sums have no shift
   ByteLine* lines = nullptr;           // of each query
   std::int32_t* limits = nullptr;      // what thr is, in units of the sums
   std::int32_t* seeds = nullptr;       // of the tile's rows
@@ -75,6 +76,9 @@ struct FilterTask {
   void run_panel(const float* panels, int query_panels, float* partial, int panel);
   /// The same in bytes.
   void run_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile);
+  /// The same on both sides, as run_both. query_terms: memory for those of this block.
+  void meet_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile,
+                  std::int32_t* query_terms, FilterTask& facing_block);
   /// Fills in the lines, before the first tile of bytes.
   void start_bytes();
   /// Meets rows with these maxima from now on: sets thresholds of the block, and of `padded` - queries absent ones.
@@ -96,6 +100,9 @@ struct FilterTask {
   static void on_hit(void* context, int query, int panel, std::uint32_t rows, const float* values);
   static void on_byte_hit(void* context, int query, int panel, std::uint32_t rows, const std::int32_t* values);
   static void on_column_hit(void* context, int query, int panel, std::uint32_t rows, const float* values);
+  static void on_byte_column_hit(void* context, int query, int panel, std::uint32_t rows, const std::int32_t* values);
+  ByteTileArgs face_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile);
+  double shift_of(int query) const noexcept { return as_rows ? 0 : facts[query].shift; }
   TileArgs tile_args(const float* panels, int query_panels, float* partial);
   void call(const TileArgs& args) const;
   float threshold_at(int query, const FilterNorms& maxima) const;

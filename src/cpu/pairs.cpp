@@ -99,7 +99,9 @@ FilterNorms maxima_of(const PackedRows& chunk, std::int64_t first, std::int64_t 
 }  // namespace
 
 void CpuSession::filter_pairs() {
-  const std::int64_t blocks = queries_.block_count();
+  if (bytes_ != nullptr) turn_rows_to_queries();
+  const std::int64_t blocks = (queries_.count + plan_.pair_rows - 1) / plan_.pair_rows;
+  const auto pair = [&](Worker& own, std::int64_t a, std::int64_t b) { bytes_ != nullptr ? pair_bytes(own, a, b) : this->pair(own, a, b); };
   team_.for_each(blocks, [&](std::int64_t block, int number) { pair(worker(number), block, block); });
   const VisitOrder order(blocks);  // so that rows in the order of their distances do not meet in that order
   Meetings meetings(blocks);
@@ -147,6 +149,38 @@ void CpuSession::pair_panels(Worker& own, std::int64_t block, std::int64_t facin
   // From its own block a query has its first threshold: as tight as those rows allow, before it meets all others.
   for (int q = 0; block == facing && q < piece.queries; ++q)
     if (!piece.states[q].abandoned) piece.drop(q);
+}
+
+// Queries in the order of the packed rows, rounded alike: each of them is what it is as a row.
+void CpuSession::turn_rows_to_queries() {
+  given_.assign(chunk().order.data(), chunk().order.data() + chunk().count);
+  rows_ = given_;
+  start_queries(&chunk().steps);
+}
+
+void CpuSession::pair_bytes(Worker& own, std::int64_t block, std::int64_t facing) {
+  const std::int64_t tiles = plan_.pair_rows / tile_rows, count = chunk().tile_count();
+  for (std::int64_t tile = block * tiles; tile < std::min(count, (block + 1) * tiles); ++tile)
+    for (std::int64_t face = facing * tiles; face < std::min(count, (facing + 1) * tiles); ++face) meet_tiles(own, tile, face, block != facing);
+}
+
+void CpuSession::meet_tiles(Worker& own, std::int64_t tile, std::int64_t facing, bool both) {
+  const auto size = [&](std::int64_t of) { return std::min<std::int64_t>(tile_rows, chunk().count - of * tile_rows); };
+  FilterTask piece = task(own, 0, tile * tile_rows, size(tile));
+  const auto panels = static_cast<int>((piece.queries + queries_.lanes - 1) / queries_.lanes);
+  const std::int32_t* packed = queries_.quads.data() + tile * queries_.block_size(quads_of(model_->dims) * bytes_->query_words);
+  piece.start_bytes();
+  if (both) {
+    FilterTask other = task(own, 0, facing * tile_rows, size(facing));
+    other.lines = own.facing_lines.data();
+    other.limits = own.facing_limits.data();
+    other.as_rows = true;
+    other.start_bytes();
+    piece.meet_bytes(packed, panels, own.sums.data(), facing, own.byte_terms.data(), other);
+  } else {
+    piece.run_bytes(packed, panels, own.sums.data(), facing);
+  }
+  team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(size(facing)) * (both ? 2 : 1));
 }
 
 }  // namespace vicinal::cpu

@@ -184,7 +184,7 @@ void describe_query(const Question& question, const Frame& frame, const double* 
 
 }  // namespace
 
-void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const Question& question, const BoundModel* model,
+void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std::vector<float>* steps, const Question& question, const BoundModel* model,
                      const Frame* frame, const Points& queries, std::span<const std::int64_t> rows, std::int64_t block, Team& team,
                      PackedQueries& out) {
   const std::int64_t dims = queries.cols, lanes = kernels.query_lanes;
@@ -241,6 +241,7 @@ void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const Que
     if (out.facts[static_cast<std::size_t>(i)].filterable) step = std::max(step, sizes[static_cast<std::size_t>(i)]);
   }
   for (float& step : out.steps) step = byte_step(*frame, step);
+  if (steps != nullptr) out.steps = *steps;
   team.for_each(panels, [&](std::int64_t panel, int worker) {
     pack_query_bytes(kernels, *bytes, question, *model, *frame, queries, rows, panel, scratches.of(worker), out);
     team.tick(0);

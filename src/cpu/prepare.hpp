@@ -111,8 +111,9 @@ struct PackedQueries {
   /// Elements of a block; `width` of a query: dims, or quads times query_words.
   std::int64_t block_size(std::int64_t width) const noexcept { return block_panels * lanes * width; }
 };
-/// rows: which rows of `queries`. bytes: its table on the int8 rung. Throws as prepare_rows, naming query rows.
-void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const Question& question, const BoundModel* model,
+/// rows: which rows of `queries`. bytes: its table on the int8 rung; steps: of each block where they are given, and then
+/// all queries are packed, since they are rows as well. Throws as prepare_rows, naming query rows.
+void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std::vector<float>* steps, const Question& question, const BoundModel* model,
                      const Frame* frame, const Points& queries, std::span<const std::int64_t> rows, std::int64_t block, Team& team,
                      PackedQueries& out);
 /// One panel of queries whose facts are known but for what rounding says; prepare_bytes.cpp.

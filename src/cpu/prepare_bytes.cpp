@@ -98,7 +98,7 @@ void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Qu
   const PackedQueries::Part part = out.part(panel);
   for (std::int64_t i = 0; i < part.used; ++i) {
     QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
-    if (!facts.filterable) continue;
+    if (!facts.filterable && !question.symmetric) continue;
     load_row(kernels, queries, rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(), scratch.row.data());
     const Affine map = affine(question.metric, {.self = facts.self, .mean = facts.mean}, facts.scale);
     const ByteFacts rounded = round_bytes(kernels, frame, map, step, scratch);

@@ -11,7 +11,7 @@ namespace vicinal::cpu {
 
 void CpuSession::group_queries(const Points& queries) {
   const std::int64_t dims = queries.cols, count = static_cast<std::int64_t>(rows_.size()), lanes = kernels_.query_lanes;
-  const std::int64_t block = block_of(plan_), panels = (block + lanes - 1) / lanes;
+  const std::int64_t block = block_of(plan_, rung_), panels = (block + lanes - 1) / lanes;
   Buffer<double> points(count * dims), scratch(dims);
   for (std::int64_t i = 0; i < count; ++i) load_row(kernels_, queries, rows_[static_cast<std::size_t>(i)], scratch.data(), points.data() + i * dims);
   query_boxes_.clear();

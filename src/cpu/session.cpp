@@ -53,10 +53,12 @@ std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const Question& q
 
 // A block that serves as rows has whole tiles, and as queries whole panels: some lanes more than queries.
 CpuSession::Worker::Worker(const Points& corpus, const Plan& plan, Rung rung)
-    : rank(corpus.cols, corpus.dtype, corpus.plain_rows()), thr(rung == Rung::f32 ? block_of(plan) + max_query_lanes : 0),
-      partial(rung == Rung::f32 ? (plan.query_block + max_query_lanes) * panel_rows : 0), facing_thr(plan.symmetric ? plan.pair_rows : 0),
-      terms(plan.symmetric ? plan.query_block + max_query_lanes : 0), lines(rung == Rung::int8 ? plan.query_block + max_query_lanes : 0),
-      limits(lines.size()), seeds(rung == Rung::int8 ? tile_rows : 0), sums(lines.size() * panel_rows) {}
+    : rank(corpus.cols, corpus.dtype, corpus.plain_rows()), thr(rung == Rung::f32 ? block_of(plan, rung) + max_query_lanes : 0),
+      partial(rung == Rung::f32 ? (plan.query_block + max_query_lanes) * panel_rows : 0), facing_thr(plan.symmetric && rung == Rung::f32 ? plan.pair_rows : 0),
+      terms(plan.symmetric ? plan.query_block + max_query_lanes : 0), lines(rung == Rung::int8 ? block_of(plan, rung) + max_query_lanes : 0),
+      limits(lines.size()), seeds(rung == Rung::int8 ? tile_rows : 0), sums(lines.size() * panel_rows),
+      facing_lines(plan.symmetric && rung == Rung::int8 ? tile_rows : 0), facing_limits(facing_lines.size()),
+      byte_terms(plan.symmetric && rung == Rung::int8 ? tile_rows + max_query_lanes : 0) {}
 
 CpuSession::CpuSession(const InstructionSet& set, const Question& question, const Plan& plan, Rung rung, Frame chosen,
                        std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats)
@@ -72,7 +74,7 @@ CpuSession::~CpuSession() = default;
 std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcept {
   const std::int64_t dims = problem.corpus.cols, batch = plan.query_batch, states = batch * plan.row_splits;
   const bool filters = plan.rungs.size() > 1;
-  const std::int64_t block = block_of(plan), padded = (batch + block - 1) / block * block;
+  const std::int64_t block = block_of(plan, Rung::f32), padded = (batch + block - 1) / block * block;
   std::int64_t total = states * static_cast<std::int64_t>(sizeof(QueryState)) +
                        states * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
                        batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 2 * sizeof(std::int64_t) + 2 * sizeof(double));
@@ -86,6 +88,7 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
   const std::int64_t thread = PrepareScratch::bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
                               ((block + max_query_lanes) * 2 + (plan.query_block + max_query_lanes) * (8 + panel_rows)) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam
+  if (plan.symmetric) total += plan.threads * (tile_rows + max_query_lanes) * (2 * panel_rows + 16) * 4;  // of bytes
   return total + plan.threads * thread + (plan.pilot ? pilot_bytes : 0) + dims * 24 + (std::int64_t{1} << 20);
 }
 
@@ -100,12 +103,17 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
   rows_.assign(rows.begin(), rows.end());
   given_.clear();
   if (rung_ == Rung::f32 && (kept_ ? !chunk().boxes.empty() : plan_.groups)) group_queries(queries);
+  if (rung_ != Rung::int8 || !plan_.symmetric) start_queries(nullptr);  // else when their order is known
+}
+
+void CpuSession::start_queries(const std::vector<float>* steps) {
+  const auto count = static_cast<std::int64_t>(rows_.size());
   if (question_.metric == Metric::hamming) {
-    queries_.count = static_cast<std::int64_t>(rows.size());
-    queries_.block = block_of(plan_);
-    queries_.facts.assign(rows.size(), QueryFacts{});
+    queries_.count = count;
+    queries_.block = block_of(plan_, rung_);
+    queries_.facts.assign(rows_.size(), QueryFacts{});
   } else {
-    cpu::prepare_queries(kernels_, bytes_, question_, model_.get(), &frame(), queries, rows_, block_of(plan_), team_, queries_);
+    cpu::prepare_queries(kernels_, bytes_, steps, question_, model_.get(), &frame(), query_points_, rows_, block_of(plan_, rung_), team_, queries_);
   }
   const std::int64_t states = queries_.count * plan_.row_splits, k = question_.k, room = k + pool_slack(k);
   const std::int64_t capacity = this->capacity();

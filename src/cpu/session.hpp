@@ -54,6 +54,8 @@ class CpuSession final : public Session {
     Buffer<float> facing_thr, terms;  // of the other block of a pair; of the block's queries as rows
     Buffer<ByteLine> lines;           // of bytes, as the next two
     Buffer<std::int32_t> limits, seeds, sums;
+    Buffer<ByteLine> facing_lines;    // of bytes in pairs, as the next two
+    Buffer<std::int32_t> facing_limits, byte_terms;
     std::optional<Ranker> ranker;
   };
   const PackedRows& chunk() const noexcept { return kept_ ? kept_->of(rung_).rows : streamed_; }
@@ -66,8 +68,10 @@ class CpuSession final : public Session {
   FilterTask block_task(Worker& worker, std::int64_t split, std::int64_t block);
   /// Slots a query: those of the plan, but floats, which can tell more rows apart, need fewer than bytes.
   std::int64_t capacity() const noexcept;
-  /// Queries of a packed block.
-  static std::int64_t block_of(const Plan& plan) noexcept { return plan.symmetric ? plan.pair_rows : plan.query_block; }
+  /// Queries of a packed block: in pairs of floats all that meet at once, in pairs of bytes those that share a step.
+  static std::int64_t block_of(const Plan& plan, Rung rung) noexcept {
+    return !plan.symmetric ? plan.query_block : rung == Rung::int8 ? tile_rows : plan.pair_rows;
+  }
   /// Runs body(split, block, worker) over all of them.
   template <class Body>
   void each_block(const Body& body);
@@ -80,7 +84,11 @@ class CpuSession final : public Session {
     return static_cast<std::size_t>(given_.empty() ? query : given_[static_cast<std::size_t>(query)]);
   }
   bool any_eligible(std::int64_t tile) const noexcept;
+  void start_queries(const std::vector<float>* steps);
   void filter_pairs();  // pairs.cpp
+  void turn_rows_to_queries();
+  void pair_bytes(Worker& worker, std::int64_t block, std::int64_t facing);
+  void meet_tiles(Worker& worker, std::int64_t tile, std::int64_t facing, bool both);
   void pair(Worker& worker, std::int64_t block, std::int64_t facing);
   void pair_panels(Worker& worker, std::int64_t block, std::int64_t facing, std::int64_t panel, std::int64_t panels, FilterTask& other);
   void scan_canonical();

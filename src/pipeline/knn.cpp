@@ -89,8 +89,7 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
   for (const std::string& name : plan.rungs) {
     if (left == 0) break;
-    Plan rung_plan = report.certificate.rungs.empty() ? plan : plan_for_rest(plan, left);
-    if (rung_of(name) == Rung::int8) rung_plan.symmetric = false;  // a tile of bytes serves one side
+    const Plan rung_plan = report.certificate.rungs.empty() ? plan : plan_for_rest(plan, left);
     auto session = find_backend(plan.device).open(question, rung_plan, rung_of(name), kept, team, stats);
     if (!session) continue;
     left = RungRun(*session, question, rung_plan, kept != nullptr, report).run(out, queries, pending);

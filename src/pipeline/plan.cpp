@@ -48,7 +48,7 @@ Costs costs(const Problem& problem, bool symmetric = false) {
   const double candidates = k * (2 + std::log2(std::max(n / k, 1.0)));
   const double prepare = problem.kept ? 0 : n * (prepare_cycles_per_row + prepare_cycles_per_element * d);
   const double pairs = n * (tile_cycles_per_pair + tile_cycles_per_element * d) / (symmetric ? 2 : 1);
-  const double byte_pairs = n * (byte_cycles_per_pair + byte_cycles_per_element * d);
+  const double byte_pairs = n * (byte_cycles_per_pair + byte_cycles_per_element * d) / (symmetric ? 2 : 1);
   return {q * n * canonical, prepare + q * (pairs + candidates * candidate_cycles + 1.3 * k * 2 * canonical),
           byte_prepare * prepare + q * (byte_pairs + byte_spread * (candidates * candidate_cycles + 1.3 * k * 2 * canonical))};
 }
@@ -72,8 +72,8 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   if (filter == "auto" && !pays && !problem.kept) return {last};  // what is kept is packed already
   if (!takes_bytes(problem) || filter == floats) return {floats, last};
   const bool narrow = byte_gain > 1 && problem.corpus.cols >= least_byte_dims && !problem.range;
-  const double other = costs(problem, problem.symmetric).filter;  // bytes are tested on one side only
-  if (filter == "auto" && !(narrow && (problem.kept || cost.bytes < other))) return {floats, last};
+  const Costs paired = costs(problem, problem.symmetric);
+  if (filter == "auto" && !(narrow && (problem.kept || paired.bytes < paired.filter))) return {floats, last};
   return {bytes, floats, last};
 }
 
@@ -295,7 +295,7 @@ std::string Plan::text() const {
   line("corpus", resident ? cat("all rows prepared once") : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
   line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
   if (groups) line("groups", "rows near each other share a tile; tiles farther than the k-th are passed over");
-  if (symmetric) line("symmetry", cat("each tile of floats serves both of its sides, ", pair_rows, " rows against ", pair_rows));
+  if (symmetric) line("symmetry", cat("each tile of distances serves both of its sides, ", pair_rows, " rows against ", pair_rows));
   line("candidates", cat(candidate_slots, " slots a query"));
   if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));
   char text[32];
