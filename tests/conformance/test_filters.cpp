@@ -138,6 +138,31 @@ TEST(Filters, GroupsInOneCall) {
   EXPECT_EQ(refusal([&] { vicinal::knn(bad.points(), rows.points(), options); }).code, vicinal::ErrorCode::invalid_value);
 }
 
+TEST(Filters, TilesThatServeBothSidesOfAGraph) {
+  Rng rng(16);
+  for (const Data& data : all_data)
+    for (const Metric metric : {Metric::sqeuclidean, Metric::cosine, Metric::inner_product}) {
+      const Table rows = make(data, rng, rng.chance(0.7) ? DType::f32 : DType::u8, 1100 + rng.between(0, 300), rng.between(16, 60));
+      vicinal::GraphOptions options;
+      options.search.metric = metric;
+      options.search.k = rng.chance(0.7) ? 8 : 90;
+      options.search.degenerate = vicinal::Degenerate::one;
+      options.search.run.threads = static_cast<int>(rng.between(1, 2));
+      if (rng.chance(0.2)) options.search.eligible.last = 700;
+      options.include_self = rng.chance(0.2);
+      options.search.proof = vicinal::Proof::exhaustive;
+      const Neighbors want = vicinal::knn_graph(rows.points(), options);
+      options.search.proof = vicinal::Proof::certified;
+      for (const char* filter : {"int8", "f32"}) {
+        options.search.run.filter = filter;
+        options.search.run.instruction_set = rng.pick(instruction_sets());
+        EXPECT_TRUE(vicinal::plan_graph(shape_of(rows.points()), options).symmetric);
+        EXPECT_EQ(difference(vicinal::knn_graph(rows.points(), options), want), "")
+            << data.name << " " << metric_name(metric) << " " << filter << " " << options.search.run.instruction_set;
+      }
+    }
+}
+
 // Where bytes cannot tell rows apart they are not even tried, and where they are whole numbers they are.
 TEST(Filters, ThePilotTakesBytesWhereTheyPay) {
   const std::string best = instruction_sets().front();
