@@ -31,8 +31,8 @@ VICINAL_INLINE void bytes_step(Micro& m, const std::int32_t* q, const std::int32
   }
 }
 
-#include "cpu/tile_text.inc"
 #include "cpu/tile_bytes.inc"
+#include "cpu/tile_text.inc"
 
 bool supported() {
   __builtin_cpu_init();

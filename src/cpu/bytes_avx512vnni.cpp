@@ -37,13 +37,14 @@ VICINAL_INLINE void bytes_step(Micro& m, const std::int32_t* q, const std::int32
   }
 }
 
-#include "cpu/tile_text.inc"
 #include "cpu/tile_bytes.inc"
+#include "cpu/tile_text.inc"
 
 bool supported() {
   __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
 }
 
 }  // namespace

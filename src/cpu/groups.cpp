@@ -10,7 +10,8 @@ namespace vicinal::cpu {
 namespace {
 
 /// Halves of whole leaves, at the median of the column that spreads most.
-void split(const double* points, std::int64_t dims, std::int64_t whole, std::int64_t part, std::uint32_t* begin, std::uint32_t* end) {
+void split(const double* points, std::int64_t dims, std::int64_t whole, std::int64_t part, std::uint32_t* begin,
+           std::uint32_t* end) {
   while (end - begin > part) {
     const std::int64_t leaf = end - begin > whole ? whole : part;
     double low[most_group_dims], high[most_group_dims];
@@ -39,7 +40,8 @@ void split(const double* points, std::int64_t dims, std::int64_t whole, std::int
 
 }  // namespace
 
-void group_rows(const double* points, std::int64_t rows, std::int64_t dims, std::int64_t whole, std::int64_t part, std::uint32_t* order) {
+void group_rows(const double* points, std::int64_t rows, std::int64_t dims, std::int64_t whole, std::int64_t part,
+                std::uint32_t* order) {
   std::iota(order, order + rows, 0u);
   split(points, dims, whole, part, order, order + rows);
 }

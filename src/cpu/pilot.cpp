@@ -42,7 +42,8 @@ class Pilot {
       norms_.push_back(std::sqrt(square));
     }
     largest_query_ = sizes_.empty() ? 0 : *std::max_element(sizes_.begin(), sizes_.end());
-    kernel_ = kernels.canonical[static_cast<int>(form_ == Form::ip ? Op::dot : Op::sqdiff)][static_cast<int>(DType::f64)];
+    kernel_ =
+        kernels.canonical[static_cast<int>(form_ == Form::ip ? Op::dot : Op::sqdiff)][static_cast<int>(DType::f64)];
   }
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(sizes_.size()); }
 
@@ -53,7 +54,8 @@ class Pilot {
   Left left(std::int64_t pilot, double k) {
     const auto at = static_cast<std::size_t>(pilot);
     distances_.resize(sizes_.size());
-    kernel_({sample_.data() + pilot * dims_, sample_.data(), dims_ * 8, nullptr, count(), dims_, nullptr, distances_.data()});
+    kernel_({sample_.data() + pilot * dims_, sample_.data(), dims_ * 8, nullptr, count(), dims_, nullptr,
+             distances_.data()});
     for (double& x : distances_) x = form_ == Form::ip ? -x : std::sqrt(x);
     distances_.erase(distances_.begin() + pilot);
     std::sort(distances_.begin(), distances_.end());
@@ -64,7 +66,8 @@ class Pilot {
     size /= static_cast<double>(count());
     norm /= static_cast<double>(count());
     const double query = largest_query_ * rounding, row = size * rounding;
-    if (form_ == Form::ip) return {beyond(k, query * norm + norms_[at] * row), beyond(k, d * float_u * norms_[at] * norm)};
+    if (form_ == Form::ip)
+      return {beyond(k, query * norm + norms_[at] * row), beyond(k, d * float_u * norms_[at] * norm)};
     return {beyond(k, query + row), beyond(k, std::sqrt((d / 2 + 6) * float_u) * (norms_[at] + norm))};
   }
 
@@ -72,7 +75,9 @@ class Pilot {
   /// Rows not farther than eps beyond the k-th.
   double beyond(double k, double eps) const {
     const double per_row = rows_ / static_cast<double>(distances_.size()), rank = k / per_row;
-    const auto near = [&](double r) { return distances_[std::min(static_cast<std::size_t>(r), distances_.size() - 1)]; };
+    const auto near = [&](double r) {
+      return distances_[std::min(static_cast<std::size_t>(r), distances_.size() - 1)];
+    };
     double kth = near(rank), growth = 1;
     if (rank < 4) {
       const double inner = near(4), outer = near(12);
@@ -80,7 +85,8 @@ class Pilot {
       if (form_ == Form::ip || !(inner > 0)) growth = 1e9;
       kth = inner * std::pow((rank + 1e-9) / 5, 1 / growth);
     }
-    const auto within = static_cast<double>(std::upper_bound(distances_.begin(), distances_.end(), kth + eps) - distances_.begin());
+    const auto within =
+        static_cast<double>(std::upper_bound(distances_.begin(), distances_.end(), kth + eps) - distances_.begin());
     if (within >= 4 || !(kth > 0)) return std::max(k, within * per_row);
     return std::min(k * std::pow(1 + eps / kth, growth), 4 * per_row);
   }
@@ -101,7 +107,9 @@ bool bytes_pay(const Kernels& kernels, const Question& question, const Frame& fr
   if (pilot.count() < 16) return true;
   const double n = static_cast<double>(question.corpus.rows), d = static_cast<double>(question.corpus.cols);
   const auto k = static_cast<double>(std::max(question.k, likely_k));
-  const auto cycles = [&](double pair, double left) { return n * pair + left * (survivor(d) + kept_cycles * (1 + std::log(std::max(n / left, 1.0)))); };
+  const auto cycles = [&](double pair, double left) {
+    return n * pair + left * (survivor(d) + kept_cycles * (1 + std::log(std::max(n / left, 1.0))));
+  };
   double bytes = 0, floats = 0, worst = 0;
   const std::int64_t count = std::min(pilots, pilot.count());
   for (std::int64_t i = 0; i < count; ++i) {

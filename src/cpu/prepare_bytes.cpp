@@ -17,7 +17,9 @@ static_assert(order_bytes >= (std::int64_t{8} << key_bits), "the places of all k
 
 /// Rows by size, to 2^-8 of it, and among equals by number: a counting sort.
 void sort_rows(const Buffer<float>& sizes, std::int64_t count, Buffer<std::uint32_t>& order) {
-  const auto key = [&](std::int64_t i) { return std::bit_cast<std::uint32_t>(sizes[i]) >> dropped_bits & ((1u << key_bits) - 1); };
+  const auto key = [&](std::int64_t i) {
+    return std::bit_cast<std::uint32_t>(sizes[i]) >> dropped_bits & ((1u << key_bits) - 1);
+  };
   std::vector<std::int64_t> next((std::size_t{1} << key_bits) + 1);
   for (std::int64_t i = 0; i < count; ++i) ++next[key(i) + 1];
   for (std::size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
@@ -31,17 +33,25 @@ std::int32_t quad_at(const std::int8_t* row, std::int64_t quad) noexcept {
   return four;
 }
 
-ByteFacts round_bytes(const Kernels& kernels, const Frame& frame, const Affine& map, float step, PrepareScratch& scratch) {
+ByteFacts round_bytes(const Kernels& kernels, const Frame& frame, const Affine& map, float step,
+                      PrepareScratch& scratch) {
   const auto wide = static_cast<double>(step);
-  return kernels.quantise_bytes({.row = scratch.row.data(), .centre = frame.centre.data(), .shift = map.shift, .scale = map.factor,
-                                 .step = wide, .inverse = 1 / wide, .dims = frame.centre.size(), .out = scratch.narrow.data()});
+  return kernels.quantise_bytes({.row = scratch.row.data(),
+                                 .centre = frame.centre.data(),
+                                 .shift = map.shift,
+                                 .scale = map.factor,
+                                 .step = wide,
+                                 .inverse = 1 / wide,
+                                 .dims = frame.centre.size(),
+                                 .out = scratch.narrow.data()});
 }
 
 }  // namespace
 
 float byte_step(const Frame& frame, float size) noexcept {
   // Whole numbers within a byte are what they are; -128 is one of them.
-  if (frame.whole > 0 && static_cast<double>(size) <= frame.whole * 128 * (1 + 0x1p-20)) return static_cast<float>(frame.whole);
+  if (frame.whole > 0 && static_cast<double>(size) <= frame.whole * 128 * (1 + 0x1p-20))
+    return static_cast<float>(frame.whole);
   return std::max(size / 127, least_step);
 }
 
@@ -73,14 +83,16 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
       SelfProduct product;
       if (needs_norms(question.metric)) product.self = out.norms.self[row];
       if (question.metric == Metric::correlation) product.mean = out.norms.mean[row];
-      const ByteFacts facts = round_bytes(kernels, frame, affine(question.metric, product, frame.scale), step, *scratch);
+      const ByteFacts facts =
+          round_bytes(kernels, frame, affine(question.metric, product, frame.scale), step, *scratch);
       const Residuals sums = residuals(facts.facts);
       const FilterNorms norms = filter_norms(model, sums);
       // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
       const float term = product.self < 0 ? -std::numeric_limits<float>::infinity() : row_term(model, sums, norms);
       out.terms[at] = term;
       if (!std::isinf(term)) take_maxima(maxima, norms);
-      for (std::int64_t k = 0; k < quads; ++k) to[k * panel_rows] = quad_at(scratch->narrow.data(), k) ^ std::int32_t(0x80808080);
+      for (std::int64_t k = 0; k < quads; ++k)
+        to[k * panel_rows] = quad_at(scratch->narrow.data(), k) ^ std::int32_t(0x80808080);
       if (at % panel_rows == 0) team.tick(0);
     }
     out.steps[static_cast<std::size_t>(tile)] = step;
@@ -88,9 +100,10 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
   });
 }
 
-void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Question& question, const BoundModel& model,
-                      const Frame& frame, const Points& queries, std::span<const std::int64_t> rows, std::int64_t panel,
-                      PrepareScratch& scratch, PackedQueries& out) {
+void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Question& question,
+                      const BoundModel& model, const Frame& frame, const Points& queries,
+                      std::span<const std::int64_t> rows, std::int64_t panel, PrepareScratch& scratch,
+                      PackedQueries& out) {
   const std::int64_t quads = quads_of(model.dims), lanes = out.lanes, words = bytes.query_words;
   const float step = out.steps[static_cast<std::size_t>(panel / out.block_panels)];
   std::int32_t* to = out.quads.data() + panel * lanes * quads * words;
@@ -99,7 +112,8 @@ void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Qu
   for (std::int64_t i = 0; i < part.used; ++i) {
     QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
     if (!facts.filterable && !question.symmetric) continue;
-    load_row(kernels, queries, rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(), scratch.row.data());
+    load_row(kernels, queries, rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(),
+             scratch.row.data());
     const Affine map = affine(question.metric, {.self = facts.self, .mean = facts.mean}, facts.scale);
     const ByteFacts rounded = round_bytes(kernels, frame, map, step, scratch);
     const Residuals sums = residuals(rounded.facts);

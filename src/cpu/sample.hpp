@@ -15,9 +15,10 @@ class Sample {
  public:
   /// As many rows as have `elements` in all, but 16 to `most`.
   Sample(const Kernels& kernels, const Question& question, std::int64_t most, std::int64_t elements, Team& team)
-      : kernels_(kernels), question_(question), team_(team), rows_(question.corpus), order_(std::max<std::int64_t>(rows_.rows, 1)),
-        count_(std::min(rows_.rows, std::clamp<std::int64_t>(elements / rows_.cols, 16, most))),
-        row_(rows_.cols), gathered_(rows_.cols) {}
+      : kernels_(kernels), question_(question), team_(team), rows_(question.corpus),
+        order_(std::max<std::int64_t>(rows_.rows, 1)),
+        count_(std::min(rows_.rows, std::clamp<std::int64_t>(elements / rows_.cols, 16, most))), row_(rows_.cols),
+        gathered_(rows_.cols) {}
 
   std::int64_t count() const noexcept { return count_; }
   /// Row i of the sample, or null where it has no place in the filter (prepare_rows will report it or set it apart).

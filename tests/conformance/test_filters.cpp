@@ -21,15 +21,21 @@ struct Data {
 };
 const Data all_data[] = {
     {"gaussian", [](Rng& rng, std::int64_t, std::int64_t) { return rng.gauss(); }},
-    {"heavy tails", [](Rng& rng, std::int64_t, std::int64_t) { return rng.gauss() / std::sqrt(-std::log(1 - rng.uniform()) + 1e-9); }},
-    {"tight clusters", [](Rng& rng, std::int64_t row, std::int64_t col) { return static_cast<double>((row * 37 + col * 11) % 23) + 1e-5 * rng.gauss(); }},
+    {"heavy tails",
+     [](Rng& rng, std::int64_t, std::int64_t) { return rng.gauss() / std::sqrt(-std::log(1 - rng.uniform()) + 1e-9); }},
+    {"tight clusters",
+     [](Rng& rng, std::int64_t row, std::int64_t col) {
+       return static_cast<double>((row * 37 + col * 11) % 23) + 1e-5 * rng.gauss();
+     }},
     {"far away", [](Rng& rng, std::int64_t, std::int64_t) { return 1e6 + rng.gauss(); }},
     {"all equal", [](Rng&, std::int64_t, std::int64_t) { return 3.25; }},
     {"small integers", [](Rng& rng, std::int64_t, std::int64_t) { return static_cast<double>(rng.between(0, 3)); }},
-    {"bytes with outliers", [](Rng& rng, std::int64_t row, std::int64_t) {
+    {"bytes with outliers",
+     [](Rng& rng, std::int64_t row, std::int64_t) {
        return static_cast<double>(rng.between(0, 255)) * (row % 501 == 17 ? 40 : 1);
      }},
-    {"from near to far", [](Rng& rng, std::int64_t row, std::int64_t) { return rng.gauss() * std::ldexp(1.0, static_cast<int>(row / 97 % 30)); }},
+    {"from near to far", [](Rng& rng, std::int64_t row,
+                            std::int64_t) { return rng.gauss() * std::ldexp(1.0, static_cast<int>(row / 97 % 30)); }},
 };
 
 Table make(const Data& data, Rng& rng, DType type, std::int64_t n, std::int64_t d) {
@@ -50,7 +56,8 @@ TEST(Filters, EveryRungOnEveryKindOfData) {
     for (const Metric metric : {Metric::sqeuclidean, Metric::cosine, Metric::inner_product})
       for (const DType type : {DType::f32, DType::u8}) {
         const std::int64_t d = rng.between(16, 70);
-        const Table corpus = make(data, rng, type, 2000, d), queries = make(data, rng, rng.chance(0.7) ? type : DType::f32, 40, d);
+        const Table corpus = make(data, rng, type, 2000, d),
+                    queries = make(data, rng, rng.chance(0.7) ? type : DType::f32, 40, d);
         KnnOptions options;
         options.metric = metric;
         options.k = rng.chance(0.5) ? 10 : 150;
@@ -59,8 +66,9 @@ TEST(Filters, EveryRungOnEveryKindOfData) {
         for (const char* filter : {"auto", "int8", "f32"}) {
           options.run.filter = filter;
           options.run.instruction_set = rng.pick(instruction_sets());
-          const std::string text = std::string(data.name) + " " + metric_name(metric) + " " + vicinal::dtype_name(type) + " d=" + std::to_string(d) +
-                                   " " + filter + " " + options.run.instruction_set;
+          const std::string text = std::string(data.name) + " " + metric_name(metric) + " " +
+                                   vicinal::dtype_name(type) + " d=" + std::to_string(d) + " " + filter + " " +
+                                   options.run.instruction_set;
           EXPECT_EQ(difference(vicinal::knn(corpus.points(), queries.points(), options), want), "") << text;
           const Corpus kept(corpus.points(), {.metric = metric, .degenerate = options.degenerate, .run = options.run});
           EXPECT_EQ(difference(kept.knn(queries.points(), options), want), "") << text << " kept";
@@ -86,8 +94,10 @@ TEST(Filters, NothingWithinARadiusIsExcluded) {
       for (const char* filter : {"int8", "f32"}) {
         options.search.run.filter = filter;
         const vicinal::CsrNeighbors got = vicinal::range_search(corpus.points(), queries.points(), radius, options);
-        ASSERT_EQ(got.entries(), want.entries()) << data.name << " " << metric_name(metric) << " d=" << d << " " << filter;
-        for (std::int64_t i = 0; i < want.entries(); ++i) ASSERT_EQ(got.ids()[i], want.ids()[i]) << data.name << " " << filter;
+        ASSERT_EQ(got.entries(), want.entries())
+            << data.name << " " << metric_name(metric) << " d=" << d << " " << filter;
+        for (std::int64_t i = 0; i < want.entries(); ++i)
+          ASSERT_EQ(got.ids()[i], want.ids()[i]) << data.name << " " << filter;
       }
     }
 }
@@ -96,7 +106,8 @@ TEST(Filters, GroupsOfRowsWithFewColumns) {
   Rng rng(13);
   for (const Data& data : all_data)
     for (const std::int64_t d : {1, 2, 3, 4}) {
-      const Table corpus = make(data, rng, rng.chance(0.5) ? DType::f32 : DType::f64, 2500, d), queries = make(data, rng, DType::f32, 70, d);
+      const Table corpus = make(data, rng, rng.chance(0.5) ? DType::f32 : DType::f64, 2500, d),
+                  queries = make(data, rng, DType::f32, 70, d);
       KnnOptions options;
       options.metric = rng.pick(std::vector<Metric>{Metric::sqeuclidean, Metric::euclidean, Metric::l1, Metric::linf});
       options.k = rng.chance(0.5) ? 7 : 120;
@@ -130,19 +141,25 @@ TEST(Filters, GroupsInOneCall) {
   KnnOptions options;
   const Neighbors want = scanned(rows, rows, options);
   for (const Memory memory : all_memory)
-    EXPECT_EQ(difference(vicinal::knn(rows.points(), rows.points(), apply({.memory = memory}, options, rows.points(), rows.points())), want), "")
+    EXPECT_EQ(difference(vicinal::knn(rows.points(), rows.points(),
+                                      apply({.memory = memory}, options, rows.points(), rows.points())),
+                         want),
+              "")
         << memory_name(memory);
   Table bad = rows;
   bad.set(4100, 1, std::nan(""));
-  EXPECT_EQ(refusal([&] { vicinal::knn(rows.points(), bad.points(), options); }).code, vicinal::ErrorCode::invalid_value);
-  EXPECT_EQ(refusal([&] { vicinal::knn(bad.points(), rows.points(), options); }).code, vicinal::ErrorCode::invalid_value);
+  EXPECT_EQ(refusal([&] { vicinal::knn(rows.points(), bad.points(), options); }).code,
+            vicinal::ErrorCode::invalid_value);
+  EXPECT_EQ(refusal([&] { vicinal::knn(bad.points(), rows.points(), options); }).code,
+            vicinal::ErrorCode::invalid_value);
 }
 
 TEST(Filters, TilesThatServeBothSidesOfAGraph) {
   Rng rng(16);
   for (const Data& data : all_data)
     for (const Metric metric : {Metric::sqeuclidean, Metric::cosine, Metric::inner_product}) {
-      const Table rows = make(data, rng, rng.chance(0.7) ? DType::f32 : DType::u8, 1100 + rng.between(0, 300), rng.between(16, 60));
+      const Table rows =
+          make(data, rng, rng.chance(0.7) ? DType::f32 : DType::u8, 1100 + rng.between(0, 300), rng.between(16, 60));
       vicinal::GraphOptions options;
       options.search.metric = metric;
       options.search.k = rng.chance(0.7) ? 8 : 90;

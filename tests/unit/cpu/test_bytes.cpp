@@ -20,26 +20,33 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t byte_dims[] = {1, 2, 3, 4, 5, 8, 31, 32, 33, 128, 129, 200, 300};  // in quads
-constexpr std::int32_t lowest = std::numeric_limits<std::int32_t>::min(), highest = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t lowest = std::numeric_limits<std::int32_t>::min(),
+                       highest = std::numeric_limits<std::int32_t>::max();
 
 /// One call's operands, all ending at inaccessible pages, and what the call reported.
 struct ByteTile {
   using Values = std::map<std::pair<int, int>, std::int32_t>;  // (query, row) to t
 
   /// extreme: bytes at the ends of their ranges alone, which is what saturates where it can.
-  ByteTile(const ByteKernels& table, std::int64_t quads_, int query_panels_, int row_panels_, std::uint64_t seed, bool extreme)
+  ByteTile(const ByteKernels& table, std::int64_t quads_, int query_panels_, int row_panels_, std::uint64_t seed,
+           bool extreme)
       : kernels(table), quads(quads_), query_panels(query_panels_), row_panels(row_panels_),
-        query_count(query_panels * table.query_lanes), row_count(row_panels * panel_rows), queries(query_count * quads * table.query_words),
-        rows(row_count * quads), term(row_count), thr(query_count), partial(std::int64_t{query_count} * panel_rows), query_term(query_count),
-        row_thr(row_count), raw_queries(static_cast<std::size_t>(query_count * quads * 4)), raw_rows(static_cast<std::size_t>(row_count * quads * 4)) {
+        query_count(query_panels * table.query_lanes), row_count(row_panels * panel_rows),
+        queries(query_count * quads * table.query_words), rows(row_count * quads), term(row_count), thr(query_count),
+        partial(std::int64_t{query_count} * panel_rows), query_term(query_count), row_thr(row_count),
+        raw_queries(static_cast<std::size_t>(query_count * quads * 4)),
+        raw_rows(static_cast<std::size_t>(row_count * quads * 4)) {
     std::mt19937_64 random(seed);
-    for (std::int8_t& x : raw_queries) x = static_cast<std::int8_t>(extreme ? (random() % 4 == 0 ? 127 : -128) : static_cast<int>(random() % 256) - 128);
-    for (std::uint8_t& x : raw_rows) x = static_cast<std::uint8_t>(extreme ? (random() % 8 == 0 ? 0 : 255) : random() % 256);
+    for (std::int8_t& x : raw_queries)
+      x = static_cast<std::int8_t>(extreme ? (random() % 4 == 0 ? 127 : -128) : static_cast<int>(random() % 256) - 128);
+    for (std::uint8_t& x : raw_rows)
+      x = static_cast<std::uint8_t>(extreme ? (random() % 8 == 0 ? 0 : 255) : random() % 256);
     for (int q = 0; q < query_count; ++q)
       for (std::int64_t k = 0; k < quads; ++k) pack_query(q, k);
     for (int r = 0; r < row_count; ++r)
       for (std::int64_t k = 0; k < quads; ++k)
-        std::memcpy(&rows[(r / panel_rows * quads + k) * panel_rows + r % panel_rows], &raw_rows[static_cast<std::size_t>((r * quads + k) * 4)], 4);
+        std::memcpy(&rows[(r / panel_rows * quads + k) * panel_rows + r % panel_rows],
+                    &raw_rows[static_cast<std::size_t>((r * quads + k) * 4)], 4);
     for (std::int32_t& x : term) x = static_cast<std::int32_t>(random() % 2000000) - 1000000;
     for (std::int32_t& x : query_term) x = static_cast<std::int32_t>(random() % 2000000) - 1000000;
     std::fill(thr.begin(), thr.end(), lowest);
@@ -58,7 +65,8 @@ struct ByteTile {
   std::int64_t product(int q, int r) const {
     std::int64_t sum = 0;
     for (std::int64_t j = 0; j < quads * 4; ++j)
-      sum += std::int64_t{raw_queries[static_cast<std::size_t>(q * quads * 4 + j)]} * raw_rows[static_cast<std::size_t>(r * quads * 4 + j)];
+      sum += std::int64_t{raw_queries[static_cast<std::size_t>(q * quads * 4 + j)]} *
+             raw_rows[static_cast<std::size_t>(r * quads * 4 + j)];
     return sum;
   }
 
@@ -72,21 +80,24 @@ struct ByteTile {
                   .row_panels = row_panels,
                   .multiplier = 1,
                   .partial = partial.data(),
-                  .on_hit = [](void* context, int query, int panel, std::uint32_t hit, const std::int32_t* values) {
-                    auto& tile = *static_cast<ByteTile*>(context);
-                    tile.note(tile.found, tile.thr[query], -1, query, panel, hit, values);
-                    if (tile.after_hit) std::fill(tile.thr.begin(), tile.thr.end(), highest);
-                  },
+                  .on_hit =
+                      [](void* context, int query, int panel, std::uint32_t hit, const std::int32_t* values) {
+                        auto& tile = *static_cast<ByteTile*>(context);
+                        tile.note(tile.found, tile.thr[query], -1, query, panel, hit, values);
+                        if (tile.after_hit) std::fill(tile.thr.begin(), tile.thr.end(), highest);
+                      },
                   .context = this,
                   .query_term = query_term.data(),
                   .row_thr = both ? row_thr.data() : nullptr,
-                  .on_column_hit = [](void* context, int query, int panel, std::uint32_t hit, const std::int32_t* values) {
-                    auto& tile = *static_cast<ByteTile*>(context);
-                    tile.note(tile.found_columns, 0, panel * panel_rows, query, panel, hit, values);
-                  }});
+                  .on_column_hit =
+                      [](void* context, int query, int panel, std::uint32_t hit, const std::int32_t* values) {
+                        auto& tile = *static_cast<ByteTile*>(context);
+                        tile.note(tile.found_columns, 0, panel * panel_rows, query, panel, hit, values);
+                      }});
   }
 
-  void note(Values& into, std::int32_t limit, int first_row, int query, int panel, std::uint32_t hit, const std::int32_t* values) {
+  void note(Values& into, std::int32_t limit, int first_row, int query, int panel, std::uint32_t hit,
+            const std::int32_t* values) {
     ++calls;
     ASSERT_TRUE(query >= 0 && query < query_count && panel >= 0 && panel < row_panels);
     ASSERT_NE(hit, 0u) << "a call without a row";
@@ -120,14 +131,17 @@ TEST_P(ByteTileTest, EverySumIsExactOnBothSides) {
   for (const std::int64_t quads : byte_dims)
     for (const bool extreme : {false, true})
       for (const bool both : {false, true}) {
-        ByteTile tile(kernels(), quads, 1 + static_cast<int>(quads) % 3, quads % 5 == 0 ? 3 : 1, static_cast<std::uint64_t>(quads), extreme);
+        ByteTile tile(kernels(), quads, 1 + static_cast<int>(quads) % 3, quads % 5 == 0 ? 3 : 1,
+                      static_cast<std::uint64_t>(quads), extreme);
         tile.run(both);
         ASSERT_EQ(static_cast<std::int64_t>(tile.found.size()), std::int64_t{tile.query_count} * tile.row_count);
         ASSERT_EQ(tile.found_columns.size(), both ? tile.found.size() : 0);
         for (const auto& [pair, t] : tile.found)
-          ASSERT_EQ(t, tile.product(pair.first, pair.second) + tile.term[pair.second]) << kernels().name << " quads " << quads;
+          ASSERT_EQ(t, tile.product(pair.first, pair.second) + tile.term[pair.second])
+              << kernels().name << " quads " << quads;
         for (const auto& [pair, u] : tile.found_columns)
-          ASSERT_EQ(u, tile.product(pair.first, pair.second) + tile.query_term[pair.first]) << kernels().name << " quads " << quads;
+          ASSERT_EQ(u, tile.product(pair.first, pair.second) + tile.query_term[pair.first])
+              << kernels().name << " quads " << quads;
       }
 }
 
@@ -136,20 +150,24 @@ TEST_P(ByteTileTest, HitsAreExactlyThePairsNotBelowTheLimit) {
     for (const bool both : {false, true}) {
       ByteTile tile(kernels(), quads, 2, 3, static_cast<std::uint64_t>(quads) + 1000, false);
       for (int q = 0; q < tile.query_count; ++q) {
-        const auto t = static_cast<std::int32_t>(tile.product(q, 5 * q % tile.row_count) + tile.term[5 * q % tile.row_count]);
+        const auto t =
+            static_cast<std::int32_t>(tile.product(q, 5 * q % tile.row_count) + tile.term[5 * q % tile.row_count]);
         const std::int32_t choices[] = {lowest, highest, t, t + 1, t - 1000, t + 1000};  // a tie is a hit
         tile.thr[q] = choices[q % 6];
       }
       for (int r = 0; r < tile.row_count; ++r) {
-        const auto u = static_cast<std::int32_t>(tile.product(r % tile.query_count, r) + tile.query_term[r % tile.query_count]);
+        const auto u =
+            static_cast<std::int32_t>(tile.product(r % tile.query_count, r) + tile.query_term[r % tile.query_count]);
         const std::int32_t choices[] = {highest, u, u + 1, u + 2000};
         tile.row_thr[r] = choices[r % 4];
       }
       tile.run(both);
       for (int q = 0; q < tile.query_count; ++q)
         for (int r = 0; r < tile.row_count; ++r) {
-          ASSERT_EQ(tile.found.count({q, r}) == 1, tile.product(q, r) + tile.term[r] >= tile.thr[q]) << kernels().name << " " << q << " " << r;
-          ASSERT_EQ(tile.found_columns.count({q, r}) == 1, both && tile.product(q, r) + tile.query_term[q] >= tile.row_thr[r])
+          ASSERT_EQ(tile.found.count({q, r}) == 1, tile.product(q, r) + tile.term[r] >= tile.thr[q])
+              << kernels().name << " " << q << " " << r;
+          ASSERT_EQ(tile.found_columns.count({q, r}) == 1,
+                    both && tile.product(q, r) + tile.query_term[q] >= tile.row_thr[r])
               << kernels().name << " " << q << " " << r;
         }
     }
@@ -202,8 +220,14 @@ TEST_P(ByteRowTest, RowsAreThoseOfThePlainTableAndResidualsAreTrue) {
       for (double& x : centre) x = step == 0.5 ? 0 : 0.1 * normal(random);
       if (step == 0.5)
         for (double& x : row) x = 0.25 * std::floor(4 * x);  // halves of a step: to even
-      ByteQuantiseArgs args{.row = row.data(), .centre = centre.data(), .shift = 0.125, .scale = 0.5, .step = step, .inverse = 1 / step,
-                            .dims = dims, .out = bytes.data()};
+      ByteQuantiseArgs args{.row = row.data(),
+                            .centre = centre.data(),
+                            .shift = 0.125,
+                            .scale = 0.5,
+                            .step = step,
+                            .inverse = 1 / step,
+                            .dims = dims,
+                            .out = bytes.data()};
       const ByteFacts facts = kernels().quantise_bytes(args);
       args.out = expected.data();
       const ByteFacts plain = kernels_plain.quantise_bytes(args);
