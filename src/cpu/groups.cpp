@@ -11,8 +11,9 @@ namespace {
 
 /// Halves of whole leaves, at the median of the column that spreads most.
 void split(const double* points, std::int64_t dims, std::int64_t whole, std::int64_t part, std::uint32_t* begin,
-           std::uint32_t* end) {
+           std::uint32_t* end, Team& team) {
   while (end - begin > part) {
+    team.tick(0);
     const std::int64_t leaf = end - begin > whole ? whole : part;
     double low[most_group_dims], high[most_group_dims];
     std::fill_n(low, dims, std::numeric_limits<double>::infinity());
@@ -33,17 +34,17 @@ void split(const double* points, std::int64_t dims, std::int64_t whole, std::int
       const double x = points[a * dims + widest], y = points[b * dims + widest];
       return x < y || (x == y && a < b);
     });
-    split(points, dims, whole, part, begin, middle);
+    split(points, dims, whole, part, begin, middle, team);
     begin = middle;
   }
 }
 
 }  // namespace
 
-void group_rows(const double* points, std::int64_t rows, std::int64_t dims, std::int64_t whole, std::int64_t part,
+void group_rows(const double* points, std::int64_t rows, std::int64_t dims, std::int64_t whole, std::int64_t part, Team& team,
                 std::uint32_t* order) {
   std::iota(order, order + rows, 0u);
-  split(points, dims, whole, part, order, order + rows);
+  split(points, dims, whole, part, order, order + rows, team);
 }
 
 Box::Box(std::int64_t dims) : dims_(dims) {

@@ -10,7 +10,7 @@ namespace vicinal::cpu {
 
 /// Rows in an order in which every run of `whole` is a leaf of a k-d tree, and runs of `part` are what it is split into
 /// further. points: [rows][dims].
-void group_rows(const double* points, std::int64_t rows, std::int64_t dims, std::int64_t whole, std::int64_t part,
+void group_rows(const double* points, std::int64_t rows, std::int64_t dims, std::int64_t whole, std::int64_t part, Team& team,
                 std::uint32_t* order);
 
 /// The smallest box around some rows.

@@ -93,7 +93,7 @@ void group_chunk(const Kernels& kernels, const Question& question, Team& team, P
   });
   if (unfit) report_unfit_rows(kernels, question, corpus, "corpus", team);
   grow(out.order, count);
-  group_rows(points.data(), count, dims, tile_rows, panel_rows, out.order.data());
+  group_rows(points.data(), count, dims, tile_rows, panel_rows, team, out.order.data());
   out.boxes.assign(static_cast<std::size_t>(out.tile_count()), Box(dims));
   out.panel_boxes.assign(static_cast<std::size_t>((count + panel_rows - 1) / panel_rows), Box(dims));
   for (std::int64_t place = 0; place < count; ++place) {

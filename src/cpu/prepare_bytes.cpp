@@ -16,14 +16,20 @@ constexpr int key_bits = 16, dropped_bits = 31 - key_bits;
 static_assert(order_bytes >= (std::int64_t{8} << key_bits), "the places of all keys");
 
 /// Rows by size, to 2^-8 of it, and among equals by number: a counting sort.
-void sort_rows(const Buffer<float>& sizes, std::int64_t count, Buffer<std::uint32_t>& order) {
+void sort_rows(const Buffer<float>& sizes, std::int64_t count, Team& team, Buffer<std::uint32_t>& order) {
   const auto key = [&](std::int64_t i) {
     return std::bit_cast<std::uint32_t>(sizes[i]) >> dropped_bits & ((1u << key_bits) - 1);
   };
   std::vector<std::int64_t> next((std::size_t{1} << key_bits) + 1);
-  for (std::int64_t i = 0; i < count; ++i) ++next[key(i) + 1];
+  const auto each = [&](const auto& body) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (i % 65536 == 0) team.tick(0);
+      body(i);
+    }
+  };
+  each([&](std::int64_t i) { ++next[key(i) + 1]; });
   for (std::size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
-  for (std::int64_t i = 0; i < count; ++i) order[next[key(i)]++] = static_cast<std::uint32_t>(i);
+  each([&](std::int64_t i) { order[next[key(i)]++] = static_cast<std::uint32_t>(i); });
 }
 
 /// Four columns as they lie in the row.
@@ -61,7 +67,7 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
   grow(out.order, count);
   grow(out.quads, (count + panel_rows - 1) / panel_rows * panel_rows * quads);
   out.steps.assign(static_cast<std::size_t>(out.tile_count()), 0.0F);
-  sort_rows(sizes, count, out.order);
+  sort_rows(sizes, count, team, out.order);
   std::vector<std::unique_ptr<PrepareScratch>> scratches(static_cast<std::size_t>(team.threads()));
   team.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
     auto& scratch = scratches[static_cast<std::size_t>(worker)];

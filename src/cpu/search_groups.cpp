@@ -18,7 +18,7 @@ void CpuSession::group_queries(const Points& queries) {
   query_boxes_.clear();
   if (kernels_.first_bad(points.data(), points.size()) >= 0) return;  // they are reported when they are prepared
   std::vector<std::uint32_t> order(rows_.size());
-  group_rows(points.data(), count, dims, lanes, lanes, order.data());
+  group_rows(points.data(), count, dims, lanes, lanes, team_, order.data());
   given_.assign(order.begin(), order.end());
   const std::vector<std::int64_t> before = rows_;
   for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i] = before[order[i]];
