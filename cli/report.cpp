@@ -81,8 +81,7 @@ std::string explain_text(const Report& run, bool written) {
       {"open files", timed(run.seconds.read)},
       {"prepare", timed(stats.prepare_seconds)},
       {"search", timed(run.seconds.search - stats.prepare_seconds)},
-      {"speed", fmt::format("{:.3g} million pairs a second, {:.3g} thousand million products of columns", why.pairs_a_second / 1e6,
-                           why.pairs_a_second * static_cast<double>(run.corpus.points().cols) / 1e9)}};
+      {"speed", fmt::format("{:.3g} million pairs a second", why.pairs_a_second / 1e6)}};
   if (written) facts.emplace_back("write", timed(run.seconds.write));
   for (const std::string& note : stats.notes) facts.emplace_back("note", note);
   return facts_text(facts);
