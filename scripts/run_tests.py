@@ -94,7 +94,7 @@ def all_steps(scale):
                          "tests/cli"], "junit", ("build",), ("tests/cli",), python, beside=True),
         Step("readme", [PYTHON, "scripts/readme_snippets.py"], needs=("build",), beside=True),
         Step("objects", [PYTHON, "scripts/check_build.py"], needs=("build",), beside=True),
-        Step("mutants", [PYTHON, "tests/mutants/run.py", "--jobs", os.cpu_count() or 1], needs=("build",), beside=True),
+        Step("mutants", [PYTHON, "tests/mutants/run.py", "--jobs", os.cpu_count() or 1, "--share", scale or REDUCED["cpu"]], needs=("build",), beside=True),
         Step("emu.build", ["scripts/build", "emu", "vicinal_emu"], "build", paths=("tests/simt",)),
         Step("emu.simt", ["build-emu/bin/vicinal_simt"], needs=("emu.build",), paths=("tests/simt",), beside=True),
         Step("emu.kernels", ["build-emu/bin/vicinal_kernels"], "gtest", ("emu.build",), ("tests/kernels",), shards=os.cpu_count() or 1, beside=True),

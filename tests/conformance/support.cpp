@@ -241,6 +241,8 @@ std::int64_t scaled(std::int64_t count) {
   return std::max<std::int64_t>(
       1, static_cast<std::int64_t>(static_cast<double>(count) * (scale ? std::atof(scale) : 1.0)));
 }
+
+bool in_share(Rng& rng, double least) { return rng.chance(std::max(least, static_cast<double>(scaled(1000)) / 1000)); }
 std::uint64_t seed_or(std::uint64_t fallback) {
   const char* seed = std::getenv("VICINAL_TEST_SEED");
   return seed ? std::strtoull(seed, nullptr, 10) : fallback;

@@ -88,6 +88,8 @@ oracle::Question question(const vicinal::KnnOptions& options);
 
 /// VICINAL_TEST_SCALE multiplies the number of sampled cases; 1 by default.
 std::int64_t scaled(std::int64_t count);
+/// One of many like it, of which VICINAL_TEST_SCALE asks for a share, and the test for `least` at least.
+bool in_share(Rng& rng, double least = 0);
 /// VICINAL_TEST_SEED, or the given one.
 std::uint64_t seed_or(std::uint64_t fallback);
 /// Message and code of the vicinal::Error that `call` throws; the code is empty if it throws nothing.

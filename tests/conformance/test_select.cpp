@@ -156,9 +156,6 @@ testing::AssertionResult equal_to_oracle(const Runner& runner, const Values& val
   return testing::AssertionSuccess();
 }
 
-/// One of many like it, of which VICINAL_TEST_SCALE asks for a share.
-bool in_share(Rng& rng) { return rng.chance(static_cast<double>(scaled(1000)) / 1000); }
-
 void check_families(const std::vector<Runner>& all, ValueType type, std::int64_t rows, std::int64_t cols, const std::vector<std::int64_t>& ks, std::uint64_t seed) {
   Rng share(seed * 64 + static_cast<std::uint64_t>(type));
   for (Family family : all_families) {
