@@ -12,8 +12,8 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t pilots = 32, most_rows = 512, sampled_elements = std::int64_t{1} << 16;
-static_assert(pilot_bytes >= 8 * sampled_elements + 16 * most_rows, "the sample is kept in fp64");
+constexpr std::int64_t pilots = 32, most_rows = 512, pilot_elements = std::int64_t{1} << 16;
+static_assert(pilot_bytes >= 8 * pilot_elements + 16 * most_rows, "the sample is kept in fp64");
 constexpr std::int64_t likely_k = 50;     // of a corpus that is kept before its searches are known
 constexpr std::int64_t least_share = 16;  // a filter that leaves a row in so many is given up
 
@@ -27,7 +27,7 @@ class Pilot {
  public:
   Pilot(const Kernels& kernels, const Question& question, const Frame& frame, Team& team)
       : dims_(question.corpus.cols), rows_(static_cast<double>(question.corpus.rows)), form_(form_of(question.metric)) {
-    Sample sample(kernels, question, most_rows, sampled_elements, team);
+    Sample sample(kernels, question, most_rows, pilot_elements, team);
     for (std::int64_t i = 0; i < sample.count(); ++i) {
       const double* row = sample.row(i);
       if (row == nullptr) continue;
