@@ -27,24 +27,32 @@ extern "C" void __tsan_release(void* at);
 namespace vicinal {
 namespace {
 
-/// What a loop orders: all before it, then its pieces, then all after it. oneTBB is not instrumented, so under
-/// ThreadSanitizer (cmake/library.cmake) this file tells it; two pieces stay unordered, so their races are still found.
+/// What a loop orders: all before it, then its pieces, then all after it; and pieces of one worker, which threads may be one
+/// after the other. oneTBB is not instrumented, so under ThreadSanitizer (cmake/library.cmake) this file tells it; pieces of two
+/// workers stay unordered, so their races are still found.
 class LoopOrder {
  public:
 #if defined(VICINAL_TSAN)
   LoopOrder() { __tsan_release(&start_); }
   ~LoopOrder() { __tsan_acquire(&end_); }  // also when a piece threw
   struct Piece {
-    explicit Piece(LoopOrder& order) : end(&order.end_) { __tsan_acquire(&order.start_); }
-    ~Piece() { __tsan_release(end); }
-    char* end;
+    Piece(LoopOrder& order, int worker) : end(&order.end_), own(&order.workers_[worker % most_workers]) {
+      __tsan_acquire(&order.start_);
+      __tsan_acquire(own);
+    }
+    ~Piece() {
+      __tsan_release(own);
+      __tsan_release(end);
+    }
+    char *end, *own;
   };
 
  private:
-  char start_ = 0, end_ = 0;
+  static constexpr int most_workers = 1024;
+  char start_ = 0, end_ = 0, workers_[most_workers] = {};
 #else
   struct Piece {
-    explicit Piece(LoopOrder& /*order*/) {}
+    Piece(LoopOrder& /*order*/, int /*worker*/) {}
   };
 #endif
 };
@@ -143,7 +151,7 @@ void Team::for_each(std::int64_t count, const std::function<void(std::int64_t, i
         [&](const tbb::blocked_range<std::int64_t>& range) {
           FpGuard guard;
           const int worker = std::max(0, tbb::this_task_arena::current_thread_index());
-          [[maybe_unused]] const LoopOrder::Piece piece(order);
+          [[maybe_unused]] const LoopOrder::Piece piece(order, worker);
           for (std::int64_t i = range.begin(); i < range.end(); ++i) body(i, worker);
         },
         tbb::simple_partitioner());

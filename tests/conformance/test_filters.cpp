@@ -2,6 +2,8 @@
 // numbers, groups of rows with few columns. Beside them the scan of every pair, which is tested against the oracle elsewhere.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <cmath>
 
 #include "conformance/lists.hpp"
@@ -82,7 +84,7 @@ TEST(Filters, NothingWithinARadiusIsExcluded) {
   for (const Data& data : all_data)
     for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product, Metric::l1}) {
       const std::int64_t d = rng.between(3, 40);
-      const Table corpus = make(data, rng, DType::f32, scaled(1500), d), queries = make(data, rng, DType::f32, 60, d);
+      const Table corpus = make(data, rng, DType::f32, std::max<std::int64_t>(400, scaled(1500)), d), queries = make(data, rng, DType::f32, 60, d);
       KnnOptions some{.k = 200, .metric = metric, .degenerate = vicinal::Degenerate::one};
       const Neighbors near = scanned(corpus, queries, some);
       const double radius = near.distance(0, rng.between(0, 199));
