@@ -7,9 +7,7 @@
 #include <cuda_runtime.h>
 /// An array in shared memory, of trivial elements.
 #define VICINAL_SHARED(type, name, count) __shared__ type name[count]
-#define VICINAL_CALLED __noinline__
 #else
-#define VICINAL_CALLED
 #include "simt/simt.hpp"
 #endif
 

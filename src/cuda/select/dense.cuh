@@ -59,12 +59,6 @@ struct DenseReader {
   }
 };
 
-/// A call, not a copy of the text for every value of an unrolled loop: those took nvcc longer than all else.
-template <class Key>
-__device__ VICINAL_CALLED Key key_by_call(const Rows& rows, std::int64_t row, std::int64_t col) {
-  return key_at<Key>(rows, row, col);
-}
-
 /// Any strides and types; a vector is one value.
 template <class Key_>
 struct StridedReader {
@@ -79,9 +73,9 @@ struct StridedReader {
     return s;
   }
   __device__ static Key load(const Rows& rows, std::int64_t row, const Stretch& s, std::int64_t vector) {
-    return key_by_call<Key>(rows, row, s.head + vector);
+    return key_at<Key>(rows, row, s.head + vector);
   }
-  __device__ static Key at(const Rows& rows, std::int64_t row, int vector) { return key_by_call<Key>(rows, row, vector); }
+  __device__ static Key at(const Rows& rows, std::int64_t row, int vector) { return key_at<Key>(rows, row, vector); }
   __device__ static Key key(const Rows&, Key key, int) { return key; }
 };
 
