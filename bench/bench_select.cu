@@ -12,16 +12,7 @@
 #include "select_timing.cuh"
 #include "vicinal/select.hpp"
 
-using bench::add_up, bench::families, bench::fill, bench::must;
-
-namespace {
-
-template <class Body>
-double median_ms(cudaStream_t stream, double seconds, const Body& body) {
-  return bench::times_of(stream, seconds, 50, body).median;
-}
-
-}  // namespace
+using bench::add_up, bench::families, bench::fill, bench::median_ms, bench::must;
 
 int main(int argc, char** argv) {
   double seconds = 0.5;

@@ -16,18 +16,15 @@
 
 #include "cuda/select/launch.cuh"
 #include "cuda/strings/sequence.hpp"
+#include "device_timing.cuh"
 #include "vicinal/search.hpp"
 
 namespace {
 
 using namespace vicinal::cuda;
+using bench::median_ms;
+using bench::must;
 using Key = unsigned long long;
-
-void must(cudaError_t status) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "CUDA: %s\n", cudaGetErrorString(status));
-  std::exit(1);
-}
 
 template <class T>
 T* on_device(const std::vector<T>& values) {
@@ -90,29 +87,6 @@ struct Side {
 
 CodedStrings copied(const Side& side) {
   return {on_device(side.codes), on_device(side.offsets), on_device(side.rows), static_cast<std::int64_t>(side.rows.size())};
-}
-
-template <class Body>
-double median_ms(cudaStream_t stream, double seconds, const Body& body) {
-  cudaEvent_t begin, end;
-  must(cudaEventCreate(&begin));
-  must(cudaEventCreate(&end));
-  std::vector<float> times;
-  double all = 0;
-  body();  // warm
-  must(cudaStreamSynchronize(stream));
-  while (times.size() < 3 || (all < seconds * 1e3 && times.size() < 200)) {
-    must(cudaEventRecord(begin, stream));
-    body();
-    must(cudaEventRecord(end, stream));
-    must(cudaEventSynchronize(end));
-    float ms = 0;
-    must(cudaEventElapsedTime(&ms, begin, end));
-    times.push_back(ms);
-    all += static_cast<double>(ms);
-  }
-  std::sort(times.begin(), times.end());
-  return static_cast<double>(times[times.size() / 2]);
 }
 
 vicinal::StringList listed(const std::vector<std::string>& texts) {

@@ -45,13 +45,13 @@ class Selections:
     def time(self, engine, k, ids=True, seconds=0.05, most=50):
         """Times, or the reason why the engine cannot."""
         if engine.startswith("torch"):
-            return self.torch(engine, k, seconds, most)
+            return self.by_torch(engine, k, seconds, most)
         out = (ctypes.c_double * 4)()
         why = self.library.bench_time(engine.encode(), ctypes.c_void_p(self.memory.data_ptr()), ctypes.c_int64(self.rows), ctypes.c_int64(self.cols),
                                       ctypes.c_int64(k), int(ids), ctypes.c_double(seconds), most, out)  # fmt: skip
         return why.decode() if why else Times(out[0], out[1], out[2], int(out[3]))
 
-    def torch(self, engine, k, seconds, most):
+    def by_torch(self, engine, k, seconds, most):
         call = {"torch topk": lambda: torch.topk(self.matrix, k, largest=False), "torch sort": lambda: torch.sort(self.matrix, stable=True)}[engine]
         try:
             return times_of(call, seconds, most)

@@ -8,17 +8,18 @@ round and ends with the sum, appended to bench/results/exclusions.csv; the exit 
 """
 
 import argparse
-import csv
-import datetime
 import os
 import pathlib
 import sys
 
 import numpy as np
 from families import families
-from run import commit, machine
+from run import append_lines
 
 import vicinal
+
+
+FIELDS = ["date", "commit", "machine", "instruction_set", "pairs", "searches_with_a_missing_pair"]
 
 
 def search(x, q, radius, metric, name):
@@ -27,13 +28,8 @@ def search(x, q, radius, metric, name):
 
 
 def note(pairs, wrong):
-    path = pathlib.Path(__file__).resolve().parent / "results" / "exclusions.csv"
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if new:
-            writer.writerow(["date", "commit", "machine", "instruction_set", "pairs", "searches_with_a_missing_pair"])
-        writer.writerow([datetime.date.today().isoformat(), commit(), machine(), vicinal.info().instruction_sets[0], f"{pairs:.3g}", wrong])
+    line = dict(zip(FIELDS[3:], [vicinal.info().instruction_sets[0], f"{pairs:.3g}", wrong]))
+    append_lines(pathlib.Path(__file__).resolve().parent / "results" / "exclusions.csv", FIELDS, [line])
 
 
 def main():

@@ -7,15 +7,12 @@ a query. The bits of all of ours must be equal. Appends to bench/results/familie
 """
 
 import argparse
-import csv
-import datetime
 import os
 import pathlib
 import statistics
-import time
 
 import numpy as np
-from run import commit, machine
+from run import append_lines, timed_in_turn
 
 import vicinal
 
@@ -83,12 +80,7 @@ def main():
     lines = []
     for name, x, q in families(args.rows, args.queries, args.cols):
         found = engines(x, q, args.k, args.threads)
-        times, said = {engine: [] for engine in found}, {}
-        for _ in range(args.repeat):
-            for engine, call in found.items():
-                start = time.perf_counter()
-                said[engine] = call()
-                times[engine].append(time.perf_counter() - start)
+        times, said = timed_in_turn(found, args.repeat)
         answers = [r for r in said.values() if hasattr(r, "certificate")]
         assert all(np.array_equal(r.ids, answers[0].ids) and np.array_equal(r.distances, answers[0].distances) for r in answers), name
         base = statistics.median(times["vicinal f32"])
@@ -99,17 +91,12 @@ def main():
             if hasattr(r, "certificate"):
                 report = dict(rungs=" ".join(r.certificate.rungs), proven=f"{r.certificate.proven / len(q):.4f}", ranked=f"{r.stats.reranked / len(q):.0f}")
             print(f"  {engine:18} {median:8.4f} s  {median / base:5.2f} of f32's  {report['rungs']:22} proven {report['proven']:7} ranked {report['ranked']}")
-            lines.append(dict(date=datetime.date.today().isoformat(), commit=commit(), machine=machine(), threads=args.threads, family=name,
+            lines.append(dict(threads=args.threads, family=name,
                               Q=args.queries, n=args.rows, d=args.cols, k=args.k, engine=engine, median_s=f"{median:.5f}",
                               best_s=f"{min(seconds):.5f}", **report))
     if args.no_save:
         return
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(lines)
+    append_lines(RESULTS, FIELDS, lines)
 
 
 if __name__ == "__main__":

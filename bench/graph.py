@@ -8,15 +8,12 @@ bench/results/graph.csv with date, commit and machine.
 """
 
 import argparse
-import csv
-import datetime
 import os
 import pathlib
 import statistics
-import time
 
 import numpy as np
-from run import commit, machine
+from run import append_lines, timed_in_turn
 
 import vicinal
 
@@ -55,26 +52,16 @@ def main():
     tried = engines(x, a.k, a.threads)
     graph, searched = tried["vicinal graph"](), tried["vicinal one-sided"]()
     assert all((row[row != i][: a.k] == graph[i]).all() for i, row in enumerate(searched)), "the two differ"
-    times = {name: [] for name in tried}
-    for _ in range(a.repeat):
-        for name, call in tried.items():
-            start = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - start)
+    times, _ = timed_in_turn(tried, a.repeat)
     ours = statistics.median(times["vicinal graph"])
     lines = []
     for name, seconds in times.items():
         median, best = statistics.median(seconds), min(seconds)
         print(f"{name:20}  median {median:.3f} s  best {best:.3f} s  {median / ours:.2f} times the graph's")
-        lines.append(dict(zip(FIELDS, [datetime.date.today().isoformat(), commit(), machine(), a.threads, a.rows, a.cols, a.k, name, f"{median:.4f}", f"{best:.4f}"])))
+        lines.append(dict(zip(FIELDS[3:], [a.threads, a.rows, a.cols, a.k, name, f"{median:.4f}", f"{best:.4f}"])))
     if a.no_save:
         return
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(lines)
+    append_lines(RESULTS, FIELDS, lines)
 
 
 if __name__ == "__main__":

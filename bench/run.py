@@ -146,6 +146,29 @@ def commit():
     return run.stdout.strip() or "?"
 
 
+def timed_in_turn(calls, repeat):
+    """name -> its seconds, and name -> its last answer: every call once a round, so that a slow minute is everybody's."""
+    times, answers = {name: [] for name in calls}, {}
+    for _ in range(repeat):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            answers[name] = call()
+            times[name].append(time.perf_counter() - start)
+    return times, answers
+
+
+def append_lines(path, fields, lines):
+    """Dictionaries to a CSV file, which begins with the names of the fields; date, commit and machine are filled in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = not path.exists()
+    stamp = dict(date=datetime.date.today().isoformat(), commit=commit(), machine=machine())
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, fields, lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerows({**stamp, **line} for line in lines)
+
+
 def measure(name, shape, threads, repeat, peak, kernels):
     from threadpoolctl import threadpool_limits
 
@@ -202,14 +225,7 @@ def main():
             rows += measure(name, shape, args.threads, args.repeat, peak, args.kernels)
     if args.no_save:
         return
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    new = not RESULTS.exists()
-    with open(RESULTS, "a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        stamp = dict(date=datetime.date.today().isoformat(), commit=commit(), machine=machine())
-        writer.writerows({**stamp, **row} for row in rows)
+    append_lines(RESULTS, FIELDS, rows)
     print(f"\nappended to {RESULTS.relative_to(ROOT)}")
 
 

@@ -9,15 +9,13 @@ favours nobody: rows are independent. Appends to bench/results/select.csv with d
 """
 
 import argparse
-import csv
-import datetime
 import os
 import statistics
 import time
 from pathlib import Path
 
 import numpy as np
-from run import commit, machine
+from run import append_lines
 from selections import ours, peers, rows_of
 
 RESULTS = Path(__file__).resolve().parent / "results" / "select.csv"
@@ -53,7 +51,7 @@ def measure(family, a):
             median, best = statistics.median(seconds), min(seconds)
             print(f"{family:12} k={k:<5} {name:28} median {median:8.3f} s  best {best:8.3f} s  {x.nbytes / best / 1e9:6.2f} GB/s"
                   f"  {bound / best:6.1%} of reading  {median / statistics.median(times['vicinal']):7.2f} times ours", flush=True)
-            yield dict(zip(FIELDS, [datetime.date.today().isoformat(), commit(), machine(), a.threads, family, a.rows, a.cols, k,
+            yield dict(zip(FIELDS[3:], [a.threads, family, a.rows, a.cols, k,
                                     name, f"{median:.5f}", f"{best:.5f}", f"{bound / best:.4f}"]))
 
 
@@ -71,12 +69,7 @@ def main():
     lines = [line for family in a.family or FAMILIES for line in measure(family, a)]
     if a.no_save:
         return
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(lines)
+    append_lines(RESULTS, FIELDS, lines)
 
 
 if __name__ == "__main__":

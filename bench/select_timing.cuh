@@ -1,21 +1,10 @@
-// What the programs that time selection on a CUDA device share: rows of families, the read that no selection can beat, medians.
+// What the programs that time selection on a CUDA device share: rows of families, and the read that no selection can beat.
 #pragma once
-#include <cuda_runtime.h>
-
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
+
+#include "device_timing.cuh"
 
 namespace bench {
-
-inline void must(cudaError_t status) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "bench: %s\n", cudaGetErrorString(status));
-  std::exit(1);
-}
 
 inline constexpr const char* families[] = {"random", "equal", "ascending", "descending", "few-valued", "one outlier", "NaN-rich", "denormals"};
 
@@ -46,43 +35,6 @@ static __global__ void add_up(const float4* values, std::int64_t count, float* o
     sum += v.x + v.y + v.z + v.w;
   }
   if (sum == -1) *out = sum;  // never: the loads must stay
-}
-
-/// `times` is at least 1: median, mean and standard deviation of milliseconds between device events around body().
-struct Times {
-  double median = 0, mean = 0, deviation = 0;
-  int count = 0;
-};
-template <class Body>
-Times times_of(cudaStream_t stream, double seconds, int most, const Body& body) {
-  cudaEvent_t begin, end;
-  must(cudaEventCreate(&begin));
-  must(cudaEventCreate(&end));
-  std::vector<double> times;
-  double all = 0;
-  body();  // warm
-  must(cudaStreamSynchronize(stream));
-  while (times.size() < 3 || (all < seconds * 1e3 && static_cast<int>(times.size()) < most)) {
-    must(cudaEventRecord(begin, stream));
-    body();
-    must(cudaEventRecord(end, stream));
-    must(cudaEventSynchronize(end));
-    float ms = 0;
-    must(cudaEventElapsedTime(&ms, begin, end));
-    times.push_back(ms);
-    all += ms;
-    if (all > 4 * seconds * 1e3) break;
-  }
-  must(cudaEventDestroy(begin));
-  must(cudaEventDestroy(end));
-  Times result;
-  result.count = static_cast<int>(times.size());
-  result.mean = all / result.count;
-  for (const double ms : times) result.deviation += (ms - result.mean) * (ms - result.mean);
-  result.deviation = result.count > 1 ? std::sqrt(result.deviation / (result.count - 1)) : 0;
-  std::sort(times.begin(), times.end());
-  result.median = times[times.size() / 2];
-  return result;
 }
 
 }  // namespace bench

@@ -14,16 +14,13 @@ bench/results/strings.csv with date, commit and machine.
 """
 
 import argparse
-import csv
-import datetime
 import gzip
 import os
 import pathlib
 import statistics
-import time
 
 import numpy as np
-from run import commit, machine
+from run import append_lines, timed_in_turn
 
 import vicinal
 
@@ -141,12 +138,7 @@ def measure(case, corpus, queries, how, value, threads, repeat):
     answers = {name: call() for name, (call, _) in tried.items()}
     full = [ids for ids in answers.values() if ids is not None]
     assert all(np.array_equal(x, y) for other in full[1:] for x, y in zip(full[0], other, strict=True)), "two answers differ"
-    times = {name: [] for name in tried}
-    for _ in range(repeat):
-        for name, (call, _) in tried.items():
-            start = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - start)
+    times, _ = timed_in_turn({name: call for name, (call, _) in tried.items()}, repeat)
     print(f"\n{case}: {len(queries)} of {len(corpus)}, {how} = {value}")
     rates = {}
     for name, seconds in times.items():
@@ -175,13 +167,7 @@ def main():
             rows += measure(case, corpus, queries, how, value, a.threads, a.repeat)
     if a.no_save:
         return
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        stamp = dict(date=datetime.date.today().isoformat(), commit=commit(), machine=machine())
-        writer.writerows({**stamp, **row} for row in rows)
+    append_lines(RESULTS, FIELDS, rows)
 
 
 if __name__ == "__main__":

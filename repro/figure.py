@@ -1,7 +1,5 @@
 """What the scripts of repro/ share: engines timed in turn, lines appended to repro/results, and what they were run on."""
 
-import csv
-import datetime
 import statistics
 import sys
 import time
@@ -9,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
-from run import commit, machine  # noqa: E402
+from run import append_lines  # noqa: E402
 from selections import ours, peers, rows_of  # noqa: E402,F401
 
 FIELDS = ["date", "commit", "machine", "threads", "rows", "n", "k", "engine", "median_s"]
@@ -28,12 +26,5 @@ def medians(engines, x, k, threads, repeat, slow_rows=None):
 
 
 def append(figure, threads, rows, n, k, times):
-    path = ROOT / "repro" / "results" / f"{figure}.csv"
-    path.parent.mkdir(exist_ok=True)
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        for name, seconds in times.items():
-            writer.writerow(dict(zip(FIELDS, [datetime.date.today().isoformat(), commit(), machine(), threads, rows, n, k, name, f"{seconds:.6f}"])))
+    lines = [dict(zip(FIELDS[3:], [threads, rows, n, k, name, f"{seconds:.6f}"])) for name, seconds in times.items()]
+    append_lines(ROOT / "repro" / "results" / f"{figure}.csv", FIELDS, lines)
