@@ -50,6 +50,13 @@ constexpr std::pair<std::string_view, std::string_view> foreign[] = {
 }  // namespace
 
 std::span<const MetricInfo> metrics() noexcept { return table; }
+
+std::vector<std::string> metric_names(bool MetricInfo::*fact) {
+  std::vector<std::string> names;
+  for (const MetricInfo& info : metrics())
+    if (info.*fact) names.emplace_back(info.name);
+  return names;
+}
 const MetricInfo& metric_info(Metric metric) noexcept { return table[static_cast<std::size_t>(metric)]; }
 Form form_of(Metric metric) noexcept { return forms[static_cast<std::size_t>(metric)]; }
 

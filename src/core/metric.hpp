@@ -1,5 +1,8 @@
 // What the library itself needs to know of a metric beyond the public table.
 #pragma once
+#include <string>
+#include <vector>
+
 #include "vicinal/metric.hpp"
 
 namespace vicinal {
@@ -8,6 +11,9 @@ namespace vicinal {
 enum class Form : unsigned char { l2, unit_l2, ip, l1, linf, exact, strings };
 
 Form form_of(Metric metric) noexcept;
+
+/// Of those for which the fact holds: &MetricInfo::vectors, &MetricInfo::strings.
+std::vector<std::string> metric_names(bool MetricInfo::*fact);
 
 /// Distances are counts, returned as u32.
 inline bool counts(Metric metric) noexcept { return metric == Metric::hamming || metric == Metric::levenshtein; }

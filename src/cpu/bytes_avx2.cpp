@@ -17,19 +17,10 @@ constexpr int tile_lanes = 8;
 
 VICINAL_INLINE Vi add_products(Vi s, const std::int32_t* q, Vi r) { return add(s, _mm256_madd_epi16(spread(q), r)); }
 
-template <class Micro>
-VICINAL_INLINE void bytes_step(Micro& m, const std::int32_t* q, const std::int32_t* r) {
-  VICINAL_UNROLL
-  for (int h = 0; h < 2; ++h) {
-    const Vi all = load(r + h * tile_lanes);
-    const Vi even = _mm256_and_si256(all, _mm256_set1_epi16(0xff));
-    const Vi odd = _mm256_srli_epi16(all, 8);
-    VICINAL_UNROLL
-    for (int i = 0; i < query_lanes; ++i) {
-      m.sum[i][h] = add_products(add_products(m.sum[i][h], q + 2 * i, even), q + 2 * i + 1, odd);
-    }
-  }
-}
+VICINAL_INLINE Vi even_bytes(Vi all) { return _mm256_and_si256(all, _mm256_set1_epi16(0xff)); }
+VICINAL_INLINE Vi odd_bytes(Vi all) { return _mm256_srli_epi16(all, 8); }
+
+#include "cpu/quads_halves.inc"
 
 #include "cpu/tile_bytes.inc"
 #include "cpu/tile_text.inc"

@@ -1,5 +1,5 @@
-// Tiles of bytes with AVX-512 BW, for processors without VNNI: as in bytes_avx2.cpp, 14 queries by 32 rows in registers. Little
-// faster than floats, but rows take a quarter of the memory. Internal linkage throughout, for the reason given in kernels_avx512.cpp.
+// Tiles of bytes with AVX-512 BW, for processors without VNNI: as in bytes_avx2.cpp, 14 queries by 32 rows in registers. Rows take a
+// quarter of the memory of floats. Internal linkage throughout, for the reason given in kernels_avx512.cpp.
 #if defined(__GNUC__) && !defined(__clang__)
 // g++ 12 warns of the undefined operands inside its own intrinsics (its bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -21,19 +21,10 @@ constexpr int tile_lanes = 16;
 
 VICINAL_INLINE Vi add_products(Vi s, const std::int32_t* q, Vi r) { return add(s, _mm512_madd_epi16(spread(q), r)); }
 
-template <class Micro>
-VICINAL_INLINE void bytes_step(Micro& m, const std::int32_t* q, const std::int32_t* r) {
-  VICINAL_UNROLL
-  for (int h = 0; h < 2; ++h) {
-    const Vi all = load(r + h * tile_lanes);
-    const Vi even = _mm512_and_si512(all, _mm512_set1_epi16(0xff));
-    const Vi odd = _mm512_srli_epi16(all, 8);
-    VICINAL_UNROLL
-    for (int i = 0; i < query_lanes; ++i) {
-      m.sum[i][h] = add_products(add_products(m.sum[i][h], q + 2 * i, even), q + 2 * i + 1, odd);
-    }
-  }
-}
+VICINAL_INLINE Vi even_bytes(Vi all) { return _mm512_and_si512(all, _mm512_set1_epi16(0xff)); }
+VICINAL_INLINE Vi odd_bytes(Vi all) { return _mm512_srli_epi16(all, 8); }
+
+#include "cpu/quads_halves.inc"
 
 #include "cpu/tile_bytes.inc"
 #include "cpu/tile_text.inc"

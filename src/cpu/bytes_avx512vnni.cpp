@@ -25,17 +25,7 @@ VICINAL_INLINE Vi add_products(Vi s, Vi q, Vi r) {
   return s;
 }
 
-template <class Micro>
-VICINAL_INLINE void bytes_step(Micro& m, const std::int32_t* q, const std::int32_t* r) {
-  const Vi r0 = load(r);
-  const Vi r1 = load(r + tile_lanes);
-  VICINAL_UNROLL
-  for (int i = 0; i < query_lanes; ++i) {
-    const Vi qi = spread(q + i);
-    m.sum[i][0] = add_products(m.sum[i][0], qi, r0);
-    m.sum[i][1] = add_products(m.sum[i][1], qi, r1);
-  }
-}
+#include "cpu/quads_whole.inc"
 
 #include "cpu/tile_bytes.inc"
 #include "cpu/tile_text.inc"

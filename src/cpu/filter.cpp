@@ -143,71 +143,60 @@ void FilterTask::plan_next(int query) const {
   state.due = bytes == nullptr || state.matches != nullptr ? capacity : std::min(capacity, wanted);
 }
 
-void FilterTask::on_hit(void* context, int query, int panel, std::uint32_t rows, const float* values) {
-  auto& task = *static_cast<FilterTask*>(context);
-  if (query >= task.queries || task.states[query].abandoned) return;
-  const std::int64_t begin = task.tile * tile_rows + (task.first_panel + std::int64_t{panel}) * panel_rows;
-  const std::int64_t absent = begin + panel_rows - task.chunk.count;
-  if (absent > 0) rows &= 0xFFFFFFFFu >> absent;
-  if (!task.make_room(query)) return;
-  for (; rows != 0; rows &= rows - 1) {
-    const int lane = std::countr_zero(rows);
+template <class TOf>
+void FilterTask::take(int query, int panel, std::uint32_t hits, const TOf& t_of) {
+  if (query >= queries || states[query].abandoned) return;
+  const std::int64_t begin = tile * tile_rows + (first_panel + std::int64_t{panel}) * panel_rows;
+  const std::int64_t absent = begin + panel_rows - chunk.count;
+  if (absent > 0) hits &= 0xFFFFFFFFu >> absent;
+  if (!make_room(query)) return;
+  for (; hits != 0; hits &= hits - 1) {
+    const int lane = std::countr_zero(hits);
     const auto place = static_cast<std::uint32_t>(begin + lane);
-    if (task.filter.allows(task.rows[query], task.chunk.first + task.chunk.row_at(place))) task.keep(query, values[lane], place);
+    if (filter.allows(rows[query], chunk.first + chunk.row_at(place))) keep(query, t_of(lane), place);
   }
 }
 
-void FilterTask::on_byte_hit(void* context, int query, int panel, std::uint32_t rows, const std::int32_t* values) {
-  auto& task = *static_cast<FilterTask*>(context);
-  if (query >= task.queries || task.states[query].abandoned) return;
-  const std::int64_t begin = task.tile * tile_rows + static_cast<std::int64_t>(panel) * panel_rows;
-  const std::int64_t absent = begin + panel_rows - task.chunk.count;
-  if (absent > 0) rows &= 0xFFFFFFFFu >> absent;
-  if (!task.make_room(query)) return;
-  for (; rows != 0; rows &= rows - 1) {
-    const int lane = std::countr_zero(rows);
-    const auto place = static_cast<std::uint32_t>(begin + lane);
-    if (task.filter.allows(task.rows[query], task.chunk.first + task.chunk.row_at(place)))
-      task.keep(query, byte_t(values[lane], task.unit, task.shift_of(query)), place);
-  }
-}
-
-void FilterTask::on_column_hit(void* context, int query, int panel, std::uint32_t rows, const float* values) {
-  auto& task = *static_cast<FilterTask*>(context);
-  FilterTask& other = *task.other;
-  if (query >= task.queries) return;
-  const std::int64_t row = task.first + query;  // the block's query as a row
-  const std::int64_t begin = task.tile * tile_rows + static_cast<std::int64_t>(panel) * panel_rows - other.first;
-  for (; rows != 0; rows &= rows - 1) {
-    const int lane = std::countr_zero(rows);
+template <class TOf>
+void FilterTask::take_columns(int query, int panel, std::uint32_t hits, const TOf& t_of) {
+  if (query >= queries) return;
+  const auto place = static_cast<std::uint32_t>(first + query);  // of the block's query as a row
+  const std::int64_t begin = tile * tile_rows + std::int64_t{panel} * panel_rows - other->first;
+  for (; hits != 0; hits &= hits - 1) {
+    const int lane = std::countr_zero(hits);
     const auto facing_query = static_cast<int>(begin + lane);
-    if (facing_query >= other.queries || other.states[facing_query].abandoned) continue;
-    if (!other.filter.allows(other.rows[facing_query], row) || !other.make_room(facing_query)) continue;
-    other.keep(facing_query, values[lane], static_cast<std::uint32_t>(row));
+    if (facing_query >= other->queries || other->states[facing_query].abandoned) continue;
+    if (!other->filter.allows(other->rows[facing_query], chunk.row_at(place)) || !other->make_room(facing_query)) continue;
+    other->keep(facing_query, t_of(lane), place);
   }
+}
+
+void FilterTask::on_hit(void* context, int query, int panel, std::uint32_t hits, const float* values) {
+  static_cast<FilterTask*>(context)->take(query, panel, hits, [&](int lane) { return values[lane]; });
+}
+
+void FilterTask::on_byte_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
+  auto& task = *static_cast<FilterTask*>(context);
+  task.take(query, panel, hits, [&](int lane) { return byte_t(values[lane], task.unit, task.shift_of(query)); });
+}
+
+void FilterTask::on_column_hit(void* context, int query, int panel, std::uint32_t hits, const float* values) {
+  static_cast<FilterTask*>(context)->take_columns(query, panel, hits, [&](int lane) { return values[lane]; });
+}
+
+void FilterTask::on_byte_column_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
+  auto& task = *static_cast<FilterTask*>(context);
+  task.take_columns(query, panel, hits, [&](int lane) { return byte_t(values[lane], task.unit, 0); });
 }
 
 void FilterTask::set_threshold(int query) {
   if (bytes == nullptr) {
     thr[query] = threshold_at(query, facing);
   } else if (states[query].abandoned) {
-    limits[query] = std::numeric_limits<std::int32_t>::max();
+    limits[query] = every_sum;
   } else {
     lines[query] = byte_line(model, states[query].theta, facts[query].square, facts[query].norms);
     limits[query] = byte_limit(lines[query], facing, inverse, shift_of(query));
-  }
-}
-
-void FilterTask::on_byte_column_hit(void* context, int query, int panel, std::uint32_t rows, const std::int32_t* values) {
-  auto& task = *static_cast<FilterTask*>(context);
-  FilterTask& other = *task.other;
-  if (query >= task.queries) return;
-  const auto place = static_cast<std::uint32_t>(task.first + query);  // of the block's query as a row
-  for (; rows != 0; rows &= rows - 1) {
-    const int lane = std::countr_zero(rows), facing_query = panel * panel_rows + lane;
-    if (facing_query >= other.queries || other.states[facing_query].abandoned) continue;
-    if (!other.filter.allows(other.rows[facing_query], task.chunk.row_at(place)) || !other.make_room(facing_query)) continue;
-    other.keep(facing_query, byte_t(values[lane], other.unit, 0), place);
   }
 }
 
@@ -280,24 +269,18 @@ void FilterTask::drop(int query) {
 void FilterTask::drop_farther(int query) {
   QueryState& state = states[query];
   if (state.abandoned) return;
-  std::int64_t kept = 0;
-  if (bytes != nullptr) {
-    const ByteLine line = byte_line(model, state.theta, facts[query].square, facts[query].norms);
-    for (std::int64_t i = 0; i < state.count; ++i) {
-      const Slot slot = state.slots[i];
-      const float limit = up32(byte_bound(line, chunk.tiles[static_cast<std::size_t>(tile_of(slot))]));
-      if (!(slot.t > limit)) state.slots[kept++] = slot;
-    }
-    state.count = kept;
-    return;
-  }
-  std::int64_t known_tile = -1;
+  const ByteLine line = bytes != nullptr ? byte_line(model, state.theta, facts[query].square, facts[query].norms) : ByteLine{};
+  const auto limit_in = [&](std::int64_t which_tile) {
+    const FilterNorms& maxima = chunk.tiles[static_cast<std::size_t>(which_tile)];
+    return bytes != nullptr ? up32(byte_bound(line, maxima)) : threshold_at(query, maxima);
+  };
+  std::int64_t kept = 0, known_tile = -1;
   float limit = 0;
   for (std::int64_t i = 0; i < state.count; ++i) {
     const Slot slot = state.slots[i];
     if (tile_of(slot) != known_tile) {
       known_tile = tile_of(slot);
-      limit = threshold_at(query, chunk.tiles[static_cast<std::size_t>(known_tile)]);
+      limit = limit_in(known_tile);
     }
     if (!(slot.t > limit)) state.slots[kept++] = slot;
   }

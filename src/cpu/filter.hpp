@@ -97,10 +97,16 @@ struct FilterTask {
   void settle(int query);
 
  private:
-  static void on_hit(void* context, int query, int panel, std::uint32_t rows, const float* values);
-  static void on_byte_hit(void* context, int query, int panel, std::uint32_t rows, const std::int32_t* values);
-  static void on_column_hit(void* context, int query, int panel, std::uint32_t rows, const float* values);
-  static void on_byte_column_hit(void* context, int query, int panel, std::uint32_t rows, const std::int32_t* values);
+  /// Rows of a panel that were not excluded for a query. t_of(lane): the filter's t for the row in that lane.
+  template <class TOf>
+  void take(int query, int panel, std::uint32_t hits, const TOf& t_of);
+  /// Queries of `other`, as rows of a panel, for which one of this block's queries was not excluded as a row.
+  template <class TOf>
+  void take_columns(int query, int panel, std::uint32_t hits, const TOf& t_of);
+  static void on_hit(void* context, int query, int panel, std::uint32_t hits, const float* values);
+  static void on_byte_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values);
+  static void on_column_hit(void* context, int query, int panel, std::uint32_t hits, const float* values);
+  static void on_byte_column_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values);
   ByteTileArgs face_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile);
   double shift_of(int query) const noexcept { return as_rows ? 0 : facts[query].shift; }
   TileArgs tile_args(const float* panels, int query_panels, float* partial);

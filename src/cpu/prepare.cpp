@@ -14,21 +14,6 @@ namespace {
 
 constexpr int far_exponent = 60;  // queries so much larger than the corpus skip the rung
 
-/// The scratch of each thread, made when it is first needed.
-class Scratches {
- public:
-  Scratches(const Team& team, std::int64_t dims) : dims_(dims), all_(static_cast<std::size_t>(team.threads())) {}
-  PrepareScratch& of(int worker) {
-    auto& one = all_[static_cast<std::size_t>(worker)];
-    if (!one) one = std::make_unique<PrepareScratch>(dims_);
-    return *one;
-  }
-
- private:
-  std::int64_t dims_;
-  std::vector<std::unique_ptr<PrepareScratch>> all_;
-};
-
 /// Rounds one row into `floats`, filling its term and norms.
 FilterNorms round_row(const Kernels& kernels, const BoundModel& model, const Frame& frame, const double* row,
                       const Affine& map, float* floats, float& term) {

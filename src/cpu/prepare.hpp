@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -55,6 +56,21 @@ struct PrepareScratch {
   Buffer<double> row, gathered;
   Buffer<float> floats;
   Buffer<std::int8_t> narrow;  // filled up to quads with zeros
+};
+
+/// That of each thread, made when it is first needed.
+class Scratches {
+ public:
+  Scratches(const Team& team, std::int64_t dims) : dims_(dims), all_(static_cast<std::size_t>(team.threads())) {}
+  PrepareScratch& of(int worker) {
+    auto& one = all_[static_cast<std::size_t>(worker)];
+    if (!one) one = std::make_unique<PrepareScratch>(dims_);
+    return *one;
+  }
+
+ private:
+  std::int64_t dims_;
+  std::vector<std::unique_ptr<PrepareScratch>> all_;
 };
 
 /// Puts a row and its self product into the scratch and `product`; false when the contract refuses it.

@@ -68,10 +68,9 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
   grow(out.quads, (count + panel_rows - 1) / panel_rows * panel_rows * quads);
   out.steps.assign(static_cast<std::size_t>(out.tile_count()), 0.0F);
   sort_rows(sizes, count, team, out.order);
-  std::vector<std::unique_ptr<PrepareScratch>> scratches(static_cast<std::size_t>(team.threads()));
+  Scratches scratches(team, dims);
   team.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
-    auto& scratch = scratches[static_cast<std::size_t>(worker)];
-    if (!scratch) scratch = std::make_unique<PrepareScratch>(dims);
+    PrepareScratch& scratch = scratches.of(worker);
     const std::int64_t begin = tile * tile_rows, end = std::min(count, begin + tile_rows);
     float size = 0;
     for (std::int64_t at = begin; at < end; ++at) size = std::max(size, sizes[out.order[at]]);
@@ -85,12 +84,12 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
         continue;
       }
       const std::int64_t row = out.order[at];
-      load_row(kernels, question.corpus, out.first + row, scratch->gathered.data(), scratch->row.data());
+      load_row(kernels, question.corpus, out.first + row, scratch.gathered.data(), scratch.row.data());
       SelfProduct product;
       if (needs_norms(question.metric)) product.self = out.norms.self[row];
       if (question.metric == Metric::correlation) product.mean = out.norms.mean[row];
       const ByteFacts facts =
-          round_bytes(kernels, frame, affine(question.metric, product, frame.scale), step, *scratch);
+          round_bytes(kernels, frame, affine(question.metric, product, frame.scale), step, scratch);
       const Residuals sums = residuals(facts.facts);
       const FilterNorms norms = filter_norms(model, sums);
       // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
@@ -98,7 +97,7 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
       out.terms[at] = term;
       if (!std::isinf(term)) take_maxima(maxima, norms);
       for (std::int64_t k = 0; k < quads; ++k)
-        to[k * panel_rows] = quad_at(scratch->narrow.data(), k) ^ std::int32_t(0x80808080);
+        to[k * panel_rows] = quad_at(scratch.narrow.data(), k) ^ std::int32_t(0x80808080);
       if (at % panel_rows == 0) team.tick(0);
     }
     out.steps[static_cast<std::size_t>(tile)] = step;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/metric.hpp"
 #include "core/result_size.hpp"
 #include "core/text.hpp"
 
@@ -31,10 +32,8 @@ void check_view(const Points& points, const char* side) {
 
 void check_corpus(const Shape& corpus, Metric metric) {
   if (!metric_info(metric).vectors) {
-    std::vector<std::string> known;
-    for (const MetricInfo& info : metrics())
-      if (info.vectors) known.emplace_back(info.name);
-    refuse(cat(metric_info(metric).name, " compares strings, corpus holds rows of ", dtype_name(corpus.dtype), "; metrics of vectors: ", joined(known)));
+    refuse(cat(metric_info(metric).name, " compares strings, corpus holds rows of ", dtype_name(corpus.dtype), "; metrics of vectors: ",
+               joined(metric_names(&MetricInfo::vectors))));
   }
   check_size(corpus, "corpus");
   if (corpus.cols == 0) refuse("dimension is 0");

@@ -125,9 +125,7 @@ class Fitter {
         if (stream(std::min(rows_, rounded_up(rows, tile_)), queries, threads)) return;
     }
     if (shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true)) return;
-    fail(ErrorCode::memory_budget,
-         cat("this search needs at least ", plan_.minimum_bytes, " bytes (", bytes_text(plan_.minimum_bytes), "), budget is ",
-             budget_, " bytes (", bytes_text(budget_), "); raise memory, or lower k"));
+    fail_budget(plan_, "lower k");
   }
 
  private:
@@ -191,6 +189,16 @@ class Fitter {
   std::int64_t budget_, lanes_, tile_, rows_;
 };
 
+/// Of the rung that a search begins with, on one core.
+double cycles(const Problem& problem, const Plan& plan) {
+  const Costs cost = costs(problem, plan.symmetric);
+  switch (rung_of(plan.rungs.front())) {
+    case Rung::int8: return cost.bytes * static_cast<double>(plan.passes);
+    case Rung::f32: return cost.filter * static_cast<double>(plan.passes);
+    default: return cost.canonical;
+  }
+}
+
 Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
   Plan plan = open_plan(backend, options);
   plan.rungs = choose_rungs(problem, options, with_environment(options.run).filter, backend.byte_gain(plan.instruction_set));
@@ -212,6 +220,11 @@ Plan open_plan(const Backend& backend, const KnnOptions& options) {
   plan.threads = choose_threads(run.threads, plan);
   plan.budget_bytes = options.memory.host > 0 ? options.memory.host : facts.free_bytes / 10 * 9;
   return plan;
+}
+
+void fail_budget(const Plan& plan, const char* or_else) {
+  fail(ErrorCode::memory_budget, cat("this search needs at least ", plan.minimum_bytes, " bytes (", bytes_text(plan.minimum_bytes), "), budget is ",
+                                     plan.budget_bytes, " bytes (", bytes_text(plan.budget_bytes), "); raise memory, or ", or_else));
 }
 
 Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept) {
@@ -242,9 +255,7 @@ Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions&
     plan.result_bytes = problem.queries.rows * options.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
   }
 
-  const Costs cost = costs(problem, plan.symmetric);
-  plan.seconds = (plan.rungs.size() > 1 ? (plan.rungs.size() > 2 ? cost.bytes : cost.filter) * static_cast<double>(plan.passes) : cost.canonical) / clock_hz / plan.threads *
-                 backend.slowness(plan.instruction_set);
+  plan.seconds = cycles(problem, plan) / clock_hz / plan.threads * backend.slowness(plan.instruction_set);
   return plan;
 }
 

@@ -8,6 +8,9 @@ namespace vicinal {
 /// Device, instruction set, threads and budget: what every plan begins with. Throws DeviceError, Unsupported, InvalidArgument (names).
 Plan open_plan(const Backend& backend, const KnnOptions& options);
 
+/// Throws MemoryBudget for a plan of which minimum_bytes are beyond budget_bytes. or_else: what helps besides more memory.
+[[noreturn]] void fail_budget(const Plan& plan, const char* or_else);
+
 /// Arguments were checked. Throws MemoryBudget, DeviceError, Unsupported, InvalidArgument (names).
 Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions& options);
 

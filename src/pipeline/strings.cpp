@@ -33,11 +33,8 @@ Shape rows_of(const Strings& strings) { return {strings.rows, 1, DType::u8}; }
 
 void check_metric(Metric metric, const StringRules& rules) {
   if (!metric_info(metric).strings) {
-    std::vector<std::string> known;
-    for (const MetricInfo& info : metrics())
-      if (info.strings) known.emplace_back(info.name);
-    refuse_strings(
-        cat(metric_info(metric).name, " compares vectors, corpus holds strings; metrics of strings: ", joined(known)));
+    refuse_strings(cat(metric_info(metric).name, " compares vectors, corpus holds strings; metrics of strings: ",
+                       joined(metric_names(&MetricInfo::strings))));
   }
   if (rules.max_length < 0) refuse_strings(cat("max_length must be >= 0, got ", rules.max_length));
   if (rules.ngram < 0) refuse_strings(cat("ngram must be >= 0, got ", rules.ngram));
@@ -144,10 +141,7 @@ class StringJob {
                        RowFilter::bytes(options_.eligible, corpus_.rows);
     plan_.minimum_bytes = plan_.peak_bytes;
     if (plan_.peak_bytes > plan_.budget_bytes)
-      fail(ErrorCode::memory_budget,
-           cat("this search needs at least ", plan_.minimum_bytes, " bytes (", bytes_text(plan_.minimum_bytes),
-               "), budget is ", plan_.budget_bytes, " bytes (", bytes_text(plan_.budget_bytes),
-               "); raise memory, or search the corpus in parts"));
+      fail_budget(plan_, "search the corpus in parts");
     if (k != nullptr)
       plan_.result_bytes = rows_ * *k * static_cast<std::int64_t>(8 + distance_size(plan_.distance_type));
     const double mean = corpus_.rows == 0 ? 0 : static_cast<double>(sizes.symbols) / static_cast<double>(corpus_.rows);

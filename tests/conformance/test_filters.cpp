@@ -181,6 +181,29 @@ TEST(Filters, TilesThatServeBothSidesOfAGraph) {
     }
 }
 
+// The frame is chosen by a sample: rows of whole numbers, but for some that it hardly saw, and queries that are not whole either.
+TEST(Filters, WholeNumbersButForAFewRows) {
+  Rng rng(17);
+  const std::int64_t n = 20000, d = 40;
+  for (const double odd : {0.5, 300.0, -1e6, 1e30}) {
+    std::vector<double> rows, asked;
+    for (std::int64_t i = 0; i < n * d; ++i) rows.push_back(static_cast<double>(rng.between(0, 255)));
+    asked.assign(rows.begin(), rows.begin() + 30 * d);
+    for (int i = 0; i < 12; ++i) rows[static_cast<std::size_t>(rng.between(0, n - 1) * d + i)] = odd;
+    for (int i = 0; i < 3; ++i) asked[static_cast<std::size_t>(i * d + i)] = odd;
+    const Table corpus{DType::f32, n, d, rows}, queries{DType::f32, 30, d, asked};
+    KnnOptions options;
+    options.k = 20;
+    const Neighbors want = scanned(corpus, queries, options);
+    for (const char* filter : {"auto", "int8", "f32"}) {
+      options.run.filter = filter;
+      options.run.instruction_set = rng.pick(instruction_sets());
+      EXPECT_EQ(difference(vicinal::knn(corpus.points(), queries.points(), options), want), "")
+          << odd << " " << filter << " " << options.run.instruction_set;
+    }
+  }
+}
+
 // Where bytes cannot tell rows apart they are not even tried, and where they are whole numbers they are.
 TEST(Filters, ThePilotTakesBytesWhereTheyPay) {
   const std::string best = instruction_sets().front();
