@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/both.hpp"
 #include "core/metric.hpp"
 #include "vicinal/options.hpp"
 
@@ -26,8 +27,8 @@ inline constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// The smallest float that is certainly >= value, and the largest that is certainly <= value.
 /// Half an ulp of float is at most 2^-24 |v|, or 2^-150 among subnormals.
-inline float up32(double value) noexcept { return static_cast<float>(value + (std::fabs(value) * 0x1p-23 + 0x1p-149)); }
-inline float down32(double value) noexcept { return static_cast<float>(value - (std::fabs(value) * 0x1p-23 + 0x1p-149)); }
+VICINAL_HOST_DEVICE inline float up32(double value) noexcept { return static_cast<float>(value + (std::fabs(value) * 0x1p-23 + 0x1p-149)); }
+VICINAL_HOST_DEVICE inline float down32(double value) noexcept { return static_cast<float>(value - (std::fabs(value) * 0x1p-23 + 0x1p-149)); }
 
 /// Facts of one rung of filters over one corpus.
 struct BoundModel {
@@ -48,10 +49,10 @@ struct BoundModel {
   }
 
   /// Relative error of a canonical value against the true one, generously.
-  double canonical_error() const noexcept { return (static_cast<double>(dims) / 16 + 20) * double_u; }
-  double key_relative() const noexcept { return type == DistanceType::f64 ? 2 * canonical_error() : 0x1p-22; }
+  VICINAL_HOST_DEVICE double canonical_error() const noexcept { return (static_cast<double>(dims) / 16 + 20) * double_u; }
+  VICINAL_HOST_DEVICE double key_relative() const noexcept { return type == DistanceType::f64 ? 2 * canonical_error() : 0x1p-22; }
   /// Keys this small may have underflowed; a euclidean key of f64 rows does so at the root of the smallest double.
-  double key_absolute() const noexcept {
+  VICINAL_HOST_DEVICE double key_absolute() const noexcept {
     if (type != DistanceType::f64) return 0x1p-149;
     return metric == Metric::euclidean ? 0x1p-500 : 0x1p-1000;
   }
@@ -64,7 +65,7 @@ struct FilterNorms {
 };
 
 /// Maxima over the rows of a tile grow with each of them.
-inline void take_maxima(FilterNorms& tile, const FilterNorms& row) noexcept {
+VICINAL_HOST_DEVICE inline void take_maxima(FilterNorms& tile, const FilterNorms& row) noexcept {
   tile.e = std::max(tile.e, row.e);
   tile.n = std::max(tile.n, row.n);
 }
@@ -74,7 +75,7 @@ struct Residuals {
   double xx, nn, ee, e_abs, e_max, n_abs;
 };
 
-inline FilterNorms filter_norms(const BoundModel& model, const Residuals& f) noexcept {
+VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, const Residuals& f) noexcept {
   const double d = static_cast<double>(model.dims);
   const double sums = 1 + (d + 8) * double_u;              // each sum, any order, and its square root
   const double evaluated = (d / 32 + 32) * double_u;       // x' itself: subtraction, norm, division
@@ -90,7 +91,7 @@ inline FilterNorms filter_norms(const BoundModel& model, const Residuals& f) noe
 }
 
 /// The term that the kernel adds to multiplier * g~. Not finite: the row is never excluded (-inf).
-inline float row_term(const BoundModel& model, const Residuals& f, const FilterNorms& norms) noexcept {
+VICINAL_HOST_DEVICE inline float row_term(const BoundModel& model, const Residuals& f, const FilterNorms& norms) noexcept {
   double term = 0;
   if (model.form == Form::l2 || model.form == Form::unit_l2) {
     const double square = f.nn * (1 - (static_cast<double>(model.dims) + 8) * double_u);
@@ -104,13 +105,13 @@ inline float row_term(const BoundModel& model, const Residuals& f, const FilterN
 }
 
 /// What the kernel multiplies its sum by.
-inline float multiplier(Form form) noexcept {
+VICINAL_HOST_DEVICE inline float multiplier(Form form) noexcept {
   return form == Form::ip ? -1.0F : (form == Form::l1 || form == Form::linf ? 1.0F : -2.0F);
 }
 
 /// theta, in filter units: a row whose true distance is above it has a key strictly above `key` (folded key).
 /// key = +inf: nothing may be excluded yet. For inner products the result is a folded product, not a distance.
-inline double theta_of_key(const BoundModel& model, double key, double query_scale) noexcept {
+VICINAL_HOST_DEVICE inline double theta_of_key(const BoundModel& model, double key, double query_scale) noexcept {
   if (!(key < infinite)) return infinite;
   const double raised = key + std::fabs(key) * model.key_relative() + model.key_absolute();
   switch (model.metric) {
@@ -126,7 +127,7 @@ inline double theta_of_key(const BoundModel& model, double key, double query_sca
 }
 
 /// The largest canonical value of a row whose true distance is at most `upper` (filter units), before rounding to a key.
-inline double value_of_upper(const BoundModel& model, double upper, double query_scale) noexcept {
+VICINAL_HOST_DEVICE inline double value_of_upper(const BoundModel& model, double upper, double query_scale) noexcept {
   const double wider = 1 + 2 * model.canonical_error();
   switch (model.metric) {
     case Metric::sqeuclidean: return (upper / model.scale) * (upper / model.scale) * wider;
@@ -138,7 +139,7 @@ inline double value_of_upper(const BoundModel& model, double upper, double query
 }
 
 /// Inner product: |g~ - true product| plus the canonical routine's own error, for rows of a tile (e_t, n_t).
-inline double ip_slack(const BoundModel& model, const FilterNorms& q, const FilterNorms& tile) noexcept {
+VICINAL_HOST_DEVICE inline double ip_slack(const BoundModel& model, const FilterNorms& q, const FilterNorms& tile) noexcept {
   const double canonical = (static_cast<double>(model.dims) / 32 + 8) * double_u;
   return q.e * (tile.n + tile.e) + q.n * tile.e +
          (model.alpha + 6 * float_u + canonical) * (q.n + q.e) * (tile.n + tile.e) + 0x1p-120;
@@ -146,7 +147,7 @@ inline double ip_slack(const BoundModel& model, const FilterNorms& q, const Filt
 
 /// EXCLUDE iff t > threshold: every such row of the tile has a true distance above theta. `tile` holds the maxima of
 /// its rows. Underflow of products below 2^-149 is covered by the absolute 2^-120 (largest elements are about 1).
-inline float threshold(const BoundModel& model, double theta, double query_square, const FilterNorms& q,
+VICINAL_HOST_DEVICE inline float threshold(const BoundModel& model, double theta, double query_square, const FilterNorms& q,
                        const FilterNorms& tile) noexcept {
   double bound = infinite;
   // A partial sum could leave float and come back as an infinity that looks far away: then nothing is excluded.
@@ -172,7 +173,7 @@ inline float threshold(const BoundModel& model, double theta, double query_squar
 }
 
 /// An upper bound, in filter units, of the true distance (folded product for ip) of a row that gave t in that tile.
-inline double upper_of(const BoundModel& model, float t, double query_square, const FilterNorms& q,
+VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, double query_square, const FilterNorms& q,
                        const FilterNorms& tile) noexcept {
   const double value = static_cast<double>(t);
   double upper = infinite;
@@ -196,7 +197,7 @@ inline double upper_of(const BoundModel& model, float t, double query_square, co
 
 /// EXCLUDE a whole tile iff its box is farther than theta from the query's. gap: in units of the data, at most a few roundings
 /// from the truth. One that is not finite excludes nothing.
-inline bool beyond_box(const BoundModel& model, double gap, double theta) noexcept {
+VICINAL_HOST_DEVICE inline bool beyond_box(const BoundModel& model, double gap, double theta) noexcept {
   return std::isfinite(gap) && gap * model.scale * (1 - 0x1p-40) > theta;
 }
 
@@ -209,20 +210,20 @@ inline bool beyond_box(const BoundModel& model, double gap, double theta) noexce
 inline constexpr std::int64_t most_byte_dims = 16384;
 inline constexpr double most_seed = 0x1p30, most_limit = 0x1p29;
 
-inline double byte_unit(Form form, float query_step, float row_step) noexcept {
+VICINAL_HOST_DEVICE inline double byte_unit(Form form, float query_step, float row_step) noexcept {
   return -static_cast<double>(multiplier(form)) * static_cast<double>(query_step) * static_cast<double>(row_step);
 }
 
 /// Doubles of that size are known to 2^-20, so a seed may be so much below what it should be; byte_slack covers it.
 inline constexpr double byte_slack = 0x1p-10;
 
-inline std::int32_t whole_above(double value) noexcept {
+VICINAL_HOST_DEVICE inline std::int32_t whole_above(double value) noexcept {
   const auto cut = static_cast<std::int32_t>(value);
   return cut + static_cast<std::int32_t>(static_cast<double>(cut) < value);
 }
 
 /// At least -term / unit; a term that is not finite starts at the top and is never excluded. inverse: 1 / unit.
-inline std::int32_t byte_seed(float term, double inverse) noexcept {
+VICINAL_HOST_DEVICE inline std::int32_t byte_seed(float term, double inverse) noexcept {
   const double seed = -static_cast<double>(term) * inverse;
   if (!(seed < most_seed)) return static_cast<std::int32_t>(most_seed);
   return whole_above(std::max(seed, -most_seed));
@@ -232,7 +233,7 @@ inline std::int32_t byte_seed(float term, double inverse) noexcept {
 struct ByteLine {
   double base = infinite, by_e = 0, by_n = 0;
 };
-inline ByteLine byte_line(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
+VICINAL_HOST_DEVICE inline ByteLine byte_line(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
   if (model.form == Form::ip) {
     const double canonical = (static_cast<double>(model.dims) / 32 + 8) * double_u;
     return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * (1 + 4 * double_u), (q.e + canonical * (q.n + q.e)) * (1 + 4 * double_u)};
@@ -241,25 +242,25 @@ inline ByteLine byte_line(const BoundModel& model, double theta, double query_sq
   return {a * a * (1 + 8 * double_u) - query_square + 0x1p-50 * query_square + 0x1p-120, 2 * a * (1 + 4 * double_u), 0};
 }
 
-inline double byte_bound(const ByteLine& line, const FilterNorms& tile) noexcept {
+VICINAL_HOST_DEVICE inline double byte_bound(const ByteLine& line, const FilterNorms& tile) noexcept {
   return line.base + line.by_e * tile.e + line.by_n * (tile.n + tile.e);
 }
 
 /// EXCLUDE iff the kernel's sum is below this: every such row of the tile has a true distance above theta.
 /// Sums are whole, so a limit between two of them may be raised to the next.
-inline std::int32_t byte_limit(const ByteLine& line, const FilterNorms& tile, double inverse, double shift) noexcept {
+VICINAL_HOST_DEVICE inline std::int32_t byte_limit(const ByteLine& line, const FilterNorms& tile, double inverse, double shift) noexcept {
   const double limit = shift - byte_bound(line, tile) * inverse - byte_slack;
   if (!(limit > -0x1p31)) return std::numeric_limits<std::int32_t>::min();  // NaN among them
-  return whole_above(std::min(limit, most_limit));
+  return whole_above(limit < most_limit ? limit : most_limit);
 }
 
 /// At most the t of a row whose sum came out as this.
-inline float byte_t(std::int32_t sum, double unit, double shift) noexcept {
+VICINAL_HOST_DEVICE inline float byte_t(std::int32_t sum, double unit, double shift) noexcept {
   return down32(unit * (shift - static_cast<double>(sum) - byte_slack));
 }
 
 /// upper_of() for a t from byte_t: a seed is up to 1 above what it stands for, and the term was rounded down.
-inline double byte_upper(const BoundModel& model, float t, double unit, double query_square, const FilterNorms& q,
+VICINAL_HOST_DEVICE inline double byte_upper(const BoundModel& model, float t, double unit, double query_square, const FilterNorms& q,
                          const FilterNorms& tile) noexcept {
   const double value = static_cast<double>(t) + std::fabs(static_cast<double>(t)) * 0x1p-22 + (1 + 2 * byte_slack) * unit;
   double upper = value + ip_slack(model, q, tile);
@@ -271,7 +272,7 @@ inline double byte_upper(const BoundModel& model, float t, double unit, double q
 }
 
 /// |filter distance - true distance| for the worst row of the corpus, in units of the distance; for the certificate.
-inline double largest_error(const BoundModel& model, const FilterNorms& q, const FilterNorms& corpus, double query_scale) noexcept {
+VICINAL_HOST_DEVICE inline double largest_error(const BoundModel& model, const FilterNorms& q, const FilterNorms& corpus, double query_scale) noexcept {
   switch (model.form) {
     case Form::ip: return ip_slack(model, q, corpus) / (model.scale * query_scale);
     case Form::l1: return (q.e + corpus.e + (static_cast<double>(model.dims) + 2) * float_u * (q.n + corpus.n)) / model.scale;

@@ -3,12 +3,13 @@
 #pragma once
 #include <cmath>
 
+#include "core/both.hpp"
 #include "vicinal/metric.hpp"
 
 namespace vicinal {
 
 /// sum: of the metric's own kind, q.r for cosine and correlation (of the shifted rows). qq, rr: their self products.
-inline double canonical_value(Metric metric, double sum, double qq, double rr) noexcept {
+VICINAL_HOST_DEVICE inline double canonical_value(Metric metric, double sum, double qq, double rr) noexcept {
   switch (metric) {
     case Metric::euclidean: return std::sqrt(sum);
     case Metric::cosine:

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/both.hpp"
 #include "vicinal/metric.hpp"
 
 namespace vicinal {
@@ -16,10 +17,10 @@ Form form_of(Metric metric) noexcept;
 std::vector<std::string> metric_names(bool MetricInfo::*fact);
 
 /// Distances are counts, returned as u32.
-inline bool counts(Metric metric) noexcept { return metric == Metric::hamming || metric == Metric::levenshtein; }
+VICINAL_HOST_DEVICE inline bool counts(Metric metric) noexcept { return metric == Metric::hamming || metric == Metric::levenshtein; }
 
 /// Rows are divided by their norm, so a zero (or constant) row has no distance.
-inline bool needs_norms(Metric metric) noexcept { return metric == Metric::cosine || metric == Metric::correlation; }
-inline bool descending(Metric metric) noexcept { return metric == Metric::inner_product; }
+VICINAL_HOST_DEVICE inline bool needs_norms(Metric metric) noexcept { return metric == Metric::cosine || metric == Metric::correlation; }
+VICINAL_HOST_DEVICE inline bool descending(Metric metric) noexcept { return metric == Metric::inner_product; }
 
 }  // namespace vicinal

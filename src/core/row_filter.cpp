@@ -73,6 +73,7 @@ RowFilter::RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::in
   if (!labelled(eligible)) return;
   row_labels_ = eligible.corpus_labels.data();
   query_labels_ = eligible.query_labels.data();
+  queries_ = static_cast<std::int64_t>(eligible.query_labels.size());
   sorted_labels_ = Buffer<std::int64_t>(allowed_);
   std::int64_t used = 0;
   for (std::int64_t row = begin_; row < end_; ++row)

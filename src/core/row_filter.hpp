@@ -39,6 +39,18 @@ class RowFilter {
   /// count() is the same for every query.
   bool uniform() const noexcept { return labels_ == Eligible::Labels::ignored && !(without_self_ && filtered_); }
 
+  /// The same as plain addresses, for kernels. Rows of [begin, end) whose bits are set; labels null: ignored.
+  struct View {
+    std::int64_t begin, end;
+    const std::uint64_t* bits;
+    bool without_self, same_label;
+    const std::int64_t *row_labels, *query_labels;
+    std::int64_t queries;  // that have labels
+  };
+  View view() const noexcept {
+    return {begin_, end_, bits_, without_self_, labels_ == Eligible::Labels::same, labels_ == Eligible::Labels::ignored ? nullptr : row_labels_, query_labels_, queries_};
+  }
+
  private:
   /// The row's bit; without a bitmap every row has one.
   bool set(std::int64_t row) const noexcept { return bits_ == nullptr || ((bits_[row >> 6] >> (row & 63)) & 1) != 0; }
@@ -48,6 +60,7 @@ class RowFilter {
   Eligible::Labels labels_ = Eligible::Labels::ignored;
   const std::int64_t* row_labels_ = nullptr;
   const std::int64_t* query_labels_ = nullptr;
+  std::int64_t queries_ = 0;
   Buffer<std::uint64_t> own_bits_;
   Buffer<std::int64_t> sorted_labels_;  // of the allowed rows
 };

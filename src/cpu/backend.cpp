@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/text.hpp"
+#include "cpu/check.hpp"
 #include "cpu/pilot.hpp"
 #include "cpu/select/select.hpp"
 #include "cpu/session.hpp"
@@ -155,6 +156,13 @@ class CpuBackend final : public Backend {
 };
 
 }  // namespace
+
+Frame choose_frame(const Question& question, Rung rung, Team& team) { return choose_frame(find_set("auto").floats, question, rung, team); }
+
+void report_unfit_rows(const Question& question, const Points& rows, const char* side, Team& team) {
+  report_unfit_rows(find_set("auto").floats, question, rows, side, team);
+}
+
 }  // namespace cpu
 
 Backend& cpu_backend() {

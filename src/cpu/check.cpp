@@ -63,4 +63,13 @@ void report_unfit_rows(const Kernels& kernels, const Question& question, const P
   fail(ErrorCode::invalid_value, cat(side, " changed during the call: a row that was refused is fine now"));
 }
 
+void report_infinite(const Question& question) {
+  const char* advice = question.metric == Metric::sqeuclidean ? "use euclidean or distance_type=f64" : "use distance_type=f64 or scale the rows";
+  const char* name = question.metric == Metric::sqeuclidean ? "squared distance" : metric_info(question.metric).name.data();
+  const char* type = question.type == DistanceType::f64 ? "f64" : "f32";
+  if (question.type == DistanceType::f64)
+    advice = question.metric == Metric::sqeuclidean ? "use euclidean or scale the rows" : "scale the rows";
+  fail(ErrorCode::range_error, cat(name, " exceeds ", type, "; ", advice));
+}
+
 }  // namespace vicinal::cpu

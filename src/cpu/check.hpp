@@ -8,6 +8,10 @@ namespace vicinal::cpu {
 
 [[noreturn]] void report_unfit_rows(const Kernels& kernels, const Question& question, const Points& rows, const char* side,
                                     Team& team);
+/// The same by the fastest kernels of this machine, for other backends.
+[[noreturn]] void report_unfit_rows(const Question& question, const Points& rows, const char* side, Team& team);
+/// A distance that was to be returned is infinite.
+[[noreturn]] void report_infinite(const Question& question);
 
 /// A zero row (cosine) or a constant row (correlation), by its values.
 bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept;

@@ -17,6 +17,8 @@ struct Frame {
   double whole = 0;       // int8 rung: sampled rows are multiples of this within 128 of them; 0: they are not
 };
 Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, Team& team);
+/// By the fastest kernels of this machine, for other backends.
+Frame choose_frame(const Question& question, Rung rung, Team& team);
 
 /// The power of two that brings `largest` into [1, 2).
 double power_of_two(double largest) noexcept;

@@ -10,6 +10,7 @@
 
 #include "core/visit_order.hpp"
 #include "core/text.hpp"
+#include "cpu/check.hpp"
 #include "cpu/pilot.hpp"
 
 namespace vicinal::cpu {
@@ -272,19 +273,6 @@ void CpuSession::rerank() {
     }
   });
 }
-
-namespace {
-
-[[noreturn]] void report_infinite(const Question& question) {
-  const char* advice = question.metric == Metric::sqeuclidean ? "use euclidean or distance_type=f64" : "use distance_type=f64 or scale the rows";
-  const char* name = question.metric == Metric::sqeuclidean ? "squared distance" : metric_info(question.metric).name.data();
-  const char* type = question.type == DistanceType::f64 ? "f64" : "f32";
-  if (question.type == DistanceType::f64)
-    advice = question.metric == Metric::sqeuclidean ? "use euclidean or scale the rows" : "scale the rows";
-  fail(ErrorCode::range_error, cat(name, " exceeds ", type, "; ", advice));
-}
-
-}  // namespace
 
 bool CpuSession::vanished(const Entry& entry, std::int64_t query, Ranker& ranker, bool& started) {
   const double normal = question_.type == DistanceType::f64 ? std::numeric_limits<double>::min()

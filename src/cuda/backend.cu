@@ -1,4 +1,4 @@
-// A CUDA device behind the seam: what it is, selection, and the one symbol that libvicinal_cuda.so exports. Of searches it has those of strings.
+// A CUDA device behind the seam: what it is, searches of vectors and strings, selection, and the one symbol that libvicinal_cuda.so exports.
 #include <unistd.h>
 
 #include <map>
@@ -11,6 +11,8 @@
 #include "cuda/check.hpp"
 #include "cuda/memory.hpp"
 #include "cuda/run.hpp"
+#include "cuda/search/job.hpp"
+#include "cuda/search/search.hpp"
 #include "cuda/strings/strings.hpp"
 
 namespace vicinal::cuda {
@@ -28,7 +30,9 @@ class CudaBackend final : public Backend {
     const OnDevice here(ordinal_);
     Facts facts;
     facts.name = name_;
-    facts.searches = false;
+    facts.tile_rows = tile_rows;
+    facts.has_floats = facts.has_pairs = false;
+    facts.most_filtered_k = most_filtered_k;
     facts.instruction_sets = facts.built_instruction_sets = {instruction_set};
     facts.description = description_;
     facts.free_bytes = pool().free_bytes();
@@ -43,20 +47,23 @@ class CudaBackend final : public Backend {
 
   std::string select_refusal(const SelectProblem& problem) const override { return refusal_of(problem); }
 
-  std::int64_t bytes(const Plan& /*plan*/, const Problem& /*problem*/) const override { fail_search(); }
-  std::int64_t kept_bytes(const Problem& /*problem*/, const Plan& /*plan*/) const override { fail_search(); }
+  std::int64_t bytes(const Plan& plan, const Problem& problem) const override { return search_bytes(plan, problem); }
+  std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const override { return search_kept_bytes(problem, plan); }
   std::int64_t query_lanes(const std::string& asked) const override {
     if (asked != instruction_set) fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: auto"));
     return 32;
   }
   double slowness(const std::string& /*instruction_set*/) const override { return 0.02; }  // of a core's AVX-512, for predictions
-  double byte_gain(const std::string& /*instruction_set*/) const override { fail_search(); }
-  std::shared_ptr<const Kept> keep(const Question& /*question*/, const Plan& /*plan*/, Team& /*team*/) override {
-    fail_search();
+  double byte_gain(const std::string& /*instruction_set*/) const override { return 1; }
+  std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {
+    check_process();
+    const OnDevice here(ordinal_);
+    return keep_corpus(searches(), question, plan, team);
   }
-  std::unique_ptr<Session> open(const Question& /*question*/, const Plan& /*plan*/, Rung /*rung*/,
-                                std::shared_ptr<const Kept> /*kept*/, Team& /*team*/, Stats& /*stats*/) override {
-    fail_search();
+  std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept, Team& team, Stats& stats) override {
+    check_process();
+    const OnDevice here(ordinal_);
+    return open_search(searches(), question, plan, rung, std::move(kept), team, stats);
   }
   std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric /*metric*/, std::int64_t /*k*/, bool /*range*/) const override {
     plan.corpus_chunk = sizes.rows;
@@ -75,11 +82,6 @@ class CudaBackend final : public Backend {
  private:
   static constexpr const char* instruction_set = "cuda";
 
-  [[noreturn]] void fail_search() const {
-    fail(ErrorCode::device_error,
-         cat("device ", name_, " selects (select_k), searches strings, and no vectors in this version; search with device=cpu"));
-  }
-
   /// CUDA does not survive fork(): a call in the child would hang or fail at random.
   void check_process() const {
     if (getpid() != home_)
@@ -90,14 +92,22 @@ class CudaBackend final : public Backend {
   }
 
   Pool& pool() const {
-    std::call_once(once_, [this] { pool_.emplace(ordinal_); });
+    std::call_once(once_, [this] {
+      pool_.emplace(ordinal_);
+      searches_ = make_search_device(ordinal_, multiprocessors_, *pool_);
+    });
     return *pool_;
+  }
+  SearchDevice& searches() const {
+    pool();
+    return *searches_;
   }
 
   int ordinal_, multiprocessors_;
   pid_t home_ = getpid();
   std::string name_, description_;
   mutable std::once_flag once_;
+  mutable std::shared_ptr<SearchDevice> searches_;
   mutable std::optional<Pool> pool_;  // made with the device's context at first use, which takes a while
 };
 

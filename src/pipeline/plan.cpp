@@ -25,6 +25,8 @@ constexpr double byte_cycles_per_element = 0.0125, byte_cycles_per_pair = 0.4;
 constexpr double byte_prepare = 2, byte_spread = 2.5;  // of what floats take: passes over the rows; rows that bytes cannot tell apart
 constexpr std::int64_t least_byte_dims = 16;           // below, the test costs more than the product
 
+constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ranks so many at once
+
 constexpr std::int64_t least_group_rows = 1024, least_group_queries = 4096;
 
 constexpr int most_threads = 1024;
@@ -59,7 +61,7 @@ bool takes_bytes(const Problem& problem) {
   return (form == Form::l2 || form == Form::unit_l2 || form == Form::ip) && problem.corpus.cols <= most_byte_dims;
 }
 
-std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter, double byte_gain) {
+std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter, const Backend& backend, const Plan& plan) {
   const std::string last = rung_name(Rung::canonical), floats = rung_name(Rung::f32), bytes = rung_name(Rung::int8);
   if (filter != "auto" && filter != last && filter != floats && filter != bytes) {
     std::vector<std::string> known{"auto"};
@@ -67,6 +69,14 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
     fail(ErrorCode::invalid_argument, cat("unknown filter \"", filter, "\"; filters: ", joined(known)));
   }
   if (options.proof == Proof::exhaustive || filter == last || form_of(problem.metric) == Form::exact) return {last};
+  const Facts facts = backend.facts();
+  if (!facts.has_floats) {
+    if (filter == floats) fail(ErrorCode::unsupported, cat("filter ", floats, " does not run on ", facts.name, "; filters there: auto, ", bytes, ", ", last));
+    const bool few = problem.corpus.rows < least_filtered_rows || problem.k * 3 >= problem.corpus.rows;
+    if (!takes_bytes(problem) || problem.k > facts.most_filtered_k || problem.range || (filter == "auto" && few && !problem.kept)) return {last};
+    return {bytes, last};
+  }
+  const double byte_gain = backend.byte_gain(plan.instruction_set);
   const Costs cost = costs(problem);
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
   if (filter == "auto" && !pays && !problem.kept) return {last};  // what is kept is packed already
@@ -105,7 +115,7 @@ class Fitter {
     const int threads = plan_.threads;
     shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true);
     plan_.minimum_bytes = plan_.peak_bytes;
-    if (problem_.symmetric && plan_.rungs.size() > 1) {
+    if (problem_.symmetric && plan_.rungs.size() > 1 && backend_.facts().has_pairs) {
       if (shape_symmetric(threads)) return;
       // Bytes take more slots; where floats alone would fit, their tiles serve both sides.
       std::vector<std::string> all = plan_.rungs;
@@ -201,8 +211,8 @@ double cycles(const Problem& problem, const Plan& plan) {
 
 Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
   Plan plan = open_plan(backend, options);
-  plan.rungs = choose_rungs(problem, options, with_environment(options.run).filter, backend.byte_gain(plan.instruction_set));
-  plan.pilot = with_environment(options.run).filter == "auto" && plan.rungs.front() == rung_name(Rung::int8);
+  plan.rungs = choose_rungs(problem, options, with_environment(options.run).filter, backend, plan);
+  plan.pilot = with_environment(options.run).filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && plan.rungs.size() > 2;
   plan.groups = takes_groups(problem, plan.rungs);
   plan.distance_type = resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
   return plan;

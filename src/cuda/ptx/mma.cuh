@@ -70,4 +70,40 @@ __device__ __forceinline__ void mma_16x8x16(float (&d)[4], const std::uint32_t (
 #endif
 }
 
+#if !defined(__CUDACC__)
+namespace emulated {
+
+struct ByteFragments {
+  std::uint32_t a[4], b[2];
+};
+inline int byte_of(std::uint32_t word, int which) { return static_cast<std::int8_t>(word >> (8 * which)); }
+
+inline void mma_16x8x32(int (&d)[4], const ByteFragments& mine, simt::Place place) {
+  const simt::Exchange warp(&mine, place);
+  const int group = lane_index() / 4, member = lane_index() % 4;
+  for (int i = 0; i < 4; ++i) {
+    const int row = group + (i / 2) * 8, col = 2 * member + i % 2;
+    for (int k = 0; k < 32; ++k) {
+      const std::uint32_t a = warp.of<ByteFragments>(row % 8 * 4 + k % 16 / 4).a[k / 16 * 2 + row / 8];
+      const std::uint32_t b = warp.of<ByteFragments>(col * 4 + k % 16 / 4).b[k / 16];
+      d[i] += byte_of(a, k % 4) * byte_of(b, k % 4);
+    }
+  }
+  warp.leave();
+}
+
+}  // namespace emulated
+#endif
+
+/// d += a * b of signed bytes, 16 x 32 and 32 x 8, exact in 32 bits. Fragments as above with four bytes where there are two halves.
+__device__ __forceinline__ void mma_16x8x32(int (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+#if defined(__CUDACC__)
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  emulated::mma_16x8x32(d, {{a[0], a[1], a[2], a[3]}, {b0, b1}}, {__FILE__, __LINE__});
+#endif
+}
+
 }  // namespace vicinal::cuda

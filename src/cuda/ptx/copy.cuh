@@ -1,0 +1,52 @@
+// Copies beside the arithmetic: 16 bytes from global to shared memory without a register (cp.async), and 8 x 8 matrices of 16-bit
+// words from shared memory to the fragments of a warp (ldmatrix). On the host a copy is done at once.
+#pragma once
+#include "cuda/lane.cuh"
+
+namespace vicinal::cuda {
+
+#if defined(__CUDACC__)
+__device__ __forceinline__ unsigned shared_address(const void* at) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(at));
+}
+#endif
+
+/// 16 bytes, both addresses multiples of 16. Not before copies_done().
+__device__ __forceinline__ void copy_16(void* shared, const void* global) {
+#if defined(__CUDACC__)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");
+#else
+  std::memcpy(shared, global, 16);
+#endif
+}
+/// Copies since the last call are one group.
+__device__ __forceinline__ void close_copies() {
+#if defined(__CUDACC__)
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+/// Of this thread all groups but the last `pending` have arrived.
+template <int pending>
+__device__ __forceinline__ void wait_for_copies() {
+#if defined(__CUDACC__)
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+#endif
+}
+
+/// Four matrices of eight lines of 16 bytes: lane 8 * m + i brings the address of line i of matrix m, and gets of each matrix
+/// the 4 bytes at 4 * (lane % 4) of line lane / 4.
+__device__ __forceinline__ void load_matrices(std::uint32_t (&to)[4], const void* line) {
+#if defined(__CUDACC__)
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared_address(line))
+               : "memory");
+#else
+  const simt::Exchange warp(line, {__FILE__, __LINE__});
+  for (int m = 0; m < 4; ++m)
+    std::memcpy(&to[m], &warp.of<unsigned char>(8 * m + lane_index() / 4) + 4 * (lane_index() % 4), 4);
+  warp.leave();
+#endif
+}
+
+}  // namespace vicinal::cuda

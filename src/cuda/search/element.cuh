@@ -1,0 +1,106 @@
+// Elements of rows in fp64, exactly, and the canonical sums of semantics C2: lane j of a warp takes the elements j, j + 32, ... in
+// order, then s[j] += s[j + h] for h = 16 .. 1. A sum of two is the same from either side, so exchanged halves do it.
+#pragma once
+#include "core/canonical.hpp"
+#include "cuda/lane.cuh"
+#include "cuda/search/job.hpp"
+
+namespace vicinal::cuda {
+
+__device__ __forceinline__ double half_value(std::uint16_t bits) {
+#if defined(__CUDACC__)
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return static_cast<double>(value);
+#else
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double magnitude = exponent == 31   ? (fraction != 0 ? __builtin_nan("") : infinite)
+                           : exponent == 0 ? std::ldexp(fraction, -24)
+                                           : std::ldexp(1024 + fraction, exponent - 25);
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+#endif
+}
+__device__ __forceinline__ float float_of_bits(std::uint32_t bits) { return __uint_as_float(bits); }
+
+__device__ __forceinline__ double element(const void* rows, DType type, std::int64_t at) {
+  switch (type) {
+    case DType::f32: return static_cast<double>(static_cast<const float*>(rows)[at]);
+    case DType::f64: return static_cast<const double*>(rows)[at];
+    case DType::f16: return half_value(static_cast<const std::uint16_t*>(rows)[at]);
+    case DType::bf16: return static_cast<double>(float_of_bits(static_cast<std::uint32_t>(static_cast<const std::uint16_t*>(rows)[at]) << 16));
+    case DType::u8: return static_cast<double>(static_cast<const std::uint8_t*>(rows)[at]);
+    default: return static_cast<double>(static_cast<const std::int8_t*>(rows)[at]);
+  }
+}
+
+/// Not NaN and not infinite.
+__device__ __forceinline__ bool is_finite(double value) { return value - value == 0; }
+
+struct Plus {
+  __device__ __forceinline__ double operator()(double a, double b) const { return a + b; }
+};
+struct Larger {
+  __device__ __forceinline__ double operator()(double a, double b) const { return a < b ? b : a; }
+};
+
+/// The canonical sum of a warp's lanes, in every lane.
+template <class Join>
+__device__ __forceinline__ double lanes_joined(double lane, Join join) {
+  for (int h = 16; h > 0; h /= 2) lane = join(lane, __shfl_xor_sync(all_lanes, lane, h));
+  return lane;
+}
+
+/// The canonical sums of Many (a power of two up to 32) lists of lanes at once: lane i gets that of list i / (32 / Many).
+template <int Many, class Join>
+__device__ __forceinline__ double lists_joined(double (&lists)[Many], Join join) {
+  int left = Many;
+#pragma unroll
+  for (int h = 16; h > 0; h /= 2) {
+    if (left > 1) {
+      left /= 2;
+      const bool upper = (lane_index() & h) != 0;
+#pragma unroll
+      for (int i = 0; i < Many / 2; ++i) {
+        if (i >= left) continue;
+        const double mine = upper ? lists[i + left] : lists[i], other = upper ? lists[i] : lists[i + left];
+        lists[i] = join(mine, __shfl_xor_sync(all_lanes, other, h));
+      }
+    } else {
+      lists[0] = join(lists[0], __shfl_xor_sync(all_lanes, lists[0], h));
+    }
+  }
+  return lists[0];
+}
+
+/// What a metric sums, of a query's element and a row's.
+enum class Sum : unsigned char { squares, products, magnitudes, largest, bits };
+inline Sum sum_of(Metric metric) {
+  switch (metric) {
+    case Metric::sqeuclidean:
+    case Metric::euclidean: return Sum::squares;
+    case Metric::l1: return Sum::magnitudes;
+    case Metric::linf: return Sum::largest;
+    case Metric::hamming: return Sum::bits;
+    default: return Sum::products;
+  }
+}
+
+/// One more element. shift: the row's mean for correlation, else 0, which takes nothing away.
+template <Sum sum>
+__device__ __forceinline__ double with(double s, double q, double r, double shift) {
+  if constexpr (sum == Sum::squares) {
+    const double t = q - r;
+    return fma(t, t, s);
+  } else if constexpr (sum == Sum::products) {
+    return fma(q, r - shift, s);
+  } else if constexpr (sum == Sum::magnitudes) {
+    return s + fabs(q - r);
+  } else if constexpr (sum == Sum::largest) {
+    const double t = fabs(q - r);
+    return s < t ? t : s;
+  } else {
+    return s + static_cast<double>(__popc(static_cast<unsigned>(q) ^ static_cast<unsigned>(r)));
+  }
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,113 @@
+// What the kernels of a search of vectors are given: two sides prepared alike, the facts of their bound, and each query's state.
+// Rows and queries are in places: sorted by their largest element, so that the rows of a tile can share one step.
+#pragma once
+#include <cstdint>
+
+#include "backend/backend.hpp"
+#include "core/bound.hpp"
+
+namespace vicinal::cuda {
+
+inline constexpr int tile_rows = 128;      // rows or queries that share a step and a pair of maxima
+inline constexpr int block_queries = 256;  // of a block of the filter
+inline constexpr std::int64_t most_filtered_k = 2048;  // lists up to this are kept in shared memory
+
+/// Bytes of a packed row: whole steps of the tensor cores, and beyond 128 whole slabs.
+inline std::int64_t packed_width(std::int64_t dims) {
+  if (dims <= 64) return 64;
+  return (dims + 127) / 128 * 128;
+}
+
+/// Which rows may answer, in memory of the device; RowFilter tells it.
+struct RowChoice {
+  bool all = true, without_self = false;
+  std::int64_t begin = 0, end = INT64_MAX;
+  const std::uint64_t* bits = nullptr;
+  bool labelled = false, same_label = false;
+  const std::int64_t *row_labels = nullptr, *query_labels = nullptr;
+};
+
+/// How rows become filter rows: Frame of src/cpu/frame.hpp.
+struct DeviceFrame {
+  const double* centre = nullptr;
+  double scale = 1, whole = 0;
+  float least_step = 0;
+  bool usable = true;
+};
+
+/// What rounding said of a query.
+struct PlacedQuery {
+  FilterNorms norms;
+  double square = 0, scale = 1;
+  bool filterable = true;
+};
+
+/// Rows or queries. Arrays but `order` and those that say place are by row.
+struct Side {
+  const void* rows = nullptr;  // dense, of `dtype`
+  DType dtype = DType::f32;
+  std::int64_t count = 0, dims = 0, width = 0;  // width: packed_width
+  double *self = nullptr, *mean = nullptr;      // cosine and correlation
+  float* sizes = nullptr;                       // largest element of the filter row
+  std::uint32_t* order = nullptr;               // row of a place
+  std::int8_t* bytes = nullptr;                 // of places, `width` each, whole tiles
+  float* terms = nullptr;                       // of places, whole tiles
+  float* steps = nullptr;                       // of tiles
+  FilterNorms* maxima = nullptr;                // of tiles
+  double* scales = nullptr;                     // queries: of inner products
+  std::uint8_t* filterable = nullptr;           // queries
+  PlacedQuery* placed = nullptr;                // queries: of places
+  double* values = nullptr;                     // queries: fp64, without their mean for correlation
+
+  VICINAL_HOST_DEVICE std::int64_t tiles() const { return (count + tile_rows - 1) / tile_rows; }
+};
+
+/// A row that passed: where it is, and at most what the filter says of it.
+struct Slot {
+  std::uint32_t place;
+  float t;
+};
+
+/// A query's state, by place.
+struct QueryState {
+  ByteLine line;           // what the filter excludes
+  double theta = infinite, bound = infinite;  // of filter units; as a folded key
+  std::uint32_t best = 0;  // entries of its list
+  bool lost = false;       // a row that passed found no slot
+};
+
+/// Counted in the kernels.
+struct Counters {
+  unsigned long long passed, ranked, underflowed;
+  unsigned infinite_keys, undefined_keys;
+  unsigned long long first_undefined;  // row of the corpus
+  unsigned bad_rows;                   // that the contract refuses
+};
+
+/// Tiles are visited in the order i * step % count (core/visit_order.hpp), so that any part of it is a sample.
+struct Visits {
+  std::int64_t count = 1, step = 1;
+  VICINAL_HOST_DEVICE std::int64_t at(std::int64_t i) const {
+    return static_cast<std::int64_t>(static_cast<unsigned long long>(i) * static_cast<unsigned long long>(step) %
+                                     static_cast<unsigned long long>(count));
+  }
+};
+
+/// One question over one chunk.
+struct SearchJob {
+  Side rows, queries;
+  BoundModel model;
+  RowChoice choice;
+  const std::int64_t* query_rows = nullptr;  // of the queries, as the caller counts them
+  std::int64_t first_row = 0;                // of the chunk in the corpus
+  std::int64_t k = 0;
+  Visits visits;
+  QueryState* states = nullptr;
+  Slot* slots = nullptr;
+  std::uint32_t* counts = nullptr;  // of slots used, and beyond their number
+  std::int64_t capacity = 0;        // slots a query
+  void* best = nullptr;             // k words a query, the first QueryState::best of them sorted
+  Counters* counters = nullptr;
+};
+
+}  // namespace vicinal::cuda

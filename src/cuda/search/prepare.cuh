@@ -1,0 +1,259 @@
+// PREPARE on a device: rows checked and measured, put in the order of their largest elements, and rounded to bytes with everything
+// that the proof needs (core/bound.hpp). The same for queries, of which more is remembered.
+#pragma once
+#include "cuda/search/element.cuh"
+
+namespace vicinal::cuda {
+
+inline constexpr int prepare_threads = 256;
+inline constexpr int order_bins = 512, order_threads = 512;
+inline constexpr int far_exponent = 60, extreme_exponent = 400;  // as in src/cpu/prepare.cpp and frame.hpp
+
+struct Prepare {
+  Side side;
+  BoundModel model;
+  DeviceFrame frame;
+  bool filters = true;         // false: for the canonical rung
+  bool is_query = false, degenerate_is_one = false;
+  Counters* counters = nullptr;
+};
+
+/// (x - shift) * factor of an element, before the centre is taken away.
+struct RowMap {
+  double shift, factor;
+};
+__device__ __forceinline__ RowMap row_map(const Prepare& job, std::int64_t row) {
+  if (!needs_norms(job.model.metric)) return {0.0, job.is_query ? job.side.scales[row] : job.frame.scale};
+  const double self = job.side.self[row];
+  return {job.model.metric == Metric::correlation ? job.side.mean[row] : 0.0, self > 0 ? 1.0 / sqrt(self) : 0.0};
+}
+
+/// Checks a row, takes its norms and its size: a warp a row.
+__global__ void measure_rows(Prepare job) {
+  const Side& side = job.side;
+  const Metric metric = job.model.metric;
+  const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
+  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(); row < side.count; row += warps) {
+    const std::int64_t base = row * side.dims;
+    const double first = element(side.rows, side.dtype, base), reference = metric == Metric::cosine ? 0.0 : first;
+    bool finite = true, same = true;
+    double largest = 0, sum = 0;
+    for (std::int64_t i = lane_index(); i < side.dims; i += 32) {
+      const double x = element(side.rows, side.dtype, base + i);
+      finite = finite && is_finite(x);
+      same = same && x == reference;
+      largest = largest < fabs(x) ? fabs(x) : largest;
+      sum = metric == Metric::cosine ? fma(x, x, sum) : sum + x;
+    }
+    finite = __all_sync(all_lanes, finite);
+    same = __all_sync(all_lanes, same);
+    largest = lanes_joined(largest, Larger{});
+    bool fit = finite, degenerate = false;
+    if (needs_norms(metric)) {
+      double self = lanes_joined(sum, Plus{});
+      if (metric == Metric::correlation) {
+        const double mean = self / static_cast<double>(side.dims);
+        double squares = 0;
+        for (std::int64_t i = lane_index(); i < side.dims; i += 32) {
+          const double t = element(side.rows, side.dtype, base + i) - mean;
+          squares = fma(t, t, squares);
+        }
+        self = lanes_joined(squares, Plus{});
+        if (lane_index() == 0) side.mean[row] = mean;
+      }
+      degenerate = same;
+      if (degenerate) fit = fit && job.degenerate_is_one;
+      else if (side.dtype == DType::f64) fit = fit && self >= 0x1p-500 && self <= 0x1p500;
+      if (lane_index() == 0) side.self[row] = degenerate ? -1.0 : self;
+    }
+    __syncwarp();
+    if (!fit && lane_index() == 0) atomicAdd(&job.counters->bad_rows, 1u);
+    if (job.is_query && side.values != nullptr) {
+      const double mean = metric == Metric::correlation ? side.mean[row] : 0.0;
+      for (std::int64_t i = lane_index(); i < side.dims; i += 32) side.values[base + i] = element(side.rows, side.dtype, base + i) - mean;
+    }
+    if (!job.filters) continue;
+    if (job.is_query && lane_index() == 0) {
+      bool filterable = job.frame.usable && !degenerate && fit;
+      double scale = job.frame.scale;
+      if (largest > 0 && !needs_norms(metric) && finite) {
+        const bool own_scale = job.model.form == Form::ip;
+        const int exponent = ilogb(largest);
+        if (own_scale) scale = ldexp(1.0, -exponent);
+        if (exponent >= extreme_exponent || -exponent >= extreme_exponent || (!own_scale && exponent + ilogb(job.frame.scale) > far_exponent))
+          filterable = false;
+      }
+      side.scales[row] = scale;
+      side.filterable[row] = filterable;
+    }
+    __syncwarp();
+    const RowMap map = row_map(job, row);
+    double size = 0;
+    for (std::int64_t i = lane_index(); i < side.dims; i += 32) {
+      const double x = fabs((element(side.rows, side.dtype, base + i) - map.shift) * map.factor - job.frame.centre[i]);
+      size = size < x ? x : size;
+    }
+    size = lanes_joined(size, Larger{});
+    if (lane_index() == 0) side.sizes[row] = is_finite(size) && fit && (!job.is_query || side.filterable[row]) ? up32(size) : 0.0f;
+  }
+}
+
+/// Rows enter the order shuffled, so that those of one size are spread over the tiles.
+struct Order {
+  Side side;
+  Visits shuffle;
+  std::uint32_t* counts = nullptr;  // [order_bins][blocks]
+  std::int64_t chunk = 0;           // rows a block
+  int blocks = 0;
+};
+
+/// By size, to a sixteenth, around 1.
+__device__ __forceinline__ unsigned order_bin(float size) {
+  unsigned bits;
+#if defined(__CUDACC__)
+  bits = __float_as_uint(size);
+#else
+  bits = std::bit_cast<unsigned>(size);
+#endif
+  const int bin = static_cast<int>(bits >> 19) - ((127 - 24) << 4);
+  return static_cast<unsigned>(bin < 0 ? 0 : bin >= order_bins ? order_bins - 1 : bin);
+}
+
+__global__ void __launch_bounds__(order_threads) count_sizes(Order job) {
+  VICINAL_SHARED(unsigned, found, order_bins);
+  for (int b = thread_index(); b < order_bins; b += thread_count()) found[b] = 0;
+  __syncthreads();
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * job.chunk;
+  const std::int64_t end = begin + job.chunk < job.side.count ? begin + job.chunk : job.side.count;
+  for (std::int64_t i = begin + thread_index(); i < end; i += thread_count())
+    atomicAdd(&found[order_bin(job.side.sizes[job.shuffle.at(i)])], 1u);
+  __syncthreads();
+  for (int b = thread_index(); b < order_bins; b += thread_count()) job.counts[static_cast<std::int64_t>(b) * job.blocks + blockIdx.x] = found[b];
+}
+
+/// Counts to the places where they begin: one block.
+__global__ void __launch_bounds__(1024) place_bins(Order job) {
+  VICINAL_SHARED(unsigned, spare, 32);
+  const std::int64_t count = static_cast<std::int64_t>(order_bins) * job.blocks, each = (count + thread_count() - 1) / thread_count();
+  const std::int64_t begin = thread_index() * each, end = begin + each < count ? begin + each : count;
+  unsigned mine = 0, total = 0;
+  for (std::int64_t i = begin; i < end; ++i) mine += job.counts[i];
+  unsigned at = block_sum_before(mine, total, spare);
+  for (std::int64_t i = begin; i < end; ++i) {
+    const unsigned here = job.counts[i];
+    job.counts[i] = at;
+    at += here;
+  }
+}
+
+/// A thread a bin: the rows of its bin in the order in which they came.
+__global__ void __launch_bounds__(order_threads) place_rows(Order job) {
+  constexpr int at_once = 4096;
+  VICINAL_SHARED(std::uint16_t, bins, at_once);
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * job.chunk;
+  const std::int64_t end = begin + job.chunk < job.side.count ? begin + job.chunk : job.side.count;
+  std::uint32_t at = job.counts[static_cast<std::int64_t>(thread_index()) * job.blocks + blockIdx.x];
+  for (std::int64_t from = begin; from < end; from += at_once) {
+    const int used = static_cast<int>(end - from < at_once ? end - from : at_once);
+    __syncthreads();
+    for (int i = thread_index(); i < used; i += thread_count()) bins[i] = static_cast<std::uint16_t>(order_bin(job.side.sizes[job.shuffle.at(from + i)]));
+    __syncthreads();
+    for (int i = 0; i < used; ++i)
+      if (bins[i] == thread_index()) job.side.order[at++] = static_cast<std::uint32_t>(job.shuffle.at(from + i));
+  }
+}
+
+/// A tile's step, and its rows in bytes: a block a tile.
+__global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
+  VICINAL_SHARED(double, es, tile_rows);
+  VICINAL_SHARED(double, ns, tile_rows);
+  VICINAL_SHARED(float, largest, prepare_threads / 32);
+  const Side& side = job.side;
+  const std::int64_t tile = blockIdx.x, begin = tile * tile_rows;
+  const int used = static_cast<int>(side.count - begin < tile_rows ? side.count - begin : tile_rows);
+  float size = thread_index() < used ? side.sizes[side.order[begin + thread_index()]] : 0.0f;
+  for (int h = 16; h > 0; h /= 2) {
+    const float other = __shfl_xor_sync(all_lanes, size, h);
+    size = size < other ? other : size;
+  }
+  if (lane_index() == 0) largest[warp_index()] = size;
+  __syncthreads();
+  for (int w = 0; w < thread_count() / 32; ++w) size = size < largest[w] ? largest[w] : size;
+  const bool whole = job.frame.whole > 0 && static_cast<double>(size) <= job.frame.whole * 128 * (1 + 0x1p-20);
+  const float held = size / 127 < job.frame.least_step ? job.frame.least_step : size / 127;
+  const double step = whole ? job.frame.whole : static_cast<double>(held), inverse = 1 / step;
+  for (int r = warp_index(); r < tile_rows; r += thread_count() / 32) {
+    const std::int64_t place = begin + r;
+    auto* to = reinterpret_cast<std::uint32_t*>(side.bytes + place * side.width);
+    if (r >= used) {
+      for (std::int64_t i = lane_index(); i < side.width / 4; i += 32) to[i] = 0;
+      if (lane_index() == 0) {
+        side.terms[place] = static_cast<float>(infinite);  // of nobody: excluded always
+        es[r] = ns[r] = 0;
+      }
+      continue;
+    }
+    const std::int64_t row = side.order[place], base = row * side.dims;
+    const RowMap map = row_map(job, row);
+    double xx = 0, nn = 0, ee = 0;
+    for (std::int64_t i = lane_index(); i < side.width / 4; i += 32) {
+      std::uint32_t four = 0;
+      for (int j = 0; j < 4; ++j) {
+        const std::int64_t col = 4 * i + j;
+        if (col >= side.dims) break;
+        const double x = (element(side.rows, side.dtype, base + col) - map.shift) * map.factor - job.frame.centre[col];
+        double n = rint(x * inverse);
+        n = n < -128 ? -128 : n > 127 ? 127 : n;  // NaN stays, and is nothing in a byte
+        const double e = x - n * step;
+        xx = fma(x, x, xx);
+        nn = fma(n, n, nn);
+        ee = fma(e, e, ee);
+        four |= (static_cast<std::uint32_t>(static_cast<int>(n)) & 255u) << (8 * j);
+      }
+      to[i] = four;
+    }
+    xx = lanes_joined(xx, Plus{});
+    nn = lanes_joined(nn, Plus{});
+    ee = lanes_joined(ee, Plus{});
+    if (lane_index() != 0) continue;
+    const Residuals sums{xx, nn * step * step, ee, 0, 0, 0};
+    const FilterNorms norms = filter_norms(job.model, sums);
+    float term = row_term(job.model, sums, norms);
+    // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
+    if (needs_norms(job.model.metric) && side.self[row] < 0) term = -static_cast<float>(infinite);
+    side.terms[place] = term;
+    const bool sound = is_finite(static_cast<double>(term));
+    es[r] = sound ? norms.e : 0;
+    ns[r] = sound ? norms.n : 0;
+    if (job.is_query) side.placed[place] = {norms, sums.nn, side.scales[row], side.filterable[row] != 0 && sound};
+  }
+  __syncthreads();
+  if (thread_index() >= 32) return;
+  double e = 0, n = 0;
+  for (int r = lane_index(); r < tile_rows; r += 32) {
+    e = e < es[r] ? es[r] : e;
+    n = n < ns[r] ? ns[r] : n;
+  }
+  e = lanes_joined(e, Larger{});
+  n = lanes_joined(n, Larger{});
+  if (lane_index() != 0) return;
+  side.maxima[tile] = {e, n};
+  side.steps[tile] = static_cast<float>(step);
+}
+
+/// States of a new batch, in places: nothing is known and nothing excluded.
+struct StartStates {
+  Side queries;
+  QueryState* states;
+  bool filters;
+};
+__global__ void start_states(StartStates job) {
+  const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
+  if (place >= job.queries.count) return;
+  QueryState state;
+  state.lost = job.filters && !job.queries.placed[place].filterable;
+  if (state.lost) state.line.base = -infinite;
+  job.states[place] = state;
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,134 @@
+// RERANK: canonical distances of some rows for one query, as words of the one total order.
+#pragma once
+#include "cuda/search/element.cuh"
+#include "cuda/select/form.cuh"
+
+namespace vicinal::cuda {
+
+inline constexpr int rows_at_once = 8;  // that a warp ranks
+
+/// Everything that a canonical distance hangs on.
+struct Ranking {
+  Side rows, queries;
+  Metric metric = Metric::euclidean;
+  DistanceType type = DistanceType::f32;
+  std::int64_t first_row = 0;
+  Counters* counters = nullptr;
+};
+
+/// A list's words: a folded key and a row. f32 keys and counts in 32 bits, f64 keys in 64.
+template <class Form>
+struct ListWords;
+template <>
+struct ListWords<Packed> {
+  static constexpr bool wide = false;
+  __device__ static std::uint32_t ordered(double key) {
+    const float value = static_cast<float>(key);
+    std::uint32_t bits;
+#if defined(__CUDACC__)
+    bits = __float_as_uint(value);
+#else
+    bits = std::bit_cast<std::uint32_t>(value);
+#endif
+    return ordered_float<std::uint32_t>(bits, 0x7f800000u, false);
+  }
+  __device__ static double key(std::uint64_t word) {
+    const auto bits = static_cast<std::uint32_t>(word >> 32);
+    return static_cast<double>(__uint_as_float((bits >> 31) != 0 ? bits ^ 0x80000000u : ~bits));
+  }
+};
+template <>
+struct ListWords<Wide> {
+  static constexpr bool wide = true;
+  __device__ static std::uint64_t ordered(double key) {
+    std::uint64_t bits;
+#if defined(__CUDACC__)
+    bits = static_cast<std::uint64_t>(__double_as_longlong(key));
+#else
+    bits = std::bit_cast<std::uint64_t>(key);
+#endif
+    return ordered_float<std::uint64_t>(bits, 0x7ff0000000000000ull, false);
+  }
+  __device__ static double key(const WideWord& word) {
+    const std::uint64_t bits = (word.key >> 63) != 0 ? word.key ^ 1ull << 63 : ~word.key;
+#if defined(__CUDACC__)
+    return __longlong_as_double(static_cast<long long>(bits));
+#else
+    return std::bit_cast<double>(bits);
+#endif
+  }
+};
+
+/// Lanes of the sums of Rows rows and Queries queries: rows[r] and queries[q] are where they begin.
+template <Sum sum, int Rows, int Queries>
+__device__ __forceinline__ void sum_lanes(const Ranking& job, const std::int64_t (&rows)[Rows], const double (&shifts)[Rows],
+                                          const std::int64_t (&queries)[Queries], double (&lists)[Rows * Queries]) {
+#pragma unroll
+  for (int i = 0; i < Rows * Queries; ++i) lists[i] = 0;
+  const auto run = [&](auto load) {
+    for (std::int64_t i = lane_index(); i < job.rows.dims; i += 32) {
+      double r[Rows];
+#pragma unroll
+      for (int j = 0; j < Rows; ++j) r[j] = load(rows[j] + i);
+#pragma unroll
+      for (int q = 0; q < Queries; ++q) {
+        const double x = job.queries.values[queries[q] + i];
+#pragma unroll
+        for (int j = 0; j < Rows; ++j) lists[q * Rows + j] = with<sum>(lists[q * Rows + j], x, r[j], shifts[j]);
+      }
+    }
+  };
+  if (job.rows.dtype == DType::f32) run([&](std::int64_t at) { return static_cast<double>(static_cast<const float*>(job.rows.rows)[at]); });
+  else run([&](std::int64_t at) { return element(job.rows.rows, job.rows.dtype, at); });
+}
+
+/// The sums of Rows x Queries pairs: lane i gets that of pair i / (32 / (Rows * Queries)), queries first.
+template <int Rows, int Queries>
+__device__ __forceinline__ double pair_sums(const Ranking& job, Sum sum, const std::int64_t (&rows)[Rows], const double (&shifts)[Rows],
+                                            const std::int64_t (&queries)[Queries]) {
+  double lists[Rows * Queries];
+  switch (sum) {
+    case Sum::squares: sum_lanes<Sum::squares, Rows, Queries>(job, rows, shifts, queries, lists); break;
+    case Sum::products: sum_lanes<Sum::products, Rows, Queries>(job, rows, shifts, queries, lists); break;
+    case Sum::magnitudes: sum_lanes<Sum::magnitudes, Rows, Queries>(job, rows, shifts, queries, lists); break;
+    case Sum::bits: sum_lanes<Sum::bits, Rows, Queries>(job, rows, shifts, queries, lists); break;
+    case Sum::largest:
+      sum_lanes<Sum::largest, Rows, Queries>(job, rows, shifts, queries, lists);
+      return lists_joined(lists, Larger{});
+  }
+  return lists_joined(lists, Plus{});
+}
+
+__device__ __forceinline__ Sum sum_on_device(Metric metric) {
+  switch (metric) {
+    case Metric::sqeuclidean:
+    case Metric::euclidean: return Sum::squares;
+    case Metric::l1: return Sum::magnitudes;
+    case Metric::linf: return Sum::largest;
+    case Metric::hamming: return Sum::bits;
+    default: return Sum::products;
+  }
+}
+
+/// The canonical value of a sum, before it is rounded to a key and folded.
+__device__ __forceinline__ double value_of_sum(const Ranking& job, double sum, std::int64_t query, std::int64_t row) {
+  double value;
+  if (needs_norms(job.metric)) {
+    const double self = job.rows.self[row], other = job.queries.self[query];
+    value = self < 0 || other < 0 ? 1.0 : canonical_value(job.metric, sum, other, self);
+  } else {
+    value = canonical_value(job.metric, sum, 0, 0);
+  }
+  if (value != value) {
+    if (atomicAdd(&job.counters->undefined_keys, 1u) == 0) job.counters->first_undefined = static_cast<unsigned long long>(job.first_row + row);
+  }
+  return value;
+}
+
+/// Rounded to its type, and folded: smaller is nearer.
+__device__ __forceinline__ double folded_key(const Ranking& job, double value) {
+  const double key = job.type == DistanceType::f32 ? static_cast<double>(static_cast<float>(value)) : value;
+  return descending(job.metric) ? -key : key;
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,104 @@
+// The canonical rung on a device: every pair's key, a stretch of rows at a time beside the list so far, and a selection of both.
+#pragma once
+#include "cuda/search/filter.cuh"
+#include "cuda/search/rank.cuh"
+
+namespace vicinal::cuda {
+
+inline constexpr int scan_threads = 256, scan_rows = 4, scan_queries = 4;  // pairs of a warp: rows x queries
+
+struct Scan {
+  SearchJob job;
+  Ranking ranking;
+  std::int64_t first = 0, last = 0;  // rows of the chunk
+  void* keys = nullptr;              // [queries][cols], the list in the first k
+  std::int64_t cols = 0;
+};
+
+__device__ __forceinline__ void store_scan_key(const Scan& s, std::int64_t query, std::int64_t col, double key) {
+  const std::int64_t at = query * s.cols + col;
+  if (s.ranking.type == DistanceType::f32) static_cast<float*>(s.keys)[at] = static_cast<float>(key);
+  else static_cast<double*>(s.keys)[at] = key;
+}
+__device__ __forceinline__ double load_scan_key(const Scan& s, const void* keys, std::int64_t at) {
+  return s.ranking.type == DistanceType::f32 ? static_cast<double>(static_cast<const float*>(keys)[at]) : static_cast<const double*>(keys)[at];
+}
+
+/// Keys of rows [first, last) with all queries.
+__global__ void __launch_bounds__(scan_threads) scan_keys(Scan s) {
+  const SearchJob& job = s.job;
+  const std::int64_t row_groups = (s.last - s.first + scan_rows - 1) / scan_rows, query_groups = (job.queries.count + scan_queries - 1) / scan_queries;
+  const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
+  const Sum sum = sum_on_device(s.ranking.metric);
+  // Warps side by side share rows, which then come from the cache.
+  for (std::int64_t piece = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(); piece < row_groups * query_groups; piece += warps) {
+    const std::int64_t row = s.first + piece / query_groups * scan_rows, query = piece % query_groups * scan_queries;
+    std::int64_t rows[scan_rows], queries[scan_queries];
+    double shifts[scan_rows];
+#pragma unroll
+    for (int j = 0; j < scan_rows; ++j) {
+      const std::int64_t at = row + j < s.last ? row + j : row;
+      rows[j] = at * job.rows.dims;
+      shifts[j] = s.ranking.metric == Metric::correlation ? job.rows.mean[at] : 0.0;
+    }
+#pragma unroll
+    for (int j = 0; j < scan_queries; ++j) queries[j] = (query + j < job.queries.count ? query + j : query) * job.rows.dims;
+    const double total = pair_sums<scan_rows, scan_queries>(s.ranking, sum, rows, shifts, queries);
+    const int pair = lane_index() / (32 / (scan_rows * scan_queries));
+    const std::int64_t at = row + pair % scan_rows, from = query + pair / scan_rows;
+    if (lane_index() % (32 / (scan_rows * scan_queries)) != 0 || at >= s.last || from >= job.queries.count) continue;
+    double key = infinite;
+    if (may_answer(job.choice, job.first_row + at) && (job.choice.all || may_answer(job.choice, job.query_rows[from], job.first_row + at))) {
+      key = folded_key(s.ranking, value_of_sum(s.ranking, total, from, at));
+      if (!is_finite(key)) atomicAdd(&job.counters->infinite_keys, 1u);
+    }
+    store_scan_key(s, from, job.k + at - s.first, key);
+  }
+}
+
+/// The lists into the first columns of the keys, where the selection finds them before the rows that follow.
+template <class Form>
+__global__ void lists_to_keys(Scan s) {
+  const SearchJob& job = s.job;
+  const std::int64_t all = job.queries.count * job.k;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(); i < all; i += static_cast<std::int64_t>(gridDim.x) * thread_count()) {
+    const std::int64_t query = i / job.k, at = i % job.k;
+    const bool there = at < static_cast<std::int64_t>(job.states[query].best);
+    store_scan_key(s, query, at, there ? ListWords<Form>::key(static_cast<const typename Form::Word*>(job.best)[i]) : infinite);
+  }
+}
+
+struct ScanLists {
+  Scan scan;
+  const void* values = nullptr;         // of the selection, k a query
+  const std::int64_t* columns = nullptr;
+  void* next = nullptr;                 // words of the lists from now on
+};
+/// What was selected becomes the lists.
+template <class Form>
+__global__ void keys_to_lists(ScanLists l) {
+  const Scan& s = l.scan;
+  const SearchJob& job = s.job;
+  for (std::int64_t query = blockIdx.x; query < job.queries.count; query += gridDim.x) {
+    const std::int64_t base = query * job.k;
+    std::int64_t have = 0;
+    for (std::int64_t i = thread_index(); i < job.k; i += thread_count()) {
+      const double key = load_scan_key(s, l.values, base + i);
+      const std::int64_t col = l.columns[base + i];
+      if (!(key < infinite)) continue;  // keys ascend, so those that are missing come last
+      have = i + 1;
+      static_cast<typename Form::Word*>(l.next)[base + i] =
+          col < job.k ? static_cast<const typename Form::Word*>(job.best)[base + col]
+                      : Form::make(ListWords<Form>::ordered(key), job.first_row + s.first + col - job.k);
+    }
+    VICINAL_SHARED(int, most, 1);
+    if (thread_index() == 0) most[0] = 0;
+    __syncthreads();
+    atomicMax(&most[0], static_cast<int>(have));
+    __syncthreads();
+    if (thread_index() == 0) job.states[query].best = static_cast<std::uint32_t>(most[0]);
+    __syncthreads();
+  }
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,129 @@
+// The runtime for session.hpp: memory of the pool, copies and launches on a stream of the calling thread's own.
+#include "cuda/search/search.hpp"
+
+#include "cuda/check.hpp"
+#include "cuda/load.hpp"
+#include "cuda/search/session.hpp"
+#include "cuda/select/launch.cuh"
+
+namespace vicinal::cuda {
+
+class SearchDevice {
+ public:
+  SearchDevice(int ordinal, int sms, Pool& pool) : multiprocessors(sms), ordinal_(ordinal), pool_(pool) {}
+
+  int ordinal() const noexcept { return ordinal_; }
+  void* take(std::int64_t bytes) {
+    void* memory = pool_.take(bytes, stream_);
+    if (memory == nullptr)
+      fail(ErrorCode::out_of_memory, cat("cuda:", ordinal_, " refused ", bytes_text(bytes), "; ", bytes_text(pool_.free_bytes()),
+                                         " are free there; set a smaller memory budget"));
+    return memory;
+  }
+  void give(void* memory) {
+    const OnDevice here(ordinal_);
+    pool_.give(memory, stream_);
+  }
+  void in(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
+  void out(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
+  void copy(void* to, const void* from, std::int64_t bytes) {
+    if (bytes > 0) check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_), "copying rows or results");
+  }
+  void zero(void* at, std::int64_t bytes) { check(cudaMemsetAsync(at, 0, static_cast<std::size_t>(bytes), stream_), "clearing counts"); }
+  void wait() { check(cudaStreamSynchronize(stream_), "waiting for the search"); }
+  CudaLaunch launch() const { return CudaLaunch{stream_}; }
+  bool holds(const void* memory) const { return memory != nullptr && device_of(memory, ordinal_) >= 0; }
+  void rows_in(std::byte* to, const Points& rows) {
+    copy_in(to, {static_cast<const std::byte*>(rows.data), static_cast<std::int64_t>(dtype_size(rows.dtype)), rows.row_stride, rows.col_stride, rows.byte_swapped},
+            0, rows.rows, rows.cols, stream_);
+  }
+  std::int64_t select_bytes(const SelectTask& task) const { return select_workspace(task, multiprocessors); }
+  void select(SelectTask task, void* workspace) const {
+    task.stream = stream_;
+    run_select(task, workspace, multiprocessors);
+  }
+  int multiprocessors;
+
+ private:
+  int ordinal_;
+  Pool& pool_;
+  cudaStream_t stream_ = cudaStreamPerThread;
+};
+
+namespace {
+
+/// The stages with the device made current.
+class OnItsDevice final : public Session {
+ public:
+  OnItsDevice(int ordinal, std::unique_ptr<Session> session) : ordinal_(ordinal), session_(std::move(session)) {}
+  ~OnItsDevice() override {
+    const OnDevice here(ordinal_);
+    session_.reset();
+  }
+  void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
+    const OnDevice here(ordinal_);
+    session_->prepare_queries(queries, rows);
+  }
+  void prepare_corpus(std::int64_t first, std::int64_t count) override {
+    const OnDevice here(ordinal_);
+    session_->prepare_corpus(first, count);
+  }
+  void filter() override {
+    const OnDevice here(ordinal_);
+    session_->filter();
+  }
+  void select() override {
+    const OnDevice here(ordinal_);
+    session_->select();
+  }
+  void rerank() override {
+    const OnDevice here(ordinal_);
+    session_->rerank();
+  }
+  void finish(const NeighborsView& out, const BoundsView& bounds) override {
+    const OnDevice here(ordinal_);
+    session_->finish(out, bounds);
+  }
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override {
+    const OnDevice here(ordinal_);
+    session_->counts(counts, lost);
+  }
+  void place(const RangeView& out) override {
+    const OnDevice here(ordinal_);
+    session_->place(out);
+  }
+  void finish_range(const RangeView& out, const BoundsView& bounds) override {
+    const OnDevice here(ordinal_);
+    session_->finish_range(out, bounds);
+  }
+
+ private:
+  int ordinal_;
+  std::unique_ptr<Session> session_;
+};
+
+}  // namespace
+
+std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, Pool& pool) {
+  return std::make_shared<SearchDevice>(ordinal, multiprocessors, pool);
+}
+
+std::int64_t search_bytes(const Plan& plan, const Problem& problem) { return session_bytes(plan, problem); }
+
+std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan) {
+  return side_bytes(problem.corpus.rows, problem.corpus, problem.metric, plan.rungs.size() > 1, false);
+}
+
+std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& question, const Plan& plan, Team& team) {
+  return CudaSession<SearchDevice>::keep(device, question, plan, team);
+}
+
+std::unique_ptr<Session> open_search(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
+                                     Team& team, Stats& stats) {
+  if (question.radius) fail(ErrorCode::unsupported, cat("range search does not run on cuda:", device.ordinal(), " in this version; use device=cpu"));
+  auto own = std::static_pointer_cast<const CudaKept<SearchDevice>>(std::move(kept));
+  if (rung == Rung::int8 && (question.filter.view().row_labels != nullptr || question.k > most_filtered_k || (own && !own->packed))) return nullptr;
+  return std::make_unique<OnItsDevice>(device.ordinal(), std::make_unique<CudaSession<SearchDevice>>(device, question, plan, rung, std::move(own), team, stats));
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,21 @@
+// Searches of vectors on a CUDA device, for src/cuda/backend.cu.
+#pragma once
+#include <memory>
+
+#include "backend/backend.hpp"
+#include "cuda/memory.hpp"
+
+namespace vicinal::cuda {
+
+/// What the searches of one device share; lives as long as what was made with it.
+class SearchDevice;
+std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, Pool& pool);
+
+std::int64_t search_bytes(const Plan& plan, const Problem& problem);
+std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan);
+std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& question, const Plan& plan, Team& team);
+/// Null where the rung has no kernel for the question.
+std::unique_ptr<Session> open_search(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
+                                     Team& team, Stats& stats);
+
+}  // namespace vicinal::cuda

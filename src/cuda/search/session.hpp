@@ -1,0 +1,542 @@
+// A search of vectors on a device, its host's part: what goes there, which launches in which order, and what comes back.
+// `Device` is the runtime (search.cu) or the emulator (tests/unit/cuda/test_search.cpp), as in cuda/strings/search.hpp, and besides
+//   bool holds(pointer);                        memory of the device
+//   void rows_in(to, Points);                   dense rows from the host, any strides
+//   void copy(to, from, bytes);                 between any two memories
+//   int multiprocessors;
+//   std::int64_t select_bytes(SelectTask); void select(SelectTask, workspace);
+#pragma once
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "core/text.hpp"
+#include "core/visit_order.hpp"
+#include "cpu/check.hpp"
+#include "cpu/frame.hpp"
+#include "cuda/search/prepare.cuh"
+#include "cuda/search/scan.cuh"
+#include "cuda/search/settle.cuh"
+#include "cuda/select/select.hpp"
+#include "cuda/strings/search.hpp"
+
+namespace vicinal::cuda {
+
+/// An array that is made when it is needed, and again when it is too small.
+template <class T, class Device>
+class Array {
+ public:
+  explicit Array(Device& device) : device_(&device) {}
+  Array(Array&& other) noexcept : device_(other.device_), data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  Array& operator=(Array&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
+  ~Array() {
+    if (data_ != nullptr) device_->give(data_);
+  }
+  T* of(std::int64_t count) {
+    if (data_ == nullptr || count_ < count) {
+      if (data_ != nullptr) device_->give(std::exchange(data_, nullptr));
+      data_ = static_cast<T*>(device_->take(std::max<std::int64_t>(count, 1) * static_cast<std::int64_t>(sizeof(T))));
+      count_ = count;
+    }
+    return data_;
+  }
+  T* data() const noexcept { return data_; }
+  std::int64_t bytes() const noexcept { return count_ * static_cast<std::int64_t>(sizeof(T)); }
+
+ private:
+  Device* device_;
+  T* data_ = nullptr;
+  std::int64_t count_ = 0;
+};
+
+/// A prepared side with its memory.
+template <class Device>
+struct HeldSide {
+  explicit HeldSide(Device& d)
+      : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), terms(d), steps(d), maxima(d), scales(d), filterable(d), placed(d), values(d) {}
+  Array<std::byte, Device> rows;
+  Array<double, Device> self, mean;
+  Array<float, Device> sizes;
+  Array<std::uint32_t, Device> order;
+  Array<std::int8_t, Device> bytes;
+  Array<float, Device> terms, steps;
+  Array<FilterNorms, Device> maxima;
+  Array<double, Device> scales;
+  Array<std::uint8_t, Device> filterable;
+  Array<PlacedQuery, Device> placed;
+  Array<double, Device> values;
+  Side side;
+  FilterNorms largest;  // of all tiles
+
+  std::int64_t size() const noexcept {
+    return rows.bytes() + self.bytes() + mean.bytes() + sizes.bytes() + order.bytes() + bytes.bytes() + terms.bytes() + steps.bytes() +
+           maxima.bytes() + scales.bytes() + filterable.bytes() + placed.bytes() + values.bytes();
+  }
+};
+
+inline std::int64_t whole_blocks(std::int64_t count) { return (count + block_queries - 1) / block_queries * block_queries; }
+
+/// Bytes of a prepared side; rows that are on the device already are not counted by whoever knows it.
+inline std::int64_t side_bytes(std::int64_t count, const Shape& shape, Metric metric, bool filters, bool queries) {
+  const std::int64_t padded = whole_blocks(count), dims = shape.cols;
+  std::int64_t total = count * dims * static_cast<std::int64_t>(dtype_size(shape.dtype)) + (std::int64_t{1} << 20);
+  if (needs_norms(metric)) total += count * 16;
+  if (filters) total += padded * (packed_width(dims) + 16) + order_bins * 4 * (count / 16384 + 257);
+  if (queries) total += count * dims * 8 + padded * 64;
+  return total;
+}
+
+inline std::int64_t slots_of(const Plan& plan) {
+  return std::max<std::int64_t>(plan.candidate_slots >= 256 ? 4096 : 0, 4 * plan.candidate_slots);
+}
+inline bool wide_keys(DistanceType type) { return type != DistanceType::f32; }
+
+/// Rows whose keys are taken at a time beside the lists.
+inline std::int64_t scan_stretch(std::int64_t k, std::int64_t rows) { return std::min(rows, std::max<std::int64_t>(8192, 2 * k)); }
+/// Of the canonical rung, for a batch of queries.
+inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, bool wide) {
+  const std::int64_t cols = k + scan_stretch(k, rows);
+  return batch * (cols * (wide ? 8 : 4) + k * ((wide ? 8 : 4) + 8 + (wide ? 16 : 8))) + (std::int64_t{2} << 30);
+}
+
+/// Everything that a session holds but a kept corpus.
+inline std::int64_t session_bytes(const Plan& plan, const Problem& problem) {
+  const bool filters = plan.rungs.size() > 1, wide = wide_keys(plan.distance_type);
+  const std::int64_t batch = plan.query_batch, k = problem.k, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
+  std::int64_t total = side_bytes(batch, problem.queries, problem.metric, filters, true) + batch * (k * (wide ? 16 : 8) + 128) +
+                       batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type)) + 2 * problem.filter_bytes + (std::int64_t{64} << 20);
+  if (!problem.kept) total += side_bytes(rows, problem.corpus, problem.metric, filters, false);
+  const std::int64_t sampled = std::max<std::int64_t>(rows / 16, 64 * k) / 16 + 64;
+  const std::int64_t filter = filters ? batch * (slots_of(plan) * 8 + 4 * sampled) : 0;
+  return total + std::max(filter, scan_bytes(batch, k, rows, wide));
+}
+
+template <class Device>
+struct CudaKept final : Kept {
+  explicit CudaKept(Device& device) : centre(device), held(device) {}
+  std::int64_t bytes() const override { return held.size() + centre.bytes(); }
+  DeviceFrame frame;
+  bool packed = false;
+  Array<double, Device> centre;
+  HeldSide<Device> held;
+};
+
+template <class Device>
+class CudaSession final : public Session {
+ public:
+  CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
+      : device_(device), question_(question), plan_(plan), filters_(rung == Rung::int8), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
+        stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
+        counters_(device), uppers_(device), order_counts_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
+        bounds_(device), totals_(device), bits_(device), row_labels_(device), query_labels_(device),
+        model_(question.metric, question.type, question.corpus.cols, 1.0, 0) {
+    counters_.of(1);
+    device_.zero(counters_.data(), sizeof(Counters));
+    if (kept_) {
+      frame_ = kept_->frame;
+    } else if (filters_) {
+      frame_ = choose(device, question, team, centre_);
+    }
+    model_ = BoundModel(question.metric, question.type, question.corpus.cols, frame_.scale, 0);
+    set_choice();
+  }
+
+  /// The corpus prepared once.
+  static std::shared_ptr<const CudaKept<Device>> keep(Device& device, const Question& question, const Plan& plan, Team& team) {
+    auto kept = std::make_shared<CudaKept<Device>>(device);
+    kept->packed = plan.rungs.size() > 1;
+    if (kept->packed) kept->frame = choose(device, question, team, kept->centre);
+    Stats stats;
+    CudaSession session(device, question, plan, Rung::canonical, kept, team, stats);
+    session.filters_ = kept->packed;
+    session.prepare_side(kept->held, question.corpus, false);
+    device.wait();
+    return kept;
+  }
+
+  void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
+    query_points_ = queries;
+    numbers_.assign(rows.begin(), rows.end());
+    const auto count = static_cast<std::int64_t>(rows.size());
+    const bool adjacent = count > 0 && rows.back() - rows.front() == count - 1;
+    if (adjacent) {
+      prepare_side(queries_, queries.slice(rows.front(), count), true);
+    } else {
+      const std::int64_t row = queries.cols * static_cast<std::int64_t>(dtype_size(queries.dtype));
+      std::byte* to = queries_.rows.of(count * row);
+      for (std::int64_t i = 0; i < count; ++i) one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
+      Points dense(to, queries.dtype, count, queries.cols);
+      prepare_side(queries_, dense, true);
+    }
+    device_.in(query_rows_.of(count), numbers_.data(), count * 8);
+    states_.of(whole_blocks(count));
+    const std::int64_t word = wide_ ? 16 : 8;
+    best_.of(count * question_.k * word);
+    if (count > 0) device_.launch()((count + 255) / 256, 256, 0, start_states, StartStates{queries_.side, states_.data(), filters_});
+    if (filters_) {
+      slots_.of(count * slots_of(plan_));
+      device_.zero(counts_.of(count), count * 4);
+    }
+    seen_rows_ = 0;
+  }
+
+  void prepare_corpus(std::int64_t first, std::int64_t count) override {
+    first_row_ = first;
+    prepare_side(rows_, question_.corpus.slice(first, count), false);
+  }
+
+  void filter() override {
+    if (queries_.side.count == 0 || rows().side.count == 0 || question_.k == 0) return;
+    filters_ ? filter_tiles() : scan();
+    seen_rows_ += rows().side.count;
+  }
+
+  void select() override {}  // each phase of the filter has dropped what its thresholds exclude
+
+  void rerank() override {
+    if (filters_ && queries_.side.count > 0 && rows().side.count > 0 && question_.k > 0) settle(true);
+    device_.wait();
+    team_.tick(0);
+  }
+
+  void finish(const NeighborsView& out, const BoundsView& bounds) override {
+    const std::int64_t count = queries_.side.count, size = static_cast<std::int64_t>(distance_size(question_.type));
+    if (count == 0) return;
+    const bool there = device_.holds(out.ids);
+    Finish f{.job = job(), .ranking = ranking(), .first_id = question_.first_id, .out_k = out.k, .largest_rows = rows().largest, .filters = filters_};
+    f.out_rows = there ? query_rows_.data() : nullptr;
+    f.ids = there ? out.ids : ids_.of(count * out.k);
+    f.distances = there ? out.distances : out_.of(count * out.k * size);
+    f.settled = bounds_.of(2 * count);
+    f.largest = bounds_.data() + count;
+    f.counts = out.counts == nullptr ? nullptr : there ? out.counts : totals_.of(count);
+    launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count + 3) / 4, 128, 0, f);
+    device_.out(bounds.settled, f.settled, count * 8);
+    device_.out(bounds.largest, f.largest, count * 8);
+    Counters counters;
+    device_.out(&counters, counters_.data(), sizeof counters);
+    device_.wait();
+    report(counters);
+    if (there) {
+      settle_bounds(bounds, count);
+    } else {
+      rows_out(out.ids, f.ids, out.k * 8);
+      rows_out(out.distances, f.distances, out.k * size);
+      if (out.counts != nullptr) rows_out(out.counts, f.counts, 8);
+      device_.wait();
+    }
+    stats_.candidates += static_cast<std::int64_t>(counters.passed) - passed_;
+    stats_.reranked += static_cast<std::int64_t>(counters.ranked) - ranked_;
+    stats_.underflowed += static_cast<std::int64_t>(counters.underflowed) - underflowed_;
+    passed_ = static_cast<std::int64_t>(counters.passed);
+    ranked_ = static_cast<std::int64_t>(counters.ranked);
+    underflowed_ = static_cast<std::int64_t>(counters.underflowed);
+  }
+
+  void counts(std::span<std::int64_t> /*counts*/, std::vector<bool>& /*lost*/) override {}
+  void place(const RangeView& /*out*/) override {}
+  void finish_range(const RangeView& /*out*/, const BoundsView& /*bounds*/) override {}
+
+ private:
+  template <class Args>
+  void launch(void (*kernel)(Args), std::int64_t blocks, int threads, std::int64_t shared, const Args& args) {
+    device_.launch()(blocks, threads, shared, kernel, args);
+  }
+  const HeldSide<Device>& rows() const noexcept { return kept_ ? kept_->held : rows_; }
+
+  /// Centre and scale by a sample of the rows (src/cpu/frame.cpp); any choice is sound, since residuals are measured.
+  static DeviceFrame choose(Device& device, const Question& question, Team& team, Array<double, Device>& centre) {
+    constexpr std::int64_t most_rows = 1024;
+    Question sampled{.corpus = question.corpus, .metric = question.metric, .type = question.type, .degenerate = question.degenerate};
+    std::vector<std::byte> copy;
+    const Points& corpus = question.corpus;
+    if (device.holds(corpus.data)) {
+      const std::int64_t count = std::min(corpus.rows, most_rows), row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
+      copy.resize(static_cast<std::size_t>(count * row));
+      const VisitOrder order(std::max<std::int64_t>(corpus.rows, 1));
+      for (std::int64_t i = 0; i < count; ++i)
+        device.copy(copy.data() + i * row, static_cast<const std::byte*>(corpus.data) + order.at(i) * corpus.row_stride, row);
+      device.wait();
+      sampled.corpus = Points(copy.data(), corpus.dtype, count, corpus.cols);
+    }
+    const cpu::Frame chosen = cpu::choose_frame(sampled, Rung::int8, team);
+    DeviceFrame frame{.centre = centre.of(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
+    // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
+    const double typical = form_of(question.metric) == Form::unit_l2 ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
+    frame.least_step = static_cast<float>(0x1p-12 * typical);
+    device.in(centre.data(), chosen.centre.data(), corpus.cols * 8);
+    device.wait();
+    return frame;
+  }
+
+  void one_row_in(std::byte* to, const Points& row, std::int64_t bytes) {
+    if (device_.holds(row.data)) device_.copy(to, row.data, bytes);
+    else device_.rows_in(to, row);
+  }
+
+  /// Dense rows on the device: in place where they are that already.
+  const void* dense(HeldSide<Device>& held, const Points& points) {
+    const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
+    const std::int64_t row = points.cols * size;
+    if (device_.holds(points.data)) {
+      if (points.col_stride == size && (points.row_stride == row || points.rows < 2) && !points.byte_swapped) return points.data;
+      fail(ErrorCode::unsupported, "rows in memory of a CUDA device must be dense and row-major in this version; copy them first");
+    }
+    device_.rows_in(held.rows.of(points.rows * row), points);
+    return held.rows.data();
+  }
+
+  void prepare_side(HeldSide<Device>& held, const Points& points, bool queries) {
+    Side& side = held.side;
+    const std::int64_t count = points.rows, padded = whole_blocks(count);
+    side.rows = dense(held, points);
+    side.dtype = points.dtype;
+    side.count = count;
+    side.dims = points.cols;
+    side.width = packed_width(points.cols);
+    if (count == 0) return;
+    if (needs_norms(question_.metric)) side.self = held.self.of(count);
+    if (question_.metric == Metric::correlation) side.mean = held.mean.of(count);
+    if (queries) side.values = held.values.of(count * points.cols);
+    if (filters_) {
+      side.sizes = held.sizes.of(count);
+      side.order = held.order.of(padded);
+      side.bytes = held.bytes.of(padded * side.width);
+      side.terms = held.terms.of(padded);
+      side.steps = held.steps.of(padded / tile_rows);
+      side.maxima = held.maxima.of(padded / tile_rows);
+      if (queries) {
+        side.scales = held.scales.of(count);
+        side.filterable = held.filterable.of(count);
+        side.placed = held.placed.of(padded);
+      }
+    }
+    const Prepare prepare{.side = side, .model = model_, .frame = frame_, .filters = filters_, .is_query = queries,
+                          .degenerate_is_one = question_.degenerate == Degenerate::one, .counters = counters_.data()};
+    launch(measure_rows, std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32), prepare_threads, 0, prepare);
+    if (filters_) {
+      const std::int64_t chunk = count <= std::int64_t{4096} * 256 ? 4096 : 16384;
+      const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
+      // The golden ratio's step, as for tiles.
+      const Order order{.side = side, .shuffle = visits(count), .counts = order_counts_.of(std::int64_t{order_bins} * blocks), .chunk = chunk, .blocks = blocks};
+      launch(count_sizes, blocks, order_threads, 0, order);
+      launch(place_bins, 1, 1024, 0, order);
+      launch(place_rows, blocks, order_threads, 0, order);
+      launch(pack_rows, side.tiles(), prepare_threads, 0, prepare);
+      std::vector<FilterNorms> maxima(static_cast<std::size_t>(side.tiles()));
+      device_.out(maxima.data(), side.maxima, side.tiles() * static_cast<std::int64_t>(sizeof(FilterNorms)));
+      check_rows(queries);
+      for (const FilterNorms& tile : maxima) take_maxima(held.largest, tile);
+    } else {
+      check_rows(queries);
+    }
+  }
+
+  /// Rows that the contract refuses are found again on the host, which has the words for them.
+  void check_rows(bool queries) {
+    Counters counters;
+    device_.out(&counters, counters_.data(), sizeof counters);
+    device_.wait();
+    if (counters.bad_rows == 0) return;
+    const Points& whole = queries ? query_points_ : question_.corpus;
+    std::vector<std::byte> copy;
+    Points read = whole;
+    if (device_.holds(whole.data)) {
+      const std::int64_t bytes = whole.rows * whole.cols * static_cast<std::int64_t>(dtype_size(whole.dtype));
+      copy.resize(static_cast<std::size_t>(bytes));
+      device_.copy(copy.data(), whole.data, bytes);
+      device_.wait();
+      read = Points(copy.data(), whole.dtype, whole.rows, whole.cols);
+    }
+    cpu::report_unfit_rows(question_, read, queries ? "query" : "corpus", team_);
+  }
+
+  static Visits visits(std::int64_t count) {
+    const VisitOrder order(std::max<std::int64_t>(count, 1));
+    return {std::max<std::int64_t>(count, 1), order.at(1)};
+  }
+
+  void set_choice() {
+    const RowFilter& filter = question_.filter;
+    choice_.all = filter.all();
+    if (choice_.all) return;
+    const RowFilter::View view = filter.view();
+    choice_.begin = view.begin;
+    choice_.end = view.end;
+    choice_.without_self = view.without_self;
+    if (view.bits != nullptr) {
+      const std::int64_t words = (question_.corpus.rows + 63) / 64;
+      device_.in(bits_.of(words), view.bits, words * 8);
+      choice_.bits = bits_.data();
+    }
+    if (view.row_labels != nullptr) {
+      choice_.labelled = true;
+      choice_.same_label = view.same_label;
+      device_.in(row_labels_.of(question_.corpus.rows), view.row_labels, question_.corpus.rows * 8);
+      device_.in(query_labels_.of(view.queries), view.query_labels, view.queries * 8);
+      choice_.row_labels = row_labels_.data();
+      choice_.query_labels = query_labels_.data();
+    }
+    device_.wait();
+  }
+
+  SearchJob job() const {
+    SearchJob job{.rows = rows().side, .queries = queries_.side, .model = model_, .choice = choice_, .visits = visits(rows().side.tiles())};
+    job.query_rows = query_rows_.data();
+    job.first_row = kept_ ? 0 : first_row_;
+    job.k = question_.k;
+    job.states = states_.data();
+    job.slots = slots_.data();
+    job.counts = counts_.data();
+    job.capacity = slots_of(plan_);
+    job.best = best_.data();
+    job.counters = counters_.data();
+    return job;
+  }
+  Ranking ranking() const {
+    return {.rows = rows().side, .queries = queries_.side, .metric = question_.metric, .type = question_.type, .first_row = kept_ ? 0 : first_row_,
+            .counters = counters_.data()};
+  }
+
+  template <bool seeding>
+  void run_filter(Filter f) {
+    const std::int64_t tiles = f.last - f.first, workers = device_.multiprocessors;
+    f.blocks = (f.job.queries.count + block_queries - 1) / block_queries;
+    f.part = std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
+    f.parts = (tiles + f.part - 1) / f.part;
+    const std::int64_t grid = std::min(workers, f.blocks * f.parts);
+    const std::int64_t width = f.job.rows.width;
+    const auto kernel = width == 64 ? filter_bytes<2, seeding> : width == 128 ? filter_bytes<4, seeding> : filter_bytes<0, seeding>;
+    launch(kernel, grid, filter_threads, filter_memory(width > slab).all, f);
+  }
+
+  void settle(bool last) {
+    const std::int64_t words = settle_words(question_.k);
+    const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
+    launch(wide_ ? settle_queries<Wide> : settle_queries<Packed>, queries_.side.count, settle_threads, settle_memory(question_.k, wide_), s);
+  }
+
+  /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
+  void filter_tiles() {
+    Filter f{.job = job()};
+    const std::int64_t tiles = f.job.rows.tiles(), k = question_.k, want = k + (choice_.without_self ? 1 : 0);
+    std::int64_t begin = 0, part = tiles;
+    if (seen_rows_ == 0) {
+      const std::int64_t sample = std::min(tiles, std::max(tiles / 16, 4 * want / groups_a_tile + 1));
+      part = std::max<std::int64_t>(1, std::min(tiles, f.job.capacity / tile_rows));
+      if (sample * groups_a_tile >= 2 * want && part < tiles) {
+        f.last = part = sample;
+        f.groups = sample * groups_a_tile;
+        f.uppers = uppers_.of(whole_blocks(f.job.queries.count) * f.groups);
+        run_filter<true>(f);
+        launch(seed_thresholds, f.job.queries.count, settle_threads, 0,
+               Seed{.job = f.job, .uppers = f.uppers, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
+      }
+    }
+    while (begin < tiles) {
+      f.first = begin;
+      f.last = std::min(tiles, begin + part);
+      run_filter<false>(f);
+      if (f.last < tiles) settle(false);
+      part = 3 * f.last;
+      begin = f.last;
+      device_.wait();
+      team_.tick(static_cast<std::uint64_t>(f.job.queries.count) * static_cast<std::uint64_t>(std::min((f.last - f.first) * tile_rows, f.job.rows.count - f.first * tile_rows)));
+    }
+  }
+
+  void scan() {
+    const std::int64_t count = queries_.side.count, k = question_.k, rows = this->rows().side.count, stretch = scan_stretch(k, rows), key = wide_ ? 8 : 4, word = wide_ ? 16 : 8;
+    Scan s{.job = job(), .ranking = ranking()};
+    s.cols = k + stretch;
+    s.keys = keys_.of(count * s.cols * key);
+    SelectTask task;
+    task.values = Values(s.keys, wide_ ? ValueType::f64 : ValueType::f32, count, s.cols);
+    task.k = k;
+    values_.of(count * k * key);
+    columns_.of(count * k);
+    task.out.values = values_.data();
+    task.out.ids = columns_.data();
+    for (s.first = 0; s.first < rows; s.first = s.last) {
+      s.last = std::min(rows, s.first + stretch);
+      task.values.cols = k + s.last - s.first;
+      launch(wide_ ? lists_to_keys<Wide> : lists_to_keys<Packed>, std::int64_t{device_.multiprocessors} * 8, 256, 0, s);
+      launch(scan_keys, std::int64_t{device_.multiprocessors} * 8, scan_threads, 0, s);
+      void* workspace = workspace_.of(device_.select_bytes(task));
+      device_.select(task, workspace);
+      ScanLists lists{.scan = s, .values = values_.data(), .columns = columns_.data(), .next = next_.of(count * k * word)};
+      launch(wide_ ? keys_to_lists<Wide> : keys_to_lists<Packed>, std::min<std::int64_t>(count, std::int64_t{device_.multiprocessors} * 8), 256, 0, lists);
+      std::swap(best_, next_);
+      s.job.best = best_.data();
+      device_.wait();
+      team_.tick(static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(s.last - s.first));
+    }
+  }
+
+  void report(const Counters& counters) {
+    if (counters.undefined_keys != 0)
+      fail(ErrorCode::range_error, cat("corpus row ", counters.first_undefined, ": the product with a query leaves f64; scale the rows first"));
+    if (counters.infinite_keys != 0) cpu::report_infinite(question_);
+  }
+
+  /// Results that stay on the device cannot be read by certify: what it would find is said here.
+  void settle_bounds(const BoundsView& bounds, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i)
+      if (bounds.settled[i] > -infinite) bounds.settled[i] = infinite;
+  }
+
+  /// Dense rows of the batch to their rows of the host's memory.
+  void rows_out(void* to, const void* from, std::int64_t row) {
+    const auto count = static_cast<std::int64_t>(numbers_.size());
+    auto* out = static_cast<std::byte*>(to);
+    const auto* in = static_cast<const std::byte*>(from);
+    for (std::int64_t i = 0; i < count;) {
+      std::int64_t end = i + 1;
+      while (end < count && numbers_[static_cast<std::size_t>(end)] == numbers_[static_cast<std::size_t>(end) - 1] + 1) ++end;
+      device_.out(out + numbers_[static_cast<std::size_t>(i)] * row, in + i * row, (end - i) * row);
+      i = end;
+    }
+  }
+
+  Device& device_;
+  const Question& question_;
+  const Plan& plan_;
+  bool filters_, wide_;
+  std::shared_ptr<const CudaKept<Device>> kept_;
+  Team& team_;
+  Stats& stats_;
+  DeviceFrame frame_;
+  RowChoice choice_;
+  Array<double, Device> centre_;
+  HeldSide<Device> rows_, queries_;
+  Array<std::int64_t, Device> query_rows_;
+  Array<QueryState, Device> states_;
+  Array<Slot, Device> slots_;
+  Array<std::uint32_t, Device> counts_;
+  Array<std::byte, Device> best_, next_;
+  Array<Counters, Device> counters_;
+  Array<float, Device> uppers_;
+  Array<std::uint32_t, Device> order_counts_;
+  Array<std::byte, Device> keys_, values_;
+  Array<std::int64_t, Device> columns_;
+  Array<std::byte, Device> workspace_;
+  Array<std::int64_t, Device> ids_;
+  Array<std::byte, Device> out_;
+  Array<double, Device> bounds_;
+  Array<std::int64_t, Device> totals_;
+  Array<std::uint64_t, Device> bits_;
+  Array<std::int64_t, Device> row_labels_, query_labels_;
+  BoundModel model_;
+  Points query_points_;
+  std::vector<std::int64_t> numbers_;
+  std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0;
+};
+
+}  // namespace vicinal::cuda

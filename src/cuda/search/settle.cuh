@@ -1,0 +1,296 @@
+// SETTLE: what passed the filter becomes a query's list, a block a query. The rows that look nearest are ranked by canonical
+// distance, the k-th of the list tightens the query's threshold, and what that excludes is dropped; at the end all that is left is ranked.
+#pragma once
+#include "cuda/search/filter.cuh"
+#include "cuda/search/rank.cuh"
+
+namespace vicinal::cuda {
+
+inline constexpr int settle_threads = 256;
+
+/// Words that are sorted at a time: the list, and as many new ones at least.
+inline std::int64_t settle_words(std::int64_t k) {
+  std::int64_t words = 64;
+  while (words < 2 * k || words - k < 32) words *= 2;
+  return words;
+}
+inline std::int64_t settle_memory(std::int64_t k, bool wide) {
+  return settle_words(k) * (wide ? 16 : 8) + (settle_words(k) - k) * 4;
+}
+
+struct Settle {
+  SearchJob job;
+  Ranking ranking;
+  std::int64_t words = 0;  // settle_words
+  bool last = false;
+};
+
+/// From a bound on the k-th key to what the filter excludes.
+__device__ __forceinline__ void tighten(const SearchJob& job, std::int64_t place, double bound) {
+  QueryState& state = job.states[place];
+  if (!(bound < state.bound)) return;
+  const PlacedQuery query = job.queries.placed[place];
+  state.bound = bound;
+  state.theta = theta_of_key(job.model, bound, query.scale);
+  if (!state.lost) state.line = byte_line(job.model, state.theta, query.square, query.norms);
+}
+
+/// Keys of 32 bits in the order of floats; NaN has no place here.
+__device__ __forceinline__ std::uint32_t ordered_t(float t) { return ListWords<Packed>::ordered(static_cast<double>(t)); }
+
+/// The want-th smallest (from 1) of `count` keys, at least that many: four counts of bytes. `spare`: 256 + 2 words of shared memory.
+template <class KeyAt>
+__device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint32_t want, unsigned* spare, const KeyAt& key_at) {
+  std::uint32_t prefix = 0;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    for (int i = thread_index(); i < 256; i += thread_count()) spare[i] = 0;
+    __syncthreads();
+    for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
+      const std::uint32_t key = key_at(i);
+      if (shift == 24 || key >> (shift + 8) == prefix >> (shift + 8)) atomicAdd(&spare[key >> shift & 255u], 1u);
+    }
+    __syncthreads();
+    if (warp_index() == 0) {
+      unsigned mine = 0, total = 0;
+      for (int i = 0; i < 8; ++i) mine += spare[lane_index() * 8 + i];
+      unsigned before = warp_sum_before(mine, total);
+      for (int i = 0; i < 8; ++i) {
+        const unsigned here = spare[lane_index() * 8 + i];
+        if (before < want && want <= before + here) {
+          spare[256] = static_cast<unsigned>(lane_index() * 8 + i);
+          spare[257] = want - before;
+        }
+        before += here;
+      }
+    }
+    __syncthreads();
+    prefix |= spare[256] << shift;
+    want = spare[257];
+    __syncthreads();
+  }
+  return prefix;
+}
+
+/// Slots for which stays() holds move to the front; returns how many. All threads see the same.
+template <class Stays>
+__device__ __forceinline__ std::uint32_t compact_slots(Slot* slots, std::uint32_t count, unsigned* spare, const Stays& stays) {
+  std::uint32_t kept = 0;
+  for (std::uint32_t from = 0; from < count; from += static_cast<std::uint32_t>(thread_count())) {
+    const std::uint32_t i = from + static_cast<std::uint32_t>(thread_index());
+    Slot slot{0, 0};
+    if (i < count) slot = slots[i];
+    const unsigned stay = i < count && stays(slot) ? 1u : 0u;
+    unsigned total;
+    const unsigned before = block_sum_before(stay, total, spare);
+    __syncthreads();
+    if (stay != 0) slots[kept + before] = slot;
+    kept += total;
+    __syncthreads();
+  }
+  return kept;
+}
+
+/// Sorts a power of two of words in shared memory.
+template <class Word>
+__device__ __forceinline__ void sort_words(Word* words, int count) {
+  for (int size = 2; size <= count; size *= 2) {
+    for (int step = size / 2; step > 0; step /= 2) {
+      __syncthreads();
+      for (int i = thread_index(); i < count / 2; i += thread_count()) {
+        const int low = 2 * i - (i & (step - 1)), high = low + step;
+        const Word a = words[low], b = words[high];
+        if ((b < a) == ((low & size) == 0)) {
+          words[low] = b;
+          words[high] = a;
+        }
+      }
+    }
+  }
+  __syncthreads();
+}
+
+template <class Form>
+__global__ void __launch_bounds__(settle_threads) settle_queries(Settle s) {
+  using Words = ListWords<Form>;
+  using Word = typename Form::Word;
+  VICINAL_SHARED(unsigned, spare, 260);
+  Word* words = dynamic_shared<Word>();
+  auto* chosen = reinterpret_cast<std::uint32_t*>(words + s.words);
+  const SearchJob& job = s.job;
+  const std::int64_t place = blockIdx.x, k = job.k;
+  QueryState& state = job.states[place];
+  Slot* slots = job.slots + place * job.capacity;
+  Word* best = static_cast<Word*>(job.best) + place * k;
+  const std::uint32_t found = job.counts[place];
+  auto count = static_cast<std::uint32_t>(found < job.capacity ? found : job.capacity);
+  if (count == 0 && found == 0) return;
+  if (thread_index() == 0) {
+    if (found > job.capacity) state.lost = true;
+    atomicAdd(&job.counters->passed, static_cast<unsigned long long>(count));
+  }
+  auto have = static_cast<int>(state.best);
+  for (int i = thread_index(); i < have; i += thread_count()) words[i] = best[i];
+  __syncthreads();
+  const PlacedQuery query = job.queries.placed[place];
+  const std::int64_t query_row = job.queries.order[place];
+  const auto room = static_cast<std::uint32_t>(s.words - k);
+  bool first = true;
+  while (count > 0) {
+    // Those that look nearest: at first as many as could be in the answer, afterwards what is left.
+    const std::uint32_t want = first && k < room ? static_cast<std::uint32_t>(k) : room;
+    std::uint32_t used;
+    const bool full = have == k;
+    if (count <= want && (s.last || !full)) {
+      used = count;
+      for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used; i += static_cast<std::uint32_t>(thread_count()))
+        chosen[i] = job.rows.order[slots[i].place];
+      count = 0;
+      __syncthreads();
+    } else {
+      // Beyond this a row looks farther than the k-th so far: without residuals, what is left of the bound is the estimate.
+      std::uint32_t limit = 0xffffffffu;
+      if (first && full) limit = ordered_t(threshold(job.model, state.theta, query.square, FilterNorms{}, FilterNorms{}));
+      if (count > want) {
+        const std::uint32_t nth = block_kth(count, want, spare, [&](std::int64_t i) { return ordered_t(slots[i].t); });
+        limit = limit < nth ? limit : nth;
+      }
+      if (thread_index() == 0) spare[259] = 0;
+      __syncthreads();
+      // Of equal ones any will do, as long as no more are taken than there is room for.
+      count = compact_slots(slots, count, spare, [&](const Slot& slot) {
+        if (ordered_t(slot.t) > limit) return true;
+        const unsigned at = atomicAdd(&spare[259], 1u);
+        if (at >= room) return true;
+        chosen[at] = job.rows.order[slot.place];
+        return false;
+      });
+      used = spare[259] < room ? spare[259] : room;
+      __syncthreads();
+    }
+    const Sum sum = sum_on_device(s.ranking.metric);
+    for (std::uint32_t from = static_cast<std::uint32_t>(warp_index()) * rows_at_once; from < used;
+         from += static_cast<std::uint32_t>(thread_count()) / 32 * rows_at_once) {
+      std::int64_t rows[rows_at_once];
+      double shifts[rows_at_once];
+#pragma unroll
+      for (int j = 0; j < rows_at_once; ++j) {
+        const std::int64_t row = chosen[from + j < used ? from + j : from];
+        rows[j] = row * job.rows.dims;
+        shifts[j] = s.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0;
+      }
+      const std::int64_t queries[1] = {query_row * job.rows.dims};
+      const double total = pair_sums<rows_at_once, 1>(s.ranking, sum, rows, shifts, queries);
+      const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / rows_at_once));
+      if (lane_index() % (32 / rows_at_once) == 0 && which < used) {
+        const std::int64_t row = chosen[which];
+        const double key = folded_key(s.ranking, value_of_sum(s.ranking, total, query_row, row));
+        words[have + static_cast<int>(which)] = Form::make(Words::ordered(key), job.first_row + row);
+      }
+    }
+    if (thread_index() == 0) atomicAdd(&job.counters->ranked, static_cast<unsigned long long>(used));
+    int sorted = 32;
+    while (sorted < have + static_cast<int>(used)) sorted *= 2;
+    __syncthreads();
+    for (int i = have + static_cast<int>(used) + thread_index(); i < sorted; i += thread_count()) words[i] = Form::last();
+    sort_words(words, sorted);
+    have = have + static_cast<int>(used) < k ? have + static_cast<int>(used) : static_cast<int>(k);
+    if (have == k) {
+      if (thread_index() == 0) tighten(job, place, Words::key(words[k - 1]));
+      __threadfence_block();
+      __syncthreads();
+      const ByteLine line = byte_line(job.model, state.theta, query.square, query.norms);
+      count = compact_slots(slots, count, spare, [&](const Slot& slot) {
+        return !(slot.t > up32(byte_bound(line, job.rows.maxima[slot.place / tile_rows])));
+      });
+    }
+    first = false;
+    if (!s.last) break;
+  }
+  for (int i = thread_index(); i < have; i += thread_count()) best[i] = words[i];
+  if (thread_index() != 0) return;
+  state.best = static_cast<std::uint32_t>(have);
+  job.counts[place] = count;
+}
+
+/// Thresholds from what the seeding filter found: each upper bound is of another row, so the k-th of them bounds the k-th distance.
+struct Seed {
+  SearchJob job;
+  const float* uppers;
+  std::int64_t groups;
+  std::uint32_t want;
+};
+__global__ void __launch_bounds__(settle_threads) seed_thresholds(Seed s) {
+  VICINAL_SHARED(unsigned, spare, 260);
+  const std::int64_t place = blockIdx.x;
+  const float* mine = s.uppers + place * s.groups;
+  const std::uint32_t nth = block_kth(s.groups, s.want, spare, [&](std::int64_t i) { return ordered_t(mine[i]); });
+  if (thread_index() != 0) return;
+  const double upper = ListWords<Packed>::key(static_cast<std::uint64_t>(nth) << 32);
+  if (is_finite(upper)) tighten(s.job, place, value_of_upper(s.job.model, upper, s.job.queries.placed[place].scale));
+}
+
+/// The lists to their rows of the result, a warp a query.
+struct Finish {
+  SearchJob job;
+  Ranking ranking;
+  std::int64_t first_id = 0, out_k = 0;
+  const std::int64_t* out_rows = nullptr;  // of each query, or null: its number in the batch
+  std::int64_t* ids = nullptr;
+  void* distances = nullptr;
+  std::int64_t* counts = nullptr;          // or null
+  double *settled = nullptr, *largest = nullptr;
+  FilterNorms largest_rows;
+  bool filters = true;                     // false: every row was ranked
+};
+template <class Form>
+__global__ void finish_queries(Finish f) {
+  using Words = ListWords<Form>;
+  const SearchJob& job = f.job;
+  const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
+  if (place >= job.queries.count) return;
+  const QueryState& state = job.states[place];
+  const std::int64_t query = f.filters ? job.queries.order[place] : place, at = f.out_rows != nullptr ? f.out_rows[query] : query;
+  if (lane_index() == 0) {
+    f.settled[query] = state.lost ? -infinite : state.bound;
+    f.largest[query] = f.filters && !state.lost ? largest_error(job.model, job.queries.placed[place].norms, f.largest_rows, job.queries.placed[place].scale) : 0;
+  }
+  if (state.lost) return;
+  const auto* best = static_cast<const typename Form::Word*>(job.best) + place * job.k;
+  const auto have = static_cast<std::int64_t>(state.best);
+  const bool descends = descending(f.ranking.metric), sums = f.ranking.type != DistanceType::u32;
+  const double normal = Words::wide ? 0x1p-1022 : 0x1p-126;
+  unsigned gone = 0;
+  for (std::int64_t i = 0; i < f.out_k; ++i) {
+    double value = infinite;
+    std::int64_t id = -1;
+    if (i < have) {
+      double key = Words::key(best[i]);
+      id = f.first_id + Form::position(best[i]);
+      if (!is_finite(key) && lane_index() == 0) atomicAdd(&job.counters->infinite_keys, 1u);
+      // A key of zero may be of a value that is not: it is taken again for its sign and for the note of what vanished.
+      if (key == 0 && sums) {
+        const std::int64_t row = Form::position(best[i]) - f.ranking.first_row;
+        const std::int64_t rows[1] = {row * job.rows.dims}, queries[1] = {query * job.rows.dims};
+        const double shifts[1] = {f.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0};
+        const double again = value_of_sum(f.ranking, pair_sums<1, 1>(f.ranking, sum_on_device(f.ranking.metric), rows, shifts, queries), query, row);
+        key = folded_key(f.ranking, again);
+        gone += !needs_norms(f.ranking.metric) && !Words::wide && again != 0 ? 1u : 0u;
+      } else if (sums && fabs(key) < normal) {
+        ++gone;
+      }
+      value = descends ? -key : key;
+    } else if (descends) {
+      value = -infinite;
+    }
+    if (lane_index() != 0) continue;
+    f.ids[at * f.out_k + i] = id;
+    if (f.ranking.type == DistanceType::f64) static_cast<double*>(f.distances)[at * f.out_k + i] = value;
+    else if (f.ranking.type == DistanceType::u32) static_cast<std::uint32_t*>(f.distances)[at * f.out_k + i] = id < 0 ? 0xffffffffu : static_cast<std::uint32_t>(value);
+    else static_cast<float*>(f.distances)[at * f.out_k + i] = static_cast<float>(value);
+  }
+  if (lane_index() != 0) return;
+  if (f.counts != nullptr) f.counts[at] = have;
+  if (gone != 0) atomicAdd(&job.counters->underflowed, static_cast<unsigned long long>(gone));
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,258 @@
+// A whole search of vectors by the device's code, on the emulator: src/cuda/search/session.hpp with memory of the host, held against
+// the CPU's answers, bit by bit. Kernels and their order are the device's; only the stand-alone selection is a sort.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "cuda/search/session.hpp"
+#include "kernels/emulated.hpp"
+#include "pipeline/certify.hpp"
+#include "vicinal/search.hpp"
+
+namespace {
+
+using namespace vicinal;
+
+/// The device: memory of the host, poisoned, and counted.
+struct Device {
+  std::map<void*, std::int64_t> held;
+  emulated::Launch launches;
+  int multiprocessors = 3;
+
+  void* take(std::int64_t bytes) {
+    void* memory = std::malloc(static_cast<std::size_t>(bytes));
+    std::memset(memory, 0x5a, static_cast<std::size_t>(bytes));
+    held[memory] = bytes;
+    return memory;
+  }
+  void give(void* memory) {
+    held.erase(memory);
+    std::free(memory);
+  }
+  void copy(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
+  void in(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
+  void out(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
+  void zero(void* at, std::int64_t bytes) { std::memset(at, 0, static_cast<std::size_t>(bytes)); }
+  void wait() {}
+  emulated::Launch& launch() { return launches; }
+  bool holds(const void* memory) const { return held.count(const_cast<void*>(memory)) > 0; }
+  void rows_in(std::byte* to, const Points& rows) {
+    const auto size = static_cast<std::int64_t>(dtype_size(rows.dtype));
+    for (std::int64_t r = 0; r < rows.rows; ++r)
+      for (std::int64_t c = 0; c < rows.cols; ++c)
+        std::memcpy(to + (r * rows.cols + c) * size, static_cast<const std::byte*>(rows.data) + r * rows.row_stride + c * rows.col_stride, static_cast<std::size_t>(size));
+  }
+  std::int64_t select_bytes(const cuda::SelectTask& /*task*/) const { return 1; }
+  void select(const cuda::SelectTask& task, void* /*workspace*/) const {
+    for (std::int64_t r = 0; r < task.values.rows; ++r) {
+      const auto run = [&](auto zero) {
+        using T = decltype(zero);
+        const auto* row = reinterpret_cast<const T*>(static_cast<const std::byte*>(task.values.data) + r * task.values.row_stride);
+        std::vector<std::int64_t> at(static_cast<std::size_t>(task.values.cols));
+        for (std::size_t i = 0; i < at.size(); ++i) at[i] = static_cast<std::int64_t>(i);
+        std::stable_sort(at.begin(), at.end(), [&](std::int64_t a, std::int64_t b) { return row[a] < row[b]; });
+        for (std::int64_t i = 0; i < task.k; ++i) {
+          task.out.ids[r * task.k + i] = at[static_cast<std::size_t>(i)];
+          static_cast<T*>(task.out.values)[r * task.k + i] = row[at[static_cast<std::size_t>(i)]];
+        }
+      };
+      task.values.type == ValueType::f64 ? run(0.0) : run(0.0F);
+    }
+  }
+};
+
+struct Ask {
+  KnnOptions options;
+  std::int64_t chunk = INT64_MAX;
+  bool filter = true;
+  std::int64_t slots = 500;
+  bool graph = false;
+};
+
+struct Answer {
+  Neighbors result;
+  Stats stats;
+  std::int64_t redone = 0;
+};
+
+/// Int8 rung where it is asked for, then the canonical one for what is left.
+Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
+  const KnnOptions& options = ask.options;
+  Question question{.corpus = corpus, .metric = options.metric,
+                    .type = ask.options.distance_type == DistanceType::automatic && counts(options.metric) ? DistanceType::u32
+                            : corpus.dtype == DType::f64                                                ? DistanceType::f64
+                                                                                                        : DistanceType::f32,
+                    .degenerate = options.degenerate, .k = std::min(options.k, corpus.rows), .first_id = options.first_id,
+                    .filter = RowFilter(options.eligible, corpus.rows, options.first_id, ask.graph)};
+  Answer answer;
+  answer.result = Neighbors(queries.rows, options.k, question.type, options.pad);
+  Plan plan;
+  plan.rungs = {"int8", "canonical"};
+  plan.candidate_slots = ask.slots;
+  plan.query_batch = queries.rows;
+  plan.threads = 1;
+  Team team(1, nullptr, {}, 1);
+  Device device;
+  std::vector<std::int64_t> rows;
+  for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
+  for (const Rung rung : {Rung::int8, Rung::canonical}) {
+    if (rows.empty() || (rung == Rung::int8 && !ask.filter)) continue;
+    cuda::CudaSession<Device> session(device, question, plan, rung, nullptr, team, answer.stats);
+    session.prepare_queries(queries, rows);
+    for (std::int64_t first = 0; first < corpus.rows; first += ask.chunk) {
+      session.prepare_corpus(first, std::min(ask.chunk, corpus.rows - first));
+      session.filter();
+      session.select();
+      session.rerank();
+      if (ask.chunk > corpus.rows) break;
+    }
+    std::vector<double> settled(rows.size()), largest(rows.size());
+    session.finish(answer.result.view(), {settled.data(), largest.data()});
+    std::vector<bool> redo(static_cast<std::size_t>(queries.rows));
+    certify(answer.result.view(), question.k, options.metric, rows, settled, redo);
+    rows.clear();
+    for (std::int64_t i = 0; i < queries.rows; ++i)
+      if (redo[static_cast<std::size_t>(i)]) rows.push_back(i);
+    if (rung == Rung::int8) answer.redone = static_cast<std::int64_t>(rows.size());
+  }
+  EXPECT_TRUE(rows.empty());
+  return answer;
+}
+
+std::vector<float> gaussian(unsigned seed, std::int64_t count, double offset = 0, double spread = 1) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = static_cast<float>(offset + spread * normal(random));
+  return values;
+}
+
+void expect_same(const Neighbors& got, const Neighbors& want) {
+  ASSERT_EQ(got.rows(), want.rows());
+  const std::int64_t all = got.rows() * got.k();
+  for (std::int64_t i = 0; i < all; ++i)
+    ASSERT_EQ(got.ids()[i], want.ids()[i]) << "row " << i / got.k() << ", rank " << i % got.k();
+  ASSERT_EQ(std::memcmp(got.distances(), want.distances(), static_cast<std::size_t>(all) * distance_size(got.type())), 0);
+}
+
+void compare(const Points& corpus, const Points& queries, Ask ask, std::int64_t most_redone = 0) {
+  const Answer got = by_device(corpus, queries, ask);
+  KnnOptions options = ask.options;
+  options.run.device = "cpu";
+  options.proof = Proof::exhaustive;
+  expect_same(got.result, knn(corpus, queries, options));
+  EXPECT_LE(got.redone, most_redone);
+}
+
+Points view(const std::vector<float>& values, std::int64_t dims) {
+  return Points(values.data(), DType::f32, static_cast<std::int64_t>(values.size()) / dims, dims);
+}
+
+TEST(CudaSearch, EveryMetricOfEveryWidth) {
+  for (const std::int64_t dims : {5, 64, 100, 300}) {
+    const std::vector<float> corpus = gaussian(1, 700 * dims, 3), queries = gaussian(2, 40 * dims, 3);
+    for (const MetricInfo& metric : metrics()) {
+      if (!metric.vectors || metric.metric == Metric::hamming) continue;
+      const bool filters = metric.metric != Metric::l1 && metric.metric != Metric::linf;
+      SCOPED_TRACE(std::string(metric.name) + ", " + std::to_string(dims) + " columns");
+      compare(view(corpus, dims), view(queries, dims), {.options = {.k = 7, .metric = metric.metric}, .filter = filters});
+    }
+  }
+}
+
+TEST(CudaSearch, ThresholdsOfASample) {
+  // More tiles than slots hold, so that thresholds are seeded and tightened in between.
+  const std::int64_t dims = 40;
+  for (const double offset : {0.0, 1e6}) {
+    const std::vector<float> corpus = gaussian(3, 6000 * dims, offset), queries = gaussian(4, 300 * dims, offset);
+    for (const std::int64_t k : {1, 10, 33}) compare(view(corpus, dims), view(queries, dims), {.options = {.k = k}, .slots = 60});
+  }
+}
+
+TEST(CudaSearch, WholeNumbersTiesAndDuplicates) {
+  std::mt19937 random(5);
+  const std::int64_t dims = 24;
+  std::vector<float> corpus(3000 * dims), queries(20 * dims);
+  for (float& value : corpus) value = static_cast<float>(random() % 3);
+  for (float& value : queries) value = static_cast<float>(random() % 3);
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 50}, .slots = 400});
+  std::vector<std::uint8_t> bytes(2000 * dims), asked(9 * dims);
+  for (std::uint8_t& value : bytes) value = static_cast<std::uint8_t>(random());
+  for (std::uint8_t& value : asked) value = static_cast<std::uint8_t>(random());
+  compare(Points(bytes.data(), DType::u8, 2000, dims), Points(asked.data(), DType::u8, 9, dims), {.options = {.k = 12, .metric = Metric::sqeuclidean}});
+  compare(Points(bytes.data(), DType::u8, 2000, dims), Points(asked.data(), DType::u8, 9, dims), {.options = {.k = 12, .metric = Metric::hamming}, .filter = false});
+  std::fill(corpus.begin(), corpus.end(), 1.0F);
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 10}, .slots = 64}, 20);
+}
+
+TEST(CudaSearch, ClustersTighterThanAStep) {
+  const std::int64_t dims = 20, each = 60;
+  std::vector<float> centres = gaussian(6, 40 * dims), corpus, noise = gaussian(7, 40 * each * dims, 0, 1e-5);
+  for (std::int64_t row = 0; row < 40 * each; ++row)
+    for (std::int64_t i = 0; i < dims; ++i)
+      corpus.push_back(centres[static_cast<std::size_t>(row % 40 * dims + i)] + noise[static_cast<std::size_t>(row * dims + i)]);
+  compare(view(corpus, dims), Points(corpus.data(), DType::f32, 50, dims), {.options = {.k = 10}});
+}
+
+TEST(CudaSearch, ChunksFiltersAndGraphs) {
+  const std::int64_t dims = 70;
+  const std::vector<float> corpus = gaussian(8, 2500 * dims), queries = gaussian(9, 30 * dims);
+  for (const bool filter : {true, false}) {
+    compare(view(corpus, dims), view(queries, dims), {.options = {.k = 5, .first_id = 1000}, .chunk = 1024, .filter = filter});
+    std::vector<std::uint64_t> bitmap(40, 0x0123456789abcdefu);
+    KnnOptions options{.k = 5};
+    options.eligible.bitmap = bitmap;
+    options.eligible.first = 77;
+    compare(view(corpus, dims), view(queries, dims), {.options = options, .filter = filter});
+    compare(view(corpus, dims), view(queries, dims), {.options = options, .chunk = 512, .filter = filter});
+    const Answer graph = by_device(view(corpus, dims), view(corpus, dims), {.options = {.k = 3}, .filter = filter, .graph = true});
+    GraphOptions graph_options;
+    graph_options.search.k = 3;
+    graph_options.search.run.device = "cpu";
+    expect_same(graph.result, knn_graph(view(corpus, dims), graph_options));
+  }
+}
+
+TEST(CudaSearch, DoublesAndHalves) {
+  const std::int64_t dims = 33;
+  std::mt19937 random(10);
+  std::normal_distribution<double> normal;
+  std::vector<double> corpus(1500 * dims), queries(11 * dims);
+  for (double& value : corpus) value = normal(random);
+  for (double& value : queries) value = normal(random);
+  for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product})
+    compare(Points(corpus.data(), DType::f64, 1500, dims), Points(queries.data(), DType::f64, 11, dims), {.options = {.k = 9, .metric = metric}});
+  std::vector<std::uint16_t> halves(1500 * dims), asked(11 * dims);
+  for (std::uint16_t& value : halves) value = static_cast<std::uint16_t>((random() & 0x83ff) | 0x3800);
+  for (std::uint16_t& value : asked) value = static_cast<std::uint16_t>((random() & 0x83ff) | 0x3800);
+  for (const DType type : {DType::f16, DType::bf16})
+    compare(Points(halves.data(), type, 1500, dims), Points(asked.data(), type, 11, dims), {.options = {.k = 9}});
+}
+
+TEST(CudaSearch, FarAndDegenerateRows) {
+  const std::int64_t dims = 16;
+  std::vector<float> corpus = gaussian(11, 1000 * dims), queries = gaussian(12, 12 * dims);
+  for (std::int64_t i = 0; i < dims; ++i) {
+    corpus[static_cast<std::size_t>(17 * dims + i)] = 1e18F;
+    corpus[static_cast<std::size_t>(18 * dims + i)] = 0;
+    queries[static_cast<std::size_t>(3 * dims + i)] *= 1e-20F;
+    queries[static_cast<std::size_t>(4 * dims + i)] *= 1e15F;
+    queries[static_cast<std::size_t>(5 * dims + i)] = 0;
+  }
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 10}}, 12);
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 10, .metric = Metric::inner_product}}, 12);
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 10, .metric = Metric::cosine, .degenerate = Degenerate::one}}, 12);
+  EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), {.options = {.metric = Metric::cosine}}), Error);
+  corpus[5] = std::numeric_limits<float>::quiet_NaN();
+  try {
+    by_device(view(corpus, dims), view(queries, dims), {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_value);
+    EXPECT_NE(std::string(error.what()).find("corpus row 0, column 5 is NaN"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
