@@ -13,3 +13,8 @@ endforeach()
 add_library(std_select MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/std_select.cpp)
 target_compile_options(std_select PRIVATE -O3)
 target_link_libraries(std_select PRIVATE Threads::Threads)
+
+# Our k-NN for bench/knn_cuda.py to load beside the others.
+add_library(knn_engine MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/knn_engine.cpp)
+target_link_libraries(knn_engine PRIVATE vicinal)
+set_target_properties(knn_engine PROPERTIES INSTALL_RPATH "$ORIGIN/../lib" BUILD_WITH_INSTALL_RPATH ON)

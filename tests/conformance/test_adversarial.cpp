@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <tuple>
 
@@ -74,15 +75,22 @@ TEST(Adversarial, ThereAreAtLeastFortyFamiliesWithDistinctNames) {
   EXPECT_GE(names.size(), 40u);
 }
 
-TEST(Adversarial, EveryCaseHasTheBitsOfTheOracle) {
+/// `count` cases, or the one that the environment names; settings as drawn, or on a device.
+void run_cases(const char* device, std::int64_t count) {
   const std::uint64_t seed = seed_or(20240601);
   const char* single = std::getenv("VICINAL_TEST_CASE");
-  const std::int64_t first = single ? std::atoll(single) : 0, last = single ? first + 1 : scaled(20480);
+  const std::int64_t first = single ? std::atoll(single) : 0, last = single ? first + 1 : count;
   std::int64_t mismatches = 0, errors_due = 0;
   for (std::int64_t number = first; number < last; ++number) {
-    const Case c = make_case(seed, number);
+    Case c = make_case(seed, number);
     Rng rng(seed ^ static_cast<std::uint64_t>(number) << 20);
-    const Setting setting = random_setting(rng);
+    Setting setting = random_setting(rng);
+    if (device != nullptr) {
+      const std::vector<std::string> filters = {"auto", "int8", "int8", "canonical"};
+      setting.instruction_set = "auto";
+      setting.filter = rng.pick(filters);
+      c.options.run.device = device;
+    }
     const oracle::Answer want = oracle::knn(c.corpus.rows(), c.queries.rows(), question(c.options));
     errors_due += want.error.has_value();
     std::string fault;
@@ -99,6 +107,72 @@ TEST(Adversarial, EveryCaseHasTheBitsOfTheOracle) {
               static_cast<long long>(last - first), static_cast<long long>(errors_due), families().size(),
               static_cast<long long>(mismatches), static_cast<unsigned long long>(seed));
   EXPECT_EQ(mismatches, 0);
+}
+
+TEST(Adversarial, EveryCaseHasTheBitsOfTheOracle) { run_cases(nullptr, scaled(20480)); }
+
+bool has_cuda() {
+  for (const vicinal::Device& device : vicinal::devices())
+    if (device.usable && device.name == "cuda:0") return true;
+  return false;
+}
+
+TEST(CudaAdversarial, EveryCaseHasTheBitsOfTheOracle) {
+  if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
+  run_cases("cuda", scaled(20480));
+}
+
+// Shapes that many blocks share, against the CPU: thresholds from a sample, several phases, slabs of columns, kept corpora, graphs.
+TEST(CudaAdversarial, LargerShapesHaveTheBitsOfTheCpu) {
+  if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
+  const struct {
+    std::int64_t n, q, d, k;
+    Metric metric;
+    DType dtype;
+    double offset;
+  } shapes[] = {{60000, 700, 128, 10, Metric::euclidean, DType::f32, 0},   {60000, 300, 64, 1000, Metric::sqeuclidean, DType::f32, 0},
+                {20000, 500, 784, 15, Metric::cosine, DType::f32, 0},     {50000, 257, 33, 100, Metric::inner_product, DType::f32, 0},
+                {50000, 129, 96, 20, Metric::euclidean, DType::f32, 1e6}, {40000, 300, 128, 100, Metric::sqeuclidean, DType::u8, 0},
+                {30000, 100, 200, 10, Metric::correlation, DType::f64, 0}, {30000, 1, 128, 10, Metric::l1, DType::f32, 0},
+                {30000, 40, 16, 30000, Metric::euclidean, DType::f32, 0},  {30000, 64, 40, 2048, Metric::euclidean, DType::f16, 0}};
+  for (const auto& shape : shapes) {
+    SCOPED_TRACE(std::string(metric_name(shape.metric)) + " " + std::to_string(shape.n) + " x " + std::to_string(shape.d));
+    Rng rng(static_cast<std::uint64_t>(shape.n + shape.d));
+    const auto table = [&](std::int64_t rows) {
+      std::vector<double> values(static_cast<std::size_t>(rows * shape.d));
+      for (double& value : values) value = shape.dtype == DType::u8 ? static_cast<double>(rng.between(0, 255)) : shape.offset + rng.gauss();
+      return Table(shape.dtype, rows, shape.d, values);
+    };
+    const Table corpus = table(shape.n), queries = table(shape.q);
+    vicinal::KnnOptions options;
+    options.k = shape.k;
+    options.metric = shape.metric;
+    options.run.device = "cpu";
+    const vicinal::Neighbors want = vicinal::knn(corpus.points(), queries.points(), options);
+    options.run.device = "cuda";
+    const vicinal::Neighbors got = vicinal::knn(corpus.points(), queries.points(), options);
+    const auto same = [&](const vicinal::Neighbors& a, const vicinal::Neighbors& b) {
+      const auto size = static_cast<std::size_t>(a.rows() * a.k());
+      return std::memcmp(a.ids(), b.ids(), size * 8) == 0 && std::memcmp(a.distances(), b.distances(), size * vicinal::distance_size(a.type())) == 0;
+    };
+    EXPECT_TRUE(same(got, want));
+    vicinal::CorpusOptions kept;
+    kept.metric = shape.metric;
+    kept.run.device = "cuda";
+    const vicinal::Corpus prepared(corpus.points(), kept);
+    EXPECT_TRUE(same(prepared.knn(queries.points(), options), want));
+    vicinal::KnnOptions little = options;
+    little.memory.host = std::max(vicinal::plan(shape_of(corpus.points()), shape_of(queries.points()), options).minimum_bytes, std::int64_t{1} << 20);
+    EXPECT_TRUE(same(vicinal::knn(corpus.points(), queries.points(), little), want));
+    if (shape.k > 100 || shape.q < 10) continue;
+    vicinal::GraphOptions graph;
+    graph.search = options;
+    graph.search.k = 5;
+    const vicinal::Points part = queries.points();
+    const vicinal::Neighbors there = vicinal::knn_graph(part, graph);
+    graph.search.run.device = "cpu";
+    EXPECT_TRUE(same(there, vicinal::knn_graph(part, graph)));
+  }
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ struct Side {
   std::int8_t* bytes = nullptr;                 // of places, `width` each, whole tiles
   float* terms = nullptr;                       // of places, whole tiles
   float* steps = nullptr;                       // of tiles
+  double* inverses = nullptr;                   // of tiles: 1 / step
   FilterNorms* maxima = nullptr;                // of tiles
   double* scales = nullptr;                     // queries: of inner products
   std::uint8_t* filterable = nullptr;           // queries
@@ -65,6 +66,12 @@ struct Side {
 /// A row that passed: where it is, and at most what the filter says of it.
 struct Slot {
   std::uint32_t place;
+  float t;
+};
+
+/// The same with its query, by place, before it is handed out.
+struct Found {
+  std::uint32_t query, place;
   float t;
 };
 
@@ -91,6 +98,7 @@ struct Visits {
     return static_cast<std::int64_t>(static_cast<unsigned long long>(i) * static_cast<unsigned long long>(step) %
                                      static_cast<unsigned long long>(count));
   }
+  VICINAL_HOST_DEVICE std::int64_t after(std::int64_t place) const { return place + step < count ? place + step : place + step - count; }
 };
 
 /// One question over one chunk.

@@ -28,28 +28,41 @@ __device__ __forceinline__ RowMap row_map(const Prepare& job, std::int64_t row) 
   return {job.model.metric == Metric::correlation ? job.side.mean[row] : 0.0, self > 0 ? 1.0 / sqrt(self) : 0.0};
 }
 
+/// Runs body(load), where load(i) is element i of the side in fp64, with the type decided before.
+template <class Body>
+__device__ __forceinline__ void with_elements(const Side& side, const Body& body) {
+  if (side.dtype == DType::f32) body([rows = static_cast<const float*>(side.rows)](std::int64_t i) { return static_cast<double>(rows[i]); });
+  else if (side.dtype == DType::u8) body([rows = static_cast<const std::uint8_t*>(side.rows)](std::int64_t i) { return static_cast<double>(rows[i]); });
+  else body([&side](std::int64_t i) { return element(side.rows, side.dtype, i); });
+}
+
 /// Checks a row, takes its norms and its size: a warp a row.
-__global__ void measure_rows(Prepare job) {
+__global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare job) {
   const Side& side = job.side;
   const Metric metric = job.model.metric;
+  const bool norms = needs_norms(metric);
   const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
   for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(); row < side.count; row += warps) {
     const std::int64_t base = row * side.dims;
     const double first = element(side.rows, side.dtype, base), reference = metric == Metric::cosine ? 0.0 : first;
     bool finite = true, same = true;
     double largest = 0, sum = 0;
-    for (std::int64_t i = lane_index(); i < side.dims; i += 32) {
-      const double x = element(side.rows, side.dtype, base + i);
-      finite = finite && is_finite(x);
-      same = same && x == reference;
-      largest = largest < fabs(x) ? fabs(x) : largest;
-      sum = metric == Metric::cosine ? fma(x, x, sum) : sum + x;
+    if (norms || job.is_query || !job.filters) {
+      with_elements(side, [&](auto load) {
+#pragma unroll 4
+        for (std::int64_t i = lane_index(); i < side.dims; i += 32) {
+          const double x = load(base + i);
+          finite = finite && is_finite(x);
+          same = same && x == reference;
+          largest = largest < fabs(x) ? fabs(x) : largest;
+          sum = metric == Metric::cosine ? fma(x, x, sum) : sum + x;
+        }
+      });
+      finite = __all_sync(all_lanes, finite);
     }
-    finite = __all_sync(all_lanes, finite);
-    same = __all_sync(all_lanes, same);
-    largest = lanes_joined(largest, Larger{});
-    bool fit = finite, degenerate = false;
-    if (needs_norms(metric)) {
+    bool degenerate = false, in_range = true;
+    if (norms) {
+      same = __all_sync(all_lanes, same);
       double self = lanes_joined(sum, Plus{});
       if (metric == Metric::correlation) {
         const double mean = self / static_cast<double>(side.dims);
@@ -62,43 +75,54 @@ __global__ void measure_rows(Prepare job) {
         if (lane_index() == 0) side.mean[row] = mean;
       }
       degenerate = same;
-      if (degenerate) fit = fit && job.degenerate_is_one;
-      else if (side.dtype == DType::f64) fit = fit && self >= 0x1p-500 && self <= 0x1p500;
+      if (degenerate) in_range = job.degenerate_is_one;
+      else if (side.dtype == DType::f64) in_range = self >= 0x1p-500 && self <= 0x1p500;
       if (lane_index() == 0) side.self[row] = degenerate ? -1.0 : self;
+      __syncwarp();
     }
-    __syncwarp();
-    if (!fit && lane_index() == 0) atomicAdd(&job.counters->bad_rows, 1u);
     if (job.is_query && side.values != nullptr) {
       const double mean = metric == Metric::correlation ? side.mean[row] : 0.0;
       for (std::int64_t i = lane_index(); i < side.dims; i += 32) side.values[base + i] = element(side.rows, side.dtype, base + i) - mean;
     }
-    if (!job.filters) continue;
-    if (job.is_query && lane_index() == 0) {
-      bool filterable = job.frame.usable && !degenerate && fit;
-      double scale = job.frame.scale;
-      if (largest > 0 && !needs_norms(metric) && finite) {
-        const bool own_scale = job.model.form == Form::ip;
-        const int exponent = ilogb(largest);
-        if (own_scale) scale = ldexp(1.0, -exponent);
-        if (exponent >= extreme_exponent || -exponent >= extreme_exponent || (!own_scale && exponent + ilogb(job.frame.scale) > far_exponent))
-          filterable = false;
-      }
-      side.scales[row] = scale;
-      side.filterable[row] = filterable;
-    }
-    __syncwarp();
-    const RowMap map = row_map(job, row);
     double size = 0;
-    for (std::int64_t i = lane_index(); i < side.dims; i += 32) {
-      const double x = fabs((element(side.rows, side.dtype, base + i) - map.shift) * map.factor - job.frame.centre[i]);
-      size = size < x ? x : size;
+    if (job.filters) {
+      if (job.is_query) {
+        largest = lanes_joined(largest, Larger{});
+        if (lane_index() == 0) {
+          bool filterable = job.frame.usable && !degenerate && finite && in_range;
+          double scale = job.frame.scale;
+          if (largest > 0 && !norms && finite) {
+            const bool own_scale = job.model.form == Form::ip;
+            const int exponent = ilogb(largest);
+            if (own_scale) scale = ldexp(1.0, -exponent);
+            if (exponent >= extreme_exponent || -exponent >= extreme_exponent || (!own_scale && exponent + ilogb(job.frame.scale) > far_exponent))
+              filterable = false;
+          }
+          side.scales[row] = scale;
+          side.filterable[row] = filterable;
+        }
+        __syncwarp();
+      }
+      const RowMap map = row_map(job, row);
+      with_elements(side, [&](auto load) {
+#pragma unroll 4
+        for (std::int64_t i = lane_index(); i < side.dims; i += 32) {
+          const double x = load(base + i), moved = fabs((x - map.shift) * map.factor - job.frame.centre[i]);
+          finite = finite && is_finite(x);
+          size = size < moved ? moved : size;
+        }
+      });
+      size = lanes_joined(size, Larger{});
+      finite = __all_sync(all_lanes, finite);
     }
-    size = lanes_joined(size, Larger{});
-    if (lane_index() == 0) side.sizes[row] = is_finite(size) && fit && (!job.is_query || side.filterable[row]) ? up32(size) : 0.0f;
+    const bool fit = finite && in_range;
+    if (!fit && lane_index() == 0) atomicAdd(&job.counters->bad_rows, 1u);
+    if (job.filters && lane_index() == 0) side.sizes[row] = is_finite(size) && fit && (!job.is_query || side.filterable[row]) ? up32(size) : 0.0f;
   }
 }
 
-/// Rows enter the order shuffled, so that those of one size are spread over the tiles.
+/// Rows enter the order shuffled, so that those of one size are spread over the tiles. A block sorts a chunk of them, a warp a part of it.
+inline constexpr int order_warps = order_threads / 32;
 struct Order {
   Side side;
   Visits shuffle;
@@ -108,7 +132,7 @@ struct Order {
 };
 
 /// By size, to a sixteenth, around 1.
-__device__ __forceinline__ unsigned order_bin(float size) {
+__device__ __forceinline__ int order_bin(float size) {
   unsigned bits;
 #if defined(__CUDACC__)
   bits = __float_as_uint(size);
@@ -116,50 +140,87 @@ __device__ __forceinline__ unsigned order_bin(float size) {
   bits = std::bit_cast<unsigned>(size);
 #endif
   const int bin = static_cast<int>(bits >> 19) - ((127 - 24) << 4);
-  return static_cast<unsigned>(bin < 0 ? 0 : bin >= order_bins ? order_bins - 1 : bin);
+  return bin < 0 ? 0 : bin >= order_bins ? order_bins - 1 : bin;
+}
+
+/// The rows that a warp of a block has, and how many of each bin: found[bin * order_warps + warp].
+struct OrderPart {
+  std::int64_t begin, end;
+};
+__device__ __forceinline__ OrderPart order_part(const Order& job, std::uint16_t* found) {
+  const std::int64_t each = job.chunk / order_warps, begin = static_cast<std::int64_t>(blockIdx.x) * job.chunk + warp_index() * each;
+  const OrderPart part{begin < job.side.count ? begin : job.side.count, begin + each < job.side.count ? begin + each : job.side.count};
+  for (int b = thread_index(); b < order_bins * order_warps; b += thread_count()) found[b] = 0;
+  __syncthreads();
+  for (std::int64_t from = part.begin; from < part.end; from += 32) {
+    const std::int64_t i = from + lane_index();
+    const int bin = i < part.end ? order_bin(job.side.sizes[job.shuffle.at(i)]) : -1;
+    const unsigned alike = __match_any_sync(all_lanes, bin);
+    if (bin >= 0 && votes_below(alike) == 0) found[bin * order_warps + warp_index()] += static_cast<std::uint16_t>(__popc(alike));
+    __syncwarp();
+  }
+  __syncthreads();
+  return part;
 }
 
 __global__ void __launch_bounds__(order_threads) count_sizes(Order job) {
-  VICINAL_SHARED(unsigned, found, order_bins);
-  for (int b = thread_index(); b < order_bins; b += thread_count()) found[b] = 0;
-  __syncthreads();
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * job.chunk;
-  const std::int64_t end = begin + job.chunk < job.side.count ? begin + job.chunk : job.side.count;
-  for (std::int64_t i = begin + thread_index(); i < end; i += thread_count())
-    atomicAdd(&found[order_bin(job.side.sizes[job.shuffle.at(i)])], 1u);
-  __syncthreads();
-  for (int b = thread_index(); b < order_bins; b += thread_count()) job.counts[static_cast<std::int64_t>(b) * job.blocks + blockIdx.x] = found[b];
+  VICINAL_SHARED(std::uint16_t, found, order_bins * order_warps);
+  order_part(job, found);
+  for (int b = thread_index(); b < order_bins; b += thread_count()) {
+    unsigned all = 0;
+    for (int w = 0; w < order_warps; ++w) all += found[b * order_warps + w];
+    job.counts[static_cast<std::int64_t>(b) * job.blocks + blockIdx.x] = all;
+  }
 }
 
 /// Counts to the places where they begin: one block.
 __global__ void __launch_bounds__(1024) place_bins(Order job) {
   VICINAL_SHARED(unsigned, spare, 32);
-  const std::int64_t count = static_cast<std::int64_t>(order_bins) * job.blocks, each = (count + thread_count() - 1) / thread_count();
-  const std::int64_t begin = thread_index() * each, end = begin + each < count ? begin + each : count;
-  unsigned mine = 0, total = 0;
-  for (std::int64_t i = begin; i < end; ++i) mine += job.counts[i];
-  unsigned at = block_sum_before(mine, total, spare);
-  for (std::int64_t i = begin; i < end; ++i) {
-    const unsigned here = job.counts[i];
-    job.counts[i] = at;
-    at += here;
+  constexpr int each = 4;
+  const std::int64_t count = static_cast<std::int64_t>(order_bins) * job.blocks;
+  unsigned at = 0;
+  for (std::int64_t from = 0; from < count; from += each * thread_count()) {
+    const std::int64_t mine = from + each * thread_index();
+    unsigned here[each], sum = 0, total = 0;
+#pragma unroll
+    for (int i = 0; i < each; ++i) sum += here[i] = mine + i < count ? job.counts[mine + i] : 0;
+    unsigned before = at + block_sum_before(sum, total, spare);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      if (mine + i < count) job.counts[mine + i] = before;
+      before += here[i];
+    }
+    at += total;
   }
 }
 
-/// A thread a bin: the rows of its bin in the order in which they came.
+/// Every row to its place, those of one bin in the order in which they came.
 __global__ void __launch_bounds__(order_threads) place_rows(Order job) {
-  constexpr int at_once = 4096;
-  VICINAL_SHARED(std::uint16_t, bins, at_once);
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * job.chunk;
-  const std::int64_t end = begin + job.chunk < job.side.count ? begin + job.chunk : job.side.count;
-  std::uint32_t at = job.counts[static_cast<std::int64_t>(thread_index()) * job.blocks + blockIdx.x];
-  for (std::int64_t from = begin; from < end; from += at_once) {
-    const int used = static_cast<int>(end - from < at_once ? end - from : at_once);
-    __syncthreads();
-    for (int i = thread_index(); i < used; i += thread_count()) bins[i] = static_cast<std::uint16_t>(order_bin(job.side.sizes[job.shuffle.at(from + i)]));
-    __syncthreads();
-    for (int i = 0; i < used; ++i)
-      if (bins[i] == thread_index()) job.side.order[at++] = static_cast<std::uint32_t>(job.shuffle.at(from + i));
+  VICINAL_SHARED(std::uint16_t, found, order_bins * order_warps);
+  VICINAL_SHARED(std::uint32_t, begins, order_bins);
+  const OrderPart part = order_part(job, found);
+  for (int b = thread_index(); b < order_bins; b += thread_count()) {
+    begins[b] = job.counts[static_cast<std::int64_t>(b) * job.blocks + blockIdx.x];
+    unsigned before = 0;
+    for (int w = 0; w < order_warps; ++w) {
+      const unsigned here = found[b * order_warps + w];
+      found[b * order_warps + w] = static_cast<std::uint16_t>(before);
+      before += here;
+    }
+  }
+  __syncthreads();
+  for (std::int64_t from = part.begin; from < part.end; from += 32) {
+    const std::int64_t i = from + lane_index();
+    const std::int64_t row = i < part.end ? job.shuffle.at(i) : 0;
+    const int bin = i < part.end ? order_bin(job.side.sizes[row]) : -1;
+    const unsigned alike = __match_any_sync(all_lanes, bin);
+    unsigned at = 0;
+    if (bin >= 0) at = found[bin * order_warps + warp_index()] + static_cast<unsigned>(votes_below(alike));
+    __syncwarp();
+    if (bin >= 0 && votes_below(alike) == 0) found[bin * order_warps + warp_index()] = static_cast<std::uint16_t>(at + static_cast<unsigned>(__popc(alike)));
+    __syncwarp();
+    if (bin >= 0) job.side.order[begins[bin] + at] = static_cast<std::uint32_t>(row);
   }
 }
 
@@ -196,22 +257,25 @@ __global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
     const std::int64_t row = side.order[place], base = row * side.dims;
     const RowMap map = row_map(job, row);
     double xx = 0, nn = 0, ee = 0;
-    for (std::int64_t i = lane_index(); i < side.width / 4; i += 32) {
-      std::uint32_t four = 0;
-      for (int j = 0; j < 4; ++j) {
-        const std::int64_t col = 4 * i + j;
-        if (col >= side.dims) break;
-        const double x = (element(side.rows, side.dtype, base + col) - map.shift) * map.factor - job.frame.centre[col];
-        double n = rint(x * inverse);
-        n = n < -128 ? -128 : n > 127 ? 127 : n;  // NaN stays, and is nothing in a byte
-        const double e = x - n * step;
-        xx = fma(x, x, xx);
-        nn = fma(n, n, nn);
-        ee = fma(e, e, ee);
-        four |= (static_cast<std::uint32_t>(static_cast<int>(n)) & 255u) << (8 * j);
+    with_elements(side, [&](auto load) {
+      for (std::int64_t i = lane_index(); i < side.width / 4; i += 32) {
+        std::uint32_t four = 0;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const std::int64_t col = 4 * i + j;
+          if (col >= side.dims) break;
+          const double x = (load(base + col) - map.shift) * map.factor - job.frame.centre[col];
+          double n = rint(x * inverse);
+          n = n < -128 ? -128 : n > 127 ? 127 : n;  // NaN stays, and is nothing in a byte
+          const double e = x - n * step;
+          xx = fma(x, x, xx);
+          nn = fma(n, n, nn);
+          ee = fma(e, e, ee);
+          four |= (static_cast<std::uint32_t>(static_cast<int>(n)) & 255u) << (8 * j);
+        }
+        to[i] = four;
       }
-      to[i] = four;
-    }
+    });
     xx = lanes_joined(xx, Plus{});
     nn = lanes_joined(nn, Plus{});
     ee = lanes_joined(ee, Plus{});
@@ -239,6 +303,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
   if (lane_index() != 0) return;
   side.maxima[tile] = {e, n};
   side.steps[tile] = static_cast<float>(step);
+  side.inverses[tile] = inverse;
 }
 
 /// States of a new batch, in places: nothing is known and nothing excluded.
@@ -254,6 +319,18 @@ __global__ void start_states(StartStates job) {
   state.lost = job.filters && !job.queries.placed[place].filterable;
   if (state.lost) state.line.base = -infinite;
   job.states[place] = state;
+}
+
+/// Some rows of a table side by side, for the host to look at.
+struct GatherRows {
+  const unsigned char* from;
+  unsigned char* to;
+  std::int64_t row_bytes, row_stride, count;
+  Visits visits;
+};
+__global__ void gather_rows(GatherRows job) {
+  for (std::int64_t row = blockIdx.x; row < job.count; row += gridDim.x)
+    for (std::int64_t i = thread_index(); i < job.row_bytes; i += thread_count()) job.to[row * job.row_bytes + i] = job.from[job.visits.at(row) * job.row_stride + i];
 }
 
 }  // namespace vicinal::cuda

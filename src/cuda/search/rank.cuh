@@ -5,7 +5,7 @@
 
 namespace vicinal::cuda {
 
-inline constexpr int rows_at_once = 8;  // that a warp ranks
+inline constexpr int rows_at_once = 4;  // that a warp ranks
 
 /// Everything that a canonical distance hangs on.
 struct Ranking {

@@ -60,13 +60,14 @@ class Array {
 template <class Device>
 struct HeldSide {
   explicit HeldSide(Device& d)
-      : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), terms(d), steps(d), maxima(d), scales(d), filterable(d), placed(d), values(d) {}
+      : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), terms(d), steps(d), inverses(d), maxima(d), scales(d), filterable(d), placed(d), values(d) {}
   Array<std::byte, Device> rows;
   Array<double, Device> self, mean;
   Array<float, Device> sizes;
   Array<std::uint32_t, Device> order;
   Array<std::int8_t, Device> bytes;
   Array<float, Device> terms, steps;
+  Array<double, Device> inverses;
   Array<FilterNorms, Device> maxima;
   Array<double, Device> scales;
   Array<std::uint8_t, Device> filterable;
@@ -76,7 +77,7 @@ struct HeldSide {
   FilterNorms largest;  // of all tiles
 
   std::int64_t size() const noexcept {
-    return rows.bytes() + self.bytes() + mean.bytes() + sizes.bytes() + order.bytes() + bytes.bytes() + terms.bytes() + steps.bytes() +
+    return rows.bytes() + self.bytes() + mean.bytes() + sizes.bytes() + order.bytes() + bytes.bytes() + terms.bytes() + steps.bytes() + inverses.bytes() +
            maxima.bytes() + scales.bytes() + filterable.bytes() + placed.bytes() + values.bytes();
   }
 };
@@ -88,7 +89,7 @@ inline std::int64_t side_bytes(std::int64_t count, const Shape& shape, Metric me
   const std::int64_t padded = whole_blocks(count), dims = shape.cols;
   std::int64_t total = count * dims * static_cast<std::int64_t>(dtype_size(shape.dtype)) + (std::int64_t{1} << 20);
   if (needs_norms(metric)) total += count * 16;
-  if (filters) total += padded * (packed_width(dims) + 16) + order_bins * 4 * (count / 16384 + 257);
+  if (filters) total += padded * (packed_width(dims) + 16) + order_bins * 4 * (count / 8192 + 129);
   if (queries) total += count * dims * 8 + padded * 64;
   return total;
 }
@@ -114,7 +115,7 @@ inline std::int64_t session_bytes(const Plan& plan, const Problem& problem) {
                        batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type)) + 2 * problem.filter_bytes + (std::int64_t{64} << 20);
   if (!problem.kept) total += side_bytes(rows, problem.corpus, problem.metric, filters, false);
   const std::int64_t sampled = std::max<std::int64_t>(rows / 16, 64 * k) / 16 + 64;
-  const std::int64_t filter = filters ? batch * (slots_of(plan) * 8 + 4 * sampled) : 0;
+  const std::int64_t filter = filters ? batch * (slots_of(plan) * 14 + 4 * sampled) : 0;
   return total + std::max(filter, scan_bytes(batch, k, rows, wide));
 }
 
@@ -134,7 +135,7 @@ class CudaSession final : public Session {
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
       : device_(device), question_(question), plan_(plan), filters_(rung == Rung::int8), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
-        counters_(device), uppers_(device), order_counts_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
+        counters_(device), uppers_(device), found_(device), used_(device), order_counts_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         bounds_(device), totals_(device), bits_(device), row_labels_(device), query_labels_(device),
         model_(question.metric, question.type, question.corpus.cols, 1.0, 0) {
     counters_.of(1);
@@ -260,9 +261,11 @@ class CudaSession final : public Session {
     if (device.holds(corpus.data)) {
       const std::int64_t count = std::min(corpus.rows, most_rows), row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
       copy.resize(static_cast<std::size_t>(count * row));
-      const VisitOrder order(std::max<std::int64_t>(corpus.rows, 1));
-      for (std::int64_t i = 0; i < count; ++i)
-        device.copy(copy.data() + i * row, static_cast<const std::byte*>(corpus.data) + order.at(i) * corpus.row_stride, row);
+      Array<unsigned char, Device> gathered(device);
+      if (count > 0)
+        device.launch()(count, 128, 0, gather_rows, GatherRows{.from = static_cast<const unsigned char*>(corpus.data), .to = gathered.of(count * row), .row_bytes = row,
+                                                               .row_stride = corpus.row_stride, .count = count, .visits = visits(corpus.rows)});
+      device.out(copy.data(), gathered.data(), count * row);
       device.wait();
       sampled.corpus = Points(copy.data(), corpus.dtype, count, corpus.cols);
     }
@@ -311,6 +314,7 @@ class CudaSession final : public Session {
       side.bytes = held.bytes.of(padded * side.width);
       side.terms = held.terms.of(padded);
       side.steps = held.steps.of(padded / tile_rows);
+      side.inverses = held.inverses.of(padded / tile_rows);
       side.maxima = held.maxima.of(padded / tile_rows);
       if (queries) {
         side.scales = held.scales.of(count);
@@ -322,7 +326,7 @@ class CudaSession final : public Session {
                           .degenerate_is_one = question_.degenerate == Degenerate::one, .counters = counters_.data()};
     launch(measure_rows, std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32), prepare_threads, 0, prepare);
     if (filters_) {
-      const std::int64_t chunk = count <= std::int64_t{4096} * 256 ? 4096 : 16384;
+      const std::int64_t chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
       const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
       // The golden ratio's step, as for tiles.
       const Order order{.side = side, .shuffle = visits(count), .counts = order_counts_.of(std::int64_t{order_bins} * blocks), .chunk = chunk, .blocks = blocks};
@@ -413,14 +417,22 @@ class CudaSession final : public Session {
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
     const std::int64_t width = f.job.rows.width;
+    if constexpr (!seeding) {
+      f.room = std::max<std::int64_t>(f.job.queries.count * f.job.capacity / 2 / workers, 4096);
+      f.found = found_.of(f.room * workers);
+      f.used = used_.of(workers);
+    }
     const auto kernel = width == 64 ? filter_bytes<2, seeding> : width == 128 ? filter_bytes<4, seeding> : filter_bytes<0, seeding>;
     launch(kernel, grid, filter_threads, filter_memory(width > slab).all, f);
+    if constexpr (!seeding)
+      launch(hand_out, grid * 16, 256, 0, HandOut{.job = f.job, .found = f.found, .used = f.used, .room = f.room, .workers = grid});
   }
 
   void settle(bool last) {
     const std::int64_t words = settle_words(question_.k);
     const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
-    launch(wide_ ? settle_queries<Wide> : settle_queries<Packed>, queries_.side.count, settle_threads, settle_memory(question_.k, wide_), s);
+    const int threads = question_.k <= 32 ? 64 : question_.k <= 256 ? 128 : settle_threads;
+    launch(wide_ ? settle_queries<Wide> : settle_queries<Packed>, queries_.side.count, threads, settle_memory(question_.k, wide_), s);
   }
 
   /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
@@ -523,6 +535,8 @@ class CudaSession final : public Session {
   Array<std::byte, Device> best_, next_;
   Array<Counters, Device> counters_;
   Array<float, Device> uppers_;
+  Array<Found, Device> found_;
+  Array<std::uint32_t, Device> used_;
   Array<std::uint32_t, Device> order_counts_;
   Array<std::byte, Device> keys_, values_;
   Array<std::int64_t, Device> columns_;

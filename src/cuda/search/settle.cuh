@@ -71,6 +71,58 @@ __device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint
   return prefix;
 }
 
+/// A t that at least `want` of the slots are not beyond, and not many more: by counts of equal parts of their span.
+inline constexpr int likely_bins = 512;
+__device__ __forceinline__ float likely_limit(const Slot* slots, std::uint32_t count, std::uint32_t want, unsigned* bins, unsigned* spare) {
+  float low = static_cast<float>(infinite), high = -low;
+  for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count; i += static_cast<std::uint32_t>(thread_count())) {
+    const float t = slots[i].t;
+    low = t < low ? t : low;
+    high = t > high && is_finite(static_cast<double>(t)) ? t : high;
+  }
+  for (int h = 16; h > 0; h /= 2) {
+    const float other = __shfl_xor_sync(all_lanes, low, h), another = __shfl_xor_sync(all_lanes, high, h);
+    low = other < low ? other : low;
+    high = another > high ? another : high;
+  }
+  auto* ends = reinterpret_cast<float*>(spare);
+  if (lane_index() == 0) {
+    ends[2 * warp_index()] = low;
+    ends[2 * warp_index() + 1] = high;
+  }
+  for (int i = thread_index(); i < likely_bins; i += thread_count()) bins[i] = 0;
+  __syncthreads();
+  for (int w = 0; w < thread_count() / 32; ++w) {
+    low = ends[2 * w] < low ? ends[2 * w] : low;
+    high = ends[2 * w + 1] > high ? ends[2 * w + 1] : high;
+  }
+  const float width = (high - low) / static_cast<float>(likely_bins - 1);
+  const float per = width > 0 ? 1 / width : 0;
+  // Rows that are always candidates have no place in the span: the last bin is theirs, and that of what is not finite.
+  const auto bin_of = [&](float t) {
+    const float at = (t - low) * per;
+    return at >= 0 && at < static_cast<float>(likely_bins - 1) ? static_cast<int>(at) : at < 0 ? 0 : likely_bins - 1;
+  };
+  if (!is_finite(static_cast<double>(low)) || !(width < static_cast<float>(infinite))) return static_cast<float>(infinite);
+  for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count; i += static_cast<std::uint32_t>(thread_count())) atomicAdd(&bins[bin_of(slots[i].t)], 1u);
+  __syncthreads();
+  if (warp_index() == 0) {
+    constexpr int each = likely_bins / 32;
+    unsigned mine = 0, total = 0;
+    for (int i = 0; i < each; ++i) mine += bins[lane_index() * each + i];
+    unsigned before = warp_sum_before(mine, total);
+    for (int i = 0; i < each; ++i) {
+      const unsigned here = bins[lane_index() * each + i];
+      if (before < want && want <= before + here) spare[64] = static_cast<unsigned>(lane_index() * each + i);
+      before += here;
+    }
+  }
+  __syncthreads();
+  const unsigned bin = spare[64];
+  __syncthreads();
+  return bin + 1 >= likely_bins ? static_cast<float>(infinite) : low + static_cast<float>(bin + 1) * width;
+}
+
 /// Slots for which stays() holds move to the front; returns how many. All threads see the same.
 template <class Stays>
 __device__ __forceinline__ std::uint32_t compact_slots(Slot* slots, std::uint32_t count, unsigned* spare, const Stays& stays) {
@@ -110,10 +162,11 @@ __device__ __forceinline__ void sort_words(Word* words, int count) {
 }
 
 template <class Form>
-__global__ void __launch_bounds__(settle_threads) settle_queries(Settle s) {
+__global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
   using Words = ListWords<Form>;
   using Word = typename Form::Word;
   VICINAL_SHARED(unsigned, spare, 260);
+  VICINAL_SHARED(unsigned, bins, likely_bins);
   Word* words = dynamic_shared<Word>();
   auto* chosen = reinterpret_cast<std::uint32_t*>(words + s.words);
   const SearchJob& job = s.job;
@@ -148,17 +201,17 @@ __global__ void __launch_bounds__(settle_threads) settle_queries(Settle s) {
       __syncthreads();
     } else {
       // Beyond this a row looks farther than the k-th so far: without residuals, what is left of the bound is the estimate.
-      std::uint32_t limit = 0xffffffffu;
-      if (first && full) limit = ordered_t(threshold(job.model, state.theta, query.square, FilterNorms{}, FilterNorms{}));
+      float limit = static_cast<float>(infinite);
+      if (first && full) limit = threshold(job.model, state.theta, query.square, FilterNorms{}, FilterNorms{});
       if (count > want) {
-        const std::uint32_t nth = block_kth(count, want, spare, [&](std::int64_t i) { return ordered_t(slots[i].t); });
-        limit = limit < nth ? limit : nth;
+        const float nearest = likely_limit(slots, count, want, bins, spare);
+        limit = limit < nearest ? limit : nearest;
       }
       if (thread_index() == 0) spare[259] = 0;
       __syncthreads();
-      // Of equal ones any will do, as long as no more are taken than there is room for.
+      // Of those that look alike any will do, as long as no more are taken than there is room for.
       count = compact_slots(slots, count, spare, [&](const Slot& slot) {
-        if (ordered_t(slot.t) > limit) return true;
+        if (slot.t > limit) return true;
         const unsigned at = atomicAdd(&spare[259], 1u);
         if (at >= room) return true;
         chosen[at] = job.rows.order[slot.place];
@@ -260,34 +313,39 @@ __global__ void finish_queries(Finish f) {
   const bool descends = descending(f.ranking.metric), sums = f.ranking.type != DistanceType::u32;
   const double normal = Words::wide ? 0x1p-1022 : 0x1p-126;
   unsigned gone = 0;
-  for (std::int64_t i = 0; i < f.out_k; ++i) {
-    double value = infinite;
-    std::int64_t id = -1;
-    if (i < have) {
-      double key = Words::key(best[i]);
-      id = f.first_id + Form::position(best[i]);
-      if (!is_finite(key) && lane_index() == 0) atomicAdd(&job.counters->infinite_keys, 1u);
-      // A key of zero may be of a value that is not: it is taken again for its sign and for the note of what vanished.
-      if (key == 0 && sums) {
-        const std::int64_t row = Form::position(best[i]) - f.ranking.first_row;
-        const std::int64_t rows[1] = {row * job.rows.dims}, queries[1] = {query * job.rows.dims};
-        const double shifts[1] = {f.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0};
-        const double again = value_of_sum(f.ranking, pair_sums<1, 1>(f.ranking, sum_on_device(f.ranking.metric), rows, shifts, queries), query, row);
-        key = folded_key(f.ranking, again);
-        gone += !needs_norms(f.ranking.metric) && !Words::wide && again != 0 ? 1u : 0u;
-      } else if (sums && fabs(key) < normal) {
-        ++gone;
-      }
-      value = descends ? -key : key;
-    } else if (descends) {
-      value = -infinite;
-    }
-    if (lane_index() != 0) continue;
+  const auto put = [&](std::int64_t i, std::int64_t id, double value) {
     f.ids[at * f.out_k + i] = id;
     if (f.ranking.type == DistanceType::f64) static_cast<double*>(f.distances)[at * f.out_k + i] = value;
     else if (f.ranking.type == DistanceType::u32) static_cast<std::uint32_t*>(f.distances)[at * f.out_k + i] = id < 0 ? 0xffffffffu : static_cast<std::uint32_t>(value);
     else static_cast<float*>(f.distances)[at * f.out_k + i] = static_cast<float>(value);
+  };
+  for (std::int64_t from = 0; from < f.out_k; from += 32) {
+    const std::int64_t i = from + lane_index();
+    bool again = false;
+    if (i < have) {
+      const double key = Words::key(best[i]);
+      if (!is_finite(key)) atomicAdd(&job.counters->infinite_keys, 1u);
+      again = key == 0 && sums;
+      gone += sums && key != 0 && fabs(key) < normal ? 1u : 0u;
+      if (!again) put(i, f.first_id + Form::position(best[i]), descends ? -key : key);
+    } else if (i < f.out_k) {
+      put(i, -1, descends ? -infinite : infinite);
+    }
+    // A key of zero may be of a value that is not: it is taken again, by the whole warp, for its sign and for the note of what vanished.
+    for (unsigned left = __ballot_sync(all_lanes, again); left != 0; left &= left - 1) {
+      const std::int64_t which = from + __ffs(static_cast<int>(left)) - 1, row = Form::position(best[which]) - f.ranking.first_row;
+      double key = 0;
+      if (row >= 0 && row < job.rows.count) {
+        const std::int64_t rows[1] = {row * job.rows.dims}, queries[1] = {query * job.rows.dims};
+        const double shifts[1] = {f.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0};
+        const double value = value_of_sum(f.ranking, pair_sums<1, 1>(f.ranking, sum_on_device(f.ranking.metric), rows, shifts, queries), query, row);
+        key = folded_key(f.ranking, value);
+        gone += lane_index() == 0 && !needs_norms(f.ranking.metric) && !Words::wide && value != 0 ? 1u : 0u;
+      }
+      if (lane_index() == 0) put(which, f.first_id + Form::position(best[which]), descends ? -key : key);
+    }
   }
+  for (int h = 16; h > 0; h /= 2) gone += __shfl_xor_sync(all_lanes, gone, h);
   if (lane_index() != 0) return;
   if (f.counts != nullptr) f.counts[at] = have;
   if (gone != 0) atomicAdd(&job.counters->underflowed, static_cast<unsigned long long>(gone));

@@ -1,0 +1,174 @@
+"""Exact k-NN on a CUDA device beside torch (product and topk), in one process on the same arrays: medians of whole calls, waited for.
+
+    python3 bench/knn_cuda.py [--repeat 7] [--only NAME] [--no-torch] > lines.csv
+
+Ours is certified, sorted and stable; `prepared` is a Corpus made once (its time is printed), `one call` prepares inside. Every answer of ours is
+checked against torch in fp64 on 16 queries. Needs VICINAL_KNN_ENGINE, the path of libknn_engine.so.
+"""
+
+import argparse
+import csv
+import ctypes
+import os
+import statistics
+import sys
+import time
+
+import torch
+
+F32, U8 = 0, 4
+CASES = {  # name: n, q, d, k, kind
+    "k10": (1 << 20, 10240, 128, 10, "gaussian"), "k100": (1 << 20, 10240, 128, 100, "gaussian"), "k1000": (1 << 20, 10240, 128, 1000, "gaussian"),
+    "u8-k100": (1 << 20, 10240, 128, 100, "u8"), "64d-k1000": (1 << 20, 10240, 64, 1000, "gaussian"),
+    "offset-k10": (1 << 20, 10240, 128, 10, "offset"), "784d-u8": (100000, 100000, 784, 15, "digits"), "784d": (100000, 100000, 784, 15, "gaussian"),
+    "sift10m": (10_000_000, 2048, 128, 10, "sift"), "graph": (1 << 20, 1 << 20, 128, 15, "gaussian"),
+    "q1": (1 << 20, 1, 128, 10, "gaussian"), "q16": (1 << 20, 16, 128, 10, "gaussian"), "q128": (1 << 20, 128, 128, 10, "gaussian"),
+    "k4096": (1 << 20, 1000, 128, 4096, "gaussian"), "k100000": (1 << 20, 100, 128, 100000, "gaussian"),
+    "1000nn-64d": (1 << 20, 1000, 64, 1000, "gaussian"),
+    "heavy": (1 << 18, 2048, 128, 10, "heavy"), "clusters2": (1 << 18, 2048, 64, 10, "clusters-2"), "clusters5": (1 << 18, 2048, 64, 10, "clusters-5"),
+    "equal": (1 << 18, 2048, 64, 10, "equal"), "sorted": (1 << 18, 2048, 64, 10, "sorted"),
+}  # fmt: skip
+
+
+def make(kind, rows, d, seed):
+    g = torch.Generator("cuda").manual_seed(seed)
+    normal = lambda *shape: torch.randn(*shape, generator=g, device="cuda")  # noqa: E731
+    if kind == "gaussian":
+        return normal(rows, d)
+    if kind == "offset":
+        return normal(rows, d) + 1000
+    if kind == "u8":
+        return torch.randint(0, 256, (rows, d), generator=g, device="cuda", dtype=torch.uint8)
+    if kind in ("digits", "sift"):  # of low rank, with many zeros, as pictures and gradients are
+        basis = torch.randn(24, d, generator=torch.Generator("cuda").manual_seed(1), device="cuda")
+        return (normal(rows, 24) @ basis * 20 + 30 + 5 * normal(rows, d)).clamp_(0, 255).to(torch.uint8)
+    if kind == "heavy":
+        return normal(rows, d) / torch.rand(rows, d, generator=g, device="cuda").clamp_min(1e-6).sqrt()
+    if kind.startswith("clusters"):
+        centres = torch.randn(256, d, generator=torch.Generator("cuda").manual_seed(2), device="cuda")
+        which = torch.randint(0, 256, (rows,), generator=g, device="cuda")
+        return centres[which] + 10.0 ** -int(kind[-1]) * normal(rows, d)
+    if kind == "equal":
+        return torch.ones(rows, d, device="cuda")
+    x = normal(rows, d)  # sorted: from far to near
+    return x[x.norm(dim=1).argsort(descending=True)].contiguous()
+
+
+class Engine:
+    def __init__(self):
+        self.lib = ctypes.CDLL(os.environ["VICINAL_KNN_ENGINE"])
+        for name in ("knn_prepare", "knn_search", "knn_once"):
+            getattr(self.lib, name).restype = ctypes.c_char_p
+
+    @staticmethod
+    def say(trouble):
+        if trouble:
+            raise RuntimeError(trouble.decode())
+
+    def prepare(self, x):
+        made, ms = ctypes.c_void_p(), ctypes.c_double()
+        self.say(self.lib.knn_prepare(p(x), code(x), i64(x.shape[0]), i64(x.shape[1]), b"cuda", b"euclidean", ctypes.byref(ms), ctypes.byref(made)))
+        return made, ms.value
+
+    def search(self, corpus, y, k, ids, distances):
+        out = (ctypes.c_double * 5)()
+        self.say(self.lib.knn_search(corpus, p(y), code(y), i64(y.shape[0]), i64(k), b"cuda", b"euclidean", p(ids), p(distances), out))
+        return list(out)
+
+    def once(self, x, y, k, ids, distances, filter=b"auto"):
+        out = (ctypes.c_double * 5)()
+        self.say(self.lib.knn_once(p(x), p(y), code(x), i64(x.shape[0]), i64(x.shape[1]), i64(y.shape[0]), i64(k), b"cuda", b"euclidean", filter,
+                                   p(ids), p(distances), out))  # fmt: skip
+        return list(out)
+
+
+def p(t):
+    return ctypes.c_void_p(t.data_ptr())
+
+
+def i64(v):
+    return ctypes.c_int64(v)
+
+
+def code(t):
+    return ctypes.c_int(U8 if t.dtype == torch.uint8 else F32)
+
+
+def by_torch(x, y, k, tf32):
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    xx = (x * x).sum(1)
+    for begin in range(0, y.shape[0], 1024):
+        torch.topk(torch.addmm(xx, y[begin : begin + 1024], x.T, alpha=-2), k, dim=1, largest=False)
+
+
+def timed(call, repeat):
+    times, last = [], None
+    for i in range(repeat + 1):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        last = call()
+        torch.cuda.synchronize()
+        if i:
+            times.append((time.perf_counter() - start) * 1e3)
+        if sum(times) > 20000:
+            break
+    return statistics.median(times), last
+
+
+def check(x, y, k, ids, distances):
+    """Whether ids and distances of some queries are those of fp64, up to what fp64's own order of summation decides."""
+    wrong = 0
+    for q in range(0, y.shape[0], max(1, y.shape[0] // 16)):
+        d = torch.cat([(part.double() - y[q].double()).square().sum(1) for part in x.split(1 << 18)])
+        best = torch.topk(d, min(k, 4096), largest=False).values.sqrt().float()
+        mine = distances[q, : best.shape[0]]
+        own = d[ids[q]].sqrt().float()
+        wrong += int(not torch.allclose(mine, best, rtol=3e-7, atol=0) or not torch.allclose(own, distances[q], rtol=3e-7, atol=0) or ids[q].unique().numel() != k)
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--no-torch", action="store_true")
+    a = parser.parse_args()
+    engine, lines = Engine(), csv.writer(sys.stdout, lineterminator="\n")
+    lines.writerow(["device", "case", "n", "q", "d", "k", "data", "engine", "ms", "queries_a_second", "redone", "candidates_a_query", "ranked_a_query", "wrong_of_16"])
+    device = torch.cuda.get_device_name().replace(",", "")
+    for name, (n, q, d, k, kind) in CASES.items():
+        if a.only and name not in a.only.split(","):
+            continue
+        x = make(kind, n, d, 11)
+        y = x if name == "graph" or q == n else make(kind, q, d, 12)
+        ids = torch.empty(q, k, dtype=torch.int64, device="cuda")
+        distances = torch.empty(q, k, dtype=torch.float32, device="cuda")
+
+        def say(engine_name, ms, facts=None, wrong=""):
+            rest = ["", "", ""] if facts is None else [int(facts[2]), f"{facts[3] / q:.0f}", f"{facts[4] / q:.0f}"]
+            lines.writerow([device, name, n, q, d, k, kind, engine_name, f"{ms:.3f}", f"{q / ms * 1e3:.0f}", *rest, wrong])
+            sys.stdout.flush()
+
+        try:
+            corpus, prepare_ms = engine.prepare(x)
+            engine.lib.knn_forget(corpus)
+            corpus, prepare_ms = engine.prepare(x)
+            say("vicinal prepare", prepare_ms)
+            repeat = a.repeat if q * n < 1 << 36 else 3
+            ms, facts = timed(lambda: engine.search(corpus, y, k, ids, distances), repeat)
+            say("vicinal prepared", ms, facts, check(x, y, k, ids, distances))
+            ms, facts = timed(lambda: engine.once(x, y, k, ids, distances), repeat)
+            say("vicinal one call", ms, facts)
+            engine.lib.knn_forget(corpus)
+        except RuntimeError as error:
+            print(name, error, file=sys.stderr)
+        if a.no_torch or q * n > 1 << 36:
+            continue
+        xf, yf = x.float(), y.float()
+        for tf32 in (False, True):
+            ms, _ = timed(lambda: by_torch(xf, yf, k, tf32), min(a.repeat, 3))
+            say("torch tf32" if tf32 else "torch fp32", ms)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+// k-NN of ours behind plain functions, so that one Python process times it beside others on the same arrays (bench/knn_cuda.py).
+// Pointers may be of the host or of the device that is searched on; results come where their pointers are.
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "vicinal/vicinal.hpp"
+
+namespace {
+
+std::string trouble;
+using Clock = std::chrono::steady_clock;
+double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+template <class Body>
+const char* guarded(const Body& body) {
+  try {
+    body();
+    return nullptr;
+  } catch (const std::exception& error) {
+    trouble = error.what();
+    return trouble.c_str();
+  }
+}
+
+vicinal::Points view(const void* data, int dtype, std::int64_t rows, std::int64_t cols) {
+  return {data, static_cast<vicinal::DType>(dtype), rows, cols};
+}
+
+/// out: milliseconds, proven, redone, candidates, reranked.
+void note(double* out, double ms, const vicinal::Report& report) {
+  out[0] = ms;
+  out[1] = static_cast<double>(report.certificate.proven);
+  out[2] = static_cast<double>(report.certificate.redone);
+  out[3] = static_cast<double>(report.stats.candidates);
+  out[4] = static_cast<double>(report.stats.reranked);
+}
+
+vicinal::KnnOptions options_of(const char* device, const char* metric, const char* filter, std::int64_t k) {
+  vicinal::KnnOptions options;
+  options.k = k;
+  options.metric = vicinal::parse_metric(metric);
+  options.run.device = device;
+  options.run.filter = filter;
+  return options;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* knn_prepare(const void* rows, int dtype, std::int64_t n, std::int64_t d, const char* device, const char* metric, double* ms, void** made) {
+  return guarded([&] {
+    vicinal::CorpusOptions options;
+    options.metric = vicinal::parse_metric(metric);
+    options.copy = false;
+    options.run.device = device;
+    const auto start = Clock::now();
+    *made = new vicinal::Corpus(view(rows, dtype, n, d), options);
+    *ms = ms_since(start);
+  });
+}
+void knn_forget(void* corpus) { delete static_cast<vicinal::Corpus*>(corpus); }
+
+const char* knn_search(void* corpus, const void* queries, int dtype, std::int64_t q, std::int64_t k, const char* device, const char* metric,
+                       std::int64_t* ids, void* distances, double* out) {
+  return guarded([&] {
+    const auto& rows = *static_cast<const vicinal::Corpus*>(corpus);
+    const auto start = Clock::now();
+    const vicinal::Report report = rows.knn_into({.ids = ids, .distances = distances, .rows = q, .k = k}, view(queries, dtype, q, rows.cols()),
+                                                 options_of(device, metric, "auto", k));
+    note(out, ms_since(start), report);
+  });
+}
+
+const char* knn_once(const void* rows, const void* queries, int dtype, std::int64_t n, std::int64_t d, std::int64_t q, std::int64_t k, const char* device,
+                     const char* metric, const char* filter, std::int64_t* ids, void* distances, double* out) {
+  return guarded([&] {
+    const auto start = Clock::now();
+    const vicinal::Report report = vicinal::knn_into({.ids = ids, .distances = distances, .rows = q, .k = k}, view(rows, dtype, n, d), view(queries, dtype, q, d),
+                                                     options_of(device, metric, filter, k));
+    note(out, ms_since(start), report);
+  });
+}
+}
