@@ -21,7 +21,7 @@ namespace {
 class CudaBackend final : public Backend {
  public:
   CudaBackend(int ordinal, const cudaDeviceProp& about)
-      : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount), name_(cat("cuda:", ordinal)),
+      : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount), hopper_(about.major == 9), name_(cat("cuda:", ordinal)),
         description_(cat(about.name, ", ", about.multiProcessorCount, " multiprocessors, compute capability ",
                          about.major, ".", about.minor)) {}
 
@@ -33,7 +33,8 @@ class CudaBackend final : public Backend {
     facts.tile_rows = tile_rows;
     facts.has_floats = facts.has_pairs = false;
     facts.most_filtered_k = most_filtered_k;
-    facts.instruction_sets = facts.built_instruction_sets = {instruction_set};
+    facts.instruction_sets = facts.built_instruction_sets = {"mma"};
+    if (hopper_) facts.instruction_sets.insert(facts.instruction_sets.begin(), "wgmma");
     facts.description = description_;
     facts.free_bytes = pool().free_bytes();
     return facts;
@@ -50,7 +51,8 @@ class CudaBackend final : public Backend {
   std::int64_t bytes(const Plan& plan, const Problem& problem) const override { return search_bytes(plan, problem); }
   std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const override { return search_kept_bytes(problem, plan); }
   std::int64_t query_lanes(const std::string& asked) const override {
-    if (asked != instruction_set) fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: auto"));
+    if (asked != "mma" && (asked != "wgmma" || !hopper_))
+      fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: auto, ", hopper_ ? "wgmma, mma" : "mma"));
     return 32;
   }
   double slowness(const std::string& /*instruction_set*/) const override { return 0.02; }  // of a core's AVX-512, for predictions
@@ -80,8 +82,6 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  static constexpr const char* instruction_set = "cuda";
-
   /// CUDA does not survive fork(): a call in the child would hang or fail at random.
   void check_process() const {
     if (getpid() != home_)
@@ -94,7 +94,7 @@ class CudaBackend final : public Backend {
   Pool& pool() const {
     std::call_once(once_, [this] {
       pool_.emplace(ordinal_);
-      searches_ = make_search_device(ordinal_, multiprocessors_, *pool_);
+      searches_ = make_search_device(ordinal_, multiprocessors_, hopper_, *pool_);
     });
     return *pool_;
   }
@@ -104,6 +104,7 @@ class CudaBackend final : public Backend {
   }
 
   int ordinal_, multiprocessors_;
+  bool hopper_;
   pid_t home_ = getpid();
   std::string name_, description_;
   mutable std::once_flag once_;

@@ -1,10 +1,11 @@
 // FILTER on tensor cores: products of bytes, exact in 32 bits, tested in the registers where they arise (core/bound.hpp, bytes).
-// A block takes 256 queries through some tiles of 128 rows: 16 warps of 32 queries x 64 rows. Rows arrive by asynchronous copies some
-// tiles ahead; queries of up to 128 bytes stay in registers, longer ones come slab by slab with the rows. The accumulators begin at
-// the rows' seeds, so that a sum is compared with a query's limit and with nothing else.
+// A block takes 256 queries through some tiles of 128 rows. A sum plus its row's seed is compared with its query's limit and with
+// nothing else. What passes goes to a stretch of global memory that the warp has to itself: no counter is asked, and nobody waits.
+// A kernel of its own hands it out to the queries' slots.
 //
-// What passes is noted in shared memory and goes from there, while the next tile is multiplied, to a stretch of global memory that the
-// block has to itself: no counter is asked, and nobody waits. A kernel of its own hands it out to the queries' slots.
+// Here with mma.sync, for every device from compute capability 8.0 on and for the emulator: 16 warps of 32 queries x 64 rows, rows by
+// asynchronous copies some tiles ahead. Queries of one slab stay in registers, longer ones come slab by slab with the rows.
+// filter_hopper.cuh is the same with wgmma.
 #pragma once
 #include "cuda/ptx/copy.cuh"
 #include "cuda/ptx/mma.cuh"
@@ -12,47 +13,39 @@
 
 namespace vicinal::cuda {
 
-inline constexpr int filter_threads = 512, slab = 128;
-inline constexpr int noted_at_once = 2048;  // of a tile; what is beyond goes to its slot at once
-inline constexpr int groups_a_tile = 8;     // groups of 16 rows whose nearest one seeds a threshold
+inline constexpr int filter_threads = 512, filter_warps = filter_threads / 32;
+inline constexpr int groups_a_tile = 8;  // groups of 16 rows whose nearest one seeds a threshold
 
 struct Filter {
   SearchJob job;
   std::int64_t first = 0, last = 0;  // visits
   std::int64_t part = 1, parts = 1;  // tiles of a unit of work, units a block of queries
   std::int64_t blocks = 1;           // of queries
-  Found* found = nullptr;            // of each block of the grid `room` entries
-  std::uint32_t* used = nullptr;     // of each block
+  Found* found = nullptr;            // of each warp of the grid `room` entries
+  std::uint32_t* used = nullptr;     // of each warp
   std::int64_t room = 0;
+  bool everything = false;           // no threshold is known, all pairs will be found
   float* uppers = nullptr;           // seeding: of each query and group, an upper bound of one row's distance
   std::int64_t groups = 0;
 };
 
 /// Bytes of shared memory.
 struct FilterMemory {
-  int stages = 4, stage_bytes = tile_rows * slab;
-  std::int64_t queries = 0, lines = 0, limits = 0, seeds = 0, noted = 0, counts = 0, facts = 0, all = 0;
+  int stages, stage_bytes;
+  std::int64_t queries, lines, limits, seeds, facts, all;
 };
-VICINAL_HOST_DEVICE inline constexpr FilterMemory filter_memory(bool slabs) {
-  FilterMemory memory;
-  if (slabs) memory.stages = 3;
-  if (slabs) memory.stage_bytes += block_queries * slab;
-  memory.queries = static_cast<std::int64_t>(memory.stages) * memory.stage_bytes;
-  memory.lines = memory.queries + (slabs ? 0 : block_queries * slab);
-  memory.limits = memory.lines + block_queries * static_cast<std::int64_t>(sizeof(ByteLine));
-  memory.seeds = memory.limits + 2 * block_queries * 4;
-  memory.noted = memory.seeds + 2 * 2 * tile_rows * 4;
-  memory.facts = memory.noted + 3 * noted_at_once * 8;
-  memory.counts = memory.facts + 3 * 32 + 16;
-  memory.all = memory.counts + 16;
-  return memory;
+VICINAL_HOST_DEVICE inline constexpr FilterMemory filter_memory(int slab, bool slabs) {
+  FilterMemory m{};
+  m.stages = slabs ? 3 : 4;
+  m.stage_bytes = (tile_rows + (slabs ? block_queries : 0)) * slab;
+  m.queries = static_cast<std::int64_t>(m.stages) * m.stage_bytes;
+  m.lines = m.queries + (slabs ? 0 : block_queries * slab);
+  m.limits = m.lines + block_queries * static_cast<std::int64_t>(sizeof(ByteLine));
+  m.seeds = m.limits + 2 * block_queries * 4;
+  m.facts = m.seeds + 2 * 2 * tile_rows * 4;
+  m.all = m.facts + 64;
+  return m;
 }
-
-/// A sum that was not excluded, of a query of the block and a row of the tile.
-struct Noted {
-  std::uint32_t code;  // query * tile_rows + row
-  int sum;
-};
 
 __device__ __forceinline__ bool may_answer(const RowChoice& choice, std::int64_t row) {
   if (choice.all) return true;
@@ -74,160 +67,134 @@ __device__ __forceinline__ void keep(const SearchJob& job, std::int64_t query, s
   if (at < job.capacity) job.slots[query * job.capacity + at] = {place, t};
 }
 
-/// What a block keeps in shared memory, but for the tiles themselves.
-struct FilterShared {
-  unsigned char* base;
-  FilterMemory at;
-  __device__ __forceinline__ ByteLine* lines() const { return reinterpret_cast<ByteLine*>(base + at.lines); }
-  __device__ __forceinline__ int* limits(int turn) const { return reinterpret_cast<int*>(base + at.limits) + (turn & 1) * block_queries; }
-  __device__ __forceinline__ int* seeds(int turn) const { return reinterpret_cast<int*>(base + at.seeds) + (turn & 1) * 2 * tile_rows; }
-  __device__ __forceinline__ Noted* noted(int which) const { return reinterpret_cast<Noted*>(base + at.noted) + which * noted_at_once; }
-  __device__ __forceinline__ unsigned* counts() const { return reinterpret_cast<unsigned*>(base + at.counts); }
-  /// Of the tile of a turn: its units with the two halves of the queries, where its groups begin, its number.
-  struct Facts {
-    double unit[2];
-    long long tile, group;
-  };
-  /// 1 / step of the two halves of the queries, halved where the form doubles products.
-  __device__ __forceinline__ double* inverses() const { return reinterpret_cast<double*>(base + at.facts + 3 * 32); }
-  __device__ __forceinline__ Facts& facts(int which) const { return reinterpret_cast<Facts*>(base + at.facts)[which]; }
-};
-
-/// Seeds of the tile's rows and limits of the block's queries, before the tile's turn. group: where the tile's groups begin.
-__device__ __forceinline__ void face_tile(const Filter& f, const FilterShared& shared, int turn, std::int64_t tile, std::int64_t group) {
-  const SearchJob& job = f.job;
-  const int i = thread_index();
-  const double of_rows = job.rows.inverses[tile];
-  if (i < 2 * tile_rows) {
-    const std::int64_t place = tile * tile_rows + i % tile_rows;
-    float term = job.rows.terms[place];
-    if (!job.choice.all && place < job.rows.count && !may_answer(job.choice, job.first_row + job.rows.order[place])) term = static_cast<float>(infinite);
-    shared.seeds(turn)[i] = byte_seed(term, shared.inverses()[i / tile_rows] * of_rows);
-  } else {
-    const int q = i - 2 * tile_rows;
-    const ByteLine line = shared.lines()[q];
-    shared.limits(turn)[q] = line.base > -infinite ? byte_limit(line, job.rows.maxima[tile], shared.inverses()[q / tile_rows] * of_rows, 0) : 0x7fffffff;
-  }
-  if (i < 2) {
-    const double inverse = shared.inverses()[i] * of_rows;
-    shared.facts(turn % 3).unit[i] = 1 / inverse;
-    if (i == 0) shared.facts(turn % 3).tile = tile;
-    else shared.facts(turn % 3).group = group;
-  }
+/// A seed for a row, and a limit for a query, against a tile: `inverse` is 1 / (unit of the tile with the query's half).
+__device__ __forceinline__ int seed_of(const SearchJob& job, std::int64_t place, double inverse) {
+  float term = job.rows.terms[place];
+  if (!job.choice.all && place < job.rows.count && !may_answer(job.choice, job.first_row + job.rows.order[place])) term = static_cast<float>(infinite);
+  return byte_seed(term, inverse);
+}
+__device__ __forceinline__ int limit_of(const SearchJob& job, const ByteLine& line, const FilterNorms& maxima, double inverse) {
+  return line.base > -infinite ? byte_limit(line, maxima, inverse, 0) : 0x7fffffff;
+}
+/// What a query excludes; nothing is a candidate of one that is not there.
+__device__ __forceinline__ ByteLine line_of(const SearchJob& job, std::int64_t place) {
+  if (place < job.queries.count) return job.states[place].line;
+  return {-infinite, 0, 0};
+}
+/// 1 / step of half a block's queries, halved where the form doubles products.
+__device__ __forceinline__ double query_inverse(const SearchJob& job, std::int64_t block, int half) {
+  const std::int64_t tile = 2 * block + half < job.queries.tiles() ? 2 * block + half : 2 * block;
+  return job.queries.inverses[tile] / byte_unit(job.model.form, 1, 1);
 }
 
-/// What a turn noted goes to the block's stretch, of which `used` entries are taken.
-__device__ __forceinline__ std::uint32_t take_noted(const Filter& f, const FilterShared& shared, int which, std::int64_t block, std::uint32_t used) {
-  const unsigned noted = shared.counts()[which];
-  const std::uint32_t count = noted < noted_at_once ? noted : noted_at_once;
-  const FilterShared::Facts& facts = shared.facts(which);
-  Found* found = f.found + blockIdx.x * f.room;
-  for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count; i += static_cast<std::uint32_t>(filter_threads)) {
-    const Noted one = shared.noted(which)[i];
-    const std::uint32_t query = one.code / tile_rows;
-    const auto place = static_cast<std::uint32_t>(facts.tile * tile_rows) + one.code % tile_rows;
-    const Found entry{static_cast<std::uint32_t>(block * block_queries) + query, place, byte_t(one.sum, facts.unit[query / tile_rows], 0)};
-    if (used + i < f.room) found[used + i] = entry;
-    else keep(f.job, entry.query, place, entry.t);
+/// The nearest of a group of rows, whose sum is `most`, as an upper bound of its distance.
+__device__ __forceinline__ void seed_upper(const Filter& f, std::int64_t query, int most, double unit, const FilterNorms& maxima, std::int64_t group) {
+  if (query >= f.job.queries.count) return;
+  double upper = infinite;
+  // Seeds at either end stand for terms beyond them, which bound nothing.
+  if (most > -(1 << 29) && most < 1 << 29) {
+    const PlacedQuery& placed = f.job.queries.placed[query];
+    upper = byte_upper(f.job.model, byte_t(most, unit, 0), unit, placed.square, placed.norms, maxima);
   }
-  return static_cast<std::uint32_t>(used + count < f.room ? used + count : f.room);
+  f.uppers[query * f.groups + group] = up32(upper);
 }
 
-/// 16 bytes of a line of a tile in shared memory, so that eight lines meet in no bank.
-__device__ __forceinline__ unsigned char* line_chunk(unsigned char* tile, int line, int chunk) { return tile + line * slab + ((chunk ^ (line & 7)) << 4); }
+/// Places in the warp's stretch for `mine` hits of this lane; false where there is no room for those of the warp.
+__device__ __forceinline__ bool take_places(const Filter& f, std::uint32_t& used, int mine, std::uint32_t& at) {
+  int total;
+  at = used + static_cast<std::uint32_t>(warp_sum_before(mine, total));
+  if (used + static_cast<std::uint32_t>(total) > f.room) return false;
+  used += static_cast<std::uint32_t>(total);
+  return true;
+}
+__device__ __forceinline__ float found_t(const SearchJob& job, const Found& one) {
+  const double unit = byte_unit(job.model.form, job.queries.steps[one.query / tile_rows], job.rows.steps[one.place / tile_rows]);
+  return byte_t(one.sum, unit, 0);
+}
+/// 16 bytes of a line of a slab in shared memory.
+template <int slab>
+__device__ __forceinline__ unsigned char* line_chunk(unsigned char* tile, int line, int chunk) { return tile + line * slab + chunk_place(slab, line, chunk) * 16; }
 
-__device__ __forceinline__ void copy_lines(unsigned char* to, const std::int8_t* from, std::int64_t width, int lines, int chunks) {
-  for (int i = thread_index(); i < lines * 8; i += filter_threads) {
-    const int line = i >> 3, chunk = i & 7;
-    if (chunk < chunks) copy_16(line_chunk(to, line, chunk), from + line * width + chunk * 16);
-  }
+__device__ __forceinline__ void copy_slab(unsigned char* to, const std::int8_t* from, int bytes) {
+  for (int i = thread_index() * 16; i < bytes; i += filter_threads * 16) copy_16(to + i, from + i);
 }
 
-/// steps: of 32 bytes a row, of rows that fit a slab; 0: rows of several slabs.
-template <int steps, bool seeding>
+/// slab: bytes of a line. slabs_of_queries: rows of several slabs.
+template <int slab, bool slabs_of_queries, bool seeding>
 __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
-  constexpr bool slabs_of_queries = steps == 0;
-  constexpr int slab_steps = slabs_of_queries ? slab / 32 : steps, chunks = 2 * slab_steps;
-  constexpr FilterMemory memory = filter_memory(slabs_of_queries);
+  constexpr int slab_steps = slab / 32, tile_bytes = tile_rows * slab;
+  constexpr FilterMemory memory = filter_memory(slab, slabs_of_queries);
   constexpr int stages = memory.stages;
   const SearchJob& job = f.job;
-  const FilterShared shared{dynamic_shared<unsigned char>(), memory};
+  auto* const base = dynamic_shared<unsigned char>();
+  auto* const lines = reinterpret_cast<ByteLine*>(base + memory.lines);
+  auto* const all_limits = reinterpret_cast<int*>(base + memory.limits);
+  auto* const all_seeds = reinterpret_cast<int*>(base + memory.seeds);
+  auto* const inverses = reinterpret_cast<double*>(base + memory.facts);
   const std::int64_t width = job.rows.width;
   const int slabs = slabs_of_queries ? static_cast<int>(width / slab) : 1;
   const int lane = lane_index(), group = lane / 4, member = lane % 4;
-  const int warp_queries = warp_index() / 2 * 32, warp_rows = warp_index() % 2 * 64;
-  if (thread_index() < 3) shared.counts()[thread_index()] = 0;
-  int turn = 0;
+  const int warp_queries = warp_index() / 2 * 32, warp_rows = warp_index() % 2 * 64, half = warp_queries / tile_rows;
+  const std::int64_t stretch = static_cast<std::int64_t>(blockIdx.x) * filter_warps + warp_index();
   std::uint32_t used = 0;
 
   for (std::int64_t unit = blockIdx.x; unit < f.blocks * f.parts; unit += gridDim.x) {
     const std::int64_t block = unit % f.blocks, first = f.first + unit / f.blocks * f.part;
     const std::int64_t last = first + f.part < f.last ? first + f.part : f.last;
     const std::int8_t* queries = job.queries.bytes + block * block_queries * width;
-    const int query_lines = static_cast<int>(job.queries.tiles() - 2 * block < 2 ? tile_rows : block_queries);  // that there are
     const int tiles = static_cast<int>(last - first), all = tiles * slabs;
-    std::int64_t copy_tile = job.visits.at(first), next_tile = copy_tile;
-    int copy_slab = 0;
+    std::int64_t copy_tile = job.visits.at(first), this_tile = copy_tile;
+    int slab_to_copy = 0;
     const auto copy_step = [&](int s) {
       if (s < all) {
-        unsigned char* to = shared.base + s % stages * memory.stage_bytes;
-        const std::int64_t at = slabs_of_queries ? copy_slab * std::int64_t{slab} : 0;
-        copy_lines(to, job.rows.bytes + copy_tile * tile_rows * width + at, width, tile_rows, chunks);
-        if constexpr (slabs_of_queries) copy_lines(to + tile_rows * slab, queries + at, width, query_lines, chunks);
-        if (++copy_slab == slabs) {
-          copy_slab = 0;
+        unsigned char* to = base + s % stages * memory.stage_bytes;
+        copy_slab(to, job.rows.bytes + copy_tile * tile_rows * width + slab_to_copy * tile_bytes, tile_bytes);
+        if constexpr (slabs_of_queries) {
+          copy_slab(to + tile_bytes, queries + slab_to_copy * tile_bytes, tile_bytes);
+          copy_slab(to + 2 * tile_bytes, queries + tile_rows * width + slab_to_copy * tile_bytes, tile_bytes);
+        }
+        if (++slab_to_copy == slabs) {
+          slab_to_copy = 0;
           copy_tile = job.visits.after(copy_tile);
         }
       }
       close_copies();
     };
+    // Seeds of a tile's rows and limits of the block's queries, before the tile's turn.
+    const auto face = [&](int turn, std::int64_t tile) {
+      const int i = thread_index() % block_queries;
+      const double inverse = inverses[i / tile_rows] * job.rows.inverses[tile];
+      if (thread_index() < block_queries) all_seeds[(turn & 1) * block_queries + i] = seed_of(job, tile * tile_rows + i % tile_rows, inverse);
+      else all_limits[(turn & 1) * block_queries + i] = limit_of(job, lines[i], job.rows.maxima[tile], inverse);
+    };
     __syncthreads();  // of the unit before everything is used
-    if constexpr (!slabs_of_queries) copy_lines(shared.base + memory.queries, queries, width, query_lines, chunks);
-    if (thread_index() < block_queries) {
-      const std::int64_t place = block * block_queries + thread_index();
-      ByteLine line;
-      if (place < job.queries.count) line = job.states[place].line;
-      else line.base = -infinite;
-      shared.lines()[thread_index()] = line;
-    } else if (thread_index() < block_queries + 2) {
-      const int half = thread_index() - block_queries;
-      const std::int64_t tile = 2 * block + half < job.queries.tiles() ? 2 * block + half : 2 * block;
-      shared.inverses()[half] = job.queries.inverses[tile] / byte_unit(job.model.form, 1, 1);
-    }
+    if constexpr (!slabs_of_queries) copy_slab(base + memory.queries, queries, 2 * tile_bytes);
+    if (thread_index() < block_queries) lines[thread_index()] = line_of(job, block * block_queries + thread_index());
+    else if (thread_index() < block_queries + 2) inverses[thread_index() - block_queries] = query_inverse(job, block, thread_index() - block_queries);
     for (int s = 0; s < stages - 1; ++s) copy_step(s);
-    std::uint32_t a[2][slab_steps][4];
+    std::uint32_t a[2][slabs_of_queries ? 1 : slab_steps][4];
     if constexpr (!slabs_of_queries) wait_for_copies<stages - 2>();
     __syncthreads();
-    const auto load_queries = [&](unsigned char* from, int step, std::uint32_t (&to)[2][4]) {
-#pragma unroll
-      for (int m = 0; m < 2; ++m)
-        load_matrices(to[m], line_chunk(from, warp_queries + m * 16 + (lane / 8 & 1) * 8 + lane % 8, 2 * step + lane / 16));
+    const auto load_queries = [&](unsigned char* from, int step, std::uint32_t (&to)[4], int m) {
+      load_matrices(to, line_chunk<slab>(from + half * tile_bytes, warp_queries % tile_rows + m * 16 + (lane / 8 & 1) * 8 + lane % 8, 2 * step + lane / 16));
     };
     if constexpr (!slabs_of_queries) {
 #pragma unroll
-      for (int step = 0; step < slab_steps; ++step) {
-        std::uint32_t both[2][4];
-        load_queries(shared.base + memory.queries, step, both);
+      for (int step = 0; step < slab_steps; ++step)
 #pragma unroll
-        for (int m = 0; m < 2; ++m)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) a[m][step][i] = both[m][i];
-      }
+        for (int m = 0; m < 2; ++m) load_queries(base + memory.queries, step, a[m][step], m);
     }
-    face_tile(f, shared, turn, next_tile, (first - f.first) * groups_a_tile);
+    face(0, this_tile);
 
     int sums[2][8][4];
-    int this_slab = 0, tile = 0;
+    int this_slab = 0, turn = 0;
     for (int s = 0; s < all; ++s) {
       wait_for_copies<stages - 2>();
       __syncthreads();
       copy_step(s + stages - 1);
       if (this_slab == 0) {
-        if (thread_index() == 0) shared.counts()[(turn + 1) % 3] = 0;
-        if (!seeding && s > 0) used = take_noted(f, shared, (turn + 2) % 3, block, used);
-        next_tile = job.visits.after(next_tile);
-        if (tile + 1 < tiles) face_tile(f, shared, turn + 1, next_tile, (first + tile + 1 - f.first) * groups_a_tile);
-        const int* seeds = shared.seeds(turn) + warp_queries / tile_rows * tile_rows + warp_rows;
+        if (turn + 1 < tiles) face(turn + 1, job.visits.after(this_tile));
+        const int* seeds = all_seeds + (turn & 1) * block_queries + half * tile_rows + warp_rows;
 #pragma unroll
         for (int n = 0; n < 8; ++n)
 #pragma unroll
@@ -237,22 +204,18 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
             for (int m = 0; m < 2; ++m) sums[m][n][c] = sums[m][n][2 + c] = seed;
           }
       }
-      unsigned char* rows = shared.base + s % stages * memory.stage_bytes;
+      unsigned char* rows = base + s % stages * memory.stage_bytes;
 #pragma unroll
       for (int step = 0; step < slab_steps; ++step) {
-        if constexpr (slabs_of_queries) {
-          std::uint32_t both[2][4];
-          load_queries(rows + tile_rows * slab, step, both);
-#pragma unroll
-          for (int m = 0; m < 2; ++m)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) a[m][0][i] = both[m][i];
-        }
         constexpr bool kept = !slabs_of_queries;
+        if constexpr (slabs_of_queries) {
+#pragma unroll
+          for (int m = 0; m < 2; ++m) load_queries(rows + tile_bytes, step, a[m][0], m);
+        }
 #pragma unroll
         for (int n = 0; n < 8; n += 2) {
           std::uint32_t b[4];
-          load_matrices(b, line_chunk(rows, warp_rows + (n + lane / 16) * 8 + lane % 8, 2 * step + (lane / 8 & 1)));
+          load_matrices(b, line_chunk<slab>(rows, warp_rows + (n + lane / 16) * 8 + lane % 8, 2 * step + (lane / 8 & 1)));
 #pragma unroll
           for (int m = 0; m < 2; ++m) {
             mma_16x8x32(sums[m][n], a[m][kept ? step : 0], b[0], b[1]);
@@ -263,8 +226,8 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
       if (++this_slab < slabs) continue;
       this_slab = 0;
 
-      const int half = warp_queries / tile_rows;
-      const int* limits = shared.limits(turn) + warp_queries + group;
+      const int* limits = all_limits + (turn & 1) * block_queries + warp_queries + group;
+      const std::int64_t query = block * block_queries + warp_queries + group;
       int nearest[2][2];
       bool any = false;
 #pragma unroll
@@ -280,27 +243,15 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
           if constexpr (!seeding) any = any || most >= limits[m * 16 + h * 8];
         }
       if constexpr (seeding) {
-        const FilterShared::Facts& facts = shared.facts(turn % 3);
-        const FilterNorms maxima = job.rows.maxima[facts.tile];
-        const double u = facts.unit[half];
+        const FilterNorms maxima = job.rows.maxima[this_tile];
+        const double one = 1 / (inverses[half] * job.rows.inverses[this_tile]);
 #pragma unroll
         for (int m = 0; m < 2; ++m)
 #pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            const std::int64_t place = block * block_queries + warp_queries + m * 16 + h * 8 + group;
-            if (place >= job.queries.count) continue;
-            const int most = nearest[m][h];
-            double upper = infinite;
-            // Seeds at either end stand for terms beyond them, which bound nothing.
-            if (most > -(1 << 29) && most < 1 << 29) {
-              const PlacedQuery& query = job.queries.placed[place];
-              upper = byte_upper(job.model, byte_t(most, u, 0), u, query.square, query.norms, maxima);
-            }
-            f.uppers[place * f.groups + facts.group + warp_rows / 64 * 4 + member] = up32(upper);
-          }
+          for (int h = 0; h < 2; ++h)
+            seed_upper(f, query + m * 16 + h * 8, nearest[m][h], one, maxima, (first + turn - f.first) * groups_a_tile + warp_rows / 64 * 4 + member);
       } else if (__any_sync(all_lanes, any)) {
-        const long long in_tile = shared.facts(turn % 3).tile;
-        const std::int64_t there = job.rows.count - in_tile * tile_rows;  // rows beyond are none
+        const std::int64_t there = job.rows.count - this_tile * tile_rows - warp_rows - 2 * member;  // rows beyond are none
         unsigned masks[2][2];
         int mine = 0;
 #pragma unroll
@@ -312,49 +263,40 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
 #pragma unroll
             for (int n = 0; n < 8; ++n)
 #pragma unroll
-              for (int c = 0; c < 2; ++c) mask |= sums[m][n][2 * h + c] >= limit ? 1u << (2 * n + c) : 0u;
-            if (there < tile_rows)
-              for (int bit = 0; bit < 16; ++bit)
-                if (warp_rows + bit / 2 * 8 + 2 * member + bit % 2 >= there) mask &= ~(1u << bit);
+              for (int c = 0; c < 2; ++c) mask |= sums[m][n][2 * h + c] >= limit && n * 8 + c < there ? 1u << (2 * n + c) : 0u;
             masks[m][h] = mask;
             mine += __popc(mask);
           }
-        int total;
-        const int before = warp_sum_before(mine, total);
-        unsigned at = 0;
-        if (lane == 0 && total > 0) at = atomicAdd(&shared.counts()[turn % 3], static_cast<unsigned>(total));
-        at = __shfl_sync(all_lanes, at, 0) + static_cast<unsigned>(before);
-        Noted* noted = shared.noted(turn % 3);
+        std::uint32_t at;
+        const bool room = take_places(f, used, mine, at);
+        Found* to = f.found + stretch * f.room;
+        const auto place = static_cast<std::uint32_t>(this_tile * tile_rows + warp_rows + 2 * member);
 #pragma unroll
         for (int m = 0; m < 2; ++m)
 #pragma unroll
           for (int h = 0; h < 2; ++h) {
-            if (masks[m][h] == 0) continue;
-            const auto query = static_cast<std::uint32_t>(warp_queries + m * 16 + h * 8 + group);
+            const unsigned mask = masks[m][h];
+            if (!__any_sync(all_lanes, mask != 0)) continue;
+            const auto which = static_cast<std::uint32_t>(query) + m * 16 + h * 8;
+            if (!room) {
+              if (mask != 0) job.states[which].lost = true;
+              continue;
+            }
 #pragma unroll
             for (int n = 0; n < 8; ++n)
 #pragma unroll
-              for (int c = 0; c < 2; ++c) {
-                if ((masks[m][h] >> (2 * n + c) & 1u) == 0) continue;
-                const auto row = static_cast<std::uint32_t>(warp_rows + n * 8 + 2 * member + c);
-                if (at < noted_at_once) noted[at] = {query * tile_rows + row, sums[m][n][2 * h + c]};
-                else keep(job, block * block_queries + query, static_cast<std::uint32_t>(in_tile * tile_rows) + row, byte_t(sums[m][n][2 * h + c], shared.facts(turn % 3).unit[half], 0));
-                ++at;
-              }
+              for (int c = 0; c < 2; ++c)
+                if ((mask >> (2 * n + c) & 1u) != 0) to[at++] = {which, place + n * 8 + c, sums[m][n][2 * h + c], 0};
           }
       }
+      this_tile = job.visits.after(this_tile);
       ++turn;
-      ++tile;
     }
-    __syncthreads();
-    if (!seeding && all > 0) used = take_noted(f, shared, (turn + 2) % 3, block, used);
-    __syncthreads();
-    if (thread_index() < 3) shared.counts()[thread_index()] = 0;
   }
-  if (!seeding && thread_index() == 0) f.used[blockIdx.x] = used;
+  if (!seeding && lane == 0) f.used[stretch] = used;
 }
 
-/// What blocks found goes to the slots of the queries; some blocks of this grid share the stretch of one of the filter's.
+/// What warps found goes to the slots of the queries; a stretch a block.
 struct HandOut {
   SearchJob job;
   const Found* found = nullptr;
@@ -362,11 +304,12 @@ struct HandOut {
   std::int64_t room = 0, workers = 1;
 };
 __global__ void hand_out(HandOut h) {
-  const std::int64_t worker = blockIdx.x % h.workers, sharers = gridDim.x / h.workers;
-  const std::uint32_t used = h.used[worker];
-  for (std::int64_t i = blockIdx.x / h.workers * thread_count() + thread_index(); i < used; i += sharers * thread_count()) {
-    const Found one = h.found[worker * h.room + i];
-    keep(h.job, one.query, one.place, one.t);
+  for (std::int64_t worker = blockIdx.x; worker < h.workers; worker += gridDim.x) {
+    const std::uint32_t used = h.used[worker];
+    for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used; i += static_cast<std::uint32_t>(thread_count())) {
+      const Found one = h.found[worker * h.room + i];
+      keep(h.job, one.query, one.place, found_t(h.job, one));
+    }
   }
 }
 

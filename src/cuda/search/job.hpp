@@ -12,11 +12,11 @@ inline constexpr int tile_rows = 128;      // rows or queries that share a step 
 inline constexpr int block_queries = 256;  // of a block of the filter
 inline constexpr std::int64_t most_filtered_k = 2048;  // lists up to this are kept in shared memory
 
-/// Bytes of a packed row: whole steps of the tensor cores, and beyond 128 whole slabs.
-inline std::int64_t packed_width(std::int64_t dims) {
-  if (dims <= 64) return 64;
-  return (dims + 127) / 128 * 128;
-}
+/// Bytes of a packed row: 64, or whole slabs of 128. A tile lies in memory slab after slab as shared memory is to hold it, so that
+/// one copy brings it: lines of a slab's bytes, their 16-byte chunks exchanged so that eight lines meet in no bank, which is how
+/// tensor cores read them, too.
+VICINAL_HOST_DEVICE inline std::int64_t packed_width(std::int64_t dims) { return dims <= 64 ? 64 : (dims + 127) / 128 * 128; }
+VICINAL_HOST_DEVICE inline int chunk_place(int slab, int line, int chunk) { return slab == 64 ? chunk ^ (line >> 1 & 3) : chunk ^ (line & 7); }
 
 /// Which rows may answer, in memory of the device; RowFilter tells it.
 struct RowChoice {
@@ -69,10 +69,10 @@ struct Slot {
   float t;
 };
 
-/// The same with its query, by place, before it is handed out.
-struct Found {
+/// The same with its query, by place, and the filter's sum, before it is handed out.
+struct alignas(16) Found {
   std::uint32_t query, place;
-  float t;
+  int sum, none;
 };
 
 /// A query's state, by place.

@@ -245,9 +245,14 @@ __global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
   const double step = whole ? job.frame.whole : static_cast<double>(held), inverse = 1 / step;
   for (int r = warp_index(); r < tile_rows; r += thread_count() / 32) {
     const std::int64_t place = begin + r;
-    auto* to = reinterpret_cast<std::uint32_t*>(side.bytes + place * side.width);
+    const int slab = side.width == 64 ? 64 : 128;
+    const auto to = [&](std::int64_t i) {  // four columns
+      const auto in_slab = static_cast<int>(4 * i % slab);
+      return reinterpret_cast<std::uint32_t*>(side.bytes + begin * side.width + 4 * i / slab * slab * tile_rows + r * slab +
+                                              chunk_place(slab, r, in_slab / 16) * 16 + in_slab % 16);
+    };
     if (r >= used) {
-      for (std::int64_t i = lane_index(); i < side.width / 4; i += 32) to[i] = 0;
+      for (std::int64_t i = lane_index(); i < side.width / 4; i += 32) *to(i) = 0;
       if (lane_index() == 0) {
         side.terms[place] = static_cast<float>(infinite);  // of nobody: excluded always
         es[r] = ns[r] = 0;
@@ -273,7 +278,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
           ee = fma(e, e, ee);
           four |= (static_cast<std::uint32_t>(static_cast<int>(n)) & 255u) << (8 * j);
         }
-        to[i] = four;
+        *to(i) = four;
       }
     });
     xx = lanes_joined(xx, Plus{});

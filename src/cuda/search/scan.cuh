@@ -50,7 +50,6 @@ __global__ void __launch_bounds__(scan_threads) scan_keys(Scan s) {
     double key = infinite;
     if (may_answer(job.choice, job.first_row + at) && (job.choice.all || may_answer(job.choice, job.query_rows[from], job.first_row + at))) {
       key = folded_key(s.ranking, value_of_sum(s.ranking, total, from, at));
-      if (!is_finite(key)) atomicAdd(&job.counters->infinite_keys, 1u);
     }
     store_scan_key(s, from, job.k + at - s.first, key);
   }

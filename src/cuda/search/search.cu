@@ -3,6 +3,7 @@
 
 #include "cuda/check.hpp"
 #include "cuda/load.hpp"
+#include "cuda/search/filter_hopper.cuh"
 #include "cuda/search/session.hpp"
 #include "cuda/select/launch.cuh"
 
@@ -10,9 +11,16 @@ namespace vicinal::cuda {
 
 class SearchDevice {
  public:
-  SearchDevice(int ordinal, int sms, Pool& pool) : multiprocessors(sms), ordinal_(ordinal), pool_(pool) {}
+  SearchDevice(int ordinal, int sms, bool hopper, Pool& pool) : multiprocessors(sms), ordinal_(ordinal), hopper_(hopper), pool_(pool) {}
 
   int ordinal() const noexcept { return ordinal_; }
+  bool has_hopper() const noexcept { return hopper_; }
+  template <bool seeding>
+  void hopper_filter(const Filter& f, std::int64_t grid) const {
+    const std::int64_t width = f.job.rows.width;
+    const auto kernel = width == 64 ? filter_hopper<64, false, seeding> : width == 128 ? filter_hopper<128, false, seeding> : filter_hopper<128, true, seeding>;
+    launch()(grid, hopper_threads, hopper_memory(width == 64 ? 64 : 128, width > 128).all, kernel, f);
+  }
   void* take(std::int64_t bytes) {
     void* memory = pool_.take(bytes, stream_);
     if (memory == nullptr)
@@ -46,6 +54,7 @@ class SearchDevice {
 
  private:
   int ordinal_;
+  bool hopper_;
   Pool& pool_;
   cudaStream_t stream_ = cudaStreamPerThread;
 };
@@ -104,8 +113,8 @@ class OnItsDevice final : public Session {
 
 }  // namespace
 
-std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, Pool& pool) {
-  return std::make_shared<SearchDevice>(ordinal, multiprocessors, pool);
+std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, bool hopper, Pool& pool) {
+  return std::make_shared<SearchDevice>(ordinal, multiprocessors, hopper, pool);
 }
 
 std::int64_t search_bytes(const Plan& plan, const Problem& problem) { return session_bytes(plan, problem); }

@@ -7,9 +7,9 @@
 
 namespace vicinal::cuda {
 
-/// What the searches of one device share; lives as long as what was made with it.
+/// What the searches of one device share; lives as long as what was made with it. hopper: it has wgmma.
 class SearchDevice;
-std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, Pool& pool);
+std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, bool hopper, Pool& pool);
 
 std::int64_t search_bytes(const Plan& plan, const Problem& problem);
 std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan);

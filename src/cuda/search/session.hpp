@@ -4,6 +4,7 @@
 //   void rows_in(to, Points);                   dense rows from the host, any strides
 //   void copy(to, from, bytes);                 between any two memories
 //   int multiprocessors;
+//   bool has_hopper(); void hopper_filter<seeding>(Filter, grid);   filter_hopper.cuh
 //   std::int64_t select_bytes(SelectTask); void select(SelectTask, workspace);
 #pragma once
 #include <algorithm>
@@ -82,6 +83,8 @@ struct HeldSide {
   }
 };
 
+inline constexpr int hopper_warps = 8;  // of filter_hopper.cuh that find
+
 inline std::int64_t whole_blocks(std::int64_t count) { return (count + block_queries - 1) / block_queries * block_queries; }
 
 /// Bytes of a prepared side; rows that are on the device already are not counted by whoever knows it.
@@ -115,7 +118,7 @@ inline std::int64_t session_bytes(const Plan& plan, const Problem& problem) {
                        batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type)) + 2 * problem.filter_bytes + (std::int64_t{64} << 20);
   if (!problem.kept) total += side_bytes(rows, problem.corpus, problem.metric, filters, false);
   const std::int64_t sampled = std::max<std::int64_t>(rows / 16, 64 * k) / 16 + 64;
-  const std::int64_t filter = filters ? batch * (slots_of(plan) * 14 + 4 * sampled) : 0;
+  const std::int64_t filter = filters ? batch * (slots_of(plan) * 24 + 4 * sampled) : 0;
   return total + std::max(filter, scan_bytes(batch, k, rows, wide));
 }
 
@@ -211,7 +214,7 @@ class CudaSession final : public Session {
     const std::int64_t count = queries_.side.count, size = static_cast<std::int64_t>(distance_size(question_.type));
     if (count == 0) return;
     const bool there = device_.holds(out.ids);
-    Finish f{.job = job(), .ranking = ranking(), .first_id = question_.first_id, .out_k = out.k, .largest_rows = rows().largest, .filters = filters_};
+    Finish f{.job = job(), .ranking = ranking(), .first_id = question_.first_id, .out_k = out.k, .largest_rows = rows().largest, .filters = filters_, .full_lists = question_.filter.uniform()};
     f.out_rows = there ? query_rows_.data() : nullptr;
     f.ids = there ? out.ids : ids_.of(count * out.k);
     f.distances = there ? out.distances : out_.of(count * out.k * size);
@@ -417,15 +420,23 @@ class CudaSession final : public Session {
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
     const std::int64_t width = f.job.rows.width;
+    const bool hopper = plan_.instruction_set == "wgmma" && device_.has_hopper();
+    const std::int64_t stretches = grid * (hopper ? hopper_warps : filter_warps);
     if constexpr (!seeding) {
-      f.room = std::max<std::int64_t>(f.job.queries.count * f.job.capacity / 2 / workers, 4096);
-      f.found = found_.of(f.room * workers);
-      f.used = used_.of(workers);
+      // Where nothing is excluded yet every pair comes through.
+      const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / stretches;
+      f.room = std::max<std::int64_t>(f.job.queries.count * f.job.capacity / 2 / stretches, f.everything ? most : 1024);
+      f.found = found_.of(f.room * stretches);
+      f.used = used_.of(stretches);
     }
-    const auto kernel = width == 64 ? filter_bytes<2, seeding> : width == 128 ? filter_bytes<4, seeding> : filter_bytes<0, seeding>;
-    launch(kernel, grid, filter_threads, filter_memory(width > slab).all, f);
+    if (hopper) {
+      device_.template hopper_filter<seeding>(f, grid);
+    } else {
+      const auto kernel = width == 64 ? filter_bytes<64, false, seeding> : width == 128 ? filter_bytes<128, false, seeding> : filter_bytes<128, true, seeding>;
+      launch(kernel, grid, filter_threads, filter_memory(width == 64 ? 64 : 128, width > 128).all, f);
+    }
     if constexpr (!seeding)
-      launch(hand_out, grid * 16, 256, 0, HandOut{.job = f.job, .found = f.found, .used = f.used, .room = f.room, .workers = grid});
+      launch(hand_out, stretches, 128, 0, HandOut{.job = f.job, .found = f.found, .used = f.used, .room = f.room, .workers = stretches});
   }
 
   void settle(bool last) {
@@ -455,6 +466,7 @@ class CudaSession final : public Session {
     while (begin < tiles) {
       f.first = begin;
       f.last = std::min(tiles, begin + part);
+      f.everything = seen_rows_ == 0 && begin == 0 && f.uppers == nullptr;
       run_filter<false>(f);
       if (f.last < tiles) settle(false);
       part = 3 * f.last;

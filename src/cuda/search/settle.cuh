@@ -294,6 +294,7 @@ struct Finish {
   double *settled = nullptr, *largest = nullptr;
   FilterNorms largest_rows;
   bool filters = true;                     // false: every row was ranked
+  bool full_lists = true;                  // every query has k rows that may answer it: a shorter list has lost them to infinity
 };
 template <class Form>
 __global__ void finish_queries(Finish f) {
@@ -308,6 +309,7 @@ __global__ void finish_queries(Finish f) {
     f.largest[query] = f.filters && !state.lost ? largest_error(job.model, job.queries.placed[place].norms, f.largest_rows, job.queries.placed[place].scale) : 0;
   }
   if (state.lost) return;
+  if (lane_index() == 0 && f.full_lists && static_cast<std::int64_t>(state.best) < job.k) atomicAdd(&job.counters->infinite_keys, 1u);
   const auto* best = static_cast<const typename Form::Word*>(job.best) + place * job.k;
   const auto have = static_cast<std::int64_t>(state.best);
   const bool descends = descending(f.ranking.metric), sums = f.ranking.type != DistanceType::u32;

@@ -37,6 +37,9 @@ struct Device {
   void zero(void* at, std::int64_t bytes) { std::memset(at, 0, static_cast<std::size_t>(bytes)); }
   void wait() {}
   emulated::Launch& launch() { return launches; }
+  bool has_hopper() const { return false; }
+  template <bool seeding>
+  void hopper_filter(const cuda::Filter& /*filter*/, std::int64_t /*grid*/) {}
   bool holds(const void* memory) const { return held.count(const_cast<void*>(memory)) > 0; }
   void rows_in(std::byte* to, const Points& rows) {
     const auto size = static_cast<std::int64_t>(dtype_size(rows.dtype));

@@ -1,0 +1,249 @@
+// FILTER by wgmma, for compute capability 9.0: the same as filter.cuh by other instructions. Of three groups of four warps one brings what
+// the others need: a warp asks for tiles by bulk copies, three take their rows' seeds and the queries' limits. The other two multiply
+// 128 queries each with the 128 rows of a tile and test the sums; while one of them tests, the other has the tensor cores.
+// The only kernel that the emulator does not run; what it finds is handed out by the code that it does run.
+#pragma once
+#include "cuda/ptx/wgmma.cuh"
+#include "cuda/search/filter.cuh"
+
+namespace vicinal::cuda {
+
+inline constexpr int hopper_threads = 384;
+inline constexpr int faces = 4;  // tiles whose seeds and limits are there at a time
+
+struct HopperMemory {
+  int stages, stage_bytes;
+  std::int64_t queries, lines, limits, seeds, inverses, barriers, all;
+};
+VICINAL_HOST_DEVICE inline constexpr HopperMemory hopper_memory(int slab, bool slabs) {
+  HopperMemory m{};
+  m.stages = slabs ? 4 : 6;
+  m.stage_bytes = (tile_rows + (slabs ? block_queries : 0)) * slab;
+  m.queries = static_cast<std::int64_t>(m.stages) * m.stage_bytes;
+  m.lines = m.queries + (slabs ? 0 : block_queries * slab);
+  m.limits = m.lines + block_queries * static_cast<std::int64_t>(sizeof(ByteLine));
+  m.seeds = m.limits + faces * block_queries * 4;
+  m.inverses = m.seeds + faces * block_queries * 4;
+  m.barriers = m.inverses + 16;
+  m.all = m.barriers + (2 * m.stages + 2 * faces + 2) * 8 + 1024;  // slabs begin at multiples of 1024
+  return m;
+}
+
+template <int slab, bool slabs_of_queries, bool seeding>
+__global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  constexpr int slab_steps = slab / 32, tile_bytes = tile_rows * slab;
+  constexpr HopperMemory memory = hopper_memory(slab, slabs_of_queries);
+  constexpr int stages = memory.stages, consumers = 8, facing_threads = 96;
+  const SearchJob& job = f.job;
+  unsigned char* base = dynamic_shared<unsigned char>();
+  base += (1024 - (shared_address(base) & 1023)) & 1023;
+  auto* const lines = reinterpret_cast<ByteLine*>(base + memory.lines);
+  auto* const all_limits = reinterpret_cast<int*>(base + memory.limits);
+  auto* const all_seeds = reinterpret_cast<int*>(base + memory.seeds);
+  auto* const inverses = reinterpret_cast<double*>(base + memory.inverses);
+  auto* const full = reinterpret_cast<Barrier*>(base + memory.barriers);
+  Barrier *const empty = full + stages, *const faced = empty + stages, *const tested = faced + faces, *const queries_there = tested + faces,
+                 *const queries_done = queries_there + 1;
+  const std::int64_t width = job.rows.width;
+  const int slabs = slabs_of_queries ? static_cast<int>(width / slab) : 1;
+  if (thread_index() == 0) {
+    for (int i = 0; i < stages; ++i) start_barrier(full + i, 1), start_barrier(empty + i, consumers);
+    for (int i = 0; i < faces; ++i) start_barrier(faced + i, facing_threads), start_barrier(tested + i, consumers);
+    start_barrier(queries_there, 1);
+    start_barrier(queries_done, consumers);
+    show_barriers();
+  }
+  __syncthreads();
+  const auto part_of = [&](std::int64_t unit, std::int64_t& block, std::int64_t& first, int& tiles) {
+    block = unit % f.blocks;
+    first = f.first + unit / f.blocks * f.part;
+    tiles = static_cast<int>((first + f.part < f.last ? first + f.part : f.last) - first);
+  };
+  const std::int64_t units = f.blocks * f.parts;
+
+  if (warp_index() < 4) {
+    give_registers<72>();
+    unsigned step = 0, turn = 0, round = 0;
+    for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x, ++round) {
+      std::int64_t block, first;
+      int tiles;
+      part_of(unit, block, first, tiles);
+      std::int64_t tile = job.visits.at(first);
+      if (warp_index() == 0) {
+        if (lane_index() == 0) {
+          const std::int8_t* queries = job.queries.bytes + block * block_queries * width;
+          if constexpr (!slabs_of_queries) {
+            wait_for(queries_done, (round & 1) ^ 1);
+            arrive_expecting(queries_there, 2 * tile_bytes);
+            copy_bulk(base + memory.queries, queries, 2 * tile_bytes, queries_there);
+          }
+          for (int t = 0; t < tiles; ++t, tile = job.visits.after(tile)) {
+            for (int s = 0; s < slabs; ++s, ++step) {
+              const unsigned stage = step % stages;
+              wait_for(empty + stage, (step / stages & 1) ^ 1);
+              arrive_expecting(full + stage, memory.stage_bytes);
+              unsigned char* to = base + stage * memory.stage_bytes;
+              copy_bulk(to, job.rows.bytes + tile * tile_rows * width + s * tile_bytes, tile_bytes, full + stage);
+              if constexpr (slabs_of_queries) {
+                copy_bulk(to + tile_bytes, queries + s * tile_bytes, tile_bytes, full + stage);
+                copy_bulk(to + 2 * tile_bytes, queries + tile_rows * width + s * tile_bytes, tile_bytes, full + stage);
+              }
+            }
+          }
+        }
+        __syncwarp();
+        continue;
+      }
+      // Warps 1 to 3. Lines of the unit before are not read any more: they are read here alone.
+      const int i0 = thread_index() - 32;
+      const auto together = [] { asm volatile("bar.sync 1, 96;" ::: "memory"); };
+      together();
+      for (int i = i0; i < block_queries; i += facing_threads) lines[i] = line_of(job, block * block_queries + i);
+      if (i0 < 2) inverses[i0] = query_inverse(job, block, i0);
+      together();
+      for (int t = 0; t < tiles; ++t, ++turn, tile = job.visits.after(tile)) {
+        const unsigned face = turn % faces;
+        const double of_rows = job.rows.inverses[tile];
+        const FilterNorms maxima = job.rows.maxima[tile];
+        wait_for(tested + face, (turn / faces & 1) ^ 1);
+        for (int i = i0; i < block_queries; i += facing_threads) {
+          const double inverse = inverses[i / tile_rows] * of_rows;
+          all_seeds[face * block_queries + i] = seed_of(job, tile * tile_rows + i % tile_rows, inverse);
+          all_limits[face * block_queries + i] = limit_of(job, lines[i], maxima, inverse);
+        }
+        arrive(faced + face);
+      }
+    }
+    return;
+  }
+
+  take_registers<216>();
+  const int lane = lane_index(), group = lane / 4, member = lane % 4;
+  const int half = warp_index() / 4 - 1, warp_queries = half * tile_rows + warp_index() % 4 * 16;
+  const std::int64_t stretch = static_cast<std::int64_t>(blockIdx.x) * consumers + warp_index() - 4;
+  std::uint32_t used = 0;
+  unsigned step = 0, turn = 0, round = 0;
+  int sums[2][64];
+  for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x, ++round) {
+    std::int64_t block, first;
+    int tiles;
+    part_of(unit, block, first, tiles);
+    std::int64_t tile = job.visits.at(first);
+    if constexpr (!slabs_of_queries) wait_for(queries_there, round & 1);
+    for (int t = 0; t < tiles; ++t, ++turn, tile = job.visits.after(tile)) {
+      for (int s = 0; s < slabs; ++s, ++step) {
+        const unsigned stage = step % stages;
+        wait_for(full + stage, step / stages & 1);
+        const unsigned char* rows = base + stage * memory.stage_bytes;
+        const unsigned char* queries = slabs_of_queries ? rows + (1 + half) * tile_bytes : base + memory.queries + half * tile_bytes;
+        open_products();
+#pragma unroll
+        for (int k = 0; k < slab_steps; ++k)
+#pragma unroll
+          for (int m = 0; m < 2; ++m)
+            wgmma_64x128x32(sums[m], operand_at<slab>(queries + m * 64 * slab) + 2 * k, operand_at<slab>(rows) + 2 * k, s + k > 0);
+        close_products();
+        wait_for_products(sums);
+        if (lane == 0) arrive(empty + stage);
+      }
+      const unsigned face = turn % faces;
+      wait_for(faced + face, turn / faces & 1);
+      const int* seeds = all_seeds + face * block_queries + half * tile_rows + 2 * member;
+      const std::int64_t query = block * block_queries + warp_queries + group;
+      if constexpr (seeding) {
+        const FilterNorms maxima = job.rows.maxima[tile];
+        const double one = byte_unit(job.model.form, job.queries.steps[2 * block + half < job.queries.tiles() ? 2 * block + half : 2 * block], job.rows.steps[tile]);
+#pragma unroll
+        for (int m = 0; m < 2; ++m)
+#pragma unroll
+          for (int h = 0; h < 2; ++h)
+#pragma unroll
+            for (int g = 0; g < 2; ++g) {
+              int most = -0x7fffffff - 1;
+#pragma unroll
+              for (int i = 8 * g; i < 8 * g + 8; ++i) {
+                const int2 seed = *reinterpret_cast<const int2*>(seeds + 8 * i);
+                most = __viaddmax_s32(sums[m][4 * i + 2 * h], seed.x, most);
+                most = __viaddmax_s32(sums[m][4 * i + 2 * h + 1], seed.y, most);
+              }
+              seed_upper(f, query + m * 64 + h * 8, most, one, maxima, (first + t - f.first) * groups_a_tile + g * 4 + member);
+            }
+      } else {
+        int limits[2][2], nearest[2][2];
+#pragma unroll
+        for (int m = 0; m < 2; ++m)
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            limits[m][h] = all_limits[face * block_queries + warp_queries + group + m * 64 + h * 8];
+            nearest[m][h] = -0x7fffffff - 1;
+          }
+#pragma unroll
+        for (int i = 0; i < 16; ++i) {
+          const int2 seed = *reinterpret_cast<const int2*>(seeds + 8 * i);
+#pragma unroll
+          for (int m = 0; m < 2; ++m)
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+              sums[m][4 * i + 2 * h] += seed.x;
+              sums[m][4 * i + 2 * h + 1] += seed.y;
+              nearest[m][h] = max(max(nearest[m][h], sums[m][4 * i + 2 * h]), sums[m][4 * i + 2 * h + 1]);
+            }
+        }
+        bool any = false;
+#pragma unroll
+        for (int m = 0; m < 2; ++m)
+#pragma unroll
+          for (int h = 0; h < 2; ++h) any = any || nearest[m][h] >= limits[m][h];
+        if (__any_sync(all_lanes, any)) {
+          const std::int64_t there = job.rows.count - tile * tile_rows - 2 * member;  // rows beyond are none
+          unsigned masks[2][2];
+          int mine = 0;
+#pragma unroll
+          for (int m = 0; m < 2; ++m)
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+              unsigned mask = 0;
+              if (nearest[m][h] >= limits[m][h]) {
+#pragma unroll
+                for (int i = 0; i < 16; ++i)
+#pragma unroll
+                  for (int c = 0; c < 2; ++c) mask |= sums[m][4 * i + 2 * h + c] >= limits[m][h] && i * 8 + c < there ? 1u << (2 * i + c) : 0u;
+              }
+              masks[m][h] = mask;
+              mine += __popc(mask);
+            }
+          std::uint32_t at;
+          const bool room = take_places(f, used, mine, at);
+          Found* to = f.found + stretch * f.room;
+          const auto place = static_cast<std::uint32_t>(tile * tile_rows + 2 * member);
+#pragma unroll
+          for (int m = 0; m < 2; ++m)
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+              const unsigned mask = masks[m][h];
+              if (!__any_sync(all_lanes, mask != 0)) continue;
+              const auto which = static_cast<std::uint32_t>(query) + m * 64 + h * 8;
+              if (!room) {
+                if (mask != 0) job.states[which].lost = true;
+                continue;
+              }
+#pragma unroll
+              for (int i = 0; i < 16; ++i)
+#pragma unroll
+                for (int c = 0; c < 2; ++c)
+                  if ((mask >> (2 * i + c) & 1u) != 0) to[at++] = {which, place + i * 8 + c, sums[m][4 * i + 2 * h + c], 0};
+            }
+        }
+      }
+      __syncwarp();
+      if (lane == 0) arrive(tested + face);
+    }
+    if constexpr (!slabs_of_queries)
+      if (lane == 0) arrive(queries_done);
+  }
+  if (!seeding && lane == 0) f.used[stretch] = used;
+#endif
+}
+
+}  // namespace vicinal::cuda
