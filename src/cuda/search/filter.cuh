@@ -32,18 +32,20 @@ struct Filter {
 /// Bytes of shared memory.
 struct FilterMemory {
   int stages, stage_bytes;
-  std::int64_t queries, lines, limits, seeds, facts, all;
+  std::int64_t heads, queries, lines, limits, seeds, facts, scratch, all;
 };
 VICINAL_HOST_DEVICE inline constexpr FilterMemory filter_memory(int slab, bool slabs) {
   FilterMemory m{};
   m.stages = slabs ? 3 : 4;
   m.stage_bytes = (tile_rows + (slabs ? block_queries : 0)) * slab;
-  m.queries = static_cast<std::int64_t>(m.stages) * m.stage_bytes;
+  m.heads = static_cast<std::int64_t>(m.stages) * m.stage_bytes;
+  m.queries = m.heads + m.stages * static_cast<std::int64_t>(sizeof(TileHead));
   m.lines = m.queries + (slabs ? 0 : block_queries * slab);
   m.limits = m.lines + block_queries * static_cast<std::int64_t>(sizeof(ByteLine));
   m.seeds = m.limits + 2 * block_queries * 4;
   m.facts = m.seeds + 2 * 2 * tile_rows * 4;
-  m.all = m.facts + 64;
+  m.scratch = m.facts + 64;
+  m.all = m.scratch + filter_warps * 32 * 18 * 4;
   return m;
 }
 
@@ -68,12 +70,11 @@ __device__ __forceinline__ void keep(const SearchJob& job, std::int64_t query, s
 }
 
 /// A seed for a row, and a limit for a query, against a tile: `inverse` is 1 / (unit of the tile with the query's half).
-__device__ __forceinline__ int seed_of(const SearchJob& job, std::int64_t place, double inverse) {
-  float term = job.rows.terms[place];
+__device__ __forceinline__ int seed_of(const SearchJob& job, float term, std::int64_t place, double inverse) {
   if (!job.choice.all && place < job.rows.count && !may_answer(job.choice, job.first_row + job.rows.order[place])) term = static_cast<float>(infinite);
   return byte_seed(term, inverse);
 }
-__device__ __forceinline__ int limit_of(const SearchJob& job, const ByteLine& line, const FilterNorms& maxima, double inverse) {
+__device__ __forceinline__ int limit_of(const ByteLine& line, const FilterNorms& maxima, double inverse) {
   return line.base > -infinite ? byte_limit(line, maxima, inverse, 0) : 0x7fffffff;
 }
 /// What a query excludes; nothing is a candidate of one that is not there.
@@ -84,7 +85,7 @@ __device__ __forceinline__ ByteLine line_of(const SearchJob& job, std::int64_t p
 /// 1 / step of half a block's queries, halved where the form doubles products.
 __device__ __forceinline__ double query_inverse(const SearchJob& job, std::int64_t block, int half) {
   const std::int64_t tile = 2 * block + half < job.queries.tiles() ? 2 * block + half : 2 * block;
-  return job.queries.inverses[tile] / byte_unit(job.model.form, 1, 1);
+  return job.queries.heads[tile].inverse / byte_unit(job.model.form, 1, 1);
 }
 
 /// The nearest of a group of rows, whose sum is `most`, as an upper bound of its distance.
@@ -99,24 +100,57 @@ __device__ __forceinline__ void seed_upper(const Filter& f, std::int64_t query, 
   f.uppers[query * f.groups + group] = up32(upper);
 }
 
-/// Places in the warp's stretch for `mine` hits of this lane; false where there is no room for those of the warp.
-__device__ __forceinline__ bool take_places(const Filter& f, std::uint32_t& used, int mine, std::uint32_t& at) {
-  int total;
-  at = used + static_cast<std::uint32_t>(warp_sum_before(mine, total));
-  if (used + static_cast<std::uint32_t>(total) > f.room) return false;
-  used += static_cast<std::uint32_t>(total);
-  return true;
+struct alignas(8) SumPair {
+  int first, second;
+};
+
+/// What passed of a group of sums: those of a lane are of one query and of `pairs` pairs of rows, 8 rows apart. Hits are rare, so lanes
+/// that have one lay their sums down in shared memory, where the whole warp looks through them, a lane's at a time.
+/// query, place: of lane 0; rows_left: from the place on. What finds no room is lost, and its query knows it.
+template <int pairs>
+inline constexpr int note_pitch = 2 * pairs + 2;
+template <int pairs, class Pair>
+__device__ __forceinline__ void note_hits(const Filter& f, int* scratch, bool hit, int limit, std::uint32_t query, std::uint32_t place, int rows_left,
+                                          Found* stretch, std::uint32_t& used, const Pair& pair) {
+  unsigned lanes = __ballot_sync(all_lanes, hit);
+  if (lanes == 0) return;
+  if (hit) {
+    auto* mine = reinterpret_cast<SumPair*>(scratch + lane_index() * note_pitch<pairs>);
+#pragma unroll
+    for (int i = 0; i < pairs; ++i) mine[i] = pair(i);
+  }
+  __syncwarp();
+  const int row = lane_index() / 2 * 8 + lane_index() % 2;
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const int from = __ffs(static_cast<int>(lanes)) - 1, at = row + from % 4 * 2;
+    const int bound = __shfl_sync(all_lanes, limit, from);
+    int sum = 0;
+    bool passed = false;
+    if (lane_index() < 2 * pairs) {
+      sum = scratch[from * note_pitch<pairs> + lane_index()];
+      passed = sum >= bound && at < rows_left;
+    }
+    const unsigned all = __ballot_sync(all_lanes, passed);
+    const std::uint32_t which = query + static_cast<std::uint32_t>(from / 4), next = used + static_cast<std::uint32_t>(__popc(all));
+    if (next > f.room) {
+      if (passed) f.job.states[which].lost = true;
+      continue;
+    }
+    if (passed) stretch[used + static_cast<std::uint32_t>(votes_below(all))] = {which, place + static_cast<std::uint32_t>(at), sum, 0};
+    used = next;
+  }
+  __syncwarp();
 }
 __device__ __forceinline__ float found_t(const SearchJob& job, const Found& one) {
-  const double unit = byte_unit(job.model.form, job.queries.steps[one.query / tile_rows], job.rows.steps[one.place / tile_rows]);
+  const double unit = byte_unit(job.model.form, job.queries.heads[one.query / tile_rows].step, job.rows.heads[one.place / tile_rows].step);
   return byte_t(one.sum, unit, 0);
 }
 /// 16 bytes of a line of a slab in shared memory.
 template <int slab>
 __device__ __forceinline__ unsigned char* line_chunk(unsigned char* tile, int line, int chunk) { return tile + line * slab + chunk_place(slab, line, chunk) * 16; }
 
-__device__ __forceinline__ void copy_slab(unsigned char* to, const std::int8_t* from, int bytes) {
-  for (int i = thread_index() * 16; i < bytes; i += filter_threads * 16) copy_16(to + i, from + i);
+__device__ __forceinline__ void copy_slab(unsigned char* to, const void* from, int bytes) {
+  for (int i = thread_index() * 16; i < bytes; i += filter_threads * 16) copy_16(to + i, static_cast<const unsigned char*>(from) + i);
 }
 
 /// slab: bytes of a line. slabs_of_queries: rows of several slabs.
@@ -127,6 +161,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
   constexpr int stages = memory.stages;
   const SearchJob& job = f.job;
   auto* const base = dynamic_shared<unsigned char>();
+  const auto* const heads = reinterpret_cast<const TileHead*>(base + memory.heads);
   auto* const lines = reinterpret_cast<ByteLine*>(base + memory.lines);
   auto* const all_limits = reinterpret_cast<int*>(base + memory.limits);
   auto* const all_seeds = reinterpret_cast<int*>(base + memory.seeds);
@@ -135,6 +170,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
   const int slabs = slabs_of_queries ? static_cast<int>(width / slab) : 1;
   const int lane = lane_index(), group = lane / 4, member = lane % 4;
   const int warp_queries = warp_index() / 2 * 32, warp_rows = warp_index() % 2 * 64, half = warp_queries / tile_rows;
+  int* const scratch = reinterpret_cast<int*>(base + memory.scratch) + warp_index() * 32 * note_pitch<8>;
   const std::int64_t stretch = static_cast<std::int64_t>(blockIdx.x) * filter_warps + warp_index();
   std::uint32_t used = 0;
 
@@ -149,6 +185,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
       if (s < all) {
         unsigned char* to = base + s % stages * memory.stage_bytes;
         copy_slab(to, job.rows.bytes + copy_tile * tile_rows * width + slab_to_copy * tile_bytes, tile_bytes);
+        if (slab_to_copy == 0) copy_slab(base + memory.heads + s % stages * sizeof(TileHead), job.rows.heads + copy_tile, sizeof(TileHead));
         if constexpr (slabs_of_queries) {
           copy_slab(to + tile_bytes, queries + slab_to_copy * tile_bytes, tile_bytes);
           copy_slab(to + 2 * tile_bytes, queries + tile_rows * width + slab_to_copy * tile_bytes, tile_bytes);
@@ -160,12 +197,13 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
       }
       close_copies();
     };
-    // Seeds of a tile's rows and limits of the block's queries, before the tile's turn.
-    const auto face = [&](int turn, std::int64_t tile) {
+    // Seeds of a tile's rows and limits of the block's queries, before the tile's turn; its first slab is that of step s.
+    const auto face = [&](int turn, std::int64_t tile, int s) {
+      const TileHead& head = heads[s % stages];
       const int i = thread_index() % block_queries;
-      const double inverse = inverses[i / tile_rows] * job.rows.inverses[tile];
-      if (thread_index() < block_queries) all_seeds[(turn & 1) * block_queries + i] = seed_of(job, tile * tile_rows + i % tile_rows, inverse);
-      else all_limits[(turn & 1) * block_queries + i] = limit_of(job, lines[i], job.rows.maxima[tile], inverse);
+      const double inverse = inverses[i / tile_rows] * head.inverse;
+      if (thread_index() < block_queries) all_seeds[(turn & 1) * block_queries + i] = seed_of(job, head.terms[i % tile_rows], tile * tile_rows + i % tile_rows, inverse);
+      else all_limits[(turn & 1) * block_queries + i] = limit_of(lines[i], head.maxima, inverse);
     };
     __syncthreads();  // of the unit before everything is used
     if constexpr (!slabs_of_queries) copy_slab(base + memory.queries, queries, 2 * tile_bytes);
@@ -173,7 +211,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
     else if (thread_index() < block_queries + 2) inverses[thread_index() - block_queries] = query_inverse(job, block, thread_index() - block_queries);
     for (int s = 0; s < stages - 1; ++s) copy_step(s);
     std::uint32_t a[2][slabs_of_queries ? 1 : slab_steps][4];
-    if constexpr (!slabs_of_queries) wait_for_copies<stages - 2>();
+    wait_for_copies<stages - 2>();
     __syncthreads();
     const auto load_queries = [&](unsigned char* from, int step, std::uint32_t (&to)[4], int m) {
       load_matrices(to, line_chunk<slab>(from + half * tile_bytes, warp_queries % tile_rows + m * 16 + (lane / 8 & 1) * 8 + lane % 8, 2 * step + lane / 16));
@@ -184,16 +222,16 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
 #pragma unroll
         for (int m = 0; m < 2; ++m) load_queries(base + memory.queries, step, a[m][step], m);
     }
-    face(0, this_tile);
+    face(0, this_tile, 0);
 
     int sums[2][8][4];
     int this_slab = 0, turn = 0;
     for (int s = 0; s < all; ++s) {
-      wait_for_copies<stages - 2>();
+      wait_for_copies<stages - 3>();  // of the next step, too, with which the next tile may begin
       __syncthreads();
       copy_step(s + stages - 1);
+      if (this_slab == slabs - 1 && turn + 1 < tiles) face(turn + 1, job.visits.after(this_tile), s + 1);
       if (this_slab == 0) {
-        if (turn + 1 < tiles) face(turn + 1, job.visits.after(this_tile));
         const int* seeds = all_seeds + (turn & 1) * block_queries + half * tile_rows + warp_rows;
 #pragma unroll
         for (int n = 0; n < 8; ++n)
@@ -243,50 +281,24 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
           if constexpr (!seeding) any = any || most >= limits[m * 16 + h * 8];
         }
       if constexpr (seeding) {
-        const FilterNorms maxima = job.rows.maxima[this_tile];
-        const double one = 1 / (inverses[half] * job.rows.inverses[this_tile]);
+        const FilterNorms maxima = job.rows.heads[this_tile].maxima;
+        const double one = 1 / (inverses[half] * job.rows.heads[this_tile].inverse);
 #pragma unroll
         for (int m = 0; m < 2; ++m)
 #pragma unroll
           for (int h = 0; h < 2; ++h)
             seed_upper(f, query + m * 16 + h * 8, nearest[m][h], one, maxima, (first + turn - f.first) * groups_a_tile + warp_rows / 64 * 4 + member);
       } else if (__any_sync(all_lanes, any)) {
-        const std::int64_t there = job.rows.count - this_tile * tile_rows - warp_rows - 2 * member;  // rows beyond are none
-        unsigned masks[2][2];
-        int mine = 0;
+        const std::int64_t left = job.rows.count - this_tile * tile_rows - warp_rows;  // rows beyond are none
+        const int rows_left = static_cast<int>(left < tile_rows ? left : tile_rows);
+        const auto place = static_cast<std::uint32_t>(this_tile * tile_rows + warp_rows);
 #pragma unroll
         for (int m = 0; m < 2; ++m)
 #pragma unroll
           for (int h = 0; h < 2; ++h) {
-            unsigned mask = 0;
             const int limit = limits[m * 16 + h * 8];
-#pragma unroll
-            for (int n = 0; n < 8; ++n)
-#pragma unroll
-              for (int c = 0; c < 2; ++c) mask |= sums[m][n][2 * h + c] >= limit && n * 8 + c < there ? 1u << (2 * n + c) : 0u;
-            masks[m][h] = mask;
-            mine += __popc(mask);
-          }
-        std::uint32_t at;
-        const bool room = take_places(f, used, mine, at);
-        Found* to = f.found + stretch * f.room;
-        const auto place = static_cast<std::uint32_t>(this_tile * tile_rows + warp_rows + 2 * member);
-#pragma unroll
-        for (int m = 0; m < 2; ++m)
-#pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            const unsigned mask = masks[m][h];
-            if (!__any_sync(all_lanes, mask != 0)) continue;
-            const auto which = static_cast<std::uint32_t>(query) + m * 16 + h * 8;
-            if (!room) {
-              if (mask != 0) job.states[which].lost = true;
-              continue;
-            }
-#pragma unroll
-            for (int n = 0; n < 8; ++n)
-#pragma unroll
-              for (int c = 0; c < 2; ++c)
-                if ((mask >> (2 * n + c) & 1u) != 0) to[at++] = {which, place + n * 8 + c, sums[m][n][2 * h + c], 0};
+            note_hits<8>(f, scratch, nearest[m][h] >= limit, limit, static_cast<std::uint32_t>(block * block_queries + warp_queries + m * 16 + h * 8), place,
+                         rows_left, f.found + stretch * f.room, used, [&](int i) { return SumPair{sums[m][i][2 * h], sums[m][i][2 * h + 1]}; });
           }
       }
       this_tile = job.visits.after(this_tile);

@@ -13,19 +13,21 @@ inline constexpr int faces = 4;  // tiles whose seeds and limits are there at a 
 
 struct HopperMemory {
   int stages, stage_bytes;
-  std::int64_t queries, lines, limits, seeds, inverses, barriers, all;
+  std::int64_t heads, queries, lines, limits, seeds, inverses, scratch, barriers, all;
 };
 VICINAL_HOST_DEVICE inline constexpr HopperMemory hopper_memory(int slab, bool slabs) {
   HopperMemory m{};
-  m.stages = slabs ? 4 : 6;
+  m.stages = slabs ? 3 : 5;
   m.stage_bytes = (tile_rows + (slabs ? block_queries : 0)) * slab;
   m.queries = static_cast<std::int64_t>(m.stages) * m.stage_bytes;
-  m.lines = m.queries + (slabs ? 0 : block_queries * slab);
+  m.heads = m.queries + (slabs ? 0 : block_queries * slab);
+  m.lines = m.heads + faces * static_cast<std::int64_t>(sizeof(TileHead));
   m.limits = m.lines + block_queries * static_cast<std::int64_t>(sizeof(ByteLine));
   m.seeds = m.limits + faces * block_queries * 4;
   m.inverses = m.seeds + faces * block_queries * 4;
-  m.barriers = m.inverses + 16;
-  m.all = m.barriers + (2 * m.stages + 2 * faces + 2) * 8 + 1024;  // slabs begin at multiples of 1024
+  m.scratch = m.inverses + 16;
+  m.barriers = m.scratch + 8 * 32 * 34 * 4;
+  m.all = m.barriers + (2 * m.stages + 3 * faces + 2) * 8 + 1024;  // slabs begin at multiples of 1024
   return m;
 }
 
@@ -43,13 +45,13 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
   auto* const all_seeds = reinterpret_cast<int*>(base + memory.seeds);
   auto* const inverses = reinterpret_cast<double*>(base + memory.inverses);
   auto* const full = reinterpret_cast<Barrier*>(base + memory.barriers);
-  Barrier *const empty = full + stages, *const faced = empty + stages, *const tested = faced + faces, *const queries_there = tested + faces,
+  Barrier *const empty = full + stages, *const faced = empty + stages, *const tested = faced + faces, *const headed = tested + faces, *const queries_there = headed + faces,
                  *const queries_done = queries_there + 1;
   const std::int64_t width = job.rows.width;
   const int slabs = slabs_of_queries ? static_cast<int>(width / slab) : 1;
   if (thread_index() == 0) {
     for (int i = 0; i < stages; ++i) start_barrier(full + i, 1), start_barrier(empty + i, consumers);
-    for (int i = 0; i < faces; ++i) start_barrier(faced + i, facing_threads), start_barrier(tested + i, consumers);
+    for (int i = 0; i < faces; ++i) start_barrier(faced + i, facing_threads), start_barrier(tested + i, consumers), start_barrier(headed + i, 1);
     start_barrier(queries_there, 1);
     start_barrier(queries_done, consumers);
     show_barriers();
@@ -78,7 +80,11 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
             arrive_expecting(queries_there, 2 * tile_bytes);
             copy_bulk(base + memory.queries, queries, 2 * tile_bytes, queries_there);
           }
-          for (int t = 0; t < tiles; ++t, tile = job.visits.after(tile)) {
+          for (int t = 0; t < tiles; ++t, ++turn, tile = job.visits.after(tile)) {
+            const unsigned face = turn % faces;
+            wait_for(tested + face, (turn / faces & 1) ^ 1);
+            arrive_expecting(headed + face, sizeof(TileHead));
+            copy_bulk(base + memory.heads + face * sizeof(TileHead), job.rows.heads + tile, sizeof(TileHead), headed + face);
             for (int s = 0; s < slabs; ++s, ++step) {
               const unsigned stage = step % stages;
               wait_for(empty + stage, (step / stages & 1) ^ 1);
@@ -104,13 +110,17 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
       together();
       for (int t = 0; t < tiles; ++t, ++turn, tile = job.visits.after(tile)) {
         const unsigned face = turn % faces;
-        const double of_rows = job.rows.inverses[tile];
-        const FilterNorms maxima = job.rows.maxima[tile];
-        wait_for(tested + face, (turn / faces & 1) ^ 1);
-        for (int i = i0; i < block_queries; i += facing_threads) {
+        const TileHead& head = *reinterpret_cast<const TileHead*>(base + memory.heads + face * sizeof(TileHead));
+        wait_for(headed + face, turn / faces & 1);
+        const FilterNorms maxima = head.maxima;
+        const double of_rows = head.inverse;
+#pragma unroll
+        for (int j = 0; j < (block_queries + facing_threads - 1) / facing_threads; ++j) {
+          const int i = i0 + j * facing_threads;
+          if (i >= block_queries) break;
           const double inverse = inverses[i / tile_rows] * of_rows;
-          all_seeds[face * block_queries + i] = seed_of(job, tile * tile_rows + i % tile_rows, inverse);
-          all_limits[face * block_queries + i] = limit_of(job, lines[i], maxima, inverse);
+          all_seeds[face * block_queries + i] = seed_of(job, head.terms[i % tile_rows], tile * tile_rows + i % tile_rows, inverse);
+          all_limits[face * block_queries + i] = limit_of(lines[i], maxima, inverse);
         }
         arrive(faced + face);
       }
@@ -122,6 +132,7 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
   const int lane = lane_index(), group = lane / 4, member = lane % 4;
   const int half = warp_index() / 4 - 1, warp_queries = half * tile_rows + warp_index() % 4 * 16;
   const std::int64_t stretch = static_cast<std::int64_t>(blockIdx.x) * consumers + warp_index() - 4;
+  int* const scratch = reinterpret_cast<int*>(base + memory.scratch) + (warp_index() - 4) * 32 * note_pitch<16>;
   std::uint32_t used = 0;
   unsigned step = 0, turn = 0, round = 0;
   int sums[2][64];
@@ -152,8 +163,8 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
       const int* seeds = all_seeds + face * block_queries + half * tile_rows + 2 * member;
       const std::int64_t query = block * block_queries + warp_queries + group;
       if constexpr (seeding) {
-        const FilterNorms maxima = job.rows.maxima[tile];
-        const double one = byte_unit(job.model.form, job.queries.steps[2 * block + half < job.queries.tiles() ? 2 * block + half : 2 * block], job.rows.steps[tile]);
+        const FilterNorms maxima = job.rows.heads[tile].maxima;
+        const double one = byte_unit(job.model.form, job.queries.heads[2 * block + half < job.queries.tiles() ? 2 * block + half : 2 * block].step, job.rows.heads[tile].step);
 #pragma unroll
         for (int m = 0; m < 2; ++m)
 #pragma unroll
@@ -196,44 +207,15 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
 #pragma unroll
           for (int h = 0; h < 2; ++h) any = any || nearest[m][h] >= limits[m][h];
         if (__any_sync(all_lanes, any)) {
-          const std::int64_t there = job.rows.count - tile * tile_rows - 2 * member;  // rows beyond are none
-          unsigned masks[2][2];
-          int mine = 0;
+          const std::int64_t left = job.rows.count - tile * tile_rows;  // rows beyond are none
+          const int rows_left = static_cast<int>(left < tile_rows ? left : tile_rows);
 #pragma unroll
           for (int m = 0; m < 2; ++m)
 #pragma unroll
-            for (int h = 0; h < 2; ++h) {
-              unsigned mask = 0;
-              if (nearest[m][h] >= limits[m][h]) {
-#pragma unroll
-                for (int i = 0; i < 16; ++i)
-#pragma unroll
-                  for (int c = 0; c < 2; ++c) mask |= sums[m][4 * i + 2 * h + c] >= limits[m][h] && i * 8 + c < there ? 1u << (2 * i + c) : 0u;
-              }
-              masks[m][h] = mask;
-              mine += __popc(mask);
-            }
-          std::uint32_t at;
-          const bool room = take_places(f, used, mine, at);
-          Found* to = f.found + stretch * f.room;
-          const auto place = static_cast<std::uint32_t>(tile * tile_rows + 2 * member);
-#pragma unroll
-          for (int m = 0; m < 2; ++m)
-#pragma unroll
-            for (int h = 0; h < 2; ++h) {
-              const unsigned mask = masks[m][h];
-              if (!__any_sync(all_lanes, mask != 0)) continue;
-              const auto which = static_cast<std::uint32_t>(query) + m * 64 + h * 8;
-              if (!room) {
-                if (mask != 0) job.states[which].lost = true;
-                continue;
-              }
-#pragma unroll
-              for (int i = 0; i < 16; ++i)
-#pragma unroll
-                for (int c = 0; c < 2; ++c)
-                  if ((mask >> (2 * i + c) & 1u) != 0) to[at++] = {which, place + i * 8 + c, sums[m][4 * i + 2 * h + c], 0};
-            }
+            for (int h = 0; h < 2; ++h)
+              note_hits<16>(f, scratch, nearest[m][h] >= limits[m][h], limits[m][h], static_cast<std::uint32_t>(block * block_queries + warp_queries + m * 64 + h * 8),
+                            static_cast<std::uint32_t>(tile * tile_rows), rows_left, f.found + stretch * f.room, used,
+                            [&](int i) { return SumPair{sums[m][4 * i + 2 * h], sums[m][4 * i + 2 * h + 1]}; });
         }
       }
       __syncwarp();

@@ -42,6 +42,14 @@ struct PlacedQuery {
   bool filterable = true;
 };
 
+/// What a tile's rows have in common, and what the filter adds for each of them; it travels with the tile.
+struct alignas(16) TileHead {
+  float terms[tile_rows];
+  double inverse;  // 1 / step
+  FilterNorms maxima;
+  float step, none;
+};
+
 /// Rows or queries. Arrays but `order` and those that say place are by row.
 struct Side {
   const void* rows = nullptr;  // dense, of `dtype`
@@ -51,10 +59,8 @@ struct Side {
   float* sizes = nullptr;                       // largest element of the filter row
   std::uint32_t* order = nullptr;               // row of a place
   std::int8_t* bytes = nullptr;                 // of places, `width` each, whole tiles
-  float* terms = nullptr;                       // of places, whole tiles
-  float* steps = nullptr;                       // of tiles
-  double* inverses = nullptr;                   // of tiles: 1 / step
-  FilterNorms* maxima = nullptr;                // of tiles
+  TileHead* heads = nullptr;                    // of tiles
+  unsigned long long* largest = nullptr;        // bits of the largest e and n of all tiles
   double* scales = nullptr;                     // queries: of inner products
   std::uint8_t* filterable = nullptr;           // queries
   PlacedQuery* placed = nullptr;                // queries: of places

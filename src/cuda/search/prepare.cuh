@@ -224,6 +224,14 @@ __global__ void __launch_bounds__(order_threads) place_rows(Order job) {
   }
 }
 
+__device__ __forceinline__ unsigned long long bits_of(double value) {
+#if defined(__CUDACC__)
+  return static_cast<unsigned long long>(__double_as_longlong(value));
+#else
+  return std::bit_cast<unsigned long long>(value);
+#endif
+}
+
 /// A tile's step, and its rows in bytes: a block a tile.
 __global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
   VICINAL_SHARED(double, es, tile_rows);
@@ -254,7 +262,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
     if (r >= used) {
       for (std::int64_t i = lane_index(); i < side.width / 4; i += 32) *to(i) = 0;
       if (lane_index() == 0) {
-        side.terms[place] = static_cast<float>(infinite);  // of nobody: excluded always
+        side.heads[tile].terms[r] = static_cast<float>(infinite);  // of nobody: excluded always
         es[r] = ns[r] = 0;
       }
       continue;
@@ -290,7 +298,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
     float term = row_term(job.model, sums, norms);
     // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
     if (needs_norms(job.model.metric) && side.self[row] < 0) term = -static_cast<float>(infinite);
-    side.terms[place] = term;
+    side.heads[tile].terms[r] = term;
     const bool sound = is_finite(static_cast<double>(term));
     es[r] = sound ? norms.e : 0;
     ns[r] = sound ? norms.n : 0;
@@ -306,9 +314,13 @@ __global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
   e = lanes_joined(e, Larger{});
   n = lanes_joined(n, Larger{});
   if (lane_index() != 0) return;
-  side.maxima[tile] = {e, n};
-  side.steps[tile] = static_cast<float>(step);
-  side.inverses[tile] = inverse;
+  TileHead& head = side.heads[tile];
+  head.maxima = {e, n};
+  head.step = static_cast<float>(step);
+  head.inverse = inverse;
+  // Of numbers that are not negative the bits have their order.
+  atomicMax(&side.largest[0], bits_of(e));
+  atomicMax(&side.largest[1], bits_of(n));
 }
 
 /// States of a new batch, in places: nothing is known and nothing excluded.

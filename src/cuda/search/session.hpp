@@ -61,25 +61,22 @@ class Array {
 template <class Device>
 struct HeldSide {
   explicit HeldSide(Device& d)
-      : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), terms(d), steps(d), inverses(d), maxima(d), scales(d), filterable(d), placed(d), values(d) {}
+      : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), heads(d), largest(d), scales(d), filterable(d), placed(d), values(d) {}
   Array<std::byte, Device> rows;
   Array<double, Device> self, mean;
   Array<float, Device> sizes;
   Array<std::uint32_t, Device> order;
   Array<std::int8_t, Device> bytes;
-  Array<float, Device> terms, steps;
-  Array<double, Device> inverses;
-  Array<FilterNorms, Device> maxima;
+  Array<TileHead, Device> heads;
+  Array<unsigned long long, Device> largest;
   Array<double, Device> scales;
   Array<std::uint8_t, Device> filterable;
   Array<PlacedQuery, Device> placed;
   Array<double, Device> values;
   Side side;
-  FilterNorms largest;  // of all tiles
 
   std::int64_t size() const noexcept {
-    return rows.bytes() + self.bytes() + mean.bytes() + sizes.bytes() + order.bytes() + bytes.bytes() + terms.bytes() + steps.bytes() + inverses.bytes() +
-           maxima.bytes() + scales.bytes() + filterable.bytes() + placed.bytes() + values.bytes();
+    return rows.bytes() + self.bytes() + mean.bytes() + sizes.bytes() + order.bytes() + bytes.bytes() + heads.bytes() + scales.bytes() + filterable.bytes() + placed.bytes() + values.bytes();
   }
 };
 
@@ -214,7 +211,7 @@ class CudaSession final : public Session {
     const std::int64_t count = queries_.side.count, size = static_cast<std::int64_t>(distance_size(question_.type));
     if (count == 0) return;
     const bool there = device_.holds(out.ids);
-    Finish f{.job = job(), .ranking = ranking(), .first_id = question_.first_id, .out_k = out.k, .largest_rows = rows().largest, .filters = filters_, .full_lists = question_.filter.uniform()};
+    Finish f{.job = job(), .ranking = ranking(), .first_id = question_.first_id, .out_k = out.k, .filters = filters_, .full_lists = question_.filter.uniform()};
     f.out_rows = there ? query_rows_.data() : nullptr;
     f.ids = there ? out.ids : ids_.of(count * out.k);
     f.distances = there ? out.distances : out_.of(count * out.k * size);
@@ -315,10 +312,11 @@ class CudaSession final : public Session {
       side.sizes = held.sizes.of(count);
       side.order = held.order.of(padded);
       side.bytes = held.bytes.of(padded * side.width);
-      side.terms = held.terms.of(padded);
-      side.steps = held.steps.of(padded / tile_rows);
-      side.inverses = held.inverses.of(padded / tile_rows);
-      side.maxima = held.maxima.of(padded / tile_rows);
+      side.heads = held.heads.of(padded / tile_rows);
+      // Of all chunks.
+      const bool first = held.largest.data() == nullptr || queries;
+      side.largest = held.largest.of(2);
+      if (first) device_.zero(side.largest, 16);
       if (queries) {
         side.scales = held.scales.of(count);
         side.filterable = held.filterable.of(count);
@@ -337,13 +335,8 @@ class CudaSession final : public Session {
       launch(place_bins, 1, 1024, 0, order);
       launch(place_rows, blocks, order_threads, 0, order);
       launch(pack_rows, side.tiles(), prepare_threads, 0, prepare);
-      std::vector<FilterNorms> maxima(static_cast<std::size_t>(side.tiles()));
-      device_.out(maxima.data(), side.maxima, side.tiles() * static_cast<std::int64_t>(sizeof(FilterNorms)));
-      check_rows(queries);
-      for (const FilterNorms& tile : maxima) take_maxima(held.largest, tile);
-    } else {
-      check_rows(queries);
     }
+    check_rows(queries);
   }
 
   /// Rows that the contract refuses are found again on the host, which has the words for them.

@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
       __syncthreads();
       const ByteLine line = byte_line(job.model, state.theta, query.square, query.norms);
       count = compact_slots(slots, count, spare, [&](const Slot& slot) {
-        return !(slot.t > up32(byte_bound(line, job.rows.maxima[slot.place / tile_rows])));
+        return !(slot.t > up32(byte_bound(line, job.rows.heads[slot.place / tile_rows].maxima)));
       });
     }
     first = false;
@@ -282,6 +282,14 @@ __global__ void __launch_bounds__(settle_threads) seed_thresholds(Seed s) {
   if (is_finite(upper)) tighten(s.job, place, value_of_upper(s.job.model, upper, s.job.queries.placed[place].scale));
 }
 
+__device__ __forceinline__ double largest_of(unsigned long long bits) {
+#if defined(__CUDACC__)
+  return __longlong_as_double(static_cast<long long>(bits));
+#else
+  return std::bit_cast<double>(bits);
+#endif
+}
+
 /// The lists to their rows of the result, a warp a query.
 struct Finish {
   SearchJob job;
@@ -292,7 +300,6 @@ struct Finish {
   void* distances = nullptr;
   std::int64_t* counts = nullptr;          // or null
   double *settled = nullptr, *largest = nullptr;
-  FilterNorms largest_rows;
   bool filters = true;                     // false: every row was ranked
   bool full_lists = true;                  // every query has k rows that may answer it: a shorter list has lost them to infinity
 };
@@ -306,7 +313,7 @@ __global__ void finish_queries(Finish f) {
   const std::int64_t query = f.filters ? job.queries.order[place] : place, at = f.out_rows != nullptr ? f.out_rows[query] : query;
   if (lane_index() == 0) {
     f.settled[query] = state.lost ? -infinite : state.bound;
-    f.largest[query] = f.filters && !state.lost ? largest_error(job.model, job.queries.placed[place].norms, f.largest_rows, job.queries.placed[place].scale) : 0;
+    f.largest[query] = f.filters && !state.lost ? largest_error(job.model, job.queries.placed[place].norms, {largest_of(job.rows.largest[0]), largest_of(job.rows.largest[1])}, job.queries.placed[place].scale) : 0;
   }
   if (state.lost) return;
   if (lane_index() == 0 && f.full_lists && static_cast<std::int64_t>(state.best) < job.k) atomicAdd(&job.counters->infinite_keys, 1u);
