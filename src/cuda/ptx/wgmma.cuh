@@ -59,13 +59,10 @@ __device__ __forceinline__ std::uint64_t operand_at(const void* shared) {
 __device__ __forceinline__ void open_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void close_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /// Until all products are done; nothing that reads the sums may come before it.
-template <int groups>
-__device__ __forceinline__ void wait_for_products(int (&sums)[groups][64]) {
+__device__ __forceinline__ void wait_for_products(int (&sums)[64]) {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
-  for (int g = 0; g < groups; ++g)
-#pragma unroll
-    for (int i = 0; i < 64; ++i) asm volatile("" : "+r"(sums[g][i])::"memory");
+  for (int i = 0; i < 64; ++i) asm volatile("" : "+r"(sums[i])::"memory");
 }
 
 /// Signed bytes, 64 x 32 and 32 x 128, exact in 32 bits; added to d where `add`. Of a thread of the group, d[4 * i + j] is row

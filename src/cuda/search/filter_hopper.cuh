@@ -1,6 +1,6 @@
-// FILTER by wgmma, for compute capability 9.0: the same as filter.cuh by other instructions. Of three groups of four warps one brings what
-// the others need: a warp asks for tiles by bulk copies, three take their rows' seeds and the queries' limits. The other two multiply
-// 128 queries each with the 128 rows of a tile and test the sums; while one of them tests, the other has the tensor cores.
+// FILTER by wgmma, for compute capability 9.0: the same as filter.cuh by other instructions. Of five groups of four warps one brings what
+// the others need: a warp asks for tiles by bulk copies, three take their rows' seeds and the queries' limits. The other four multiply
+// 64 queries each with the 128 rows of a tile and test the sums; while one of them tests, the others have the tensor cores.
 // The only kernel that the emulator does not run; what it finds is handed out by the code that it does run.
 #pragma once
 #include "cuda/ptx/wgmma.cuh"
@@ -8,7 +8,7 @@
 
 namespace vicinal::cuda {
 
-inline constexpr int hopper_threads = 384;
+inline constexpr int hopper_threads = 640;
 inline constexpr int faces = 4;  // tiles whose seeds and limits are there at a time
 
 struct HopperMemory {
@@ -26,7 +26,7 @@ VICINAL_HOST_DEVICE inline constexpr HopperMemory hopper_memory(int slab, bool s
   m.seeds = m.limits + faces * block_queries * 4;
   m.inverses = m.seeds + faces * block_queries * 4;
   m.scratch = m.inverses + 16;
-  m.barriers = m.scratch + 8 * 32 * 34 * 4;
+  m.barriers = m.scratch + hopper_warps * 32 * 18 * 4;
   m.all = m.barriers + (2 * m.stages + 3 * faces + 2) * 8 + 1024;  // slabs begin at multiples of 1024
   return m;
 }
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr int slab_steps = slab / 32, tile_bytes = tile_rows * slab;
   constexpr HopperMemory memory = hopper_memory(slab, slabs_of_queries);
-  constexpr int stages = memory.stages, consumers = 8, facing_threads = 96;
+  constexpr int stages = memory.stages, consumers = hopper_warps, facing_threads = 96;
   const SearchJob& job = f.job;
   unsigned char* base = dynamic_shared<unsigned char>();
   base += (1024 - (shared_address(base) & 1023)) & 1023;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
   const std::int64_t units = f.blocks * f.parts;
 
   if (warp_index() < 4) {
-    give_registers<72>();
+    give_registers<64>();
     unsigned step = 0, turn = 0, round = 0;
     for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x, ++round) {
       std::int64_t block, first;
@@ -128,14 +128,14 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
     return;
   }
 
-  take_registers<216>();
+  take_registers<104>();
   const int lane = lane_index(), group = lane / 4, member = lane % 4;
-  const int half = warp_index() / 4 - 1, warp_queries = half * tile_rows + warp_index() % 4 * 16;
+  const int group_queries = (warp_index() / 4 - 1) * 64, half = group_queries / tile_rows, warp_queries = group_queries + warp_index() % 4 * 16;
   const std::int64_t stretch = static_cast<std::int64_t>(blockIdx.x) * consumers + warp_index() - 4;
-  int* const scratch = reinterpret_cast<int*>(base + memory.scratch) + (warp_index() - 4) * 32 * note_pitch<16>;
+  int* const scratch = reinterpret_cast<int*>(base + memory.scratch) + (warp_index() - 4) * 32 * note_pitch<8>;
   std::uint32_t used = 0;
   unsigned step = 0, turn = 0, round = 0;
-  int sums[2][64];
+  int sums[64];
   for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x, ++round) {
     std::int64_t block, first;
     int tiles;
@@ -147,13 +147,10 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
         const unsigned stage = step % stages;
         wait_for(full + stage, step / stages & 1);
         const unsigned char* rows = base + stage * memory.stage_bytes;
-        const unsigned char* queries = slabs_of_queries ? rows + (1 + half) * tile_bytes : base + memory.queries + half * tile_bytes;
+        const unsigned char* queries = (slabs_of_queries ? rows + tile_bytes : base + memory.queries) + group_queries * slab;
         open_products();
 #pragma unroll
-        for (int k = 0; k < slab_steps; ++k)
-#pragma unroll
-          for (int m = 0; m < 2; ++m)
-            wgmma_64x128x32(sums[m], operand_at<slab>(queries + m * 64 * slab) + 2 * k, operand_at<slab>(rows) + 2 * k, s + k > 0);
+        for (int k = 0; k < slab_steps; ++k) wgmma_64x128x32(sums, operand_at<slab>(queries) + 2 * k, operand_at<slab>(rows) + 2 * k, s + k > 0);
         close_products();
         wait_for_products(sums);
         if (lane == 0) arrive(empty + stage);
@@ -166,56 +163,47 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
         const FilterNorms maxima = job.rows.heads[tile].maxima;
         const double one = byte_unit(job.model.form, job.queries.heads[2 * block + half < job.queries.tiles() ? 2 * block + half : 2 * block].step, job.rows.heads[tile].step);
 #pragma unroll
-        for (int m = 0; m < 2; ++m)
+        for (int h = 0; h < 2; ++h)
 #pragma unroll
-          for (int h = 0; h < 2; ++h)
+          for (int g = 0; g < 2; ++g) {
+            int most = -0x7fffffff - 1;
 #pragma unroll
-            for (int g = 0; g < 2; ++g) {
-              int most = -0x7fffffff - 1;
-#pragma unroll
-              for (int i = 8 * g; i < 8 * g + 8; ++i) {
-                const int2 seed = *reinterpret_cast<const int2*>(seeds + 8 * i);
-                most = __viaddmax_s32(sums[m][4 * i + 2 * h], seed.x, most);
-                most = __viaddmax_s32(sums[m][4 * i + 2 * h + 1], seed.y, most);
-              }
-              seed_upper(f, query + m * 64 + h * 8, most, one, maxima, (first + t - f.first) * groups_a_tile + g * 4 + member);
+            for (int i = 8 * g; i < 8 * g + 8; ++i) {
+              const int2 seed = *reinterpret_cast<const int2*>(seeds + 8 * i);
+              most = __viaddmax_s32(sums[4 * i + 2 * h], seed.x, most);
+              most = __viaddmax_s32(sums[4 * i + 2 * h + 1], seed.y, most);
             }
-      } else {
-        int limits[2][2], nearest[2][2];
-#pragma unroll
-        for (int m = 0; m < 2; ++m)
-#pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            limits[m][h] = all_limits[face * block_queries + warp_queries + group + m * 64 + h * 8];
-            nearest[m][h] = -0x7fffffff - 1;
+            seed_upper(f, query + h * 8, most, one, maxima, (first + t - f.first) * groups_a_tile + g * 4 + member);
           }
+      } else {
+        // Of a query and half the rows the nearest: a half without a hit is not looked at again.
+        int limits[2], nearest[2][2];
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          limits[h] = all_limits[face * block_queries + warp_queries + group + h * 8];
+          nearest[h][0] = nearest[h][1] = -0x7fffffff - 1;
+        }
 #pragma unroll
         for (int i = 0; i < 16; ++i) {
           const int2 seed = *reinterpret_cast<const int2*>(seeds + 8 * i);
 #pragma unroll
-          for (int m = 0; m < 2; ++m)
-#pragma unroll
-            for (int h = 0; h < 2; ++h) {
-              sums[m][4 * i + 2 * h] += seed.x;
-              sums[m][4 * i + 2 * h + 1] += seed.y;
-              nearest[m][h] = max(max(nearest[m][h], sums[m][4 * i + 2 * h]), sums[m][4 * i + 2 * h + 1]);
-            }
+          for (int h = 0; h < 2; ++h) {
+            sums[4 * i + 2 * h] += seed.x;
+            sums[4 * i + 2 * h + 1] += seed.y;
+            nearest[h][i / 8] = max(max(nearest[h][i / 8], sums[4 * i + 2 * h]), sums[4 * i + 2 * h + 1]);
+          }
         }
-        bool any = false;
-#pragma unroll
-        for (int m = 0; m < 2; ++m)
-#pragma unroll
-          for (int h = 0; h < 2; ++h) any = any || nearest[m][h] >= limits[m][h];
+        const bool any = max(nearest[0][0], nearest[0][1]) >= limits[0] || max(nearest[1][0], nearest[1][1]) >= limits[1];
         if (__any_sync(all_lanes, any)) {
           const std::int64_t left = job.rows.count - tile * tile_rows;  // rows beyond are none
           const int rows_left = static_cast<int>(left < tile_rows ? left : tile_rows);
 #pragma unroll
-          for (int m = 0; m < 2; ++m)
+          for (int h = 0; h < 2; ++h)
 #pragma unroll
-            for (int h = 0; h < 2; ++h)
-              note_hits<16>(f, scratch, nearest[m][h] >= limits[m][h], limits[m][h], static_cast<std::uint32_t>(block * block_queries + warp_queries + m * 64 + h * 8),
-                            static_cast<std::uint32_t>(tile * tile_rows), rows_left, f.found + stretch * f.room, used,
-                            [&](int i) { return SumPair{sums[m][4 * i + 2 * h], sums[m][4 * i + 2 * h + 1]}; });
+            for (int g = 0; g < 2; ++g)
+              note_hits<8>(f, scratch, nearest[h][g] >= limits[h], limits[h], static_cast<std::uint32_t>(block * block_queries + warp_queries + h * 8),
+                           static_cast<std::uint32_t>(tile * tile_rows) + 64 * g, rows_left - 64 * g, f.found + stretch * f.room, used,
+                           [&](int i) { return SumPair{sums[4 * (8 * g + i) + 2 * h], sums[4 * (8 * g + i) + 2 * h + 1]}; });
         }
       }
       __syncwarp();

@@ -80,8 +80,6 @@ struct HeldSide {
   }
 };
 
-inline constexpr int hopper_warps = 8;  // of filter_hopper.cuh that find
-
 inline std::int64_t whole_blocks(std::int64_t count) { return (count + block_queries - 1) / block_queries * block_queries; }
 
 /// Bytes of a prepared side; rows that are on the device already are not counted by whoever knows it.
@@ -445,7 +443,7 @@ class CudaSession final : public Session {
     const std::int64_t tiles = f.job.rows.tiles(), k = question_.k, want = k + (choice_.without_self ? 1 : 0);
     std::int64_t begin = 0, part = tiles;
     if (seen_rows_ == 0) {
-      const std::int64_t sample = std::min(tiles, std::max(tiles / 16, 4 * want / groups_a_tile + 1));
+      const std::int64_t sample = std::min(tiles, std::max(tiles / 32, 4 * want / groups_a_tile + 1));
       part = std::max<std::int64_t>(1, std::min(tiles, f.job.capacity / tile_rows));
       if (sample * groups_a_tile >= 2 * want && part < tiles) {
         f.last = part = sample;
@@ -462,7 +460,7 @@ class CudaSession final : public Session {
       f.everything = seen_rows_ == 0 && begin == 0 && f.uppers == nullptr;
       run_filter<false>(f);
       if (f.last < tiles) settle(false);
-      part = 3 * f.last;
+      part = 4 * f.last;
       begin = f.last;
       device_.wait();
       team_.tick(static_cast<std::uint64_t>(f.job.queries.count) * static_cast<std::uint64_t>(std::min((f.last - f.first) * tile_rows, f.job.rows.count - f.first * tile_rows)));
