@@ -41,7 +41,7 @@ VICINAL_HOST_DEVICE inline constexpr FilterMemory filter_memory(int slab, bool s
   m.heads = static_cast<std::int64_t>(m.stages) * m.stage_bytes;
   m.queries = m.heads + m.stages * static_cast<std::int64_t>(sizeof(TileHead));
   m.lines = m.queries + (slabs ? 0 : block_queries * slab);
-  m.limits = m.lines + block_queries * static_cast<std::int64_t>(sizeof(ByteLine));
+  m.limits = m.lines + block_queries * static_cast<std::int64_t>(sizeof(QuickLine));
   m.seeds = m.limits + 2 * block_queries * 4;
   m.facts = m.seeds + 2 * 2 * tile_rows * 4;
   m.scratch = m.facts + 64;
@@ -70,17 +70,20 @@ __device__ __forceinline__ void keep(const SearchJob& job, std::int64_t query, s
 }
 
 /// A seed for a row, and a limit for a query, against a tile: `inverse` is 1 / (unit of the tile with the query's half).
+/// Upper bounds of distances are taken from sums when seeding: then a seed must not be far above what it stands for.
+template <bool seeding>
 __device__ __forceinline__ int seed_of(const SearchJob& job, float term, std::int64_t place, double inverse) {
   if (!job.choice.all && place < job.rows.count && !may_answer(job.choice, job.first_row + job.rows.order[place])) term = static_cast<float>(infinite);
-  return byte_seed(term, inverse);
+  if constexpr (seeding) return byte_seed(term, inverse);
+  else return quick_seed(term, static_cast<float>(inverse));
 }
-__device__ __forceinline__ int limit_of(const ByteLine& line, const FilterNorms& maxima, double inverse) {
-  return line.base > -infinite ? byte_limit(line, maxima, inverse, 0) : 0x7fffffff;
+__device__ __forceinline__ int limit_of(const QuickLine& line, const FilterNorms& maxima, double inverse) {
+  return line.base > -static_cast<float>(infinite) ? quick_limit(line, up32(maxima.e), up32(maxima.n), static_cast<float>(inverse)) : 0x7fffffff;
 }
 /// What a query excludes; nothing is a candidate of one that is not there.
-__device__ __forceinline__ ByteLine line_of(const SearchJob& job, std::int64_t place) {
-  if (place < job.queries.count) return job.states[place].line;
-  return {-infinite, 0, 0};
+__device__ __forceinline__ QuickLine line_of(const SearchJob& job, std::int64_t place) {
+  if (place < job.queries.count) return quick_line(job.states[place].line);
+  return {-static_cast<float>(infinite), 0, 0};
 }
 /// 1 / step of half a block's queries, halved where the form doubles products.
 __device__ __forceinline__ double query_inverse(const SearchJob& job, std::int64_t block, int half) {
@@ -162,7 +165,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
   const SearchJob& job = f.job;
   auto* const base = dynamic_shared<unsigned char>();
   const auto* const heads = reinterpret_cast<const TileHead*>(base + memory.heads);
-  auto* const lines = reinterpret_cast<ByteLine*>(base + memory.lines);
+  auto* const lines = reinterpret_cast<QuickLine*>(base + memory.lines);
   auto* const all_limits = reinterpret_cast<int*>(base + memory.limits);
   auto* const all_seeds = reinterpret_cast<int*>(base + memory.seeds);
   auto* const inverses = reinterpret_cast<double*>(base + memory.facts);
@@ -202,7 +205,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
       const TileHead& head = heads[s % stages];
       const int i = thread_index() % block_queries;
       const double inverse = inverses[i / tile_rows] * head.inverse;
-      if (thread_index() < block_queries) all_seeds[(turn & 1) * block_queries + i] = seed_of(job, head.terms[i % tile_rows], tile * tile_rows + i % tile_rows, inverse);
+      if (thread_index() < block_queries) all_seeds[(turn & 1) * block_queries + i] = seed_of<seeding>(job, head.terms[i % tile_rows], tile * tile_rows + i % tile_rows, inverse);
       else all_limits[(turn & 1) * block_queries + i] = limit_of(lines[i], head.maxima, inverse);
     };
     __syncthreads();  // of the unit before everything is used

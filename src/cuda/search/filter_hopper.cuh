@@ -22,7 +22,7 @@ VICINAL_HOST_DEVICE inline constexpr HopperMemory hopper_memory(int slab, bool s
   m.queries = static_cast<std::int64_t>(m.stages) * m.stage_bytes;
   m.heads = m.queries + (slabs ? 0 : block_queries * slab);
   m.lines = m.heads + faces * static_cast<std::int64_t>(sizeof(TileHead));
-  m.limits = m.lines + block_queries * static_cast<std::int64_t>(sizeof(ByteLine));
+  m.limits = m.lines + block_queries * static_cast<std::int64_t>(sizeof(QuickLine));
   m.seeds = m.limits + faces * block_queries * 4;
   m.inverses = m.seeds + faces * block_queries * 4;
   m.scratch = m.inverses + 16;
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
   const SearchJob& job = f.job;
   unsigned char* base = dynamic_shared<unsigned char>();
   base += (1024 - (shared_address(base) & 1023)) & 1023;
-  auto* const lines = reinterpret_cast<ByteLine*>(base + memory.lines);
+  auto* const lines = reinterpret_cast<QuickLine*>(base + memory.lines);
   auto* const all_limits = reinterpret_cast<int*>(base + memory.limits);
   auto* const all_seeds = reinterpret_cast<int*>(base + memory.seeds);
   auto* const inverses = reinterpret_cast<double*>(base + memory.inverses);
@@ -113,13 +113,13 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
         const TileHead& head = *reinterpret_cast<const TileHead*>(base + memory.heads + face * sizeof(TileHead));
         wait_for(headed + face, turn / faces & 1);
         const FilterNorms maxima = head.maxima;
-        const double of_rows = head.inverse;
+        const double of_rows[2] = {inverses[0] * head.inverse, inverses[1] * head.inverse};
 #pragma unroll
         for (int j = 0; j < (block_queries + facing_threads - 1) / facing_threads; ++j) {
           const int i = i0 + j * facing_threads;
           if (i >= block_queries) break;
-          const double inverse = inverses[i / tile_rows] * of_rows;
-          all_seeds[face * block_queries + i] = seed_of(job, head.terms[i % tile_rows], tile * tile_rows + i % tile_rows, inverse);
+          const double inverse = i < tile_rows ? of_rows[0] : of_rows[1];
+          all_seeds[face * block_queries + i] = seed_of<seeding>(job, head.terms[i % tile_rows], tile * tile_rows + i % tile_rows, inverse);
           all_limits[face * block_queries + i] = limit_of(lines[i], maxima, inverse);
         }
         arrive(faced + face);

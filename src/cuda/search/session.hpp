@@ -454,13 +454,16 @@ class CudaSession final : public Session {
                Seed{.job = f.job, .uppers = f.uppers, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
+    // As few parts as can be, none more than six times what was searched before.
+    double growth = static_cast<double>(tiles) / static_cast<double>(part);
+    growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(6.0))));
     while (begin < tiles) {
       f.first = begin;
       f.last = std::min(tiles, begin + part);
       f.everything = seen_rows_ == 0 && begin == 0 && f.uppers == nullptr;
       run_filter<false>(f);
       if (f.last < tiles) settle(false);
-      part = 4 * f.last;
+      part = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil((growth - 1) * static_cast<double>(f.last) * (1 + 1e-9))));
       begin = f.last;
       device_.wait();
       team_.tick(static_cast<std::uint64_t>(f.job.queries.count) * static_cast<std::uint64_t>(std::min((f.last - f.first) * tile_rows, f.job.rows.count - f.first * tile_rows)));
