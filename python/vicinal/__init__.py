@@ -9,12 +9,15 @@ values, metric and k alone: not on the instruction set, the threads, the memory 
 ``labels`` say which rows may answer. ``Corpus`` prepares once for many searches, ``plan`` tells memory and time
 before the work, ``merge`` joins results of parts, ``verify`` checks anybody's result, ``info`` and ``devices``
 describe this machine. ``select_k`` is the k smallest or largest values of every row, by any of ``select_algorithms()``.
+``vicinal.neighbors`` has scikit-learn's estimators on top of it, ``vicinal.compat`` the calls of other libraries;
+``patch_sklearn`` brings it to programs that know nothing of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from . import _inputs, _native, _results, errors
 from ._corpus import Corpus
@@ -40,12 +43,25 @@ from .errors import (
     VersionError,
 )
 
+if TYPE_CHECKING:
+    from .accel import patch_sklearn, unpatch_sklearn
+
 __all__ = [
     "knn", "knn_graph", "range_search", "Corpus", "plan", "plan_graph", "plan_range", "merge", "verify", "devices",
     "info", "select_k", "select_algorithms", "Selection", "SelectStats", "SelectAlgorithm", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
     "Error", "InvalidArgument", "InvalidValue", "RangeError", "CapacityExceeded", "MemoryBudget", "OutOfMemory",
-    "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal",
+    "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal", "patch_sklearn",
+    "unpatch_sklearn",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """What other libraries are needed for, or few programs want, is imported when it is asked for."""
+    if name in ("patch_sklearn", "unpatch_sklearn"):
+        return getattr(import_module(".accel", __name__), name)
+    if name in ("neighbors", "compat", "accel"):
+        return import_module("." + name, __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def knn(
@@ -113,8 +129,9 @@ def knn(
         jaccard: tokens are the runs of this many symbols; 0: the words between white space.
     max_length : int, default 65535
         Strings of more symbols are refused.
-    progress : callable or None
-        Called now and then as progress(done, total) in this thread; returning False raises Cancelled.
+    progress : callable, True or None
+        Called now and then as progress(done, total) in this thread; returning False raises Cancelled. True: a bar
+        of tqdm, if that is installed.
 
     Returns
     -------

@@ -30,7 +30,7 @@ _ELEMENTS = {
 _INT64 = np.iinfo(np.int64)
 
 Memory = int | str | None
-Progress = Callable[[int, int], Any] | None
+Progress = Callable[[int, int], Any] | bool | None
 
 
 def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
@@ -226,8 +226,10 @@ def shape(x: Any, name: str, dtype: Any) -> _native.Shape:
 
 def progress_callback(value: Any) -> Callable[[int, int], bool] | None:
     """The user's callback as one that always answers with a bool: only a real False cancels."""
-    if value is None:
+    if value is None or value is False:
         return None
+    if value is True:
+        value = _bar()
     if not callable(value):
         raise TypeError(f"progress must be callable, got {type(value).__name__}")
 
@@ -236,6 +238,22 @@ def progress_callback(value: Any) -> Callable[[int, int], bool] | None:
         return not (isinstance(answer, (bool, np.bool_)) and not answer)
 
     return go_on
+
+
+def _bar() -> Callable[[int, int], None]:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError("progress=True shows a bar of tqdm (pip install tqdm); or give a callable") from error
+    bar = tqdm(desc="vicinal", unit_scale=True)
+
+    def show(done: int, total: int) -> None:
+        bar.total = total
+        bar.update(done - bar.n)
+        if done >= total:
+            bar.close()
+
+    return show
 
 
 def eligible(which: Any, labels: Any, label_rule: Any, *, graph: bool = False) -> _native.Eligible:
