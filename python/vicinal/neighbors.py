@@ -203,15 +203,14 @@ class _RadiusNeighbors(_Exact):
                 rows, rows if X is None else self._queries(X), float(self.radius if radius is None else radius),
                 distance_type="f64", **self._search_options(),
             )  # fmt: skip
-        row_of = np.repeat(np.arange(len(found)), np.diff(found.offsets))
-        distances, ids = found.distances, found.ids
-        if X is None:
-            others = ids != row_of
-            distances, ids, row_of = distances[others], ids[others], row_of[others]
         if not sort_results:
-            order = np.lexsort((ids, row_of))
-            distances, ids = distances[order], ids[order]
-        ends = np.cumsum(np.bincount(row_of, minlength=len(found)))
+            found = found.by_id()
+        distances, ids, ends = found.distances, found.ids, found.offsets[1:]
+        if X is None:
+            row_of = np.repeat(np.arange(len(found)), np.diff(found.offsets))
+            others = ids != row_of
+            distances, ids = distances[others], ids[others]
+            ends = np.cumsum(np.bincount(row_of[others], minlength=len(found)))
         return (_split(distances, ends), _split(ids, ends)) if return_distance else _split(ids, ends)
 
 

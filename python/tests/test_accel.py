@@ -1,0 +1,62 @@
+"""patch_sklearn and python -m vicinal.accel: programs that know nothing of vicinal use it, and come out the same."""
+
+import subprocess
+import sys
+
+import pytest
+import vicinal
+
+pytest.importorskip("sklearn", reason="scikit-learn is not installed: not run")
+
+PROGRAM = """
+import sys
+import numpy as np
+from sklearn.manifold import Isomap
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors, NearestCentroid
+
+x = np.random.default_rng(1).standard_normal((80, 4))
+print(sys.argv[1:], KNeighborsClassifier().fit(x, x[:, 0] > 0).predict(x[:9] + 0.2).tolist())
+print(NearestNeighbors(algorithm="kd_tree").fit(x).kneighbors(x[:2])[1].tolist(), Isomap().fit_transform(x).shape)
+"""
+
+
+def run(*command):
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_script(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(PROGRAM)
+    plain = run(script, "a", "-b")
+    status, out, report = run("-m", "vicinal.accel", script, "a", "-b")
+    assert (status, out) == plain[:2] and status == 0
+    lines = [line.split() for line in report.splitlines()]
+    assert lines[0][:4] == ["estimator", "method", "where", "calls"]
+    seen = {tuple(line[:4]): line[5:] for line in lines[1:]}
+    assert seen["KNeighborsClassifier", "kneighbors", "vicinal", "1"] == []
+    assert seen["NearestNeighbors", "kneighbors", "scikit-learn", "1"] == ["algorithm=kd_tree"]
+    assert ("NearestNeighbors", "kneighbors", "vicinal", "1") in seen  # Isomap's
+    assert run("-m", "vicinal.accel", "--quiet", script, "a", "-b")[2] == plain[2]
+    script.write_text("import sys; sys.exit(7)")
+    assert run("-m", "vicinal.accel", script)[0] == 7
+    assert run("-m", "vicinal.accel")[::2] == (2, "usage: python -m vicinal.accel [--quiet] script.py [argument ...]\n")
+
+
+def test_patching_and_back():
+    import sklearn.manifold._isomap as user
+    import sklearn.neighbors as theirs
+
+    original = theirs.NearestNeighbors
+    vicinal.patch_sklearn()
+    vicinal.patch_sklearn()
+    try:
+        assert theirs.NearestNeighbors is user.NearestNeighbors is vicinal.neighbors.NearestNeighbors
+        assert vicinal.neighbors.theirs.KNeighborsClassifier is vicinal.neighbors.KNeighborsClassifier
+        model = theirs.KNeighborsClassifier(n_neighbors=1).fit([[0.0], [1.0]], [3, 4])
+        assert model.predict_proba([[0.9]]).tolist() == [[0.0, 1.0]]
+        assert "KNeighborsClassifier" in vicinal.accel.report()
+        assert {call.where for call in vicinal.accel.calls()} == {"vicinal"}
+    finally:
+        vicinal.unpatch_sklearn()
+    assert theirs.NearestNeighbors is user.NearestNeighbors is original
