@@ -92,8 +92,9 @@ def knn(
     queries : (Q, d) array
         float32, float64, float16, bfloat16, uint8 or int8, of any strides, alignment and byte order:
         NumPy arrays, and anything with DLPack on the CPU or the buffer protocol, are read in place.
-        Lists and data frames are converted once (``stats.copied_bytes``). Q may be 0. NaN and infinity
-        are refused.
+        So are Arrow columns of lists of one length, numpy.memmap, and HDF5 datasets of h5py that lie in one piece.
+        Lists, data frames and HDF5 datasets in chunks are converted once (``stats.copied_bytes``). Q may be 0. NaN and
+        infinity are refused.
         Or strings, (n,) and (Q,): lists of str or bytes, NumPy arrays of them, Arrow arrays (read in place), a pandas
         column. A symbol is a code point of a str, as it is (nothing is normalised), or a byte.
     k : int, default 10

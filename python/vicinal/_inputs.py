@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _native, _strings
+from . import _native, _strings, _tables
 from .errors import DeviceError, InvalidArgument
 
 # DLPack's numbers for memory that a CPU reads: its own, and host memory pinned for CUDA or ROCm.
@@ -41,6 +41,9 @@ def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
         return _from_array(x, name), 0
     if isinstance(x, (str, bytes, bytearray)):
         raise TypeError(f"{name}: expected a two-dimensional array of numbers, got {type(x).__name__}")
+    table = _tables.array(x, name)
+    if table is not None:
+        return _from_array(table[0], name), table[1]
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return _from_dlpack(x, name), 0
     if hasattr(x, "__cuda_array_interface__"):
