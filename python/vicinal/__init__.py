@@ -59,7 +59,7 @@ def __getattr__(name: str) -> Any:
     """What other libraries are needed for, or few programs want, is imported when it is asked for."""
     if name in ("patch_sklearn", "unpatch_sklearn"):
         return getattr(import_module(".accel", __name__), name)
-    if name in ("neighbors", "compat", "accel"):
+    if name in ("neighbors", "compat", "accel", "plots"):
         return import_module("." + name, __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -103,7 +103,7 @@ def knn(
         "sqeuclidean", "euclidean", "cosine", "correlation", "inner_product" (larger is nearer), "l1"
         ("cityblock", "manhattan"), "linf" ("chebyshev"), "hamming" (differing bits of packed uint8 rows).
         Of strings: "levenshtein" (insertions, deletions and substitutions L), "normalized_levenshtein"
-        (2 L / (|a| + |b| + L)), "hamming" (differing positions; one length), "jaccard" (of sets of tokens).
+        ``2 L / (|a| + |b| + L)``, "hamming" (differing positions; one length), "jaccard" (of sets of tokens).
     device : str, default "auto"
         "auto" or "cpu"; see :func:`devices`.
     threads : int, default 0

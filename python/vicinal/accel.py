@@ -1,4 +1,4 @@
-"""scikit-learn's searches by vicinal, in programs that say nothing of vicinal.
+"""scikit-learn's searches by vicinal, in programs that say nothing of vicinal::
 
     vicinal.patch_sklearn()                          # before or after the program's own imports
     python -m vicinal.accel [--quiet] script.py ...  # the same for a whole script, with a report at its end

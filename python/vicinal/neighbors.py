@@ -1,4 +1,4 @@
-"""scikit-learn's estimators of neighbours, answered by vicinal.
+"""scikit-learn's estimators of neighbours, answered by vicinal::
 
     from vicinal.neighbors import KNeighborsClassifier
 
@@ -223,6 +223,19 @@ def _split(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
     return lists
 
 
+_DOCSTRING = """scikit-learn's {0}, searched by vicinal.
+
+    Parameters
+    ----------
+    device : str, default "auto"
+    memory : int, str or None
+    progress : callable, True for a bar of tqdm, or None
+        As in :func:`vicinal.knn`.
+    others :
+        Those of ``sklearn.neighbors.{0}``, whose attributes and methods this class has.
+    """
+
+
 def _accepting_execution(cls: type) -> type:
     """Gives the class scikit-learn's constructor with device, memory and progress after its own parameters.
 
@@ -243,10 +256,7 @@ def _accepting_execution(cls: type) -> type:
     __init__.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *more])
     cls.__init__ = __init__
     cls._parameter_constraints = {**base._parameter_constraints, **_EXECUTION}
-    cls.__doc__ = (f"scikit-learn's {cls.__name__}, searched by vicinal.\n\n    Parameters, attributes and methods are those of "
-                   f"sklearn.neighbors.{cls.__name__}, and besides\n\n    device : str, default \"auto\"\n"
-                   "    memory : int, str or None\n    progress : callable, True for a bar of tqdm, or None\n"
-                   "        As in :func:`vicinal.knn`.\n    ")  # fmt: skip
+    cls.__doc__ = _DOCSTRING.format(cls.__name__)
     return cls
 
 

@@ -1,4 +1,4 @@
-"""The calls of other libraries, answered by vicinal: change an import, keep the program.
+"""The calls of other libraries, answered by vicinal: change an import, keep the program::
 
     from vicinal.compat import faiss                       # faiss.knn, IndexFlatL2, IndexFlatIP, IndexFlat, knn_gpu
     from vicinal.compat.cuvs import brute_force, select_k

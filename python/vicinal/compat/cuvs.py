@@ -1,4 +1,4 @@
-"""cuVS's brute force and select_k, by their Python names and shapes.
+"""cuVS's brute force and select_k, by their Python names and shapes::
 
     from vicinal.compat.cuvs import brute_force
     index = brute_force.build(dataset, metric="sqeuclidean")

@@ -1,7 +1,9 @@
-"""pynndescent's NNDescent with the exact graph in place of an approximate one.
+"""pynndescent's NNDescent with the exact graph in place of an approximate one::
 
     index = NNDescent(x, n_neighbors=15)
     umap.UMAP(n_neighbors=15, precomputed_knn=(*index.neighbor_graph, index))   # transform() works, too
+
+Works without pynndescent; where that is installed, the class is one of its kind, which UMAP asks for.
 """
 
 from __future__ import annotations
