@@ -1,6 +1,10 @@
 """vicinal.compat beside the libraries that it stands for; what is not installed is not run."""
 
+import importlib.util
 import pickle
+import sys
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,7 +56,9 @@ class TestFaiss:
         same(ours.knn(queries.astype("f8"), corpus.astype("f8"), 3, kind)[:1], theirs.knn(queries, corpus, 3, kind)[:1])
         same(ours.knn(queries, corpus, 0, kind), theirs.knn(queries, corpus, 0, kind))
 
-    @pytest.mark.parametrize("name, limits", [("IndexFlatL2", (0.0, 1.0, 40.0, 41.5)), ("IndexFlatIP", (0.0, 20.0, 33.3))])
+    @pytest.mark.parametrize(
+        "name, limits", [("IndexFlatL2", (0.0, 1.0, 40.0, 41.5)), ("IndexFlatIP", (0.0, 20.0, 33.3))]
+    )
     def test_indexes(self, theirs, whole, name, limits):
         corpus, queries = whole
         mine, other = getattr(ours, name)(8), getattr(theirs, name)(8)
@@ -217,3 +223,37 @@ def test_cuvs_shapes(whole):
     assert found[0] is places[0] and found[1] is places[1] and (found[1] % 3 == 0).all()
     values, ids = cuvs.select_k(queries, 3, select_min=False)
     same((values, ids), tuple(vicinal.select_k(queries, 3, largest=True)))
+
+
+def test_wrapper_of_ann_benchmarks(rng):
+    """Loaded as ann-benchmarks loads it, with a base class of that name; its config names what the module has."""
+    folder = Path(__file__).parents[2] / "bench" / "ann_benchmarks"
+    names = ("ann", "ann.algorithms", "ann.algorithms.base", "ann.algorithms.base.module")
+    packages = {name: types.ModuleType(name) for name in names}
+    packages["ann.algorithms.base.module"].BaseANN = type("BaseANN", (), {"__str__": lambda self: self.name})
+    for package in packages.values():
+        package.__path__ = []
+    sys.modules.update(packages)
+    try:
+        spec = importlib.util.spec_from_file_location("ann.algorithms.vicinal.module", folder / "module.py")
+        spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    finally:
+        for name in packages:
+            del sys.modules[name]
+    config = (folder / "config.yml").read_text()
+    assert config.count("constructor: Vicinal\n") == 2 and "base_args: ['@metric']" in config
+    x, queries = rng.standard_normal((60, 16)), rng.standard_normal((5, 16))
+    for metric, rows, asked, true in (
+        ("euclidean", x, queries, vicinal.knn(x.astype("f4"), queries.astype("f4"), 4)),
+        ("angular", x, queries, vicinal.knn(x.astype("f4"), queries.astype("f4"), 4, "cosine")),
+        ("hamming", x > 0, queries > 0, vicinal.knn(np.packbits(x > 0, 1), np.packbits(queries > 0, 1), 4, "hamming")),
+    ):
+        algorithm = module.Vicinal(metric)
+        algorithm.fit(rows)
+        algorithm.batch_query(asked, 4)
+        np.testing.assert_array_equal(algorithm.get_batch_results(), true.ids)
+        np.testing.assert_array_equal([algorithm.query(query, 4) for query in asked], true.ids)
+        assert str(algorithm) == "vicinal()" and algorithm.get_memory_usage() > 0
+        algorithm.done()
+    with pytest.raises(NotImplementedError, match="jaccard"):
+        module.Vicinal("jaccard")

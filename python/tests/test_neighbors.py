@@ -1,9 +1,12 @@
 """vicinal.neighbors beside scikit-learn: its checks of estimators, its answers, its errors."""
 
+import ast
 import copy
+import inspect
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,7 +76,9 @@ def test_radius_in_both_orders(data):
     mine, reference = (model.fit(x) for model in both("NearestNeighbors", radius=1.5, algorithm="brute"))
     for asked in (queries, None):
         for sort in (False, True):
-            (distances, ids), (expected, near) = (m.radius_neighbors(asked, sort_results=sort) for m in (mine, reference))
+            (distances, ids), (expected, near) = (
+                m.radius_neighbors(asked, sort_results=sort) for m in (mine, reference)
+            )
             assert distances.dtype == ids.dtype == object and len(ids) == len(near)
             for row in range(len(ids)):
                 assert ids[row].dtype == np.int64 and distances[row].dtype == np.float64
@@ -159,7 +164,9 @@ def test_errors_are_those_of_scikit_learn(data, call):
 def test_copies_and_execution(data):
     x, _, queries = data
     heard = []
-    model = ours.NearestNeighbors(n_neighbors=3, memory="64MiB", n_jobs=1, progress=lambda *done: heard.append(done)).fit(x)
+    model = ours.NearestNeighbors(
+        n_neighbors=3, memory="64MiB", n_jobs=1, progress=lambda *done: heard.append(done)
+    ).fit(x)
     result = model.kneighbors(queries)
     assert heard and result.stats.threads == 1 and result.stats.planned_bytes <= 64 << 20
     model.set_params(progress=None)
@@ -184,3 +191,18 @@ def test_importing_vicinal_imports_no_scikit_learn():
     program = ("import sys, vicinal; assert not {'sklearn', 'scipy', 'vicinal.neighbors'} & set(sys.modules);"
                "vicinal.neighbors.NearestNeighbors; assert 'sklearn' in sys.modules")  # fmt: skip
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_stub_has_the_constructors():
+    """python/vicinal/neighbors.pyi spells out what is made at run time."""
+    stub = ast.parse((Path(vicinal.__file__).parent / "neighbors.pyi").read_text())
+    classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
+    for name in ours.__all__:
+        arguments = next(node.args for node in classes[name].body if getattr(node, "name", "") == "__init__")
+        parameters = list(inspect.signature(getattr(ours, name)).parameters.values())
+        by_place = [p for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD]
+        by_name = [p for p in parameters if p.kind == p.KEYWORD_ONLY]
+        assert [a.arg for a in arguments.args[1:]] == [p.name for p in by_place]
+        assert [a.arg for a in arguments.kwonlyargs] == [p.name for p in by_name]
+        defaults = [ast.literal_eval(value) for value in (*arguments.defaults, *arguments.kw_defaults)]
+        assert defaults == [p.default for p in (*by_place, *by_name)]

@@ -101,7 +101,9 @@ def calls() -> tuple[Call, ...]:
 def report() -> str:
     """What ran where, a line a kind of call."""
     lines = [f"{'estimator':27}{'method':18}{'where':14}{'calls':>6}{'seconds':>9}  why not vicinal"]
-    lines += [f"{c.estimator:27}{c.method:18}{c.where:14}{c.calls:6}{c.seconds:9.3f}  {c.reason}".rstrip() for c in calls()]
+    lines += [
+        f"{c.estimator:27}{c.method:18}{c.where:14}{c.calls:6}{c.seconds:9.3f}  {c.reason}".rstrip() for c in calls()
+    ]
     return "\n".join(lines) if _calls else "no search of neighbours was made"
 
 

@@ -27,7 +27,7 @@ _METRICS = {
 }  # fmt: skip
 
 
-class brute_force:  # noqa: N801
+class brute_force:
     """The module cuvs.neighbors.brute_force."""
 
     class Index:
@@ -42,18 +42,28 @@ class brute_force:  # noqa: N801
             self.corpus = Corpus(to_host(dataset), _METRICS[metric])
 
     @staticmethod
-    def build(dataset: Any, metric: str = "sqeuclidean", metric_arg: float = 2.0, resources: Any = None) -> brute_force.Index:
+    def build(
+        dataset: Any, metric: str = "sqeuclidean", metric_arg: float = 2.0, resources: Any = None
+    ) -> brute_force.Index:
         return brute_force.Index(dataset, metric)
 
     @staticmethod
     def search(
-        index: brute_force.Index, queries: Any, k: int, neighbors: Any = None, distances: Any = None, resources: Any = None, prefilter: Any = None
+        index: brute_force.Index,
+        queries: Any,
+        k: int,
+        neighbors: Any = None,
+        distances: Any = None,
+        resources: Any = None,
+        prefilter: Any = None,
     ) -> tuple[Any, Any]:
         """distances (Q, k) float32, neighbors (Q, k) int64; arrays that are given are filled and returned.
 
         prefilter: a mask of the rows, True where they may answer.
         """
-        found = index.corpus.knn(to_host(queries), k, distance_type=None if index.metric == "bitwise_hamming" else "f32", eligible=prefilter)
+        found = index.corpus.knn(
+            to_host(queries), k, distance_type=None if index.metric == "bitwise_hamming" else "f32", eligible=prefilter
+        )
         values, ids = like(queries, found.distances.astype(np.float32, copy=False), found.ids)
         if distances is not None:
             distances[...] = values
@@ -62,7 +72,9 @@ class brute_force:  # noqa: N801
         return values if distances is None else distances, ids if neighbors is None else neighbors
 
 
-def select_k(dataset: Any, k: int, distances: Any = None, indices: Any = None, select_min: bool = True, resources: Any = None) -> tuple[Any, Any]:
+def select_k(
+    dataset: Any, k: int, distances: Any = None, indices: Any = None, select_min: bool = True, resources: Any = None
+) -> tuple[Any, Any]:
     """The k smallest values of each row, or largest: (distances, indices int64), on the device of the dataset."""
     found = _select_k(dataset, k, largest=not select_min)
     if distances is not None:

@@ -41,8 +41,8 @@ def knn(xq: Any, xb: Any, k: int, metric: int = METRIC_L2, metric_arg: float = 0
 
 
 def knn_gpu(
-    res: Any, xq: Any, xb: Any, k: int, D: Any = None, I: Any = None, metric: int = METRIC_L2,  # noqa: E741, N803
-    device: int = -1, use_cuvs: bool = False, vectorsMemoryLimit: int = 0, queriesMemoryLimit: int = 0,  # noqa: N803
+    res: Any, xq: Any, xb: Any, k: int, D: Any = None, I: Any = None, metric: int = METRIC_L2,
+    device: int = -1, use_cuvs: bool = False, vectorsMemoryLimit: int = 0, queriesMemoryLimit: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """:func:`knn` under the signature of faiss's; runs where vicinal searches vectors, which is the CPU.
 
@@ -78,7 +78,9 @@ class IndexFlat:
         self._prepared = None
         self.ntotal += len(rows)
 
-    def search(self, x: Any, k: int, *, params: Any = None, D: Any = None, I: Any = None) -> tuple[np.ndarray, np.ndarray]:  # noqa: E741, N803
+    def search(
+        self, x: Any, k: int, *, params: Any = None, D: Any = None, I: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The k nearest rows of each row of `x`: D (nq, k) float32, I (nq, k) int64."""
         if params is not None:
             raise Unsupported("search parameters are not supported; vicinal.knn takes eligible rows")

@@ -27,7 +27,9 @@ class KNNIndex(_Base):
 
     VALID_METRICS = list(_METRICS)
 
-    def __init__(self, data: Any, k: int, metric: str = "euclidean", metric_params: Any = None, n_jobs: int = -1, **others: Any) -> None:
+    def __init__(
+        self, data: Any, k: int, metric: str = "euclidean", metric_params: Any = None, n_jobs: int = -1, **others: Any
+    ) -> None:
         super().__init__(data, k, metric=metric, metric_params=metric_params, n_jobs=n_jobs, **others)
         self._corpus: Corpus | None = None
 

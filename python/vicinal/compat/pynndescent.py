@@ -49,7 +49,14 @@ class NNDescent(_Base):
     _is_sparse = False
     compressed = False
 
-    def __init__(self, data: Any, metric: str = "euclidean", metric_kwds: dict | None = None, n_neighbors: int = 30, **parameters: Any) -> None:
+    def __init__(
+        self,
+        data: Any,
+        metric: str = "euclidean",
+        metric_kwds: dict | None = None,
+        n_neighbors: int = 30,
+        **parameters: Any,
+    ) -> None:
         if not isinstance(metric, str) or metric not in _METRICS:
             raise Unsupported(f"metric {metric!r} is not one of {', '.join(_METRICS)}")
         if metric_kwds:
@@ -73,7 +80,9 @@ class NNDescent(_Base):
             distances = np.full((n, self.n_neighbors), np.inf, np.float32)
             ids[:, 0], distances[:, 0] = np.arange(n), 0
             if others > 0:
-                found = knn_graph(self._raw_data, others, _METRICS[self.metric], degenerate="one", threads=self._threads())
+                found = knn_graph(
+                    self._raw_data, others, _METRICS[self.metric], degenerate="one", threads=self._threads()
+                )
                 distances[:, 1 : others + 1], ids[:, 1 : others + 1] = found
             self._graph = ids, distances
         return self._graph
@@ -83,7 +92,9 @@ class NNDescent(_Base):
         if self._corpus is None:
             self._corpus = Corpus(self._raw_data, _METRICS[self.metric], degenerate="one", threads=self._threads())
 
-    def query(self, query_data: Any, k: int = 10, epsilon: float = 0.1, **parameters: Any) -> tuple[np.ndarray, np.ndarray]:
+    def query(
+        self, query_data: Any, k: int = 10, epsilon: float = 0.1, **parameters: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
         """indices (Q, k) int32 and distances (Q, k) float32. epsilon and the rest have no effect."""
         self.prepare()
         assert self._corpus is not None

@@ -18,7 +18,7 @@ class KNN(NamedTuple):
 
 
 def knn_points(
-    p1: Any, p2: Any, lengths1: Any = None, lengths2: Any = None, norm: int = 2, K: int = 1,  # noqa: N803
+    p1: Any, p2: Any, lengths1: Any = None, lengths2: Any = None, norm: int = 2, K: int = 1,
     version: int = -1, return_nn: bool = False, return_sorted: bool = True,
 ) -> KNN:  # fmt: skip
     """The K nearest points of cloud i of `p2` for every point of cloud i of `p1`.

@@ -17,7 +17,9 @@ class TopK(NamedTuple):
     indices: Any
 
 
-def topk(input: Any, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True, *, out: Any = None) -> TopK:  # noqa: A002
+def topk(
+    input: Any, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True, *, out: Any = None
+) -> TopK:
     """The k largest (or smallest) values along a dimension, and where they stand.
 
     Parameters
@@ -53,7 +55,7 @@ def topk(input: Any, k: int, dim: int | None = None, largest: bool = True, sorte
     return TopK(*out)
 
 
-def _nan_largest(rows: Any, k: int, largest: bool, sorted: bool) -> tuple[Any, Any]:  # noqa: A002
+def _nan_largest(rows: Any, k: int, largest: bool, sorted: bool) -> tuple[Any, Any]:
     """select_k has NaN after everything; torch has it above everything, which is the same when the smallest are wanted."""
     found = select_k(rows, k, largest=largest, sorted=sorted)
     dtype = str(rows.dtype)

@@ -19,7 +19,14 @@ from ._tensors import like, to_host
 
 
 def knn(
-    x: Any, y: Any, k: int, batch_x: Any = None, batch_y: Any = None, cosine: bool = False, num_workers: int = 1, batch_size: int | None = None
+    x: Any,
+    y: Any,
+    k: int,
+    batch_x: Any = None,
+    batch_y: Any = None,
+    cosine: bool = False,
+    num_workers: int = 1,
+    batch_size: int | None = None,
 ) -> Any:
     """For each row of `y` its k nearest rows of `x`, in the same batch: edges (row of y, row of x)."""
     corpus, queries = _rows(x), _rows(y)
@@ -39,7 +46,9 @@ def knn_graph(
     _check_flow(flow)
     rows = _rows(x)
     labels = None if batch is None else to_host(batch)
-    found = _knn_graph(rows, k, "cosine" if cosine else "sqeuclidean", include_self=loop, pad=True, labels=labels, degenerate="one")
+    found = _knn_graph(
+        rows, k, "cosine" if cosine else "sqeuclidean", include_self=loop, pad=True, labels=labels, degenerate="one"
+    )
     of, ranks = np.nonzero(found.ids >= 0)
     return _directed(x, of, found.ids[of, ranks], flow)
 
@@ -64,7 +73,9 @@ def radius_graph(
     return _directed(x, of, ids, flow)
 
 
-def _within(corpus: np.ndarray, queries: np.ndarray, r: float, batch_x: Any, batch_y: Any, most: int, others_only: bool) -> Any:
+def _within(
+    corpus: np.ndarray, queries: np.ndarray, r: float, batch_x: Any, batch_y: Any, most: int, others_only: bool
+) -> Any:
     labels = _labels(batch_x, batch_y, len(corpus), len(queries))
     if len(corpus) == 0 or len(queries) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -86,7 +97,10 @@ def _rows(x: Any) -> np.ndarray:
 def _labels(batch_x: Any, batch_y: Any, rows_x: int, rows_y: int) -> Any:
     if batch_x is None and batch_y is None:
         return None
-    return tuple(np.zeros(count, np.int64) if batch is None else to_host(batch) for batch, count in ((batch_x, rows_x), (batch_y, rows_y)))
+    return tuple(
+        np.zeros(count, np.int64) if batch is None else to_host(batch)
+        for batch, count in ((batch_x, rows_x), (batch_y, rows_y))
+    )
 
 
 def _check_flow(flow: str) -> None:
