@@ -1,5 +1,6 @@
 """patch_sklearn and python -m vicinal.accel: programs that know nothing of vicinal use it, and come out the same."""
 
+import runpy
 import subprocess
 import sys
 
@@ -20,27 +21,23 @@ print(NearestNeighbors(algorithm="kd_tree").fit(x).kneighbors(x[:2])[1].tolist()
 """
 
 
-def run(*command):
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
-
-
-def test_a_script(tmp_path):
+def test_a_script(tmp_path, capsys, monkeypatch):
     script = tmp_path / "script.py"
     script.write_text(PROGRAM)
-    plain = run(script, "a", "-b")
-    status, out, report = run("-m", "vicinal.accel", script, "a", "-b")
-    assert (status, out) == plain[:2] and status == 0
-    lines = [line.split() for line in report.splitlines()]
+    monkeypatch.setattr(sys, "argv", [script, "a", "-b"])
+    runpy.run_path(str(script))  # by scikit-learn alone
+    script.write_text(PROGRAM + "sys.exit(7)")
+    done = subprocess.run([sys.executable, "-m", "vicinal.accel", script, "a", "-b"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (7, capsys.readouterr().out)
+    lines = [line.split() for line in done.stderr.splitlines()]
     assert lines[0][:4] == ["estimator", "method", "where", "calls"]
     seen = {tuple(line[:4]): line[5:] for line in lines[1:]}
     assert seen["KNeighborsClassifier", "kneighbors", "vicinal", "1"] == []
     assert seen["NearestNeighbors", "kneighbors", "scikit-learn", "1"] == ["algorithm=kd_tree"]
     assert ("NearestNeighbors", "kneighbors", "vicinal", "1") in seen  # Isomap's
-    assert run("-m", "vicinal.accel", "--quiet", script, "a", "-b")[2] == plain[2]
-    script.write_text("import sys; sys.exit(7)")
-    assert run("-m", "vicinal.accel", script)[0] == 7
-    assert run("-m", "vicinal.accel")[::2] == (2, "usage: python -m vicinal.accel [--quiet] script.py [argument ...]\n")
+    usage = subprocess.run([sys.executable, "-m", "vicinal.accel"], capture_output=True, text=True)
+    assert usage.returncode == 2
+    assert usage.stderr == "usage: python -m vicinal.accel [--quiet] script.py [argument ...]\n"
 
 
 def test_patching_and_back():

@@ -68,14 +68,12 @@ def patch_sklearn() -> None:
     Objects that exist already stay what they are. A second call changes nothing.
     """
     global _recording
-    import sklearn.neighbors as theirs
-
     from . import neighbors as ours
 
     _recording = True
     if _patched:
         return
-    replacement = {getattr(theirs, name): getattr(ours, name) for name in ours.__all__}
+    replacement = {getattr(ours.theirs, name): getattr(ours, name) for name in ours.__all__}
     for name, module in list(sys.modules.items()):
         if name != "vicinal.neighbors" and not name.startswith("vicinal.neighbors."):
             for attribute, value in list(getattr(module, "__dict__", {}).items()):
