@@ -122,7 +122,7 @@ def test_topk_of_arrays(rng):
 
 def test_topk_beside_torch(rng):
     torch = pytest.importorskip("torch", reason="torch is not installed: not run")
-    x = torch.from_numpy(rng.permutation(60).reshape(3, 4, 5).astype("f4"))
+    x = torch.from_numpy(rng.permutation(60).reshape(3, 4, 5).astype("f4"))  # no ties, which torch breaks as it likes
     x[1, 2, 3] = float("nan")
     for dim in (None, 0, 1):
         for largest in (True, False):
@@ -257,3 +257,35 @@ def test_wrapper_of_ann_benchmarks(rng):
         algorithm.done()
     with pytest.raises(NotImplementedError, match="jaccard"):
         module.Vicinal("jaccard")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_tensors_in_tensors_out(rng, device):
+    torch = pytest.importorskip("torch", reason="torch is not installed: not run")
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("torch has no CUDA device here: not run")
+    a, b = (torch.from_numpy(rng.standard_normal((2, n, 3)).astype("f4")).to(device) for n in (9, 14))
+    found = pytorch3d.knn_points(a.requires_grad_(), b, K=4, return_nn=True)
+    expected = torch.cdist(a.double(), b.double()).square().topk(4, largest=False)
+    assert torch.equal(found.idx, expected.indices) and found.idx.device == found.dists.device == a.device
+    assert torch.allclose(found.dists, expected.values.float(), rtol=1e-5)
+    gathered = b[torch.arange(2, device=device)[:, None, None], found.idx]
+    assert torch.equal(found.knn, gathered)
+
+    x, y = b[0], a[0]
+    batch_x, batch_y = torch.arange(14, device=device) // 7, torch.arange(9, device=device) // 5
+    edges = torch_cluster.knn(x, y, 3, batch_x, batch_y)
+    assert edges.dtype == torch.int64 and edges.shape == (2, 27) and edges.device == x.device
+    assert torch.equal(batch_x[edges[1]], batch_y[edges[0]])
+    near = torch_cluster.radius(x, y, 1.0)
+    assert near.shape[1] == int((torch.cdist(y.double(), x.double()) <= 1.0).sum())
+
+    distances, ids = cuvs.brute_force.search(cuvs.brute_force.build(x), y, 3)
+    assert (
+        torch.equal(ids, torch.cdist(y.double(), x.double()).topk(3, largest=False).indices) and ids.device == x.device
+    )
+    assert distances.dtype == torch.float32
+    values, indices = cuvs.select_k(x, 2)
+    expected = x.topk(2, largest=False)
+    assert torch.equal(values, expected.values) and torch.equal(indices, expected.indices) and values.device == x.device
+    assert torch.equal(our_torch.topk(x, 2, 0).indices, x.topk(2, 0).indices)
