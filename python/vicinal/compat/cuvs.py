@@ -4,8 +4,8 @@
     index = brute_force.build(dataset, metric="sqeuclidean")
     distances, neighbors = brute_force.search(index, queries, k)
 
-Vectors are searched on the CPU: arrays and tensors that it can read, results of the same kind, distances float32, ids
-int64. Results are complete when the calls return; ``resources`` has no effect.
+Vectors are searched where ``device="auto"`` of :func:`vicinal.knn` sends them; results are what and where the queries are, distances float32,
+ids int64, and complete when the calls return. ``resources`` has no effect.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def knn_gpu(
     res: Any, xq: Any, xb: Any, k: int, D: Any = None, I: Any = None, metric: int = METRIC_L2,
     device: int = -1, use_cuvs: bool = False, vectorsMemoryLimit: int = 0, queriesMemoryLimit: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """:func:`knn` under the signature of faiss's; runs where vicinal searches vectors, which is the CPU.
+    """:func:`knn` under the signature of faiss's; runs where ``device="auto"`` of :func:`vicinal.knn` sends it.
 
     res, device, use_cuvs and the limits are accepted and have no effect. D and I, when given, are filled and returned.
     """
