@@ -19,11 +19,9 @@ import vicinal
 
 FILES = ("test_neighbors.py", "test_lof.py", "test_graph.py", "test_neighbors_pipeline.py")
 EXCEPTIONS = {
-    "test_auto_algorithm[X3-euclidean-None-kd_tree]":
-        "asserts that algorithm='auto' builds a KD tree for four columns; vicinal builds none, and _fit_method is 'brute'",
-    **{f"test_k_and_radius_neighbors_duplicates[{algorithm}]":
-       "three equal rows, k=1: asserts that row 2 lists row 1. Rows 0 and 1 are equally near; vicinal lists the smaller"
-       for algorithm in ("ball_tree", "brute", "kd_tree", "auto")},
+    f"test_k_and_radius_neighbors_duplicates[{algorithm}]":
+    "three equal rows, k=1: asserts that row 2 lists row 1. Rows 0 and 1 are equally near; vicinal lists the smaller"
+    for algorithm in ("ball_tree", "brute", "kd_tree", "auto")
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.manifold import Isomap
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors, NearestCentroid
 
-x = np.random.default_rng(1).standard_normal((80, 4))
+x = np.random.default_rng(1).standard_normal((80, 6))
 print(sys.argv[1:], KNeighborsClassifier().fit(x, x[:, 0] > 0).predict(x[:9] + 0.2).tolist())
 print(NearestNeighbors(algorithm="kd_tree").fit(x).kneighbors(x[:2])[1].tolist(), Isomap().fit_transform(x).shape)
 """
@@ -50,7 +50,7 @@ def test_patching_and_back():
     try:
         assert theirs.NearestNeighbors is user.NearestNeighbors is vicinal.neighbors.NearestNeighbors
         assert vicinal.neighbors.theirs.KNeighborsClassifier is vicinal.neighbors.KNeighborsClassifier
-        model = theirs.KNeighborsClassifier(n_neighbors=1).fit([[0.0], [1.0]], [3, 4])
+        model = theirs.KNeighborsClassifier(n_neighbors=1, algorithm="brute").fit([[0.0], [1.0]], [3, 4])
         assert model.predict_proba([[0.9]]).tolist() == [[0.0, 1.0]]
         assert "KNeighborsClassifier" in vicinal.accel.report()
         assert {call.where for call in vicinal.accel.calls()} == {"vicinal"}

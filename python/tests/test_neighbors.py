@@ -28,9 +28,9 @@ METRICS = ["euclidean", "l2", "sqeuclidean", "manhattan", "cityblock", "l1", "ch
 @pytest.fixture
 def data(rng):
     """Rows with duplicates, labels and queries of which some are rows."""
-    x = rng.standard_normal((60, 5))
+    x = rng.standard_normal((60, 6))
     x[41] = x[3]
-    queries = np.vstack([rng.standard_normal((20, 5)), x[[3, 17]]])
+    queries = np.vstack([rng.standard_normal((20, 6)), x[[3, 17]]])
     return x, rng.integers(0, 3, 60), queries
 
 
@@ -41,7 +41,7 @@ def both(name, **parameters):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CHECKS)
 def test_checks_of_scikit_learn(name):
-    results = check_estimator(getattr(ours, name)(), on_fail=None, on_skip=None)
+    results = check_estimator(getattr(ours, name)(algorithm="brute"), on_fail=None, on_skip=None)
     failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
     assert not failed
     if __import__("sklearn").__version__.startswith("1.9."):
@@ -88,7 +88,7 @@ def test_radius_in_both_orders(data):
         assert all((a == b).all() for a, b in zip(alone, mine.radius_neighbors(asked)[1]))
     graph, expected = (m.radius_neighbors_graph(queries, mode="distance") for m in (mine, reference))
     assert type(graph) is type(expected) and abs(graph - expected).max() < 1e-7
-    assert len(mine.radius_neighbors([[9.0] * 5], 0.5, return_distance=False)[0]) == 0
+    assert len(mine.radius_neighbors([[9.0] * 6], 0.5, return_distance=False)[0]) == 0
 
 
 @pytest.mark.parametrize("weights", ["uniform", "distance", None])
@@ -130,7 +130,7 @@ def test_outliers(data):
 
 @pytest.mark.parametrize("parameters, x", [
     (dict(metric="canberra"), None), (dict(metric="minkowski", p=3), None), (dict(algorithm="kd_tree"), None),
-    (dict(metric="minkowski", metric_params={"w": np.ones(5)}), None), (dict(), "sparse"),
+    (dict(metric="minkowski", metric_params={"w": np.ones(6)}), None), (dict(), "sparse"),
     (dict(metric=lambda a, b: abs(a - b).max()), None),
 ], ids=["canberra", "p=3", "kd_tree", "weighted", "sparse", "callable"])  # fmt: skip
 def test_the_rest_is_left_to_scikit_learn(data, parameters, x):
@@ -159,6 +159,13 @@ def test_errors_are_those_of_scikit_learn(data, call):
             call(model.fit(data[0]), data[2])
         raised.append(error)
     assert raised[0].type is raised[1].type and str(raised[0].value) == str(raised[1].value)
+
+
+def test_few_columns_have_trees(data):
+    for columns, method in ((5, "kd_tree"), (6, "brute")):
+        mine = ours.NearestNeighbors().fit(data[0][:, :columns].tolist())
+        assert mine._fit_method == method and mine.algorithm == "auto"
+        assert isinstance(mine.kneighbors(), vicinal.Neighbors) == (columns == 6)
 
 
 def test_copies_and_execution(data):
