@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build demo test asan tsan fuzz bench lint format install dist device clean
+.PHONY: help bootstrap build demo test asan tsan fuzz bench docs lint format install dist device clean
 
 help:  ## this list
 	@awk -F ':[^#]*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ fuzz: bootstrap  ## libFuzzer on the readers of files, a minute (FUZZ_SECONDS)
 
 bench: build  ## speed beside faiss-cpu and scikit-learn; appends to bench/results/
 	@$(PYTHON) bench/run.py
+
+docs: build  ## tutorials and a page a function: build/docs/index.html
+	@scripts/bootstrap docs
+	@$(PYTHON) -m sphinx -q -W --keep-going -b html docs build/docs
 
 lint: build  ## clang-format, clang-tidy, habits of the tree
 	@$(PYTHON) scripts/lint.py

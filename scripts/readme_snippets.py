@@ -1,7 +1,9 @@
-"""Runs the examples of README.md as a reader would: Python first, then the command, then the C++ program.
+"""Runs the examples of README.md and of docs/tutorials as a reader would.
 
-Every ```python, ```sh and ```cpp block runs, in the order in which it stands, in one empty folder, with this build's
-command, module and library; the two opening verbs of make are the only exception. Closes with "N passed, N failed".
+Every ```python, ```sh and ```cpp block of README.md runs, in the order in which it stands, in one empty folder, with this
+build's command, module and library; the two opening verbs of make are the only exception. The ```python blocks of a tutorial
+are one program, its ```sh blocks come after it. Closes with "N passed, N failed", and "N not run" for what needs a library
+that is not here.
 """
 
 import os
@@ -15,9 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 
 
-def blocks():
-    text = (ROOT / "README.md").read_text()
-    for language, body in re.findall(r"^```(python|sh|cpp)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+def blocks(page):
+    text = page.read_text()
+    found = re.findall(r"^```(python|sh|cpp)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    if page.name != "README.md":
+        program = "\n".join(body for language, body in found if language == "python")
+        found = [("python", program), *(block for block in found if block[0] != "python")]
+    for language, body in found:
         if not body.startswith("make "):
             yield language, body
 
@@ -34,25 +40,41 @@ def commands(language, body):
              "-L", str(BUILD / "lib"), "-lvicinal", f"-Wl,-rpath,{BUILD / 'lib'}"], ["./example"]]
 
 
-def main():
-    failed = passed = 0
-    environment = {**os.environ, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
+def missing(output):
+    """The library that an example could not import, if that is why it failed."""
+    name = re.search(r"^(?:ModuleNotFoundError: No module named|ImportError: .*?needs) '?([\w-]+)", output, re.MULTILINE)
+    return name and not name[1].startswith("vicinal") and name[1]
+
+
+def run_page(page, environment):
+    """Passed, failed, not run."""
+    counts = [0, 0, 0]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for language, body in blocks():
+        for language, body in blocks(page):
             for command in commands(language, body):
                 done = subprocess.run(command, env=environment, capture_output=True, text=True)
                 if done.returncode:
-                    print(f"{language} example failed ({done.returncode}):\n{body}\n{done.stdout}{done.stderr}")
-                    failed += 1
                     break
-            else:
-                passed += 1
+            lacking = done.returncode and missing(done.stderr)
+            counts[2 if lacking else 1 if done.returncode else 0] += 1
+            if lacking:
+                print(f"{page.relative_to(ROOT)}: not run, {lacking} is not installed")
+            elif done.returncode:
+                print(f"{page.relative_to(ROOT)}: {language} example failed ({done.returncode}):\n{body}\n{done.stdout}{done.stderr}")
         os.chdir(ROOT)
-    if passed + failed == 0:
-        print("README.md has no examples")
-        failed = 1
-    print(f"{passed} passed, {failed} failed")
+    if not sum(counts):
+        print(f"{page.relative_to(ROOT)} has no examples")
+        counts[1] = 1
+    return counts
+
+
+def main():
+    environment = {**os.environ, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs/tutorials").glob("*.md"))]
+    chosen = [page for page in pages if not sys.argv[1:] or page.stem in sys.argv[1:]]
+    passed, failed, skipped = map(sum, zip(*(run_page(page, environment) for page in chosen)))
+    print(f"{passed} passed, {failed} failed, {skipped} not run")
     return int(failed != 0)
 
 

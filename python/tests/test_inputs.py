@@ -159,6 +159,59 @@ def test_pandas(small):
         vicinal.knn(frame.assign(c1="text"), queries, 5)
 
 
+def test_arrow_lists(small, tmp_path):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: not run")
+    import pyarrow.parquet
+
+    corpus, queries = small
+    expected = vicinal.knn(corpus, queries, 5)
+    fixed = arrow.FixedSizeListArray.from_arrays(corpus.ravel(), 37)
+    ragged = arrow.array(corpus.tolist(), arrow.list_(arrow.float32()))
+    pyarrow.parquet.write_table(arrow.table({"x": fixed}), tmp_path / "x.parquet")
+    stored = pyarrow.parquet.read_table(tmp_path / "x.parquet")
+    for column, copied in ((fixed, 0), (ragged, 0), (arrow.table({"x": fixed}), 0), (stored, 0), (stored["x"], 0),
+                           (arrow.chunked_array([fixed[:9], fixed[9:]]), corpus.nbytes)):
+        result = vicinal.knn(column, queries, 5)
+        assert oracle.same_bits(result.ids, expected.ids) and result.stats.copied_bytes == copied
+    assert oracle.same_bits(vicinal.knn(fixed[3:20], queries, 5).ids, vicinal.knn(corpus[3:20], queries, 5).ids)
+    odd = corpus.tolist()
+    odd[4] = odd[4][:30]
+    for rows, kind, message in ((odd, vicinal.InvalidArgument, "corpus: row 4 has 30 values, row 0 has 37"),
+                                ([*corpus.tolist(), None], vicinal.InvalidValue, "1 rows are null"),
+                                ([[None, 1.0]], vicinal.InvalidValue, "1 values are null")):
+        with pytest.raises(kind, match=message):
+            vicinal.knn(arrow.array(rows, arrow.list_(arrow.float32())), queries, 1)
+    with pytest.raises(TypeError, match="unsupported dtype"):
+        vicinal.knn(arrow.array([["a"]]), queries, 1)
+
+
+def test_hdf5_datasets(small, tmp_path):
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed: not run")
+    corpus, queries = small
+    expected = vicinal.knn(corpus, queries, 5)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        whole = file.create_dataset("whole", data=corpus)
+        chunked = file.create_dataset("chunked", data=corpus, chunks=(7, 37), compression="gzip")
+        for dataset, copied in ((whole, 0), (chunked, corpus.nbytes)):
+            result = vicinal.knn(dataset, queries, 5)
+            assert oracle.same_bits(result.ids, expected.ids) and result.stats.copied_bytes == copied
+    with h5py.File(tmp_path / "x.h5") as file:
+        prepared = vicinal.Corpus(file["whole"])
+    assert oracle.same_bits(prepared.knn(queries, 5).ids, expected.ids)  # the map outlives the file object
+
+
+def test_sparse_rows_are_refused(small):
+    sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed: not run")
+    with pytest.raises(TypeError, match=r"corpus: sparse rows are not supported; x.toarray\(\)"):
+        vicinal.knn(sparse.csr_matrix(small[0]), small[1], 2)
+
+
+def test_a_bar_of_tqdm(small, capsys):
+    pytest.importorskip("tqdm", reason="tqdm is not installed: not run")
+    vicinal.knn(*small, 3, progress=True)
+    assert "vicinal: 100%" in capsys.readouterr().err
+
+
 def test_one_dimensional_buffers_are_refused():
     with pytest.raises(vicinal.InvalidArgument, match=r"expected 2 dimensions \(n,d\), got 1 with shape \(3,\)"):
         vicinal.knn(array.array("f", [1, 2, 3]), [[1.0]], 1)

@@ -9,12 +9,15 @@ values, metric and k alone: not on the instruction set, the threads, the memory 
 ``labels`` say which rows may answer. ``Corpus`` prepares once for many searches, ``plan`` tells memory and time
 before the work, ``merge`` joins results of parts, ``verify`` checks anybody's result, ``info`` and ``devices``
 describe this machine. ``select_k`` is the k smallest or largest values of every row, by any of ``select_algorithms()``.
+``vicinal.neighbors`` has scikit-learn's estimators on top of it, ``vicinal.compat`` the calls of other libraries;
+``patch_sklearn`` brings it to programs that know nothing of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from . import _inputs, _native, _results, errors
 from ._corpus import Corpus
@@ -40,12 +43,25 @@ from .errors import (
     VersionError,
 )
 
+if TYPE_CHECKING:
+    from .accel import patch_sklearn, unpatch_sklearn
+
 __all__ = [
     "knn", "knn_graph", "range_search", "Corpus", "plan", "plan_graph", "plan_range", "merge", "verify", "devices",
     "info", "select_k", "select_algorithms", "Selection", "SelectStats", "SelectAlgorithm", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
     "Error", "InvalidArgument", "InvalidValue", "RangeError", "CapacityExceeded", "MemoryBudget", "OutOfMemory",
-    "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal",
+    "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal", "patch_sklearn",
+    "unpatch_sklearn",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """What other libraries are needed for, or few programs want, is imported when it is asked for."""
+    if name in ("patch_sklearn", "unpatch_sklearn"):
+        return getattr(import_module(".accel", __name__), name)
+    if name in ("neighbors", "compat", "accel", "plots"):
+        return import_module("." + name, __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def knn(
@@ -76,8 +92,9 @@ def knn(
     queries : (Q, d) array
         float32, float64, float16, bfloat16, uint8 or int8, of any strides, alignment and byte order:
         NumPy arrays, and anything with DLPack on the CPU or the buffer protocol, are read in place.
-        Lists and data frames are converted once (``stats.copied_bytes``). Q may be 0. NaN and infinity
-        are refused.
+        So are Arrow columns of lists of one length, numpy.memmap, and HDF5 datasets of h5py that lie in one piece.
+        Lists, data frames and HDF5 datasets in chunks are converted once (``stats.copied_bytes``). Q may be 0. NaN and
+        infinity are refused.
         Or strings, (n,) and (Q,): lists of str or bytes, NumPy arrays of them, Arrow arrays (read in place), a pandas
         column. A symbol is a code point of a str, as it is (nothing is normalised), or a byte.
     k : int, default 10
@@ -86,7 +103,7 @@ def knn(
         "sqeuclidean", "euclidean", "cosine", "correlation", "inner_product" (larger is nearer), "l1"
         ("cityblock", "manhattan"), "linf" ("chebyshev"), "hamming" (differing bits of packed uint8 rows).
         Of strings: "levenshtein" (insertions, deletions and substitutions L), "normalized_levenshtein"
-        (2 L / (|a| + |b| + L)), "hamming" (differing positions; one length), "jaccard" (of sets of tokens).
+        ``2 L / (|a| + |b| + L)``, "hamming" (differing positions; one length), "jaccard" (of sets of tokens).
     device : str, default "auto"
         "auto" or "cpu"; see :func:`devices`.
     threads : int, default 0
@@ -113,8 +130,9 @@ def knn(
         jaccard: tokens are the runs of this many symbols; 0: the words between white space.
     max_length : int, default 65535
         Strings of more symbols are refused.
-    progress : callable or None
-        Called now and then as progress(done, total) in this thread; returning False raises Cancelled.
+    progress : callable, True or None
+        Called now and then as progress(done, total) in this thread; returning False raises Cancelled. True: a bar
+        of tqdm, if that is installed.
 
     Returns
     -------

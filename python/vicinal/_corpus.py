@@ -59,8 +59,8 @@ class Corpus:
         copy: bool = False,
         device: str = "auto",
         threads: int = 0,
-        memory: int | str | None = None,
-        progress: Callable[[int, int], Any] | None = None,
+        memory: Memory = None,
+        progress: Progress = None,
     ) -> Corpus:
         """A corpus that :meth:`save` wrote; it answers as the saved one did, to the bit.
 

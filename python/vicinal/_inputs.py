@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _native, _strings
+from . import _native, _strings, _tables
 from .errors import DeviceError, InvalidArgument
 
 # DLPack's numbers for memory that a CPU reads: its own, and host memory pinned for CUDA or ROCm.
@@ -30,7 +30,7 @@ _ELEMENTS = {
 _INT64 = np.iinfo(np.int64)
 
 Memory = int | str | None
-Progress = Callable[[int, int], Any] | None
+Progress = Callable[[int, int], Any] | bool | None
 
 
 def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
@@ -41,6 +41,9 @@ def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
         return _from_array(x, name), 0
     if isinstance(x, (str, bytes, bytearray)):
         raise TypeError(f"{name}: expected a two-dimensional array of numbers, got {type(x).__name__}")
+    table = _tables.array(x, name)
+    if table is not None:
+        return _from_array(table[0], name), table[1]
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return _from_dlpack(x, name), 0
     if hasattr(x, "__cuda_array_interface__"):
@@ -226,8 +229,10 @@ def shape(x: Any, name: str, dtype: Any) -> _native.Shape:
 
 def progress_callback(value: Any) -> Callable[[int, int], bool] | None:
     """The user's callback as one that always answers with a bool: only a real False cancels."""
-    if value is None:
+    if value is None or value is False:
         return None
+    if value is True:
+        value = _bar()
     if not callable(value):
         raise TypeError(f"progress must be callable, got {type(value).__name__}")
 
@@ -236,6 +241,22 @@ def progress_callback(value: Any) -> Callable[[int, int], bool] | None:
         return not (isinstance(answer, (bool, np.bool_)) and not answer)
 
     return go_on
+
+
+def _bar() -> Callable[[int, int], None]:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError("progress=True shows a bar of tqdm (pip install tqdm); or give a callable") from error
+    bar = tqdm(desc="vicinal", unit_scale=True)
+
+    def show(done: int, total: int) -> None:
+        bar.total = total
+        bar.update(done - bar.n)
+        if done >= total:
+            bar.close()
+
+    return show
 
 
 def eligible(which: Any, labels: Any, label_rule: Any, *, graph: bool = False) -> _native.Eligible:

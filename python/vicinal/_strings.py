@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _native
+from . import _native, _tables
 from .errors import InvalidArgument
 
 
@@ -21,7 +21,8 @@ def looks_like(x: Any) -> bool:
         return len(x) > 0 and isinstance(x[0], (str, bytes))
     if hasattr(x, "iloc") and getattr(x, "ndim", 0) == 1:
         return len(x) > 0 and isinstance(x.iloc[0], (str, bytes))
-    return not hasattr(x, "columns") and (hasattr(x, "__arrow_c_array__") or hasattr(x, "__arrow_c_stream__"))  # no table
+    # no table, and no column of rows
+    return not hasattr(x, "columns") and not _tables.is_list_column(x) and (hasattr(x, "__arrow_c_array__") or hasattr(x, "__arrow_c_stream__"))
 
 
 def strings(x: Any, name: str) -> tuple[_native.Strings, int]:

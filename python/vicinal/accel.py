@@ -1,0 +1,131 @@
+"""scikit-learn's searches by vicinal, in programs that say nothing of vicinal::
+
+    vicinal.patch_sklearn()                          # before or after the program's own imports
+    python -m vicinal.accel [--quiet] script.py ...  # the same for a whole script, with a report at its end
+
+``patch_sklearn`` puts the classes of ``vicinal.neighbors`` where scikit-learn's own of the same names are, in every
+module of scikit-learn too, so that TSNE, Isomap or LabelSpreading use them. ``report()`` tells what ran where.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+VICINAL, SCIKIT_LEARN = "vicinal", "scikit-learn"
+
+
+@dataclass
+class Call:
+    """Calls of one method of one class that ran in one place, and their wall time. reason: why not in vicinal."""
+
+    estimator: str
+    method: str
+    where: str
+    reason: str
+    calls: int = 0
+    seconds: float = 0.0
+
+
+_recording = False
+_calls: dict[tuple[str, ...], Call] = {}
+_patched: list[tuple[Any, str, Any]] = []
+
+
+@contextlib.contextmanager
+def noted(estimator: Any, method: str, where: str) -> Iterator[None]:
+    """Times what runs inside, while a report is wanted."""
+    if not _recording:
+        yield
+        return
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        reason = "" if where == VICINAL else _reason(estimator)
+        key = (type(estimator).__name__, method, where, reason)
+        call = _calls.setdefault(key, Call(*key))
+        call.calls += 1
+        call.seconds += time.perf_counter() - start
+
+
+def _reason(estimator: Any) -> str:
+    metric = getattr(estimator, "metric", None)
+    if estimator._fit_method != "brute":
+        return f"algorithm={estimator._fit_method}"
+    if not isinstance(metric, str) or estimator._served_metric() is None:
+        return f"metric={metric if isinstance(metric, str) else getattr(metric, '__name__', type(metric).__name__)}"
+    return "sparse rows" if estimator._prepared is None else "sparse rows or an array of radii"
+
+
+def patch_sklearn() -> None:
+    """Puts vicinal's estimators in the place of scikit-learn's, everywhere; calls are counted for :func:`report`.
+
+    Objects that exist already stay what they are. A second call changes nothing.
+    """
+    global _recording
+    from . import neighbors as ours
+
+    _recording = True
+    if _patched:
+        return
+    replacement = {getattr(ours.theirs, name): getattr(ours, name) for name in ours.__all__}
+    for name, module in list(sys.modules.items()):
+        if name != "vicinal.neighbors" and not name.startswith("vicinal.neighbors."):
+            for attribute, value in list(getattr(module, "__dict__", {}).items()):
+                if isinstance(value, type) and value in replacement:
+                    _patched.append((module, attribute, value))
+                    setattr(module, attribute, replacement[value])
+
+
+def unpatch_sklearn() -> None:
+    """Undoes :func:`patch_sklearn`; what was counted stays in :func:`report`."""
+    global _recording
+    _recording = False
+    while _patched:
+        module, attribute, value = _patched.pop()
+        setattr(module, attribute, value)
+
+
+def calls() -> tuple[Call, ...]:
+    """What was counted since :func:`patch_sklearn`, most time first."""
+    return tuple(sorted(_calls.values(), key=lambda call: -call.seconds))
+
+
+def report() -> str:
+    """What ran where, a line a kind of call."""
+    lines = [f"{'estimator':27}{'method':18}{'where':14}{'calls':>6}{'seconds':>9}  why not vicinal"]
+    lines += [
+        f"{c.estimator:27}{c.method:18}{c.where:14}{c.calls:6}{c.seconds:9.3f}  {c.reason}".rstrip() for c in calls()
+    ]
+    return "\n".join(lines) if _calls else "no search of neighbours was made"
+
+
+def main(arguments: list[str]) -> int:
+    quiet = arguments[:1] == ["--quiet"]
+    arguments = arguments[quiet:]
+    if not arguments or arguments[0].startswith("-"):
+        print("usage: python -m vicinal.accel [--quiet] script.py [argument ...]", file=sys.stderr)
+        return 2
+    import runpy
+    from pathlib import Path
+
+    from vicinal import accel  # this file runs as __main__; what is counted is counted in the module
+
+    sys.argv = arguments
+    sys.path[0] = str(Path(arguments[0]).resolve().parent)
+    accel.patch_sklearn()
+    try:
+        runpy.run_path(arguments[0], run_name="__main__")
+    finally:
+        if not quiet:
+            print(accel.report(), file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

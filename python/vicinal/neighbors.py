@@ -1,0 +1,312 @@
+"""scikit-learn's estimators of neighbours, answered by vicinal::
+
+    from vicinal.neighbors import KNeighborsClassifier
+
+Each class is scikit-learn's own of the same name with its search replaced: parameters, fitted attributes, types,
+errors and everything downstream of the neighbours are scikit-learn's. Served are dense rows under euclidean,
+sqeuclidean, manhattan, chebyshev and cosine (by any of their names, and minkowski with p of 1, 2 and infinity), with
+algorithm="brute", or "auto" and more than five columns; the rest (sparse rows, other metrics, trees asked for by name, and
+few columns, where trees are faster) is left to scikit-learn, whose code runs as if vicinal were not there. ``vicinal.accel`` tells which calls went where.
+
+Distances are float64, exact and certified; ties go to the smaller index. Where a pair (distances, indices) is
+returned, it is a ``vicinal.Neighbors`` with ``.certificate`` and ``.stats``. Needs scikit-learn 1.6 or newer.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+try:
+    from joblib import effective_n_jobs
+    from scipy.sparse import issparse
+    from sklearn import neighbors as theirs
+    from sklearn.utils.validation import _num_features, check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError("vicinal.neighbors needs scikit-learn 1.6 or newer (pip install scikit-learn)") from error
+
+from . import accel
+from ._corpus import Corpus
+from ._graph import knn_graph
+from ._range import range_search
+
+__all__ = [
+    "NearestNeighbors", "KNeighborsTransformer", "RadiusNeighborsTransformer", "KNeighborsClassifier",
+    "KNeighborsRegressor", "RadiusNeighborsClassifier", "RadiusNeighborsRegressor", "LocalOutlierFactor",
+]  # fmt: skip
+
+# scikit-learn's names of what is served, and ours.
+_METRICS = {
+    "euclidean": "euclidean", "l2": "euclidean", "sqeuclidean": "sqeuclidean", "manhattan": "l1", "cityblock": "l1",
+    "l1": "l1", "chebyshev": "linf", "cosine": "cosine",
+}  # fmt: skip
+_POWERS = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}
+# 100,000 rows among themselves on 2 cores: a KD tree is 1.5 times as fast with 2 and 3 columns, 1.4 times with 5; with 8 it is far behind.
+_COLUMNS_OF_TREES = 5
+_READ_IN_PLACE = {"float32", "float64", "float16", "uint8", "int8"}
+_EXECUTION = {"device": [str], "memory": [Integral, str, None], "progress": [callable, "boolean", None]}
+
+
+class _Prepared:
+    """The corpus of a fitted estimator, prepared at the first search that brings queries.
+
+    An object of its own, so that searching leaves the estimator's attributes alone; copies and pickles start empty.
+    """
+
+    __slots__ = ("corpus", "of")
+
+    def __init__(self) -> None:
+        self.corpus: Corpus | None = None
+        self.of: tuple[Any, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Prepared, ()
+
+
+def _rows(x: np.ndarray) -> np.ndarray:
+    """What vicinal reads in place; integers of other widths become float64, as scikit-learn makes them."""
+    return x if x.dtype.name in _READ_IN_PLACE else x.astype(np.float64)
+
+
+def _columns(x: Any) -> int:
+    """0 of what is no table: scikit-learn will say so."""
+    try:
+        return _num_features(x)
+    except (TypeError, ValueError):
+        return 0
+
+
+class _Exact:
+    """What all the estimators share: which metrics are served, the fitted rows, how to search them."""
+
+    # Of objects that scikit-learn's class made: pickles opened after patch_sklearn.
+    device: str = "auto"
+    memory: Any = None
+    progress: Any = None
+    _prepared: _Prepared | None = None
+
+    def _fit(self, X: Any, y: Any = None) -> Any:
+        algorithm = self.algorithm
+        if algorithm == "auto" and self._served_metric() is not None and _columns(X) > _COLUMNS_OF_TREES:
+            self.algorithm = "brute"  # no tree need be built
+        try:
+            super()._fit(X, y)
+        finally:
+            self.algorithm = algorithm
+        served = self._fit_method == "brute" and not issparse(self._fit_X) and self._served_metric() is not None
+        self._prepared = _Prepared() if served else None
+        return self
+
+    def _served_metric(self) -> str | None:
+        """vicinal's name of the metric that the parameters ask for, or None."""
+        parameters = dict(self.metric_params or {})
+        metric = self.metric
+        if metric == "minkowski":
+            metric = _POWERS.get(parameters.pop("p", self.p))
+        return _METRICS.get(metric) if isinstance(metric, str) and not parameters else None
+
+    def _serves(self, X: Any) -> bool:
+        check_is_fitted(self)
+        return self._prepared is not None and not issparse(X)
+
+    def _queries(self, X: Any) -> np.ndarray:
+        return _rows(validate_data(self, X, accept_sparse="csr", reset=False, order="C"))
+
+    def _execution(self) -> dict[str, Any]:
+        # n_jobs=None is what scikit-learn's own brute force takes it for: all cores.
+        threads = 0 if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+        return dict(device=self.device, memory=self.memory, threads=threads, progress=self.progress)
+
+    def _search_options(self) -> dict[str, Any]:
+        return dict(metric=self._served_metric(), degenerate="one", **self._execution())
+
+    def _corpus(self) -> Corpus:
+        prepared, of = self._prepared, (self.device, self.memory)
+        if prepared.corpus is None or prepared.of != of:
+            prepared.corpus = Corpus(_rows(self._fit_X), **self._search_options())
+            prepared.of = of
+        return prepared.corpus
+
+    def _past_shortcut(self, X: Any) -> Any:
+        """The estimator for predict_proba: itself, or with uniform weights said as None.
+
+        scikit-learn has a shortcut for weights="uniform" that computes distances of its own; None means the same and
+        comes to the search of this class.
+        """
+        if self.weights != "uniform" or not self._serves(X):
+            return self
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, weights=None)
+        return twin
+
+
+class _KNeighbors(_Exact):
+    def kneighbors(self, X: Any = None, n_neighbors: Any = None, return_distance: bool = True) -> Any:
+        """The nearest fitted rows of each row of X, nearest first, ties by smaller index.
+
+        Parameters
+        ----------
+        X : (n_queries, n_features) or None
+            None: the fitted rows, each without itself.
+        n_neighbors : int or None
+            None: the constructor's.
+        return_distance : bool, default True
+
+        Returns
+        -------
+        distances : (n_queries, n_neighbors) float64
+            Only with ``return_distance``; the pair is then a :class:`vicinal.Neighbors`.
+        indices : (n_queries, n_neighbors) int64
+
+        Raises
+        ------
+        What scikit-learn's raises; MemoryBudget if ``memory`` is too little.
+        """
+        if not self._serves(X):
+            with accel.noted(self, "kneighbors", accel.SCIKIT_LEARN):
+                return super().kneighbors(X, n_neighbors, return_distance)
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        if not isinstance(k, Integral) or not 0 < k <= self.n_samples_fit_ - (X is None):
+            return super().kneighbors(X, n_neighbors, return_distance)  # which raises
+        with accel.noted(self, "kneighbors", accel.VICINAL):
+            if X is None:
+                found = knn_graph(_rows(self._fit_X), int(k), distance_type="f64", **self._search_options())
+            else:
+                queries, execution = self._queries(X), self._execution()
+                del execution["device"]  # the corpus knows it
+                found = self._corpus().knn(queries, int(k), distance_type="f64", **execution)
+        return found if return_distance else found.ids
+
+
+class _RadiusNeighbors(_Exact):
+    def radius_neighbors(
+        self, X: Any = None, radius: Any = None, return_distance: bool = True, sort_results: bool = False
+    ) -> Any:
+        """All fitted rows within `radius` of each row of X, the boundary included.
+
+        Parameters
+        ----------
+        X : (n_queries, n_features) or None
+            None: the fitted rows, each without itself.
+        radius : float or None
+            None: the constructor's.
+        return_distance : bool, default True
+        sort_results : bool, default False
+            By distance, ties by smaller index; False: by index.
+
+        Returns
+        -------
+        distances : (n_queries,) object array of float64 arrays
+            Only with ``return_distance``.
+        indices : (n_queries,) object array of int64 arrays
+        """
+        if not self._serves(X) or np.ndim(radius) > 0 or (sort_results and not return_distance):
+            with accel.noted(self, "radius_neighbors", accel.SCIKIT_LEARN):
+                return super().radius_neighbors(X, radius, return_distance, sort_results)
+        with accel.noted(self, "radius_neighbors", accel.VICINAL):
+            rows = _rows(self._fit_X)
+            found = range_search(
+                rows, rows if X is None else self._queries(X), float(self.radius if radius is None else radius),
+                distance_type="f64", **self._search_options(),
+            )  # fmt: skip
+        if not sort_results:
+            found = found.by_id()
+        distances, ids, ends = found.distances, found.ids, found.offsets[1:]
+        if X is None:
+            row_of = np.repeat(np.arange(len(found)), np.diff(found.offsets))
+            others = ids != row_of
+            distances, ids = distances[others], ids[others]
+            ends = np.cumsum(np.bincount(row_of[others], minlength=len(found)))
+        return (_split(distances, ends), _split(ids, ends)) if return_distance else _split(ids, ends)
+
+
+def _split(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    lists = np.empty(len(ends), object)
+    start = 0
+    for row, end in enumerate(ends.tolist()):
+        lists[row] = values[start:end]
+        start = end
+    return lists
+
+
+_DOCSTRING = """scikit-learn's {0}, searched by vicinal.
+
+    Parameters
+    ----------
+    device : str, default "auto"
+    memory : int, str or None
+    progress : callable, True for a bar of tqdm, or None
+        As in :func:`vicinal.knn`.
+    others :
+        Those of ``sklearn.neighbors.{0}``, whose attributes and methods this class has.
+    """
+
+
+def _accepting_execution(cls: type) -> type:
+    """Gives the class scikit-learn's constructor with device, memory and progress after its own parameters.
+
+    Spelled out in the signature, because scikit-learn reads parameters from there.
+    """
+    base = getattr(theirs, cls.__name__)
+
+    @functools.wraps(base.__init__)
+    def __init__(self, *args, device="auto", memory=None, progress=None, **parameters):
+        base.__init__(self, *args, **parameters)
+        self.device = device
+        self.memory = memory
+        self.progress = progress
+
+    signature = inspect.signature(base.__init__)
+    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for name, default in (("device", "auto"), ("memory", None), ("progress", None))]  # fmt: skip
+    __init__.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *more])
+    cls.__init__ = __init__
+    cls._parameter_constraints = {**base._parameter_constraints, **_EXECUTION}
+    cls.__doc__ = _DOCSTRING.format(cls.__name__)
+    return cls
+
+
+@_accepting_execution
+class NearestNeighbors(_KNeighbors, _RadiusNeighbors, theirs.NearestNeighbors):
+    pass
+
+
+@_accepting_execution
+class KNeighborsTransformer(_KNeighbors, theirs.KNeighborsTransformer):
+    pass
+
+
+@_accepting_execution
+class RadiusNeighborsTransformer(_RadiusNeighbors, theirs.RadiusNeighborsTransformer):
+    pass
+
+
+@_accepting_execution
+class KNeighborsClassifier(_KNeighbors, theirs.KNeighborsClassifier):
+    def predict_proba(self, X: Any) -> Any:
+        return super(KNeighborsClassifier, self._past_shortcut(X)).predict_proba(X)
+
+
+@_accepting_execution
+class KNeighborsRegressor(_KNeighbors, theirs.KNeighborsRegressor):
+    pass
+
+
+@_accepting_execution
+class RadiusNeighborsClassifier(_RadiusNeighbors, theirs.RadiusNeighborsClassifier):
+    def predict_proba(self, X: Any) -> Any:
+        return super(RadiusNeighborsClassifier, self._past_shortcut(X)).predict_proba(X)
+
+
+@_accepting_execution
+class RadiusNeighborsRegressor(_RadiusNeighbors, theirs.RadiusNeighborsRegressor):
+    pass
+
+
+@_accepting_execution
+class LocalOutlierFactor(_KNeighbors, theirs.LocalOutlierFactor):
+    pass
