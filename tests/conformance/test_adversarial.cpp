@@ -87,7 +87,7 @@ void run_cases(const char* device, std::int64_t count) {
     Setting setting = random_setting(rng);
     if (device != nullptr) {
       const std::vector<std::string> filters = {"auto", "int8", "int8", "canonical"};
-      setting.instruction_set = "auto";
+      setting.instruction_set = rng.chance(0.5) ? "auto" : "mma";
       setting.filter = rng.pick(filters);
       c.options.run.device = device;
     }

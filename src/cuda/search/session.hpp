@@ -14,108 +14,15 @@
 
 #include "backend/backend.hpp"
 #include "core/text.hpp"
-#include "core/visit_order.hpp"
 #include "cpu/check.hpp"
-#include "cpu/frame.hpp"
-#include "cuda/search/prepare.cuh"
+#include "cuda/search/held.hpp"
+#include "cuda/search/sides.hpp"
 #include "cuda/search/scan.cuh"
 #include "cuda/search/settle.cuh"
 #include "cuda/select/select.hpp"
 #include "cuda/strings/search.hpp"
 
 namespace vicinal::cuda {
-
-/// An array that is made when it is needed, and again when it is too small.
-template <class T, class Device>
-class Array {
- public:
-  explicit Array(Device& device) : device_(&device) {}
-  Array(Array&& other) noexcept : device_(other.device_), data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
-  Array& operator=(Array&& other) noexcept {
-    std::swap(device_, other.device_);
-    std::swap(data_, other.data_);
-    std::swap(count_, other.count_);
-    return *this;
-  }
-  ~Array() {
-    if (data_ != nullptr) device_->give(data_);
-  }
-  T* of(std::int64_t count) {
-    if (data_ == nullptr || count_ < count) {
-      if (data_ != nullptr) device_->give(std::exchange(data_, nullptr));
-      data_ = static_cast<T*>(device_->take(std::max<std::int64_t>(count, 1) * static_cast<std::int64_t>(sizeof(T))));
-      count_ = count;
-    }
-    return data_;
-  }
-  T* data() const noexcept { return data_; }
-  std::int64_t bytes() const noexcept { return count_ * static_cast<std::int64_t>(sizeof(T)); }
-
- private:
-  Device* device_;
-  T* data_ = nullptr;
-  std::int64_t count_ = 0;
-};
-
-/// A prepared side with its memory.
-template <class Device>
-struct HeldSide {
-  explicit HeldSide(Device& d)
-      : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), heads(d), largest(d), scales(d), filterable(d), placed(d), values(d) {}
-  Array<std::byte, Device> rows;
-  Array<double, Device> self, mean;
-  Array<float, Device> sizes;
-  Array<std::uint32_t, Device> order;
-  Array<std::int8_t, Device> bytes;
-  Array<TileHead, Device> heads;
-  Array<unsigned long long, Device> largest;
-  Array<double, Device> scales;
-  Array<std::uint8_t, Device> filterable;
-  Array<PlacedQuery, Device> placed;
-  Array<double, Device> values;
-  Side side;
-
-  std::int64_t size() const noexcept {
-    return rows.bytes() + self.bytes() + mean.bytes() + sizes.bytes() + order.bytes() + bytes.bytes() + heads.bytes() + scales.bytes() + filterable.bytes() + placed.bytes() + values.bytes();
-  }
-};
-
-inline std::int64_t whole_blocks(std::int64_t count) { return (count + block_queries - 1) / block_queries * block_queries; }
-
-/// Bytes of a prepared side; rows that are on the device already are not counted by whoever knows it.
-inline std::int64_t side_bytes(std::int64_t count, const Shape& shape, Metric metric, bool filters, bool queries) {
-  const std::int64_t padded = whole_blocks(count), dims = shape.cols;
-  std::int64_t total = count * dims * static_cast<std::int64_t>(dtype_size(shape.dtype)) + (std::int64_t{1} << 20);
-  if (needs_norms(metric)) total += count * 16;
-  if (filters) total += padded * (packed_width(dims) + 16) + order_bins * 4 * (count / 8192 + 129);
-  if (queries) total += count * dims * 8 + padded * 64;
-  return total;
-}
-
-inline std::int64_t slots_of(const Plan& plan) {
-  return std::max<std::int64_t>(plan.candidate_slots >= 256 ? 4096 : 0, 4 * plan.candidate_slots);
-}
-inline bool wide_keys(DistanceType type) { return type != DistanceType::f32; }
-
-/// Rows whose keys are taken at a time beside the lists.
-inline std::int64_t scan_stretch(std::int64_t k, std::int64_t rows) { return std::min(rows, std::max<std::int64_t>(8192, 2 * k)); }
-/// Of the canonical rung, for a batch of queries.
-inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, bool wide) {
-  const std::int64_t cols = k + scan_stretch(k, rows);
-  return batch * (cols * (wide ? 8 : 4) + k * ((wide ? 8 : 4) + 8 + (wide ? 16 : 8))) + (std::int64_t{2} << 30);
-}
-
-/// Everything that a session holds but a kept corpus.
-inline std::int64_t session_bytes(const Plan& plan, const Problem& problem) {
-  const bool filters = plan.rungs.size() > 1, wide = wide_keys(plan.distance_type);
-  const std::int64_t batch = plan.query_batch, k = problem.k, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
-  std::int64_t total = side_bytes(batch, problem.queries, problem.metric, filters, true) + batch * (k * (wide ? 16 : 8) + 128) +
-                       batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type)) + 2 * problem.filter_bytes + (std::int64_t{64} << 20);
-  if (!problem.kept) total += side_bytes(rows, problem.corpus, problem.metric, filters, false);
-  const std::int64_t sampled = std::max<std::int64_t>(rows / 16, 64 * k) / 16 + 64;
-  const std::int64_t filter = filters ? batch * (slots_of(plan) * 24 + 4 * sampled) : 0;
-  return total + std::max(filter, scan_bytes(batch, k, rows, wide));
-}
 
 template <class Device>
 struct CudaKept final : Kept {
@@ -133,15 +40,16 @@ class CudaSession final : public Session {
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
       : device_(device), question_(question), plan_(plan), filters_(rung == Rung::int8), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
-        counters_(device), uppers_(device), found_(device), used_(device), order_counts_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
+        counters_(device), uppers_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         bounds_(device), totals_(device), bits_(device), row_labels_(device), query_labels_(device),
         model_(question.metric, question.type, question.corpus.cols, 1.0, 0) {
     counters_.of(1);
     device_.zero(counters_.data(), sizeof(Counters));
+    maker_.emplace(device, question, team, counters_.data());
     if (kept_) {
       frame_ = kept_->frame;
     } else if (filters_) {
-      frame_ = choose(device, question, team, centre_);
+      frame_ = maker_->choose(centre_);
     }
     model_ = BoundModel(question.metric, question.type, question.corpus.cols, frame_.scale, 0);
     set_choice();
@@ -151,11 +59,12 @@ class CudaSession final : public Session {
   static std::shared_ptr<const CudaKept<Device>> keep(Device& device, const Question& question, const Plan& plan, Team& team) {
     auto kept = std::make_shared<CudaKept<Device>>(device);
     kept->packed = plan.rungs.size() > 1;
-    if (kept->packed) kept->frame = choose(device, question, team, kept->centre);
     Stats stats;
     CudaSession session(device, question, plan, Rung::canonical, kept, team, stats);
+    if (kept->packed) session.frame_ = kept->frame = session.maker_->choose(kept->centre);
+    session.model_ = BoundModel(question.metric, question.type, question.corpus.cols, session.frame_.scale, 0);
     session.filters_ = kept->packed;
-    session.prepare_side(kept->held, question.corpus, false);
+    session.make_side(kept->held, question.corpus, false);
     device.wait();
     return kept;
   }
@@ -166,13 +75,13 @@ class CudaSession final : public Session {
     const auto count = static_cast<std::int64_t>(rows.size());
     const bool adjacent = count > 0 && rows.back() - rows.front() == count - 1;
     if (adjacent) {
-      prepare_side(queries_, queries.slice(rows.front(), count), true);
+      make_side(queries_, queries.slice(rows.front(), count), true);
     } else {
       const std::int64_t row = queries.cols * static_cast<std::int64_t>(dtype_size(queries.dtype));
       std::byte* to = queries_.rows.of(count * row);
       for (std::int64_t i = 0; i < count; ++i) one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
       Points dense(to, queries.dtype, count, queries.cols);
-      prepare_side(queries_, dense, true);
+      make_side(queries_, dense, true);
     }
     device_.in(query_rows_.of(count), numbers_.data(), count * 8);
     states_.of(whole_blocks(count));
@@ -188,7 +97,7 @@ class CudaSession final : public Session {
 
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
     first_row_ = first;
-    prepare_side(rows_, question_.corpus.slice(first, count), false);
+    make_side(rows_, question_.corpus.slice(first, count), false);
   }
 
   void filter() override {
@@ -250,115 +159,12 @@ class CudaSession final : public Session {
   }
   const HeldSide<Device>& rows() const noexcept { return kept_ ? kept_->held : rows_; }
 
-  /// Centre and scale by a sample of the rows (src/cpu/frame.cpp); any choice is sound, since residuals are measured.
-  static DeviceFrame choose(Device& device, const Question& question, Team& team, Array<double, Device>& centre) {
-    constexpr std::int64_t most_rows = 1024;
-    Question sampled{.corpus = question.corpus, .metric = question.metric, .type = question.type, .degenerate = question.degenerate};
-    std::vector<std::byte> copy;
-    const Points& corpus = question.corpus;
-    if (device.holds(corpus.data)) {
-      const std::int64_t count = std::min(corpus.rows, most_rows), row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
-      copy.resize(static_cast<std::size_t>(count * row));
-      Array<unsigned char, Device> gathered(device);
-      if (count > 0)
-        device.launch()(count, 128, 0, gather_rows, GatherRows{.from = static_cast<const unsigned char*>(corpus.data), .to = gathered.of(count * row), .row_bytes = row,
-                                                               .row_stride = corpus.row_stride, .count = count, .visits = visits(corpus.rows)});
-      device.out(copy.data(), gathered.data(), count * row);
-      device.wait();
-      sampled.corpus = Points(copy.data(), corpus.dtype, count, corpus.cols);
-    }
-    const cpu::Frame chosen = cpu::choose_frame(sampled, Rung::int8, team);
-    DeviceFrame frame{.centre = centre.of(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
-    // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
-    const double typical = form_of(question.metric) == Form::unit_l2 ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
-    frame.least_step = static_cast<float>(0x1p-12 * typical);
-    device.in(centre.data(), chosen.centre.data(), corpus.cols * 8);
-    device.wait();
-    return frame;
+  void make_side(HeldSide<Device>& held, const Points& points, bool queries) {
+    maker_->make(held, points, queries ? query_points_ : question_.corpus, queries, filters_, model_, frame_);
   }
-
   void one_row_in(std::byte* to, const Points& row, std::int64_t bytes) {
     if (device_.holds(row.data)) device_.copy(to, row.data, bytes);
     else device_.rows_in(to, row);
-  }
-
-  /// Dense rows on the device: in place where they are that already.
-  const void* dense(HeldSide<Device>& held, const Points& points) {
-    const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
-    const std::int64_t row = points.cols * size;
-    if (device_.holds(points.data)) {
-      if (points.col_stride == size && (points.row_stride == row || points.rows < 2) && !points.byte_swapped) return points.data;
-      fail(ErrorCode::unsupported, "rows in memory of a CUDA device must be dense and row-major in this version; copy them first");
-    }
-    device_.rows_in(held.rows.of(points.rows * row), points);
-    return held.rows.data();
-  }
-
-  void prepare_side(HeldSide<Device>& held, const Points& points, bool queries) {
-    Side& side = held.side;
-    const std::int64_t count = points.rows, padded = whole_blocks(count);
-    side.rows = dense(held, points);
-    side.dtype = points.dtype;
-    side.count = count;
-    side.dims = points.cols;
-    side.width = packed_width(points.cols);
-    if (count == 0) return;
-    if (needs_norms(question_.metric)) side.self = held.self.of(count);
-    if (question_.metric == Metric::correlation) side.mean = held.mean.of(count);
-    if (queries) side.values = held.values.of(count * points.cols);
-    if (filters_) {
-      side.sizes = held.sizes.of(count);
-      side.order = held.order.of(padded);
-      side.bytes = held.bytes.of(padded * side.width);
-      side.heads = held.heads.of(padded / tile_rows);
-      // Of all chunks.
-      const bool first = held.largest.data() == nullptr || queries;
-      side.largest = held.largest.of(2);
-      if (first) device_.zero(side.largest, 16);
-      if (queries) {
-        side.scales = held.scales.of(count);
-        side.filterable = held.filterable.of(count);
-        side.placed = held.placed.of(padded);
-      }
-    }
-    const Prepare prepare{.side = side, .model = model_, .frame = frame_, .filters = filters_, .is_query = queries,
-                          .degenerate_is_one = question_.degenerate == Degenerate::one, .counters = counters_.data()};
-    launch(measure_rows, std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32), prepare_threads, 0, prepare);
-    if (filters_) {
-      const std::int64_t chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
-      const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
-      // The golden ratio's step, as for tiles.
-      const Order order{.side = side, .shuffle = visits(count), .counts = order_counts_.of(std::int64_t{order_bins} * blocks), .chunk = chunk, .blocks = blocks};
-      launch(count_sizes, blocks, order_threads, 0, order);
-      launch(place_bins, 1, 1024, 0, order);
-      launch(place_rows, blocks, order_threads, 0, order);
-      launch(pack_rows, side.tiles(), prepare_threads, 0, prepare);
-    }
-    check_rows(queries);
-  }
-
-  /// Rows that the contract refuses are found again on the host, which has the words for them.
-  void check_rows(bool queries) {
-    Counters counters;
-    device_.out(&counters, counters_.data(), sizeof counters);
-    device_.wait();
-    if (counters.bad_rows == 0) return;
-    const Points& whole = queries ? query_points_ : question_.corpus;
-    std::vector<std::byte> copy;
-    Points read = whole;
-    if (device_.holds(whole.data)) {
-      const std::int64_t bytes = whole.rows * whole.cols * static_cast<std::int64_t>(dtype_size(whole.dtype));
-      copy.resize(static_cast<std::size_t>(bytes));
-      device_.copy(copy.data(), whole.data, bytes);
-      device_.wait();
-      read = Points(copy.data(), whole.dtype, whole.rows, whole.cols);
-    }
-    cpu::report_unfit_rows(question_, read, queries ? "query" : "corpus", team_);
-  }
-
-  static Visits visits(std::int64_t count) {
-    const VisitOrder order(std::max<std::int64_t>(count, 1));
-    return {std::max<std::int64_t>(count, 1), order.at(1)};
   }
 
   void set_choice() {
@@ -386,7 +192,7 @@ class CudaSession final : public Session {
   }
 
   SearchJob job() const {
-    SearchJob job{.rows = rows().side, .queries = queries_.side, .model = model_, .choice = choice_, .visits = visits(rows().side.tiles())};
+    SearchJob job{.rows = rows().side, .queries = queries_.side, .model = model_, .choice = choice_, .visits = visits_of(rows().side.tiles())};
     job.query_rows = query_rows_.data();
     job.first_row = kept_ ? 0 : first_row_;
     job.k = question_.k;
@@ -454,6 +260,9 @@ class CudaSession final : public Session {
                Seed{.job = f.job, .uppers = f.uppers, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
+    // A few queries have room for all that their sample lets through, and each part would take as long as the whole.
+    const double expected = 3.0 * static_cast<double>(want) * static_cast<double>(tiles) / static_cast<double>(part);
+    if (f.uppers != nullptr && f.job.queries.count <= 512 && expected < static_cast<double>(f.job.capacity)) part = tiles;
     // As few parts as can be, none more than six times what was searched before.
     double growth = static_cast<double>(tiles) / static_cast<double>(part);
     growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(6.0))));
@@ -465,8 +274,9 @@ class CudaSession final : public Session {
       if (f.last < tiles) settle(false);
       part = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil((growth - 1) * static_cast<double>(f.last) * (1 + 1e-9))));
       begin = f.last;
-      device_.wait();
-      team_.tick(static_cast<std::uint64_t>(f.job.queries.count) * static_cast<std::uint64_t>(std::min((f.last - f.first) * tile_rows, f.job.rows.count - f.first * tile_rows)));
+      const std::int64_t pairs = f.job.queries.count * std::min((f.last - f.first) * tile_rows, f.job.rows.count - f.first * tile_rows);
+      if (pairs > std::int64_t{1} << 32) device_.wait();  // of less nobody waits long to be asked whether to go on
+      team_.tick(static_cast<std::uint64_t>(pairs));
     }
   }
 
@@ -530,6 +340,7 @@ class CudaSession final : public Session {
   std::shared_ptr<const CudaKept<Device>> kept_;
   Team& team_;
   Stats& stats_;
+  std::optional<SideMaker<Device>> maker_;
   DeviceFrame frame_;
   RowChoice choice_;
   Array<double, Device> centre_;
@@ -543,7 +354,6 @@ class CudaSession final : public Session {
   Array<float, Device> uppers_;
   Array<Found, Device> found_;
   Array<std::uint32_t, Device> used_;
-  Array<std::uint32_t, Device> order_counts_;
   Array<std::byte, Device> keys_, values_;
   Array<std::int64_t, Device> columns_;
   Array<std::byte, Device> workspace_;

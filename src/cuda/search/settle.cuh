@@ -343,15 +343,16 @@ __global__ void finish_queries(Finish f) {
     // A key of zero may be of a value that is not: it is taken again, by the whole warp, for its sign and for the note of what vanished.
     for (unsigned left = __ballot_sync(all_lanes, again); left != 0; left &= left - 1) {
       const std::int64_t which = from + __ffs(static_cast<int>(left)) - 1, row = Form::position(best[which]) - f.ranking.first_row;
-      double key = 0;
+      double value_there = 0;  // rows of an earlier chunk are gone: a product that is nothing is +0
       if (row >= 0 && row < job.rows.count) {
         const std::int64_t rows[1] = {row * job.rows.dims}, queries[1] = {query * job.rows.dims};
         const double shifts[1] = {f.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0};
         const double value = value_of_sum(f.ranking, pair_sums<1, 1>(f.ranking, sum_on_device(f.ranking.metric), rows, shifts, queries), query, row);
-        key = folded_key(f.ranking, value);
+        const double key = folded_key(f.ranking, value);
+        value_there = descends ? -key : key;
         gone += lane_index() == 0 && !needs_norms(f.ranking.metric) && !Words::wide && value != 0 ? 1u : 0u;
       }
-      if (lane_index() == 0) put(which, f.first_id + Form::position(best[which]), descends ? -key : key);
+      if (lane_index() == 0) put(which, f.first_id + Form::position(best[which]), value_there);
     }
   }
   for (int h = 16; h > 0; h /= 2) gone += __shfl_xor_sync(all_lanes, gone, h);

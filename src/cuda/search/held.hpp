@@ -1,0 +1,104 @@
+// What a search holds on the device: arrays that grow, prepared sides, and how many bytes it all takes.
+#pragma once
+#include <algorithm>
+#include <utility>
+
+#include "backend/backend.hpp"
+#include "core/metric.hpp"
+#include "cuda/search/job.hpp"
+
+namespace vicinal::cuda {
+
+/// An array that is made when it is needed, and again when it is too small.
+template <class T, class Device>
+class Array {
+ public:
+  explicit Array(Device& device) : device_(&device) {}
+  Array(Array&& other) noexcept : device_(other.device_), data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  Array& operator=(Array&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
+  ~Array() {
+    if (data_ != nullptr) device_->give(data_);
+  }
+  T* of(std::int64_t count) {
+    if (data_ == nullptr || count_ < count) {
+      if (data_ != nullptr) device_->give(std::exchange(data_, nullptr));
+      data_ = static_cast<T*>(device_->take(std::max<std::int64_t>(count, 1) * static_cast<std::int64_t>(sizeof(T))));
+      count_ = count;
+    }
+    return data_;
+  }
+  T* data() const noexcept { return data_; }
+  std::int64_t bytes() const noexcept { return count_ * static_cast<std::int64_t>(sizeof(T)); }
+
+ private:
+  Device* device_;
+  T* data_ = nullptr;
+  std::int64_t count_ = 0;
+};
+
+/// A prepared side with its memory.
+template <class Device>
+struct HeldSide {
+  explicit HeldSide(Device& d)
+      : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), heads(d), largest(d), scales(d), filterable(d), placed(d), values(d) {}
+  Array<std::byte, Device> rows;
+  Array<double, Device> self, mean;
+  Array<float, Device> sizes;
+  Array<std::uint32_t, Device> order;
+  Array<std::int8_t, Device> bytes;
+  Array<TileHead, Device> heads;
+  Array<unsigned long long, Device> largest;
+  Array<double, Device> scales;
+  Array<std::uint8_t, Device> filterable;
+  Array<PlacedQuery, Device> placed;
+  Array<double, Device> values;
+  Side side;
+
+  std::int64_t size() const noexcept {
+    return rows.bytes() + self.bytes() + mean.bytes() + sizes.bytes() + order.bytes() + bytes.bytes() + heads.bytes() + scales.bytes() + filterable.bytes() + placed.bytes() + values.bytes();
+  }
+};
+
+inline std::int64_t whole_blocks(std::int64_t count) { return (count + block_queries - 1) / block_queries * block_queries; }
+
+/// Bytes of a prepared side; rows that are on the device already are not counted by whoever knows it.
+inline std::int64_t side_bytes(std::int64_t count, const Shape& shape, Metric metric, bool filters, bool queries) {
+  const std::int64_t padded = whole_blocks(count), dims = shape.cols;
+  std::int64_t total = count * dims * static_cast<std::int64_t>(dtype_size(shape.dtype)) + (std::int64_t{1} << 20);
+  if (needs_norms(metric)) total += count * 16;
+  if (filters) total += padded * (packed_width(dims) + 16) + 2048 * (count / 8192 + 129);
+  if (queries) total += count * dims * 8 + padded * 64;
+  return total;
+}
+
+inline std::int64_t slots_of(const Plan& plan) {
+  return std::max<std::int64_t>(plan.candidate_slots >= 256 ? 4096 : 0, 4 * plan.candidate_slots);
+}
+inline bool wide_keys(DistanceType type) { return type != DistanceType::f32; }
+
+/// Rows whose keys are taken at a time beside the lists.
+inline std::int64_t scan_stretch(std::int64_t k, std::int64_t rows) { return std::min(rows, std::max<std::int64_t>(8192, 2 * k)); }
+/// Of the canonical rung, for a batch of queries.
+inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, bool wide) {
+  const std::int64_t cols = k + scan_stretch(k, rows);
+  return batch * (cols * (wide ? 8 : 4) + k * ((wide ? 8 : 4) + 8 + (wide ? 16 : 8))) + (std::int64_t{2} << 30);
+}
+
+/// Everything that a session holds but a kept corpus.
+inline std::int64_t session_bytes(const Plan& plan, const Problem& problem) {
+  const bool filters = plan.rungs.size() > 1, wide = wide_keys(plan.distance_type);
+  const std::int64_t batch = plan.query_batch, k = problem.k, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
+  std::int64_t total = side_bytes(batch, problem.queries, problem.metric, filters, true) + batch * (k * (wide ? 16 : 8) + 128) +
+                       batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type)) + 2 * problem.filter_bytes + (std::int64_t{64} << 20);
+  if (!problem.kept) total += side_bytes(rows, problem.corpus, problem.metric, filters, false);
+  const std::int64_t sampled = std::max<std::int64_t>(rows / 16, 64 * k) / 16 + 64;
+  const std::int64_t filter = filters ? batch * (slots_of(plan) * 24 + 4 * sampled) : 0;
+  return total + std::max(filter, scan_bytes(batch, k, rows, wide));
+}
+
+}  // namespace vicinal::cuda

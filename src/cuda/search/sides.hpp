@@ -1,0 +1,139 @@
+// PREPARE, its host's part: a side's rows to the device, the launches that make bytes of them, and what is said of rows that the
+// contract refuses.
+#pragma once
+#include <vector>
+
+#include "core/parallel.hpp"
+#include "core/text.hpp"
+#include "core/visit_order.hpp"
+#include "cpu/check.hpp"
+#include "cpu/frame.hpp"
+#include "cuda/search/held.hpp"
+#include "cuda/search/prepare.cuh"
+
+namespace vicinal::cuda {
+
+inline Visits visits_of(std::int64_t count) {
+  const VisitOrder order(std::max<std::int64_t>(count, 1));
+  return {std::max<std::int64_t>(count, 1), order.at(1)};
+}
+
+template <class Device>
+class SideMaker {
+ public:
+  /// counters: on the device.
+  SideMaker(Device& device, const Question& question, Team& team, Counters* counters)
+      : device_(device), question_(question), team_(team), counters_(counters), order_counts_(device) {}
+
+  /// Centre and scale by a sample of the rows (src/cpu/frame.cpp); any choice is sound, since residuals are measured.
+  DeviceFrame choose(Array<double, Device>& centre) {
+    Device& device = device_;
+    const Question& question = question_;
+    constexpr std::int64_t most_rows = 1024;
+    Question sampled{.corpus = question.corpus, .metric = question.metric, .type = question.type, .degenerate = question.degenerate};
+    std::vector<std::byte> copy;
+    const Points& corpus = question.corpus;
+    if (device.holds(corpus.data)) {
+      const std::int64_t count = std::min(corpus.rows, most_rows), row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
+      copy.resize(static_cast<std::size_t>(count * row));
+      Array<unsigned char, Device> gathered(device);
+      if (count > 0)
+        device.launch()(count, 128, 0, gather_rows, GatherRows{.from = static_cast<const unsigned char*>(corpus.data), .to = gathered.of(count * row), .row_bytes = row,
+                                                               .row_stride = corpus.row_stride, .count = count, .visits = visits_of(corpus.rows)});
+      device.out(copy.data(), gathered.data(), count * row);
+      device.wait();
+      sampled.corpus = Points(copy.data(), corpus.dtype, count, corpus.cols);
+    }
+    const cpu::Frame chosen = cpu::choose_frame(sampled, Rung::int8, team_);
+    DeviceFrame frame{.centre = centre.of(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
+    // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
+    const double typical = form_of(question.metric) == Form::unit_l2 ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
+    frame.least_step = static_cast<float>(0x1p-12 * typical);
+    device.in(centre.data(), chosen.centre.data(), corpus.cols * 8);
+    device.wait();
+    return frame;
+  }
+
+  /// `points` of `whole`, which are checked whole where one is refused.
+  void make(HeldSide<Device>& held, const Points& points, const Points& whole, bool queries, bool filters, const BoundModel& model, const DeviceFrame& frame) {
+    Side& side = held.side;
+    const std::int64_t count = points.rows, padded = whole_blocks(count);
+    side.rows = dense(held, points);
+    side.dtype = points.dtype;
+    side.count = count;
+    side.dims = points.cols;
+    side.width = packed_width(points.cols);
+    if (count == 0) return;
+    if (needs_norms(question_.metric)) side.self = held.self.of(count);
+    if (question_.metric == Metric::correlation) side.mean = held.mean.of(count);
+    if (queries) side.values = held.values.of(count * points.cols);
+    if (filters) {
+      side.sizes = held.sizes.of(count);
+      side.order = held.order.of(padded);
+      side.bytes = held.bytes.of(padded * side.width);
+      side.heads = held.heads.of(padded / tile_rows);
+      // Of all chunks.
+      const bool first = held.largest.data() == nullptr || queries;
+      side.largest = held.largest.of(2);
+      if (first) device_.zero(side.largest, 16);
+      if (queries) {
+        side.scales = held.scales.of(count);
+        side.filterable = held.filterable.of(count);
+        side.placed = held.placed.of(padded);
+      }
+    }
+    const Prepare prepare{.side = side, .model = model, .frame = frame, .filters = filters, .is_query = queries,
+                          .degenerate_is_one = question_.degenerate == Degenerate::one, .counters = counters_};
+    device_.launch()(std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32), prepare_threads, 0, measure_rows, prepare);
+    if (filters) {
+      const std::int64_t chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
+      const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
+      // The golden ratio's step, as for tiles.
+      const Order order{.side = side, .shuffle = visits_of(count), .counts = order_counts_.of(std::int64_t{order_bins} * blocks), .chunk = chunk, .blocks = blocks};
+      device_.launch()(blocks, order_threads, 0, count_sizes, order);
+      device_.launch()(1, 1024, 0, place_bins, order);
+      device_.launch()(blocks, order_threads, 0, place_rows, order);
+      device_.launch()(side.tiles(), prepare_threads, 0, pack_rows, prepare);
+    }
+    check_rows(whole, queries);
+  }
+
+ private:
+  /// Dense rows on the device: in place where they are that already.
+  const void* dense(HeldSide<Device>& held, const Points& points) {
+    const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
+    const std::int64_t row = points.cols * size;
+    if (device_.holds(points.data)) {
+      if (points.col_stride == size && (points.row_stride == row || points.rows < 2) && !points.byte_swapped) return points.data;
+      fail(ErrorCode::unsupported, "rows in memory of a CUDA device must be dense and row-major in this version; copy them first");
+    }
+    device_.rows_in(held.rows.of(points.rows * row), points);
+    return held.rows.data();
+  }
+
+  /// Rows that the contract refuses are found again on the host, which has the words for them.
+  void check_rows(const Points& whole, bool queries) {
+    Counters counters;
+    device_.out(&counters, counters_, sizeof counters);
+    device_.wait();
+    if (counters.bad_rows == 0) return;
+    std::vector<std::byte> copy;
+    Points read = whole;
+    if (device_.holds(whole.data)) {
+      const std::int64_t bytes = whole.rows * whole.cols * static_cast<std::int64_t>(dtype_size(whole.dtype));
+      copy.resize(static_cast<std::size_t>(bytes));
+      device_.copy(copy.data(), whole.data, bytes);
+      device_.wait();
+      read = Points(copy.data(), whole.dtype, whole.rows, whole.cols);
+    }
+    cpu::report_unfit_rows(question_, read, queries ? "query" : "corpus", team_);
+  }
+
+  Device& device_;
+  const Question& question_;
+  Team& team_;
+  Counters* counters_;
+  Array<std::uint32_t, Device> order_counts_;
+};
+
+}  // namespace vicinal::cuda
