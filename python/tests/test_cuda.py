@@ -1,4 +1,4 @@
-"""select_k of tensors in the memory of a real CUDA device, with torch and cupy, against NumPy's stable sort: values are read
+"""Searches and select_k on a real CUDA device; of tensors in its memory, with torch and cupy, against NumPy's stable sort: values are read
 where they are and results made there, on the library's current stream."""
 
 import numpy as np
@@ -161,3 +161,15 @@ def test_wrong_arguments(library):
         vicinal.select_k(on_device, 5, device="cpu")
     with pytest.raises(ValueError, match="auto"):
         vicinal.select_k(on_device, 5, algorithm="nosuch")
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product", "l1"])
+def test_a_search_of_host_rows_has_the_bits_of_the_cpu(metric):
+    if not any(d.usable and str(d.name).startswith("cuda") for d in vicinal.devices()):
+        pytest.skip("no CUDA device here")
+    rng = np.random.default_rng(3)
+    corpus, queries = rng.standard_normal((9000, 48), dtype=np.float32), rng.standard_normal((70, 48), dtype=np.float32)
+    want, got = (vicinal.knn(corpus, queries, k=12, metric=metric, device=device) for device in ("cpu", "cuda"))
+    assert np.array_equal(want.ids, got.ids) and want.distances.tobytes() == got.distances.tobytes()
+    kept = vicinal.Corpus(corpus, metric=metric, device="cuda").knn(queries, k=12)
+    assert np.array_equal(want.ids, kept.ids) and want.distances.tobytes() == kept.distances.tobytes()

@@ -25,8 +25,6 @@ inline constexpr std::int64_t most_group_dims = 4;
 
 struct Facts {
   std::string name;             // "cpu", "cuda:0"
-  bool searches = true;         // opens sessions; false: it only selects, and searches strings if it says so
-  bool searches_strings = true;
   std::string description;      // "2 threads, avx512"
   std::vector<std::string> instruction_sets;        // usable here, best first
   std::vector<std::string> built_instruction_sets;  // compiled in
@@ -122,6 +120,8 @@ struct Backend {
   virtual double slowness(const std::string& instruction_set) const = 0;
   /// Speed of its tiles of bytes beside those of floats, for the choice between them.
   virtual double byte_gain(const std::string& instruction_set) const = 0;
+  /// Predicted seconds of a search; below 0: by `slowness` beside a core of the build machine.
+  virtual double seconds(const Plan& /*plan*/, const Problem& /*problem*/) const { return -1; }
   /// Prepares the whole corpus once.
   virtual std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) = 0;
   /// Null where Plan::pilot leaves it open whether the rung pays, and on these rows it does not, or they were kept without it.
@@ -136,14 +136,12 @@ struct Backend {
 };
 
 /// The backend that searches for Execution::device; "auto" is the CPU, and then nothing is loaded. Throws DeviceError for one
-/// that is absent or does not search, InvalidArgument for an unknown name.
+/// that is absent, InvalidArgument for an unknown name.
 Backend& find_backend(const std::string& device);
-/// The same for a search of strings.
-Backend& find_string_backend(const std::string& device);
 /// The backend that selects: for values on a CUDA device (cuda_device >= 0) or on the host (-1). "auto" goes where the
 /// values are. Throws as find_backend does, and DeviceError where the device cannot read the values.
 Backend& find_select_backend(const std::string& device, int cuda_device);
-/// Those that search and are compiled in, the default first.
+/// Those that are compiled in, the default first.
 std::vector<std::string> backend_names();
 /// "auto" replaced by what VICINAL_ISA and VICINAL_FILTER force, else unchanged. VICINAL_BACKEND is for the two above.
 Execution with_environment(Execution run);

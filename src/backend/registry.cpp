@@ -68,27 +68,15 @@ Backend* find_entry(const std::string& device) {
 
 }  // namespace
 
-namespace {
-
-/// What a backend must be able to do, and what it is called.
-Backend& find_for(const std::string& asked, bool Facts::*able, const char* what) {
+Backend& find_backend(const std::string& asked) {
   std::string device = asked;
   force(device, "VICINAL_BACKEND");
   if (device == "auto") return backends[0].get();
   if (Backend* backend = find_entry(device)) return *backend;
   const std::optional<int> ordinal = cuda_ordinal(device);
   if (!ordinal) fail_unknown(device);
-  Backend& backend = cuda_backend(*ordinal);
-  if (!(backend.facts().*able))
-    fail(ErrorCode::device_error, cat("device ", device, " selects (select_k) and does not search ", what,
-                                      "in this version; search with device=auto or device=cpu"));
-  return backend;
+  return cuda_backend(*ordinal);
 }
-
-}  // namespace
-
-Backend& find_backend(const std::string& asked) { return find_for(asked, &Facts::searches, ""); }
-Backend& find_string_backend(const std::string& asked) { return find_for(asked, &Facts::searches_strings, "strings "); }
 
 Backend& find_select_backend(const std::string& asked, int cuda_device) {
   std::string device = asked;
@@ -136,7 +124,7 @@ std::vector<Device> devices() {
     try {
       if (device.backend != nullptr) {
         const Facts facts = device.backend->facts();
-        line.description = cat(facts.description, facts.searches ? "" : facts.searches_strings ? ", selection and strings only" : ", selection only");
+        line.description = facts.description;
         line.free_bytes = facts.free_bytes;
       }
     } catch (const Error& error) {  // a device that was there and fails now, or a child after fork()

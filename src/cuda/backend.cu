@@ -56,6 +56,7 @@ class CudaBackend final : public Backend {
     return 32;
   }
   double slowness(const std::string& /*instruction_set*/) const override { return 0.02; }  // of a core's AVX-512, for predictions
+  double seconds(const Plan& plan, const Problem& problem) const override { return search_seconds(plan, problem); }
   double byte_gain(const std::string& /*instruction_set*/) const override { return 1; }
   std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {
     check_process();

@@ -265,7 +265,8 @@ Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions&
     plan.result_bytes = problem.queries.rows * options.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
   }
 
-  plan.seconds = cycles(problem, plan) / clock_hz / plan.threads * backend.slowness(plan.instruction_set);
+  plan.seconds = backend.seconds(plan, problem);
+  if (plan.seconds < 0) plan.seconds = cycles(problem, plan) / clock_hz / plan.threads * backend.slowness(plan.instruction_set);
   return plan;
 }
 

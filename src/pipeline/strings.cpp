@@ -69,7 +69,7 @@ class StringJob {
  public:
   /// queries: null in a graph. k: null in a range search.
   StringJob(const Strings& corpus, const Strings* queries, const KnnOptions& options, const std::int64_t* k)
-      : options_(options), corpus_(corpus), queries_(queries), backend_(find_string_backend(options.run.device)),
+      : options_(options), corpus_(corpus), queries_(queries), backend_(find_backend(options.run.device)),
         plan_(open_plan(backend_, options)), rows_(queries != nullptr ? queries->rows : corpus.rows),
         start_(Clock::now()),
         team_(plan_.threads, options.progress, options.stop, static_cast<std::uint64_t>(corpus.rows * rows_)),

@@ -119,6 +119,17 @@ std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessor
 
 std::int64_t search_bytes(const Plan& plan, const Problem& problem) { return session_bytes(plan, problem); }
 
+// Rates of one H200 (bench/results/knn_cuda.csv, 2026-11-22); the rows of a corpus that is not kept come from the host.
+double search_seconds(const Plan& plan, const Problem& problem) {
+  const auto n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols), q = static_cast<double>(problem.queries.rows);
+  const double elements = n * d, host_bytes_a_second = 12e9;
+  double seconds = 0.3e-3;
+  if (!problem.kept) seconds += 7.5e-9 * std::min(n, 1024.0) * d + 9e-12 * elements + elements * static_cast<double>(dtype_size(problem.corpus.dtype)) / host_bytes_a_second;
+  if (plan.rungs.size() == 1) return seconds + q * n * (3.6e-11 + 7e-13 * d);
+  const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128);
+  return seconds + 11.9e-9 * tiles + q * (4.5e-8 + 3.6e-9 * static_cast<double>(problem.k));
+}
+
 std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan) {
   return side_bytes(problem.corpus.rows, problem.corpus, problem.metric, plan.rungs.size() > 1, false);
 }
