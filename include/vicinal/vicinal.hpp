@@ -27,6 +27,7 @@
 #include "vicinal/metric.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/options.hpp"
+#include "vicinal/permutation_index.hpp"
 #include "vicinal/plan.hpp"
 #include "vicinal/resume.hpp"
 #include "vicinal/search.hpp"
