@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr double everywhere = std::numeric_limits<double>::infinity();
 
 void check_search(const PermutationSearch& search) {
   const auto refuse = [](const std::string& message) { fail(ErrorCode::invalid_argument, message); };
@@ -95,7 +95,7 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
   if (rows > 0) outcome.share = share_of(state, search, k, radius, team, run.instruction_set);
   const IndexQuestion question{.type = type,
                                .k = k,
-                               .radius = radius != nullptr ? *radius : infinite,
+                               .radius = radius != nullptr ? *radius : everywhere,
                                .candidates = outcome.share.candidates,
                                .exact = search.exact};
   const cpu::Scores& kernels = cpu::find_scores(run.instruction_set);

@@ -7,12 +7,12 @@
 namespace vicinal {
 namespace {
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr double no_value = std::numeric_limits<double>::infinity();
 
 CellEnds nothing_seen() {
   CellEnds ends;
-  ends.smallest.fill(infinite);
-  ends.largest.fill(-infinite);
+  ends.smallest.fill(no_value);
+  ends.largest.fill(-no_value);
   return ends;
 }
 
@@ -86,9 +86,9 @@ void Bounds::finish() {
 
 bool Bounds::fit() const noexcept {
   for (const CellEnds& ends : ends_) {
-    double last = -infinite;
+    double last = -no_value;
     for (std::size_t cell = 0; cell < bound_cells; ++cell) {
-      if (ends.smallest[cell] == infinite && ends.largest[cell] == -infinite) continue;
+      if (ends.smallest[cell] == no_value && ends.largest[cell] == -no_value) continue;
       if (!std::isfinite(ends.smallest[cell]) || !std::isfinite(ends.largest[cell])) return false;
       if (ends.smallest[cell] > ends.largest[cell] || ends.smallest[cell] <= last) return false;
       last = ends.largest[cell];
@@ -97,7 +97,7 @@ bool Bounds::fit() const noexcept {
   const std::int64_t objects = bytes_.size() / stride_;
   for (std::int64_t object = 0; object < objects; ++object)
     for (std::int64_t p = 0; p < permutants_; ++p)
-      if (ends_[static_cast<std::size_t>(p)].smallest[row(object)[p]] == infinite) return false;
+      if (ends_[static_cast<std::size_t>(p)].smallest[row(object)[p]] == no_value) return false;
   return true;
 }
 

@@ -13,13 +13,13 @@
 namespace vicinal {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
+[[noreturn]] void refuse_permutants(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
 
 void check_given(const std::vector<std::int64_t>& given, std::int64_t count) {
   std::unordered_set<std::int64_t> seen;
   for (const std::int64_t id : given) {
-    if (id < 0 || id >= count) refuse(cat("permutant ", id, " is no object; ids are 0 to ", count - 1));
-    if (!seen.insert(id).second) refuse(cat("permutant ", id, " is given twice"));
+    if (id < 0 || id >= count) refuse_permutants(cat("permutant ", id, " is no object; ids are 0 to ", count - 1));
+    if (!seen.insert(id).second) refuse_permutants(cat("permutant ", id, " is given twice"));
   }
 }
 
@@ -117,11 +117,11 @@ std::vector<std::int64_t> choose_permutants(const Objects& objects, const Permut
   const std::int64_t count = objects.count();
   const bool given = options.choice == PermutantChoice::given;
   if (!given && !options.given.empty())
-    refuse(cat("permutants are given, and chosen by ", permutant_choice_name(options.choice), "; choose \"given\""));
+    refuse_permutants(cat("permutants are given, and chosen by ", permutant_choice_name(options.choice), "; choose \"given\""));
   const std::int64_t wanted = given ? static_cast<std::int64_t>(options.given.size()) : options.permutants;
   if (wanted < 1 || wanted > most_permutants)
-    refuse(cat("permutants must be 1 to ", most_permutants, ", got ", wanted));
-  if (wanted > count) refuse(cat("permutants=", wanted, " exceeds the ", count, " objects"));
+    refuse_permutants(cat("permutants must be 1 to ", most_permutants, ", got ", wanted));
+  if (wanted > count) refuse_permutants(cat("permutants=", wanted, " exceeds the ", count, " objects"));
   if (given) {
     check_given(options.given, count);
     return options.given;

@@ -89,18 +89,18 @@ Corpus Corpus::open(const std::string& path, const OpenOptions& options) try {
   io::Source mapped;
   Buffer<std::byte> copied;
   if (options.copy) {
-    copied = io::read_file(path, io::corpus_head, [&](io::Bytes beginning, std::uint64_t size) { io::corpus_layout(path, beginning, size); });
+    copied = io::read_file(path, io::file_head, [&](io::Bytes beginning, std::uint64_t size) { io::corpus_layout(path, beginning, size); });
   } else {
     mapped = std::make_shared<const io::MappedFile>(path);
   }
   const io::Bytes file = mapped ? mapped->bytes() : io::as_bytes(copied.data(), static_cast<std::size_t>(copied.size()));
-  const io::CorpusLayout layout = io::corpus_layout(path, file.first(std::min(file.size(), io::corpus_head)), file.size());
+  const io::CorpusLayout layout = io::corpus_layout(path, file.first(std::min(file.size(), io::file_head)), file.size());
   const std::uint64_t half = options.verify ? std::max<std::uint64_t>(1, layout.rows().length) : 0;
   if (options.verify) {
     Team team(threads, half_of(options.progress, half, false), options.stop, half);
     std::optional<io::MappedFile::Sequential> reading;
     if (mapped) reading.emplace(*mapped);
-    io::verify_corpus(path, layout, file, team);
+    io::verify_sections(path, layout.sections, file, team);
   }
   const io::CorpusFacts& facts = layout.facts;
   const Points rows(file.data() + layout.rows().offset, facts.dtype, facts.rows, facts.cols);

@@ -22,7 +22,8 @@ std::unique_ptr<VectorObjects> open_vectors(const Points& rows, Metric metric, c
 struct StringObjects : Objects {
   /// Keeps what it needs of the queries.
   virtual std::unique_ptr<Queries> read(const Strings& queries, Team& team) const = 0;
-  /// All of them, or some, as they came: utf8 or bytes.
+  virtual Encoding encoding() const noexcept = 0;  // utf8 or bytes
+  /// All of them, or some, in that encoding.
   virtual StringList list(const std::vector<std::int64_t>* ids = nullptr) const = 0;
 };
 /// Keeps what it needs of the strings.

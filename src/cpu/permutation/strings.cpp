@@ -92,6 +92,7 @@ class OwnedStrings final : public StringObjects {
   }
 
   std::int64_t count() const noexcept override { return set_.count(); }
+  Encoding encoding() const noexcept override { return encoding_; }
   const TrueDistance& true_distance() const noexcept override { return true_distance_; }
   std::int64_t bytes() const noexcept override {
     return set_.symbols() * (set_.narrow() ? 1 : 4) + set_.count() * 24 +

@@ -12,6 +12,7 @@
 #include "vicinal/permutation_index.hpp"
 #include "vicinal/search.hpp"
 
+namespace permutation_index {
 namespace {
 
 using namespace vicinal;
@@ -264,3 +265,4 @@ TEST(PermutationIndex, SmallSetsAndBadArguments) {
 }
 
 }  // namespace
+}  // namespace permutation_index

@@ -15,6 +15,7 @@
 #include "permutation/philox.hpp"
 #include "permutation/ranks.hpp"
 
+namespace permutation_ranks {
 namespace {
 
 using namespace vicinal;
@@ -227,3 +228,4 @@ TEST(Bounds, LeaveEverythingWithinTheRadius) {
 }
 
 }  // namespace
+}  // namespace permutation_ranks
