@@ -32,7 +32,7 @@ constexpr const char* words =
 struct Flags {
   SearchFlags search;
   std::string action, file;
-  std::int64_t k = 10, permutants = 64, seed = 0, prefix = 0;
+  std::int64_t k = 10, permutants = 64, seed = 0, prefix = 0, window = 0;
   std::string choice = "random", rank_distance = "footrule", form = "ranks";
   double radius = 0, recall = 0, fraction = 0;
   bool exact = false, no_bounds = false, json = false;
@@ -117,11 +117,13 @@ int build(Flags& flags, Context& context) {
                                       .rank_distance = vicinal::parse_rank_distance(flags.rank_distance),
                                       .form = vicinal::parse_rank_form(flags.form),
                                       .prefix = flags.prefix,
+                                      .window = flags.window,
                                       .bounds = !flags.no_bounds,
                                       .strings = search.strings,
                                       .run = search.run};
   if (!flags.output.ends_with(".vicinal"))
-    throw vicinal::Error(vicinal::ErrorCode::unsupported, flags.output + ": an index is saved with the suffix .vicinal");
+    throw vicinal::Error(vicinal::ErrorCode::unsupported,
+                         flags.output + ": an index is saved with the suffix .vicinal");
   const Side corpus = read_side(flags.file, flags.search);
   const auto index = interruptible("index", options, context.interrupt, [&] {
     return with_side(corpus, [&](const auto& objects) { return vicinal::PermutationIndex(objects, options); });
@@ -308,6 +310,8 @@ Command register_index(App& root) {
   of("--form build",
      app.add_text("--form", f.form, "build: what is kept of an order (default ranks)").type_name("ranks|prefix|bits"));
   of("--prefix build", app.add_integer("--prefix", f.prefix, "build: permutants kept of an order").type_name("L"));
+  of("--window build",
+     app.add_integer("--window", f.window, "build: of dtw, how far apart paired places may be").type_name("W"));
   of("--no-bounds build", app.add_flag("--no-bounds", f.no_bounds, "build: keep nothing for exact searches"));
   f.given_k =
       of("-k search, tune", app.add_integer("-k", f.k, "search, tune: neighbours a query (default 10)").type_name("K"));

@@ -3,6 +3,7 @@
 // bounds by the triangle inequality, until the answer is exact. docs/design/0017 says when it pays.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,7 @@ struct PermutationOptions {
   RankDistance rank_distance = RankDistance::footrule;  // ranks: any; prefix: footrule, rho; bits: none of them matters
   RankForm form = RankForm::ranks;
   std::int64_t prefix = 0;  // form prefix: how many of the nearest permutants are kept; 0: a quarter of them
+  std::int64_t window = 0;                 // dtw: largest difference of the places that are paired; 0: no limit
   bool bounds = true;       // keep what exact searches need, a byte for each object and permutant
   bool copy = false;        // false: rows are borrowed and must outlive the index unchanged. Strings are kept anyway
   StringRules strings = {};
@@ -62,6 +64,12 @@ struct PermutationSearch {
   Progress progress = nullptr;
   std::stop_token stop = {};
 };
+
+/// A distance of the caller's own between things that it knows by number: from query `query` to objects objects[i], smaller is
+/// nearer, finite. It is called from the calling thread alone, and costs what it costs: index searches call it for the
+/// permutants and the candidates of every query, exact ones for every object.
+using OwnDistance =
+    std::function<void(std::int64_t query, const std::uint32_t* objects, std::int64_t count, double* distances)>;
 
 /// What share of a true answer is found: the mean over `sample` left-out objects, and an interval that holds it at 95 %
 /// confidence for queries like them. 1, 1, 1 where it is certain; NaN where nothing was measured.
@@ -97,6 +105,8 @@ class PermutationIndex {
   /// Throws InvalidArgument, InvalidValue, RangeError, OutOfMemory, Cancelled.
   explicit PermutationIndex(const Points& rows, const PermutationOptions& options = {});
   explicit PermutationIndex(const Strings& strings, const PermutationOptions& options);
+  /// Of `objects` things; here queries are numbers of objects. The distance is kept. metric is not used; f64 distances.
+  explicit PermutationIndex(std::int64_t objects, OwnDistance between, const PermutationOptions& options = {});
   PermutationIndex(PermutationIndex&&) noexcept;
   PermutationIndex& operator=(PermutationIndex&&) noexcept;
   ~PermutationIndex();
@@ -109,6 +119,9 @@ class PermutationIndex {
   /// Stats: candidates are objects whose ranks let them through, reranked those whose true distance was computed.
   PermutationNeighbors knn(const Points& queries, const PermutationSearch& search = {}) const;
   PermutationNeighbors knn(const Strings& queries, const PermutationSearch& search = {}) const;
+  /// Of an index with a distance of the caller's own: queries are 0 to `queries` - 1.
+  PermutationNeighbors knn(std::int64_t queries, const OwnDistance& distance, const PermutationSearch& search = {}) const;
+  PermutationRange range(std::int64_t queries, const OwnDistance& distance, double radius, const PermutationSearch& search = {}) const;
   PermutationRange range(const Points& queries, double radius, const PermutationSearch& search = {}) const;
   PermutationRange range(const Strings& queries, double radius, const PermutationSearch& search = {}) const;
 
@@ -120,6 +133,7 @@ class PermutationIndex {
   DType dtype() const noexcept;
   Metric metric() const noexcept;
   bool strings() const noexcept;
+  bool own() const noexcept;                // a distance of the caller's own
   const PermutationOptions& options() const noexcept;
   const std::vector<std::int64_t>& permutants() const noexcept;  // ids
   std::int64_t rank_bytes() const noexcept;                      // an object

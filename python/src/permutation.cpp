@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,7 @@ namespace {
 PermutationOptions index_options(const Options& options, std::int64_t permutants, const std::string& choice,
                                  const std::vector<std::int64_t>& given, std::uint64_t seed,
                                  const std::string& rank_distance, const std::string& form, std::int64_t prefix,
-                                 bool bounds, bool copy) {
+                                 std::int64_t window, bool bounds, bool copy) {
   return {.metric = options.knn.metric,
           .permutants = permutants,
           .choice = parse_permutant_choice(choice),
@@ -30,6 +31,7 @@ PermutationOptions index_options(const Options& options, std::int64_t permutants
           .rank_distance = parse_rank_distance(rank_distance),
           .form = parse_rank_form(form),
           .prefix = prefix,
+          .window = window,
           .bounds = bounds,
           .copy = copy,
           .strings = options.knn.strings,
@@ -52,6 +54,51 @@ nb::tuple recall_to_python(const RecallEstimate& recall) {
   return nb::make_tuple(recall.value, recall.low, recall.high, recall.sample);
 }
 
+/// A callable (query, objects) -> distances of Python, called with the GIL. An exception is kept while the search winds up.
+class CallableDistance {
+ public:
+  explicit CallableDistance(nb::object function) : function_(std::make_shared<Held>(std::move(function))) {}
+  OwnDistance distance() const {
+    return [held = function_](std::int64_t query, const std::uint32_t* objects, std::int64_t count, double* distances) {
+      const nb::gil_scoped_acquire gil;
+      try {
+        nb::list numbers;
+        for (std::int64_t i = 0; i < count; ++i) numbers.append(objects[i]);
+        nb::object found = held->function(query, numbers);
+        for (std::int64_t i = 0; i < count; ++i) distances[i] = nb::cast<double>(found[i]);
+      } catch (nb::python_error& error) {
+        held->error.emplace(std::move(error));
+        throw Error(ErrorCode::cancelled, "the distance raised an exception");
+      }
+    };
+  }
+  template <class Work>
+  auto run(nb::handle progress, const Work& work) const {
+    try {
+      return without_gil(progress, work);
+    } catch (const Error&) {
+      if (function_->error) {
+        nb::python_error error = std::move(*function_->error);
+        function_->error.reset();
+        throw error;
+      }
+      throw;
+    }
+  }
+
+ private:
+  struct Held {
+    explicit Held(nb::object f) : function(std::move(f)) {}
+    ~Held() {
+      const nb::gil_scoped_acquire gil;
+      function.reset();
+    }
+    nb::object function;
+    std::optional<nb::python_error> error;
+  };
+  std::shared_ptr<Held> function_;
+};
+
 /// Keeps the rows alive that the library's index may have borrowed.
 class HeldIndex {
  public:
@@ -64,6 +111,11 @@ class HeldIndex {
       : index_(without_gil(options.progress, [&](const Progress& progress) {
           wanted.progress = progress;
           return PermutationIndex(texts.view(), wanted);
+        })) {}
+  HeldIndex(std::int64_t count, const CallableDistance& between, const Options& options, PermutationOptions wanted)
+      : index_(between.run(options.progress, [&](const Progress& progress) {
+          wanted.progress = progress;
+          return PermutationIndex(count, between.distance(), wanted);
         })) {}
   HeldIndex(const std::string& path, const Options& options, bool verify, bool copy)
       : index_(without_gil(options.progress, [&](const Progress& progress) {
@@ -87,6 +139,24 @@ class HeldIndex {
     });
     return nb::make_tuple(csr_to_python(found.neighbors), found.fraction, recall_to_python(found.recall));
   }
+  nb::tuple knn_own(std::int64_t queries, nb::object function, const Options& options, std::optional<double> recall,
+                    std::optional<double> fraction, bool exact) const {
+    const CallableDistance distance(std::move(function));
+    const PermutationNeighbors found = distance.run(options.progress, [&](const Progress& progress) {
+      return index_.knn(queries, distance.distance(), index_search(options, recall, fraction, exact, 0, progress));
+    });
+    return nb::make_tuple(neighbors_to_python(found.neighbors), found.fraction, recall_to_python(found.recall));
+  }
+  nb::tuple range_own(std::int64_t queries, nb::object function, double radius, const Options& options,
+                      std::optional<double> recall, std::optional<double> fraction, bool exact,
+                      std::int64_t max_results) const {
+    const CallableDistance distance(std::move(function));
+    const PermutationRange found = distance.run(options.progress, [&](const Progress& progress) {
+      return index_.range(queries, distance.distance(), radius,
+                          index_search(options, recall, fraction, exact, max_results, progress));
+    });
+    return nb::make_tuple(csr_to_python(found.neighbors), found.fraction, recall_to_python(found.recall));
+  }
   nb::tuple tune(const Options& options, std::optional<double> recall, std::optional<double> fraction) const {
     const PermutationTuning tuned = without_gil(options.progress, [&](const Progress& progress) {
       return index_.tune(index_search(options, recall, fraction, false, 0, progress));
@@ -106,7 +176,7 @@ class HeldIndex {
     facts["cols"] = index_.cols();
     facts["strings"] = index_.strings();
     facts["dtype"] = dtype_name(index_.dtype());
-    facts["metric"] = std::string(metric_info(index_.metric()).name);
+    facts["metric"] = index_.own() ? std::string("own") : std::string(metric_info(index_.metric()).name);
     facts["permutants"] = index_.permutants();
     facts["choice"] = permutant_choice_name(options.choice);
     facts["seed"] = options.seed;
@@ -129,10 +199,11 @@ class HeldIndex {
 template <class Objects>
 void construct(HeldIndex* self, const Objects& objects, const Options& options, std::int64_t permutants,
                const std::string& choice, const std::vector<std::int64_t>& given, std::uint64_t seed,
-               const std::string& rank_distance, const std::string& form, std::int64_t prefix, bool bounds, bool copy) {
-  new (self)
-      HeldIndex(objects, options,
-                index_options(options, permutants, choice, given, seed, rank_distance, form, prefix, bounds, copy));
+               const std::string& rank_distance, const std::string& form, std::int64_t prefix, std::int64_t window,
+               bool bounds, bool copy) {
+  new (self) HeldIndex(
+      objects, options,
+      index_options(options, permutants, choice, given, seed, rank_distance, form, prefix, window, bounds, copy));
 }
 
 template <class Objects, class Class>
@@ -140,7 +211,7 @@ void bind_objects(Class& index) {
   index
       .def("__init__", &construct<Objects>, nb::arg("objects"), nb::arg("options"), nb::arg("permutants"),
            nb::arg("choice"), nb::arg("given"), nb::arg("seed"), nb::arg("rank_distance"), nb::arg("form"),
-           nb::arg("prefix"), nb::arg("bounds"), nb::arg("copy"))
+           nb::arg("prefix"), nb::arg("window"), nb::arg("bounds"), nb::arg("copy"))
       .def("knn", &HeldIndex::knn<Objects>, nb::arg("queries"), nb::arg("options"), nb::arg("recall").none(),
            nb::arg("fraction").none(), nb::arg("exact"))
       .def("range", &HeldIndex::range<Objects>, nb::arg("queries"), nb::arg("radius"), nb::arg("options"),
@@ -160,6 +231,22 @@ void bind_permutation(nb::module_& m) {
             return new HeldIndex(std::string(path.c_str(), path.size()), options, verify, copy);
           },
           nb::arg("path"), nb::arg("options"), nb::arg("verify"), nb::arg("copy"))
+      .def_static(
+          "own",
+          [](std::int64_t count, nb::object between, const Options& options, std::int64_t permutants,
+             const std::string& choice, const std::vector<std::int64_t>& given, std::uint64_t seed,
+             const std::string& rank_distance, const std::string& form, std::int64_t prefix) {
+            return new HeldIndex(
+                count, CallableDistance(std::move(between)), options,
+                index_options(options, permutants, choice, given, seed, rank_distance, form, prefix, 0, false, false));
+          },
+          nb::arg("count"), nb::arg("between"), nb::arg("options"), nb::arg("permutants"), nb::arg("choice"),
+          nb::arg("given"), nb::arg("seed"), nb::arg("rank_distance"), nb::arg("form"), nb::arg("prefix"))
+      .def("knn_own", &HeldIndex::knn_own, nb::arg("queries"), nb::arg("distance"), nb::arg("options"),
+           nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"))
+      .def("range_own", &HeldIndex::range_own, nb::arg("queries"), nb::arg("distance"), nb::arg("radius"),
+           nb::arg("options"), nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"),
+           nb::arg("max_results"))
       .def("tune", &HeldIndex::tune, nb::arg("options"), nb::arg("recall").none(), nb::arg("fraction").none())
       .def("save", &HeldIndex::save, nb::arg("path"))
       .def_prop_ro("facts", &HeldIndex::facts);

@@ -87,3 +87,37 @@ def test_bad_input(data):
         index.knn(queries, 3, progress=lambda done, total: False)
     with pytest.raises(vicinal.IoError):
         vicinal.PermutationIndex.open("/nowhere/a.vicinal")
+
+
+def test_distances_of_an_index_alone(data):
+    rng = np.random.default_rng(3)
+    rows = rng.dirichlet(np.ones(20), 300)
+    for metric in ("jensen_shannon", "hellinger", "kullback_leibler", "emd", "dtw"):
+        index = vicinal.PermutationIndex(rows, metric, 8, window=3 if metric == "dtw" else 0)
+        assert index.knn(rows[:5], 1, exact=True).ids[:, 0].tolist() == [0, 1, 2, 3, 4]
+        with pytest.raises(vicinal.InvalidArgument, match="PermutationIndex"):
+            vicinal.knn(rows, rows, 1, metric)
+    scipy = pytest.importorskip("scipy.spatial.distance")
+    found = vicinal.PermutationIndex(rows, "jensen_shannon", 8).knn(rows[:1], 300, exact=True)
+    for distance, i in zip(found.distances[0, 1:], found.ids[0, 1:]):
+        assert distance == pytest.approx(scipy.jensenshannon(rows[0], rows[i]), rel=1e-6)
+
+
+def test_a_callable(data):
+    base, queries = data
+    index = vicinal.PermutationIndex(list(base[:200]), lambda a, b: float(np.abs(a - b).sum()), 6)
+    exact = index.knn(list(queries[:4]), 3, exact=True)
+    assert exact.ids.tolist() == vicinal.knn(base[:200].astype(np.float64), queries[:4].astype(np.float64), 3, "l1").ids.tolist()
+    assert index.knn(queries[:4], 3, fraction=0.3).stats.reranked == 4 * 60
+    assert len(index.range(queries[:4], 1e9, exact=True).ids) == 800
+    assert index.metric == "<lambda>"
+
+    def broken(a, b):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        vicinal.PermutationIndex(list(base[:20]), broken, 4)
+    with pytest.raises(vicinal.InvalidValue, match="NaN"):
+        vicinal.PermutationIndex(list(base[:20]), lambda a, b: float("nan"), 4)
+    with pytest.raises(vicinal.Unsupported):
+        index.save("/tmp/never.vicinal")

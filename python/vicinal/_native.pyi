@@ -179,6 +179,7 @@ class PermutationIndex:
         rank_distance: str,
         form: str,
         prefix: int,
+        window: int,
         bounds: bool,
         copy: bool,
     ) -> None: ...
@@ -197,6 +198,33 @@ class PermutationIndex:
     ) -> tuple: ...
     @staticmethod
     def open(path: bytes, options: Options, verify: bool, copy: bool) -> PermutationIndex: ...
+    @staticmethod
+    def own(
+        count: int,
+        between: object,
+        options: Options,
+        permutants: int,
+        choice: str,
+        given: Sequence[int],
+        seed: int,
+        rank_distance: str,
+        form: str,
+        prefix: int,
+    ) -> PermutationIndex: ...
+    def knn_own(
+        self, queries: int, distance: object, options: Options, recall: float | None, fraction: float | None, exact: bool
+    ) -> tuple: ...
+    def range_own(
+        self,
+        queries: int,
+        distance: object,
+        radius: float,
+        options: Options,
+        recall: float | None,
+        fraction: float | None,
+        exact: bool,
+        max_results: int,
+    ) -> tuple: ...
     def tune(self, options: Options, recall: float | None, fraction: float | None) -> tuple: ...
     def save(self, path: bytes) -> None: ...
     @property

@@ -66,10 +66,14 @@ class PermutationIndex:
 
     Parameters
     ----------
-    x : (n, d) array, or strings
+    x : (n, d) array, or strings; with a callable any sequence
         As in :func:`vicinal.knn`. Rows are borrowed unless ``copy``; strings are kept.
-    metric : str, default "euclidean"
-        As in :func:`vicinal.knn`.
+    metric : str or callable, default "euclidean"
+        As in :func:`vicinal.knn`; or "jensen_shannon", "kullback_leibler" (of an object from the query), "hellinger", "emd" (equal
+        mass), all of histograms, and "dtw" of series, see ``window``; these are searched by an index alone.
+        Or a callable (query, object) -> float, of items of two sequences. It is called from this thread, a pair a call: for the
+        permutants and candidates of each query, and n times a query for each of 400 objects where ``recall`` is asked for, so
+        give ``fraction`` where a call is slow. Exact searches then measure everything, and such an index cannot be saved.
     permutants : int or array of ids, default 64
         How many (1 to 1024, and at most n), or which objects.
     recall, fraction : float or None
@@ -83,6 +87,8 @@ class PermutationIndex:
     form : "ranks", "prefix" or "bits", default "ranks"
         What is kept of an order: a byte for each permutant (two above 256); the ``prefix`` nearest permutants (default a
         quarter of them), a byte each; a bit for each.
+    window : int, default 0
+        dtw: the largest difference of places that are paired; 0: no limit.
     bounds : bool, default True
         Keep a byte for each object and permutant, for exact searches of metrics with the triangle inequality.
     ngram, max_length, threads, copy, progress :
@@ -102,7 +108,7 @@ class PermutationIndex:
     ([[0, 1], [5, 3]], [[1, 1], [1, 2]])
     """
 
-    __slots__ = ("_native", "_facts", "_recall", "_fraction", "_threads", "_copied_bytes", "__weakref__")
+    __slots__ = ("_native", "_objects", "_metric", "_facts", "_recall", "_fraction", "_threads", "_copied_bytes", "__weakref__")
 
     def __init__(
         self,
@@ -117,6 +123,7 @@ class PermutationIndex:
         rank_distance: str = "footrule",
         form: str = "ranks",
         prefix: int = 0,
+        window: int = 0,
         bounds: bool = True,
         ngram: int = 0,
         max_length: int = 65535,
@@ -124,18 +131,29 @@ class PermutationIndex:
         copy: bool = False,
         progress: Progress = None,
     ) -> None:
-        options = _inputs.options(metric=metric, threads=threads, ngram=ngram, max_length=max_length, progress=progress)
-        objects, self._copied_bytes = _inputs.side(x, "corpus")
+        own = callable(metric)
+        options = _inputs.options(
+            metric="euclidean" if own else metric, threads=threads, ngram=ngram, max_length=max_length, progress=progress
+        )
         given: list[int] = []
         if np.ndim(permutants) == 1:
             given = [_inputs.integer("permutants", id) for id in permutants]
             choice = "given" if choice == "random" else choice
-        self._native = _native.PermutationIndex(
-            objects, options, len(given) if given else _inputs.integer("permutants", permutants), _inputs.text("choice", choice), given,
+        chosen = (
+            len(given) if given else _inputs.integer("permutants", permutants), _inputs.text("choice", choice), given,
             _inputs.integer("seed", seed) & 0xFFFFFFFFFFFFFFFF, _inputs.text("rank_distance", rank_distance),
-            _inputs.text("form", form), _inputs.integer("prefix", prefix), _inputs.flag("bounds", bounds),
-            _inputs.flag("copy", copy),
+            _inputs.text("form", form), _inputs.integer("prefix", prefix),
         )  # fmt: skip
+        self._objects, self._metric = (x, metric) if own else (None, None)
+        if own:
+            self._copied_bytes = 0
+            self._native = _native.PermutationIndex.own(len(x), self._distance(x), options, *chosen)
+        else:
+            objects, self._copied_bytes = _inputs.side(x, "corpus")
+            self._native = _native.PermutationIndex(
+                objects, options, *chosen, _inputs.integer("window", window), _inputs.flag("bounds", bounds),
+                _inputs.flag("copy", copy),
+            )  # fmt: skip
         self._facts = self._native.facts
         self._recall, self._fraction, self._threads = _real("recall", recall), _real("fraction", fraction), threads
 
@@ -158,7 +176,7 @@ class PermutationIndex:
         self._native = _native.PermutationIndex.open(
             _inputs.path_bytes(path), options, _inputs.flag("verify", verify), _inputs.flag("copy", copy)
         )
-        self._facts, self._copied_bytes = self._native.facts, 0
+        self._facts, self._copied_bytes, self._objects, self._metric = self._native.facts, 0, None, None
         self._recall, self._fraction, self._threads = _real("recall", recall), _real("fraction", fraction), threads
         return self
 
@@ -170,6 +188,11 @@ class PermutationIndex:
         IoError, Unsupported
         """
         self._native.save(_inputs.path_bytes(path))
+
+    def _distance(self, queries: Any) -> Any:
+        """The user's distance from an item of `queries` to some of the objects."""
+        objects, metric = self._objects, self._metric
+        return lambda query, numbers: [float(metric(queries[query], objects[number])) for number in numbers]
 
     def _aim(self, recall: Any, fraction: Any, exact: Any) -> tuple[float | None, float | None, bool]:
         exactly = _inputs.flag("exact", exact)
@@ -200,7 +223,12 @@ class PermutationIndex:
             ``fraction``: of the objects, and k at least. ``exact``: ranks say what is looked at first, and bounds when to stop.
         """
         options = self._options(k, distance_type, threads, progress)
-        native, share, found = self._native.knn(self._queries(queries), options, *self._aim(recall, fraction, exact))
+        aim = self._aim(recall, fraction, exact)
+        if self._metric is not None:
+            answer = self._native.knn_own(len(queries), self._distance(queries), options, *aim)
+        else:
+            answer = self._native.knn(self._queries(queries), options, *aim)
+        native, share, found = answer
         result = _results.neighbors(native, 0, len(self))
         answer = PermutationNeighbors(*result, result.certificate, result.stats, result.counts, result.columns)
         answer.recall, answer.fraction = Recall(*found), share
@@ -226,9 +254,12 @@ class PermutationIndex:
         options = self._options(10, distance_type, threads, progress)
         limit = 0 if max_results is None else _inputs.integer("max_results", max_results)
         within = _inputs.real("radius", radius)
-        native, share, found = self._native.range(
-            self._queries(queries), within, options, *self._aim(recall, fraction, exact), limit
-        )
+        aim = self._aim(recall, fraction, exact)
+        if self._metric is not None:
+            answer = self._native.range_own(len(queries), self._distance(queries), within, options, *aim, limit)
+        else:
+            answer = self._native.range(self._queries(queries), within, options, *aim, limit)
+        native, share, found = answer
         result = _results.csr_neighbors(native, 0, len(self))
         return PermutationRange(**vars(result), recall=Recall(*found), fraction=share)
 
@@ -260,7 +291,7 @@ class PermutationIndex:
 
     @property
     def metric(self) -> str:
-        return self._facts["metric"]
+        return self._facts["metric"] if self._metric is None else getattr(self._metric, "__name__", "own")
 
     @property
     def rank_bytes(self) -> int:

@@ -91,7 +91,7 @@ std::string count_text(std::uint64_t count) {
 std::uint64_t Section::blocks() const noexcept { return length / section_block + (length % section_block != 0); }
 
 bool is_vicinal(Bytes beginning) noexcept {
-  return beginning.size() >= magic.size() && std::memcmp(beginning.data(), magic.data(), magic.size()) == 0;
+  return beginning.size() >= layout::magic.size() && std::memcmp(beginning.data(), layout::magic.data(), layout::magic.size()) == 0;
 }
 
 // In this order, which every version of the format keeps.

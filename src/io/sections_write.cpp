@@ -77,7 +77,7 @@ void SectionWriter::finish(std::vector<std::byte> header) {
     store(entry + at_hash + 8, section.hash.high);
   }
   std::byte* const head = header.data();
-  std::memcpy(head, magic.data(), magic.size());
+  std::memcpy(head, layout::magic.data(), layout::magic.size());
   store(head + at_major, major_version);
   store(head + at_minor, minor_version);
   store(head + at_kind, kind_.number);

@@ -9,11 +9,19 @@
 #include "core/fpenv.hpp"
 #include "core/metric.hpp"
 #include "core/text.hpp"
+#include "permutation/own.hpp"
 #include "permutation/search.hpp"
 #include "pipeline/check.hpp"
 
 namespace vicinal {
 namespace {
+
+/// A distance of the caller's own is called from its own thread.
+Resolved resolve(const PermutationIndex::State& state, const Execution& run) {
+  Resolved resolved = vicinal::resolve(run);
+  if (state.own) resolved.threads = 1;
+  return resolved;
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -86,7 +94,7 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
                    std::int64_t k, const double* radius, DistanceType type, const Read& read,
                    const IndexSearch::Answer& answer) {
   const auto start = Clock::now();
-  const Resolved run = resolve(search.run);
+  const Resolved run = resolve(state, search.run);
   const std::int64_t count = state.objects().count();
   FpGuard guard;
   Outcome outcome;
@@ -196,15 +204,17 @@ PermutationRange find_within(const PermutationIndex::State& state, double radius
   return result;
 }
 
-[[noreturn]] void refuse_kind(bool strings) {
-  fail(ErrorCode::invalid_argument, strings ? "the index holds strings, the queries are rows of numbers"
-                                            : "the index holds rows of numbers, the queries are strings");
+/// Throws unless the index holds what the queries are.
+void check_kind(const PermutationIndex::State& state, const void* wanted, const char* queries) {
+  if (wanted != nullptr) return;
+  const char* held = state.own ? "objects with a distance of their own" : state.strings ? "strings" : "rows of numbers";
+  fail(ErrorCode::invalid_argument, cat("the index holds ", held, ", the queries are ", queries));
 }
 
 }  // namespace
 
 PermutationNeighbors PermutationIndex::knn(const Points& queries, const PermutationSearch& search) const try {
-  if (!state_->vectors) refuse_kind(true);
+  check_kind(*state_, state_->vectors.get(), "rows of numbers");
   return find_nearest(*state_, search, queries.rows, queries.dtype,
                       [&](Team& team) { return state_->vectors->read(queries, team); });
 } catch (const std::bad_alloc&) {
@@ -212,7 +222,7 @@ PermutationNeighbors PermutationIndex::knn(const Points& queries, const Permutat
 }
 
 PermutationNeighbors PermutationIndex::knn(const Strings& queries, const PermutationSearch& search) const try {
-  if (!state_->strings) refuse_kind(false);
+  check_kind(*state_, state_->strings.get(), "strings");
   return find_nearest(*state_, search, queries.rows, DType::f32,
                       [&](Team& team) { return state_->strings->read(queries, team); });
 } catch (const std::bad_alloc&) {
@@ -221,7 +231,7 @@ PermutationNeighbors PermutationIndex::knn(const Strings& queries, const Permuta
 
 PermutationRange PermutationIndex::range(const Points& queries, double radius, const PermutationSearch& search) const
     try {
-  if (!state_->vectors) refuse_kind(true);
+  check_kind(*state_, state_->vectors.get(), "rows of numbers");
   return find_within(*state_, radius, search, queries.rows, queries.dtype,
                      [&](Team& team) { return state_->vectors->read(queries, team); });
 } catch (const std::bad_alloc&) {
@@ -230,9 +240,26 @@ PermutationRange PermutationIndex::range(const Points& queries, double radius, c
 
 PermutationRange PermutationIndex::range(const Strings& queries, double radius, const PermutationSearch& search) const
     try {
-  if (!state_->strings) refuse_kind(false);
+  check_kind(*state_, state_->strings.get(), "strings");
   return find_within(*state_, radius, search, queries.rows, DType::f32,
                      [&](Team& team) { return state_->strings->read(queries, team); });
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+PermutationNeighbors PermutationIndex::knn(std::int64_t queries, const OwnDistance& distance,
+                                           const PermutationSearch& search) const try {
+  check_kind(*state_, state_->own.get(), "known by number");
+  return find_nearest(*state_, search, queries, DType::f64, [&](Team&) { return own_queries(queries, distance); });
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+PermutationRange PermutationIndex::range(std::int64_t queries, const OwnDistance& distance, double radius,
+                                         const PermutationSearch& search) const try {
+  check_kind(*state_, state_->own.get(), "known by number");
+  return find_within(*state_, radius, search, queries, DType::f64,
+                     [&](Team&) { return own_queries(queries, distance); });
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
@@ -243,7 +270,7 @@ PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const 
   const std::int64_t count = state_->objects().count();
   if (search.k < 1 || search.k > count)
     fail(ErrorCode::invalid_argument, cat("k must be 1 to the ", count, " objects, got ", search.k));
-  const Resolved run = resolve(search.run);
+  const Resolved run = resolve(*state_, search.run);
   PermutationTuning result{.k = search.k,
                            .target = search.recall.value_or(search.fraction ? 0 : default_recall),
                            .fraction = 0,
@@ -269,11 +296,18 @@ PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const 
   asked.progress = nullptr;
   const DistanceType type =
       resolve_distance_type(search.distance_type, state_->options.metric, state_->rows.dtype, state_->rows.dtype);
-  const Outcome outcome = run_search(
-      *state_, asked, static_cast<std::int64_t>(ids.size()), search.k, nullptr, type,
-      [&](Team&) { return state_->objects().some(ids); }, [](std::int64_t, std::span<const Entry>) {});
-  result.index_seconds = outcome.stats.seconds / static_cast<double>(ids.size());
+  const auto time = [&](const PermutationSearch& how) {
+    const Outcome outcome = run_search(
+        *state_, how, static_cast<std::int64_t>(ids.size()), search.k, nullptr, type,
+        [&](Team&) { return state_->objects().some(ids); }, [](std::int64_t, std::span<const Entry>) {});
+    return outcome.stats.seconds / static_cast<double>(ids.size());
+  };
+  result.index_seconds = time(asked);
   result.exact_seconds = state_->objects().exact_seconds(ids, search.k, search.run);
+  if (result.exact_seconds > 0) return result;
+  asked.fraction = 1;  // no search but this one: everything is measured
+  asked.exact = false;
+  result.exact_seconds = time(asked);
   return result;
 } catch (const std::bad_alloc&) {
   refuse_memory();

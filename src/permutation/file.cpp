@@ -84,12 +84,16 @@ void read_header(const std::string& path, const std::byte* header, IndexFacts& f
   options.seed = io::load<std::uint64_t>(header + at_seed);
   options.strings.max_length = io::load<std::int64_t>(header + at_max_length);
   options.strings.ngram = io::load<std::int64_t>(header + at_ngram);
+  options.window = io::load<std::int64_t>(header + at_window);
 }
 
 /// What a metric and rules cannot be; the words are those of a search.
 void check_facts(const std::string& path, const IndexFacts& facts) try {
+  const MetricInfo& metric = metric_info(facts.options.metric);
   if (facts.strings) check_string_metric(facts.options.metric, facts.options.strings);
-  else check_corpus({facts.rows, facts.cols, facts.dtype}, facts.options.metric);
+  else if (metric.vectors || metric.strings) check_corpus({facts.rows, facts.cols, facts.dtype}, facts.options.metric);
+  if (facts.options.window != 0 && (facts.options.metric != Metric::dtw || facts.options.window < 0))
+    refuse_index(path, cat("window ", facts.options.window, " with ", metric.name));
   static_cast<void>(facts.layout());
 } catch (const Error& error) {
   refuse_index(path, error.what());
@@ -218,6 +222,7 @@ std::vector<std::byte> header_of(const PermutationIndex::State& state) {
   io::store(head + at_seed, options.seed);
   io::store(head + at_max_length, options.strings.max_length);
   io::store(head + at_ngram, options.strings.ngram);
+  io::store(head + at_window, options.window);
   return header;
 }
 
@@ -227,6 +232,7 @@ void PermutationIndex::save(const std::string& path) const try {
   if (&io::format_to_write(path, io::as_vectors) != &io::corpus_format)
     io::fail(ErrorCode::unsupported, path, "an index is saved with the suffix ", io::corpus_format.suffix);
   const State& state = *state_;
+  if (state.own) io::fail(ErrorCode::unsupported, path, "an index with a distance of the caller's own cannot be saved");
   const std::int64_t count = size();
   const RankLayout& layout = *state.layout;
   io::AtomicFile file(path);
@@ -304,7 +310,8 @@ PermutationIndex PermutationIndex::open(const std::string& path, const OpenOptio
     state->strings = read_strings(path, facts, file, team);
   } else {
     state->rows = Points(contents(facts, file, type_rows).data(), facts.dtype, facts.rows, facts.cols);
-    state->vectors = cpu::open_vectors(state->rows, facts.options.metric, run.instruction_set, team);
+    state->vectors =
+        cpu::open_vectors(state->rows, facts.options.metric, facts.options.window, run.instruction_set, team);
     state->copy = std::move(copied);
     state->mapping = std::move(mapped);
   }

@@ -9,6 +9,7 @@
 #include "core/metric.hpp"
 #include "core/text.hpp"
 #include "core/visit_order.hpp"
+#include "permutation/own.hpp"
 #include "permutation/permutants.hpp"
 #include "permutation/state.hpp"
 #include "pipeline/check.hpp"
@@ -24,7 +25,7 @@ constexpr std::int64_t sample_values = std::int64_t{1} << 21, most_sampled = 163
                        least_sampled = 1024;  // for the cells of bounds
 
 void check_objects(std::int64_t count) {
-  if (count == 0) fail(ErrorCode::invalid_argument, "corpus has 0 objects, an index needs at least one");
+  if (count <= 0) fail(ErrorCode::invalid_argument, "corpus has 0 objects, an index needs at least one");
   if (count > most_objects)
     fail(ErrorCode::invalid_argument, cat("corpus has ", count, " objects, an index holds at most ", most_objects));
 }
@@ -115,14 +116,15 @@ PermutationIndex::PermutationIndex(const Points& rows, const PermutationOptions&
     : state_(std::make_unique<State>()) {
   const auto start = std::chrono::steady_clock::now();
   check_view(rows, "corpus");
-  check_corpus(shape_of(rows), options.metric);
+  if (metric_info(options.metric).strings && !metric_info(options.metric).vectors)
+    check_corpus(shape_of(rows), options.metric);  // refuses it
   check_objects(rows.rows);
   const Resolved run = resolve(options.run);
   FpGuard guard;
   Team team(run.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
   state_->options = kept_options(options);
   state_->rows = options.copy ? copy_rows(rows, state_->copy, team) : rows;
-  state_->vectors = cpu::open_vectors(state_->rows, options.metric, run.instruction_set, team);
+  state_->vectors = cpu::open_vectors(state_->rows, options.metric, options.window, run.instruction_set, team);
   state_->build(team);
   team.finish();
   state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -147,6 +149,22 @@ PermutationIndex::PermutationIndex(const Strings& strings, const PermutationOpti
   fail(ErrorCode::out_of_memory, "the system refused memory for the index; take fewer permutants, or bounds=false");
 }
 
+PermutationIndex::PermutationIndex(std::int64_t objects, OwnDistance between, const PermutationOptions& options) try
+    : state_(std::make_unique<State>()) {
+  const auto start = std::chrono::steady_clock::now();
+  check_objects(objects);
+  if (!between) fail(ErrorCode::invalid_argument, "the distance is empty");
+  Team team(1, options.progress, options.stop, static_cast<std::uint64_t>(objects));
+  state_->options = kept_options(options);
+  state_->rows.dtype = DType::f64;
+  state_->own = open_own(objects, std::move(between));
+  state_->build(team);
+  team.finish();
+  state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "the system refused memory for the index; take fewer permutants");
+}
+
 PermutationIndex::PermutationIndex(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
 PermutationIndex::PermutationIndex(PermutationIndex&&) noexcept = default;
 PermutationIndex& PermutationIndex::operator=(PermutationIndex&&) noexcept = default;
@@ -157,6 +175,7 @@ std::int64_t PermutationIndex::cols() const noexcept { return state_->rows.cols;
 DType PermutationIndex::dtype() const noexcept { return state_->rows.dtype; }
 Metric PermutationIndex::metric() const noexcept { return state_->options.metric; }
 bool PermutationIndex::strings() const noexcept { return state_->strings != nullptr; }
+bool PermutationIndex::own() const noexcept { return state_->own != nullptr; }
 const PermutationOptions& PermutationIndex::options() const noexcept { return state_->options; }
 const std::vector<std::int64_t>& PermutationIndex::permutants() const noexcept { return state_->permutants; }
 std::int64_t PermutationIndex::rank_bytes() const noexcept { return state_->layout->used; }

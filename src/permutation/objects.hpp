@@ -33,9 +33,9 @@ struct Objects {
   virtual std::unique_ptr<Queries> some(std::vector<std::int64_t> ids) const = 0;
   /// What values say of distances that obey the triangle inequality.
   virtual const TrueDistance& true_distance() const noexcept = 0;
-  /// Of a smallest unit of work, for progress alone.
+  /// Memory held beyond what was borrowed.
   virtual std::int64_t bytes() const noexcept = 0;
-  /// Seconds a query of the k nearest by the library's exact search, asked for the objects `ids`.
+  /// Seconds a query of the k nearest by the library's exact search, asked for the objects `ids`; 0 where it has none.
   virtual double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run) const = 0;
 };
 

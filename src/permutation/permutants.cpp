@@ -117,7 +117,8 @@ std::vector<std::int64_t> choose_permutants(const Objects& objects, const Permut
   const std::int64_t count = objects.count();
   const bool given = options.choice == PermutantChoice::given;
   if (!given && !options.given.empty())
-    refuse_permutants(cat("permutants are given, and chosen by ", permutant_choice_name(options.choice), "; choose \"given\""));
+    refuse_permutants(
+        cat("permutants are given, and chosen by ", permutant_choice_name(options.choice), "; choose \"given\""));
   const std::int64_t wanted = given ? static_cast<std::int64_t>(options.given.size()) : options.permutants;
   if (wanted < 1 || wanted > most_permutants)
     refuse_permutants(cat("permutants must be 1 to ", most_permutants, ", got ", wanted));

@@ -31,6 +31,7 @@ struct PermutationIndex::State {
   std::shared_ptr<const void> mapping;  // of an opened file that was not copied
   std::unique_ptr<cpu::VectorObjects> vectors;
   std::unique_ptr<cpu::StringObjects> strings;
+  std::unique_ptr<Objects> own;  // known to the caller alone
   std::vector<std::int64_t> permutants;
   std::unique_ptr<RankLayout> layout;
   Buffer<std::uint8_t> ranks;      // layout->stride bytes an object
@@ -41,6 +42,7 @@ struct PermutationIndex::State {
   mutable std::map<std::pair<bool, double>, std::shared_ptr<const RecallCurve>> curves;  // (range, k or radius)
 
   const Objects& objects() const noexcept {
+    if (own) return *own;
     return vectors ? static_cast<const Objects&>(*vectors) : static_cast<const Objects&>(*strings);
   }
   const std::uint8_t* ranks_of(std::int64_t object) const noexcept { return ranks.data() + object * layout->stride; }

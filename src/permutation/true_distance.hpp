@@ -20,7 +20,8 @@ class TrueDistance {
  public:
   TrueDistance() = default;  // nothing is known
   /// cols: terms of a canonical sum.
-  TrueDistance(Metric metric, std::int64_t cols) noexcept {
+  /// mass: of the heaviest row, for emd.
+  TrueDistance(Metric metric, std::int64_t cols, double mass = 0) noexcept {
     // Of canonical sums of terms that are not negative: (d / 32 + 8) 2^-53 of the sum (docs/exactness.md); a root and the
     // operations below add a few. Twice that is taken.
     sum_ = (static_cast<double>(cols) / 16 + 64) * 0x1p-53;
@@ -31,7 +32,17 @@ class TrueDistance {
         form_ = Form::chord;
         absolute_ = (static_cast<double>(cols) / 8 + 24) * 0x1p-53;
         break;
-      case Metric::inner_product: form_ = Form::none; break;
+      case Metric::jensen_shannon:  // terms are good to a part in 2^46
+        form_ = Form::itself;
+        sum_ += 0x1p-44;
+        break;
+      case Metric::emd:  // running sums may lose what is small beside the mass
+        form_ = Form::itself;
+        absolute_ = static_cast<double>(cols) * static_cast<double>(cols) * mass * 0x1p-50;
+        break;
+      case Metric::inner_product:
+      case Metric::kullback_leibler:
+      case Metric::dtw: form_ = Form::none; break;
       default: form_ = Form::itself;
     }
   }

@@ -33,6 +33,8 @@ void check_view(const Points& points, const char* side) {
 }
 
 void check_corpus(const Shape& corpus, Metric metric) {
+  if (form_of(metric) == Form::indexed)
+    refuse(cat(metric_info(metric).name, " is searched by PermutationIndex, exactly with exact=true"));
   if (!metric_info(metric).vectors) {
     refuse(cat(metric_info(metric).name, " compares strings, corpus holds rows of ", dtype_name(corpus.dtype),
                "; metrics of vectors: ", joined(metric_names(&MetricInfo::vectors))));

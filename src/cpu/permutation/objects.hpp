@@ -16,8 +16,18 @@ struct VectorObjects : Objects {
   virtual const Points& rows() const noexcept = 0;
 };
 /// The rows are borrowed. Throws as a search does.
-std::unique_ptr<VectorObjects> open_vectors(const Points& rows, Metric metric, const std::string& instruction_set,
-                                            Team& team);
+std::unique_ptr<VectorObjects> open_vectors(const Points& rows, Metric metric, std::int64_t window,
+                                            const std::string& instruction_set, Team& team);
+
+/// The distances that only an index has (src/core/measures/): one query against chosen rows.
+struct Measure {
+  Metric metric;
+  bool histograms;  // rows must not be negative
+  void (*measure)(const Kernels& kernels, const double* query, const Points& rows, const std::uint32_t* objects,
+                  std::int64_t count, std::int64_t window, std::vector<double>& scratch, double* values);
+};
+/// Null for metrics that searches have.
+const Measure* find_measure(Metric metric) noexcept;
 
 struct StringObjects : Objects {
   /// Keeps what it needs of the queries.

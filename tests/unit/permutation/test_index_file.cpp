@@ -110,7 +110,7 @@ TEST(IndexFile, WhatTheChecksumsDoNotSeeIsLookedAt) {
   };
   const std::vector<Wrong> wrongs = {{12, raw(9), "kind 9 is unknown"},
                                      {20, "\7", "element type 7"},
-                                     {21, "\xb", "metric 11 is unknown"},
+                                     {21, "\x10", "metric 16 is unknown"},
                                      {21, "\x8", "compares strings"},
                                      {24, raw(std::int64_t{1} << 60), "n=2^60"},
                                      {24, raw(std::int64_t{31}), "needs"},
