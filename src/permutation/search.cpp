@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/metric.hpp"
 #include "core/text.hpp"
@@ -14,7 +15,7 @@ namespace {
 constexpr std::int64_t scan_bytes = std::int64_t{128} << 10;  // of ranks that queries share
 constexpr std::int64_t score_count = std::int64_t{1} << 24;   // scores that a thread keeps
 constexpr std::int64_t largest_batch = 16;
-constexpr std::int64_t survivors_at_once = 4096;
+constexpr std::int64_t survivors_at_once = 4096, few_survivors = 16;
 
 }  // namespace
 
@@ -85,29 +86,33 @@ void IndexSearch::look_within(std::int64_t query) {
   const std::int64_t left = test.within(kernels_, 0, count_, survivors_.data());
   survivors_.resize(static_cast<std::size_t>(left));
   counts_.candidates += left;
-  // Those that were looked at before come again only if they would be measured twice: the pool would hold them twice.
+  // Those that were looked at before are in the pool, or beyond it. Both lists ascend.
+  std::vector<std::uint32_t> rest;
+  std::set_difference(survivors_.begin(), survivors_.end(), objects_.begin(), objects_.end(), std::back_inserter(rest));
+  if (question_.k == 0) return look_at(rest.data(), static_cast<std::int64_t>(rest.size()));
   const std::uint32_t* scores = scan_.scores(query);
-  std::erase_if(survivors_,
-                [&](std::uint32_t object) { return std::binary_search(objects_.begin(), objects_.end(), object); });
-  if (question_.k == 0) return look_at(survivors_.data(), static_cast<std::int64_t>(survivors_.size()));
-  std::sort(survivors_.begin(), survivors_.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return scores[a] < scores[b] || (scores[a] == scores[b] && a < b);
-  });
+  if (left <= count_ / few_survivors)  // else sorting costs more than it saves
+    std::sort(rest.begin(), rest.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return scores[a] < scores[b] || (scores[a] == scores[b] && a < b);
+    });
   double tested = limit();
-  std::vector<std::uint32_t> chosen;
-  for (std::size_t begin = 0; begin < survivors_.size(); begin += survivors_at_once) {
-    const std::size_t end = std::min(survivors_.size(), begin + survivors_at_once);
+  bool lower = false;  // than when survivors were told
+  for (std::size_t begin = 0; begin < rest.size(); begin += survivors_at_once) {
+    const std::size_t end = std::min(rest.size(), begin + survivors_at_once);
     pool_.trim();
     if (limit() < tested) {
       tested = limit();
+      lower = true;
       start();
     }
-    chosen.clear();
-    for (std::size_t i = begin; i < end; ++i) {
-      std::uint32_t number;
-      if (test.within(kernels_, survivors_[i], 1, &number) != 0) chosen.push_back(survivors_[i]);
-    }
-    look_at(chosen.data(), static_cast<std::int64_t>(chosen.size()));
+    survivors_.assign(rest.begin() + static_cast<std::ptrdiff_t>(begin),
+                      rest.begin() + static_cast<std::ptrdiff_t>(end));
+    if (lower)
+      std::erase_if(survivors_, [&](std::uint32_t object) {
+        std::uint32_t number;
+        return test.within(kernels_, object, 1, &number) == 0;
+      });
+    look_at(survivors_.data(), static_cast<std::int64_t>(survivors_.size()));
   }
 }
 
