@@ -23,6 +23,7 @@ Command register_knn(App& root);
 Command register_graph(App& root);
 Command register_range(App& root);
 Command register_select(App& root);
+Command register_index(App& root);
 Command register_verify(App& root);
 Command register_convert(App& root);
 Command register_recall(App& root);

@@ -34,6 +34,7 @@ std::vector<Command> register_commands(cli::App& root) {
       cli::register_graph(root),       //
       cli::register_range(root),       //
       cli::register_select(root),      //
+      cli::register_index(root),       //
       cli::register_verify(root),      //
       cli::register_convert(root),     //
       cli::register_recall(root),      //

@@ -41,7 +41,10 @@ void add_strings(App& app, SearchFlags& flags) {
 }
 
 Side read_side(const std::string& path, const SearchFlags& flags) {
-  const bool text = flags.strings || flags.bytes || !vicinal::metric_info(vicinal::parse_metric(flags.metric)).vectors;
+  const bool text = flags.strings || flags.bytes || [&] {
+    const vicinal::MetricInfo& metric = vicinal::metric_info(vicinal::parse_metric(flags.metric));
+    return metric.strings && !metric.vectors;
+  }();
   Side side;
   if (text) side.strings = read_lines(path, flags.bytes);
   else side.matrix = read_points(path);

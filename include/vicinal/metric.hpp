@@ -17,7 +17,12 @@ enum class Metric : std::uint8_t {
   hamming,        // differing bits of packed rows (u8, eight bits a byte); of strings of one length, differing positions
   levenshtein,    // strings from here on: insertions, deletions and substitutions, at cost 1 each
   normalized_levenshtein,  // 2 L / (|a| + |b| + L) of that number L, a metric in [0, 1]
-  jaccard         // 1 - |A and B| / |A or B| of the sets of tokens
+  jaccard,        // 1 - |A and B| / |A or B| of the sets of tokens
+  jensen_shannon,    // of histograms and series from here on, searched by PermutationIndex alone: square root, natural logarithm
+  kullback_leibler,  // of a row from the query, sum x ln(x / q)
+  hellinger,         // with the factor 1 / sqrt 2
+  emd,               // earth mover's distance on a line, of equal mass
+  dtw                // dynamic time warping of series of one length
 };
 
 struct MetricInfo {
@@ -27,7 +32,7 @@ struct MetricInfo {
   bool descending;     // true when a larger value is nearer
   std::string_view formula;
   bool vectors;        // compares rows of numbers
-  bool strings;        // compares strings
+  bool strings;        // compares strings; neither: rows of numbers, by PermutationIndex alone
 };
 
 /// Every metric, in the order in which they are listed to users.

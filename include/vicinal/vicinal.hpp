@@ -14,6 +14,7 @@
 // How much memory and time, before it starts:   vicinal::plan({n, d}, {q, d}, {.k = 10}).text();
 // A corpus in parts: give each its .first_id, then vicinal::merge(parts, {.k = 10}); the bits are those of one search.
 // Strings instead of rows:                     vicinal::knn(names.view(), typed.view(), {.k = 5, .metric = vicinal::Metric::levenshtein});
+// A distance that is dear, a set that is huge:  vicinal::PermutationIndex(view, {.metric = vicinal::Metric::dtw}).knn(queries, {.recall = 0.9});
 // Somebody else's answer:                       vicinal::verify(corpus, queries, claim);
 //
 // Errors are vicinal::Error with a code(). Any k up to n, any n; f32, f64, f16, bf16, u8, i8; the same
@@ -27,6 +28,7 @@
 #include "vicinal/metric.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/options.hpp"
+#include "vicinal/permutation_index.hpp"
 #include "vicinal/plan.hpp"
 #include "vicinal/resume.hpp"
 #include "vicinal/search.hpp"

@@ -7,6 +7,7 @@
 #include "errors.hpp"
 #include "graph_range.hpp"
 #include "knn.hpp"
+#include "permutation.hpp"
 #include "results.hpp"
 #include "select.hpp"
 #include "strings.hpp"
@@ -22,6 +23,7 @@ NB_MODULE(_native, m) {
   python::bind_graph_range(m);
   python::bind_select(m);
   python::bind_strings(m);
+  python::bind_permutation(m);
   m.def("info", [] { return python::info_to_python(vicinal::info()); });
   m.def("devices", [] {
     nb::list all;

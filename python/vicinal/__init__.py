@@ -9,8 +9,9 @@ values, metric and k alone: not on the instruction set, the threads, the memory 
 ``labels`` say which rows may answer. ``Corpus`` prepares once for many searches, ``plan`` tells memory and time
 before the work, ``merge`` joins results of parts, ``verify`` checks anybody's result, ``info`` and ``devices``
 describe this machine. ``select_k`` is the k smallest or largest values of every row, by any of ``select_algorithms()``.
-``vicinal.neighbors`` has scikit-learn's estimators on top of it, ``vicinal.compat`` the calls of other libraries;
-``patch_sklearn`` brings it to programs that know nothing of it.
+``PermutationIndex`` answers approximately, or exactly, where distances are costly. ``vicinal.neighbors`` has scikit-learn's
+estimators on top of it, ``vicinal.compat`` the calls of other libraries; ``patch_sklearn`` brings it to programs that know
+nothing of it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from . import _inputs, _native, _results, errors
 from ._corpus import Corpus
 from ._graph import knn_graph, plan_graph
 from ._inputs import Memory, Progress
+from ._permutation import PermutationIndex, PermutationNeighbors, PermutationRange, Recall, Tuning
 from ._range import plan_range, range_search
 from ._results import Certificate, CsrNeighbors, Device, Fault, Info, Neighbors, Plan, Stats, Verdict
 from ._select import SelectAlgorithm, Selection, SelectStats, select_algorithms, select_k
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from .accel import patch_sklearn, unpatch_sklearn
 
 __all__ = [
-    "knn", "knn_graph", "range_search", "Corpus", "plan", "plan_graph", "plan_range", "merge", "verify", "devices",
+    "knn", "knn_graph", "range_search", "Corpus", "PermutationIndex", "PermutationNeighbors", "PermutationRange", "Recall", "Tuning", "plan", "plan_graph", "plan_range", "merge", "verify", "devices",
     "info", "select_k", "select_algorithms", "Selection", "SelectStats", "SelectAlgorithm", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
     "Error", "InvalidArgument", "InvalidValue", "RangeError", "CapacityExceeded", "MemoryBudget", "OutOfMemory",
     "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal", "patch_sklearn",

@@ -164,5 +164,71 @@ def range_search_strings(
 def plan_strings(corpus: Strings, queries: Strings, options: Options) -> dict: ...
 def plan_graph_strings(rows: Strings, options: Options, include_self: bool) -> dict: ...
 def plan_range_strings(corpus: Strings, queries: Strings, options: Options) -> dict: ...
+
+class PermutationIndex:
+    """An index that keeps borrowed rows alive."""
+
+    def __init__(
+        self,
+        objects: Rows | Strings,
+        options: Options,
+        permutants: int,
+        choice: str,
+        given: Sequence[int],
+        seed: int,
+        rank_distance: str,
+        form: str,
+        prefix: int,
+        window: int,
+        bounds: bool,
+        copy: bool,
+    ) -> None: ...
+    def knn(
+        self, queries: Rows | Strings, options: Options, recall: float | None, fraction: float | None, exact: bool
+    ) -> tuple: ...
+    def range(
+        self,
+        queries: Rows | Strings,
+        radius: float,
+        options: Options,
+        recall: float | None,
+        fraction: float | None,
+        exact: bool,
+        max_results: int,
+    ) -> tuple: ...
+    @staticmethod
+    def open(path: bytes, options: Options, verify: bool, copy: bool) -> PermutationIndex: ...
+    @staticmethod
+    def own(
+        count: int,
+        between: object,
+        options: Options,
+        permutants: int,
+        choice: str,
+        given: Sequence[int],
+        seed: int,
+        rank_distance: str,
+        form: str,
+        prefix: int,
+    ) -> PermutationIndex: ...
+    def knn_own(
+        self, queries: int, distance: object, options: Options, recall: float | None, fraction: float | None, exact: bool
+    ) -> tuple: ...
+    def range_own(
+        self,
+        queries: int,
+        distance: object,
+        radius: float,
+        options: Options,
+        recall: float | None,
+        fraction: float | None,
+        exact: bool,
+        max_results: int,
+    ) -> tuple: ...
+    def tune(self, options: Options, recall: float | None, fraction: float | None) -> tuple: ...
+    def save(self, path: bytes) -> None: ...
+    @property
+    def facts(self) -> dict: ...
+
 def info() -> dict: ...
 def devices() -> list: ...

@@ -167,7 +167,8 @@ VICINAL_HOST_DEVICE inline float threshold(const BoundModel& model, double theta
       break;
     case Form::linf: bound = (theta + q.e + tile.e) / (1 - 2 * float_u) * (1 + 8 * double_u) + 0x1p-120; break;
     case Form::exact:
-    case Form::strings: break;
+    case Form::strings:
+    case Form::indexed: break;
   }
   return std::isnan(bound) ? std::numeric_limits<float>::infinity() : up32(bound);
 }
@@ -190,7 +191,8 @@ VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, dou
     case Form::l1: upper = (value / (1 - (static_cast<double>(model.dims) + 2) * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
     case Form::linf: upper = (value / (1 - 2 * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
     case Form::exact:
-    case Form::strings: break;
+    case Form::strings:
+    case Form::indexed: break;
   }
   return upper >= -infinite && !std::isnan(upper) && std::isfinite(value) ? upper : infinite;
 }

@@ -24,7 +24,7 @@ constexpr auto alias_array(Names... names) {
 constexpr MetricInfo table[] = {
 #define METRIC(name, aliases, form, descends, formula) \
   MetricInfo{Metric::name, #name, std::span<const std::string_view>(aliases_##name), descends, formula, \
-             Form::form != Form::strings, Form::form == Form::strings || Metric::name == Metric::hamming},
+             Form::form != Form::strings && Form::form != Form::indexed, Form::form == Form::strings || Metric::name == Metric::hamming},
 #include "core/metric.def"
 #undef METRIC
 };
@@ -45,6 +45,7 @@ constexpr std::pair<std::string_view, std::string_view> foreign[] = {
     {"infinity", "linf"}, {"max", "linf"}, {"bit_hamming", "hamming"}, {"bitwise_hamming", "hamming"},
     {"edit", "levenshtein"}, {"edit_distance", "levenshtein"}, {"lev", "levenshtein"}, {"leven", "levenshtein"},
     {"normed_levenshtein", "normalized_levenshtein"}, {"tanimoto", "jaccard"},
+    {"js", "jensen_shannon"}, {"jensenshannon", "jensen_shannon"}, {"kl", "kullback_leibler"}, {"earth_mover", "emd"},
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace vicinal {
 
 /// How a low-precision filter can test this metric.
-enum class Form : unsigned char { l2, unit_l2, ip, l1, linf, exact, strings };
+enum class Form : unsigned char { l2, unit_l2, ip, l1, linf, exact, strings, indexed };
 
 Form form_of(Metric metric) noexcept;
 

@@ -24,6 +24,8 @@ class Alphabet {
   std::vector<std::int64_t> read(const Strings& strings, const char* side, std::int64_t max_length, Team& team);
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(symbols_.size()); }
   std::uint32_t code(std::uint32_t symbol) const noexcept { return (*pages_[symbol >> 8])[symbol & 255]; }
+  /// The same for a symbol that need not be there: then 0.
+  std::uint32_t find(std::uint32_t symbol) const noexcept { return pages_[symbol >> 8] ? code(symbol) : 0; }
   std::uint32_t symbol(std::uint32_t code) const noexcept { return symbols_[code - 1]; }
 
  private:

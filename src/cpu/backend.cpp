@@ -163,6 +163,8 @@ void report_unfit_rows(const Question& question, const Points& rows, const char*
   report_unfit_rows(find_set("auto").floats, question, rows, side, team);
 }
 
+const Kernels& find_kernels(const std::string& instruction_set) { return find_set(instruction_set).floats; }
+
 }  // namespace cpu
 
 Backend& cpu_backend() {

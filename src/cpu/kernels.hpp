@@ -7,6 +7,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "vicinal/matrix.hpp"
 
@@ -176,5 +177,8 @@ struct InstructionSet {
   const ByteKernels& bytes;
   bool supported() const { return floats.supported() && bytes.supported(); }
 };
+
+/// Those of an instruction set by name, or of the best one for "auto". Throws Unsupported, InvalidArgument.
+const Kernels& find_kernels(const std::string& instruction_set);
 
 }  // namespace vicinal::cpu

@@ -20,25 +20,41 @@ constexpr std::int64_t most_rows = std::int64_t{1} << 48, most_elements = std::i
 void check_size(const Shape& shape, const char* side) {
   if (shape.rows < 0 || shape.cols < 0) refuse(cat(side, " has a negative size: ", shape.rows, " x ", shape.cols));
   if (shape.rows > most_rows || (shape.rows > 0 && shape.cols > most_elements / shape.rows))
-    refuse(cat(side, " of ", shape.rows, " x ", shape.cols, " is larger than ", most_rows, " rows or ", most_elements, " elements"));
+    refuse(cat(side, " of ", shape.rows, " x ", shape.cols, " is larger than ", most_rows, " rows or ", most_elements,
+               " elements"));
 }
 
 }  // namespace
 
 void check_view(const Points& points, const char* side) {
   if (points.rows < 0 || points.cols < 0) refuse(cat(side, " has a negative size: ", points.rows, " x ", points.cols));
-  if (points.data == nullptr && points.rows > 0 && points.cols > 0) refuse(cat(side, " has ", points.rows, " rows and no data"));
+  if (points.data == nullptr && points.rows > 0 && points.cols > 0)
+    refuse(cat(side, " has ", points.rows, " rows and no data"));
 }
 
 void check_corpus(const Shape& corpus, Metric metric) {
+  if (form_of(metric) == Form::indexed)
+    refuse(cat(metric_info(metric).name, " is searched by PermutationIndex, exactly with exact=true"));
   if (!metric_info(metric).vectors) {
-    refuse(cat(metric_info(metric).name, " compares strings, corpus holds rows of ", dtype_name(corpus.dtype), "; metrics of vectors: ",
-               joined(metric_names(&MetricInfo::vectors))));
+    refuse(cat(metric_info(metric).name, " compares strings, corpus holds rows of ", dtype_name(corpus.dtype),
+               "; metrics of vectors: ", joined(metric_names(&MetricInfo::vectors))));
   }
   check_size(corpus, "corpus");
   if (corpus.cols == 0) refuse("dimension is 0");
   if (metric == Metric::hamming && corpus.dtype != DType::u8)
-    refuse(cat("hamming compares packed bits of u8 rows, got ", dtype_name(corpus.dtype), "; pack them (numpy.packbits) first"));
+    refuse(cat("hamming compares packed bits of u8 rows, got ", dtype_name(corpus.dtype),
+               "; pack them (numpy.packbits) first"));
+}
+
+void check_string_metric(Metric metric, const StringRules& rules) {
+  if (!metric_info(metric).strings) {
+    refuse(cat(metric_info(metric).name, " compares vectors, corpus holds strings; metrics of strings: ",
+               joined(metric_names(&MetricInfo::strings))));
+  }
+  if (rules.max_length < 0) refuse(cat("max_length must be >= 0, got ", rules.max_length));
+  if (rules.ngram < 0) refuse(cat("ngram must be >= 0, got ", rules.ngram));
+  if (rules.ngram > 0 && metric != Metric::jaccard)
+    refuse(cat("ngram is for jaccard, got ngram=", rules.ngram, " with ", metric_info(metric).name));
 }
 
 void check_shapes(const Shape& corpus, const Shape& queries, Metric metric) {
@@ -46,7 +62,8 @@ void check_shapes(const Shape& corpus, const Shape& queries, Metric metric) {
   check_size(queries, "query side");
   if (queries.cols != corpus.cols) refuse(cat("query has d=", queries.cols, ", corpus has d=", corpus.cols));
   if (metric == Metric::hamming && queries.dtype != DType::u8)
-    refuse(cat("hamming compares packed bits of u8 rows, got ", dtype_name(queries.dtype), " queries; pack them (numpy.packbits) first"));
+    refuse(cat("hamming compares packed bits of u8 rows, got ", dtype_name(queries.dtype),
+               " queries; pack them (numpy.packbits) first"));
 }
 
 namespace {
@@ -54,7 +71,8 @@ namespace {
 /// What every search has, whatever it collects.
 void check_common(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
   if (options.first_id < 0) refuse(cat("first_id must be >= 0, got ", options.first_id));
-  if (options.first_id > largest - corpus.rows) refuse(cat("first_id=", options.first_id, " plus ", corpus.rows, " rows exceeds 64-bit ids"));
+  if (options.first_id > largest - corpus.rows)
+    refuse(cat("first_id=", options.first_id, " plus ", corpus.rows, " rows exceeds 64-bit ids"));
   if (options.run.threads < 0) refuse(cat("threads must be >= 0, got ", options.run.threads));
   if (options.memory.host < 0) refuse(cat("memory must be >= 0 bytes, got ", options.memory.host));
   check_eligible(options.eligible, corpus.rows, queries.rows);
@@ -89,7 +107,8 @@ void check_range(const Shape& corpus, const Shape& queries, const RangeOptions& 
   check_common(corpus, queries, options.search);
 }
 
-std::int64_t check_k(const RowFilter& filter, std::int64_t corpus_rows, std::int64_t queries, std::int64_t k, bool pad) {
+std::int64_t check_k(const RowFilter& filter, std::int64_t corpus_rows, std::int64_t queries, std::int64_t k,
+                     bool pad) {
   if (filter.all()) return std::min(k, corpus_rows);
   std::int64_t most = 0;
   for (std::int64_t query = 0; query < (filter.uniform() ? std::min<std::int64_t>(queries, 1) : queries); ++query) {

@@ -14,6 +14,8 @@ void check_range(const Shape& corpus, const Shape& queries, const RangeOptions& 
 std::int64_t check_k(const RowFilter& filter, std::int64_t corpus_rows, std::int64_t queries, std::int64_t k, bool pad);
 /// The corpus alone, before it is prepared.
 void check_corpus(const Shape& corpus, Metric metric);
+/// A metric of strings, and rules that go with it.
+void check_string_metric(Metric metric, const StringRules& rules);
 void check_view(const Points& points, const char* side);
 /// Throws OutOfMemory: what a refused allocation becomes at the edge of the library.
 [[noreturn]] void refuse_memory();

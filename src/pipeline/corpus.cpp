@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <new>
 #include <optional>
 
@@ -16,6 +15,7 @@
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
 #include "pipeline/plan.hpp"
+#include "pipeline/rows.hpp"
 
 namespace vicinal {
 
@@ -31,28 +31,6 @@ struct Corpus::State {
 };
 
 namespace {
-
-/// A dense row-major copy; byte order and type stay.
-Points copy_rows(const Points& rows, Buffer<std::byte>& to, Team& team) {
-  constexpr std::int64_t at_once = 4096;
-  const auto size = static_cast<std::int64_t>(dtype_size(rows.dtype)), row_bytes = rows.cols * size;
-  to = Buffer<std::byte>(rows.rows * row_bytes);
-  team.for_each((rows.rows + at_once - 1) / at_once, [&](std::int64_t piece, int) {
-    for (std::int64_t r = piece * at_once; r < std::min(rows.rows, (piece + 1) * at_once); ++r) {
-      const auto* from = static_cast<const std::byte*>(rows.data) + r * rows.row_stride;
-      std::byte* out = to.data() + r * row_bytes;
-      if (rows.col_stride == size) {
-        std::memcpy(out, from, static_cast<std::size_t>(row_bytes));
-      } else {
-        for (std::int64_t c = 0; c < rows.cols; ++c) std::memcpy(out + c * size, from + c * rows.col_stride, static_cast<std::size_t>(size));
-      }
-      if (r % 64 == 0) team.tick(0);
-    }
-  });
-  Points copy(to.data(), rows.dtype, rows.rows, rows.cols);
-  copy.byte_swapped = rows.byte_swapped;
-  return copy;
-}
 
 Question question_of(const Points& rows, const CorpusOptions& options, const KnnOptions& search, DistanceType type) {
   return {.corpus = rows, .metric = options.metric, .type = type, .degenerate = options.degenerate,
@@ -111,18 +89,18 @@ Corpus Corpus::open(const std::string& path, const OpenOptions& options) try {
   io::Source mapped;
   Buffer<std::byte> copied;
   if (options.copy) {
-    copied = io::read_file(path, io::corpus_head, [&](io::Bytes beginning, std::uint64_t size) { io::corpus_layout(path, beginning, size); });
+    copied = io::read_file(path, io::file_head, [&](io::Bytes beginning, std::uint64_t size) { io::corpus_layout(path, beginning, size); });
   } else {
     mapped = std::make_shared<const io::MappedFile>(path);
   }
   const io::Bytes file = mapped ? mapped->bytes() : io::as_bytes(copied.data(), static_cast<std::size_t>(copied.size()));
-  const io::CorpusLayout layout = io::corpus_layout(path, file.first(std::min(file.size(), io::corpus_head)), file.size());
+  const io::CorpusLayout layout = io::corpus_layout(path, file.first(std::min(file.size(), io::file_head)), file.size());
   const std::uint64_t half = options.verify ? std::max<std::uint64_t>(1, layout.rows().length) : 0;
   if (options.verify) {
     Team team(threads, half_of(options.progress, half, false), options.stop, half);
     std::optional<io::MappedFile::Sequential> reading;
     if (mapped) reading.emplace(*mapped);
-    io::verify_corpus(path, layout, file, team);
+    io::verify_sections(path, layout.sections, file, team);
   }
   const io::CorpusFacts& facts = layout.facts;
   const Points rows(file.data() + layout.rows().offset, facts.dtype, facts.rows, facts.cols);

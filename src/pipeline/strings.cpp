@@ -31,17 +31,6 @@ constexpr double string_clock_hz = 2.5e9, cycles_per_string_pair = 0.5, cycles_p
 /// For checks that know rows alone.
 Shape rows_of(const Strings& strings) { return {strings.rows, 1, DType::u8}; }
 
-void check_metric(Metric metric, const StringRules& rules) {
-  if (!metric_info(metric).strings) {
-    refuse_strings(cat(metric_info(metric).name, " compares vectors, corpus holds strings; metrics of strings: ",
-                       joined(metric_names(&MetricInfo::strings))));
-  }
-  if (rules.max_length < 0) refuse_strings(cat("max_length must be >= 0, got ", rules.max_length));
-  if (rules.ngram < 0) refuse_strings(cat("ngram must be >= 0, got ", rules.ngram));
-  if (rules.ngram > 0 && metric != Metric::jaccard)
-    refuse_strings(cat("ngram is for jaccard, got ngram=", rules.ngram, " with ", metric_info(metric).name));
-}
-
 void check_encodings(const Strings& corpus, const Strings& queries) {
   const bool bytes = corpus.encoding == Encoding::bytes;
   if (bytes == (queries.encoding == Encoding::bytes)) return;
@@ -197,16 +186,16 @@ KnnOptions graph_search(const GraphOptions& options) {
 }
 
 void check_knn(const Strings& corpus, const Strings& queries, const KnnOptions& options) {
-  check_metric(options.metric, options.strings);
+  check_string_metric(options.metric, options.strings);
   check_encodings(corpus, queries);
   check_options(rows_of(corpus), rows_of(queries), options);
 }
 void check_graph(const Strings& rows, const GraphOptions& options) {
-  check_metric(options.search.metric, options.search.strings);
+  check_string_metric(options.search.metric, options.search.strings);
   vicinal::check_graph(rows_of(rows), options);
 }
 void check_range(const Strings& corpus, const Strings& queries, const RangeOptions& options) {
-  check_metric(options.search.metric, options.search.strings);
+  check_string_metric(options.search.metric, options.search.strings);
   check_encodings(corpus, queries);
   vicinal::check_range(rows_of(corpus), rows_of(queries), options);
 }

@@ -8,7 +8,7 @@ import pytest
 from conftest import call
 
 USAGE = [
-    ([], "no command given; commands: knn, graph, range, select, verify, convert, "),
+    ([], "no command given; commands: knn, graph, range, select, index, verify, convert, "),
     (["kn"], "unknown command kn; did you mean knn\\?"),
     (["--jsno"], "unknown option --jsno"),
     (["knn"], "CORPUS is required"),

@@ -116,6 +116,11 @@ double canonical(Metric metric, const double* q, const double* r, std::int64_t d
     case Metric::linf:
       return fold(
           d, [&](double s, std::int64_t i) { return larger(s, std::fabs(q[i] - r[i])); }, larger);
+    case Metric::jensen_shannon:  // of an index alone: tests/unit/core/test_measures.cpp
+    case Metric::kullback_leibler:
+    case Metric::hellinger:
+    case Metric::emd:
+    case Metric::dtw:
     case Metric::levenshtein:
     case Metric::normalized_levenshtein:
     case Metric::jaccard: break;  // of strings: oracle/strings.cpp

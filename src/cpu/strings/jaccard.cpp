@@ -5,46 +5,12 @@
 #include <unordered_map>
 
 #include "cpu/strings/scanner.hpp"
+#include "cpu/strings/tokens.hpp"
 
 namespace vicinal::cpu {
 namespace {
 
-using Token = std::u32string;             // codes of the alphabet
 constexpr std::int64_t token_bytes = 96;  // of a token in the dictionary, with its list
-
-/// The White_Space property of Unicode; of bytes, ASCII's.
-bool white_space(std::uint32_t symbol, Encoding encoding) {
-  if ((symbol >= 9 && symbol <= 13) || symbol == 32) return true;
-  if (encoding == Encoding::bytes) return false;
-  return symbol == 0x85 || symbol == 0xA0 || symbol == 0x1680 || (symbol >= 0x2000 && symbol <= 0x200A) ||
-         symbol == 0x2028 || symbol == 0x2029 || symbol == 0x202F || symbol == 0x205F || symbol == 0x3000;
-}
-
-/// The distinct tokens of one string.
-std::vector<Token> tokens_of(const StringQuestion& question, const StringSet& set, std::int64_t at) {
-  Token codes;
-  set.with_codes(at, [&](const auto* from) { codes.assign(from, from + set.length(at)); });
-  std::vector<Token> tokens;
-  if (question.ngram > 0) {
-    const auto n = static_cast<std::size_t>(question.ngram);
-    if (!codes.empty() && codes.size() <= n) tokens.push_back(codes);  // too short for one: it is its own
-    for (std::size_t i = 0; codes.size() > n && i + n <= codes.size(); ++i) tokens.push_back(codes.substr(i, n));
-  } else {
-    Token token;
-    for (const char32_t code : codes) {
-      if (!white_space(question.alphabet.symbol(code), question.encoding)) {
-        token += code;
-      } else if (!token.empty()) {
-        tokens.push_back(std::move(token));
-        token.clear();
-      }
-    }
-    if (!token.empty()) tokens.push_back(std::move(token));
-  }
-  std::sort(tokens.begin(), tokens.end());
-  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-  return tokens;
-}
 
 class JaccardScanner final : public Scanner {
  public:
@@ -52,7 +18,8 @@ class JaccardScanner final : public Scanner {
       : question_(question), team_(team), rows_(question.corpus.count()), sizes_(rows_) {
     for (std::int64_t at = 0; at < rows_; ++at) {
       const std::int64_t row = question.corpus.row(at);
-      const std::vector<Token> tokens = tokens_of(question, question.corpus, at);
+      const std::vector<Token> tokens =
+          tokens_of(question.corpus, at, question.alphabet, question.encoding, question.ngram);
       sizes_[row] = static_cast<std::uint32_t>(tokens.size());
       for (const Token& token : tokens) lists_[token].push_back(row);
       if (at % 256 == 0) team.tick(0);
@@ -67,8 +34,8 @@ class JaccardScanner final : public Scanner {
     ScanCounts counts;
     std::vector<std::int64_t> met;
     for (std::size_t i = 0; i < group.pools.size(); ++i) {
-      const std::vector<Token> tokens =
-          tokens_of(question_, question_.queries, group.first + static_cast<std::int64_t>(i));
+      const std::vector<Token> tokens = tokens_of(question_.queries, group.first + static_cast<std::int64_t>(i),
+                                                  question_.alphabet, question_.encoding, question_.ngram);
       StringPool& pool = group.pools[i];
       met.clear();
       for (const Token& token : tokens) {

@@ -162,7 +162,8 @@ TEST(CorpusFile, EveryFieldIsChecked) {
   const std::vector<Wrong> wrongs = {
       {8, raw(std::uint16_t{0}), "file format 0.0 does not exist"},
       {8, raw(std::uint16_t{3}), "file format 3.0, this build reads 1", ErrorCode::version_error},
-      {12, raw(2), "kind 2 is unknown"},
+      {12, raw(2), "it is a permutation index, not a corpus"},
+      {12, raw(3), "kind 3 is unknown"},
       {16, raw(0), "semantics version 0"},
       {16, raw(2), "semantics version 2, this build has 1", ErrorCode::version_error},
       {20, "\6", "element type 6 is unknown"},

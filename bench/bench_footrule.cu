@@ -1,0 +1,115 @@
+// The candidates of a permutation index on a device: from ranks that lie there to the numbers of the nearest objects, and a few
+// queries held against a full sort on the host. Built by hand where a GPU is:
+//   nvcc -std=c++20 -O2 -gencode=arch=compute_90a,code=sm_90a -fmad=false -I include -I src -I bench bench/bench_footrule.cu
+//     src/core/error.cpp src/core/text.cpp -o bench_footrule
+//   bench_footrule [--objects 1048576] [--queries 1000] [--permutants 64] [--share 0.01] [--seconds 1]
+// Prints one line, as CSV: objects, queries, permutants, candidates, milliseconds, pairs a second, ranks a second.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "cuda/permutation/sequence.hpp"
+#include "cuda/select/launch.cuh"
+#include "device_timing.cuh"
+
+namespace {
+
+using namespace vicinal::cuda;
+using bench::must;
+
+template <class T>
+T* room(std::int64_t count) {
+  T* at = nullptr;
+  must(cudaMalloc(&at, static_cast<std::size_t>(count) * sizeof(T)));
+  return at;
+}
+
+/// Orders of the permutants, each near one of a hundred others; as bytes, a row an object.
+std::vector<std::uint8_t> orders(std::mt19937& random, std::int64_t count, int permutants, int words) {
+  std::vector<std::uint8_t> all(static_cast<std::size_t>(count * 4 * words), 0);
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::uint8_t* row = all.data() + i * 4 * words;
+    if (i < 100) {
+      std::iota(row, row + permutants, std::uint8_t{0});
+      std::shuffle(row, row + permutants, random);
+      continue;
+    }
+    std::copy_n(all.data() + random() % 100 * static_cast<unsigned>(4 * words), permutants, row);
+    for (int change = 0; change < permutants; ++change)
+      std::swap(row[random() % static_cast<unsigned>(permutants)], row[random() % static_cast<unsigned>(permutants)]);
+  }
+  return all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::int64_t objects = 1 << 20, queries = 1000;
+  int permutants = 64;
+  double share = 0.01, seconds = 1;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--objects") == 0) objects = std::atoll(argv[i + 1]);
+    if (std::strcmp(argv[i], "--queries") == 0) queries = std::atoll(argv[i + 1]);
+    if (std::strcmp(argv[i], "--permutants") == 0) permutants = std::atoi(argv[i + 1]);
+    if (std::strcmp(argv[i], "--share") == 0) share = std::atof(argv[i + 1]);
+    if (std::strcmp(argv[i], "--seconds") == 0) seconds = std::atof(argv[i + 1]);
+  }
+  const int words = (permutants + 3) / 4;
+  if (words > most_rank_words) return std::fprintf(stderr, "at most %d permutants\n", 4 * most_rank_words), 2;
+  std::mt19937 random(1);
+  const std::vector<std::uint8_t> rows = orders(random, objects, permutants, words), asked = orders(random, queries, permutants, words);
+  std::vector<std::uint32_t> packed(static_cast<std::size_t>(objects * words)), query_words(static_cast<std::size_t>(queries * words));
+  for (std::int64_t i = 0; i < objects; ++i)
+    for (int w = 0; w < words; ++w) std::memcpy(&packed[static_cast<std::size_t>(w * objects + i)], rows.data() + (i * words + w) * 4, 4);
+  std::memcpy(query_words.data(), asked.data(), asked.size());
+
+  RanksJob job{.pitch = objects, .count = objects, .query_count = queries, .words = words};
+  job.candidates = std::max<std::int64_t>(1, static_cast<std::int64_t>(share * static_cast<double>(objects)));
+  job.bins = static_cast<std::uint32_t>(permutants * permutants / 4 + 1);
+  job.strips = strips_of(objects);
+  auto* ranks = room<std::uint32_t>(objects * words);
+  auto* at_queries = room<std::uint32_t>(queries * words);
+  must(cudaMemcpy(ranks, packed.data(), packed.size() * 4, cudaMemcpyHostToDevice));
+  must(cudaMemcpy(at_queries, query_words.data(), query_words.size() * 4, cudaMemcpyHostToDevice));
+  job.objects = ranks;
+  job.queries = at_queries;
+  job.histogram = room<std::uint32_t>(queries * job.bins);
+  job.last = room<std::uint32_t>(queries);
+  job.equal_taken = room<std::uint32_t>(queries);
+  job.below = room<std::uint32_t>(queries * job.strips);
+  job.equal = room<std::uint32_t>(queries * job.strips);
+  job.found = room<std::uint32_t>(queries * job.candidates);
+  int multiprocessors = 0;
+  must(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+  CudaLaunch launch{nullptr};
+  const auto run = [&] {
+    must(cudaMemsetAsync(job.histogram, 0, static_cast<std::size_t>(queries * job.bins) * 4));
+    must(cudaMemsetAsync(job.below, 0, static_cast<std::size_t>(queries * job.strips) * 4));
+    must(cudaMemsetAsync(job.equal, 0, static_cast<std::size_t>(queries * job.strips) * 4));
+    run_footrule(job, 8 * multiprocessors, launch);
+  };
+  const double ms = bench::median_ms(nullptr, seconds, run);
+
+  std::vector<std::uint32_t> found(static_cast<std::size_t>(job.candidates));
+  for (std::int64_t query = 0; query < std::min<std::int64_t>(queries, 8); ++query) {
+    std::vector<std::pair<int, std::uint32_t>> scored;
+    for (std::int64_t i = 0; i < objects; ++i) {
+      int score = 0;
+      for (int p = 0; p < 4 * words; ++p) score += std::abs(int{asked[static_cast<std::size_t>(query * 4 * words + p)]} - int{rows[static_cast<std::size_t>(i * 4 * words + p)]});
+      scored.emplace_back(score, static_cast<std::uint32_t>(i));
+    }
+    std::sort(scored.begin(), scored.end());
+    std::vector<std::uint32_t> expected;
+    for (std::int64_t i = 0; i < job.candidates; ++i) expected.push_back(scored[static_cast<std::size_t>(i)].second);
+    std::sort(expected.begin(), expected.end());
+    must(cudaMemcpy(found.data(), job.found + query * job.candidates, found.size() * 4, cudaMemcpyDeviceToHost));
+    if (found != expected) return std::fprintf(stderr, "query %lld: other candidates than a full sort's\n", static_cast<long long>(query)), 1;
+  }
+  const double pairs = static_cast<double>(objects) * static_cast<double>(queries);
+  std::printf("%lld,%lld,%d,%lld,%.3f,%.3e,%.3e\n", static_cast<long long>(objects), static_cast<long long>(queries), permutants,
+              static_cast<long long>(job.candidates), ms, pairs / ms * 1e3, pairs * permutants / ms * 1e3);
+}

@@ -1,0 +1,123 @@
+"""The permutation index from Python: what searches return, that exact ones are the exact search, files, bad input."""
+
+import doctest
+
+import numpy as np
+import pytest
+import vicinal
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(1)
+    centres = rng.normal(size=(30, 12)) * 3
+    rows = (centres[rng.integers(30, size=3000)] + rng.normal(size=(3000, 12))).astype(np.float32)
+    return rows[:2900], rows[2900:]
+
+
+def test_recall_is_promised_and_kept(data):
+    base, queries = data
+    index = vicinal.PermutationIndex(base, permutants=32, seed=2)
+    found = index.knn(queries, 5)
+    distances, ids = found
+    assert ids.shape == distances.shape == (100, 5) and (found.ids is ids) and found.columns == 2900
+    assert 0 < found.fraction < 0.5 and found.recall.low <= found.recall.value <= found.recall.high
+    assert found.recall.value >= 0.95 and found.recall.sample == 400
+    truth = vicinal.knn(base, queries, 5)
+    assert np.mean(distances <= truth.distances[:, -1:]) > 0.9
+    assert found.stats.reranked == found.stats.candidates < 100 * 2900 / 2
+    share = index.knn(queries, 5, fraction=0.02)
+    assert share.stats.candidates == 100 * 58 and np.isnan(share.recall.value)
+    assert vicinal.PermutationIndex(base, permutants=32, seed=2, fraction=0.02).knn(queries, 5).ids.tolist() == share.ids.tolist()
+    tuned = index.tune(5, fraction=0.02)
+    assert 0.3 < tuned.recall.value < 1 and tuned.gain > 0
+
+
+def test_exact_is_the_exact_search(data, tmp_path):
+    base, queries = data
+    index = vicinal.PermutationIndex(base, "l1", permutants=[5, 7, 1000, 2000])
+    assert index.permutants.tolist() == [5, 7, 1000, 2000] and index.metric == "l1" and len(index) == 2900
+    truth = vicinal.knn(base, queries, 7, "l1")
+    exact = index.knn(queries, 7, exact=True)
+    assert exact.ids.tobytes() == truth.ids.tobytes() and exact.distances.tobytes() == truth.distances.tobytes()
+    assert exact.recall == vicinal.Recall(1, 1, 1, 0)
+    radius = float(truth.distances[:, 3].mean())
+    within, wanted = index.range(queries, radius, exact=True), vicinal.range_search(base, queries, radius, "l1")
+    assert within.ids.tobytes() == wanted.ids.tobytes() and within.offsets.tolist() == wanted.offsets.tolist()
+    assert index.range(queries, radius, recall=0.8).recall.value >= 0.8
+    index.save(tmp_path / "a.vicinal")
+    opened = vicinal.PermutationIndex.open(tmp_path / "a.vicinal", fraction=0.1)
+    assert opened.knn(queries, 7).ids.tobytes() == index.knn(queries, 7, fraction=0.1).ids.tobytes()
+    assert repr(opened) == repr(index) == "<vicinal.PermutationIndex of 2900 objects, l1, 4 permutants>"
+
+
+def test_strings_and_forms():
+    words = ["anna", "anne", "hannah", "bob", "bobby", "rob", "robert", "berta"] * 20
+    for form in ("ranks", "prefix", "bits"):
+        index = vicinal.PermutationIndex(words, "normalized_levenshtein", 6, form=form)
+        exact = index.knn(["ann", "robb"], 3, exact=True)
+        assert exact.ids.tolist() == vicinal.knn(words, ["ann", "robb"], 3, "normalized_levenshtein").ids.tolist()
+    assert index.rank_bytes == 1
+    assert index.knn([], 2).ids.shape == (0, 2)
+    assert doctest.testmod(vicinal._permutation).failed == 0
+
+
+def test_bad_input(data):
+    base, queries = data
+    for wrong in (
+        dict(permutants=0), dict(permutants=1025), dict(permutants=[1, 1]), dict(choice="best"), dict(form="rank"),
+        dict(rank_distance="tau"), dict(prefix=3), dict(metric="levenshtein"),
+    ):  # fmt: skip
+        with pytest.raises(vicinal.InvalidArgument):
+            vicinal.PermutationIndex(base, **wrong)
+    with pytest.raises(vicinal.InvalidArgument, match="permutants=64 exceeds the 3 objects"):
+        vicinal.PermutationIndex(base[:3])
+    with pytest.raises(TypeError):
+        vicinal.PermutationIndex(base, permutants=2.5)
+    index = vicinal.PermutationIndex(base, permutants=4)
+    with pytest.raises(vicinal.InvalidArgument, match="exclude"):
+        index.knn(queries, 3, recall=0.5, exact=True)
+    with pytest.raises(vicinal.InvalidArgument, match="strings"):
+        index.knn(["a"], 3)
+    with pytest.raises(vicinal.InvalidArgument, match="d=2"):
+        index.knn(queries[:, :2], 3)
+    with pytest.raises(vicinal.InvalidValue, match="NaN"):
+        index.knn(np.full((1, 12), np.nan, np.float32), 3)
+    with pytest.raises(vicinal.Cancelled):
+        index.knn(queries, 3, progress=lambda done, total: False)
+    with pytest.raises(vicinal.IoError):
+        vicinal.PermutationIndex.open("/nowhere/a.vicinal")
+
+
+def test_distances_of_an_index_alone(data):
+    rng = np.random.default_rng(3)
+    rows = rng.dirichlet(np.ones(20), 300)
+    for metric in ("jensen_shannon", "hellinger", "kullback_leibler", "emd", "dtw"):
+        index = vicinal.PermutationIndex(rows, metric, 8, window=3 if metric == "dtw" else 0)
+        assert index.knn(rows[:5], 1, exact=True).ids[:, 0].tolist() == [0, 1, 2, 3, 4]
+        with pytest.raises(vicinal.InvalidArgument, match="PermutationIndex"):
+            vicinal.knn(rows, rows, 1, metric)
+    scipy = pytest.importorskip("scipy.spatial.distance")
+    found = vicinal.PermutationIndex(rows, "jensen_shannon", 8).knn(rows[:1], 300, exact=True)
+    for distance, i in zip(found.distances[0, 1:], found.ids[0, 1:]):
+        assert distance == pytest.approx(scipy.jensenshannon(rows[0], rows[i]), rel=1e-6)
+
+
+def test_a_callable(data):
+    base, queries = data
+    index = vicinal.PermutationIndex(list(base[:200]), lambda a, b: float(np.abs(a - b).sum()), 6)
+    exact = index.knn(list(queries[:4]), 3, exact=True)
+    assert exact.ids.tolist() == vicinal.knn(base[:200].astype(np.float64), queries[:4].astype(np.float64), 3, "l1").ids.tolist()
+    assert index.knn(queries[:4], 3, fraction=0.3).stats.reranked == 4 * 60
+    assert len(index.range(queries[:4], 1e9, exact=True).ids) == 800
+    assert index.metric == "<lambda>"
+
+    def broken(a, b):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        vicinal.PermutationIndex(list(base[:20]), broken, 4)
+    with pytest.raises(vicinal.InvalidValue, match="NaN"):
+        vicinal.PermutationIndex(list(base[:20]), lambda a, b: float("nan"), 4)
+    with pytest.raises(vicinal.Unsupported):
+        index.save("/tmp/never.vicinal")

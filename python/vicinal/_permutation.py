@@ -1,0 +1,319 @@
+"""The permutation index: any metric, by how objects see a few of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _inputs, _native, _results
+from ._inputs import Progress
+from ._results import CsrNeighbors, Neighbors
+
+
+@dataclass(frozen=True)
+class Recall:
+    """What share of a true answer is found: the mean over ``sample`` objects that were left out in turn, and an interval that
+    holds it at 95 % confidence for queries like them. 1, 1, 1 where it is certain; NaN where ``fraction`` was given."""
+
+    value: float
+    low: float
+    high: float
+    sample: int
+
+
+class PermutationNeighbors(Neighbors):
+    """The answer of :meth:`PermutationIndex.knn`; a :class:`Neighbors` with ``recall`` and ``fraction``, the share of objects
+    whose true distances were asked for (0 of exact searches). ``stats.reranked`` counts the true distances computed."""
+
+    recall: Recall
+    fraction: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PermutationRange(CsrNeighbors):
+    """The answer of :meth:`PermutationIndex.range`; a :class:`CsrNeighbors` with ``recall`` and ``fraction``."""
+
+    recall: Recall
+    fraction: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What an index does for queries like its own objects, measured here and now: ``gain`` is how many times as fast as the exact
+    search it is. Where that is below one, take the exact search."""
+
+    k: int
+    target: float
+    fraction: float
+    recall: Recall
+    index_seconds: float
+    exact_seconds: float
+
+    @property
+    def gain(self) -> float:
+        return self.exact_seconds / self.index_seconds
+
+
+class PermutationIndex:
+    """An approximate index for any distance, with an exact mode; immutable, and safe to search from many threads at once.
+
+    Every object is known by the order in which it sees a few chosen ones, the permutants. A search compares orders, which costs
+    little whatever the distance does, and computes true distances for the share of objects whose orders are nearest.
+    It pays where a distance is costly or objects are many; :meth:`tune` measures whether it does, and :func:`vicinal.knn` is the
+    answer where it does not.
+
+    Parameters
+    ----------
+    x : (n, d) array, or strings; with a callable any sequence
+        As in :func:`vicinal.knn`. Rows are borrowed unless ``copy``; strings are kept.
+    metric : str or callable, default "euclidean"
+        As in :func:`vicinal.knn`; or "jensen_shannon", "kullback_leibler" (of an object from the query), "hellinger", "emd" (equal
+        mass), all of histograms, and "dtw" of series, see ``window``; these are searched by an index alone.
+        Or a callable (query, object) -> float, of items of two sequences. It is called from this thread, a pair a call: for the
+        permutants and candidates of each query, and n times a query for each of 400 objects where ``recall`` is asked for, so
+        give ``fraction`` where a call is slow. Exact searches then measure everything, and such an index cannot be saved.
+    permutants : int or array of ids, default 64
+        How many (1 to 1024, and at most n), or which objects.
+    recall, fraction : float or None
+        What searches aim at unless they say otherwise: an expected recall (at 95 % confidence, by objects that are left out in
+        turn: the first search measures that), or a share of the objects. Neither: recall 0.95.
+    seed : int, default 0
+        Of the choice of permutants.
+    choice : "random", "farthest_first" or "sss", default "random"
+        How permutants are chosen. Which one is best depends on the data by ten points of recall: try them with :meth:`tune`.
+    rank_distance : "footrule", "rho" or "kendall", default "footrule"
+    form : "ranks", "prefix" or "bits", default "ranks"
+        What is kept of an order: a byte for each permutant (two above 256); the ``prefix`` nearest permutants (default a
+        quarter of them), a byte each; a bit for each.
+    window : int, default 0
+        dtw: the largest difference of places that are paired; 0: no limit.
+    bounds : bool, default True
+        Keep a byte for each object and permutant, for exact searches of metrics with the triangle inequality.
+    ngram, max_length, threads, copy, progress :
+        As in :func:`vicinal.knn` and :class:`vicinal.Corpus`.
+
+    Raises
+    ------
+    As :func:`vicinal.knn`, for what concerns the corpus.
+
+    Examples
+    --------
+    >>> import vicinal
+    >>> words = ["anna", "anne", "hannah", "bob", "bobby", "rob"]
+    >>> index = vicinal.PermutationIndex(words, "levenshtein", permutants=3)
+    >>> distances, ids = index.knn(["ann", "robb"], k=2, exact=True)
+    >>> ids.tolist(), distances.tolist()
+    ([[0, 1], [5, 3]], [[1, 1], [1, 2]])
+    """
+
+    __slots__ = ("_native", "_objects", "_metric", "_facts", "_recall", "_fraction", "_threads", "_copied_bytes", "__weakref__")
+
+    def __init__(
+        self,
+        x: Any,
+        metric: str = "euclidean",
+        permutants: Any = 64,
+        *,
+        recall: float | None = None,
+        fraction: float | None = None,
+        seed: int = 0,
+        choice: str = "random",
+        rank_distance: str = "footrule",
+        form: str = "ranks",
+        prefix: int = 0,
+        window: int = 0,
+        bounds: bool = True,
+        ngram: int = 0,
+        max_length: int = 65535,
+        threads: int = 0,
+        copy: bool = False,
+        progress: Progress = None,
+    ) -> None:
+        own = callable(metric)
+        options = _inputs.options(
+            metric="euclidean" if own else metric, threads=threads, ngram=ngram, max_length=max_length, progress=progress
+        )
+        given: list[int] = []
+        if np.ndim(permutants) == 1:
+            given = [_inputs.integer("permutants", id) for id in permutants]
+            choice = "given" if choice == "random" else choice
+        chosen = (
+            len(given) if given else _inputs.integer("permutants", permutants), _inputs.text("choice", choice), given,
+            _inputs.integer("seed", seed) & 0xFFFFFFFFFFFFFFFF, _inputs.text("rank_distance", rank_distance),
+            _inputs.text("form", form), _inputs.integer("prefix", prefix),
+        )  # fmt: skip
+        self._objects, self._metric = (x, metric) if own else (None, None)
+        if own:
+            self._copied_bytes = 0
+            self._native = _native.PermutationIndex.own(len(x), self._distance(x), options, *chosen)
+        else:
+            objects, self._copied_bytes = _inputs.side(x, "corpus")
+            self._native = _native.PermutationIndex(
+                objects, options, *chosen, _inputs.integer("window", window), _inputs.flag("bounds", bounds),
+                _inputs.flag("copy", copy),
+            )  # fmt: skip
+        self._facts = self._native.facts
+        self._recall, self._fraction, self._threads = _real("recall", recall), _real("fraction", fraction), threads
+
+    @classmethod
+    def open(
+        cls, path: Any, *, recall: float | None = None, fraction: float | None = None, verify: bool = True, copy: bool = False,
+        threads: int = 0, progress: Progress = None,
+    ) -> PermutationIndex:  # fmt: skip
+        """An index that :meth:`save` wrote; it answers as the saved one did, to the bit.
+
+        Rows stay mapped unless ``copy``, so objects may be larger than memory; ranks and bounds are read. ``exact=True``
+        rests on bounds of the file, which ``verify`` holds against their checksums. Other parameters: :meth:`Corpus.open`.
+
+        Raises
+        ------
+        IoError, FormatError, VersionError
+        """
+        options = _inputs.options(threads=threads, progress=progress)
+        self = cls.__new__(cls)
+        self._native = _native.PermutationIndex.open(
+            _inputs.path_bytes(path), options, _inputs.flag("verify", verify), _inputs.flag("copy", copy)
+        )
+        self._facts, self._copied_bytes, self._objects, self._metric = self._native.facts, 0, None, None
+        self._recall, self._fraction, self._threads = _real("recall", recall), _real("fraction", fraction), threads
+        return self
+
+    def save(self, path: Any) -> None:
+        """Writes objects, ranks and bounds to `path`, which must end in ``.vicinal``; the name holds the old file or the new one.
+
+        Raises
+        ------
+        IoError, Unsupported
+        """
+        self._native.save(_inputs.path_bytes(path))
+
+    def _distance(self, queries: Any) -> Any:
+        """The user's distance from an item of `queries` to some of the objects."""
+        objects, metric = self._objects, self._metric
+        return lambda query, numbers: [float(metric(queries[query], objects[number])) for number in numbers]
+
+    def _aim(self, recall: Any, fraction: Any, exact: Any) -> tuple[float | None, float | None, bool]:
+        exactly = _inputs.flag("exact", exact)
+        if recall is None and fraction is None and not exactly:
+            return self._recall, self._fraction, False
+        return _real("recall", recall), _real("fraction", fraction), exactly
+
+    def knn(
+        self,
+        queries: Any,
+        k: int = 10,
+        *,
+        recall: float | None = None,
+        fraction: float | None = None,
+        exact: bool = False,
+        distance_type: Any = None,
+        threads: int | None = None,
+        progress: Progress = None,
+    ) -> PermutationNeighbors:
+        """The k nearest objects among those looked at; with ``exact`` the bits of :func:`vicinal.knn`.
+
+        Parameters
+        ----------
+        queries, k, distance_type, threads, progress :
+            As in :func:`vicinal.knn`.
+        recall, fraction, exact :
+            One of them; else what the index was made with. ``recall``: as many objects as left-out ones needed for it.
+            ``fraction``: of the objects, and k at least. ``exact``: ranks say what is looked at first, and bounds when to stop.
+        """
+        options = self._options(k, distance_type, threads, progress)
+        aim = self._aim(recall, fraction, exact)
+        if self._metric is not None:
+            answer = self._native.knn_own(len(queries), self._distance(queries), options, *aim)
+        else:
+            answer = self._native.knn(self._queries(queries), options, *aim)
+        native, share, found = answer
+        result = _results.neighbors(native, 0, len(self))
+        answer = PermutationNeighbors(*result, result.certificate, result.stats, result.counts, result.columns)
+        answer.recall, answer.fraction = Recall(*found), share
+        return answer
+
+    def range(
+        self,
+        queries: Any,
+        radius: float,
+        *,
+        recall: float | None = None,
+        fraction: float | None = None,
+        exact: bool = False,
+        max_results: int | None = None,
+        distance_type: Any = None,
+        threads: int | None = None,
+        progress: Progress = None,
+    ) -> PermutationRange:
+        """Objects within `radius` among those looked at; with ``exact`` the bits of :func:`vicinal.range_search`.
+
+        Parameters are those of :meth:`knn` and :func:`vicinal.range_search`.
+        """
+        options = self._options(10, distance_type, threads, progress)
+        limit = 0 if max_results is None else _inputs.integer("max_results", max_results)
+        within = _inputs.real("radius", radius)
+        aim = self._aim(recall, fraction, exact)
+        if self._metric is not None:
+            answer = self._native.range_own(len(queries), self._distance(queries), within, options, *aim, limit)
+        else:
+            answer = self._native.range(self._queries(queries), within, options, *aim, limit)
+        native, share, found = answer
+        result = _results.csr_neighbors(native, 0, len(self))
+        return PermutationRange(**vars(result), recall=Recall(*found), fraction=share)
+
+    def tune(
+        self, k: int = 10, *, recall: float | None = None, fraction: float | None = None, threads: int | None = None,
+        progress: Progress = None,
+    ) -> Tuning:  # fmt: skip
+        """The fraction that ``recall`` takes (or the recall of a ``fraction``), and the gain over the exact search, timed."""
+        options = self._options(k, None, threads, progress)
+        aim = self._aim(recall, fraction, False)
+        k_, target, share, found, index_seconds, exact_seconds = self._native.tune(options, *aim[:2])
+        return Tuning(k_, target, share, Recall(*found), index_seconds, exact_seconds)
+
+    def _options(self, k: Any, distance_type: Any, threads: Any, progress: Any) -> _native.Options:
+        return _inputs.options(
+            k=k, distance_type=distance_type, threads=self._threads if threads is None else threads, progress=progress
+        )
+
+    def _queries(self, queries: Any) -> Any:
+        nothing = isinstance(queries, (list, tuple)) and len(queries) == 0
+        if nothing and self._facts["strings"]:
+            return _inputs._strings.strings(queries, "query")[0]
+        return _inputs.side(queries, "query")[0]
+
+    @property
+    def permutants(self) -> np.ndarray:
+        """Their ids, in order."""
+        return np.array(self._facts["permutants"], np.int64)
+
+    @property
+    def metric(self) -> str:
+        return self._facts["metric"] if self._metric is None else getattr(self._metric, "__name__", "own")
+
+    @property
+    def rank_bytes(self) -> int:
+        """Bytes of ranks an object."""
+        return self._facts["rank_bytes"]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held beyond borrowed rows."""
+        return self._facts["nbytes"] + self._copied_bytes
+
+    @property
+    def build_seconds(self) -> float:
+        """Wall time that making or opening it took."""
+        return self._facts["build_seconds"]
+
+    def __len__(self) -> int:
+        return self._facts["size"]
+
+    def __repr__(self) -> str:
+        return f"<vicinal.PermutationIndex of {len(self)} objects, {self.metric}, {len(self.permutants)} permutants>"
+
+
+def _real(name: str, value: Any) -> float | None:
+    return None if value is None else _inputs.real(name, value)

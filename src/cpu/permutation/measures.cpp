@@ -1,0 +1,60 @@
+// The distances that only an index has, on the host: a line each. Rows are widened to binary64; for dtw eight at a time.
+#include <algorithm>
+
+#include "core/measures/dtw.hpp"
+#include "core/measures/emd.hpp"
+#include "core/measures/hellinger.hpp"
+#include "core/measures/jensen_shannon.hpp"
+#include "core/measures/kullback_leibler.hpp"
+#include "cpu/load.hpp"
+#include "cpu/permutation/objects.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+using Value = double (*)(const double* query, const double* row, std::int64_t cols, std::int64_t window);
+
+template <Value value>
+void one_by_one(const Kernels& kernels, const double* query, const Points& rows, const std::uint32_t* objects,
+                std::int64_t count, std::int64_t window, std::vector<double>& scratch, double* values) {
+  scratch.resize(static_cast<std::size_t>(2 * rows.cols));
+  for (std::int64_t i = 0; i < count; ++i) {
+    load_row(kernels, rows, objects[i], scratch.data() + rows.cols, scratch.data());
+    values[i] = value(query, scratch.data(), rows.cols, window);
+  }
+}
+
+void warped(const Kernels& kernels, const double* query, const Points& rows, const std::uint32_t* objects,
+            std::int64_t count, std::int64_t window, std::vector<double>& scratch, double* values) {
+  constexpr int lanes = 8;
+  const std::int64_t cols = rows.cols;
+  scratch.resize(static_cast<std::size_t>(2 * cols + (2 * cols + 1) * lanes));
+  double* const row = scratch.data();
+  double* const side_by_side = row + 2 * cols;
+  double* const costs = side_by_side + cols * lanes;
+  for (std::int64_t begin = 0; begin < count; begin += lanes) {
+    double found[lanes];
+    for (int lane = 0; lane < lanes; ++lane) {  // what is missing at the end is the last one again
+      load_row(kernels, rows, objects[std::min(begin + lane, count - 1)], row + cols, row);
+      for (std::int64_t j = 0; j < cols; ++j) side_by_side[j * lanes + lane] = row[j];
+    }
+    measures::dtw<lanes>(query, side_by_side, cols, window, costs, found);
+    std::copy_n(found, std::min<std::int64_t>(lanes, count - begin), values + begin);
+  }
+}
+
+constexpr Measure all_measures[] = {{Metric::jensen_shannon, true, one_by_one<measures::jensen_shannon>},
+                                    {Metric::kullback_leibler, true, one_by_one<measures::kullback_leibler>},
+                                    {Metric::hellinger, true, one_by_one<measures::hellinger>},
+                                    {Metric::emd, true, one_by_one<measures::emd>},
+                                    {Metric::dtw, false, warped}};
+
+}  // namespace
+
+const Measure* find_measure(Metric metric) noexcept {
+  for (const Measure& measure : all_measures)
+    if (measure.metric == metric) return &measure;
+  return nullptr;
+}
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,202 @@
+// Rows of numbers as objects: the canonical kernels that searches rerank with, asked for chosen rows.
+#include <chrono>
+#include <cmath>
+
+#include "core/measures/math.hpp"
+#include "core/text.hpp"
+#include "cpu/load.hpp"
+#include "cpu/permutation/objects.hpp"
+#include "cpu/prepare.hpp"
+#include "cpu/rerank.hpp"
+#include "pipeline/check.hpp"
+#include "vicinal/corpus.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+static_assert(meter_block == rank_block);
+
+class VectorMeter final : public Meter {
+ public:
+  VectorMeter(const Kernels& kernels, const Question& question, const PackedRows& rows, const Points& queries,
+              const std::vector<std::int64_t>* numbers, const std::vector<QueryFacts>& facts)
+      : rows_(rows), numbers_(numbers), facts_(facts),
+        scratch_(question.corpus.cols, question.corpus.dtype, question.corpus.plain_rows() && queries.plain_rows()),
+        ranker_(kernels, question, queries, scratch_) {}
+  void start(std::int64_t query) override {
+    const auto at = static_cast<std::size_t>(query);
+    ranker_.start(numbers_ != nullptr ? (*numbers_)[at] : query, facts_[at]);
+  }
+  void measure(const std::uint32_t* objects, std::int64_t count, double* values) override {
+    for (std::int64_t begin = 0; begin < count; begin += rank_block) {
+      const std::int64_t used = std::min(rank_block, count - begin);
+      const std::span<const Entry> entries = ranker_.rank(rows_, objects + begin, 0, used);
+      for (std::int64_t i = 0; i < used; ++i) values[begin + i] = entries[static_cast<std::size_t>(i)].key;
+    }
+  }
+
+ private:
+  const PackedRows& rows_;
+  const std::vector<std::int64_t>* numbers_;
+  const std::vector<QueryFacts>& facts_;
+  RankScratch scratch_;
+  Ranker ranker_;
+};
+
+/// The same for what the canonical kernels do not know.
+class MeasureMeter final : public Meter {
+ public:
+  MeasureMeter(const Kernels& kernels, const Measure& measure, std::int64_t window, const Points& rows,
+               const Points& queries, const std::vector<std::int64_t>* numbers)
+      : kernels_(kernels), measure_(measure), window_(window), rows_(rows), queries_(queries), numbers_(numbers),
+        query_(static_cast<std::size_t>(rows.cols)), gathered_(query_.size()) {}
+  void start(std::int64_t query) override {
+    const std::int64_t row = numbers_ != nullptr ? (*numbers_)[static_cast<std::size_t>(query)] : query;
+    load_row(kernels_, queries_, row, gathered_.data(), query_.data());
+  }
+  void measure(const std::uint32_t* objects, std::int64_t count, double* values) override {
+    measure_.measure(kernels_, query_.data(), rows_, objects, count, window_, scratch_, values);
+  }
+
+ private:
+  const Kernels& kernels_;
+  const Measure& measure_;
+  std::int64_t window_;
+  const Points &rows_, &queries_;
+  const std::vector<std::int64_t>* numbers_;
+  std::vector<double> query_, gathered_, scratch_;
+};
+
+/// Rows of the caller's, or some of the objects themselves.
+class VectorQueries final : public Queries {
+ public:
+  VectorQueries(const Kernels& kernels, const Measure* measure, std::int64_t window, const Question& question,
+                const PackedRows& rows, const Points& queries, std::vector<std::int64_t> numbers,
+                std::vector<QueryFacts> facts)
+      : measure_(measure), window_(window), kernels_(kernels), question_(question), rows_(rows), queries_(queries),
+        numbers_(std::move(numbers)), facts_(std::move(facts)) {}
+  std::int64_t count() const noexcept override { return static_cast<std::int64_t>(facts_.size()); }
+  std::unique_ptr<Meter> meter() const override {
+    if (measure_ != nullptr)
+      return std::make_unique<MeasureMeter>(kernels_, *measure_, window_, question_.corpus, queries_,
+                                            numbers_.empty() ? nullptr : &numbers_);
+    return std::make_unique<VectorMeter>(kernels_, question_, rows_, queries_, numbers_.empty() ? nullptr : &numbers_,
+                                         facts_);
+  }
+
+ private:
+  const Measure* measure_;
+  std::int64_t window_;
+  const Kernels& kernels_;
+  const Question& question_;
+  const PackedRows& rows_;
+  Points queries_;
+  std::vector<std::int64_t> numbers_;  // rows of `queries`; empty: all of them
+  std::vector<QueryFacts> facts_;
+};
+
+class Vectors final : public VectorObjects {
+ public:
+  Vectors(const Points& rows, Metric metric, std::int64_t window, const std::string& instruction_set, Team& team)
+      : kernels_(find_kernels(instruction_set)), measure_(find_measure(metric)), window_(window) {
+    check_view(rows, "corpus");
+    check_corpus(shape_of(rows), searched(metric));
+    if (window < 0) fail(ErrorCode::invalid_argument, cat("window must be >= 0, got ", window));
+    if (window > 0 && metric != Metric::dtw)
+      fail(ErrorCode::invalid_argument,
+           cat("window is for dtw, got window=", window, " with ", metric_info(metric).name));
+    question_.corpus = rows;
+    question_.metric = metric;
+    question_.type = DistanceType::f64;
+    prepare_rows(kernels_, question_, Rung::canonical, nullptr, nullptr, false, 0, rows.rows, team, packed_);
+    if (measure_ != nullptr && measure_->histograms) check_histograms(rows, "corpus", team);
+    true_distance_ = TrueDistance(metric, rows.cols, mass_);
+  }
+
+  std::int64_t count() const noexcept override { return question_.corpus.rows; }
+  const Points& rows() const noexcept override { return question_.corpus; }
+  const TrueDistance& true_distance() const noexcept override { return true_distance_; }
+  std::int64_t bytes() const noexcept override { return packed_.norms.self.bytes() + packed_.norms.mean.bytes(); }
+
+  std::unique_ptr<Queries> some(std::vector<std::int64_t> ids) const override {
+    std::vector<QueryFacts> facts(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (packed_.norms.self.size() > 0) facts[i].self = packed_.norms.self[ids[i]];
+      if (packed_.norms.mean.size() > 0) facts[i].mean = packed_.norms.mean[ids[i]];
+    }
+    return std::make_unique<VectorQueries>(kernels_, measure_, window_, question_, packed_, question_.corpus,
+                                           std::move(ids), std::move(facts));
+  }
+
+  std::unique_ptr<Queries> read(const Points& queries, Team& team) const override {
+    check_view(queries, "query");
+    check_shapes(shape_of(question_.corpus), shape_of(queries), searched(question_.metric));
+    std::vector<std::int64_t> all(static_cast<std::size_t>(queries.rows));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+    PackedQueries prepared;
+    prepare_queries(kernels_, nullptr, nullptr, question_, nullptr, nullptr, queries, all, kernels_.query_lanes, team,
+                    prepared);
+    if (measure_ != nullptr && measure_->histograms) check_histograms(queries, "query", team);
+    return std::make_unique<VectorQueries>(kernels_, measure_, window_, question_, packed_, queries,
+                                           std::vector<std::int64_t>{}, std::move(prepared.facts));
+  }
+
+  double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run) const override {
+    if (measure_ != nullptr) return 0;
+    const Points& rows = question_.corpus;
+    const auto row_bytes = rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype));
+    Buffer<std::byte> copied(static_cast<std::int64_t>(ids.size()) * row_bytes);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      gather_row(rows, ids[i], copied.data() + static_cast<std::int64_t>(i) * row_bytes);
+    const Points queries(copied.data(), rows.dtype, static_cast<std::int64_t>(ids.size()), rows.cols);
+    const Corpus corpus(rows, {.metric = question_.metric, .run = run});
+    const auto start = std::chrono::steady_clock::now();
+    corpus.knn(queries, {.k = k, .metric = question_.metric, .run = run});
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
+           static_cast<double>(ids.size());
+  }
+
+ private:
+  /// A metric whose rules for shapes are those of this one.
+  static Metric searched(Metric metric) noexcept {
+    return find_measure(metric) != nullptr ? Metric::euclidean : metric;
+  }
+
+  /// Not negative; for emd of one mass, that of the first row of the corpus.
+  void check_histograms(const Points& rows, const char* side, Team& team) const {
+    std::vector<double> row(static_cast<std::size_t>(rows.cols)), scratch(row.size());
+    for (std::int64_t i = 0; i < rows.rows; ++i) {
+      load_row(kernels_, rows, i, scratch.data(), row.data());
+      for (std::size_t column = 0; column < row.size(); ++column)
+        if (row[column] < 0)
+          fail(ErrorCode::invalid_value, cat(side, " row ", i, ", column ", column, " is negative: ",
+                                             metric_info(question_.metric).name, " compares histograms"));
+      if (question_.metric == Metric::emd) {
+        const double mass =
+            measures::lane_sum(rows.cols, [&](std::int64_t c) { return row[static_cast<std::size_t>(c)]; });
+        if (mass_ < 0) mass_ = mass;
+        if (std::fabs(mass - mass_) > mass_ * 0x1p-20)
+          fail(ErrorCode::invalid_value, cat(side, " row ", i, " has mass ", mass, ", corpus row 0 has ", mass_,
+                                             ": emd compares histograms of equal mass; divide rows by their sums"));
+      }
+      if (i % 256 == 0) team.tick(0);
+    }
+  }
+
+  const Kernels& kernels_;
+  const Measure* measure_;
+  std::int64_t window_;
+  mutable double mass_ = -1;  // emd: of a row; set while the corpus is read
+  TrueDistance true_distance_;
+  Question question_;
+  PackedRows packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<VectorObjects> open_vectors(const Points& rows, Metric metric, std::int64_t window,
+                                            const std::string& instruction_set, Team& team) {
+  return std::make_unique<Vectors>(rows, metric, window, instruction_set, team);
+}
+
+}  // namespace vicinal::cpu

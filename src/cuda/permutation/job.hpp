@@ -1,0 +1,34 @@
+// What the kernels of the permutation index are given: ranks of objects and queries, and room for what they count and find. Plain
+// data, for both sides of a launch. Every pointer is to memory that the kernels reach.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+namespace vicinal::cuda {
+
+inline constexpr int rank_threads = 256;
+inline constexpr int strip_objects = 256;       // that a warp looks at, 32 at a time, in order
+inline constexpr int rank_queries_at_once = 8;  // of a block
+inline constexpr int most_rank_words = 32;      // four ranks a word: 128 permutants
+
+inline std::int64_t strips_of(std::int64_t count) noexcept { return (count + strip_objects - 1) / strip_objects; }
+
+struct RanksJob {
+  const std::uint32_t* objects =
+      nullptr;  // [word][pitch]: ranks 4 w to 4 w + 3 of each object, so that lanes read side by side
+  std::int64_t pitch = 0, count = 0;
+  const std::uint32_t* queries = nullptr;  // [query][words]
+  std::int64_t query_count = 0;
+  int words = 0;
+  std::int64_t candidates = 0;           // 1 to count
+  std::uint32_t bins = 0;                // footrules are even: half of the largest, and one
+  std::uint32_t* histogram = nullptr;    // [query][bins], zeros at first
+  std::uint32_t* last = nullptr;         // [query] half the score of the last candidate
+  std::uint32_t* equal_taken = nullptr;  // [query] how many of that score are candidates
+  std::uint32_t* below = nullptr;        // [query][strip] objects under that score, then: in the strips before
+  std::uint32_t* equal = nullptr;        // [query][strip] the same of objects at it
+  std::uint32_t* found = nullptr;        // [query][candidates] ascending
+  std::int64_t strips = 0;               // strips_of(count)
+};
+
+}  // namespace vicinal::cuda

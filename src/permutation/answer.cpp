@@ -1,0 +1,316 @@
+// What users call: arguments judged, the share of objects settled, queries handed to threads, entries written where they belong.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <new>
+
+#include "core/fpenv.hpp"
+#include "core/metric.hpp"
+#include "core/text.hpp"
+#include "permutation/own.hpp"
+#include "permutation/search.hpp"
+#include "pipeline/check.hpp"
+
+namespace vicinal {
+namespace {
+
+/// A distance of the caller's own is called from its own thread.
+Resolved resolve(const PermutationIndex::State& state, const Execution& run) {
+  Resolved resolved = vicinal::resolve(run);
+  if (state.own) resolved.threads = 1;
+  return resolved;
+}
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double everywhere = std::numeric_limits<double>::infinity();
+
+void check_search(const PermutationSearch& search) {
+  const auto refuse = [](const std::string& message) { fail(ErrorCode::invalid_argument, message); };
+  if (static_cast<int>(search.recall.has_value()) + static_cast<int>(search.fraction.has_value()) +
+          static_cast<int>(search.exact) >
+      1)
+    refuse("recall, fraction and exact exclude each other; give one of them");
+  if (search.recall && !(*search.recall > 0 && *search.recall <= 1))
+    refuse(cat("recall must be above 0 and at most 1, got ", *search.recall));
+  if (search.fraction && !(*search.fraction > 0 && *search.fraction <= 1))
+    refuse(cat("fraction must be above 0 and at most 1, got ", *search.fraction));
+  if (search.max_results < 0) refuse(cat("max_results must be >= 0, got ", search.max_results));
+}
+
+/// How many candidates a search takes, and what recall that is expected to give.
+struct Share {
+  std::int64_t candidates = 0;
+  double fraction = 0;
+  RecallEstimate recall;
+};
+
+constexpr double default_recall = 0.95;
+
+std::int64_t candidates_of(double fraction, std::int64_t count, std::int64_t k) {
+  const auto wanted = static_cast<std::int64_t>(std::ceil(fraction * static_cast<double>(count)));
+  return std::clamp(wanted, std::min(k, count), count);
+}
+
+Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, std::int64_t k,
+               const double* radius, Team& team, const std::string& instruction_set) {
+  const std::int64_t count = state.objects().count();
+  if (search.exact) {  // what is looked at first: enough for a good k-th distance
+    const std::int64_t first = std::min(count, std::max(4 * k, count / 256));
+    return {.candidates = k > 0 ? first : 1, .fraction = 0, .recall = {}};
+  }
+  if (search.fraction) {
+    const std::int64_t candidates = candidates_of(*search.fraction, count, k);
+    constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+    return {candidates, *search.fraction,
+            candidates == count ? RecallEstimate{} : RecallEstimate{unknown, unknown, unknown, 0}};
+  }
+  const auto curve = recall_curve(state, k, radius, team, instruction_set);
+  const std::size_t point = curve->point_for(search.recall.value_or(default_recall));
+  const std::int64_t candidates = std::max(curve->candidates[point], std::min(k, count));
+  return {candidates, static_cast<double>(candidates) / static_cast<double>(count), curve->at(point)};
+}
+
+[[noreturn]] void report_infinite(Metric metric, DistanceType type) {
+  fail(ErrorCode::range_error,
+       cat(metric_info(metric).name, " exceeds ", distance_type_name(type), "; ",
+           type == DistanceType::f64 ? "scale the rows" : "use distance_type=f64 or scale the rows"));
+}
+
+void check_finite(std::span<const Entry> entries, Metric metric, DistanceType type) {
+  for (const Entry& entry : entries)
+    if (std::isinf(entry.key)) report_infinite(metric, type);
+}
+
+/// Everything but where entries go.
+struct Outcome {
+  Share share;
+  Stats stats;
+};
+template <class Read>
+Outcome run_search(const PermutationIndex::State& state, const PermutationSearch& search, std::int64_t rows,
+                   std::int64_t k, const double* radius, DistanceType type, const Read& read,
+                   const IndexSearch::Answer& answer) {
+  const auto start = Clock::now();
+  const Resolved run = resolve(state, search.run);
+  const std::int64_t count = state.objects().count();
+  FpGuard guard;
+  Outcome outcome;
+  Team team(run.threads, search.progress, search.stop, static_cast<std::uint64_t>(rows * count));
+  const std::unique_ptr<Queries> queries = read(team);
+  if (rows > 0) outcome.share = share_of(state, search, k, radius, team, run.instruction_set);
+  const IndexQuestion question{.type = type,
+                               .k = k,
+                               .radius = radius != nullptr ? *radius : everywhere,
+                               .candidates = outcome.share.candidates,
+                               .exact = search.exact};
+  const cpu::Scores& kernels = cpu::find_scores(run.instruction_set);
+  const std::int64_t batch = RankScan::batch_for(count, rows, run.threads);
+  std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(run.threads));
+  std::atomic<std::int64_t> candidates{0}, measured{0};
+  team.for_each((rows + batch - 1) / batch, [&](std::int64_t piece, int worker) {
+    auto& one = searches[static_cast<std::size_t>(worker)];
+    if (!one) one = std::make_unique<IndexSearch>(state, *queries, question, kernels, batch);
+    const std::int64_t first = piece * batch;
+    const IndexCounts counts = one->run(first, std::min(batch, rows - first), team, answer);
+    candidates += counts.candidates;
+    measured += counts.measured;
+  });
+  team.finish();
+  outcome.stats.device = "cpu";
+  outcome.stats.instruction_set = run.instruction_set;
+  outcome.stats.threads = run.threads;
+  outcome.stats.pairs = rows * count;
+  outcome.stats.candidates = candidates;
+  outcome.stats.reranked = measured;
+  outcome.stats.passes = 1;
+  outcome.stats.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return outcome;
+}
+
+Certificate certificate_of(std::int64_t rows, bool exact) {
+  Certificate certificate;
+  certificate.queries = rows;
+  if (exact) certificate.proven = rows, certificate.rungs = {"bounds"};
+  return certificate;
+}
+
+template <class Read>
+PermutationNeighbors find_nearest(const PermutationIndex::State& state, const PermutationSearch& search,
+                                  std::int64_t rows, DType dtype, const Read& read) {
+  check_search(search);
+  const std::int64_t count = state.objects().count();
+  if (search.k < 1) fail(ErrorCode::invalid_argument, cat("k must be >= 1, got ", search.k));
+  if (search.k > count) fail(ErrorCode::invalid_argument, cat("k=", search.k, " exceeds ", count, " objects"));
+  const Metric metric = state.options.metric;
+  const DistanceType type = resolve_distance_type(search.distance_type, metric, state.rows.dtype, dtype);
+  PermutationNeighbors result{.neighbors = Neighbors(rows, search.k, type, false), .fraction = 0, .recall = {}};
+  const NeighborsView out = result.neighbors.view();
+  Outcome outcome = run_search(state, search, rows, search.k, nullptr, type, read,
+                               [&](std::int64_t query, std::span<const Entry> entries) {
+                                 check_finite(entries, metric, type);
+                                 for (std::int64_t i = 0; i < out.k; ++i) {
+                                   const Entry& entry = entries[static_cast<std::size_t>(i)];
+                                   out.ids[query * out.k + i] = entry.id;
+                                   store_key(entry.key, type, descending(metric), out.distances, query * out.k + i);
+                                 }
+                               });
+  result.neighbors.stats = std::move(outcome.stats);
+  result.neighbors.certificate = certificate_of(rows, search.exact);
+  result.fraction = outcome.share.fraction;
+  result.recall = outcome.share.recall;
+  return result;
+}
+
+template <class Read>
+PermutationRange find_within(const PermutationIndex::State& state, double radius, const PermutationSearch& search,
+                             std::int64_t rows, DType dtype, const Read& read) {
+  check_search(search);
+  if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
+  const Metric metric = state.options.metric;
+  const bool descends = descending(metric);
+  const DistanceType type = resolve_distance_type(search.distance_type, metric, state.rows.dtype, dtype);
+  const double folded = descends ? -radius : radius;
+  std::vector<std::vector<Entry>> found(static_cast<std::size_t>(rows));
+  std::atomic<std::int64_t> total{0};
+  Outcome outcome =
+      run_search(state, search, rows, 0, &folded, type, read, [&](std::int64_t query, std::span<const Entry> entries) {
+        check_finite(entries, metric, type);
+        const auto size = static_cast<std::int64_t>(entries.size());
+        const bool full = search.max_results > 0 && total.fetch_add(size) + size > search.max_results;
+        if (!full) found[static_cast<std::size_t>(query)].assign(entries.begin(), entries.end());
+      });
+  if (search.max_results > 0 && total > search.max_results)
+    fail(ErrorCode::capacity_exceeded, cat("result needs ", total.load(), " entries, limit ", search.max_results,
+                                           "; lower the radius, or raise max_results"));
+  std::int64_t entries = 0;
+  for (const std::vector<Entry>& row : found) entries += static_cast<std::int64_t>(row.size());
+  PermutationRange result{.neighbors = CsrNeighbors(rows, entries, type),
+                          .fraction = outcome.share.fraction,
+                          .recall = outcome.share.recall};
+  std::int64_t at = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (const Entry& entry : found[static_cast<std::size_t>(row)]) {
+      result.neighbors.ids()[at] = entry.id;
+      store_key(entry.key, type, descends, result.neighbors.distances(), at++);
+    }
+    result.neighbors.offsets()[row + 1] = at;
+    found[static_cast<std::size_t>(row)] = {};
+  }
+  result.neighbors.stats = std::move(outcome.stats);
+  result.neighbors.certificate = certificate_of(rows, search.exact);
+  return result;
+}
+
+/// Throws unless the index holds what the queries are.
+void check_kind(const PermutationIndex::State& state, const void* wanted, const char* queries) {
+  if (wanted != nullptr) return;
+  const char* held = state.own ? "objects with a distance of their own" : state.strings ? "strings" : "rows of numbers";
+  fail(ErrorCode::invalid_argument, cat("the index holds ", held, ", the queries are ", queries));
+}
+
+}  // namespace
+
+PermutationNeighbors PermutationIndex::knn(const Points& queries, const PermutationSearch& search) const try {
+  check_kind(*state_, state_->vectors.get(), "rows of numbers");
+  return find_nearest(*state_, search, queries.rows, queries.dtype,
+                      [&](Team& team) { return state_->vectors->read(queries, team); });
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+PermutationNeighbors PermutationIndex::knn(const Strings& queries, const PermutationSearch& search) const try {
+  check_kind(*state_, state_->strings.get(), "strings");
+  return find_nearest(*state_, search, queries.rows, DType::f32,
+                      [&](Team& team) { return state_->strings->read(queries, team); });
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+PermutationRange PermutationIndex::range(const Points& queries, double radius, const PermutationSearch& search) const
+    try {
+  check_kind(*state_, state_->vectors.get(), "rows of numbers");
+  return find_within(*state_, radius, search, queries.rows, queries.dtype,
+                     [&](Team& team) { return state_->vectors->read(queries, team); });
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+PermutationRange PermutationIndex::range(const Strings& queries, double radius, const PermutationSearch& search) const
+    try {
+  check_kind(*state_, state_->strings.get(), "strings");
+  return find_within(*state_, radius, search, queries.rows, DType::f32,
+                     [&](Team& team) { return state_->strings->read(queries, team); });
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+PermutationNeighbors PermutationIndex::knn(std::int64_t queries, const OwnDistance& distance,
+                                           const PermutationSearch& search) const try {
+  check_kind(*state_, state_->own.get(), "known by number");
+  return find_nearest(*state_, search, queries, DType::f64, [&](Team&) { return own_queries(queries, distance); });
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+PermutationRange PermutationIndex::range(std::int64_t queries, const OwnDistance& distance, double radius,
+                                         const PermutationSearch& search) const try {
+  check_kind(*state_, state_->own.get(), "known by number");
+  return find_within(*state_, radius, search, queries, DType::f64,
+                     [&](Team&) { return own_queries(queries, distance); });
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const try {
+  constexpr std::size_t timed = 64;
+  check_search(search);
+  const std::int64_t count = state_->objects().count();
+  if (search.k < 1 || search.k > count)
+    fail(ErrorCode::invalid_argument, cat("k must be 1 to the ", count, " objects, got ", search.k));
+  const Resolved run = resolve(*state_, search.run);
+  PermutationTuning result{.k = search.k,
+                           .target = search.recall.value_or(search.fraction ? 0 : default_recall),
+                           .fraction = 0,
+                           .recall = {}};
+  PermutationSearch asked = search;
+  {
+    FpGuard guard;
+    Team team(run.threads, search.progress, search.stop, static_cast<std::uint64_t>(count));
+    Share share = share_of(*state_, search, search.k, nullptr, team, run.instruction_set);
+    if (search.fraction) {
+      const auto curve = recall_curve(*state_, search.k, nullptr, team, run.instruction_set);
+      const auto point = std::lower_bound(curve->candidates.begin(), curve->candidates.end(), share.candidates) -
+                         curve->candidates.begin();
+      share.recall = curve->at(static_cast<std::size_t>(
+          curve->candidates[static_cast<std::size_t>(point)] > share.candidates && point > 0 ? point - 1 : point));
+    }
+    result.fraction = share.fraction;
+    result.recall = share.recall;
+  }
+  std::vector<std::int64_t> ids = left_out(*state_);
+  ids.resize(std::min(ids.size(), timed));
+  if (!search.exact) asked.recall.reset(), asked.fraction = result.fraction;
+  asked.progress = nullptr;
+  const DistanceType type =
+      resolve_distance_type(search.distance_type, state_->options.metric, state_->rows.dtype, state_->rows.dtype);
+  const auto time = [&](const PermutationSearch& how) {
+    const Outcome outcome = run_search(
+        *state_, how, static_cast<std::int64_t>(ids.size()), search.k, nullptr, type,
+        [&](Team&) { return state_->objects().some(ids); }, [](std::int64_t, std::span<const Entry>) {});
+    return outcome.stats.seconds / static_cast<double>(ids.size());
+  };
+  result.index_seconds = time(asked);
+  result.exact_seconds = state_->objects().exact_seconds(ids, search.k, search.run);
+  if (result.exact_seconds > 0) return result;
+  asked.fraction = 1;  // no search but this one: everything is measured
+  asked.exact = false;
+  result.exact_seconds = time(asked);
+  return result;
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+}  // namespace vicinal

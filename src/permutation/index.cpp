@@ -1,0 +1,188 @@
+// Building an index: objects read and checked, permutants chosen, and every object's distances to them turned into ranks and
+// bounds. Objects are independent, so pieces of them go to threads.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <new>
+
+#include "core/fpenv.hpp"
+#include "core/metric.hpp"
+#include "core/text.hpp"
+#include "core/visit_order.hpp"
+#include "permutation/own.hpp"
+#include "permutation/permutants.hpp"
+#include "permutation/state.hpp"
+#include "pipeline/check.hpp"
+#include "pipeline/plan.hpp"
+#include "pipeline/rows.hpp"
+
+namespace vicinal {
+namespace {
+
+constexpr std::int64_t most_objects = std::int64_t{1} << 31;
+constexpr std::int64_t piece_objects = 1024;
+constexpr std::int64_t sample_values = std::int64_t{1} << 21, most_sampled = 16384,
+                       least_sampled = 1024;  // for the cells of bounds
+
+void check_objects(std::int64_t count) {
+  if (count <= 0) fail(ErrorCode::invalid_argument, "corpus has 0 objects, an index needs at least one");
+  if (count > most_objects)
+    fail(ErrorCode::invalid_argument, cat("corpus has ", count, " objects, an index holds at most ", most_objects));
+}
+
+/// Distances from objects to the permutants, each in the place that was asked for.
+template <class Use>
+void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, const std::vector<std::int64_t>& ids,
+         const Use& use) {
+  const auto queries = objects.some(ids);
+  const auto meter = queries->meter();
+  std::vector<double> distances(permutants.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    meter->start(static_cast<std::int64_t>(i));
+    meter->measure(permutants.data(), static_cast<std::int64_t>(permutants.size()), distances.data());
+    for (const double distance : distances)
+      if (!std::isfinite(distance))
+        fail(ErrorCode::range_error, cat("object ", ids[i], ": a distance leaves f64; scale the rows first"));
+    use(i, distances.data());
+  }
+}
+
+std::vector<double> sample_of(const Objects& objects, const std::vector<std::uint32_t>& permutants, Team& team) {
+  const auto width = static_cast<std::int64_t>(permutants.size());
+  const std::int64_t rows = std::min(objects.count(), std::clamp(sample_values / width, least_sampled, most_sampled));
+  std::vector<double> sample(static_cast<std::size_t>(rows * width));
+  const VisitOrder order(objects.count());
+  constexpr std::int64_t at_once = 256;
+  team.for_each((rows + at_once - 1) / at_once, [&](std::int64_t piece, int) {
+    const std::int64_t first = piece * at_once;
+    std::vector<std::int64_t> ids;
+    for (std::int64_t i = first; i < std::min(rows, first + at_once); ++i) ids.push_back(order.at(i));
+    see(objects, permutants, ids, [&](std::size_t i, const double* distances) {
+      std::copy_n(distances, width,
+                  sample.begin() + static_cast<std::ptrdiff_t>((first + static_cast<std::int64_t>(i)) * width));
+    });
+    team.tick(0);
+  });
+  return sample;
+}
+
+}  // namespace
+
+Resolved resolve(const Execution& run) {
+  const Plan plan = open_plan(find_backend(run.device), {.run = run});
+  return {plan.threads, plan.instruction_set};
+}
+
+std::vector<std::uint32_t> narrow(const std::vector<std::int64_t>& ids) { return {ids.begin(), ids.end()}; }
+
+void PermutationIndex::State::build(Team& team) {
+  const Objects& all = objects();
+  permutants = choose_permutants(all, options, team);
+  options.permutants = static_cast<std::int64_t>(permutants.size());
+  layout = std::make_unique<RankLayout>(options.rank_distance, options.form, options.permutants, options.prefix);
+  options.prefix = layout->prefix;
+  const std::int64_t count = all.count();
+  const std::vector<std::uint32_t> seen_from = narrow(permutants);
+  ranks = Buffer<std::uint8_t>(count * layout->stride);
+  if (options.bounds && all.true_distance().known())
+    bounds = std::make_unique<Bounds>(count, options.permutants, sample_of(all, seen_from, team), team.threads());
+  team.for_each((count + piece_objects - 1) / piece_objects, [&](std::int64_t piece, int worker) {
+    OrderWriter writer(*layout);
+    std::vector<std::int64_t> ids;
+    for (std::int64_t id = piece * piece_objects; id < std::min(count, (piece + 1) * piece_objects); ++id)
+      ids.push_back(id);
+    see(all, seen_from, ids, [&](std::size_t i, const double* distances) {
+      writer.write(distances, ranks.data() + ids[i] * layout->stride);
+      if (bounds) bounds->note(ids[i], distances, worker);
+      if (i % 64 == 0) team.tick(0);
+    });
+    team.tick(ids.size());
+  });
+  if (bounds) bounds->finish();
+}
+
+namespace {
+
+PermutationOptions kept_options(const PermutationOptions& options) {
+  PermutationOptions kept = options;
+  kept.progress = nullptr;
+  kept.stop = {};
+  return kept;
+}
+
+}  // namespace
+
+PermutationIndex::PermutationIndex(const Points& rows, const PermutationOptions& options) try
+    : state_(std::make_unique<State>()) {
+  const auto start = std::chrono::steady_clock::now();
+  check_view(rows, "corpus");
+  if (metric_info(options.metric).strings && !metric_info(options.metric).vectors)
+    check_corpus(shape_of(rows), options.metric);  // refuses it
+  check_objects(rows.rows);
+  const Resolved run = resolve(options.run);
+  FpGuard guard;
+  Team team(run.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
+  state_->options = kept_options(options);
+  state_->rows = options.copy ? copy_rows(rows, state_->copy, team) : rows;
+  state_->vectors = cpu::open_vectors(state_->rows, options.metric, options.window, run.instruction_set, team);
+  state_->build(team);
+  team.finish();
+  state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "the system refused memory for the index; take fewer permutants, or bounds=false");
+}
+
+PermutationIndex::PermutationIndex(const Strings& strings, const PermutationOptions& options) try
+    : state_(std::make_unique<State>()) {
+  const auto start = std::chrono::steady_clock::now();
+  check_string_metric(options.metric, options.strings);
+  check_objects(strings.rows);
+  const Resolved run = resolve(options.run);
+  FpGuard guard;
+  Team team(run.threads, options.progress, options.stop, static_cast<std::uint64_t>(strings.rows));
+  state_->options = kept_options(options);
+  state_->strings = cpu::open_strings(strings, options.metric, options.strings, team);
+  state_->build(team);
+  team.finish();
+  state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "the system refused memory for the index; take fewer permutants, or bounds=false");
+}
+
+PermutationIndex::PermutationIndex(std::int64_t objects, OwnDistance between, const PermutationOptions& options) try
+    : state_(std::make_unique<State>()) {
+  const auto start = std::chrono::steady_clock::now();
+  check_objects(objects);
+  if (!between) fail(ErrorCode::invalid_argument, "the distance is empty");
+  Team team(1, options.progress, options.stop, static_cast<std::uint64_t>(objects));
+  state_->options = kept_options(options);
+  state_->rows.dtype = DType::f64;
+  state_->own = open_own(objects, std::move(between));
+  state_->build(team);
+  team.finish();
+  state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "the system refused memory for the index; take fewer permutants");
+}
+
+PermutationIndex::PermutationIndex(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+PermutationIndex::PermutationIndex(PermutationIndex&&) noexcept = default;
+PermutationIndex& PermutationIndex::operator=(PermutationIndex&&) noexcept = default;
+PermutationIndex::~PermutationIndex() = default;
+
+std::int64_t PermutationIndex::size() const noexcept { return state_->objects().count(); }
+std::int64_t PermutationIndex::cols() const noexcept { return state_->rows.cols; }
+DType PermutationIndex::dtype() const noexcept { return state_->rows.dtype; }
+Metric PermutationIndex::metric() const noexcept { return state_->options.metric; }
+bool PermutationIndex::strings() const noexcept { return state_->strings != nullptr; }
+bool PermutationIndex::own() const noexcept { return state_->own != nullptr; }
+const PermutationOptions& PermutationIndex::options() const noexcept { return state_->options; }
+const std::vector<std::int64_t>& PermutationIndex::permutants() const noexcept { return state_->permutants; }
+std::int64_t PermutationIndex::rank_bytes() const noexcept { return state_->layout->used; }
+std::int64_t PermutationIndex::bytes() const noexcept {
+  return state_->copy.bytes() + state_->ranks.bytes() + (state_->bounds ? state_->bounds->bytes() : 0) +
+         state_->objects().bytes();
+}
+double PermutationIndex::build_seconds() const noexcept { return state_->seconds; }
+
+}  // namespace vicinal

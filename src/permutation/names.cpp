@@ -1,0 +1,43 @@
+// Names of the options of a permutation index, both ways.
+#include <array>
+#include <string>
+
+#include "core/text.hpp"
+#include "vicinal/permutation_index.hpp"
+
+namespace vicinal {
+namespace {
+
+constexpr std::array choice_names = {"random", "farthest_first", "sss", "given"};
+constexpr std::array distance_names = {"footrule", "rho", "kendall"};
+constexpr std::array form_names = {"ranks", "prefix", "bits"};
+
+template <class Enum, std::size_t N>
+Enum parse(std::string_view name, const std::array<const char*, N>& names, const char* what) {
+  for (std::size_t i = 0; i < N; ++i)
+    if (name == names[i]) return static_cast<Enum>(i);
+  const std::vector<std::string> known(names.begin(), names.end());
+  const std::string meant = nearest_name(name, known);
+  fail(ErrorCode::invalid_argument,
+       cat("unknown ", what, " \"", name, "\"", meant.empty() ? "" : cat("; did you mean \"", meant, "\"?"),
+           meant.empty() ? "; known: " : " known: ", joined(known)));
+}
+
+}  // namespace
+
+const char* permutant_choice_name(PermutantChoice choice) noexcept {
+  return choice_names[static_cast<std::size_t>(choice)];
+}
+const char* rank_distance_name(RankDistance distance) noexcept {
+  return distance_names[static_cast<std::size_t>(distance)];
+}
+const char* rank_form_name(RankForm form) noexcept { return form_names[static_cast<std::size_t>(form)]; }
+PermutantChoice parse_permutant_choice(std::string_view name) {
+  return parse<PermutantChoice>(name, choice_names, "choice of permutants");
+}
+RankDistance parse_rank_distance(std::string_view name) {
+  return parse<RankDistance>(name, distance_names, "rank distance");
+}
+RankForm parse_rank_form(std::string_view name) { return parse<RankForm>(name, form_names, "form of ranks"); }
+
+}  // namespace vicinal

@@ -1,0 +1,44 @@
+// What the index knows of objects: how many there are, and canonical distances from a query to some of them.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/parallel.hpp"
+#include "permutation/true_distance.hpp"
+#include "vicinal/options.hpp"
+
+namespace vicinal {
+
+/// Distances from one query at a time, with memory of its own: one a thread.
+struct Meter {
+  virtual ~Meter() = default;
+  virtual void start(std::int64_t query) = 0;
+  /// Canonical values in binary64, folded (smaller is nearer). Any number of objects, any order.
+  virtual void measure(const std::uint32_t* objects, std::int64_t count, double* values) = 0;
+};
+
+/// Queries that were read and checked. Refers to the objects.
+struct Queries {
+  virtual ~Queries() = default;
+  virtual std::int64_t count() const noexcept = 0;
+  virtual std::unique_ptr<Meter> meter() const = 0;
+};
+
+/// A set of objects under its metric, read and checked.
+struct Objects {
+  virtual ~Objects() = default;
+  virtual std::int64_t count() const noexcept = 0;
+  /// Some of them as queries.
+  virtual std::unique_ptr<Queries> some(std::vector<std::int64_t> ids) const = 0;
+  /// What values say of distances that obey the triangle inequality.
+  virtual const TrueDistance& true_distance() const noexcept = 0;
+  /// Memory held beyond what was borrowed.
+  virtual std::int64_t bytes() const noexcept = 0;
+  /// Seconds a query of the k nearest by the library's exact search, asked for the objects `ids`; 0 where it has none.
+  virtual double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run) const = 0;
+};
+
+inline constexpr std::int64_t meter_block = 256;  // objects that are measured at a time
+
+}  // namespace vicinal

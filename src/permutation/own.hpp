@@ -1,0 +1,15 @@
+// Objects known by number alone, under a distance of the caller's own.
+#pragma once
+#include <memory>
+
+#include "permutation/objects.hpp"
+#include "vicinal/permutation_index.hpp"
+
+namespace vicinal {
+
+/// between: from one object to others. Not safe to call from several threads, so searches take one.
+std::unique_ptr<Objects> open_own(std::int64_t count, OwnDistance between);
+/// Queries 0 to count - 1; the distance must outlive them.
+std::unique_ptr<Queries> own_queries(std::int64_t count, const OwnDistance& distance);
+
+}  // namespace vicinal

@@ -1,0 +1,136 @@
+#include "permutation/permutants.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/buffer.hpp"
+#include "core/text.hpp"
+#include "core/visit_order.hpp"
+#include "permutation/philox.hpp"
+
+namespace vicinal {
+namespace {
+
+[[noreturn]] void refuse_permutants(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
+
+void check_given(const std::vector<std::int64_t>& given, std::int64_t count) {
+  std::unordered_set<std::int64_t> seen;
+  for (const std::int64_t id : given) {
+    if (id < 0 || id >= count) refuse_permutants(cat("permutant ", id, " is no object; ids are 0 to ", count - 1));
+    if (!seen.insert(id).second) refuse_permutants(cat("permutant ", id, " is given twice"));
+  }
+}
+
+/// Each object's distance to the nearest permutant so far.
+class Nearest {
+ public:
+  Nearest(const Objects& objects, Team& team) : objects_(objects), team_(team), values_(objects.count()) {
+    std::fill_n(values_.data(), values_.size(), std::numeric_limits<double>::infinity());
+  }
+  void add(std::int64_t permutant) {
+    constexpr std::int64_t at_once = 4096;
+    const auto queries = objects_.some({permutant});
+    const std::int64_t count = objects_.count();
+    team_.for_each((count + at_once - 1) / at_once, [&](std::int64_t piece, int) {
+      const auto meter = queries->meter();
+      meter->start(0);
+      std::uint32_t numbers[meter_block];
+      double found[meter_block];
+      for (std::int64_t begin = piece * at_once; begin < std::min(count, (piece + 1) * at_once); begin += meter_block) {
+        const std::int64_t used = std::min(meter_block, count - begin);
+        for (std::int64_t i = 0; i < used; ++i) numbers[i] = static_cast<std::uint32_t>(begin + i);
+        meter->measure(numbers, used, found);
+        for (std::int64_t i = 0; i < used; ++i) values_[begin + i] = std::min(values_[begin + i], found[i]);
+      }
+      team_.tick(0);
+    });
+    values_[permutant] = taken;
+  }
+  /// The farthest; of equals the first.
+  std::int64_t farthest() const {
+    return std::max_element(values_.data(), values_.data() + values_.size()) - values_.data();
+  }
+  double at(std::int64_t object) const noexcept { return values_[object]; }
+
+ private:
+  static constexpr double taken = -std::numeric_limits<double>::infinity();  // never to be chosen again
+  const Objects& objects_;
+  Team& team_;
+  Buffer<double> values_;
+};
+
+std::vector<std::int64_t> farthest_first(const Objects& objects, std::int64_t wanted, std::int64_t first, Team& team) {
+  std::vector<std::int64_t> chosen{first};
+  Nearest nearest(objects, team);
+  while (static_cast<std::int64_t>(chosen.size()) < wanted) {
+    nearest.add(chosen.back());
+    chosen.push_back(nearest.farthest());
+  }
+  return chosen;
+}
+
+/// Pedreira and Brisaboa 2007. Where one pass finds too few, the share of the diameter shrinks and another follows.
+std::vector<std::int64_t> sparse(const Objects& objects, std::int64_t wanted, std::int64_t first, Team& team) {
+  constexpr double share = 0.4, shrink = 0.9;
+  std::vector<std::int64_t> chosen{first};
+  Nearest nearest(objects, team);
+  nearest.add(first);
+  const std::int64_t count = objects.count();
+  const double diameter = nearest.at(nearest.farthest());  // seen from the first, which is at least half of it
+  const VisitOrder order(count);
+  double apart = share * diameter;
+  for (std::int64_t i = 0; static_cast<std::int64_t>(chosen.size()) < wanted;) {
+    if (i == count) {
+      apart *= shrink;
+      i = 0;
+      if (!(nearest.at(nearest.farthest()) > 0)) apart = -1;  // copies of permutants are left
+    }
+    const std::int64_t object = order.at(i++);
+    if (nearest.at(object) < apart || nearest.at(object) < -std::numeric_limits<double>::max()) continue;
+    chosen.push_back(object);
+    nearest.add(object);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample) {
+  const Random random(seed, sample ? Random::Purpose::sample : Random::Purpose::permutants);
+  std::unordered_map<std::int64_t, std::int64_t> moved;  // what lies at a place, where that is no longer its own number
+  const auto at = [&](std::int64_t place) {
+    const auto found = moved.find(place);
+    return found == moved.end() ? place : found->second;
+  };
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < wanted; ++i) {
+    const std::int64_t place = i + random.below(i, count - i);
+    ids.push_back(at(place));
+    moved[place] = at(i);
+  }
+  return ids;
+}
+
+std::vector<std::int64_t> choose_permutants(const Objects& objects, const PermutationOptions& options, Team& team) {
+  const std::int64_t count = objects.count();
+  const bool given = options.choice == PermutantChoice::given;
+  if (!given && !options.given.empty())
+    refuse_permutants(
+        cat("permutants are given, and chosen by ", permutant_choice_name(options.choice), "; choose \"given\""));
+  const std::int64_t wanted = given ? static_cast<std::int64_t>(options.given.size()) : options.permutants;
+  if (wanted < 1 || wanted > most_permutants)
+    refuse_permutants(cat("permutants must be 1 to ", most_permutants, ", got ", wanted));
+  if (wanted > count) refuse_permutants(cat("permutants=", wanted, " exceeds the ", count, " objects"));
+  if (given) {
+    check_given(options.given, count);
+    return options.given;
+  }
+  if (options.choice == PermutantChoice::random) return random_ids(wanted, count, options.seed, false);
+  const std::int64_t first = random_ids(1, count, options.seed, false).front();
+  return options.choice == PermutantChoice::sss ? sparse(objects, wanted, first, team)
+                                                : farthest_first(objects, wanted, first, team);
+}
+
+}  // namespace vicinal

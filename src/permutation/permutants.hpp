@@ -1,0 +1,18 @@
+// Which objects the others are seen from.
+#pragma once
+#include <vector>
+
+#include "permutation/objects.hpp"
+#include "vicinal/permutation_index.hpp"
+
+namespace vicinal {
+
+inline constexpr std::int64_t most_permutants = 1024;
+
+/// Ids in the order of their numbers. Throws InvalidArgument.
+std::vector<std::int64_t> choose_permutants(const Objects& objects, const PermutationOptions& options, Team& team);
+
+/// `wanted` different ids below `count`, in random order: the i-th is picked among those that are left (Fisher and Yates).
+std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample);
+
+}  // namespace vicinal

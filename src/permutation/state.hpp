@@ -1,0 +1,69 @@
+// What a PermutationIndex holds.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "cpu/permutation/objects.hpp"
+#include "permutation/bounds.hpp"
+#include "permutation/ranks.hpp"
+#include "vicinal/permutation_index.hpp"
+
+namespace vicinal {
+
+/// How recall grows with the number of candidates, by objects that were left out in turn (tune.cpp).
+struct RecallCurve {
+  std::vector<std::int64_t> candidates;  // ascending; the last is all
+  std::vector<std::vector<float>>
+      recalls;  // [left-out object][as candidates]; objects with an empty answer are not there
+  RecallEstimate at(std::size_t point) const;
+  /// The first point at which the lower limit reaches the target.
+  std::size_t point_for(double target) const;
+};
+
+struct PermutationIndex::State {
+  PermutationOptions options;
+  Points rows;  // of vectors
+  Buffer<std::byte> copy;
+  std::shared_ptr<const void> mapping;  // of an opened file that was not copied
+  std::unique_ptr<cpu::VectorObjects> vectors;
+  std::unique_ptr<cpu::StringObjects> strings;
+  std::unique_ptr<Objects> own;  // known to the caller alone
+  std::vector<std::int64_t> permutants;
+  std::unique_ptr<RankLayout> layout;
+  Buffer<std::uint8_t> ranks;      // layout->stride bytes an object
+  std::unique_ptr<Bounds> bounds;  // null: not kept, or the metric has none
+  double seconds = 0;
+
+  mutable std::mutex mutex;                                                              // of curves
+  mutable std::map<std::pair<bool, double>, std::shared_ptr<const RecallCurve>> curves;  // (range, k or radius)
+
+  const Objects& objects() const noexcept {
+    if (own) return *own;
+    return vectors ? static_cast<const Objects&>(*vectors) : static_cast<const Objects&>(*strings);
+  }
+  const std::uint8_t* ranks_of(std::int64_t object) const noexcept { return ranks.data() + object * layout->stride; }
+  /// Chooses permutants and makes ranks and bounds. Ticks once an object.
+  void build(Team& team);
+};
+
+/// Threads and instruction set, names and numbers judged.
+struct Resolved {
+  int threads;
+  std::string instruction_set;
+};
+Resolved resolve(const Execution& run);
+
+/// Permutants as a Meter takes them.
+std::vector<std::uint32_t> narrow(const std::vector<std::int64_t>& ids);
+
+/// The curve of a k-NN search (radius null) or of a range, made where it is not known. Folded radius.
+std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& state, std::int64_t k,
+                                                const double* radius, Team& team, const std::string& instruction_set);
+/// Objects to leave out in turn, none of them a permutant.
+std::vector<std::int64_t> left_out(const PermutationIndex::State& state);
+
+}  // namespace vicinal

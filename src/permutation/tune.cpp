@@ -1,0 +1,208 @@
+// Recall against the share of objects that is looked at. Some objects are left out in turn and asked as queries: their true answers
+// are known by measuring everything, and the place of each true neighbour in the order of scores says how many candidates it
+// takes to find it. One pass gives the whole curve.
+//
+// The limits are Wilson's, of a proportion. Neighbours of one query are found together or missed together, so what counts as the
+// number of trials is not S k but p (1 - p) / s^2 S, with the variance s^2 of the recall between queries, and at least S.
+#include <algorithm>
+#include <cmath>
+
+#include "core/key.hpp"
+#include "permutation/permutants.hpp"
+#include "permutation/search.hpp"
+
+namespace vicinal {
+namespace {
+
+constexpr std::int64_t sample_size = 400;                                        // a target of 0.99 needs 268 at least
+constexpr double one_sided = 1.6448536269514722, two_sided = 1.959963984540054;  // quantiles of 95 %
+constexpr double growth = 1.02;                                                  // between points of the curve
+
+struct Limits {
+  double low, high;
+};
+Limits wilson(double share, double trials, double z) {
+  const double square = z * z, middle = (share + square / (2 * trials)) / (1 + square / trials);
+  const double half =
+      z / (1 + square / trials) * std::sqrt(share * (1 - share) / trials + square / (4 * trials * trials));
+  return {std::max(0.0, middle - half), std::min(1.0, middle + half)};
+}
+
+struct Moments {
+  double mean = 0, trials = 0;
+};
+Moments moments_at(const RecallCurve& curve, std::size_t point) {
+  const auto sample = static_cast<double>(curve.recalls.size());
+  double sum = 0, squares = 0;
+  for (const std::vector<float>& recalls : curve.recalls) sum += static_cast<double>(recalls[point]);
+  const double mean = sum / sample;
+  for (const std::vector<float>& recalls : curve.recalls) {
+    const double off = static_cast<double>(recalls[point]) - mean;
+    squares += off * off;
+  }
+  const double variance = sample > 1 ? squares / (sample - 1) : 0, most = mean * (1 - mean);
+  return {mean, variance > 0 ? std::max(sample, most / variance * sample) : sample};
+}
+
+/// All sizes up to 64, then by growth.
+std::vector<std::int64_t> points_up_to(std::int64_t count) {
+  std::vector<std::int64_t> points;
+  for (std::int64_t c = 1; c < count;
+       c = c < 64 ? c + 1 : static_cast<std::int64_t>(std::ceil(static_cast<double>(c) * growth)))
+    points.push_back(c);
+  points.push_back(count);
+  return points;
+}
+
+/// One object left out: places of its true neighbours in the order of scores, itself not counted.
+class LeftOut {
+ public:
+  LeftOut(const PermutationIndex::State& state, const Queries& queries, const std::vector<std::int64_t>& ids,
+          const cpu::Scores& kernels)
+      : count_(state.objects().count()), ids_(ids), meter_(queries.meter()), scan_(state, kernels, 1), values_(count_) {
+  }
+
+  /// k nearest others, or those within the folded radius; empty where there are none.
+  std::vector<float> recalls(std::int64_t query, std::int64_t k, const double* radius,
+                             const std::vector<std::int64_t>& points, Team& team) {
+    const std::int64_t self = ids_[static_cast<std::size_t>(query)];
+    scan_.run(*meter_, query, 1, team);
+    meter_->start(query);
+    measure_all(team);
+    values_[self] = std::numeric_limits<double>::infinity();
+    double limit = radius != nullptr ? *radius : 0;
+    if (radius == nullptr) {
+      nearest_.assign(values_.data(), values_.data() + count_);
+      std::nth_element(nearest_.begin(), nearest_.begin() + (k - 1), nearest_.end());
+      limit = nearest_[static_cast<std::size_t>(k - 1)];
+    }
+    std::vector<std::int64_t> places = places_of(self, limit);
+    if (places.empty()) return {};
+    const std::size_t answers =
+        radius != nullptr ? places.size() : static_cast<std::size_t>(k);  // of equals any will do
+    std::vector<float> recalls;
+    std::size_t found = 0;
+    for (const std::int64_t point : points) {
+      while (found < places.size() && places[found] < point) ++found;
+      recalls.push_back(static_cast<float>(std::min(found, answers)) / static_cast<float>(answers));
+    }
+    recalls.back() = 1;
+    return recalls;
+  }
+
+ private:
+  void measure_all(Team& team) {
+    std::uint32_t numbers[meter_block];
+    for (std::int64_t begin = 0; begin < count_; begin += meter_block) {
+      const std::int64_t used = std::min(meter_block, count_ - begin);
+      for (std::int64_t i = 0; i < used; ++i) numbers[i] = static_cast<std::uint32_t>(begin + i);
+      meter_->measure(numbers, used, values_.data() + begin);
+      if (begin % (64 * meter_block) == 0) team.tick(0);
+    }
+  }
+
+  std::vector<std::int64_t> places_of(std::int64_t self, double limit) {
+    struct Scored {
+      std::uint32_t score;
+      std::int64_t id;
+      bool operator<(const Scored& other) const noexcept {
+        return score < other.score || (score == other.score && id < other.id);
+      }
+    };
+    const std::uint32_t* scores = scan_.scores(0);
+    std::vector<Scored> answers;
+    for (std::int64_t i = 0; i < count_; ++i)
+      if (values_[i] <= limit && i != self) answers.push_back({scores[i], i});
+    std::sort(answers.begin(), answers.end());
+    std::vector<std::int64_t> before_each(answers.size() + 1, 0);  // objects between one answer and the next
+    for (std::int64_t i = 0; i < count_; ++i) {
+      if (i == self || (!answers.empty() && scores[i] > answers.back().score)) continue;
+      ++before_each[static_cast<std::size_t>(std::upper_bound(answers.begin(), answers.end(), Scored{scores[i], i}) -
+                                             answers.begin())];
+    }
+    // Objects up to the first answer and not it, then to each next one and not that.
+    std::vector<std::int64_t> places;
+    std::int64_t place = 0;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      place += before_each[i];
+      places.push_back(place);
+    }
+    return places;
+  }
+
+  std::int64_t count_;
+  const std::vector<std::int64_t>& ids_;
+  std::unique_ptr<Meter> meter_;
+  RankScan scan_;
+  Buffer<double> values_;
+  std::vector<double> nearest_;
+};
+
+RecallCurve make_curve(const PermutationIndex::State& state, std::int64_t k, const double* radius, Team& team,
+                       const std::string& instruction_set) {
+  const std::int64_t count = state.objects().count();
+  RecallCurve curve;
+  curve.candidates = points_up_to(count);
+  const std::vector<std::int64_t> ids = left_out(state);
+  if (k >= count) return curve;  // no answer without the object itself
+  const auto queries = state.objects().some(ids);
+  const cpu::Scores& kernels = cpu::find_scores(instruction_set);
+  std::vector<std::vector<float>> all(ids.size());
+  std::vector<std::unique_ptr<LeftOut>> workers(static_cast<std::size_t>(team.threads()));
+  team.for_each(static_cast<std::int64_t>(ids.size()), [&](std::int64_t query, int worker) {
+    auto& one = workers[static_cast<std::size_t>(worker)];
+    if (!one) one = std::make_unique<LeftOut>(state, *queries, ids, kernels);
+    all[static_cast<std::size_t>(query)] = one->recalls(query, k, radius, curve.candidates, team);
+  });
+  for (std::vector<float>& recalls : all)
+    if (!recalls.empty()) curve.recalls.push_back(std::move(recalls));
+  return curve;
+}
+
+}  // namespace
+
+RecallEstimate RecallCurve::at(std::size_t point) const {
+  if (point + 1 == candidates.size()) return {1, 1, 1, static_cast<std::int64_t>(recalls.size())};
+  const Moments moments = moments_at(*this, point);
+  const Limits limits = wilson(moments.mean, moments.trials, two_sided);
+  return {moments.mean, limits.low, limits.high, static_cast<std::int64_t>(recalls.size())};
+}
+
+std::size_t RecallCurve::point_for(double target) const {
+  if (recalls.empty()) return candidates.size() - 1;
+  std::size_t low = 0, high = candidates.size() - 1;  // the mean grows with the number of candidates
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    const Moments moments = moments_at(*this, middle);
+    if (wilson(moments.mean, moments.trials, one_sided).low >= target) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+std::vector<std::int64_t> left_out(const PermutationIndex::State& state) {
+  const std::int64_t count = state.objects().count();
+  const std::int64_t drawn = std::min(count, sample_size + static_cast<std::int64_t>(state.permutants.size()));
+  std::vector<std::int64_t> permutants = state.permutants, ids;
+  std::sort(permutants.begin(), permutants.end());
+  for (const std::int64_t id : random_ids(drawn, count, state.options.seed, true))
+    if (static_cast<std::int64_t>(ids.size()) < sample_size &&
+        !std::binary_search(permutants.begin(), permutants.end(), id))
+      ids.push_back(id);
+  if (ids.empty()) ids.push_back(0);
+  return ids;
+}
+
+std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& state, std::int64_t k,
+                                                const double* radius, Team& team, const std::string& instruction_set) {
+  const std::pair<bool, double> key{radius != nullptr, radius != nullptr ? *radius : static_cast<double>(k)};
+  {
+    const std::lock_guard lock(state.mutex);
+    if (const auto known = state.curves.find(key); known != state.curves.end()) return known->second;
+  }
+  auto curve = std::make_shared<const RecallCurve>(make_curve(state, k, radius, team, instruction_set));
+  const std::lock_guard lock(state.mutex);
+  return state.curves.try_emplace(key, std::move(curve)).first->second;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,89 @@
+// The kernels of the permutation index on the emulator: the candidates of every query are those of a full sort of all footrules.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "cuda/permutation/sequence.hpp"
+#include "kernels/emulated.hpp"
+
+namespace {
+
+using namespace vicinal::cuda;
+
+TEST(Footrule, CandidatesAreThoseOfAFullSort) {
+  std::mt19937 random(5);
+  struct Case {
+    int permutants;
+    std::int64_t objects, queries, candidates, blocks;
+  };
+  for (const Case& c : {Case{5, 300, 3, 1, 4},
+                        {16, 257, 9, 40, 1},
+                        {33, 1000, 8, 999, 40},
+                        {64, 700, 17, 700, 6},
+                        {128, 90, 2, 13, 2}}) {
+    const auto m = static_cast<std::size_t>(c.permutants);
+    const std::size_t words = (m + 3) / 4;
+    const std::int64_t pitch = c.objects + 3;
+    const auto orders = [&](std::int64_t count) {
+      std::vector<std::vector<std::uint8_t>> all;
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::vector<std::uint8_t> ranks(m);
+        std::iota(ranks.begin(), ranks.end(), std::uint8_t{0});
+        if (!all.empty() && random() % 3 == 0) ranks = all[random() % all.size()];
+        else std::shuffle(ranks.begin(), ranks.end(), random);
+        ranks.resize(4 * words);
+        all.push_back(ranks);
+      }
+      return all;
+    };
+    const auto objects = orders(c.objects), queries = orders(c.queries);
+    const auto word = [](const std::vector<std::uint8_t>& ranks, std::size_t w) {
+      std::uint32_t four = 0;
+      for (std::size_t i = 0; i < 4; ++i) four |= static_cast<std::uint32_t>(ranks[4 * w + i]) << (8 * i);
+      return four;
+    };
+    std::vector<std::uint32_t> packed(words * static_cast<std::size_t>(pitch)), asked;
+    for (std::size_t i = 0; i < objects.size(); ++i)
+      for (std::size_t w = 0; w < words; ++w) packed[w * static_cast<std::size_t>(pitch) + i] = word(objects[i], w);
+    for (const auto& query : queries)
+      for (std::size_t w = 0; w < words; ++w) asked.push_back(word(query, w));
+
+    RanksJob job{.objects = packed.data(),
+                 .pitch = pitch,
+                 .count = c.objects,
+                 .queries = asked.data(),
+                 .query_count = c.queries,
+                 .words = static_cast<int>(words),
+                 .candidates = c.candidates,
+                 .bins = static_cast<std::uint32_t>(m * m / 4 + 1)};
+    job.strips = strips_of(c.objects);
+    const auto per_query = [&](std::int64_t numbers) {
+      return std::vector<std::uint32_t>(static_cast<std::size_t>(c.queries * numbers));
+    };
+    auto histogram = per_query(job.bins), last = per_query(1), taken = per_query(1), below = per_query(job.strips),
+         equal = per_query(job.strips), found = per_query(c.candidates);
+    job.histogram = histogram.data(), job.last = last.data(), job.equal_taken = taken.data();
+    job.below = below.data(), job.equal = equal.data(), job.found = found.data();
+    emulated::Launch launch;
+    run_footrule(job, c.blocks, launch);
+
+    for (std::size_t q = 0; q < queries.size(); ++q) {
+      std::vector<std::pair<int, std::uint32_t>> scored;
+      for (std::uint32_t i = 0; i < objects.size(); ++i) {
+        int score = 0;
+        for (std::size_t p = 0; p < m; ++p) score += std::abs(int{queries[q][p]} - int{objects[i][p]});
+        scored.emplace_back(score, i);
+      }
+      std::sort(scored.begin(), scored.end());
+      std::vector<std::uint32_t> expected;
+      for (std::int64_t i = 0; i < c.candidates; ++i) expected.push_back(scored[static_cast<std::size_t>(i)].second);
+      std::sort(expected.begin(), expected.end());
+      const auto begin = found.begin() + static_cast<std::ptrdiff_t>(q) * c.candidates;
+      EXPECT_EQ(std::vector<std::uint32_t>(begin, begin + c.candidates), expected) << m << " permutants, query " << q;
+    }
+  }
+}
+
+}  // namespace
