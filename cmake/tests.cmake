@@ -22,6 +22,9 @@ set(VICINAL_TEST_LEVEL 1)
 if(VICINAL_SANITIZE)
   set(VICINAL_TEST_LEVEL 0)
 endif()
+if(VICINAL_SANITIZE)
+  target_compile_options(vicinal_test_help PRIVATE -O1)
+endif()
 set_target_properties(vicinal_test_help PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/oracle/oracle.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # g++ warns of local types
 

@@ -32,7 +32,7 @@ class Paths : public testing::TestWithParam<Kind> {
     for (const std::string& set : instruction_sets())
       for (const int threads : all_threads)
         for (const Memory memory : all_memory) {
-          if (!in_share(share, 0.4)) continue;
+          if (!in_share(share, 0.15)) continue;
           // Few queries may skip the filter on their own; here it is forced.
           Setting setting{set, filters().front(), threads, memory, vicinal::Proof::certified};
           SCOPED_TRACE(setting.text());
