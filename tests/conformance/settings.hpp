@@ -11,7 +11,8 @@
 namespace conformance {
 
 /// AddressSanitizer or ThreadSanitizer is in this process, in the library if not here: memory and pace are not its own.
-inline const bool sanitized = ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr || ::dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr;
+inline const bool sanitized =
+    ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr || ::dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr;
 
 enum class Memory { ample, third, least };
 const char* memory_name(Memory memory);
