@@ -89,7 +89,8 @@ Found by_device(const StringList& corpus, const StringList& queries, const Ask& 
     found.rows[static_cast<std::size_t>(row)].assign(entries.begin(), entries.end());
     ++answers[static_cast<std::size_t>(row)];
   };
-  found.entries = cuda::StringsSearch<Device>(device, shorter, team, ask.batch, ask.most_entries).run(answer);
+  if (shorter.last_query > 0)
+    found.entries = cuda::StringsSearch<Device>(device, shorter, team, ask.batch, ask.most_entries).run(answer);
   EXPECT_TRUE(device.held.empty());
   if (found.by_host > 0) {  // as src/pipeline/strings.cpp goes on
     Plan plan;
