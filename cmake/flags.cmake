@@ -14,10 +14,12 @@ endif()
 set(VICINAL_OPTIMIZE "-O2" CACHE STRING "Optimisation and debug information of a Release build")
 set(CMAKE_CXX_FLAGS_RELEASE "${VICINAL_OPTIMIZE}")
 
-# The sloppiness is what ccache asks for where headers are precompiled.
+# The sloppiness is what ccache asks for where headers are precompiled. That it reads what the compiler says it included, and does
+# not preprocess first, saves a tenth of a build from nothing.
 find_program(VICINAL_CCACHE ccache)
 if(VICINAL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${VICINAL_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+      ${VICINAL_CCACHE})
 endif()
 
 # CUDA has its own: cmake/cuda.cmake.

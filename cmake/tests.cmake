@@ -22,6 +22,9 @@ set(VICINAL_TEST_LEVEL 1)
 if(VICINAL_SANITIZE)
   set(VICINAL_TEST_LEVEL 0)
 endif()
+if(VICINAL_SANITIZE)
+  target_compile_options(vicinal_test_help PRIVATE -O1)
+endif()
 set_target_properties(vicinal_test_help PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/oracle/oracle.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # g++ warns of local types
 
@@ -36,7 +39,8 @@ add_custom_target(vicinal_tests)
 if(VICINAL_UNIT)
   # Kernels on the emulator, whose words are CUDA's: alone, and not beside the runtime's headers.
   set(VICINAL_EMULATED ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_strings.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search.cpp ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)
-  set_source_files_properties(${VICINAL_EMULATED} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS -Wno-unknown-pragmas)
+  set_source_files_properties(${VICINAL_EMULATED} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS "-Wno-unknown-pragmas;-Wno-pass-failed;-O2"
+    SKIP_PRECOMPILE_HEADERS ON)
   add_executable(vicinal_unit EXCLUDE_FROM_ALL ${VICINAL_UNIT} ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)
   target_compile_definitions(vicinal_unit PRIVATE VICINAL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
   target_include_directories(vicinal_unit PRIVATE ${PROJECT_SOURCE_DIR}/tests)

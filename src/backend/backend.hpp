@@ -131,6 +131,8 @@ struct Backend {
   // Strings. One call each: a search is one stage, since a lane's distance is exact when it is there.
   /// Decides the shape of a plan that knows its device, instruction set, threads and budget; returns peak bytes beyond the strings.
   virtual std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range) const = 0;
+  /// What search_strings() can be asked; the rest is for the host.
+  virtual StringShare share_strings(const StringQuestion& question) const { return {question.queries.count(), ""}; }
   /// Returns the entries of a range search, those beyond StringQuestion::most too.
   virtual std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team, Stats& stats) = 0;
 };

@@ -1,8 +1,10 @@
 // What a search of strings is, apart from how it is carried out: the strings' side of the seam.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "core/key.hpp"
 #include "core/row_filter.hpp"
@@ -24,6 +26,16 @@ struct StringQuestion {
   const RowFilter& filter;
   std::optional<double> radius = {};
   std::int64_t most = INT64_MAX;  // entries of a range result; what comes beyond is counted
+  std::int64_t first_query = 0,
+               last_query = INT64_MAX;  // those asked for, in the set's order: [first, last), as far as there are any
+
+  std::int64_t query_end() const { return std::min(last_query, queries.count()); }
+};
+
+/// What a backend takes of a question: queries before this one, and in a few words why not the others.
+struct StringShare {
+  std::int64_t end = 0;
+  std::string why;
 };
 
 /// What is asked of plans: sizes alone.

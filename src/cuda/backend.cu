@@ -74,11 +74,12 @@ class CudaBackend final : public Backend {
     plan.resident = true;
     return 4 * (sizes.rows + sizes.queries) + (std::int64_t{1} << 28);  // ids on their way there, lists on their way back
   }
+  StringShare share_strings(const StringQuestion& question) const override { return cuda::share_strings(question); }
   std::int64_t search_strings(const StringQuestion& question, const Plan& /*plan*/, const StringAnswer& answer, Team& team,
                               Stats& stats) override {
     check_process();
     const OnDevice here(ordinal_);
-    stats.candidates = question.corpus.count() * question.queries.count();
+    stats.candidates = question.corpus.count() * (question.query_end() - question.first_query);
     return cuda::search_strings(question, answer, team, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
 

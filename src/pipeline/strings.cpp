@@ -99,7 +99,7 @@ class StringJob {
                                   .radius = radius,
                                   .most = most};
     const bool nothing = !radius && k == 0;  // an empty corpus, padded
-    const std::int64_t entries = nothing ? 0 : backend_.search_strings(question, plan_, answer, team_, report.stats);
+    const std::int64_t entries = nothing ? 0 : search(question, answer, report.stats);
     report.stats.passes = 1;
     report.certificate = {.queries = rows_, .proven = rows_, .redone = 0, .rungs = {string_rung}, .largest_bound = 0};
     team_.finish();
@@ -112,6 +112,24 @@ class StringJob {
   }
 
  private:
+  /// By the backend what it takes, by the host the rest: queries come by length, so both have a stretch of them.
+  std::int64_t search(StringQuestion question, const StringAnswer& answer, Stats& stats) {
+    const StringShare share = backend_.share_strings(question);
+    question.last_query = share.end;
+    const std::int64_t entries = share.end > 0 ? backend_.search_strings(question, plan_, answer, team_, stats) : 0;
+    if (share.end >= rows_) return entries;
+    stats.notes.push_back(cat("of ", rows_, " queries ", rows_ - share.end, " were searched on the CPU, not on ",
+                              plan_.device, ": ", share.why));
+    question.first_query = share.end;
+    question.last_query = rows_;
+    question.most = std::max<std::int64_t>(question.most - entries, 0);
+    Stats here;
+    const std::int64_t others = cpu_backend().search_strings(question, host_, answer, team_, here);
+    stats.candidates += here.candidates;
+    stats.reranked += here.reranked;
+    return entries + others;
+  }
+
   void shape(const std::int64_t* k) {
     const bool graph = queries_ == nullptr;
     const std::vector<std::int64_t>& asked = graph ? lengths_ : query_lengths_;
@@ -124,13 +142,18 @@ class StringJob {
                             .alphabet = alphabet_->size()};
     const std::int64_t wanted = k != nullptr ? std::min(*k, corpus_.rows) : 0;
     const std::int64_t lengths = 8 * (corpus_.rows + (graph ? 0 : rows_));
-    plan_.peak_bytes = backend_.shape_strings(plan_, sizes, options_.metric, wanted, k == nullptr) +
-                       StringSet::bytes(lengths_, sizes.alphabet) +
+    host_ = plan_;
+    std::int64_t bytes = backend_.shape_strings(plan_, sizes, options_.metric, wanted, k == nullptr);
+    if (&backend_ != &cpu_backend()) {
+      host_.device = cpu_backend().facts().name;
+      host_.instruction_set = cpu_backend().facts().instruction_sets.front();
+      bytes += cpu_backend().shape_strings(host_, sizes, options_.metric, wanted, k == nullptr);
+    }
+    plan_.peak_bytes = bytes + StringSet::bytes(lengths_, sizes.alphabet) +
                        (graph ? 0 : StringSet::bytes(query_lengths_, sizes.alphabet)) + lengths + sizes.alphabet * 16 +
                        RowFilter::bytes(options_.eligible, corpus_.rows);
     plan_.minimum_bytes = plan_.peak_bytes;
-    if (plan_.peak_bytes > plan_.budget_bytes)
-      fail_budget(plan_, "search the corpus in parts");
+    if (plan_.peak_bytes > plan_.budget_bytes) fail_budget(plan_, "search the corpus in parts");
     if (k != nullptr)
       plan_.result_bytes = rows_ * *k * static_cast<std::int64_t>(8 + distance_size(plan_.distance_type));
     const double mean = corpus_.rows == 0 ? 0 : static_cast<double>(sizes.symbols) / static_cast<double>(corpus_.rows);
@@ -143,7 +166,7 @@ class StringJob {
   const Strings& corpus_;
   const Strings* queries_;
   Backend& backend_;
-  Plan plan_;
+  Plan plan_, host_;  // host_: of what the backend does not take
   std::int64_t rows_;
   Clock::time_point start_;
   Team team_;

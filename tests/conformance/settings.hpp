@@ -1,6 +1,8 @@
 // The axes that must not change a bit, read from the library at run time: a new instruction set or filter is tested
 // the day it is listed.
 #pragma once
+#include <dlfcn.h>
+
 #include <string>
 #include <vector>
 
@@ -8,18 +10,9 @@
 
 namespace conformance {
 
-/// This program is built with AddressSanitizer or ThreadSanitizer: its memory and its pace are not its own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool sanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool sanitized = true;
-#else
-inline constexpr bool sanitized = false;
-#endif
-#else
-inline constexpr bool sanitized = false;
-#endif
+/// AddressSanitizer or ThreadSanitizer is in this process, in the library if not here: memory and pace are not its own.
+inline const bool sanitized =
+    ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr || ::dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr;
 
 enum class Memory { ample, third, least };
 const char* memory_name(Memory memory);

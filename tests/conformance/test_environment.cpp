@@ -119,7 +119,7 @@ struct Long {
 
 // The promise is 0.1 s; a shared machine gets slack, and the best of three counts. A sanitizer makes everything ten times
 // slower, so there it only matters that the search stops at all.
-constexpr double latency = sanitized ? 10 : 0.25;
+const double latency = sanitized ? 10 : 0.25;
 
 TEST(Cancellation, AStopTokenIsObeyedInTime) {
   for (const vicinal::Proof proof : {vicinal::Proof::certified, vicinal::Proof::exhaustive}) {

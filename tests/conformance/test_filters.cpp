@@ -52,10 +52,11 @@ Neighbors scanned(const Table& corpus, const Table& queries, KnnOptions options)
 }
 
 TEST(Filters, EveryRungOnEveryKindOfData) {
-  Rng rng(11);
+  Rng rng(11), share(26);
   for (const Data& data : all_data)
     for (const Metric metric : {Metric::sqeuclidean, Metric::cosine, Metric::inner_product})
       for (const DType type : {DType::f32, DType::u8}) {
+        if (!in_share(share, 0.3)) continue;
         const std::int64_t d = rng.between(16, 70);
         const Table corpus = make(data, rng, type, 2000, d),
                     queries = make(data, rng, rng.chance(0.7) ? type : DType::f32, 40, d);
@@ -83,7 +84,8 @@ TEST(Filters, NothingWithinARadiusIsExcluded) {
   for (const Data& data : all_data)
     for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product, Metric::l1}) {
       const std::int64_t d = rng.between(3, 40);
-      const Table corpus = make(data, rng, DType::f32, std::max<std::int64_t>(400, scaled(1500)), d), queries = make(data, rng, DType::f32, 60, d);
+      const Table corpus = make(data, rng, DType::f32, std::max<std::int64_t>(400, scaled(1500)), d),
+                  queries = make(data, rng, DType::f32, 60, d);
       KnnOptions some{.k = 200, .metric = metric, .degenerate = vicinal::Degenerate::one};
       const Neighbors near = scanned(corpus, queries, some);
       const double radius = near.distance(0, rng.between(0, 199));
@@ -156,9 +158,10 @@ TEST(Filters, GroupsInOneCall) {
 }
 
 TEST(Filters, TilesThatServeBothSidesOfAGraph) {
-  Rng rng(16);
+  Rng rng(16), share(27);
   for (const Data& data : all_data)
     for (const Metric metric : {Metric::sqeuclidean, Metric::cosine, Metric::inner_product}) {
+      if (!in_share(share, 0.3)) continue;
       const Table rows =
           make(data, rng, rng.chance(0.7) ? DType::f32 : DType::u8, 1100 + rng.between(0, 300), rng.between(16, 60));
       vicinal::GraphOptions options;

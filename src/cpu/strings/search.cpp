@@ -30,14 +30,14 @@ class StringSearch {
   StringSearch(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team)
       : question_(question), answer_(answer), team_(team),
         scanner_(find_metric(question.metric).open(question, find_myers(plan.instruction_set), team)),
-        queries_(question.queries.count()), size_(plan.query_block), groups_(pieces(queries_, size_)),
-        parts_(plan.row_splits) {}
+        begin_(question.first_query), end_(question.query_end()), size_(plan.query_block),
+        groups_(pieces(end_ - begin_, size_)), parts_(plan.row_splits) {}
 
   ScanCounts run() {
     if (parts_ == 1) {
       team_.for_each(groups_, [&](std::int64_t group, int worker) {
         std::vector<StringPool> pools = make_pools(group);
-        note(scanner_->scan({group * size_, pools, 0, 1}, worker));
+        note(scanner_->scan({begin_ + group * size_, pools, 0, 1}, worker));
         for (std::size_t i = 0; i < pools.size(); ++i) answer_(row(group, i), pools[i].finish());
       });
       return counts_;
@@ -46,7 +46,7 @@ class StringSearch {
       std::vector<std::vector<StringPool>> parts(static_cast<std::size_t>(parts_));
       team_.for_each(parts_, [&](std::int64_t part, int worker) {
         auto& pools = parts[static_cast<std::size_t>(part)] = make_pools(group);
-        note(scanner_->scan({group * size_, pools, part, parts_}, worker));
+        note(scanner_->scan({begin_ + group * size_, pools, part, parts_}, worker));
       });
       join(group, parts);
     }
@@ -56,11 +56,11 @@ class StringSearch {
 
  private:
   std::int64_t row(std::int64_t group, std::size_t i) const {
-    return question_.queries.row(group * size_ + static_cast<std::int64_t>(i));
+    return question_.queries.row(begin_ + group * size_ + static_cast<std::int64_t>(i));
   }
   std::vector<StringPool> make_pools(std::int64_t group) {
     std::vector<StringPool> pools;
-    for (std::int64_t at = group * size_; at < std::min(queries_, (group + 1) * size_); ++at)
+    for (std::int64_t at = begin_ + group * size_; at < std::min(end_, begin_ + (group + 1) * size_); ++at)
       pools.emplace_back(question_, question_.queries.row(at), entries_);
     return pools;
   }
@@ -88,7 +88,7 @@ class StringSearch {
   const StringAnswer& answer_;
   Team& team_;
   std::unique_ptr<Scanner> scanner_;
-  std::int64_t queries_, size_, groups_, parts_;
+  std::int64_t begin_, end_, size_, groups_, parts_;
   std::atomic<std::int64_t> entries_{0};
   std::mutex mutex_;
   ScanCounts counts_;
@@ -128,7 +128,7 @@ std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, 
 
 std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team,
                             Stats& stats) {
-  if (question.queries.count() == 0) return 0;
+  if (question.first_query >= question.query_end()) return 0;
   StringSearch search(question, plan, answer, team);
   const ScanCounts counts = search.run();
   stats.candidates = counts.computed;

@@ -41,8 +41,9 @@ class Runtime {
 
 }  // namespace
 
+StringShare share_strings(const StringQuestion& question) { return share_of_strings(question); }
+
 std::int64_t search_strings(const StringQuestion& question, const StringAnswer& answer, Team& team, const Place& place) {
-  check_question(question);
   Runtime runtime(place);
   return StringsSearch<Runtime>(runtime, question, team).run(answer);
 }

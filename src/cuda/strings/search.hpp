@@ -63,16 +63,16 @@ class HeldStrings {
   Held<std::uint32_t, Device> rows_;
 };
 
-inline void check_question(const StringQuestion& question) {
-  const auto refuse = [](const std::string& what) {
-    fail(ErrorCode::unsupported, cat("CUDA: ", what, "; search with device=cpu"));
-  };
-  if (question.metric != Metric::levenshtein)
-    refuse(cat(metric_info(question.metric).name, " is not there yet, levenshtein is"));
-  if (!question.filter.all() && !question.filter.only_self()) refuse("eligible rows of strings are not there yet");
-  if (const char* why = strings_refusal(static_cast<int>(std::min<std::int64_t>(question.alphabet.size() + 1, 1 << 20)),
-                                        question.corpus.count(), question.queries.longest(), question.corpus.longest()))
-    refuse(why);
+/// What of the question the kernels take: all of it, its shorter queries, or nothing.
+inline StringShare share_of_strings(const StringQuestion& question) {
+  const std::int64_t all = question.queries.count();
+  if (question.metric != Metric::levenshtein) return {0, std::string(metric_info(question.metric).name)};
+  if (!question.filter.all() && !question.filter.only_self()) return {0, "eligible rows"};
+  const int symbols = static_cast<int>(std::min<std::int64_t>(question.alphabet.size() + 1, 1 << 20));
+  if (const char* why = strings_refusal(symbols, question.corpus.count(), 0, question.corpus.longest()))
+    return {0, why};
+  const std::int64_t taken = question.queries.first_of_length(64 * most_masks + 1);
+  return {taken, taken < all ? cat("queries of more than ", 64 * most_masks, " symbols") : ""};
 }
 
 template <class Device>
@@ -86,8 +86,8 @@ class StringsSearch {
 
   /// Returns the entries of a range search, those beyond question.most too.
   std::int64_t run(const StringAnswer& answer) {
-    for (std::int64_t first = 0; first < question_.queries.count(); first += batch_) {
-      const std::int64_t count = std::min(batch_, question_.queries.count() - first);
+    for (std::int64_t first = question_.first_query; first < question_.query_end(); first += batch_) {
+      const std::int64_t count = std::min(batch_, question_.query_end() - first);
       question_.radius ? within(first, count, answer) : nearest(first, count, answer);
       team_.tick(static_cast<std::uint64_t>(count * question_.corpus.count()));
     }

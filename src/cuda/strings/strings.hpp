@@ -6,7 +6,8 @@
 
 namespace vicinal::cuda {
 
-/// As Backend::search_strings. Throws Unsupported for what the kernels do not have, OutOfMemory, DeviceError.
+/// As Backend::share_strings and search_strings. The search throws OutOfMemory, DeviceError.
+StringShare share_strings(const StringQuestion& question);
 std::int64_t search_strings(const StringQuestion& question, const StringAnswer& answer, Team& team, const Place& place);
 
 }  // namespace vicinal::cuda

@@ -1,11 +1,12 @@
 // A whole search of strings by the device's code, on the emulator: src/cuda/strings/search.hpp with memory of the host, held against
-// the CPU's search, entry by entry. Lists that are too long, batches, graphs, ranges, and what is refused.
+// the CPU's search, entry by entry. Lists that are too long, batches, graphs, ranges, and what is left to the host.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <map>
 #include <random>
 
+#include "backend/backend.hpp"
 #include "cuda/strings/search.hpp"
 #include "kernels/emulated.hpp"
 #include "vicinal/search.hpp"
@@ -58,7 +59,7 @@ struct Ask {
 };
 struct Found {
   std::vector<std::vector<Entry>> rows;
-  std::int64_t entries = 0;
+  std::int64_t entries = 0, by_host = 0;
 };
 
 Found by_device(const StringList& corpus, const StringList& queries, const Ask& ask) {
@@ -77,15 +78,32 @@ Found by_device(const StringList& corpus, const StringList& queries, const Ask& 
                                 .filter = filter,
                                 .radius = ask.radius,
                                 .most = ask.most};
-  cuda::check_question(question);
+  StringQuestion shorter = question, longer = question;
+  longer.first_query = shorter.last_query = cuda::share_of_strings(question).end;
   Device device;
   Found found;
   found.rows.resize(static_cast<std::size_t>(queries.rows()));
-  found.entries = cuda::StringsSearch<Device>(device, question, team, ask.batch, ask.most_entries)
-                      .run([&](std::int64_t row, std::span<const Entry> entries) {
-                        found.rows[static_cast<std::size_t>(row)].assign(entries.begin(), entries.end());
-                      });
+  found.by_host = queries.rows() - longer.first_query;
+  std::vector<int> answers(found.rows.size());
+  const StringAnswer answer = [&](std::int64_t row, std::span<const Entry> entries) {
+    found.rows[static_cast<std::size_t>(row)].assign(entries.begin(), entries.end());
+    ++answers[static_cast<std::size_t>(row)];
+  };
+  if (shorter.last_query > 0)
+    found.entries = cuda::StringsSearch<Device>(device, shorter, team, ask.batch, ask.most_entries).run(answer);
   EXPECT_TRUE(device.held.empty());
+  if (found.by_host > 0) {  // as src/pipeline/strings.cpp goes on
+    Plan plan;
+    plan.instruction_set = cpu_backend().facts().instruction_sets.front();
+    plan.threads = 1;
+    cpu_backend().shape_strings(plan, {.rows = corpus.rows(), .queries = queries.rows(), .alphabet = alphabet.size()},
+                                ask.metric, ask.k, ask.radius.has_value());
+    Stats stats;
+    found.entries += cpu_backend().search_strings(longer, plan, answer, team, stats);
+  }
+  if (found.entries <= ask.most) {
+    EXPECT_EQ(answers, std::vector<int>(answers.size(), 1));
+  }
   return found;
 }
 
@@ -138,24 +156,27 @@ TEST(CudaStrings, Ranges) {
   EXPECT_GT(many.entries, 10);
 }
 
-TEST(CudaStrings, WhatIsRefused) {
-  const auto code = [](const StringList& corpus, const StringList& queries, const Ask& ask) {
-    try {
-      by_device(corpus, queries, ask);
-    } catch (const Error& error) {
-      return error.code();
-    }
-    return ErrorCode::internal;
-  };
-  const StringList words = listed({"one", "two"});
-  EXPECT_EQ(code(words, words, {.k = 1, .metric = Metric::normalized_levenshtein}), ErrorCode::unsupported);
-  EXPECT_EQ(code(words, listed({std::string(1025, 'a')}), {.k = 1}), ErrorCode::unsupported);
+TEST(CudaStrings, QueriesThatAreTooLongAreLeftToTheHost) {
+  auto queries = some(8, 12, 0, 60, 3);
+  for (const unsigned length : {1023u, 1024u, 1025u, 1100u})
+    queries.push_back(some(length, 1, length, length, 3).front());
+  const auto words = some(9, 40, 0, 90, 3);
+  check(words, queries, {.k = 4, .first_id = 10});
+  check(words, queries, {.batch = 5, .radius = 1000});
+  EXPECT_EQ(by_device(listed(words), listed(queries), {.k = 4}).by_host, 2);
+}
+
+TEST(CudaStrings, WhatIsLeftToTheHostAltogether) {
+  const StringList words = listed({"one", "two", "three"});
+  EXPECT_EQ(by_device(words, words, {.k = 1}).by_host, 0);
+  EXPECT_EQ(by_device(words, words, {.k = 1, .metric = Metric::normalized_levenshtein}).by_host, 3);
   std::string all;
   for (int i = 0; i < 256; ++i) {
     all += static_cast<char>(0xC4 + i / 64);
     all += static_cast<char>(0x80 + i % 64);
   }
-  EXPECT_EQ(code(listed({all}), words, {.k = 1}), ErrorCode::unsupported);
+  check({all, "one", "two"}, {"ones", "w", all}, {.k = 2});
+  EXPECT_EQ(by_device(listed({all}), words, {.k = 1}).by_host, 3);
 }
 
 }  // namespace
