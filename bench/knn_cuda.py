@@ -96,9 +96,16 @@ def code(t):
 
 def by_torch(x, y, k, tf32):
     torch.backends.cuda.matmul.allow_tf32 = tf32
-    xx = (x * x).sum(1)
+    xx, first = (x * x).sum(1), None
     for begin in range(0, y.shape[0], 1024):
-        torch.topk(torch.addmm(xx, y[begin : begin + 1024], x.T, alpha=-2), k, dim=1, largest=False)
+        found = torch.topk(torch.addmm(xx, y[begin : begin + 1024], x.T, alpha=-2), k, dim=1, largest=False).indices
+        first = found if first is None else first
+    return first
+
+
+def recall(found, ids):
+    """Share of the neighbours that are among those found, of 64 queries."""
+    return statistics.mean(torch.isin(ids[q], found[q]).double().mean().item() for q in range(0, min(found.shape[0], 64)))
 
 
 def timed(call, repeat):
@@ -134,7 +141,7 @@ def main():
     parser.add_argument("--no-torch", action="store_true")
     a = parser.parse_args()
     engine, lines = Engine(), csv.writer(sys.stdout, lineterminator="\n")
-    lines.writerow(["device", "case", "n", "q", "d", "k", "data", "engine", "ms", "queries_a_second", "redone", "candidates_a_query", "ranked_a_query", "wrong_of_16"])
+    lines.writerow(["device", "case", "n", "q", "d", "k", "data", "engine", "ms", "queries_a_second", "redone", "candidates_a_query", "ranked_a_query", "wrong_of_16", "recall"])
     device = torch.cuda.get_device_name().replace(",", "")
     for name, (n, q, d, k, kind) in CASES.items():
         if a.only and name not in a.only.split(","):
@@ -144,9 +151,9 @@ def main():
         ids = torch.empty(q, k, dtype=torch.int64, device="cuda")
         distances = torch.empty(q, k, dtype=torch.float32, device="cuda")
 
-        def say(engine_name, ms, facts=None, wrong=""):
+        def say(engine_name, ms, facts=None, wrong="", share=""):
             rest = ["", "", ""] if facts is None else [int(facts[2]), f"{facts[3] / q:.0f}", f"{facts[4] / q:.0f}"]
-            lines.writerow([device, name, n, q, d, k, kind, engine_name, f"{ms:.3f}", f"{q / ms * 1e3:.0f}", *rest, wrong])
+            lines.writerow([device, name, n, q, d, k, kind, engine_name, f"{ms:.3f}", f"{q / ms * 1e3:.0f}", *rest, wrong, share])
             sys.stdout.flush()
 
         try:
@@ -166,8 +173,8 @@ def main():
             continue
         xf, yf = x.float(), y.float()
         for tf32 in (False, True):
-            ms, _ = timed(lambda: by_torch(xf, yf, k, tf32), min(a.repeat, 3))
-            say("torch tf32" if tf32 else "torch fp32", ms)
+            ms, found = timed(lambda: by_torch(xf, yf, k, tf32), min(a.repeat, 3))
+            say("torch tf32" if tf32 else "torch fp32", ms, share=f"{recall(found, ids):.4f}")
 
 
 if __name__ == "__main__":

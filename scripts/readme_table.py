@@ -1,4 +1,4 @@
-"""Writes README's table of measured speed: the last run of each case in bench/results/knn.csv.
+"""Writes README's tables of measured speed: the last run of each case in bench/results/knn.csv and knn_cuda.csv.
 
   readme_table.py [--check]     --check only says whether the table is what the file gives
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results" / "knn.csv"
+CUDA_RESULTS = ROOT / "bench" / "results" / "knn_cuda.csv"
 README = ROOT / "README.md"
 BEGIN = "<!-- table: scripts/readme_table.py writes what is between these marks from bench/results -->\n"
 END = "<!-- end of table -->\n"
@@ -55,10 +56,35 @@ def table():
             f"\n\nMeasured by `make bench`: {notes}.\n")
 
 
+def cuda_cell(row):
+    share = row.get("recall")
+    return f"{float(row['ms']):.3g} ms" + (f" (recall {float(share):.3f})" if share and float(share) < 1 else "")
+
+
+def cuda_table():
+    if not CUDA_RESULTS.exists():
+        return ""
+    cases = {}
+    with CUDA_RESULTS.open(newline="") as file:
+        for row in csv.DictReader(file):  # the last line of a case and an engine wins
+            cases.setdefault(row["case"], {})[row["engine"]] = row
+    engines = ("vicinal prepared", "vicinal one call", "torch fp32", "torch tf32")
+    lines = ["| data | queries | rows | columns | k | " + " | ".join(name.replace("vicinal ", "vicinal, ") for name in engines) + " |",
+             "|---|---|---|---|---|" + "---|" * len(engines)]
+    for rows in cases.values():
+        first = rows[engines[0]]
+        shape = " | ".join(f"{int(first[name]):,}" for name in ("q", "n", "d", "k"))
+        cells = (cuda_cell(rows[name]) if name in rows else "" for name in engines)
+        lines.append(f"| {first['data']} | {shape} | " + " | ".join(cells) + " |")
+    facts = sorted({f"{row['date']}, {row['machine']}, commit {row['commit']}" for rows in cases.values() for row in rows.values()})
+    return ("\nOn a GPU, from rows in its memory to results there: ours certified, sorted, with ties by id; torch's a product and `topk`, with the share\n"
+            "of the neighbours that it finds where that is not all of them.\n\n" + "\n".join(lines) + f"\n\nMeasured by `bench/knn_cuda.py`: {'; '.join(facts)}.\n")
+
+
 def main():
     text = README.read_text()
     head, rest = text.split(BEGIN)
-    new = head + BEGIN + table() + END + rest.split(END)[1]
+    new = head + BEGIN + table() + cuda_table() + END + rest.split(END)[1]
     if "--check" in sys.argv[1:]:
         if new != text:
             print("README.md: the table is not what bench/results gives; run scripts/readme_table.py")

@@ -17,7 +17,7 @@ inline constexpr FileKind corpus_kind{.number = 1, .name = "a corpus", .last_typ
 inline constexpr FileKind index_kind{.number = 2, .name = "a permutation index", .last_type = 7, .zeros = 112};
 inline constexpr std::uint32_t type_rows = 1, type_text = 2, type_offsets = 3, type_permutants = 4, type_ranks = 5,
                                type_cells = 6, type_ends = 7;
-inline constexpr std::size_t alignment = 64;
+inline constexpr std::size_t section_alignment = 64;
 inline constexpr std::uint64_t most_cols = std::uint64_t{1} << 40;
 
 // The header.
@@ -53,7 +53,7 @@ static_assert(static_cast<int>(Metric::sqeuclidean) == 0 && static_cast<int>(Met
 static_assert(static_cast<int>(Degenerate::error) == 0 && static_cast<int>(Degenerate::one) == 1);
 
 constexpr std::uint64_t aligned(std::uint64_t offset) noexcept {
-  return (offset + alignment - 1) / alignment * alignment;
+  return (offset + section_alignment - 1) / section_alignment * section_alignment;
 }
 
 }  // namespace vicinal::io::layout

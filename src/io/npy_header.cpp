@@ -9,7 +9,7 @@
 namespace vicinal::io {
 namespace {
 
-constexpr std::string_view magic = "\x93NUMPY";
+constexpr std::string_view npy_magic = "\x93NUMPY";
 
 class Parser {
  public:
@@ -168,14 +168,14 @@ std::string NpyHeader::shape_text() const {
 }
 
 std::uint64_t npy_data_offset(Bytes beginning) noexcept {
-  if (beginning.size() < 10 || std::memcmp(beginning.data(), magic.data(), magic.size()) != 0) return 0;
+  if (beginning.size() < 10 || std::memcmp(beginning.data(), npy_magic.data(), npy_magic.size()) != 0) return 0;
   if (std::to_integer<int>(beginning[6]) == 1) return 10u + load<std::uint16_t>(beginning.data() + 8);
   return beginning.size() < 12 ? 0 : 12u + std::uint64_t{load<std::uint32_t>(beginning.data() + 8)};
 }
 
 NpyHeader npy_header(const std::string& where, Bytes beginning, std::uint64_t size) {
-  const std::size_t known = std::min(beginning.size(), magic.size());
-  if (known == 0 || std::memcmp(beginning.data(), magic.data(), known) != 0) {
+  const std::size_t known = std::min(beginning.size(), npy_magic.size());
+  if (known == 0 || std::memcmp(beginning.data(), npy_magic.data(), known) != 0) {
     fail(ErrorCode::format_error, where, "not an npy array (", first_bytes(beginning), ")");
   }
   const auto version = [&](std::size_t i) { return std::to_integer<int>(beginning[i]); };

@@ -51,8 +51,8 @@ Section entry_of(const std::string& path, const std::byte* entry, std::size_t nu
   section.list = load<std::uint64_t>(entry + at_list);
   section.hash = {load<std::uint64_t>(entry + at_hash), load<std::uint64_t>(entry + at_hash + 8)};
   const auto inside = [&](std::uint64_t offset, std::uint64_t length, const char* what) {
-    if (offset % alignment != 0)
-      refuse_file(path, cat("section ", number, what, " lies at ", offset, ", not a multiple of ", alignment));
+    if (offset % section_alignment != 0)
+      refuse_file(path, cat("section ", number, what, " lies at ", offset, ", not a multiple of ", section_alignment));
     if (length <= file_size && offset <= file_size - length) return;
     refuse_file(path, cat("section ", number, what, " needs ", count_text(length), " bytes at ", offset, ", file has ",
                      file_size));
@@ -73,11 +73,11 @@ void check_no_overlap(const std::string& path, const std::vector<Section>& secti
   for (const Part& part : parts_of(sections)) {
     if (part.offset < end)
       refuse_file(path, cat("sections overlap: one begins at ", part.offset, ", another ends at ", end));
-    if (part.offset - end >= alignment)
+    if (part.offset - end >= section_alignment)
       refuse_file(path, cat(part.offset - end, " bytes at ", end, " belong to no section"));
     end = part.offset + part.length;
   }
-  if (end > file_size || file_size - end >= alignment)
+  if (end > file_size || file_size - end >= section_alignment)
     refuse_file(path, cat("sections end at ", end, ", the file has ", file_size, " bytes"));
 }
 

@@ -12,7 +12,7 @@ using namespace layout;
 
 /// Zeros up to the next place where something may begin.
 void pad(AtomicFile& out) {
-  constexpr std::byte zeros[alignment] = {};
+  constexpr std::byte zeros[section_alignment] = {};
   out.append(Bytes(zeros).first(aligned(out.size()) - out.size()));
 }
 

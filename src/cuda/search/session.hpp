@@ -17,6 +17,7 @@
 #include "cpu/check.hpp"
 #include "cuda/search/held.hpp"
 #include "cuda/search/sides.hpp"
+#include "cuda/search/vanished.cuh"
 #include "cuda/search/scan.cuh"
 #include "cuda/search/settle.cuh"
 #include "cuda/select/select.hpp"
@@ -42,7 +43,7 @@ class CudaSession final : public Session {
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
         counters_(device), uppers_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         bounds_(device), totals_(device), bits_(device), row_labels_(device), query_labels_(device),
-        model_(question.metric, question.type, question.corpus.cols, 1.0, 0) {
+        model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device) {
     counters_.of(1);
     device_.zero(counters_.data(), sizeof(Counters));
     maker_.emplace(device, question, team, counters_.data());
@@ -93,6 +94,7 @@ class CudaSession final : public Session {
       device_.zero(counts_.of(count), count * 4);
     }
     seen_rows_ = 0;
+    vanished_.clear();
   }
 
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
@@ -110,6 +112,8 @@ class CudaSession final : public Session {
 
   void rerank() override {
     if (filters_ && queries_.side.count > 0 && rows().side.count > 0 && question_.k > 0) settle(true);
+    if (!kept_ && !wide_ && descending(question_.metric) && rows().side.count < question_.corpus.rows)
+      vanished_.keep(job(), ranking(), filters_);
     device_.wait();
     team_.tick(0);
   }
@@ -140,6 +144,7 @@ class CudaSession final : public Session {
       if (out.counts != nullptr) rows_out(out.counts, f.counts, 8);
       device_.wait();
     }
+    stats_.underflowed += vanished_.give_back(out, numbers_, question_.first_id, first_row_, there);
     stats_.candidates += static_cast<std::int64_t>(counters.passed) - passed_;
     stats_.reranked += static_cast<std::int64_t>(counters.ranked) - ranked_;
     stats_.underflowed += static_cast<std::int64_t>(counters.underflowed) - underflowed_;
@@ -260,9 +265,6 @@ class CudaSession final : public Session {
                Seed{.job = f.job, .uppers = f.uppers, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
-    // A few queries have room for all that their sample lets through, and each part would take as long as the whole.
-    const double expected = 3.0 * static_cast<double>(want) * static_cast<double>(tiles) / static_cast<double>(part);
-    if (f.uppers != nullptr && f.job.queries.count <= 512 && expected < static_cast<double>(f.job.capacity)) part = tiles;
     // As few parts as can be, none more than six times what was searched before.
     double growth = static_cast<double>(tiles) / static_cast<double>(part);
     growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(6.0))));
@@ -366,6 +368,7 @@ class CudaSession final : public Session {
   BoundModel model_;
   Points query_points_;
   std::vector<std::int64_t> numbers_;
+  VanishedProducts<Device> vanished_;
   std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0;
 };
 

@@ -225,6 +225,14 @@ TEST(CudaSearch, ChunksFiltersAndGraphs) {
   }
 }
 
+TEST(CudaSearch, ProductsThatVanishInAChunkKeepTheirSign) {
+  const std::int64_t dims = 3;
+  std::vector<float> corpus, queries = {1e-30F, 1e-30F, 1e-30F};
+  for (int row = 0; row < 300; ++row)
+    for (int i = 0; i < dims; ++i) corpus.push_back(row % 3 == 0 ? -1e-20F : row % 3 == 1 ? 1e-20F : 0.0F);
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 40, .metric = Metric::inner_product}, .chunk = 128, .filter = false});
+}
+
 TEST(CudaSearch, DoublesAndHalves) {
   const std::int64_t dims = 33;
   std::mt19937 random(10);
