@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
           if (col >= side.dims) break;
           const double x = (load(base + col) - map.shift) * map.factor - job.frame.centre[col];
           double n = rint(x * inverse);
-          n = n < -128 ? -128 : n > 127 ? 127 : n;  // NaN stays, and is nothing in a byte
+          n = n >= -128 ? (n > 127 ? 127 : n) : n < -128 ? -128 : 0;  // NaN is nothing: its row will not be excluded
           const double e = x - n * step;
           xx = fma(x, x, xx);
           nn = fma(n, n, nn);
