@@ -82,7 +82,7 @@ def sanitizer_steps(name, scale):
 
 
 def all_steps(scale):
-    share = {"VICINAL_TEST_SCALE": scale or REDUCED["cpu"]}
+    share = {"VICINAL_TEST_SCALE": scale or REDUCED["cpu"], "VICINAL_TEST_ADVERSARIAL": "1"}  # of hostile data always all
     python = {"VICINAL_COMMAND": str(COMMAND), "PYTHONDONTWRITEBYTECODE": "1"}
     return [
         Step("tree", [PYTHON, "scripts/check_tree.py"]),

@@ -75,11 +75,18 @@ TEST(Adversarial, ThereAreAtLeastFortyFamiliesWithDistinctNames) {
   EXPECT_GE(names.size(), 40u);
 }
 
-/// `count` cases, or the one that the environment names; settings as drawn, or on a device.
-void run_cases(const char* device, std::int64_t count) {
+/// All of them, or the share that VICINAL_TEST_ADVERSARIAL or else VICINAL_TEST_SCALE says.
+std::int64_t cases() {
+  constexpr std::int64_t all = 20480;
+  const char* share = std::getenv("VICINAL_TEST_ADVERSARIAL");
+  return share != nullptr ? static_cast<std::int64_t>(std::atof(share) * static_cast<double>(all)) : scaled(all);
+}
+
+/// A part of the cases, or the one that the environment names; settings as drawn, or on a device.
+void run_cases(const char* device, std::int64_t part, std::int64_t parts) {
   const std::uint64_t seed = seed_or(20240601);
   const char* single = std::getenv("VICINAL_TEST_CASE");
-  const std::int64_t first = single ? std::atoll(single) : 0, last = single ? first + 1 : count;
+  const std::int64_t first = single ? std::atoll(single) : cases() * part / parts, last = single ? first + 1 : cases() * (part + 1) / parts;
   std::int64_t mismatches = 0, errors_due = 0;
   for (std::int64_t number = first; number < last; ++number) {
     Case c = make_case(seed, number);
@@ -109,7 +116,11 @@ void run_cases(const char* device, std::int64_t count) {
   EXPECT_EQ(mismatches, 0);
 }
 
-TEST(Adversarial, EveryCaseHasTheBitsOfTheOracle) { run_cases(nullptr, scaled(20480)); }
+// In four parts, which programs side by side share.
+TEST(Adversarial, EveryCaseHasTheBitsOfTheOracle) { run_cases(nullptr, 0, 4); }
+TEST(Adversarial, EveryCaseOfTheSecondQuarter) { run_cases(nullptr, 1, 4); }
+TEST(Adversarial, EveryCaseOfTheThirdQuarter) { run_cases(nullptr, 2, 4); }
+TEST(Adversarial, EveryCaseOfTheLastQuarter) { run_cases(nullptr, 3, 4); }
 
 bool has_cuda() {
   for (const vicinal::Device& device : vicinal::devices())
@@ -119,7 +130,7 @@ bool has_cuda() {
 
 TEST(CudaAdversarial, EveryCaseHasTheBitsOfTheOracle) {
   if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
-  run_cases("cuda", scaled(20480));
+  run_cases("cuda", 0, 1);
 }
 
 // Shapes that many blocks share, against the CPU: thresholds from a sample, several phases, slabs of columns, kept corpora, graphs.
