@@ -3,6 +3,7 @@
 #pragma once
 #include "core/canonical.hpp"
 #include "cuda/lane.cuh"
+#include "cuda/ptx/mma.cuh"
 #include "cuda/search/job.hpp"
 
 namespace vicinal::cuda {
@@ -13,21 +14,39 @@ __device__ __forceinline__ double half_value(std::uint16_t bits) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
   return static_cast<double>(value);
 #else
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const double magnitude = exponent == 31   ? (fraction != 0 ? __builtin_nan("") : infinite)
-                           : exponent == 0 ? std::ldexp(fraction, -24)
-                                           : std::ldexp(1024 + fraction, exponent - 25);
-  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+  return static_cast<double>(emulated::widen(bits, false));
 #endif
 }
-__device__ __forceinline__ float float_of_bits(std::uint32_t bits) { return __uint_as_float(bits); }
+
+/// The bits of a number, and the number.
+__device__ __forceinline__ std::uint32_t bits_of(float value) {
+#if defined(__CUDACC__)
+  return __float_as_uint(value);
+#else
+  return std::bit_cast<std::uint32_t>(value);
+#endif
+}
+__device__ __forceinline__ unsigned long long bits_of(double value) {
+#if defined(__CUDACC__)
+  return static_cast<unsigned long long>(__double_as_longlong(value));
+#else
+  return std::bit_cast<unsigned long long>(value);
+#endif
+}
+__device__ __forceinline__ double double_of(unsigned long long bits) {
+#if defined(__CUDACC__)
+  return __longlong_as_double(static_cast<long long>(bits));
+#else
+  return std::bit_cast<double>(bits);
+#endif
+}
 
 __device__ __forceinline__ double element(const void* rows, DType type, std::int64_t at) {
   switch (type) {
     case DType::f32: return static_cast<double>(static_cast<const float*>(rows)[at]);
     case DType::f64: return static_cast<const double*>(rows)[at];
     case DType::f16: return half_value(static_cast<const std::uint16_t*>(rows)[at]);
-    case DType::bf16: return static_cast<double>(float_of_bits(static_cast<std::uint32_t>(static_cast<const std::uint16_t*>(rows)[at]) << 16));
+    case DType::bf16: return static_cast<double>(__uint_as_float(static_cast<std::uint32_t>(static_cast<const std::uint16_t*>(rows)[at]) << 16));
     case DType::u8: return static_cast<double>(static_cast<const std::uint8_t*>(rows)[at]);
     default: return static_cast<double>(static_cast<const std::int8_t*>(rows)[at]);
   }
@@ -74,7 +93,7 @@ __device__ __forceinline__ double lists_joined(double (&lists)[Many], Join join)
 
 /// What a metric sums, of a query's element and a row's.
 enum class Sum : unsigned char { squares, products, magnitudes, largest, bits };
-inline Sum sum_of(Metric metric) {
+VICINAL_HOST_DEVICE inline Sum sum_of(Metric metric) {
   switch (metric) {
     case Metric::sqeuclidean:
     case Metric::euclidean: return Sum::squares;

@@ -14,7 +14,6 @@
 namespace vicinal::cuda {
 
 inline constexpr int filter_threads = 512, filter_warps = filter_threads / 32;
-inline constexpr int groups_a_tile = 8;  // groups of 16 rows whose nearest one seeds a threshold
 
 struct Filter {
   SearchJob job;

@@ -81,23 +81,30 @@ inline std::int64_t slots_of(const Plan& plan) {
 }
 inline bool wide_keys(DistanceType type) { return type != DistanceType::f32; }
 
+/// Bytes of a word of a list, and of a key beside it.
+inline std::int64_t word_size(bool wide) { return wide ? 16 : 8; }
+inline std::int64_t key_size(bool wide) { return wide ? 8 : 4; }
+
+/// Tiles that seed the thresholds of `want` rows each.
+inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want) { return std::min(tiles, std::max(tiles / 32, 4 * want / groups_a_tile + 1)); }
+
 /// Rows whose keys are taken at a time beside the lists.
 inline std::int64_t scan_stretch(std::int64_t k, std::int64_t rows) { return std::min(rows, std::max<std::int64_t>(8192, 2 * k)); }
 /// Of the canonical rung, for a batch of queries.
 inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, bool wide) {
   const std::int64_t cols = k + scan_stretch(k, rows);
-  return batch * (cols * (wide ? 8 : 4) + k * ((wide ? 8 : 4) + 8 + (wide ? 16 : 8))) + (std::int64_t{2} << 30);
+  return batch * (cols * key_size(wide) + k * (key_size(wide) + 8 + word_size(wide))) + (std::int64_t{2} << 30);
 }
 
 /// Everything that a session holds but a kept corpus.
 inline std::int64_t session_bytes(const Plan& plan, const Problem& problem) {
   const bool filters = plan.rungs.size() > 1, wide = wide_keys(plan.distance_type);
   const std::int64_t batch = plan.query_batch, k = problem.k, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
-  std::int64_t total = side_bytes(batch, problem.queries, problem.metric, filters, true) + batch * (k * (wide ? 16 : 8) + 128) +
+  std::int64_t total = side_bytes(batch, problem.queries, problem.metric, filters, true) + batch * (k * word_size(wide) + 128) +
                        batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type)) + 2 * problem.filter_bytes + (std::int64_t{64} << 20);
   if (!problem.kept) total += side_bytes(rows, problem.corpus, problem.metric, filters, false);
-  const std::int64_t sampled = std::max<std::int64_t>(rows / 16, 64 * k) / 16 + 64;
-  const std::int64_t filter = filters ? batch * (slots_of(plan) * 24 + 4 * sampled) : 0;
+  const std::int64_t groups = sample_tiles((rows + tile_rows - 1) / tile_rows, k + 1) * groups_a_tile;
+  const std::int64_t filter = filters ? batch * (slots_of(plan) * 24 + 4 * groups) : 0;
   return total + std::max(filter, scan_bytes(batch, k, rows, wide));
 }
 

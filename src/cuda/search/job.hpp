@@ -11,6 +11,7 @@ namespace vicinal::cuda {
 inline constexpr int tile_rows = 128;      // rows or queries that share a step and a pair of maxima
 inline constexpr int block_queries = 256;  // of a block of the filter
 inline constexpr int hopper_warps = 16;    // of a block of filter_hopper.cuh, those that test
+inline constexpr int groups_a_tile = 8;    // groups of 16 rows whose nearest one seeds a threshold
 inline constexpr std::int64_t most_filtered_k = 2048;  // lists up to this are kept in shared memory
 
 /// Bytes of a packed row: 64, or whole slabs of 128. A tile lies in memory slab after slab as shared memory is to hold it, so that

@@ -133,13 +133,7 @@ struct Order {
 
 /// By size, to a sixteenth, around 1.
 __device__ __forceinline__ int order_bin(float size) {
-  unsigned bits;
-#if defined(__CUDACC__)
-  bits = __float_as_uint(size);
-#else
-  bits = std::bit_cast<unsigned>(size);
-#endif
-  const int bin = static_cast<int>(bits >> 19) - ((127 - 24) << 4);
+  const int bin = static_cast<int>(bits_of(size) >> 19) - ((127 - 24) << 4);
   return bin < 0 ? 0 : bin >= order_bins ? order_bins - 1 : bin;
 }
 
@@ -222,14 +216,6 @@ __global__ void __launch_bounds__(order_threads) place_rows(Order job) {
     __syncwarp();
     if (bin >= 0) job.side.order[begins[bin] + at] = static_cast<std::uint32_t>(row);
   }
-}
-
-__device__ __forceinline__ unsigned long long bits_of(double value) {
-#if defined(__CUDACC__)
-  return static_cast<unsigned long long>(__double_as_longlong(value));
-#else
-  return std::bit_cast<unsigned long long>(value);
-#endif
 }
 
 /// A tile's step, and its rows in bytes: a block a tile.

@@ -23,14 +23,7 @@ template <>
 struct ListWords<Packed> {
   static constexpr bool wide = false;
   __device__ static std::uint32_t ordered(double key) {
-    const float value = static_cast<float>(key);
-    std::uint32_t bits;
-#if defined(__CUDACC__)
-    bits = __float_as_uint(value);
-#else
-    bits = std::bit_cast<std::uint32_t>(value);
-#endif
-    return ordered_float<std::uint32_t>(bits, 0x7f800000u, false);
+    return ordered_float<std::uint32_t>(bits_of(static_cast<float>(key)), 0x7f800000u, false);
   }
   __device__ static double key(std::uint64_t word) {
     const auto bits = static_cast<std::uint32_t>(word >> 32);
@@ -41,21 +34,10 @@ template <>
 struct ListWords<Wide> {
   static constexpr bool wide = true;
   __device__ static std::uint64_t ordered(double key) {
-    std::uint64_t bits;
-#if defined(__CUDACC__)
-    bits = static_cast<std::uint64_t>(__double_as_longlong(key));
-#else
-    bits = std::bit_cast<std::uint64_t>(key);
-#endif
-    return ordered_float<std::uint64_t>(bits, 0x7ff0000000000000ull, false);
+    return ordered_float<std::uint64_t>(bits_of(key), 0x7ff0000000000000ull, false);
   }
   __device__ static double key(const WideWord& word) {
-    const std::uint64_t bits = (word.key >> 63) != 0 ? word.key ^ 1ull << 63 : ~word.key;
-#if defined(__CUDACC__)
-    return __longlong_as_double(static_cast<long long>(bits));
-#else
-    return std::bit_cast<double>(bits);
-#endif
+    return double_of((word.key >> 63) != 0 ? word.key ^ 1ull << 63 : ~word.key);
   }
 };
 
@@ -97,17 +79,6 @@ __device__ __forceinline__ double pair_sums(const Ranking& job, Sum sum, const s
       return lists_joined(lists, Larger{});
   }
   return lists_joined(lists, Plus{});
-}
-
-__device__ __forceinline__ Sum sum_on_device(Metric metric) {
-  switch (metric) {
-    case Metric::sqeuclidean:
-    case Metric::euclidean: return Sum::squares;
-    case Metric::l1: return Sum::magnitudes;
-    case Metric::linf: return Sum::largest;
-    case Metric::hamming: return Sum::bits;
-    default: return Sum::products;
-  }
 }
 
 /// The canonical value of a sum, before it is rounded to a key and folded.

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(scan_threads) scan_keys(Scan s) {
   const SearchJob& job = s.job;
   const std::int64_t row_groups = (s.last - s.first + scan_rows - 1) / scan_rows, query_groups = (job.queries.count + scan_queries - 1) / scan_queries;
   const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
-  const Sum sum = sum_on_device(s.ranking.metric);
+  const Sum sum = sum_of(s.ranking.metric);
   // Warps side by side share rows, which then come from the cache.
   for (std::int64_t piece = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(); piece < row_groups * query_groups; piece += warps) {
     const std::int64_t row = s.first + piece / query_groups * scan_rows, query = piece % query_groups * scan_queries;

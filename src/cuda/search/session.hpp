@@ -21,7 +21,6 @@
 #include "cuda/search/scan.cuh"
 #include "cuda/search/settle.cuh"
 #include "cuda/select/select.hpp"
-#include "cuda/strings/search.hpp"
 
 namespace vicinal::cuda {
 
@@ -86,8 +85,7 @@ class CudaSession final : public Session {
     }
     device_.in(query_rows_.of(count), numbers_.data(), count * 8);
     states_.of(whole_blocks(count));
-    const std::int64_t word = wide_ ? 16 : 8;
-    best_.of(count * question_.k * word);
+    best_.of(count * question_.k * word_size(wide_));
     if (count > 0) device_.launch()((count + 255) / 256, 256, 0, start_states, StartStates{queries_.side, states_.data(), filters_});
     if (filters_) {
       slots_.of(count * slots_of(plan_));
@@ -254,7 +252,7 @@ class CudaSession final : public Session {
     const std::int64_t tiles = f.job.rows.tiles(), k = question_.k, want = k + (choice_.without_self ? 1 : 0);
     std::int64_t begin = 0, part = tiles;
     if (seen_rows_ == 0) {
-      const std::int64_t sample = std::min(tiles, std::max(tiles / 32, 4 * want / groups_a_tile + 1));
+      const std::int64_t sample = sample_tiles(tiles, want);
       part = std::max<std::int64_t>(1, std::min(tiles, f.job.capacity / tile_rows));
       if (sample * groups_a_tile >= 2 * want && part < tiles) {
         f.last = part = sample;
@@ -283,7 +281,7 @@ class CudaSession final : public Session {
   }
 
   void scan() {
-    const std::int64_t count = queries_.side.count, k = question_.k, rows = this->rows().side.count, stretch = scan_stretch(k, rows), key = wide_ ? 8 : 4, word = wide_ ? 16 : 8;
+    const std::int64_t count = queries_.side.count, k = question_.k, rows = this->rows().side.count, stretch = scan_stretch(k, rows), key = key_size(wide_);
     Scan s{.job = job(), .ranking = ranking()};
     s.cols = k + stretch;
     s.keys = keys_.of(count * s.cols * key);
@@ -301,7 +299,7 @@ class CudaSession final : public Session {
       launch(scan_keys, std::int64_t{device_.multiprocessors} * 8, scan_threads, 0, s);
       void* workspace = workspace_.of(device_.select_bytes(task));
       device_.select(task, workspace);
-      ScanLists lists{.scan = s, .values = values_.data(), .columns = columns_.data(), .next = next_.of(count * k * word)};
+      ScanLists lists{.scan = s, .values = values_.data(), .columns = columns_.data(), .next = next_.of(count * k * word_size(wide_))};
       launch(wide_ ? keys_to_lists<Wide> : keys_to_lists<Packed>, std::min<std::int64_t>(count, std::int64_t{device_.multiprocessors} * 8), 256, 0, lists);
       std::swap(best_, next_);
       s.job.best = best_.data();

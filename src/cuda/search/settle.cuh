@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
       used = spare[259] < room ? spare[259] : room;
       __syncthreads();
     }
-    const Sum sum = sum_on_device(s.ranking.metric);
+    const Sum sum = sum_of(s.ranking.metric);
     for (std::uint32_t from = static_cast<std::uint32_t>(warp_index()) * rows_at_once; from < used;
          from += static_cast<std::uint32_t>(thread_count()) / 32 * rows_at_once) {
       std::int64_t rows[rows_at_once];
@@ -282,14 +282,6 @@ __global__ void __launch_bounds__(settle_threads) seed_thresholds(Seed s) {
   if (is_finite(upper)) tighten(s.job, place, value_of_upper(s.job.model, upper, s.job.queries.placed[place].scale));
 }
 
-__device__ __forceinline__ double largest_of(unsigned long long bits) {
-#if defined(__CUDACC__)
-  return __longlong_as_double(static_cast<long long>(bits));
-#else
-  return std::bit_cast<double>(bits);
-#endif
-}
-
 /// The lists to their rows of the result, a warp a query.
 struct Finish {
   SearchJob job;
@@ -313,7 +305,7 @@ __global__ void finish_queries(Finish f) {
   const std::int64_t query = f.filters ? job.queries.order[place] : place, at = f.out_rows != nullptr ? f.out_rows[query] : query;
   if (lane_index() == 0) {
     f.settled[query] = state.lost ? -infinite : state.bound;
-    f.largest[query] = f.filters && !state.lost ? largest_error(job.model, job.queries.placed[place].norms, {largest_of(job.rows.largest[0]), largest_of(job.rows.largest[1])}, job.queries.placed[place].scale) : 0;
+    f.largest[query] = f.filters && !state.lost ? largest_error(job.model, job.queries.placed[place].norms, {double_of(job.rows.largest[0]), double_of(job.rows.largest[1])}, job.queries.placed[place].scale) : 0;
   }
   if (state.lost) return;
   if (lane_index() == 0 && f.full_lists && static_cast<std::int64_t>(state.best) < job.k) atomicAdd(&job.counters->infinite_keys, 1u);
@@ -347,7 +339,7 @@ __global__ void finish_queries(Finish f) {
       if (row >= 0 && row < job.rows.count) {
         const std::int64_t rows[1] = {row * job.rows.dims}, queries[1] = {query * job.rows.dims};
         const double shifts[1] = {f.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0};
-        const double value = value_of_sum(f.ranking, pair_sums<1, 1>(f.ranking, sum_on_device(f.ranking.metric), rows, shifts, queries), query, row);
+        const double value = value_of_sum(f.ranking, pair_sums<1, 1>(f.ranking, sum_of(f.ranking.metric), rows, shifts, queries), query, row);
         const double key = folded_key(f.ranking, value);
         value_there = descends ? -key : key;
         gone += lane_index() == 0 && !needs_norms(f.ranking.metric) && !Words::wide && value != 0 ? 1u : 0u;

@@ -27,30 +27,28 @@ class SideMaker {
 
   /// Centre and scale by a sample of the rows (src/cpu/frame.cpp); any choice is sound, since residuals are measured.
   DeviceFrame choose(Array<double, Device>& centre) {
-    Device& device = device_;
-    const Question& question = question_;
     constexpr std::int64_t most_rows = 1024;
-    Question sampled{.corpus = question.corpus, .metric = question.metric, .type = question.type, .degenerate = question.degenerate};
+    Question sampled{.corpus = question_.corpus, .metric = question_.metric, .type = question_.type, .degenerate = question_.degenerate};
     std::vector<std::byte> copy;
-    const Points& corpus = question.corpus;
-    if (device.holds(corpus.data)) {
+    const Points& corpus = question_.corpus;
+    if (device_.holds(corpus.data)) {
       const std::int64_t count = std::min(corpus.rows, most_rows), row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
       copy.resize(static_cast<std::size_t>(count * row));
-      Array<unsigned char, Device> gathered(device);
+      Array<unsigned char, Device> gathered(device_);
       if (count > 0)
-        device.launch()(count, 128, 0, gather_rows, GatherRows{.from = static_cast<const unsigned char*>(corpus.data), .to = gathered.of(count * row), .row_bytes = row,
+        device_.launch()(count, 128, 0, gather_rows, GatherRows{.from = static_cast<const unsigned char*>(corpus.data), .to = gathered.of(count * row), .row_bytes = row,
                                                                .row_stride = corpus.row_stride, .count = count, .visits = visits_of(corpus.rows)});
-      device.out(copy.data(), gathered.data(), count * row);
-      device.wait();
+      device_.out(copy.data(), gathered.data(), count * row);
+      device_.wait();
       sampled.corpus = Points(copy.data(), corpus.dtype, count, corpus.cols);
     }
     const cpu::Frame chosen = cpu::choose_frame(sampled, Rung::int8, team_);
     DeviceFrame frame{.centre = centre.of(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
     // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
-    const double typical = form_of(question.metric) == Form::unit_l2 ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
+    const double typical = form_of(question_.metric) == Form::unit_l2 ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
     frame.least_step = static_cast<float>(0x1p-12 * typical);
-    device.in(centre.data(), chosen.centre.data(), corpus.cols * 8);
-    device.wait();
+    device_.in(centre.data(), chosen.centre.data(), corpus.cols * 8);
+    device_.wait();
     return frame;
   }
 

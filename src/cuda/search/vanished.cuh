@@ -33,7 +33,7 @@ __global__ void note_vanished(NoteVanished n) {
     if (ListWords<Form>::key(best[i]) != 0 || row < 0 || row >= job.rows.count) continue;
     const std::int64_t rows[1] = {row * job.rows.dims}, queries[1] = {query * job.rows.dims};
     const double shifts[1] = {0.0};
-    const double value = value_of_sum(n.ranking, pair_sums<1, 1>(n.ranking, sum_on_device(n.ranking.metric), rows, shifts, queries), query, row);
+    const double value = value_of_sum(n.ranking, pair_sums<1, 1>(n.ranking, sum_of(n.ranking.metric), rows, shifts, queries), query, row);
     if (value != 0 && lane_index() == 0) n.found[atomicAdd(n.count, 1u)] = {query, job.first_row + row, value < 0};
   }
 }
