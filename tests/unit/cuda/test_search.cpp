@@ -3,40 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <map>
 #include <random>
 
 #include "cuda/search/session.hpp"
-#include "kernels/emulated.hpp"
 #include "pipeline/certify.hpp"
+#include "unit/cuda/emulated_device.hpp"
 #include "vicinal/search.hpp"
 
 namespace {
 
 using namespace vicinal;
 
-/// The device: memory of the host, poisoned, and counted.
-struct Device {
-  std::map<void*, std::int64_t> held;
-  emulated::Launch launches;
+/// With what a search of vectors asks for besides.
+struct Device : emulated::Device {
   int multiprocessors = 3;
 
-  void* take(std::int64_t bytes) {
-    void* memory = std::malloc(static_cast<std::size_t>(bytes));
-    std::memset(memory, 0x5a, static_cast<std::size_t>(bytes));
-    held[memory] = bytes;
-    return memory;
-  }
-  void give(void* memory) {
-    held.erase(memory);
-    std::free(memory);
-  }
-  void copy(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
-  void in(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
-  void out(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
-  void zero(void* at, std::int64_t bytes) { std::memset(at, 0, static_cast<std::size_t>(bytes)); }
-  void wait() {}
-  emulated::Launch& launch() { return launches; }
+  void copy(void* to, const void* from, std::int64_t bytes) { in(to, from, bytes); }
   bool has_hopper() const { return false; }
   template <bool seeding>
   void hopper_filter(const cuda::Filter& /*filter*/, std::int64_t /*grid*/) {}
@@ -222,6 +204,18 @@ TEST(CudaSearch, ChunksFiltersAndGraphs) {
     graph_options.search.k = 3;
     graph_options.search.run.device = "cpu";
     expect_same(graph.result, knn_graph(view(queries, 7), graph_options));
+  }
+}
+
+TEST(CudaSearch, AsManyNeighboursAsRowsAndSidesOfOneRow) {
+  // A tile of which most places are nobody's, lists that hold every row, and nothing that could be excluded.
+  const std::int64_t dims = 9;
+  std::vector<float> corpus = gaussian(13, 130 * dims, 1e9), queries = gaussian(14, 3 * dims, 1e9);
+  std::copy_n(corpus.begin(), 60 * dims, corpus.begin() + 65 * dims);  // each of these twice
+  for (const bool filter : {true, false}) {
+    compare(view(corpus, dims), view(queries, dims), {.options = {.k = 130}, .filter = filter}, 3);
+    compare(view(corpus, dims), view(queries, dims), {.options = {.k = 130}, .chunk = 128, .filter = filter}, 3);
+    compare(Points(corpus.data(), DType::f32, 1, dims), Points(queries.data(), DType::f32, 1, dims), {.options = {.k = 1}, .filter = filter}, 1);
   }
 }
 

@@ -2,40 +2,18 @@
 // the CPU's search, entry by entry. Lists that are too long, batches, graphs, ranges, and what is left to the host.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <random>
 
 #include "backend/backend.hpp"
 #include "cuda/strings/search.hpp"
-#include "kernels/emulated.hpp"
+#include "unit/cuda/emulated_device.hpp"
 #include "vicinal/search.hpp"
 
 namespace {
 
 using namespace vicinal;
-
-/// The device: memory of the host, poisoned, and counted.
-struct Device {
-  std::map<void*, std::int64_t> held;
-  emulated::Launch launches;
-
-  void* take(std::int64_t bytes) {
-    void* memory = std::malloc(static_cast<std::size_t>(bytes));
-    std::memset(memory, 0x5a, static_cast<std::size_t>(bytes));
-    held[memory] = bytes;
-    return memory;
-  }
-  void give(void* memory) {
-    held.erase(memory);
-    std::free(memory);
-  }
-  void in(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
-  void out(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
-  void zero(void* at, std::int64_t bytes) { std::memset(at, 0, static_cast<std::size_t>(bytes)); }
-  void wait() {}
-  emulated::Launch& launch() { return launches; }
-};
+using emulated::Device;
 
 std::vector<std::string> some(unsigned seed, std::size_t count, unsigned low, unsigned high, unsigned symbols) {
   std::mt19937 random(seed);

@@ -1,0 +1,33 @@
+// The runtime that the host's parts of src/cuda are written for (cuda/strings/search.hpp says which), on the emulator.
+#pragma once
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "kernels/emulated.hpp"
+
+namespace emulated {
+
+/// The device: memory of the host, poisoned, and counted.
+struct Device {
+  std::map<void*, std::int64_t> held;
+  emulated::Launch launches;
+
+  void* take(std::int64_t bytes) {
+    void* memory = std::malloc(static_cast<std::size_t>(bytes));
+    std::memset(memory, 0x5a, static_cast<std::size_t>(bytes));
+    held[memory] = bytes;
+    return memory;
+  }
+  void give(void* memory) {
+    held.erase(memory);
+    std::free(memory);
+  }
+  void in(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
+  void out(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
+  void zero(void* at, std::int64_t bytes) { std::memset(at, 0, static_cast<std::size_t>(bytes)); }
+  void wait() {}
+  emulated::Launch& launch() { return launches; }
+};
+
+}  // namespace emulated
