@@ -58,16 +58,6 @@ __device__ __forceinline__ bool may_answer(const RowChoice& choice, std::int64_t
   return !choice.without_self || row != query;
 }
 
-/// To the query's slots, if it has one left; the count tells whether it had.
-__device__ __forceinline__ void keep(const SearchJob& job, std::int64_t query, std::uint32_t place, float t) {
-  if (!job.choice.all) {
-    const std::int64_t row = job.first_row + job.rows.order[place];
-    if (!may_answer(job.choice, row) || !may_answer(job.choice, job.query_rows[job.queries.order[query]], row)) return;
-  }
-  const std::uint32_t at = atomicAdd(&job.counts[query], 1u);
-  if (at < job.capacity) job.slots[query * job.capacity + at] = {place, t};
-}
-
 /// A seed for a row, and a limit for a query, against a tile: `inverse` is 1 / (unit of the tile with the query's half).
 /// Upper bounds of distances are taken from sums when seeding: then a seed must not be far above what it stands for.
 template <bool seeding>
@@ -142,10 +132,6 @@ __device__ __forceinline__ void note_hits(const Filter& f, int* scratch, bool hi
     used = next;
   }
   __syncwarp();
-}
-__device__ __forceinline__ float found_t(const SearchJob& job, const Found& one) {
-  const double unit = byte_unit(job.model.form, job.queries.heads[one.query / tile_rows].step, job.rows.heads[one.place / tile_rows].step);
-  return byte_t(one.sum, unit, 0);
 }
 /// 16 bytes of a line of a slab in shared memory.
 template <int slab>
@@ -310,19 +296,58 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
   if (!seeding && lane == 0) f.used[stretch] = used;
 }
 
-/// What warps found goes to the slots of the queries; a stretch a block.
+/// What warps found goes to the slots of the queries, a stretch a block. A warp finds rows for 32 adjacent queries at most, for a long
+/// time: a block counts some hundred finds in shared memory, and asks each query's counter once.
 struct HandOut {
   SearchJob job;
   const Found* found = nullptr;
   const std::uint32_t* used = nullptr;
   std::int64_t room = 0, workers = 1;
+  int always = 0;  // sums from here on stand for anything
 };
-__global__ void hand_out(HandOut h) {
+inline constexpr int hand_out_threads = 128, hand_out_each = 4;
+__device__ __forceinline__ bool may_keep(const SearchJob& job, const Found& one) {
+  if (one.place >= job.rows.count) return false;
+  if (job.choice.all) return true;
+  const std::int64_t row = job.first_row + job.rows.order[one.place];
+  return may_answer(job.choice, row) && may_answer(job.choice, job.query_rows[job.queries.order[one.query]], row);
+}
+__device__ __forceinline__ void keep(const HandOut& h, const Found& one, std::uint32_t at) {
+  const SearchJob& job = h.job;
+  if (at >= job.capacity) return;  // the count tells it
+  const double unit = byte_unit(job.model.form, job.queries.heads[one.query / tile_rows].step, job.rows.heads[one.place / tile_rows].step);
+  job.slots[one.query * job.capacity + at] = {one.place, one.sum < h.always ? byte_t(one.sum, unit, 0) : -static_cast<float>(infinite)};
+}
+__global__ void __launch_bounds__(hand_out_threads) hand_out(HandOut h) {
+  VICINAL_SHARED(std::uint32_t, taken, 32);
+  constexpr std::uint32_t at_once = hand_out_threads * hand_out_each;
   for (std::int64_t worker = blockIdx.x; worker < h.workers; worker += gridDim.x) {
     const std::uint32_t used = h.used[worker];
-    for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used; i += static_cast<std::uint32_t>(thread_count())) {
-      const Found one = h.found[worker * h.room + i];
-      keep(h.job, one.query, one.place, found_t(h.job, one));
+    const Found* found = h.found + worker * h.room;
+    for (std::uint32_t from = 0; from < used; from += at_once) {
+      const std::uint32_t count = used - from < at_once ? used - from : at_once, together = found[from + count / 2].query / 32;
+      Found mine[hand_out_each];
+      std::uint32_t place[hand_out_each];
+      if (thread_index() < 32) taken[thread_index()] = 0;
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < hand_out_each; ++i) {
+        const std::uint32_t at = static_cast<std::uint32_t>(i * hand_out_threads + thread_index());
+        place[i] = 0xffffffffu;
+        if (at >= count) continue;
+        mine[i] = found[from + at];
+        if (!may_keep(h.job, mine[i])) continue;
+        if (mine[i].query / 32 == together) place[i] = atomicAdd(&taken[mine[i].query % 32], 1u);
+        else keep(h, mine[i], atomicAdd(&h.job.counts[mine[i].query], 1u));
+      }
+      __syncthreads();
+      if (thread_index() < 32 && taken[thread_index()] > 0)
+        taken[thread_index()] = atomicAdd(&h.job.counts[together * 32 + static_cast<std::uint32_t>(thread_index())], taken[thread_index()]);
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < hand_out_each; ++i)
+        if (place[i] != 0xffffffffu) keep(h, mine[i], taken[mine[i].query % 32] + place[i]);
+      __syncthreads();
     }
   }
 }

@@ -8,6 +8,7 @@
 //   std::int64_t select_bytes(SelectTask); void select(SelectTask, workspace);
 #pragma once
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -124,15 +125,19 @@ class CudaSession final : public Session {
     f.out_rows = there ? query_rows_.data() : nullptr;
     f.ids = there ? out.ids : ids_.of(count * out.k);
     f.distances = there ? out.distances : out_.of(count * out.k * size);
-    f.settled = bounds_.of(2 * count);
+    constexpr std::int64_t counter_words = sizeof(Counters) / 8;
+    f.settled = bounds_.of(2 * count + counter_words);
     f.largest = bounds_.data() + count;
     f.counts = out.counts == nullptr ? nullptr : there ? out.counts : totals_.of(count);
     launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count + 3) / 4, 128, 0, f);
-    device_.out(bounds.settled, f.settled, count * 8);
-    device_.out(bounds.largest, f.largest, count * 8);
-    Counters counters;
-    device_.out(&counters, counters_.data(), sizeof counters);
+    device_.copy(bounds_.data() + 2 * count, counters_.data(), sizeof(Counters));
+    std::vector<double> facts(static_cast<std::size_t>(2 * count + counter_words));
+    device_.out(facts.data(), bounds_.data(), static_cast<std::int64_t>(facts.size()) * 8);
     device_.wait();
+    std::copy_n(facts.data(), count, bounds.settled);
+    std::copy_n(facts.data() + count, count, bounds.largest);
+    Counters counters;
+    std::memcpy(&counters, facts.data() + 2 * count, sizeof counters);
     report(counters);
     if (there) {
       settle_bounds(bounds, count);
@@ -163,7 +168,12 @@ class CudaSession final : public Session {
   const HeldSide<Device>& rows() const noexcept { return kept_ ? kept_->held : rows_; }
 
   void make_side(HeldSide<Device>& held, const Points& points, bool queries) {
-    maker_->make(held, points, queries ? query_points_ : question_.corpus, queries, filters_, model_, frame_);
+    maker_->make(held, points, queries, filters_, model_, frame_);
+    if (queries) return;  // whether one is refused is asked in the end, so that nobody waits
+    Counters counters;
+    device_.out(&counters, counters_.data(), sizeof counters);
+    device_.wait();
+    report_bad_rows(counters);
   }
   void one_row_in(std::byte* to, const Points& row, std::int64_t bytes) {
     if (device_.holds(row.data)) device_.copy(to, row.data, bytes);
@@ -220,7 +230,7 @@ class CudaSession final : public Session {
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
     const std::int64_t width = f.job.rows.width;
-    const bool hopper = plan_.instruction_set == "wgmma" && device_.has_hopper();
+    const bool hopper = plan_.instruction_set == "wgmma" && device_.has_hopper() && width <= most_hopper_width;
     const std::int64_t stretches = grid * (hopper ? hopper_warps : filter_warps);
     if constexpr (!seeding) {
       // Where nothing is excluded yet every pair comes through.
@@ -236,7 +246,9 @@ class CudaSession final : public Session {
       launch(kernel, grid, filter_threads, filter_memory(width == 64 ? 64 : 128, width > 128).all, f);
     }
     if constexpr (!seeding)
-      launch(hand_out, stretches, 128, 0, HandOut{.job = f.job, .found = f.found, .used = f.used, .room = f.room, .workers = stretches});
+      launch(hand_out, stretches, hand_out_threads, 0,
+             HandOut{.job = f.job, .found = f.found, .used = f.used, .room = f.room, .workers = stretches,
+                     .always = static_cast<int>(hopper ? hopper_limit(width <= 128) : most_quick_limit)});
   }
 
   void settle(bool last) {
@@ -263,9 +275,10 @@ class CudaSession final : public Session {
                Seed{.job = f.job, .uppers = f.uppers, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
-    // As few parts as can be, none more than six times what was searched before.
+    // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
+    const double most_growth = f.job.queries.count <= 512 && 80 * k <= f.job.capacity ? 40.0 : 6.0;
     double growth = static_cast<double>(tiles) / static_cast<double>(part);
-    growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(6.0))));
+    growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(most_growth))));
     while (begin < tiles) {
       f.first = begin;
       f.last = std::min(tiles, begin + part);
@@ -308,7 +321,12 @@ class CudaSession final : public Session {
     }
   }
 
+  void report_bad_rows(const Counters& counters) {
+    if (counters.bad_queries != 0) maker_->report_rows(query_points_, "query");
+    if (counters.bad_rows != 0) maker_->report_rows(question_.corpus, "corpus");
+  }
   void report(const Counters& counters) {
+    report_bad_rows(counters);
     if (counters.undefined_keys != 0)
       fail(ErrorCode::range_error, cat("corpus row ", counters.first_undefined, ": the product with a query leaves f64; scale the rows first"));
     if (counters.infinite_keys != 0) cpu::report_infinite(question_);
