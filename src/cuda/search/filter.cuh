@@ -24,8 +24,8 @@ struct Filter {
   std::uint32_t* used = nullptr;     // of each warp
   std::int64_t room = 0;
   bool everything = false;           // no threshold is known, all pairs will be found
-  float* uppers = nullptr;           // seeding: of each query and group, an upper bound of one row's distance
-  std::int64_t groups = 0;
+  int* nearest = nullptr;            // seeding: of each query and group of rows, its largest sum
+  std::int64_t groups = 0;           // groups_a_tile of each visit, in any order
 };
 
 /// Bytes of shared memory.
@@ -78,18 +78,6 @@ __device__ __forceinline__ QuickLine line_of(const SearchJob& job, std::int64_t 
 __device__ __forceinline__ double query_inverse(const SearchJob& job, std::int64_t block, int half) {
   const std::int64_t tile = 2 * block + half < job.queries.tiles() ? 2 * block + half : 2 * block;
   return job.queries.heads[tile].inverse / byte_unit(job.model.form, 1, 1);
-}
-
-/// The nearest of a group of rows, whose sum is `most`, as an upper bound of its distance.
-__device__ __forceinline__ void seed_upper(const Filter& f, std::int64_t query, int most, double unit, const FilterNorms& maxima, std::int64_t group) {
-  if (query >= f.job.queries.count) return;
-  double upper = infinite;
-  // Seeds at either end stand for terms beyond them, which bound nothing.
-  if (most > -(1 << 29) && most < 1 << 29) {
-    const PlacedQuery& placed = f.job.queries.placed[query];
-    upper = byte_upper(f.job.model, byte_t(most, unit, 0), unit, placed.square, placed.norms, maxima);
-  }
-  f.uppers[query * f.groups + group] = up32(upper);
 }
 
 struct alignas(8) SumPair {
@@ -269,13 +257,12 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
           if constexpr (!seeding) any = any || most >= limits[m * 16 + h * 8];
         }
       if constexpr (seeding) {
-        const FilterNorms maxima = job.rows.heads[this_tile].maxima;
-        const double one = 1 / (inverses[half] * job.rows.heads[this_tile].inverse);
 #pragma unroll
         for (int m = 0; m < 2; ++m)
 #pragma unroll
           for (int h = 0; h < 2; ++h)
-            seed_upper(f, query + m * 16 + h * 8, nearest[m][h], one, maxima, (first + turn - f.first) * groups_a_tile + warp_rows / 64 * 4 + member);
+            if (const std::int64_t which = query + m * 16 + h * 8; which < job.queries.count)
+              f.nearest[which * f.groups + (first + turn - f.first) * groups_a_tile + 2 * member + warp_rows / 64] = nearest[m][h];
       } else if (__any_sync(all_lanes, any)) {
         const std::int64_t left = job.rows.count - this_tile * tile_rows - warp_rows;  // rows beyond are none
         const int rows_left = static_cast<int>(left < tile_rows ? left : tile_rows);

@@ -32,6 +32,7 @@ VICINAL_HOST_DEVICE inline constexpr HopperMemory hopper_memory(int slab, bool s
 }
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+static_assert(127 * 127 * 128 < hopper_limit(true) && 127.0 * 127 * most_byte_dims < hopper_limit(false));
 /// Keys of sums: those of one slab are shifted, of longer rows the low bits are given up.
 __device__ __forceinline__ int which_of_16(int row) { return (row >> 3 & 7) << 1 | (row & 1); }
 
@@ -236,10 +237,9 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
       const int* seeds = all_seeds + face * block_queries + half * tile_rows + 2 * member;
       const std::int64_t query = block * block_queries + warp_queries + group;
       if constexpr (seeding) {
-        const FilterNorms maxima = job.rows.heads[tile].maxima;
-        const double one = byte_unit(job.model.form, job.queries.heads[2 * block + half < job.queries.tiles() ? 2 * block + half : 2 * block].step, job.rows.heads[tile].step);
 #pragma unroll
-        for (int h = 0; h < 2; ++h)
+        for (int h = 0; h < 2; ++h) {
+          int nearest[2];
 #pragma unroll
           for (int g = 0; g < 2; ++g) {
             int most = -0x7fffffff - 1;
@@ -249,8 +249,11 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
               most = __viaddmax_s32(sums[4 * i + 2 * h], seed.x, most);
               most = __viaddmax_s32(sums[4 * i + 2 * h + 1], seed.y, most);
             }
-            seed_upper(f, query + h * 8, most, one, maxima, (first + t - f.first) * groups_a_tile + g * 4 + member);
+            nearest[g] = most;
           }
+          if (query + h * 8 < job.queries.count)
+            *reinterpret_cast<int2*>(f.nearest + (query + h * 8) * f.groups + (first + t - f.first) * groups_a_tile + 2 * member) = {nearest[0], nearest[1]};
+        }
       } else {
         int limits[2], most[2][2];
 #pragma unroll

@@ -11,8 +11,7 @@ namespace vicinal::cuda {
 inline constexpr int tile_rows = 128;      // rows or queries that share a step and a pair of maxima
 inline constexpr int block_queries = 256;  // of a block of the filter
 inline constexpr int hopper_warps = 16;    // of a block of filter_hopper.cuh, those that test
-/// Of its kernel: the longest rows, and the largest limit, above all sums of a slab or of more; its keys are less than 2^31 apart.
-inline constexpr std::int64_t most_hopper_width = 16384;
+/// The largest limit of its kernel, above all sums of one slab or of more; its keys are less than 2^31 apart.
 VICINAL_HOST_DEVICE inline constexpr float hopper_limit(bool one_slab) { return one_slab ? 0x1p24F : 0x1p28F; }
 inline constexpr int groups_a_tile = 8;    // groups of 16 rows whose nearest one seeds a threshold
 inline constexpr std::int64_t most_filtered_k = 2048;  // lists up to this are kept in shared memory

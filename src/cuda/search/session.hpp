@@ -41,7 +41,7 @@ class CudaSession final : public Session {
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
       : device_(device), question_(question), plan_(plan), filters_(rung == Rung::int8), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
-        counters_(device), uppers_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
+        counters_(device), nearest_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         bounds_(device), totals_(device), bits_(device), row_labels_(device), query_labels_(device),
         model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device) {
     counters_.of(1);
@@ -226,11 +226,12 @@ class CudaSession final : public Session {
   void run_filter(Filter f) {
     const std::int64_t tiles = f.last - f.first, workers = device_.multiprocessors;
     f.blocks = (f.job.queries.count + block_queries - 1) / block_queries;
-    f.part = std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
+    // A block of queries alone is dealt out at once: between units the pipeline runs dry.
+    f.part = f.blocks == 1 ? (tiles + workers - 1) / workers : std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
     const std::int64_t width = f.job.rows.width;
-    const bool hopper = plan_.instruction_set == "wgmma" && device_.has_hopper() && width <= most_hopper_width;
+    const bool hopper = plan_.instruction_set == "wgmma" && device_.has_hopper();
     const std::int64_t stretches = grid * (hopper ? hopper_warps : filter_warps);
     if constexpr (!seeding) {
       // Where nothing is excluded yet every pair comes through.
@@ -254,7 +255,8 @@ class CudaSession final : public Session {
   void settle(bool last) {
     const std::int64_t words = settle_words(question_.k);
     const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
-    const int threads = question_.k <= 32 ? 64 : question_.k <= 256 ? 128 : settle_threads;
+    const bool few = queries_.side.count <= device_.multiprocessors;
+    const int threads = few || question_.k > 256 ? settle_threads : question_.k > 32 ? 128 : 64;
     launch(wide_ ? settle_queries<Wide> : settle_queries<Packed>, queries_.side.count, threads, settle_memory(question_.k, wide_), s);
   }
 
@@ -269,10 +271,10 @@ class CudaSession final : public Session {
       if (sample * groups_a_tile >= 2 * want && part < tiles) {
         f.last = part = sample;
         f.groups = sample * groups_a_tile;
-        f.uppers = uppers_.of(whole_blocks(f.job.queries.count) * f.groups);
+        f.nearest = nearest_.of(whole_blocks(f.job.queries.count) * f.groups);
         run_filter<true>(f);
         launch(seed_thresholds, f.job.queries.count, settle_threads, 0,
-               Seed{.job = f.job, .uppers = f.uppers, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
+               Seed{.job = f.job, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
     // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
@@ -282,7 +284,7 @@ class CudaSession final : public Session {
     while (begin < tiles) {
       f.first = begin;
       f.last = std::min(tiles, begin + part);
-      f.everything = seen_rows_ == 0 && begin == 0 && f.uppers == nullptr;
+      f.everything = seen_rows_ == 0 && begin == 0 && f.nearest == nullptr;
       run_filter<false>(f);
       if (f.last < tiles) settle(false);
       part = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil((growth - 1) * static_cast<double>(f.last) * (1 + 1e-9))));
@@ -369,7 +371,7 @@ class CudaSession final : public Session {
   Array<std::uint32_t, Device> counts_;
   Array<std::byte, Device> best_, next_;
   Array<Counters, Device> counters_;
-  Array<float, Device> uppers_;
+  Array<int, Device> nearest_;
   Array<Found, Device> found_;
   Array<std::uint32_t, Device> used_;
   Array<std::byte, Device> keys_, values_;
