@@ -73,7 +73,7 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   if (!facts.has_floats) {
     if (filter == floats) fail(ErrorCode::unsupported, cat("filter ", floats, " does not run on ", facts.name, "; filters there: auto, ", bytes, ", ", last));
     const bool few = problem.corpus.rows < least_filtered_rows || problem.k * 3 >= problem.corpus.rows;
-    if (!takes_bytes(problem) || problem.k > facts.most_filtered_k || problem.range || (filter == "auto" && few && !problem.kept)) return {last};
+    if (!takes_bytes(problem) || problem.k > facts.most_filtered_k || (filter == "auto" && few && !problem.kept)) return {last};
     return {bytes, last};
   }
   const double byte_gain = backend.byte_gain(plan.instruction_set);

@@ -117,7 +117,9 @@ std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessor
   return std::make_shared<SearchDevice>(ordinal, multiprocessors, hopper, pool);
 }
 
-std::int64_t search_bytes(const Plan& plan, const Problem& problem) { return session_bytes(plan, problem); }
+std::int64_t search_bytes(const Plan& plan, const Problem& problem) {
+  return problem.range ? range_bytes(plan, problem) : session_bytes(plan, problem);
+}
 
 // Rates of one H200 (bench/results/knn_cuda.csv, 2026-11-22); the rows of a corpus that is not kept come from the host.
 double search_seconds(const Plan& plan, const Problem& problem) {
@@ -140,9 +142,8 @@ std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& qu
 
 std::unique_ptr<Session> open_search(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
                                      Team& team, Stats& stats) {
-  if (question.radius) fail(ErrorCode::unsupported, cat("range search does not run on cuda:", device.ordinal(), " in this version; use device=cpu"));
   auto own = std::static_pointer_cast<const CudaKept<SearchDevice>>(std::move(kept));
-  if (rung == Rung::int8 && (question.filter.view().row_labels != nullptr || question.k > most_filtered_k || (own && !own->packed))) return nullptr;
+  if (rung == Rung::int8 && !question.radius && (question.filter.view().row_labels != nullptr || question.k > most_filtered_k || (own && !own->packed))) return nullptr;
   return std::make_unique<OnItsDevice>(device.ordinal(), std::make_unique<CudaSession<SearchDevice>>(device, question, plan, rung, std::move(own), team, stats));
 }
 

@@ -17,6 +17,7 @@
 #include "core/text.hpp"
 #include "cpu/check.hpp"
 #include "cuda/search/held.hpp"
+#include "cuda/search/range.hpp"
 #include "cuda/search/sides.hpp"
 #include "cuda/search/vanished.cuh"
 #include "cuda/search/scan.cuh"
@@ -39,7 +40,7 @@ template <class Device>
 class CudaSession final : public Session {
  public:
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
-      : device_(device), question_(question), plan_(plan), filters_(rung == Rung::int8), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
+      : device_(device), question_(question), plan_(plan), filters_(rung == Rung::int8 && !holds_everything(question)), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
         counters_(device), uppers_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         bounds_(device), totals_(device), bits_(device), row_labels_(device), query_labels_(device),
@@ -54,6 +55,7 @@ class CudaSession final : public Session {
     }
     model_ = BoundModel(question.metric, question.type, question.corpus.cols, frame_.scale, 0);
     set_choice();
+    if (question.radius) range_.emplace(device, question, plan, team);
   }
 
   /// The corpus prepared once.
@@ -88,7 +90,8 @@ class CudaSession final : public Session {
     states_.of(whole_blocks(count));
     best_.of(count * question_.k * word_size(wide_));
     if (count > 0) device_.launch()((count + 255) / 256, 256, 0, start_states, StartStates{queries_.side, states_.data(), filters_});
-    if (filters_) {
+    if (range_) range_->start(job(), filters_);
+    if (filters_ && !range_) {
       slots_.of(count * slots_of(plan_));
       device_.zero(counts_.of(count), count * 4);
     }
@@ -102,7 +105,9 @@ class CudaSession final : public Session {
   }
 
   void filter() override {
-    if (queries_.side.count == 0 || rows().side.count == 0 || question_.k == 0) return;
+    if (queries_.side.count == 0 || rows().side.count == 0) return;
+    if (range_) return range_->search(job(), ranking(), filters_);
+    if (question_.k == 0) return;
     filters_ ? filter_tiles() : scan();
     seen_rows_ += rows().side.count;
   }
@@ -111,7 +116,7 @@ class CudaSession final : public Session {
 
   void rerank() override {
     if (filters_ && queries_.side.count > 0 && rows().side.count > 0 && question_.k > 0) settle(true);
-    if (!kept_ && !wide_ && descending(question_.metric) && rows().side.count < question_.corpus.rows)
+    if (question_.k > 0 && !kept_ && !wide_ && descending(question_.metric) && rows().side.count < question_.corpus.rows)
       vanished_.keep(job(), ranking(), filters_);
     device_.wait();
     team_.tick(0);
@@ -148,17 +153,18 @@ class CudaSession final : public Session {
       device_.wait();
     }
     stats_.underflowed += vanished_.give_back(out, numbers_, question_.first_id, first_row_, there);
-    stats_.candidates += static_cast<std::int64_t>(counters.passed) - passed_;
-    stats_.reranked += static_cast<std::int64_t>(counters.ranked) - ranked_;
-    stats_.underflowed += static_cast<std::int64_t>(counters.underflowed) - underflowed_;
-    passed_ = static_cast<std::int64_t>(counters.passed);
-    ranked_ = static_cast<std::int64_t>(counters.ranked);
-    underflowed_ = static_cast<std::int64_t>(counters.underflowed);
+    note(counters);
   }
 
-  void counts(std::span<std::int64_t> /*counts*/, std::vector<bool>& /*lost*/) override {}
-  void place(const RangeView& /*out*/) override {}
-  void finish_range(const RangeView& /*out*/, const BoundsView& /*bounds*/) override {}
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
+  void place(const RangeView& out) override { range_->place(out); }
+  void finish_range(const RangeView& out, const BoundsView& bounds) override {
+    range_->finish(out, bounds, job(), ranking(), filters_);
+    note(settled_counters());
+    stats_.candidates += range_->candidates();
+    stats_.reranked += range_->ranked();
+    stats_.underflowed += range_->gone();
+  }
 
  private:
   template <class Args>
@@ -325,6 +331,23 @@ class CudaSession final : public Session {
     if (counters.bad_queries != 0) maker_->report_rows(query_points_, "query");
     if (counters.bad_rows != 0) maker_->report_rows(question_.corpus, "corpus");
   }
+  /// What the kernels have counted so far; throws where a key is none.
+  Counters settled_counters() {
+    Counters counters;
+    device_.out(&counters, counters_.data(), sizeof counters);
+    device_.wait();
+    report(counters);
+    return counters;
+  }
+  void note(const Counters& counters) {
+    stats_.candidates += static_cast<std::int64_t>(counters.passed) - passed_;
+    stats_.reranked += static_cast<std::int64_t>(counters.ranked) - ranked_;
+    stats_.underflowed += static_cast<std::int64_t>(counters.underflowed) - underflowed_;
+    passed_ = static_cast<std::int64_t>(counters.passed);
+    ranked_ = static_cast<std::int64_t>(counters.ranked);
+    underflowed_ = static_cast<std::int64_t>(counters.underflowed);
+  }
+
   void report(const Counters& counters) {
     report_bad_rows(counters);
     if (counters.undefined_keys != 0)
@@ -385,6 +408,7 @@ class CudaSession final : public Session {
   Points query_points_;
   std::vector<std::int64_t> numbers_;
   VanishedProducts<Device> vanished_;
+  std::optional<RangeMatches<Device>> range_;
   std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0;
 };
 

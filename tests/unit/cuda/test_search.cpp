@@ -267,4 +267,102 @@ TEST(CudaSearch, FarAndDegenerateRows) {
   }
 }
 
+/// Everything within a radius, as src/pipeline/range.cpp asks for it. room: Plan::match_bytes; queries that it leaves out are searched again.
+std::int64_t compare_range(const Points& corpus, const Points& queries, double radius, const Ask& ask, std::int64_t room) {
+  RangeOptions options{.search = ask.options};
+  options.search.run.device = "cpu";
+  options.search.proof = Proof::exhaustive;
+  const CsrNeighbors want = range_search(corpus, queries, radius, options);
+  const Question question{.corpus = corpus, .metric = ask.options.metric, .type = want.type(), .degenerate = ask.options.degenerate, .first_id = ask.options.first_id,
+                          .filter = RowFilter(ask.options.eligible, corpus.rows, ask.options.first_id, false), .radius = radius};
+  Plan plan;
+  plan.rungs = {"int8", "canonical"};
+  plan.query_batch = queries.rows;
+  plan.threads = 1;
+  plan.match_bytes = room;
+  Team team(1, nullptr, {}, 1);
+  Device device;
+  Stats stats;
+  cuda::CudaSession<Device> session(device, question, plan, ask.filter ? Rung::int8 : Rung::canonical, nullptr, team, stats);
+  std::vector<std::int64_t> rows, counts(static_cast<std::size_t>(queries.rows)), begin(counts.size());
+  for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
+  const auto sweep = [&] {
+    for (std::int64_t first = 0; first < corpus.rows; first += ask.chunk) {
+      session.prepare_corpus(first, std::min(ask.chunk, corpus.rows - first));
+      session.filter();
+      session.select();
+      session.rerank();
+      if (ask.chunk > corpus.rows) break;
+    }
+  };
+  session.prepare_queries(queries, rows);
+  sweep();
+  std::vector<bool> lost(counts.size());
+  session.counts(counts, lost);
+  for (std::size_t i = 0; i < counts.size(); ++i) EXPECT_EQ(counts[i], want.count(static_cast<std::int64_t>(i))) << "query " << i;
+  CsrNeighbors got(queries.rows, want.entries(), want.type());
+  if (testing::Test::HasFailure()) return 0;
+  std::vector<double> settled(rows.size()), largest(rows.size());
+  std::vector<std::int64_t> again, again_begin, again_count;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    begin[i] = want.offsets()[i];
+    if (!lost[i]) continue;
+    again.push_back(static_cast<std::int64_t>(i));
+    again_begin.push_back(begin[i]);
+    again_count.push_back(std::exchange(counts[i], 0));
+  }
+  session.finish_range({got.ids(), got.distances(), want.type(), begin, counts}, {settled.data(), largest.data()});
+  if (!again.empty()) {
+    const RangeView places{got.ids(), got.distances(), want.type(), again_begin, again_count};
+    session.prepare_queries(queries, again);
+    session.place(places);
+    sweep();
+    session.finish_range(places, {settled.data(), largest.data()});
+  }
+  const auto all = static_cast<std::size_t>(want.entries());
+  EXPECT_EQ(std::memcmp(got.ids(), want.ids(), all * 8), 0);
+  EXPECT_EQ(std::memcmp(got.distances(), want.distances(), all * distance_size(want.type())), 0);
+  EXPECT_EQ(stats.underflowed, want.stats.underflowed);
+  return static_cast<std::int64_t>(again.size());
+}
+
+TEST(CudaRange, EveryMetricWithinARadius) {
+  const std::int64_t dims = 37;
+  const std::vector<float> corpus = gaussian(21, 260 * dims, 2), queries = gaussian(22, 4 * dims, 2);
+  std::int64_t number = 0;
+  for (const MetricInfo& metric : metrics()) {
+    if (!metric.vectors || metric.metric == Metric::hamming) continue;
+    if (++number % 2 == 0 && sampled()) continue;
+    SCOPED_TRACE(std::string(metric.name));
+    const Ask ask{.options = {.k = 40, .metric = metric.metric, .first_id = 7}, .chunk = number % 3 == 0 ? 256 : INT64_MAX,
+                  .filter = metric.metric != Metric::l1 && metric.metric != Metric::linf};
+    const double radius = knn(view(corpus, dims), view(queries, dims), ask.options).distance(2, 39);  // on a returned value
+    EXPECT_EQ(compare_range(view(corpus, dims), view(queries, dims), radius, ask, 1 << 20), 0);
+  }
+}
+
+TEST(CudaRange, RadiiWithoutANumberAndRowsOfThousands) {
+  const std::int64_t dims = 5;
+  const std::vector<float> corpus = gaussian(23, 1100 * dims), queries = gaussian(24, dims);
+  compare_range(view(corpus, dims), view(queries, dims), infinite, {}, 1 << 20);  // runs of a sort are merged
+  if (sampled()) return;
+  compare_range(view(corpus, dims), view(queries, dims), -1, {}, 1 << 20);
+  compare_range(view(corpus, dims), view(queries, dims), 0, {}, 1 << 20);
+}
+
+TEST(CudaRange, MatchesWithoutRoomGoToTheirPlaces) {
+  // 128 rows of each query have room: the others are counted, searched again, and sent to the host when there are too many.
+  const std::int64_t dims = 6, rows = 500;
+  std::vector<float> corpus = gaussian(25, rows * dims), queries = gaussian(26, 4 * dims);
+  for (std::int64_t i = 0; i < dims; ++i) queries[static_cast<std::size_t>(3 * dims + i)] *= 1e25F;  // nothing is proved of it
+  std::vector<std::int64_t> labels(rows), own(4);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int64_t>(i % 3);
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = static_cast<std::int64_t>(i % 4);
+  Ask ask;
+  ask.options.eligible.labels = Eligible::Labels::other;
+  ask.options.eligible.corpus_labels = labels;
+  ask.options.eligible.query_labels = own;
+  EXPECT_GT(compare_range(view(corpus, dims), view(queries, dims), 4, ask, 0), 0);
+}
+
 }  // namespace
