@@ -92,23 +92,28 @@ void run_cases(const char* device, std::int64_t part, std::int64_t parts) {
     Case c = make_case(seed, number);
     Rng rng(seed ^ static_cast<std::uint64_t>(number) << 20);
     Setting setting = random_setting(rng);
+    std::vector<std::string> tried = {setting.filter};
     if (device != nullptr) {
-      const std::vector<std::string> filters = {"auto", "int8", "int8", "canonical"};
+      const std::vector<std::string> filters = {"int8", "auto", "fp16", "f32", "canonical"};
       setting.instruction_set = rng.chance(0.5) ? "auto" : "mma";
-      setting.filter = rng.pick(filters);
+      tried = {rng.pick(filters)};
+      if (number % 4 == 0) tried = filters;  // all of them have the same bits
       c.options.run.device = device;
     }
     const oracle::Answer want = oracle::knn(c.corpus.rows(), c.queries.rows(), question(c.options));
     errors_due += want.error.has_value();
-    std::string fault;
-    try {
-      fault = check(c.corpus.points(), c.queries.points(),
-                    apply(setting, c.options, c.corpus.points(), c.queries.points()), want);
-    } catch (const vicinal::Error& error) {
-      fault = std::string("plan threw ") + error.what();
+    for (const std::string& filter : tried) {
+      setting.filter = filter;
+      std::string fault;
+      try {
+        fault = check(c.corpus.points(), c.queries.points(),
+                      apply(setting, c.options, c.corpus.points(), c.queries.points()), want);
+      } catch (const vicinal::Error& error) {
+        fault = std::string("plan threw ") + error.what();
+      }
+      if (fault.empty()) continue;
+      if (++mismatches <= 10) ADD_FAILURE() << c.text(seed, number, setting) << "\n  " << fault;
     }
-    if (fault.empty()) continue;
-    if (++mismatches <= 10) ADD_FAILURE() << c.text(seed, number, setting) << "\n  " << fault;
   }
   std::printf("%lld adversarial cases (%lld of them errors that are due), %zu families, %lld mismatches, seed %llu\n",
               static_cast<long long>(last - first), static_cast<long long>(errors_due), families().size(),
@@ -145,7 +150,7 @@ TEST(CudaAdversarial, RangesHaveTheBitsOfTheOracle) {
     options.search.k = 1;
     options.search.pad = false;
     options.search.run.device = "cuda";
-    const std::vector<std::string> filters = {"auto", "int8", "int8", "canonical"};
+    const std::vector<std::string> filters = {"auto", "int8", "fp16", "f32", "canonical"};
     Setting setting{rng.chance(0.5) ? "auto" : "mma", rng.pick(filters), 2, rng.pick(all_memory), vicinal::Proof::certified};
     oracle::Question asked = question(options.search);
     const Filter filter = make_filter(rng, rng.pick(all_conditions), c.corpus.n, c.queries.n, options.search.first_id);
@@ -231,6 +236,16 @@ TEST(CudaAdversarial, LargerShapesHaveTheBitsOfTheCpu) {
       return std::memcmp(a.ids(), b.ids(), size * 8) == 0 && std::memcmp(a.distances(), b.distances(), size * vicinal::distance_size(a.type())) == 0;
     };
     EXPECT_TRUE(same(got, want));
+    for (const char* filter : {"fp16", "f32"}) {
+      vicinal::KnnOptions forced = options;
+      forced.run.filter = filter;
+      const vicinal::Neighbors by = vicinal::knn(corpus.points(), queries.points(), forced);
+      EXPECT_TRUE(same(by, want)) << filter;
+      std::printf("%s %lld x %lld, %lld queries, k=%lld by %s: %.1f ms, %lld redone, %.0f passed and %.0f ranked a query (int8 %.1f ms, %lld redone)\n", metric_name(shape.metric).c_str(),
+                  static_cast<long long>(shape.n), static_cast<long long>(shape.d), static_cast<long long>(shape.q), static_cast<long long>(shape.k), filter, by.stats.seconds * 1e3,
+                  static_cast<long long>(by.certificate.redone), static_cast<double>(by.stats.candidates) / static_cast<double>(shape.q),
+                  static_cast<double>(by.stats.reranked) / static_cast<double>(shape.q), got.stats.seconds * 1e3, static_cast<long long>(got.certificate.redone));
+    }
     vicinal::CorpusOptions kept;
     kept.metric = shape.metric;
     kept.run.device = "cuda";

@@ -133,10 +133,14 @@ __global__ void __launch_bounds__(match_threads) rank_found(RankFound r) {
       queries[j] = static_cast<std::int64_t>(job.queries.order[one.query]) * job.rows.dims;
       shifts[j] = r.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0;
     }
-    // The metrics that the filter knows sum squares or products.
-    if (sum_of(r.ranking.metric) == Sum::squares) own_lanes<Sum::squares>(r.ranking, rows, shifts, queries, lists);
-    else own_lanes<Sum::products>(r.ranking, rows, shifts, queries, lists);
-    const double total = lists_joined(lists, Plus{});
+    double total;
+    switch (sum_of(r.ranking.metric)) {
+      case Sum::squares: own_lanes<Sum::squares>(r.ranking, rows, shifts, queries, lists); break;
+      case Sum::magnitudes: own_lanes<Sum::magnitudes>(r.ranking, rows, shifts, queries, lists); break;
+      case Sum::largest: own_lanes<Sum::largest>(r.ranking, rows, shifts, queries, lists); break;
+      default: own_lanes<Sum::products>(r.ranking, rows, shifts, queries, lists);
+    }
+    total = sum_of(r.ranking.metric) == Sum::largest ? lists_joined(lists, Larger{}) : lists_joined(lists, Plus{});
     const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / rows_at_once));
     bool pair = lane_index() % (32 / rows_at_once) == 0 && which < used;
     std::int64_t query = 0, row = 0;

@@ -8,6 +8,7 @@
 #include "core/text.hpp"
 #include "cpu/matches.hpp"
 #include "cuda/search/held.hpp"
+#include "cuda/search/launch_filter.hpp"
 #include "cuda/search/range.cuh"
 
 namespace vicinal::cuda {
@@ -25,18 +26,18 @@ inline std::int64_t found_room(std::int64_t queries) { return std::max(whole_blo
 
 /// Everything that a session holds, but for Plan::match_bytes.
 inline std::int64_t range_bytes(const Plan& plan, const Problem& problem) {
-  const bool filters = plan.rungs.size() > 1;
+  const Rung rung = rung_of(plan.rungs.front());
   const std::int64_t batch = plan.query_batch, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
-  const std::int64_t total = side_bytes(batch, problem.queries, problem.metric, filters, true) + side_bytes(rows, problem.corpus, problem.metric, filters, false) +
+  const std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) + side_bytes(rows, problem.corpus, problem.metric, rung, false) +
                              batch * 192 + 2 * problem.filter_bytes + (std::int64_t{64} << 20);
-  return total + batch * tile_rows * match_bytes + (filters ? found_room(batch) * static_cast<std::int64_t>(sizeof(Found)) : 0);
+  return total + batch * tile_rows * match_bytes + (rung != Rung::canonical ? found_room(batch) * static_cast<std::int64_t>(sizeof(Found)) : 0);
 }
 
 template <class Device>
 class RangeMatches {
  public:
-  RangeMatches(Device& device, const Question& question, const Plan& plan, Team& team)
-      : device_(device), question_(question), plan_(plan), team_(team), descends_(descending(question.metric)), matches_(device), used_(device), counts_(device),
+  RangeMatches(Device& device, const Question& question, const Plan& plan, Rung rung, Team& team)
+      : device_(device), question_(question), plan_(plan), rung_(rung), team_(team), descends_(descending(question.metric)), matches_(device), used_(device), counts_(device),
         cursors_(device), lost_(device), hard_(device), found_(device), stretches_(device), weighed_(device), begins_(device), words_(device), spare_(device),
         ids_(device), distances_(device), largest_(device) {
     list_.radius = cpu::radius_key(*question.radius, question.type, descends_);
@@ -117,8 +118,6 @@ class RangeMatches {
   StartRange range_state(const SearchJob& job) {
     return {.job = job, .radius = list_.radius, .hard = hard_.data(), .hard_count = hard_.data() + count_, .largest = largest_.of(count_)};
   }
-  bool hopper() const { return plan_.instruction_set == "wgmma" && device_.has_hopper(); }
-
   std::int64_t used() {
     unsigned long long used = 0;
     device_.out(&used, list_.used, 8);
@@ -128,20 +127,15 @@ class RangeMatches {
 
   /// Tiles [f.first, f.last) past all queries; what came through stays in found_.
   Weighed run(Filter& f, std::int64_t& workers) {
-    const std::int64_t tiles = f.last - f.first, sms = device_.multiprocessors, width = f.job.rows.width;
+    const std::int64_t tiles = f.last - f.first, sms = device_.multiprocessors;
     f.part = std::clamp<std::int64_t>(tiles * f.blocks / (4 * sms), 1, 64);
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(sms, f.blocks * f.parts);
-    workers = grid * (hopper() ? hopper_warps : filter_warps);
+    workers = grid * finders(device_, plan_, rung_, f.job.rows.width);
     const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / workers;
     f.room = std::min(most, found_room(count_) / workers);
     f.used = stretches_.of(sms * std::max(hopper_warps, filter_warps));
-    if (hopper()) {
-      device_.template hopper_filter<false>(f, grid);
-    } else {
-      const auto kernel = width == 64 ? filter_bytes<64, false, false> : width == 128 ? filter_bytes<128, false, false> : filter_bytes<128, true, false>;
-      device_.launch()(grid, filter_threads, filter_memory(width == 64 ? 64 : 128, width > 128).all, kernel, f);
-    }
+    launch_filter<false>(device_, plan_, rung_, f, grid);
     Weighed sum{};
     device_.zero(weighed_.of(1), sizeof sum);
     device_.launch()(std::min<std::int64_t>(sms, (count_ + 255) / 256 + 8), 256, 0, weigh_found, Weigh{.job = f.job, .used = f.used, .workers = workers, .sum = weighed_.data()});
@@ -241,6 +235,7 @@ class RangeMatches {
   Device& device_;
   const Question& question_;
   const Plan& plan_;
+  Rung rung_;
   Team& team_;
   bool descends_;
   MatchList list_;

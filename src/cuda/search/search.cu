@@ -50,6 +50,14 @@ class SearchDevice {
     task.stream = stream_;
     run_select(task, workspace, multiprocessors);
   }
+  /// Whether a rung that the plan did not begin with has memory for its rows, and takes less time to prepare than the last one to rank what is left.
+  bool climbs(const Question& question, const Plan& plan, Rung rung) const {
+    const std::int64_t rows = std::min(plan.corpus_chunk, question.corpus.rows), dims = question.corpus.cols;
+    const Shape shape{rows, dims, question.corpus.dtype};
+    if (side_bytes(rows, shape, question.metric, rung, false) + side_bytes(plan.query_batch, shape, question.metric, rung, true) > pool_.free_bytes() / 2) return false;
+    const double elements = static_cast<double>(question.corpus.rows) * static_cast<double>(dims), left = static_cast<double>(plan.query_batch);
+    return left * (3.6e-11 * static_cast<double>(question.corpus.rows) + 7e-13 * elements) > 1e-3 + 4e-11 * elements;
+  }
   int multiprocessors;
 
  private:
@@ -128,12 +136,14 @@ double search_seconds(const Plan& plan, const Problem& problem) {
   double seconds = 0.3e-3;
   if (!problem.kept) seconds += 7.5e-9 * std::min(n, 1024.0) * d + 9e-12 * elements + elements * static_cast<double>(dtype_size(problem.corpus.dtype)) / host_bytes_a_second;
   if (plan.rungs.size() == 1) return seconds + q * n * (3.6e-11 + 7e-13 * d);
+  const Rung rung = rung_of(plan.rungs.front());
   const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128);
-  return seconds + 11.9e-9 * tiles + q * (4.5e-8 + 3.6e-9 * static_cast<double>(problem.k));
+  if (rung == Rung::f32) return seconds + q * n * d * 1.2e-13;
+  return seconds + (rung == Rung::fp16 ? 3 : 1) * 11.9e-9 * tiles + q * (4.5e-8 + 3.6e-9 * static_cast<double>(problem.k));
 }
 
 std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan) {
-  return side_bytes(problem.corpus.rows, problem.corpus, problem.metric, plan.rungs.size() > 1, false);
+  return side_bytes(problem.corpus.rows, problem.corpus, problem.metric, rung_of(plan.rungs.front()) == Rung::int8 ? Rung::int8 : Rung::canonical, false);
 }
 
 std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& question, const Plan& plan, Team& team) {
@@ -143,7 +153,10 @@ std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& qu
 std::unique_ptr<Session> open_search(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
                                      Team& team, Stats& stats) {
   auto own = std::static_pointer_cast<const CudaKept<SearchDevice>>(std::move(kept));
-  if (rung == Rung::int8 && !question.radius && (question.filter.view().row_labels != nullptr || question.k > most_filtered_k || (own && !own->packed))) return nullptr;
+  const bool labelled = question.filter.view().row_labels != nullptr && !question.radius;
+  if (rung != Rung::canonical && (labelled || question.k > most_filtered_k)) return nullptr;
+  if (rung == Rung::int8 && own && !own->packed) return nullptr;
+  if (in_floats(rung) && rung_name(rung) != plan.rungs.front() && !device.climbs(question, plan, rung)) return nullptr;
   return std::make_unique<OnItsDevice>(device.ordinal(), std::make_unique<CudaSession<SearchDevice>>(device, question, plan, rung, std::move(own), team, stats));
 }
 

@@ -40,32 +40,33 @@ template <class Device>
 class CudaSession final : public Session {
  public:
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
-      : device_(device), question_(question), plan_(plan), filters_(rung == Rung::int8 && !holds_everything(question)), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
+      : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
         counters_(device), uppers_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         bounds_(device), totals_(device), bits_(device), row_labels_(device), query_labels_(device),
         model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device) {
     counters_.of(1);
     device_.zero(counters_.data(), sizeof(Counters));
-    maker_.emplace(device, question, team, counters_.data());
-    if (kept_) {
+    maker_.emplace(device, question, rung, team, counters_.data());
+    if (kept_ && !own_rows()) {
       frame_ = kept_->frame;
     } else if (filters_) {
       frame_ = maker_->choose(centre_);
     }
-    model_ = BoundModel(question.metric, question.type, question.corpus.cols, frame_.scale, 0);
+    model_ = model_of(question.metric, question.type, question.corpus.cols, frame_.scale, rung);
+    if (own_rows()) make_side(rows_, Points(kept_->held.side.rows, question.corpus.dtype, question.corpus.rows, question.corpus.cols), false);
     set_choice();
-    if (question.radius) range_.emplace(device, question, plan, team);
+    if (question.radius) range_.emplace(device, question, plan, rung, team);
   }
 
   /// The corpus prepared once.
   static std::shared_ptr<const CudaKept<Device>> keep(Device& device, const Question& question, const Plan& plan, Team& team) {
     auto kept = std::make_shared<CudaKept<Device>>(device);
-    kept->packed = plan.rungs.size() > 1;
+    kept->packed = rung_of(plan.rungs.front()) == Rung::int8;
     Stats stats;
     CudaSession session(device, question, plan, Rung::canonical, kept, team, stats);
     if (kept->packed) session.frame_ = kept->frame = session.maker_->choose(kept->centre);
-    session.model_ = BoundModel(question.metric, question.type, question.corpus.cols, session.frame_.scale, 0);
+    session.model_ = model_of(question.metric, question.type, question.corpus.cols, session.frame_.scale, Rung::int8);
     session.filters_ = kept->packed;
     session.make_side(kept->held, question.corpus, false);
     device.wait();
@@ -171,7 +172,9 @@ class CudaSession final : public Session {
   void launch(void (*kernel)(Args), std::int64_t blocks, int threads, std::int64_t shared, const Args& args) {
     device_.launch()(blocks, threads, shared, kernel, args);
   }
-  const HeldSide<Device>& rows() const noexcept { return kept_ ? kept_->held : rows_; }
+  /// What is kept is packed in bytes; a rung of floats makes its own rows of it.
+  bool own_rows() const noexcept { return kept_ && in_floats(rung_); }
+  const HeldSide<Device>& rows() const noexcept { return kept_ && !own_rows() ? kept_->held : rows_; }
 
   void make_side(HeldSide<Device>& held, const Points& points, bool queries) {
     maker_->make(held, points, queries, filters_, model_, frame_);
@@ -211,7 +214,7 @@ class CudaSession final : public Session {
   }
 
   SearchJob job() const {
-    SearchJob job{.rows = rows().side, .queries = queries_.side, .model = model_, .choice = choice_, .visits = visits_of(rows().side.tiles())};
+    SearchJob job{.rows = rows().side, .queries = queries_.side, .model = model_, .floats = in_floats(rung_), .choice = choice_, .visits = visits_of(rows().side.tiles())};
     job.query_rows = query_rows_.data();
     job.first_row = kept_ ? 0 : first_row_;
     job.k = question_.k;
@@ -235,9 +238,7 @@ class CudaSession final : public Session {
     f.part = std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
-    const std::int64_t width = f.job.rows.width;
-    const bool hopper = plan_.instruction_set == "wgmma" && device_.has_hopper() && width <= most_hopper_width;
-    const std::int64_t stretches = grid * (hopper ? hopper_warps : filter_warps);
+    const std::int64_t stretches = grid * finders(device_, plan_, rung_, f.job.rows.width);
     if constexpr (!seeding) {
       // Where nothing is excluded yet every pair comes through.
       const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / stretches;
@@ -245,16 +246,11 @@ class CudaSession final : public Session {
       f.found = found_.of(f.room * stretches);
       f.used = used_.of(stretches);
     }
-    if (hopper) {
-      device_.template hopper_filter<seeding>(f, grid);
-    } else {
-      const auto kernel = width == 64 ? filter_bytes<64, false, seeding> : width == 128 ? filter_bytes<128, false, seeding> : filter_bytes<128, true, seeding>;
-      launch(kernel, grid, filter_threads, filter_memory(width == 64 ? 64 : 128, width > 128).all, f);
-    }
+    launch_filter<seeding>(device_, plan_, rung_, f, grid);
     if constexpr (!seeding)
       launch(hand_out, stretches, hand_out_threads, 0,
              HandOut{.job = f.job, .found = f.found, .used = f.used, .room = f.room, .workers = stretches,
-                     .always = static_cast<int>(hopper ? hopper_limit(width <= 128) : most_quick_limit)});
+                     .always = always_from(device_, plan_, rung_, f.job.rows.width)});
   }
 
   void settle(bool last) {
@@ -377,6 +373,7 @@ class CudaSession final : public Session {
   Device& device_;
   const Question& question_;
   const Plan& plan_;
+  Rung rung_;
   bool filters_, wide_;
   std::shared_ptr<const CudaKept<Device>> kept_;
   Team& team_;

@@ -9,6 +9,7 @@
 #include "cpu/check.hpp"
 #include "cpu/frame.hpp"
 #include "cuda/search/held.hpp"
+#include "cuda/search/launch_filter.hpp"
 #include "cuda/search/prepare.cuh"
 
 namespace vicinal::cuda {
@@ -22,8 +23,8 @@ template <class Device>
 class SideMaker {
  public:
   /// counters: on the device.
-  SideMaker(Device& device, const Question& question, Team& team, Counters* counters)
-      : device_(device), question_(question), team_(team), counters_(counters), order_counts_(device) {}
+  SideMaker(Device& device, const Question& question, Rung rung, Team& team, Counters* counters)
+      : device_(device), question_(question), rung_(rung), team_(team), counters_(counters), order_counts_(device) {}
 
   /// Centre and scale by a sample of the rows (src/cpu/frame.cpp); any choice is sound, since residuals are measured.
   DeviceFrame choose(Array<double, Device>& centre) {
@@ -42,7 +43,7 @@ class SideMaker {
       device_.wait();
       sampled.corpus = Points(copy.data(), corpus.dtype, count, corpus.cols);
     }
-    const cpu::Frame chosen = cpu::choose_frame(sampled, Rung::int8, team_);
+    const cpu::Frame chosen = cpu::choose_frame(sampled, in_floats(rung_) ? Rung::f32 : Rung::int8, team_);
     DeviceFrame frame{.centre = centre.of(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
     // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
     const double typical = form_of(question_.metric) == Form::unit_l2 ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
@@ -59,7 +60,7 @@ class SideMaker {
     side.dtype = points.dtype;
     side.count = count;
     side.dims = points.cols;
-    side.width = packed_width(points.cols);
+    side.width = filter_width(rung_, points.cols);
     if (count == 0) return;
     if (needs_norms(question_.metric)) side.self = held.self.of(count);
     if (question_.metric == Metric::correlation) side.mean = held.mean.of(count);
@@ -90,7 +91,8 @@ class SideMaker {
       device_.launch()(blocks, order_threads, 0, count_sizes, order);
       device_.launch()(1, 1024, 0, place_bins, order);
       device_.launch()(blocks, order_threads, 0, place_rows, order);
-      device_.launch()(side.tiles(), prepare_threads, 0, pack_rows, prepare);
+      if (in_floats(rung_)) device_.launch()(side.tiles(), prepare_threads, 0, pack_floats, PackFloats{.prepare = prepare, .rung = rung_});
+      else device_.launch()(side.tiles(), prepare_threads, 0, pack_rows, prepare);
     }
   }
 
@@ -123,6 +125,7 @@ class SideMaker {
 
   Device& device_;
   const Question& question_;
+  Rung rung_;
   Team& team_;
   Counters* counters_;
   Array<std::uint32_t, Device> order_counts_;

@@ -54,6 +54,7 @@ struct Ask {
   bool filter = true;
   std::int64_t slots = 500;
   bool graph = false;
+  Rung rung = Rung::int8;
 };
 
 struct Answer {
@@ -62,7 +63,7 @@ struct Answer {
   std::int64_t redone = 0;
 };
 
-/// Int8 rung where it is asked for, then the canonical one for what is left.
+/// The rung where it is asked for, then the canonical one for what is left.
 Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
   const KnnOptions& options = ask.options;
   Question question{.corpus = corpus, .metric = options.metric,
@@ -74,7 +75,7 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
   Answer answer;
   answer.result = Neighbors(queries.rows, options.k, question.type, options.pad);
   Plan plan;
-  plan.rungs = {"int8", "canonical"};
+  plan.rungs = {rung_name(ask.rung), "canonical"};
   plan.candidate_slots = ask.slots;
   plan.query_batch = queries.rows;
   plan.threads = 1;
@@ -82,8 +83,8 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
   Device device;
   std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
-  for (const Rung rung : {Rung::int8, Rung::canonical}) {
-    if (rows.empty() || (rung == Rung::int8 && !ask.filter)) continue;
+  for (const Rung rung : {ask.rung, Rung::canonical}) {
+    if (rows.empty() || (rung != Rung::canonical && !ask.filter)) continue;
     cuda::CudaSession<Device> session(device, question, plan, rung, nullptr, team, answer.stats);
     session.prepare_queries(queries, rows);
     for (std::int64_t first = 0; first < corpus.rows; first += ask.chunk) {
@@ -100,7 +101,7 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
     rows.clear();
     for (std::int64_t i = 0; i < queries.rows; ++i)
       if (redo[static_cast<std::size_t>(i)]) rows.push_back(i);
-    if (rung == Rung::int8) answer.redone = static_cast<std::int64_t>(rows.size());
+    if (rung != Rung::canonical) answer.redone = static_cast<std::int64_t>(rows.size());
   }
   EXPECT_TRUE(rows.empty());
   return answer;
@@ -186,6 +187,30 @@ TEST(CudaSearch, ClustersTighterThanAStep) {
     for (std::int64_t i = 0; i < dims; ++i)
       corpus.push_back(centres[static_cast<std::size_t>(row % 40 * dims + i)] + noise[static_cast<std::size_t>(row * dims + i)]);
   compare(view(corpus, dims), Points(corpus.data(), DType::f32, 9, dims), {.options = {.k = 10}});
+}
+
+TEST(CudaSearch, RungsOfFloats) {
+  const std::int64_t dims = 37;
+  const std::vector<float> corpus = gaussian(31, 300 * dims, 3), queries = gaussian(32, 7 * dims, 3);
+  std::int64_t number = 0;
+  for (const Rung rung : {Rung::fp16, Rung::f32})
+    for (const MetricInfo& metric : metrics()) {
+      if (!metric.vectors || metric.metric == Metric::hamming || (rung == Rung::fp16 && (metric.metric == Metric::l1 || metric.metric == Metric::linf))) continue;
+      if (sampled() && number++ % 2 != 0) continue;
+      SCOPED_TRACE(std::string(metric.name) + " " + rung_name(rung));
+      compare(view(corpus, dims), view(queries, dims), {.options = {.k = 7, .metric = metric.metric}, .chunk = number % 3 == 0 ? 256 : INT64_MAX, .rung = rung});
+    }
+}
+
+TEST(CudaSearch, RungsOfFloatsFromASampleAndInClusters) {
+  const std::int64_t dims = 20, each = 30;
+  const std::vector<float> far = gaussian(33, 1200 * dims, 1e3), near = gaussian(34, 5 * dims, 1e3);
+  for (const Rung rung : {Rung::fp16, Rung::f32})
+    if (rung == Rung::f32 || !sampled()) compare(view(far, dims), view(near, dims), {.options = {.k = 10}, .slots = 60, .rung = rung});
+  std::vector<float> centres = gaussian(6, 10 * dims), corpus, noise = gaussian(7, 10 * each * dims, 0, 1e-3);
+  for (std::int64_t row = 0; row < 10 * each; ++row)
+    for (std::int64_t i = 0; i < dims; ++i) corpus.push_back(centres[static_cast<std::size_t>(row % 10 * dims + i)] + noise[static_cast<std::size_t>(row * dims + i)]);
+  compare(view(corpus, dims), Points(corpus.data(), DType::f32, 9, dims), {.options = {.k = 10}, .rung = Rung::f32});
 }
 
 TEST(CudaSearch, ChunksFiltersAndGraphs) {
@@ -283,7 +308,7 @@ std::int64_t compare_range(const Points& corpus, const Points& queries, double r
   Team team(1, nullptr, {}, 1);
   Device device;
   Stats stats;
-  cuda::CudaSession<Device> session(device, question, plan, ask.filter ? Rung::int8 : Rung::canonical, nullptr, team, stats);
+  cuda::CudaSession<Device> session(device, question, plan, ask.filter ? ask.rung : Rung::canonical, nullptr, team, stats);
   std::vector<std::int64_t> rows, counts(static_cast<std::size_t>(queries.rows)), begin(counts.size());
   for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
   const auto sweep = [&] {
