@@ -23,11 +23,9 @@ VICINAL_HOST_DEVICE inline constexpr FloatMemory float_memory() {
 }
 
 /// What a query excludes of a tile, as falling() has it.
-__device__ __forceinline__ int float_limit(const SearchJob& job, std::int64_t place, const FilterNorms& maxima) {
-  if (place >= job.queries.count) return 0x7fffffff;
-  const ByteLine& line = job.states[place].line;
+__device__ __forceinline__ int float_limit(const ByteLine& line, double n, const FilterNorms& maxima) {
   if (!(line.base > -infinite)) return 0x7fffffff;
-  const double n = job.queries.placed[place].norms.n, bound = byte_bound(line, maxima);
+  const double bound = byte_bound(line, maxima);
   // A partial sum could leave float and come back as an infinity that looks far away: then nothing is excluded.
   if (!(n * maxima.n < 0x1p120 && n + maxima.n < 0x1p120) || !(bound == bound)) return -0x7fffffff - 1;
   return falling(up32(bound));
@@ -143,8 +141,10 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_floats(Filter f) {
       copy_step(s + float_stages - 1);
       if (this_slab == 0) {
         const TileHead& head = job.rows.heads[this_tile];
-        if (thread_index() < block_queries) limits[thread_index()] = float_limit(job, block * block_queries + thread_index(), head.maxima);
-        else if (thread_index() < block_queries + tile_rows) {
+        if (thread_index() < block_queries) {
+          const std::int64_t place = block * block_queries + thread_index();
+          limits[thread_index()] = place < job.queries.count ? float_limit(job.states[place].line, job.queries.placed[place].norms.n, head.maxima) : 0x7fffffff;
+        } else if (thread_index() < block_queries + tile_rows) {
           const int row = thread_index() - block_queries;
           const std::int64_t place = this_tile * tile_rows + row;
           const bool out = place >= job.rows.count || (!job.choice.all && !may_answer(job.choice, job.first_row + job.rows.order[place]));

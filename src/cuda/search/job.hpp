@@ -46,6 +46,7 @@ struct DeviceFrame {
   double scale = 1, whole = 0;
   float least_step = 0;
   bool usable = true;
+  bool copies = false;  // many rows are equal (copies.cuh)
 };
 
 /// What rounding said of a query.

@@ -81,6 +81,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats job) {
     const FilterNorms norms = filter_norms(p.model, sums);
     float term = row_term(p.model, sums, norms);
     if (needs_norms(p.model.metric) && side.self[row] < 0) term = -static_cast<float>(infinite);  // degenerate: always a candidate
+    if (p.copies != nullptr && p.copies[row] != 0) term = static_cast<float>(infinite);
     head.terms[r] = term;
     const bool sound = is_finite(static_cast<double>(term));
     es[r] = sound ? norms.e : 0;

@@ -109,6 +109,19 @@ __device__ __forceinline__ void own_lanes(const Ranking& job, const std::int64_t
   else run([&](std::int64_t at) { return element(job.rows.rows, job.rows.dtype, at); });
 }
 
+/// Their sums: lane i gets that of pair i / (32 / rows_at_once).
+__device__ __forceinline__ double own_sums(const Ranking& job, const std::int64_t (&rows)[rows_at_once], const double (&shifts)[rows_at_once],
+                                           const std::int64_t (&queries)[rows_at_once]) {
+  double lists[rows_at_once];
+  switch (sum_of(job.metric)) {
+    case Sum::squares: own_lanes<Sum::squares>(job, rows, shifts, queries, lists); break;
+    case Sum::magnitudes: own_lanes<Sum::magnitudes>(job, rows, shifts, queries, lists); break;
+    case Sum::largest: own_lanes<Sum::largest>(job, rows, shifts, queries, lists); return lists_joined(lists, Larger{});
+    default: own_lanes<Sum::products>(job, rows, shifts, queries, lists);
+  }
+  return lists_joined(lists, Plus{});
+}
+
 /// What the warps of the filter found, ranked: a block a stretch.
 struct RankFound {
   SearchJob job;
@@ -124,7 +137,7 @@ __global__ void __launch_bounds__(match_threads) rank_found(RankFound r) {
   const std::uint32_t used = r.used[blockIdx.x], step = static_cast<std::uint32_t>(thread_count() / 32 * rows_at_once);
   for (std::uint32_t from = static_cast<std::uint32_t>(warp_index() * rows_at_once); from < used; from += step) {
     std::int64_t rows[rows_at_once], queries[rows_at_once];
-    double shifts[rows_at_once], lists[rows_at_once];
+    double shifts[rows_at_once];
 #pragma unroll
     for (int j = 0; j < rows_at_once; ++j) {
       const Found one = found[from + j < used ? from + j : from];
@@ -133,14 +146,7 @@ __global__ void __launch_bounds__(match_threads) rank_found(RankFound r) {
       queries[j] = static_cast<std::int64_t>(job.queries.order[one.query]) * job.rows.dims;
       shifts[j] = r.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0;
     }
-    double total;
-    switch (sum_of(r.ranking.metric)) {
-      case Sum::squares: own_lanes<Sum::squares>(r.ranking, rows, shifts, queries, lists); break;
-      case Sum::magnitudes: own_lanes<Sum::magnitudes>(r.ranking, rows, shifts, queries, lists); break;
-      case Sum::largest: own_lanes<Sum::largest>(r.ranking, rows, shifts, queries, lists); break;
-      default: own_lanes<Sum::products>(r.ranking, rows, shifts, queries, lists);
-    }
-    total = sum_of(r.ranking.metric) == Sum::largest ? lists_joined(lists, Larger{}) : lists_joined(lists, Plus{});
+    const double total = own_sums(r.ranking, rows, shifts, queries);
     const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / rows_at_once));
     bool pair = lane_index() % (32 / rows_at_once) == 0 && which < used;
     std::int64_t query = 0, row = 0;

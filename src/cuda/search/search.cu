@@ -1,9 +1,12 @@
 // The runtime for session.hpp: memory of the pool, copies and launches on a stream of the calling thread's own.
 #include "cuda/search/search.hpp"
 
+#include <mutex>
+
 #include "cuda/check.hpp"
 #include "cuda/load.hpp"
 #include "cuda/search/filter_hopper.cuh"
+#include "cuda/search/self_test.cuh"
 #include "cuda/search/session.hpp"
 #include "cuda/select/launch.cuh"
 
@@ -15,6 +18,11 @@ class SearchDevice {
 
   int ordinal() const noexcept { return ordinal_; }
   bool has_hopper() const noexcept { return hopper_; }
+  /// Whether a rung's arithmetic is what the proof believes; tried once.
+  bool holds_up(Rung rung) {
+    std::call_once(once_, [this] { tested_ = self_test(*this); });
+    return rung == Rung::int8 ? tested_.bytes : rung == Rung::fp16 ? tested_.halves : rung != Rung::f32 || tested_.floats;
+  }
   template <bool seeding>
   void hopper_filter(const Filter& f, std::int64_t grid) const {
     const std::int64_t width = f.job.rows.width;
@@ -65,6 +73,8 @@ class SearchDevice {
   bool hopper_;
   Pool& pool_;
   cudaStream_t stream_ = cudaStreamPerThread;
+  std::once_flag once_;
+  SelfTest tested_;
 };
 
 namespace {
@@ -155,7 +165,12 @@ std::unique_ptr<Session> open_search(SearchDevice& device, const Question& quest
   auto own = std::static_pointer_cast<const CudaKept<SearchDevice>>(std::move(kept));
   const bool labelled = question.filter.view().row_labels != nullptr && !question.radius;
   if (rung != Rung::canonical && (labelled || question.k > most_filtered_k)) return nullptr;
-  if (rung == Rung::int8 && own && !own->packed) return nullptr;
+  const bool some_left_out = own && own->frame.copies && !question.filter.all() && !question.filter.only_self();
+  if (rung == Rung::int8 && own && (!own->packed || some_left_out)) return nullptr;
+  if (rung != Rung::canonical && !device.holds_up(rung)) {
+    stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test: filter ", rung_name(rung), " is not used there"));
+    return nullptr;
+  }
   if (in_floats(rung) && rung_name(rung) != plan.rungs.front() && !device.climbs(question, plan, rung)) return nullptr;
   return std::make_unique<OnItsDevice>(device.ordinal(), std::make_unique<CudaSession<SearchDevice>>(device, question, plan, rung, std::move(own), team, stats));
 }
