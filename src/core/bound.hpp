@@ -49,10 +49,6 @@ struct BoundModel {
     kappa = chain > 0 ? alpha / 2 + 6 * float_u : 0;
   }
 
-  /// What a sum of squares of differences in float is to be multiplied by to be no less than the true one: two roundings of a
-  /// difference, one of each sum, and the term's.
-  VICINAL_HOST_DEVICE double direct_wider() const noexcept { return (1 + (static_cast<double>(dims) + 8) * 2 * float_u) / (1 - 16 * double_u); }
-
   /// Relative error of a canonical value against the true one, generously.
   VICINAL_HOST_DEVICE double canonical_error() const noexcept { return (static_cast<double>(dims) / 16 + 20) * double_u; }
   VICINAL_HOST_DEVICE double key_relative() const noexcept { return type == DistanceType::f64 ? 2 * canonical_error() : 0x1p-22; }
@@ -61,6 +57,10 @@ struct BoundModel {
     if (type != DistanceType::f64) return 0x1p-149;
     return metric == Metric::euclidean ? 0x1p-500 : 0x1p-1000;
   }
+
+  /// What a sum of squares of differences in float is to be multiplied by to be no less than the true one: two roundings of a
+  /// difference, one of each sum, and the term's.
+  VICINAL_HOST_DEVICE double direct_wider() const noexcept { return (1 + (static_cast<double>(dims) + 8) * 2 * float_u) / (1 - 16 * double_u); }
 };
 
 /// One row or query as the filter sees it; both rounded up.
@@ -247,31 +247,44 @@ VICINAL_HOST_DEVICE inline std::int32_t byte_seed(float term, double inverse) no
   return whole_above(std::max(seed, -most_seed));
 }
 
-/// threshold() of a query for any tile, as far as it can be computed before: base + by_e * e + by_n * (n + e). For bytes, and on devices
-/// for floats, too: then not below threshold(), and above it only where (n + e) stands for n.
+/// threshold() of a query for any tile, as far as it can be computed before: base + by_e * e + by_n * (n + e).
 struct ByteLine {
   double base = infinite, by_e = 0, by_n = 0;
 };
+/// The same for floats, as devices use it: (n + e) stands for n, and one factor for the error of every term.
+VICINAL_HOST_DEVICE inline ByteLine float_line(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
+  constexpr double rounded = 1 + 4 * double_u, sums = 1 + 8 * double_u;
+  const double reach = theta + q.e;
+  switch (model.form) {
+    case Form::ip: {
+      const double relative = (static_cast<double>(model.dims) / 32 + 8) * double_u + model.alpha + 6 * float_u;
+      return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * rounded, (q.e + relative * (q.n + q.e)) * rounded};
+    }
+    case Form::l1:
+    case Form::linf: {
+      const double error = model.form == Form::l1 ? (static_cast<double>(model.dims) + 4) * float_u : 4 * float_u;
+      const double wider = error < 0.5 ? (1 + 16 * double_u) / (1 - error) : infinite;
+      return {reach * wider + 0x1p-120, wider, 0};
+    }
+    default: break;
+  }
+  if (model.direct) return {reach * reach * model.direct_wider() * sums + 0x1p-120, 2 * reach * model.direct_wider() * rounded, 0};
+  return {reach * reach * sums - query_square + model.kappa * q.n * q.n * rounded + 0x1p-50 * query_square + 0x1p-120, 2 * reach * rounded,
+          2 * model.kappa * q.n * rounded};
+}
 VICINAL_HOST_DEVICE inline ByteLine byte_line(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
   if (model.form == Form::ip) {
-    const double relative = (static_cast<double>(model.dims) / 32 + 8) * double_u + (model.alpha > 0 ? model.alpha + 6 * float_u : 0);
-    return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * (1 + 4 * double_u), (q.e + relative * (q.n + q.e)) * (1 + 4 * double_u)};
+    const double canonical = (static_cast<double>(model.dims) / 32 + 8) * double_u;
+    return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * (1 + 4 * double_u), (q.e + canonical * (q.n + q.e)) * (1 + 4 * double_u)};
   }
   const double a = theta + q.e;
-  if (model.form == Form::l1 || model.form == Form::linf) {
-    const double error = model.form == Form::l1 ? (static_cast<double>(model.dims) + 4) * float_u : 4 * float_u;
-    const double wider = error < 0.5 ? (1 + 16 * double_u) / (1 - error) : infinite;
-    return {a * wider + 0x1p-120, wider, 0};
-  }
-  if (model.direct) {
-    const double wider = model.direct_wider();
-    return {a * a * wider * (1 + 8 * double_u) + 0x1p-120, 2 * a * wider * (1 + 4 * double_u), 0};
-  }
-  if (model.kappa > 0) {
-    return {a * a * (1 + 8 * double_u) - query_square + model.kappa * q.n * q.n * (1 + 4 * double_u) + 0x1p-50 * query_square + 0x1p-120,
-            2 * a * (1 + 4 * double_u), 2 * model.kappa * q.n * (1 + 4 * double_u)};
-  }
   return {a * a * (1 + 8 * double_u) - query_square + 0x1p-50 * query_square + 0x1p-120, 2 * a * (1 + 4 * double_u), 0};
+}
+/// Whether the model is of bytes, whose products have no error.
+VICINAL_HOST_DEVICE inline bool of_bytes(const BoundModel& model) noexcept { return model.alpha == 0 && !model.direct && model.form != Form::l1 && model.form != Form::linf; }
+/// Of either.
+VICINAL_HOST_DEVICE inline ByteLine line_of_query(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
+  return of_bytes(model) ? byte_line(model, theta, query_square, q) : float_line(model, theta, query_square, q);
 }
 
 VICINAL_HOST_DEVICE inline double byte_bound(const ByteLine& line, const FilterNorms& tile) noexcept {

@@ -29,7 +29,7 @@ struct Check {
 __device__ inline bool passes(const SearchJob& job, const Found& one, double key) {
   const PlacedQuery& query = job.queries.placed[one.query];
   const TileHead& head = job.rows.heads[one.place / tile_rows];
-  const ByteLine line = byte_line(job.model, theta_of_key(job.model, key, query.scale), query.square, query.norms);
+  const ByteLine line = line_of_query(job.model, theta_of_key(job.model, key, query.scale), query.square, query.norms);
   if (found_t(job, one) > up32(byte_bound(line, head.maxima))) return false;  // as settle drops it
   if (job.floats) return one.sum >= float_limit(line, query.norms.n, head.maxima);
   const double inverse = job.queries.heads[one.query / tile_rows].inverse / byte_unit(job.model.form, 1, 1) * head.inverse;

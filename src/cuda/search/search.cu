@@ -1,6 +1,8 @@
 // The runtime for session.hpp: memory of the pool, copies and launches on a stream of the calling thread's own.
 #include "cuda/search/search.hpp"
 
+#include <chrono>
+#include <cstdio>
 #include <mutex>
 
 #include "cuda/check.hpp"
@@ -58,6 +60,19 @@ class SearchDevice {
     task.stream = stream_;
     run_select(task, workspace, multiprocessors);
   }
+  /// Operations a second that the device's units for a rung can do at most; bytes a second of its memory (rung canonical).
+  double peak(Rung rung) const {
+    const auto attribute = [&](cudaDeviceAttr which) {
+      int value = 0;
+      check(cudaDeviceGetAttribute(&value, which, ordinal_), "asking what a device is");
+      return static_cast<double>(value);
+    };
+    if (rung == Rung::canonical) return attribute(cudaDevAttrMemoryClockRate) * 2e3 * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
+    const double major = attribute(cudaDevAttrComputeCapabilityMajor), minor = attribute(cudaDevAttrComputeCapabilityMinor);
+    const double bytes_a_clock = major == 9 ? 8192 : major == 8 && minor == 0 ? 4096 : 2048;
+    const double a_clock = rung == Rung::int8 ? bytes_a_clock : rung == Rung::fp16 ? bytes_a_clock / 2 : 128;
+    return attribute(cudaDevAttrClockRate) * 1e3 * multiprocessors * a_clock;
+  }
   /// Whether a rung that the plan did not begin with has memory for its rows, and takes less time to prepare than the last one to rank what is left.
   bool climbs(const Question& question, const Plan& plan, Rung rung) const {
     const std::int64_t rows = std::min(plan.corpus_chunk, question.corpus.rows), dims = question.corpus.cols;
@@ -79,24 +94,65 @@ class SearchDevice {
 
 namespace {
 
+/// How close a rung came to what the device can do, as a note of the report.
+class Roofline {
+ public:
+  Roofline(const SearchDevice& device, const Question& question, Rung rung, Stats& stats) : device_(device), question_(question), rung_(rung), stats_(stats) {}
+  using Clock = std::chrono::steady_clock;
+
+  void start(std::int64_t pairs, std::int64_t rows) {
+    pairs_ += static_cast<double>(pairs);
+    rows_ += static_cast<double>(rows);
+    start_ = Clock::now();
+  }
+  void stop() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  void note() {
+    if (rung_ == Rung::canonical || seconds_ <= 0) return;
+    const double dims = static_cast<double>(question_.corpus.cols), rate = 2 * pairs_ * dims / seconds_, bytes = rows_ * static_cast<double>(filter_width(rung_, question_.corpus.cols)) / seconds_;
+    char text[256];
+    std::snprintf(text, sizeof text, "%s: %.4g T operations a second in filter, select and rerank, %.2g %% of the %.4g of %s; rows read once, %.2g %% of the memory's %.3g TB/s",
+                  rung_name(rung_).c_str(), rate / 1e12, 100 * rate / device_.peak(rung_), device_.peak(rung_) / 1e12,
+                  rung_ == Rung::f32 ? "single precision" : "the tensor cores", 100 * bytes / device_.peak(Rung::canonical), device_.peak(Rung::canonical) / 1e12);
+    if (at_ < stats_.notes.size()) {
+      stats_.notes[at_] = text;
+    } else {
+      at_ = stats_.notes.size();
+      stats_.notes.emplace_back(text);
+    }
+  }
+
+ private:
+  const SearchDevice& device_;
+  const Question& question_;
+  Rung rung_;
+  Stats& stats_;
+  Clock::time_point start_;
+  double pairs_ = 0, rows_ = 0, seconds_ = 0;
+  std::size_t at_ = SIZE_MAX;
+};
+
 /// The stages with the device made current.
 class OnItsDevice final : public Session {
  public:
-  OnItsDevice(int ordinal, std::unique_ptr<Session> session) : ordinal_(ordinal), session_(std::move(session)) {}
+  OnItsDevice(int ordinal, std::unique_ptr<Session> session, Roofline roofline, std::int64_t rows)
+      : ordinal_(ordinal), session_(std::move(session)), roofline_(std::move(roofline)), rows_(rows) {}
   ~OnItsDevice() override {
     const OnDevice here(ordinal_);
     session_.reset();
   }
   void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
     const OnDevice here(ordinal_);
+    queries_ = static_cast<std::int64_t>(rows.size());
     session_->prepare_queries(queries, rows);
   }
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
     const OnDevice here(ordinal_);
+    rows_ = count;
     session_->prepare_corpus(first, count);
   }
   void filter() override {
     const OnDevice here(ordinal_);
+    roofline_.start(queries_ * rows_, rows_);
     session_->filter();
   }
   void select() override {
@@ -106,10 +162,12 @@ class OnItsDevice final : public Session {
   void rerank() override {
     const OnDevice here(ordinal_);
     session_->rerank();
+    roofline_.stop();
   }
   void finish(const NeighborsView& out, const BoundsView& bounds) override {
     const OnDevice here(ordinal_);
     session_->finish(out, bounds);
+    roofline_.note();
   }
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override {
     const OnDevice here(ordinal_);
@@ -122,11 +180,14 @@ class OnItsDevice final : public Session {
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
     const OnDevice here(ordinal_);
     session_->finish_range(out, bounds);
+    roofline_.note();
   }
 
  private:
   int ordinal_;
   std::unique_ptr<Session> session_;
+  Roofline roofline_;
+  std::int64_t queries_ = 0, rows_;  // rows: of the chunk
 };
 
 }  // namespace
@@ -172,7 +233,8 @@ std::unique_ptr<Session> open_search(SearchDevice& device, const Question& quest
     return nullptr;
   }
   if (in_floats(rung) && rung_name(rung) != plan.rungs.front() && !device.climbs(question, plan, rung)) return nullptr;
-  return std::make_unique<OnItsDevice>(device.ordinal(), std::make_unique<CudaSession<SearchDevice>>(device, question, plan, rung, std::move(own), team, stats));
+  return std::make_unique<OnItsDevice>(device.ordinal(), std::make_unique<CudaSession<SearchDevice>>(device, question, plan, rung, std::move(own), team, stats),
+                                       Roofline(device, question, rung, stats), question.corpus.rows);
 }
 
 }  // namespace vicinal::cuda
