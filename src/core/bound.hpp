@@ -305,7 +305,8 @@ VICINAL_HOST_DEVICE inline std::int32_t byte_limit(const ByteLine& line, const F
 
 inline constexpr float most_quick_limit = 0x1p29F;
 VICINAL_HOST_DEVICE inline std::int32_t quick_seed(float term, float inverse, float most = most_quick_limit) noexcept {
-  const float exact = -term * inverse, seed = exact + std::fabs(exact) * 0x1p-21F, end = 2 * most;
+  const float exact = -term * inverse, end = 2 * most;
+  const float seed = exact + std::min(std::fabs(exact), 0x1p100F) * 0x1p-21F;  // a term of +inf is of nobody, and stays below
   if (!(seed < end)) return static_cast<std::int32_t>(end);
   return static_cast<std::int32_t>(std::ceil(seed > -end ? seed : -end));
 }

@@ -65,7 +65,7 @@ template <bool seeding>
 __device__ __forceinline__ int seed_of(const SearchJob& job, float term, std::int64_t place, double inverse) {
   if (!job.choice.all && place < job.rows.count && !may_answer(job.choice, job.first_row + job.rows.order[place])) term = static_cast<float>(infinite);
   if constexpr (seeding) return byte_seed(term, inverse);
-  else return term == static_cast<float>(infinite) ? -(1 << 30) : quick_seed(term, static_cast<float>(inverse));
+  else return quick_seed(term, static_cast<float>(inverse));
 }
 __device__ __forceinline__ int limit_of(const QuickLine& line, const FilterNorms& maxima, double inverse) {
   return line.base > -static_cast<float>(infinite) ? quick_limit(line, up32(maxima.e), up32(maxima.n), static_cast<float>(inverse)) : 0x7fffffff;

@@ -141,21 +141,20 @@ __global__ void __launch_bounds__(match_threads) rank_found(RankFound r) {
 #pragma unroll
     for (int j = 0; j < rows_at_once; ++j) {
       const Found one = found[from + j < used ? from + j : from];
-      const std::int64_t row = job.rows.order[one.place];
+      const std::int64_t row = one.place < job.rows.count ? job.rows.order[one.place] : 0;
       rows[j] = row * job.rows.dims;
       queries[j] = static_cast<std::int64_t>(job.queries.order[one.query]) * job.rows.dims;
       shifts[j] = r.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0;
     }
     const double total = own_sums(r.ranking, rows, shifts, queries);
     const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / rows_at_once));
-    bool pair = lane_index() % (32 / rows_at_once) == 0 && which < used;
+    const bool pair = lane_index() % (32 / rows_at_once) == 0 && which < used && may_keep(job, found[which]);
     std::int64_t query = 0, row = 0;
     double value = 0;
     if (pair) {
       query = job.queries.order[found[which].query];
       row = job.rows.order[found[which].place];
-      pair = may_answer(job.choice, job.first_row + row) && (job.choice.all || may_answer(job.choice, job.query_rows[query], job.first_row + row));
-      if (pair) value = value_of_sum(r.ranking, total, query, row);
+      value = value_of_sum(r.ranking, total, query, row);
     }
     keep_match(r.matches, r.ranking, pair, query, job.first_row + row, value);
   }
@@ -233,11 +232,9 @@ __global__ void __launch_bounds__(settle_threads) sort_matches(MatchRows m) {
   WideWord *from = m.words + begin, *to = m.spare + begin;
   for (std::int64_t first = 0; first < count; first += sort_run) {
     const int used = static_cast<int>(count - first < sort_run ? count - first : sort_run);
-    int size = 32;
-    while (size < used) size *= 2;
     __syncthreads();
-    for (int i = thread_index(); i < size; i += thread_count()) run[i] = i < used ? from[first + i] : Wide::last();
-    sort_words(run, size);
+    for (int i = thread_index(); i < used; i += thread_count()) run[i] = from[first + i];
+    sort_list<Wide>(run, used);
     for (int i = thread_index(); i < used; i += thread_count()) from[first + i] = run[i];
   }
   __syncthreads();
