@@ -30,7 +30,7 @@ struct Facts {
   std::vector<std::string> built_instruction_sets;  // compiled in
   std::int64_t free_bytes = 0;  // memory that a search may count on
   std::int64_t tile_rows = 0;   // corpus chunks are multiples of this
-  bool has_floats = true;       // tiles of floats, after those of bytes
+  bool has_halves = false;      // tiles of halves between those of bytes and of floats; then floats take differences, of large sides only
   bool has_pairs = true;        // a graph's tiles may serve both sides
   std::int64_t most_filtered_k = INT64_MAX;  // beyond it every pair is ranked
 };

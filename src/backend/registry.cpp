@@ -147,7 +147,8 @@ Info info() {
 #endif
   result.instruction_sets = facts.instruction_sets;
   result.built_instruction_sets = facts.built_instruction_sets;
-  for (const RungName& rung : rung_names) result.filters.emplace_back(rung.name);
+  for (const RungName& rung : rung_names)
+    if (rung.rung != Rung::fp16 || facts.has_halves) result.filters.emplace_back(rung.name);
   result.backends = backend_names();
   result.devices = devices();
   result.threads = default_threads();

@@ -31,7 +31,8 @@ class CudaBackend final : public Backend {
     Facts facts;
     facts.name = name_;
     facts.tile_rows = tile_rows;
-    facts.has_floats = facts.has_pairs = false;
+    facts.has_halves = true;
+    facts.has_pairs = false;
     facts.most_filtered_k = most_filtered_k;
     facts.instruction_sets = facts.built_instruction_sets = {"mma"};
     if (hopper_) facts.instruction_sets.insert(facts.instruction_sets.begin(), "wgmma");
