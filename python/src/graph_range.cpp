@@ -31,8 +31,9 @@ nb::tuple knn_graph_from_python(const Rows& rows, const Options& options, bool i
                                 const std::optional<std::string>& symmetrize) {
   std::optional<Symmetrize> how;
   if (symmetrize) how = parse_symmetrize(*symmetrize);
+  check_reach(options, {&rows});
   const Neighbors graph = without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::knn_graph(rows.points(), graph_options(options, include_self, rows.points().rows, progress));
+    return vicinal::knn_graph(rows.anywhere(), graph_options(options, include_self, rows.anywhere().rows, progress));
   });
   if (!how) return neighbors_to_python(graph);
   return csr_to_python([&] {

@@ -7,6 +7,7 @@ the like, which no strides describe, are converted, once, and the bytes are coun
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 import os
@@ -16,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _native, _strings, _tables
-from .errors import DeviceError, InvalidArgument
+from . import _homes, _native, _strings, _tables
+from .errors import DeviceError, InvalidArgument, Unsupported
 
 # DLPack's numbers for memory that a CPU reads: its own, and host memory pinned for CUDA or ROCm.
 _HOST_DEVICES = {1, 3, 11}
@@ -45,9 +46,9 @@ def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
     if table is not None:
         return _from_array(table[0], name), table[1]
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        return _from_dlpack(x, name), 0
+        return _from_cuda(x, name) if _homes.on_cuda(x) else (_from_dlpack(x, name), 0)
     if hasattr(x, "__cuda_array_interface__"):
-        raise DeviceError(f"{name}: array is on cuda, this search runs on cpu; copy it to the host")
+        return _from_cuda_interface(x, name), 0
     array = _converted(x, name)
     return _from_array(array, name), 0 if _in_place(x, array) else array.nbytes
 
@@ -92,8 +93,44 @@ def _from_dlpack(x: Any, name: str) -> _native.Rows:
     return _native.Rows.from_dlpack(host_capsule(x, name), name)
 
 
+def _from_cuda(x: Any, name: str) -> tuple[_native.Rows, int]:
+    """Rows that lie dense in memory of a CUDA device are read there; others become so there."""
+    if _homes.library(x) not in ("torch", "cupy"):
+        return _native.Rows.from_dlpack(x.__dlpack__(stream=1), name), 0
+    home = _homes.of(x)
+    dense, copied = home.dense()
+    home.wait()  # the search has a stream of its own
+    return _native.Rows.from_dlpack(dense.__dlpack__(), name), copied
+
+
+def _from_cuda_interface(x: Any, name: str) -> _native.Rows:
+    facts = x.__cuda_array_interface__
+    shape, dtype, address = facts["shape"], np.dtype(facts["typestr"]), facts["data"][0]
+    dense = facts.get("strides") is None or tuple(facts["strides"]) == tuple(
+        dtype.itemsize * math.prod(shape[at + 1 :]) for at in range(len(shape))
+    )
+    if not dense or not dtype.isnative:
+        raise Unsupported(f"{name}: rows in memory of a CUDA device must be dense, row-major and of this machine's byte order")
+    if facts.get("stream") not in (None, 1, 2):  # those two are waited for
+        raise Unsupported(f"{name}: the array belongs to a stream of its own; hand it over by __dlpack__, or wait for the stream")
+    if dtype.name not in _ELEMENTS or dtype.name == "uint32":
+        raise InvalidArgument(f"{name}: dtype {dtype.name} not supported; convert with astype")
+    where = _homes.ordinal(address)
+    return _native.Rows.from_address(address, tuple(shape), _ELEMENTS[dtype.name], name, where, x)
+
+
+def device(asked: Any, *sides: Any) -> str:
+    """Where a search runs: for "auto" and "cuda" on the CUDA device that holds a side, if one does. sides: as given, or seen."""
+    name = text("device", asked)
+    seen = [rows(side, "rows")[0] if _homes.on_cuda(side) else side for side in sides]
+    held = [side.cuda_device for side in seen if isinstance(side, _native.Rows) and side.cuda_device >= 0]
+    return f"cuda:{held[0]}" if held and name in ("auto", "cuda") else name
+
+
 def host_capsule(x: Any, name: str) -> Any:
     """What DLPack hands over of a tensor that the CPU can read."""
+    if getattr(x, "requires_grad", False):
+        x = x.detach()
     kind, number = x.__dlpack_device__()
     if int(kind) not in _HOST_DEVICES:
         device = _DEVICE_NAMES.get(int(kind), f"device type {int(kind)}")
@@ -222,9 +259,11 @@ def shape(x: Any, name: str, dtype: Any) -> _native.Shape:
     if isinstance(x, tuple) and len(x) == 2 and not any(hasattr(part, "__len__") for part in x):
         count, width = (integer(f"{name} shape", part) for part in x)
         return _native.Shape(count, width, element_type("dtype", dtype))
-    seen = rows(x, name)[0]
-    count, width = seen.shape
-    return _native.Shape(count, width, seen.dtype)
+    return shape_of(rows(x, name)[0])
+
+
+def shape_of(seen: _native.Rows) -> _native.Shape:
+    return _native.Shape(*seen.shape, seen.dtype)
 
 
 def progress_callback(value: Any) -> Callable[[int, int], bool] | None:
@@ -315,7 +354,7 @@ def _vector(x: Any, name: str, kinds: str, wanted: str) -> np.ndarray:
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name}: masked arrays are not supported")
     try:
-        array = np.asarray(x)
+        array = np.asarray(_homes.to_host(x))
     except ValueError as error:
         raise InvalidArgument(f"{name}: not a one-dimensional array ({error})") from None
     if array.size == 0 and isinstance(x, (list, tuple)):
@@ -367,14 +406,14 @@ def result_pair(part: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
         distances, ids = part
     except (TypeError, ValueError):
         raise TypeError(f"{where} must be a result or a pair (distances, ids), got {type(part).__name__}") from None
-    distances, ids = np.asarray(distances), ids_array(ids, where)
+    distances, ids = np.asarray(_homes.to_host(distances)), ids_array(ids, where)
     if distances.shape != ids.shape:
         raise InvalidArgument(f"{where}: distances have shape {distances.shape}, ids {ids.shape}")
     return distances_array(distances, where), ids
 
 
 def ids_array(ids: Any, where: str) -> np.ndarray:
-    array = np.asarray(ids)
+    array = np.asarray(_homes.to_host(ids))
     if array.dtype.kind not in "iu":
         raise TypeError(f"{where}: ids must be integers, got dtype {array.dtype.name}")
     if array.ndim != 2:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _inputs, _results
+from . import _homes, _inputs, _results
 from ._inputs import Memory, Progress
 from ._results import CsrNeighbors, Plan
 from .errors import InvalidArgument
@@ -78,7 +78,7 @@ def range_search(
     within = _inputs.real("radius", radius)
     corpus_rows, query_rows, copied = _inputs.sides(corpus, queries)
     native = _inputs.call("range_search", corpus_rows, query_rows, within, options, limit)
-    return _results.csr_neighbors(native, copied, corpus_rows.shape[0] + int(first_id))
+    return _results.csr_neighbors(native, copied, corpus_rows.shape[0] + int(first_id), _homes.of(queries))
 
 
 def plan_range(
