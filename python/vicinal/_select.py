@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _homes, _inputs, _native
-from .errors import InvalidArgument, Unsupported
+from .errors import InvalidArgument
 
 _NUMPY_TYPES = {
     "f32": "float32", "f64": "float64", "f16": "float16", "u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16",
