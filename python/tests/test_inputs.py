@@ -306,6 +306,7 @@ def test_results_are_of_the_queries_library(small, library):
     within = vicinal.range_search(their_corpus, their_queries, 8.0)
     for row, (found, wanted) in enumerate(zip(map(within.by_id().__getitem__, range(5)), map(within.__getitem__, range(5)))):
         assert isinstance(found[1], kind) and np.asarray(found[1]).tolist() == sorted(np.asarray(wanted[1]).tolist()), row
+    assert vicinal.plots.hubness(theirs).in_degree.tolist() == vicinal.plots.hubness(edges).in_degree.tolist()
     bits = np.packbits(corpus > 0, axis=1)
     assert np.asarray(vicinal.knn(module.from_dlpack(bits), module.from_dlpack(bits), 1, "hamming").distances).dtype == np.uint32
 

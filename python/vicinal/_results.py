@@ -95,7 +95,7 @@ class Neighbors(tuple):
         left out; int64 indices. The matrix has memory of its own. Needs SciPy (ImportError without it).
         ``n_columns`` is required where ``columns`` is None, and InvalidArgument below an id.
         """
-        distances, ids = map(_on_host, self)
+        distances, ids = map(on_host, self)
         present = ids >= 0
         offsets = np.zeros(len(ids) + 1, np.int64)
         np.cumsum(present.sum(axis=1), out=offsets[1:])
@@ -137,13 +137,13 @@ class CsrNeighbors:
         Entries as they are: list order, distances as returned, zeros kept, int64 indices. The matrix has memory
         of its own. Needs SciPy (ImportError without it). InvalidArgument if ``n_columns`` is not above all ids.
         """
-        arrays = [_on_host(array).copy() for array in (self.offsets, self.distances, self.ids)]
+        arrays = [on_host(array).copy() for array in (self.offsets, self.distances, self.ids)]
         return _csr_matrix(*arrays, self.columns, n_columns)
 
     def by_id(self) -> CsrNeighbors:
         """The same lists, each by ascending id."""
-        distances, ids = map(_on_host, (self.distances, self.ids))
-        order = np.lexsort((ids, np.repeat(np.arange(len(self)), np.diff(_on_host(self.offsets)))))
+        distances, ids = map(on_host, (self.distances, self.ids))
+        order = np.lexsort((ids, np.repeat(np.arange(len(self)), np.diff(on_host(self.offsets)))))
         distances, ids = _at(_homes.of(self.ids), distances[order], ids[order])
         return replace(self, distances=distances, ids=ids)
 
@@ -166,7 +166,7 @@ class CsrNeighbors:
         return f"<vicinal.CsrNeighbors of {len(self)} rows, {self.ids.shape[0]} entries, {self.distances.dtype}>"
 
 
-def _on_host(array: Any) -> np.ndarray:
+def on_host(array: Any) -> np.ndarray:
     return np.asarray(_homes.to_host(array))
 
 
