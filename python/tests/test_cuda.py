@@ -268,7 +268,7 @@ def test_device_rows_that_cannot_be_searched(library, tmp_path):
         (lambda: vicinal.knn(there, there, 3, device="cpu"), vicinal.DeviceError, "corpus: rows are in memory of cuda:0"),
         (lambda: vicinal.knn(x, there, 3, device="cpu"), vicinal.DeviceError, "query: rows are in memory of cuda:0"),
         (lambda: vicinal.Corpus(x).knn(there, 3), vicinal.DeviceError, "query: rows are in memory of cuda:0"),
-        (lambda: vicinal.range_search(there, there, 3.0), vicinal.DeviceError, "corpus: rows are in memory of cuda:0"),
+        (lambda: vicinal.range_search(there, there, 3.0, device="cpu"), vicinal.DeviceError, "corpus: rows are in memory of cuda:0"),
         (lambda: vicinal.verify(there, there, np.zeros((100, 1), int)), vicinal.DeviceError, "rows are in memory of cuda:0"),
         (lambda: vicinal.Corpus(there).save(tmp_path / "x.vicinal"), vicinal.DeviceError, "rows are in memory of cuda:0"),
         (lambda: vicinal.knn(there, Interface(there), 3), vicinal.Unsupported, "torch and cupy"),
@@ -276,6 +276,17 @@ def test_device_rows_that_cannot_be_searched(library, tmp_path):
     ):
         with pytest.raises(kind, match=message):
             call()
+
+
+def test_ranges_of_device_rows(library):
+    x = rows_of("f4", 900)
+    try:
+        found = vicinal.range_search(library.put(x), library.put(x[:40]), 8.0)
+    except vicinal.Unsupported:
+        pytest.skip("ranges do not run on CUDA devices in this version")
+    wanted = vicinal.range_search(x, x[:40], 8.0)
+    for mine, other in ((found.offsets, wanted.offsets), (found.ids, wanted.ids), (found.distances, wanted.distances)):
+        assert library.get(mine).tobytes() == other.tobytes()
 
 
 def test_bfloat16_of_the_device():

@@ -275,7 +275,7 @@ def test_dlpack_on_another_device():
         (lambda: vicinal.knn(tensor, queries, 1, device="cpu"), "corpus: rows are in memory of cuda:1, this search runs on cpu"),
         (lambda: vicinal.Corpus(tensor, device="cpu"), "corpus: rows are in memory of cuda:1, this search runs on cpu"),
         (lambda: vicinal.knn_graph(tensor, 1, device="cpu"), "corpus: rows are in memory of cuda:1, this search runs on cpu"),
-        (lambda: vicinal.range_search(tensor, queries, 1.0), "corpus: rows are in memory of cuda:1, this call reads those of the host"),
+        (lambda: vicinal.range_search(tensor, queries, 1.0, device="cpu"), "corpus: rows are in memory of cuda:1, this search runs on cpu"),
         (lambda: vicinal.verify(tensor, queries, np.zeros((1, 1), int)), "corpus: rows are in memory of cuda:1"),
         (lambda: vicinal.PermutationIndex(tensor), "rows are in memory of cuda:1"),
         (lambda: vicinal.plan(tensor, queries, 1), "cuda"),

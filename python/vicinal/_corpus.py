@@ -45,7 +45,7 @@ class Corpus:
     ) -> None:
         own = _inputs.flag("copy", copy)
         if own and _homes.on_cuda(x):
-            x, own = _homes.of(x).copied(), False
+            x, own = _homes.of(x, "corpus").copied(), False
         rows, self._copied_bytes = _inputs.rows(x, "corpus")
         device = _inputs.device(device, rows)
         options = _inputs.options(

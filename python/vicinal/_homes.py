@@ -117,16 +117,16 @@ def library(x: Any) -> str:
     return type(x).__module__.partition(".")[0]
 
 
-def of(x: Any) -> Home:
+def of(x: Any, name: str = "query") -> Home:
     """Where results for queries like `x` are made. Unsupported for memory of a CUDA device in which nothing can be made."""
-    name = library(x)
-    if name == "torch" and hasattr(x, "detach"):
+    owner = library(x)
+    if owner == "torch" and hasattr(x, "detach"):
         return Torch(x)
-    if name == "cupy":
+    if owner == "cupy":
         return Cupy(x)
     if on_cuda(x):
-        raise foreign(x, "query")
-    if name != "numpy" and hasattr(x, "__array_namespace__") and hasattr(x, "__dlpack__"):
+        raise foreign(x, name)
+    if owner != "numpy" and hasattr(x, "__array_namespace__") and hasattr(x, "__dlpack__"):
         return ArrayApi(x)
     return Numpy()
 
