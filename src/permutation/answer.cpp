@@ -9,6 +9,7 @@
 #include "core/fpenv.hpp"
 #include "core/metric.hpp"
 #include "core/text.hpp"
+#include "permutation/device.hpp"
 #include "permutation/own.hpp"
 #include "permutation/search.hpp"
 #include "pipeline/check.hpp"
@@ -84,6 +85,24 @@ void check_finite(std::span<const Entry> entries, Metric metric, DistanceType ty
     if (std::isinf(entry.key)) report_infinite(metric, type);
 }
 
+IndexCounts search_here(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question,
+                        const Resolved& run, Team& team, const IndexSearch::Answer& answer) {
+  const std::int64_t rows = queries.count();
+  const cpu::Scores& kernels = cpu::find_scores(run.instruction_set);
+  const std::int64_t batch = RankScan::batch_for(state.objects().count(), rows, run.threads);
+  std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(run.threads));
+  std::atomic<std::int64_t> candidates{0}, measured{0};
+  team.for_each((rows + batch - 1) / batch, [&](std::int64_t piece, int worker) {
+    auto& one = searches[static_cast<std::size_t>(worker)];
+    if (!one) one = std::make_unique<IndexSearch>(state, queries, question, kernels, batch);
+    const std::int64_t first = piece * batch;
+    const IndexCounts counts = one->run(first, std::min(batch, rows - first), team, answer);
+    candidates += counts.candidates;
+    measured += counts.measured;
+  });
+  return {candidates, measured};
+}
+
 /// Everything but where entries go.
 struct Outcome {
   Share share;
@@ -106,25 +125,19 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
                                .radius = radius != nullptr ? *radius : everywhere,
                                .candidates = outcome.share.candidates,
                                .exact = search.exact};
-  const cpu::Scores& kernels = cpu::find_scores(run.instruction_set);
-  const std::int64_t batch = RankScan::batch_for(count, rows, run.threads);
-  std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(run.threads));
-  std::atomic<std::int64_t> candidates{0}, measured{0};
-  team.for_each((rows + batch - 1) / batch, [&](std::int64_t piece, int worker) {
-    auto& one = searches[static_cast<std::size_t>(worker)];
-    if (!one) one = std::make_unique<IndexSearch>(state, *queries, question, kernels, batch);
-    const std::int64_t first = piece * batch;
-    const IndexCounts counts = one->run(first, std::min(batch, rows - first), team, answer);
-    candidates += counts.candidates;
-    measured += counts.measured;
-  });
+  const std::string reason = run.host() ? "" : host_reason(state, question);
+  IndexCounts counts;
+  if (run.host() || !reason.empty()) counts = search_here(state, *queries, question, run, team, answer);
+  else if (rows > 0) counts = search_on(*run.backend, state, *queries, question, team, answer);
   team.finish();
-  outcome.stats.device = "cpu";
+  outcome.stats.device = reason.empty() ? run.backend->facts().name : "cpu";
+  if (!reason.empty())
+    outcome.stats.notes.push_back(cat("searched on the CPU, not on ", run.backend->facts().name, ": ", reason));
   outcome.stats.instruction_set = run.instruction_set;
   outcome.stats.threads = run.threads;
   outcome.stats.pairs = rows * count;
-  outcome.stats.candidates = candidates;
-  outcome.stats.reranked = measured;
+  outcome.stats.candidates = counts.candidates;
+  outcome.stats.reranked = counts.measured;
   outcome.stats.passes = 1;
   outcome.stats.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return outcome;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/backend.hpp"
 #include "core/buffer.hpp"
 #include "cpu/permutation/objects.hpp"
 #include "permutation/bounds.hpp"
@@ -38,8 +39,9 @@ struct PermutationIndex::State {
   std::unique_ptr<Bounds> bounds;  // null: not kept, or the metric has none
   double seconds = 0;
 
-  mutable std::mutex mutex;                                                              // of curves
+  mutable std::mutex mutex;                                                              // of what follows
   mutable std::map<std::pair<bool, double>, std::shared_ptr<const RecallCurve>> curves;  // (range, k or radius)
+  mutable std::map<Backend*, std::shared_ptr<const Kept>> kept;                          // what devices have of it
 
   const Objects& objects() const noexcept {
     if (own) return *own;
@@ -50,10 +52,12 @@ struct PermutationIndex::State {
   void build(Team& team);
 };
 
-/// Threads and instruction set, names and numbers judged.
+/// The device, and threads and instruction set of the host beside it, names and numbers judged.
 struct Resolved {
+  Backend* backend;
   int threads;
   std::string instruction_set;
+  bool host() const { return backend == &cpu_backend(); }
 };
 Resolved resolve(const Execution& run);
 
