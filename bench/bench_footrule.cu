@@ -135,12 +135,5 @@ int main(int argc, char** argv) {
     if (lost > 0) std::fprintf(stderr, "%s: %lld queries failed\n", way, static_cast<long long>(lost));
   };
   near("near", [&] { run_near(job, multiprocessors, near_sample, launch); });
-#ifdef NEAR_VARIANTS
-  if (words == 16) {
-    near("near, 1 each", [&] { run_near<16, 1>(job, multiprocessors, near_sample, launch); });
-    near("near, 3 each", [&] { run_near<16, 3>(job, multiprocessors, near_sample, launch); });
-    near("near, 4 each", [&] { run_near<16, 4>(job, multiprocessors, near_sample, launch); });
-  }
-#endif
   return right ? 0 : 1;
 }

@@ -139,11 +139,17 @@ struct Backend {
 
   // A permutation index: its footrules with queries, the cut, and where rows are given and fit, the distances of candidates.
   /// Ranks, and rows, there for many searches. Null: the backend has nothing that the host's own code is not better at.
-  virtual std::shared_ptr<const Kept> keep_ranks(const RankRows& /*ranks*/, const MeasuredRows* /*rows*/) { return nullptr; }
+  virtual std::shared_ptr<const Kept> keep_ranks(const RankRows& /*ranks*/, const std::vector<std::uint32_t>& /*permutants*/,
+                                                 const MeasuredRows* /*rows*/) {
+    return nullptr;
+  }
   /// Can it measure those k of the rows that it keeps?
   virtual bool measures(const Kept& /*kept*/, std::int64_t /*k*/) const { return false; }
-  virtual void search_ranks(const RankQuestion& /*question*/, const Kept& /*kept*/, const CandidatesAnswer& /*candidates*/,
-                            const NearestAnswer& /*nearest*/, Team& /*team*/) {}
+  /// False: a distance to a permutant is not finite, which the host has words for; not where ranks are given.
+  virtual bool search_ranks(const RankQuestion& /*question*/, const Kept& /*kept*/, const CandidatesAnswer& /*candidates*/,
+                            const NearestAnswer& /*nearest*/, Team& /*team*/) {
+    return false;
+  }
 };
 
 /// The backend that searches for Execution::device; "auto" is the CPU, and then nothing is loaded. Throws DeviceError for one

@@ -26,8 +26,8 @@ struct MeasuredRows {
 };
 
 struct RankQuestion {
-  RankRows queries;
-  std::int64_t candidates = 0;          // 1 to the objects
+  RankRows queries;                       // ranks null: the device measures the permutants itself
+  std::int64_t candidates = 0;            // 1 to the objects
   std::optional<MeasuredRows> rows = {};  // queries whose k nearest candidates are wanted; else the candidates are
   DistanceType type = DistanceType::f32;
   std::int64_t k = 0;

@@ -83,16 +83,16 @@ class CudaBackend final : public Backend {
     stats.candidates = question.corpus.count() * (question.query_end() - question.first_query);
     return cuda::search_strings(question, answer, team, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
-  std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const MeasuredRows* rows) override {
+  std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows) override {
     check_process();
     const OnDevice here(ordinal_);
-    return cuda::keep_ranks(ranks, rows, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
+    return cuda::keep_ranks(ranks, permutants, rows, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
   bool measures(const Kept& kept, std::int64_t k) const override { return cuda::measures(kept, k); }
-  void search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates, const NearestAnswer& nearest, Team& team) override {
+  bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates, const NearestAnswer& nearest, Team& team) override {
     check_process();
     const OnDevice here(ordinal_);
-    cuda::search_ranks(question, kept, candidates, nearest, team, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
+    return cuda::search_ranks(question, kept, candidates, nearest, team, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
 
  private:

@@ -34,6 +34,8 @@ void check_search(const PermutationSearch& search) {
           static_cast<int>(search.exact) >
       1)
     refuse("recall, fraction and exact exclude each other; give one of them");
+  if (search.tune_on_queries && (search.fraction || search.exact))
+    refuse("tune_on=queries is of a recall, and exact or a fraction is given");
   if (search.recall && !(*search.recall > 0 && *search.recall <= 1))
     refuse(cat("recall must be above 0 and at most 1, got ", *search.recall));
   if (search.fraction && !(*search.fraction > 0 && *search.fraction <= 1))
@@ -55,7 +57,7 @@ std::int64_t candidates_of(double fraction, std::int64_t count, std::int64_t k) 
   return std::clamp(wanted, std::min(k, count), count);
 }
 
-Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, std::int64_t k,
+Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, const Queries* queries, std::int64_t k,
                const double* radius, Team& team, const std::string& instruction_set) {
   const std::int64_t count = state.objects().count();
   if (search.exact) {  // what is looked at first: enough for a good k-th distance
@@ -68,8 +70,11 @@ Share share_of(const PermutationIndex::State& state, const PermutationSearch& se
     return {candidates, *search.fraction,
             candidates == count ? RecallEstimate{} : RecallEstimate{unknown, unknown, unknown, 0}};
   }
-  const auto curve = recall_curve(state, k, radius, team, instruction_set);
-  const std::size_t point = curve->point_for(search.recall.value_or(default_recall));
+  const double target = search.recall.value_or(default_recall);
+  const auto curve = search.tune_on_queries && queries != nullptr
+                         ? std::make_shared<const RecallCurve>(recall_curve_of(state, *queries, target, k, radius, team, instruction_set))
+                         : recall_curve(state, k, radius, team, instruction_set);
+  const std::size_t point = curve->point_for(target);
   const std::int64_t candidates = std::max(curve->candidates[point], std::min(k, count));
   return {candidates, static_cast<double>(candidates) / static_cast<double>(count), curve->at(point)};
 }
@@ -119,7 +124,7 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
   Outcome outcome;
   Team team(run.threads, search.progress, search.stop, static_cast<std::uint64_t>(rows * count));
   const std::unique_ptr<Queries> queries = read(team);
-  if (rows > 0) outcome.share = share_of(state, search, k, radius, team, run.instruction_set);
+  if (rows > 0) outcome.share = share_of(state, search, queries.get(), k, radius, team, run.instruction_set);
   const IndexQuestion question{.type = type,
                                .k = k,
                                .radius = radius != nullptr ? *radius : everywhere,
@@ -292,7 +297,7 @@ PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const 
   {
     FpGuard guard;
     Team team(run.threads, search.progress, search.stop, static_cast<std::uint64_t>(count));
-    Share share = share_of(*state_, search, search.k, nullptr, team, run.instruction_set);
+    Share share = share_of(*state_, search, nullptr, search.k, nullptr, team, run.instruction_set);
     if (search.fraction) {
       const auto curve = recall_curve(*state_, search.k, nullptr, team, run.instruction_set);
       const auto point = std::lower_bound(curve->candidates.begin(), curve->candidates.end(), share.candidates) -

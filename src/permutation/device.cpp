@@ -46,7 +46,8 @@ std::shared_ptr<const Kept> kept_on(const PermutationIndex::State& state, Backen
   std::shared_ptr<const Kept>& kept = state.kept[&backend];
   if (!kept) {
     const auto rows = state.objects().measured_rows();
-    kept = backend.keep_ranks({state.ranks.data(), state.layout->stride, state.objects().count(), state.layout->permutants}, rows ? &*rows : nullptr);
+    kept = backend.keep_ranks({state.ranks.data(), state.layout->stride, state.objects().count(), state.layout->permutants}, narrow(state.permutants),
+                              rows ? &*rows : nullptr);
   }
   return kept;
 }
@@ -54,35 +55,41 @@ std::shared_ptr<const Kept> kept_on(const PermutationIndex::State& state, Backen
 IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question, Team& team,
                       const IndexSearch::Answer& answer) {
   const std::shared_ptr<const Kept> kept = kept_on(state, backend);
-  const Buffer<std::uint8_t> orders = orders_of(state, queries, team);
-  RankQuestion asked{.queries = {orders.data(), state.layout->stride, queries.count(), state.layout->permutants}, .candidates = question.candidates,
+  RankQuestion asked{.queries = {nullptr, state.layout->stride, queries.count(), state.layout->permutants}, .candidates = question.candidates,
                      .type = question.type, .k = question.k};
   if (backend.measures(*kept, question.k)) asked.rows = queries.measured_rows();
+  Buffer<std::uint8_t> orders;
+  const auto order_here = [&] {
+    orders = orders_of(state, queries, team);
+    asked.queries.ranks = orders.data();
+  };
+  if (!asked.rows) order_here();
   std::vector<std::unique_ptr<Collector>> collectors(static_cast<std::size_t>(team.threads()));
   const auto collector = [&](int worker) -> Collector& {
     auto& one = collectors[static_cast<std::size_t>(worker)];
     if (!one) one = std::make_unique<Collector>(state, queries, question);
     return *one;
   };
-  backend.search_ranks(
-      asked, *kept,
-      [&](std::int64_t first, std::int64_t count, const std::uint32_t* candidates) {
-        team.for_each(count, [&](std::int64_t i, int worker) {
-          Collector& one = collector(worker);
-          one.start(first + i);
-          one.look_at(candidates + i * question.candidates, question.candidates);
-          answer(first + i, one.sorted());
-        });
-      },
-      [&](std::int64_t query, std::span<const Entry> entries) {
-        if (std::none_of(entries.begin(), entries.end(), [](const Entry& entry) { return entry.key == 0; })) return answer(query, entries);
-        std::vector<Entry> signed_zeros(entries.begin(), entries.end());
-        Collector& one = collector(0);
-        one.start(query);
-        one.measure_zeros(signed_zeros);
-        answer(query, signed_zeros);
-      },
-      team);
+  const auto from_candidates = [&](std::int64_t first, std::int64_t count, const std::uint32_t* candidates) {
+    team.for_each(count, [&](std::int64_t i, int worker) {
+      Collector& one = collector(worker);
+      one.start(first + i);
+      one.look_at(candidates + i * question.candidates, question.candidates);
+      answer(first + i, one.sorted());
+    });
+  };
+  const auto from_nearest = [&](std::int64_t query, std::span<const Entry> entries) {
+    if (std::none_of(entries.begin(), entries.end(), [](const Entry& entry) { return entry.key == 0; })) return answer(query, entries);
+    std::vector<Entry> signed_zeros(entries.begin(), entries.end());
+    Collector& one = collector(0);
+    one.start(query);
+    one.measure_zeros(signed_zeros);
+    answer(query, signed_zeros);
+  };
+  if (!backend.search_ranks(asked, *kept, from_candidates, from_nearest, team)) {
+    order_here();  // throws; its words name the query
+    backend.search_ranks(asked, *kept, from_candidates, from_nearest, team);
+  }
   const std::int64_t all = queries.count() * question.candidates;
   return {all, all};
 }

@@ -34,6 +34,49 @@ __global__ void __launch_bounds__(rank_threads) query_values(Ranking ranking) {
   }
 }
 
+/// A block a query: the ranks of the permutants by (distance, number), as footrule.cuh reads them.
+struct OrderQueries {
+  Ranking ranking;                      // in fp64
+  const std::uint32_t* permutants = nullptr;
+  int count = 0, words = 0;
+  std::uint32_t* queries = nullptr;     // [query][words]
+  unsigned* lost = nullptr;             // distances that are not finite
+};
+template <int>
+__global__ void __launch_bounds__(rank_threads) order_queries(OrderQueries o) {
+  VICINAL_SHARED(double, distances, 4 * most_rank_words);
+  const Ranking& ranking = o.ranking;
+  const std::int64_t query = blockIdx.x, dims = ranking.rows.dims, queries[1] = {query * dims};
+  const Sum sum = sum_of(ranking.metric);
+  for (int at = warp_index() * rows_at_once; at < o.count; at += rank_threads / 32 * rows_at_once) {
+    std::int64_t rows[rows_at_once];
+    double shifts[rows_at_once];
+#pragma unroll
+    for (int j = 0; j < rows_at_once; ++j) {
+      const std::int64_t row = o.permutants[at + j < o.count ? at + j : at];
+      rows[j] = row * dims;
+      shifts[j] = ranking.rows.mean != nullptr ? ranking.rows.mean[row] : 0.0;
+    }
+    const double total = pair_sums<rows_at_once, 1>(ranking, sum, rows, shifts, queries);
+    const int which = at + lane_index() / (32 / rows_at_once);
+    if (lane_index() % (32 / rows_at_once) != 0 || which >= o.count) continue;
+    const double distance = folded_key(ranking, value_of_sum(ranking, total, query, o.permutants[which]));
+    distances[which] = distance;
+    if (!is_finite(distance)) atomicAdd(o.lost, 1u);
+  }
+  __syncthreads();
+  for (int w = thread_index(); w < o.words; w += rank_threads) {
+    std::uint32_t four = 0;
+    for (int i = 0; i < 4 && 4 * w + i < o.count; ++i) {
+      const double mine = distances[4 * w + i];
+      std::uint32_t rank = 0;
+      for (int p = 0; p < o.count; ++p) rank += distances[p] < mine || (distances[p] == mine && p < 4 * w + i) ? 1u : 0u;
+      four |= rank << (8 * i);
+    }
+    o.queries[query * o.words + w] = four;
+  }
+}
+
 template <class Form>
 __global__ void __launch_bounds__(rank_threads, 4) measure_found(Measure m) {
   using Words = ListWords<Form>;

@@ -48,7 +48,8 @@ class Runtime {
 
 /// With the runtime that its memory goes back to.
 struct KeptHere final : Kept {
-  KeptHere(const Place& place, const RankRows& ranks, const MeasuredRows* rows) : runtime(place), kept(runtime, ranks, rows) {}
+  KeptHere(const Place& place, const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows)
+      : runtime(place), kept(runtime, ranks, permutants, rows) {}
   std::int64_t bytes() const override { return kept.bytes(); }
   Runtime runtime;
   KeptRanks<Runtime> kept;
@@ -56,16 +57,16 @@ struct KeptHere final : Kept {
 
 }  // namespace
 
-std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const MeasuredRows* rows, const Place& place) {
-  return std::make_shared<KeptHere>(place, ranks, rows);
+std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows, const Place& place) {
+  return std::make_shared<KeptHere>(place, ranks, permutants, rows);
 }
 
 bool measures(const Kept& kept, std::int64_t k) { return static_cast<const KeptHere&>(kept).kept.measures(k); }
 
-void search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates, const NearestAnswer& nearest, Team& team,
+bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates, const NearestAnswer& nearest, Team& team,
                   const Place& place) {
   Runtime runtime(place);
-  RankSearch<Runtime>(runtime, question, static_cast<const KeptHere&>(kept).kept, team).run(candidates, nearest);
+  return RankSearch<Runtime>(runtime, question, static_cast<const KeptHere&>(kept).kept, team).run(candidates, nearest);
 }
 
 }  // namespace vicinal::cuda

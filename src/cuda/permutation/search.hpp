@@ -76,7 +76,8 @@ template <class Device>
 class KeptRanks final : public Kept {
  public:
   /// Rows are kept where they leave a quarter of the memory free.
-  KeptRanks(Device& device, const RankRows& ranks, const MeasuredRows* rows) : words(padded_rank_words(ranks.permutants)), count(ranks.count), ranks_(device), objects_(device) {
+  KeptRanks(Device& device, const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows)
+      : words(padded_rank_words(ranks.permutants)), count(ranks.count), ranks_(device), permutants_(device), objects_(device) {
     constexpr std::int64_t piece = 1 << 16;
     std::uint32_t* const to = ranks_.of(words * count);
     std::vector<std::uint32_t> packed(static_cast<std::size_t>(words * std::min(piece, count)));
@@ -88,12 +89,14 @@ class KeptRanks final : public Kept {
     }
     if (rows == nullptr || HeldRows<Device>::bytes_of(rows->rows, count) > device.free_bytes() / 4 * 3) return;
     objects_.in(*rows, 0, count);
+    device.in(permutants_.of(ranks.permutants), permutants.data(), ranks.permutants * 4);
     device.wait();
     holds_rows = true;
     metric = rows->metric;
   }
   std::int64_t bytes() const override { return ranks_.bytes() + objects_.bytes(); }
   const std::uint32_t* ranks() const noexcept { return ranks_.data(); }
+  const std::uint32_t* permutants() const noexcept { return permutants_.data(); }
   const Side& rows() const noexcept { return objects_.side; }
   bool measures(std::int64_t k) const noexcept { return holds_rows && k >= 1 && k <= most_measured_k; }
 
@@ -103,7 +106,7 @@ class KeptRanks final : public Kept {
   Metric metric = Metric::euclidean;
 
  private:
-  Array<std::uint32_t, Device> ranks_;
+  Array<std::uint32_t, Device> ranks_, permutants_;
   HeldRows<Device> objects_;
 };
 
@@ -115,18 +118,22 @@ class RankSearch {
         last_(device), equal_taken_(device), below_(device), equal_(device), found_(device), counts_(device), failed_(device), only_(device), list_(device), best_(device),
         counters_(device), asked_(device) {}
 
-  void run(const CandidatesAnswer& candidates, const NearestAnswer& nearest) {
+  bool run(const CandidatesAnswer& candidates, const NearestAnswer& nearest) {
     const std::int64_t capacity = near_capacity(question_.candidates, kept_.count);
     const std::int64_t batch = std::clamp<std::int64_t>(rank_list_bytes / 8 / capacity, 1, 4096);
     for (std::int64_t first = 0; first < question_.queries.count; first += batch) {
       const std::int64_t count = std::min(batch, question_.queries.count - first);
-      RanksJob job = job_of(first, count, capacity);
+      const bool measured = question_.rows.has_value();
+      RanksJob job = job_of(count, capacity);
+      if (measured) ask(first, count);
+      question_.queries.ranks != nullptr ? take_orders(first, count) : make_orders(count);
       run_near(job, device_.multiprocessors, sample_, device_.launch());
-      const bool measured = question_.rows && measure_all(first, count, job);
+      if (measured) measure(job, nullptr, count);
       std::vector<std::uint32_t> failed(static_cast<std::size_t>(count));
       device_.out(failed.data(), job.failed, count * 4);
       if (measured) take_best(count);
       device_.wait();
+      if (measured && lost_ > 0) return false;
       std::vector<std::uint32_t> again;
       for (std::int64_t i = 0; i < count; ++i)
         if (failed[static_cast<std::size_t>(i)] != 0) again.push_back(static_cast<std::uint32_t>(i));
@@ -146,16 +153,13 @@ class RankSearch {
       }
       team_.tick(static_cast<std::uint64_t>(count * kept_.count));
     }
+    return true;
   }
 
  private:
-  RanksJob job_of(std::int64_t first, std::int64_t count, std::int64_t capacity) {
-    const int words = kept_.words;
-    std::vector<std::uint32_t> packed(static_cast<std::size_t>(count * words));
-    pack_ranks(question_.queries, first, count, words, 0, false, packed.data());
-    device_.in(queries_.of(count * words), packed.data(), count * words * 4);
+  RanksJob job_of(std::int64_t count, std::int64_t capacity) {
     const std::int64_t permutants = question_.queries.permutants;
-    RanksJob job{.objects = kept_.ranks(), .pitch = kept_.count, .count = kept_.count, .queries = queries_.data(), .query_count = count, .words = words};
+    RanksJob job{.objects = kept_.ranks(), .pitch = kept_.count, .count = kept_.count, .queries = queries_.of(count * kept_.words), .query_count = count, .words = kept_.words};
     job.candidates = question_.candidates;
     job.bins = static_cast<std::uint32_t>(permutants * permutants / 4 + 1);
     job.strips = strips_of(kept_.count);
@@ -168,8 +172,22 @@ class RankSearch {
     job.list = list_.of(count * capacity);
     device_.zero(job.histogram, count * std::int64_t{job.bins} * 4);
     device_.zero(job.counts, count * 4);
-    device_.wait();  // what was packed goes
     return job;
+  }
+
+  void take_orders(std::int64_t first, std::int64_t count) {
+    std::vector<std::uint32_t> packed(static_cast<std::size_t>(count * kept_.words));
+    pack_ranks(question_.queries, first, count, kept_.words, 0, false, packed.data());
+    device_.in(queries_.data(), packed.data(), count * kept_.words * 4);
+    device_.wait();
+  }
+  void make_orders(std::int64_t count) {
+    OrderQueries orders{.ranking = ranking_, .permutants = kept_.permutants(), .count = static_cast<int>(question_.queries.permutants), .words = kept_.words,
+                        .queries = queries_.data(), .lost = only_.of(count)};
+    orders.ranking.type = DistanceType::f64;
+    device_.zero(orders.lost, 4);
+    device_.launch()(count, rank_threads, 0, order_queries<0>, orders);
+    device_.out(&lost_, orders.lost, 4);
   }
 
   /// Candidates of some queries from the counts of all scores, a few queries at a time.
@@ -197,7 +215,8 @@ class RankSearch {
     }
   }
 
-  bool measure_all(std::int64_t first, std::int64_t count, const RanksJob& job) {
+  /// The queries' rows.
+  void ask(std::int64_t first, std::int64_t count) {
     asked_.in(*question_.rows, first, count);
     counters_.of(1);
     device_.zero(counters_.data(), sizeof(Counters));
@@ -205,8 +224,6 @@ class RankSearch {
     asked_.make_values(ranking_);
     ranking_.queries = asked_.side;
     best_.of(count * question_.k * word_size(wide_));
-    measure(job, nullptr, count);
-    return true;
   }
 
   /// only: queries, or null for the first `count`, without those that failed.
@@ -258,6 +275,7 @@ class RankSearch {
   Ranking ranking_;
   std::vector<std::byte> words_;
   Counters counted_ = {};
+  std::uint32_t lost_ = 0;
 };
 
 }  // namespace vicinal::cuda

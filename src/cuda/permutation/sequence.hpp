@@ -46,9 +46,9 @@ void run_near(const RanksJob& job, std::int64_t multiprocessors, std::int64_t sa
 /// The kernels for the words of a job, which padded_rank_words tells.
 template <class Launch>
 void run_near(const RanksJob& job, std::int64_t multiprocessors, std::int64_t sample, Launch& launch) {
-  if (job.words == 4) run_near<4, 2>(job, multiprocessors, sample, launch);
-  else if (job.words == 8) run_near<8, 2>(job, multiprocessors, sample, launch);
-  else if (job.words == 16) run_near<16, 2>(job, multiprocessors, sample, launch);
+  if (job.words == 4) run_near<4, 4>(job, multiprocessors, sample, launch);
+  else if (job.words == 8) run_near<8, 4>(job, multiprocessors, sample, launch);
+  else if (job.words == 16) run_near<16, 3>(job, multiprocessors, sample, launch);
   else run_near<32, 2>(job, multiprocessors, sample, launch);
 }
 template <class Launch>

@@ -33,12 +33,12 @@ struct Emulated final : Backend {
   Device device;
   std::int64_t sample = 1 << 16;
 
-  std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const MeasuredRows* rows) override {
-    return std::make_shared<cuda::KeptRanks<Device>>(device, ranks, rows);
+  std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows) override {
+    return std::make_shared<cuda::KeptRanks<Device>>(device, ranks, permutants, rows);
   }
   bool measures(const Kept& kept, std::int64_t k) const override { return static_cast<const cuda::KeptRanks<Device>&>(kept).measures(k); }
-  void search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates, const NearestAnswer& nearest, Team& team) override {
-    cuda::RankSearch<Device>(device, question, static_cast<const cuda::KeptRanks<Device>&>(kept), team, sample).run(candidates, nearest);
+  bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates, const NearestAnswer& nearest, Team& team) override {
+    return cuda::RankSearch<Device>(device, question, static_cast<const cuda::KeptRanks<Device>&>(kept), team, sample).run(candidates, nearest);
   }
 
   Facts facts() const override { return {}; }
