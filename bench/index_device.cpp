@@ -60,8 +60,9 @@ int run(const Objects& objects, const Objects& queries, const PermutationOptions
     }
     std::sort(seconds.begin(), seconds.end());
     const double median = seconds[seconds.size() / 2];
-    std::printf("%s,%lld,%lld,%lld,%lld,%g,%lld,%.3f,%.3e\n", found.neighbors.stats.device.c_str(), static_cast<long long>(objects.rows),
-                static_cast<long long>(queries.rows), static_cast<long long>(index.cols()), static_cast<long long>(options.permutants), ask.share,
+    std::printf("%s,%lld,%lld,%lld,%lld,%g,%lld,%.3f,%.3e\n", found.neighbors.stats.device.c_str(),
+                static_cast<long long>(objects.rows), static_cast<long long>(queries.rows),
+                static_cast<long long>(index.cols()), static_cast<long long>(options.permutants), ask.share,
                 static_cast<long long>(ask.k), median * 1e3, pairs / median);
     std::fflush(stdout);
     return found;
@@ -69,7 +70,8 @@ int run(const Objects& objects, const Objects& queries, const PermutationOptions
   const PermutationNeighbors there = measure(ask.device, ask.times), here = measure("cpu", 3);
   const auto count = static_cast<std::size_t>(queries.rows * ask.k);
   const bool same = std::memcmp(there.neighbors.ids(), here.neighbors.ids(), count * 8) == 0 &&
-                    std::memcmp(there.neighbors.distances(), here.neighbors.distances(), count * distance_size(here.neighbors.type())) == 0;
+                    std::memcmp(there.neighbors.distances(), here.neighbors.distances(),
+                                count * distance_size(here.neighbors.type())) == 0;
   std::printf("%s\n", same ? "same bits" : "OTHER BITS");
   return same ? 0 : 1;
 }
@@ -97,9 +99,11 @@ int main(int argc, char** argv) try {
   const Asked ask{k, times, share, device};
   if (corpus.empty()) {
     const std::vector<float> rows = clustered(objects + queries, columns);
-    return run(Points(rows.data(), DType::f32, objects, columns), Points(rows.data() + objects * columns, DType::f32, queries, columns), options, ask);
+    return run(Points(rows.data(), DType::f32, objects, columns),
+               Points(rows.data() + objects * columns, DType::f32, queries, columns), options, ask);
   }
-  if (metric_info(options.metric).strings) return run(read_strings(corpus).view(), read_strings(asked).view(), options, ask);
+  if (metric_info(options.metric).strings)
+    return run(read_strings(corpus).view(), read_strings(asked).view(), options, ask);
   const Matrix rows = read_matrix(corpus), others = read_matrix(asked);
   return run(rows.points(), others.points(), options, ask);
 } catch (const Error& error) {

@@ -63,8 +63,8 @@ Json recall_json(const vicinal::RecallEstimate& recall) {
 std::string recall_text(const vicinal::RecallEstimate& recall, bool on_queries = false) {
   if (std::isnan(recall.value)) return "recall not measured (vicinal index tune does)";
   if (recall.low == 1) return "recall 1";
-  return fmt::format("expected recall {:.3f} ({:.3f} to {:.3f} at 95 %, by {} {})", recall.value, recall.low, recall.high,
-                     recall.sample, on_queries ? "of the queries" : "objects left out");
+  return fmt::format("expected recall {:.3f} ({:.3f} to {:.3f} at 95 %, by {} {})", recall.value, recall.low,
+                     recall.high, recall.sample, on_queries ? "of the queries" : "objects left out");
 }
 
 vicinal::PermutationIndex open_index(const Flags& flags, Context& context) {
@@ -326,16 +326,17 @@ Command register_index(App& root) {
   f.given_fraction =
       of("--fraction search, tune",
          app.add_number("--fraction", f.fraction, "search, tune: share of the objects to look at").type_name("SHARE"));
-  of("--tune-on search",
-     app.add_text("--tune-on", f.tune_on, "search: what tells the share for a recall (default objects, left out in turn)")
-         .type_name("objects|queries"));
+  of("--tune-on search", app.add_text("--tune-on", f.tune_on,
+                                      "search: what tells the share for a recall (default objects, left out in turn)")
+                             .type_name("objects|queries"));
   of("--exact search", app.add_flag("--exact", f.exact, "search: exactly, by bounds"));
   of("--distance-type search",
      app.add_text("--distance-type", f.search.distance_type, "search: type of the distances (default auto)")
          .type_name("auto|f32|f64|u32"));
   add_strings(app, f.search);
-  of("--device search", app.add_text("--device", f.search.device, "search: where ranks are compared (default auto: the CPU)")
-                            .type_name("auto|cpu|cuda|cuda:N"));
+  of("--device search",
+     app.add_text("--device", f.search.device, "search: where ranks are compared (default auto: the CPU)")
+         .type_name("auto|cpu|cuda|cuda:N"));
   app.add_integer("--threads", f.search.threads, "threads (default 0: all this process may use)").type_name("N");
   of("-o build, search",
      app.add_text("-o,--output", f.output, "build: the index; search: the result (- for CSV on stdout)")

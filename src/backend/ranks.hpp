@@ -6,8 +6,8 @@
 #include <span>
 
 #include "core/key.hpp"
-#include "vicinal/metric.hpp"
 #include "vicinal/matrix.hpp"
+#include "vicinal/metric.hpp"
 #include "vicinal/options.hpp"
 
 namespace vicinal {

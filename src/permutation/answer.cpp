@@ -57,8 +57,8 @@ std::int64_t candidates_of(double fraction, std::int64_t count, std::int64_t k) 
   return std::clamp(wanted, std::min(k, count), count);
 }
 
-Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, const Queries* queries, std::int64_t k,
-               const double* radius, Team& team, const std::string& instruction_set) {
+Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, const Queries* queries,
+               std::int64_t k, const double* radius, Team& team, const std::string& instruction_set) {
   const std::int64_t count = state.objects().count();
   if (search.exact) {  // what is looked at first: enough for a good k-th distance
     const std::int64_t first = std::min(count, std::max(4 * k, count / 256));
@@ -72,7 +72,8 @@ Share share_of(const PermutationIndex::State& state, const PermutationSearch& se
   }
   const double target = search.recall.value_or(default_recall);
   const auto curve = search.tune_on_queries && queries != nullptr
-                         ? std::make_shared<const RecallCurve>(recall_curve_of(state, *queries, target, k, radius, team, instruction_set))
+                         ? std::make_shared<const RecallCurve>(
+                               recall_curve_of(state, *queries, target, k, radius, team, instruction_set))
                          : recall_curve(state, k, radius, team, instruction_set);
   const std::size_t point = curve->point_for(target);
   const std::int64_t candidates = std::max(curve->candidates[point], std::min(k, count));

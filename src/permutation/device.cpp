@@ -46,17 +46,20 @@ std::shared_ptr<const Kept> kept_on(const PermutationIndex::State& state, Backen
   std::shared_ptr<const Kept>& kept = state.kept[&backend];
   if (!kept) {
     const auto rows = state.objects().measured_rows();
-    kept = backend.keep_ranks({state.ranks.data(), state.layout->stride, state.objects().count(), state.layout->permutants}, narrow(state.permutants),
-                              rows ? &*rows : nullptr);
+    kept = backend.keep_ranks(
+        {state.ranks.data(), state.layout->stride, state.objects().count(), state.layout->permutants},
+        narrow(state.permutants), rows ? &*rows : nullptr);
   }
   return kept;
 }
 
-IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question, Team& team,
-                      const IndexSearch::Answer& answer) {
+IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries,
+                      const IndexQuestion& question, Team& team, const IndexSearch::Answer& answer) {
   const std::shared_ptr<const Kept> kept = kept_on(state, backend);
-  RankQuestion asked{.queries = {nullptr, state.layout->stride, queries.count(), state.layout->permutants}, .candidates = question.candidates,
-                     .type = question.type, .k = question.k};
+  RankQuestion asked{.queries = {nullptr, state.layout->stride, queries.count(), state.layout->permutants},
+                     .candidates = question.candidates,
+                     .type = question.type,
+                     .k = question.k};
   if (backend.measures(*kept, question.k)) asked.rows = queries.measured_rows();
   Buffer<std::uint8_t> orders;
   const auto order_here = [&] {
@@ -79,7 +82,8 @@ IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, co
     });
   };
   const auto from_nearest = [&](std::int64_t query, std::span<const Entry> entries) {
-    if (std::none_of(entries.begin(), entries.end(), [](const Entry& entry) { return entry.key == 0; })) return answer(query, entries);
+    if (std::none_of(entries.begin(), entries.end(), [](const Entry& entry) { return entry.key == 0; }))
+      return answer(query, entries);
     std::vector<Entry> signed_zeros(entries.begin(), entries.end());
     Collector& one = collector(0);
     one.start(query);

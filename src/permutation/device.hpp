@@ -15,7 +15,7 @@ std::shared_ptr<const Kept> kept_on(const PermutationIndex::State& state, Backen
 std::string host_reason(const PermutationIndex::State& state, const IndexQuestion& question);
 
 /// Answers are called from any thread of the team.
-IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question, Team& team,
-                      const IndexSearch::Answer& answer);
+IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries,
+                      const IndexQuestion& question, Team& team, const IndexSearch::Answer& answer);
 
 }  // namespace vicinal

@@ -61,10 +61,8 @@ Collector::Collector(const PermutationIndex::State& state, const Queries& querie
 void Collector::start(std::int64_t query) {
   meter_->start(query);
   if (question_.k == 0) entries_.clear();
-  pool_ = {.entries = entries_.data(),
-           .count = 0,
-           .k = question_.k,
-           .capacity = static_cast<std::int64_t>(entries_.size())};
+  pool_ = {
+      .entries = entries_.data(), .count = 0, .k = question_.k, .capacity = static_cast<std::int64_t>(entries_.size())};
 }
 
 Entry Collector::entry_of(double value, std::int64_t id) const {

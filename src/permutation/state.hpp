@@ -18,7 +18,7 @@ namespace vicinal {
 /// How recall grows with the number of candidates, by objects that were left out in turn, or by some queries (tune.cpp).
 struct RecallCurve {
   std::int64_t measured = 0, queries = 0;  // of a call's queries; 0 of objects, which stand for all that are like them
-  std::vector<std::int64_t> candidates;  // ascending; the last is all
+  std::vector<std::int64_t> candidates;    // ascending; the last is all
   std::vector<std::vector<float>>
       recalls;  // [left-out object][as candidates]; objects with an empty answer are not there
   RecallEstimate at(std::size_t point) const;
@@ -69,8 +69,8 @@ std::vector<std::uint32_t> narrow(const std::vector<std::int64_t>& ids);
 std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& state, std::int64_t k,
                                                 const double* radius, Team& team, const std::string& instruction_set);
 /// The same of some of these queries, as many as the target takes. Queries with an empty answer are not in the curve.
-RecallCurve recall_curve_of(const PermutationIndex::State& state, const Queries& queries, double target, std::int64_t k, const double* radius,
-                            Team& team, const std::string& instruction_set);
+RecallCurve recall_curve_of(const PermutationIndex::State& state, const Queries& queries, double target, std::int64_t k,
+                            const double* radius, Team& team, const std::string& instruction_set);
 /// Objects to leave out in turn, none of them a permutant.
 std::vector<std::int64_t> left_out(const PermutationIndex::State& state);
 

@@ -42,7 +42,8 @@ Moments moments_at(const RecallCurve& curve, std::size_t point) {
   }
   const double variance = sample > 1 ? squares / (sample - 1) : 0, most = mean * (1 - mean);
   // What is not known of a finite number of queries is in those that were not measured.
-  const double known = curve.queries > 0 ? std::min(1.0, static_cast<double>(curve.measured) / static_cast<double>(curve.queries)) : 0;
+  const double known =
+      curve.queries > 0 ? std::min(1.0, static_cast<double>(curve.measured) / static_cast<double>(curve.queries)) : 0;
   return {mean, (variance > 0 ? std::max(sample, most / variance * sample) : sample) / std::max(1 - known, 0x1p-40)};
 }
 
@@ -137,9 +138,9 @@ class Measured {
 };
 
 /// Of the queries `numbers`, or of objects that were left out: selves are their ids, else null.
-RecallCurve make_curve(const PermutationIndex::State& state, const Queries& queries, const std::vector<std::int64_t>* numbers,
-                       const std::vector<std::int64_t>* selves, std::int64_t k, const double* radius, Team& team,
-                       const std::string& instruction_set) {
+RecallCurve make_curve(const PermutationIndex::State& state, const Queries& queries,
+                       const std::vector<std::int64_t>* numbers, const std::vector<std::int64_t>* selves,
+                       std::int64_t k, const double* radius, Team& team, const std::string& instruction_set) {
   RecallCurve curve;
   curve.candidates = points_up_to(state.objects().count());
   const cpu::Scores& kernels = cpu::find_scores(instruction_set);
@@ -200,18 +201,20 @@ std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& s
   }
   RecallCurve made;
   const std::vector<std::int64_t> ids = left_out(state);
-  if (k < state.objects().count()) made = make_curve(state, *state.objects().some(ids), nullptr, &ids, k, radius, team, instruction_set);
+  if (k < state.objects().count())
+    made = make_curve(state, *state.objects().some(ids), nullptr, &ids, k, radius, team, instruction_set);
   else made.candidates = points_up_to(state.objects().count());  // no answer without the object itself
   auto curve = std::make_shared<const RecallCurve>(std::move(made));
   const std::lock_guard lock(state.mutex);
   return state.curves.try_emplace(key, std::move(curve)).first->second;
 }
 
-RecallCurve recall_curve_of(const PermutationIndex::State& state, const Queries& queries, double target, std::int64_t k, const double* radius,
-                            Team& team, const std::string& instruction_set) {
+RecallCurve recall_curve_of(const PermutationIndex::State& state, const Queries& queries, double target, std::int64_t k,
+                            const double* radius, Team& team, const std::string& instruction_set) {
   // Half as many again as would do if every one of them found everything.
   const double least = one_sided * one_sided * target / std::max(1 - target, 1e-9);
-  const std::int64_t sample = std::min<std::int64_t>(queries.count(), static_cast<std::int64_t>(std::min(1e9, std::max(100.0, 1.5 * least))));
+  const std::int64_t sample =
+      std::min<std::int64_t>(queries.count(), static_cast<std::int64_t>(std::min(1e9, std::max(100.0, 1.5 * least))));
   const std::vector<std::int64_t> numbers = random_ids(sample, queries.count(), state.options.seed, true);
   RecallCurve curve = make_curve(state, queries, &numbers, nullptr, k, radius, team, instruction_set);
   curve.measured = sample;

@@ -18,7 +18,8 @@ namespace vicinal::cuda {
 inline constexpr std::int64_t rank_list_bytes = std::int64_t{1} << 30;  // of the lists of a batch
 
 /// Ranks of a batch or of all objects as the kernels read them: [query][words], or [word][pitch] for objects.
-inline void pack_ranks(const RankRows& from, std::int64_t first, std::int64_t count, int words, std::int64_t pitch, bool by_word, std::uint32_t* to) {
+inline void pack_ranks(const RankRows& from, std::int64_t first, std::int64_t count, int words, std::int64_t pitch,
+                       bool by_word, std::uint32_t* to) {
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint8_t* row = from.ranks + (first + i) * from.stride;
     for (int w = 0; w < words; ++w) {
@@ -33,10 +34,12 @@ inline void pack_ranks(const RankRows& from, std::int64_t first, std::int64_t co
 /// What a word of a list says, on the host.
 inline Entry entry_of(std::uint64_t word) {
   const auto bits = static_cast<std::uint32_t>(word >> 32);
-  return {static_cast<double>(std::bit_cast<float>((bits >> 31) != 0 ? bits ^ 0x80000000u : ~bits)), static_cast<std::int64_t>(word & 0xffffffffu)};
+  return {static_cast<double>(std::bit_cast<float>((bits >> 31) != 0 ? bits ^ 0x80000000u : ~bits)),
+          static_cast<std::int64_t>(word & 0xffffffffu)};
 }
 inline Entry entry_of(const WideWord& word) {
-  return {std::bit_cast<double>((word.key >> 63) != 0 ? word.key ^ 1ull << 63 : ~word.key), static_cast<std::int64_t>(word.position)};
+  return {std::bit_cast<double>((word.key >> 63) != 0 ? word.key ^ 1ull << 63 : ~word.key),
+          static_cast<std::int64_t>(word.position)};
 }
 
 /// Rows, queries or objects, with what their metric needs, for measure.cuh.
@@ -60,10 +63,13 @@ class HeldRows {
   void make_values(const Ranking& ranking) {
     Ranking with_values = ranking;
     with_values.queries.values = side.values = values_.of(side.count * side.dims);
-    device_.launch()((side.count * side.dims + rank_threads - 1) / rank_threads, rank_threads, 0, query_values<0>, with_values);
+    device_.launch()((side.count * side.dims + rank_threads - 1) / rank_threads, rank_threads, 0, query_values<0>,
+                     with_values);
   }
   std::int64_t bytes() const noexcept { return rows_.bytes() + self_.bytes() + mean_.bytes(); }
-  static std::int64_t bytes_of(const Points& points, std::int64_t count) { return count * points.cols * static_cast<std::int64_t>(dtype_size(points.dtype)); }
+  static std::int64_t bytes_of(const Points& points, std::int64_t count) {
+    return count * points.cols * static_cast<std::int64_t>(dtype_size(points.dtype));
+  }
   Side side;
 
  private:
@@ -76,8 +82,10 @@ template <class Device>
 class KeptRanks final : public Kept {
  public:
   /// Rows are kept where they leave a quarter of the memory free.
-  KeptRanks(Device& device, const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows)
-      : words(padded_rank_words(ranks.permutants)), count(ranks.count), ranks_(device), permutants_(device), objects_(device) {
+  KeptRanks(Device& device, const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
+            const MeasuredRows* rows)
+      : words(padded_rank_words(ranks.permutants)), count(ranks.count), ranks_(device), permutants_(device),
+        objects_(device) {
     constexpr std::int64_t piece = 1 << 16;
     std::uint32_t* const to = ranks_.of(words * count);
     std::vector<std::uint32_t> packed(static_cast<std::size_t>(words * std::min(piece, count)));
@@ -113,10 +121,12 @@ class KeptRanks final : public Kept {
 template <class Device>
 class RankSearch {
  public:
-  RankSearch(Device& device, const RankQuestion& question, const KeptRanks<Device>& kept, Team& team, std::int64_t sample = near_sample)
-      : device_(device), question_(question), kept_(kept), team_(team), sample_(sample), wide_(question.type != DistanceType::f32), queries_(device), histogram_(device),
-        last_(device), equal_taken_(device), below_(device), equal_(device), found_(device), counts_(device), failed_(device), only_(device), list_(device), best_(device),
-        counters_(device), asked_(device) {}
+  RankSearch(Device& device, const RankQuestion& question, const KeptRanks<Device>& kept, Team& team,
+             std::int64_t sample = near_sample)
+      : device_(device), question_(question), kept_(kept), team_(team), sample_(sample),
+        wide_(question.type != DistanceType::f32), queries_(device), histogram_(device), last_(device),
+        equal_taken_(device), below_(device), equal_(device), found_(device), counts_(device), failed_(device),
+        only_(device), list_(device), best_(device), counters_(device), asked_(device) {}
 
   bool run(const CandidatesAnswer& candidates, const NearestAnswer& nearest) {
     const std::int64_t capacity = near_capacity(question_.candidates, kept_.count);
@@ -159,7 +169,12 @@ class RankSearch {
  private:
   RanksJob job_of(std::int64_t count, std::int64_t capacity) {
     const std::int64_t permutants = question_.queries.permutants;
-    RanksJob job{.objects = kept_.ranks(), .pitch = kept_.count, .count = kept_.count, .queries = queries_.of(count * kept_.words), .query_count = count, .words = kept_.words};
+    RanksJob job{.objects = kept_.ranks(),
+                 .pitch = kept_.count,
+                 .count = kept_.count,
+                 .queries = queries_.of(count * kept_.words),
+                 .query_count = count,
+                 .words = kept_.words};
     job.candidates = question_.candidates;
     job.bins = static_cast<std::uint32_t>(permutants * permutants / 4 + 1);
     job.strips = strips_of(kept_.count);
@@ -182,8 +197,12 @@ class RankSearch {
     device_.wait();
   }
   void make_orders(std::int64_t count) {
-    OrderQueries orders{.ranking = ranking_, .permutants = kept_.permutants(), .count = static_cast<int>(question_.queries.permutants), .words = kept_.words,
-                        .queries = queries_.data(), .lost = only_.of(count)};
+    OrderQueries orders{.ranking = ranking_,
+                        .permutants = kept_.permutants(),
+                        .count = static_cast<int>(question_.queries.permutants),
+                        .words = kept_.words,
+                        .queries = queries_.data(),
+                        .lost = only_.of(count)};
     orders.ranking.type = DistanceType::f64;
     device_.zero(orders.lost, 4);
     device_.launch()(count, rank_threads, 0, order_queries<0>, orders);
@@ -207,10 +226,13 @@ class RankSearch {
       device_.zero(part.histogram, used * std::int64_t{job.bins} * 4);
       device_.zero(part.below, used * job.strips * 4);
       device_.zero(part.equal, used * job.strips * 4);
-      for (std::int64_t i = 0; i < used; ++i) device_.copy(queries.data() + i * words, job.queries + which[begin + static_cast<std::size_t>(i)] * words, words * 4);
+      for (std::int64_t i = 0; i < used; ++i)
+        device_.copy(queries.data() + i * words, job.queries + which[begin + static_cast<std::size_t>(i)] * words,
+                     words * 4);
       run_footrule(part, 8 * device_.multiprocessors, device_.launch());
       for (std::int64_t i = 0; i < used; ++i)
-        device_.copy(job.found + which[begin + static_cast<std::size_t>(i)] * job.candidates, part.found + i * job.candidates, job.candidates * 4);
+        device_.copy(job.found + which[begin + static_cast<std::size_t>(i)] * job.candidates,
+                     part.found + i * job.candidates, job.candidates * 4);
       device_.wait();
     }
   }
@@ -220,7 +242,12 @@ class RankSearch {
     asked_.in(*question_.rows, first, count);
     counters_.of(1);
     device_.zero(counters_.data(), sizeof(Counters));
-    ranking_ = {.rows = kept_.rows(), .queries = asked_.side, .metric = kept_.metric, .type = question_.type, .first_row = 0, .counters = counters_.data()};
+    ranking_ = {.rows = kept_.rows(),
+                .queries = asked_.side,
+                .metric = kept_.metric,
+                .type = question_.type,
+                .first_row = 0,
+                .counters = counters_.data()};
     asked_.make_values(ranking_);
     ranking_.queries = asked_.side;
     best_.of(count * question_.k * word_size(wide_));
@@ -228,7 +255,12 @@ class RankSearch {
 
   /// only: queries, or null for the first `count`, without those that failed.
   void measure(const RanksJob& job, const std::uint32_t* only, std::int64_t count) {
-    Measure m{.ranking = ranking_, .found = job.found, .candidates = job.candidates, .k = question_.k, .words = measure_words(question_.k), .best = best_.data()};
+    Measure m{.ranking = ranking_,
+              .found = job.found,
+              .candidates = job.candidates,
+              .k = question_.k,
+              .words = measure_words(question_.k),
+              .best = best_.data()};
     if (only != nullptr) {
       device_.in(only_.of(count), only, count * 4);
       m.only = only_.data();
@@ -267,7 +299,8 @@ class RankSearch {
   Team& team_;
   std::int64_t sample_;
   bool wide_;
-  Array<std::uint32_t, Device> queries_, histogram_, last_, equal_taken_, below_, equal_, found_, counts_, failed_, only_;
+  Array<std::uint32_t, Device> queries_, histogram_, last_, equal_taken_, below_, equal_, found_, counts_, failed_,
+      only_;
   Array<unsigned long long, Device> list_;
   Array<std::byte, Device> best_;
   Array<Counters, Device> counters_;

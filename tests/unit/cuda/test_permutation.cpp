@@ -24,7 +24,9 @@ struct Device : emulated::Device {
     const auto size = static_cast<std::int64_t>(dtype_size(rows.dtype));
     for (std::int64_t r = 0; r < rows.rows; ++r)
       for (std::int64_t c = 0; c < rows.cols; ++c)
-        std::memcpy(to + (r * rows.cols + c) * size, static_cast<const std::byte*>(rows.data) + r * rows.row_stride + c * rows.col_stride, static_cast<std::size_t>(size));
+        std::memcpy(to + (r * rows.cols + c) * size,
+                    static_cast<const std::byte*>(rows.data) + r * rows.row_stride + c * rows.col_stride,
+                    static_cast<std::size_t>(size));
   }
 };
 
@@ -33,12 +35,17 @@ struct Emulated final : Backend {
   Device device;
   std::int64_t sample = 1 << 16;
 
-  std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows) override {
+  std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
+                                         const MeasuredRows* rows) override {
     return std::make_shared<cuda::KeptRanks<Device>>(device, ranks, permutants, rows);
   }
-  bool measures(const Kept& kept, std::int64_t k) const override { return static_cast<const cuda::KeptRanks<Device>&>(kept).measures(k); }
-  bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates, const NearestAnswer& nearest, Team& team) override {
-    return cuda::RankSearch<Device>(device, question, static_cast<const cuda::KeptRanks<Device>&>(kept), team, sample).run(candidates, nearest);
+  bool measures(const Kept& kept, std::int64_t k) const override {
+    return static_cast<const cuda::KeptRanks<Device>&>(kept).measures(k);
+  }
+  bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates,
+                    const NearestAnswer& nearest, Team& team) override {
+    return cuda::RankSearch<Device>(device, question, static_cast<const cuda::KeptRanks<Device>&>(kept), team, sample)
+        .run(candidates, nearest);
   }
 
   Facts facts() const override { return {}; }
@@ -50,9 +57,14 @@ struct Emulated final : Backend {
   double slowness(const std::string&) const override { return 1; }
   double byte_gain(const std::string&) const override { return 1; }
   std::shared_ptr<const Kept> keep(const Question&, const Plan&, Team&) override { return nullptr; }
-  std::unique_ptr<Session> open(const Question&, const Plan&, Rung, std::shared_ptr<const Kept>, Team&, Stats&) override { return nullptr; }
+  std::unique_ptr<Session> open(const Question&, const Plan&, Rung, std::shared_ptr<const Kept>, Team&,
+                                Stats&) override {
+    return nullptr;
+  }
   std::int64_t shape_strings(Plan&, const StringSizes&, Metric, std::int64_t, bool) const override { return 0; }
-  std::int64_t search_strings(const StringQuestion&, const Plan&, const StringAnswer&, Team&, Stats&) override { return 0; }
+  std::int64_t search_strings(const StringQuestion&, const Plan&, const StringAnswer&, Team&, Stats&) override {
+    return 0;
+  }
 };
 
 struct Case {
@@ -79,9 +91,11 @@ TEST(PermutationOnDevice, BitsOfTheHost) {
     const auto rows_of = [&](std::int64_t count) {
       std::vector<std::byte> bytes(static_cast<std::size_t>(count * c.cols) * dtype_size(c.dtype));
       for (std::int64_t i = 0; i < count * c.cols; ++i) {
-        const int value = static_cast<int>(random() % 7) - (c.dtype == DType::u8 ? 0 : 3);  // small numbers: ties, and products of zero
+        const int value = static_cast<int>(random() % 7) -
+                          (c.dtype == DType::u8 ? 0 : 3);  // small numbers: ties, and products of zero
         if (c.dtype == DType::f32) reinterpret_cast<float*>(bytes.data())[i] = static_cast<float>(value);
-        else if (c.dtype == DType::f64) reinterpret_cast<double*>(bytes.data())[i] = value + (i % c.cols == 0 ? 0.5 : 0);
+        else if (c.dtype == DType::f64)
+          reinterpret_cast<double*>(bytes.data())[i] = value + (i % c.cols == 0 ? 0.5 : 0);
         else bytes[static_cast<std::size_t>(i)] = static_cast<std::byte>(value);
       }
       return bytes;
@@ -104,23 +118,32 @@ TEST(PermutationOnDevice, BitsOfTheHost) {
     backend.device.free = c.free;
     backend.sample = c.sample;
     const DistanceType type = want.neighbors.type();
-    const IndexQuestion question{.type = type, .k = c.k, .candidates = std::max(c.k, static_cast<std::int64_t>(std::ceil(c.fraction * static_cast<double>(c.rows))))};
+    const IndexQuestion question{
+        .type = type,
+        .k = c.k,
+        .candidates = std::max(c.k, static_cast<std::int64_t>(std::ceil(c.fraction * static_cast<double>(c.rows))))};
     EXPECT_EQ(host_reason(state, question), "");
     Neighbors got(c.queries, c.k, type, false);
     std::int64_t answered = 0;
-    const IndexCounts counts = search_on(backend, state, *read, question, team, [&](std::int64_t query, std::span<const Entry> entries) {
-      ASSERT_EQ(static_cast<std::int64_t>(entries.size()), c.k);
-      ++answered;
-      for (std::int64_t i = 0; i < c.k; ++i) {
-        got.view().ids[query * c.k + i] = entries[static_cast<std::size_t>(i)].id;
-        store_key(entries[static_cast<std::size_t>(i)].key, type, descending(c.metric), got.view().distances, query * c.k + i);
-      }
-    });
+    const IndexCounts counts =
+        search_on(backend, state, *read, question, team, [&](std::int64_t query, std::span<const Entry> entries) {
+          ASSERT_EQ(static_cast<std::int64_t>(entries.size()), c.k);
+          ++answered;
+          for (std::int64_t i = 0; i < c.k; ++i) {
+            got.view().ids[query * c.k + i] = entries[static_cast<std::size_t>(i)].id;
+            store_key(entries[static_cast<std::size_t>(i)].key, type, descending(c.metric), got.view().distances,
+                      query * c.k + i);
+          }
+        });
     EXPECT_EQ(answered, c.queries);
     EXPECT_EQ(counts.measured, want.neighbors.stats.reranked);
     const auto name = metric_info(c.metric).name;
-    EXPECT_EQ(std::memcmp(got.view().ids, want.neighbors.ids(), static_cast<std::size_t>(c.queries * c.k) * 8), 0) << name;
-    EXPECT_EQ(std::memcmp(got.view().distances, want.neighbors.distances(), static_cast<std::size_t>(c.queries * c.k) * distance_size(type)), 0) << name;
+    EXPECT_EQ(std::memcmp(got.view().ids, want.neighbors.ids(), static_cast<std::size_t>(c.queries * c.k) * 8), 0)
+        << name;
+    EXPECT_EQ(std::memcmp(got.view().distances, want.neighbors.distances(),
+                          static_cast<std::size_t>(c.queries * c.k) * distance_size(type)),
+              0)
+        << name;
     state.kept.clear();
     EXPECT_TRUE(backend.device.held.empty());
   }
