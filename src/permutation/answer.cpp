@@ -136,7 +136,8 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
   if (run.host() || !reason.empty()) counts = search_here(state, *queries, question, run, team, answer);
   else if (rows > 0) counts = search_on(*run.backend, state, *queries, question, team, answer);
   team.finish();
-  outcome.stats.device = reason.empty() ? run.backend->facts().name : "cpu";
+  const bool device = !run.host() && reason.empty() && rows > 0;
+  outcome.stats.device = device ? kept_on(state, *run.backend).device : "cpu";
   if (!reason.empty())
     outcome.stats.notes.push_back(cat("searched on the CPU, not on ", run.backend->facts().name, ": ", reason));
   outcome.stats.instruction_set = run.instruction_set;

@@ -41,21 +41,22 @@ std::string host_reason(const PermutationIndex::State& state, const IndexQuestio
   return "";
 }
 
-std::shared_ptr<const Kept> kept_on(const PermutationIndex::State& state, Backend& backend) {
+KeptOn kept_on(const PermutationIndex::State& state, Backend& backend) {
   const std::lock_guard lock(state.mutex);
-  std::shared_ptr<const Kept>& kept = state.kept[&backend];
-  if (!kept) {
+  KeptOn& kept = state.kept[&backend];
+  if (!kept.ranks) {
     const auto rows = state.objects().measured_rows();
-    kept = backend.keep_ranks(
+    kept.ranks = backend.keep_ranks(
         {state.ranks.data(), state.layout->stride, state.objects().count(), state.layout->permutants},
         narrow(state.permutants), rows ? &*rows : nullptr);
+    kept.device = backend.facts().name;
   }
   return kept;
 }
 
 IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries,
                       const IndexQuestion& question, Team& team, const IndexSearch::Answer& answer) {
-  const std::shared_ptr<const Kept> kept = kept_on(state, backend);
+  const std::shared_ptr<const Kept> kept = kept_on(state, backend).ranks;
   RankQuestion asked{.queries = {nullptr, state.layout->stride, queries.count(), state.layout->permutants},
                      .candidates = question.candidates,
                      .type = question.type,

@@ -9,7 +9,7 @@
 namespace vicinal {
 
 /// What a backend keeps of an index. The first search through it takes it there.
-std::shared_ptr<const Kept> kept_on(const PermutationIndex::State& state, Backend& backend);
+KeptOn kept_on(const PermutationIndex::State& state, Backend& backend);
 
 /// Why the search is the host's; empty where it is not.
 std::string host_reason(const PermutationIndex::State& state, const IndexQuestion& question);

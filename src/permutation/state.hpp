@@ -26,6 +26,12 @@ struct RecallCurve {
   std::size_t point_for(double target) const;
 };
 
+/// What a device has of an index, and its name.
+struct KeptOn {
+  std::shared_ptr<const Kept> ranks;
+  std::string device;
+};
+
 struct PermutationIndex::State {
   PermutationOptions options;
   Points rows;  // of vectors
@@ -42,7 +48,7 @@ struct PermutationIndex::State {
 
   mutable std::mutex mutex;                                                              // of what follows
   mutable std::map<std::pair<bool, double>, std::shared_ptr<const RecallCurve>> curves;  // (range, k or radius)
-  mutable std::map<Backend*, std::shared_ptr<const Kept>> kept;                          // what devices have of it
+  mutable std::map<Backend*, KeptOn> kept;                          // what devices have of it
 
   const Objects& objects() const noexcept {
     if (own) return *own;

@@ -23,6 +23,7 @@ TEST(Footrule, CandidatesAreThoseOfAFullSort) {
                         {16, 257, 9, 40, 1, 64, false},
                         {33, 1000, 8, 999, 40, 512, true},
                         {64, 700, 17, 700, 6, 700, false},
+                        {4, 8000, 2, 5000, 4, 8000, false},  // more equals than a block puts aside
                         {128, 90, 2, 13, 2, 32, false}}) {
     const auto m = static_cast<std::size_t>(c.permutants);
     const auto words = static_cast<std::size_t>(padded_rank_words(c.permutants));

@@ -6,6 +6,7 @@
 namespace vicinal::cuda {
 
 inline constexpr std::int64_t most_measured_k = 1024;
+inline constexpr int rows_measured = 8;  // at once, by a warp
 
 /// Words that are sorted at a time: the list, and new ones.
 inline std::int64_t measure_words(std::int64_t k) {
@@ -77,8 +78,8 @@ __global__ void __launch_bounds__(rank_threads) order_queries(OrderQueries o) {
   }
 }
 
-template <class Form>
-__global__ void __launch_bounds__(rank_threads, 4) measure_found(Measure m) {
+template <class Form, int measured_rows>
+__global__ void __launch_bounds__(rank_threads, measured_rows == 8 ? 3 : 4) measure_found(Measure m) {
   using Words = ListWords<Form>;
   using Word = typename Form::Word;
   VICINAL_SHARED(int, filled, 1);
@@ -97,18 +98,18 @@ __global__ void __launch_bounds__(rank_threads, 4) measure_found(Measure m) {
     // At first no more than tell a limit.
     const std::int64_t most = from == 0 && 256 + 2 * m.k < room ? 256 + 2 * m.k : room;
     const std::int64_t end = from + most < m.candidates ? from + most : m.candidates;
-    for (std::int64_t at = from + warp_index() * rows_at_once; at < end; at += rank_threads / 32 * rows_at_once) {
-      std::int64_t rows[rows_at_once];
-      double shifts[rows_at_once];
+    for (std::int64_t at = from + warp_index() * measured_rows; at < end; at += rank_threads / 32 * measured_rows) {
+      std::int64_t rows[measured_rows];
+      double shifts[measured_rows];
 #pragma unroll
-      for (int j = 0; j < rows_at_once; ++j) {
+      for (int j = 0; j < measured_rows; ++j) {
         const std::int64_t row = found[at + j < end ? at + j : at];
         rows[j] = row * dims;
         shifts[j] = ranking.rows.mean != nullptr ? ranking.rows.mean[row] : 0.0;
       }
-      const double total = pair_sums<rows_at_once, 1>(ranking, sum, rows, shifts, queries);
-      const std::int64_t which = at + lane_index() / (32 / rows_at_once);
-      if (lane_index() % (32 / rows_at_once) != 0 || which >= end) continue;
+      const double total = pair_sums<measured_rows, 1>(ranking, sum, rows, shifts, queries);
+      const std::int64_t which = at + lane_index() / (32 / measured_rows);
+      if (lane_index() % (32 / measured_rows) != 0 || which >= end) continue;
       const std::int64_t row = found[which];
       const Word word = Form::make(Words::ordered(folded_key(ranking, value_of_sum(ranking, total, query, row))), row);
       if (word < limit) words[have + atomicAdd(&filled[0], 1)] = word;

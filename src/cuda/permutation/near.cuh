@@ -173,6 +173,8 @@ __device__ __forceinline__ Bin bin_of_wanted(const std::uint32_t* bins, std::int
 inline constexpr int number_bits = 11;
 inline std::int64_t cut_counters(const RanksJob& job) { return std::max<std::int64_t>(job.bins, 1 << number_bits); }
 
+inline constexpr std::uint32_t most_equals = 1 << number_bits;
+
 /// A block a query.
 template <int>
 __global__ void __launch_bounds__(rank_threads) near_cut(NearArgs args) {
@@ -197,9 +199,12 @@ __global__ void __launch_bounds__(rank_threads) near_cut(NearArgs args) {
   Bin last = bin_of_wanted(bins, job.bins, static_cast<std::uint32_t>(job.candidates), spare);
   unsigned long long known = last.at;  // the highest bits of the last candidate's word
   int unknown = 32;
-  bool all = bins[last.at] == last.wanted;
+  const std::uint32_t equals = bins[last.at];
+  bool all = equals == last.wanted;
   __syncthreads();
-  while (!all && unknown > 0) {
+  // Usually there are few: they are put aside below, and each counts those before it.
+  const bool few = !all && equals <= most_equals;
+  while (!all && !few && unknown > 0) {
     const int bits = unknown < number_bits ? unknown : number_bits;
     const unsigned long long before = known;
     count_where(1u << bits, [&](unsigned long long word) {
@@ -211,17 +216,26 @@ __global__ void __launch_bounds__(rank_threads) near_cut(NearArgs args) {
     all = bins[last.at] == last.wanted;
     __syncthreads();
   }
-  if (thread_index() == 0) spare[0] = 0;
+  if (thread_index() < 2) spare[thread_index()] = 0;
   __syncthreads();
   for (std::uint32_t from = 0; from < count; from += step) {
     const std::uint32_t i = from + start;
     const unsigned long long word = i < count ? list[i] : 0;
-    const bool taken = i < count && word >> unknown <= known;
+    const bool equal = few && i < count && word >> 32 == known;
+    if (equal) bins[atomicAdd(&spare[1], 1u)] = static_cast<std::uint32_t>(word);
+    const bool taken = i < count && !equal && word >> unknown <= known;
     const unsigned votes = __ballot_sync(all_lanes, taken);
     std::uint32_t place = 0;
     if (lane_index() == 0 && votes != 0) place = atomicAdd(&spare[0], static_cast<std::uint32_t>(__popc(votes)));
     place = __shfl_sync(all_lanes, place, 0) + static_cast<std::uint32_t>(votes_below(votes));
     if (taken) job.found[query * job.candidates + place] = static_cast<std::uint32_t>(word);
+  }
+  if (!few) return;
+  __syncthreads();
+  for (std::uint32_t i = start; i < equals; i += step) {
+    std::uint32_t before = 0;
+    for (std::uint32_t other = 0; other < equals; ++other) before += bins[other] < bins[i] ? 1u : 0u;
+    if (before < last.wanted) job.found[query * job.candidates + spare[0] + before] = bins[i];
   }
 }
 

@@ -268,8 +268,8 @@ class RankSearch {
       m.failed = job.failed;
     }
     const std::int64_t shared = m.words * word_size(wide_);
-    if (wide_) device_.launch()(count, rank_threads, shared, measure_found<Wide>, m);
-    else device_.launch()(count, rank_threads, shared, measure_found<Packed>, m);
+    if (wide_) device_.launch()(count, rank_threads, shared, measure_found<Wide, rows_measured>, m);
+    else device_.launch()(count, rank_threads, shared, measure_found<Packed, rows_measured>, m);
   }
 
   void take_best(std::int64_t count) {
