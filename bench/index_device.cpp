@@ -38,6 +38,7 @@ std::vector<float> clustered(std::int64_t count, std::int64_t columns) {
 
 struct Asked {
   std::int64_t k, times;
+  int threads;
   double share;
   std::string device;
 };
@@ -48,7 +49,7 @@ int run(const Objects& objects, const Objects& queries, const PermutationOptions
   std::fprintf(stderr, "built in %.2f s\n", index.build_seconds());
   const double pairs = static_cast<double>(objects.rows) * static_cast<double>(queries.rows);
   const auto measure = [&](const std::string& where, std::int64_t often) {
-    const PermutationSearch search{.k = ask.k, .fraction = ask.share, .run = {.device = where}};
+    const PermutationSearch search{.k = ask.k, .fraction = ask.share, .run = {.device = where, .threads = ask.threads}};
     PermutationNeighbors found = index.knn(queries, search);  // the first takes the index there
     std::fprintf(stderr, "first search on %s: %.1f ms\n", where.c_str(), found.neighbors.stats.seconds * 1e3);
     for (const std::string& note : found.neighbors.stats.notes) std::fprintf(stderr, "%s\n", note.c_str());
@@ -79,7 +80,7 @@ int run(const Objects& objects, const Objects& queries, const PermutationOptions
 }  // namespace
 
 int main(int argc, char** argv) try {
-  std::int64_t objects = 1 << 20, queries = 1000, columns = 128, permutants = 64, k = 10, times = 20;
+  std::int64_t objects = 1 << 20, queries = 1000, columns = 128, permutants = 64, k = 10, times = 20, threads = 0;
   double share = 0.01;
   std::string device = "cuda", corpus, asked, metric = "euclidean";
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -90,13 +91,14 @@ int main(int argc, char** argv) try {
     if (std::strcmp(argv[i], "--share") == 0) share = std::atof(argv[i + 1]);
     if (std::strcmp(argv[i], "--k") == 0) k = std::atoll(argv[i + 1]);
     if (std::strcmp(argv[i], "--times") == 0) times = std::atoll(argv[i + 1]);
+    if (std::strcmp(argv[i], "--threads") == 0) threads = std::atoll(argv[i + 1]);
     if (std::strcmp(argv[i], "--device") == 0) device = argv[i + 1];
     if (std::strcmp(argv[i], "--rows") == 0) corpus = argv[i + 1];
     if (std::strcmp(argv[i], "--asked") == 0) asked = argv[i + 1];
     if (std::strcmp(argv[i], "--metric") == 0) metric = argv[i + 1];
   }
   const PermutationOptions options{.metric = parse_metric(metric), .permutants = permutants, .bounds = false};
-  const Asked ask{k, times, share, device};
+  const Asked ask{k, times, static_cast<int>(threads), share, device};
   if (corpus.empty()) {
     const std::vector<float> rows = clustered(objects + queries, columns);
     return run(Points(rows.data(), DType::f32, objects, columns),
