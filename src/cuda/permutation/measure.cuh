@@ -116,11 +116,8 @@ __global__ void __launch_bounds__(rank_threads, measured_rows == 8 ? 3 : 4) meas
     }
     __syncthreads();
     const int used = have + filled[0];
-    int sorted = 32;
-    while (sorted < used) sorted *= 2;
-    for (int i = used + thread_index(); i < sorted; i += thread_count()) words[i] = Form::last();
     __syncthreads();
-    if (used > have) sort_words(words, sorted);
+    if (used > have) sort_list<Form>(words, used);
     have = used < m.k ? used : static_cast<int>(m.k);
     if (have == m.k) limit = words[m.k - 1];
     if (thread_index() == 0) filled[0] = 0;
