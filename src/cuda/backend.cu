@@ -10,6 +10,7 @@
 #include "core/text.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory.hpp"
+#include "cuda/permutation/permutation.hpp"
 #include "cuda/run.hpp"
 #include "cuda/search/job.hpp"
 #include "cuda/search/search.hpp"
@@ -82,6 +83,17 @@ class CudaBackend final : public Backend {
     const OnDevice here(ordinal_);
     stats.candidates = question.corpus.count() * (question.query_end() - question.first_query);
     return cuda::search_strings(question, answer, team, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
+  }
+  std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows) override {
+    check_process();
+    const OnDevice here(ordinal_);
+    return cuda::keep_ranks(ranks, permutants, rows, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
+  }
+  bool measures(const Kept& kept, std::int64_t k) const override { return cuda::measures(kept, k); }
+  bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates, const NearestAnswer& nearest, Team& team) override {
+    check_process();
+    const OnDevice here(ordinal_);
+    return cuda::search_ranks(question, kept, candidates, nearest, team, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
 
  private:
