@@ -21,7 +21,7 @@
 namespace vicinal {
 
 /// Columns of rows that Plan::groups may ask a backend to put into groups.
-inline constexpr std::int64_t most_group_dims = 4;
+inline constexpr std::int64_t most_group_dims = 8;
 
 struct Facts {
   std::string name;             // "cpu", "cuda:0"
@@ -32,6 +32,7 @@ struct Facts {
   std::int64_t tile_rows = 0;   // corpus chunks are multiples of this
   bool has_floats = true;       // tiles of floats, after those of bytes
   bool has_pairs = true;        // a graph's tiles may serve both sides
+  bool has_groups = false;      // takes Plan::groups
   std::int64_t most_filtered_k = INT64_MAX;  // beyond it every pair is ranked
 };
 
@@ -124,7 +125,7 @@ struct Backend {
   virtual double seconds(const Plan& /*plan*/, const Problem& /*problem*/) const { return -1; }
   /// Prepares the whole corpus once.
   virtual std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) = 0;
-  /// Null where Plan::pilot leaves it open whether the rung pays, and on these rows it does not, or they were kept without it.
+  /// Null where Plan::pilot leaves it open whether the rung pays, and on these rows it does not, or where they were kept without it.
   virtual std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung,
                                         std::shared_ptr<const Kept> kept, Team& team, Stats& stats) = 0;
 

@@ -78,6 +78,7 @@ class CpuBackend final : public Backend {
     facts.name = "cpu";
     facts.free_bytes = available_bytes();
     facts.tile_rows = tile_rows;
+    facts.has_groups = true;
     for (const InstructionSet& set : sets) {
       facts.built_instruction_sets.emplace_back(set.name);
       if (set.supported()) facts.instruction_sets.emplace_back(set.name);
@@ -140,7 +141,7 @@ class CpuBackend final : public Backend {
     const InstructionSet& set = find_set(plan.instruction_set);
     auto own = std::static_pointer_cast<const CpuKept>(std::move(kept));
     Frame frame;
-    if (own && rung == Rung::int8 && own->of(rung).rows.rung != rung) return nullptr;
+    if (own && rung != Rung::canonical && own->of(rung).rows.rung != rung) return nullptr;
     if (!own && rung != Rung::canonical) frame = choose_frame(set.floats, question, rung, team);
     if (!own && rung == Rung::int8 && plan.pilot && !bytes_pay(set.floats, question, frame, team)) return nullptr;
     return std::make_unique<CpuSession>(set, question, plan, rung, std::move(frame), std::move(own), team, stats);

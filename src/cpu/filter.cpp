@@ -105,16 +105,6 @@ void FilterTask::run(const float* panels, int query_panels, float* partial, std:
   call(tile_args(panels, query_panels, partial));
 }
 
-void FilterTask::run_panel(const float* panels, int query_panels, float* partial, int panel) {
-  TileArgs args = tile_args(panels, query_panels, partial);
-  args.rows += panel * panel_rows * model.dims;
-  args.row_term += panel * panel_rows;
-  args.row_panels = 1;
-  first_panel = panel;
-  call(args);
-  first_panel = 0;
-}
-
 void FilterTask::run_both(const float* panels, int query_panels, float* partial, std::int64_t which_tile,
                           const float* query_terms, FilterTask& facing_block) {
   tile = which_tile;
@@ -146,7 +136,7 @@ void FilterTask::plan_next(int query) const {
 template <class TOf>
 void FilterTask::take(int query, int panel, std::uint32_t hits, const TOf& t_of) {
   if (query >= queries || states[query].abandoned) return;
-  const std::int64_t begin = tile * tile_rows + (first_panel + std::int64_t{panel}) * panel_rows;
+  const std::int64_t begin = tile * tile_rows + std::int64_t{panel} * panel_rows;
   const std::int64_t absent = begin + panel_rows - chunk.count;
   if (absent > 0) hits &= 0xFFFFFFFFu >> absent;
   if (!make_room(query)) return;

@@ -62,7 +62,6 @@ struct FilterTask {
   Team& team;
   FilterNorms facing = {};     // maxima over those rows
   std::int64_t tile = 0;
-  int first_panel = 0;         // of the tile, in run_panel
   double unit = 1, inverse = 1;  // of the sums of bytes in the tile
   FilterTask* other = nullptr; // whose queries are the tile's rows, in run_both
 
@@ -72,8 +71,6 @@ struct FilterTask {
   /// as rows (docs/design/0008). query_terms: row terms of this block. Both face each other already.
   void run_both(const float* panels, int query_panels, float* partial, std::int64_t which_tile, const float* query_terms,
                 FilterTask& facing_block);
-  /// One panel of the tile that the block faces now.
-  void run_panel(const float* panels, int query_panels, float* partial, int panel);
   /// The same in bytes.
   void run_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile);
   /// The same on both sides, as run_both. query_terms: memory for those of this block.

@@ -108,15 +108,17 @@ TEST(Filters, NothingWithinARadiusIsExcluded) {
 TEST(Filters, GroupsOfRowsWithFewColumns) {
   Rng rng(13);
   for (const Data& data : all_data)
-    for (const std::int64_t d : {1, 2, 3, 4}) {
+    for (const std::int64_t d : {1, 2, 3, 5, 8}) {
       const Table corpus = make(data, rng, rng.chance(0.5) ? DType::f32 : DType::f64, 2500, d),
                   queries = make(data, rng, DType::f32, 70, d);
       KnnOptions options;
       options.metric = rng.pick(std::vector<Metric>{Metric::sqeuclidean, Metric::euclidean, Metric::l1, Metric::linf});
       options.k = rng.chance(0.5) ? 7 : 120;
       if (rng.chance(0.3)) options.eligible.first = 900;
-      const Corpus kept(corpus.points(), {.metric = options.metric});
-      const std::string text = std::string(data.name) + " " + metric_name(options.metric) + " d=" + std::to_string(d);
+      options.run.instruction_set = rng.pick(instruction_sets());
+      const Corpus kept(corpus.points(), {.metric = options.metric, .run = options.run});
+      const std::string text = std::string(data.name) + " " + metric_name(options.metric) + " d=" + std::to_string(d) +
+                               " " + options.run.instruction_set;
       options.run.threads = static_cast<int>(rng.between(1, 3));
       EXPECT_EQ(difference(kept.knn(queries.points(), options), scanned(corpus, queries, options)), "") << text;
     }
