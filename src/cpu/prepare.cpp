@@ -57,6 +57,7 @@ std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metr
   if (rung == Rung::canonical && groups) total += Groups::bytes(rows, dims);
   // The order, and while it is made the sizes that it goes by.
   if (rung == Rung::int8) total += padded * quads_of(dims) * 4 + rows * 8 + tiles * 4 + order_bytes;
+  if (rung == Rung::int8 && dims <= most_whole_dims) total += padded * 4;
   if (needs_norms(metric)) total += rows * (metric == Metric::correlation ? 16 : 8);
   return total;
 }

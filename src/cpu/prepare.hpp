@@ -24,6 +24,10 @@ struct Norms {
   Buffer<double> mean;  // correlation only
 };
 
+/// Squared distances of whole numbers within a byte are floats in so many columns.
+constexpr std::int64_t most_whole_dims = 258;
+static_assert(most_whole_dims * 255 * 255 < 1 << 24, "whole numbers that floats hold");
+
 /// Columns in fours.
 constexpr std::int64_t quads_of(std::int64_t dims) noexcept { return (dims + 3) / 4; }
 
@@ -35,6 +39,8 @@ struct PackedRows {
   Buffer<std::int32_t> quads;       // bytes: panels of four columns, i + 128
   Buffer<std::uint32_t> order;
   std::vector<float> steps;         // bytes: of each tile
+  Buffer<std::int32_t> squares;     // bytes: of rows that are whole numbers
+  bool whole = false;               // bytes: all rows are, and their distances are exact
   Groups groups;                    // of few columns, on the canonical rung
   Buffer<float> terms;              // row_term of each row
   std::vector<FilterNorms> tiles;   // maxima over each tile
@@ -101,6 +107,7 @@ struct QueryFacts {
   double mean = 0;       // correlation
   double shift = 0;      // bytes: 128 times the sum of its elements
   bool filterable = true;
+  bool whole = false;    // bytes: exactly what they are
 };
 
 /// A batch of queries, packed in blocks of `block` queries: panels [block][panel][elements][lanes], the last panel of a

@@ -14,13 +14,6 @@ namespace {
 constexpr std::int64_t sorted_most = 64;  // a pool of so many is kept sorted
 constexpr std::int64_t queries_at_once = 32;
 
-/// No canonical sum of a row whose key is at most `key` is greater.
-double reach_of(const Question& question, double key) noexcept {
-  const bool wide = question.type == DistanceType::f64;
-  const double value = wide ? key * (1 + 0x1p-50) + 0x1p-1000 : key * (1 + 0x1p-22) + 0x1p-149;
-  return question.metric == Metric::euclidean ? value * value : value;
-}
-
 class Walk {
  public:
   Walk(const Kernels& kernels, const Question& question, const PackedRows& chunk, Team& team)
@@ -38,7 +31,7 @@ class Walk {
     query_ = query;
     number_ = number;
     state_ = &state;
-    limit_ = reach_of(question_, state.matches != nullptr ? state.bound : state.pool.worst.key);
+    limit_ = reach(state.matches != nullptr ? state.bound : state.pool.worst.key);
     visited_ = 0;
     if (!groups_.levels.empty()) descend(static_cast<int>(groups_.levels.size()) - 1, 0);
     state.passed += visited_;
@@ -49,6 +42,7 @@ class Walk {
   }
 
  private:
+  double reach(double key) const noexcept { return reach_of(question_.metric, question_.type, key); }
   void descend(int level, std::int64_t node) {
     const Groups::Level& boxes = groups_.levels[static_cast<std::size_t>(level)];
     alignas(64) double sums[Groups::fan];
@@ -87,7 +81,7 @@ class Walk {
     if (state_->matches != nullptr || pool.k <= sorted_most) return;
     // The first k say much; after that a few more at a time.
     if (pool.full() && (pool.worst.key == infinite || pool.count > pool.k + pool.k / 8)) pool.trim();
-    limit_ = reach_of(question_, pool.worst.key);
+    limit_ = reach(pool.worst.key);
   }
 
   void take(const Entry& entry) {
@@ -95,7 +89,7 @@ class Walk {
     if (state_->matches != nullptr) return state_->matches->take({&entry, 1});
     if (pool.k > sorted_most) return pool.offer(entry);
     pool.insert(entry);
-    limit_ = reach_of(question_, pool.worst.key);
+    limit_ = reach(pool.worst.key);
   }
 
   const Question& question_;

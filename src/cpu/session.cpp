@@ -40,7 +40,7 @@ const CpuKept::Packed& CpuKept::of(Rung rung) const noexcept {
 std::int64_t CpuKept::bytes() const {
   std::int64_t total = 0;
   for (const auto& [frame, rows] : rungs)
-    total += rows.panels.bytes() + rows.quads.bytes() + rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() +
+    total += rows.panels.bytes() + rows.quads.bytes() + rows.squares.bytes() + rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() +
              rows.norms.mean.bytes() + static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float)) + rows.groups.bytes() +
              frame.centre.bytes();
   return total;
@@ -152,11 +152,14 @@ FilterTask CpuSession::block_task(Worker& worker, std::int64_t split, std::int64
 
 FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t first, std::int64_t count) {
   worker.ranker.emplace(kernels_, question_, query_points_, worker.rank);
+  const auto facts = std::span(queries_.facts).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  const bool whole = bytes_ != nullptr && chunk().whole && !plan_.symmetric && !question_.radius &&
+                     std::all_of(facts.begin(), facts.end(), [](const QueryFacts& query) { return query.whole; });
   return FilterTask{.kernels = kernels_,
                     .model = *model_,
                     .chunk = chunk(),
                     .filter = question_.filter,
-                    .facts = queries_.facts.data() + first,
+                    .facts = facts.data(),
                     .states = &state(split, first),
                     .rows = rows_.data() + first,
                     .first = first,
@@ -165,6 +168,8 @@ FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t fir
                     .share = question_.corpus.rows / (bytes_ != nullptr ? byte_settle_share : settle_share) + 4 * capacity(),
                     .thr = worker.thr.data(),
                     .bytes = bytes_,
+                    .whole = whole,
+                    .question = &question_,
                     .step = bytes_ != nullptr ? queries_.steps[static_cast<std::size_t>(first / queries_.block)] : 0,
                     .largest = largest_rows_,
                     .lines = worker.lines.data(),
