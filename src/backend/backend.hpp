@@ -13,6 +13,7 @@
 #include "core/row_filter.hpp"
 #include "core/rung.hpp"
 #include "select/problem.hpp"
+#include "vicinal/device.hpp"
 #include "vicinal/matrix.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/options.hpp"
@@ -123,6 +124,8 @@ struct Backend {
   virtual double byte_gain(const std::string& instruction_set) const = 0;
   /// Predicted seconds of a search; below 0: by `slowness` beside a core of the build machine.
   virtual double seconds(const Plan& /*plan*/, const Problem& /*problem*/) const { return -1; }
+  /// Measured here and now; nothing where a backend does not say.
+  virtual Rates rates(const std::string& /*instruction_set*/, Rung /*rung*/, int /*threads*/) { return {}; }
   /// Prepares the whole corpus once.
   virtual std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) = 0;
   /// Null where Plan::pilot leaves it open whether the rung pays, and on these rows it does not, or where they were kept without it.

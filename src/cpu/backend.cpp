@@ -9,6 +9,7 @@
 #include "core/text.hpp"
 #include "cpu/check.hpp"
 #include "cpu/pilot.hpp"
+#include "cpu/rates.hpp"
 #include "cpu/select/select.hpp"
 #include "cpu/session.hpp"
 #include "cpu/strings/search.hpp"
@@ -118,6 +119,12 @@ class CpuBackend final : public Backend {
   double byte_gain(const std::string& instruction_set) const override {
     const ByteKernels& bytes = find_set(instruction_set).bytes;
     return &bytes == &bytes_avx512vnni || &bytes == &bytes_avxvnni ? 3.0 : 1.0;
+  }
+
+  Rates rates(const std::string& instruction_set, Rung rung, int threads) override {
+    Team team(threads, nullptr, {}, 0);
+    const InstructionSet& set = find_set(instruction_set);
+    return {.products = rung == Rung::int8 ? peak_products(set.bytes, team) : peak_products(set.floats, team), .bytes = peak_bytes(team)};
   }
 
   std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {

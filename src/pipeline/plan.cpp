@@ -83,7 +83,7 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
   if (filter == "auto" && !pays && !problem.kept) return {last};  // what is kept is packed already
   if (!takes_bytes(problem) || filter == floats) return {floats, last};
-  const bool narrow = byte_gain > 1 && problem.corpus.cols >= least_byte_dims && !problem.range;
+  const bool narrow = byte_gain > 1 && problem.corpus.cols >= least_byte_dims;
   const Costs paired = costs(problem, problem.symmetric);
   if (filter == "auto" && !(narrow && (problem.kept || paired.bytes < paired.filter))) return {floats, last};
   return {bytes, floats, last};
