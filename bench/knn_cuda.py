@@ -22,7 +22,7 @@ CASES = {  # name: n, q, d, k, kind
     "u8-k100": (1 << 20, 10240, 128, 100, "u8"), "64d-k1000": (1 << 20, 10240, 64, 1000, "gaussian"),
     "offset-k10": (1 << 20, 10240, 128, 10, "offset"), "784d-u8": (100000, 100000, 784, 15, "digits"), "784d": (100000, 100000, 784, 15, "gaussian"),
     "sift10m": (10_000_000, 2048, 128, 10, "sift"), "graph": (1 << 20, 1 << 20, 128, 15, "gaussian"),
-    "q1": (1 << 20, 1, 128, 10, "gaussian"), "q16": (1 << 20, 16, 128, 10, "gaussian"), "q128": (1 << 20, 128, 128, 10, "gaussian"),
+    "q1": (1_000_000, 1, 128, 10, "gaussian"), "q16": (1_000_000, 16, 128, 10, "gaussian"), "q128": (1_000_000, 128, 128, 10, "gaussian"),
     "k4096": (1 << 20, 1000, 128, 4096, "gaussian"), "k100000": (1 << 20, 100, 128, 100000, "gaussian"),
     "1000nn-64d": (1 << 20, 1000, 64, 1000, "gaussian"),
     "heavy": (1 << 18, 2048, 128, 10, "heavy"), "clusters2": (1 << 18, 2048, 64, 10, "clusters-2"), "clusters5": (1 << 18, 2048, 64, 10, "clusters-5"),
@@ -161,7 +161,7 @@ def main():
             engine.lib.knn_forget(corpus)
             corpus, prepare_ms = engine.prepare(x)
             say("vicinal prepare", prepare_ms)
-            repeat = a.repeat if q * n < 1 << 36 else 3
+            repeat = 4 * a.repeat if q < 1000 else a.repeat if q * n < 1 << 36 else 3
             ms, facts = timed(lambda: engine.search(corpus, y, k, ids, distances), repeat)
             say("vicinal prepared", ms, facts, check(x, y, k, ids, distances))
             ms, facts = timed(lambda: engine.once(x, y, k, ids, distances), repeat)

@@ -252,12 +252,13 @@ VICINAL_HOST_DEVICE inline std::int32_t byte_limit(const ByteLine& line, const F
 
 // The same in single precision, for a device that meets a tile in less time than its double precision takes: a seed is at least as
 // large and a limit at most as large as above, by some 2^-21 of their size. Each operation rounds by 2^-24 of its result, and there are fewer
-// than eight in a row.
+// than eight in a row. `most`: the largest limit, a power of two above all products; a seed that stands for anything is twice that.
 
-VICINAL_HOST_DEVICE inline std::int32_t quick_seed(float term, float inverse) noexcept {
-  const float exact = -term * inverse, seed = exact + std::fabs(exact) * 0x1p-21F;
-  if (!(seed < 0x1p30F)) return 1 << 30;
-  return seed > -0x1p30F ? static_cast<std::int32_t>(std::ceil(seed)) : -(1 << 30);
+inline constexpr float most_quick_limit = 0x1p29F;
+VICINAL_HOST_DEVICE inline std::int32_t quick_seed(float term, float inverse, float most = most_quick_limit) noexcept {
+  const float exact = -term * inverse, seed = exact + std::min(std::fabs(exact), 0x1p60F) * 0x1p-21F, end = 2 * most;  // a row of nobody is at -inf
+  if (!(seed < end)) return static_cast<std::int32_t>(end);
+  return static_cast<std::int32_t>(std::ceil(seed > -end ? seed : -end));
 }
 
 struct QuickLine {
@@ -268,12 +269,12 @@ VICINAL_HOST_DEVICE inline QuickLine quick_line(const ByteLine& line) noexcept {
   if (!(line.base > -infinite)) return {-std::numeric_limits<float>::infinity(), 0, 0};
   return {up32(line.base), up32(line.by_e), up32(line.by_n)};
 }
-VICINAL_HOST_DEVICE inline std::int32_t quick_limit(const QuickLine& line, float e, float n, float inverse) noexcept {
+VICINAL_HOST_DEVICE inline std::int32_t quick_limit(const QuickLine& line, float e, float n, float inverse, float most = most_quick_limit) noexcept {
   const float by_e = line.by_e * e, by_n = line.by_n * (n + e);
   const float bound = line.base + by_e + by_n, size = std::fabs(line.base) + by_e + by_n;
   const float limit = -(bound + size * 0x1p-21F) * inverse, low = limit - std::fabs(limit) * 0x1p-21F - 0x1p-4F;
   if (!(low > -0x1p31F)) return std::numeric_limits<std::int32_t>::min();  // NaN among them
-  return low < 0x1p29F ? static_cast<std::int32_t>(std::ceil(low)) : 1 << 29;
+  return static_cast<std::int32_t>(std::ceil(low < most ? low : most));
 }
 
 /// At most the t of a row whose sum came out as this.

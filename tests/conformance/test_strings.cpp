@@ -371,6 +371,16 @@ TEST(Strings, AMillionLetters) {
   EXPECT_EQ(got.distance(0, 1), 33);
   EXPECT_EQ(got.id(0, 2), 1);
   EXPECT_EQ(got.distance(0, 2), 40);
+  // Long strings and short queries: on a device a kernel has both, and leaves the long query to the host.
+  const StringList corpus = listed({shorter, changed, genome, U"", genome.substr(7, 800)}),
+                   queries = listed({genome.substr(7, 900), U"", genome});
+  const vicinal::Neighbors by_cpu = vicinal::knn(corpus.view(), queries.view(), wanted);
+  for (const vicinal::Device& device : vicinal::devices()) {
+    if (!device.usable || device.name == "cpu") continue;
+    KnnOptions there = wanted;
+    there.run.device = device.name;
+    EXPECT_EQ(difference(vicinal::knn(corpus.view(), queries.view(), there), by_cpu), "") << device.name;
+  }
   wanted.strings.max_length = length - 1;
   wanted.k = 1;
   const Refusal long_one = refusal([&] {

@@ -7,36 +7,37 @@ namespace vicinal::cuda {
 
 #if defined(__CUDACC__)
 
-/// A barrier in shared memory: a phase ends when so many threads have arrived and all bytes that were announced are there.
+/// Where a barrier's 8 bytes are in shared memory: a phase ends when so many threads have arrived and all bytes that were announced are there.
 struct Barrier {
-  std::uint64_t word;
+  unsigned at;
+  __device__ __forceinline__ Barrier operator[](unsigned i) const { return {at + 8 * i}; }
 };
-__device__ __forceinline__ void start_barrier(Barrier* barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+__device__ __forceinline__ void start_barrier(Barrier barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier.at), "r"(arrivals) : "memory");
 }
 /// What was started is known to copies, too.
 __device__ __forceinline__ void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-__device__ __forceinline__ void arrive(Barrier* barrier) {
-  asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(shared_address(barrier)) : "memory");
+__device__ __forceinline__ void arrive(Barrier barrier) {
+  asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(barrier.at) : "memory");
 }
 /// Arrives, and announces bytes.
-__device__ __forceinline__ void arrive_expecting(Barrier* barrier, int bytes) {
-  asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1;\n}" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+__device__ __forceinline__ void arrive_expecting(Barrier barrier, int bytes) {
+  asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1;\n}" ::"r"(barrier.at), "r"(bytes) : "memory");
 }
-/// Until the phase of this parity is over; of a barrier that nobody has met the phase of parity 1 is.
-__device__ __forceinline__ void wait_for(Barrier* barrier, unsigned parity) {
+/// Until the phase of this parity is over; of a barrier that nobody has met the phase of parity 1 is. The hint, in ns, lets the thread
+/// sleep until then instead of asking again and again.
+__device__ __forceinline__ void wait_for(Barrier barrier, unsigned parity) {
   unsigned done;
   do {
-    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, 1000000;\nselp.u32 %0, 1, 0, p;\n}"
                  : "=r"(done)
-                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "r"(barrier.at), "r"(parity)
                  : "memory");
   } while (done == 0);
 }
 /// A multiple of 16 bytes, which the barrier was told to expect.
-__device__ __forceinline__ void copy_bulk(void* shared, const void* global, int bytes, Barrier* barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(shared)),
-               "l"(global), "r"(bytes), "r"(shared_address(barrier))
+__device__ __forceinline__ void copy_bulk(unsigned shared, const void* global, int bytes, Barrier barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared), "l"(global), "r"(bytes), "r"(barrier.at)
                : "memory");
 }
 
@@ -51,8 +52,8 @@ __device__ __forceinline__ void take_registers() {
 
 /// Where lines of `slab` bytes lie, chunks exchanged as chunk_place says: groups of eight lines one after another.
 template <int slab>
-__device__ __forceinline__ std::uint64_t operand_at(const void* shared) {
-  const std::uint64_t address = shared_address(shared) >> 4 & 0x3fff, group = slab * 8 >> 4;
+__device__ __forceinline__ std::uint64_t operand_at(unsigned shared) {
+  const std::uint64_t address = shared >> 4 & 0x3fff, group = slab * 8 >> 4;
   return address | 1ull << 16 | group << 32 | (slab == 128 ? 1ull : 2ull) << 62;
 }
 

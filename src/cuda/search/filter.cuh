@@ -24,8 +24,8 @@ struct Filter {
   std::uint32_t* used = nullptr;     // of each warp
   std::int64_t room = 0;
   bool everything = false;           // no threshold is known, all pairs will be found
-  float* uppers = nullptr;           // seeding: of each query and group, an upper bound of one row's distance
-  std::int64_t groups = 0;
+  int* nearest = nullptr;            // seeding: of each query and group of rows, its largest sum
+  std::int64_t groups = 0;           // groups_a_tile of each visit, in any order
 };
 
 /// Bytes of shared memory.
@@ -58,16 +58,6 @@ __device__ __forceinline__ bool may_answer(const RowChoice& choice, std::int64_t
   return !choice.without_self || row != query;
 }
 
-/// To the query's slots, if it has one left; the count tells whether it had.
-__device__ __forceinline__ void keep(const SearchJob& job, std::int64_t query, std::uint32_t place, float t) {
-  if (!job.choice.all) {
-    const std::int64_t row = job.first_row + job.rows.order[place];
-    if (!may_answer(job.choice, row) || !may_answer(job.choice, job.query_rows[job.queries.order[query]], row)) return;
-  }
-  const std::uint32_t at = atomicAdd(&job.counts[query], 1u);
-  if (at < job.capacity) job.slots[query * job.capacity + at] = {place, t};
-}
-
 /// A seed for a row, and a limit for a query, against a tile: `inverse` is 1 / (unit of the tile with the query's half).
 /// Upper bounds of distances are taken from sums when seeding: then a seed must not be far above what it stands for.
 template <bool seeding>
@@ -88,18 +78,6 @@ __device__ __forceinline__ QuickLine line_of(const SearchJob& job, std::int64_t 
 __device__ __forceinline__ double query_inverse(const SearchJob& job, std::int64_t block, int half) {
   const std::int64_t tile = 2 * block + half < job.queries.tiles() ? 2 * block + half : 2 * block;
   return job.queries.heads[tile].inverse / byte_unit(job.model.form, 1, 1);
-}
-
-/// The nearest of a group of rows, whose sum is `most`, as an upper bound of its distance.
-__device__ __forceinline__ void seed_upper(const Filter& f, std::int64_t query, int most, double unit, const FilterNorms& maxima, std::int64_t group) {
-  if (query >= f.job.queries.count) return;
-  double upper = infinite;
-  // Seeds at either end stand for terms beyond them, which bound nothing.
-  if (most > -(1 << 29) && most < 1 << 29) {
-    const PlacedQuery& placed = f.job.queries.placed[query];
-    upper = byte_upper(f.job.model, byte_t(most, unit, 0), unit, placed.square, placed.norms, maxima);
-  }
-  f.uppers[query * f.groups + group] = up32(upper);
 }
 
 struct alignas(8) SumPair {
@@ -142,10 +120,6 @@ __device__ __forceinline__ void note_hits(const Filter& f, int* scratch, bool hi
     used = next;
   }
   __syncwarp();
-}
-__device__ __forceinline__ float found_t(const SearchJob& job, const Found& one) {
-  const double unit = byte_unit(job.model.form, job.queries.heads[one.query / tile_rows].step, job.rows.heads[one.place / tile_rows].step);
-  return byte_t(one.sum, unit, 0);
 }
 /// 16 bytes of a line of a slab in shared memory.
 template <int slab>
@@ -283,13 +257,12 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
           if constexpr (!seeding) any = any || most >= limits[m * 16 + h * 8];
         }
       if constexpr (seeding) {
-        const FilterNorms maxima = job.rows.heads[this_tile].maxima;
-        const double one = 1 / (inverses[half] * job.rows.heads[this_tile].inverse);
 #pragma unroll
         for (int m = 0; m < 2; ++m)
 #pragma unroll
           for (int h = 0; h < 2; ++h)
-            seed_upper(f, query + m * 16 + h * 8, nearest[m][h], one, maxima, (first + turn - f.first) * groups_a_tile + warp_rows / 64 * 4 + member);
+            if (const std::int64_t which = query + m * 16 + h * 8; which < job.queries.count)
+              f.nearest[which * f.groups + (first + turn - f.first) * groups_a_tile + 2 * member + warp_rows / 64] = nearest[m][h];
       } else if (__any_sync(all_lanes, any)) {
         const std::int64_t left = job.rows.count - this_tile * tile_rows - warp_rows;  // rows beyond are none
         const int rows_left = static_cast<int>(left < tile_rows ? left : tile_rows);
@@ -310,19 +283,58 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
   if (!seeding && lane == 0) f.used[stretch] = used;
 }
 
-/// What warps found goes to the slots of the queries; a stretch a block.
+/// What warps found goes to the slots of the queries, a stretch a block. A warp finds rows for 32 adjacent queries at most, for a long
+/// time: a block counts some hundred finds in shared memory, and asks each query's counter once.
 struct HandOut {
   SearchJob job;
   const Found* found = nullptr;
   const std::uint32_t* used = nullptr;
   std::int64_t room = 0, workers = 1;
+  int always = 0;  // sums from here on stand for anything
 };
-__global__ void hand_out(HandOut h) {
+inline constexpr int hand_out_threads = 128, hand_out_each = 4;
+__device__ __forceinline__ bool may_keep(const SearchJob& job, const Found& one) {
+  if (one.place >= job.rows.count) return false;
+  if (job.choice.all) return true;
+  const std::int64_t row = job.first_row + job.rows.order[one.place];
+  return may_answer(job.choice, row) && may_answer(job.choice, job.query_rows[job.queries.order[one.query]], row);
+}
+__device__ __forceinline__ void keep(const HandOut& h, const Found& one, std::uint32_t at) {
+  const SearchJob& job = h.job;
+  if (at >= job.capacity) return;  // the count tells it
+  const double unit = byte_unit(job.model.form, job.queries.heads[one.query / tile_rows].step, job.rows.heads[one.place / tile_rows].step);
+  job.slots[one.query * job.capacity + at] = {one.place, one.sum < h.always ? byte_t(one.sum, unit, 0) : -static_cast<float>(infinite)};
+}
+__global__ void __launch_bounds__(hand_out_threads) hand_out(HandOut h) {
+  VICINAL_SHARED(std::uint32_t, taken, 32);
+  constexpr std::uint32_t at_once = hand_out_threads * hand_out_each;
   for (std::int64_t worker = blockIdx.x; worker < h.workers; worker += gridDim.x) {
     const std::uint32_t used = h.used[worker];
-    for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used; i += static_cast<std::uint32_t>(thread_count())) {
-      const Found one = h.found[worker * h.room + i];
-      keep(h.job, one.query, one.place, found_t(h.job, one));
+    const Found* found = h.found + worker * h.room;
+    for (std::uint32_t from = 0; from < used; from += at_once) {
+      const std::uint32_t count = used - from < at_once ? used - from : at_once, together = found[from + count / 2].query / 32;
+      Found mine[hand_out_each];
+      std::uint32_t place[hand_out_each];
+      if (thread_index() < 32) taken[thread_index()] = 0;
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < hand_out_each; ++i) {
+        const std::uint32_t at = static_cast<std::uint32_t>(i * hand_out_threads + thread_index());
+        place[i] = 0xffffffffu;
+        if (at >= count) continue;
+        mine[i] = found[from + at];
+        if (!may_keep(h.job, mine[i])) continue;
+        if (mine[i].query / 32 == together) place[i] = atomicAdd(&taken[mine[i].query % 32], 1u);
+        else keep(h, mine[i], atomicAdd(&h.job.counts[mine[i].query], 1u));
+      }
+      __syncthreads();
+      if (thread_index() < 32 && taken[thread_index()] > 0)
+        taken[thread_index()] = atomicAdd(&h.job.counts[together * 32 + static_cast<std::uint32_t>(thread_index())], taken[thread_index()]);
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < hand_out_each; ++i)
+        if (place[i] != 0xffffffffu) keep(h, mine[i], taken[mine[i].query % 32] + place[i]);
+      __syncthreads();
     }
   }
 }

@@ -11,6 +11,8 @@ namespace vicinal::cuda {
 inline constexpr int tile_rows = 128;      // rows or queries that share a step and a pair of maxima
 inline constexpr int block_queries = 256;  // of a block of the filter
 inline constexpr int hopper_warps = 16;    // of a block of filter_hopper.cuh, those that test
+/// The largest limit of its kernel, above all sums of one slab or of more; its keys are less than 2^31 apart.
+VICINAL_HOST_DEVICE inline constexpr float hopper_limit(bool one_slab) { return one_slab ? 0x1p24F : 0x1p28F; }
 inline constexpr int groups_a_tile = 8;    // groups of 16 rows whose nearest one seeds a threshold
 inline constexpr std::int64_t most_filtered_k = 2048;  // lists up to this are kept in shared memory
 
@@ -49,7 +51,7 @@ struct alignas(16) TileHead {
   float terms[tile_rows];
   double inverse;  // 1 / step
   FilterNorms maxima;
-  float step, none;
+  float step, e, n, quick_inverse;  // e, n: the maxima, rounded up
 };
 
 /// Rows or queries. Arrays but `order` and those that say place are by row.
@@ -96,7 +98,7 @@ struct Counters {
   unsigned long long passed, ranked, underflowed;
   unsigned infinite_keys, undefined_keys;
   unsigned long long first_undefined;  // row of the corpus
-  unsigned bad_rows;                   // that the contract refuses
+  unsigned bad_rows, bad_queries;      // that the contract refuses
 };
 
 /// Tiles are visited in the order i * step % count (core/visit_order.hpp), so that any part of it is a sample.

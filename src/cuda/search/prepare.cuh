@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare job) {
       finite = __all_sync(all_lanes, finite);
     }
     const bool fit = finite && in_range;
-    if (!fit && lane_index() == 0) atomicAdd(&job.counters->bad_rows, 1u);
+    if (!fit && lane_index() == 0) atomicAdd(job.is_query ? &job.counters->bad_queries : &job.counters->bad_rows, 1u);
     if (job.filters && lane_index() == 0) side.sizes[row] = is_finite(size) && fit && (!job.is_query || side.filterable[row]) ? up32(size) : 0.0f;
   }
 }
@@ -304,6 +304,9 @@ __global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
   head.maxima = {e, n};
   head.step = static_cast<float>(step);
   head.inverse = inverse;
+  head.e = up32(e);
+  head.n = up32(n);
+  head.quick_inverse = static_cast<float>(inverse);
   // Of numbers that are not negative the bits have their order.
   atomicMax(&side.largest[0], bits_of(e));
   atomicMax(&side.largest[1], bits_of(n));

@@ -25,6 +25,7 @@ struct ListWords<Packed> {
   __device__ static std::uint32_t ordered(double key) {
     return ordered_float<std::uint32_t>(bits_of(static_cast<float>(key)), 0x7f800000u, false);
   }
+  __device__ static std::uint32_t top(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
   __device__ static double key(std::uint64_t word) {
     const auto bits = static_cast<std::uint32_t>(word >> 32);
     return static_cast<double>(__uint_as_float((bits >> 31) != 0 ? bits ^ 0x80000000u : ~bits));

@@ -8,6 +8,7 @@
 //   std::int64_t select_bytes(SelectTask); void select(SelectTask, workspace);
 #pragma once
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -40,7 +41,7 @@ class CudaSession final : public Session {
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
       : device_(device), question_(question), plan_(plan), filters_(rung == Rung::int8), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
-        counters_(device), uppers_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
+        counters_(device), nearest_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         bounds_(device), totals_(device), bits_(device), row_labels_(device), query_labels_(device),
         model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device) {
     counters_.of(1);
@@ -124,15 +125,19 @@ class CudaSession final : public Session {
     f.out_rows = there ? query_rows_.data() : nullptr;
     f.ids = there ? out.ids : ids_.of(count * out.k);
     f.distances = there ? out.distances : out_.of(count * out.k * size);
-    f.settled = bounds_.of(2 * count);
+    constexpr std::int64_t counter_words = sizeof(Counters) / 8;
+    f.settled = bounds_.of(2 * count + counter_words);
     f.largest = bounds_.data() + count;
     f.counts = out.counts == nullptr ? nullptr : there ? out.counts : totals_.of(count);
     launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count + 3) / 4, 128, 0, f);
-    device_.out(bounds.settled, f.settled, count * 8);
-    device_.out(bounds.largest, f.largest, count * 8);
-    Counters counters;
-    device_.out(&counters, counters_.data(), sizeof counters);
+    device_.copy(bounds_.data() + 2 * count, counters_.data(), sizeof(Counters));
+    std::vector<double> facts(static_cast<std::size_t>(2 * count + counter_words));
+    device_.out(facts.data(), bounds_.data(), static_cast<std::int64_t>(facts.size()) * 8);
     device_.wait();
+    std::copy_n(facts.data(), count, bounds.settled);
+    std::copy_n(facts.data() + count, count, bounds.largest);
+    Counters counters;
+    std::memcpy(&counters, facts.data() + 2 * count, sizeof counters);
     report(counters);
     if (there) {
       settle_bounds(bounds, count);
@@ -163,7 +168,12 @@ class CudaSession final : public Session {
   const HeldSide<Device>& rows() const noexcept { return kept_ ? kept_->held : rows_; }
 
   void make_side(HeldSide<Device>& held, const Points& points, bool queries) {
-    maker_->make(held, points, queries ? query_points_ : question_.corpus, queries, filters_, model_, frame_);
+    maker_->make(held, points, queries, filters_, model_, frame_);
+    if (queries) return;  // whether one is refused is asked in the end, so that nobody waits
+    Counters counters;
+    device_.out(&counters, counters_.data(), sizeof counters);
+    device_.wait();
+    report_bad_rows(counters);
   }
   void one_row_in(std::byte* to, const Points& row, std::int64_t bytes) {
     if (device_.holds(row.data)) device_.copy(to, row.data, bytes);
@@ -216,7 +226,8 @@ class CudaSession final : public Session {
   void run_filter(Filter f) {
     const std::int64_t tiles = f.last - f.first, workers = device_.multiprocessors;
     f.blocks = (f.job.queries.count + block_queries - 1) / block_queries;
-    f.part = std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
+    // A block of queries alone is dealt out at once: between units the pipeline runs dry.
+    f.part = f.blocks == 1 ? (tiles + workers - 1) / workers : std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
     const std::int64_t width = f.job.rows.width;
@@ -236,13 +247,16 @@ class CudaSession final : public Session {
       launch(kernel, grid, filter_threads, filter_memory(width == 64 ? 64 : 128, width > 128).all, f);
     }
     if constexpr (!seeding)
-      launch(hand_out, stretches, 128, 0, HandOut{.job = f.job, .found = f.found, .used = f.used, .room = f.room, .workers = stretches});
+      launch(hand_out, stretches, hand_out_threads, 0,
+             HandOut{.job = f.job, .found = f.found, .used = f.used, .room = f.room, .workers = stretches,
+                     .always = static_cast<int>(hopper ? hopper_limit(width <= 128) : most_quick_limit)});
   }
 
   void settle(bool last) {
     const std::int64_t words = settle_words(question_.k);
     const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
-    const int threads = question_.k <= 32 ? 64 : question_.k <= 256 ? 128 : settle_threads;
+    const bool few = queries_.side.count <= device_.multiprocessors;
+    const int threads = few || question_.k > 256 ? settle_threads : question_.k > 32 ? 128 : 64;
     launch(wide_ ? settle_queries<Wide> : settle_queries<Packed>, queries_.side.count, threads, settle_memory(question_.k, wide_), s);
   }
 
@@ -257,19 +271,20 @@ class CudaSession final : public Session {
       if (sample * groups_a_tile >= 2 * want && part < tiles) {
         f.last = part = sample;
         f.groups = sample * groups_a_tile;
-        f.uppers = uppers_.of(whole_blocks(f.job.queries.count) * f.groups);
+        f.nearest = nearest_.of(whole_blocks(f.job.queries.count) * f.groups);
         run_filter<true>(f);
         launch(seed_thresholds, f.job.queries.count, settle_threads, 0,
-               Seed{.job = f.job, .uppers = f.uppers, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
+               Seed{.job = f.job, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
-    // As few parts as can be, none more than six times what was searched before.
+    // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
+    const double most_growth = f.job.queries.count <= 512 && 80 * k <= f.job.capacity ? 40.0 : 6.0;
     double growth = static_cast<double>(tiles) / static_cast<double>(part);
-    growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(6.0))));
+    growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(most_growth))));
     while (begin < tiles) {
       f.first = begin;
       f.last = std::min(tiles, begin + part);
-      f.everything = seen_rows_ == 0 && begin == 0 && f.uppers == nullptr;
+      f.everything = seen_rows_ == 0 && begin == 0 && f.nearest == nullptr;
       run_filter<false>(f);
       if (f.last < tiles) settle(false);
       part = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil((growth - 1) * static_cast<double>(f.last) * (1 + 1e-9))));
@@ -308,7 +323,12 @@ class CudaSession final : public Session {
     }
   }
 
+  void report_bad_rows(const Counters& counters) {
+    if (counters.bad_queries != 0) maker_->report_rows(query_points_, "query");
+    if (counters.bad_rows != 0) maker_->report_rows(question_.corpus, "corpus");
+  }
   void report(const Counters& counters) {
+    report_bad_rows(counters);
     if (counters.undefined_keys != 0)
       fail(ErrorCode::range_error, cat("corpus row ", counters.first_undefined, ": the product with a query leaves f64; scale the rows first"));
     if (counters.infinite_keys != 0) cpu::report_infinite(question_);
@@ -351,7 +371,7 @@ class CudaSession final : public Session {
   Array<std::uint32_t, Device> counts_;
   Array<std::byte, Device> best_, next_;
   Array<Counters, Device> counters_;
-  Array<float, Device> uppers_;
+  Array<int, Device> nearest_;
   Array<Found, Device> found_;
   Array<std::uint32_t, Device> used_;
   Array<std::byte, Device> keys_, values_;

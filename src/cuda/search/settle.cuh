@@ -7,6 +7,7 @@
 namespace vicinal::cuda {
 
 inline constexpr int settle_threads = 256;
+inline constexpr int sorts_from = 512;  // words: a longer list is cut before it is sorted
 
 /// Words that are sorted at a time: the list, and as many new ones at least.
 inline std::int64_t settle_words(std::int64_t k) {
@@ -123,31 +124,44 @@ __device__ __forceinline__ float likely_limit(const Slot* slots, std::uint32_t c
   return bin + 1 >= likely_bins ? static_cast<float>(infinite) : low + static_cast<float>(bin + 1) * width;
 }
 
-/// Slots for which stays() holds move to the front; returns how many. All threads see the same.
-template <class Stays>
-__device__ __forceinline__ std::uint32_t compact_slots(Slot* slots, std::uint32_t count, unsigned* spare, const Stays& stays) {
+/// Items for which stays() holds move to the front; returns how many. All threads see the same.
+template <class Item, class Stays>
+__device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t count, unsigned* spare, const Stays& stays) {
+  constexpr int each = 4;
+  const auto threads = static_cast<std::uint32_t>(thread_count());
   std::uint32_t kept = 0;
-  for (std::uint32_t from = 0; from < count; from += static_cast<std::uint32_t>(thread_count())) {
-    const std::uint32_t i = from + static_cast<std::uint32_t>(thread_index());
-    Slot slot{0, 0};
-    if (i < count) slot = slots[i];
-    const unsigned stay = i < count && stays(slot) ? 1u : 0u;
+  for (std::uint32_t from = 0; from < count; from += each * threads) {
+    Item mine[each];
+    unsigned stay = 0;
+#pragma unroll
+    for (std::uint32_t j = 0; j < each; ++j) {
+      const std::uint32_t i = from + j * threads + static_cast<std::uint32_t>(thread_index());
+      if (i < count) mine[j] = items[i];
+    }
+#pragma unroll
+    for (std::uint32_t j = 0; j < each; ++j) {
+      const std::uint32_t i = from + j * threads + static_cast<std::uint32_t>(thread_index());
+      if (i < count && stays(mine[j])) stay |= 1u << j;
+    }
     unsigned total;
-    const unsigned before = block_sum_before(stay, total, spare);
+    std::uint32_t at = kept + block_sum_before(static_cast<unsigned>(__popc(stay)), total, spare);
     __syncthreads();
-    if (stay != 0) slots[kept + before] = slot;
+#pragma unroll
+    for (std::uint32_t j = 0; j < each; ++j)
+      if ((stay >> j & 1) != 0) items[at++] = mine[j];
     kept += total;
     __syncthreads();
   }
   return kept;
 }
 
-/// Sorts a power of two of words in shared memory.
+/// Sorts a power of two of words in shared memory, 64 at least. Steps of up to 32 stay within the 64 words of a warp.
 template <class Word>
 __device__ __forceinline__ void sort_words(Word* words, int count) {
   for (int size = 2; size <= count; size *= 2) {
     for (int step = size / 2; step > 0; step /= 2) {
-      __syncthreads();
+      if (step >= 32) __syncthreads();
+      else __syncwarp();
       for (int i = thread_index(); i < count / 2; i += thread_count()) {
         const int low = 2 * i - (i & (step - 1)), high = low + step;
         const Word a = words[low], b = words[high];
@@ -159,6 +173,15 @@ __device__ __forceinline__ void sort_words(Word* words, int count) {
     }
   }
   __syncthreads();
+}
+/// The same for any number, with `last` behind them.
+template <class Form>
+__device__ __forceinline__ void sort_list(typename Form::Word* words, int count) {
+  int sorted = 64;
+  while (sorted < count) sorted *= 2;
+  for (int i = count + thread_index(); i < sorted; i += thread_count()) words[i] = Form::last();
+  __syncthreads();
+  sort_words(words, sorted);
 }
 
 template <class Form>
@@ -176,7 +199,7 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
   Word* best = static_cast<Word*>(job.best) + place * k;
   const std::uint32_t found = job.counts[place];
   auto count = static_cast<std::uint32_t>(found < job.capacity ? found : job.capacity);
-  if (count == 0 && found == 0) return;
+  if (found == 0 && !s.last) return;
   if (thread_index() == 0) {
     if (found > job.capacity) state.lost = true;
     atomicAdd(&job.counters->passed, static_cast<unsigned long long>(count));
@@ -187,7 +210,7 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
   const PlacedQuery query = job.queries.placed[place];
   const std::int64_t query_row = job.queries.order[place];
   const auto room = static_cast<std::uint32_t>(s.words - k);
-  bool first = true;
+  bool first = true, in_order = false;
   while (count > 0) {
     // Those that look nearest: at first as many as could be in the answer, afterwards what is left.
     const std::uint32_t want = first && k < room ? static_cast<std::uint32_t>(k) : room;
@@ -210,7 +233,7 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
       if (thread_index() == 0) spare[259] = 0;
       __syncthreads();
       // Of those that look alike any will do, as long as no more are taken than there is room for.
-      count = compact_slots(slots, count, spare, [&](const Slot& slot) {
+      count = compact(slots, count, spare, [&](const Slot& slot) {
         if (slot.t > limit) return true;
         const unsigned at = atomicAdd(&spare[259], 1u);
         if (at >= room) return true;
@@ -241,45 +264,78 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
       }
     }
     if (thread_index() == 0) atomicAdd(&job.counters->ranked, static_cast<unsigned long long>(used));
-    int sorted = 32;
-    while (sorted < have + static_cast<int>(used)) sorted *= 2;
+    have += static_cast<int>(used);
+    in_order = false;
     __syncthreads();
-    for (int i = have + static_cast<int>(used) + thread_index(); i < sorted; i += thread_count()) words[i] = Form::last();
-    sort_words(words, sorted);
-    have = have + static_cast<int>(used) < k ? have + static_cast<int>(used) : static_cast<int>(k);
-    if (have == k) {
-      if (thread_index() == 0) tighten(job, place, Words::key(words[k - 1]));
+    if (have >= k) {
+      double bound = infinite;
+      bool cut = false;
+      if constexpr (!Words::wide) {
+        // No order is needed yet: the k-th key, and what is not beyond it. More than k are left where several have that key.
+        cut = have > sorts_from;
+        if (cut) {
+          const std::uint32_t kth = block_kth(have, static_cast<std::uint32_t>(k), bins, [&](std::int64_t i) { return Words::top(words[i]); });
+          have = static_cast<int>(compact(words, static_cast<std::uint32_t>(have), spare, [&](const Word& word) { return Words::top(word) <= kth; }));
+          bound = Words::key(static_cast<Word>(kth) << 32);
+        }
+      }
+      if (!cut || have > k) {
+        sort_list<Form>(words, have);
+        in_order = true;
+        if (!cut) bound = Words::key(words[k - 1]);
+      }
+      have = static_cast<int>(k);
+      if (thread_index() == 0) tighten(job, place, bound);
       __threadfence_block();
       __syncthreads();
       const ByteLine line = byte_line(job.model, state.theta, query.square, query.norms);
-      count = compact_slots(slots, count, spare, [&](const Slot& slot) {
+      count = compact(slots, count, spare, [&](const Slot& slot) {
         return !(slot.t > up32(byte_bound(line, job.rows.heads[slot.place / tile_rows].maxima)));
       });
     }
     first = false;
     if (!s.last) break;
   }
+  if (s.last && !in_order) sort_list<Form>(words, have);
   for (int i = thread_index(); i < have; i += thread_count()) best[i] = words[i];
   if (thread_index() != 0) return;
   state.best = static_cast<std::uint32_t>(have);
   job.counts[place] = count;
 }
 
-/// Thresholds from what the seeding filter found: each upper bound is of another row, so the k-th of them bounds the k-th distance.
+/// Thresholds from what the seeding filter found, a block a query: the nearest row of each group has a distance with an upper bound, and
+/// all are different rows, so the k-th of these bounds the k-th distance.
 struct Seed {
   SearchJob job;
-  const float* uppers;
+  int* nearest;  // Filter's; becomes keys of the bounds
   std::int64_t groups;
   std::uint32_t want;
 };
 __global__ void __launch_bounds__(settle_threads) seed_thresholds(Seed s) {
   VICINAL_SHARED(unsigned, spare, 260);
+  const SearchJob& job = s.job;
   const std::int64_t place = blockIdx.x;
-  const float* mine = s.uppers + place * s.groups;
-  const std::uint32_t nth = block_kth(s.groups, s.want, spare, [&](std::int64_t i) { return ordered_t(mine[i]); });
+  int* mine = s.nearest + place * s.groups;
+  const PlacedQuery query = job.queries.placed[place];
+  const float step = job.queries.heads[place / tile_rows].step;
+  for (std::int64_t t = thread_index(); t < s.groups / groups_a_tile; t += thread_count()) {
+    const TileHead& head = job.rows.heads[job.visits.at(t)];
+    const double unit = byte_unit(job.model.form, step, head.step);
+    const FilterNorms maxima = head.maxima;
+#pragma unroll
+    for (int g = 0; g < groups_a_tile; ++g) {
+      int& sum = mine[t * groups_a_tile + g];
+      // Seeds at either end stand for terms beyond them, which bound nothing.
+      const bool known = sum > -(1 << 29) && sum < 1 << 29;
+      const double upper = known ? byte_upper(job.model, byte_t(sum, unit, 0), unit, query.square, query.norms, maxima) : infinite;
+      sum = static_cast<int>(ordered_t(up32(upper)));
+    }
+  }
+  __syncthreads();
+  const std::uint32_t nth = block_kth(s.groups, s.want, spare, [&](std::int64_t i) { return static_cast<std::uint32_t>(mine[i]); });
   if (thread_index() != 0) return;
   const double upper = ListWords<Packed>::key(static_cast<std::uint64_t>(nth) << 32);
-  if (is_finite(upper)) tighten(s.job, place, value_of_upper(s.job.model, upper, s.job.queries.placed[place].scale));
+  if (is_finite(upper)) tighten(job, place, value_of_upper(job.model, upper, query.scale));
 }
 
 /// The lists to their rows of the result, a warp a query.

@@ -52,8 +52,7 @@ class SideMaker {
     return frame;
   }
 
-  /// `points` of `whole`, which are checked whole where one is refused.
-  void make(HeldSide<Device>& held, const Points& points, const Points& whole, bool queries, bool filters, const BoundModel& model, const DeviceFrame& frame) {
+  void make(HeldSide<Device>& held, const Points& points, bool queries, bool filters, const BoundModel& model, const DeviceFrame& frame) {
     Side& side = held.side;
     const std::int64_t count = points.rows, padded = whole_blocks(count);
     side.rows = dense(held, points);
@@ -93,7 +92,20 @@ class SideMaker {
       device_.launch()(blocks, order_threads, 0, place_rows, order);
       device_.launch()(side.tiles(), prepare_threads, 0, pack_rows, prepare);
     }
-    check_rows(whole, queries);
+  }
+
+  /// Rows that the contract refuses are found again on the host, which has the words for them.
+  void report_rows(const Points& whole, const char* side) {
+    std::vector<std::byte> copy;
+    Points read = whole;
+    if (device_.holds(whole.data)) {
+      const std::int64_t bytes = whole.rows * whole.cols * static_cast<std::int64_t>(dtype_size(whole.dtype));
+      copy.resize(static_cast<std::size_t>(bytes));
+      device_.copy(copy.data(), whole.data, bytes);
+      device_.wait();
+      read = Points(copy.data(), whole.dtype, whole.rows, whole.cols);
+    }
+    cpu::report_unfit_rows(question_, read, side, team_);
   }
 
  private:
@@ -107,24 +119,6 @@ class SideMaker {
     }
     device_.rows_in(held.rows.of(points.rows * row), points);
     return held.rows.data();
-  }
-
-  /// Rows that the contract refuses are found again on the host, which has the words for them.
-  void check_rows(const Points& whole, bool queries) {
-    Counters counters;
-    device_.out(&counters, counters_, sizeof counters);
-    device_.wait();
-    if (counters.bad_rows == 0) return;
-    std::vector<std::byte> copy;
-    Points read = whole;
-    if (device_.holds(whole.data)) {
-      const std::int64_t bytes = whole.rows * whole.cols * static_cast<std::int64_t>(dtype_size(whole.dtype));
-      copy.resize(static_cast<std::size_t>(bytes));
-      device_.copy(copy.data(), whole.data, bytes);
-      device_.wait();
-      read = Points(copy.data(), whole.dtype, whole.rows, whole.cols);
-    }
-    cpu::report_unfit_rows(question_, read, queries ? "query" : "corpus", team_);
   }
 
   Device& device_;

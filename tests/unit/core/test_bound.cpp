@@ -452,6 +452,38 @@ TEST(Bound, BytesKeepARowAtThetaAndDropOneAFewUnitsBeyond) {
     }
 }
 
+// The same in single precision, and with seeds and limits that end sooner.
+TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
+  Random random;
+  for (const Metric metric : {Metric::euclidean, Metric::inner_product})
+    for (int i = 0; i < 100000; ++i) {
+      const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
+      const BytePair p = draw_bytes(random, model.form, i);
+      const Real edge = byte_edge(model, p), least = ceill((static_cast<Real>(p.term) - edge) / p.unit);
+      const QuickLine line = quick_line(byte_line(model, p.theta, p.query_square, p.q));
+      const auto inverse = static_cast<float>(1 / p.unit);
+      for (const float most : {0x1p24F, 0x1p28F, most_quick_limit}) {
+        if (!(fabsl(least) < most)) continue;  // sums are smaller
+        const std::int32_t seed = quick_seed(p.term, inverse, most), limit = quick_limit(line, up32(p.r.e), up32(p.r.n), inverse, most);
+        ASSERT_GE(least + seed, limit) << metric_info(metric).name << " theta " << p.theta << " unit " << p.unit << " most " << most;
+        const Real size = (fabsl(p.term) + fabsl(static_cast<Real>(line.base)) + static_cast<Real>(line.by_e) * p.r.e + static_cast<Real>(line.by_n) * (p.r.n + p.r.e)) / p.unit;
+        if (size < most / 4) {
+          ASSERT_LT(least + seed - 4 - size * 0x1p-18L, limit) << metric_info(metric).name;
+        }
+      }
+    }
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float most : {0x1p24F, 0x1p28F, most_quick_limit})
+    for (const float inverse : {1e-3F, 1.0F, 1e3F}) {
+      const auto end = static_cast<std::int32_t>(2 * most);
+      EXPECT_EQ(quick_seed(infinity, inverse, most), -end);  // a row of nobody
+      EXPECT_EQ(quick_seed(-infinity, inverse, most), end);
+      EXPECT_EQ(quick_seed(std::nanf(""), inverse, most), end);
+      EXPECT_EQ(quick_limit({std::nanf(""), 0, 0}, 1, 1, inverse, most), std::numeric_limits<std::int32_t>::min());
+      EXPECT_EQ(quick_limit({-1e30F, 0, 0}, 1, 1, inverse, most), static_cast<std::int32_t>(most));
+    }
+}
+
 TEST(Bound, ProductsInBytesCoverTheCanonicalErrorAlone) {
   for (const std::int64_t d : {1, 500, 16384}) {
     const BoundModel model(Metric::inner_product, DistanceType::f64, d, 1, 0);
