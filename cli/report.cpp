@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "output.hpp"
 #include "text.hpp"
+#include "vicinal/device.hpp"
 #include "vicinal/error.hpp"
 
 namespace cli {
@@ -30,6 +33,7 @@ namespace {
 /// Shares and rates that --explain shows, computed once for people and for JSON.
 struct Explanation {
   double survivors = 0, survivor_share = 0, pairs_a_second = 0, total_seconds = 0;
+  double product_share = 0, memory_share = 0;  // of what the machine does at best; 0: not known
   std::int64_t corpus_bytes = 0;
 
   explicit Explanation(const Report& run) {
@@ -46,6 +50,19 @@ struct Explanation {
     }
     const vicinal::Points& corpus = run.corpus.matrix.points();
     corpus_bytes = corpus.rows * corpus.cols * static_cast<std::int64_t>(vicinal::dtype_size(corpus.dtype));
+    compare(run, corpus.cols);
+  }
+
+  /// The products of the first filter and the rows that blocks of queries read, as if they took all the time of the search but preparing.
+  void compare(const Report& run, std::int64_t cols) {
+    const std::string rung = run.certificate.rungs.empty() ? "" : run.certificate.rungs.front();
+    const double seconds = run.stats.seconds - run.stats.prepare_seconds;
+    if ((rung != "int8" && rung != "f32") || !(seconds > 0)) return;
+    const vicinal::Rates best = vicinal::measure_rates({.device = run.stats.device, .threads = run.stats.threads, .instruction_set = run.stats.instruction_set, .filter = rung});
+    const double elements = static_cast<double>(run.stats.pairs) * static_cast<double>(cols) / (run.plan.symmetric ? 2 : 1);
+    if (best.products > 0) product_share = elements / seconds / best.products;
+    const double block = static_cast<double>(run.plan.symmetric ? run.plan.pair_rows : std::min(run.plan.query_block, run.queries));
+    if (best.bytes > 0 && block > 0) memory_share = elements * (rung == "int8" ? 1 : 4) / block / seconds / best.bytes;
   }
 };
 
@@ -82,6 +99,9 @@ std::string explain_text(const Report& run, bool written) {
       {"prepare", timed(stats.prepare_seconds)},
       {"search", timed(run.seconds.search - stats.prepare_seconds)},
       {"speed", fmt::format("{:.3g} million pairs a second", why.pairs_a_second / 1e6)}};
+  if (why.product_share > 0)
+    facts.emplace_back("of the best", fmt::format("{} of the {} products, {} of the memory reads that {} can do", percent_text(why.product_share),
+                                                  certificate.rungs.front(), percent_text(why.memory_share), plural(stats.threads, "thread")));
   if (written) facts.emplace_back("write", timed(run.seconds.write));
   for (const std::string& note : stats.notes) facts.emplace_back("note", note);
   return facts_text(facts);
@@ -93,6 +113,8 @@ Json explain_json(const Report& run) {
           {"survivor_share", why.survivor_share},
           {"pairs_per_second", why.pairs_a_second},
           {"corpus_bytes", why.corpus_bytes},
+          {"product_share", why.product_share},
+          {"memory_share", why.memory_share},
           {"read_seconds", run.seconds.read},
           {"prepare_seconds", run.stats.prepare_seconds},
           {"search_seconds", run.seconds.search - run.stats.prepare_seconds},

@@ -14,6 +14,7 @@
 #include "core/row_filter.hpp"
 #include "core/rung.hpp"
 #include "select/problem.hpp"
+#include "vicinal/device.hpp"
 #include "vicinal/matrix.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/options.hpp"
@@ -22,7 +23,7 @@
 namespace vicinal {
 
 /// Columns of rows that Plan::groups may ask a backend to put into groups.
-inline constexpr std::int64_t most_group_dims = 4;
+inline constexpr std::int64_t most_group_dims = 8;
 
 struct Facts {
   std::string name;             // "cpu", "cuda:0"
@@ -33,6 +34,7 @@ struct Facts {
   std::int64_t tile_rows = 0;   // corpus chunks are multiples of this
   bool has_halves = false;      // tiles of halves between those of bytes and of floats; then floats take differences, of large sides only
   bool has_pairs = true;        // a graph's tiles may serve both sides
+  bool has_groups = false;      // takes Plan::groups
   std::int64_t most_filtered_k = INT64_MAX;  // beyond it every pair is ranked
 };
 
@@ -123,9 +125,11 @@ struct Backend {
   virtual double byte_gain(const std::string& instruction_set) const = 0;
   /// Predicted seconds of a search; below 0: by `slowness` beside a core of the build machine.
   virtual double seconds(const Plan& /*plan*/, const Problem& /*problem*/) const { return -1; }
+  /// Measured here and now; nothing where a backend does not say.
+  virtual Rates rates(const std::string& /*instruction_set*/, Rung /*rung*/, int /*threads*/) { return {}; }
   /// Prepares the whole corpus once.
   virtual std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) = 0;
-  /// Null where Plan::pilot leaves it open whether the rung pays, and on these rows it does not, or they were kept without it.
+  /// Null where Plan::pilot leaves it open whether the rung pays, and on these rows it does not, or where they were kept without it.
   virtual std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung,
                                         std::shared_ptr<const Kept> kept, Team& team, Stats& stats) = 0;
 

@@ -213,12 +213,6 @@ VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, dou
   return upper >= -infinite && !std::isnan(upper) && std::isfinite(value) ? upper : infinite;
 }
 
-/// EXCLUDE a whole tile iff its box is farther than theta from the query's. gap: in units of the data, at most a few roundings
-/// from the truth. One that is not finite excludes nothing.
-VICINAL_HOST_DEVICE inline bool beyond_box(const BoundModel& model, double gap, double theta) noexcept {
-  return std::isfinite(gap) && gap * model.scale * (1 - 0x1p-40) > theta;
-}
-
 // ---- bytes: x^ = step * i with whole i, so that products of rows are exact in 32 bits ----
 //
 // A unit of the sum I of i_q i_r is worth `unit` in t = term - unit * I. The kernel starts from the row's seed >= -term / unit, adds

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "vicinal/metric.hpp"
 #include "vicinal/options.hpp"
 
 namespace vicinal {
@@ -23,6 +24,13 @@ inline bool before(const Entry& a, const Entry& b) noexcept {
 inline double fold_key(double canonical, DistanceType type, bool descends) noexcept {
   const double value = type == DistanceType::f32 ? static_cast<double>(static_cast<float>(canonical)) : canonical;
   return descends ? -value : value;
+}
+
+/// No canonical sum of a row whose key is at most `key` is greater. Of metrics that are sums or the root of one.
+inline double reach_of(Metric metric, DistanceType type, double key) noexcept {
+  const bool wide = type == DistanceType::f64;
+  const double value = wide ? key * (1 + 0x1p-50) + 0x1p-1000 : key * (1 + 0x1p-22) + 0x1p-149;
+  return metric == Metric::euclidean ? value * value : value;
 }
 
 /// Writes a folded key as the output type.

@@ -9,6 +9,7 @@
 #include "core/text.hpp"
 #include "cpu/check.hpp"
 #include "cpu/pilot.hpp"
+#include "cpu/rates.hpp"
 #include "cpu/select/select.hpp"
 #include "cpu/session.hpp"
 #include "cpu/strings/search.hpp"
@@ -78,6 +79,7 @@ class CpuBackend final : public Backend {
     facts.name = "cpu";
     facts.free_bytes = available_bytes();
     facts.tile_rows = tile_rows;
+    facts.has_groups = true;
     for (const InstructionSet& set : sets) {
       facts.built_instruction_sets.emplace_back(set.name);
       if (set.supported()) facts.instruction_sets.emplace_back(set.name);
@@ -119,6 +121,12 @@ class CpuBackend final : public Backend {
     return &bytes == &bytes_avx512vnni || &bytes == &bytes_avxvnni ? 3.0 : 1.0;
   }
 
+  Rates rates(const std::string& instruction_set, Rung rung, int threads) override {
+    Team team(threads, nullptr, {}, 0);
+    const InstructionSet& set = find_set(instruction_set);
+    return {.products = rung == Rung::int8 ? peak_products(set.bytes, team) : peak_products(set.floats, team), .bytes = peak_bytes(team)};
+  }
+
   std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {
     const Kernels& kernels = find_set(plan.instruction_set).floats;
     auto kept = std::make_shared<CpuKept>();
@@ -140,7 +148,7 @@ class CpuBackend final : public Backend {
     const InstructionSet& set = find_set(plan.instruction_set);
     auto own = std::static_pointer_cast<const CpuKept>(std::move(kept));
     Frame frame;
-    if (own && rung == Rung::int8 && own->of(rung).rows.rung != rung) return nullptr;
+    if (own && rung != Rung::canonical && own->of(rung).rows.rung != rung) return nullptr;
     if (!own && rung != Rung::canonical) frame = choose_frame(set.floats, question, rung, team);
     if (!own && rung == Rung::int8 && plan.pilot && !bytes_pay(set.floats, question, frame, team)) return nullptr;
     return std::make_unique<CpuSession>(set, question, plan, rung, std::move(frame), std::move(own), team, stats);

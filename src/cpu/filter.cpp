@@ -35,14 +35,14 @@ TileArgs FilterTask::tile_args(const float* panels, int query_panels, float* par
 }
 
 void FilterTask::start_bytes() {
+  if (whole) {
+    unit = byte_unit(model.form, step, chunk.steps[0]);
+    const std::int64_t padded = (queries + bytes->query_lanes - 1) / bytes->query_lanes * bytes->query_lanes;
+    for (int q = 0; q < padded; ++q) limits[q] = q < queries ? whole_limit(q) : every_sum;
+    return;
+  }
   for (int q = 0; q < queries; ++q) lines[q] = byte_line(model, states[q].theta, facts[q].square, facts[q].norms);
 }
-
-namespace {
-
-constexpr std::int32_t every_sum = std::numeric_limits<std::int32_t>::max();  // is below this
-
-}  // namespace
 
 ByteTileArgs FilterTask::face_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile) {
   tile = which_tile;
@@ -52,8 +52,11 @@ ByteTileArgs FilterTask::face_bytes(const std::int32_t* panels, int query_panels
   inverse = 1 / unit;
   const std::int64_t begin = tile * tile_rows, used = std::min<std::int64_t>(tile_rows, chunk.count - begin);
   const auto row_panels = static_cast<int>((used + panel_rows - 1) / panel_rows);
-  for (int r = 0; r < row_panels * panel_rows; ++r) seeds[r] = byte_seed(chunk.terms[begin + r], inverse);
-  for (int q = 0; q < query_panels * bytes->query_lanes; ++q)
+  if (whole)
+    for (int r = 0; r < row_panels * panel_rows; ++r) seeds[r] = -(chunk.squares[begin + r] >> 1);
+  else
+    for (int r = 0; r < row_panels * panel_rows; ++r) seeds[r] = byte_seed(chunk.terms[begin + r], inverse);
+  for (int q = 0; !whole && q < query_panels * bytes->query_lanes; ++q)
     limits[q] = q < queries && !states[q].abandoned ? byte_limit(lines[q], facing, inverse, shift_of(q)) : every_sum;
   const std::int64_t quads = quads_of(model.dims);
   return {.queries = panels,
@@ -105,16 +108,6 @@ void FilterTask::run(const float* panels, int query_panels, float* partial, std:
   call(tile_args(panels, query_panels, partial));
 }
 
-void FilterTask::run_panel(const float* panels, int query_panels, float* partial, int panel) {
-  TileArgs args = tile_args(panels, query_panels, partial);
-  args.rows += panel * panel_rows * model.dims;
-  args.row_term += panel * panel_rows;
-  args.row_panels = 1;
-  first_panel = panel;
-  call(args);
-  first_panel = 0;
-}
-
 void FilterTask::run_both(const float* panels, int query_panels, float* partial, std::int64_t which_tile,
                           const float* query_terms, FilterTask& facing_block) {
   tile = which_tile;
@@ -146,7 +139,7 @@ void FilterTask::plan_next(int query) const {
 template <class TOf>
 void FilterTask::take(int query, int panel, std::uint32_t hits, const TOf& t_of) {
   if (query >= queries || states[query].abandoned) return;
-  const std::int64_t begin = tile * tile_rows + (first_panel + std::int64_t{panel}) * panel_rows;
+  const std::int64_t begin = tile * tile_rows + std::int64_t{panel} * panel_rows;
   const std::int64_t absent = begin + panel_rows - chunk.count;
   if (absent > 0) hits &= 0xFFFFFFFFu >> absent;
   if (!make_room(query)) return;
@@ -177,7 +170,12 @@ void FilterTask::on_hit(void* context, int query, int panel, std::uint32_t hits,
 
 void FilterTask::on_byte_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
   auto& task = *static_cast<FilterTask*>(context);
-  task.take(query, panel, hits, [&](int lane) { return byte_t(values[lane], task.unit, task.shift_of(query)); });
+  const double shift = task.shift_of(query);
+  if (task.whole) {
+    const std::int32_t* squares = task.chunk.squares.data() + task.tile * tile_rows + std::int64_t{panel} * panel_rows;
+    return task.take(query, panel, hits, [&](int lane) { return static_cast<float>(2 * (static_cast<std::int64_t>(shift) - values[lane]) + (squares[lane] & 1)); });
+  }
+  task.take(query, panel, hits, [&](int lane) { return byte_t(values[lane], task.unit, shift); });
 }
 
 void FilterTask::on_column_hit(void* context, int query, int panel, std::uint32_t hits, const float* values) {
@@ -194,6 +192,8 @@ void FilterTask::set_threshold(int query) {
     thr[query] = threshold_at(query, facing);
   } else if (states[query].abandoned) {
     limits[query] = every_sum;
+  } else if (whole) {
+    limits[query] = whole_limit(query);
   } else {
     lines[query] = byte_line(model, states[query].theta, facts[query].square, facts[query].norms);
     limits[query] = byte_limit(lines[query], facing, inverse, shift_of(query));
@@ -211,7 +211,6 @@ void FilterTask::tighten(int query, double bound) {
 namespace {
 
 constexpr double tight_residual = 0x1p-12;  // of the norms; bytes that are whole numbers have next to none
-constexpr auto nearer = [](const Slot& a, const Slot& b) { return a.t < b.t; };
 constexpr auto tile_of = [](const Slot& slot) { return static_cast<std::int64_t>(slot.row / tile_rows); };
 
 }  // namespace
@@ -259,6 +258,7 @@ void FilterTask::tighten_by_nearest(int query) {
 }
 
 void FilterTask::drop(int query) {
+  if (whole) return drop_whole(query);
   QueryState& state = states[query];
   tight(query) ? tighten_by_uppers(query) : tighten_by_nearest(query);
   const std::int64_t before = state.count;
@@ -310,7 +310,7 @@ void FilterTask::rank(int query, std::int64_t begin, std::int64_t end) {
 void FilterTask::settle(int query) {
   QueryState& state = states[query];
   if (state.count == 0) return;
-  rank(query, 0, state.count);
+  whole ? rank_whole(query) : rank(query, 0, state.count);
   state.count = 0;
 }
 

@@ -18,6 +18,9 @@ struct Slot {
   std::uint32_t row;  // its place in the chunk
 };
 
+inline constexpr auto nearer = [](const Slot& a, const Slot& b) { return a.t < b.t; };
+inline constexpr std::int32_t every_sum = std::numeric_limits<std::int32_t>::max();  // is below this
+
 /// One query in one split of the chunk.
 struct QueryState {
   Slot* slots = nullptr;
@@ -52,6 +55,8 @@ struct FilterTask {
   std::int64_t share;          // rows that a query may settle before it is abandoned
   float* thr;                  // thresholds of the block for the rows that it meets now
   const ByteKernels* bytes = nullptr;  // on the int8 rung, and then besides:
+  bool whole = false;                  // queries and rows are whole numbers: t + |q|^2 is the squared distance, and its key the key
+  const Question* question = nullptr;
   float step = 0;                      // of the block's queries
   FilterNorms largest = {};            // maxima over all rows
   bool as_rows = false;                // its queries are the tile's rows, as in meet_bytes, and sums have no shift
@@ -62,7 +67,6 @@ struct FilterTask {
   Team& team;
   FilterNorms facing = {};     // maxima over those rows
   std::int64_t tile = 0;
-  int first_panel = 0;         // of the tile, in run_panel
   double unit = 1, inverse = 1;  // of the sums of bytes in the tile
   FilterTask* other = nullptr; // whose queries are the tile's rows, in run_both
 
@@ -72,8 +76,6 @@ struct FilterTask {
   /// as rows (docs/design/0008). query_terms: row terms of this block. Both face each other already.
   void run_both(const float* panels, int query_panels, float* partial, std::int64_t which_tile, const float* query_terms,
                 FilterTask& facing_block);
-  /// One panel of the tile that the block faces now.
-  void run_panel(const float* panels, int query_panels, float* partial, int panel);
   /// The same in bytes.
   void run_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile);
   /// The same on both sides, as run_both. query_terms: memory for those of this block.
@@ -121,6 +123,13 @@ struct FilterTask {
   void tighten_by_uppers(int query);
   void tighten_by_nearest(int query);
   void rank(int query, std::int64_t begin, std::int64_t end);
+  // Of whole numbers, in units of the data; filter_whole.cpp.
+  double square_of(int query) const noexcept;
+  double reach(int query) const noexcept;
+  double key_of(int query, const Slot& slot) const noexcept;
+  std::int32_t whole_limit(int query) const noexcept;
+  void drop_whole(int query);
+  void rank_whole(int query);
 };
 
 }  // namespace vicinal::cpu

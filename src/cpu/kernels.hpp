@@ -138,6 +138,21 @@ struct HammingArgs {
 };
 using HammingFn = void (*)(const HammingArgs&);
 
+/// One query against 32 rows of few columns, or 32 boxes, side by side: [width][panel_rows], columns filled up with zeros to width.
+/// sums: canonical, of a box those of the nearest point in it. Returns bit j where sums[j] is not greater than limit.
+struct NearArgs {
+  const double* query;  // [width]
+  const double* low;    // the rows, or the least of each box
+  const double* high;   // boxes only: the greatest
+  double limit;
+  double* sums;  // [panel_rows]
+};
+using NearFn = std::uint32_t (*)(const NearArgs&);
+struct NearFns {
+  NearFn sqdiff, absdiff, maxdiff;
+};
+inline constexpr int near_widths[] = {2, 4, 8};
+
 /// First position of a NaN or infinity among `count` fp64 values, or -1.
 using FiniteFn = std::int64_t (*)(const double* values, std::int64_t count);
 
@@ -155,7 +170,13 @@ struct Kernels {
   FiniteFn first_bad;
   ByteQuantiseFn quantise_bytes;
   LargestFn largest;
+  NearFns near_rows[3], near_boxes[3];  // in the order of near_widths
 };
+
+#define VICINAL_NEAR_WIDTH(width, boxes) \
+  { near_sums<Op::sqdiff, width, boxes>, near_sums<Op::absdiff, width, boxes>, near_sums<Op::maxdiff, width, boxes> }
+#define VICINAL_NEAR(boxes) \
+  { VICINAL_NEAR_WIDTH(2, boxes), VICINAL_NEAR_WIDTH(4, boxes), VICINAL_NEAR_WIDTH(8, boxes) }
 
 extern const Kernels kernels_plain, kernels_avx2, kernels_avx512;
 

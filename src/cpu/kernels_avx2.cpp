@@ -114,6 +114,9 @@ VICINAL_INLINE unsigned bad_lanes(Vd a) {
   const Vd d = sub(a, a);
   return static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(d, d, _CMP_UNORD_Q)));
 }
+VICINAL_INLINE unsigned beyond(Vd a, Vd b) {
+  return static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_GT_OQ)));
+}
 VICINAL_INLINE Vd rounded(Vd a) { return _mm256_cvtps_pd(_mm256_cvtpd_ps(a)); }
 VICINAL_INLINE void narrow_store(float* p, Vd a) { _mm_storeu_ps(p, _mm256_cvtpd_ps(a)); }
 VICINAL_INLINE void narrow_store_part(float* p, int n, Vd a) {
@@ -192,6 +195,7 @@ VICINAL_INLINE Vd widen_part(const std::uint8_t* p, int n) { return from_unsigne
 VICINAL_INLINE Vd widen_part(const std::int8_t* p, int n) { return from_signed(gather_part(p, n)); }
 
 #include "cpu/canonical_text.inc"
+#include "cpu/groups_text.inc"
 #include "cpu/prepare_text.inc"
 #include "cpu/tile_text.inc"
 #include "cpu/tile_floats.inc"
@@ -220,6 +224,8 @@ constinit const Kernels kernels_avx2 = {
     hamming,
     first_bad,
     quantise_bytes,
-    largest_moved};
+    largest_moved,
+    VICINAL_NEAR(false),
+    VICINAL_NEAR(true)};
 
 }  // namespace vicinal::cpu

@@ -128,6 +128,7 @@ VICINAL_INLINE Vd max(Vd a, Vd b) { return _mm512_max_pd(a, b); }
 VICINAL_INLINE Vd keep(Md m, Vd a, Vd b) { return _mm512_mask_blend_pd(m, a, b); }
 // Classes: quiet NaN, +infinity, -infinity, signalling NaN.
 VICINAL_INLINE unsigned bad_lanes(Vd a) { return _mm512_fpclass_pd_mask(a, 0x99); }
+VICINAL_INLINE unsigned beyond(Vd a, Vd b) { return _mm512_cmp_pd_mask(a, b, _CMP_GT_OQ); }
 VICINAL_INLINE Vd rounded(Vd a) { return _mm512_cvtps_pd(_mm512_cvtpd_ps(a)); }
 VICINAL_INLINE void narrow_store(float* p, Vd a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
 VICINAL_INLINE void narrow_store_part(float* p, int n, Vd a) {
@@ -197,6 +198,7 @@ VICINAL_INLINE Vd widen_part(const std::int8_t* p, int n) {
 }
 
 #include "cpu/canonical_text.inc"
+#include "cpu/groups_text.inc"
 #include "cpu/prepare_text.inc"
 #include "cpu/tile_text.inc"
 #include "cpu/tile_floats.inc"
@@ -226,6 +228,8 @@ constinit const Kernels kernels_avx512 = {
     hamming,
     first_bad,
     quantise_bytes,
-    largest_moved};
+    largest_moved,
+    VICINAL_NEAR(false),
+    VICINAL_NEAR(true)};
 
 }  // namespace vicinal::cpu

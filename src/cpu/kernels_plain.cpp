@@ -191,6 +191,31 @@ void hamming(const HammingArgs& a) {
   }
 }
 
+template <Op op, int width, bool boxes>
+std::uint32_t near_sums(const NearArgs& a) {
+  std::uint32_t near = 0;
+  for (int i = 0; i < panel_rows; ++i) {
+    double s[width];
+    for (int j = 0; j < width; ++j) {
+      const double q = a.query[j];
+      const double low = a.low[j * panel_rows + i];
+      if constexpr (boxes) {
+        const double over = q - a.high[j * panel_rows + i];
+        const double gap = low - q > over ? low - q : over;
+        s[j] = step<op>(0, gap > 0 ? gap : 0, 0, 0);
+      } else {
+        s[j] = step<op>(0, q, low, 0);
+      }
+    }
+    for (int h = width / 2; h > 0; h /= 2) {
+      for (int j = 0; j < h; ++j) s[j] = op == Op::maxdiff ? (s[j + h] > s[j] ? s[j + h] : s[j]) : s[j] + s[j + h];
+    }
+    a.sums[i] = s[0];
+    if (!(s[0] > a.limit)) near |= 1u << i;
+  }
+  return near;
+}
+
 std::int64_t first_bad(const double* values, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     if (!std::isfinite(values[i])) return i;
@@ -225,7 +250,9 @@ constinit const Kernels kernels_plain = {
     hamming,
     first_bad,
     quantise_bytes,
-    largest_moved};
+    largest_moved,
+    VICINAL_NEAR(false),
+    VICINAL_NEAR(true)};
 
 #undef VICINAL_TYPES
 

@@ -4,9 +4,11 @@
 #include "cpu/pilot.hpp"
 
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "core/bound.hpp"
+#include "cpu/matches.hpp"
 #include "cpu/sample.hpp"
 
 namespace vicinal::cpu {
@@ -27,6 +29,10 @@ class Pilot {
  public:
   Pilot(const Kernels& kernels, const Question& question, const Frame& frame, Team& team)
       : dims_(question.corpus.cols), rows_(static_cast<double>(question.corpus.rows)), form_(form_of(question.metric)) {
+    if (question.radius) {
+      const BoundModel model(question.metric, question.type, dims_, frame.scale, 0);
+      radius_ = theta_of_key(model, radius_key(*question.radius, question.type, descending(question.metric)), frame.scale);
+    }
     Sample sample(kernels, question, most_rows, pilot_elements, team);
     for (std::int64_t i = 0; i < sample.count(); ++i) {
       const double* row = sample.row(i);
@@ -66,33 +72,47 @@ class Pilot {
     size /= static_cast<double>(count());
     norm /= static_cast<double>(count());
     const double query = largest_query_ * rounding, row = size * rounding;
+    if (form_ == Form::ip && radius_)
+      return {within(query * norm + norms_[at] * row), within(d * float_u * norms_[at] * norm)};
     if (form_ == Form::ip)
       return {beyond(k, query * norm + norms_[at] * row), beyond(k, d * float_u * norms_[at] * norm)};
+    if (radius_) return {within(query + row), within(std::sqrt((d / 2 + 6) * float_u) * (norms_[at] + norm))};
     return {beyond(k, query + row), beyond(k, std::sqrt((d / 2 + 6) * float_u) * (norms_[at] + norm))};
   }
 
  private:
+  double per_row() const noexcept { return rows_ / static_cast<double>(distances_.size()); }
+  double near(double r) const noexcept {
+    return distances_[std::min(static_cast<std::size_t>(r), distances_.size() - 1)];
+  }
+  double counted(double distance) const {
+    return static_cast<double>(std::upper_bound(distances_.begin(), distances_.end(), distance) - distances_.begin());
+  }
+  /// The power of the distance with which the number of rows grows about the nearest of the sample.
+  double growth() const {
+    const double inner = near(4), outer = near(12);
+    if (form_ == Form::ip || !(inner > 0)) return 1e9;
+    return std::log(13.0 / 5.0) / std::log(std::max(outer / inner, 1 + 1e-9));
+  }
+
   /// Rows not farther than eps beyond the k-th.
   double beyond(double k, double eps) const {
-    const double per_row = rows_ / static_cast<double>(distances_.size()), rank = k / per_row;
-    const auto near = [&](double r) {
-      return distances_[std::min(static_cast<std::size_t>(r), distances_.size() - 1)];
-    };
-    double kth = near(rank), growth = 1;
-    if (rank < 4) {
-      const double inner = near(4), outer = near(12);
-      growth = std::log(13.0 / 5.0) / std::log(std::max(outer / inner, 1 + 1e-9));
-      if (form_ == Form::ip || !(inner > 0)) growth = 1e9;
-      kth = inner * std::pow((rank + 1e-9) / 5, 1 / growth);
-    }
-    const auto within =
-        static_cast<double>(std::upper_bound(distances_.begin(), distances_.end(), kth + eps) - distances_.begin());
-    if (within >= 4 || !(kth > 0)) return std::max(k, within * per_row);
-    return std::min(k * std::pow(1 + eps / kth, growth), 4 * per_row);
+    const double rank = k / per_row(), power = rank < 4 ? growth() : 1;
+    const double kth = rank < 4 ? near(4) * std::pow((rank + 1e-9) / 5, 1 / power) : near(rank);
+    const double count = counted(kth + eps);
+    if (count >= 4 || !(kth > 0)) return std::max(k, count * per_row());
+    return std::min(k * std::pow(1 + eps / kth, power), 4 * per_row());
+  }
+  /// Rows not farther than eps beyond the radius.
+  double within(double eps) const {
+    const double reach = *radius_ + eps, count = counted(reach);
+    if (count >= 4 || !(near(4) > 0)) return std::max(1.0, count * per_row());
+    return std::clamp(5 * per_row() * std::pow(std::max(reach, 0.0) / near(4), growth()), 1.0, 5 * per_row());
   }
 
   std::int64_t dims_;
   double rows_;
+  std::optional<double> radius_;  // in units of the filter
   Form form_;
   CanonicalFn kernel_;
   double largest_query_;

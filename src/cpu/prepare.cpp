@@ -54,12 +54,15 @@ std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metr
   std::int64_t total = 0;
   if (rung != Rung::canonical) total += padded * 4 + tiles * static_cast<std::int64_t>(sizeof(FilterNorms));
   if (rung == Rung::f32) total += padded * dims * 4;
-  if (rung == Rung::f32 && groups) total += rows * (dims * 8 + 4) + (tiles + padded / panel_rows) * static_cast<std::int64_t>(sizeof(Box));
+  if (rung == Rung::canonical && groups) total += Groups::bytes(rows, dims);
   // The order, and while it is made the sizes that it goes by.
   if (rung == Rung::int8) total += padded * quads_of(dims) * 4 + rows * 8 + tiles * 4 + order_bytes;
+  if (rung == Rung::int8 && dims <= most_whole_dims) total += padded * 4;
   if (needs_norms(metric)) total += rows * (metric == Metric::correlation ? 16 : 8);
   return total;
 }
+
+namespace {
 
 void group_chunk(const Kernels& kernels, const Question& question, Team& team, PackedRows& out) {
   const Points& corpus = question.corpus;
@@ -77,16 +80,10 @@ void group_chunk(const Kernels& kernels, const Question& question, Team& team, P
     team.tick(0);
   });
   if (unfit) report_unfit_rows(kernels, question, corpus, "corpus", team);
-  grow(out.order, count);
-  group_rows(points.data(), count, dims, tile_rows, panel_rows, team, out.order.data());
-  out.boxes.assign(static_cast<std::size_t>(out.tile_count()), Box(dims));
-  out.panel_boxes.assign(static_cast<std::size_t>((count + panel_rows - 1) / panel_rows), Box(dims));
-  for (std::int64_t place = 0; place < count; ++place) {
-    const double* point = points.data() + out.order[place] * dims;
-    out.boxes[static_cast<std::size_t>(place / tile_rows)].take(point);
-    out.panel_boxes[static_cast<std::size_t>(place / panel_rows)].take(point);
-  }
+  out.groups.build(points.data(), count, dims, team);
 }
+
+}  // namespace
 
 void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, const BoundModel* model, const Frame* frame,
                   bool groups, std::int64_t first, std::int64_t count, Team& team, PackedRows& out) {
@@ -102,8 +99,7 @@ void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, c
     out.tiles.assign(static_cast<std::size_t>(out.tile_count()), FilterNorms{});
   }
   Buffer<float> sizes(rung == Rung::int8 ? count : 0);
-  out.boxes.clear();
-  if (rung == Rung::f32 && frame->usable && groups) group_chunk(kernels, question, team, out);
+  if (rung == Rung::canonical && groups) return group_chunk(kernels, question, team, out);
   if (rung == Rung::f32) grow(out.panels, panels * panel_rows * dims);
   if (norms) grow(out.norms.self, count);
   if (question.metric == Metric::correlation) grow(out.norms.mean, count);
@@ -118,7 +114,7 @@ void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, c
       const int rows = static_cast<int>(std::min<std::int64_t>(panel_rows, end - at));
       for (int r = 0; r < rows; ++r) {
         SelfProduct product;
-        if (!load_checked(kernels, question, corpus, first + (out.boxes.empty() ? at + r : out.order[at + r]), scratch, product)) {
+        if (!load_checked(kernels, question, corpus, first + at + r, scratch, product)) {
           unfit = true;
           return;
         }

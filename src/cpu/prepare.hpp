@@ -24,26 +24,31 @@ struct Norms {
   Buffer<double> mean;  // correlation only
 };
 
+/// Squared distances of whole numbers within a byte are floats in so many columns.
+constexpr std::int64_t most_whole_dims = 258;
+static_assert(most_whole_dims * 255 * 255 < 1 << 24, "whole numbers that floats hold");
+
 /// Columns in fours.
 constexpr std::int64_t quads_of(std::int64_t dims) noexcept { return (dims + 3) / 4; }
 
 /// A chunk of the corpus. Panels are [panel][elements][panel_rows]; tiles of tile_rows share one pair of bounds, and of bytes
-/// one step. Rows of bytes, and of floats in groups, are not in their order: order[place] is the row of the chunk there.
+/// one step. Rows of bytes are not in their order: order[place] is the row of the chunk there.
 struct PackedRows {
   std::int64_t first = 0, count = 0;
   Buffer<float> panels;
   Buffer<std::int32_t> quads;       // bytes: panels of four columns, i + 128
   Buffer<std::uint32_t> order;
   std::vector<float> steps;         // bytes: of each tile
-  std::vector<Box> boxes;           // groups: of each tile
-  std::vector<Box> panel_boxes;     // and of each panel
+  Buffer<std::int32_t> squares;     // bytes: of rows that are whole numbers
+  bool whole = false;               // bytes: all rows are, and their distances are exact
+  Groups groups;                    // of few columns, on the canonical rung
   Buffer<float> terms;              // row_term of each row
   std::vector<FilterNorms> tiles;   // maxima over each tile
   Norms norms;
-  Rung rung = Rung::canonical;      // canonical: only checked (and norms taken)
+  Rung rung = Rung::canonical;      // canonical: only checked (and norms taken, or put into groups)
 
   std::int64_t tile_count() const noexcept { return (count + tile_rows - 1) / tile_rows; }
-  bool ordered() const noexcept { return rung == Rung::int8 || !boxes.empty(); }
+  bool ordered() const noexcept { return rung == Rung::int8; }
   std::uint32_t row_at(std::uint32_t place) const noexcept { return ordered() ? order[place] : place; }
   /// Bytes that a chunk of `rows` needs.
   static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, Rung rung, bool groups) noexcept;
@@ -86,11 +91,9 @@ float byte_step(const Frame& frame, float size) noexcept;
 inline constexpr std::int64_t order_bytes = std::int64_t{1} << 19;  // while rows are sorted
 
 /// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. model: null on the
-/// canonical rung. groups: floats whose columns are few are put into groups. Throws InvalidValue or RangeError that names the rows (check.hpp).
+/// canonical rung. groups: rows whose columns are few are put into groups there. Throws InvalidValue or RangeError that names the rows (check.hpp).
 void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, const BoundModel* model, const Frame* frame,
                   bool groups, std::int64_t first, std::int64_t count, Team& team, PackedRows& out);
-/// Puts the rows of a chunk into groups: order and boxes.
-void group_chunk(const Kernels& kernels, const Question& question, Team& team, PackedRows& out);
 /// The second pass of bytes, over rows whose largest elements are `sizes`; prepare_bytes.cpp.
 void pack_bytes(const Kernels& kernels, const Question& question, const BoundModel& model, const Frame& frame,
                 const Buffer<float>& sizes, Team& team, PackedRows& out);
@@ -104,6 +107,7 @@ struct QueryFacts {
   double mean = 0;       // correlation
   double shift = 0;      // bytes: 128 times the sum of its elements
   bool filterable = true;
+  bool whole = false;    // bytes: exactly what they are
 };
 
 /// A batch of queries, packed in blocks of `block` queries: panels [block][panel][elements][lanes], the last panel of a

@@ -1,5 +1,6 @@
 // PREPARE, for the int8 rung: rows in the order of their largest elements, so that the rows of a tile can share one step without
 // losing digits; bytes, residuals and terms of each; panels of quads.
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -39,6 +40,15 @@ std::int32_t quad_at(const std::int8_t* row, std::int64_t quad) noexcept {
   return four;
 }
 
+/// The row is nothing but whole numbers, each a step.
+bool is_whole(const Frame& frame, float step, const double* row, const ByteFacts& facts) noexcept {
+  if (!(frame.whole > 0) || static_cast<double>(step) != frame.whole || facts.facts.ee != 0) return false;
+  constexpr double to_whole = 0x1.8p52;
+  bool whole = true;
+  for (std::int64_t j = 0; j < frame.centre.size(); ++j) whole &= row[j] + to_whole - to_whole == row[j];
+  return whole;
+}
+
 ByteFacts round_bytes(const Kernels& kernels, const Frame& frame, const Affine& map, float step,
                       PrepareScratch& scratch) {
   const auto wide = static_cast<double>(step);
@@ -68,6 +78,9 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
   grow(out.quads, (count + panel_rows - 1) / panel_rows * panel_rows * quads);
   out.steps.assign(static_cast<std::size_t>(out.tile_count()), 0.0F);
   sort_rows(sizes, count, team, out.order);
+  const bool may_be_whole = frame.whole > 0 && dims <= most_whole_dims;
+  if (may_be_whole) grow(out.squares, (count + panel_rows - 1) / panel_rows * panel_rows);
+  std::atomic<bool> whole{may_be_whole};
   Scratches scratches(team, dims);
   team.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
     PrepareScratch& scratch = scratches.of(worker);
@@ -80,6 +93,7 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
       std::int32_t* to = out.quads.data() + at / panel_rows * panel_rows * quads + at % panel_rows;
       if (at >= end) {
         out.terms[at] = 0.0F;
+        if (may_be_whole) out.squares[at] = 0;
         for (std::int64_t k = 0; k < quads; ++k) to[k * panel_rows] = 0;
         continue;
       }
@@ -96,6 +110,10 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
       const float term = product.self < 0 ? -std::numeric_limits<float>::infinity() : row_term(model, sums, norms);
       out.terms[at] = term;
       if (!std::isinf(term)) take_maxima(maxima, norms);
+      if (may_be_whole) {
+        if (!is_whole(frame, step, scratch.row.data(), facts)) whole = false;
+        out.squares[at] = static_cast<std::int32_t>(facts.facts.nn / (frame.whole * frame.whole));
+      }
       for (std::int64_t k = 0; k < quads; ++k)
         to[k * panel_rows] = quad_at(scratch.narrow.data(), k) ^ std::int32_t(0x80808080);
       if (at % panel_rows == 0) team.tick(0);
@@ -103,6 +121,7 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
     out.steps[static_cast<std::size_t>(tile)] = step;
     out.tiles[static_cast<std::size_t>(tile)] = maxima;
   });
+  out.whole = whole;
 }
 
 void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Question& question,
@@ -124,6 +143,7 @@ void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Qu
     const Residuals sums = residuals(rounded.facts);
     facts.norms = filter_norms(model, sums);
     facts.square = sums.nn;
+    facts.whole = is_whole(frame, step, scratch.row.data(), rounded);
     facts.shift = 128.0 * static_cast<double>(rounded.sum);
     if (!std::isfinite(row_term(model, sums, facts.norms))) facts.filterable = false;
     for (std::int64_t k = 0; k < quads; ++k) {

@@ -18,6 +18,7 @@ void CpuSession::start_matches() {
     const auto& facts = queries_.facts[i % static_cast<std::size_t>(queries_.count)];
     matches_[i].start(radius, room_, nullptr);
     state.matches = &matches_[i];
+    if (grouped()) state.bound = radius;
     if (!model_ || !facts.filterable) continue;  // with an infinite bound every row is ranked
     state.bound = radius;
     state.theta = theta_of_key(*model_, radius, facts.scale);

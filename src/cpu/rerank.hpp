@@ -24,6 +24,14 @@ struct Pool {
     entries[count++] = entry;
     if (count == capacity) trim();
   }
+  /// The same for few, which are kept in order.
+  void insert(const Entry& entry) noexcept {
+    if (!before(entry, worst)) return;
+    std::int64_t at = count < k ? count++ : k - 1;
+    for (; at > 0 && before(entry, entries[at - 1]); --at) entries[at] = entries[at - 1];
+    entries[at] = entry;
+    if (count == k) worst = entries[k - 1];
+  }
   /// Keeps the best k. Afterwards `worst` is the k-th, if there are k.
   void trim() noexcept {
     if (count < k || k == 0) return;  // k is 0 for a corpus without rows

@@ -40,8 +40,8 @@ const CpuKept::Packed& CpuKept::of(Rung rung) const noexcept {
 std::int64_t CpuKept::bytes() const {
   std::int64_t total = 0;
   for (const auto& [frame, rows] : rungs)
-    total += rows.panels.bytes() + rows.quads.bytes() + rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() +
-             rows.norms.mean.bytes() + static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float) + (rows.boxes.size() + rows.panel_boxes.size()) * sizeof(Box)) +
+    total += rows.panels.bytes() + rows.quads.bytes() + rows.squares.bytes() + rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() +
+             rows.norms.mean.bytes() + static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float)) + rows.groups.bytes() +
              frame.centre.bytes();
   return total;
 }
@@ -82,8 +82,7 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
   if (filters)
     total += (padded + padded / block * lanes) * (dims + 3) * 4 + batch * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
-  if (plan.groups)
-    total += batch * (dims * 8 + 32 + static_cast<std::int64_t>(sizeof(Box))) + plan.threads * (plan.corpus_chunk / tile_rows + 1) * 16;
+  if (plan.groups) total += batch * ((group_width(dims) + dims) * 8 + 48);
   if (problem.range) total += states * static_cast<std::int64_t>(sizeof(Matches) + sizeof(Place)) + batch * 64 + plan.match_bytes;
   // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
   const std::int64_t thread = PrepareScratch::bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
@@ -103,7 +102,7 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
   query_points_ = queries;
   rows_.assign(rows.begin(), rows.end());
   given_.clear();
-  if (rung_ == Rung::f32 && (kept_ ? !chunk().boxes.empty() : plan_.groups)) group_queries(queries);
+  if (grouped()) group_queries(queries);
   if (rung_ != Rung::int8 || !plan_.symmetric) start_queries(nullptr);  // else when their order is known
 }
 
@@ -153,11 +152,14 @@ FilterTask CpuSession::block_task(Worker& worker, std::int64_t split, std::int64
 
 FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t first, std::int64_t count) {
   worker.ranker.emplace(kernels_, question_, query_points_, worker.rank);
+  const auto facts = std::span(queries_.facts).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  const bool whole = bytes_ != nullptr && chunk().whole && !plan_.symmetric && !question_.radius &&
+                     std::all_of(facts.begin(), facts.end(), [](const QueryFacts& query) { return query.whole; });
   return FilterTask{.kernels = kernels_,
                     .model = *model_,
                     .chunk = chunk(),
                     .filter = question_.filter,
-                    .facts = queries_.facts.data() + first,
+                    .facts = facts.data(),
                     .states = &state(split, first),
                     .rows = rows_.data() + first,
                     .first = first,
@@ -166,6 +168,8 @@ FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t fir
                     .share = question_.corpus.rows / (bytes_ != nullptr ? byte_settle_share : settle_share) + 4 * capacity(),
                     .thr = worker.thr.data(),
                     .bytes = bytes_,
+                    .whole = whole,
+                    .question = &question_,
                     .step = bytes_ != nullptr ? queries_.steps[static_cast<std::size_t>(first / queries_.block)] : 0,
                     .largest = largest_rows_,
                     .lines = worker.lines.data(),
@@ -185,8 +189,7 @@ void CpuSession::each_block(const Body& body) {
 }
 
 void CpuSession::filter() {
-  if (!model_) return scan_canonical();
-  if (!chunk().boxes.empty()) return filter_groups();
+  if (!model_) return grouped() ? filter_groups() : scan_canonical();
   plan_.symmetric ? filter_pairs() : filter_tiles();
 }
 

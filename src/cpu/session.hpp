@@ -78,7 +78,8 @@ class CpuSession final : public Session {
   void note_largest_rows();
   void filter_tiles();
   void filter_groups();                                                                      // search_groups.cpp
-  void search_panel(Worker& own, std::int64_t panel);
+  /// Of few columns, and not every pair is asked for.
+  bool grouped() const noexcept { return rung_ == Rung::canonical && plan_.groups; }
   void group_queries(const Points& queries);
   std::size_t given(std::int64_t query) const noexcept {
     return static_cast<std::size_t>(given_.empty() ? query : given_[static_cast<std::size_t>(query)]);
@@ -118,7 +119,7 @@ class CpuSession final : public Session {
   Points query_points_;
   std::vector<std::int64_t> rows_;   // of the queries, in the session's order
   std::vector<std::int64_t> given_;  // where each of them was in the batch; empty: there
-  std::vector<Box> query_boxes_;     // of each panel, where rows are in groups
+  Buffer<double> group_queries_;     // where rows are in groups: [query][width]
   PackedQueries queries_;
   std::vector<QueryState> states_;
   FilterNorms largest_rows_;  // maxima over every chunk seen, for the certificate

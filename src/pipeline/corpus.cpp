@@ -53,7 +53,7 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   Backend& backend = find_backend(options.run.device);
   const Plan plan = make_corpus_plan(backend, shape_of(rows), search);
   state_->instruction_set = plan.instruction_set;
-  state_->filter = plan.rungs.size() > 2 ? "auto" : plan.rungs.front();
+  state_->filter = plan.rungs.size() > 2 || plan.groups ? "auto" : plan.rungs.front();
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
   state_->rows = options.copy ? copy_rows(rows, state_->copy, team) : rows;
   if (plan.resident && rows.rows > 0) {

@@ -28,7 +28,8 @@ constexpr std::int64_t least_byte_dims = 16;           // below, the test costs 
 constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ranks so many at once
 constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // there, where sums of floats prove something
 
-constexpr std::int64_t least_group_rows = 1024, least_group_queries = 4096;
+constexpr double group_cycles_per_row = 20, group_cycles_per_query = 3000, group_cycles_per_neighbor = 200;  // where boxes tell rows apart
+constexpr std::int64_t least_group_rows = 1024, least_group_queries = 512;
 
 constexpr int most_threads = 1024;
 constexpr std::int64_t block_bytes = std::int64_t{512} << 10;  // packed queries of a block stay in a core's L2
@@ -42,7 +43,7 @@ constexpr std::int64_t largest_chunk = std::int64_t{1} << 30;  // rows; slots ho
 std::int64_t rounded_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 
 struct Costs {
-  double canonical, filter, bytes;
+  double canonical, filter, bytes, groups;
 };
 Costs costs(const Problem& problem, bool symmetric = false) {
   const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
@@ -53,7 +54,8 @@ Costs costs(const Problem& problem, bool symmetric = false) {
   const double pairs = n * (tile_cycles_per_pair + tile_cycles_per_element * d) / (symmetric ? 2 : 1);
   const double byte_pairs = n * (byte_cycles_per_pair + byte_cycles_per_element * d) / (symmetric ? 2 : 1);
   return {q * n * canonical, prepare + q * (pairs + candidates * candidate_cycles + 1.3 * k * 2 * canonical),
-          byte_prepare * prepare + q * (byte_pairs + byte_spread * (candidates * candidate_cycles + 1.3 * k * 2 * canonical))};
+          byte_prepare * prepare + q * (byte_pairs + byte_spread * (candidates * candidate_cycles + 1.3 * k * 2 * canonical)),
+          (problem.kept ? 0 : n * group_cycles_per_row * std::log2(n + 1)) + q * (group_cycles_per_query + k * group_cycles_per_neighbor)};
 }
 
 /// Bytes can test products alone, and their sums must fit 32 bits.
@@ -84,17 +86,18 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
   if (filter == "auto" && !pays && !problem.kept) return {last};  // what is kept is packed already
   if (!takes_bytes(problem) || filter == floats) return {floats, last};
-  const bool narrow = byte_gain > 1 && problem.corpus.cols >= least_byte_dims && !problem.range;
+  const bool narrow = byte_gain > 1 && problem.corpus.cols >= least_byte_dims;
   const Costs paired = costs(problem, problem.symmetric);
   if (filter == "auto" && !(narrow && (problem.kept || paired.bytes < paired.filter))) return {floats, last};
   return {bytes, floats, last};
 }
 
-/// Sorting rows into groups costs as much as comparing them with some hundreds of queries.
-bool takes_groups(const Backend& backend, const Problem& problem, const std::vector<std::string>& rungs) {
+/// Sorting rows into groups costs as much as comparing them with some hundreds of queries. Ranked at once, they need no filter.
+bool takes_groups(const Problem& problem, const KnnOptions& options, const std::string& filter, const Facts& facts) {
   const Form form = form_of(problem.metric);
-  return problem.corpus.cols <= most_group_dims && problem.corpus.rows >= least_group_rows && !backend.facts().has_halves && rungs.front() == rung_name(Rung::f32) &&
-         (problem.kept || problem.queries.rows >= least_group_queries) && (form == Form::l2 || form == Form::l1 || form == Form::linf);
+  return filter == "auto" && options.proof != Proof::exhaustive && facts.has_groups && problem.corpus.cols <= most_group_dims &&
+         problem.corpus.rows >= least_group_rows && (problem.kept || problem.queries.rows >= least_group_queries) &&
+         (form == Form::l2 || form == Form::l1 || form == Form::linf);
 }
 
 int choose_threads(int asked, Plan& plan) {
@@ -205,6 +208,7 @@ class Fitter {
 /// Of the rung that a search begins with, on one core.
 double cycles(const Problem& problem, const Plan& plan) {
   const Costs cost = costs(problem, plan.symmetric);
+  if (plan.groups) return cost.groups;
   switch (rung_of(plan.rungs.front())) {
     case Rung::int8: return cost.bytes * static_cast<double>(plan.passes);
     case Rung::f32: return cost.filter * static_cast<double>(plan.passes);
@@ -214,9 +218,11 @@ double cycles(const Problem& problem, const Plan& plan) {
 
 Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
   Plan plan = open_plan(backend, options);
-  plan.rungs = choose_rungs(problem, options, with_environment(options.run).filter, backend, plan);
-  plan.pilot = with_environment(options.run).filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && !backend.facts().has_halves;
-  plan.groups = takes_groups(backend, problem, plan.rungs);
+  const std::string filter = with_environment(options.run).filter;
+  plan.rungs = choose_rungs(problem, options, filter, backend, plan);
+  plan.groups = takes_groups(problem, options, filter, backend.facts());
+  if (plan.groups) plan.rungs = {rung_name(Rung::canonical)};
+  plan.pilot = filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && plan.rungs.size() > 2 && !backend.facts().has_halves;
   plan.distance_type = resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
   return plan;
 }
@@ -319,7 +325,7 @@ std::string Plan::text() const {
                      "), results ", bytes_text(result_bytes), " besides"));
   line("corpus", resident ? cat("all rows prepared once") : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
   line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
-  if (groups) line("groups", "rows near each other share a tile; tiles farther than the k-th are passed over");
+  if (groups) line("groups", "rows near each other in leaves of a tree; leaves farther than the k-th are passed over");
   if (symmetric) line("symmetry", cat("each tile of distances serves both of its sides, ", pair_rows, " rows against ", pair_rows));
   line("candidates", cat(candidate_slots, " slots a query"));
   if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));

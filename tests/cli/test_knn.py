@@ -1,5 +1,7 @@
 """`vicinal knn`: every output format read back, the table, JSON, plan and explain."""
 
+import os
+
 import numpy as np
 import pytest
 from conftest import call, exact, read_bin, read_vecs
@@ -180,6 +182,8 @@ def test_explain(vicinal, data):
         assert word in facts
     explained = vicinal("knn", *data.pair, "-k", 6, "--explain", "--json").succeeds().json["explain"]
     assert explained["survivors_per_query"] >= 6 and explained["corpus_bytes"] == 300 * 24 * 4
+    forced = vicinal("knn", *data.pair, "-k", 6, "--explain", "--json", env={**os.environ, "VICINAL_FILTER": "int8"}).succeeds().json["explain"]
+    assert forced["product_share"] > 0 and forced["memory_share"] > 0
 
 
 def test_a_path_that_is_not_utf8(vicinal, data):

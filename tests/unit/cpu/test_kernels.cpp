@@ -194,6 +194,57 @@ TEST_P(KernelTest, AMinusZeroSurvivesUnlessALaneIsEmpty) {
   }
 }
 
+// ---- few columns: sums of 32 rows or boxes at a time ----
+
+TEST_P(KernelTest, SumsOfRowsAndBoxesOfFewColumns) {
+  Random random(5);
+  const Op ops[] = {Op::sqdiff, Op::absdiff, Op::maxdiff};
+  for (int w = 0; w < 3; ++w)
+    for (int turn = 0; turn < 40; ++turn) {
+      const int width = near_widths[w];
+      const Op op = ops[turn % 3];
+      const auto family = static_cast<Family>(turn / 3 % 3);
+      Guarded<double> query(width), low(width * panel_rows), high(width * panel_rows), sums(panel_rows),
+          least(panel_rows);
+      for (double& x : query) make(random, family, x);
+      for (std::int64_t i = 0; i < width * panel_rows; ++i) {
+        make(random, family, low[i]);
+        make(random, family, high[i]);
+        if (low[i] > high[i]) std::swap(low[i], high[i]);
+      }
+      const auto pick = [&](const NearFns& all) {
+        return op == Op::sqdiff ? all.sqdiff : op == Op::absdiff ? all.absdiff : all.maxdiff;
+      };
+      const auto sums_at = [&](const double* corner, double limit) {
+        const std::uint32_t near = pick(kernels().near_rows[w])({query.data(), corner, nullptr, limit, sums.data()});
+        for (int i = 0; i < panel_rows; ++i) {
+          std::vector<double> row;
+          for (int j = 0; j < width; ++j) row.push_back(corner[j * panel_rows + i]);
+          EXPECT_TRUE(same_bits(sums[i], canonical_by_definition(op, {query.begin(), query.end()}, row, 0)))
+              << kernels().name << " width " << width;
+          EXPECT_EQ(near >> i & 1, sums[i] > limit ? 0u : 1u);
+        }
+      };
+      sums_at(low.data(), HUGE_VAL);
+      const double limit = sums[7];
+      const std::uint32_t near =
+          pick(kernels().near_boxes[w])({query.data(), low.data(), high.data(), limit, least.data()});
+      // The nearest point of each box is a row of it, and no corner is nearer.
+      Guarded<double> nearest(width * panel_rows);
+      for (int i = 0; i < width * panel_rows; ++i)
+        nearest[i] = std::min(std::max(query[i / panel_rows], low[i]), high[i]);
+      sums_at(nearest.data(), limit);
+      for (int i = 0; i < panel_rows; ++i) {
+        EXPECT_EQ(least[i], sums[i]) << kernels().name << " width " << width;
+        EXPECT_EQ(near >> i & 1, least[i] > limit ? 0u : 1u);
+      }
+      for (const double* corner : {low.data(), high.data()}) {
+        sums_at(corner, limit);
+        for (int i = 0; i < panel_rows; ++i) EXPECT_LE(least[i], sums[i]);
+      }
+    }
+}
+
 // ---- conversion, scan ----
 
 template <class T>
