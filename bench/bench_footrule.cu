@@ -3,7 +3,7 @@
 //   nvcc -std=c++20 -O2 -gencode=arch=compute_90a,code=sm_90a -fmad=false -I include -I src -I bench bench/bench_footrule.cu
 //     src/core/error.cpp src/core/text.cpp -o bench_footrule
 //   bench_footrule [--objects 1048576] [--queries 1000] [--permutants 64] [--share 0.01] [--seconds 1]
-// Prints one line, as CSV: objects, queries, permutants, candidates, milliseconds, pairs a second, ranks a second.
+// Prints a line for each way, as CSV: way, objects, queries, permutants, candidates, milliseconds, pairs a second, ranks a second.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--share") == 0) share = std::atof(argv[i + 1]);
     if (std::strcmp(argv[i], "--seconds") == 0) seconds = std::atof(argv[i + 1]);
   }
-  const int words = (permutants + 3) / 4;
+  const int words = padded_rank_words(permutants);
   if (words > most_rank_words) return std::fprintf(stderr, "at most %d permutants\n", 4 * most_rank_words), 2;
   std::mt19937 random(1);
   const std::vector<std::uint8_t> rows = orders(random, objects, permutants, words), asked = orders(random, queries, permutants, words);
@@ -86,15 +86,13 @@ int main(int argc, char** argv) {
   int multiprocessors = 0;
   must(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
   CudaLaunch launch{nullptr};
-  const auto run = [&] {
-    must(cudaMemsetAsync(job.histogram, 0, static_cast<std::size_t>(queries * job.bins) * 4));
-    must(cudaMemsetAsync(job.below, 0, static_cast<std::size_t>(queries * job.strips) * 4));
-    must(cudaMemsetAsync(job.equal, 0, static_cast<std::size_t>(queries * job.strips) * 4));
-    run_footrule(job, 8 * multiprocessors, launch);
-  };
-  const double ms = bench::median_ms(nullptr, seconds, run);
+  job.capacity = near_capacity(job.candidates, objects);
+  job.counts = room<std::uint32_t>(queries);
+  job.list = room<unsigned long long>(queries * job.capacity);
+  job.failed = room<std::uint32_t>(queries);
+  const auto clear = [&](std::uint32_t* at, std::int64_t count) { must(cudaMemsetAsync(at, 0, static_cast<std::size_t>(queries * count) * 4)); };
 
-  std::vector<std::uint32_t> found(static_cast<std::size_t>(job.candidates));
+  std::vector<std::vector<std::uint32_t>> expected;
   for (std::int64_t query = 0; query < std::min<std::int64_t>(queries, 8); ++query) {
     std::vector<std::pair<int, std::uint32_t>> scored;
     for (std::int64_t i = 0; i < objects; ++i) {
@@ -102,14 +100,40 @@ int main(int argc, char** argv) {
       for (int p = 0; p < 4 * words; ++p) score += std::abs(int{asked[static_cast<std::size_t>(query * 4 * words + p)]} - int{rows[static_cast<std::size_t>(i * 4 * words + p)]});
       scored.emplace_back(score, static_cast<std::uint32_t>(i));
     }
-    std::sort(scored.begin(), scored.end());
-    std::vector<std::uint32_t> expected;
-    for (std::int64_t i = 0; i < job.candidates; ++i) expected.push_back(scored[static_cast<std::size_t>(i)].second);
-    std::sort(expected.begin(), expected.end());
-    must(cudaMemcpy(found.data(), job.found + query * job.candidates, found.size() * 4, cudaMemcpyDeviceToHost));
-    if (found != expected) return std::fprintf(stderr, "query %lld: other candidates than a full sort's\n", static_cast<long long>(query)), 1;
+    std::nth_element(scored.begin(), scored.begin() + job.candidates - 1, scored.end());
+    std::vector<std::uint32_t>& ids = expected.emplace_back();
+    for (std::int64_t i = 0; i < job.candidates; ++i) ids.push_back(scored[static_cast<std::size_t>(i)].second);
+    std::sort(ids.begin(), ids.end());
   }
   const double pairs = static_cast<double>(objects) * static_cast<double>(queries);
-  std::printf("%lld,%lld,%d,%lld,%.3f,%.3e,%.3e\n", static_cast<long long>(objects), static_cast<long long>(queries), permutants,
-              static_cast<long long>(job.candidates), ms, pairs / ms * 1e3, pairs * permutants / ms * 1e3);
+  bool right = true;
+  const auto measure = [&](const char* way, const auto& run) {
+    clear(job.found, job.candidates);
+    const double ms = bench::median_ms(nullptr, seconds, run);
+    std::vector<std::uint32_t> found(static_cast<std::size_t>(job.candidates));
+    for (std::size_t query = 0; query < expected.size(); ++query) {
+      must(cudaMemcpy(found.data(), job.found + static_cast<std::int64_t>(query) * job.candidates, found.size() * 4, cudaMemcpyDeviceToHost));
+      std::sort(found.begin(), found.end());
+      if (found != expected[query]) std::fprintf(stderr, "%s, query %zu: other candidates than a full sort's\n", way, query), right = false;
+    }
+    std::printf("%s,%lld,%lld,%d,%lld,%.3f,%.3e,%.3e\n", way, static_cast<long long>(objects), static_cast<long long>(queries), permutants,
+                static_cast<long long>(job.candidates), ms, pairs / ms * 1e3, pairs * permutants / ms * 1e3);
+    std::fflush(stdout);
+  };
+  measure("counted", [&] {
+    clear(job.histogram, job.bins), clear(job.below, job.strips), clear(job.equal, job.strips);
+    run_footrule(job, 8 * multiprocessors, launch);
+  });
+  const auto near = [&](const char* way, const auto& how) {
+    measure(way, [&] {
+      clear(job.histogram, job.bins), clear(job.counts, 1);
+      how();
+    });
+    std::vector<std::uint32_t> failed(static_cast<std::size_t>(queries));
+    must(cudaMemcpy(failed.data(), job.failed, failed.size() * 4, cudaMemcpyDeviceToHost));
+    const auto lost = std::count(failed.begin(), failed.end(), 1u);
+    if (lost > 0) std::fprintf(stderr, "%s: %lld queries failed\n", way, static_cast<long long>(lost));
+  };
+  near("near", [&] { run_near(job, multiprocessors, near_sample, launch); });
+  return right ? 0 : 1;
 }

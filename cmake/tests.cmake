@@ -38,7 +38,8 @@ endif()
 add_custom_target(vicinal_tests)
 if(VICINAL_UNIT)
   # Kernels on the emulator, whose words are CUDA's: alone, and not beside the runtime's headers.
-  set(VICINAL_EMULATED ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_strings.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search.cpp ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)
+  set(VICINAL_EMULATED ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_strings.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search.cpp
+      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_permutation.cpp ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)
   set_source_files_properties(${VICINAL_EMULATED} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS "-Wno-unknown-pragmas;-Wno-pass-failed;-O2"
     SKIP_PRECOMPILE_HEADERS ON)
   add_executable(vicinal_unit EXCLUDE_FROM_ALL ${VICINAL_UNIT} ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)

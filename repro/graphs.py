@@ -52,11 +52,13 @@ def exact_squares(x, ids):
 
 
 def graph(x, model, k):
-    """ids, the seconds that they took, and their distances by NumPy."""
-    start = time.perf_counter()
-    ids = np.asarray(model(n_neighbors=k, algorithm="brute").fit(x).kneighbors()[1])
-    seconds = time.perf_counter() - start
-    return ids, seconds, np.sqrt(exact_squares(x, ids))
+    """ids, the seconds that they took (the best of five runs, or of what ends within two seconds), and their distances by NumPy."""
+    runs = []
+    while len(runs) < 5 and sum(runs) < 2:
+        start = time.perf_counter()
+        ids = np.asarray(model(n_neighbors=k, algorithm="brute").fit(x).kneighbors()[1])
+        runs.append(time.perf_counter() - start)
+    return ids, min(runs), np.sqrt(exact_squares(x, ids))
 
 
 def umap(x, model):

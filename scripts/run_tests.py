@@ -29,7 +29,7 @@ COMMAND = ROOT / "build" / "bin" / "vicinal"
 # touch what the tool can see, and `make asan` and `make tsan` everything.
 REDUCED = {"cpu": "0.25", "mutants": "0.15", "asan": "0.05", "tsan": "0.02"}
 REDUCED_TESTS = {
-    "asan": "-Oracle.*:CudaSearch.Ch*:CudaSearch.D*:CudaSearch.E*:CudaSearch.F*:CudaSearch.T*:CudaSearch.W*:"
+    "asan": "-Oracle.*:CudaSearch.Ch*:CudaSearch.D*:CudaSearch.E*:CudaSearch.F*:CudaSearch.N*:CudaSearch.R*:CudaSearch.T*:CudaSearch.W*:CudaRange.E*:CudaRange.M*:"
             "Shapes.EveryDimension*:Shapes.Gaussian*:Shapes.Image*:GraphShapes.*:RangeShapes.*:RangeLarge.*:Growth.*:"
             "GraphMemory.*:*Killing*:Progress.*:Filters.GroupsInOneCall:Filters.WholeNumbers*:Filters.EveryRung*:"
             "Filters.TilesThatServe*:Filters.ThePilot*:Filters.NothingWithin*:CudaRun.BatchesWhereMemoryIsShort:CorpusFile.TakesNoRowsAndManyBlocks:"

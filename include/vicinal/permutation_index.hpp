@@ -58,6 +58,9 @@ struct PermutationSearch {
   std::optional<double> fraction =
       {};              // of the objects, whose true distances are computed: ceil(fraction * n), and k at least
   bool exact = false;  // the bits of brute force
+  /// Of recall: how many candidates it takes is measured on some of these queries, for which everything is measured, and not on
+  /// objects that were left out. For queries that are not like the objects; at least a hundred of them, or all.
+  bool tune_on_queries = false;
   DistanceType distance_type = DistanceType::automatic;
   std::int64_t max_results = 0;  // of a range search, in all; 0: no limit
   Execution run = {};
@@ -72,7 +75,8 @@ using OwnDistance =
     std::function<void(std::int64_t query, const std::uint32_t* objects, std::int64_t count, double* distances)>;
 
 /// What share of a true answer is found: the mean over `sample` left-out objects, and an interval that holds it at 95 %
-/// confidence for queries like them. 1, 1, 1 where it is certain; NaN where nothing was measured.
+/// confidence for queries like them; with tune_on_queries over the queries that were measured, and an interval for all of the
+/// call. 1, 1, 1 where it is certain; NaN where nothing was measured.
 struct RecallEstimate {
   double value = 1, low = 1, high = 1;
   std::int64_t sample = 0;

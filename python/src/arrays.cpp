@@ -7,7 +7,9 @@
 #include <bit>
 #include <string_view>
 
+#include "call.hpp"
 #include "vicinal/error.hpp"
+#include "vicinal/plan.hpp"
 
 namespace vicinal::python {
 namespace {
@@ -136,6 +138,13 @@ Element element_of(const Py_buffer& buffer, const std::string& name, bool bfloat
   return element;
 }
 
+/// DLPack's numbers, of which -1 stands for the host here.
+template <class Tensor>
+int cuda_device_of(const Tensor& tensor) {
+  constexpr int cuda = 2, cuda_managed = 13;
+  return tensor.device_type() == cuda || tensor.device_type() == cuda_managed ? tensor.device_id() : -1;
+}
+
 nb::ndarray<nb::ro> tensor_of(nb::handle capsule, const std::string& name) {
   nb::ndarray<nb::ro> tensor;
   if (!nb::try_cast(capsule, tensor)) throw nb::type_error((name + ": __dlpack__ gave no tensor").c_str());
@@ -170,7 +179,44 @@ Rows Rows::from_dlpack(nb::handle capsule, const std::string& name) {
                         static_cast<std::int64_t>(tensor.shape(1)));
   rows.points_.row_stride = tensor.stride(0) * size;
   rows.points_.col_stride = tensor.stride(1) * size;
+  rows.name_ = name;
+  rows.cuda_device_ = cuda_device_of(tensor);
   return rows;
+}
+
+Rows Rows::from_address(std::uintptr_t address, const nb::tuple& shape, const std::string& dtype, const std::string& name, int cuda_device,
+                        nb::object owner) {
+  if (shape.size() != 2) refuse_shape(name, shape.size(), nb::cast<std::string>(nb::str(shape)));
+  Rows rows;
+  rows.points_ = Points(reinterpret_cast<const void*>(address), dtype_of_name(dtype), nb::cast<std::int64_t>(shape[0]), nb::cast<std::int64_t>(shape[1]));
+  rows.name_ = name;
+  rows.cuda_device_ = cuda_device;
+  rows.owner_ = std::move(owner);
+  return rows;
+}
+
+const Points& Rows::points() const {
+  if (cuda_device_ < 0) return points_;
+  throw Error(ErrorCode::device_error,
+              name_ + ": rows are in memory of cuda:" + std::to_string(cuda_device_) + ", this call reads those of the host; copy them there");
+}
+
+void check_reach(const Options& options, std::initializer_list<const Rows*> sides) {
+  for (const Rows* side : sides) {
+    if (side->cuda_device_ < 0) continue;
+    KnnOptions least{.k = 1, .run = {.device = options.knn.run.device}};
+    const std::string device = plan({1, 1, DType::f32}, {1, 1, DType::f32}, least).device;  // with what the environment forces
+    const std::string place = "cuda:" + std::to_string(side->cuda_device_);
+    if (device != place)
+      throw Error(ErrorCode::device_error, side->name_ + ": rows are in memory of " + place + ", this search runs on " + device + "; copy them there");
+  }
+}
+
+DType dtype_of_name(const std::string& name) {
+  for (const DType type : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::u8, DType::i8}) {
+    if (name == dtype_name(type)) return type;
+  }
+  throw Error(ErrorCode::invalid_argument, "unknown dtype \"" + name + "\"");
 }
 
 ValueRows ValueRows::from_buffer(nb::handle array, const std::string& name, bool bfloat16) {
@@ -203,8 +249,7 @@ ValueRows ValueRows::from_dlpack(nb::handle capsule, const std::string& name, bo
                         static_cast<std::int64_t>(tensor.shape(ndim - 1)));
   if (ndim == 2) rows.values_.row_stride = tensor.stride(0) * size;
   rows.values_.col_stride = tensor.stride(ndim - 1) * size;
-  constexpr int cuda = 2, cuda_managed = 13;  // DLPack's numbers
-  if (tensor.device_type() == cuda || tensor.device_type() == cuda_managed) rows.values_.cuda_device = tensor.device_id();
+  rows.values_.cuda_device = cuda_device_of(tensor);
   return rows;
 }
 
@@ -219,10 +264,13 @@ void bind_rows(nb::module_& m) {
   nb::class_<Rows>(m, "Rows", "Two-dimensional numbers seen in place; holds their owner.")
       .def_static("from_buffer", &Rows::from_buffer, nb::arg("array"), nb::arg("name"), nb::arg("bfloat16"))
       .def_static("from_dlpack", &Rows::from_dlpack, nb::arg("capsule"), nb::arg("name"))
-      .def_prop_ro("shape", [](const Rows& self) { return nb::make_tuple(self.points().rows, self.points().cols); })
-      .def_prop_ro("dtype", [](const Rows& self) { return std::string(dtype_name(self.points().dtype)); })
+      .def_static("from_address", &Rows::from_address, nb::arg("address"), nb::arg("shape"), nb::arg("dtype"), nb::arg("name"),
+                  nb::arg("cuda_device"), nb::arg("owner"))
+      .def_prop_ro("shape", [](const Rows& self) { return nb::make_tuple(self.anywhere().rows, self.anywhere().cols); })
+      .def_prop_ro("dtype", [](const Rows& self) { return std::string(dtype_name(self.anywhere().dtype)); })
+      .def_prop_ro("cuda_device", &Rows::cuda_device, "Ordinal of the device whose memory it is, -1: the host's.")
       .def_prop_ro(
-          "data", [](const Rows& self) { return reinterpret_cast<std::uintptr_t>(self.points().data); },
+          "data", [](const Rows& self) { return reinterpret_cast<std::uintptr_t>(self.anywhere().data); },
           "Address of element (0, 0): tests use it to see that nothing was copied.");
 }
 

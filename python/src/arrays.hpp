@@ -1,10 +1,11 @@
 // Rows handed over by Python, seen in place: through the buffer protocol (NumPy, memoryview, mmap: any
-// stride, any alignment, either byte order) or through DLPack on the CPU (bfloat16 travels only there).
+// stride, any alignment, either byte order), through DLPack (bfloat16 travels only there) or, of a CUDA device, by address.
 // Nothing is copied here. The view holds its owner, so the memory outlives every search that reads it.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 
@@ -15,21 +16,38 @@ namespace vicinal::python {
 
 namespace nb = nanobind;
 
-/// Created and destroyed with the GIL held; `points()` may be read without it.
+struct Options;
+
+/// Created and destroyed with the GIL held; its points may be read without it.
 class Rows {
  public:
   /// An exporter of the buffer protocol. `bfloat16`: its 16-bit integers are the bits of bfloat16.
   static Rows from_buffer(nb::handle array, const std::string& name, bool bfloat16);
-  /// A DLPack capsule whose tensor lies in memory that the CPU reads.
+  /// A DLPack capsule whose tensor lies in memory that the CPU reads, or in that of a CUDA device.
   static Rows from_dlpack(nb::handle capsule, const std::string& name);
+  /// Dense rows in memory of a CUDA device, which `owner` holds.
+  static Rows from_address(std::uintptr_t address, const nb::tuple& shape, const std::string& dtype, const std::string& name, int cuda_device,
+                           nb::object owner);
 
-  const Points& points() const noexcept { return points_; }
+  /// Of the host; throws DeviceError for others.
+  const Points& points() const;
+  /// Wherever they are: for searches that check_reach() has let pass.
+  const Points& anywhere() const noexcept { return points_; }
+  int cuda_device() const noexcept { return cuda_device_; }  // -1: the host
 
  private:
+  friend void check_reach(const Options& options, std::initializer_list<const Rows*> sides);
+
   Points points_;
+  std::string name_;
+  int cuda_device_ = -1;
+  nb::object owner_;
   std::shared_ptr<Py_buffer> buffer_;
   nb::ndarray<nb::ro> tensor_;
 };
+
+/// Throws DeviceError where the device that the search will run on cannot read a side in place.
+void check_reach(const Options& options, std::initializer_list<const Rows*> sides);
 
 /// Values to select from, or a payload: one or two dimensions (one is a row), of any of twelve types, in memory of the host or
 /// of a CUDA device. Of a payload only the size of its items is looked at.
@@ -47,6 +65,9 @@ class ValueRows {
   std::shared_ptr<Py_buffer> buffer_;
   nb::ndarray<nb::ro> tensor_;
 };
+
+/// Of "f32" and the like.
+DType dtype_of_name(const std::string& name);
 
 void bind_rows(nb::module_& m);
 

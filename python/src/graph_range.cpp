@@ -31,8 +31,9 @@ nb::tuple knn_graph_from_python(const Rows& rows, const Options& options, bool i
                                 const std::optional<std::string>& symmetrize) {
   std::optional<Symmetrize> how;
   if (symmetrize) how = parse_symmetrize(*symmetrize);
+  check_reach(options, {&rows});
   const Neighbors graph = without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::knn_graph(rows.points(), graph_options(options, include_self, rows.points().rows, progress));
+    return vicinal::knn_graph(rows.anywhere(), graph_options(options, include_self, rows.anywhere().rows, progress));
   });
   if (!how) return neighbors_to_python(graph);
   return csr_to_python([&] {
@@ -43,9 +44,10 @@ nb::tuple knn_graph_from_python(const Rows& rows, const Options& options, bool i
 
 nb::tuple range_search_from_python(const Rows& corpus, const Rows& queries, double radius, const Options& options,
                                    std::int64_t max_results) {
+  check_reach(options, {&corpus, &queries});
   return csr_to_python(without_gil(options.progress, [&](const Progress& progress) {
-    const RangeOptions wanted{.search = options.search(corpus.points().rows, progress), .max_results = max_results};
-    return vicinal::range_search(corpus.points(), queries.points(), radius, wanted);
+    const RangeOptions wanted{.search = options.search(corpus.anywhere().rows, progress), .max_results = max_results};
+    return vicinal::range_search(corpus.anywhere(), queries.anywhere(), radius, wanted);
   }));
 }
 

@@ -28,8 +28,28 @@ using Table = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Part = std::pair<Table, Table>;  // distances, ids (int64)
 
 nb::tuple knn_from_python(const Rows& corpus, const Rows& queries, const Options& options) {
+  check_reach(options, {&corpus, &queries});
   return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::knn(corpus.points(), queries.points(), options.search(corpus.points().rows, progress));
+    return vicinal::knn(corpus.anywhere(), queries.anywhere(), options.search(corpus.anywhere().rows, progress));
+  }));
+}
+
+/// Addresses of distances, ids and counts (0: none), dense, where vicinal/_homes.py made room for them.
+NeighborsView room_of(const nb::tuple& out, DType corpus, const Points& queries, const KnnOptions& options) {
+  const auto address = [&](std::size_t i) { return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(out[i])); };
+  return {.ids = static_cast<std::int64_t*>(address(1)),
+          .distances = address(0),
+          .type = resolve_distance_type(options.distance_type, options.metric, corpus, queries.dtype),
+          .rows = queries.rows,
+          .k = options.k,
+          .counts = static_cast<std::int64_t*>(address(2))};
+}
+
+nb::tuple knn_into_from_python(const Rows& corpus, const Rows& queries, const Options& options, const nb::tuple& out) {
+  check_reach(options, {&corpus, &queries});
+  const NeighborsView room = room_of(out, corpus.anywhere().dtype, queries.anywhere(), options.knn);
+  return report_to_python(without_gil(options.progress, [&](const Progress& progress) {
+    return vicinal::knn_into(room, corpus.anywhere(), queries.anywhere(), options.search(corpus.anywhere().rows, progress));
   }));
 }
 
@@ -45,7 +65,9 @@ class PreparedCorpus {
           wanted.memory = options.knn.memory;
           wanted.run = options.knn.run;
           wanted.progress = progress;
-          return Corpus(rows.points(), wanted);
+          if (copy) return Corpus(rows.points(), wanted);
+          check_reach(options, {&rows});
+          return Corpus(rows.anywhere(), wanted);
         })) {
     if (!corpus_.owns_rows()) rows_ = rows;
   }
@@ -62,13 +84,22 @@ class PreparedCorpus {
         })) {}
 
   void save(const std::string& path) const {
+    if (rows_) (void)rows_->points();  // they are read by the host
     const nb::gil_scoped_release released;
     corpus_.save(path);
   }
 
   nb::tuple knn(const Rows& queries, const Options& options) const {
+    check_reach(options, {&queries});
     return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
-      return corpus_.knn(queries.points(), options.search(corpus_.rows(), progress));
+      return corpus_.knn(queries.anywhere(), options.search(corpus_.rows(), progress));
+    }));
+  }
+  nb::tuple knn_into(const Rows& queries, const Options& options, const nb::tuple& out) const {
+    check_reach(options, {&queries});
+    const NeighborsView room = room_of(out, corpus_.dtype(), queries.anywhere(), options.knn);
+    return report_to_python(without_gil(options.progress, [&](const Progress& progress) {
+      return corpus_.knn_into(room, queries.anywhere(), options.search(corpus_.rows(), progress));
     }));
   }
   const Corpus& corpus() const noexcept { return corpus_; }
@@ -80,13 +111,6 @@ class PreparedCorpus {
 
 /// Paths come as the file system spells them, which need not be UTF-8.
 std::string text_of(const nb::bytes& path) { return {path.c_str(), path.size()}; }
-
-Shape shape_of(std::int64_t rows, std::int64_t cols, const std::string& dtype) {
-  for (const DType type : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::u8, DType::i8}) {
-    if (dtype == dtype_name(type)) return {rows, cols, type};
-  }
-  throw Error(ErrorCode::invalid_argument, "unknown dtype \"" + dtype + "\"");
-}
 
 nb::dict plan_from_python(const Shape& corpus, const Shape& queries, const Options& options) {
   return plan_to_python(vicinal::plan(corpus, queries, options.search(corpus.rows)));
@@ -145,6 +169,7 @@ nb::dict verify_from_python(const Rows& corpus, const Rows& queries, const Table
 
 void bind_search(nb::module_& m) {
   m.def("knn", &knn_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
+  m.def("knn_into", &knn_into_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"), nb::arg("out"));
   m.def("merge", &merge_from_python, nb::arg("parts"), nb::arg("k"), nb::arg("metric"), nb::arg("pad"));
   m.def("verify", &verify_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("ids"),
         nb::arg("distances").none(), nb::arg("options"), nb::arg("relative_tolerance"));
@@ -155,7 +180,7 @@ void bind_search(nb::module_& m) {
       .def(
           "__init__",
           [](Shape* self, std::int64_t rows, std::int64_t cols, const std::string& dtype) {
-            new (self) Shape(shape_of(rows, cols, dtype));
+            new (self) Shape{rows, cols, dtype_of_name(dtype)};
           },
           nb::arg("rows"), nb::arg("cols"), nb::arg("dtype"));
   m.def("plan", &plan_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
@@ -171,6 +196,7 @@ void bind_search(nb::module_& m) {
       .def(
           "save", [](const PreparedCorpus& self, const nb::bytes& path) { self.save(text_of(path)); }, nb::arg("path"))
       .def("knn", &PreparedCorpus::knn, nb::arg("queries"), nb::arg("options"))
+      .def("knn_into", &PreparedCorpus::knn_into, nb::arg("queries"), nb::arg("options"), nb::arg("out"))
       .def_prop_ro(
           "shape",
           [](const PreparedCorpus& self) { return nb::make_tuple(self.corpus().rows(), self.corpus().cols()); })

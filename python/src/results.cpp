@@ -77,6 +77,10 @@ nb::tuple neighbors_to_python(const Neighbors& result) {
                         certificate_to_python(result.certificate), stats_to_python(result.stats), counts);
 }
 
+nb::tuple report_to_python(const Report& report) {
+  return nb::make_tuple(certificate_to_python(report.certificate), stats_to_python(report.stats));
+}
+
 nb::tuple csr_to_python(const CsrNeighbors& result) {
   const auto rows = static_cast<std::size_t>(result.rows()), entries = static_cast<std::size_t>(result.entries());
   return nb::make_tuple(array<std::int64_t>(result.shared_offsets(), result.offsets(), {rows + 1}),

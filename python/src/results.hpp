@@ -9,6 +9,7 @@
 #include "vicinal/device.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/plan.hpp"
+#include "vicinal/search.hpp"
 #include "vicinal/verify.hpp"
 
 namespace vicinal::python {
@@ -17,6 +18,8 @@ namespace nb = nanobind;
 
 /// (distances, ids, certificate, stats, counts or None)
 nb::tuple neighbors_to_python(const Neighbors& result);
+/// (certificate, stats)
+nb::tuple report_to_python(const Report& report);
 /// (offsets, distances, ids, certificate, stats)
 nb::tuple csr_to_python(const CsrNeighbors& result);
 nb::dict plan_to_python(const Plan& plan);

@@ -39,7 +39,7 @@ class Tensor:
     def __dlpack_device__(self):
         return self.device
 
-    def __dlpack__(self):
+    def __dlpack__(self, stream=None):
         array = self.array
         extents = ctypes.c_int64 * array.ndim
         shape = extents(*array.shape)

@@ -209,6 +209,23 @@ def test_edges_between_points(rng):
     assert torch_cluster.knn(x[:0], y, 4).shape == (2, 0)
 
 
+def test_edges_beside_torch_cluster(rng):
+    torch = pytest.importorskip("torch", reason="torch is not installed: not run")
+    theirs = pytest.importorskip("torch_cluster", reason="torch_cluster is not installed: not run")
+    x, y = torch.from_numpy(rng.standard_normal((300, 3)).astype("f4")), torch.from_numpy(rng.standard_normal((40, 3)).astype("f4"))
+    batch_x, batch_y = torch.arange(300) // 100, torch.arange(40) // 14
+    for call in (
+        lambda module: module.knn(x, y, 5, batch_x, batch_y),
+        lambda module: module.knn(x, y, 5),
+        lambda module: module.knn_graph(x, 6, batch_x),
+        lambda module: module.knn_graph(x, 6, batch_x, loop=True, flow="target_to_source"),
+        lambda module: module.radius(x, y, 0.9, batch_x, batch_y, max_num_neighbors=300),
+        lambda module: module.radius_graph(x, 0.7, batch_x, max_num_neighbors=300),
+    ):
+        mine, other = (sorted(map(tuple, call(module).T.tolist())) for module in (torch_cluster, theirs))
+        assert mine == other
+
+
 def test_cuvs_shapes(whole):
     corpus, queries = whole
     for metric, ours_name in (("sqeuclidean", "sqeuclidean"), ("inner_product", "inner_product"), ("cosine", "cosine")):

@@ -173,3 +173,124 @@ def test_a_search_of_host_rows_has_the_bits_of_the_cpu(metric):
     assert np.array_equal(want.ids, got.ids) and want.distances.tobytes() == got.distances.tobytes()
     kept = vicinal.Corpus(corpus, metric=metric, device="cuda").knn(queries, k=12)
     assert np.array_equal(want.ids, kept.ids) and want.distances.tobytes() == kept.distances.tobytes()
+
+
+# Searches of rows in the device's memory
+
+
+class Interface:
+    """What has CUDA's array interface and nothing else, as arrays of numba."""
+
+    def __init__(self, array):
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+        self.owner = array
+
+
+def rows_of(dtype, rows, columns=48, seed=8):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 200, (rows, columns)).astype(dtype) if np.dtype(dtype).kind in "iu" else rng.standard_normal((rows, columns)).astype(dtype)
+
+
+def same_bits(library, found, wanted, here=False):
+    for mine, other in ((found.distances, wanted.distances), (found.ids, wanted.ids), (found.counts, wanted.counts)):
+        if other is not None:
+            mine = mine if here else library.get(mine)
+            assert mine.dtype == other.dtype and mine.shape == other.shape and mine.tobytes() == other.tobytes()
+    assert found.stats.device == "cuda:0" and found.certificate.all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "u1"])
+def test_knn_of_device_rows(library, dtype):
+    corpus, queries = rows_of(dtype, 3000), rows_of(dtype, 50, seed=9)
+    for metric in ("euclidean", "cosine", "inner_product", "linf", *(["hamming"] if dtype == "u1" else [])):
+        wanted = vicinal.knn(corpus, queries, 7, metric)
+        there = library.put(corpus), library.put(queries)
+        found = vicinal.knn(*there, 7, metric)
+        same_bits(library, found, wanted)
+        assert found.stats.copied_bytes == 0
+        same_bits(library, vicinal.knn(corpus, there[1], 7, metric, device="cuda"), wanted)
+        same_bits(library, vicinal.knn(there[0], queries, 7, metric), wanted, here=True)
+        same_bits(library, vicinal.knn(Interface(there[0]), there[1], 7, metric), wanted)
+        prepared = vicinal.Corpus(there[0], metric)
+        same_bits(library, prepared.knn(there[1], 7), wanted)
+        same_bits(library, prepared.knn(queries, 7), wanted, here=True)
+    wanted = vicinal.knn(corpus[:5], queries, 7, pad=True, distance_type="f64")
+    same_bits(library, vicinal.knn(there[0][:5], there[1], 7, pad=True, distance_type="f64"), wanted)
+
+
+def test_graphs_and_what_is_made_of_results(library):
+    x = rows_of("f4", 900)
+    there = library.put(x)
+    same_bits(library, vicinal.knn_graph(there, 5), vicinal.knn_graph(x, 5))
+    for how in ("union", "mutual"):
+        found, wanted = (vicinal.knn_graph(one, 5, symmetrize=how) for one in (there, x))
+        assert np.array_equal(library.get(found.offsets), wanted.offsets) and np.array_equal(library.get(found.by_id().ids), wanted.ids)
+        assert (found.to_csr() != wanted.to_csr()).nnz == 0
+    result = vicinal.knn(there, there[:9], 4)
+    wanted = vicinal.knn(x, x[:9], 4)
+    assert (result.to_csr() != wanted.to_csr()).nnz == 0 and vicinal.verify(x, x[:9], result).ok()
+    assert np.array_equal(vicinal.merge([result]).ids, wanted.ids)
+    assert vicinal.plan(there, there[:9], 4).device == "cuda:0" and vicinal.plan_graph(there, 4).device == "cuda:0"
+    labels = np.arange(900) % 4
+    some = x[:, 0] > -1
+    found = vicinal.knn(there, there[:9], 4, eligible=library.put(some), labels=(library.put(labels), library.put(labels[:9])))
+    same_bits(library, found, vicinal.knn(x, x[:9], 4, eligible=some, labels=(labels, labels[:9])))
+    assert library.get(vicinal.knn(there, there[:0], 4).ids).shape == (0, 4)
+
+
+def test_device_rows_with_gaps_and_streams(library):
+    x = rows_of("f4", 4000, 64)
+    there = library.put(x)
+    for cut in (np.s_[::2], np.s_[:, 5:50], np.s_[:, ::3]):
+        found = vicinal.knn(there[cut], there[cut][:20], 6)
+        same_bits(library, found, vicinal.knn(x[cut], x[cut][:20], 6))
+        assert found.stats.copied_bytes == x[cut].nbytes + x[cut][:20].nbytes
+    with library.stream():
+        late = there * 0.0
+        for _ in range(40):
+            late = late + there * 0.025
+        found = vicinal.knn(late, late[:30], 6)
+        same_bits(library, found, vicinal.knn(library.get(late), library.get(late)[:30], 6))
+    kept = library.put(x)
+    prepared = vicinal.Corpus(kept, copy=True)
+    kept *= 0
+    same_bits(library, prepared.knn(there[:9], 3), vicinal.knn(x, x[:9], 3))
+
+
+def test_device_rows_that_cannot_be_searched(library, tmp_path):
+    x = rows_of("f4", 100)
+    there = library.put(x)
+    bad = x.copy()
+    bad[41, 3] = np.nan
+    for call, kind, message in (
+        (lambda: vicinal.knn(library.put(bad), there, 3), vicinal.InvalidValue, "41"),
+        (lambda: vicinal.knn(there, there, 101), vicinal.InvalidArgument, "k=101"),
+        (lambda: vicinal.knn(there, there, 3, device="cpu"), vicinal.DeviceError, "corpus: rows are in memory of cuda:0"),
+        (lambda: vicinal.knn(x, there, 3, device="cpu"), vicinal.DeviceError, "query: rows are in memory of cuda:0"),
+        (lambda: vicinal.Corpus(x).knn(there, 3), vicinal.DeviceError, "query: rows are in memory of cuda:0"),
+        (lambda: vicinal.range_search(there, there, 3.0, device="cpu"), vicinal.DeviceError, "corpus: rows are in memory of cuda:0"),
+        (lambda: vicinal.verify(there, there, np.zeros((100, 1), int)), vicinal.DeviceError, "rows are in memory of cuda:0"),
+        (lambda: vicinal.Corpus(there).save(tmp_path / "x.vicinal"), vicinal.DeviceError, "rows are in memory of cuda:0"),
+        (lambda: vicinal.knn(there, Interface(there), 3), vicinal.Unsupported, "torch and cupy"),
+        (lambda: vicinal.knn(there, there, 3, device="cuda:7"), vicinal.DeviceError, "CUDA device 7"),
+    ):
+        with pytest.raises(kind, match=message):
+            call()
+
+
+def test_ranges_of_device_rows(library):
+    x = rows_of("f4", 900)
+    try:
+        found = vicinal.range_search(library.put(x), library.put(x[:40]), 8.0)
+    except vicinal.Unsupported:
+        pytest.skip("ranges do not run on CUDA devices in this version")
+    wanted = vicinal.range_search(x, x[:40], 8.0)
+    for mine, other in ((found.offsets, wanted.offsets), (found.ids, wanted.ids), (found.distances, wanted.distances)):
+        assert library.get(mine).tobytes() == other.tobytes()
+
+
+def test_bfloat16_of_the_device():
+    torch = cuda("torch")
+    x = torch.from_numpy(rows_of("f4", 500)).cuda().bfloat16()
+    found, wanted = vicinal.knn(x, x[:20], 5), vicinal.knn(x.cpu(), x[:20].cpu(), 5)
+    assert torch.equal(found.ids.cpu(), wanted.ids) and torch.equal(found.distances.cpu(), wanted.distances)

@@ -268,8 +268,47 @@ def test_dlpack_types_that_are_refused(code, bits, kind, message):
 
 def test_dlpack_on_another_device():
     tensor = dlpack.Tensor(np.zeros((3, 2), np.float32), dlpack.FLOAT, device=(dlpack.CUDA, 1))
-    with pytest.raises(vicinal.DeviceError, match="corpus: tensor is on cuda:1"):
-        vicinal.knn(tensor, np.zeros((1, 2), np.float32), 1)
+    queries = np.zeros((1, 2), np.float32)
+    for call, message in (
+        (lambda: vicinal.knn(tensor, queries, 1), "cuda"),  # goes there, and finds no such device
+        (lambda: vicinal.Corpus(tensor), "cuda"),
+        (lambda: vicinal.knn(tensor, queries, 1, device="cpu"), "corpus: rows are in memory of cuda:1, this search runs on cpu"),
+        (lambda: vicinal.Corpus(tensor, device="cpu"), "corpus: rows are in memory of cuda:1, this search runs on cpu"),
+        (lambda: vicinal.knn_graph(tensor, 1, device="cpu"), "corpus: rows are in memory of cuda:1, this search runs on cpu"),
+        (lambda: vicinal.range_search(tensor, queries, 1.0, device="cpu"), "corpus: rows are in memory of cuda:1, this search runs on cpu"),
+        (lambda: vicinal.verify(tensor, queries, np.zeros((1, 1), int)), "corpus: rows are in memory of cuda:1"),
+        (lambda: vicinal.PermutationIndex(tensor), "rows are in memory of cuda:1"),
+        (lambda: vicinal.plan(tensor, queries, 1), "cuda"),
+    ):
+        with pytest.raises(vicinal.DeviceError, match=message):
+            call()
+    with pytest.raises(vicinal.Unsupported, match="query: results in memory of a CUDA device are made by torch and cupy"):
+        vicinal.knn(queries, tensor, 1)
+
+
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+def test_results_are_of_the_queries_library(small, library):
+    module = pytest.importorskip(library, reason=f"{library} is not installed: not run")
+    corpus, queries = small
+    their_corpus, their_queries = map(module.from_dlpack, small)
+    kind = type(their_queries)
+    wanted = vicinal.knn(corpus, queries, 4)
+    for found in (vicinal.knn(their_corpus, their_queries, 4), vicinal.knn(corpus, their_queries, 4),
+                  vicinal.Corpus(their_corpus).knn(their_queries, 4, pad=True)):
+        assert isinstance(found.ids, kind) and isinstance(found.distances, kind) and found.stats.copied_bytes == 0
+        assert oracle.same_bits(np.asarray(found.ids), wanted.ids)
+        assert oracle.same_bits(np.asarray(found.distances), wanted.distances)
+        assert (found.to_csr() != wanted.to_csr()).nnz == 0
+    assert isinstance(vicinal.knn(their_corpus, queries, 4).ids, np.ndarray)
+    assert vicinal.verify(their_corpus, their_queries, found).ok() and vicinal.merge([found]).ids.tolist() == wanted.ids.tolist()
+    edges, theirs = (vicinal.knn_graph(x, 3, symmetrize="union") for x in (corpus, their_corpus))
+    assert isinstance(theirs.ids, kind) and (theirs.to_csr() != edges.to_csr()).nnz == 0
+    within = vicinal.range_search(their_corpus, their_queries, 8.0)
+    for row, (found, wanted) in enumerate(zip(map(within.by_id().__getitem__, range(5)), map(within.__getitem__, range(5)))):
+        assert isinstance(found[1], kind) and np.asarray(found[1]).tolist() == sorted(np.asarray(wanted[1]).tolist()), row
+    assert vicinal.plots.hubness(theirs).in_degree.tolist() == vicinal.plots.hubness(edges).in_degree.tolist()
+    bits = np.packbits(corpus > 0, axis=1)
+    assert np.asarray(vicinal.knn(module.from_dlpack(bits), module.from_dlpack(bits), 1, "hamming").distances).dtype == np.uint32
 
 
 def test_dlpack_of_other_shapes():

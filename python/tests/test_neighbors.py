@@ -52,6 +52,16 @@ def test_checks_of_scikit_learn(name):
         assert skipped == 1 + ("Classifier" in name) + labels_in_pandas  # as for scikit-learn's own
 
 
+def test_tensors(data):
+    torch = pytest.importorskip("torch", reason="torch is not installed: not run")
+    x, y, queries = data
+    model, reference = both("KNeighborsClassifier", algorithm="brute")
+    model.fit(torch.from_numpy(x).requires_grad_(), torch.from_numpy(y))
+    reference.fit(x, y)
+    assert model.predict(torch.from_numpy(queries)).tolist() == reference.predict(queries).tolist()
+    assert isinstance(model.kneighbors(torch.from_numpy(queries))[1], np.ndarray)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "u1", "i4", "?"])
 def test_answers(data, metric, dtype):

@@ -33,6 +33,34 @@ def test_recall_is_promised_and_kept(data):
     assert 0.3 < tuned.recall.value < 1 and tuned.gain > 0
 
 
+def test_recall_tuned_on_queries_unlike_the_objects(data):
+    base, _ = data
+    rng = np.random.default_rng(4)
+    far = (5 * rng.normal(size=(400, 12))).astype(np.float32)  # between the clusters, where every object is far
+    index = vicinal.PermutationIndex(base, permutants=32, seed=2)
+    truth = vicinal.knn(base, far, 5).distances[:, -1:]
+    achieved = lambda found: np.mean(found.distances <= truth[: len(found.distances)])  # noqa: E731
+    by_objects, by_queries = (index.knn(far, 5, recall=0.9, tune_on=on) for on in ("objects", "queries"))
+    assert achieved(by_objects) < by_objects.recall.low  # left-out objects promise too much
+    assert by_queries.recall.low <= achieved(by_queries) <= by_queries.recall.high and by_queries.recall.sample == 100
+    assert achieved(by_queries) >= 0.9 and by_queries.fraction > by_objects.fraction
+    few = index.knn(far[:50], 5, recall=0.9, tune_on="queries")  # all of them are measured
+    assert few.recall.sample == 50 and few.recall.low == pytest.approx(achieved(few)) == pytest.approx(few.recall.high)
+    again = index.range(far, 6.0, recall=0.9, tune_on="queries")
+    assert again.recall.value >= 0.9 and again.ids.tobytes() == index.range(far, 6.0, fraction=again.fraction).ids.tobytes()
+    for wrong in ({"tune_on": "q"}, {"tune_on": "queries", "exact": True}, {"tune_on": "queries", "fraction": 0.1}):
+        with pytest.raises(vicinal.InvalidArgument, match="tune_on"):
+            index.knn(far, 5, **wrong)
+
+
+def test_a_device_that_is_not_there(data):
+    if any(device.usable and device.name.startswith("cuda") for device in vicinal.devices()):
+        pytest.skip("it is there")
+    base, queries = data
+    with pytest.raises(vicinal.DeviceError, match="no usable CUDA device"):
+        vicinal.PermutationIndex(base, permutants=8).knn(queries, 5, device="cuda")
+
+
 def test_exact_is_the_exact_search(data, tmp_path):
     base, queries = data
     index = vicinal.PermutationIndex(base, "l1", permutants=[5, 7, 1000, 2000])

@@ -152,6 +152,37 @@ def test_many_small_calls_do_not_grow():
     """)
 
 
+def test_peak_memory_is_below_the_plan():
+    """What the system counts: the high-water mark of the resident set in a search, above what was resident before it."""
+    told = run_alone("""
+        import numpy as np, vicinal
+        rng = np.random.default_rng(1)
+        x = rng.standard_normal((40_000, 48)).astype("f4")
+        def kilobytes(name):
+            return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
+        def peak_of(search):
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")  # the mark starts again
+            before = kilobytes("VmRSS")
+            result = search()
+            return (kilobytes("VmHWM") - before) * 1024, result
+        vicinal.knn(x[:5000], x[:50], 5)  # threads start, code is read
+        for memory in ("3MiB", "1GiB"):
+            for search, plan in (
+                (lambda: vicinal.knn(x, x[:200], 10, memory=memory), vicinal.plan(x, x[:200], 10, memory=memory)),
+                (lambda: vicinal.knn_graph(x[:5000], 10, memory=memory), vicinal.plan_graph(x[:5000], 10, memory=memory)),
+            ):
+                peak, result = peak_of(search)
+                print(memory, peak, plan.peak_bytes, plan.budget_bytes, plan.result_bytes, result.stats.planned_bytes)
+    """)
+    rows = [[int(word) for word in line.split()[1:]] for line in told.splitlines()]
+    assert len(rows) == 4
+    for peak, planned, budget, results, stated in rows:
+        assert planned <= budget and stated == planned
+        assert peak <= planned + results + (1 << 20), told  # stacks of threads and the like
+    assert rows[2][0] > 2 * rows[0][0], told  # where there is memory, it is used: the measure can see it
+
+
 def test_large_results_are_given_back():
     run_alone("""
         import ctypes, os, numpy as np, vicinal

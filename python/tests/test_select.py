@@ -130,7 +130,7 @@ def test_dlpack():
 
 def test_memory_of_a_device():
     x = np.zeros((2, 3), "f4")
-    with pytest.raises(vicinal.Unsupported, match="read from torch and cupy, got dlpack.Tensor"):
+    with pytest.raises(vicinal.Unsupported, match="made by torch and cupy, got dlpack.Tensor"):
         vicinal.select_k(dlpack.Tensor(x, dlpack.FLOAT, device=(dlpack.CUDA, 0)), 1)
     with pytest.raises(vicinal.DeviceError, match="tensor is on rocm:1"):
         vicinal.select_k(dlpack.Tensor(x, dlpack.FLOAT, device=(10, 1)), 1)

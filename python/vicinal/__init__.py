@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import _inputs, _native, _results, errors
+from . import _homes, _inputs, _native, _results, errors
 from ._corpus import Corpus
 from ._graph import knn_graph, plan_graph
 from ._inputs import Memory, Progress
@@ -99,6 +99,8 @@ def knn(
         infinity are refused.
         Or strings, (n,) and (Q,): lists of str or bytes, NumPy arrays of them, Arrow arrays (read in place), a pandas
         column. A symbol is a code point of a str, as it is (nothing is normalised), or a byte.
+        Or tensors of torch, arrays of cupy and others with DLPack or ``__cuda_array_interface__`` in memory of a CUDA device: they
+        are read there, what has gaps is made dense there first, and the call waits for the library's current stream.
     k : int, default 10
         Neighbours a query, at most the rows that may answer it; above only with ``pad``.
     metric : str, default "euclidean"
@@ -107,7 +109,7 @@ def knn(
         Of strings: "levenshtein" (insertions, deletions and substitutions L), "normalized_levenshtein"
         ``2 L / (|a| + |b| + L)``, "hamming" (differing positions; one length), "jaccard" (of sets of tokens).
     device : str, default "auto"
-        "auto" or "cpu"; see :func:`devices`.
+        "auto", "cpu", "cuda" or "cuda:N"; see :func:`devices`. auto: the CUDA device whose memory holds a side, else the CPU.
     threads : int, default 0
         0: as many as the affinity mask and the cgroup quota allow.
     memory : int, str or None
@@ -140,7 +142,8 @@ def knn(
     -------
     Neighbors
         ``.distances`` (Q, k), ``.ids`` (Q, k) int64, ``.certificate``, ``.stats``, ``.counts``, ``.to_csr()``;
-        unpacks as (distances, ids).
+        unpacks as (distances, ids). Arrays of torch, cupy or the array API's library whose the queries are, where those are;
+        of NumPy for all others.
 
     Raises
     ------
@@ -155,14 +158,21 @@ def knn(
     Cancelled
         ``progress`` returned False. Ctrl-C raises KeyboardInterrupt within 100 ms.
     """
+    corpus_rows, query_rows, copied = _inputs.sides(corpus, queries)
     options = _inputs.options(
-        k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad,
-        degenerate=degenerate, first_id=first_id,
+        k=k, metric=metric, device=_inputs.device(device, corpus_rows, query_rows), threads=threads, memory=memory,
+        distance_type=distance_type, pad=pad, degenerate=degenerate, first_id=first_id,
         eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length, progress=progress,
     )  # fmt: skip
-    corpus_rows, query_rows, copied = _inputs.sides(corpus, queries)
-    native = _inputs.call("knn", corpus_rows, query_rows, options)
-    return _results.neighbors(native, copied, corpus_rows.shape[0] + int(first_id))
+    columns, home = corpus_rows.shape[0] + int(first_id), _homes.of(queries)
+    if getattr(query_rows, "cuda_device", -1) < 0:
+        return _results.neighbors(_inputs.call("knn", corpus_rows, query_rows, options), copied, columns, home)
+    native = _homes.search(
+        home, (query_rows.shape[0], int(k)), pad,
+        lambda: _native.plan(*map(_inputs.shape_of, (corpus_rows, query_rows)), options),
+        lambda out: _native.knn_into(corpus_rows, query_rows, options, out),
+    )  # fmt: skip
+    return _results.neighbors(native, copied, columns)
 
 
 def plan(
@@ -201,8 +211,9 @@ def plan(
     What the search itself would raise before its work: InvalidArgument, Unsupported, DeviceError, MemoryBudget.
     """
     options = _inputs.options(
-        k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad,
-        eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length,
+        k=k, metric=metric, device=_inputs.device(device, corpus, queries), threads=threads, memory=memory,
+        distance_type=distance_type, pad=pad, eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram,
+        max_length=max_length,
     )  # fmt: skip
     return Plan(**_inputs.call("plan", *_inputs.shapes(corpus, queries, dtype), options))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _inputs, _native, _results
+from . import _homes, _inputs, _native, _results
 from ._inputs import Memory, Progress
 from ._results import Neighbors
 
@@ -43,11 +43,15 @@ class Corpus:
         copy: bool = False,
         progress: Progress = None,
     ) -> None:
+        own = _inputs.flag("copy", copy)
+        if own and _homes.on_cuda(x):
+            x, own = _homes.of(x, "corpus").copied(), False
+        rows, self._copied_bytes = _inputs.rows(x, "corpus")
+        device = _inputs.device(device, rows)
         options = _inputs.options(
             metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, progress=progress
         )
-        rows, self._copied_bytes = _inputs.rows(x, "corpus")
-        self._native = _native.Corpus(rows, options, _inputs.flag("copy", copy))
+        self._native = _native.Corpus(rows, options, own)
         self._device, self._threads, self._memory, self._degenerate = device, threads, memory, degenerate
 
     @classmethod
@@ -134,8 +138,16 @@ class Corpus:
             eligible=_inputs.eligible(eligible, labels, label_rule),
             progress=progress,
         )
-        rows, copied_bytes = _inputs.rows(queries, "query")
-        return _results.neighbors(self._native.knn(rows, options), copied_bytes, self.shape[0] + int(first_id))
+        rows, copied = _inputs.rows(queries, "query")
+        columns, home = self.shape[0] + int(first_id), _homes.of(queries)
+        if rows.cuda_device < 0:
+            return _results.neighbors(self._native.knn(rows, options), copied, columns, home)
+        native = _homes.search(
+            home, (rows.shape[0], int(k)), pad,
+            lambda: _native.plan(_native.Shape(*self.shape, self._native.dtype), _inputs.shape_of(rows), options),
+            lambda out: self._native.knn_into(rows, options, out),
+        )  # fmt: skip
+        return _results.neighbors(native, copied, columns)
 
     @property
     def shape(self) -> tuple[int, int]:

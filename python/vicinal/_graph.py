@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _inputs, _results
+from . import _homes, _inputs, _results
 from ._inputs import Memory, Progress
 from ._results import CsrNeighbors, Neighbors, Plan
 
@@ -73,16 +73,16 @@ def knn_graph(
     >>> mutual.offsets.tolist(), mutual.ids.tolist()
     ([0, 2, 4, 6, 6], [1, 2, 0, 2, 0, 1])
     """
+    rows, copied = _inputs.side(x, "corpus")
     options = _inputs.options(
-        k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad,
-        degenerate=degenerate, eligible=_inputs.eligible(eligible, labels, label_rule, graph=True), ngram=ngram,
+        k=k, metric=metric, device=_inputs.device(device, rows), threads=threads, memory=memory, distance_type=distance_type,
+        pad=pad, degenerate=degenerate, eligible=_inputs.eligible(eligible, labels, label_rule, graph=True), ngram=ngram,
         max_length=max_length, progress=progress,
     )  # fmt: skip
     with_self = _inputs.flag("include_self", include_self)
     how = None if symmetrize is None else _inputs.text("symmetrize", symmetrize)
-    rows, copied = _inputs.side(x, "corpus")
     result = _results.neighbors if how is None else _results.csr_neighbors
-    return result(_inputs.call("knn_graph", rows, options, with_self, how), copied, rows.shape[0])
+    return result(_inputs.call("knn_graph", rows, options, with_self, how), copied, rows.shape[0], _homes.of(x))
 
 
 def plan_graph(
@@ -118,8 +118,8 @@ def plan_graph(
     What the search itself would raise before its work: InvalidArgument, Unsupported, DeviceError, MemoryBudget.
     """
     options = _inputs.options(
-        k=k, metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type, pad=pad,
-        eligible=_inputs.eligible(eligible, labels, label_rule, graph=True), ngram=ngram, max_length=max_length,
+        k=k, metric=metric, device=_inputs.device(device, x), threads=threads, memory=memory, distance_type=distance_type,
+        pad=pad, eligible=_inputs.eligible(eligible, labels, label_rule, graph=True), ngram=ngram, max_length=max_length,
     )  # fmt: skip
     shape = _inputs.shapes(x, x, dtype)[0]
     return Plan(**_inputs.call("plan_graph", shape, options, _inputs.flag("include_self", include_self)))

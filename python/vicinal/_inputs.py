@@ -1,8 +1,7 @@
-"""What users pass, checked for its Python type and seen in place.
+"""What users pass, checked for its Python type; rows are the matter of _rows.py.
 
 Wrong types end here, in TypeError; wrong values are the library's to refuse, so that C++, the command and
-Python do it in the same words. Arrays are read where they lie: only lists, tables of several blocks and
-the like, which no strides describe, are converted, once, and the bytes are counted.
+Python do it in the same words.
 """
 
 from __future__ import annotations
@@ -16,60 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from . import _native, _strings, _tables
-from .errors import DeviceError, InvalidArgument
+from . import _homes, _native, _strings
+from ._rows import ELEMENTS, host_capsule, rows, side, sides  # noqa: F401
+from .errors import InvalidArgument
 
-# DLPack's numbers for memory that a CPU reads: its own, and host memory pinned for CUDA or ROCm.
-_HOST_DEVICES = {1, 3, 11}
-_DEVICE_NAMES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda managed", 14: "oneapi"}
-
-_ELEMENTS = {
-    "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "uint8": "u8", "int8": "i8",
-    "uint32": "u32",
-}  # fmt: skip
 _INT64 = np.iinfo(np.int64)
 
 Memory = int | str | None
 Progress = Callable[[int, int], Any] | bool | None
-
-
-def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
-    """`x` as rows for the library, and the bytes that had to be copied (0 unless it was a list or the like)."""
-    if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(f"{name}: masked arrays are not supported")
-    if isinstance(x, np.ndarray):
-        return _from_array(x, name), 0
-    if isinstance(x, (str, bytes, bytearray)):
-        raise TypeError(f"{name}: expected a two-dimensional array of numbers, got {type(x).__name__}")
-    table = _tables.array(x, name)
-    if table is not None:
-        return _from_array(table[0], name), table[1]
-    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        return _from_dlpack(x, name), 0
-    if hasattr(x, "__cuda_array_interface__"):
-        raise DeviceError(f"{name}: array is on cuda, this search runs on cpu; copy it to the host")
-    array = _converted(x, name)
-    return _from_array(array, name), 0 if _in_place(x, array) else array.nbytes
-
-
-def side(x: Any, name: str) -> tuple[_native.Rows | _native.Strings, int]:
-    """Rows of numbers, or strings."""
-    return _strings.strings(x, name) if _strings.looks_like(x) else rows(x, name)
-
-
-def sides(corpus: Any, queries: Any) -> tuple[Any, Any, int]:
-    """Both sides of a search, of one sort, and the bytes that were copied."""
-    text = [_strings.looks_like(x) for x in (corpus, queries)]
-    if text[0] != text[1]:  # no strings at all are of either sort
-        nothing = [isinstance(x, (list, tuple)) and len(x) == 0 for x in (corpus, queries)]
-        if not nothing[text.index(False)]:
-            odd = ("corpus", "query")[text.index(True)]
-            raise TypeError(f"{odd}: unsupported dtype str, the other side holds numbers")
-    if not any(text):
-        (left, copied), (right, more) = rows(corpus, "corpus"), rows(queries, "query")
-    else:
-        (left, copied), (right, more) = _strings.strings(corpus, "corpus"), _strings.strings(queries, "query")
-    return left, right, copied + more
 
 
 def call(function: str, first: Any, *rest: Any) -> Any:
@@ -77,63 +30,12 @@ def call(function: str, first: Any, *rest: Any) -> Any:
     return getattr(_native, function + "_strings" * isinstance(first, _native.Strings))(first, *rest)
 
 
-def _from_array(array: np.ndarray, name: str) -> _native.Rows:
-    dtype = array.dtype
-    bfloat16 = dtype.name == "bfloat16"
-    if bfloat16:
-        array = array.view(np.uint16)  # the buffer protocol has no letter for it
-    elif dtype.kind not in "fiu":
-        hint = "; pack bits with numpy.packbits" if dtype.kind == "b" else ""
-        raise TypeError(f"{name}: unsupported dtype {dtype.name}{hint}")
-    return _native.Rows.from_buffer(array, name, bfloat16)
-
-
-def _from_dlpack(x: Any, name: str) -> _native.Rows:
-    return _native.Rows.from_dlpack(host_capsule(x, name), name)
-
-
-def host_capsule(x: Any, name: str) -> Any:
-    """What DLPack hands over of a tensor that the CPU can read."""
-    kind, number = x.__dlpack_device__()
-    if int(kind) not in _HOST_DEVICES:
-        device = _DEVICE_NAMES.get(int(kind), f"device type {int(kind)}")
-        raise DeviceError(f"{name}: tensor is on {device}:{int(number)}, this search runs on cpu; copy it to the host")
-    try:
-        return x.__dlpack__(max_version=(1, 0))  # the version that can say "read-only"
-    except TypeError:
-        return x.__dlpack__()
-
-
-def _converted(x: Any, name: str) -> np.ndarray:
-    try:
-        array = np.asarray(x)
-    except ValueError as error:
-        raise InvalidArgument(f"{name}: not a rectangular table of numbers ({error})") from None
-    if array.dtype == object:
-        raise TypeError(f"{name}: unsupported dtype object (from {type(x).__name__})")
-    if isinstance(x, (list, tuple)) and array.dtype.kind in "iu" and _plain_numbers(x):
-        exact = array.astype(np.float64)
-        if not np.array_equal(exact.astype(object), array.astype(object)):
-            raise InvalidArgument(f"{name}: integers beyond 2^53 have no exact float64; scale them down")
-        return exact
-    return array
-
-
-def _plain_numbers(x: Any) -> bool:
-    """A list of Python's own numbers has no dtype to respect; a list of NumPy arrays has."""
-    while isinstance(x, (list, tuple)) and len(x) > 0:
-        x = x[0]
-    return type(x) is int
-
-
-def _in_place(x: Any, array: np.ndarray) -> bool:
-    if hasattr(x, "iloc"):  # pandas: one block is seen in place, several are gathered into a new array
-        return x.shape[1] > 0 and np.may_share_memory(array, np.asarray(x.iloc[:, :1]))
-    try:
-        memoryview(x)
-    except TypeError:
-        return False
-    return True
+def device(asked: Any, *given: Any) -> str:
+    """Where a search runs: for "auto" and "cuda" on the CUDA device that holds a side, if one does. given: sides, seen already or not."""
+    name = text("device", asked)
+    seen = [rows(side, "rows")[0] if _homes.on_cuda(side) else side for side in given]
+    held = [side.cuda_device for side in seen if isinstance(side, _native.Rows) and side.cuda_device >= 0]
+    return f"cuda:{held[0]}" if held and name in ("auto", "cuda") else name
 
 
 def integer(name: str, value: Any) -> int:
@@ -194,12 +96,12 @@ def memory_bytes(value: Any) -> int:
 def element_type(name: str, value: Any) -> str:
     """ "f32" and the like from a dtype, its name, or the short name itself."""
     if isinstance(value, str):
-        return _ELEMENTS.get(value, value)
+        return ELEMENTS.get(value, value)
     try:
         known = np.dtype(value).name
     except TypeError:
         raise TypeError(f"{name} must be a dtype or its name, got {type(value).__name__}") from None
-    return _ELEMENTS.get(known, known)
+    return ELEMENTS.get(known, known)
 
 
 def numpy_dtype(element: str) -> Any:
@@ -207,7 +109,7 @@ def numpy_dtype(element: str) -> Any:
     if element == "bf16":
         extension = sys.modules.get("ml_dtypes")
         return np.dtype(extension.bfloat16) if extension is not None else "bfloat16"
-    return np.dtype(next(known for known, short in _ELEMENTS.items() if short == element))
+    return np.dtype(next(known for known, short in ELEMENTS.items() if short == element))
 
 
 def shapes(corpus: Any, queries: Any, dtype: Any) -> tuple[Any, Any]:
@@ -222,9 +124,11 @@ def shape(x: Any, name: str, dtype: Any) -> _native.Shape:
     if isinstance(x, tuple) and len(x) == 2 and not any(hasattr(part, "__len__") for part in x):
         count, width = (integer(f"{name} shape", part) for part in x)
         return _native.Shape(count, width, element_type("dtype", dtype))
-    seen = rows(x, name)[0]
-    count, width = seen.shape
-    return _native.Shape(count, width, seen.dtype)
+    return shape_of(rows(x, name)[0])
+
+
+def shape_of(seen: _native.Rows) -> _native.Shape:
+    return _native.Shape(*seen.shape, seen.dtype)
 
 
 def progress_callback(value: Any) -> Callable[[int, int], bool] | None:
@@ -315,7 +219,7 @@ def _vector(x: Any, name: str, kinds: str, wanted: str) -> np.ndarray:
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name}: masked arrays are not supported")
     try:
-        array = np.asarray(x)
+        array = np.asarray(_homes.to_host(x))
     except ValueError as error:
         raise InvalidArgument(f"{name}: not a one-dimensional array ({error})") from None
     if array.size == 0 and isinstance(x, (list, tuple)):
@@ -367,14 +271,14 @@ def result_pair(part: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
         distances, ids = part
     except (TypeError, ValueError):
         raise TypeError(f"{where} must be a result or a pair (distances, ids), got {type(part).__name__}") from None
-    distances, ids = np.asarray(distances), ids_array(ids, where)
+    distances, ids = np.asarray(_homes.to_host(distances)), ids_array(ids, where)
     if distances.shape != ids.shape:
         raise InvalidArgument(f"{where}: distances have shape {distances.shape}, ids {ids.shape}")
     return distances_array(distances, where), ids
 
 
 def ids_array(ids: Any, where: str) -> np.ndarray:
-    array = np.asarray(ids)
+    array = np.asarray(_homes.to_host(ids))
     if array.dtype.kind not in "iu":
         raise TypeError(f"{where}: ids must be integers, got dtype {array.dtype.name}")
     if array.ndim != 2:

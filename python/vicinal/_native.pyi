@@ -11,10 +11,16 @@ class Rows:
     def from_buffer(array: object, name: str, bfloat16: bool) -> Rows: ...
     @staticmethod
     def from_dlpack(capsule: object, name: str) -> Rows: ...
+    @staticmethod
+    def from_address(address: int, shape: tuple, dtype: str, name: str, cuda_device: int, owner: object) -> Rows: ...
     @property
     def shape(self) -> tuple: ...
     @property
     def dtype(self) -> str: ...
+    @property
+    def cuda_device(self) -> int:
+        """Ordinal of the device whose memory it is, -1: the host's."""
+
     @property
     def data(self) -> int:
         """
@@ -75,6 +81,7 @@ class Options:
     ) -> None: ...
 
 def knn(corpus: Rows, queries: Rows, options: Options) -> tuple: ...
+def knn_into(corpus: Rows, queries: Rows, options: Options, out: tuple) -> tuple: ...
 def merge(
     parts: Sequence[
         tuple[
@@ -111,6 +118,7 @@ class Corpus:
     def open(path: bytes, options: Options, verify: bool, copy: bool) -> Corpus: ...
     def save(self, path: bytes) -> None: ...
     def knn(self, queries: Rows, options: Options) -> tuple: ...
+    def knn_into(self, queries: Rows, options: Options, out: tuple) -> tuple: ...
     @property
     def shape(self) -> tuple: ...
     @property
@@ -184,7 +192,7 @@ class PermutationIndex:
         copy: bool,
     ) -> None: ...
     def knn(
-        self, queries: Rows | Strings, options: Options, recall: float | None, fraction: float | None, exact: bool
+        self, queries: Rows | Strings, options: Options, recall: float | None, fraction: float | None, exact: bool, tune_on_queries: bool
     ) -> tuple: ...
     def range(
         self,
@@ -194,6 +202,7 @@ class PermutationIndex:
         recall: float | None,
         fraction: float | None,
         exact: bool,
+        tune_on_queries: bool,
         max_results: int,
     ) -> tuple: ...
     @staticmethod
@@ -212,7 +221,7 @@ class PermutationIndex:
         prefix: int,
     ) -> PermutationIndex: ...
     def knn_own(
-        self, queries: int, distance: object, options: Options, recall: float | None, fraction: float | None, exact: bool
+        self, queries: int, distance: object, options: Options, recall: float | None, fraction: float | None, exact: bool, tune_on_queries: bool
     ) -> tuple: ...
     def range_own(
         self,
@@ -223,6 +232,7 @@ class PermutationIndex:
         recall: float | None,
         fraction: float | None,
         exact: bool,
+        tune_on_queries: bool,
         max_results: int,
     ) -> tuple: ...
     def tune(self, options: Options, recall: float | None, fraction: float | None) -> tuple: ...

@@ -10,12 +10,14 @@ import numpy as np
 from . import _inputs, _native, _results
 from ._inputs import Progress
 from ._results import CsrNeighbors, Neighbors
+from .errors import InvalidArgument
 
 
 @dataclass(frozen=True)
 class Recall:
     """What share of a true answer is found: the mean over ``sample`` objects that were left out in turn, and an interval that
-    holds it at 95 % confidence for queries like them. 1, 1, 1 where it is certain; NaN where ``fraction`` was given."""
+    holds it at 95 % confidence for queries like them; with ``tune_on="queries"`` over so many queries, for all of the call. 1, 1, 1
+    where it is certain; NaN where ``fraction`` was given."""
 
     value: float
     low: float
@@ -194,11 +196,14 @@ class PermutationIndex:
         objects, metric = self._objects, self._metric
         return lambda query, numbers: [float(metric(queries[query], objects[number])) for number in numbers]
 
-    def _aim(self, recall: Any, fraction: Any, exact: Any) -> tuple[float | None, float | None, bool]:
+    def _aim(self, recall: Any, fraction: Any, exact: Any, tune_on: Any = "objects") -> tuple[float | None, float | None, bool, bool]:
         exactly = _inputs.flag("exact", exact)
+        if tune_on not in ("objects", "queries"):
+            raise InvalidArgument(f'tune_on must be "objects" or "queries", got {tune_on!r}')
+        on_queries = tune_on == "queries"
         if recall is None and fraction is None and not exactly:
-            return self._recall, self._fraction, False
-        return _real("recall", recall), _real("fraction", fraction), exactly
+            return self._recall, self._fraction, False, on_queries
+        return _real("recall", recall), _real("fraction", fraction), exactly, on_queries
 
     def knn(
         self,
@@ -208,7 +213,9 @@ class PermutationIndex:
         recall: float | None = None,
         fraction: float | None = None,
         exact: bool = False,
+        tune_on: str = "objects",
         distance_type: Any = None,
+        device: str = "auto",
         threads: int | None = None,
         progress: Progress = None,
     ) -> PermutationNeighbors:
@@ -218,12 +225,19 @@ class PermutationIndex:
         ----------
         queries, k, distance_type, threads, progress :
             As in :func:`vicinal.knn`.
+        device :
+            ``"cuda"``: ranks are compared there, and vectors measured there as far as they fit; they stay for the next search. At
+            most 128 permutants, footrule; what else is asked for the CPU does, and a note in ``stats`` says so.
         recall, fraction, exact :
             One of them; else what the index was made with. ``recall``: as many objects as left-out ones needed for it.
             ``fraction``: of the objects, and k at least. ``exact``: ranks say what is looked at first, and bounds when to stop.
+        tune_on : {"objects", "queries"}
+            What tells how many objects a recall takes. Left-out objects say little of queries that are not like them (words of
+            another language); ``"queries"`` measures everything for a hundred or more of the queries themselves, in every call, and
+            then ``.recall`` is an interval for all of them.
         """
-        options = self._options(k, distance_type, threads, progress)
-        aim = self._aim(recall, fraction, exact)
+        options = self._options(k, distance_type, threads, progress, device)
+        aim = self._aim(recall, fraction, exact, tune_on)
         if self._metric is not None:
             answer = self._native.knn_own(len(queries), self._distance(queries), options, *aim)
         else:
@@ -242,8 +256,10 @@ class PermutationIndex:
         recall: float | None = None,
         fraction: float | None = None,
         exact: bool = False,
+        tune_on: str = "objects",
         max_results: int | None = None,
         distance_type: Any = None,
+        device: str = "auto",
         threads: int | None = None,
         progress: Progress = None,
     ) -> PermutationRange:
@@ -251,10 +267,10 @@ class PermutationIndex:
 
         Parameters are those of :meth:`knn` and :func:`vicinal.range_search`.
         """
-        options = self._options(10, distance_type, threads, progress)
+        options = self._options(10, distance_type, threads, progress, device)
         limit = 0 if max_results is None else _inputs.integer("max_results", max_results)
         within = _inputs.real("radius", radius)
-        aim = self._aim(recall, fraction, exact)
+        aim = self._aim(recall, fraction, exact, tune_on)
         if self._metric is not None:
             answer = self._native.range_own(len(queries), self._distance(queries), within, options, *aim, limit)
         else:
@@ -273,10 +289,11 @@ class PermutationIndex:
         k_, target, share, found, index_seconds, exact_seconds = self._native.tune(options, *aim[:2])
         return Tuning(k_, target, share, Recall(*found), index_seconds, exact_seconds)
 
-    def _options(self, k: Any, distance_type: Any, threads: Any, progress: Any) -> _native.Options:
+    def _options(self, k: Any, distance_type: Any, threads: Any, progress: Any, device: str = "auto") -> _native.Options:
         return _inputs.options(
-            k=k, distance_type=distance_type, threads=self._threads if threads is None else threads, progress=progress
-        )
+            k=k, distance_type=distance_type, device=device, threads=self._threads if threads is None else threads,
+            progress=progress,
+        )  # fmt: skip
 
     def _queries(self, queries: Any) -> Any:
         nothing = isinstance(queries, (list, tuple)) and len(queries) == 0

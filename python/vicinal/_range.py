@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _inputs, _results
+from . import _homes, _inputs, _results
 from ._inputs import Memory, Progress
 from ._results import CsrNeighbors, Plan
 from .errors import InvalidArgument
@@ -67,18 +67,18 @@ def range_search(
     >>> ids.tolist()
     [1, 0, 2]
     """
+    corpus_rows, query_rows, copied = _inputs.sides(corpus, queries)
     options = _inputs.options(
-        metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type,
-        degenerate=degenerate, first_id=first_id, eligible=_inputs.eligible(eligible, labels, label_rule),
-        ngram=ngram, max_length=max_length, progress=progress,
+        metric=metric, device=_inputs.device(device, corpus_rows, query_rows), threads=threads, memory=memory,
+        distance_type=distance_type, degenerate=degenerate, first_id=first_id,
+        eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length, progress=progress,
     )  # fmt: skip
     limit = 0 if max_results is None else _inputs.integer("max_results", max_results)
     if max_results is not None and limit < 1:
         raise InvalidArgument(f"max_results must be >= 1, got {limit}; None means what free memory holds")
     within = _inputs.real("radius", radius)
-    corpus_rows, query_rows, copied = _inputs.sides(corpus, queries)
     native = _inputs.call("range_search", corpus_rows, query_rows, within, options, limit)
-    return _results.csr_neighbors(native, copied, corpus_rows.shape[0] + int(first_id))
+    return _results.csr_neighbors(native, copied, corpus_rows.shape[0] + int(first_id), _homes.of(queries))
 
 
 def plan_range(

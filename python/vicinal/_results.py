@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _homes
 from .errors import InvalidArgument
 
 
@@ -59,7 +60,8 @@ class Neighbors(tuple):
     """The answer of a search; unpacks as ``distances, ids = result``.
 
     distances: (Q, k) float32, float64 or uint32, nearest first. ids: (Q, k) int64; ties go to the smaller
-    id; a missing entry is id -1 at the worst distance. certificate, stats: see their classes.
+    id; a missing entry is id -1 at the worst distance. Of NumPy, or of torch, cupy or the array API's library whose the
+    queries are, where those are. certificate, stats: see their classes.
     counts: (Q,) int64, the eligible results of each row, when the search was padded; else None.
     columns: ids are below it (``first_id`` plus the rows of the corpus); None after ``merge``.
     """
@@ -93,10 +95,11 @@ class Neighbors(tuple):
         left out; int64 indices. The matrix has memory of its own. Needs SciPy (ImportError without it).
         ``n_columns`` is required where ``columns`` is None, and InvalidArgument below an id.
         """
-        present = self.ids >= 0
-        offsets = np.zeros(len(self.ids) + 1, np.int64)
+        distances, ids = map(on_host, self)
+        present = ids >= 0
+        offsets = np.zeros(len(ids) + 1, np.int64)
         np.cumsum(present.sum(axis=1), out=offsets[1:])
-        return _csr_matrix(offsets, self.distances[present], self.ids[present], self.columns, n_columns)
+        return _csr_matrix(offsets, distances[present], ids[present], self.columns, n_columns)
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return self[0], self[1], self.certificate, self.stats, self.counts, self.columns
@@ -134,23 +137,25 @@ class CsrNeighbors:
         Entries as they are: list order, distances as returned, zeros kept, int64 indices. The matrix has memory
         of its own. Needs SciPy (ImportError without it). InvalidArgument if ``n_columns`` is not above all ids.
         """
-        return _csr_matrix(self.offsets.copy(), self.distances.copy(), self.ids.copy(), self.columns, n_columns)
+        arrays = [on_host(array).copy() for array in (self.offsets, self.distances, self.ids)]
+        return _csr_matrix(*arrays, self.columns, n_columns)
 
     def by_id(self) -> CsrNeighbors:
         """The same lists, each by ascending id."""
-        row_of = np.repeat(np.arange(len(self)), np.diff(self.offsets))
-        order = np.lexsort((self.ids, row_of))
-        return replace(self, distances=self.distances[order], ids=self.ids[order])
+        distances, ids = map(on_host, (self.distances, self.ids))
+        order = np.lexsort((ids, np.repeat(np.arange(len(self)), np.diff(on_host(self.offsets)))))
+        distances, ids = _at(_homes.of(self.ids), distances[order], ids[order])
+        return replace(self, distances=distances, ids=ids)
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return self.offsets.shape[0] - 1
 
     def __getitem__(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         number = operator.index(row)
         if not -len(self) <= number < len(self):
             raise IndexError(f"row {number} of {len(self)}")
         number %= len(self)
-        entries = slice(self.offsets[number], self.offsets[number + 1])
+        entries = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
         return self.distances[entries], self.ids[entries]
 
     def __iter__(self) -> Any:
@@ -158,7 +163,11 @@ class CsrNeighbors:
         raise TypeError("rows have differing lengths: take result[i] for i in range(len(result)), or .distances, .ids")
 
     def __repr__(self) -> str:
-        return f"<vicinal.CsrNeighbors of {len(self)} rows, {len(self.ids)} entries, {self.distances.dtype}>"
+        return f"<vicinal.CsrNeighbors of {len(self)} rows, {self.ids.shape[0]} entries, {self.distances.dtype}>"
+
+
+def on_host(array: Any) -> np.ndarray:
+    return np.asarray(_homes.to_host(array))
 
 
 def _csr_matrix(offsets: np.ndarray, distances: np.ndarray, ids: np.ndarray, columns: int | None,
@@ -279,14 +288,21 @@ class Verdict:
         return self.correct == self.rows
 
 
-def neighbors(native: tuple[Any, ...], copied_bytes: int = 0, columns: int | None = None) -> Neighbors:
+def neighbors(native: tuple[Any, ...], copied_bytes: int = 0, columns: int | None = None, home: Any = None) -> Neighbors:
     distances, ids, certificate, stats, counts = native
+    distances, ids, counts = _at(home, distances, ids, counts)
     return Neighbors(distances, ids, Certificate(**certificate), _stats(stats, copied_bytes), counts, columns)
 
 
-def csr_neighbors(native: tuple[Any, ...], copied_bytes: int, columns: int) -> CsrNeighbors:
+def csr_neighbors(native: tuple[Any, ...], copied_bytes: int, columns: int, home: Any = None) -> CsrNeighbors:
     offsets, distances, ids, certificate, stats = native
+    offsets, distances, ids = _at(home, offsets, distances, ids)
     return CsrNeighbors(offsets, distances, ids, Certificate(**certificate), _stats(stats, copied_bytes), columns)
+
+
+def _at(home: Any, *arrays: Any) -> tuple[Any, ...]:
+    """Arrays of the host where results belong; None: where they are."""
+    return arrays if home is None else tuple(None if array is None else home.like(array) for array in arrays)
 
 
 def _stats(native: dict, copied_bytes: int) -> Stats:

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _inputs, _native
-from .errors import InvalidArgument, Unsupported
+from . import _homes, _inputs, _native
+from .errors import InvalidArgument
 
-_DEFAULT_STREAM = 1  # as CUDA and DLPack number it, for work that is only queued; 0 would be waited for
-_CUDA_DEVICES = {2, 13}  # DLPack's numbers: CUDA's own memory, and that which it shares with the host
 _NUMPY_TYPES = {
     "f32": "float32", "f64": "float64", "f16": "float16", "u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16",
     "u32": "uint32", "i32": "int32", "u64": "uint64", "i64": "int64",
@@ -165,7 +163,7 @@ def select_k(
     # A k that will be refused gets no memory; what is wrong with it is the library's to say.
     rows, columns = source.rows.shape
     shape = (*source.shape[:-1], max(0, min(count, columns) if rows > 0 else count))
-    chosen, ids = source.home.room(shape), source.home.room(shape, ids=True)
+    chosen, ids = source.home.room(shape), source.home.room(shape, np.int64)
     companions = None if carried is None else carried.home.room(shape)
     stats = _native.select_k(
         source.rows, None if carried is None else carried.rows,
@@ -180,48 +178,7 @@ class _Seen(NamedTuple):
 
     rows: _native.ValueRows
     shape: tuple[int, ...]
-    home: Any
-
-
-class _Numpy:
-    def __init__(self, dtype: Any) -> None:
-        self._dtype = np.dtype(dtype)
-
-    def room(self, shape: tuple[int, ...], ids: bool = False) -> tuple[Any, int]:
-        array = np.empty(shape, np.int64 if ids else self._dtype)
-        return array, array.ctypes.data
-
-    def stream(self) -> int:
-        return 0
-
-
-class _Torch:
-    def __init__(self, like: Any) -> None:
-        self._torch, self._like = sys.modules["torch"], like
-
-    def room(self, shape: tuple[int, ...], ids: bool = False) -> tuple[Any, int]:
-        dtype = self._torch.int64 if ids else self._like.dtype
-        tensor = self._torch.empty(shape, dtype=dtype, device=self._like.device)
-        return tensor, tensor.data_ptr()
-
-    def stream(self) -> int:
-        if self._like.device.type != "cuda":
-            return 0
-        return int(self._torch.cuda.current_stream(self._like.device).cuda_stream) or _DEFAULT_STREAM
-
-
-class _Cupy:
-    def __init__(self, like: Any) -> None:
-        self._cupy, self._like = sys.modules["cupy"], like
-
-    def room(self, shape: tuple[int, ...], ids: bool = False) -> tuple[Any, int]:
-        with self._like.device:
-            array = self._cupy.empty(shape, np.int64 if ids else self._like.dtype)
-        return array, array.data.ptr
-
-    def stream(self) -> int:
-        with self._like.device:
-            return int(self._cupy.cuda.get_current_stream().ptr) or _DEFAULT_STREAM
+    home: _homes.Home
 
 
 def _seen(x: Any, name: str) -> _Seen:
@@ -233,7 +190,7 @@ def _seen(x: Any, name: str) -> _Seen:
         if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
             return _from_dlpack(x, name)
         if hasattr(x, "__cuda_array_interface__"):
-            raise _foreign(x, name)
+            raise _homes.foreign(x, name)
         try:
             x = np.asarray(x)
         except (ValueError, OverflowError) as error:
@@ -250,32 +207,26 @@ def _from_array(array: np.ndarray, name: str) -> _Seen:
             raise InvalidArgument(f"payload has items of {dtype.itemsize} bytes; 1, 2, 4 and 8 are possible. "
                                   "Select ids and gather by them")  # fmt: skip
         rows = _native.ValueRows.from_buffer(array.view(f"u{dtype.itemsize}"), name, False)
-        return _Seen(rows, array.shape, _Numpy(dtype))
+        return _Seen(rows, array.shape, _homes.Numpy(dtype))
     if not bfloat16 and dtype.kind not in "fiu":
         raise TypeError(f"{name}: unsupported dtype {dtype.name}")
     rows = _native.ValueRows.from_buffer(array.view(np.uint16) if bfloat16 else array, name, bfloat16)
-    return _Seen(rows, array.shape, _Numpy(dtype.newbyteorder("=")))
+    return _Seen(rows, array.shape, _homes.Numpy(dtype.newbyteorder("=")))
 
 
 def _from_dlpack(x: Any, name: str) -> _Seen:
-    library = type(x).__module__.partition(".")[0]
+    library = _homes.library(x)
+    home: Any = _homes.of(x) if library in ("torch", "cupy") else None
     if library == "torch":
         x = x.detach()
-    home: Any = _Torch(x) if library == "torch" else _Cupy(x) if library == "cupy" else None
-    if int(x.__dlpack_device__()[0]) in _CUDA_DEVICES:
+    if _homes.on_cuda(x):
         if home is None:
-            raise _foreign(x, name)
+            raise _homes.foreign(x, name)
         capsule = x.__dlpack__(stream=home.stream())
     else:
         capsule = _inputs.host_capsule(x, name)
     rows = _native.ValueRows.from_dlpack(capsule, name, name == "payload")
     if home is None:
         known = _NUMPY_TYPES.get(rows.dtype)
-        home = _Numpy(known or getattr(sys.modules.get("ml_dtypes"), "bfloat16", np.uint16))
+        home = _homes.Numpy(known or getattr(sys.modules.get("ml_dtypes"), "bfloat16", np.uint16))
     return _Seen(rows, tuple(rows.extents), home)
-
-
-def _foreign(x: Any, name: str) -> Unsupported:
-    kind = f"{type(x).__module__}.{type(x).__qualname__}"
-    return Unsupported(f"{name}: memory of a CUDA device is read from torch and cupy, got {kind}; "
-                       "torch.from_dlpack and cupy.asarray see it without a copy")  # fmt: skip

@@ -77,7 +77,7 @@ def patch_sklearn() -> None:
     for name, module in list(sys.modules.items()):
         if name != "vicinal.neighbors" and not name.startswith("vicinal.neighbors."):
             for attribute, value in list(getattr(module, "__dict__", {}).items()):
-                if isinstance(value, type) and value in replacement:
+                if issubclass(type(value), type) and value in replacement:  # isinstance would ask objects that only pretend
                     _patched.append((module, attribute, value))
                     setattr(module, attribute, replacement[value])
 

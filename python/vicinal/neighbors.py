@@ -9,7 +9,8 @@ algorithm="brute", or "auto" and more than five columns; the rest (sparse rows, 
 few columns, where trees are faster) is left to scikit-learn, whose code runs as if vicinal were not there. ``vicinal.accel`` tells which calls went where.
 
 Distances are float64, exact and certified; ties go to the smaller index. Where a pair (distances, indices) is
-returned, it is a ``vicinal.Neighbors`` with ``.certificate`` and ``.stats``. Needs scikit-learn 1.6 or newer.
+returned, it is a ``vicinal.Neighbors`` with ``.certificate`` and ``.stats``. Tensors of torch and arrays of cupy are taken
+too, from wherever they are; as with scikit-learn, what comes out is NumPy's. Needs scikit-learn 1.6 or newer.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ except ImportError as error:
 from . import accel
 from ._corpus import Corpus
 from ._graph import knn_graph
+from ._homes import to_host
 from ._range import range_search
 
 __all__ = [
@@ -94,7 +96,7 @@ class _Exact:
         if algorithm == "auto" and self._served_metric() is not None and _columns(X) > _COLUMNS_OF_TREES:
             self.algorithm = "brute"  # no tree need be built
         try:
-            super()._fit(X, y)
+            super()._fit(to_host(X), to_host(y))
         finally:
             self.algorithm = algorithm
         served = self._fit_method == "brute" and not issparse(self._fit_X) and self._served_metric() is not None
@@ -114,7 +116,7 @@ class _Exact:
         return self._prepared is not None and not issparse(X)
 
     def _queries(self, X: Any) -> np.ndarray:
-        return _rows(validate_data(self, X, accept_sparse="csr", reset=False, order="C"))
+        return _rows(validate_data(self, to_host(X), accept_sparse="csr", reset=False, order="C"))
 
     def _execution(self) -> dict[str, Any]:
         # n_jobs=None is what scikit-learn's own brute force takes it for: all cores.

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ._results import CsrNeighbors, Neighbors
+from ._results import CsrNeighbors, Neighbors, on_host
 from .errors import InvalidArgument
 
 __all__ = ["Hubness", "graph", "hubness"]
@@ -45,7 +45,7 @@ def hubness(found: Neighbors | CsrNeighbors, hubs: int = 10) -> Hubness:
     """
     if found.columns is None:
         raise InvalidArgument("a merged result does not know the rows of the corpus")
-    ids = found.ids.ravel()
+    ids = on_host(found.ids).ravel()
     degree = np.bincount(ids[ids >= 0], minlength=found.columns)
     centred = degree - degree.mean()
     spread = np.sqrt((centred**2).mean())
@@ -87,10 +87,11 @@ def graph(found: Neighbors | CsrNeighbors) -> Any:
 def _ends(found: Neighbors | CsrNeighbors) -> tuple[np.ndarray, np.ndarray]:
     """Distances to the nearest and the farthest entry of each list that has any."""
     if isinstance(found, CsrNeighbors):
-        full = np.flatnonzero(np.diff(found.offsets))
-        starts = found.offsets[full]
-        return (np.minimum.reduceat(found.distances, starts), np.maximum.reduceat(found.distances, starts)) if len(full) else (
-            found.distances, found.distances)  # fmt: skip
-    last = (found.ids >= 0).sum(axis=1) - 1
+        offsets, distances = map(on_host, (found.offsets, found.distances))
+        full = np.flatnonzero(np.diff(offsets))
+        starts = offsets[full]
+        return (np.minimum.reduceat(distances, starts), np.maximum.reduceat(distances, starts)) if len(full) else (distances, distances)
+    distances, ids = map(on_host, found)
+    last = (ids >= 0).sum(axis=1) - 1
     full = np.flatnonzero(last >= 0)
-    return found.distances[full, 0], found.distances[full, last[full]]
+    return distances[full, 0], distances[full, last[full]]

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/ranks.hpp"
 #include "backend/strings.hpp"
 #include "core/parallel.hpp"
 #include "core/row_filter.hpp"
@@ -31,7 +32,7 @@ struct Facts {
   std::vector<std::string> built_instruction_sets;  // compiled in
   std::int64_t free_bytes = 0;  // memory that a search may count on
   std::int64_t tile_rows = 0;   // corpus chunks are multiples of this
-  bool has_floats = true;       // tiles of floats, after those of bytes
+  bool has_halves = false;      // tiles of halves between those of bytes and of floats; then floats take differences, of large sides only
   bool has_pairs = true;        // a graph's tiles may serve both sides
   bool has_groups = false;      // takes Plan::groups
   std::int64_t most_filtered_k = INT64_MAX;  // beyond it every pair is ranked
@@ -139,6 +140,20 @@ struct Backend {
   virtual StringShare share_strings(const StringQuestion& question) const { return {question.queries.count(), ""}; }
   /// Returns the entries of a range search, those beyond StringQuestion::most too.
   virtual std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team, Stats& stats) = 0;
+
+  // A permutation index: its footrules with queries, the cut, and where rows are given and fit, the distances of candidates.
+  /// Ranks, and rows, there for many searches. Null: the backend has nothing that the host's own code is not better at.
+  virtual std::shared_ptr<const Kept> keep_ranks(const RankRows& /*ranks*/, const std::vector<std::uint32_t>& /*permutants*/,
+                                                 const MeasuredRows* /*rows*/) {
+    return nullptr;
+  }
+  /// Can it measure those k of the rows that it keeps?
+  virtual bool measures(const Kept& /*kept*/, std::int64_t /*k*/) const { return false; }
+  /// False: a distance to a permutant is not finite, which the host has words for; not where ranks are given.
+  virtual bool search_ranks(const RankQuestion& /*question*/, const Kept& /*kept*/, const CandidatesAnswer& /*candidates*/,
+                            const NearestAnswer& /*nearest*/, Team& /*team*/) {
+    return false;
+  }
 };
 
 /// The backend that searches for Execution::device; "auto" is the CPU, and then nothing is loaded. Throws DeviceError for one

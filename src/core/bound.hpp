@@ -39,6 +39,7 @@ struct BoundModel {
   double scale = 1;        // corpus rows are multiplied by this power of two (1 for unit rows)
   double alpha = 0;        // |g~ - g| <= alpha |q^| |r^| for the rung's product of two rows
   double kappa = 0;        // the same for t of the l2 test, relative to (|q^| + |r^|)^2
+  bool direct = false;     // l2 by squares of differences in float: no kappa, and an error relative to the distance itself
 
   /// chain: float operations that round, an element: 1 with fused multiply-add, 2 without, 0 for bytes, whose sums are exact.
   BoundModel(Metric m, DistanceType t, std::int64_t d, double s, int chain)
@@ -56,6 +57,10 @@ struct BoundModel {
     if (type != DistanceType::f64) return 0x1p-149;
     return metric == Metric::euclidean ? 0x1p-500 : 0x1p-1000;
   }
+
+  /// What a sum of squares of differences in float is to be multiplied by to be no less than the true one: two roundings of a
+  /// difference, one of each sum, and the term's.
+  VICINAL_HOST_DEVICE double direct_wider() const noexcept { return (1 + (static_cast<double>(dims) + 8) * 2 * float_u) / (1 - 16 * double_u); }
 };
 
 /// One row or query as the filter sees it; both rounded up.
@@ -93,7 +98,9 @@ VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, con
 /// The term that the kernel adds to multiplier * g~. Not finite: the row is never excluded (-inf).
 VICINAL_HOST_DEVICE inline float row_term(const BoundModel& model, const Residuals& f, const FilterNorms& norms) noexcept {
   double term = 0;
-  if (model.form == Form::l2 || model.form == Form::unit_l2) {
+  if (model.direct) {
+    term = static_cast<double>(down32(-norms.e * norms.e * model.direct_wider()));
+  } else if (model.form == Form::l2 || model.form == Form::unit_l2) {
     const double square = f.nn * (1 - (static_cast<double>(model.dims) + 8) * double_u);
     term = static_cast<double>(down32(square - norms.e * norms.e - model.kappa * norms.n * norms.n));
   }
@@ -156,6 +163,10 @@ VICINAL_HOST_DEVICE inline float threshold(const BoundModel& model, double theta
     case Form::l2:
     case Form::unit_l2: {
       const double a = theta + q.e;
+      if (model.direct) {
+        bound = (a * a + 2 * a * tile.e) * model.direct_wider() + 0x1p-120;
+        break;
+      }
       bound = a * a * (1 + 8 * double_u) - query_square + model.kappa * q.n * q.n + 2 * a * tile.e +
               2 * model.kappa * q.n * tile.n + 0x1p-50 * query_square + 0x1p-120;
       break;
@@ -182,6 +193,11 @@ VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, dou
     case Form::l2:
     case Form::unit_l2: {
       const double norms = q.n + tile.n;
+      if (model.direct) {
+        const double sum = value + std::fabs(value) * 0x1p-22 + tile.e * tile.e * model.direct_wider() * (1 + 0x1p-20) + 0x1p-120;
+        upper = (std::sqrt(std::max(sum, 0.0) * model.direct_wider()) + q.e + tile.e) * (1 + 8 * double_u);
+        break;
+      }
       const double square = query_square * (1 + 0x1p-50) + value + tile.e * tile.e + model.kappa * tile.n * tile.n +
                             model.kappa * norms * norms + 0x1p-120;
       upper = (std::sqrt(std::max(square, 0.0)) + q.e + tile.e) * (1 + 8 * double_u);
@@ -229,6 +245,27 @@ VICINAL_HOST_DEVICE inline std::int32_t byte_seed(float term, double inverse) no
 struct ByteLine {
   double base = infinite, by_e = 0, by_n = 0;
 };
+/// The same for floats, as devices use it: (n + e) stands for n, and one factor for the error of every term.
+VICINAL_HOST_DEVICE inline ByteLine float_line(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
+  constexpr double rounded = 1 + 4 * double_u, sums = 1 + 8 * double_u;
+  const double reach = theta + q.e;
+  switch (model.form) {
+    case Form::ip: {
+      const double relative = (static_cast<double>(model.dims) / 32 + 8) * double_u + model.alpha + 6 * float_u;
+      return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * rounded, (q.e + relative * (q.n + q.e)) * rounded};
+    }
+    case Form::l1:
+    case Form::linf: {
+      const double error = model.form == Form::l1 ? (static_cast<double>(model.dims) + 4) * float_u : 4 * float_u;
+      const double wider = error < 0.5 ? (1 + 16 * double_u) / (1 - error) : infinite;
+      return {reach * wider + 0x1p-120, wider, 0};
+    }
+    default: break;
+  }
+  if (model.direct) return {reach * reach * model.direct_wider() * sums + 0x1p-120, 2 * reach * model.direct_wider() * rounded, 0};
+  return {reach * reach * sums - query_square + model.kappa * q.n * q.n * rounded + 0x1p-50 * query_square + 0x1p-120, 2 * reach * rounded,
+          2 * model.kappa * q.n * rounded};
+}
 VICINAL_HOST_DEVICE inline ByteLine byte_line(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
   if (model.form == Form::ip) {
     const double canonical = (static_cast<double>(model.dims) / 32 + 8) * double_u;
@@ -236,6 +273,12 @@ VICINAL_HOST_DEVICE inline ByteLine byte_line(const BoundModel& model, double th
   }
   const double a = theta + q.e;
   return {a * a * (1 + 8 * double_u) - query_square + 0x1p-50 * query_square + 0x1p-120, 2 * a * (1 + 4 * double_u), 0};
+}
+/// Whether the model is of bytes, whose products have no error.
+VICINAL_HOST_DEVICE inline bool of_bytes(const BoundModel& model) noexcept { return model.alpha == 0 && !model.direct && model.form != Form::l1 && model.form != Form::linf; }
+/// Of either.
+VICINAL_HOST_DEVICE inline ByteLine line_of_query(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
+  return of_bytes(model) ? byte_line(model, theta, query_square, q) : float_line(model, theta, query_square, q);
 }
 
 VICINAL_HOST_DEVICE inline double byte_bound(const ByteLine& line, const FilterNorms& tile) noexcept {
@@ -256,7 +299,8 @@ VICINAL_HOST_DEVICE inline std::int32_t byte_limit(const ByteLine& line, const F
 
 inline constexpr float most_quick_limit = 0x1p29F;
 VICINAL_HOST_DEVICE inline std::int32_t quick_seed(float term, float inverse, float most = most_quick_limit) noexcept {
-  const float exact = -term * inverse, seed = exact + std::min(std::fabs(exact), 0x1p60F) * 0x1p-21F, end = 2 * most;  // a row of nobody is at -inf
+  const float exact = -term * inverse, end = 2 * most;
+  const float seed = exact + std::min(std::fabs(exact), 0x1p100F) * 0x1p-21F;  // a term of +inf is of nobody, and stays below
   if (!(seed < end)) return static_cast<std::int32_t>(end);
   return static_cast<std::int32_t>(std::ceil(seed > -end ? seed : -end));
 }
@@ -300,7 +344,9 @@ VICINAL_HOST_DEVICE inline double largest_error(const BoundModel& model, const F
     case Form::ip: return ip_slack(model, q, corpus) / (model.scale * query_scale);
     case Form::l1: return (q.e + corpus.e + (static_cast<double>(model.dims) + 2) * float_u * (q.n + corpus.n)) / model.scale;
     case Form::linf: return (q.e + corpus.e + 2 * float_u * (q.n + corpus.n)) / model.scale;
-    default: return (q.e + corpus.e + std::sqrt(model.kappa) * (q.n + corpus.n)) / model.scale;
+    default:
+      if (model.direct) return (q.e + corpus.e + (static_cast<double>(model.dims) + 8) * 2 * float_u * (q.n + corpus.n)) / model.scale;
+      return (q.e + corpus.e + std::sqrt(model.kappa) * (q.n + corpus.n)) / model.scale;
   }
 }
 

@@ -6,12 +6,12 @@
 
 namespace vicinal {
 
-enum class Rung : unsigned char { int8, f32, canonical };
+enum class Rung : unsigned char { int8, fp16, f32, canonical };
 
 inline constexpr struct RungName {
   Rung rung;
   std::string_view name;
-} rung_names[] = {{Rung::int8, "int8"}, {Rung::f32, "f32"}, {Rung::canonical, "canonical"}};
+} rung_names[] = {{Rung::int8, "int8"}, {Rung::fp16, "fp16"}, {Rung::f32, "f32"}, {Rung::canonical, "canonical"}};
 
 inline std::string rung_name(Rung rung) { return std::string(rung_names[static_cast<std::size_t>(rung)].name); }
 

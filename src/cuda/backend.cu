@@ -10,6 +10,7 @@
 #include "core/text.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory.hpp"
+#include "cuda/permutation/permutation.hpp"
 #include "cuda/run.hpp"
 #include "cuda/search/job.hpp"
 #include "cuda/search/search.hpp"
@@ -31,7 +32,8 @@ class CudaBackend final : public Backend {
     Facts facts;
     facts.name = name_;
     facts.tile_rows = tile_rows;
-    facts.has_floats = facts.has_pairs = false;
+    facts.has_halves = true;
+    facts.has_pairs = false;
     facts.most_filtered_k = most_filtered_k;
     facts.instruction_sets = facts.built_instruction_sets = {"mma"};
     if (hopper_) facts.instruction_sets.insert(facts.instruction_sets.begin(), "wgmma");
@@ -81,6 +83,17 @@ class CudaBackend final : public Backend {
     const OnDevice here(ordinal_);
     stats.candidates = question.corpus.count() * (question.query_end() - question.first_query);
     return cuda::search_strings(question, answer, team, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
+  }
+  std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows) override {
+    check_process();
+    const OnDevice here(ordinal_);
+    return cuda::keep_ranks(ranks, permutants, rows, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
+  }
+  bool measures(const Kept& kept, std::int64_t k) const override { return cuda::measures(kept, k); }
+  bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates, const NearestAnswer& nearest, Team& team) override {
+    check_process();
+    const OnDevice here(ordinal_);
+    return cuda::search_ranks(question, kept, candidates, nearest, team, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
 
  private:

@@ -9,6 +9,7 @@
 #include "core/fpenv.hpp"
 #include "core/metric.hpp"
 #include "core/text.hpp"
+#include "permutation/device.hpp"
 #include "permutation/own.hpp"
 #include "permutation/search.hpp"
 #include "pipeline/check.hpp"
@@ -33,6 +34,8 @@ void check_search(const PermutationSearch& search) {
           static_cast<int>(search.exact) >
       1)
     refuse("recall, fraction and exact exclude each other; give one of them");
+  if (search.tune_on_queries && (search.fraction || search.exact))
+    refuse("tune_on=queries is of a recall, and exact or a fraction is given");
   if (search.recall && !(*search.recall > 0 && *search.recall <= 1))
     refuse(cat("recall must be above 0 and at most 1, got ", *search.recall));
   if (search.fraction && !(*search.fraction > 0 && *search.fraction <= 1))
@@ -54,8 +57,8 @@ std::int64_t candidates_of(double fraction, std::int64_t count, std::int64_t k) 
   return std::clamp(wanted, std::min(k, count), count);
 }
 
-Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, std::int64_t k,
-               const double* radius, Team& team, const std::string& instruction_set) {
+Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, const Queries* queries,
+               std::int64_t k, const double* radius, Team& team, const std::string& instruction_set) {
   const std::int64_t count = state.objects().count();
   if (search.exact) {  // what is looked at first: enough for a good k-th distance
     const std::int64_t first = std::min(count, std::max(4 * k, count / 256));
@@ -67,8 +70,12 @@ Share share_of(const PermutationIndex::State& state, const PermutationSearch& se
     return {candidates, *search.fraction,
             candidates == count ? RecallEstimate{} : RecallEstimate{unknown, unknown, unknown, 0}};
   }
-  const auto curve = recall_curve(state, k, radius, team, instruction_set);
-  const std::size_t point = curve->point_for(search.recall.value_or(default_recall));
+  const double target = search.recall.value_or(default_recall);
+  const auto curve = search.tune_on_queries && queries != nullptr
+                         ? std::make_shared<const RecallCurve>(
+                               recall_curve_of(state, *queries, target, k, radius, team, instruction_set))
+                         : recall_curve(state, k, radius, team, instruction_set);
+  const std::size_t point = curve->point_for(target);
   const std::int64_t candidates = std::max(curve->candidates[point], std::min(k, count));
   return {candidates, static_cast<double>(candidates) / static_cast<double>(count), curve->at(point)};
 }
@@ -82,6 +89,24 @@ Share share_of(const PermutationIndex::State& state, const PermutationSearch& se
 void check_finite(std::span<const Entry> entries, Metric metric, DistanceType type) {
   for (const Entry& entry : entries)
     if (std::isinf(entry.key)) report_infinite(metric, type);
+}
+
+IndexCounts search_here(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question,
+                        const Resolved& run, Team& team, const IndexSearch::Answer& answer) {
+  const std::int64_t rows = queries.count();
+  const cpu::Scores& kernels = cpu::find_scores(run.instruction_set);
+  const std::int64_t batch = RankScan::batch_for(state.objects().count(), rows, run.threads);
+  std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(run.threads));
+  std::atomic<std::int64_t> candidates{0}, measured{0};
+  team.for_each((rows + batch - 1) / batch, [&](std::int64_t piece, int worker) {
+    auto& one = searches[static_cast<std::size_t>(worker)];
+    if (!one) one = std::make_unique<IndexSearch>(state, queries, question, kernels, batch);
+    const std::int64_t first = piece * batch;
+    const IndexCounts counts = one->run(first, std::min(batch, rows - first), team, answer);
+    candidates += counts.candidates;
+    measured += counts.measured;
+  });
+  return {candidates, measured};
 }
 
 /// Everything but where entries go.
@@ -100,31 +125,26 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
   Outcome outcome;
   Team team(run.threads, search.progress, search.stop, static_cast<std::uint64_t>(rows * count));
   const std::unique_ptr<Queries> queries = read(team);
-  if (rows > 0) outcome.share = share_of(state, search, k, radius, team, run.instruction_set);
+  if (rows > 0) outcome.share = share_of(state, search, queries.get(), k, radius, team, run.instruction_set);
   const IndexQuestion question{.type = type,
                                .k = k,
                                .radius = radius != nullptr ? *radius : everywhere,
                                .candidates = outcome.share.candidates,
                                .exact = search.exact};
-  const cpu::Scores& kernels = cpu::find_scores(run.instruction_set);
-  const std::int64_t batch = RankScan::batch_for(count, rows, run.threads);
-  std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(run.threads));
-  std::atomic<std::int64_t> candidates{0}, measured{0};
-  team.for_each((rows + batch - 1) / batch, [&](std::int64_t piece, int worker) {
-    auto& one = searches[static_cast<std::size_t>(worker)];
-    if (!one) one = std::make_unique<IndexSearch>(state, *queries, question, kernels, batch);
-    const std::int64_t first = piece * batch;
-    const IndexCounts counts = one->run(first, std::min(batch, rows - first), team, answer);
-    candidates += counts.candidates;
-    measured += counts.measured;
-  });
+  const std::string reason = run.host() ? "" : host_reason(state, question);
+  IndexCounts counts;
+  if (run.host() || !reason.empty()) counts = search_here(state, *queries, question, run, team, answer);
+  else if (rows > 0) counts = search_on(*run.backend, state, *queries, question, team, answer);
   team.finish();
-  outcome.stats.device = "cpu";
+  const bool device = !run.host() && reason.empty() && rows > 0;
+  outcome.stats.device = device ? kept_on(state, *run.backend).device : "cpu";
+  if (!reason.empty())
+    outcome.stats.notes.push_back(cat("searched on the CPU, not on ", run.backend->facts().name, ": ", reason));
   outcome.stats.instruction_set = run.instruction_set;
   outcome.stats.threads = run.threads;
   outcome.stats.pairs = rows * count;
-  outcome.stats.candidates = candidates;
-  outcome.stats.reranked = measured;
+  outcome.stats.candidates = counts.candidates;
+  outcome.stats.reranked = counts.measured;
   outcome.stats.passes = 1;
   outcome.stats.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return outcome;
@@ -279,7 +299,7 @@ PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const 
   {
     FpGuard guard;
     Team team(run.threads, search.progress, search.stop, static_cast<std::uint64_t>(count));
-    Share share = share_of(*state_, search, search.k, nullptr, team, run.instruction_set);
+    Share share = share_of(*state_, search, nullptr, search.k, nullptr, team, run.instruction_set);
     if (search.fraction) {
       const auto curve = recall_curve(*state_, search.k, nullptr, team, run.instruction_set);
       const auto point = std::lower_bound(curve->candidates.begin(), curve->candidates.end(), share.candidates) -

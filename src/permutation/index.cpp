@@ -69,8 +69,11 @@ std::vector<double> sample_of(const Objects& objects, const std::vector<std::uin
 }  // namespace
 
 Resolved resolve(const Execution& run) {
-  const Plan plan = open_plan(find_backend(run.device), {.run = run});
-  return {plan.threads, plan.instruction_set};
+  Backend& backend = find_backend(run.device);
+  Execution host = run;
+  if (&backend != &cpu_backend()) host.instruction_set = "auto";  // a name of the device's
+  const Plan plan = open_plan(cpu_backend(), {.run = host});
+  return {&backend, plan.threads, plan.instruction_set};
 }
 
 std::vector<std::uint32_t> narrow(const std::vector<std::int64_t>& ids) { return {ids.begin(), ids.end()}; }

@@ -2,8 +2,10 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "backend/ranks.hpp"
 #include "core/parallel.hpp"
 #include "permutation/true_distance.hpp"
 #include "vicinal/options.hpp"
@@ -23,6 +25,8 @@ struct Queries {
   virtual ~Queries() = default;
   virtual std::int64_t count() const noexcept = 0;
   virtual std::unique_ptr<Meter> meter() const = 0;
+  /// What a device needs to measure them; nothing where it cannot.
+  virtual std::optional<MeasuredRows> measured_rows() const { return {}; }
 };
 
 /// A set of objects under its metric, read and checked.
@@ -31,6 +35,7 @@ struct Objects {
   virtual std::int64_t count() const noexcept = 0;
   /// Some of them as queries.
   virtual std::unique_ptr<Queries> some(std::vector<std::int64_t> ids) const = 0;
+  virtual std::optional<MeasuredRows> measured_rows() const { return {}; }
   /// What values say of distances that obey the triangle inequality.
   virtual const TrueDistance& true_distance() const noexcept = 0;
   /// Memory held beyond what was borrowed.

@@ -25,6 +25,9 @@ struct IndexCounts {
   std::int64_t candidates = 0, measured = 0;
 };
 
+/// Throws RangeError where a distance from query `query` to a permutant is infinite.
+void check_order_of(std::int64_t query, std::span<const double> distances);
+
 /// Scores of several queries with all objects. Memory for one thread.
 class RankScan {
  public:
@@ -46,6 +49,32 @@ class RankScan {
   std::vector<double> distances_;
 };
 
+/// What is looked at for one query at a time, and what of it is the answer.
+class Collector {
+ public:
+  Collector(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question);
+  void start(std::int64_t query);
+  void look_at(const std::uint32_t* objects, std::int64_t count);
+  /// Entries with a key above are of no use.
+  double limit() const noexcept { return question_.k > 0 ? pool_.worst.key : question_.radius; }
+  void trim() noexcept {
+    if (question_.k > 0) pool_.trim();
+  }
+  std::span<const Entry> sorted();
+  /// Keys that lost their sign, by their objects.
+  void measure_zeros(std::vector<Entry>& entries);
+  Meter& meter() noexcept { return *meter_; }
+  std::int64_t measured = 0;
+
+ private:
+  Entry entry_of(double value, std::int64_t id) const;
+  const IndexQuestion& question_;
+  std::unique_ptr<Meter> meter_;
+  bool descends_;
+  std::vector<Entry> entries_;
+  cpu::Pool pool_;
+};
+
 class IndexSearch {
  public:
   IndexSearch(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question,
@@ -55,22 +84,17 @@ class IndexSearch {
   IndexCounts run(std::int64_t first, std::int64_t used, Team& team, const Answer& answer);
 
  private:
-  void look_at(const std::uint32_t* objects, std::int64_t count);
   void answer_exactly(std::int64_t query);
   void look_within(std::int64_t query);
-  double limit() const noexcept;
 
   const PermutationIndex::State& state_;
   const IndexQuestion& question_;
   const cpu::Scores& kernels_;
   std::int64_t count_;
-  std::unique_ptr<Meter> meter_;
+  Collector collector_;
   RankScan scan_;
   Cut cut_;
   std::vector<std::uint32_t> objects_, survivors_;
-  std::vector<Entry> entries_;
-  cpu::Pool pool_;
-  bool descends_;
   IndexCounts counts_;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/backend.hpp"
 #include "core/buffer.hpp"
 #include "cpu/permutation/objects.hpp"
 #include "permutation/bounds.hpp"
@@ -14,14 +15,21 @@
 
 namespace vicinal {
 
-/// How recall grows with the number of candidates, by objects that were left out in turn (tune.cpp).
+/// How recall grows with the number of candidates, by objects that were left out in turn, or by some queries (tune.cpp).
 struct RecallCurve {
-  std::vector<std::int64_t> candidates;  // ascending; the last is all
+  std::int64_t measured = 0, queries = 0;  // of a call's queries; 0 of objects, which stand for all that are like them
+  std::vector<std::int64_t> candidates;    // ascending; the last is all
   std::vector<std::vector<float>>
       recalls;  // [left-out object][as candidates]; objects with an empty answer are not there
   RecallEstimate at(std::size_t point) const;
   /// The first point at which the lower limit reaches the target.
   std::size_t point_for(double target) const;
+};
+
+/// What a device has of an index, and its name.
+struct KeptOn {
+  std::shared_ptr<const Kept> ranks;
+  std::string device;
 };
 
 struct PermutationIndex::State {
@@ -38,8 +46,9 @@ struct PermutationIndex::State {
   std::unique_ptr<Bounds> bounds;  // null: not kept, or the metric has none
   double seconds = 0;
 
-  mutable std::mutex mutex;                                                              // of curves
+  mutable std::mutex mutex;                                                              // of what follows
   mutable std::map<std::pair<bool, double>, std::shared_ptr<const RecallCurve>> curves;  // (range, k or radius)
+  mutable std::map<Backend*, KeptOn> kept;                          // what devices have of it
 
   const Objects& objects() const noexcept {
     if (own) return *own;
@@ -50,10 +59,12 @@ struct PermutationIndex::State {
   void build(Team& team);
 };
 
-/// Threads and instruction set, names and numbers judged.
+/// The device, and threads and instruction set of the host beside it, names and numbers judged.
 struct Resolved {
+  Backend* backend;
   int threads;
   std::string instruction_set;
+  bool host() const { return backend == &cpu_backend(); }
 };
 Resolved resolve(const Execution& run);
 
@@ -63,6 +74,9 @@ std::vector<std::uint32_t> narrow(const std::vector<std::int64_t>& ids);
 /// The curve of a k-NN search (radius null) or of a range, made where it is not known. Folded radius.
 std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& state, std::int64_t k,
                                                 const double* radius, Team& team, const std::string& instruction_set);
+/// The same of some of these queries, as many as the target takes. Queries with an empty answer are not in the curve.
+RecallCurve recall_curve_of(const PermutationIndex::State& state, const Queries& queries, double target, std::int64_t k,
+                            const double* radius, Team& team, const std::string& instruction_set);
 /// Objects to leave out in turn, none of them a permutant.
 std::vector<std::int64_t> left_out(const PermutationIndex::State& state);
 

@@ -41,7 +41,10 @@ Moments moments_at(const RecallCurve& curve, std::size_t point) {
     squares += off * off;
   }
   const double variance = sample > 1 ? squares / (sample - 1) : 0, most = mean * (1 - mean);
-  return {mean, variance > 0 ? std::max(sample, most / variance * sample) : sample};
+  // What is not known of a finite number of queries is in those that were not measured.
+  const double known =
+      curve.queries > 0 ? std::min(1.0, static_cast<double>(curve.measured) / static_cast<double>(curve.queries)) : 0;
+  return {mean, (variance > 0 ? std::max(sample, most / variance * sample) : sample) / std::max(1 - known, 0x1p-40)};
 }
 
 /// All sizes up to 64, then by growth.
@@ -54,22 +57,19 @@ std::vector<std::int64_t> points_up_to(std::int64_t count) {
   return points;
 }
 
-/// One object left out: places of its true neighbours in the order of scores, itself not counted.
-class LeftOut {
+/// One query: places of its true neighbours in the order of scores. An object that is left out is not counted itself.
+class Measured {
  public:
-  LeftOut(const PermutationIndex::State& state, const Queries& queries, const std::vector<std::int64_t>& ids,
-          const cpu::Scores& kernels)
-      : count_(state.objects().count()), ids_(ids), meter_(queries.meter()), scan_(state, kernels, 1), values_(count_) {
-  }
+  Measured(const PermutationIndex::State& state, const Queries& queries, const cpu::Scores& kernels)
+      : count_(state.objects().count()), meter_(queries.meter()), scan_(state, kernels, 1), values_(count_) {}
 
-  /// k nearest others, or those within the folded radius; empty where there are none.
-  std::vector<float> recalls(std::int64_t query, std::int64_t k, const double* radius,
+  /// k nearest, or those within the folded radius, without the object `self` (-1: none); empty where there are none.
+  std::vector<float> recalls(std::int64_t query, std::int64_t self, std::int64_t k, const double* radius,
                              const std::vector<std::int64_t>& points, Team& team) {
-    const std::int64_t self = ids_[static_cast<std::size_t>(query)];
     scan_.run(*meter_, query, 1, team);
     meter_->start(query);
     measure_all(team);
-    values_[self] = std::numeric_limits<double>::infinity();
+    if (self >= 0) values_[self] = std::numeric_limits<double>::infinity();
     double limit = radius != nullptr ? *radius : 0;
     if (radius == nullptr) {
       nearest_.assign(values_.data(), values_.data() + count_);
@@ -131,28 +131,27 @@ class LeftOut {
   }
 
   std::int64_t count_;
-  const std::vector<std::int64_t>& ids_;
   std::unique_ptr<Meter> meter_;
   RankScan scan_;
   Buffer<double> values_;
   std::vector<double> nearest_;
 };
 
-RecallCurve make_curve(const PermutationIndex::State& state, std::int64_t k, const double* radius, Team& team,
-                       const std::string& instruction_set) {
-  const std::int64_t count = state.objects().count();
+/// Of the queries `numbers`, or of objects that were left out: selves are their ids, else null.
+RecallCurve make_curve(const PermutationIndex::State& state, const Queries& queries,
+                       const std::vector<std::int64_t>* numbers, const std::vector<std::int64_t>* selves,
+                       std::int64_t k, const double* radius, Team& team, const std::string& instruction_set) {
   RecallCurve curve;
-  curve.candidates = points_up_to(count);
-  const std::vector<std::int64_t> ids = left_out(state);
-  if (k >= count) return curve;  // no answer without the object itself
-  const auto queries = state.objects().some(ids);
+  curve.candidates = points_up_to(state.objects().count());
   const cpu::Scores& kernels = cpu::find_scores(instruction_set);
-  std::vector<std::vector<float>> all(ids.size());
-  std::vector<std::unique_ptr<LeftOut>> workers(static_cast<std::size_t>(team.threads()));
-  team.for_each(static_cast<std::int64_t>(ids.size()), [&](std::int64_t query, int worker) {
+  std::vector<std::vector<float>> all(numbers != nullptr ? numbers->size() : static_cast<std::size_t>(queries.count()));
+  std::vector<std::unique_ptr<Measured>> workers(static_cast<std::size_t>(team.threads()));
+  team.for_each(static_cast<std::int64_t>(all.size()), [&](std::int64_t i, int worker) {
+    const auto at = static_cast<std::size_t>(i);
     auto& one = workers[static_cast<std::size_t>(worker)];
-    if (!one) one = std::make_unique<LeftOut>(state, *queries, ids, kernels);
-    all[static_cast<std::size_t>(query)] = one->recalls(query, k, radius, curve.candidates, team);
+    if (!one) one = std::make_unique<Measured>(state, queries, kernels);
+    all[at] = one->recalls(numbers != nullptr ? (*numbers)[at] : i, selves != nullptr ? (*selves)[at] : -1, k, radius,
+                           curve.candidates, team);
   });
   for (std::vector<float>& recalls : all)
     if (!recalls.empty()) curve.recalls.push_back(std::move(recalls));
@@ -200,9 +199,27 @@ std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& s
     const std::lock_guard lock(state.mutex);
     if (const auto known = state.curves.find(key); known != state.curves.end()) return known->second;
   }
-  auto curve = std::make_shared<const RecallCurve>(make_curve(state, k, radius, team, instruction_set));
+  RecallCurve made;
+  const std::vector<std::int64_t> ids = left_out(state);
+  if (k < state.objects().count())
+    made = make_curve(state, *state.objects().some(ids), nullptr, &ids, k, radius, team, instruction_set);
+  else made.candidates = points_up_to(state.objects().count());  // no answer without the object itself
+  auto curve = std::make_shared<const RecallCurve>(std::move(made));
   const std::lock_guard lock(state.mutex);
   return state.curves.try_emplace(key, std::move(curve)).first->second;
+}
+
+RecallCurve recall_curve_of(const PermutationIndex::State& state, const Queries& queries, double target, std::int64_t k,
+                            const double* radius, Team& team, const std::string& instruction_set) {
+  // Half as many again as would do if every one of them found everything.
+  const double least = one_sided * one_sided * target / std::max(1 - target, 1e-9);
+  const std::int64_t sample =
+      std::min<std::int64_t>(queries.count(), static_cast<std::int64_t>(std::min(1e9, std::max(100.0, 1.5 * least))));
+  const std::vector<std::int64_t> numbers = random_ids(sample, queries.count(), state.options.seed, true);
+  RecallCurve curve = make_curve(state, queries, &numbers, nullptr, k, radius, team, instruction_set);
+  curve.measured = sample;
+  curve.queries = queries.count();
+  return curve;
 }
 
 }  // namespace vicinal

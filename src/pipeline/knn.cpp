@@ -72,6 +72,7 @@ Plan plan_for_rest(const Plan& plan, std::int64_t pending) {
   Plan rest = plan;
   const std::int64_t most = std::max(plan.row_splits, plan.query_batch * plan.row_splits / std::max<std::int64_t>(pending, 1));
   rest.symmetric = false;
+  rest.query_batch = std::min(plan.query_batch, std::max<std::int64_t>(pending, 1));
   rest.row_splits = std::clamp<std::int64_t>(2 * plan.threads, plan.row_splits, most);
   if (pending >= plan.query_batch) rest.row_splits = plan.row_splits;
   return rest;

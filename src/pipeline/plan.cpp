@@ -26,6 +26,7 @@ constexpr double byte_prepare = 2, byte_spread = 2.5;  // of what floats take: p
 constexpr std::int64_t least_byte_dims = 16;           // below, the test costs more than the product
 
 constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ranks so many at once
+constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // there, where sums of floats prove something
 
 constexpr double group_cycles_per_row = 20, group_cycles_per_query = 3000, group_cycles_per_neighbor = 200;  // where boxes tell rows apart
 constexpr std::int64_t least_group_rows = 1024, least_group_queries = 512;
@@ -64,20 +65,22 @@ bool takes_bytes(const Problem& problem) {
 }
 
 std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter, const Backend& backend, const Plan& plan) {
-  const std::string last = rung_name(Rung::canonical), floats = rung_name(Rung::f32), bytes = rung_name(Rung::int8);
-  if (filter != "auto" && filter != last && filter != floats && filter != bytes) {
+  const std::string last = rung_name(Rung::canonical), floats = rung_name(Rung::f32), halves = rung_name(Rung::fp16), bytes = rung_name(Rung::int8);
+  if (filter != "auto" && filter != last && filter != floats && filter != halves && filter != bytes) {
     std::vector<std::string> known{"auto"};
     for (const RungName& rung : rung_names) known.emplace_back(rung.name);
     fail(ErrorCode::invalid_argument, cat("unknown filter \"", filter, "\"; filters: ", joined(known)));
   }
   if (options.proof == Proof::exhaustive || filter == last || form_of(problem.metric) == Form::exact) return {last};
   const Facts facts = backend.facts();
-  if (!facts.has_floats) {
-    if (filter == floats) fail(ErrorCode::unsupported, cat("filter ", floats, " does not run on ", facts.name, "; filters there: auto, ", bytes, ", ", last));
+  if (facts.has_halves) {
     const bool few = problem.corpus.rows < least_filtered_rows || problem.k * 3 >= problem.corpus.rows;
-    if (!takes_bytes(problem) || problem.k > facts.most_filtered_k || problem.range || (filter == "auto" && few && !problem.kept)) return {last};
-    return {bytes, last};
+    if (problem.corpus.cols > most_float_dims || problem.k > facts.most_filtered_k || (filter == "auto" && few && !problem.kept)) return {last};
+    if (filter == floats || form_of(problem.metric) == Form::l1 || form_of(problem.metric) == Form::linf) return {floats, last};
+    if (filter == halves || !takes_bytes(problem)) return {halves, floats, last};
+    return {bytes, halves, floats, last};
   }
+  if (filter == halves) fail(ErrorCode::unsupported, cat("filter ", halves, " does not run on ", facts.name, "; filters there: auto, ", bytes, ", ", floats, ", ", last));
   const double byte_gain = backend.byte_gain(plan.instruction_set);
   const Costs cost = costs(problem);
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
@@ -177,7 +180,7 @@ class Fitter {
     plan_.query_batch = batch;
     plan_.corpus_chunk = chunk;
     plan_.resident = chunk >= rows_;
-    const bool narrow = plan_.rungs.front() == rung_name(Rung::int8);
+    const bool narrow = plan_.rungs.front() == rung_name(Rung::int8) || (backend_.facts().has_halves && plan_.rungs.size() > 1);
     const std::int64_t waiting = narrow ? std::max(byte_slots, std::min(10 * problem_.k, 5 * problem_.k + 500)) : std::max<std::int64_t>(problem_.range ? 480 : 64, problem_.k);
     plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : waiting);
     const std::int64_t most = std::clamp(block_bytes / (problem_.corpus.cols * 4) / lanes_ * lanes_, lanes_,
@@ -219,7 +222,7 @@ Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions
   plan.rungs = choose_rungs(problem, options, filter, backend, plan);
   plan.groups = takes_groups(problem, options, filter, backend.facts());
   if (plan.groups) plan.rungs = {rung_name(Rung::canonical)};
-  plan.pilot = filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && plan.rungs.size() > 2;
+  plan.pilot = filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && !backend.facts().has_halves;
   plan.distance_type = resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
   return plan;
 }

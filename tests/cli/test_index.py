@@ -23,6 +23,8 @@ def test_search(vicinal, data, index):
     assert np.load(data.path("near.npz"))["ids"].tolist() == ids.tolist()
     text = vicinal("index", "search", index, data.queries_path, "-k", 4, "--recall", 0.8).succeeds().out
     assert "expected recall" in text and "4 nearest of 300 rows of 24 f32 for 17 queries" in text
+    text = vicinal("index", "search", index, data.queries_path, "-k", 4, "--tune-on", "queries").succeeds().out
+    assert "by 17 of the queries" in text or "recall 1" in text
     done = vicinal("index", "search", index, data.queries_path, "-r", 40, "--exact", "--json").succeeds().json
     wanted = vicinal("range", *data.pair, "-r", 40, "--json").succeeds().json
     assert done["ids"] == wanted["ids"] and done["offsets"] == wanted["offsets"]
@@ -55,5 +57,6 @@ def test_refused(vicinal, data, index):
     vicinal("index", "build", data.corpus_path, "-o", index, "-k", 3).fails(2, "InvalidArgument", "does not take -k")
     vicinal("index", "info", index, "--permutants", 3).fails(2, "InvalidArgument", "does not take --permutants; it is of index build")
     vicinal("index", "search", index).fails(2, "InvalidArgument", "queries")
+    vicinal("index", "search", index, data.queries_path, "--tune-on", "rows").fails(2, "InvalidArgument", "--tune-on must be")
     vicinal("index", "search", index, data.queries_path, "-k", 301).fails(2, "InvalidArgument", "k=301 exceeds 300")
     vicinal("index", "search", data.corpus_path, data.queries_path, "-k", 3).fails(3, "FormatError", "not a vicinal file")

@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "conformance/families.hpp"
-#include "conformance/settings.hpp"
+#include "conformance/lists.hpp"
 
 namespace conformance {
 namespace {
@@ -92,23 +92,28 @@ void run_cases(const char* device, std::int64_t part, std::int64_t parts) {
     Case c = make_case(seed, number);
     Rng rng(seed ^ static_cast<std::uint64_t>(number) << 20);
     Setting setting = random_setting(rng);
+    std::vector<std::string> tried = {setting.filter};
     if (device != nullptr) {
-      const std::vector<std::string> filters = {"auto", "int8", "int8", "canonical"};
+      const std::vector<std::string> filters = {"int8", "auto", "fp16", "f32", "canonical"};
       setting.instruction_set = rng.chance(0.5) ? "auto" : "mma";
-      setting.filter = rng.pick(filters);
+      tried = {rng.pick(filters)};
+      if (number % 4 == 0) tried = filters;  // all of them have the same bits
       c.options.run.device = device;
     }
     const oracle::Answer want = oracle::knn(c.corpus.rows(), c.queries.rows(), question(c.options));
     errors_due += want.error.has_value();
-    std::string fault;
-    try {
-      fault = check(c.corpus.points(), c.queries.points(),
-                    apply(setting, c.options, c.corpus.points(), c.queries.points()), want);
-    } catch (const vicinal::Error& error) {
-      fault = std::string("plan threw ") + error.what();
+    for (const std::string& filter : tried) {
+      setting.filter = filter;
+      std::string fault;
+      try {
+        fault = check(c.corpus.points(), c.queries.points(),
+                      apply(setting, c.options, c.corpus.points(), c.queries.points()), want);
+      } catch (const vicinal::Error& error) {
+        fault = std::string("plan threw ") + error.what();
+      }
+      if (fault.empty()) continue;
+      if (++mismatches <= 10) ADD_FAILURE() << c.text(seed, number, setting) << "\n  " << fault;
     }
-    if (fault.empty()) continue;
-    if (++mismatches <= 10) ADD_FAILURE() << c.text(seed, number, setting) << "\n  " << fault;
   }
   std::printf("%lld adversarial cases (%lld of them errors that are due), %zu families, %lld mismatches, seed %llu\n",
               static_cast<long long>(last - first), static_cast<long long>(errors_due), families().size(),
@@ -131,6 +136,70 @@ bool has_cuda() {
 TEST(CudaAdversarial, EveryCaseHasTheBitsOfTheOracle) {
   if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
   run_cases("cuda", 0, 1);
+}
+
+/// Every fourth case as a range search, whose radius is on a value that some query returns.
+TEST(CudaAdversarial, RangesHaveTheBitsOfTheOracle) {
+  if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
+  const std::uint64_t seed = seed_or(20240602);
+  std::int64_t mismatches = 0, run = 0;
+  for (std::int64_t number = 0; number < cases(); number += 4, ++run) {
+    const Case c = make_case(seed, number / 4);
+    Rng rng(seed ^ static_cast<std::uint64_t>(number) << 20);
+    vicinal::RangeOptions options{.search = c.options};
+    options.search.k = 1;
+    options.search.pad = false;
+    options.search.run.device = "cuda";
+    const std::vector<std::string> filters = {"auto", "int8", "fp16", "f32", "canonical"};
+    Setting setting{rng.chance(0.5) ? "auto" : "mma", rng.pick(filters), 2, rng.pick(all_memory), vicinal::Proof::certified};
+    oracle::Question asked = question(options.search);
+    const Filter filter = make_filter(rng, rng.pick(all_conditions), c.corpus.n, c.queries.n, options.search.first_id);
+    if (rng.chance(0.3)) filter.put(options.search, asked);
+    oracle::Question whole = asked;
+    whole.eligible = {};
+    whole.k = rng.between(1, c.corpus.n);
+    whole.pad = false;
+    const oracle::Answer nearest = oracle::knn(c.corpus.rows(), c.queries.rows(), whole);
+    const double radius = nearest.error ? 1.0 : nearest.keys[static_cast<std::size_t>((rng.between(1, c.queries.n) * whole.k) - 1)];
+    const std::string fault = check_range(setting, c.corpus.points(), c.queries.points(), radius, options, oracle::range(c.corpus.rows(), c.queries.rows(), radius, asked));
+    if (fault.empty()) continue;
+    if (++mismatches <= 10) ADD_FAILURE() << c.text(seed, number / 4, setting) << " radius " << radius << "\n  " << fault;
+  }
+  std::printf("%lld ranges, %lld mismatches\n", static_cast<long long>(run), static_cast<long long>(mismatches));
+}
+
+TEST(CudaAdversarial, LargerRangesHaveTheBitsOfTheCpu) {
+  if (!has_cuda()) GTEST_SKIP() << "no CUDA device here";
+  const struct {
+    std::int64_t n, q, d;
+    Metric metric;
+    DType dtype;
+    double radius, radius_of_all;
+  } shapes[] = {{200000, 3000, 32, Metric::euclidean, DType::f32, 4.6, 9}, {60000, 500, 200, Metric::cosine, DType::f32, 0.8, 1.2},
+                {60000, 300, 64, Metric::inner_product, DType::f32, 22, 0}, {40000, 300, 96, Metric::l1, DType::f32, 80, 120}};
+  for (const auto& shape : shapes) {
+    SCOPED_TRACE(std::string(metric_name(shape.metric)) + " " + std::to_string(shape.n) + " x " + std::to_string(shape.d));
+    Rng rng(static_cast<std::uint64_t>(shape.n + shape.d));
+    const Table corpus = gaussian(rng, shape.dtype, shape.n, shape.d, 0, 1), queries = gaussian(rng, shape.dtype, shape.q, shape.d, 0, 1);
+    vicinal::RangeOptions options;
+    options.search.metric = shape.metric;
+    for (const bool all : {false, true}) {
+      // Of few queries nearly every row, which no batch has room for.
+      const vicinal::Points asked = all ? queries.points().slice(0, 200) : queries.points();
+      const double radius = all ? shape.radius_of_all : shape.radius;
+      options.search.run.device = "cpu";
+      const vicinal::CsrNeighbors want = vicinal::range_search(corpus.points(), asked, radius, options);
+      options.search.run.device = "cuda";
+      const vicinal::CsrNeighbors got = vicinal::range_search(corpus.points(), asked, radius, options);
+      ASSERT_EQ(got.entries(), want.entries());
+      const auto size = static_cast<std::size_t>(want.entries());
+      EXPECT_EQ(std::memcmp(got.ids(), want.ids(), size * 8), 0);
+      EXPECT_EQ(std::memcmp(got.distances(), want.distances(), size * vicinal::distance_size(want.type())), 0);
+      std::printf("%s, %lld rows, %lld queries, radius %g: %lld entries, %lld passed, %.1f ms (cpu %.1f)\n", metric_name(shape.metric).c_str(),
+                  static_cast<long long>(shape.n), static_cast<long long>(asked.rows), radius, static_cast<long long>(want.entries()),
+                  static_cast<long long>(got.stats.candidates), got.stats.seconds * 1e3, want.stats.seconds * 1e3);
+    }
+  }
 }
 
 // Shapes that many blocks share, against the CPU: thresholds from a sample, several phases, slabs of columns, kept corpora, graphs.
@@ -167,6 +236,16 @@ TEST(CudaAdversarial, LargerShapesHaveTheBitsOfTheCpu) {
       return std::memcmp(a.ids(), b.ids(), size * 8) == 0 && std::memcmp(a.distances(), b.distances(), size * vicinal::distance_size(a.type())) == 0;
     };
     EXPECT_TRUE(same(got, want));
+    for (const char* filter : {"fp16", "f32"}) {
+      vicinal::KnnOptions forced = options;
+      forced.run.filter = filter;
+      const vicinal::Neighbors by = vicinal::knn(corpus.points(), queries.points(), forced);
+      EXPECT_TRUE(same(by, want)) << filter;
+      std::printf("%s %lld x %lld, %lld queries, k=%lld by %s: %.1f ms, %lld redone, %.0f passed and %.0f ranked a query (int8 %.1f ms, %lld redone)\n", metric_name(shape.metric).c_str(),
+                  static_cast<long long>(shape.n), static_cast<long long>(shape.d), static_cast<long long>(shape.q), static_cast<long long>(shape.k), filter, by.stats.seconds * 1e3,
+                  static_cast<long long>(by.certificate.redone), static_cast<double>(by.stats.candidates) / static_cast<double>(shape.q),
+                  static_cast<double>(by.stats.reranked) / static_cast<double>(shape.q), got.stats.seconds * 1e3, static_cast<long long>(got.certificate.redone));
+    }
     vicinal::CorpusOptions kept;
     kept.metric = shape.metric;
     kept.run.device = "cuda";

@@ -16,15 +16,17 @@ TEST(Footrule, CandidatesAreThoseOfAFullSort) {
   std::mt19937 random(5);
   struct Case {
     int permutants;
-    std::int64_t objects, queries, candidates, blocks;
+    std::int64_t objects, queries, candidates, blocks, sample;
+    bool fails;  // some queries, by sampling
   };
-  for (const Case& c : {Case{5, 300, 3, 1, 4},
-                        {16, 257, 9, 40, 1},
-                        {33, 1000, 8, 999, 40},
-                        {64, 700, 17, 700, 6},
-                        {128, 90, 2, 13, 2}}) {
+  for (const Case& c : {Case{5, 300, 3, 1, 4, 300, false},
+                        {16, 257, 9, 40, 1, 64, false},
+                        {33, 1000, 8, 999, 40, 512, true},
+                        {64, 700, 17, 700, 6, 700, false},
+                        {4, 8000, 2, 5000, 4, 8000, false},  // more equals than a block puts aside
+                        {128, 90, 2, 13, 2, 32, false}}) {
     const auto m = static_cast<std::size_t>(c.permutants);
-    const std::size_t words = (m + 3) / 4;
+    const auto words = static_cast<std::size_t>(padded_rank_words(c.permutants));
     const std::int64_t pitch = c.objects + 3;
     const auto orders = [&](std::int64_t count) {
       std::vector<std::vector<std::uint8_t>> all;
@@ -69,6 +71,14 @@ TEST(Footrule, CandidatesAreThoseOfAFullSort) {
     emulated::Launch launch;
     run_footrule(job, c.blocks, launch);
 
+    auto counts = per_query(1), failed = per_query(1), by_sample = found;
+    std::fill(histogram.begin(), histogram.end(), 0u);
+    job.capacity = c.fails ? 999 : c.objects;
+    std::vector<unsigned long long> list(static_cast<std::size_t>(c.queries * job.capacity));
+    job.counts = counts.data(), job.failed = failed.data(), job.list = list.data(), job.found = by_sample.data();
+    run_near(job, 1, c.sample, launch);
+    EXPECT_EQ(std::count(failed.begin(), failed.end(), 0u) < c.queries, c.fails);
+
     for (std::size_t q = 0; q < queries.size(); ++q) {
       std::vector<std::pair<int, std::uint32_t>> scored;
       for (std::uint32_t i = 0; i < objects.size(); ++i) {
@@ -82,6 +92,10 @@ TEST(Footrule, CandidatesAreThoseOfAFullSort) {
       std::sort(expected.begin(), expected.end());
       const auto begin = found.begin() + static_cast<std::ptrdiff_t>(q) * c.candidates;
       EXPECT_EQ(std::vector<std::uint32_t>(begin, begin + c.candidates), expected) << m << " permutants, query " << q;
+      const auto sampled = by_sample.begin() + static_cast<std::ptrdiff_t>(q) * c.candidates;
+      std::sort(sampled, sampled + c.candidates);
+      if (failed[q] != 0) continue;
+      EXPECT_EQ(std::vector<std::uint32_t>(sampled, sampled + c.candidates), expected) << m << " permutants by a sample, query " << q;
     }
   }
 }

@@ -211,6 +211,9 @@ inline unsigned __brev(unsigned x) {
   for (int i = 0; i < 32; ++i) result |= (x >> i & 1u) << (31 - i);
   return result;
 }
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 template <class T>
 T __ldg(const T* at) {

@@ -4,7 +4,7 @@
     index = brute_force.build(dataset, metric="sqeuclidean")
     distances, neighbors = brute_force.search(index, queries, k)
 
-Vectors are searched where ``device="auto"`` of :func:`vicinal.knn` sends them; results are what and where the queries are, distances float32,
+Vectors are searched where they are, in memory of the host or of a CUDA device; results are what and where the queries are, distances float32,
 ids int64, and complete when the calls return. ``resources`` has no effect.
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import _homes
 from .._corpus import Corpus
 from .._select import select_k as _select_k
 from ..errors import Unsupported
-from ._tensors import like, to_host
 
 __all__ = ["brute_force", "select_k"]
 
@@ -39,7 +39,7 @@ class brute_force:
             if metric not in _METRICS:
                 raise Unsupported(f"metric {metric!r} is not one of {', '.join(_METRICS)}")
             self.metric = metric
-            self.corpus = Corpus(to_host(dataset), _METRICS[metric])
+            self.corpus = Corpus(dataset, _METRICS[metric])
 
     @staticmethod
     def build(
@@ -61,10 +61,10 @@ class brute_force:
 
         prefilter: a mask of the rows, True where they may answer.
         """
-        found = index.corpus.knn(
-            to_host(queries), k, distance_type=None if index.metric == "bitwise_hamming" else "f32", eligible=prefilter
-        )
-        values, ids = like(queries, found.distances.astype(np.float32, copy=False), found.ids)
+        whole = index.metric == "bitwise_hamming"
+        values, ids = index.corpus.knn(queries, k, distance_type=None if whole else "f32", eligible=prefilter)
+        if whole:
+            values = _homes.of(queries).like(_homes.to_host(values).astype(np.float32))
         if distances is not None:
             distances[...] = values
         if neighbors is not None:

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import _homes
 from .. import knn as _knn
+from .._homes import to_host
 from ..errors import InvalidArgument
-from ._tensors import like, to_host
 
 
 class KNN(NamedTuple):
@@ -43,22 +44,22 @@ def knn_points(
     """
     if norm not in (1, 2):
         raise InvalidArgument(f"norm must be 1 or 2, got {norm}")
-    a, b = to_host(p1), to_host(p2)
+    a, b = (p if hasattr(p, "ndim") else np.asarray(p) for p in (p1, p2))
     if a.ndim != 3 or b.ndim != 3 or len(a) != len(b) or a.shape[2] != b.shape[2]:
-        raise InvalidArgument(f"expected (N, P1, D) and (N, P2, D), got {a.shape} and {b.shape}")
+        raise InvalidArgument(f"expected (N, P1, D) and (N, P2, D), got {tuple(a.shape)} and {tuple(b.shape)}")
     rows1 = np.full(len(a), a.shape[1]) if lengths1 is None else to_host(lengths1)
     rows2 = np.full(len(a), b.shape[1]) if lengths2 is None else to_host(lengths2)
-    dists = np.zeros((len(a), a.shape[1], K), a.dtype)
+    dists = np.zeros((len(a), a.shape[1], K), str(a.dtype).removeprefix("torch."))
     idx = np.zeros(dists.shape, np.int64)
     for cloud, (count1, count2) in enumerate(zip(rows1.tolist(), rows2.tolist())):
         wide = min(K, count2)
         if wide > 0 and count1 > 0:
             found = _knn(b[cloud, :count2], a[cloud, :count1], wide, "sqeuclidean" if norm == 2 else "l1")
-            dists[cloud, :count1, :wide], idx[cloud, :count1, :wide] = found
+            dists[cloud, :count1, :wide], idx[cloud, :count1, :wide] = map(to_host, found)
     points = None
     if return_nn:
-        points = b[np.arange(len(a))[:, None, None], idx]
+        points = to_host(b)[np.arange(len(a))[:, None, None], idx]
         missing = (np.arange(a.shape[1])[:, None] >= rows1[:, None, None]) | (np.arange(K) >= rows2[:, None, None])
         points[missing] = 0
-    results = like(p1, dists, idx, *(() if points is None else (points,)))
-    return KNN(*results, *(() if return_nn else (None,)))
+    home = _homes.of(a)
+    return KNN(*(None if values is None else home.like(values) for values in (dists, idx, points)))

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._homes import library
 from .._inputs import integer
 from .._select import select_k
 from ..errors import InvalidArgument
-from ._tensors import is_tensor
 
 
 class TopK(NamedTuple):
@@ -65,7 +65,7 @@ def _nan_largest(rows: Any, k: int, largest: bool, sorted: bool) -> tuple[Any, A
     whole = select_k(rows, rows.shape[-1], largest=True)
     values, ids = whole[0], whole[1]
     nan = values != values
-    if is_tensor(rows):
+    if library(rows) == "torch":
         import torch
 
         order = torch.argsort((~nan).to(torch.int8), dim=-1, stable=True)[:, :k]

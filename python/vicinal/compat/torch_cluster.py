@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from .. import _homes
 from .. import knn as _knn
 from .._graph import knn_graph as _knn_graph
+from .._homes import to_host
 from .._range import range_search
 from ..errors import InvalidArgument
-from ._tensors import like, to_host
 
 
 def knn(
@@ -34,8 +35,7 @@ def knn(
     if len(corpus) == 0 or len(queries) == 0:
         return _edges(x, np.empty(0, np.int64), np.empty(0, np.int64))
     found = _knn(corpus, queries, k, "cosine" if cosine else "sqeuclidean", pad=True, labels=labels, degenerate="one")
-    rows, ranks = np.nonzero(found.ids >= 0)
-    return _edges(x, rows, found.ids[rows, ranks])
+    return _edges(x, *_pairs(found))
 
 
 def knn_graph(
@@ -49,8 +49,7 @@ def knn_graph(
     found = _knn_graph(
         rows, k, "cosine" if cosine else "sqeuclidean", include_self=loop, pad=True, labels=labels, degenerate="one"
     )
-    of, ranks = np.nonzero(found.ids >= 0)
-    return _directed(x, of, found.ids[of, ranks], flow)
+    return _directed(x, *_pairs(found), flow)
 
 
 def radius(
@@ -58,7 +57,7 @@ def radius(
     batch_size: int | None = None, ignore_same_index: bool = False,
 ) -> Any:  # fmt: skip
     """For each row of `y` the rows of `x` within `r` in the same batch, the `max_num_neighbors` nearest of them."""
-    of, ids = _within(_rows(x), _rows(y), r, batch_x, batch_y, max_num_neighbors, ignore_same_index)
+    of, ids = _within(to_host(_rows(x)), to_host(_rows(y)), r, batch_x, batch_y, max_num_neighbors, ignore_same_index)
     return _edges(x, of, ids)
 
 
@@ -68,7 +67,7 @@ def radius_graph(
 ) -> Any:  # fmt: skip
     """Each row's neighbours within `r` in its batch: edges (neighbour, row), or the other way by `flow`."""
     _check_flow(flow)
-    rows = _rows(x)
+    rows = to_host(_rows(x))
     of, ids = _within(rows, rows, r, batch, batch, max_num_neighbors, not loop)
     return _directed(x, of, ids, flow)
 
@@ -89,9 +88,15 @@ def _within(
     return of[kept], ids[kept]
 
 
-def _rows(x: Any) -> np.ndarray:
-    rows = to_host(x)
+def _rows(x: Any) -> Any:
+    rows = x if hasattr(x, "ndim") else np.asarray(x)
     return rows[:, None] if rows.ndim == 1 else rows
+
+
+def _pairs(found: Any) -> tuple[np.ndarray, np.ndarray]:
+    ids = to_host(found.ids)
+    rows, ranks = np.nonzero(ids >= 0)
+    return rows, ids[rows, ranks]
 
 
 def _labels(batch_x: Any, batch_y: Any, rows_x: int, rows_y: int) -> Any:
@@ -113,4 +118,4 @@ def _directed(x: Any, of: np.ndarray, ids: np.ndarray, flow: str) -> Any:
 
 
 def _edges(x: Any, above: np.ndarray, below: np.ndarray) -> Any:
-    return like(x, np.stack([above, below]))[0]
+    return _homes.of(x).like(np.stack([above, below]))

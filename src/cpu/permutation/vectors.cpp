@@ -76,6 +76,11 @@ class VectorQueries final : public Queries {
       : measure_(measure), window_(window), kernels_(kernels), question_(question), rows_(rows), queries_(queries),
         numbers_(std::move(numbers)), facts_(std::move(facts)) {}
   std::int64_t count() const noexcept override { return static_cast<std::int64_t>(facts_.size()); }
+  std::optional<MeasuredRows> measured_rows() const override {
+    if (measure_ != nullptr || !numbers_.empty()) return {};
+    for (const QueryFacts& facts : facts_) self_.push_back(facts.self), mean_.push_back(facts.mean);
+    return MeasuredRows{queries_, self_.data(), mean_.data(), question_.metric};
+  }
   std::unique_ptr<Meter> meter() const override {
     if (measure_ != nullptr)
       return std::make_unique<MeasureMeter>(kernels_, *measure_, window_, question_.corpus, queries_,
@@ -93,6 +98,7 @@ class VectorQueries final : public Queries {
   Points queries_;
   std::vector<std::int64_t> numbers_;  // rows of `queries`; empty: all of them
   std::vector<QueryFacts> facts_;
+  mutable std::vector<double> self_, mean_;  // of measured_rows
 };
 
 class Vectors final : public VectorObjects {
@@ -116,6 +122,10 @@ class Vectors final : public VectorObjects {
   std::int64_t count() const noexcept override { return question_.corpus.rows; }
   const Points& rows() const noexcept override { return question_.corpus; }
   const TrueDistance& true_distance() const noexcept override { return true_distance_; }
+  std::optional<MeasuredRows> measured_rows() const override {
+    if (measure_ != nullptr) return {};
+    return MeasuredRows{question_.corpus, packed_.norms.self.data(), packed_.norms.mean.data(), question_.metric};
+  }
   std::int64_t bytes() const noexcept override { return packed_.norms.self.bytes() + packed_.norms.mean.bytes(); }
 
   std::unique_ptr<Queries> some(std::vector<std::int64_t> ids) const override {

@@ -32,12 +32,11 @@ __device__ __forceinline__ void each_score(const RanksJob& job, const std::uint3
       const std::int64_t object = strip * strip_objects + i + lane_index();
       unsigned ranks[Words];
 #pragma unroll
-      for (int w = 0; w < Words; ++w) ranks[w] = object < job.count && w < job.words ? job.objects[w * job.pitch + object] : 0u;
+      for (int w = 0; w < Words; ++w) ranks[w] = object < job.count ? job.objects[w * job.pitch + object] : 0u;
       for (int query = 0; query < used; ++query) {
         unsigned sum = 0;
 #pragma unroll
-        for (int w = 0; w < Words; ++w)
-          if (w < job.words) sum = add_differences(ranks[w], queries[query * job.words + w], sum);
+        for (int w = 0; w < Words; ++w) sum = add_differences(ranks[w], queries[query * Words + w], sum);
         use(strip, object, query, sum / 2);
       }
     }

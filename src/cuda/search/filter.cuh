@@ -26,6 +26,7 @@ struct Filter {
   bool everything = false;           // no threshold is known, all pairs will be found
   int* nearest = nullptr;            // seeding: of each query and group of rows, its largest sum
   std::int64_t groups = 0;           // groups_a_tile of each visit, in any order
+  bool seeding = false;
 };
 
 /// Bytes of shared memory.
@@ -292,6 +293,25 @@ struct HandOut {
   std::int64_t room = 0, workers = 1;
   int always = 0;  // sums from here on stand for anything
 };
+/// A t as an integer that falls as it grows, for floats; both zeros are one, and NaN comes before every number: it passes.
+inline constexpr int passes_always = 0x7f800001;
+__device__ __forceinline__ int falling(float t) {
+  if (!(t == t)) return passes_always;
+  const int bits = static_cast<int>(bits_of(t + 0.0f));
+  return ~(bits ^ (bits >> 31 & 0x7fffffff));
+}
+__device__ __forceinline__ float risen(int code) {
+  if (code == passes_always) return -static_cast<float>(infinite);
+  const int ordered = ~code;
+  return __uint_as_float(static_cast<std::uint32_t>(ordered ^ (ordered >> 31 & 0x7fffffff)));
+}
+/// always: sums from here on stand for anything.
+__device__ __forceinline__ float found_t(const SearchJob& job, const Found& one, int always) {
+  if (job.floats) return risen(one.sum);
+  const double unit = byte_unit(job.model.form, job.queries.heads[one.query / tile_rows].step, job.rows.heads[one.place / tile_rows].step);
+  return one.sum < always ? byte_t(one.sum, unit, 0) : -static_cast<float>(infinite);
+}
+
 inline constexpr int hand_out_threads = 128, hand_out_each = 4;
 __device__ __forceinline__ bool may_keep(const SearchJob& job, const Found& one) {
   if (one.place >= job.rows.count) return false;
@@ -302,8 +322,7 @@ __device__ __forceinline__ bool may_keep(const SearchJob& job, const Found& one)
 __device__ __forceinline__ void keep(const HandOut& h, const Found& one, std::uint32_t at) {
   const SearchJob& job = h.job;
   if (at >= job.capacity) return;  // the count tells it
-  const double unit = byte_unit(job.model.form, job.queries.heads[one.query / tile_rows].step, job.rows.heads[one.place / tile_rows].step);
-  job.slots[one.query * job.capacity + at] = {one.place, one.sum < h.always ? byte_t(one.sum, unit, 0) : -static_cast<float>(infinite)};
+  job.slots[one.query * job.capacity + at] = {one.place, found_t(job, one, h.always)};
 }
 __global__ void __launch_bounds__(hand_out_threads) hand_out(HandOut h) {
   VICINAL_SHARED(std::uint32_t, taken, 32);

@@ -67,11 +67,12 @@ struct HeldSide {
 inline std::int64_t whole_blocks(std::int64_t count) { return (count + block_queries - 1) / block_queries * block_queries; }
 
 /// Bytes of a prepared side; rows that are on the device already are not counted by whoever knows it.
-inline std::int64_t side_bytes(std::int64_t count, const Shape& shape, Metric metric, bool filters, bool queries) {
+inline std::int64_t side_bytes(std::int64_t count, const Shape& shape, Metric metric, Rung rung, bool queries) {
+  const bool filters = rung != Rung::canonical;
   const std::int64_t padded = whole_blocks(count), dims = shape.cols;
   std::int64_t total = count * dims * static_cast<std::int64_t>(dtype_size(shape.dtype)) + (std::int64_t{1} << 20);
   if (needs_norms(metric)) total += count * 16;
-  if (filters) total += padded * (packed_width(dims) + 16) + 2048 * (count / 8192 + 129);
+  if (filters) total += padded * (filter_width(rung, dims) + 16) + 2048 * (count / 8192 + 129);
   if (queries) total += count * dims * 8 + padded * 64;
   return total;
 }
@@ -101,11 +102,12 @@ inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t 
 
 /// Everything that a session holds but a kept corpus.
 inline std::int64_t session_bytes(const Plan& plan, const Problem& problem) {
-  const bool filters = plan.rungs.size() > 1, wide = wide_keys(plan.distance_type);
+  const Rung rung = rung_of(plan.rungs.front());
+  const bool filters = rung != Rung::canonical, wide = wide_keys(plan.distance_type);
   const std::int64_t batch = plan.query_batch, k = problem.k, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
-  std::int64_t total = side_bytes(batch, problem.queries, problem.metric, filters, true) + batch * (k * word_size(wide) + 128) +
+  std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) + batch * (k * word_size(wide) + 128) +
                        batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type)) + 2 * problem.filter_bytes + (std::int64_t{64} << 20);
-  if (!problem.kept) total += side_bytes(rows, problem.corpus, problem.metric, filters, false);
+  if (!problem.kept || in_floats(rung)) total += side_bytes(rows, problem.corpus, problem.metric, rung, false);
   const std::int64_t groups = sample_tiles((rows + tile_rows - 1) / tile_rows, k + 1) * groups_a_tile;
   const std::int64_t filter = filters ? batch * (slots_of(plan) * 24 + 4 * groups) : 0;
   return total + std::max(filter, scan_bytes(batch, k, rows, wide));

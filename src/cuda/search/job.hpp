@@ -5,6 +5,7 @@
 
 #include "backend/backend.hpp"
 #include "core/bound.hpp"
+#include "core/rung.hpp"
 
 namespace vicinal::cuda {
 
@@ -22,6 +23,13 @@ inline constexpr std::int64_t most_filtered_k = 2048;  // lists up to this are k
 VICINAL_HOST_DEVICE inline std::int64_t packed_width(std::int64_t dims) { return dims <= 64 ? 64 : (dims + 127) / 128 * 128; }
 VICINAL_HOST_DEVICE inline int chunk_place(int slab, int line, int chunk) { return slab == 64 ? chunk ^ (line >> 1 & 3) : chunk ^ (line & 7); }
 
+/// Bytes of a row in floats: whole slabs of 64.
+VICINAL_HOST_DEVICE inline std::int64_t float_width(Rung rung, std::int64_t dims) { return (dims * (rung == Rung::fp16 ? 2 : 4) + 63) / 64 * 64; }
+inline bool in_floats(Rung rung) { return rung == Rung::fp16 || rung == Rung::f32; }
+inline std::int64_t filter_width(Rung rung, std::int64_t dims) {
+  return in_floats(rung) ? float_width(rung, dims) : packed_width(dims);
+}
+
 /// Which rows may answer, in memory of the device; RowFilter tells it.
 struct RowChoice {
   bool all = true, without_self = false;
@@ -37,6 +45,7 @@ struct DeviceFrame {
   double scale = 1, whole = 0;
   float least_step = 0;
   bool usable = true;
+  bool copies = false;  // many rows are equal (copies.cuh)
 };
 
 /// What rounding said of a query.
@@ -115,6 +124,7 @@ struct Visits {
 struct SearchJob {
   Side rows, queries;
   BoundModel model;
+  bool floats = false;  // sums are of floats (filter_floats.cuh)
   RowChoice choice;
   const std::int64_t* query_rows = nullptr;  // of the queries, as the caller counts them
   std::int64_t first_row = 0;                // of the chunk in the corpus

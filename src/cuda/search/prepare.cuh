@@ -16,6 +16,7 @@ struct Prepare {
   bool filters = true;         // false: for the canonical rung
   bool is_query = false, degenerate_is_one = false;
   Counters* counters = nullptr;
+  const std::uint8_t* copies = nullptr;  // of rows: excluded always, for enough rows like it come before
 };
 
 /// (x - shift) * factor of an element, before the centre is taken away.
@@ -284,6 +285,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
     float term = row_term(job.model, sums, norms);
     // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
     if (needs_norms(job.model.metric) && side.self[row] < 0) term = -static_cast<float>(infinite);
+    if (job.copies != nullptr && job.copies[row] != 0) term = static_cast<float>(infinite);
     side.heads[tile].terms[r] = term;
     const bool sound = is_finite(static_cast<double>(term));
     es[r] = sound ? norms.e : 0;

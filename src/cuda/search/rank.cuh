@@ -103,4 +103,33 @@ __device__ __forceinline__ double folded_key(const Ranking& job, double value) {
   return descending(job.metric) ? -key : key;
 }
 
+/// Sorts a power of two of words in shared memory, 64 at least. Steps of up to 32 stay within the 64 words of a warp.
+template <class Word>
+__device__ __forceinline__ void sort_words(Word* words, int count) {
+  for (int size = 2; size <= count; size *= 2) {
+    for (int step = size / 2; step > 0; step /= 2) {
+      if (step >= 32) __syncthreads();
+      else __syncwarp();
+      for (int i = thread_index(); i < count / 2; i += thread_count()) {
+        const int low = 2 * i - (i & (step - 1)), high = low + step;
+        const Word a = words[low], b = words[high];
+        if ((b < a) == ((low & size) == 0)) {
+          words[low] = b;
+          words[high] = a;
+        }
+      }
+    }
+  }
+  __syncthreads();
+}
+/// The same for any number, with `last` behind them.
+template <class Form>
+__device__ __forceinline__ void sort_list(typename Form::Word* words, int count) {
+  int sorted = 64;
+  while (sorted < count) sorted *= 2;
+  for (int i = count + thread_index(); i < sorted; i += thread_count()) words[i] = Form::last();
+  __syncthreads();
+  sort_words(words, sorted);
+}
+
 }  // namespace vicinal::cuda

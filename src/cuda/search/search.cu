@@ -1,9 +1,14 @@
 // The runtime for session.hpp: memory of the pool, copies and launches on a stream of the calling thread's own.
 #include "cuda/search/search.hpp"
 
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+
 #include "cuda/check.hpp"
 #include "cuda/load.hpp"
 #include "cuda/search/filter_hopper.cuh"
+#include "cuda/search/self_test.cuh"
 #include "cuda/search/session.hpp"
 #include "cuda/select/launch.cuh"
 
@@ -15,6 +20,11 @@ class SearchDevice {
 
   int ordinal() const noexcept { return ordinal_; }
   bool has_hopper() const noexcept { return hopper_; }
+  /// Whether a rung's arithmetic is what the proof believes; tried once.
+  bool holds_up(Rung rung) {
+    std::call_once(once_, [this] { tested_ = self_test(*this); });
+    return rung == Rung::int8 ? tested_.bytes : rung == Rung::fp16 ? tested_.halves : rung != Rung::f32 || tested_.floats;
+  }
   template <bool seeding>
   void hopper_filter(const Filter& f, std::int64_t grid) const {
     const std::int64_t width = f.job.rows.width;
@@ -50,6 +60,27 @@ class SearchDevice {
     task.stream = stream_;
     run_select(task, workspace, multiprocessors);
   }
+  /// Operations a second that the device's units for a rung can do at most; bytes a second of its memory (rung canonical).
+  double peak(Rung rung) const {
+    const auto attribute = [&](cudaDeviceAttr which) {
+      int value = 0;
+      check(cudaDeviceGetAttribute(&value, which, ordinal_), "asking what a device is");
+      return static_cast<double>(value);
+    };
+    if (rung == Rung::canonical) return attribute(cudaDevAttrMemoryClockRate) * 2e3 * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
+    const double major = attribute(cudaDevAttrComputeCapabilityMajor), minor = attribute(cudaDevAttrComputeCapabilityMinor);
+    const double bytes_a_clock = major == 9 ? 8192 : major == 8 && minor == 0 ? 4096 : 2048;
+    const double a_clock = rung == Rung::int8 ? bytes_a_clock : rung == Rung::fp16 ? bytes_a_clock / 2 : 128;
+    return attribute(cudaDevAttrClockRate) * 1e3 * multiprocessors * a_clock;
+  }
+  /// Whether a rung that the plan did not begin with has memory for its rows, and takes less time to prepare than the last one to rank what is left.
+  bool climbs(const Question& question, const Plan& plan, Rung rung) const {
+    const std::int64_t rows = std::min(plan.corpus_chunk, question.corpus.rows), dims = question.corpus.cols;
+    const Shape shape{rows, dims, question.corpus.dtype};
+    if (side_bytes(rows, shape, question.metric, rung, false) + side_bytes(plan.query_batch, shape, question.metric, rung, true) > pool_.free_bytes() / 2) return false;
+    const double elements = static_cast<double>(question.corpus.rows) * static_cast<double>(dims), left = static_cast<double>(plan.query_batch);
+    return left * (3.6e-11 * static_cast<double>(question.corpus.rows) + 7e-13 * elements) > 1e-3 + 4e-11 * elements;
+  }
   int multiprocessors;
 
  private:
@@ -57,28 +88,71 @@ class SearchDevice {
   bool hopper_;
   Pool& pool_;
   cudaStream_t stream_ = cudaStreamPerThread;
+  std::once_flag once_;
+  SelfTest tested_;
 };
 
 namespace {
 
+/// How close a rung came to what the device can do, as a note of the report.
+class Roofline {
+ public:
+  Roofline(const SearchDevice& device, const Question& question, Rung rung, Stats& stats) : device_(device), question_(question), rung_(rung), stats_(stats) {}
+  using Clock = std::chrono::steady_clock;
+
+  void start(std::int64_t pairs, std::int64_t rows) {
+    pairs_ += static_cast<double>(pairs);
+    rows_ += static_cast<double>(rows);
+    start_ = Clock::now();
+  }
+  void stop() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  void note() {
+    if (rung_ == Rung::canonical || seconds_ <= 0) return;
+    const double dims = static_cast<double>(question_.corpus.cols), rate = 2 * pairs_ * dims / seconds_, bytes = rows_ * static_cast<double>(filter_width(rung_, question_.corpus.cols)) / seconds_;
+    char text[256];
+    std::snprintf(text, sizeof text, "%s: %.4g T operations a second in filter, select and rerank, %.2g %% of the %.4g of %s; rows read once, %.2g %% of the memory's %.3g TB/s",
+                  rung_name(rung_).c_str(), rate / 1e12, 100 * rate / device_.peak(rung_), device_.peak(rung_) / 1e12,
+                  rung_ == Rung::f32 ? "single precision" : "the tensor cores", 100 * bytes / device_.peak(Rung::canonical), device_.peak(Rung::canonical) / 1e12);
+    if (at_ < stats_.notes.size()) {
+      stats_.notes[at_] = text;
+    } else {
+      at_ = stats_.notes.size();
+      stats_.notes.emplace_back(text);
+    }
+  }
+
+ private:
+  const SearchDevice& device_;
+  const Question& question_;
+  Rung rung_;
+  Stats& stats_;
+  Clock::time_point start_;
+  double pairs_ = 0, rows_ = 0, seconds_ = 0;
+  std::size_t at_ = SIZE_MAX;
+};
+
 /// The stages with the device made current.
 class OnItsDevice final : public Session {
  public:
-  OnItsDevice(int ordinal, std::unique_ptr<Session> session) : ordinal_(ordinal), session_(std::move(session)) {}
+  OnItsDevice(int ordinal, std::unique_ptr<Session> session, Roofline roofline, std::int64_t rows)
+      : ordinal_(ordinal), session_(std::move(session)), roofline_(std::move(roofline)), rows_(rows) {}
   ~OnItsDevice() override {
     const OnDevice here(ordinal_);
     session_.reset();
   }
   void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
     const OnDevice here(ordinal_);
+    queries_ = static_cast<std::int64_t>(rows.size());
     session_->prepare_queries(queries, rows);
   }
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
     const OnDevice here(ordinal_);
+    rows_ = count;
     session_->prepare_corpus(first, count);
   }
   void filter() override {
     const OnDevice here(ordinal_);
+    roofline_.start(queries_ * rows_, rows_);
     session_->filter();
   }
   void select() override {
@@ -88,10 +162,12 @@ class OnItsDevice final : public Session {
   void rerank() override {
     const OnDevice here(ordinal_);
     session_->rerank();
+    roofline_.stop();
   }
   void finish(const NeighborsView& out, const BoundsView& bounds) override {
     const OnDevice here(ordinal_);
     session_->finish(out, bounds);
+    roofline_.note();
   }
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override {
     const OnDevice here(ordinal_);
@@ -104,11 +180,14 @@ class OnItsDevice final : public Session {
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
     const OnDevice here(ordinal_);
     session_->finish_range(out, bounds);
+    roofline_.note();
   }
 
  private:
   int ordinal_;
   std::unique_ptr<Session> session_;
+  Roofline roofline_;
+  std::int64_t queries_ = 0, rows_;  // rows: of the chunk
 };
 
 }  // namespace
@@ -117,21 +196,25 @@ std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessor
   return std::make_shared<SearchDevice>(ordinal, multiprocessors, hopper, pool);
 }
 
-std::int64_t search_bytes(const Plan& plan, const Problem& problem) { return session_bytes(plan, problem); }
+std::int64_t search_bytes(const Plan& plan, const Problem& problem) {
+  return problem.range ? range_bytes(plan, problem) : session_bytes(plan, problem);
+}
 
 // Rates of one H200 (bench/results/knn_cuda.csv, 2026-11-22); the rows of a corpus that is not kept come from the host.
 double search_seconds(const Plan& plan, const Problem& problem) {
   const auto n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols), q = static_cast<double>(problem.queries.rows);
   const double elements = n * d, host_bytes_a_second = 12e9;
-  double seconds = 0.3e-3;
+  double seconds = 0.2e-3;
   if (!problem.kept) seconds += 7.5e-9 * std::min(n, 1024.0) * d + 9e-12 * elements + elements * static_cast<double>(dtype_size(problem.corpus.dtype)) / host_bytes_a_second;
   if (plan.rungs.size() == 1) return seconds + q * n * (3.6e-11 + 7e-13 * d);
+  const Rung rung = rung_of(plan.rungs.front());
   const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128);
-  return seconds + 11.9e-9 * tiles + q * (4.5e-8 + 3.6e-9 * static_cast<double>(problem.k));
+  if (rung == Rung::f32) return seconds + q * n * d * 1.2e-13;
+  return seconds + (rung == Rung::fp16 ? 3 : 1) * 9.6e-9 * tiles + q * 1.52e-8 * std::pow(static_cast<double>(problem.k), 0.65);
 }
 
 std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan) {
-  return side_bytes(problem.corpus.rows, problem.corpus, problem.metric, plan.rungs.size() > 1, false);
+  return side_bytes(problem.corpus.rows, problem.corpus, problem.metric, rung_of(plan.rungs.front()) == Rung::int8 ? Rung::int8 : Rung::canonical, false);
 }
 
 std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& question, const Plan& plan, Team& team) {
@@ -140,10 +223,18 @@ std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& qu
 
 std::unique_ptr<Session> open_search(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
                                      Team& team, Stats& stats) {
-  if (question.radius) fail(ErrorCode::unsupported, cat("range search does not run on cuda:", device.ordinal(), " in this version; use device=cpu"));
   auto own = std::static_pointer_cast<const CudaKept<SearchDevice>>(std::move(kept));
-  if (rung == Rung::int8 && (question.filter.view().row_labels != nullptr || question.k > most_filtered_k || (own && !own->packed))) return nullptr;
-  return std::make_unique<OnItsDevice>(device.ordinal(), std::make_unique<CudaSession<SearchDevice>>(device, question, plan, rung, std::move(own), team, stats));
+  const bool labelled = question.filter.view().row_labels != nullptr && !question.radius;
+  if (rung != Rung::canonical && (labelled || question.k > most_filtered_k)) return nullptr;
+  const bool some_left_out = own && own->frame.copies && !question.filter.all() && !question.filter.only_self();
+  if (rung == Rung::int8 && own && (!own->packed || some_left_out)) return nullptr;
+  if (rung != Rung::canonical && !device.holds_up(rung)) {
+    stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test: filter ", rung_name(rung), " is not used there"));
+    return nullptr;
+  }
+  if (in_floats(rung) && rung_name(rung) != plan.rungs.front() && !device.climbs(question, plan, rung)) return nullptr;
+  return std::make_unique<OnItsDevice>(device.ordinal(), std::make_unique<CudaSession<SearchDevice>>(device, question, plan, rung, std::move(own), team, stats),
+                                       Roofline(device, question, rung, stats), question.corpus.rows);
 }
 
 }  // namespace vicinal::cuda

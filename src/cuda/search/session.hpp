@@ -17,6 +17,7 @@
 #include "core/text.hpp"
 #include "cpu/check.hpp"
 #include "cuda/search/held.hpp"
+#include "cuda/search/range.hpp"
 #include "cuda/search/sides.hpp"
 #include "cuda/search/vanished.cuh"
 #include "cuda/search/scan.cuh"
@@ -39,31 +40,33 @@ template <class Device>
 class CudaSession final : public Session {
  public:
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
-      : device_(device), question_(question), plan_(plan), filters_(rung == Rung::int8), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
+      : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
         counters_(device), nearest_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         bounds_(device), totals_(device), bits_(device), row_labels_(device), query_labels_(device),
         model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device) {
     counters_.of(1);
     device_.zero(counters_.data(), sizeof(Counters));
-    maker_.emplace(device, question, team, counters_.data());
-    if (kept_) {
+    maker_.emplace(device, question, rung, team, counters_.data());
+    if (kept_ && !own_rows()) {
       frame_ = kept_->frame;
     } else if (filters_) {
       frame_ = maker_->choose(centre_);
     }
-    model_ = BoundModel(question.metric, question.type, question.corpus.cols, frame_.scale, 0);
+    model_ = model_of(question.metric, question.type, question.corpus.cols, frame_.scale, rung);
+    if (own_rows()) make_side(rows_, Points(kept_->held.side.rows, question.corpus.dtype, question.corpus.rows, question.corpus.cols), false);
     set_choice();
+    if (question.radius) range_.emplace(device, question, plan, rung, team);
   }
 
   /// The corpus prepared once.
   static std::shared_ptr<const CudaKept<Device>> keep(Device& device, const Question& question, const Plan& plan, Team& team) {
     auto kept = std::make_shared<CudaKept<Device>>(device);
-    kept->packed = plan.rungs.size() > 1;
+    kept->packed = rung_of(plan.rungs.front()) == Rung::int8;
     Stats stats;
     CudaSession session(device, question, plan, Rung::canonical, kept, team, stats);
     if (kept->packed) session.frame_ = kept->frame = session.maker_->choose(kept->centre);
-    session.model_ = BoundModel(question.metric, question.type, question.corpus.cols, session.frame_.scale, 0);
+    session.model_ = model_of(question.metric, question.type, question.corpus.cols, session.frame_.scale, Rung::int8);
     session.filters_ = kept->packed;
     session.make_side(kept->held, question.corpus, false);
     device.wait();
@@ -88,7 +91,8 @@ class CudaSession final : public Session {
     states_.of(whole_blocks(count));
     best_.of(count * question_.k * word_size(wide_));
     if (count > 0) device_.launch()((count + 255) / 256, 256, 0, start_states, StartStates{queries_.side, states_.data(), filters_});
-    if (filters_) {
+    if (range_) range_->start(job(), filters_);
+    if (filters_ && !range_) {
       slots_.of(count * slots_of(plan_));
       device_.zero(counts_.of(count), count * 4);
     }
@@ -102,7 +106,9 @@ class CudaSession final : public Session {
   }
 
   void filter() override {
-    if (queries_.side.count == 0 || rows().side.count == 0 || question_.k == 0) return;
+    if (queries_.side.count == 0 || rows().side.count == 0) return;
+    if (range_) return range_->search(job(), ranking(), filters_);
+    if (question_.k == 0) return;
     filters_ ? filter_tiles() : scan();
     seen_rows_ += rows().side.count;
   }
@@ -111,7 +117,7 @@ class CudaSession final : public Session {
 
   void rerank() override {
     if (filters_ && queries_.side.count > 0 && rows().side.count > 0 && question_.k > 0) settle(true);
-    if (!kept_ && !wide_ && descending(question_.metric) && rows().side.count < question_.corpus.rows)
+    if (question_.k > 0 && !kept_ && !wide_ && descending(question_.metric) && rows().side.count < question_.corpus.rows)
       vanished_.keep(job(), ranking(), filters_);
     device_.wait();
     team_.tick(0);
@@ -148,24 +154,27 @@ class CudaSession final : public Session {
       device_.wait();
     }
     stats_.underflowed += vanished_.give_back(out, numbers_, question_.first_id, first_row_, there);
-    stats_.candidates += static_cast<std::int64_t>(counters.passed) - passed_;
-    stats_.reranked += static_cast<std::int64_t>(counters.ranked) - ranked_;
-    stats_.underflowed += static_cast<std::int64_t>(counters.underflowed) - underflowed_;
-    passed_ = static_cast<std::int64_t>(counters.passed);
-    ranked_ = static_cast<std::int64_t>(counters.ranked);
-    underflowed_ = static_cast<std::int64_t>(counters.underflowed);
+    note(counters);
   }
 
-  void counts(std::span<std::int64_t> /*counts*/, std::vector<bool>& /*lost*/) override {}
-  void place(const RangeView& /*out*/) override {}
-  void finish_range(const RangeView& /*out*/, const BoundsView& /*bounds*/) override {}
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
+  void place(const RangeView& out) override { range_->place(out); }
+  void finish_range(const RangeView& out, const BoundsView& bounds) override {
+    range_->finish(out, bounds, job(), ranking(), filters_);
+    note(settled_counters());
+    stats_.candidates += range_->candidates();
+    stats_.reranked += range_->ranked();
+    stats_.underflowed += range_->gone();
+  }
 
  private:
   template <class Args>
   void launch(void (*kernel)(Args), std::int64_t blocks, int threads, std::int64_t shared, const Args& args) {
     device_.launch()(blocks, threads, shared, kernel, args);
   }
-  const HeldSide<Device>& rows() const noexcept { return kept_ ? kept_->held : rows_; }
+  /// What is kept is packed in bytes; a rung of floats makes its own rows of it.
+  bool own_rows() const noexcept { return kept_ && in_floats(rung_); }
+  const HeldSide<Device>& rows() const noexcept { return kept_ && !own_rows() ? kept_->held : rows_; }
 
   void make_side(HeldSide<Device>& held, const Points& points, bool queries) {
     maker_->make(held, points, queries, filters_, model_, frame_);
@@ -205,7 +214,7 @@ class CudaSession final : public Session {
   }
 
   SearchJob job() const {
-    SearchJob job{.rows = rows().side, .queries = queries_.side, .model = model_, .choice = choice_, .visits = visits_of(rows().side.tiles())};
+    SearchJob job{.rows = rows().side, .queries = queries_.side, .model = model_, .floats = in_floats(rung_), .choice = choice_, .visits = visits_of(rows().side.tiles())};
     job.query_rows = query_rows_.data();
     job.first_row = kept_ ? 0 : first_row_;
     job.k = question_.k;
@@ -230,9 +239,7 @@ class CudaSession final : public Session {
     f.part = f.blocks == 1 ? (tiles + workers - 1) / workers : std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
-    const std::int64_t width = f.job.rows.width;
-    const bool hopper = plan_.instruction_set == "wgmma" && device_.has_hopper();
-    const std::int64_t stretches = grid * (hopper ? hopper_warps : filter_warps);
+    const std::int64_t stretches = grid * finders(device_, plan_, rung_);
     if constexpr (!seeding) {
       // Where nothing is excluded yet every pair comes through.
       const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / stretches;
@@ -240,16 +247,11 @@ class CudaSession final : public Session {
       f.found = found_.of(f.room * stretches);
       f.used = used_.of(stretches);
     }
-    if (hopper) {
-      device_.template hopper_filter<seeding>(f, grid);
-    } else {
-      const auto kernel = width == 64 ? filter_bytes<64, false, seeding> : width == 128 ? filter_bytes<128, false, seeding> : filter_bytes<128, true, seeding>;
-      launch(kernel, grid, filter_threads, filter_memory(width == 64 ? 64 : 128, width > 128).all, f);
-    }
+    launch_filter<seeding>(device_, plan_, rung_, f, grid);
     if constexpr (!seeding)
       launch(hand_out, stretches, hand_out_threads, 0,
              HandOut{.job = f.job, .found = f.found, .used = f.used, .room = f.room, .workers = stretches,
-                     .always = static_cast<int>(hopper ? hopper_limit(width <= 128) : most_quick_limit)});
+                     .always = always_from(device_, plan_, rung_, f.job.rows.width)});
   }
 
   void settle(bool last) {
@@ -327,6 +329,23 @@ class CudaSession final : public Session {
     if (counters.bad_queries != 0) maker_->report_rows(query_points_, "query");
     if (counters.bad_rows != 0) maker_->report_rows(question_.corpus, "corpus");
   }
+  /// What the kernels have counted so far; throws where a key is none.
+  Counters settled_counters() {
+    Counters counters;
+    device_.out(&counters, counters_.data(), sizeof counters);
+    device_.wait();
+    report(counters);
+    return counters;
+  }
+  void note(const Counters& counters) {
+    stats_.candidates += static_cast<std::int64_t>(counters.passed) - passed_;
+    stats_.reranked += static_cast<std::int64_t>(counters.ranked) - ranked_;
+    stats_.underflowed += static_cast<std::int64_t>(counters.underflowed) - underflowed_;
+    passed_ = static_cast<std::int64_t>(counters.passed);
+    ranked_ = static_cast<std::int64_t>(counters.ranked);
+    underflowed_ = static_cast<std::int64_t>(counters.underflowed);
+  }
+
   void report(const Counters& counters) {
     report_bad_rows(counters);
     if (counters.undefined_keys != 0)
@@ -356,6 +375,7 @@ class CudaSession final : public Session {
   Device& device_;
   const Question& question_;
   const Plan& plan_;
+  Rung rung_;
   bool filters_, wide_;
   std::shared_ptr<const CudaKept<Device>> kept_;
   Team& team_;
@@ -387,6 +407,7 @@ class CudaSession final : public Session {
   Points query_points_;
   std::vector<std::int64_t> numbers_;
   VanishedProducts<Device> vanished_;
+  std::optional<RangeMatches<Device>> range_;
   std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0;
 };
 

@@ -33,7 +33,7 @@ __device__ __forceinline__ void tighten(const SearchJob& job, std::int64_t place
   const PlacedQuery query = job.queries.placed[place];
   state.bound = bound;
   state.theta = theta_of_key(job.model, bound, query.scale);
-  if (!state.lost) state.line = byte_line(job.model, state.theta, query.square, query.norms);
+  if (!state.lost) state.line = line_of_query(job.model, state.theta, query.square, query.norms);
 }
 
 /// Keys of 32 bits in the order of floats; NaN has no place here.
@@ -155,35 +155,6 @@ __device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t coun
   return kept;
 }
 
-/// Sorts a power of two of words in shared memory, 64 at least. Steps of up to 32 stay within the 64 words of a warp.
-template <class Word>
-__device__ __forceinline__ void sort_words(Word* words, int count) {
-  for (int size = 2; size <= count; size *= 2) {
-    for (int step = size / 2; step > 0; step /= 2) {
-      if (step >= 32) __syncthreads();
-      else __syncwarp();
-      for (int i = thread_index(); i < count / 2; i += thread_count()) {
-        const int low = 2 * i - (i & (step - 1)), high = low + step;
-        const Word a = words[low], b = words[high];
-        if ((b < a) == ((low & size) == 0)) {
-          words[low] = b;
-          words[high] = a;
-        }
-      }
-    }
-  }
-  __syncthreads();
-}
-/// The same for any number, with `last` behind them.
-template <class Form>
-__device__ __forceinline__ void sort_list(typename Form::Word* words, int count) {
-  int sorted = 64;
-  while (sorted < count) sorted *= 2;
-  for (int i = count + thread_index(); i < sorted; i += thread_count()) words[i] = Form::last();
-  __syncthreads();
-  sort_words(words, sorted);
-}
-
 template <class Form>
 __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
   using Words = ListWords<Form>;
@@ -288,7 +259,7 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
       if (thread_index() == 0) tighten(job, place, bound);
       __threadfence_block();
       __syncthreads();
-      const ByteLine line = byte_line(job.model, state.theta, query.square, query.norms);
+      const ByteLine line = line_of_query(job.model, state.theta, query.square, query.norms);
       count = compact(slots, count, spare, [&](const Slot& slot) {
         return !(slot.t > up32(byte_bound(line, job.rows.heads[slot.place / tile_rows].maxima)));
       });
@@ -326,8 +297,9 @@ __global__ void __launch_bounds__(settle_threads) seed_thresholds(Seed s) {
     for (int g = 0; g < groups_a_tile; ++g) {
       int& sum = mine[t * groups_a_tile + g];
       // Seeds at either end stand for terms beyond them, which bound nothing.
-      const bool known = sum > -(1 << 29) && sum < 1 << 29;
-      const double upper = known ? byte_upper(job.model, byte_t(sum, unit, 0), unit, query.square, query.norms, maxima) : infinite;
+      double upper = infinite;
+      if (job.floats) upper = upper_of(job.model, risen(sum), query.square, query.norms, maxima);
+      else if (sum > -(1 << 29) && sum < 1 << 29) upper = byte_upper(job.model, byte_t(sum, unit, 0), unit, query.square, query.norms, maxima);
       sum = static_cast<int>(ordered_t(up32(upper)));
     }
   }

@@ -8,7 +8,9 @@
 #include "core/visit_order.hpp"
 #include "cpu/check.hpp"
 #include "cpu/frame.hpp"
+#include "cuda/search/copies.cuh"
 #include "cuda/search/held.hpp"
+#include "cuda/search/launch_filter.hpp"
 #include "cuda/search/prepare.cuh"
 
 namespace vicinal::cuda {
@@ -22,8 +24,8 @@ template <class Device>
 class SideMaker {
  public:
   /// counters: on the device.
-  SideMaker(Device& device, const Question& question, Team& team, Counters* counters)
-      : device_(device), question_(question), team_(team), counters_(counters), order_counts_(device) {}
+  SideMaker(Device& device, const Question& question, Rung rung, Team& team, Counters* counters)
+      : device_(device), question_(question), rung_(rung), team_(team), counters_(counters), order_counts_(device), copies_(device) {}
 
   /// Centre and scale by a sample of the rows (src/cpu/frame.cpp); any choice is sound, since residuals are measured.
   DeviceFrame choose(Array<double, Device>& centre) {
@@ -31,22 +33,29 @@ class SideMaker {
     Question sampled{.corpus = question_.corpus, .metric = question_.metric, .type = question_.type, .degenerate = question_.degenerate};
     std::vector<std::byte> copy;
     const Points& corpus = question_.corpus;
+    const std::int64_t count = std::min(corpus.rows, most_rows), row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
+    copy.resize(static_cast<std::size_t>(count * row));
+    const Points some(copy.data(), corpus.dtype, count, corpus.cols);
     if (device_.holds(corpus.data)) {
-      const std::int64_t count = std::min(corpus.rows, most_rows), row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
-      copy.resize(static_cast<std::size_t>(count * row));
       Array<unsigned char, Device> gathered(device_);
       if (count > 0)
         device_.launch()(count, 128, 0, gather_rows, GatherRows{.from = static_cast<const unsigned char*>(corpus.data), .to = gathered.of(count * row), .row_bytes = row,
                                                                .row_stride = corpus.row_stride, .count = count, .visits = visits_of(corpus.rows)});
       device_.out(copy.data(), gathered.data(), count * row);
       device_.wait();
-      sampled.corpus = Points(copy.data(), corpus.dtype, count, corpus.cols);
+      sampled.corpus = some;
+    } else {
+      const VisitOrder order(std::max<std::int64_t>(corpus.rows, 1));
+      for (std::int64_t i = 0; i < count && corpus.plain_rows(); ++i)
+        std::memcpy(copy.data() + i * row, static_cast<const std::byte*>(corpus.data) + order.at(i) * corpus.row_stride, static_cast<std::size_t>(row));
     }
-    const cpu::Frame chosen = cpu::choose_frame(sampled, Rung::int8, team_);
+    const cpu::Frame chosen = cpu::choose_frame(sampled, in_floats(rung_) ? Rung::f32 : Rung::int8, team_);
     DeviceFrame frame{.centre = centre.of(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
     // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
     const double typical = form_of(question_.metric) == Form::unit_l2 ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
     frame.least_step = static_cast<float>(0x1p-12 * typical);
+    const bool compared = device_.holds(corpus.data) || corpus.plain_rows();
+    frame.copies = compared && !question_.radius && (question_.filter.all() || question_.filter.only_self()) && many_copies(some);
     device_.in(centre.data(), chosen.centre.data(), corpus.cols * 8);
     device_.wait();
     return frame;
@@ -59,7 +68,7 @@ class SideMaker {
     side.dtype = points.dtype;
     side.count = count;
     side.dims = points.cols;
-    side.width = packed_width(points.cols);
+    side.width = filter_width(rung_, points.cols);
     if (count == 0) return;
     if (needs_norms(question_.metric)) side.self = held.self.of(count);
     if (question_.metric == Metric::correlation) side.mean = held.mean.of(count);
@@ -79,9 +88,11 @@ class SideMaker {
         side.placed = held.placed.of(padded);
       }
     }
-    const Prepare prepare{.side = side, .model = model, .frame = frame, .filters = filters, .is_query = queries,
+    Prepare prepare{.side = side, .model = model, .frame = frame, .filters = filters, .is_query = queries,
                           .degenerate_is_one = question_.degenerate == Degenerate::one, .counters = counters_};
     device_.launch()(std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32), prepare_threads, 0, measure_rows, prepare);
+    // The row itself may be one of those before it, and is no neighbour in a graph.
+    if (filters && !queries && frame.copies) prepare.copies = copies_.mark(side, question_.k > 0 ? question_.k + 1 : most_filtered_k + 1);
     if (filters) {
       const std::int64_t chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
       const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
@@ -90,7 +101,8 @@ class SideMaker {
       device_.launch()(blocks, order_threads, 0, count_sizes, order);
       device_.launch()(1, 1024, 0, place_bins, order);
       device_.launch()(blocks, order_threads, 0, place_rows, order);
-      device_.launch()(side.tiles(), prepare_threads, 0, pack_rows, prepare);
+      if (in_floats(rung_)) device_.launch()(side.tiles(), prepare_threads, 0, pack_floats, PackFloats{.prepare = prepare, .rung = rung_});
+      else device_.launch()(side.tiles(), prepare_threads, 0, pack_rows, prepare);
     }
   }
 
@@ -123,9 +135,11 @@ class SideMaker {
 
   Device& device_;
   const Question& question_;
+  Rung rung_;
   Team& team_;
   Counters* counters_;
   Array<std::uint32_t, Device> order_counts_;
+  CopyMarks<Device> copies_;
 };
 
 }  // namespace vicinal::cuda

@@ -348,8 +348,9 @@ TEST(Bound, WholeFilterOnVectors) {
       if (style == 2) q[j] = grid + 0x1.fp-25, r[j] = -grid - 0x1.fp-25;
       if (style == 3) q[j] = (j % 2 ? -1 : 1) * random.between(0.999, 1), r[j] = random.between(0.999, 1);
     }
-    for (const Metric metric : {Metric::euclidean, Metric::inner_product, Metric::l1, Metric::linf}) {
-      const BoundModel model(metric, DistanceType::f64, d, 1, 1);
+    for (const auto& [metric, direct] : {std::pair{Metric::euclidean, false}, {Metric::euclidean, true}, {Metric::inner_product, false}, {Metric::l1, false}, {Metric::linf, false}}) {
+      BoundModel model(metric, DistanceType::f64, d, 1, direct ? 0 : 1);
+      model.direct = direct;
       Residuals facts[2] = {};
       const std::vector<double>* rows[2] = {&q, &r};
       for (int side = 0; side < 2; ++side)
@@ -378,14 +379,18 @@ TEST(Bound, WholeFilterOnVectors) {
             sum = std::fma(a, b, sum);
             truth -= static_cast<Real>(q[j]) * r[j];
             break;
-          default: sum = std::fma(a, b, sum); truth += t * t;
+          default:
+            sum = direct ? std::fma(a - b, a - b, sum) : std::fma(a, b, sum);
+            truth += t * t;
         }
       }
       if (metric == Metric::euclidean) truth = sqrtl(truth);
-      const float t = std::fma(multiplier(model.form), sum, row_term(model, facts[1], nr));
+      const float t = std::fma(direct ? 1.0F : multiplier(model.form), sum, row_term(model, facts[1], nr));
       const double theta = std::nextafter(static_cast<double>(truth), 10.0);
       ASSERT_LE(t, threshold(model, theta, facts[0].nn, nq, nr))
           << metric_info(metric).name << " d=" << d << " style " << style;
+      const ByteLine line = line_of_query(model, theta, facts[0].nn, nq);
+      ASSERT_LE(t, byte_bound(line, nr)) << metric_info(metric).name << " d=" << d << " style " << style;
       ASSERT_GE(upper_of(model, t, facts[0].nn, nq, nr), truth)
           << metric_info(metric).name << " d=" << d << " style " << style;
       ASSERT_GE(largest_error(model, nq, nr, 1), 0) << metric_info(metric).name;

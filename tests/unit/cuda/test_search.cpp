@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <random>
 
+#include "cuda/search/self_test.cuh"
 #include "cuda/search/session.hpp"
+#include "kernels/bounds.hpp"
 #include "pipeline/certify.hpp"
 #include "unit/cuda/emulated_device.hpp"
 #include "vicinal/search.hpp"
@@ -54,6 +56,7 @@ struct Ask {
   bool filter = true;
   std::int64_t slots = 500;
   bool graph = false;
+  Rung rung = Rung::int8;
 };
 
 struct Answer {
@@ -62,7 +65,7 @@ struct Answer {
   std::int64_t redone = 0;
 };
 
-/// Int8 rung where it is asked for, then the canonical one for what is left.
+/// The rung where it is asked for, then the canonical one for what is left.
 Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
   const KnnOptions& options = ask.options;
   Question question{.corpus = corpus, .metric = options.metric,
@@ -74,7 +77,7 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
   Answer answer;
   answer.result = Neighbors(queries.rows, options.k, question.type, options.pad);
   Plan plan;
-  plan.rungs = {"int8", "canonical"};
+  plan.rungs = {rung_name(ask.rung), "canonical"};
   plan.candidate_slots = ask.slots;
   plan.query_batch = queries.rows;
   plan.threads = 1;
@@ -82,8 +85,8 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
   Device device;
   std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
-  for (const Rung rung : {Rung::int8, Rung::canonical}) {
-    if (rows.empty() || (rung == Rung::int8 && !ask.filter)) continue;
+  for (const Rung rung : {ask.rung, Rung::canonical}) {
+    if (rows.empty() || (rung != Rung::canonical && !ask.filter)) continue;
     cuda::CudaSession<Device> session(device, question, plan, rung, nullptr, team, answer.stats);
     session.prepare_queries(queries, rows);
     for (std::int64_t first = 0; first < corpus.rows; first += ask.chunk) {
@@ -100,7 +103,7 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
     rows.clear();
     for (std::int64_t i = 0; i < queries.rows; ++i)
       if (redo[static_cast<std::size_t>(i)]) rows.push_back(i);
-    if (rung == Rung::int8) answer.redone = static_cast<std::int64_t>(rows.size());
+    if (rung != Rung::canonical) answer.redone = static_cast<std::int64_t>(rows.size());
   }
   EXPECT_TRUE(rows.empty());
   return answer;
@@ -175,8 +178,11 @@ TEST(CudaSearch, WholeNumbersTiesAndDuplicates) {
   for (std::uint8_t& value : asked) value = static_cast<std::uint8_t>(random());
   compare(Points(bytes.data(), DType::u8, 500, dims), Points(asked.data(), DType::u8, 5, dims), {.options = {.k = 12, .metric = Metric::sqeuclidean}});
   compare(Points(bytes.data(), DType::u8, 500, dims), Points(asked.data(), DType::u8, 5, dims), {.options = {.k = 12, .metric = Metric::hamming}, .filter = false});
+  // Equal rows overflow no list: but for the first of each kind they are left out.
   std::fill(corpus.begin(), corpus.end(), 1.0F);
-  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 10}, .slots = 64}, 9);
+  std::fill_n(corpus.begin() + 300 * dims, 400 * dims, 2.0F);
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 10}, .slots = 100}, 0);
+  compare(view(corpus, dims), Points(corpus.data(), DType::f32, 1000, dims).slice(298, 4), {.options = {.k = 10}, .slots = 100, .rung = Rung::f32}, 0);
 }
 
 TEST(CudaSearch, ClustersTighterThanAStep) {
@@ -186,6 +192,30 @@ TEST(CudaSearch, ClustersTighterThanAStep) {
     for (std::int64_t i = 0; i < dims; ++i)
       corpus.push_back(centres[static_cast<std::size_t>(row % 40 * dims + i)] + noise[static_cast<std::size_t>(row * dims + i)]);
   compare(view(corpus, dims), Points(corpus.data(), DType::f32, 9, dims), {.options = {.k = 10}});
+}
+
+TEST(CudaSearch, RungsOfFloats) {
+  const std::int64_t dims = 37;
+  const std::vector<float> corpus = gaussian(31, 300 * dims, 3), queries = gaussian(32, 7 * dims, 3);
+  std::int64_t number = 0;
+  for (const Rung rung : {Rung::fp16, Rung::f32})
+    for (const MetricInfo& metric : metrics()) {
+      if (!metric.vectors || metric.metric == Metric::hamming || (rung == Rung::fp16 && (metric.metric == Metric::l1 || metric.metric == Metric::linf))) continue;
+      if (sampled() && number++ % 2 != 0) continue;
+      SCOPED_TRACE(std::string(metric.name) + " " + rung_name(rung));
+      compare(view(corpus, dims), view(queries, dims), {.options = {.k = 7, .metric = metric.metric}, .chunk = number % 3 == 0 ? 256 : INT64_MAX, .rung = rung});
+    }
+}
+
+TEST(CudaSearch, RungsOfFloatsFromASampleAndInClusters) {
+  const std::int64_t dims = 20, each = 30;
+  const std::vector<float> far = gaussian(33, 1200 * dims, 1e3), near = gaussian(34, 5 * dims, 1e3);
+  for (const Rung rung : {Rung::fp16, Rung::f32})
+    if (rung == Rung::f32 || !sampled()) compare(view(far, dims), view(near, dims), {.options = {.k = 10}, .slots = 60, .rung = rung});
+  std::vector<float> centres = gaussian(6, 10 * dims), corpus, noise = gaussian(7, 10 * each * dims, 0, 1e-3);
+  for (std::int64_t row = 0; row < 10 * each; ++row)
+    for (std::int64_t i = 0; i < dims; ++i) corpus.push_back(centres[static_cast<std::size_t>(row % 10 * dims + i)] + noise[static_cast<std::size_t>(row * dims + i)]);
+  compare(view(corpus, dims), Points(corpus.data(), DType::f32, 9, dims), {.options = {.k = 10}, .rung = Rung::f32});
 }
 
 TEST(CudaSearch, ChunksFiltersAndGraphs) {
@@ -265,6 +295,136 @@ TEST(CudaSearch, FarAndDegenerateRows) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_value);
     EXPECT_NE(std::string(error.what()).find("corpus row 0, column 5 is NaN"), std::string::npos) << error.what();
   }
+}
+
+/// Everything within a radius, as src/pipeline/range.cpp asks for it. room: Plan::match_bytes; queries that it leaves out are searched again.
+std::int64_t compare_range(const Points& corpus, const Points& queries, double radius, const Ask& ask, std::int64_t room) {
+  RangeOptions options{.search = ask.options};
+  options.search.run.device = "cpu";
+  options.search.proof = Proof::exhaustive;
+  const CsrNeighbors want = range_search(corpus, queries, radius, options);
+  const Question question{.corpus = corpus, .metric = ask.options.metric, .type = want.type(), .degenerate = ask.options.degenerate, .first_id = ask.options.first_id,
+                          .filter = RowFilter(ask.options.eligible, corpus.rows, ask.options.first_id, false), .radius = radius};
+  Plan plan;
+  plan.rungs = {"int8", "canonical"};
+  plan.query_batch = queries.rows;
+  plan.threads = 1;
+  plan.match_bytes = room;
+  Team team(1, nullptr, {}, 1);
+  Device device;
+  Stats stats;
+  cuda::CudaSession<Device> session(device, question, plan, ask.filter ? ask.rung : Rung::canonical, nullptr, team, stats);
+  std::vector<std::int64_t> rows, counts(static_cast<std::size_t>(queries.rows)), begin(counts.size());
+  for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
+  const auto sweep = [&] {
+    for (std::int64_t first = 0; first < corpus.rows; first += ask.chunk) {
+      session.prepare_corpus(first, std::min(ask.chunk, corpus.rows - first));
+      session.filter();
+      session.select();
+      session.rerank();
+      if (ask.chunk > corpus.rows) break;
+    }
+  };
+  session.prepare_queries(queries, rows);
+  sweep();
+  std::vector<bool> lost(counts.size());
+  session.counts(counts, lost);
+  for (std::size_t i = 0; i < counts.size(); ++i) EXPECT_EQ(counts[i], want.count(static_cast<std::int64_t>(i))) << "query " << i;
+  CsrNeighbors got(queries.rows, want.entries(), want.type());
+  if (testing::Test::HasFailure()) return 0;
+  std::vector<double> settled(rows.size()), largest(rows.size());
+  std::vector<std::int64_t> again, again_begin, again_count;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    begin[i] = want.offsets()[i];
+    if (!lost[i]) continue;
+    again.push_back(static_cast<std::int64_t>(i));
+    again_begin.push_back(begin[i]);
+    again_count.push_back(std::exchange(counts[i], 0));
+  }
+  session.finish_range({got.ids(), got.distances(), want.type(), begin, counts}, {settled.data(), largest.data()});
+  if (!again.empty()) {
+    const RangeView places{got.ids(), got.distances(), want.type(), again_begin, again_count};
+    session.prepare_queries(queries, again);
+    session.place(places);
+    sweep();
+    session.finish_range(places, {settled.data(), largest.data()});
+  }
+  const auto all = static_cast<std::size_t>(want.entries());
+  EXPECT_EQ(std::memcmp(got.ids(), want.ids(), all * 8), 0);
+  EXPECT_EQ(std::memcmp(got.distances(), want.distances(), all * distance_size(want.type())), 0);
+  EXPECT_EQ(stats.underflowed, want.stats.underflowed);
+  return static_cast<std::int64_t>(again.size());
+}
+
+TEST(CudaSearch, ADeviceThatAddsWronglyFailsItsTest) {
+  Device device;
+  const cuda::SelfTest fine = cuda::self_test(device);
+  EXPECT_TRUE(fine.bytes && fine.halves && fine.floats);
+  cuda::TestData wrong;  // nothing was computed: every sum is 0, as if small halves were flushed
+  const cuda::SelfTest bad = wrong.judge();
+  EXPECT_FALSE(bad.bytes || bad.halves || bad.floats);
+}
+
+TEST(CudaSearch, NoPairIsExcludedWrongly) {
+  Device device;
+  Team team(1, nullptr, {}, 1);
+  bounds::Tally tally{};
+  std::int64_t number = 0, pairs = 0;
+  for (const double spread : {1.0, 1e-4}) {
+    const std::int64_t dims = 11;
+    const std::vector<float> corpus = gaussian(41, 120 * dims, 3, spread), queries = gaussian(42, 12 * dims, 3, spread);
+    for (const MetricInfo& metric : metrics()) {
+      if (!metric.vectors || metric.metric == Metric::hamming) continue;
+      for (const Rung rung : {Rung::int8, Rung::fp16, Rung::f32}) {
+        if ((metric.metric == Metric::l1 || metric.metric == Metric::linf) && rung != Rung::f32) continue;
+        if (sampled() && ++number % 4 != 0) continue;
+        SCOPED_TRACE(std::string(metric.name) + " " + rung_name(rung));
+        bounds::check(device, view(corpus, dims), view(queries, dims), metric.metric, rung, "mma", team, tally);
+        pairs += 120 * 12;
+        EXPECT_EQ(tally.wrong, 0u);
+      }
+    }
+  }
+  EXPECT_EQ(tally.pairs, static_cast<unsigned long long>(pairs));
+}
+
+TEST(CudaRange, EveryMetricWithinARadius) {
+  const std::int64_t dims = 37;
+  const std::vector<float> corpus = gaussian(21, 260 * dims, 2), queries = gaussian(22, 4 * dims, 2);
+  std::int64_t number = 0;
+  for (const MetricInfo& metric : metrics()) {
+    if (!metric.vectors || metric.metric == Metric::hamming) continue;
+    if (++number % 2 == 0 && sampled()) continue;
+    SCOPED_TRACE(std::string(metric.name));
+    const Ask ask{.options = {.k = 40, .metric = metric.metric, .first_id = 7}, .chunk = number % 3 == 0 ? 256 : INT64_MAX,
+                  .filter = metric.metric != Metric::l1 && metric.metric != Metric::linf};
+    const double radius = knn(view(corpus, dims), view(queries, dims), ask.options).distance(2, 39);  // on a returned value
+    EXPECT_EQ(compare_range(view(corpus, dims), view(queries, dims), radius, ask, 1 << 20), 0);
+  }
+}
+
+TEST(CudaRange, RadiiWithoutANumberAndRowsOfThousands) {
+  const std::int64_t dims = 5;
+  const std::vector<float> corpus = gaussian(23, 1100 * dims), queries = gaussian(24, dims);
+  compare_range(view(corpus, dims), view(queries, dims), infinite, {}, 1 << 20);  // runs of a sort are merged
+  if (sampled()) return;
+  compare_range(view(corpus, dims), view(queries, dims), -1, {}, 1 << 20);
+  compare_range(view(corpus, dims), view(queries, dims), 0, {}, 1 << 20);
+}
+
+TEST(CudaRange, MatchesWithoutRoomGoToTheirPlaces) {
+  // 128 rows of each query have room: the others are counted, searched again, and sent to the host when there are too many.
+  const std::int64_t dims = 6, rows = 500;
+  std::vector<float> corpus = gaussian(25, rows * dims), queries = gaussian(26, 4 * dims);
+  for (std::int64_t i = 0; i < dims; ++i) queries[static_cast<std::size_t>(3 * dims + i)] *= 1e25F;  // nothing is proved of it
+  std::vector<std::int64_t> labels(rows), own(4);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int64_t>(i % 3);
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = static_cast<std::int64_t>(i % 4);
+  Ask ask;
+  ask.options.eligible.labels = Eligible::Labels::other;
+  ask.options.eligible.corpus_labels = labels;
+  ask.options.eligible.query_labels = own;
+  EXPECT_GT(compare_range(view(corpus, dims), view(queries, dims), 4, ask, 0), 0);
 }
 
 }  // namespace

@@ -1,0 +1,171 @@
+"""Whose array an input is and where it lies, and results made the same: of NumPy, torch, cupy, or any library of the array API.
+
+None of those is imported here. Lists, tables and what else belongs to no such library is answered in NumPy arrays.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .errors import DeviceError, Unsupported
+
+_DEFAULT_STREAM = 1  # as CUDA and DLPack number it, for work that is only queued; 0 would be waited for
+_CUDA_DEVICES = {2, 13}  # DLPack's numbers: CUDA's own memory, and that which it shares with the host
+_DISTANCES = {"f32": np.float32, "f64": np.float64, "u32": np.uint32}
+
+
+class Numpy:
+    def __init__(self, dtype: Any = None) -> None:
+        self._dtype = dtype
+
+    def room(self, shape: tuple[int, ...], dtype: Any = None) -> tuple[Any, int]:
+        """An array that is to be filled, and its address. dtype: None for that of the input."""
+        array = np.empty(shape, self._dtype if dtype is None else dtype)
+        return array, array.ctypes.data
+
+    def stream(self) -> int:
+        """The library's current one."""
+        return 0
+
+    def wait(self) -> None:
+        """Until what is queued on the current stream has run."""
+
+    def like(self, array: np.ndarray) -> Any:
+        """A result of the host where the input lies."""
+        return array
+
+
+class Torch:
+    def __init__(self, like: Any) -> None:
+        self._torch, self._like = sys.modules["torch"], like.detach()
+
+    def room(self, shape: tuple[int, ...], dtype: Any = None) -> tuple[Any, int]:
+        known = self._like.dtype if dtype is None else getattr(self._torch, np.dtype(dtype).name)
+        tensor = self._torch.empty(shape, dtype=known, device=self._like.device)
+        return tensor, tensor.data_ptr()
+
+    def stream(self) -> int:
+        if self._like.device.type != "cuda":
+            return 0
+        return int(self._torch.cuda.current_stream(self._like.device).cuda_stream) or _DEFAULT_STREAM
+
+    def wait(self) -> None:
+        self._torch.cuda.current_stream(self._like.device).synchronize()
+
+    def like(self, array: np.ndarray) -> Any:
+        return self._torch.from_numpy(array).to(self._like.device)
+
+    def dense(self) -> tuple[Any, int]:
+        """The input row-major and without gaps, and the bytes that were copied for that."""
+        dense = self._like.is_contiguous()
+        return (self._like, 0) if dense else (self._like.contiguous(), self._like.numel() * self._like.element_size())
+
+    def copied(self) -> Any:
+        return self._like.clone(memory_format=self._torch.contiguous_format)
+
+
+class Cupy:
+    def __init__(self, like: Any) -> None:
+        self._cupy, self._like = sys.modules["cupy"], like
+
+    def room(self, shape: tuple[int, ...], dtype: Any = None) -> tuple[Any, int]:
+        with self._like.device:
+            array = self._cupy.empty(shape, self._like.dtype if dtype is None else dtype)
+        return array, array.data.ptr
+
+    def stream(self) -> int:
+        with self._like.device:
+            return int(self._cupy.cuda.get_current_stream().ptr) or _DEFAULT_STREAM
+
+    def wait(self) -> None:
+        with self._like.device:
+            self._cupy.cuda.get_current_stream().synchronize()
+
+    def like(self, array: np.ndarray) -> Any:
+        with self._like.device:
+            return self._cupy.asarray(array)
+
+    def dense(self) -> tuple[Any, int]:
+        with self._like.device:
+            return (self._like, 0) if self._like.flags.c_contiguous else (self._like.copy(order="C"), self._like.nbytes)
+
+    def copied(self) -> Any:
+        with self._like.device:
+            return self._like.copy(order="C")
+
+
+class ArrayApi(Numpy):
+    """A library of the array API on the host."""
+
+    def __init__(self, like: Any) -> None:
+        super().__init__()
+        self._space = like.__array_namespace__()
+
+    def like(self, array: np.ndarray) -> Any:
+        return self._space.asarray(array)
+
+
+Home = Numpy | Torch | Cupy
+
+
+def library(x: Any) -> str:
+    return type(x).__module__.partition(".")[0]
+
+
+def of(x: Any, name: str = "query") -> Home:
+    """Where results for queries like `x` are made. Unsupported for memory of a CUDA device in which nothing can be made."""
+    owner = library(x)
+    if owner == "torch" and hasattr(x, "detach"):
+        return Torch(x)
+    if owner == "cupy":
+        return Cupy(x)
+    if on_cuda(x):
+        raise foreign(x, name)
+    if owner != "numpy" and hasattr(x, "__array_namespace__") and hasattr(x, "__dlpack__"):
+        return ArrayApi(x)
+    return Numpy()
+
+
+def on_cuda(x: Any) -> bool:
+    """In memory of a CUDA device, where it is read in place."""
+    if hasattr(x, "__dlpack_device__"):
+        return int(x.__dlpack_device__()[0]) in _CUDA_DEVICES
+    return hasattr(x, "__cuda_array_interface__")
+
+
+def ordinal(address: int) -> int:
+    """Of the CUDA device whose memory it is."""
+    found = ctypes.c_int(0)
+    try:
+        ctypes.CDLL("libcuda.so.1").cuPointerGetAttribute(ctypes.byref(found), 9, ctypes.c_uint64(address))
+    except OSError:
+        raise DeviceError("an array says that it is in memory of a CUDA device, and there is no driver of CUDA here") from None
+    return found.value
+
+
+def foreign(x: Any, name: str) -> Unsupported:
+    kind = f"{type(x).__module__}.{type(x).__qualname__}"
+    return Unsupported(f"{name}: results in memory of a CUDA device are made by torch and cupy, got {kind}; "
+                       "torch.from_dlpack and cupy.asarray see it without a copy")  # fmt: skip
+
+
+def to_host(x: Any) -> Any:
+    """A tensor of torch or cupy as a NumPy array, seen in place where the CPU can read it; anything else as it is."""
+    name = library(x)
+    if name == "torch" and hasattr(x, "detach"):
+        return x.detach().cpu().numpy()
+    return x.get() if name == "cupy" and hasattr(x, "get") else x
+
+
+def search(home: Home, shape: tuple[int, int], pad: bool, plan: Callable[[], Any], into: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """A search whose results are made where the queries lie; what the native one returns that makes them on the host."""
+    distances, ids = home.room(shape, _DISTANCES[plan()["distance_type"]]), home.room(shape, np.int64)
+    counts = home.room(shape[:1], np.int64) if pad else (None, 0)
+    home.wait()  # for the queries, and for whoever had that memory before
+    certificate, stats = into((distances[1], ids[1], counts[1]))
+    return distances[0], ids[0], certificate, stats, counts[0]

@@ -1,0 +1,149 @@
+"""Rows of numbers as users pass them, seen where they lie, in memory of the host or of a CUDA device.
+
+Only lists, tables of several blocks and the like, which no strides describe, are converted, once, and the bytes are counted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import _homes, _native, _strings, _tables
+from .errors import DeviceError, InvalidArgument, Unsupported
+
+# DLPack's numbers for memory that a CPU reads: its own, and host memory pinned for CUDA or ROCm.
+_HOST_DEVICES = {1, 3, 11}
+_DEVICE_NAMES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda managed", 14: "oneapi"}
+
+ELEMENTS = {
+    "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "uint8": "u8", "int8": "i8",
+    "uint32": "u32",
+}  # fmt: skip
+
+
+def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
+    """`x` as rows for the library, and the bytes that had to be copied (0 unless it was a list or the like)."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name}: masked arrays are not supported")
+    if isinstance(x, np.ndarray):
+        return _from_array(x, name), 0
+    if isinstance(x, (str, bytes, bytearray)):
+        raise TypeError(f"{name}: expected a two-dimensional array of numbers, got {type(x).__name__}")
+    table = _tables.array(x, name)
+    if table is not None:
+        return _from_array(table[0], name), table[1]
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        return _from_cuda(x, name) if _homes.on_cuda(x) else (_from_dlpack(x, name), 0)
+    if hasattr(x, "__cuda_array_interface__"):
+        return _from_cuda_interface(x, name), 0
+    array = _converted(x, name)
+    return _from_array(array, name), 0 if _in_place(x, array) else array.nbytes
+
+
+def side(x: Any, name: str) -> tuple[_native.Rows | _native.Strings, int]:
+    """Rows of numbers, or strings."""
+    return _strings.strings(x, name) if _strings.looks_like(x) else rows(x, name)
+
+
+def sides(corpus: Any, queries: Any) -> tuple[Any, Any, int]:
+    """Both sides of a search, of one sort, and the bytes that were copied."""
+    text = [_strings.looks_like(x) for x in (corpus, queries)]
+    if text[0] != text[1]:  # no strings at all are of either sort
+        nothing = [isinstance(x, (list, tuple)) and len(x) == 0 for x in (corpus, queries)]
+        if not nothing[text.index(False)]:
+            odd = ("corpus", "query")[text.index(True)]
+            raise TypeError(f"{odd}: unsupported dtype str, the other side holds numbers")
+    if not any(text):
+        (left, copied), (right, more) = rows(corpus, "corpus"), rows(queries, "query")
+    else:
+        (left, copied), (right, more) = _strings.strings(corpus, "corpus"), _strings.strings(queries, "query")
+    return left, right, copied + more
+
+
+def _from_array(array: np.ndarray, name: str) -> _native.Rows:
+    dtype = array.dtype
+    bfloat16 = dtype.name == "bfloat16"
+    if bfloat16:
+        array = array.view(np.uint16)  # the buffer protocol has no letter for it
+    elif dtype.kind not in "fiu":
+        hint = "; pack bits with numpy.packbits" if dtype.kind == "b" else ""
+        raise TypeError(f"{name}: unsupported dtype {dtype.name}{hint}")
+    return _native.Rows.from_buffer(array, name, bfloat16)
+
+
+def _from_dlpack(x: Any, name: str) -> _native.Rows:
+    return _native.Rows.from_dlpack(host_capsule(x, name), name)
+
+
+def _from_cuda(x: Any, name: str) -> tuple[_native.Rows, int]:
+    """Rows that lie dense in memory of a CUDA device are read there; others become so there."""
+    if _homes.library(x) not in ("torch", "cupy"):
+        return _native.Rows.from_dlpack(x.__dlpack__(stream=1), name), 0
+    home = _homes.of(x)
+    dense, copied = home.dense()
+    home.wait()  # the search has a stream of its own
+    return _native.Rows.from_dlpack(dense.__dlpack__(), name), copied
+
+
+def _from_cuda_interface(x: Any, name: str) -> _native.Rows:
+    facts = x.__cuda_array_interface__
+    shape, dtype, address = facts["shape"], np.dtype(facts["typestr"]), facts["data"][0]
+    dense = facts.get("strides") is None or tuple(facts["strides"]) == tuple(
+        dtype.itemsize * math.prod(shape[at + 1 :]) for at in range(len(shape))
+    )
+    if not dense or not dtype.isnative:
+        raise Unsupported(f"{name}: rows in memory of a CUDA device must be dense, row-major and of this machine's byte order")
+    if facts.get("stream") not in (None, 1, 2):  # those two are waited for
+        raise Unsupported(f"{name}: the array belongs to a stream of its own; hand it over by __dlpack__, or wait for the stream")
+    if dtype.name not in ELEMENTS or dtype.name == "uint32":
+        raise InvalidArgument(f"{name}: dtype {dtype.name} not supported; convert with astype")
+    where = _homes.ordinal(address)
+    return _native.Rows.from_address(address, tuple(shape), ELEMENTS[dtype.name], name, where, x)
+
+
+def host_capsule(x: Any, name: str) -> Any:
+    """What DLPack hands over of a tensor that the CPU can read."""
+    if getattr(x, "requires_grad", False):
+        x = x.detach()
+    kind, number = x.__dlpack_device__()
+    if int(kind) not in _HOST_DEVICES:
+        device = _DEVICE_NAMES.get(int(kind), f"device type {int(kind)}")
+        raise DeviceError(f"{name}: tensor is on {device}:{int(number)}, this search runs on cpu; copy it to the host")
+    try:
+        return x.__dlpack__(max_version=(1, 0))  # the version that can say "read-only"
+    except TypeError:
+        return x.__dlpack__()
+
+
+def _converted(x: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise InvalidArgument(f"{name}: not a rectangular table of numbers ({error})") from None
+    if array.dtype == object:
+        raise TypeError(f"{name}: unsupported dtype object (from {type(x).__name__})")
+    if isinstance(x, (list, tuple)) and array.dtype.kind in "iu" and _plain_numbers(x):
+        exact = array.astype(np.float64)
+        if not np.array_equal(exact.astype(object), array.astype(object)):
+            raise InvalidArgument(f"{name}: integers beyond 2^53 have no exact float64; scale them down")
+        return exact
+    return array
+
+
+def _plain_numbers(x: Any) -> bool:
+    """A list of Python's own numbers has no dtype to respect; a list of NumPy arrays has."""
+    while isinstance(x, (list, tuple)) and len(x) > 0:
+        x = x[0]
+    return type(x) is int
+
+
+def _in_place(x: Any, array: np.ndarray) -> bool:
+    if hasattr(x, "iloc"):  # pandas: one block is seen in place, several are gathered into a new array
+        return x.shape[1] > 0 and np.may_share_memory(array, np.asarray(x.iloc[:, :1]))
+    try:
+        memoryview(x)
+    except TypeError:
+        return False
+    return True

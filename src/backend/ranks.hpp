@@ -1,0 +1,41 @@
+// What a device is asked by a permutation index: its side of the seam.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "core/key.hpp"
+#include "vicinal/matrix.hpp"
+#include "vicinal/metric.hpp"
+#include "vicinal/options.hpp"
+
+namespace vicinal {
+
+/// Orders of permutants as bytes, the rank of each, `stride` bytes from one object to the next.
+struct RankRows {
+  const std::uint8_t* ranks = nullptr;
+  std::int64_t stride = 0, count = 0, permutants = 0;
+};
+
+/// Rows whose distances a device may measure itself, with what cosine and correlation need of each.
+struct MeasuredRows {
+  Points rows;
+  const double *self = nullptr, *mean = nullptr;
+  Metric metric = Metric::euclidean;
+};
+
+struct RankQuestion {
+  RankRows queries;                       // ranks null: the device measures the permutants itself
+  std::int64_t candidates = 0;            // 1 to the objects
+  std::optional<MeasuredRows> rows = {};  // queries whose k nearest candidates are wanted; else the candidates are
+  DistanceType type = DistanceType::f32;
+  std::int64_t k = 0;
+};
+
+/// Candidates of queries [first, first + count), `candidates` each, in no order. Called from the calling thread, as is the next.
+using CandidatesAnswer = std::function<void(std::int64_t first, std::int64_t count, const std::uint32_t* candidates)>;
+/// The k nearest of them to one query, in order, with folded keys. A key of zero has lost its sign.
+using NearestAnswer = std::function<void(std::int64_t query, std::span<const Entry> entries)>;
+
+}  // namespace vicinal

@@ -1,0 +1,314 @@
+// Searches of a permutation index on a device, their host's part: what stays there between searches, queries in batches, and those for
+// which a sample of the scores told too little. `Device` is the runtime (search.cu) or the emulator (tests/unit/cuda/test_permutation.cpp),
+// as in cuda/strings/search.hpp, and besides
+//   void rows_in(to, Points);   dense rows from the host, any strides
+//   std::int64_t free_bytes(); int multiprocessors;
+#pragma once
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "cuda/permutation/measure.cuh"
+#include "cuda/permutation/sequence.hpp"
+#include "cuda/search/held.hpp"
+
+namespace vicinal::cuda {
+
+inline constexpr std::int64_t rank_list_bytes = std::int64_t{1} << 30;  // of the lists of a batch
+
+/// Ranks of a batch or of all objects as the kernels read them: [query][words], or [word][pitch] for objects.
+inline void pack_ranks(const RankRows& from, std::int64_t first, std::int64_t count, int words, std::int64_t pitch,
+                       bool by_word, std::uint32_t* to) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint8_t* row = from.ranks + (first + i) * from.stride;
+    for (int w = 0; w < words; ++w) {
+      std::uint32_t four = 0;
+      const std::int64_t left = from.permutants - 4 * w;
+      if (left > 0) std::memcpy(&four, row + 4 * w, static_cast<std::size_t>(std::min<std::int64_t>(left, 4)));
+      to[by_word ? w * pitch + i : i * words + w] = four;
+    }
+  }
+}
+
+/// What a word of a list says, on the host.
+inline Entry entry_of(std::uint64_t word) {
+  const auto bits = static_cast<std::uint32_t>(word >> 32);
+  return {static_cast<double>(std::bit_cast<float>((bits >> 31) != 0 ? bits ^ 0x80000000u : ~bits)),
+          static_cast<std::int64_t>(word & 0xffffffffu)};
+}
+inline Entry entry_of(const WideWord& word) {
+  return {std::bit_cast<double>((word.key >> 63) != 0 ? word.key ^ 1ull << 63 : ~word.key),
+          static_cast<std::int64_t>(word.position)};
+}
+
+/// Rows, queries or objects, with what their metric needs, for measure.cuh.
+template <class Device>
+class HeldRows {
+ public:
+  explicit HeldRows(Device& device) : device_(device), rows_(device), self_(device), mean_(device), values_(device) {}
+  void in(const MeasuredRows& from, std::int64_t first, std::int64_t count) {
+    const Points& points = from.rows;
+    device_.rows_in(rows_.of(bytes_of(points, count)), points.slice(first, count));
+    side = {.rows = rows_.data(), .dtype = points.dtype, .count = count, .dims = points.cols};
+    if (needs_norms(from.metric)) {
+      side.self = self_.of(count);
+      device_.in(side.self, from.self + first, count * 8);
+    }
+    if (from.metric == Metric::correlation) {
+      side.mean = mean_.of(count);
+      device_.in(side.mean, from.mean + first, count * 8);
+    }
+  }
+  void make_values(const Ranking& ranking) {
+    Ranking with_values = ranking;
+    with_values.queries.values = side.values = values_.of(side.count * side.dims);
+    device_.launch()((side.count * side.dims + rank_threads - 1) / rank_threads, rank_threads, 0, query_values<0>,
+                     with_values);
+  }
+  std::int64_t bytes() const noexcept { return rows_.bytes() + self_.bytes() + mean_.bytes(); }
+  static std::int64_t bytes_of(const Points& points, std::int64_t count) {
+    return count * points.cols * static_cast<std::int64_t>(dtype_size(points.dtype));
+  }
+  Side side;
+
+ private:
+  Device& device_;
+  Array<std::byte, Device> rows_;
+  Array<double, Device> self_, mean_, values_;
+};
+
+template <class Device>
+class KeptRanks final : public Kept {
+ public:
+  /// Rows are kept where they leave a quarter of the memory free.
+  KeptRanks(Device& device, const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
+            const MeasuredRows* rows)
+      : words(padded_rank_words(ranks.permutants)), count(ranks.count), ranks_(device), permutants_(device),
+        objects_(device) {
+    constexpr std::int64_t piece = 1 << 16;
+    std::uint32_t* const to = ranks_.of(words * count);
+    std::vector<std::uint32_t> packed(static_cast<std::size_t>(words * std::min(piece, count)));
+    for (std::int64_t first = 0; first < count; first += piece) {
+      const std::int64_t used = std::min(piece, count - first);
+      pack_ranks(ranks, first, used, words, used, true, packed.data());
+      for (int w = 0; w < words; ++w) device.in(to + w * count + first, packed.data() + w * used, used * 4);
+      device.wait();
+    }
+    if (rows == nullptr || HeldRows<Device>::bytes_of(rows->rows, count) > device.free_bytes() / 4 * 3) return;
+    objects_.in(*rows, 0, count);
+    device.in(permutants_.of(ranks.permutants), permutants.data(), ranks.permutants * 4);
+    device.wait();
+    holds_rows = true;
+    metric = rows->metric;
+  }
+  std::int64_t bytes() const override { return ranks_.bytes() + objects_.bytes(); }
+  const std::uint32_t* ranks() const noexcept { return ranks_.data(); }
+  const std::uint32_t* permutants() const noexcept { return permutants_.data(); }
+  const Side& rows() const noexcept { return objects_.side; }
+  bool measures(std::int64_t k) const noexcept { return holds_rows && k >= 1 && k <= most_measured_k; }
+
+  int words;
+  std::int64_t count;
+  bool holds_rows = false;
+  Metric metric = Metric::euclidean;
+
+ private:
+  Array<std::uint32_t, Device> ranks_, permutants_;
+  HeldRows<Device> objects_;
+};
+
+template <class Device>
+class RankSearch {
+ public:
+  RankSearch(Device& device, const RankQuestion& question, const KeptRanks<Device>& kept, Team& team,
+             std::int64_t sample = near_sample)
+      : device_(device), question_(question), kept_(kept), team_(team), sample_(sample),
+        wide_(question.type != DistanceType::f32), queries_(device), histogram_(device), last_(device),
+        equal_taken_(device), below_(device), equal_(device), found_(device), counts_(device), failed_(device),
+        only_(device), list_(device), best_(device), counters_(device), asked_(device) {}
+
+  bool run(const CandidatesAnswer& candidates, const NearestAnswer& nearest) {
+    const std::int64_t capacity = near_capacity(question_.candidates, kept_.count);
+    const std::int64_t batch = std::clamp<std::int64_t>(rank_list_bytes / 8 / capacity, 1, 4096);
+    for (std::int64_t first = 0; first < question_.queries.count; first += batch) {
+      const std::int64_t count = std::min(batch, question_.queries.count - first);
+      const bool measured = question_.rows.has_value();
+      RanksJob job = job_of(count, capacity);
+      if (measured) ask(first, count);
+      question_.queries.ranks != nullptr ? take_orders(first, count) : make_orders(count);
+      run_near(job, device_.multiprocessors, sample_, device_.launch());
+      if (measured) measure(job, nullptr, count);
+      std::vector<std::uint32_t> failed(static_cast<std::size_t>(count));
+      device_.out(failed.data(), job.failed, count * 4);
+      if (measured) take_best(count);
+      device_.wait();
+      if (measured && lost_ > 0) return false;
+      std::vector<std::uint32_t> again;
+      for (std::int64_t i = 0; i < count; ++i)
+        if (failed[static_cast<std::size_t>(i)] != 0) again.push_back(static_cast<std::uint32_t>(i));
+      if (!again.empty()) count_exactly(job, again);
+      if (measured && !again.empty()) {
+        measure(job, again.data(), static_cast<std::int64_t>(again.size()));
+        take_best(count);
+        device_.wait();
+      }
+      if (measured && counters().undefined_keys == 0) {
+        tell_nearest(first, count, nearest);
+      } else {
+        std::vector<std::uint32_t> found(static_cast<std::size_t>(count * question_.candidates));
+        device_.out(found.data(), job.found, count * question_.candidates * 4);
+        device_.wait();
+        candidates(first, count, found.data());
+      }
+      team_.tick(static_cast<std::uint64_t>(count * kept_.count));
+    }
+    return true;
+  }
+
+ private:
+  RanksJob job_of(std::int64_t count, std::int64_t capacity) {
+    const std::int64_t permutants = question_.queries.permutants;
+    RanksJob job{.objects = kept_.ranks(),
+                 .pitch = kept_.count,
+                 .count = kept_.count,
+                 .queries = queries_.of(count * kept_.words),
+                 .query_count = count,
+                 .words = kept_.words};
+    job.candidates = question_.candidates;
+    job.bins = static_cast<std::uint32_t>(permutants * permutants / 4 + 1);
+    job.strips = strips_of(kept_.count);
+    job.histogram = histogram_.of(count * job.bins);
+    job.last = last_.of(count);
+    job.found = found_.of(count * job.candidates);
+    job.capacity = capacity;
+    job.counts = counts_.of(count);
+    job.failed = failed_.of(count);
+    job.list = list_.of(count * capacity);
+    device_.zero(job.histogram, count * std::int64_t{job.bins} * 4);
+    device_.zero(job.counts, count * 4);
+    return job;
+  }
+
+  void take_orders(std::int64_t first, std::int64_t count) {
+    std::vector<std::uint32_t> packed(static_cast<std::size_t>(count * kept_.words));
+    pack_ranks(question_.queries, first, count, kept_.words, 0, false, packed.data());
+    device_.in(queries_.data(), packed.data(), count * kept_.words * 4);
+    device_.wait();
+  }
+  void make_orders(std::int64_t count) {
+    OrderQueries orders{.ranking = ranking_,
+                        .permutants = kept_.permutants(),
+                        .count = static_cast<int>(question_.queries.permutants),
+                        .words = kept_.words,
+                        .queries = queries_.data(),
+                        .lost = only_.of(count)};
+    orders.ranking.type = DistanceType::f64;
+    device_.zero(orders.lost, 4);
+    device_.launch()(count, rank_threads, 0, order_queries<0>, orders);
+    device_.out(&lost_, orders.lost, 4);
+  }
+
+  /// Candidates of some queries from the counts of all scores, a few queries at a time.
+  void count_exactly(const RanksJob& job, const std::vector<std::uint32_t>& which) {
+    constexpr std::int64_t at_once = 64;
+    const std::int64_t words = job.words;
+    for (std::size_t begin = 0; begin < which.size(); begin += at_once) {
+      const auto used = std::min<std::int64_t>(at_once, static_cast<std::int64_t>(which.size() - begin));
+      Array<std::uint32_t, Device> queries(device_), found(device_);
+      RanksJob part = job;
+      part.query_count = used;
+      part.queries = queries.of(used * words);
+      part.found = found.of(used * job.candidates);
+      part.equal_taken = equal_taken_.of(used);
+      part.below = below_.of(used * job.strips);
+      part.equal = equal_.of(used * job.strips);
+      device_.zero(part.histogram, used * std::int64_t{job.bins} * 4);
+      device_.zero(part.below, used * job.strips * 4);
+      device_.zero(part.equal, used * job.strips * 4);
+      for (std::int64_t i = 0; i < used; ++i)
+        device_.copy(queries.data() + i * words, job.queries + which[begin + static_cast<std::size_t>(i)] * words,
+                     words * 4);
+      run_footrule(part, 8 * device_.multiprocessors, device_.launch());
+      for (std::int64_t i = 0; i < used; ++i)
+        device_.copy(job.found + which[begin + static_cast<std::size_t>(i)] * job.candidates,
+                     part.found + i * job.candidates, job.candidates * 4);
+      device_.wait();
+    }
+  }
+
+  /// The queries' rows.
+  void ask(std::int64_t first, std::int64_t count) {
+    asked_.in(*question_.rows, first, count);
+    counters_.of(1);
+    device_.zero(counters_.data(), sizeof(Counters));
+    ranking_ = {.rows = kept_.rows(),
+                .queries = asked_.side,
+                .metric = kept_.metric,
+                .type = question_.type,
+                .first_row = 0,
+                .counters = counters_.data()};
+    asked_.make_values(ranking_);
+    ranking_.queries = asked_.side;
+    best_.of(count * question_.k * word_size(wide_));
+  }
+
+  /// only: queries, or null for the first `count`, without those that failed.
+  void measure(const RanksJob& job, const std::uint32_t* only, std::int64_t count) {
+    Measure m{.ranking = ranking_,
+              .found = job.found,
+              .candidates = job.candidates,
+              .k = question_.k,
+              .words = measure_words(question_.k),
+              .best = best_.data()};
+    if (only != nullptr) {
+      device_.in(only_.of(count), only, count * 4);
+      m.only = only_.data();
+    } else {
+      m.failed = job.failed;
+    }
+    const std::int64_t shared = m.words * word_size(wide_);
+    if (wide_) device_.launch()(count, rank_threads, shared, measure_found<Wide, rows_measured>, m);
+    else device_.launch()(count, rank_threads, shared, measure_found<Packed, rows_measured>, m);
+  }
+
+  void take_best(std::int64_t count) {
+    words_.resize(static_cast<std::size_t>(count * question_.k * word_size(wide_)));
+    device_.out(words_.data(), best_.data(), static_cast<std::int64_t>(words_.size()));
+    device_.out(&counted_, counters_.data(), sizeof counted_);
+  }
+  const Counters& counters() const noexcept { return counted_; }
+
+  template <class Word>
+  void tell(std::int64_t first, std::int64_t count, const NearestAnswer& nearest) {
+    const std::int64_t k = question_.k, used = std::min(k, question_.candidates);
+    const auto* words = reinterpret_cast<const Word*>(words_.data());
+    std::vector<Entry> entries(static_cast<std::size_t>(used));
+    for (std::int64_t query = 0; query < count; ++query) {
+      for (std::int64_t i = 0; i < used; ++i) entries[static_cast<std::size_t>(i)] = entry_of(words[query * k + i]);
+      nearest(first + query, entries);
+    }
+  }
+  void tell_nearest(std::int64_t first, std::int64_t count, const NearestAnswer& nearest) {
+    wide_ ? tell<WideWord>(first, count, nearest) : tell<std::uint64_t>(first, count, nearest);
+  }
+
+  Device& device_;
+  const RankQuestion& question_;
+  const KeptRanks<Device>& kept_;
+  Team& team_;
+  std::int64_t sample_;
+  bool wide_;
+  Array<std::uint32_t, Device> queries_, histogram_, last_, equal_taken_, below_, equal_, found_, counts_, failed_,
+      only_;
+  Array<unsigned long long, Device> list_;
+  Array<std::byte, Device> best_;
+  Array<Counters, Device> counters_;
+  HeldRows<Device> asked_;
+  Ranking ranking_;
+  std::vector<std::byte> words_;
+  Counters counted_ = {};
+  std::uint32_t lost_ = 0;
+};
+
+}  // namespace vicinal::cuda

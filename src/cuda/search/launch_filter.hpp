@@ -1,0 +1,56 @@
+// Which kernel filters for a rung, and with what model.
+#pragma once
+#include "core/rung.hpp"
+#include "cuda/search/filter.cuh"
+#include "cuda/search/filter_floats.cuh"
+#include "cuda/search/prepare_floats.cuh"
+#include "vicinal/plan.hpp"
+
+namespace vicinal::cuda {
+
+/// Sums of halves are trusted to what the worst device known does: 18 roundings of single precision for 16 products.
+inline BoundModel model_of(Metric metric, DistanceType type, std::int64_t dims, double scale, Rung rung) {
+  BoundModel model(metric, type, dims, scale, rung == Rung::f32 && form_of(metric) == Form::ip ? 1 : 0);
+  if (rung == Rung::fp16) {
+    const double alpha = 18 * std::ceil(static_cast<double>(dims) / 16) * 2 * float_u;
+    model.alpha = alpha < 0.25 ? alpha : infinite;
+    model.kappa = model.alpha / 2 + 6 * float_u;
+  }
+  model.direct = rung == Rung::f32 && (model.form == Form::l2 || model.form == Form::unit_l2);
+  return model;
+}
+
+template <class Device>
+bool takes_hopper(const Device& device, const Plan& plan, Rung rung) {
+  return !in_floats(rung) && plan.instruction_set == "wgmma" && device.has_hopper();
+}
+/// Warps of a block that find something.
+template <class Device>
+std::int64_t finders(const Device& device, const Plan& plan, Rung rung) {
+  return takes_hopper(device, plan, rung) ? hopper_warps : filter_warps;
+}
+/// Sums of bytes from here on stand for anything.
+template <class Device>
+int always_from(const Device& device, const Plan& plan, Rung rung, std::int64_t width) {
+  return static_cast<int>(takes_hopper(device, plan, rung) ? hopper_limit(width <= 128) : most_quick_limit);
+}
+
+template <bool seeding, class Device>
+void launch_filter(Device& device, const Plan& plan, Rung rung, Filter f, std::int64_t grid) {
+  const std::int64_t width = f.job.rows.width;
+  f.seeding = seeding;
+  if (takes_hopper(device, plan, rung)) return device.template hopper_filter<seeding>(f, grid);
+  if (!in_floats(rung)) {
+    const auto kernel = width == 64 ? filter_bytes<64, false, seeding> : width == 128 ? filter_bytes<128, false, seeding> : filter_bytes<128, true, seeding>;
+    return device.launch()(grid, filter_threads, filter_memory(width == 64 ? 64 : 128, width > 128).all, kernel, f);
+  }
+  const Form form = f.job.model.form;
+  const auto kernel = rung == Rung::fp16                               ? filter_floats<Sum::products, true>
+                      : form == Form::l1                               ? filter_floats<Sum::magnitudes, false>
+                      : form == Form::linf                             ? filter_floats<Sum::largest, false>
+                      : form == Form::ip                               ? filter_floats<Sum::products, false>
+                                                                       : filter_floats<Sum::squares, false>;
+  device.launch()(grid, filter_threads, float_memory().all, kernel, f);
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,102 @@
+#include "permutation/device.hpp"
+
+#include <cmath>
+
+#include "core/text.hpp"
+
+namespace vicinal {
+namespace {
+
+constexpr std::int64_t most_permutants = 128;  // of the kernels
+constexpr std::int64_t queries_at_once = 16;
+
+/// The order in which each query sees the permutants.
+Buffer<std::uint8_t> orders_of(const PermutationIndex::State& state, const Queries& queries, Team& team) {
+  const RankLayout& layout = *state.layout;
+  const std::vector<std::uint32_t> permutants = narrow(state.permutants);
+  Buffer<std::uint8_t> orders(queries.count() * layout.stride);
+  team.for_each((queries.count() + queries_at_once - 1) / queries_at_once, [&](std::int64_t piece, int) {
+    const auto meter = queries.meter();
+    OrderWriter writer(layout);
+    std::vector<double> distances(permutants.size());
+    for (std::int64_t i = piece * queries_at_once; i < std::min(queries.count(), (piece + 1) * queries_at_once); ++i) {
+      meter->start(i);
+      meter->measure(permutants.data(), layout.permutants, distances.data());
+      check_order_of(i, distances);
+      writer.write(distances.data(), orders.data() + i * layout.stride);
+    }
+  });
+  return orders;
+}
+
+}  // namespace
+
+std::string host_reason(const PermutationIndex::State& state, const IndexQuestion& question) {
+  const RankLayout& layout = *state.layout;
+  if (state.own) return "distances of the caller's own";
+  if (question.exact) return "exact searches";
+  if (layout.form != RankForm::ranks) return cat("ranks kept as ", rank_form_name(layout.form));
+  if (layout.distance != RankDistance::footrule) return rank_distance_name(layout.distance);
+  if (layout.permutants > most_permutants) return cat("more than ", most_permutants, " permutants");
+  return "";
+}
+
+KeptOn kept_on(const PermutationIndex::State& state, Backend& backend) {
+  const std::lock_guard lock(state.mutex);
+  KeptOn& kept = state.kept[&backend];
+  if (!kept.ranks) {
+    const auto rows = state.objects().measured_rows();
+    kept.ranks = backend.keep_ranks(
+        {state.ranks.data(), state.layout->stride, state.objects().count(), state.layout->permutants},
+        narrow(state.permutants), rows ? &*rows : nullptr);
+    kept.device = backend.facts().name;
+  }
+  return kept;
+}
+
+IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries,
+                      const IndexQuestion& question, Team& team, const IndexSearch::Answer& answer) {
+  const std::shared_ptr<const Kept> kept = kept_on(state, backend).ranks;
+  RankQuestion asked{.queries = {nullptr, state.layout->stride, queries.count(), state.layout->permutants},
+                     .candidates = question.candidates,
+                     .type = question.type,
+                     .k = question.k};
+  if (backend.measures(*kept, question.k)) asked.rows = queries.measured_rows();
+  Buffer<std::uint8_t> orders;
+  const auto order_here = [&] {
+    orders = orders_of(state, queries, team);
+    asked.queries.ranks = orders.data();
+  };
+  if (!asked.rows) order_here();
+  std::vector<std::unique_ptr<Collector>> collectors(static_cast<std::size_t>(team.threads()));
+  const auto collector = [&](int worker) -> Collector& {
+    auto& one = collectors[static_cast<std::size_t>(worker)];
+    if (!one) one = std::make_unique<Collector>(state, queries, question);
+    return *one;
+  };
+  const auto from_candidates = [&](std::int64_t first, std::int64_t count, const std::uint32_t* candidates) {
+    team.for_each(count, [&](std::int64_t i, int worker) {
+      Collector& one = collector(worker);
+      one.start(first + i);
+      one.look_at(candidates + i * question.candidates, question.candidates);
+      answer(first + i, one.sorted());
+    });
+  };
+  const auto from_nearest = [&](std::int64_t query, std::span<const Entry> entries) {
+    if (std::none_of(entries.begin(), entries.end(), [](const Entry& entry) { return entry.key == 0; }))
+      return answer(query, entries);
+    std::vector<Entry> signed_zeros(entries.begin(), entries.end());
+    Collector& one = collector(0);
+    one.start(query);
+    one.measure_zeros(signed_zeros);
+    answer(query, signed_zeros);
+  };
+  if (!backend.search_ranks(asked, *kept, from_candidates, from_nearest, team)) {
+    order_here();  // throws; its words name the query
+    backend.search_ranks(asked, *kept, from_candidates, from_nearest, team);
+  }
+  const std::int64_t all = queries.count() * question.candidates;
+  return {all, all};
+}
+
+}  // namespace vicinal

@@ -1,0 +1,21 @@
+// Searches of an index with its ranks on a device: the host tells the queries' orders, the device the candidates, and what it cannot
+// measure is measured here.
+#pragma once
+#include <string>
+
+#include "backend/backend.hpp"
+#include "permutation/search.hpp"
+
+namespace vicinal {
+
+/// What a backend keeps of an index. The first search through it takes it there.
+KeptOn kept_on(const PermutationIndex::State& state, Backend& backend);
+
+/// Why the search is the host's; empty where it is not.
+std::string host_reason(const PermutationIndex::State& state, const IndexQuestion& question);
+
+/// Answers are called from any thread of the team.
+IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries,
+                      const IndexQuestion& question, Team& team, const IndexSearch::Answer& answer);
+
+}  // namespace vicinal
