@@ -19,7 +19,7 @@ void must(cudaError_t status) {
   std::exit(2);
 }
 
-struct Device {
+struct TestDevice {
   int multiprocessors = 0;
   bool hopper = false;
   cudaStream_t stream = cudaStreamPerThread;
@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
   must(cudaDeviceGetDefaultMemPool(&pool, 0));
   unsigned long long keep = 1ull << 34;
   must(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
-  Device device{about.multiProcessorCount, about.major == 9};
+  TestDevice device{about.multiProcessorCount, about.major == 9};
   Team team(4, nullptr, {}, 1);
   const auto start = std::chrono::steady_clock::now();
   bounds::Tally all{};
