@@ -222,7 +222,7 @@ Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions
   plan.rungs = choose_rungs(problem, options, filter, backend, plan);
   plan.groups = takes_groups(problem, options, filter, backend.facts());
   if (plan.groups) plan.rungs = {rung_name(Rung::canonical)};
-  plan.pilot = filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && !backend.facts().has_halves;
+  plan.pilot = filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && plan.rungs.size() > 2 && !backend.facts().has_halves;
   plan.distance_type = resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
   return plan;
 }

@@ -16,6 +16,7 @@
 #include "backend/backend.hpp"
 #include "core/text.hpp"
 #include "cpu/check.hpp"
+#include "cuda/search/choice.hpp"
 #include "cuda/search/held.hpp"
 #include "cuda/search/range.hpp"
 #include "cuda/search/sides.hpp"
@@ -43,7 +44,7 @@ class CudaSession final : public Session {
       : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
         counters_(device), nearest_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
-        bounds_(device), totals_(device), bits_(device), row_labels_(device), query_labels_(device),
+        bounds_(device), totals_(device), choice_(device, question),
         model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device) {
     counters_.of(1);
     device_.zero(counters_.data(), sizeof(Counters));
@@ -55,7 +56,6 @@ class CudaSession final : public Session {
     }
     model_ = model_of(question.metric, question.type, question.corpus.cols, frame_.scale, rung);
     if (own_rows()) make_side(rows_, Points(kept_->held.side.rows, question.corpus.dtype, question.corpus.rows, question.corpus.cols), false);
-    set_choice();
     if (question.radius) range_.emplace(device, question, plan, rung, team);
   }
 
@@ -189,32 +189,8 @@ class CudaSession final : public Session {
     else device_.rows_in(to, row);
   }
 
-  void set_choice() {
-    const RowFilter& filter = question_.filter;
-    choice_.all = filter.all();
-    if (choice_.all) return;
-    const RowFilter::View view = filter.view();
-    choice_.begin = view.begin;
-    choice_.end = view.end;
-    choice_.without_self = view.without_self;
-    if (view.bits != nullptr) {
-      const std::int64_t words = (question_.corpus.rows + 63) / 64;
-      device_.in(bits_.of(words), view.bits, words * 8);
-      choice_.bits = bits_.data();
-    }
-    if (view.row_labels != nullptr) {
-      choice_.labelled = true;
-      choice_.same_label = view.same_label;
-      device_.in(row_labels_.of(question_.corpus.rows), view.row_labels, question_.corpus.rows * 8);
-      device_.in(query_labels_.of(view.queries), view.query_labels, view.queries * 8);
-      choice_.row_labels = row_labels_.data();
-      choice_.query_labels = query_labels_.data();
-    }
-    device_.wait();
-  }
-
   SearchJob job() const {
-    SearchJob job{.rows = rows().side, .queries = queries_.side, .model = model_, .floats = in_floats(rung_), .choice = choice_, .visits = visits_of(rows().side.tiles())};
+    SearchJob job{.rows = rows().side, .queries = queries_.side, .model = model_, .floats = in_floats(rung_), .choice = choice_.choice(), .visits = visits_of(rows().side.tiles())};
     job.query_rows = query_rows_.data();
     job.first_row = kept_ ? 0 : first_row_;
     job.k = question_.k;
@@ -265,7 +241,7 @@ class CudaSession final : public Session {
   /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
   void filter_tiles() {
     Filter f{.job = job()};
-    const std::int64_t tiles = f.job.rows.tiles(), k = question_.k, want = k + (choice_.without_self ? 1 : 0);
+    const std::int64_t tiles = f.job.rows.tiles(), k = question_.k, want = k + (choice_.choice().without_self ? 1 : 0);
     std::int64_t begin = 0, part = tiles;
     if (seen_rows_ == 0) {
       const std::int64_t sample = sample_tiles(tiles, want);
@@ -382,7 +358,6 @@ class CudaSession final : public Session {
   Stats& stats_;
   std::optional<SideMaker<Device>> maker_;
   DeviceFrame frame_;
-  RowChoice choice_;
   Array<double, Device> centre_;
   HeldSide<Device> rows_, queries_;
   Array<std::int64_t, Device> query_rows_;
@@ -401,8 +376,7 @@ class CudaSession final : public Session {
   Array<std::byte, Device> out_;
   Array<double, Device> bounds_;
   Array<std::int64_t, Device> totals_;
-  Array<std::uint64_t, Device> bits_;
-  Array<std::int64_t, Device> row_labels_, query_labels_;
+  HeldChoice<Device> choice_;
   BoundModel model_;
   Points query_points_;
   std::vector<std::int64_t> numbers_;

@@ -217,6 +217,8 @@ TEST(Bound, ThresholdKeepsARowAtThetaAndIsMetWithinOnePercent) {
         const auto limit = static_cast<Real>(threshold(model, p.theta, p.query_square, p.q, p.r));
         ASSERT_GE(limit, t) << metric_info(metric).name << " d=" << d << " theta " << p.theta;
         ASSERT_LE(limit - base, (t - base) * 1.01L + 12 * u32 * 4) << metric_info(metric).name << " d=" << d;
+        // As a line: never below.
+        ASSERT_GE(static_cast<Real>(byte_bound(float_line(model, p.theta, p.query_square, p.q), p.r)), t) << metric_info(metric).name << " d=" << d;
         // Maxima of a tile are larger than the row's own, never smaller.
         const FilterNorms tile{p.r.e * 3, p.r.n * 2};
         ASSERT_GE(static_cast<Real>(threshold(model, p.theta, p.query_square, p.q, tile)), t);
