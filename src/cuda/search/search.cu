@@ -61,17 +61,11 @@ class SearchDevice {
     run_select(task, workspace, multiprocessors);
   }
   /// Operations a second that the device's units for a rung can do at most; bytes a second of its memory (rung canonical).
-  double peak(Rung rung) const {
-    const auto attribute = [&](cudaDeviceAttr which) {
-      int value = 0;
-      check(cudaDeviceGetAttribute(&value, which, ordinal_), "asking what a device is");
-      return static_cast<double>(value);
-    };
-    if (rung == Rung::canonical) return attribute(cudaDevAttrMemoryClockRate) * 2e3 * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
-    const double major = attribute(cudaDevAttrComputeCapabilityMajor), minor = attribute(cudaDevAttrComputeCapabilityMinor);
-    const double bytes_a_clock = major == 9 ? 8192 : major == 8 && minor == 0 ? 4096 : 2048;
-    const double a_clock = rung == Rung::int8 ? bytes_a_clock : rung == Rung::fp16 ? bytes_a_clock / 2 : 128;
-    return attribute(cudaDevAttrClockRate) * 1e3 * multiprocessors * a_clock;
+  double peak(Rung rung) {
+    std::call_once(asked_, [this] { ask_rates(); });
+    const double bytes_a_clock = major_ == 9 ? 8192 : major_ == 8 && minor_ == 0 ? 4096 : 2048;
+    if (rung == Rung::canonical) return memory_rate_;
+    return clock_rate_ * multiprocessors * (rung == Rung::int8 ? bytes_a_clock : rung == Rung::fp16 ? bytes_a_clock / 2 : 128);
   }
   /// Whether a rung that the plan did not begin with has memory for its rows, and takes less time to prepare than the last one to rank what is left.
   bool climbs(const Question& question, const Plan& plan, Rung rung) const {
@@ -84,11 +78,26 @@ class SearchDevice {
   int multiprocessors;
 
  private:
+  /// Once: the driver takes half a millisecond to tell a clock.
+  void ask_rates() {
+    const auto attribute = [&](cudaDeviceAttr which) {
+      int value = 0;
+      check(cudaDeviceGetAttribute(&value, which, ordinal_), "asking what a device is");
+      return value;
+    };
+    major_ = attribute(cudaDevAttrComputeCapabilityMajor);
+    minor_ = attribute(cudaDevAttrComputeCapabilityMinor);
+    clock_rate_ = attribute(cudaDevAttrClockRate) * 1e3;
+    memory_rate_ = attribute(cudaDevAttrMemoryClockRate) * 2e3 * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
+  }
+
   int ordinal_;
   bool hopper_;
   Pool& pool_;
   cudaStream_t stream_ = cudaStreamPerThread;
-  std::once_flag once_;
+  std::once_flag once_, asked_;
+  int major_ = 0, minor_ = 0;
+  double clock_rate_ = 0, memory_rate_ = 0;
   SelfTest tested_;
 };
 
@@ -97,7 +106,7 @@ namespace {
 /// How close a rung came to what the device can do, as a note of the report.
 class Roofline {
  public:
-  Roofline(const SearchDevice& device, const Question& question, Rung rung, Stats& stats) : device_(device), question_(question), rung_(rung), stats_(stats) {}
+  Roofline(SearchDevice& device, const Question& question, Rung rung, Stats& stats) : device_(device), question_(question), rung_(rung), stats_(stats) {}
   using Clock = std::chrono::steady_clock;
 
   void start(std::int64_t pairs, std::int64_t rows) {
@@ -122,7 +131,7 @@ class Roofline {
   }
 
  private:
-  const SearchDevice& device_;
+  SearchDevice& device_;
   const Question& question_;
   Rung rung_;
   Stats& stats_;
