@@ -27,11 +27,12 @@ PYTHON = ROOT / ".venv" / "bin" / "python"
 COMMAND = ROOT / "build" / "bin" / "vicinal"
 # The share of the generated cases that `make test` runs; --scale 1 runs all. A sanitizer build runs of the tests those that
 # touch what the tool can see, and `make asan` and `make tsan` everything.
-REDUCED = {"cpu": "0.25", "mutants": "0.15", "asan": "0.05", "tsan": "0.02"}
+REDUCED = {"cpu": "0.25", "unit": "0.12", "mutants": "0.15", "asan": "0.05", "tsan": "0.02"}
 REDUCED_TESTS = {
     "asan": "-Oracle.*:CudaSearch.Ch*:CudaSearch.D*:CudaSearch.E*:CudaSearch.F*:CudaSearch.N*:CudaSearch.R*:CudaSearch.T*:CudaSearch.W*:CudaRange.E*:CudaRange.M*:"
             "Shapes.EveryDimension*:Shapes.Gaussian*:Shapes.Image*:GraphShapes.*:RangeShapes.*:RangeLarge.*:Growth.*:"
-            "GraphMemory.*:*Killing*:Progress.*:Filters.GroupsInOneCall:Filters.WholeNumbers*:Filters.EveryRung*:"
+            "GraphMemory.*:*Killing*:Resume.Pieces*:PermutationIndex.BitsDoNot*:PermutationIndex.Recall*:Ranks.Scores*:*/correlation_f32:CudaSearch.Cl*:"
+            "Progress.*:Filters.GroupsInOneCall:Filters.WholeNumbers*:Filters.EveryRung*:"
             "Filters.TilesThatServe*:Filters.ThePilot*:Filters.NothingWithin*:CudaRun.BatchesWhereMemoryIsShort:CorpusFile.TakesNoRowsAndManyBlocks:"
             "*/*_f64:*/*_f16:*/*_bf16:*/*_i8:*/*_u8:*/euclidean_f32:*/cosine_f32:*/l1_f32:*/inner_product_f32",
     "tsan": "Threads.*:Cancellation.*Progress*:Cancellation.AStop*:Progress.*:FloatingPoint.*:BadInput.*:Adversarial.*:"
@@ -98,7 +99,7 @@ def all_steps(scale):
                         "python/tests"], "junit", ("build",), python),
         Step("command", [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", LOGS / "command.xml",
                          "tests/cli"], "junit", ("build",), python),
-        Step("unit", ["build/bin/vicinal_unit"], "gtest", ("build",), env=share),
+        Step("unit", ["build/bin/vicinal_unit"], "gtest", ("build",), env=share | {"VICINAL_TEST_SCALE": scale or REDUCED["unit"]}),
         Step("ctest", ["ctest", "--test-dir", "build", "-j", CORES, "--output-on-failure",
                        "--output-junit", LOGS / "ctest.xml"], "junit", ("build",)),
         Step("readme", [PYTHON, "scripts/readme_snippets.py"], needs=("build",)),

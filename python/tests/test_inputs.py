@@ -270,15 +270,15 @@ def test_dlpack_on_another_device():
     tensor = dlpack.Tensor(np.zeros((3, 2), np.float32), dlpack.FLOAT, device=(dlpack.CUDA, 1))
     queries = np.zeros((1, 2), np.float32)
     for call, message in (
-        (lambda: vicinal.knn(tensor, queries, 1), "cuda"),  # goes there, and finds no such device
-        (lambda: vicinal.Corpus(tensor), "cuda"),
+        (lambda: vicinal.knn(tensor, queries, 1), "(?i)cuda"),  # goes there, and finds no such device
+        (lambda: vicinal.Corpus(tensor), "(?i)cuda"),
         (lambda: vicinal.knn(tensor, queries, 1, device="cpu"), "corpus: rows are in memory of cuda:1, this search runs on cpu"),
         (lambda: vicinal.Corpus(tensor, device="cpu"), "corpus: rows are in memory of cuda:1, this search runs on cpu"),
         (lambda: vicinal.knn_graph(tensor, 1, device="cpu"), "corpus: rows are in memory of cuda:1, this search runs on cpu"),
         (lambda: vicinal.range_search(tensor, queries, 1.0, device="cpu"), "corpus: rows are in memory of cuda:1, this search runs on cpu"),
         (lambda: vicinal.verify(tensor, queries, np.zeros((1, 1), int)), "corpus: rows are in memory of cuda:1"),
         (lambda: vicinal.PermutationIndex(tensor), "rows are in memory of cuda:1"),
-        (lambda: vicinal.plan(tensor, queries, 1), "cuda"),
+        (lambda: vicinal.plan(tensor, queries, 1), "(?i)cuda"),
     ):
         with pytest.raises(vicinal.DeviceError, match=message):
             call()
