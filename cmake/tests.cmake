@@ -40,15 +40,18 @@ if(VICINAL_UNIT)
   # Kernels on the emulator, whose words are CUDA's: alone, and not beside the runtime's headers.
   set(VICINAL_EMULATED ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_strings.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_permutation.cpp ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)
-  # Address checks of unrolled kernels are most of what a sanitizer's build costs: a third of it without the others', which the emulator's
-  # own program has (preset emu-asan).
+  # A program of their own: address checks of unrolled kernels take a third of a sanitizer's build, and `make asan` alone has them.
+  list(REMOVE_ITEM VICINAL_UNIT ${VICINAL_EMULATED})
   set(VICINAL_EMULATED_LEVEL -O2)
   if(VICINAL_SANITIZE MATCHES "undefined")
     set(VICINAL_EMULATED_LEVEL "-O1;-fno-sanitize=undefined")
   endif()
-  set_source_files_properties(${VICINAL_EMULATED} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
-    COMPILE_OPTIONS "-Wno-unknown-pragmas;-Wno-pass-failed;${VICINAL_EMULATED_LEVEL}" SKIP_PRECOMPILE_HEADERS ON)
-  add_executable(vicinal_unit EXCLUDE_FROM_ALL ${VICINAL_UNIT} ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)
+  set_source_files_properties(${VICINAL_EMULATED} PROPERTIES COMPILE_OPTIONS "-Wno-unknown-pragmas;-Wno-pass-failed;${VICINAL_EMULATED_LEVEL}")
+  add_executable(vicinal_unit EXCLUDE_FROM_ALL ${VICINAL_UNIT})
+  add_executable(vicinal_unit_device EXCLUDE_FROM_ALL ${VICINAL_EMULATED})
+  target_include_directories(vicinal_unit_device PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(vicinal_unit_device PRIVATE vicinal_objects GTest::gtest_main)
+  add_dependencies(vicinal_tests vicinal_unit_device)
   target_compile_definitions(vicinal_unit PRIVATE VICINAL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
   target_include_directories(vicinal_unit PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   if(VICINAL_CUDA_INCLUDE)
