@@ -88,7 +88,7 @@ inline std::int64_t key_size(bool wide) { return wide ? 8 : 4; }
 
 /// Tiles that seed the thresholds of `want` rows each: eight groups of rows for each of them, if that is no more than an eighth of all.
 inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want) {
-  const std::int64_t fair = std::max(8 * want / groups_a_tile + 1, std::int64_t{1}), least = 4 * want / groups_a_tile + 1;
+  const std::int64_t fair = 8 * want / groups_a_tile + 1, least = 4 * want / groups_a_tile + 1;
   return std::min(tiles, std::max(tiles / 32, std::min(fair, std::max(tiles / 8, least))));
 }
 

@@ -161,7 +161,9 @@ class CudaSession final : public Session {
   void place(const RangeView& out) override { range_->place(out); }
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
     range_->finish(out, bounds, job(), ranking(), filters_);
-    note(settled_counters());
+    const Counters counters = counted();
+    report(counters);
+    note(counters);
     stats_.candidates += range_->candidates();
     stats_.reranked += range_->ranked();
     stats_.underflowed += range_->gone();
@@ -179,10 +181,7 @@ class CudaSession final : public Session {
   void make_side(HeldSide<Device>& held, const Points& points, bool queries) {
     maker_->make(held, points, queries, filters_, model_, frame_);
     if (queries) return;  // whether one is refused is asked in the end, so that nobody waits
-    Counters counters;
-    device_.out(&counters, counters_.data(), sizeof counters);
-    device_.wait();
-    report_bad_rows(counters);
+    report_bad_rows(counted());
   }
   void one_row_in(std::byte* to, const Points& row, std::int64_t bytes) {
     if (device_.holds(row.data)) device_.copy(to, row.data, bytes);
@@ -305,12 +304,11 @@ class CudaSession final : public Session {
     if (counters.bad_queries != 0) maker_->report_rows(query_points_, "query");
     if (counters.bad_rows != 0) maker_->report_rows(question_.corpus, "corpus");
   }
-  /// What the kernels have counted so far; throws where a key is none.
-  Counters settled_counters() {
+  /// What the kernels have counted so far.
+  Counters counted() {
     Counters counters;
     device_.out(&counters, counters_.data(), sizeof counters);
     device_.wait();
-    report(counters);
     return counters;
   }
   void note(const Counters& counters) {

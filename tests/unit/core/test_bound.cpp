@@ -443,14 +443,16 @@ Real byte_edge(const BoundModel& model, const BytePair& p) {
   return a * a - static_cast<Real>(p.query_square) + 2 * a * p.r.e;
 }
 
+/// The smallest whole sum of products whose t is not beyond the edge.
+Real byte_least(const BoundModel& model, const BytePair& p) { return ceill((static_cast<Real>(p.term) - byte_edge(model, p)) / p.unit); }
+
 TEST(Bound, BytesKeepARowAtThetaAndDropOneAFewUnitsBeyond) {
   Random random;
   for (const Metric metric : {Metric::euclidean, Metric::inner_product})
     for (int i = 0; i < 100000; ++i) {
       const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
       const BytePair p = draw_bytes(random, model.form, i);
-      // The smallest whole sum of products whose t is not beyond the edge.
-      const Real edge = byte_edge(model, p), least = ceill((static_cast<Real>(p.term) - edge) / p.unit);
+      const Real least = byte_least(model, p);
       const std::int32_t seed = byte_seed(p.term, 1 / p.unit);
       const std::int32_t limit = byte_limit(byte_line(model, p.theta, p.query_square, p.q), p.r, 1 / p.unit, p.shift);
       const Real sum = least + static_cast<Real>(p.shift) + seed;
@@ -466,7 +468,7 @@ TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
     for (int i = 0; i < 100000; ++i) {
       const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
       const BytePair p = draw_bytes(random, model.form, i);
-      const Real edge = byte_edge(model, p), least = ceill((static_cast<Real>(p.term) - edge) / p.unit);
+      const Real least = byte_least(model, p);
       const QuickLine line = quick_line(byte_line(model, p.theta, p.query_square, p.q));
       const auto inverse = static_cast<float>(1 / p.unit);
       for (const float most : {0x1p24F, 0x1p28F, most_quick_limit}) {

@@ -65,6 +65,17 @@ struct Answer {
   std::int64_t redone = 0;
 };
 
+/// The corpus past a session, in chunks of so many rows or whole.
+void sweep(Session& session, std::int64_t rows, std::int64_t chunk) {
+  for (std::int64_t first = 0; first < rows; first += chunk) {
+    session.prepare_corpus(first, std::min(chunk, rows - first));
+    session.filter();
+    session.select();
+    session.rerank();
+    if (chunk > rows) break;
+  }
+}
+
 /// The rung where it is asked for, then the canonical one for what is left.
 Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
   const KnnOptions& options = ask.options;
@@ -89,13 +100,7 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
     if (rows.empty() || (rung != Rung::canonical && !ask.filter)) continue;
     cuda::CudaSession<Device> session(device, question, plan, rung, nullptr, team, answer.stats);
     session.prepare_queries(queries, rows);
-    for (std::int64_t first = 0; first < corpus.rows; first += ask.chunk) {
-      session.prepare_corpus(first, std::min(ask.chunk, corpus.rows - first));
-      session.filter();
-      session.select();
-      session.rerank();
-      if (ask.chunk > corpus.rows) break;
-    }
+    sweep(session, corpus.rows, ask.chunk);
     std::vector<double> settled(rows.size()), largest(rows.size());
     session.finish(answer.result.view(), {settled.data(), largest.data()});
     std::vector<bool> redo(static_cast<std::size_t>(queries.rows));
@@ -316,17 +321,8 @@ std::int64_t compare_range(const Points& corpus, const Points& queries, double r
   cuda::CudaSession<Device> session(device, question, plan, ask.filter ? ask.rung : Rung::canonical, nullptr, team, stats);
   std::vector<std::int64_t> rows, counts(static_cast<std::size_t>(queries.rows)), begin(counts.size());
   for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
-  const auto sweep = [&] {
-    for (std::int64_t first = 0; first < corpus.rows; first += ask.chunk) {
-      session.prepare_corpus(first, std::min(ask.chunk, corpus.rows - first));
-      session.filter();
-      session.select();
-      session.rerank();
-      if (ask.chunk > corpus.rows) break;
-    }
-  };
   session.prepare_queries(queries, rows);
-  sweep();
+  sweep(session, corpus.rows, ask.chunk);
   std::vector<bool> lost(counts.size());
   session.counts(counts, lost);
   for (std::size_t i = 0; i < counts.size(); ++i) EXPECT_EQ(counts[i], want.count(static_cast<std::int64_t>(i))) << "query " << i;
@@ -346,7 +342,7 @@ std::int64_t compare_range(const Points& corpus, const Points& queries, double r
     const RangeView places{got.ids(), got.distances(), want.type(), again_begin, again_count};
     session.prepare_queries(queries, again);
     session.place(places);
-    sweep();
+    sweep(session, corpus.rows, ask.chunk);
     session.finish_range(places, {settled.data(), largest.data()});
   }
   const auto all = static_cast<std::size_t>(want.entries());
