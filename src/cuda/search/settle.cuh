@@ -315,7 +315,7 @@ struct Finish {
   SearchJob job;
   Ranking ranking;
   std::int64_t first_id = 0, out_k = 0;
-  const std::int64_t* out_rows = nullptr;  // of each query, or null: its number in the batch
+  bool own_rows = false;                   // each query has the row of its number, and not of its place in the batch
   std::int64_t* ids = nullptr;
   void* distances = nullptr;
   std::int64_t* counts = nullptr;          // or null
@@ -330,7 +330,7 @@ __global__ void finish_queries(Finish f) {
   const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
   if (place >= job.queries.count) return;
   const QueryState& state = job.states[place];
-  const std::int64_t query = f.filters ? job.queries.order[place] : place, at = f.out_rows != nullptr ? f.out_rows[query] : query;
+  const std::int64_t query = f.filters ? job.queries.order[place] : place, at = f.own_rows ? job.number_of(query) : query;
   if (lane_index() == 0) {
     f.settled[query] = state.lost ? -infinite : state.bound;
     f.largest[query] = f.filters && !state.lost ? largest_error(job.model, job.queries.placed[place].norms, {double_of(job.rows.largest[0]), double_of(job.rows.largest[1])}, job.queries.placed[place].scale) : 0;
