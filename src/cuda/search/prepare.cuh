@@ -353,10 +353,11 @@ __global__ void start_states(StartStates job) {
 }
 
 /// A few queries in one launch, for a launch takes as long as what it does for them. Each is put in order behind those that are smaller.
-inline constexpr int few_threads = 1024;
+inline constexpr int few_threads = 1024, few_measured = few_threads / 32;  // of more than these rows the whole device takes the measures
 struct PrepareFew {
   Prepare prepare;
   StartStates start;
+  bool measured = false;
 };
 __global__ void __launch_bounds__(few_threads) prepare_few(PrepareFew job) {
   VICINAL_SHARED(int, bins, block_queries);
@@ -365,7 +366,7 @@ __global__ void __launch_bounds__(few_threads) prepare_few(PrepareFew job) {
   VICINAL_SHARED(float, largest, few_threads / 32);
   const Side& side = job.prepare.side;
   if (thread_index() < 2) side.largest[thread_index()] = 0;
-  measure(job.prepare);
+  if (!job.measured) measure(job.prepare);
   __syncthreads();
   const int mine = thread_index(), count = static_cast<int>(side.count);
   if (mine < count) bins[mine] = order_bin(side.sizes[mine]);

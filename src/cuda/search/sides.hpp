@@ -94,8 +94,9 @@ class SideMaker {
                           .degenerate_is_one = question_.degenerate == Degenerate::one, .counters = counters_};
     start.queries = side;
     start.filters = filters;
-    if (few) return device_.launch()(1, few_threads, 0, prepare_few, PrepareFew{prepare, start});
-    device_.launch()(std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32), prepare_threads, 0, measure_rows, prepare);
+    const bool measured = !few || count > few_measured;
+    if (measured) device_.launch()(std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32), prepare_threads, 0, measure_rows, prepare);
+    if (few) return device_.launch()(1, few_threads, 0, prepare_few, PrepareFew{prepare, start, measured});
     // The row itself may be one of those before it, and is no neighbour in a graph.
     if (filters && !queries && frame.copies) prepare.copies = copies_.mark(side, question_.k > 0 ? question_.k + 1 : most_filtered_k + 1);
     if (filters) {
