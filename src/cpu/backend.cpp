@@ -77,7 +77,6 @@ class CpuBackend final : public Backend {
   Facts facts() const override {
     Facts facts;
     facts.name = "cpu";
-    facts.free_bytes = available_bytes();
     facts.tile_rows = tile_rows;
     facts.has_groups = true;
     for (const InstructionSet& set : sets) {
@@ -87,6 +86,7 @@ class CpuBackend final : public Backend {
     facts.description = cat(default_threads(), " threads, ", facts.instruction_sets.front());
     return facts;
   }
+  std::int64_t free_bytes() const override { return available_bytes(); }
 
   std::string select_refusal(const SelectProblem& /*problem*/) const override { return ""; }  // all take everything
   SelectStats select_k(const SelectProblem& problem) override {

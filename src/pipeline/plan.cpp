@@ -237,7 +237,7 @@ Plan open_plan(const Backend& backend, const KnnOptions& options) {
   plan.instruction_set = run.instruction_set == "auto" ? facts.instruction_sets.front() : run.instruction_set;
   backend.query_lanes(plan.instruction_set);  // throws for a name that is unknown or not usable here
   plan.threads = choose_threads(run.threads, plan);
-  plan.budget_bytes = options.memory.host > 0 ? options.memory.host : facts.free_bytes / 10 * 9;
+  plan.budget_bytes = options.memory.host > 0 ? options.memory.host : backend.free_bytes() / 10 * 9;
   return plan;
 }
 

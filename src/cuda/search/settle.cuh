@@ -278,15 +278,18 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
 /// all are different rows, so the k-th of these bounds the k-th distance.
 struct Seed {
   SearchJob job;
-  int* nearest;  // Filter's; becomes keys of the bounds
+  int* nearest;  // Filter's; becomes keys of the bounds where these are many
   std::int64_t groups;
   std::uint32_t want;
 };
+inline constexpr int near_groups = 4096;  // so many keys are kept in shared memory
 __global__ void __launch_bounds__(settle_threads) seed_thresholds(Seed s) {
   VICINAL_SHARED(unsigned, spare, 260);
+  VICINAL_SHARED(std::uint32_t, near, near_groups);
   const SearchJob& job = s.job;
   const std::int64_t place = blockIdx.x;
-  int* mine = s.nearest + place * s.groups;
+  const int* mine = s.nearest + place * s.groups;
+  std::uint32_t* keys = s.groups <= near_groups ? near : reinterpret_cast<std::uint32_t*>(s.nearest + place * s.groups);
   const PlacedQuery query = job.queries.placed[place];
   const float step = job.queries.heads[place / tile_rows].step;
   for (std::int64_t t = thread_index(); t < s.groups / groups_a_tile; t += thread_count()) {
@@ -295,16 +298,16 @@ __global__ void __launch_bounds__(settle_threads) seed_thresholds(Seed s) {
     const FilterNorms maxima = head.maxima;
 #pragma unroll
     for (int g = 0; g < groups_a_tile; ++g) {
-      int& sum = mine[t * groups_a_tile + g];
+      const int sum = mine[t * groups_a_tile + g];
       // Seeds at either end stand for terms beyond them, which bound nothing.
       double upper = infinite;
       if (job.floats) upper = upper_of(job.model, risen(sum), query.square, query.norms, maxima);
       else if (sum > -(1 << 29) && sum < 1 << 29) upper = byte_upper(job.model, byte_t(sum, unit, 0), unit, query.square, query.norms, maxima);
-      sum = static_cast<int>(ordered_t(up32(upper)));
+      keys[t * groups_a_tile + g] = ordered_t(up32(upper));
     }
   }
   __syncthreads();
-  const std::uint32_t nth = block_kth(s.groups, s.want, spare, [&](std::int64_t i) { return static_cast<std::uint32_t>(mine[i]); });
+  const std::uint32_t nth = block_kth(s.groups, s.want, spare, [&](std::int64_t i) { return keys[i]; });
   if (thread_index() != 0) return;
   const double upper = ListWords<Packed>::key(static_cast<std::uint64_t>(nth) << 32);
   if (is_finite(upper)) tighten(job, place, value_of_upper(job.model, upper, query.scale));
@@ -315,7 +318,7 @@ struct Finish {
   SearchJob job;
   Ranking ranking;
   std::int64_t first_id = 0, out_k = 0;
-  const std::int64_t* out_rows = nullptr;  // of each query, or null: its number in the batch
+  bool own_rows = false;                   // each query has the row of its number, and not of its place in the batch
   std::int64_t* ids = nullptr;
   void* distances = nullptr;
   std::int64_t* counts = nullptr;          // or null
@@ -330,7 +333,7 @@ __global__ void finish_queries(Finish f) {
   const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
   if (place >= job.queries.count) return;
   const QueryState& state = job.states[place];
-  const std::int64_t query = f.filters ? job.queries.order[place] : place, at = f.out_rows != nullptr ? f.out_rows[query] : query;
+  const std::int64_t query = f.filters ? job.queries.order[place] : place, at = f.own_rows ? job.number_of(query) : query;
   if (lane_index() == 0) {
     f.settled[query] = state.lost ? -infinite : state.bound;
     f.largest[query] = f.filters && !state.lost ? largest_error(job.model, job.queries.placed[place].norms, {double_of(job.rows.largest[0]), double_of(job.rows.largest[1])}, job.queries.placed[place].scale) : 0;

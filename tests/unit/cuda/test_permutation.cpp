@@ -49,6 +49,7 @@ struct Emulated final : Backend {
   }
 
   Facts facts() const override { return {}; }
+  std::int64_t free_bytes() const override { return 0; }
   SelectStats select_k(const SelectProblem&) override { return {}; }
   std::string select_refusal(const SelectProblem&) const override { return ""; }
   std::int64_t bytes(const Plan&, const Problem&) const override { return 0; }

@@ -190,6 +190,19 @@ TEST(CudaSearch, WholeNumbersTiesAndDuplicates) {
   compare(view(corpus, dims), Points(corpus.data(), DType::f32, 1000, dims).slice(298, 4), {.options = {.k = 10}, .slots = 100, .rung = Rung::f32}, 0);
 }
 
+TEST(CudaSearch, RowsOfNobodyAreExcludedBeforeAThresholdIsKnown) {
+  // The sample has too few rows that may answer, so the first part is filtered without a threshold: but for rows of nobody all would pass.
+  const std::int64_t dims = 2, copies = 7680;
+  std::vector<float> same(copies * dims, 1.0F);
+  for (std::int64_t row = 0; row < copies; row += 1280) same[static_cast<std::size_t>(row * dims)] = 2;
+  compare(view(same, dims), view(same, dims).slice(0, 1), {.options = {.k = 12}, .slots = 60});
+  const std::vector<float> corpus = gaussian(16, 1280 * dims), asked = gaussian(17, 16 * dims);
+  const std::vector<std::uint64_t> bitmap{1, 0, 2, 4, 0, 8, 0, 16, 32, 64, 0, 128, 256, 0, 512, 1024, 0, 2048, 0, 0};  // 12 rows
+  KnnOptions few{.k = 10};
+  few.eligible.bitmap = bitmap;
+  for (const Rung rung : {Rung::int8, Rung::f32}) compare(view(corpus, dims), view(asked, dims), {.options = few, .slots = 60, .rung = rung});
+}
+
 TEST(CudaSearch, ClustersTighterThanAStep) {
   const std::int64_t dims = 20, each = 30;
   std::vector<float> centres = gaussian(6, 40 * dims), corpus, noise = gaussian(7, 40 * each * dims, 0, 1e-5);
