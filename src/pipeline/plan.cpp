@@ -26,6 +26,7 @@ constexpr double byte_prepare = 2, byte_spread = 2.5;  // of what floats take: p
 constexpr std::int64_t least_byte_dims = 16;           // below, the test costs more than the product
 
 constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ranks so many at once
+constexpr std::int64_t long_list = 2048, least_rows_a_neighbor = 24;  // there: of longer lists, ranking every pair is faster below so many rows for each
 constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // there, where sums of floats prove something
 
 constexpr double group_cycles_per_row = 20, group_cycles_per_query = 3000, group_cycles_per_neighbor = 200;  // where boxes tell rows apart
@@ -75,7 +76,8 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   const Facts facts = backend.facts();
   if (facts.has_halves) {
     const bool few = problem.corpus.rows < least_filtered_rows || problem.k * 3 >= problem.corpus.rows;
-    if (problem.corpus.cols > most_float_dims || problem.k > facts.most_filtered_k || (filter == "auto" && few && !problem.kept)) return {last};
+    const bool many_asked = problem.k > long_list && problem.k * least_rows_a_neighbor > problem.corpus.rows;
+    if (problem.corpus.cols > most_float_dims || problem.k > facts.most_filtered_k || (filter == "auto" && (many_asked || (few && !problem.kept)))) return {last};
     if (filter == floats || form_of(problem.metric) == Form::l1 || form_of(problem.metric) == Form::linf) return {floats, last};
     if (filter == halves || !takes_bytes(problem)) return {halves, floats, last};
     return {bytes, halves, floats, last};

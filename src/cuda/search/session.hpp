@@ -18,6 +18,7 @@
 #include "cpu/check.hpp"
 #include "cuda/search/choice.hpp"
 #include "cuda/search/held.hpp"
+#include "cuda/search/long_lists.cuh"
 #include "cuda/search/range.hpp"
 #include "cuda/search/sides.hpp"
 #include "cuda/search/vanished.cuh"
@@ -45,7 +46,7 @@ class CudaSession final : public Session {
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
         counters_(device), nearest_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         bounds_(device), totals_(device), choice_(device, question),
-        model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device) {
+        model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device) {
     counters_.of(1);
     device_.zero(counters_.data(), sizeof(Counters));
     maker_.emplace(device, question, rung, team, counters_.data());
@@ -128,6 +129,7 @@ class CudaSession final : public Session {
     if (count == 0) return;
     const bool there = device_.holds(out.ids);
     Finish f{.job = job(), .ranking = ranking(), .first_id = question_.first_id, .out_k = out.k, .filters = filters_, .full_lists = question_.filter.uniform()};
+    f.pieces = (out.k + 1023) / 1024;
     f.out_rows = there ? query_rows_.data() : nullptr;
     f.ids = there ? out.ids : ids_.of(count * out.k);
     f.distances = there ? out.distances : out_.of(count * out.k * size);
@@ -135,7 +137,7 @@ class CudaSession final : public Session {
     f.settled = bounds_.of(2 * count + counter_words);
     f.largest = bounds_.data() + count;
     f.counts = out.counts == nullptr ? nullptr : there ? out.counts : totals_.of(count);
-    launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count + 3) / 4, 128, 0, f);
+    launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count * f.pieces + 3) / 4, 128, 0, f);
     device_.copy(bounds_.data() + 2 * count, counters_.data(), sizeof(Counters));
     std::vector<double> facts(static_cast<std::size_t>(2 * count + counter_words));
     device_.out(facts.data(), bounds_.data(), static_cast<std::int64_t>(facts.size()) * 8);
@@ -218,7 +220,7 @@ class CudaSession final : public Session {
     if constexpr (!seeding) {
       // Where nothing is excluded yet every pair comes through.
       const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / stretches;
-      f.room = std::max<std::int64_t>(f.job.queries.count * f.job.capacity / 2 / stretches, f.everything ? most : 1024);
+      f.room = std::max<std::int64_t>(f.job.queries.count * f.job.capacity / 2 * idle_share(f.job.queries.count) / stretches, f.everything ? most : 1024);
       f.found = found_.of(f.room * stretches);
       f.used = used_.of(stretches);
     }
@@ -230,6 +232,7 @@ class CudaSession final : public Session {
   }
 
   void settle(bool last) {
+    if (question_.k > most_shared_k) return long_lists_.settle(job(), ranking(), wide_, last);
     const std::int64_t words = settle_words(question_.k);
     const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
     const bool few = queries_.side.count <= device_.multiprocessors;
@@ -273,7 +276,7 @@ class CudaSession final : public Session {
   }
 
   void scan() {
-    const std::int64_t count = queries_.side.count, k = question_.k, rows = this->rows().side.count, stretch = scan_stretch(k, rows), key = key_size(wide_);
+    const std::int64_t count = queries_.side.count, k = question_.k, rows = this->rows().side.count, stretch = scan_stretch(count, k, rows), key = key_size(wide_);
     Scan s{.job = job(), .ranking = ranking()};
     s.cols = k + stretch;
     s.keys = keys_.of(count * s.cols * key);
@@ -292,7 +295,7 @@ class CudaSession final : public Session {
       void* workspace = workspace_.of(device_.select_bytes(task));
       device_.select(task, workspace);
       ScanLists lists{.scan = s, .values = values_.data(), .columns = columns_.data(), .next = next_.of(count * k * word_size(wide_))};
-      launch(wide_ ? keys_to_lists<Wide> : keys_to_lists<Packed>, std::min<std::int64_t>(count, std::int64_t{device_.multiprocessors} * 8), 256, 0, lists);
+      launch(wide_ ? keys_to_lists<Wide> : keys_to_lists<Packed>, std::min<std::int64_t>(count, std::int64_t{device_.multiprocessors} * 8), k > 4096 ? 1024 : 256, 0, lists);
       std::swap(best_, next_);
       s.job.best = best_.data();
       device_.wait();
@@ -379,6 +382,7 @@ class CudaSession final : public Session {
   Points query_points_;
   std::vector<std::int64_t> numbers_;
   VanishedProducts<Device> vanished_;
+  LongLists<Device> long_lists_;
   std::optional<RangeMatches<Device>> range_;
   std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0;
 };

@@ -92,7 +92,7 @@ class SideMaker {
                           .degenerate_is_one = question_.degenerate == Degenerate::one, .counters = counters_};
     device_.launch()(std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32), prepare_threads, 0, measure_rows, prepare);
     // The row itself may be one of those before it, and is no neighbour in a graph.
-    if (filters && !queries && frame.copies) prepare.copies = copies_.mark(side, question_.k > 0 ? question_.k + 1 : most_filtered_k + 1);
+    if (filters && !queries && frame.copies) prepare.copies = copies_.mark(side, question_.k > 0 ? question_.k + 1 : most_shared_k + 1);
     if (filters) {
       const std::int64_t chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
       const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
