@@ -6,6 +6,7 @@
 #include "backend/backend.hpp"
 #include "core/metric.hpp"
 #include "cuda/search/job.hpp"
+#include "cuda/select/job.hpp"
 
 namespace vicinal::cuda {
 
@@ -89,6 +90,9 @@ inline std::int64_t key_size(bool wide) { return wide ? 8 : 4; }
 /// Queries so few that another part of the filter takes longer than what passes for want of it.
 inline bool few_queries(std::int64_t count) { return count <= 512; }
 
+/// One of so many warps of a block finds something: in a block that is not full some have no queries.
+inline std::int64_t idle_share(std::int64_t queries) { return queries > block_queries / 2 ? 1 : block_queries / 32 / ((queries + 31) / 32); }
+
 /// Tiles that seed the thresholds of `want` rows each: eight groups of rows for each of them, if that is no more than an eighth of all.
 /// The thresholds of few queries come from these alone.
 inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want, bool few) {
@@ -96,11 +100,19 @@ inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want, bool few
   return std::min(tiles, std::max(tiles / (few ? 16 : 32), std::min(fair, std::max(tiles / 8, least))));
 }
 
-/// Rows whose keys are taken at a time beside the lists.
-inline std::int64_t scan_stretch(std::int64_t k, std::int64_t rows) { return std::min(rows, std::max<std::int64_t>(8192, 2 * k)); }
+/// Bytes that a query of a long list takes beside its slots (long_lists.cuh).
+inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide) {
+  const FormName form = wide ? FormName::wide : FormName::packed;
+  return k > most_shared_k ? capacity * (4 + word_size(form)) + merge_needs(form, k, k).row : 0;
+}
+
+/// Rows whose keys are taken at a time beside the lists: a selection costs least of long stretches.
+inline std::int64_t scan_stretch(std::int64_t batch, std::int64_t k, std::int64_t rows) {
+  return std::min(rows, std::max({std::int64_t{8192}, 2 * k, (std::int64_t{1} << 28) / std::max<std::int64_t>(batch, 1)}));
+}
 /// Of the canonical rung, for a batch of queries.
 inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, bool wide) {
-  const std::int64_t cols = k + scan_stretch(k, rows);
+  const std::int64_t cols = k + scan_stretch(batch, k, rows);
   return batch * (cols * key_size(wide) + k * (key_size(wide) + 8 + word_size(wide))) + (std::int64_t{2} << 30);
 }
 
@@ -113,7 +125,7 @@ inline std::int64_t session_bytes(const Plan& plan, const Problem& problem) {
                        batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type)) + 2 * problem.filter_bytes + (std::int64_t{64} << 20);
   if (!problem.kept || in_floats(rung)) total += side_bytes(rows, problem.corpus, problem.metric, rung, false);
   const std::int64_t groups = sample_tiles((rows + tile_rows - 1) / tile_rows, k + 1, few_queries(batch)) * groups_a_tile;
-  const std::int64_t filter = filters ? batch * (slots_of(plan) * 24 + 4 * groups) : 0;
+  const std::int64_t filter = filters ? batch * (slots_of(plan) * (16 + 8 * idle_share(batch)) + 4 * groups + long_bytes(k, slots_of(plan), wide)) : 0;
   return total + std::max(filter, scan_bytes(batch, k, rows, wide));
 }
 

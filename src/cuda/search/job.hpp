@@ -15,7 +15,8 @@ inline constexpr int hopper_warps = 16;    // of a block of filter_hopper.cuh, t
 /// The largest limit of its kernel, above all sums of one slab or of more; its keys, of one slab shifted by 4, are less than 2^31 apart.
 VICINAL_HOST_DEVICE inline constexpr float hopper_limit(bool one_slab) { return one_slab ? 0x1p-4F * most_quick_limit : most_quick_limit; }
 inline constexpr int groups_a_tile = 8;    // groups of 16 rows whose nearest one seeds a threshold
-inline constexpr std::int64_t most_filtered_k = 2048;  // lists up to this are kept in shared memory
+inline constexpr std::int64_t most_shared_k = 2048;    // lists up to this are kept in shared memory
+inline constexpr std::int64_t most_filtered_k = 1 << 15;
 
 /// Bytes of a packed row: 64, or whole slabs of 128. A tile lies in memory slab after slab as shared memory is to hold it, so that
 /// one copy brings it: lines of a slab's bytes, their 16-byte chunks exchanged so that eight lines meet in no bank, which is how

@@ -227,7 +227,8 @@ std::unique_ptr<Session> open_search(SearchDevice& device, const Question& quest
   auto own = std::static_pointer_cast<const CudaKept<SearchRuntime>>(std::move(kept));
   const bool labelled = question.filter.view().row_labels != nullptr && !question.radius;
   if (rung != Rung::canonical && (labelled || question.k > most_filtered_k)) return nullptr;
-  const bool some_left_out = own && own->frame.copies && !question.filter.all() && !question.filter.only_self();
+  // Rows with more equals than the longest list that was thought of, of which others may answer: the rows themselves are needed.
+  const bool some_left_out = own && own->frame.copies && (question.k > most_shared_k || (!question.filter.all() && !question.filter.only_self()));
   if (rung == Rung::int8 && own && (!own->packed || some_left_out)) return nullptr;
   if (rung != Rung::canonical && !device.holds_up(rung)) {
     stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test: filter ", rung_name(rung), " is not used there"));

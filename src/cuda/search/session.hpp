@@ -18,6 +18,7 @@
 #include "cpu/check.hpp"
 #include "cuda/search/choice.hpp"
 #include "cuda/search/held.hpp"
+#include "cuda/search/long_lists.cuh"
 #include "cuda/search/range.hpp"
 #include "cuda/search/sides.hpp"
 #include "cuda/search/vanished.cuh"
@@ -48,7 +49,7 @@ class CudaSession final : public Session {
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
         facts_(device), nearest_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         totals_(device), choice_(device, question),
-        model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device) {
+        model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device) {
     facts_.of(counter_words + 2 * plan.query_batch);
     device_.zero(counters(), sizeof(Counters));
     maker_.emplace(device, question, rung, team, counters());
@@ -131,12 +132,13 @@ class CudaSession final : public Session {
     const bool there = device_.holds(out.ids);
     Finish f{.job = job(), .ranking = ranking(), .first_id = question_.first_id, .out_k = out.k, .filters = filters_, .full_lists = question_.filter.uniform()};
     f.own_rows = there;
+    f.pieces = (out.k + 1023) / 1024;
     f.ids = there ? out.ids : ids_.of(count * out.k);
     f.distances = there ? out.distances : out_.of(count * out.k * size);
     f.settled = facts_.data() + counter_words;
     f.largest = f.settled + count;
     f.counts = out.counts == nullptr ? nullptr : there ? out.counts : totals_.of(count);
-    launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count + 3) / 4, 128, 0, f);
+    launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count * f.pieces + 3) / 4, 128, 0, f);
     std::vector<double> facts(static_cast<std::size_t>(counter_words + 2 * count));
     device_.out(facts.data(), facts_.data(), static_cast<std::int64_t>(facts.size()) * 8);
     device_.wait();
@@ -219,7 +221,7 @@ class CudaSession final : public Session {
     if constexpr (!seeding) {
       // Where nothing is excluded yet every pair comes through.
       const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / stretches;
-      f.room = std::max<std::int64_t>(f.job.queries.count * f.job.capacity / 2 / stretches, f.everything ? most : 1024);
+      f.room = std::max<std::int64_t>(f.job.queries.count * f.job.capacity / 2 * idle_share(f.job.queries.count) / stretches, f.everything ? most : 1024);
       f.found = found_.of(f.room * stretches);
       f.used = used_.of(stretches);
     }
@@ -231,6 +233,7 @@ class CudaSession final : public Session {
   }
 
   void settle(bool last) {
+    if (question_.k > most_shared_k) return long_lists_.settle(job(), ranking(), wide_, last);
     const std::int64_t words = settle_words(question_.k);
     const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
     const bool few = queries_.side.count <= device_.multiprocessors;
@@ -276,7 +279,7 @@ class CudaSession final : public Session {
   }
 
   void scan() {
-    const std::int64_t count = queries_.side.count, k = question_.k, rows = this->rows().side.count, stretch = scan_stretch(k, rows), key = key_size(wide_);
+    const std::int64_t count = queries_.side.count, k = question_.k, rows = this->rows().side.count, stretch = scan_stretch(count, k, rows), key = key_size(wide_);
     Scan s{.job = job(), .ranking = ranking()};
     s.cols = k + stretch;
     s.keys = keys_.of(count * s.cols * key);
@@ -295,7 +298,7 @@ class CudaSession final : public Session {
       void* workspace = workspace_.of(device_.select_bytes(task));
       device_.select(task, workspace);
       ScanLists lists{.scan = s, .values = values_.data(), .columns = columns_.data(), .next = next_.of(count * k * word_size(wide_))};
-      launch(wide_ ? keys_to_lists<Wide> : keys_to_lists<Packed>, std::min<std::int64_t>(count, std::int64_t{device_.multiprocessors} * 8), 256, 0, lists);
+      launch(wide_ ? keys_to_lists<Wide> : keys_to_lists<Packed>, std::min<std::int64_t>(count, std::int64_t{device_.multiprocessors} * 8), k > 4096 ? 1024 : 256, 0, lists);
       std::swap(best_, next_);
       s.job.best = best_.data();
       device_.wait();
@@ -384,6 +387,7 @@ class CudaSession final : public Session {
   std::vector<std::int64_t> numbers_;
   bool adjacent_ = false;
   VanishedProducts<Device> vanished_;
+  LongLists<Device> long_lists_;
   std::optional<RangeMatches<Device>> range_;
   std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0;
 };

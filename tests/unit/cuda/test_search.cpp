@@ -7,6 +7,7 @@
 
 #include "cuda/search/self_test.cuh"
 #include "cuda/search/session.hpp"
+#include "cuda/select/merge.cuh"
 #include "kernels/bounds.hpp"
 #include "pipeline/certify.hpp"
 #include "unit/cuda/emulated_device.hpp"
@@ -265,6 +266,29 @@ TEST(CudaSearch, AsManyNeighboursAsRowsAndSidesOfOneRow) {
     compare(view(corpus, dims), view(queries, dims), {.options = {.k = 130}, .chunk = 128, .filter = filter}, 3);
     compare(Points(corpus.data(), DType::f32, 1, dims), Points(queries.data(), DType::f32, 1, dims), {.options = {.k = 1}, .filter = filter}, 1);
   }
+}
+
+TEST(CudaSearch, ListsThatSharedMemoryDoesNotHold) {
+  const std::int64_t dims = 6;
+  const std::vector<float> corpus = gaussian(15, 7000 * dims), queries = gaussian(16, 3 * dims);
+  std::mt19937 random(17);
+  std::vector<float> whole(4500 * dims), near(2 * dims);
+  for (float& value : whole) value = static_cast<float>(random() % 2);
+  for (float& value : near) value = static_cast<float>(random() % 2);
+  // In two parts, so that thresholds tighten in between; keys of which the cut falls among many that are equal, so that rows decide.
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 2049}, .slots = 1300});
+  compare(view(whole, dims), view(near, dims), {.options = {.k = 3000}, .slots = 1500});
+  if (sampled()) return;
+  // The longest list that a block sorts, and one that is merged; keys of 64 bits; queries that lose rows; half of the rows.
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 4096}, .chunk = 5120, .slots = 2000});
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 5000}, .slots = 1500, .rung = Rung::f32});
+  std::vector<double> doubles(corpus.begin(), corpus.begin() + 3500 * dims), asked(queries.begin(), queries.begin() + dims);
+  compare(Points(doubles.data(), DType::f64, 3500, dims), Points(asked.data(), DType::f64, 1, dims), {.options = {.k = 2500}, .slots = 1000});
+  compare(view(whole, dims), view(near, dims), {.options = {.k = 3000}, .slots = 100}, 2);
+  KnnOptions half{.k = 2100};
+  const std::vector<std::uint64_t> bitmap(71, 0x5555555555555555u);
+  half.eligible.bitmap = bitmap;
+  compare(view(whole, dims), view(near, dims), {.options = half, .slots = 1500});
 }
 
 TEST(CudaSearch, ProductsThatVanishInAChunkKeepTheirSign) {
