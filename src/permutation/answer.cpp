@@ -11,6 +11,7 @@
 #include "core/text.hpp"
 #include "permutation/device.hpp"
 #include "permutation/own.hpp"
+#include "permutation/plan.hpp"
 #include "permutation/search.hpp"
 #include "pipeline/check.hpp"
 
@@ -18,8 +19,8 @@ namespace vicinal {
 namespace {
 
 /// A distance of the caller's own is called from its own thread.
-Resolved resolve(const PermutationIndex::State& state, const Execution& run) {
-  Resolved resolved = vicinal::resolve(run);
+Resolved resolve(const PermutationIndex::State& state, const PermutationSearch& search) {
+  Resolved resolved = vicinal::resolve(search.run, search.memory);
   if (state.own) resolved.threads = 1;
   return resolved;
 }
@@ -51,11 +52,6 @@ struct Share {
 };
 
 constexpr double default_recall = 0.95;
-
-std::int64_t candidates_of(double fraction, std::int64_t count, std::int64_t k) {
-  const auto wanted = static_cast<std::int64_t>(std::ceil(fraction * static_cast<double>(count)));
-  return std::clamp(wanted, std::min(k, count), count);
-}
 
 Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, const Queries* queries,
                std::int64_t k, const double* radius, Team& team, const std::string& instruction_set) {
@@ -92,11 +88,13 @@ void check_finite(std::span<const Entry> entries, Metric metric, DistanceType ty
 }
 
 IndexCounts search_here(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question,
-                        const Resolved& run, Team& team, const IndexSearch::Answer& answer) {
-  const std::int64_t rows = queries.count();
+                        const Resolved& run, const PermutationPlan& plan, Team& team,
+                        const IndexSearch::Answer& answer) {
+  const std::int64_t rows = queries.count(), batch = plan.query_batch;
   const cpu::Scores& kernels = cpu::find_scores(run.instruction_set);
-  const std::int64_t batch = RankScan::batch_for(state.objects().count(), rows, run.threads);
-  std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(run.threads));
+  if (rows == 0) return {};
+  if (plan.together) return IndexSearch(state, queries, question, kernels, 1, &team).run(0, rows, team, answer);
+  std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(plan.threads));
   std::atomic<std::int64_t> candidates{0}, measured{0};
   team.for_each((rows + batch - 1) / batch, [&](std::int64_t piece, int worker) {
     auto& one = searches[static_cast<std::size_t>(worker)];
@@ -119,11 +117,14 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
                    std::int64_t k, const double* radius, DistanceType type, const Read& read,
                    const IndexSearch::Answer& answer) {
   const auto start = Clock::now();
-  const Resolved run = resolve(state, search.run);
+  const Resolved run = resolve(state, search);
   const std::int64_t count = state.objects().count();
   FpGuard guard;
   Outcome outcome;
-  Team team(run.threads, search.progress, search.stop, static_cast<std::uint64_t>(rows * count));
+  const std::string reason = run.host() ? "" : host_reason(state, search.exact);
+  const bool device = !run.host() && reason.empty();
+  const PermutationPlan plan = plan_search(state, search, rows, k, radius, run, device);
+  Team team(plan.threads, search.progress, search.stop, static_cast<std::uint64_t>(rows * count));
   const std::unique_ptr<Queries> queries = read(team);
   if (rows > 0) outcome.share = share_of(state, search, queries.get(), k, radius, team, run.instruction_set);
   const IndexQuestion question{.type = type,
@@ -131,17 +132,16 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
                                .radius = radius != nullptr ? *radius : everywhere,
                                .candidates = outcome.share.candidates,
                                .exact = search.exact};
-  const std::string reason = run.host() ? "" : host_reason(state, question);
   IndexCounts counts;
-  if (run.host() || !reason.empty()) counts = search_here(state, *queries, question, run, team, answer);
+  if (!device) counts = search_here(state, *queries, question, run, plan, team, answer);
   else if (rows > 0) counts = search_on(*run.backend, state, *queries, question, team, answer);
   team.finish();
-  const bool device = !run.host() && reason.empty() && rows > 0;
-  outcome.stats.device = device ? kept_on(state, *run.backend).device : "cpu";
+  outcome.stats.device = device && rows > 0 ? kept_on(state, *run.backend).device : "cpu";
   if (!reason.empty())
     outcome.stats.notes.push_back(cat("searched on the CPU, not on ", run.backend->facts().name, ": ", reason));
   outcome.stats.instruction_set = run.instruction_set;
-  outcome.stats.threads = run.threads;
+  outcome.stats.threads = plan.threads;
+  outcome.stats.planned_bytes = plan.peak_bytes;
   outcome.stats.pairs = rows * count;
   outcome.stats.candidates = counts.candidates;
   outcome.stats.reranked = counts.measured;
@@ -284,13 +284,20 @@ PermutationRange PermutationIndex::range(std::int64_t queries, const OwnDistance
   refuse_memory();
 }
 
+PermutationPlan PermutationIndex::plan(std::int64_t queries, const PermutationSearch& search) const {
+  check_search(search);
+  if (queries < 0 || search.k < 1) fail(ErrorCode::invalid_argument, cat("a plan of ", queries, " queries for ", search.k, " nearest"));
+  const Resolved run = resolve(*state_, search);
+  return plan_search(*state_, search, queries, search.k, nullptr, run, !run.host() && host_reason(*state_, search.exact).empty());
+}
+
 PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const try {
   constexpr std::size_t timed = 64;
   check_search(search);
   const std::int64_t count = state_->objects().count();
   if (search.k < 1 || search.k > count)
     fail(ErrorCode::invalid_argument, cat("k must be 1 to the ", count, " objects, got ", search.k));
-  const Resolved run = resolve(*state_, search.run);
+  const Resolved run = resolve(*state_, search);
   PermutationTuning result{.k = search.k,
                            .target = search.recall.value_or(search.fraction ? 0 : default_recall),
                            .fraction = 0,
@@ -298,7 +305,10 @@ PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const 
   PermutationSearch asked = search;
   {
     FpGuard guard;
-    Team team(run.threads, search.progress, search.stop, static_cast<std::uint64_t>(count));
+    PermutationSearch measured = search;
+    measured.fraction.reset();
+    const PermutationPlan plan = plan_search(*state_, measured, 1, search.k, nullptr, run, false);
+    Team team(plan.threads, search.progress, search.stop, static_cast<std::uint64_t>(count));
     Share share = share_of(*state_, search, nullptr, search.k, nullptr, team, run.instruction_set);
     if (search.fraction) {
       const auto curve = recall_curve(*state_, search.k, nullptr, team, run.instruction_set);
@@ -323,7 +333,7 @@ PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const 
     return outcome.stats.seconds / static_cast<double>(ids.size());
   };
   result.index_seconds = time(asked);
-  result.exact_seconds = state_->objects().exact_seconds(ids, search.k, search.run);
+  result.exact_seconds = state_->objects().exact_seconds(ids, search.k, search.run, search.memory);
   if (result.exact_seconds > 0) return result;
   asked.fraction = 1;  // no search but this one: everything is measured
   asked.exact = false;
