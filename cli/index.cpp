@@ -196,9 +196,11 @@ std::string how_text(const Found& found, const vicinal::PermutationIndex& index,
                      std::int64_t queries, bool on_queries) {
   const vicinal::Stats& stats = found.neighbors.stats;
   const double share = stats.pairs > 0 ? static_cast<double>(stats.reranked) / static_cast<double>(stats.pairs) : 0;
-  return fmt::format("{} of {} for {}: {} {}\n{}, {} of all true distances computed\n", what, objects_text(index),
-                     plural(queries, "query"), seconds_text(stats.seconds), place_text(stats),
-                     recall_text(found.recall, on_queries), percent_text(share));
+  std::string text = fmt::format("{} of {} for {}: {} {}\n{}, {} of all true distances computed\n", what, objects_text(index),
+                                 plural(queries, "query"), seconds_text(stats.seconds), place_text(stats),
+                                 recall_text(found.recall, on_queries), percent_text(share));
+  for (const std::string& note : stats.notes) text += "note: " + note + "\n";
+  return text;
 }
 
 template <class Found>

@@ -21,6 +21,7 @@ struct RecallCurve {
   std::vector<std::int64_t> candidates;    // ascending; the last is all
   std::vector<std::vector<float>>
       recalls;  // [left-out object][as candidates]; objects with an empty answer are not there
+  std::vector<double> farthest;  // of k-NN: value of each left-out object's k-th, as a Meter gives it
   RecallEstimate at(std::size_t point) const;
   /// The first point at which the lower limit reaches the target.
   std::size_t point_for(double target) const;
