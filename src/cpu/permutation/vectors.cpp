@@ -151,7 +151,14 @@ class Vectors final : public VectorObjects {
                                            std::vector<std::int64_t>{}, std::move(prepared.facts));
   }
 
-  double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run) const override {
+  std::int64_t meter_bytes() const noexcept override {
+    const Points& rows = question_.corpus;
+    if (measure_ == nullptr) return RankScratch::bytes(rows.cols, rows.dtype, false);
+    return (2 * rows.cols + measure_->scratch(rows.cols)) * 8;
+  }
+
+  double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run,
+                       const Budget& memory) const override {
     if (measure_ != nullptr) return 0;
     const Points& rows = question_.corpus;
     const auto row_bytes = rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype));
@@ -159,9 +166,9 @@ class Vectors final : public VectorObjects {
     for (std::size_t i = 0; i < ids.size(); ++i)
       gather_row(rows, ids[i], copied.data() + static_cast<std::int64_t>(i) * row_bytes);
     const Points queries(copied.data(), rows.dtype, static_cast<std::int64_t>(ids.size()), rows.cols);
-    const Corpus corpus(rows, {.metric = question_.metric, .run = run});
+    const Corpus corpus(rows, {.metric = question_.metric, .memory = memory, .run = run});
     const auto start = std::chrono::steady_clock::now();
-    corpus.knn(queries, {.k = k, .metric = question_.metric, .run = run});
+    corpus.knn(queries, {.k = k, .metric = question_.metric, .memory = memory, .run = run});
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
            static_cast<double>(ids.size());
   }
