@@ -25,6 +25,7 @@ constexpr double byte_cycles_per_element = 0.0125, byte_cycles_per_pair = 0.4;
 constexpr double byte_prepare = 2, byte_spread = 2.5;  // of what floats take: passes over the rows; rows that bytes cannot tell apart
 constexpr std::int64_t least_byte_dims = 16;           // below, the test costs more than the product
 constexpr std::int64_t least_second_dims = 256;        // below, a canonical distance costs little more than a second look
+constexpr std::int64_t likely_matches = 256;           // of a query in a range search, whose result is not known before
 
 constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ranks so many at once
 constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // there, where sums of floats prove something
@@ -93,10 +94,12 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   return {bytes, floats, last};
 }
 
-/// Second bytes take a pass over all rows, and save most of the canonical distances of some k rows a query.
-bool takes_second(const Problem& problem, const Plan& plan) {
-  if (rung_of(plan.rungs.front()) != Rung::int8 || plan.symmetric || problem.corpus.cols < least_second_dims) return false;
-  return problem.kept || problem.queries.rows * problem.k >= problem.corpus.rows;
+/// Second bytes take a pass over all rows, and save most of the canonical distances of some k rows a query. Bytes that are forced by name have
+/// them in few columns too, which is for tests.
+bool takes_second(const Problem& problem, const KnnOptions& options, const Backend& backend, const Plan& plan) {
+  if (rung_of(plan.rungs.front()) != Rung::int8 || plan.symmetric || backend.facts().has_halves) return false;
+  const bool many = problem.corpus.cols >= least_second_dims || with_environment(options.run).filter == rung_name(Rung::int8);
+  return many && (problem.kept || problem.queries.rows * (problem.range ? likely_matches : problem.k) >= problem.corpus.rows);
 }
 
 /// Sorting rows into groups costs as much as comparing them with some hundreds of queries. Ranked at once, they need no filter.
@@ -274,7 +277,7 @@ Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOption
 Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
   Plan plan = start_plan(backend, problem, options);
   Fitter(backend, problem, plan, plan.budget_bytes).fit();
-  if (!backend.facts().has_halves && takes_second(problem, plan)) {
+  if (takes_second(problem, options, backend, plan)) {
     plan.second = true;
     const std::int64_t peak = backend.bytes(plan, problem);
     plan.second = peak <= plan.budget_bytes;
@@ -301,7 +304,7 @@ Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOpti
   plan.corpus_chunk = std::max<std::int64_t>(corpus.rows, 1);
   plan.query_block = backend.query_lanes(plan.instruction_set);
   plan.query_batch = plan.query_block;
-  plan.second = !backend.facts().has_halves && takes_second(problem, plan);
+  plan.second = takes_second(problem, likely, backend, plan);
   plan.peak_bytes = backend.kept_bytes(problem, plan);
   if (plan.peak_bytes > plan.budget_bytes && plan.second) {
     plan.second = false;
