@@ -114,7 +114,7 @@ class Vectors final : public VectorObjects {
     question_.corpus = rows;
     question_.metric = metric;
     question_.type = DistanceType::f64;
-    prepare_rows(kernels_, question_, Rung::canonical, nullptr, nullptr, false, 0, rows.rows, team, packed_);
+    prepare_rows(kernels_, question_, Rung::canonical, nullptr, nullptr, {}, 0, rows.rows, team, packed_);
     if (measure_ != nullptr && measure_->histograms) check_histograms(rows, "corpus", team);
     true_distance_ = TrueDistance(metric, rows.cols, mass_);
   }
@@ -144,7 +144,7 @@ class Vectors final : public VectorObjects {
     std::vector<std::int64_t> all(static_cast<std::size_t>(queries.rows));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
     PackedQueries prepared;
-    prepare_queries(kernels_, nullptr, nullptr, question_, nullptr, nullptr, queries, all, kernels_.query_lanes, team,
+    prepare_queries(kernels_, nullptr, nullptr, false, question_, nullptr, nullptr, queries, all, kernels_.query_lanes, team,
                     prepared);
     if (measure_ != nullptr && measure_->histograms) check_histograms(queries, "query", team);
     return std::make_unique<VectorQueries>(kernels_, measure_, window_, question_, packed_, queries,
