@@ -303,9 +303,8 @@ VICINAL_HOST_DEVICE inline std::int32_t byte_limit(const ByteLine& line, const F
 
 inline constexpr float most_quick_limit = 0x1p28F;
 VICINAL_HOST_DEVICE inline std::int32_t quick_seed(float term, float inverse, float most = most_quick_limit) noexcept {
-  if (term == std::numeric_limits<float>::infinity()) return static_cast<std::int32_t>(-3.75F * most);
-  const float exact = -term * inverse, least = -1.5F * most;
-  const float seed = exact + std::min(std::fabs(exact), 0x1p100F) * 0x1p-21F;
+  const float exact = -term * inverse, least = term == std::numeric_limits<float>::infinity() ? -3.75F * most : -1.5F * most;
+  const float seed = exact + std::min(std::fabs(exact), 0x1p100F) * 0x1p-21F;  // -inf with a term of +inf
   if (!(seed < 2 * most)) return static_cast<std::int32_t>(2 * most);
   return static_cast<std::int32_t>(std::ceil(seed > least ? seed : least));
 }

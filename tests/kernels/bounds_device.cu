@@ -42,7 +42,7 @@ struct TestDevice {
   template <bool seeding>
   void hopper_filter(const cuda::Filter& f, std::int64_t grid) const {
     const std::int64_t width = f.job.rows.width;
-    const auto kernel = width == 64 ? cuda::filter_hopper<64, false, seeding> : width == 128 ? cuda::filter_hopper<128, false, seeding> : cuda::filter_hopper<128, true, seeding>;
+    const auto kernel = width == 64 ? cuda::filter_hopper<64, false, seeding, false> : width == 128 ? cuda::filter_hopper<128, false, seeding, false> : cuda::filter_hopper<128, true, seeding, false>;
     launch()(grid, cuda::hopper_threads, cuda::hopper_memory(width == 64 ? 64 : 128, width > 128).all, kernel, f);
   }
 };

@@ -1,5 +1,5 @@
 // Searches of a permutation index on a device, their host's part: what stays there between searches, queries in batches, and those for
-// which a sample of the scores told too little. `Device` is the runtime (search.cu) or the emulator (tests/unit/cuda/test_permutation.cpp),
+// which a sample of the scores told too little. `Device` is the runtime (cuda/runtime.hpp) or the emulator (tests/unit/cuda/test_permutation.cpp),
 // as in cuda/strings/search.hpp, and besides
 //   void rows_in(to, Points);   dense rows from the host, any strides
 //   std::int64_t free_bytes(); int multiprocessors;

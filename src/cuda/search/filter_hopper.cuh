@@ -1,7 +1,7 @@
 // FILTER by wgmma, for compute capability 9.0: the same as filter.cuh by other instructions. Of five groups of four warps one brings what
 // the others need: a warp asks for tiles by bulk copies, three take turns at a tile's seeds and limits. The other four groups multiply
 // 64 queries each with the 128 rows of a tile and test the sums; while one of them tests, the others have the tensor cores. Where two groups
-// would have no queries, every other tile is theirs with the queries of the first two: then tiles come as fast as memory brings them.
+// would have no queries (`shares`), every other tile is theirs with the queries of the first two: then tiles come as fast as memory brings them.
 // The only kernel that the emulator does not run; what it finds is handed out by the code that it does run.
 //
 // A lane has 16 sums of a query in each half of a tile. They become keys, whose low four bits say which of the 16 it is: the largest
@@ -13,9 +13,8 @@
 namespace vicinal::cuda {
 
 inline constexpr int hopper_threads = 640;
-/// Tiles whose seeds and limits are there at a time. Who waits at a barrier must meet its every phase: so this is a multiple of the two groups
-/// that may share tiles and of the three warps that take turns at it, and twice the stages of one slab, whose place it tells.
-inline constexpr int faces = 12;
+inline constexpr int faces = 8;  // tiles whose seeds and limits are there at a time
+static_assert(faces % 2 == 0);   // of groups that share tiles each has its own of these, for who waits at a barrier must meet its every phase
 
 struct HopperMemory {
   int stages, stage_bytes;
@@ -85,22 +84,21 @@ __device__ __forceinline__ void note_keys(const Filter& f, const int* keys, int 
 /// Where in a ring of buffers, and in which phase of its barrier.
 template <int count>
 struct Ring {
-  unsigned at = 0;  // of two rounds
-  __device__ __forceinline__ unsigned place() const { return at % count; }
-  __device__ __forceinline__ unsigned parity() const { return at / count; }
-  __device__ __forceinline__ void next() { at = at + 1 == 2 * count ? 0 : at + 1; }
+  unsigned place = 0, parity = 0;
+  __device__ __forceinline__ void next() {
+    if (++place == count) place = 0, parity ^= 1;
+  }
 };
 
-template <int slab, bool slabs_of_queries, bool seeding>
+template <int slab, bool slabs_of_queries, bool seeding, bool shares>
 __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr int slab_steps = slab / 32, tile_bytes = tile_rows * slab;
   constexpr HopperMemory memory = hopper_memory(slab, slabs_of_queries);
   constexpr int stages = memory.stages, consumers = hopper_warps, facing_warps = 3;
   constexpr bool shifted = !slabs_of_queries;
+  static_assert(!shares || (!slabs_of_queries && stages % 2 == 0));
   const SearchJob& job = f.job;
-  const bool shares = !slabs_of_queries && job.queries.count <= tile_rows;
-  static_assert(faces % 2 == 0 && faces % facing_warps == 0 && (slabs_of_queries || (faces == 2 * stages && stages % 2 == 0)));
   unsigned char* base = dynamic_shared<unsigned char>();
   base += (1024 - (shared_address(base) & 1023)) & 1023;
   auto* const all_limits = reinterpret_cast<int*>(base + memory.limits);
@@ -111,7 +109,7 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
   const std::int64_t width = job.rows.width;
   const int slabs = slabs_of_queries ? static_cast<int>(width / slab) : 1;
   if (thread_index() == 0) {
-    const int testers = shares ? consumers / 2 : consumers;  // of a tile
+    constexpr int testers = shares ? consumers / 2 : consumers;  // of a tile
     for (int i = 0; i < stages; ++i) start_barrier(full[i], 1), start_barrier(empty[i], testers);
     for (int i = 0; i < faces; ++i) start_barrier(faced[i], 1), start_barrier(tested[i], testers), start_barrier(headed[i], 1);
     start_barrier(queries_there, 1);
@@ -150,8 +148,8 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
             arrive_expecting(headed[face], sizeof(TileHead));
             copy_bulk(at + memory.heads + face * sizeof(TileHead), job.rows.heads + tile, sizeof(TileHead), headed[face]);
             for (int s = 0; s < slabs; ++s, step.next()) {
-              const unsigned stage = step.place();
-              wait_for(empty[stage], step.parity() ^ 1);
+              const unsigned stage = step.place;
+              wait_for(empty[stage], step.parity ^ 1);
               arrive_expecting(full[stage], memory.stage_bytes);
               const unsigned to = at + stage * memory.stage_bytes;
               copy_bulk(to, job.rows.bytes + tile * tile_rows * width + s * tile_bytes, tile_bytes, full[stage]);
@@ -176,6 +174,7 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
         if (turn % facing_warps != static_cast<unsigned>(warp_index()) - 1) continue;
         const unsigned face = turn % faces;
         const TileHead& head = *reinterpret_cast<const TileHead*>(base + memory.heads + face * sizeof(TileHead));
+        wait_for(tested[face], (turn / faces & 1) ^ 1);  // another warp's: its head was there, and the next one is meant
         wait_for(headed[face], turn / faces & 1);
         const float4 four = *reinterpret_cast<const float4*>(head.terms + row);
         float terms[4] = {four.x, four.y, four.z, four.w};
@@ -187,8 +186,7 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
           }
         }
 #pragma unroll(seeding ? 1 : 2)
-        for (int half = 0; half < 2; ++half) {
-          if (half == 1 && shares) break;
+        for (int half = 0; half < (shares ? 1 : 2); ++half) {
           double inverse;
           if constexpr (seeding) inverse = (half == 0 ? low_inverse : high_inverse) * head.inverse;
           else inverse = (half == 0 ? quick_low : quick_high) * head.quick_inverse;  // a float
@@ -213,26 +211,29 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
 
   take_registers<seeding ? 104 : 96>();
   const int lane = lane_index(), group = lane / 4, member = lane % 4;
-  const int which_group = warp_index() / 4 - 1, pair = which_group >> 1, group_queries = (which_group & (shares ? 1 : 3)) * 64;
-  const int half = group_queries / tile_rows, warp_queries = group_queries + warp_index() % 4 * 16;
+  const int which_group = warp_index() / 4 - 1, pair = which_group >> 1, group_queries = (which_group & (shares ? 1 : 3)) * 64, half = group_queries / tile_rows;
+  const int warp_queries = group_queries + warp_index() % 4 * 16;
   const std::int64_t stretch = static_cast<std::int64_t>(blockIdx.x) * consumers + warp_index() - 4;
   std::uint32_t used = 0;
-  Ring<stages> step;  // of slabs
-  Ring<faces> face;
-  unsigned round = 0;
+  Ring<stages> step;
+  unsigned turn = 0, round = 0;
   int sums[64];
   for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x, ++round) {
     std::int64_t block, first;
     int tiles;
     part_of(unit, block, first, tiles);
-    auto tile = static_cast<std::uint32_t>(job.visits.at(first));
-    const auto unit_queries = static_cast<std::uint32_t>(block * block_queries + warp_queries);
+    std::int64_t tile = job.visits.at(first);
     if constexpr (!slabs_of_queries) wait_for(queries_there, round & 1);
-    for (int t = 0; t < tiles; ++t, face.next(), tile = static_cast<std::uint32_t>(job.visits.after(tile))) {
-      if (shares && face.at % 2 != static_cast<unsigned>(pair)) continue;
-      for (int s = 0; s < slabs; ++s) {
-        const unsigned stage = slabs_of_queries ? step.place() : face.at % stages;
-        wait_for(full[stage], slabs_of_queries ? step.parity() : face.at / stages % 2);
+    for (int t = 0; t < tiles; ++t, ++turn, tile = job.visits.after(tile)) {
+      if constexpr (shares) {
+        if (turn % 2 != static_cast<unsigned>(pair)) {
+          step.next();
+          continue;
+        }
+      }
+      for (int s = 0; s < slabs; ++s, step.next()) {
+        const unsigned stage = step.place;
+        wait_for(full[stage], step.parity);
         const unsigned rows = at + stage * memory.stage_bytes;
         const unsigned queries = (slabs_of_queries ? rows + tile_bytes : at + static_cast<unsigned>(memory.queries)) + group_queries * slab;
         open_products();
@@ -241,13 +242,12 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
         close_products();
         wait_for_products(sums);
         if (lane == 0) arrive(empty[stage]);
-        if constexpr (slabs_of_queries) step.next();
       }
-      const unsigned turn = face.place();
-      wait_for(faced[turn], face.parity());
-      const int* seeds = all_seeds + turn * block_queries + half * tile_rows + 2 * member;
+      const unsigned face = turn % faces;
+      wait_for(faced[face], turn / faces & 1);
+      const int* seeds = all_seeds + face * block_queries + half * tile_rows + 2 * member;
+      const std::int64_t query = block * block_queries + warp_queries + group;
       if constexpr (seeding) {
-        const std::int64_t query = unit_queries + group;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           int nearest[2];
@@ -269,7 +269,7 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
         int limits[2], most[2][2];
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          limits[h] = all_limits[turn * block_queries + warp_queries + group + h * 8];
+          limits[h] = all_limits[face * block_queries + warp_queries + group + h * 8];
           most[h][0] = most[h][1] = -0x7fffffff - 1;
         }
 #pragma unroll
@@ -294,12 +294,12 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
           for (int h = 0; h < 2; ++h)
 #pragma unroll
             for (int g = 0; g < 2; ++g)
-              note_keys<shifted>(f, sums + 32 * g + 2 * h, most[h][g], limits[h], unit_queries + 8 * h,
-                                 tile * tile_rows + static_cast<std::uint32_t>(64 * g + 2 * member), f.found + stretch * f.room, used);
+              note_keys<shifted>(f, sums + 32 * g + 2 * h, most[h][g], limits[h], static_cast<std::uint32_t>(block * block_queries + warp_queries + h * 8),
+                                 static_cast<std::uint32_t>(tile * tile_rows + 64 * g + 2 * member), f.found + stretch * f.room, used);
         }
       }
       __syncwarp();
-      if (lane == 0) arrive(tested[turn]);
+      if (lane == 0) arrive(tested[face]);
     }
     if constexpr (!slabs_of_queries)
       if (lane == 0) arrive(queries_done);

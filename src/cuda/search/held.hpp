@@ -87,17 +87,13 @@ inline bool wide_keys(DistanceType type) { return type != DistanceType::f32; }
 inline std::int64_t word_size(bool wide) { return wide ? 16 : 8; }
 inline std::int64_t key_size(bool wide) { return wide ? 8 : 4; }
 
-/// Queries so few that another part of the filter takes longer than what passes for want of it.
-inline bool few_queries(std::int64_t count) { return count <= 512; }
-
 /// One of so many warps of a block finds something: in a block that is not full some have no queries.
 inline std::int64_t idle_share(std::int64_t queries) { return queries > block_queries / 2 ? 1 : block_queries / 32 / ((queries + 31) / 32); }
 
 /// Tiles that seed the thresholds of `want` rows each: eight groups of rows for each of them, if that is no more than an eighth of all.
-/// The thresholds of few queries come from these alone.
-inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want, bool few) {
+inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want) {
   const std::int64_t fair = 8 * want / groups_a_tile + 1, least = 4 * want / groups_a_tile + 1;
-  return std::min(tiles, std::max(tiles / (few ? 16 : 32), std::min(fair, std::max(tiles / 8, least))));
+  return std::min(tiles, std::max(tiles / 32, std::min(fair, std::max(tiles / 8, least))));
 }
 
 /// Bytes that a query of a long list takes beside its slots (long_lists.cuh).
@@ -124,7 +120,7 @@ inline std::int64_t session_bytes(const Plan& plan, const Problem& problem) {
   std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) + batch * (k * word_size(wide) + 128) +
                        batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type)) + 2 * problem.filter_bytes + (std::int64_t{64} << 20);
   if (!problem.kept || in_floats(rung)) total += side_bytes(rows, problem.corpus, problem.metric, rung, false);
-  const std::int64_t groups = sample_tiles((rows + tile_rows - 1) / tile_rows, k + 1, few_queries(batch)) * groups_a_tile;
+  const std::int64_t groups = sample_tiles((rows + tile_rows - 1) / tile_rows, k + 1) * groups_a_tile;
   const std::int64_t filter = filters ? batch * (slots_of(plan) * (16 + 8 * idle_share(batch)) + 4 * groups + long_bytes(k, slots_of(plan), wide)) : 0;
   return total + std::max(filter, scan_bytes(batch, k, rows, wide));
 }

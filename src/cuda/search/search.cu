@@ -22,7 +22,10 @@ class SearchRuntime : public Runtime {
   template <bool seeding>
   void hopper_filter(const Filter& f, std::int64_t grid) const {
     const std::int64_t width = f.job.rows.width;
-    const auto kernel = width == 64 ? filter_hopper<64, false, seeding> : width == 128 ? filter_hopper<128, false, seeding> : filter_hopper<128, true, seeding>;
+    const bool shares = f.job.queries.count <= tile_rows;
+    const auto kernel = width > 128   ? filter_hopper<128, true, seeding, false>
+                        : width == 64 ? (shares ? filter_hopper<64, false, seeding, true> : filter_hopper<64, false, seeding, false>)
+                                      : (shares ? filter_hopper<128, false, seeding, true> : filter_hopper<128, false, seeding, false>);
     launch()(grid, hopper_threads, hopper_memory(width == 64 ? 64 : 128, width > 128).all, kernel, f);
   }
   std::int64_t select_bytes(const SelectTask& task) const { return select_workspace(task, multiprocessors); }

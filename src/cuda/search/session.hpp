@@ -1,5 +1,5 @@
 // A search of vectors on a device, its host's part: what goes there, which launches in which order, and what comes back.
-// `Device` is the runtime (search.cu) or the emulator (tests/unit/cuda/test_search.cpp), as in cuda/strings/search.hpp, and besides
+// `Device` is the runtime (cuda/runtime.hpp) or the emulator (tests/unit/cuda/test_search.cpp), as in cuda/strings/search.hpp, and besides
 //   bool holds(pointer);                        memory of the device
 //   void rows_in(to, Points);                   dense rows from the host, any strides
 //   void copy(to, from, bytes);                 between any two memories
@@ -241,18 +241,16 @@ class CudaSession final : public Session {
     launch(wide_ ? settle_queries<Wide> : settle_queries<Packed>, queries_.side.count, threads, settle_memory(question_.k, wide_), s);
   }
 
-  /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next. With few queries all at once.
+  /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
   void filter_tiles() {
     Filter f{.job = job()};
     const std::int64_t tiles = f.job.rows.tiles(), k = question_.k, want = k + (choice_.choice().without_self ? 1 : 0);
     std::int64_t begin = 0, part = tiles;
     if (seen_rows_ == 0) {
-      const bool few = few_queries(f.job.queries.count) && 80 * want <= f.job.capacity;
-      const std::int64_t sample = sample_tiles(tiles, want, few);
+      const std::int64_t sample = sample_tiles(tiles, want);
       part = std::max<std::int64_t>(1, std::min(tiles, f.job.capacity / tile_rows));
       if (sample * groups_a_tile >= 2 * want && part < tiles) {
-        f.last = sample;
-        part = few ? tiles : sample;
+        f.last = part = sample;
         f.groups = sample * groups_a_tile;
         f.nearest = nearest_.of(whole_blocks(f.job.queries.count) * f.groups);
         run_filter<true>(f);
@@ -260,8 +258,8 @@ class CudaSession final : public Session {
                Seed{.job = f.job, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
-    // As few parts as can be, none more than six times what was searched before.
-    constexpr double most_growth = 6;
+    // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
+    const double most_growth = f.job.queries.count <= 512 && 80 * k <= f.job.capacity ? 40.0 : 6.0;
     double growth = static_cast<double>(tiles) / static_cast<double>(part);
     growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(most_growth))));
     while (begin < tiles) {

@@ -1,5 +1,5 @@
 // A search of strings on a device, its host's part: what goes there, in which batches, and what is done about lists that were too long.
-// `Device` is the runtime (search.cu) or the emulator (tests/unit/cuda/test_strings.cpp):
+// `Device` is the runtime (cuda/runtime.hpp) or the emulator (tests/unit/cuda/test_strings.cpp):
 //   void* take(bytes); void give(void*);  memory of the device, aligned for anything; take throws
 //   void in(to, from, bytes); void out(to, from, bytes); void zero(at, bytes);  in the order of the launches
 //   void wait();  until all of them are done

@@ -193,15 +193,16 @@ TEST(CudaSearch, WholeNumbersTiesAndDuplicates) {
 
 TEST(CudaSearch, RowsOfNobodyAreExcludedBeforeAThresholdIsKnown) {
   // The sample has too few rows that may answer, so the first part is filtered without a threshold: but for rows of nobody all would pass.
-  const std::int64_t dims = 2, copies = 7680;
+  const std::int64_t dims = 2, copies = 5120;
   std::vector<float> same(copies * dims, 1.0F);
   for (std::int64_t row = 0; row < copies; row += 1280) same[static_cast<std::size_t>(row * dims)] = 2;
-  compare(view(same, dims), view(same, dims).slice(0, 1), {.options = {.k = 12}, .slots = 60});
+  compare(view(same, dims), view(same, dims).slice(0, 1), {.options = {.k = 40}, .slots = 60});
   const std::vector<float> corpus = gaussian(16, 1280 * dims), asked = gaussian(17, 16 * dims);
   const std::vector<std::uint64_t> bitmap{1, 0, 2, 4, 0, 8, 0, 16, 32, 64, 0, 128, 256, 0, 512, 1024, 0, 2048, 0, 0};  // 12 rows
   KnnOptions few{.k = 10};
   few.eligible.bitmap = bitmap;
-  for (const Rung rung : {Rung::int8, Rung::f32}) compare(view(corpus, dims), view(asked, dims), {.options = few, .slots = 60, .rung = rung});
+  for (const Rung rung : {Rung::int8, Rung::f32})
+    if (rung == Rung::int8 || !sampled()) compare(view(corpus, dims), view(asked, dims), {.options = few, .slots = 60, .rung = rung});
 }
 
 TEST(CudaSearch, ClustersTighterThanAStep) {
