@@ -276,10 +276,10 @@ TEST(CudaSearch, ListsThatSharedMemoryDoesNotHold) {
   std::vector<float> whole(4500 * dims), near(2 * dims);
   for (float& value : whole) value = static_cast<float>(random() % 2);
   for (float& value : near) value = static_cast<float>(random() % 2);
-  // In two parts, so that thresholds tighten in between; keys of which the cut falls among many that are equal, so that rows decide.
-  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 2049}, .slots = 1300});
-  compare(view(whole, dims), view(near, dims), {.options = {.k = 3000}, .slots = 1500});
+  // In two parts, so that the first tightens thresholds; the cut falls among many equal keys, so that rows decide.
+  compare(view(whole, dims), view(near, dims), {.options = {.k = 3000}, .slots = 1000});
   if (sampled()) return;
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 2049}, .slots = 1300});
   // The longest list that a block sorts, and one that is merged; keys of 64 bits; queries that lose rows; half of the rows.
   compare(view(corpus, dims), view(queries, dims), {.options = {.k = 4096}, .chunk = 5120, .slots = 2000});
   compare(view(corpus, dims), view(queries, dims), {.options = {.k = 5000}, .slots = 1500, .rung = Rung::f32});
