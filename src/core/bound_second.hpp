@@ -19,7 +19,8 @@
 namespace vicinal {
 
 /// Steps of the second byte, in steps s of the first: u = s (16 T - 120.5), v = s (L - 7.5) / 16 with T and L of four bits, p = s j / 256.
-inline constexpr double second_coarse = 16, second_coarse_middle = 120.5, second_fine = 1.0 / 16, second_fine_middle = 7.5, second_query = 1.0 / 256;
+inline constexpr double second_coarse = 16, second_coarse_middle = 120.5, second_fine = 1.0 / 16,
+                        second_fine_middle = 7.5, second_query = 1.0 / 256;
 
 /// Sums measured while a second byte was made, in filter units: xx of x'^2; `coarse` and `fine` of a row (r' - u)^2 and (f_r - v)^2; of a
 /// query `coarse` p^2 and `fine` (f_q - p)^2.
@@ -56,12 +57,14 @@ inline float second_term(const BoundModel& model, const SecondNorms& row, float 
 
 /// At most t after the second look. sum: of j T + i_q L. line: what the middles of T and L add to it, `second_shift` of the query.
 inline float second_t(float t, float term, double unit, std::int64_t sum, double shift) noexcept {
-  return down32(static_cast<double>(t) + static_cast<double>(term) - unit * (static_cast<double>(sum) * second_fine + shift));
+  return down32(static_cast<double>(t) + static_cast<double>(term) -
+                unit * (static_cast<double>(sum) * second_fine + shift));
 }
 
 /// first: sum of i_q; residual: sum of j.
 inline double second_shift(std::int64_t first, std::int64_t residual) noexcept {
-  return -second_query * second_coarse_middle * static_cast<double>(residual) - second_fine * second_fine_middle * static_cast<double>(first);
+  return -second_query * second_coarse_middle * static_cast<double>(residual) -
+         second_fine * second_fine_middle * static_cast<double>(first);
 }
 
 /// rounded: |q^|, rounded up.
@@ -74,15 +77,18 @@ inline double second_canonical(const BoundModel& model, const SecondNorms& q, co
 }
 
 /// EXCLUDE iff the second t > this: every such row of the tile has a true distance above theta.
-inline float second_threshold(const BoundModel& model, double theta, const SecondNorms& q, double rounded, const SecondNorms& tile) noexcept {
+inline float second_threshold(const BoundModel& model, double theta, const SecondNorms& q, double rounded,
+                              const SecondNorms& tile) noexcept {
   const double slack = second_slack(q, rounded, tile);
-  if (model.form == Form::ip) return up32(theta + std::fabs(theta) * 4 * double_u + slack + second_canonical(model, q, tile) + 0x1p-120);
+  if (model.form == Form::ip)
+    return up32(theta + std::fabs(theta) * 4 * double_u + slack + second_canonical(model, q, tile) + 0x1p-120);
   return up32(theta * theta * (1 + 8 * double_u) - q.low * q.low * (1 - 4 * double_u) + 2 * slack + 0x1p-120);
 }
 
 /// An upper bound of the true distance (folded product) of a row that has this second t in that tile. What roundings and the whole numbers of seeds took
 /// off t is given back: of the terms of t, none is beyond eight times the square of both lengths.
-inline double second_upper(const BoundModel& model, float t, double unit, const SecondNorms& q, double rounded, const SecondNorms& tile) noexcept {
+inline double second_upper(const BoundModel& model, float t, double unit, const SecondNorms& q, double rounded,
+                           const SecondNorms& tile) noexcept {
   if (!std::isfinite(t)) return infinite;
   const double lengths = q.n + tile.n;
   const double value = static_cast<double>(t) + (1 + 2 * byte_slack) * unit + lengths * lengths * 0x1p-18 + 0x1p-120;

@@ -7,7 +7,9 @@
 
 namespace vicinal::cpu {
 
-bool FilterTask::looks_twice(int query) const noexcept { return seconds != nullptr && facts[query].filterable && !tight(query); }
+bool FilterTask::looks_twice(int query) const noexcept {
+  return seconds != nullptr && facts[query].filterable && !tight(query);
+}
 
 bool FilterTask::crowded(int query) const noexcept {
   const QueryState& state = states[query];
@@ -25,10 +27,17 @@ void FilterTask::look_again(int query, std::int64_t end) {
     Slot* slots = state.slots + state.looked;
     const std::int64_t used = std::min(rank_block, end - state.looked);
     for (std::int64_t i = 0; i < used; ++i) index[i] = slots[i].row;
-    bytes->second_sums({.firsts = firsts, .residuals = firsts + stride, .rows = chunk.second.bytes.data(), .stride = stride, .index = index, .count = used, .out = sums});
+    bytes->second_sums({.firsts = firsts,
+                        .residuals = firsts + stride,
+                        .rows = chunk.second.bytes.data(),
+                        .stride = stride,
+                        .index = index,
+                        .count = used,
+                        .out = sums});
     for (std::int64_t i = 0; i < used; ++i) {
       const float of_tile = chunk.steps[static_cast<std::size_t>(slots[i].row / tile_rows)];
-      slots[i].t = second_t(slots[i].t, chunk.second.terms[slots[i].row], byte_unit(model.form, step, of_tile), sums[i], facts[query].second_shift);
+      slots[i].t = second_t(slots[i].t, chunk.second.terms[slots[i].row], byte_unit(model.form, step, of_tile), sums[i],
+                            facts[query].second_shift);
     }
     team.tick(0);
   }
@@ -45,7 +54,8 @@ void FilterTask::tighten_by_looks(int query) {
   double upper = -infinite;
   for (std::int64_t i = 0; i < k; ++i) {
     const auto at = static_cast<std::size_t>(state.slots[i].row / tile_rows);
-    upper = std::max(upper, second_upper(model, state.slots[i].t, byte_unit(model.form, step, chunk.steps[at]), facts[query].second, facts[query].norms.n, chunk.second.tiles[at]));
+    upper = std::max(upper, second_upper(model, state.slots[i].t, byte_unit(model.form, step, chunk.steps[at]),
+                                         facts[query].second, facts[query].norms.n, chunk.second.tiles[at]));
   }
   tighten(query, value_of_upper(model, upper, facts[query].scale));
 }

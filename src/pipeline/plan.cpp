@@ -25,7 +25,8 @@ constexpr double byte_cycles_per_element = 0.0125, byte_cycles_per_pair = 0.4;
 constexpr double byte_prepare = 2, byte_spread = 2.5;  // of what floats take: passes over the rows; rows that bytes cannot tell apart
 constexpr std::int64_t least_byte_dims = 16;           // below, the test costs more than the product
 constexpr std::int64_t least_second_dims = 256;        // below, a canonical distance costs little more than a second look
-constexpr std::int64_t likely_matches = 256;           // of a query in a range search, whose result is not known before
+constexpr std::int64_t likely_matches = 1024;          // of a query in a range search, whose result is not known before
+constexpr std::int64_t second_gain = 4;                // answers that must be asked for, a row, before its second byte pays in one call
 
 constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ranks so many at once
 constexpr std::int64_t long_list = 2048, least_rows_a_neighbor = 24;  // there: of longer lists, ranking every pair is faster below so many rows for each
@@ -110,7 +111,7 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
 bool takes_second(const Problem& problem, const KnnOptions& options, const Backend& backend, const Plan& plan) {
   if (rung_of(plan.rungs.front()) != Rung::int8 || plan.symmetric || backend.facts().has_halves) return false;
   const bool many = problem.corpus.cols >= least_second_dims || with_environment(options.run).filter == rung_name(Rung::int8);
-  return many && (problem.kept || problem.queries.rows * (problem.range ? likely_matches : problem.k) >= problem.corpus.rows);
+  return many && (problem.kept || problem.queries.rows * (problem.range ? likely_matches : problem.k) >= second_gain * problem.corpus.rows);
 }
 
 /// Sorting rows into groups costs as much as comparing them with some hundreds of queries. Ranked at once, they need no filter.

@@ -43,8 +43,10 @@ TEST(Bound, SecondNormsCoverSumsAtTheEdgeOfTheirError) {
       for (int i = 0; i < 200; ++i) {
         const BoundModel model(metric, DistanceType::f32, d, 1, 0);
         const Real of_sums = 1 + (static_cast<Real>(d) + 1) * u64 / 2;  // d + 1 roundings under a root
-        const double size = random.magnitude(-3, 3), fine = random.magnitude(-20, -10), coarse = random.magnitude(-9, -2);
-        const SecondNorms found = second_norms(model, {.xx = size * size, .coarse = coarse * coarse, .fine = fine * fine});
+        const double size = random.magnitude(-3, 3), fine = random.magnitude(-20, -10),
+                     coarse = random.magnitude(-9, -2);
+        const SecondNorms found =
+            second_norms(model, {.xx = size * size, .coarse = coarse * coarse, .fine = fine * fine});
         // x' itself is wrong by an ulp or so, relative to itself, and where rows are divided by their norm to 1.
         const Real evaluated = (static_cast<Real>(d) / 32 + 16) * u64 * (size + (model.form == Form::unit_l2 ? 1 : 0));
         ASSERT_GE(found.n, size * of_sums + evaluated);
@@ -62,7 +64,8 @@ TEST(Bound, SecondNormsCoverSumsAtTheEdgeOfTheirError) {
 
 TEST(Bound, SecondMaximaOfATileAreOfAllItsRows) {
   SecondNorms tile;
-  for (const SecondNorms row : {SecondNorms{1, 7, 3}, SecondNorms{5, 2, 6}, SecondNorms{3, 4, 5}}) take_maxima(tile, row);
+  for (const SecondNorms row : {SecondNorms{1, 7, 3}, SecondNorms{5, 2, 6}, SecondNorms{3, 4, 5}})
+    take_maxima(tile, row);
   EXPECT_EQ(tile.n, 5);
   EXPECT_EQ(tile.coarse, 7);
   EXPECT_EQ(tile.fine, 6);
@@ -74,9 +77,12 @@ TEST(Bound, TheMiddlesOfSecondBytesAreInTheShift) {
     Real truth = 0;
     std::int64_t sum = 0, firsts = 0, residuals = 0;
     for (int k = 0; k < 1 + i % 300; ++k) {
-      const auto first = static_cast<std::int64_t>(random.between(-128, 128)), j = static_cast<std::int64_t>(random.between(-128, 128));
-      const auto high = static_cast<std::int64_t>(random.between(0, 16)), low = static_cast<std::int64_t>(random.between(0, 16));
-      truth += static_cast<Real>(j) / 256 * (16 * static_cast<Real>(high) - 120.5L) + static_cast<Real>(first) * (static_cast<Real>(low) - 7.5L) / 16;
+      const auto first = static_cast<std::int64_t>(random.between(-128, 128)),
+                 j = static_cast<std::int64_t>(random.between(-128, 128));
+      const auto high = static_cast<std::int64_t>(random.between(0, 16)),
+                 low = static_cast<std::int64_t>(random.between(0, 16));
+      truth += static_cast<Real>(j) / 256 * (16 * static_cast<Real>(high) - 120.5L) +
+               static_cast<Real>(first) * (static_cast<Real>(low) - 7.5L) / 16;
       sum += j * high + first * low, firsts += first, residuals += j;
     }
     ASSERT_EQ(static_cast<Real>(sum) / 16 + second_shift(firsts, residuals), truth);
@@ -99,7 +105,8 @@ TEST(Bound, TheSecondTIsAtMostWhatItStandsFor) {
 
 TEST(Bound, TheSecondTermLeavesTheSquareOfTheRow) {
   Random random;
-  const BoundModel model(Metric::euclidean, DistanceType::f32, 100, 1, 0), products(Metric::inner_product, DistanceType::f32, 100, 1, 0);
+  const BoundModel model(Metric::euclidean, DistanceType::f32, 100, 1, 0),
+      products(Metric::inner_product, DistanceType::f32, 100, 1, 0);
   for (int i = 0; i < 100000; ++i) {
     const SecondNorms row = random.norms();
     const auto term = static_cast<float>(row.n * row.n * random.between(0.9, 1));
@@ -110,7 +117,8 @@ TEST(Bound, TheSecondTermLeavesTheSquareOfTheRow) {
   }
   for (const BoundModel* form : {&model, &products})
     for (const float bad : {-std::numeric_limits<float>::infinity(), std::nanf("")})
-      EXPECT_EQ(second_term(*form, random.norms(), bad), -std::numeric_limits<float>::infinity()) << "a row without a bound";
+      EXPECT_EQ(second_term(*form, random.norms(), bad), -std::numeric_limits<float>::infinity())
+          << "a row without a bound";
 }
 
 TEST(Bound, TheSecondLookKeepsARowAtThetaAndDropsOneAHairBeyond) {
@@ -127,8 +135,9 @@ TEST(Bound, TheSecondLookKeepsARowAtThetaAndDropsOneAHairBeyond) {
       }
       const double theta = model.form == Form::ip ? (i % 5 == 0 ? 0 : random.between(-2, 2)) : random.between(0.01, 4);
       const Real slack = slack_of(q, rounded, r);
-      const Real edge = model.form == Form::ip ? theta + slack + canonical_of(model, q, r)
-                                               : static_cast<Real>(theta) * theta - static_cast<Real>(q.low) * q.low + 2 * slack;
+      const Real edge = model.form == Form::ip
+                            ? theta + slack + canonical_of(model, q, r)
+                            : static_cast<Real>(theta) * theta - static_cast<Real>(q.low) * q.low + 2 * slack;
       const float found = second_threshold(model, theta, q, rounded, r);
       ASSERT_GE(found, edge) << metric_info(metric).name;
       ASSERT_LE(found, edge + fabsl(edge) * 0x1p-21L + 1e-13L) << metric_info(metric).name;
@@ -137,7 +146,8 @@ TEST(Bound, TheSecondLookKeepsARowAtThetaAndDropsOneAHairBeyond) {
   const BoundModel products(Metric::inner_product, DistanceType::f64, 16000, 1, 0);
   EXPECT_GE(second_threshold(products, 0, {.n = 1}, 0, {.n = 1}), canonical_of(products, {.n = 1}, {.n = 1}));
   const BoundModel model(Metric::euclidean, DistanceType::f32, 10, 1, 0);
-  EXPECT_TRUE(std::isinf(second_threshold(model, infinite, {.n = 1}, 1, {.n = 1}))) << "nothing is excluded before k are known";
+  EXPECT_TRUE(std::isinf(second_threshold(model, infinite, {.n = 1}, 1, {.n = 1})))
+      << "nothing is excluded before k are known";
 }
 
 TEST(Bound, WhatTheSecondLookSaysIsOnTheFarSideOfTheTruth) {
@@ -164,7 +174,8 @@ TEST(Bound, WhatTheSecondLookSaysIsOnTheFarSideOfTheTruth) {
     }
   for (const Metric metric : metrics) {
     const BoundModel model(metric, DistanceType::f32, 10, 1, 0);
-    EXPECT_EQ(second_upper(model, -std::numeric_limits<float>::infinity(), 1, {.n = 1}, 1, {.n = 1}), infinite) << "a row without a bound";
+    EXPECT_EQ(second_upper(model, -std::numeric_limits<float>::infinity(), 1, {.n = 1}, 1, {.n = 1}), infinite)
+        << "a row without a bound";
   }
 }
 
@@ -173,7 +184,8 @@ TEST(Bound, SecondBytesOfVectorsWithAlignedResiduals) {
   Random random;
   for (int i = 0; i < 20000; ++i) {
     const BoundModel model(i % 3 == 0 ? Metric::inner_product : Metric::euclidean, DistanceType::f64, 1 + i % 60, 1, 0);
-    const double row_step = static_cast<double>(static_cast<float>(random.between(0.005, 0.01))), query_step = static_cast<double>(static_cast<float>(random.between(0.005, 0.01)));
+    const double row_step = static_cast<double>(static_cast<float>(random.between(0.005, 0.01))),
+                 query_step = static_cast<double>(static_cast<float>(random.between(0.005, 0.01)));
     SecondResiduals of_row, of_query;
     double nn = 0;
     Real square = 0, product = 0, rounded_product = 0;
@@ -185,18 +197,23 @@ TEST(Bound, SecondBytesOfVectorsWithAlignedResiduals) {
       const double high = std::nearbyint((row_first + 120.5) / 16);
       const double q = query_step * (first + (j + edge) / 256), r = row_step * (row_first + (low - 7.5 + edge) / 16);
       const double u = row_step * (16 * high - 120.5), v = row_step * (low - 7.5) / 16, p = query_step * j / 256;
-      of_row.xx += r * r, of_row.coarse += (r - u) * (r - u), of_row.fine += (r - row_step * row_first - v) * (r - row_step * row_first - v);
-      of_query.xx += q * q, of_query.coarse += p * p, of_query.fine += (q - query_step * first - p) * (q - query_step * first - p);
+      of_row.xx += r * r, of_row.coarse += (r - u) * (r - u),
+          of_row.fine += (r - row_step * row_first - v) * (r - row_step * row_first - v);
+      of_query.xx += q * q, of_query.coarse += p * p,
+          of_query.fine += (q - query_step * first - p) * (q - query_step * first - p);
       nn += query_step * first * query_step * first;
       square += (static_cast<Real>(q) - r) * (static_cast<Real>(q) - r);
       product += static_cast<Real>(q) * r;
       rounded_product += static_cast<Real>(query_step) * first * row_step * row_first;
-      sum += static_cast<std::int64_t>(j * high + first * low), firsts += static_cast<std::int64_t>(first), residuals += static_cast<std::int64_t>(j);
+      sum += static_cast<std::int64_t>(j * high + first * low), firsts += static_cast<std::int64_t>(first),
+          residuals += static_cast<std::int64_t>(j);
     }
     const SecondNorms q = second_norms(model, of_query), r = second_norms(model, of_row);
-    const double unit = byte_unit(model.form, static_cast<float>(query_step), static_cast<float>(row_step)), rounded = std::sqrt(nn) * (1 + 1e-13);
+    const double unit = byte_unit(model.form, static_cast<float>(query_step), static_cast<float>(row_step)),
+                 rounded = std::sqrt(nn) * (1 + 1e-13);
     const float term = model.form == Form::ip ? 0 : down32(of_row.xx * 0.99);
-    const float first_t = down32(static_cast<double>(static_cast<Real>(term) - (model.form == Form::ip ? 1 : 2) * rounded_product));
+    const float first_t =
+        down32(static_cast<double>(static_cast<Real>(term) - (model.form == Form::ip ? 1 : 2) * rounded_product));
     const float t = second_t(first_t, second_term(model, r, term), unit, sum, second_shift(firsts, residuals));
     const Real truth = model.form == Form::ip ? -product : sqrtl(square);
     const double theta = std::nextafter(static_cast<double>(truth), 1e9);
