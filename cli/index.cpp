@@ -196,9 +196,9 @@ std::string how_text(const Found& found, const vicinal::PermutationIndex& index,
                      std::int64_t queries, bool on_queries) {
   const vicinal::Stats& stats = found.neighbors.stats;
   const double share = stats.pairs > 0 ? static_cast<double>(stats.reranked) / static_cast<double>(stats.pairs) : 0;
-  std::string text = fmt::format("{} of {} for {}: {} {}\n{}, {} of all true distances computed\n", what, objects_text(index),
-                                 plural(queries, "query"), seconds_text(stats.seconds), place_text(stats),
-                                 recall_text(found.recall, on_queries), percent_text(share));
+  std::string text = fmt::format("{} of {} for {}: {} {}\n{}, {} of all true distances computed\n", what,
+                                 objects_text(index), plural(queries, "query"), seconds_text(stats.seconds),
+                                 place_text(stats), recall_text(found.recall, on_queries), percent_text(share));
   for (const std::string& note : stats.notes) text += "note: " + note + "\n";
   return text;
 }
@@ -343,7 +343,8 @@ Command register_index(App& root) {
          .type_name("auto|cpu|cuda|cuda:N"));
   app.add_integer("--threads", f.search.threads, "threads (default 0: all this process may use)").type_name("N");
   of("--memory build, search, tune",
-     app.add_text("--memory", f.search.memory, "build, search, tune: memory to stay within, e.g. 256MiB (default: what is free)")
+     app.add_text("--memory", f.search.memory,
+                  "build, search, tune: memory to stay within, e.g. 256MiB (default: what is free)")
          .type_name("SIZE"));
   of("-o build, search",
      app.add_text("-o,--output", f.output, "build: the index; search: the result (- for CSV on stdout)")

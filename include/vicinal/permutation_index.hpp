@@ -43,11 +43,11 @@ struct PermutationOptions {
   RankDistance rank_distance = RankDistance::footrule;  // ranks: any; prefix: footrule, rho; bits: none of them matters
   RankForm form = RankForm::ranks;
   std::int64_t prefix = 0;  // form prefix: how many of the nearest permutants are kept; 0: a quarter of them
-  std::int64_t window = 0;                 // dtw: largest difference of the places that are paired; 0: no limit
+  std::int64_t window = 0;  // dtw: largest difference of the places that are paired; 0: no limit
   bool bounds = true;       // keep what exact searches need, a byte for each object and permutant
   bool copy = false;        // false: rows are borrowed and must outlive the index unchanged. Strings are kept anyway
   StringRules strings = {};
-  Budget memory = {};       // of the build, what stays included
+  Budget memory = {};  // of the build, what stays included
   Execution run = {};
   Progress progress = nullptr;
   std::stop_token stop = {};
@@ -100,10 +100,10 @@ struct PermutationRange {
 /// counted, nor the answers of a range search. Strings: of queries as long as the objects.
 struct PermutationPlan {
   int threads = 1;
-  std::int64_t query_batch = 0;    // of a search: queries that a thread answers at a time
-  bool together = false;           // of a search: all threads share each query
+  std::int64_t query_batch = 0;  // of a search: queries that a thread answers at a time
+  bool together = false;         // of a search: all threads share each query
   std::int64_t peak_bytes = 0, minimum_bytes = 0, budget_bytes = 0;
-  std::int64_t kept_bytes = 0;     // of a build: what the index holds afterwards
+  std::int64_t kept_bytes = 0;  // of a build: what the index holds afterwards
   std::string text() const;
 };
 
@@ -138,8 +138,10 @@ class PermutationIndex {
   PermutationNeighbors knn(const Points& queries, const PermutationSearch& search = {}) const;
   PermutationNeighbors knn(const Strings& queries, const PermutationSearch& search = {}) const;
   /// Of an index with a distance of the caller's own: queries are 0 to `queries` - 1.
-  PermutationNeighbors knn(std::int64_t queries, const OwnDistance& distance, const PermutationSearch& search = {}) const;
-  PermutationRange range(std::int64_t queries, const OwnDistance& distance, double radius, const PermutationSearch& search = {}) const;
+  PermutationNeighbors knn(std::int64_t queries, const OwnDistance& distance,
+                           const PermutationSearch& search = {}) const;
+  PermutationRange range(std::int64_t queries, const OwnDistance& distance, double radius,
+                         const PermutationSearch& search = {}) const;
   PermutationRange range(const Points& queries, double radius, const PermutationSearch& search = {}) const;
   PermutationRange range(const Strings& queries, double radius, const PermutationSearch& search = {}) const;
 
@@ -157,7 +159,7 @@ class PermutationIndex {
   DType dtype() const noexcept;
   Metric metric() const noexcept;
   bool strings() const noexcept;
-  bool own() const noexcept;                // a distance of the caller's own
+  bool own() const noexcept;  // a distance of the caller's own
   const PermutationOptions& options() const noexcept;
   const std::vector<std::int64_t>& permutants() const noexcept;  // ids
   std::int64_t rank_bytes() const noexcept;                      // an object

@@ -58,8 +58,8 @@ nb::tuple recall_to_python(const RecallEstimate& recall) {
 }
 
 nb::tuple plan_to_python(const PermutationPlan& plan) {
-  return nb::make_tuple(plan.threads, plan.query_batch, plan.together, plan.peak_bytes, plan.minimum_bytes, plan.budget_bytes,
-                        plan.kept_bytes, plan.text());
+  return nb::make_tuple(plan.threads, plan.query_batch, plan.together, plan.peak_bytes, plan.minimum_bytes,
+                        plan.budget_bytes, plan.kept_bytes, plan.text());
 }
 
 /// A callable (query, objects) -> distances of Python, called with the GIL. An exception is kept while the search winds up.
@@ -143,7 +143,8 @@ class HeldIndex {
   nb::tuple range(const Queries& queries, double radius, const Options& options, std::optional<double> recall,
                   std::optional<double> fraction, bool exact, bool tune_on_queries, std::int64_t max_results) const {
     const PermutationRange found = without_gil(options.progress, [&](const Progress& progress) {
-      return index_.range(view(queries), radius, index_search(options, recall, fraction, exact, tune_on_queries, max_results, progress));
+      return index_.range(view(queries), radius,
+                          index_search(options, recall, fraction, exact, tune_on_queries, max_results, progress));
     });
     return nb::make_tuple(csr_to_python(found.neighbors), found.fraction, recall_to_python(found.recall));
   }
@@ -151,7 +152,8 @@ class HeldIndex {
                     std::optional<double> fraction, bool exact, bool tune_on_queries) const {
     const CallableDistance distance(std::move(function));
     const PermutationNeighbors found = distance.run(options.progress, [&](const Progress& progress) {
-      return index_.knn(queries, distance.distance(), index_search(options, recall, fraction, exact, tune_on_queries, 0, progress));
+      return index_.knn(queries, distance.distance(),
+                        index_search(options, recall, fraction, exact, tune_on_queries, 0, progress));
     });
     return nb::make_tuple(neighbors_to_python(found.neighbors), found.fraction, recall_to_python(found.recall));
   }
@@ -172,8 +174,8 @@ class HeldIndex {
     return nb::make_tuple(tuned.k, tuned.target, tuned.fraction, recall_to_python(tuned.recall), tuned.index_seconds,
                           tuned.exact_seconds);
   }
-  nb::tuple plan(std::int64_t queries, const Options& options, std::optional<double> recall, std::optional<double> fraction,
-                 bool exact) const {
+  nb::tuple plan(std::int64_t queries, const Options& options, std::optional<double> recall,
+                 std::optional<double> fraction, bool exact) const {
     return plan_to_python(index_.plan(queries, index_search(options, recall, fraction, exact, false, 0, {})));
   }
   void save(const nb::bytes& path) const {
@@ -227,7 +229,8 @@ void bind_objects(Class& index) {
       .def("knn", &HeldIndex::knn<Objects>, nb::arg("queries"), nb::arg("options"), nb::arg("recall").none(),
            nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on_queries"))
       .def("range", &HeldIndex::range<Objects>, nb::arg("queries"), nb::arg("radius"), nb::arg("options"),
-           nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on_queries"), nb::arg("max_results"));
+           nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on_queries"),
+           nb::arg("max_results"));
 }
 
 }  // namespace
@@ -257,11 +260,11 @@ void bind_permutation(nb::module_& m) {
       .def("knn_own", &HeldIndex::knn_own, nb::arg("queries"), nb::arg("distance"), nb::arg("options"),
            nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on_queries"))
       .def("range_own", &HeldIndex::range_own, nb::arg("queries"), nb::arg("distance"), nb::arg("radius"),
-           nb::arg("options"), nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on_queries"),
-           nb::arg("max_results"))
+           nb::arg("options"), nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"),
+           nb::arg("tune_on_queries"), nb::arg("max_results"))
       .def("tune", &HeldIndex::tune, nb::arg("options"), nb::arg("recall").none(), nb::arg("fraction").none())
-      .def("plan", &HeldIndex::plan, nb::arg("queries"), nb::arg("options"), nb::arg("recall").none(), nb::arg("fraction").none(),
-           nb::arg("exact"))
+      .def("plan", &HeldIndex::plan, nb::arg("queries"), nb::arg("options"), nb::arg("recall").none(),
+           nb::arg("fraction").none(), nb::arg("exact"))
       .def("save", &HeldIndex::save, nb::arg("path"))
       .def_prop_ro("facts", &HeldIndex::facts);
 }

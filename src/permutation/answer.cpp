@@ -69,19 +69,19 @@ Share share_of(const PermutationIndex::State& state, const PermutationSearch& se
   }
   const double target = search.recall.value_or(default_recall);
   const bool on_queries = search.tune_on_queries && queries != nullptr;
-  const auto curve = on_queries
-                         ? std::make_shared<const RecallCurve>(
-                               recall_curve_of(state, *queries, target, k, radius, team, instruction_set))
-                         : recall_curve(state, k, radius, team, instruction_set);
+  const auto curve = on_queries ? std::make_shared<const RecallCurve>(
+                                      recall_curve_of(state, *queries, target, k, radius, team, instruction_set))
+                                : recall_curve(state, k, radius, team, instruction_set);
   const std::size_t point = curve->point_for(target);
   const std::int64_t candidates = std::max(curve->candidates[point], std::min(k, count));
-  return {candidates, static_cast<double>(candidates) / static_cast<double>(count), curve->at(point), on_queries ? nullptr : curve};
+  return {candidates, static_cast<double>(candidates) / static_cast<double>(count), curve->at(point),
+          on_queries ? nullptr : curve};
 }
 
 /// What users are told where queries are plainly farther from the objects than these from each other; else empty. keys: of each query's k-th.
 /// Compared as Mann and Whitney do: the mean share of left-out objects whose k-th is nearer, 1/2 where queries are like objects.
 std::string unlike_objects(const RecallCurve& curve, std::vector<double> keys, DistanceType type, bool descends) {
-  constexpr double plainly = 0.1, deviations = 3;
+  constexpr double deviations = 4;
   if (keys.empty() || curve.farthest.empty()) return "";
   std::vector<double> objects;
   for (const double value : curve.farthest) objects.push_back(fold_key(descends ? -value : value, type, descends));
@@ -93,9 +93,11 @@ std::string unlike_objects(const RecallCurve& curve, std::vector<double> keys, D
     sum += static_cast<double>((first - objects.begin()) + (last - objects.begin())) / (2 * sample);
   }
   const double share = sum / queries, deviation = std::sqrt((1 / queries + 1 / sample) / 12);
-  if (share <= 0.5 + plainly + deviations * deviation) return "";
-  return cat("queries unlike the objects: on average their k-th is farther away than that of ", std::lround(100 * share),
-             " % of the objects that the recall was measured on, so less may be found; tune_on=queries measures it on the queries");
+  if (share <= 0.5 + deviations * deviation) return "";
+  return cat("queries unlike the objects: on average their k-th is farther away than that of ",
+             std::lround(100 * share),
+             " % of the objects that the recall was measured on, so less may be found; tune_on=queries measures it on "
+             "the queries");
 }
 
 [[noreturn]] void report_infinite(Metric metric, DistanceType type) {
@@ -191,16 +193,16 @@ PermutationNeighbors find_nearest(const PermutationIndex::State& state, const Pe
   PermutationNeighbors result{.neighbors = Neighbors(rows, search.k, type, false), .fraction = 0, .recall = {}};
   const NeighborsView out = result.neighbors.view();
   std::vector<double> farthest(static_cast<std::size_t>(rows));
-  Outcome outcome = run_search(state, search, rows, search.k, nullptr, type, read,
-                               [&](std::int64_t query, std::span<const Entry> entries) {
-                                 check_finite(entries, metric, type);
-                                 farthest[static_cast<std::size_t>(query)] = entries[static_cast<std::size_t>(out.k - 1)].key;
-                                 for (std::int64_t i = 0; i < out.k; ++i) {
-                                   const Entry& entry = entries[static_cast<std::size_t>(i)];
-                                   out.ids[query * out.k + i] = entry.id;
-                                   store_key(entry.key, type, descending(metric), out.distances, query * out.k + i);
-                                 }
-                               });
+  Outcome outcome = run_search(
+      state, search, rows, search.k, nullptr, type, read, [&](std::int64_t query, std::span<const Entry> entries) {
+        check_finite(entries, metric, type);
+        farthest[static_cast<std::size_t>(query)] = entries[static_cast<std::size_t>(out.k - 1)].key;
+        for (std::int64_t i = 0; i < out.k; ++i) {
+          const Entry& entry = entries[static_cast<std::size_t>(i)];
+          out.ids[query * out.k + i] = entry.id;
+          store_key(entry.key, type, descending(metric), out.distances, query * out.k + i);
+        }
+      });
   if (outcome.share.by_objects) {
     std::string note = unlike_objects(*outcome.share.by_objects, std::move(farthest), type, descending(metric));
     if (!note.empty()) outcome.stats.notes.push_back(std::move(note));
@@ -314,9 +316,11 @@ PermutationRange PermutationIndex::range(std::int64_t queries, const OwnDistance
 
 PermutationPlan PermutationIndex::plan(std::int64_t queries, const PermutationSearch& search) const {
   check_search(search);
-  if (queries < 0 || search.k < 1) fail(ErrorCode::invalid_argument, cat("a plan of ", queries, " queries for ", search.k, " nearest"));
+  if (queries < 0 || search.k < 1)
+    fail(ErrorCode::invalid_argument, cat("a plan of ", queries, " queries for ", search.k, " nearest"));
   const Resolved run = resolve(*state_, search);
-  return plan_search(*state_, search, queries, search.k, nullptr, run, !run.host() && host_reason(*state_, search.exact).empty());
+  return plan_search(*state_, search, queries, search.k, nullptr, run,
+                     !run.host() && host_reason(*state_, search.exact).empty());
 }
 
 PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const try {

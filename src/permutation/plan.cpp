@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::int64_t query_bytes = 192;      // what is kept of a query that was read: numbers and norms
 constexpr std::int64_t small_bytes = 1 << 16;  // of a thread, besides its tables
-constexpr std::int64_t most_back_bytes = std::int64_t{1} << 29;  // a device's batch: half of the bytes that its lists may have
+// What a device's batch sends back: half of the bytes that its lists may have.
+constexpr std::int64_t most_back_bytes = std::int64_t{1} << 29;
 
 struct Needs {
   std::int64_t threads = 1, batch = 1, bytes = 0;
@@ -77,9 +78,8 @@ PermutationPlan checked(const PermutationPlan& plan, const char* or_else) {
 
 PermutationPlan plan_build(std::int64_t objects, std::int64_t object_bytes, const PermutationOptions& options,
                            const Resolved& run) {
-  const std::int64_t permutants = options.choice == PermutantChoice::given
-                                      ? static_cast<std::int64_t>(options.given.size())
-                                      : options.permutants;
+  const std::int64_t permutants =
+      options.choice == PermutantChoice::given ? static_cast<std::int64_t>(options.given.size()) : options.permutants;
   if (permutants < 1 || permutants > most_permutants) return {};  // judged, and refused, where they are chosen
   const RankLayout layout(options.rank_distance, options.form, permutants, options.prefix);
   PermutationPlan plan{.threads = run.threads, .budget_bytes = run.budget};
@@ -87,8 +87,10 @@ PermutationPlan plan_build(std::int64_t objects, std::int64_t object_bytes, cons
   const bool chosen = options.choice == PermutantChoice::farthest_first || options.choice == PermutantChoice::sss;
   std::int64_t once = chosen ? objects * 8 : 0;
   if (options.bounds && TrueDistance(options.metric, 1).known()) {
-    plan.kept_bytes += objects * cpu::score_stride(permutants) + permutants * static_cast<std::int64_t>(sizeof(CellEnds));
-    once = std::max(once, sampled_for_bounds(objects, permutants) * (permutants + 3) * 8 + permutants * (24 + 8 * bound_cells));
+    plan.kept_bytes +=
+        objects * cpu::score_stride(permutants) + permutants * static_cast<std::int64_t>(sizeof(CellEnds));
+    once = std::max(
+        once, sampled_for_bounds(objects, permutants) * (permutants + 3) * 8 + permutants * (24 + 8 * bound_cells));
   }
   const std::int64_t a_thread = permutants * (static_cast<std::int64_t>(sizeof(CellEnds)) + 16) + small_bytes;
   const auto bytes = [&](int threads) { return plan.kept_bytes + once + threads * a_thread; };
@@ -104,7 +106,8 @@ PermutationPlan plan_search(const PermutationIndex::State& state, const Permutat
   PermutationPlan plan{.budget_bytes = run.budget};
   plan.minimum_bytes = needs.of(1, 0).bytes;
   Needs fits = needs.of(run.threads, plan.budget_bytes);
-  for (int threads = run.threads; fits.bytes > plan.budget_bytes && threads > 1;) fits = needs.of(--threads, plan.budget_bytes);
+  for (int threads = run.threads; fits.bytes > plan.budget_bytes && threads > 1;)
+    fits = needs.of(--threads, plan.budget_bytes);
   plan.threads = static_cast<int>(fits.threads);
   plan.query_batch = fits.batch;
   plan.together = fits.together;
@@ -116,7 +119,8 @@ std::string PermutationPlan::text() const {
   std::string out = cat(threads, threads == 1 ? " thread" : " threads");
   if (together) out += ", all for one query at a time";
   else if (query_batch > 0) out += cat(", ", query_batch, query_batch == 1 ? " query" : " queries", " at a time each");
-  out += cat("; ", bytes_text(peak_bytes), " of ", bytes_text(budget_bytes), " (least that works: ", bytes_text(minimum_bytes), ")");
+  out += cat("; ", bytes_text(peak_bytes), " of ", bytes_text(budget_bytes),
+             " (least that works: ", bytes_text(minimum_bytes), ")");
   if (kept_bytes > 0) out += cat(", ", bytes_text(kept_bytes), " of it stay");
   return out;
 }

@@ -39,7 +39,8 @@ RankScan::RankScan(const PermutationIndex::State& state, const cpu::Scores& kern
     : state_(state), count_(state.objects().count()), width_(state.layout->permutants),
       permutants_(narrow(state.permutants)), scores_(batch * count_),
       distances_(static_cast<std::size_t>(batch * width_)) {
-  for (std::int64_t i = 0; i < std::max<std::int64_t>(batch, workers); ++i) scorers_.emplace_back(*state.layout, kernels);
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(batch, workers); ++i)
+    scorers_.emplace_back(*state.layout, kernels);
 }
 
 std::int64_t RankScan::batch_for(std::int64_t objects, std::int64_t queries, int threads) noexcept {
@@ -49,11 +50,14 @@ std::int64_t RankScan::batch_for(std::int64_t objects, std::int64_t queries, int
 
 std::int64_t RankScan::bytes(const PermutationIndex::State& state, std::int64_t batch) noexcept {
   const std::int64_t prefix = state.layout->form == RankForm::prefix ? state.layout->prefix : 0;
-  const std::int64_t scorer = state.layout->stride + state.layout->permutants * (4 + 8 + 1) + 8 * prefix * state.layout->permutants;
+  const std::int64_t scorer =
+      state.layout->stride + state.layout->permutants * (4 + 8 + 1) + 8 * prefix * state.layout->permutants;
   return batch * (state.objects().count() * 4 + scorer) + 4 * state.layout->permutants;
 }
 
-std::int64_t RankScan::block_rows() const noexcept { return std::max<std::int64_t>(scan_bytes / state_.layout->stride, 64); }
+std::int64_t RankScan::block_rows() const noexcept {
+  return std::max<std::int64_t>(scan_bytes / state_.layout->stride, 64);
+}
 
 void RankScan::run(Meter& meter, std::int64_t first, std::int64_t used, Team& team) {
   for (std::int64_t i = 0; i < used; ++i) {
@@ -158,7 +162,8 @@ std::int64_t IndexSearch::bytes(const PermutationIndex::State& state, const Inde
                                 int workers) noexcept {
   const std::int64_t count = state.objects().count();
   const std::int64_t listed = (question.exact ? 3 * count : question.candidates) * 4;  // objects_, survivors_, rest_
-  const std::int64_t collector = (2 * question.k + 64) * static_cast<std::int64_t>(sizeof(Entry)) + state.objects().meter_bytes();
+  const std::int64_t collector =
+      (2 * question.k + 64) * static_cast<std::int64_t>(sizeof(Entry)) + state.objects().meter_bytes();
   return RankScan::bytes(state, std::max<std::int64_t>(batch, 1)) + listed + workers * (collector + Cut::bytes(1));
 }
 
@@ -198,7 +203,8 @@ void IndexSearch::find_survivors(const BoundTest& test) {
           test.within(kernels_, first, std::min(tested_a_piece, count_ - first), survivors_.data() + first);
     });
     for (std::size_t piece = 0; piece < found.size(); ++piece) {
-      std::copy_n(survivors_.begin() + static_cast<std::ptrdiff_t>(piece) * tested_a_piece, found[piece], survivors_.begin() + left);
+      std::copy_n(survivors_.begin() + static_cast<std::ptrdiff_t>(piece) * tested_a_piece, found[piece],
+                  survivors_.begin() + left);
       left += found[piece];
     }
   }
@@ -217,7 +223,8 @@ void IndexSearch::look_within(std::int64_t place) {
   counts_.candidates += left;
   // Those that were looked at before are in the pool, or beyond it. Both lists ascend.
   rest_.clear();
-  std::set_difference(survivors_.begin(), survivors_.end(), objects_.begin(), objects_.end(), std::back_inserter(rest_));
+  std::set_difference(survivors_.begin(), survivors_.end(), objects_.begin(), objects_.end(),
+                      std::back_inserter(rest_));
   if (question_.k == 0) return look_at(rest_.data(), static_cast<std::int64_t>(rest_.size()));
   const std::uint32_t* scores = scan_.scores(place);
   if (left <= count_ / few_survivors)  // else sorting costs more than it saves
@@ -269,7 +276,8 @@ IndexCounts IndexSearch::run(std::int64_t first, std::int64_t used, Team& team, 
   for (std::int64_t i = 0; i < used; ++i) {
     start(first + i);
     if (together_ != nullptr)
-      scan_.share([&](int worker) -> Meter& { return collectors_[static_cast<std::size_t>(worker)]->meter(); }, first + i, team);
+      scan_.share([&](int worker) -> Meter& { return collectors_[static_cast<std::size_t>(worker)]->meter(); },
+                  first + i, team);
     const std::int64_t place = together_ != nullptr ? 0 : i;  // of its scores
     if (question_.exact) {
       answer_exactly(place);

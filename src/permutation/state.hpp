@@ -20,7 +20,7 @@ struct RecallCurve {
   std::int64_t measured = 0, queries = 0;  // of a call's queries; 0 of objects, which stand for all that are like them
   std::vector<std::int64_t> candidates;    // ascending; the last is all
   std::vector<std::vector<float>>
-      recalls;  // [left-out object][as candidates]; objects with an empty answer are not there
+      recalls;                   // [left-out object][as candidates]; objects with an empty answer are not there
   std::vector<double> farthest;  // of k-NN: value of each left-out object's k-th, as a Meter gives it
   RecallEstimate at(std::size_t point) const;
   /// The first point at which the lower limit reaches the target.
@@ -49,7 +49,7 @@ struct PermutationIndex::State {
 
   mutable std::mutex mutex;                                                              // of what follows
   mutable std::map<std::pair<bool, double>, std::shared_ptr<const RecallCurve>> curves;  // (range, k or radius)
-  mutable std::map<Backend*, KeptOn> kept;                          // what devices have of it
+  mutable std::map<Backend*, KeptOn> kept;                                               // what devices have of it
 
   const Objects& objects() const noexcept {
     if (own) return *own;

@@ -185,7 +185,8 @@ std::size_t RecallCurve::point_for(double target) const {
 
 std::int64_t curve_bytes(const PermutationIndex::State& state, bool range, int threads) noexcept {
   const std::int64_t count = state.objects().count(), found = 32;  // places_of, if every object is an answer
-  const std::int64_t one = RankScan::bytes(state, 1) + state.objects().meter_bytes() + count * (range ? 8 + found : 16 + found);
+  const std::int64_t one =
+      RankScan::bytes(state, 1) + state.objects().meter_bytes() + count * (range ? 8 + found : 16 + found);
   const auto points = static_cast<std::int64_t>(points_up_to(count).size());
   return threads * one + points * 8 + sample_size * (points * 8 + 64);
 }

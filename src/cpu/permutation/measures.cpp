@@ -48,11 +48,12 @@ void warped(const Kernels& kernels, const double* query, const Points& rows, con
   }
 }
 
-constexpr Measure all_measures[] = {{Metric::jensen_shannon, true, one_by_one<measures::jensen_shannon>, scratch_of_one},
-                                    {Metric::kullback_leibler, true, one_by_one<measures::kullback_leibler>, scratch_of_one},
-                                    {Metric::hellinger, true, one_by_one<measures::hellinger>, scratch_of_one},
-                                    {Metric::emd, true, one_by_one<measures::emd>, scratch_of_one},
-                                    {Metric::dtw, false, warped, scratch_of_warped}};
+constexpr Measure all_measures[] = {
+    {Metric::jensen_shannon, true, one_by_one<measures::jensen_shannon>, scratch_of_one},
+    {Metric::kullback_leibler, true, one_by_one<measures::kullback_leibler>, scratch_of_one},
+    {Metric::hellinger, true, one_by_one<measures::hellinger>, scratch_of_one},
+    {Metric::emd, true, one_by_one<measures::emd>, scratch_of_one},
+    {Metric::dtw, false, warped, scratch_of_warped}};
 
 }  // namespace
 

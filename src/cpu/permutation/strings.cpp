@@ -165,8 +165,8 @@ class OwnedStrings final : public StringObjects {
   double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run,
                        const Budget& memory) const override {
     const StringList all = list(nullptr), queries = list(&ids);
-    const Neighbors found =
-        vicinal::knn(all.view(), queries.view(), {.k = k, .metric = metric_, .strings = rules_, .memory = memory, .run = run});
+    const Neighbors found = vicinal::knn(all.view(), queries.view(),
+                                         {.k = k, .metric = metric_, .strings = rules_, .memory = memory, .run = run});
     return (found.stats.seconds - found.stats.prepare_seconds) / static_cast<double>(ids.size());
   }
 

@@ -224,12 +224,19 @@ TEST(PermutationIndex, ThreadsThatShareAQueryGiveItsBits) {
       same(knn_as({.k = 9, .fraction = 0.03}), what);
       if (ranks != RankDistance::footrule) continue;
       same(knn_as({.k = 9, .exact = true}), what + " exactly");
-      same([&](int threads) { return index.range(view(queries, dims), 9.0, {.exact = true, .run = {.threads = threads}}); }, what + " range");
+      same(
+          [&](int threads) {
+            return index.range(view(queries, dims), 9.0, {.exact = true, .run = {.threads = threads}});
+          },
+          what + " range");
     }
   }
-  const PermutationIndex index(strings.view(), {.metric = Metric::levenshtein, .permutants = 12, .form = RankForm::prefix});
-  same([&](int threads) { return index.knn(texts.view(), {.k = 5, .fraction = 0.1, .run = {.threads = threads}}); }, "strings");
-  same([&](int threads) { return index.knn(texts.view(), {.k = 5, .exact = true, .run = {.threads = threads}}); }, "strings exactly");
+  const PermutationIndex index(strings.view(),
+                               {.metric = Metric::levenshtein, .permutants = 12, .form = RankForm::prefix});
+  same([&](int threads) { return index.knn(texts.view(), {.k = 5, .fraction = 0.1, .run = {.threads = threads}}); },
+       "strings");
+  same([&](int threads) { return index.knn(texts.view(), {.k = 5, .exact = true, .run = {.threads = threads}}); },
+       "strings exactly");
 }
 
 TEST(PermutationIndex, BudgetsChangeNoBitAndAreKnownBeforehand) {
@@ -254,7 +261,8 @@ TEST(PermutationIndex, BudgetsChangeNoBitAndAreKnownBeforehand) {
     return false;
   };
   EXPECT_TRUE(refused([&] { PermutationIndex(view(corpus, dims), less); }));
-  for (const PermutationSearch& search : {PermutationSearch{.k = 7, .fraction = 0.02}, {.k = 7, .exact = true}, {.k = 7, .recall = 0.9}}) {
+  for (const PermutationSearch& search :
+       {PermutationSearch{.k = 7, .fraction = 0.02}, {.k = 7, .exact = true}, {.k = 7, .recall = 0.9}}) {
     PermutationSearch wide = search;
     wide.run.threads = 3;
     const PermutationPlan plan = index.plan(60, wide);
