@@ -26,6 +26,7 @@ constexpr double byte_prepare = 2, byte_spread = 2.5;  // of what floats take: p
 constexpr std::int64_t least_byte_dims = 16;           // below, the test costs more than the product
 
 constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ranks so many at once
+constexpr std::int64_t ready_batch = std::int64_t{1} << 14;  // there: as many queries at a time are as fast as more
 constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // there, where sums of floats prove something
 
 constexpr double group_cycles_per_row = 20, group_cycles_per_query = 3000, group_cycles_per_neighbor = 200;  // where boxes tell rows apart
@@ -113,7 +114,7 @@ class Fitter {
   Fitter(const Backend& backend, const Problem& problem, Plan& plan, std::int64_t budget)
       : backend_(backend), problem_(problem), plan_(plan), budget_(budget),
         lanes_(backend.query_lanes(plan.instruction_set)), tile_(backend.facts().tile_rows),
-        rows_(rounded_up(std::max<std::int64_t>(problem.corpus.rows, 1), tile_)) {}
+        rows_(rounded_up(std::max<std::int64_t>(problem.corpus.rows, 1), tile_)), ready_(backend.facts().ready_bytes) {}
 
   /// Fills the plan with the best shape that fits. Throws MemoryBudget when none does.
   void fit() {
@@ -130,9 +131,10 @@ class Fitter {
       plan_.rungs = std::move(all);
     }
     const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
-    if (rows_ <= largest_chunk)
-      for (std::int64_t batch = queries; batch >= several; batch = batch == several ? 0 : std::max(several, batch / 2))
-        if (shape(batch, rows_, threads, false)) return;
+    if (rows_ <= largest_chunk) {
+      if (ready_ < budget_ && take_whole(queries, std::max(several, std::min(queries, ready_batch)), threads, ready_)) return;
+      if (take_whole(queries, several, threads, budget_)) return;
+    }
     if (problem_.kept) {
       for (std::int64_t batch = several; batch >= lanes_; batch /= 2)
         if (shape(batch, rows_, threads, false)) return;
@@ -145,6 +147,13 @@ class Fitter {
   }
 
  private:
+  /// The corpus at once, and as many queries as fit; false when that is less than `least` of them.
+  bool take_whole(std::int64_t queries, std::int64_t least, int threads, std::int64_t budget) {
+    for (std::int64_t batch = queries; batch >= least; batch = batch == least ? 0 : std::max(least, batch / 2))
+      if (shape(batch, rows_, threads, false) && plan_.peak_bytes <= budget) return true;
+    return false;
+  }
+
   /// As many queries as chunks of `least` rows leave room for, then the largest chunk beside them.
   bool stream(std::int64_t least, std::int64_t queries, int threads) {
     std::int64_t batch = queries;
@@ -202,7 +211,7 @@ class Fitter {
   const Backend& backend_;
   const Problem& problem_;
   Plan& plan_;
-  std::int64_t budget_, lanes_, tile_, rows_;
+  std::int64_t budget_, lanes_, tile_, rows_, ready_;
 };
 
 /// Of the rung that a search begins with, on one core.

@@ -218,7 +218,7 @@ class CudaSession final : public Session {
     if constexpr (!seeding) {
       // Where nothing is excluded yet every pair comes through.
       const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / stretches;
-      f.room = std::max<std::int64_t>(f.job.queries.count * f.job.capacity / 2 / stretches, f.everything ? most : 1024);
+      f.room = std::max(found_entries(f.job.queries.count, f.job.capacity, stretches) / stretches, f.everything ? most : 0);
       f.found = found_.of(f.room * stretches);
       f.used = used_.of(stretches);
     }
@@ -243,11 +243,10 @@ class CudaSession final : public Session {
     const std::int64_t tiles = f.job.rows.tiles(), k = question_.k, want = k + (choice_.choice().without_self ? 1 : 0);
     std::int64_t begin = 0, part = tiles;
     if (seen_rows_ == 0) {
-      const std::int64_t sample = sample_tiles(tiles, want);
       part = std::max<std::int64_t>(1, std::min(tiles, f.job.capacity / tile_rows));
-      if (sample * groups_a_tile >= 2 * want && part < tiles) {
-        f.last = part = sample;
-        f.groups = sample * groups_a_tile;
+      if (samples_first(tiles, want, f.job.capacity)) {
+        f.last = part = sample_tiles(tiles, want);
+        f.groups = part * groups_a_tile;
         f.nearest = nearest_.of(whole_blocks(f.job.queries.count) * f.groups);
         run_filter<true>(f);
         launch(seed_thresholds, f.job.queries.count, settle_threads, 0,

@@ -39,16 +39,43 @@ __device__ __forceinline__ void tighten(const SearchJob& job, std::int64_t place
 /// Keys of 32 bits in the order of floats; NaN has no place here.
 __device__ __forceinline__ std::uint32_t ordered_t(float t) { return ListWords<Packed>::ordered(static_cast<double>(t)); }
 
-/// The want-th smallest (from 1) of `count` keys, at least that many: four counts of bytes. `spare`: 256 + 2 words of shared memory.
+/// The least and the largest of `count` keys, at least one, to all threads. `spare`: two words a warp.
+template <class KeyAt>
+__device__ __forceinline__ void block_ends(std::int64_t count, unsigned* spare, std::uint32_t& low, std::uint32_t& high, const KeyAt& key_at) {
+  low = 0xffffffffu, high = 0;
+  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
+    const std::uint32_t key = key_at(i);
+    low = key < low ? key : low;
+    high = key > high ? key : high;
+  }
+  low = __reduce_min_sync(all_lanes, low);
+  high = __reduce_max_sync(all_lanes, high);
+  if (lane_index() == 0) {
+    spare[2 * warp_index()] = low;
+    spare[2 * warp_index() + 1] = high;
+  }
+  __syncthreads();
+  for (int w = 0; w < thread_count() / 32; ++w) {
+    low = spare[2 * w] < low ? spare[2 * w] : low;
+    high = spare[2 * w + 1] > high ? spare[2 * w + 1] : high;
+  }
+  __syncthreads();
+}
+
+/// The want-th smallest (from 1) of `count` keys, at least that many: counts of eight bits at a time. What all keys begin with is passed
+/// over, since counts of it would be one counter's, at which all threads wait. `spare`: 256 + 2 words of shared memory.
 template <class KeyAt>
 __device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint32_t want, unsigned* spare, const KeyAt& key_at) {
-  std::uint32_t prefix = 0;
-  for (int shift = 24; shift >= 0; shift -= 8) {
+  std::uint32_t low, prefix;
+  block_ends(count, spare, low, prefix, key_at);
+  for (int open = 32 - __clz(static_cast<int>(low ^ prefix)); open > 0;) {  // bits that are not known yet
+    const int shift = open > 8 ? open - 8 : 0;
+    const std::uint32_t mask = (1u << (open - shift)) - 1;
     for (int i = thread_index(); i < 256; i += thread_count()) spare[i] = 0;
     __syncthreads();
     for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
       const std::uint32_t key = key_at(i);
-      if (shift == 24 || key >> (shift + 8) == prefix >> (shift + 8)) atomicAdd(&spare[key >> shift & 255u], 1u);
+      if (open == 32 || (key ^ prefix) >> open == 0) atomicAdd(&spare[key >> shift & mask], 1u);
     }
     __syncthreads();
     if (warp_index() == 0) {
@@ -65,8 +92,9 @@ __device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint
       }
     }
     __syncthreads();
-    prefix |= spare[256] << shift;
+    prefix = (prefix & ~(mask << shift)) | spare[256] << shift;
     want = spare[257];
+    open = shift;
     __syncthreads();
   }
   return prefix;
