@@ -99,6 +99,9 @@ inline bool samples_first(std::int64_t tiles, std::int64_t want, std::int64_t ca
 /// Finds that the stretches of all warps have room for together; workers: warps that have one.
 inline std::int64_t found_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers) { return std::max(batch * capacity / 2, 1024 * workers); }
 
+/// Products of a chunk that are nothing, found at a time (vanished.cuh).
+inline constexpr std::int64_t vanished_room = 1 << 18, vanished_bytes = 24;
+
 /// Rows whose keys are taken at a time beside the lists.
 inline std::int64_t scan_stretch(std::int64_t k, std::int64_t rows) { return std::min(rows, std::max<std::int64_t>(8192, 2 * k)); }
 /// Of the canonical rung, for a batch of queries.
@@ -115,13 +118,14 @@ inline std::int64_t session_bytes(const Plan& plan, const Problem& problem, std:
   std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) + batch * (k * word_size(wide) + 128) + 2 * problem.filter_bytes;
   if (!problem.queries.on_device) total += batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
   if (!problem.kept || in_floats(rung)) total += side_bytes(rows, problem.corpus, problem.metric, rung, false);
+  if (!problem.kept && !wide && descending(problem.metric)) total += std::max(vanished_room, k) * vanished_bytes;
   if (!filters) return total + scan_bytes(batch, k, rows, wide) + selecting;
   const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows, capacity = slots_of(plan);
   const bool sampled = samples_first(tiles, k + 1, capacity);
   std::int64_t found = found_entries(batch, capacity, std::int64_t{multiprocessors} * hopper_warps);
   // All pairs of the first part; the last unit of work of each block may be a small one.
   if (!sampled) found = std::max(found, 2 * whole_blocks(batch) * std::min(tiles, std::max<std::int64_t>(1, capacity / tile_rows)) * tile_rows);
-  const std::int64_t groups = sampled ? whole_blocks(batch) * sample_tiles(tiles, k + 1) * groups_a_tile * 4 : 0;
+  const std::int64_t groups = sampled ? (whole_blocks(batch) + batch) * sample_tiles(tiles, k + 1) * groups_a_tile * 4 : 0;
   return total + batch * capacity * static_cast<std::int64_t>(sizeof(Slot)) + found * static_cast<std::int64_t>(sizeof(Found)) + groups;
 }
 

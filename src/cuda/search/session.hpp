@@ -22,6 +22,7 @@
 #include "cuda/search/sides.hpp"
 #include "cuda/search/vanished.cuh"
 #include "cuda/search/scan.cuh"
+#include "cuda/search/seed.cuh"
 #include "cuda/search/settle.cuh"
 #include "cuda/select/select.hpp"
 
@@ -43,7 +44,7 @@ class CudaSession final : public Session {
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
       : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
-        counters_(device), nearest_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
+        counters_(device), nearest_(device), likely_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         bounds_(device), totals_(device), choice_(device, question),
         model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device) {
     counters_.of(1);
@@ -250,7 +251,7 @@ class CudaSession final : public Session {
         f.nearest = nearest_.of(whole_blocks(f.job.queries.count) * f.groups);
         run_filter<true>(f);
         launch(seed_thresholds, f.job.queries.count, settle_threads, 0,
-               Seed{.job = f.job, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
+               Seed{.job = f.job, .nearest = f.nearest, .likely = likely_.of(f.job.queries.count * f.groups), .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
     // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
@@ -364,6 +365,7 @@ class CudaSession final : public Session {
   Array<std::byte, Device> best_, next_;
   Array<Counters, Device> counters_;
   Array<int, Device> nearest_;
+  Array<std::uint32_t, Device> likely_;
   Array<Found, Device> found_;
   Array<std::uint32_t, Device> used_;
   Array<std::byte, Device> keys_, values_;

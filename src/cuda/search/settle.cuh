@@ -302,42 +302,6 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
   job.counts[place] = count;
 }
 
-/// Thresholds from what the seeding filter found, a block a query: the nearest row of each group has a distance with an upper bound, and
-/// all are different rows, so the k-th of these bounds the k-th distance.
-struct Seed {
-  SearchJob job;
-  int* nearest;  // Filter's; becomes keys of the bounds
-  std::int64_t groups;
-  std::uint32_t want;
-};
-__global__ void __launch_bounds__(settle_threads) seed_thresholds(Seed s) {
-  VICINAL_SHARED(unsigned, spare, 260);
-  const SearchJob& job = s.job;
-  const std::int64_t place = blockIdx.x;
-  int* mine = s.nearest + place * s.groups;
-  const PlacedQuery query = job.queries.placed[place];
-  const float step = job.queries.heads[place / tile_rows].step;
-  for (std::int64_t t = thread_index(); t < s.groups / groups_a_tile; t += thread_count()) {
-    const TileHead& head = job.rows.heads[job.visits.at(t)];
-    const double unit = byte_unit(job.model.form, step, head.step);
-    const FilterNorms maxima = head.maxima;
-#pragma unroll
-    for (int g = 0; g < groups_a_tile; ++g) {
-      int& sum = mine[t * groups_a_tile + g];
-      // Seeds at either end stand for terms beyond them, which bound nothing.
-      double upper = infinite;
-      if (job.floats) upper = upper_of(job.model, risen(sum), query.square, query.norms, maxima);
-      else if (sum > -(1 << 29) && sum < 1 << 29) upper = byte_upper(job.model, byte_t(sum, unit, 0), unit, query.square, query.norms, maxima);
-      sum = static_cast<int>(ordered_t(up32(upper)));
-    }
-  }
-  __syncthreads();
-  const std::uint32_t nth = block_kth(s.groups, s.want, spare, [&](std::int64_t i) { return static_cast<std::uint32_t>(mine[i]); });
-  if (thread_index() != 0) return;
-  const double upper = ListWords<Packed>::key(static_cast<std::uint64_t>(nth) << 32);
-  if (is_finite(upper)) tighten(job, place, value_of_upper(job.model, upper, query.scale));
-}
-
 /// The lists to their rows of the result, a warp a query.
 struct Finish {
   SearchJob job;
