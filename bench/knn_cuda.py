@@ -57,7 +57,7 @@ def make(kind, rows, d, seed):
 class Engine:
     def __init__(self):
         self.lib = ctypes.CDLL(os.environ["VICINAL_KNN_ENGINE"])
-        for name in ("knn_prepare", "knn_search", "knn_once"):
+        for name in ("knn_prepare", "knn_search", "knn_once", "knn_select"):
             getattr(self.lib, name).restype = ctypes.c_char_p
 
     @staticmethod
@@ -81,6 +81,11 @@ class Engine:
                                    p(ids), p(distances), out))  # fmt: skip
         return list(out)
 
+    def select(self, values, k, algorithm, out, columns):
+        """Queued on torch's stream, which must not be the default one: there a call waits."""
+        self.say(self.lib.knn_select(p(values), i64(values.shape[0]), i64(values.shape[1]), i64(values.stride(0)), i64(k), algorithm.encode(),
+                                     ctypes.c_void_p(torch.cuda.current_stream().cuda_stream), p(out), p(columns)))  # fmt: skip
+
 
 def p(t):
     return ctypes.c_void_p(t.data_ptr())
@@ -101,6 +106,15 @@ def by_torch(x, y, k, tf32):
         found = torch.topk(torch.addmm(xx, y[begin : begin + 1024], x.T, alpha=-2), k, dim=1, largest=False).indices
         first = found if first is None else first
     return first
+
+
+def by_sort(x, y):
+    """All distances of each query, sorted, stable: some queries at a time."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    xx = (x * x).sum(1)
+    step = max(1, (1 << 28) // x.shape[0])
+    for begin in range(0, y.shape[0], step):
+        torch.sort(torch.addmm(xx, y[begin : begin + step], x.T, alpha=-2), dim=1, stable=True)
 
 
 def recall(found, ids):
@@ -175,6 +189,8 @@ def main():
         for tf32 in (False, True):
             ms, found = timed(lambda: by_torch(xf, yf, k, tf32), min(a.repeat, 3))
             say("torch tf32" if tf32 else "torch fp32", ms, share=f"{recall(found, ids):.4f}")
+        if k > 2048:
+            say("torch fp32 and a full sort", timed(lambda: by_sort(xf, yf), min(a.repeat, 3))[0])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "vicinal/select.hpp"
 #include "vicinal/vicinal.hpp"
 
 namespace {
@@ -73,6 +74,17 @@ const char* knn_search(void* corpus, const void* queries, int dtype, std::int64_
     const vicinal::Report report = rows.knn_into({.ids = ids, .distances = distances, .rows = q, .k = k}, view(queries, dtype, q, rows.cols()),
                                                  options_of(device, metric, "auto", k));
     note(out, ms_since(start), report);
+  });
+}
+
+/// The k smallest of each row, sorted, with their columns, queued on a stream; everything is on cuda:0. row: values from a row to the next.
+const char* knn_select(const float* values, std::int64_t rows, std::int64_t cols, std::int64_t row, std::int64_t k, const char* algorithm, void* stream,
+                       float* out, std::int64_t* columns) {
+  return guarded([&] {
+    vicinal::Values view(values, vicinal::ValueType::f32, rows, cols);
+    view.row_stride = row * static_cast<std::int64_t>(sizeof(float));
+    view.cuda_device = 0;
+    vicinal::select_k_into({.values = out, .ids = columns, .rows = rows, .k = k}, view, {.k = k, .algorithm = algorithm, .stream = stream});
   });
 }
 

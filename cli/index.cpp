@@ -53,6 +53,7 @@ vicinal::PermutationSearch search_of(const Flags& flags) {
   if (flags.tune_on != "objects" && flags.tune_on != "queries")
     throw wrong("--tune-on must be objects or queries, got " + flags.tune_on);
   search.tune_on_queries = flags.tune_on == "queries";
+  if (!flags.search.memory.empty()) search.memory.host = vicinal::parse_bytes(flags.search.memory);
   return search;
 }
 
@@ -123,6 +124,7 @@ int build(Flags& flags, Context& context) {
                                       .window = flags.window,
                                       .bounds = !flags.no_bounds,
                                       .strings = search.strings,
+                                      .memory = search.memory,
                                       .run = search.run};
   if (!flags.output.ends_with(".vicinal"))
     throw vicinal::Error(vicinal::ErrorCode::unsupported,
@@ -194,9 +196,11 @@ std::string how_text(const Found& found, const vicinal::PermutationIndex& index,
                      std::int64_t queries, bool on_queries) {
   const vicinal::Stats& stats = found.neighbors.stats;
   const double share = stats.pairs > 0 ? static_cast<double>(stats.reranked) / static_cast<double>(stats.pairs) : 0;
-  return fmt::format("{} of {} for {}: {} {}\n{}, {} of all true distances computed\n", what, objects_text(index),
-                     plural(queries, "query"), seconds_text(stats.seconds), place_text(stats),
-                     recall_text(found.recall, on_queries), percent_text(share));
+  std::string text = fmt::format("{} of {} for {}: {} {}\n{}, {} of all true distances computed\n", what, objects_text(index),
+                                 plural(queries, "query"), seconds_text(stats.seconds), place_text(stats),
+                                 recall_text(found.recall, on_queries), percent_text(share));
+  for (const std::string& note : stats.notes) text += "note: " + note + "\n";
+  return text;
 }
 
 template <class Found>
@@ -338,6 +342,9 @@ Command register_index(App& root) {
      app.add_text("--device", f.search.device, "search: where ranks are compared (default auto: the CPU)")
          .type_name("auto|cpu|cuda|cuda:N"));
   app.add_integer("--threads", f.search.threads, "threads (default 0: all this process may use)").type_name("N");
+  of("--memory build, search, tune",
+     app.add_text("--memory", f.search.memory, "build, search, tune: memory to stay within, e.g. 256MiB (default: what is free)")
+         .type_name("SIZE"));
   of("-o build, search",
      app.add_text("-o,--output", f.output, "build: the index; search: the result (- for CSV on stdout)")
          .type_name("FILE"));

@@ -21,7 +21,7 @@ import numpy as np
 
 import vicinal
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench"))  # its select.py is not Python's
 from run import append_lines  # noqa: E402
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results"

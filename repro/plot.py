@@ -1,4 +1,4 @@
-"""Draws the CSV files of repro/results that repro/selection_gpu.py writes, one SVG a figure, on the papers' axes.
+"""Draws the CSV files of repro/results that repro/selection_gpu.py and repro/searches_gpu.py write, one SVG a figure, on the papers' axes.
 
     python3 repro/plot.py [--folder repro/results]
 
@@ -30,13 +30,13 @@ CURVES = {
     "komarov_fig9": ("Komarov 2014, figure 9: n = 2^20", *X_ROWS),
     "sismanis_fig2": ("Sismanis 2012, figure 2: one row", *X_N),
 }
-DASHES = {"vicinal": "-", "cub": "--", "torch": ":", "read": "-.", "std": "-."}
+DASHES = {"vicinal": "-", "cub": "--", "torch": ":", "read": "-.", "std": "-.", "separate": "--", "in": "-."}
 
 
 def points(path):
     with path.open() as file:
         for line in csv.DictReader(file):
-            yield {"rows": int(line["rows"]), "n": int(line["n"]), "k": int(line["k"]), "engine": line["engine"], "ms": float(line["milliseconds"])}
+            yield {"rows": int(line["rows"]), "n": int(line["n"]), "d": int(line.get("d", 0)), "k": int(line["k"]), "engine": line["engine"], "ms": float(line["milliseconds"])}
 
 
 def colours(engines):
@@ -107,6 +107,37 @@ def draw(folder):
         panels("Sismanis 2012, figure 1: the same with distances, d = 128", both, *X_N, gains(both, "cub sort + distances"), "times faster", [], folder / "sismanis_fig1_distances.svg")
     if (path := folder / "sismanis_fig4.csv").exists():
         shares(list(points(path)), folder / "sismanis_fig4.svg")
+    if (path := folder / "sismanis_fig3.csv").exists():
+        lines = list(points(path))
+        for rows in sorted({p["rows"] for p in lines}):
+            mine = [p for p in lines if p["rows"] == rows and "auto" not in p["engine"]]
+            panels(f"Sismanis 2012, figure 3: gain over distances and TBiS apart, d = 128, queries: {rows}", mine, *X_N, gains(mine, "separate bitonic"), "times faster", [],
+                   folder / f"sismanis_fig3_{rows}.svg")  # fmt: skip
+    for name, title in (("li_fig1", "whole searches, k = 1000, and their parts"), ("li_fig2", "selection by merges, k = 1000"), ("li_fig3", "distances alone")):
+        if (path := folder / f"{name}.csv").exists():
+            li_axes(list(points(path)), f"Li and Amenta 2015, figure {name[-1]}: {title}", folder / f"{name}.svg")
+
+
+def li_axes(lines, title, path):
+    """A panel for each of m, n and d as it varies: a line an engine."""
+    axes_of = [("m", "rows", [p for p in lines if (p["n"], p["d"]) == (100_000, 64)]), ("n", "n", [p for p in lines if (p["rows"], p["d"]) == (90, 64)]),
+               ("d", "d", [p for p in lines if (p["rows"], p["n"]) == (500, 100_000)])]  # fmt: skip
+    axes_of = [axis for axis in axes_of if len({p[axis[1]] for p in axis[2]}) > 1]
+    colour = colours({p["engine"] for p in lines})
+    figure, axes = pyplot.subplots(1, len(axes_of), figsize=(3.4 * len(axes_of) + 2.4, 3.8), sharey=True, squeeze=False)
+    for (label, key, mine), axis in zip(axes_of, axes[0], strict=True):
+        curves = collections.defaultdict(list)
+        for p in mine:
+            curves[p["engine"]].append((p[key], p["ms"]))
+        for engine, xy in sorted(curves.items()):
+            axis.plot(*zip(*sorted(xy), strict=True), "-" if engine.startswith("vicinal") else "--", marker=".", color=colour[engine], label=engine)
+        axis.set(xscale="log", yscale="log", xlabel=label)
+    axes[0][0].set_ylabel("milliseconds")
+    handles = {label: handle for axis in axes[0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="center right", fontsize=7)
+    figure.suptitle(title)
+    figure.tight_layout(rect=(0, 0, 1 - 2.3 / figure.get_figwidth(), 1))
+    save(figure, path)
 
 
 def shares(lines, path):

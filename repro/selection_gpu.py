@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 import torch  # noqa: E402
 from cuda_selections import Selections, Times, times_of  # noqa: E402
 
-FIELDS = ["date", "commit", "machine", "rows", "n", "k", "engine", "milliseconds", "deviation", "repeats"]
+FIELDS = ["date", "commit", "machine", "engine", "milliseconds", "deviation", "repeats"]  # and a point, before the engine
 SIBLINGS = ["auto", "sieve_rows", "sieve_block", "sieve_grid", "quick_warp", "quick_block", "merge", "bitonic", "radix", "scan"]
 PEERS = ["torch topk", "cub topk", "cub batched topk", "cub sort"]
 ALL = ["vicinal " + name for name in SIBLINGS] + PEERS
@@ -70,19 +70,21 @@ def too_long(engine, rows, n, k):
 
 
 class Report:
-    def __init__(self, folder, commit):
+    def __init__(self, folder, commit, point=("rows", "n", "k")):
+        self.fields = [*FIELDS[:3], *point, *FIELDS[3:]]
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.head = [datetime.date.today().isoformat(), commit, torch.cuda.get_device_name()]
         self.files = {}
 
-    def line(self, figure, rows, n, k, engine, times):
+    def line(self, figure, *point):
+        *point, engine, times = point
         if figure not in self.files:
             file = (self.folder / f"{figure}.csv").open("w", newline="")
             self.files[figure] = file, csv.writer(file, lineterminator="\n")
-            self.files[figure][1].writerow(FIELDS)
+            self.files[figure][1].writerow(self.fields)
         file, lines = self.files[figure]
-        lines.writerow([*self.head, rows, n, k, engine, f"{times.median:.5f}", f"{times.deviation:.5f}", times.count])
+        lines.writerow([*self.head, *point, engine, f"{times.median:.5f}", f"{times.deviation:.5f}", times.count])
         file.flush()
 
 

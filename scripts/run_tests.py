@@ -38,7 +38,7 @@ REDUCED_TESTS = {
             "*/*_f64:*/*_f16:*/*_bf16:*/*_i8:*/*_u8:*/euclidean_f32:*/cosine_f32:*/l1_f32:*/inner_product_f32",
     "tsan": "Threads.*:Cancellation.*Progress*:Cancellation.AStop*:Progress.*:FloatingPoint.*:BadInput.*:Adversarial.EveryCaseHas*:"
             "*Paths*/sqeuclidean_f32:*Paths*/hamming*:"
-            "*Graph.EverySetting*/sqeuclidean_f32:*Range.EverySetting*/sqeuclidean_f32:Select.OneLong*",
+            "*Graph.EverySetting*/sqeuclidean_f32:*Range.EverySetting*/sqeuclidean_f32:Select.OneLong*-*Paths.EveryLayout*:*Paths.OtherOutput*",
 }
 
 

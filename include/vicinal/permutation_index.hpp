@@ -14,6 +14,7 @@
 #include "vicinal/matrix.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/options.hpp"
+#include "vicinal/plan.hpp"
 #include "vicinal/strings.hpp"
 
 namespace vicinal {
@@ -46,6 +47,7 @@ struct PermutationOptions {
   bool bounds = true;       // keep what exact searches need, a byte for each object and permutant
   bool copy = false;        // false: rows are borrowed and must outlive the index unchanged. Strings are kept anyway
   StringRules strings = {};
+  Budget memory = {};       // of the build, what stays included
   Execution run = {};
   Progress progress = nullptr;
   std::stop_token stop = {};
@@ -63,6 +65,7 @@ struct PermutationSearch {
   bool tune_on_queries = false;
   DistanceType distance_type = DistanceType::automatic;
   std::int64_t max_results = 0;  // of a range search, in all; 0: no limit
+  Budget memory = {};            // fewer threads take fewer queries at a time to stay within it; no bit changes
   Execution run = {};
   Progress progress = nullptr;
   std::stop_token stop = {};
@@ -91,6 +94,17 @@ struct PermutationRange {
   CsrNeighbors neighbors;
   double fraction = 0;
   RecallEstimate recall;
+};
+
+/// What a build or a search holds at most, known before it starts; results, borrowed rows, mapped files and memory of devices are not
+/// counted, nor the answers of a range search. Strings: of queries as long as the objects.
+struct PermutationPlan {
+  int threads = 1;
+  std::int64_t query_batch = 0;    // of a search: queries that a thread answers at a time
+  bool together = false;           // of a search: all threads share each query
+  std::int64_t peak_bytes = 0, minimum_bytes = 0, budget_bytes = 0;
+  std::int64_t kept_bytes = 0;     // of a build: what the index holds afterwards
+  std::string text() const;
 };
 
 /// What an index would do for queries like its own objects, measured here and now.
@@ -128,6 +142,12 @@ class PermutationIndex {
   PermutationRange range(std::int64_t queries, const OwnDistance& distance, double radius, const PermutationSearch& search = {}) const;
   PermutationRange range(const Points& queries, double radius, const PermutationSearch& search = {}) const;
   PermutationRange range(const Strings& queries, double radius, const PermutationSearch& search = {}) const;
+
+  /// Throw MemoryBudget where the least that works is more than options.memory allows, as building and searching do.
+  static PermutationPlan plan_build(const Shape& rows, const PermutationOptions& options = {});
+  static PermutationPlan plan_build(const Strings& strings, const PermutationOptions& options);
+  /// Of k-NN.
+  PermutationPlan plan(std::int64_t queries, const PermutationSearch& search = {}) const;
 
   /// Recall of `fraction`, or the fraction for `recall`, as search says; then times both ways to answer left-out objects.
   PermutationTuning tune(const PermutationSearch& search = {}) const;

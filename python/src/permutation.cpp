@@ -35,6 +35,7 @@ PermutationOptions index_options(const Options& options, std::int64_t permutants
           .bounds = bounds,
           .copy = copy,
           .strings = options.knn.strings,
+          .memory = options.knn.memory,
           .run = options.knn.run};
 }
 
@@ -47,12 +48,18 @@ PermutationSearch index_search(const Options& options, std::optional<double> rec
           .tune_on_queries = tune_on_queries,
           .distance_type = options.knn.distance_type,
           .max_results = max_results,
+          .memory = options.knn.memory,
           .run = options.knn.run,
           .progress = progress};
 }
 
 nb::tuple recall_to_python(const RecallEstimate& recall) {
   return nb::make_tuple(recall.value, recall.low, recall.high, recall.sample);
+}
+
+nb::tuple plan_to_python(const PermutationPlan& plan) {
+  return nb::make_tuple(plan.threads, plan.query_batch, plan.together, plan.peak_bytes, plan.minimum_bytes, plan.budget_bytes,
+                        plan.kept_bytes, plan.text());
 }
 
 /// A callable (query, objects) -> distances of Python, called with the GIL. An exception is kept while the search winds up.
@@ -165,6 +172,10 @@ class HeldIndex {
     return nb::make_tuple(tuned.k, tuned.target, tuned.fraction, recall_to_python(tuned.recall), tuned.index_seconds,
                           tuned.exact_seconds);
   }
+  nb::tuple plan(std::int64_t queries, const Options& options, std::optional<double> recall, std::optional<double> fraction,
+                 bool exact) const {
+    return plan_to_python(index_.plan(queries, index_search(options, recall, fraction, exact, false, 0, {})));
+  }
   void save(const nb::bytes& path) const {
     const std::string name(path.c_str(), path.size());
     const nb::gil_scoped_release released;
@@ -249,6 +260,8 @@ void bind_permutation(nb::module_& m) {
            nb::arg("options"), nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on_queries"),
            nb::arg("max_results"))
       .def("tune", &HeldIndex::tune, nb::arg("options"), nb::arg("recall").none(), nb::arg("fraction").none())
+      .def("plan", &HeldIndex::plan, nb::arg("queries"), nb::arg("options"), nb::arg("recall").none(), nb::arg("fraction").none(),
+           nb::arg("exact"))
       .def("save", &HeldIndex::save, nb::arg("path"))
       .def_prop_ro("facts", &HeldIndex::facts);
 }

@@ -34,7 +34,7 @@ def test_recall_is_promised_and_kept(data):
 
 
 def test_recall_tuned_on_queries_unlike_the_objects(data):
-    base, _ = data
+    base, like = data
     rng = np.random.default_rng(4)
     far = (5 * rng.normal(size=(400, 12))).astype(np.float32)  # between the clusters, where every object is far
     index = vicinal.PermutationIndex(base, permutants=32, seed=2)
@@ -44,6 +44,9 @@ def test_recall_tuned_on_queries_unlike_the_objects(data):
     assert achieved(by_objects) < by_objects.recall.low  # left-out objects promise too much
     assert by_queries.recall.low <= achieved(by_queries) <= by_queries.recall.high and by_queries.recall.sample == 100
     assert achieved(by_queries) >= 0.9 and by_queries.fraction > by_objects.fraction
+    unlike = lambda found: sum("unlike the objects" in note for note in found.stats.notes)  # noqa: E731
+    assert unlike(by_objects) == 1 == unlike(index.knn(far[:20], 5)) and unlike(by_queries) == 0 == unlike(index.knn(far, 5, fraction=0.1))
+    assert [unlike(index.knn(asked, 5, recall=0.9)) for asked in (like, like[:20], base[:50])] == [0, 0, 0]
     few = index.knn(far[:50], 5, recall=0.9, tune_on="queries")  # all of them are measured
     assert few.recall.sample == 50 and few.recall.low == pytest.approx(achieved(few)) == pytest.approx(few.recall.high)
     again = index.range(far, 6.0, recall=0.9, tune_on="queries")

@@ -183,6 +183,42 @@ def test_peak_memory_is_below_the_plan():
     assert rows[2][0] > 2 * rows[0][0], told  # where there is memory, it is used: the measure can see it
 
 
+def test_peak_memory_of_an_index_is_below_its_plan():
+    told = run_alone("""
+        import numpy as np, vicinal
+        rng = np.random.default_rng(1)
+        x, few = rng.standard_normal((100_000, 16)).astype("f4"), rng.standard_normal((300, 16)).astype("f4")
+        def kilobytes(name):
+            return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
+        def peak_of(work):
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")
+            before = kilobytes("VmRSS")
+            result = work()
+            return (kilobytes("VmHWM") - before) * 1024, result
+        small = vicinal.PermutationIndex(x[:5000], permutants=32, choice="farthest_first")  # threads start, code is read
+        small.knn(few, 5), small.knn(few, 5, exact=True), small.knn(few[:1], 5)
+        peak, index = peak_of(lambda: vicinal.PermutationIndex(x, permutants=32, choice="farthest_first", memory="14MiB"))
+        print(peak, 14 << 20, 14 << 20)
+        for memory, aim in (("4MiB", {"fraction": 0.01}), ("4MiB", {"exact": True}), ("16MiB", {}), ("1GiB", {"fraction": 0.01})):
+            for queries in (few, few[:1]):
+                plan = index.plan(len(queries), memory=memory, **aim)
+                peak, result = peak_of(lambda: index.knn(queries, memory=memory, **aim))
+                assert result.stats.planned_bytes == plan.peak_bytes
+                print(peak, plan.peak_bytes, plan.budget_bytes)
+        try:
+            index.plan(1, recall=0.9, memory="4MiB")
+        except vicinal.MemoryBudget as error:
+            print(0, 0, 0, error)
+    """)
+    rows = [[int(word) for word in line.split()[:3]] for line in told.splitlines()]
+    assert len(rows) == 10, told
+    for peak, planned, budget in rows:
+        assert planned <= budget and peak <= planned + (1 << 20), told
+    assert "give a fraction" in told
+    assert rows[7][0] > 1.5 * rows[1][0], told  # where there is memory, it is used: the measure can see it
+
+
 def test_large_results_are_given_back():
     run_alone("""
         import ctypes, os, numpy as np, vicinal

@@ -24,7 +24,7 @@ from . import _homes, _inputs, _native, _results, errors
 from ._corpus import Corpus
 from ._graph import knn_graph, plan_graph
 from ._inputs import Memory, Progress
-from ._permutation import PermutationIndex, PermutationNeighbors, PermutationRange, Recall, Tuning
+from ._permutation import IndexPlan, PermutationIndex, PermutationNeighbors, PermutationRange, Recall, Tuning
 from ._range import plan_range, range_search
 from ._results import Certificate, CsrNeighbors, Device, Fault, Info, Neighbors, Plan, Stats, Verdict
 from ._select import SelectAlgorithm, Selection, SelectStats, select_algorithms, select_k
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .accel import patch_sklearn, unpatch_sklearn
 
 __all__ = [
-    "knn", "knn_graph", "range_search", "Corpus", "PermutationIndex", "PermutationNeighbors", "PermutationRange", "Recall", "Tuning", "plan", "plan_graph", "plan_range", "merge", "verify", "devices",
+    "knn", "knn_graph", "range_search", "Corpus", "IndexPlan", "PermutationIndex", "PermutationNeighbors", "PermutationRange", "Recall", "Tuning", "plan", "plan_graph", "plan_range", "merge", "verify", "devices",
     "info", "select_k", "select_algorithms", "Selection", "SelectStats", "SelectAlgorithm", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
     "Error", "InvalidArgument", "InvalidValue", "RangeError", "CapacityExceeded", "MemoryBudget", "OutOfMemory",
     "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal", "patch_sklearn",

@@ -58,6 +58,24 @@ class Tuning:
         return self.exact_seconds / self.index_seconds
 
 
+@dataclass(frozen=True)
+class IndexPlan:
+    """What a search of an index holds at most, in bytes; ``str(plan)`` is the same for people. Results and memory of devices are not
+    counted. together: all threads share one query at a time, else each takes ``query_batch``."""
+
+    threads: int
+    query_batch: int
+    together: bool
+    peak_bytes: int
+    minimum_bytes: int
+    budget_bytes: int
+    kept_bytes: int
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
 class PermutationIndex:
     """An approximate index for any distance, with an exact mode; immutable, and safe to search from many threads at once.
 
@@ -93,8 +111,8 @@ class PermutationIndex:
         dtw: the largest difference of places that are paired; 0: no limit.
     bounds : bool, default True
         Keep a byte for each object and permutant, for exact searches of metrics with the triangle inequality.
-    ngram, max_length, threads, copy, progress :
-        As in :func:`vicinal.knn` and :class:`vicinal.Corpus`.
+    ngram, max_length, threads, memory, copy, progress :
+        As in :func:`vicinal.knn` and :class:`vicinal.Corpus`. ``memory`` is of the build, what stays of it included; searches have their own.
 
     Raises
     ------
@@ -130,13 +148,15 @@ class PermutationIndex:
         ngram: int = 0,
         max_length: int = 65535,
         threads: int = 0,
+        memory: Any = None,
         copy: bool = False,
         progress: Progress = None,
     ) -> None:
         own = callable(metric)
         options = _inputs.options(
-            metric="euclidean" if own else metric, threads=threads, ngram=ngram, max_length=max_length, progress=progress
-        )
+            metric="euclidean" if own else metric, threads=threads, memory=memory, ngram=ngram, max_length=max_length,
+            progress=progress,
+        )  # fmt: skip
         given: list[int] = []
         if np.ndim(permutants) == 1:
             given = [_inputs.integer("permutants", id) for id in permutants]
@@ -217,14 +237,15 @@ class PermutationIndex:
         distance_type: Any = None,
         device: str = "auto",
         threads: int | None = None,
+        memory: Any = None,
         progress: Progress = None,
     ) -> PermutationNeighbors:
         """The k nearest objects among those looked at; with ``exact`` the bits of :func:`vicinal.knn`.
 
         Parameters
         ----------
-        queries, k, distance_type, threads, progress :
-            As in :func:`vicinal.knn`.
+        queries, k, distance_type, threads, memory, progress :
+            As in :func:`vicinal.knn`. Fewer queries than twice the threads are shared by all of them.
         device :
             ``"cuda"``: ranks are compared there, and vectors measured there as far as they fit; they stay for the next search. At
             most 128 permutants, footrule; what else is asked for the CPU does, and a note in ``stats`` says so.
@@ -233,10 +254,11 @@ class PermutationIndex:
             ``fraction``: of the objects, and k at least. ``exact``: ranks say what is looked at first, and bounds when to stop.
         tune_on : {"objects", "queries"}
             What tells how many objects a recall takes. Left-out objects say little of queries that are not like them (words of
-            another language); ``"queries"`` measures everything for a hundred or more of the queries themselves, in every call, and
+            another language, other photographs): then a recall of 0.9 came out as 0.88, or 0.8, and a note in ``stats`` says so
+            where such queries are plainly farther away. ``"queries"`` measures everything for a hundred or more of the queries themselves, in every call, and
             then ``.recall`` is an interval for all of them.
         """
-        options = self._options(k, distance_type, threads, progress, device)
+        options = self._options(k, distance_type, threads, progress, device, memory)
         aim = self._aim(recall, fraction, exact, tune_on)
         if self._metric is not None:
             answer = self._native.knn_own(len(queries), self._distance(queries), options, *aim)
@@ -261,13 +283,14 @@ class PermutationIndex:
         distance_type: Any = None,
         device: str = "auto",
         threads: int | None = None,
+        memory: Any = None,
         progress: Progress = None,
     ) -> PermutationRange:
         """Objects within `radius` among those looked at; with ``exact`` the bits of :func:`vicinal.range_search`.
 
         Parameters are those of :meth:`knn` and :func:`vicinal.range_search`.
         """
-        options = self._options(10, distance_type, threads, progress, device)
+        options = self._options(10, distance_type, threads, progress, device, memory)
         limit = 0 if max_results is None else _inputs.integer("max_results", max_results)
         within = _inputs.real("radius", radius)
         aim = self._aim(recall, fraction, exact, tune_on)
@@ -281,18 +304,34 @@ class PermutationIndex:
 
     def tune(
         self, k: int = 10, *, recall: float | None = None, fraction: float | None = None, threads: int | None = None,
-        progress: Progress = None,
+        memory: Any = None, progress: Progress = None,
     ) -> Tuning:  # fmt: skip
         """The fraction that ``recall`` takes (or the recall of a ``fraction``), and the gain over the exact search, timed."""
-        options = self._options(k, None, threads, progress)
+        options = self._options(k, None, threads, progress, memory=memory)
         aim = self._aim(recall, fraction, False)
         k_, target, share, found, index_seconds, exact_seconds = self._native.tune(options, *aim[:2])
         return Tuning(k_, target, share, Recall(*found), index_seconds, exact_seconds)
 
-    def _options(self, k: Any, distance_type: Any, threads: Any, progress: Any, device: str = "auto") -> _native.Options:
+    def plan(
+        self, queries: int, k: int = 10, *, recall: float | None = None, fraction: float | None = None, exact: bool = False,
+        device: str = "auto", threads: int | None = None, memory: Any = None,
+    ) -> IndexPlan:  # fmt: skip
+        """What :meth:`knn` of so many queries holds at most, without doing it.
+
+        Raises
+        ------
+        MemoryBudget
+            The least that works is more than `memory`, as in :meth:`knn` itself.
+        """
+        options = self._options(k, None, threads, None, device, memory)
+        return IndexPlan(*self._native.plan(_inputs.integer("queries", queries), options, *self._aim(recall, fraction, exact)[:3]))
+
+    def _options(
+        self, k: Any, distance_type: Any, threads: Any, progress: Any, device: str = "auto", memory: Any = None
+    ) -> _native.Options:
         return _inputs.options(
             k=k, distance_type=distance_type, device=device, threads=self._threads if threads is None else threads,
-            progress=progress,
+            memory=memory, progress=progress,
         )  # fmt: skip
 
     def _queries(self, queries: Any) -> Any:

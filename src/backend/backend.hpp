@@ -30,7 +30,6 @@ struct Facts {
   std::string description;      // "2 threads, avx512"
   std::vector<std::string> instruction_sets;        // usable here, best first
   std::vector<std::string> built_instruction_sets;  // compiled in
-  std::int64_t free_bytes = 0;  // memory that a search may count on
   std::int64_t tile_rows = 0;   // corpus chunks are multiples of this
   bool has_halves = false;      // tiles of halves between those of bytes and of floats; then floats take differences, of large sides only
   bool has_pairs = true;        // a graph's tiles may serve both sides
@@ -110,6 +109,8 @@ struct Session {
 struct Backend {
   virtual ~Backend() = default;
   virtual Facts facts() const = 0;
+  /// Memory that a search may count on. Apart from the facts, since a driver takes longer to tell it than a small search takes.
+  virtual std::int64_t free_bytes() const = 0;
   /// The stand-alone service. Throws InvalidArgument where the algorithm that is asked for cannot take the problem.
   virtual SelectStats select_k(const SelectProblem& problem) = 0;
   /// Why problem.algorithm, which runs on this kind of device, cannot take the problem; empty where it can.

@@ -114,7 +114,7 @@ std::vector<Device> devices() {
   std::vector<Device> found;
   for (const NamedBackend& entry : backends) {
     const Facts facts = entry.get().facts();
-    found.push_back({facts.name, facts.description, true, "", facts.free_bytes});
+    found.push_back({facts.name, facts.description, true, "", entry.get().free_bytes()});
   }
   const CudaDevices& cuda = cuda_devices();
   if (cuda.devices.empty()) found.push_back({"cuda", "", false, cuda.reason, 0});
@@ -123,9 +123,8 @@ std::vector<Device> devices() {
     Device line{cat("cuda:", ordinal), "", device.backend != nullptr, device.reason, 0};
     try {
       if (device.backend != nullptr) {
-        const Facts facts = device.backend->facts();
-        line.description = facts.description;
-        line.free_bytes = facts.free_bytes;
+        line.description = device.backend->facts().description;
+        line.free_bytes = device.backend->free_bytes();
       }
     } catch (const Error& error) {  // a device that was there and fails now, or a child after fork()
       line.usable = false;

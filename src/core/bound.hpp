@@ -295,14 +295,19 @@ VICINAL_HOST_DEVICE inline std::int32_t byte_limit(const ByteLine& line, const F
 
 // The same in single precision, for a device that meets a tile in less time than its double precision takes: a seed is at least as
 // large and a limit at most as large as above, by some 2^-21 of their size. Each operation rounds by 2^-24 of its result, and there are fewer
-// than eight in a row. `most`: the largest limit, a power of two above all products; a seed that stands for anything is twice that.
+// than eight in a row. `most`: a power of two that no product exceeds. In units of it
+//
+//   2      seeds of rows that stand for anything       1 at least with their products, the largest limit
+//   -1.5   the least seed of a row that is there       -2.5 at least, the least limit: such a row passes while nothing is known
+//   -3.75  the seed of nobody                          -2.75 at most: excluded by every limit
 
-inline constexpr float most_quick_limit = 0x1p29F;
+inline constexpr float most_quick_limit = 0x1p28F;
 VICINAL_HOST_DEVICE inline std::int32_t quick_seed(float term, float inverse, float most = most_quick_limit) noexcept {
-  const float exact = -term * inverse, end = 2 * most;
-  const float seed = exact + std::min(std::fabs(exact), 0x1p100F) * 0x1p-21F;  // a term of +inf is of nobody, and stays below
-  if (!(seed < end)) return static_cast<std::int32_t>(end);
-  return static_cast<std::int32_t>(std::ceil(seed > -end ? seed : -end));
+  if (term == std::numeric_limits<float>::infinity()) return static_cast<std::int32_t>(-3.75F * most);
+  const float exact = -term * inverse, least = -1.5F * most;
+  const float seed = exact + std::min(std::fabs(exact), 0x1p100F) * 0x1p-21F;
+  if (!(seed < 2 * most)) return static_cast<std::int32_t>(2 * most);
+  return static_cast<std::int32_t>(std::ceil(seed > least ? seed : least));
 }
 
 struct QuickLine {
@@ -317,7 +322,7 @@ VICINAL_HOST_DEVICE inline std::int32_t quick_limit(const QuickLine& line, float
   const float by_e = line.by_e * e, by_n = line.by_n * (n + e);
   const float bound = line.base + by_e + by_n, size = std::fabs(line.base) + by_e + by_n;
   const float limit = -(bound + size * 0x1p-21F) * inverse, low = limit - std::fabs(limit) * 0x1p-21F - 0x1p-4F;
-  if (!(low > -0x1p31F)) return std::numeric_limits<std::int32_t>::min();  // NaN among them
+  if (!(low > -2.5F * most)) return static_cast<std::int32_t>(-2.5F * most);  // NaN among them
   return static_cast<std::int32_t>(std::ceil(low < most ? low : most));
 }
 

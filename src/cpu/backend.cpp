@@ -77,7 +77,6 @@ class CpuBackend final : public Backend {
   Facts facts() const override {
     Facts facts;
     facts.name = "cpu";
-    facts.free_bytes = available_bytes();
     facts.tile_rows = tile_rows;
     facts.has_groups = true;
     for (const InstructionSet& set : sets) {
@@ -87,6 +86,7 @@ class CpuBackend final : public Backend {
     facts.description = cat(default_threads(), " threads, ", facts.instruction_sets.front());
     return facts;
   }
+  std::int64_t free_bytes() const override { return available_bytes(); }
 
   std::string select_refusal(const SelectProblem& /*problem*/) const override { return ""; }  // all take everything
   SelectStats select_k(const SelectProblem& problem) override {
@@ -96,14 +96,14 @@ class CpuBackend final : public Backend {
   std::int64_t bytes(const Plan& plan, const Problem& problem) const override {
     std::int64_t chunk = 0;  // rungs come one after another
     for (const std::string& name : plan.rungs)
-      if (!problem.kept) chunk = std::max(chunk, PackedRows::bytes(plan.corpus_chunk, problem.corpus.cols, problem.metric, rung_of(name), plan.groups));
+      if (!problem.kept) chunk = std::max(chunk, PackedRows::bytes(plan.corpus_chunk, problem.corpus.cols, problem.metric, rung_of(name), {plan.groups, plan.second}));
     return chunk + CpuSession::bytes(plan, problem);
   }
 
   std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const override {
     std::int64_t total = plan.threads * PrepareScratch::bytes(problem.corpus.cols);
     for (const std::string& name : plan.rungs)
-      total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, rung_of(name), plan.groups);
+      total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, rung_of(name), {plan.groups, plan.second});
     return total;
   }
 
@@ -135,9 +135,9 @@ class CpuBackend final : public Backend {
     for (const Rung rung : rungs) {
       CpuKept::Packed packed;
       if (rung != Rung::canonical) packed.frame = choose_frame(kernels, question, rung, team);
-      if (rung == Rung::int8 && plan.pilot && !bytes_pay(kernels, question, packed.frame, team)) continue;
+      if (rung == Rung::int8 && plan.pilot && !bytes_pay(kernels, question, packed.frame, plan.second, team)) continue;
       const auto model = make_model(kernels, question, rung, packed.frame);
-      prepare_rows(kernels, question, rung, model.get(), &packed.frame, plan.groups, 0, question.corpus.rows, team, packed.rows);
+      prepare_rows(kernels, question, rung, model.get(), &packed.frame, {plan.groups, plan.second}, 0, question.corpus.rows, team, packed.rows);
       kept->rungs.push_back(std::move(packed));
     }
     return kept;
@@ -150,7 +150,7 @@ class CpuBackend final : public Backend {
     Frame frame;
     if (own && rung != Rung::canonical && own->of(rung).rows.rung != rung) return nullptr;
     if (!own && rung != Rung::canonical) frame = choose_frame(set.floats, question, rung, team);
-    if (!own && rung == Rung::int8 && plan.pilot && !bytes_pay(set.floats, question, frame, team)) return nullptr;
+    if (!own && rung == Rung::int8 && plan.pilot && !bytes_pay(set.floats, question, frame, plan.second, team)) return nullptr;
     return std::make_unique<CpuSession>(set, question, plan, rung, std::move(frame), std::move(own), team, stats);
   }
 

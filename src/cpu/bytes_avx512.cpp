@@ -26,6 +26,12 @@ VICINAL_INLINE Vi odd_bytes(Vi all) { return _mm512_srli_epi16(all, 8); }
 
 #include "cpu/quads_halves.inc"
 
+// Nibbles are small enough for the product of bytes: two of 15 * 128 fit 16 bits.
+VICINAL_INLINE Vi add_bytes(Vi s, Vi bytes, Vi nibbles) {
+  return add(s, _mm512_madd_epi16(_mm512_maddubs_epi16(nibbles, bytes), _mm512_set1_epi16(1)));
+}
+
+#include "cpu/second_text.inc"
 #include "cpu/tile_bytes.inc"
 #include "cpu/tile_text.inc"
 
@@ -37,6 +43,6 @@ bool supported() {
 
 }  // namespace
 
-constinit const ByteKernels bytes_avx512 = {"avx512", supported, query_lanes, query_words, tile<Quads>};
+constinit const ByteKernels bytes_avx512 = {"avx512", supported, query_lanes, query_words, tile<Quads>, second_sums};
 
 }  // namespace vicinal::cpu

@@ -27,6 +27,9 @@ VICINAL_INLINE Vi add_products(Vi s, Vi q, Vi r) {
 
 #include "cpu/quads_whole.inc"
 
+VICINAL_INLINE Vi add_bytes(Vi s, Vi bytes, Vi nibbles) { return add_products(s, bytes, nibbles); }
+
+#include "cpu/second_text.inc"
 #include "cpu/tile_bytes.inc"
 #include "cpu/tile_text.inc"
 
@@ -39,6 +42,6 @@ bool supported() {
 
 }  // namespace
 
-constinit const ByteKernels bytes_avx512vnni = {"avx512vnni", supported, query_lanes, query_words, tile<Quads>};
+constinit const ByteKernels bytes_avx512vnni = {"avx512vnni", supported, query_lanes, query_words, tile<Quads>, second_sums};
 
 }  // namespace vicinal::cpu

@@ -22,6 +22,9 @@ VICINAL_INLINE Vi add_products(Vi s, Vi q, Vi r) {
 
 #include "cpu/quads_whole.inc"
 
+VICINAL_INLINE Vi add_bytes(Vi s, Vi bytes, Vi nibbles) { return add_products(s, bytes, nibbles); }
+
+#include "cpu/second_text.inc"
 #include "cpu/tile_bytes.inc"
 #include "cpu/tile_text.inc"
 
@@ -33,6 +36,6 @@ bool supported() {
 
 }  // namespace
 
-constinit const ByteKernels bytes_avxvnni = {"avxvnni", supported, query_lanes, query_words, tile<Quads>};
+constinit const ByteKernels bytes_avxvnni = {"avxvnni", supported, query_lanes, query_words, tile<Quads>, second_sums};
 
 }  // namespace vicinal::cpu

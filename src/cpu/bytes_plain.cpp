@@ -41,10 +41,19 @@ void tile(const ByteTileArgs& a) {
   }
 }
 
+void second_sums(const SecondArgs& a) {
+  for (std::int64_t i = 0; i < a.count; ++i) {
+    const std::uint8_t* row = a.rows + std::int64_t{a.index[i]} * a.stride;
+    std::int32_t sum = 0;
+    for (std::int64_t k = 0; k < a.stride; ++k) sum += a.residuals[k] * (row[k] >> 4) + a.firsts[k] * (row[k] & 15);
+    a.out[i] = sum;
+  }
+}
+
 bool supported() { return true; }
 
 }  // namespace
 
-constinit const ByteKernels bytes_plain = {"plain", supported, query_lanes, 1, tile};
+constinit const ByteKernels bytes_plain = {"plain", supported, query_lanes, 1, tile, second_sums};
 
 }  // namespace vicinal::cpu

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace vicinal::cpu {
 
@@ -123,7 +124,7 @@ bool FilterTask::make_room(int query) {
   QueryState& state = states[query];
   if (state.count + panel_rows <= state.due) return true;
   if (state.matches == nullptr) drop(query);
-  if (state.matches != nullptr || state.count > state.pool.k + (capacity - panel_rows - state.pool.k) / 2) settle(query);
+  if (state.matches != nullptr || crowded(query)) settle(query);
   plan_next(query);
   return !state.abandoned;
 }
@@ -238,19 +239,25 @@ void FilterTask::tighten_by_uppers(int query) {
   tighten(query, value_of_upper(model, upper, facts[query].scale));
 }
 
+/// Of the slots after `from` at most k that look nearer than the k-th so far come first. Returns how many.
+std::int64_t FilterTask::bring_nearest(int query, std::int64_t from) {
+  const QueryState& state = states[query];
+  const std::int64_t k = state.pool.k;
+  Slot *const begin = state.slots + from, *const end = state.slots + state.count;
+  std::int64_t likely = end - begin;
+  if (state.theta < infinite) {
+    // Without residuals, what is left of the bound is the estimate.
+    const float estimate = threshold(model, state.theta, facts[query].square, {}, {});
+    likely = std::partition(begin, end, [&](const Slot& slot) { return slot.t <= estimate; }) - begin;
+  }
+  if (likely <= k) return likely;
+  std::nth_element(begin, begin + k, begin + likely, nearer);
+  return k;
+}
+
 void FilterTask::tighten_by_nearest(int query) {
   QueryState& state = states[query];
-  const std::int64_t k = state.pool.k;
-  std::int64_t likely = state.count;
-  if (state.pool.full()) {
-    // Those that look nearer than the k-th so far: without residuals, what is left of the bound is the estimate.
-    const float estimate = threshold(model, state.theta, facts[query].square, {}, {});
-    likely = std::partition(state.slots, state.slots + state.count, [&](const Slot& slot) { return slot.t <= estimate; }) - state.slots;
-  }
-  if (likely > k) {
-    std::nth_element(state.slots, state.slots + k, state.slots + likely, nearer);
-    likely = k;
-  }
+  const std::int64_t likely = bring_nearest(query, 0);
   if (likely == 0) return;
   rank(query, 0, likely);
   std::copy(state.slots + std::max(likely, state.count - likely), state.slots + state.count, state.slots);
@@ -260,30 +267,38 @@ void FilterTask::tighten_by_nearest(int query) {
 void FilterTask::drop(int query) {
   if (whole) return drop_whole(query);
   QueryState& state = states[query];
+  if (looks_twice(query) && state.pool.count == 0) return drop_twice(query);
   tight(query) ? tighten_by_uppers(query) : tighten_by_nearest(query);
-  const std::int64_t before = state.count;
   drop_farther(query);
-  state.passed += before - state.count;
 }
 
 void FilterTask::drop_farther(int query) {
   QueryState& state = states[query];
   if (state.abandoned) return;
   const ByteLine line = bytes != nullptr ? byte_line(model, state.theta, facts[query].square, facts[query].norms) : ByteLine{};
-  const auto limit_in = [&](std::int64_t which_tile) {
-    const FilterNorms& maxima = chunk.tiles[static_cast<std::size_t>(which_tile)];
+  const auto limit_in = [&](std::size_t which_tile) {
+    const FilterNorms& maxima = chunk.tiles[which_tile];
     return bytes != nullptr ? up32(byte_bound(line, maxima)) : threshold_at(query, maxima);
   };
-  std::int64_t kept = 0, known_tile = -1;
-  float limit = 0;
-  for (std::int64_t i = 0; i < state.count; ++i) {
-    const Slot slot = state.slots[i];
-    if (tile_of(slot) != known_tile) {
-      known_tile = tile_of(slot);
-      limit = limit_in(known_tile);
+  std::int64_t kept = 0;
+  const auto sift = [&](std::int64_t begin, std::int64_t end, const auto& limit_of) {
+    std::int64_t known_tile = -1;
+    float limit = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Slot slot = state.slots[i];
+      if (tile_of(slot) != known_tile) {
+        known_tile = tile_of(slot);
+        limit = limit_of(static_cast<std::size_t>(known_tile));
+      }
+      if (!(slot.t > limit)) state.slots[kept++] = slot;
     }
-    if (!(slot.t > limit)) state.slots[kept++] = slot;
-  }
+  };
+  sift(0, state.looked, [&](std::size_t which_tile) {
+    return second_threshold(model, state.theta, facts[query].second, facts[query].norms.n, chunk.second.tiles[which_tile]);
+  });
+  const std::int64_t looked = std::exchange(state.looked, kept);
+  sift(looked, state.count, limit_in);
+  state.passed += state.count - kept;
   state.count = kept;
 }
 
@@ -310,8 +325,10 @@ void FilterTask::rank(int query, std::int64_t begin, std::int64_t end) {
 void FilterTask::settle(int query) {
   QueryState& state = states[query];
   if (state.count == 0) return;
-  whole ? rank_whole(query) : rank(query, 0, state.count);
-  state.count = 0;
+  if (whole) rank_whole(query);
+  else if (looks_twice(query)) rank_twice(query);
+  else rank(query, 0, state.count);
+  state.count = state.looked = 0;
 }
 
 }  // namespace vicinal::cpu

@@ -19,12 +19,15 @@ struct Slot {
 };
 
 inline constexpr auto nearer = [](const Slot& a, const Slot& b) { return a.t < b.t; };
+inline constexpr std::int64_t looks_a_rank = 4;  // as many take about the time of one canonical distance
 inline constexpr std::int32_t every_sum = std::numeric_limits<std::int32_t>::max();  // is below this
 
 /// One query in one split of the chunk.
 struct QueryState {
   Slot* slots = nullptr;
   std::int64_t count = 0;
+  std::int64_t looked = 0;  // of count, those that were looked at twice
+  std::int64_t looks = 0;   // how many ever were
   std::int64_t due = 0;     // count at which the threshold tightens next
   Pool pool;
   Matches* matches = nullptr;  // a range search keeps these, not a pool, and its bound never moves
@@ -60,6 +63,7 @@ struct FilterTask {
   float step = 0;                      // of the block's queries
   FilterNorms largest = {};            // maxima over all rows
   bool as_rows = false;                // its queries are the tile's rows, as in meet_bytes, and sums have no shift
+  const std::int8_t* seconds = nullptr;  // PackedQueries::second of the block; null: rows are not looked at twice
   ByteLine* lines = nullptr;           // of each query
   std::int32_t* limits = nullptr;      // what thr is, in units of the sums
   std::int32_t* seeds = nullptr;       // of the tile's rows
@@ -123,6 +127,14 @@ struct FilterTask {
   void tighten_by_uppers(int query);
   void tighten_by_nearest(int query);
   void rank(int query, std::int64_t begin, std::int64_t end);
+  std::int64_t bring_nearest(int query, std::int64_t from);
+  // By second bytes; filter_second.cpp.
+  bool looks_twice(int query) const noexcept;
+  bool crowded(int query) const noexcept;
+  void look_again(int query, std::int64_t end);
+  void tighten_by_looks(int query);
+  void drop_twice(int query);
+  void rank_twice(int query);
   // Of whole numbers, in units of the data; filter_whole.cpp.
   double square_of(int query) const noexcept;
   double reach(int query) const noexcept;

@@ -57,6 +57,19 @@ using TileFn = void (*)(const TileArgs&);
 using ByteTileArgs = TileArgsOf<std::int32_t>;
 using ByteTileFn = void (*)(const ByteTileArgs&);
 
+/// The second look at rows: out[i] = sum over k of residuals[k] T[k] + firsts[k] L[k], exact, of row index[i], whose bytes are 16 T + L.
+/// All 64-byte aligned, rows too, and filled up with zeros to stride.
+struct SecondArgs {
+  const std::int8_t* firsts;
+  const std::int8_t* residuals;
+  const std::uint8_t* rows;
+  std::int64_t stride;
+  const std::uint32_t* index;
+  std::int64_t count;
+  std::int32_t* out;
+};
+using SecondFn = void (*)(const SecondArgs&);
+
 enum class Op : std::uint8_t {
   sqdiff,       // t = q_i - r_i;  s = fma(t, t, s)
   absdiff,      // s = s + |q_i - r_i|
@@ -121,6 +134,12 @@ struct ByteFacts {
   std::int64_t sum;      // of i
 };
 using ByteQuantiseFn = ByteFacts (*)(const ByteQuantiseArgs&);
+/// The second byte of each element, 16 T + L of a row and j of a query (core/bound_second.hpp): sums as SecondResiduals has them.
+struct SecondFacts {
+  double coarse, fine;
+  std::int64_t sum;      // of j
+};
+using SecondByteFn = SecondFacts (*)(const ByteQuantiseArgs&);
 /// max |x'_i|, of the fields that say what x' is.
 using LargestFn = double (*)(const ByteQuantiseArgs&);
 
@@ -169,6 +188,7 @@ struct Kernels {
   HammingFn hamming;
   FiniteFn first_bad;
   ByteQuantiseFn quantise_bytes;
+  SecondByteFn second_row, second_query;
   LargestFn largest;
   NearFns near_rows[3], near_boxes[3];  // in the order of near_widths
 };
@@ -187,6 +207,7 @@ struct ByteKernels {
   int query_lanes;
   int query_words;                  // 1: a quad of a query is its 4 bytes; 2: columns 0 and 2, then 1 and 3, of 16 bits each
   ByteTileFn tile;
+  SecondFn second_sums;
 };
 
 extern const ByteKernels bytes_plain, bytes_avx2, bytes_avxvnni, bytes_avx512vnni, bytes_avx512;

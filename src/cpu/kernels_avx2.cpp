@@ -224,6 +224,8 @@ constinit const Kernels kernels_avx2 = {
     hamming,
     first_bad,
     quantise_bytes,
+    second_row,
+    second_query,
     largest_moved,
     VICINAL_NEAR(false),
     VICINAL_NEAR(true)};

@@ -165,6 +165,37 @@ ByteFacts quantise_bytes(const ByteQuantiseArgs& a) {
   return f;
 }
 
+double nearest(double x, double low, double high) { return std::nearbyint(std::fmin(std::fmax(x, low), high)); }
+
+SecondFacts second_row(const ByteQuantiseArgs& a) {
+  SecondFacts f = {};
+  for (std::int64_t i = 0; i < a.dims; ++i) {
+    const double x = moved(a, i);
+    const double n = nearest(x * a.inverse, -128, 127);
+    const double residual = x - n * a.step;
+    const double coarse = nearest((n + 120.5) / 16, 0, 15), fine = nearest(residual * a.inverse * 16 + 7.5, 0, 15);
+    a.out[i] = static_cast<std::int8_t>(static_cast<int>(16 * coarse + fine));
+    const double of_row = x - a.step * (16 * coarse - 120.5), of_residual = residual - a.step * ((fine - 7.5) / 16);
+    f.coarse += of_row * of_row;
+    f.fine += of_residual * of_residual;
+  }
+  return f;
+}
+
+SecondFacts second_query(const ByteQuantiseArgs& a) {
+  SecondFacts f = {};
+  for (std::int64_t i = 0; i < a.dims; ++i) {
+    const double x = moved(a, i);
+    const double residual = x - nearest(x * a.inverse, -128, 127) * a.step;
+    const double j = nearest(residual * a.inverse * 256, -128, 127), p = a.step * (j / 256);
+    a.out[i] = static_cast<std::int8_t>(j);
+    f.coarse += p * p;
+    f.fine += (residual - p) * (residual - p);
+    f.sum += static_cast<std::int64_t>(j);
+  }
+  return f;
+}
+
 void pack(const float* from, std::int64_t stride, int count, int width, std::int64_t dims, float* to) {
   for (std::int64_t k = 0; k < dims; ++k) {
     for (int i = 0; i < width; ++i) to[k * width + i] = i < count ? from[i * stride + k] : 0.0f;
@@ -250,6 +281,8 @@ constinit const Kernels kernels_plain = {
     hamming,
     first_bad,
     quantise_bytes,
+    second_row,
+    second_query,
     largest_moved,
     VICINAL_NEAR(false),
     VICINAL_NEAR(true)};

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/bound.hpp"
-#include "cpu/matches.hpp"
+#include "cpu/filter.hpp"
 #include "cpu/sample.hpp"
 
 namespace vicinal::cpu {
@@ -121,21 +121,21 @@ class Pilot {
 
 }  // namespace
 
-bool bytes_pay(const Kernels& kernels, const Question& question, const Frame& frame, Team& team) {
+bool bytes_pay(const Kernels& kernels, const Question& question, const Frame& frame, bool second, Team& team) {
   if (!frame.usable || frame.whole > 0) return frame.usable;
   Pilot pilot(kernels, question, frame, team);
   if (pilot.count() < 16) return true;
   const double n = static_cast<double>(question.corpus.rows), d = static_cast<double>(question.corpus.cols);
   const auto k = static_cast<double>(std::max(question.k, likely_k));
-  const auto cycles = [&](double pair, double left) {
-    return n * pair + left * (survivor(d) + kept_cycles * (1 + std::log(std::max(n / left, 1.0))));
+  const auto cycles = [&](double pair, double left, double each) {
+    return n * pair + left * (each + kept_cycles * (1 + std::log(std::max(n / left, 1.0))));
   };
   double bytes = 0, floats = 0, worst = 0;
   const std::int64_t count = std::min(pilots, pilot.count());
   for (std::int64_t i = 0; i < count; ++i) {
     const Pilot::Left left = pilot.left(i, k);
-    bytes += cycles(byte_pair(d), left.bytes);
-    floats += cycles(float_pair(d), left.floats);
+    bytes += cycles(byte_pair(d), left.bytes, second ? survivor(d) / looks_a_rank : survivor(d)) + (second ? left.floats * survivor(d) : 0);
+    floats += cycles(float_pair(d), left.floats, survivor(d));
     worst += left.bytes / static_cast<double>(count);
     team.tick(0);
   }

@@ -48,16 +48,17 @@ bool load_checked(const Kernels& kernels, const Question& question, const Points
   return product.fit;
 }
 
-std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metric, Rung rung, bool groups) noexcept {
+std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metric, Rung rung, Packing packing) noexcept {
   const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows;
   const std::int64_t padded = (rows + panel_rows - 1) / panel_rows * panel_rows;
   std::int64_t total = 0;
   if (rung != Rung::canonical) total += padded * 4 + tiles * static_cast<std::int64_t>(sizeof(FilterNorms));
   if (rung == Rung::f32) total += padded * dims * 4;
-  if (rung == Rung::canonical && groups) total += Groups::bytes(rows, dims);
+  if (rung == Rung::canonical && packing.groups) total += Groups::bytes(rows, dims);
   // The order, and while it is made the sizes that it goes by.
   if (rung == Rung::int8) total += padded * quads_of(dims) * 4 + rows * 8 + tiles * 4 + order_bytes;
   if (rung == Rung::int8 && dims <= most_whole_dims) total += padded * 4;
+  if (rung == Rung::int8 && packing.second) total += padded * (SecondBytes::stride(dims) + 4) + tiles * static_cast<std::int64_t>(sizeof(SecondNorms));
   if (needs_norms(metric)) total += rows * (metric == Metric::correlation ? 16 : 8);
   return total;
 }
@@ -86,7 +87,7 @@ void group_chunk(const Kernels& kernels, const Question& question, Team& team, P
 }  // namespace
 
 void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, const BoundModel* model, const Frame* frame,
-                  bool groups, std::int64_t first, std::int64_t count, Team& team, PackedRows& out) {
+                  Packing packing, std::int64_t first, std::int64_t count, Team& team, PackedRows& out) {
   const Points& corpus = question.corpus;
   const std::int64_t dims = corpus.cols;
   const bool norms = needs_norms(question.metric), integers = corpus.dtype == DType::u8 || corpus.dtype == DType::i8;
@@ -99,7 +100,7 @@ void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, c
     out.tiles.assign(static_cast<std::size_t>(out.tile_count()), FilterNorms{});
   }
   Buffer<float> sizes(rung == Rung::int8 ? count : 0);
-  if (rung == Rung::canonical && groups) return group_chunk(kernels, question, team, out);
+  if (rung == Rung::canonical && packing.groups) return group_chunk(kernels, question, team, out);
   if (rung == Rung::f32) grow(out.panels, panels * panel_rows * dims);
   if (norms) grow(out.norms.self, count);
   if (question.metric == Metric::correlation) grow(out.norms.mean, count);
@@ -143,7 +144,7 @@ void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, c
     }
   });
   if (unfit) report_unfit_rows(kernels, question, corpus, "corpus", team);
-  if (rung == Rung::int8) pack_bytes(kernels, question, *model, *frame, sizes, team, out);
+  if (rung == Rung::int8) pack_bytes(kernels, question, *model, *frame, sizes, packing.second && !(frame->whole > 0), team, out);
 }
 
 namespace {
@@ -165,7 +166,7 @@ void describe_query(const Question& question, const Frame& frame, const double* 
 
 }  // namespace
 
-void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std::vector<float>* steps, const Question& question, const BoundModel* model,
+void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std::vector<float>* steps, bool second, const Question& question, const BoundModel* model,
                      const Frame* frame, const Points& queries, std::span<const std::int64_t> rows, std::int64_t block, Team& team,
                      PackedQueries& out) {
   const std::int64_t dims = queries.cols, lanes = kernels.query_lanes;
@@ -177,6 +178,8 @@ void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std
   if (bytes != nullptr) {
     grow(out.quads, out.block_count() * out.block_size(quads_of(dims) * bytes->query_words));
     out.steps.assign(static_cast<std::size_t>(out.block_count()), 0.0F);
+    if (second) grow(out.second, out.count * 2 * SecondBytes::stride(dims));
+    if (!second) out.second = {};
   } else if (model != nullptr) {
     grow(out.panels, out.block_count() * out.block_size(dims));
   }

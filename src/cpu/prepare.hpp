@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
-#include "core/bound.hpp"
+#include "core/bound_second.hpp"
 #include "core/buffer.hpp"
 #include "core/rung.hpp"
 #include "cpu/frame.hpp"
@@ -31,6 +31,21 @@ static_assert(most_whole_dims * 255 * 255 < 1 << 24, "whole numbers that floats 
 /// Columns in fours.
 constexpr std::int64_t quads_of(std::int64_t dims) noexcept { return (dims + 3) / 4; }
 
+/// What a plan asks of packed rows besides their rung.
+struct Packing {
+  bool groups = false, second = false;
+};
+
+/// Rows' second bytes (core/bound_second.hpp), in their places, each row filled up with zeros to whole lines of the cache.
+struct SecondBytes {
+  Buffer<std::uint8_t> bytes;
+  Buffer<float> terms;              // second_term of each row
+  std::vector<SecondNorms> tiles;   // maxima over each tile
+
+  bool present() const noexcept { return !tiles.empty(); }
+  static std::int64_t stride(std::int64_t dims) noexcept { return (dims + 63) / 64 * 64; }
+};
+
 /// A chunk of the corpus. Panels are [panel][elements][panel_rows]; tiles of tile_rows share one pair of bounds, and of bytes
 /// one step. Rows of bytes are not in their order: order[place] is the row of the chunk there.
 struct PackedRows {
@@ -41,6 +56,7 @@ struct PackedRows {
   std::vector<float> steps;         // bytes: of each tile
   Buffer<std::int32_t> squares;     // bytes: of rows that are whole numbers
   bool whole = false;               // bytes: all rows are, and their distances are exact
+  SecondBytes second;               // bytes: where the plan asks for them and rows are not whole
   Groups groups;                    // of few columns, on the canonical rung
   Buffer<float> terms;              // row_term of each row
   std::vector<FilterNorms> tiles;   // maxima over each tile
@@ -51,7 +67,7 @@ struct PackedRows {
   bool ordered() const noexcept { return rung == Rung::int8; }
   std::uint32_t row_at(std::uint32_t place) const noexcept { return ordered() ? order[place] : place; }
   /// Bytes that a chunk of `rows` needs.
-  static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, Rung rung, bool groups) noexcept;
+  static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, Rung rung, Packing packing) noexcept;
 };
 
 /// One thread's memory while it prepares: fp64 row, gathered row, one panel of float rows, one row of bytes.
@@ -91,12 +107,12 @@ float byte_step(const Frame& frame, float size) noexcept;
 inline constexpr std::int64_t order_bytes = std::int64_t{1} << 19;  // while rows are sorted
 
 /// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. model: null on the
-/// canonical rung. groups: rows whose columns are few are put into groups there. Throws InvalidValue or RangeError that names the rows (check.hpp).
+/// canonical rung, where rows whose columns are few are put into groups if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
 void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, const BoundModel* model, const Frame* frame,
-                  bool groups, std::int64_t first, std::int64_t count, Team& team, PackedRows& out);
+                  Packing packing, std::int64_t first, std::int64_t count, Team& team, PackedRows& out);
 /// The second pass of bytes, over rows whose largest elements are `sizes`; prepare_bytes.cpp.
 void pack_bytes(const Kernels& kernels, const Question& question, const BoundModel& model, const Frame& frame,
-                const Buffer<float>& sizes, Team& team, PackedRows& out);
+                const Buffer<float>& sizes, bool second, Team& team, PackedRows& out);
 
 /// One query as every stage needs it.
 struct QueryFacts {
@@ -106,6 +122,8 @@ struct QueryFacts {
   double self = 0;       // canonical q.q (cosine, correlation); -1: degenerate
   double mean = 0;       // correlation
   double shift = 0;      // bytes: 128 times the sum of its elements
+  SecondNorms second = {};   // bytes, for the second look, as the next
+  double second_shift = 0;
   bool filterable = true;
   bool whole = false;    // bytes: exactly what they are
 };
@@ -117,6 +135,7 @@ struct PackedQueries {
   Buffer<float> panels;
   Buffer<std::int32_t> quads;       // bytes, as ByteKernels::query_words says
   std::vector<float> steps;         // bytes: of each block
+  Buffer<std::int8_t> second;       // for the second look: of each query first bytes, then residuals, each SecondBytes::stride
   std::vector<QueryFacts> facts;
 
   std::int64_t block_count() const noexcept { return (count + block - 1) / block; }
@@ -132,8 +151,8 @@ struct PackedQueries {
   std::int64_t block_size(std::int64_t width) const noexcept { return block_panels * lanes * width; }
 };
 /// rows: which rows of `queries`. bytes: its table on the int8 rung; steps: of each block where they are given, and then
-/// all queries are packed, since they are rows as well. Throws as prepare_rows, naming query rows.
-void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std::vector<float>* steps, const Question& question, const BoundModel* model,
+/// all queries are packed, since they are rows as well. second: they will look at rows' second bytes. Throws as prepare_rows, naming query rows.
+void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std::vector<float>* steps, bool second, const Question& question, const BoundModel* model,
                      const Frame* frame, const Points& queries, std::span<const std::int64_t> rows, std::int64_t block, Team& team,
                      PackedQueries& out);
 /// One panel of queries whose facts are known but for what rounding says; prepare_bytes.cpp.

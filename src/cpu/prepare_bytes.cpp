@@ -49,17 +49,20 @@ bool is_whole(const Frame& frame, float step, const double* row, const ByteFacts
   return whole;
 }
 
-ByteFacts round_bytes(const Kernels& kernels, const Frame& frame, const Affine& map, float step,
-                      PrepareScratch& scratch) {
+ByteQuantiseArgs rounding(const Frame& frame, const Affine& map, float step, const PrepareScratch& scratch, void* out) {
   const auto wide = static_cast<double>(step);
-  return kernels.quantise_bytes({.row = scratch.row.data(),
-                                 .centre = frame.centre.data(),
-                                 .shift = map.shift,
-                                 .scale = map.factor,
-                                 .step = wide,
-                                 .inverse = 1 / wide,
-                                 .dims = frame.centre.size(),
-                                 .out = scratch.narrow.data()});
+  return {.row = scratch.row.data(),
+          .centre = frame.centre.data(),
+          .shift = map.shift,
+          .scale = map.factor,
+          .step = wide,
+          .inverse = 1 / wide,
+          .dims = frame.centre.size(),
+          .out = static_cast<std::int8_t*>(out)};
+}
+
+SecondNorms second_norms_of(const BoundModel& model, const ByteFacts& first, const SecondFacts& second) {
+  return second_norms(model, {.xx = first.facts.xx, .coarse = second.coarse, .fine = second.fine});
 }
 
 }  // namespace
@@ -72,12 +75,16 @@ float byte_step(const Frame& frame, float size) noexcept {
 }
 
 void pack_bytes(const Kernels& kernels, const Question& question, const BoundModel& model, const Frame& frame,
-                const Buffer<float>& sizes, Team& team, PackedRows& out) {
+                const Buffer<float>& sizes, bool second, Team& team, PackedRows& out) {
   const std::int64_t dims = model.dims, quads = quads_of(dims), count = out.count;
   grow(out.order, count);
   grow(out.quads, (count + panel_rows - 1) / panel_rows * panel_rows * quads);
   out.steps.assign(static_cast<std::size_t>(out.tile_count()), 0.0F);
   sort_rows(sizes, count, team, out.order);
+  const std::int64_t stride = SecondBytes::stride(dims);
+  out.second.tiles.assign(second ? static_cast<std::size_t>(out.tile_count()) : 0, SecondNorms{});
+  if (second) grow(out.second.bytes, count * stride);
+  if (second) grow(out.second.terms, count);
   const bool may_be_whole = frame.whole > 0 && dims <= most_whole_dims;
   if (may_be_whole) grow(out.squares, (count + panel_rows - 1) / panel_rows * panel_rows);
   std::atomic<bool> whole{may_be_whole};
@@ -89,6 +96,7 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
     for (std::int64_t at = begin; at < end; ++at) size = std::max(size, sizes[out.order[at]]);
     const float step = byte_step(frame, size);
     FilterNorms maxima;
+    SecondNorms second_maxima;
     for (std::int64_t at = begin; at < (end + panel_rows - 1) / panel_rows * panel_rows; ++at) {
       std::int32_t* to = out.quads.data() + at / panel_rows * panel_rows * quads + at % panel_rows;
       if (at >= end) {
@@ -102,14 +110,22 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
       SelfProduct product;
       if (needs_norms(question.metric)) product.self = out.norms.self[row];
       if (question.metric == Metric::correlation) product.mean = out.norms.mean[row];
-      const ByteFacts facts =
-          round_bytes(kernels, frame, affine(question.metric, product, frame.scale), step, scratch);
+      ByteQuantiseArgs args = rounding(frame, affine(question.metric, product, frame.scale), step, scratch, scratch.narrow.data());
+      const ByteFacts facts = kernels.quantise_bytes(args);
       const Residuals sums = residuals(facts.facts);
       const FilterNorms norms = filter_norms(model, sums);
       // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
       const float term = product.self < 0 ? -std::numeric_limits<float>::infinity() : row_term(model, sums, norms);
       out.terms[at] = term;
       if (!std::isinf(term)) take_maxima(maxima, norms);
+      if (second) {
+        std::uint8_t* bytes = out.second.bytes.data() + at * stride;
+        args.out = reinterpret_cast<std::int8_t*>(bytes);
+        const SecondNorms finer = second_norms_of(model, facts, kernels.second_row(args));
+        std::fill(bytes + dims, bytes + stride, std::uint8_t{0});
+        out.second.terms[at] = second_term(model, finer, term);
+        if (!std::isinf(term)) take_maxima(second_maxima, finer);
+      }
       if (may_be_whole) {
         if (!is_whole(frame, step, scratch.row.data(), facts)) whole = false;
         out.squares[at] = static_cast<std::int32_t>(facts.facts.nn / (frame.whole * frame.whole));
@@ -120,6 +136,7 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
     }
     out.steps[static_cast<std::size_t>(tile)] = step;
     out.tiles[static_cast<std::size_t>(tile)] = maxima;
+    if (second) out.second.tiles[static_cast<std::size_t>(tile)] = second_maxima;
   });
   out.whole = whole;
 }
@@ -139,13 +156,24 @@ void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Qu
     load_row(kernels, queries, rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(),
              scratch.row.data());
     const Affine map = affine(question.metric, {.self = facts.self, .mean = facts.mean}, facts.scale);
-    const ByteFacts rounded = round_bytes(kernels, frame, map, step, scratch);
+    ByteQuantiseArgs args = rounding(frame, map, step, scratch, scratch.narrow.data());
+    const ByteFacts rounded = kernels.quantise_bytes(args);
     const Residuals sums = residuals(rounded.facts);
     facts.norms = filter_norms(model, sums);
     facts.square = sums.nn;
     facts.whole = is_whole(frame, step, scratch.row.data(), rounded);
     facts.shift = 128.0 * static_cast<double>(rounded.sum);
     if (!std::isfinite(row_term(model, sums, facts.norms))) facts.filterable = false;
+    if (out.second.size() > 0) {
+      const std::int64_t stride = SecondBytes::stride(model.dims);
+      std::int8_t* firsts = out.second.data() + (part.begin + i) * 2 * stride;
+      std::fill_n(firsts, 2 * stride, std::int8_t{0});
+      std::copy_n(scratch.narrow.data(), model.dims, firsts);
+      args.out = firsts + stride;
+      const SecondFacts finer = kernels.second_query(args);
+      facts.second = second_norms_of(model, rounded, finer);
+      facts.second_shift = second_shift(rounded.sum, finer.sum);
+    }
     for (std::int64_t k = 0; k < quads; ++k) {
       const std::int8_t* four = scratch.narrow.data() + 4 * k;
       std::int32_t* at = to + (k * lanes + i) * words;

@@ -40,7 +40,7 @@ const CpuKept::Packed& CpuKept::of(Rung rung) const noexcept {
 std::int64_t CpuKept::bytes() const {
   std::int64_t total = 0;
   for (const auto& [frame, rows] : rungs)
-    total += rows.panels.bytes() + rows.quads.bytes() + rows.squares.bytes() + rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() +
+    total += rows.panels.bytes() + rows.quads.bytes() + rows.second.bytes.bytes() + rows.second.terms.bytes() + static_cast<std::int64_t>(rows.second.tiles.size() * sizeof(SecondNorms)) + rows.squares.bytes() + rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() +
              rows.norms.mean.bytes() + static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float)) + rows.groups.bytes() +
              frame.centre.bytes();
   return total;
@@ -80,6 +80,7 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
                        states * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
                        batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 2 * sizeof(std::int64_t) + 2 * sizeof(double));
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
+  if (filters && plan.second) total += batch * 2 * SecondBytes::stride(dims) + plan.threads * rank_block * 8;
   if (filters)
     total += (padded + padded / block * lanes) * (dims + 3) * 4 + batch * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
   if (plan.groups) total += batch * ((group_width(dims) + dims) * 8 + 48);
@@ -113,7 +114,7 @@ void CpuSession::start_queries(const std::vector<float>* steps) {
     queries_.block = block_of(plan_, rung_);
     queries_.facts.assign(rows_.size(), QueryFacts{});
   } else {
-    cpu::prepare_queries(kernels_, bytes_, steps, question_, model_.get(), &frame(), query_points_, rows_, block_of(plan_, rung_), team_, queries_);
+    cpu::prepare_queries(kernels_, bytes_, steps, looks_twice(), question_, model_.get(), &frame(), query_points_, rows_, block_of(plan_, rung_), team_, queries_);
   }
   const std::int64_t states = queries_.count * plan_.row_splits, k = question_.k, room = k + pool_slack(k);
   const std::int64_t capacity = this->capacity();
@@ -132,7 +133,7 @@ void CpuSession::start_queries(const std::vector<float>* steps) {
 }
 
 void CpuSession::prepare_corpus(std::int64_t first, std::int64_t count) {
-  prepare_rows(kernels_, question_, rung_, model_.get(), &frame_, plan_.groups, first, count, team_, streamed_);
+  prepare_rows(kernels_, question_, rung_, model_.get(), &frame_, {plan_.groups, plan_.second}, first, count, team_, streamed_);
   note_largest_rows();
 }
 
@@ -172,6 +173,7 @@ FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t fir
                     .question = &question_,
                     .step = bytes_ != nullptr ? queries_.steps[static_cast<std::size_t>(first / queries_.block)] : 0,
                     .largest = largest_rows_,
+                    .seconds = queries_.second.size() > 0 ? queries_.second.data() + first * 2 * SecondBytes::stride(model_->dims) : nullptr,
                     .lines = worker.lines.data(),
                     .limits = worker.limits.data(),
                     .seeds = worker.seeds.data(),

@@ -84,6 +84,10 @@ class CpuSession final : public Session {
   std::size_t given(std::int64_t query) const noexcept {
     return static_cast<std::size_t>(given_.empty() ? query : given_[static_cast<std::size_t>(query)]);
   }
+  /// Rows that bytes cannot exclude are looked at again by their second bytes.
+  bool looks_twice() const noexcept {
+    return rung_ == Rung::int8 && plan_.second && !(frame().whole > 0) && (!kept_ || chunk().second.present());
+  }
   bool any_eligible(std::int64_t tile) const noexcept;
   void start_queries(const std::vector<float>* steps);
   void filter_pairs();  // pairs.cpp

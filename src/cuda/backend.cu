@@ -40,8 +40,12 @@ class CudaBackend final : public Backend {
     facts.instruction_sets = facts.built_instruction_sets = {"mma"};
     if (hopper_) facts.instruction_sets.insert(facts.instruction_sets.begin(), "wgmma");
     facts.description = description_;
-    facts.free_bytes = pool().free_bytes();
     return facts;
+  }
+  std::int64_t free_bytes() const override {
+    check_process();
+    const OnDevice here(ordinal_);
+    return pool().free_bytes();
   }
 
   SelectStats select_k(const SelectProblem& problem) override {

@@ -11,6 +11,7 @@
 #include "core/text.hpp"
 #include "permutation/device.hpp"
 #include "permutation/own.hpp"
+#include "permutation/plan.hpp"
 #include "permutation/search.hpp"
 #include "pipeline/check.hpp"
 
@@ -18,8 +19,8 @@ namespace vicinal {
 namespace {
 
 /// A distance of the caller's own is called from its own thread.
-Resolved resolve(const PermutationIndex::State& state, const Execution& run) {
-  Resolved resolved = vicinal::resolve(run);
+Resolved resolve(const PermutationIndex::State& state, const PermutationSearch& search) {
+  Resolved resolved = vicinal::resolve(search.run, search.memory);
   if (state.own) resolved.threads = 1;
   return resolved;
 }
@@ -48,36 +49,53 @@ struct Share {
   std::int64_t candidates = 0;
   double fraction = 0;
   RecallEstimate recall;
+  std::shared_ptr<const RecallCurve> by_objects;  // that told it
 };
 
 constexpr double default_recall = 0.95;
-
-std::int64_t candidates_of(double fraction, std::int64_t count, std::int64_t k) {
-  const auto wanted = static_cast<std::int64_t>(std::ceil(fraction * static_cast<double>(count)));
-  return std::clamp(wanted, std::min(k, count), count);
-}
 
 Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, const Queries* queries,
                std::int64_t k, const double* radius, Team& team, const std::string& instruction_set) {
   const std::int64_t count = state.objects().count();
   if (search.exact) {  // what is looked at first: enough for a good k-th distance
     const std::int64_t first = std::min(count, std::max(4 * k, count / 256));
-    return {.candidates = k > 0 ? first : 1, .fraction = 0, .recall = {}};
+    return {.candidates = k > 0 ? first : 1, .fraction = 0, .recall = {}, .by_objects = nullptr};
   }
   if (search.fraction) {
     const std::int64_t candidates = candidates_of(*search.fraction, count, k);
     constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
     return {candidates, *search.fraction,
-            candidates == count ? RecallEstimate{} : RecallEstimate{unknown, unknown, unknown, 0}};
+            candidates == count ? RecallEstimate{} : RecallEstimate{unknown, unknown, unknown, 0}, nullptr};
   }
   const double target = search.recall.value_or(default_recall);
-  const auto curve = search.tune_on_queries && queries != nullptr
+  const bool on_queries = search.tune_on_queries && queries != nullptr;
+  const auto curve = on_queries
                          ? std::make_shared<const RecallCurve>(
                                recall_curve_of(state, *queries, target, k, radius, team, instruction_set))
                          : recall_curve(state, k, radius, team, instruction_set);
   const std::size_t point = curve->point_for(target);
   const std::int64_t candidates = std::max(curve->candidates[point], std::min(k, count));
-  return {candidates, static_cast<double>(candidates) / static_cast<double>(count), curve->at(point)};
+  return {candidates, static_cast<double>(candidates) / static_cast<double>(count), curve->at(point), on_queries ? nullptr : curve};
+}
+
+/// What users are told where queries are plainly farther from the objects than these from each other; else empty. keys: of each query's k-th.
+/// Compared as Mann and Whitney do: the mean share of left-out objects whose k-th is nearer, 1/2 where queries are like objects.
+std::string unlike_objects(const RecallCurve& curve, std::vector<double> keys, DistanceType type, bool descends) {
+  constexpr double plainly = 0.1, deviations = 3;
+  if (keys.empty() || curve.farthest.empty()) return "";
+  std::vector<double> objects;
+  for (const double value : curve.farthest) objects.push_back(fold_key(descends ? -value : value, type, descends));
+  std::sort(objects.begin(), objects.end());
+  const auto queries = static_cast<double>(keys.size()), sample = static_cast<double>(objects.size());
+  double sum = 0;
+  for (const double key : keys) {
+    const auto [first, last] = std::equal_range(objects.begin(), objects.end(), key);
+    sum += static_cast<double>((first - objects.begin()) + (last - objects.begin())) / (2 * sample);
+  }
+  const double share = sum / queries, deviation = std::sqrt((1 / queries + 1 / sample) / 12);
+  if (share <= 0.5 + plainly + deviations * deviation) return "";
+  return cat("queries unlike the objects: on average their k-th is farther away than that of ", std::lround(100 * share),
+             " % of the objects that the recall was measured on, so less may be found; tune_on=queries measures it on the queries");
 }
 
 [[noreturn]] void report_infinite(Metric metric, DistanceType type) {
@@ -92,11 +110,13 @@ void check_finite(std::span<const Entry> entries, Metric metric, DistanceType ty
 }
 
 IndexCounts search_here(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question,
-                        const Resolved& run, Team& team, const IndexSearch::Answer& answer) {
-  const std::int64_t rows = queries.count();
+                        const Resolved& run, const PermutationPlan& plan, Team& team,
+                        const IndexSearch::Answer& answer) {
+  const std::int64_t rows = queries.count(), batch = plan.query_batch;
   const cpu::Scores& kernels = cpu::find_scores(run.instruction_set);
-  const std::int64_t batch = RankScan::batch_for(state.objects().count(), rows, run.threads);
-  std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(run.threads));
+  if (rows == 0) return {};
+  if (plan.together) return IndexSearch(state, queries, question, kernels, 1, &team).run(0, rows, team, answer);
+  std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(plan.threads));
   std::atomic<std::int64_t> candidates{0}, measured{0};
   team.for_each((rows + batch - 1) / batch, [&](std::int64_t piece, int worker) {
     auto& one = searches[static_cast<std::size_t>(worker)];
@@ -119,11 +139,14 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
                    std::int64_t k, const double* radius, DistanceType type, const Read& read,
                    const IndexSearch::Answer& answer) {
   const auto start = Clock::now();
-  const Resolved run = resolve(state, search.run);
+  const Resolved run = resolve(state, search);
   const std::int64_t count = state.objects().count();
   FpGuard guard;
   Outcome outcome;
-  Team team(run.threads, search.progress, search.stop, static_cast<std::uint64_t>(rows * count));
+  const std::string reason = run.host() ? "" : host_reason(state, search.exact);
+  const bool device = !run.host() && reason.empty();
+  const PermutationPlan plan = plan_search(state, search, rows, k, radius, run, device);
+  Team team(plan.threads, search.progress, search.stop, static_cast<std::uint64_t>(rows * count));
   const std::unique_ptr<Queries> queries = read(team);
   if (rows > 0) outcome.share = share_of(state, search, queries.get(), k, radius, team, run.instruction_set);
   const IndexQuestion question{.type = type,
@@ -131,17 +154,16 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
                                .radius = radius != nullptr ? *radius : everywhere,
                                .candidates = outcome.share.candidates,
                                .exact = search.exact};
-  const std::string reason = run.host() ? "" : host_reason(state, question);
   IndexCounts counts;
-  if (run.host() || !reason.empty()) counts = search_here(state, *queries, question, run, team, answer);
+  if (!device) counts = search_here(state, *queries, question, run, plan, team, answer);
   else if (rows > 0) counts = search_on(*run.backend, state, *queries, question, team, answer);
   team.finish();
-  const bool device = !run.host() && reason.empty() && rows > 0;
-  outcome.stats.device = device ? kept_on(state, *run.backend).device : "cpu";
+  outcome.stats.device = device && rows > 0 ? kept_on(state, *run.backend).device : "cpu";
   if (!reason.empty())
     outcome.stats.notes.push_back(cat("searched on the CPU, not on ", run.backend->facts().name, ": ", reason));
   outcome.stats.instruction_set = run.instruction_set;
-  outcome.stats.threads = run.threads;
+  outcome.stats.threads = plan.threads;
+  outcome.stats.planned_bytes = plan.peak_bytes;
   outcome.stats.pairs = rows * count;
   outcome.stats.candidates = counts.candidates;
   outcome.stats.reranked = counts.measured;
@@ -168,15 +190,21 @@ PermutationNeighbors find_nearest(const PermutationIndex::State& state, const Pe
   const DistanceType type = resolve_distance_type(search.distance_type, metric, state.rows.dtype, dtype);
   PermutationNeighbors result{.neighbors = Neighbors(rows, search.k, type, false), .fraction = 0, .recall = {}};
   const NeighborsView out = result.neighbors.view();
+  std::vector<double> farthest(static_cast<std::size_t>(rows));
   Outcome outcome = run_search(state, search, rows, search.k, nullptr, type, read,
                                [&](std::int64_t query, std::span<const Entry> entries) {
                                  check_finite(entries, metric, type);
+                                 farthest[static_cast<std::size_t>(query)] = entries[static_cast<std::size_t>(out.k - 1)].key;
                                  for (std::int64_t i = 0; i < out.k; ++i) {
                                    const Entry& entry = entries[static_cast<std::size_t>(i)];
                                    out.ids[query * out.k + i] = entry.id;
                                    store_key(entry.key, type, descending(metric), out.distances, query * out.k + i);
                                  }
                                });
+  if (outcome.share.by_objects) {
+    std::string note = unlike_objects(*outcome.share.by_objects, std::move(farthest), type, descending(metric));
+    if (!note.empty()) outcome.stats.notes.push_back(std::move(note));
+  }
   result.neighbors.stats = std::move(outcome.stats);
   result.neighbors.certificate = certificate_of(rows, search.exact);
   result.fraction = outcome.share.fraction;
@@ -284,13 +312,20 @@ PermutationRange PermutationIndex::range(std::int64_t queries, const OwnDistance
   refuse_memory();
 }
 
+PermutationPlan PermutationIndex::plan(std::int64_t queries, const PermutationSearch& search) const {
+  check_search(search);
+  if (queries < 0 || search.k < 1) fail(ErrorCode::invalid_argument, cat("a plan of ", queries, " queries for ", search.k, " nearest"));
+  const Resolved run = resolve(*state_, search);
+  return plan_search(*state_, search, queries, search.k, nullptr, run, !run.host() && host_reason(*state_, search.exact).empty());
+}
+
 PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const try {
   constexpr std::size_t timed = 64;
   check_search(search);
   const std::int64_t count = state_->objects().count();
   if (search.k < 1 || search.k > count)
     fail(ErrorCode::invalid_argument, cat("k must be 1 to the ", count, " objects, got ", search.k));
-  const Resolved run = resolve(*state_, search.run);
+  const Resolved run = resolve(*state_, search);
   PermutationTuning result{.k = search.k,
                            .target = search.recall.value_or(search.fraction ? 0 : default_recall),
                            .fraction = 0,
@@ -298,7 +333,10 @@ PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const 
   PermutationSearch asked = search;
   {
     FpGuard guard;
-    Team team(run.threads, search.progress, search.stop, static_cast<std::uint64_t>(count));
+    PermutationSearch measured = search;
+    measured.fraction.reset();
+    const PermutationPlan plan = plan_search(*state_, measured, 1, search.k, nullptr, run, false);
+    Team team(plan.threads, search.progress, search.stop, static_cast<std::uint64_t>(count));
     Share share = share_of(*state_, search, nullptr, search.k, nullptr, team, run.instruction_set);
     if (search.fraction) {
       const auto curve = recall_curve(*state_, search.k, nullptr, team, run.instruction_set);
@@ -323,7 +361,7 @@ PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const 
     return outcome.stats.seconds / static_cast<double>(ids.size());
   };
   result.index_seconds = time(asked);
-  result.exact_seconds = state_->objects().exact_seconds(ids, search.k, search.run);
+  result.exact_seconds = state_->objects().exact_seconds(ids, search.k, search.run, search.memory);
   if (result.exact_seconds > 0) return result;
   asked.fraction = 1;  // no search but this one: everything is measured
   asked.exact = false;

@@ -1,11 +1,14 @@
 // The first c objects by (score, number), out of scores that are small integers: counted, not sorted. Two or three passes over
-// the scores whatever c is; cut_by_sorting is the way of the papers, which sort everything, and gives the same.
+// the scores whatever c is, by one thread or by those of a team; cut_by_sorting is the way of the papers, which sort everything, and
+// gives the same.
 #pragma once
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <numeric>
 #include <vector>
+
+#include "core/parallel.hpp"
 
 namespace vicinal {
 
@@ -14,15 +17,20 @@ class Cut {
   /// Numbers of the first `wanted` (1 to count) in ascending order of number, to `out`. largest: no score is above it.
   void by_counting(const std::uint32_t* scores, std::int64_t count, std::uint32_t largest, std::int64_t wanted,
                    std::uint32_t* out) {
-    const Last last = last_of(scores, count, largest, wanted);
-    std::int64_t equal = last.equal, found = 0;
-    for (std::int64_t i = 0; found < wanted; ++i) {
-      const bool same = scores[i] == last.score, taken = scores[i] < last.score || (same && equal > 0);
-      equal -= static_cast<std::int64_t>(same);
-      out[found] = static_cast<std::uint32_t>(i);
-      found += static_cast<std::int64_t>(taken);
-    }
+    const auto alone = [](const auto& body) { body(0); };
+    cut(scores, count, 1, largest, wanted, out, alone);
   }
+  /// The same by several threads, a part of the scores each.
+  void by_counting(const std::uint32_t* scores, std::int64_t count, std::uint32_t largest, std::int64_t wanted,
+                   std::uint32_t* out, Team& team) {
+    const std::int64_t parts = std::clamp<std::int64_t>(count / least_part, 1, team.threads());
+    const auto together = [&](const auto& body) {
+      team.for_each(parts, [&](std::int64_t part, int) { body(static_cast<std::size_t>(part)); });
+    };
+    cut(scores, count, parts, largest, wanted, out, together);
+  }
+  /// Memory of the counters.
+  static std::int64_t bytes(int parts) noexcept { return parts * (std::int64_t{8} << bits_at_once); }
 
   /// The same in order of (score, number).
   static std::vector<std::uint32_t> by_sorting(const std::uint32_t* scores, std::int64_t count, std::int64_t wanted) {
@@ -36,37 +44,82 @@ class Cut {
   }
 
  private:
-  /// Everything below `score` is taken, and the first `equal` of those that have it.
-  struct Last {
-    std::uint32_t score;
-    std::int64_t equal;
+  static constexpr int bits_at_once = 12;
+  static constexpr std::int64_t least_part = 1 << 14;
+
+  /// Scores [begin, end), and how many of them are below the score of the last candidate and at it, as far as its bits are known.
+  struct Part {
+    std::int64_t begin = 0, end = 0, below = 0, equal = 0;
+    std::vector<std::int64_t> counts;
   };
 
-  /// Some bits of the score at a time, from the highest.
-  Last last_of(const std::uint32_t* scores, std::int64_t count, std::uint32_t largest, std::int64_t wanted) {
-    constexpr int bits_at_once = 12;
+  template <class Each>
+  void cut(const std::uint32_t* scores, std::int64_t count, std::int64_t parts, std::uint32_t largest,
+           std::int64_t wanted, std::uint32_t* out, const Each& each) {
+    parts_.resize(static_cast<std::size_t>(parts));
+    for (std::int64_t i = 0; i < parts; ++i) {
+      Part& part = parts_[static_cast<std::size_t>(i)];
+      part.begin = count * i / parts;
+      part.end = count * (i + 1) / parts;
+      part.below = 0;
+      part.equal = part.end - part.begin;
+    }
+    std::int64_t equal = wanted;  // of the last score: so many are taken
+    const std::uint32_t last = last_score(scores, largest, equal, each);
+    each([&](std::size_t number) {
+      std::int64_t place = 0, equal_before = 0;
+      for (std::size_t i = 0; i < number; ++i) {
+        place += parts_[i].below;
+        equal_before += parts_[i].equal;
+      }
+      place += std::min(equal, equal_before);
+      const Part& part = parts_[number];
+      std::int64_t left = std::max<std::int64_t>(0, equal - equal_before);
+      const std::int64_t end = place + part.below + std::min(left, part.equal);
+      for (std::int64_t i = part.begin; place < end; ++i) {
+        const bool same = scores[i] == last, taken = scores[i] < last || (same && left > 0);
+        left -= static_cast<std::int64_t>(same);
+        out[place] = static_cast<std::uint32_t>(i);
+        place += static_cast<std::int64_t>(taken);
+      }
+    });
+  }
+
+  /// Some bits of the score at a time, from the highest. wanted becomes how many of those that have it are.
+  template <class Each>
+  std::uint32_t last_score(const std::uint32_t* scores, std::uint32_t largest, std::int64_t& wanted, const Each& each) {
     std::uint64_t above = 0;  // bits of the wanted score that are known
     int unknown = static_cast<int>(std::bit_width(largest));
     const int all = unknown;
     while (unknown > 0) {
       const int shift = std::max(0, unknown - bits_at_once);
       const std::uint64_t mask = (std::uint64_t{1} << (unknown - shift)) - 1;
-      counts_.assign(mask + 1, 0);
-      if (unknown == all) {
-        for (std::int64_t i = 0; i < count; ++i) ++counts_[scores[i] >> shift];
-      } else {
-        for (std::int64_t i = 0; i < count; ++i)
-          if (std::uint64_t{scores[i]} >> unknown == above) ++counts_[scores[i] >> shift & mask];
-      }
+      each([&](std::size_t number) {
+        Part& part = parts_[number];
+        part.counts.assign(mask + 1, 0);
+        if (unknown == all) {
+          for (std::int64_t i = part.begin; i < part.end; ++i) ++part.counts[scores[i] >> shift];
+        } else {
+          for (std::int64_t i = part.begin; i < part.end; ++i)
+            if (std::uint64_t{scores[i]} >> unknown == above) ++part.counts[scores[i] >> shift & mask];
+        }
+      });
       std::uint64_t bin = 0;
-      while (wanted > counts_[bin]) wanted -= counts_[bin++];
+      for (;; ++bin) {
+        std::int64_t here = 0;
+        for (const Part& part : parts_) here += part.counts[bin];
+        if (wanted <= here) break;
+        wanted -= here;
+        for (Part& part : parts_) part.below += part.counts[bin];
+      }
+      for (Part& part : parts_) part.equal = part.counts[bin];
       above = above << (unknown - shift) | bin;
       unknown = shift;
     }
-    return {static_cast<std::uint32_t>(above), wanted};
+    return static_cast<std::uint32_t>(above);
   }
 
-  std::vector<std::int64_t> counts_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace vicinal

@@ -31,10 +31,10 @@ Buffer<std::uint8_t> orders_of(const PermutationIndex::State& state, const Queri
 
 }  // namespace
 
-std::string host_reason(const PermutationIndex::State& state, const IndexQuestion& question) {
+std::string host_reason(const PermutationIndex::State& state, bool exact) {
   const RankLayout& layout = *state.layout;
   if (state.own) return "distances of the caller's own";
-  if (question.exact) return "exact searches";
+  if (exact) return "exact searches";
   if (layout.form != RankForm::ranks) return cat("ranks kept as ", rank_form_name(layout.form));
   if (layout.distance != RankDistance::footrule) return rank_distance_name(layout.distance);
   if (layout.permutants > most_permutants) return cat("more than ", most_permutants, " permutants");

@@ -12,7 +12,7 @@ namespace vicinal {
 KeptOn kept_on(const PermutationIndex::State& state, Backend& backend);
 
 /// Why the search is the host's; empty where it is not.
-std::string host_reason(const PermutationIndex::State& state, const IndexQuestion& question);
+std::string host_reason(const PermutationIndex::State& state, bool exact);
 
 /// Answers are called from any thread of the team.
 IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries,

@@ -285,7 +285,7 @@ void PermutationIndex::save(const std::string& path) const try {
 
 PermutationIndex PermutationIndex::open(const std::string& path, const OpenOptions& options) try {
   const auto start = std::chrono::steady_clock::now();
-  const Resolved run = resolve(options.run);
+  const Resolved run = resolve(options.run, options.memory);
   io::Source mapped;
   Buffer<std::byte> copied;
   if (options.copy) {

@@ -11,6 +11,7 @@
 #include "core/visit_order.hpp"
 #include "permutation/own.hpp"
 #include "permutation/permutants.hpp"
+#include "permutation/plan.hpp"
 #include "permutation/state.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/plan.hpp"
@@ -49,7 +50,7 @@ void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, c
 
 std::vector<double> sample_of(const Objects& objects, const std::vector<std::uint32_t>& permutants, Team& team) {
   const auto width = static_cast<std::int64_t>(permutants.size());
-  const std::int64_t rows = std::min(objects.count(), std::clamp(sample_values / width, least_sampled, most_sampled));
+  const std::int64_t rows = sampled_for_bounds(objects.count(), width);
   std::vector<double> sample(static_cast<std::size_t>(rows * width));
   const VisitOrder order(objects.count());
   constexpr std::int64_t at_once = 256;
@@ -68,12 +69,16 @@ std::vector<double> sample_of(const Objects& objects, const std::vector<std::uin
 
 }  // namespace
 
-Resolved resolve(const Execution& run) {
+std::int64_t sampled_for_bounds(std::int64_t objects, std::int64_t permutants) noexcept {
+  return std::min(objects, std::clamp(sample_values / permutants, least_sampled, most_sampled));
+}
+
+Resolved resolve(const Execution& run, const Budget& memory) {
   Backend& backend = find_backend(run.device);
   Execution host = run;
   if (&backend != &cpu_backend()) host.instruction_set = "auto";  // a name of the device's
-  const Plan plan = open_plan(cpu_backend(), {.run = host});
-  return {&backend, plan.threads, plan.instruction_set};
+  const Plan plan = open_plan(cpu_backend(), {.memory = memory, .run = host});
+  return {&backend, plan.threads, plan.instruction_set, plan.budget_bytes};
 }
 
 std::vector<std::uint32_t> narrow(const std::vector<std::int64_t>& ids) { return {ids.begin(), ids.end()}; }
@@ -115,6 +120,29 @@ PermutationOptions kept_options(const PermutationOptions& options) {
 
 }  // namespace
 
+namespace {
+
+std::int64_t bytes_of(const Shape& rows, const PermutationOptions& options) {
+  const std::int64_t norms = needs_norms(options.metric) ? (options.metric == Metric::correlation ? 16 : 8) : 0;
+  return rows.rows * (norms + (options.copy ? rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype)) : 0));
+}
+std::int64_t bytes_of(const Points& rows, const PermutationOptions& options) {
+  return bytes_of(Shape{rows.rows, rows.cols, rows.dtype}, options);
+}
+/// Codes of four bytes a symbol, tokens as many as there are symbols, and places; the words of tokens are not counted.
+std::int64_t bytes_of(const Strings& strings) { return 8 * (strings.offsets[strings.rows] - strings.offsets[0]) + 48 * strings.rows; }
+
+}  // namespace
+
+PermutationPlan PermutationIndex::plan_build(const Shape& rows, const PermutationOptions& options) {
+  check_objects(rows.rows);
+  return vicinal::plan_build(rows.rows, bytes_of(rows, options), options, resolve(options.run, options.memory));
+}
+PermutationPlan PermutationIndex::plan_build(const Strings& strings, const PermutationOptions& options) {
+  check_objects(strings.rows);
+  return vicinal::plan_build(strings.rows, bytes_of(strings), options, resolve(options.run, options.memory));
+}
+
 PermutationIndex::PermutationIndex(const Points& rows, const PermutationOptions& options) try
     : state_(std::make_unique<State>()) {
   const auto start = std::chrono::steady_clock::now();
@@ -122,9 +150,10 @@ PermutationIndex::PermutationIndex(const Points& rows, const PermutationOptions&
   if (metric_info(options.metric).strings && !metric_info(options.metric).vectors)
     check_corpus(shape_of(rows), options.metric);  // refuses it
   check_objects(rows.rows);
-  const Resolved run = resolve(options.run);
+  const Resolved run = resolve(options.run, options.memory);
+  const PermutationPlan plan = vicinal::plan_build(rows.rows, bytes_of(rows, options), options, run);
   FpGuard guard;
-  Team team(run.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
+  Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
   state_->options = kept_options(options);
   state_->rows = options.copy ? copy_rows(rows, state_->copy, team) : rows;
   state_->vectors = cpu::open_vectors(state_->rows, options.metric, options.window, run.instruction_set, team);
@@ -140,9 +169,10 @@ PermutationIndex::PermutationIndex(const Strings& strings, const PermutationOpti
   const auto start = std::chrono::steady_clock::now();
   check_string_metric(options.metric, options.strings);
   check_objects(strings.rows);
-  const Resolved run = resolve(options.run);
+  const Resolved run = resolve(options.run, options.memory);
+  const PermutationPlan plan = vicinal::plan_build(strings.rows, bytes_of(strings), options, run);
   FpGuard guard;
-  Team team(run.threads, options.progress, options.stop, static_cast<std::uint64_t>(strings.rows));
+  Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(strings.rows));
   state_->options = kept_options(options);
   state_->strings = cpu::open_strings(strings, options.metric, options.strings, team);
   state_->build(team);
@@ -157,6 +187,10 @@ PermutationIndex::PermutationIndex(std::int64_t objects, OwnDistance between, co
   const auto start = std::chrono::steady_clock::now();
   check_objects(objects);
   if (!between) fail(ErrorCode::invalid_argument, "the distance is empty");
+  PermutationOptions alone = options;
+  alone.run.threads = 1;
+  alone.bounds = false;
+  vicinal::plan_build(objects, 0, alone, resolve(alone.run, alone.memory));
   Team team(1, options.progress, options.stop, static_cast<std::uint64_t>(objects));
   state_->options = kept_options(options);
   state_->rows.dtype = DType::f64;

@@ -40,8 +40,11 @@ struct Objects {
   virtual const TrueDistance& true_distance() const noexcept = 0;
   /// Memory held beyond what was borrowed.
   virtual std::int64_t bytes() const noexcept = 0;
+  /// Memory of one meter, for queries no longer than the objects.
+  virtual std::int64_t meter_bytes() const noexcept = 0;
   /// Seconds a query of the k nearest by the library's exact search, asked for the objects `ids`; 0 where it has none.
-  virtual double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run) const = 0;
+  virtual double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run,
+                               const Budget& memory) const = 0;
 };
 
 inline constexpr std::int64_t meter_block = 256;  // objects that are measured at a time

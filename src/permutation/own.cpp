@@ -53,7 +53,10 @@ class OwnObjects final : public Objects {
   }
   const TrueDistance& true_distance() const noexcept override { return unknown_; }
   std::int64_t bytes() const noexcept override { return 0; }
-  double exact_seconds(const std::vector<std::int64_t>&, std::int64_t, const Execution&) const override { return 0; }
+  std::int64_t meter_bytes() const noexcept override { return 0; }
+  double exact_seconds(const std::vector<std::int64_t>&, std::int64_t, const Execution&, const Budget&) const override {
+    return 0;
+  }
 
  private:
   std::int64_t count_;

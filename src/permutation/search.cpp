@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "core/metric.hpp"
 #include "core/text.hpp"
@@ -16,8 +17,17 @@ constexpr std::int64_t scan_bytes = std::int64_t{128} << 10;  // of ranks that q
 constexpr std::int64_t score_count = std::int64_t{1} << 24;   // scores that a thread keeps
 constexpr std::int64_t largest_batch = 16;
 constexpr std::int64_t survivors_at_once = 4096, few_survivors = 16;
+// What threads that share a query take at a time: permutants and objects to measure, objects whose bounds are tested.
+constexpr std::int64_t permutants_a_piece = 8, objects_a_piece = 64, tested_a_piece = std::int64_t{1} << 14;
+
+std::int64_t pieces_of(std::int64_t count, std::int64_t piece) { return (count + piece - 1) / piece; }
 
 }  // namespace
+
+std::int64_t candidates_of(double fraction, std::int64_t count, std::int64_t k) {
+  const auto wanted = static_cast<std::int64_t>(std::ceil(fraction * static_cast<double>(count)));
+  return std::clamp(wanted, std::min(k, count), count);
+}
 
 void check_order_of(std::int64_t query, std::span<const double> distances) {
   for (const double distance : distances)
@@ -25,17 +35,25 @@ void check_order_of(std::int64_t query, std::span<const double> distances) {
       fail(ErrorCode::range_error, cat("query ", query, ": a distance leaves f64; scale the rows first"));
 }
 
-RankScan::RankScan(const PermutationIndex::State& state, const cpu::Scores& kernels, std::int64_t batch)
+RankScan::RankScan(const PermutationIndex::State& state, const cpu::Scores& kernels, std::int64_t batch, int workers)
     : state_(state), count_(state.objects().count()), width_(state.layout->permutants),
       permutants_(narrow(state.permutants)), scores_(batch * count_),
       distances_(static_cast<std::size_t>(batch * width_)) {
-  for (std::int64_t i = 0; i < batch; ++i) scorers_.emplace_back(*state.layout, kernels);
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(batch, workers); ++i) scorers_.emplace_back(*state.layout, kernels);
 }
 
 std::int64_t RankScan::batch_for(std::int64_t objects, std::int64_t queries, int threads) noexcept {
   const std::int64_t room = std::clamp<std::int64_t>(score_count / objects, 1, largest_batch);
   return std::clamp<std::int64_t>(queries / (2 * static_cast<std::int64_t>(threads)), 1, room);
 }
+
+std::int64_t RankScan::bytes(const PermutationIndex::State& state, std::int64_t batch) noexcept {
+  const std::int64_t prefix = state.layout->form == RankForm::prefix ? state.layout->prefix : 0;
+  const std::int64_t scorer = state.layout->stride + state.layout->permutants * (4 + 8 + 1) + 8 * prefix * state.layout->permutants;
+  return batch * (state.objects().count() * 4 + scorer) + 4 * state.layout->permutants;
+}
+
+std::int64_t RankScan::block_rows() const noexcept { return std::max<std::int64_t>(scan_bytes / state_.layout->stride, 64); }
 
 void RankScan::run(Meter& meter, std::int64_t first, std::int64_t used, Team& team) {
   for (std::int64_t i = 0; i < used; ++i) {
@@ -45,13 +63,29 @@ void RankScan::run(Meter& meter, std::int64_t first, std::int64_t used, Team& te
     check_order_of(first + i, {distances, static_cast<std::size_t>(width_)});
     scorers_[static_cast<std::size_t>(i)].start(distances);
   }
-  const std::int64_t block = std::max<std::int64_t>(scan_bytes / state_.layout->stride, 64);
+  const std::int64_t block = block_rows();
   for (std::int64_t begin = 0; begin < count_; begin += block) {
     const std::int64_t rows = std::min(block, count_ - begin);
     for (std::int64_t i = 0; i < used; ++i)
       scorers_[static_cast<std::size_t>(i)].score(state_.ranks_of(begin), rows, scores_.data() + i * count_ + begin);
     team.tick(static_cast<std::uint64_t>(rows * used));
   }
+}
+
+void RankScan::share(const Meters& meters, std::int64_t query, Team& team) {
+  double* const distances = distances_.data();
+  team.for_each(pieces_of(width_, permutants_a_piece), [&](std::int64_t piece, int worker) {
+    const std::int64_t first = piece * permutants_a_piece;
+    meters(worker).measure(permutants_.data() + first, std::min(permutants_a_piece, width_ - first), distances + first);
+  });
+  check_order_of(query, {distances, static_cast<std::size_t>(width_)});
+  for (RankScorer& scorer : scorers_) scorer.start(distances);
+  const std::int64_t block = block_rows();
+  team.for_each(pieces_of(count_, block), [&](std::int64_t piece, int worker) {
+    const std::int64_t begin = piece * block, rows = std::min(block, count_ - begin);
+    scorers_[static_cast<std::size_t>(worker)].score(state_.ranks_of(begin), rows, scores_.data() + begin);
+    team.tick(static_cast<std::uint64_t>(rows));
+  });
 }
 
 Collector::Collector(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question)
@@ -91,6 +125,16 @@ std::span<const Entry> Collector::sorted() {
   return found;
 }
 
+void Collector::take(Collector& other) {
+  measured += std::exchange(other.measured, 0);
+  if (question_.k == 0) {
+    entries_.insert(entries_.end(), other.entries_.begin(), other.entries_.end());
+    return other.entries_.clear();
+  }
+  for (std::int64_t i = 0; i < other.pool_.count; ++i) pool_.offer(other.pool_.entries[i]);
+  other.pool_.count = 0;  // its limit holds for the query's other objects too
+}
+
 void Collector::measure_zeros(std::vector<Entry>& entries) {
   for (Entry& entry : entries) {
     if (entry.key != 0) continue;
@@ -102,86 +146,142 @@ void Collector::measure_zeros(std::vector<Entry>& entries) {
 }
 
 IndexSearch::IndexSearch(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question,
-                         const cpu::Scores& kernels, std::int64_t batch)
-    : state_(state), question_(question), kernels_(kernels), count_(state.objects().count()),
-      collector_(state, queries, question), scan_(state, kernels, batch),
-      objects_(static_cast<std::size_t>(question.candidates) + 1) {}
+                         const cpu::Scores& kernels, std::int64_t batch, Team* together)
+    : state_(state), question_(question), kernels_(kernels), together_(together), count_(state.objects().count()),
+      scan_(state, kernels, batch, together != nullptr ? together->threads() : 1),
+      objects_(static_cast<std::size_t>(question.candidates)) {
+  for (int worker = 0; worker < (together != nullptr ? together->threads() : 1); ++worker)
+    collectors_.push_back(std::make_unique<Collector>(state, queries, question));
+}
+
+std::int64_t IndexSearch::bytes(const PermutationIndex::State& state, const IndexQuestion& question, std::int64_t batch,
+                                int workers) noexcept {
+  const std::int64_t count = state.objects().count();
+  const std::int64_t listed = (question.exact ? 3 * count : question.candidates) * 4;  // objects_, survivors_, rest_
+  const std::int64_t collector = (2 * question.k + 64) * static_cast<std::int64_t>(sizeof(Entry)) + state.objects().meter_bytes();
+  return RankScan::bytes(state, std::max<std::int64_t>(batch, 1)) + listed + workers * (collector + Cut::bytes(1));
+}
+
+void IndexSearch::start(std::int64_t query) {
+  for (const auto& collector : collectors_) collector->start(query);
+}
+
+void IndexSearch::cut(std::int64_t place) {
+  const std::uint32_t* scores = scan_.scores(place);
+  const std::uint32_t largest = state_.layout->largest();
+  if (together_ != nullptr)
+    cut_.by_counting(scores, count_, largest, question_.candidates, objects_.data(), *together_);
+  else cut_.by_counting(scores, count_, largest, question_.candidates, objects_.data());
+}
+
+void IndexSearch::look_at(const std::uint32_t* objects, std::int64_t count) {
+  Collector& all = *collectors_.front();
+  if (together_ == nullptr) return all.look_at(objects, count);
+  together_->for_each(pieces_of(count, objects_a_piece), [&](std::int64_t piece, int worker) {
+    const std::int64_t first = piece * objects_a_piece;
+    collectors_[static_cast<std::size_t>(worker)]->look_at(objects + first, std::min(objects_a_piece, count - first));
+    together_->tick(0);
+  });
+  for (std::size_t worker = 1; worker < collectors_.size(); ++worker) all.take(*collectors_[worker]);
+}
+
+void IndexSearch::find_survivors(const BoundTest& test) {
+  survivors_.resize(static_cast<std::size_t>(count_));
+  std::int64_t left = 0;
+  if (together_ == nullptr) {
+    left = test.within(kernels_, 0, count_, survivors_.data());
+  } else {  // each piece to its own place, then all together
+    std::vector<std::int64_t> found(static_cast<std::size_t>(pieces_of(count_, tested_a_piece)));
+    together_->for_each(static_cast<std::int64_t>(found.size()), [&](std::int64_t piece, int) {
+      const std::int64_t first = piece * tested_a_piece;
+      found[static_cast<std::size_t>(piece)] =
+          test.within(kernels_, first, std::min(tested_a_piece, count_ - first), survivors_.data() + first);
+    });
+    for (std::size_t piece = 0; piece < found.size(); ++piece) {
+      std::copy_n(survivors_.begin() + static_cast<std::ptrdiff_t>(piece) * tested_a_piece, found[piece], survivors_.begin() + left);
+      left += found[piece];
+    }
+  }
+  survivors_.resize(static_cast<std::size_t>(left));
+}
 
 /// What the bounds leave of all objects at the limit of the moment, by rank; once fewer are needed for the answer, fewer are left.
-void IndexSearch::look_within(std::int64_t query) {
+void IndexSearch::look_within(std::int64_t place) {
   BoundTest test(*state_.bounds, state_.objects().true_distance());
-  const auto start = [&] {
-    test.start(scan_.distances(query), state_.objects().true_distance().of(collector_.limit(), question_.type).high);
+  const auto start_test = [&] {
+    test.start(scan_.distances(place), state_.objects().true_distance().of(limit(), question_.type).high);
   };
-  start();
-  survivors_.resize(static_cast<std::size_t>(count_));
-  const std::int64_t left = test.within(kernels_, 0, count_, survivors_.data());
-  survivors_.resize(static_cast<std::size_t>(left));
+  start_test();
+  find_survivors(test);
+  const auto left = static_cast<std::int64_t>(survivors_.size());
   counts_.candidates += left;
   // Those that were looked at before are in the pool, or beyond it. Both lists ascend.
-  std::vector<std::uint32_t> rest;
-  std::set_difference(survivors_.begin(), survivors_.end(), objects_.begin(), objects_.end(), std::back_inserter(rest));
-  if (question_.k == 0) return collector_.look_at(rest.data(), static_cast<std::int64_t>(rest.size()));
-  const std::uint32_t* scores = scan_.scores(query);
+  rest_.clear();
+  std::set_difference(survivors_.begin(), survivors_.end(), objects_.begin(), objects_.end(), std::back_inserter(rest_));
+  if (question_.k == 0) return look_at(rest_.data(), static_cast<std::int64_t>(rest_.size()));
+  const std::uint32_t* scores = scan_.scores(place);
   if (left <= count_ / few_survivors)  // else sorting costs more than it saves
-    std::sort(rest.begin(), rest.end(), [&](std::uint32_t a, std::uint32_t b) {
+    std::sort(rest_.begin(), rest_.end(), [&](std::uint32_t a, std::uint32_t b) {
       return scores[a] < scores[b] || (scores[a] == scores[b] && a < b);
     });
-  double tested = collector_.limit();
+  double tested = limit();
   bool lower = false;  // than when survivors were told
-  for (std::size_t begin = 0; begin < rest.size(); begin += survivors_at_once) {
-    const std::size_t end = std::min(rest.size(), begin + survivors_at_once);
-    collector_.trim();
-    if (collector_.limit() < tested) {
-      tested = collector_.limit();
+  for (std::size_t begin = 0; begin < rest_.size(); begin += survivors_at_once) {
+    const std::size_t end = std::min(rest_.size(), begin + survivors_at_once);
+    collectors_.front()->trim();
+    if (limit() < tested) {
+      tested = limit();
       lower = true;
-      start();
+      start_test();
     }
-    survivors_.assign(rest.begin() + static_cast<std::ptrdiff_t>(begin),
-                      rest.begin() + static_cast<std::ptrdiff_t>(end));
+    survivors_.assign(rest_.begin() + static_cast<std::ptrdiff_t>(begin),
+                      rest_.begin() + static_cast<std::ptrdiff_t>(end));
     if (lower)
       std::erase_if(survivors_, [&](std::uint32_t object) {
         std::uint32_t number;
         return test.within(kernels_, object, 1, &number) == 0;
       });
-    collector_.look_at(survivors_.data(), static_cast<std::int64_t>(survivors_.size()));
+    look_at(survivors_.data(), static_cast<std::int64_t>(survivors_.size()));
   }
 }
 
-void IndexSearch::answer_exactly(std::int64_t query) {
+void IndexSearch::answer_exactly(std::int64_t place) {
   objects_.clear();
   if (!state_.bounds) {
     for (std::int64_t i = 0; i < count_; ++i) objects_.push_back(static_cast<std::uint32_t>(i));
     counts_.candidates += count_;
-    return collector_.look_at(objects_.data(), count_);
+    return look_at(objects_.data(), count_);
   }
   if (question_.k > 0) {
-    objects_.resize(static_cast<std::size_t>(question_.candidates) + 1);
-    cut_.by_counting(scan_.scores(query), count_, state_.layout->largest(), question_.candidates, objects_.data());
     objects_.resize(static_cast<std::size_t>(question_.candidates));
-    collector_.look_at(objects_.data(), question_.candidates);
-    collector_.trim();
+    cut(place);
+    look_at(objects_.data(), question_.candidates);
+    collectors_.front()->trim();
   }
-  look_within(query);
+  look_within(place);
 }
 
 IndexCounts IndexSearch::run(std::int64_t first, std::int64_t used, Team& team, const Answer& answer) {
   counts_ = {};
-  collector_.measured = 0;
-  scan_.run(collector_.meter(), first, used, team);
+  Collector& all = *collectors_.front();
+  all.measured = 0;
+  if (together_ == nullptr) scan_.run(all.meter(), first, used, team);
   for (std::int64_t i = 0; i < used; ++i) {
-    collector_.start(first + i);
+    start(first + i);
+    if (together_ != nullptr)
+      scan_.share([&](int worker) -> Meter& { return collectors_[static_cast<std::size_t>(worker)]->meter(); }, first + i, team);
+    const std::int64_t place = together_ != nullptr ? 0 : i;  // of its scores
     if (question_.exact) {
-      answer_exactly(i);
+      answer_exactly(place);
     } else {
-      cut_.by_counting(scan_.scores(i), count_, state_.layout->largest(), question_.candidates, objects_.data());
+      cut(place);
       counts_.candidates += question_.candidates;
-      collector_.look_at(objects_.data(), question_.candidates);
+      look_at(objects_.data(), question_.candidates);
     }
-    answer(first + i, collector_.sorted());
+    answer(first + i, all.sorted());
     team.tick(0);
   }
-  counts_.measured = collector_.measured;
+  counts_.measured = all.measured;
   return counts_;
 }
 

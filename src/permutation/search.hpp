@@ -1,4 +1,5 @@
-// One search of an index by one thread: a few queries at a time against blocks of ranks, the cut, and what is measured of it.
+// One search of an index by one thread, a few queries at a time against blocks of ranks; or by all threads of a team, one query at a
+// time. Either way scores, the cut, and what is measured of it.
 #pragma once
 #include <functional>
 #include <span>
@@ -20,6 +21,9 @@ struct IndexQuestion {
   bool exact = false;
 };
 
+/// Of a share of the objects; k at least.
+std::int64_t candidates_of(double fraction, std::int64_t count, std::int64_t k);
+
 /// Where time went, in objects.
 struct IndexCounts {
   std::int64_t candidates = 0, measured = 0;
@@ -28,19 +32,26 @@ struct IndexCounts {
 /// Throws RangeError where a distance from query `query` to a permutant is infinite.
 void check_order_of(std::int64_t query, std::span<const double> distances);
 
-/// Scores of several queries with all objects. Memory for one thread.
+/// Scores of several queries with all objects. Memory for one thread; or of one query for those of a team.
 class RankScan {
  public:
-  RankScan(const PermutationIndex::State& state, const cpu::Scores& kernels, std::int64_t batch);
+  /// workers: threads that share a query.
+  RankScan(const PermutationIndex::State& state, const cpu::Scores& kernels, std::int64_t batch, int workers = 1);
   /// Queries [first, first + used) of the meter's.
   void run(Meter& meter, std::int64_t first, std::int64_t used, Team& team);
+  /// One query, which each worker's meter was started with.
+  using Meters = std::function<Meter&(int worker)>;
+  void share(const Meters& meters, std::int64_t query, Team& team);
   const std::uint32_t* scores(std::int64_t query) const noexcept { return scores_.data() + query * count_; }
   /// Distances to the permutants.
   const double* distances(std::int64_t query) const noexcept { return distances_.data() + query * width_; }
   /// Queries that share a look at a block of ranks.
   static std::int64_t batch_for(std::int64_t objects, std::int64_t queries, int threads) noexcept;
+  static std::int64_t bytes(const PermutationIndex::State& state, std::int64_t batch) noexcept;
 
  private:
+  std::int64_t block_rows() const noexcept;
+
   const PermutationIndex::State& state_;
   std::int64_t count_, width_;
   std::vector<std::uint32_t> permutants_;
@@ -55,6 +66,8 @@ class Collector {
   Collector(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question);
   void start(std::int64_t query);
   void look_at(const std::uint32_t* objects, std::int64_t count);
+  /// What another looked at for the same query.
+  void take(Collector& other);
   /// Entries with a key above are of no use.
   double limit() const noexcept { return question_.k > 0 ? pool_.worst.key : question_.radius; }
   void trim() noexcept {
@@ -75,26 +88,44 @@ class Collector {
   cpu::Pool pool_;
 };
 
+/// Whether threads do better to share each query than to take some each.
+constexpr bool shares_queries(std::int64_t objects, std::int64_t queries, int threads) noexcept {
+  constexpr std::int64_t worth_sharing = 2048;
+  return threads > 1 && queries < 2 * threads && objects >= worth_sharing;
+}
+
 class IndexSearch {
  public:
+  /// together: the team whose threads share every query, or null.
   IndexSearch(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question,
-              const cpu::Scores& kernels, std::int64_t batch);
+              const cpu::Scores& kernels, std::int64_t batch, Team* together = nullptr);
   /// Answers to queries [first, first + used), sorted, with folded keys of the question's type.
   using Answer = std::function<void(std::int64_t query, std::span<const Entry> entries)>;
   IndexCounts run(std::int64_t first, std::int64_t used, Team& team, const Answer& answer);
+  /// Memory at most, but for the answers of a range search. workers: that share a query.
+  static std::int64_t bytes(const PermutationIndex::State& state, const IndexQuestion& question, std::int64_t batch,
+                            int workers) noexcept;
 
  private:
-  void answer_exactly(std::int64_t query);
-  void look_within(std::int64_t query);
+  // place: of the query among those whose scores are there.
+  void answer_exactly(std::int64_t place);
+  void look_within(std::int64_t place);
+  /// Objects that the bounds leave, ascending, to survivors_.
+  void find_survivors(const BoundTest& test);
+  void start(std::int64_t query);
+  void cut(std::int64_t place);
+  void look_at(const std::uint32_t* objects, std::int64_t count);
+  double limit() const noexcept { return collectors_.front()->limit(); }
 
   const PermutationIndex::State& state_;
   const IndexQuestion& question_;
   const cpu::Scores& kernels_;
+  Team* together_;
   std::int64_t count_;
-  Collector collector_;
+  std::vector<std::unique_ptr<Collector>> collectors_;  // one, or of each worker; the first has what all have found
   RankScan scan_;
   Cut cut_;
-  std::vector<std::uint32_t> objects_, survivors_;
+  std::vector<std::uint32_t> objects_, survivors_, rest_;
   IndexCounts counts_;
 };
 

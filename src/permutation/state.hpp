@@ -21,6 +21,7 @@ struct RecallCurve {
   std::vector<std::int64_t> candidates;    // ascending; the last is all
   std::vector<std::vector<float>>
       recalls;  // [left-out object][as candidates]; objects with an empty answer are not there
+  std::vector<double> farthest;  // of k-NN: value of each left-out object's k-th, as a Meter gives it
   RecallEstimate at(std::size_t point) const;
   /// The first point at which the lower limit reaches the target.
   std::size_t point_for(double target) const;
@@ -59,14 +60,18 @@ struct PermutationIndex::State {
   void build(Team& team);
 };
 
-/// The device, and threads and instruction set of the host beside it, names and numbers judged.
+/// The device, threads and instruction set of the host beside it, and its memory; names and numbers judged.
 struct Resolved {
   Backend* backend;
   int threads;
   std::string instruction_set;
+  std::int64_t budget;
   bool host() const { return backend == &cpu_backend(); }
 };
-Resolved resolve(const Execution& run);
+Resolved resolve(const Execution& run, const Budget& memory);
+
+/// Objects by whose distances the cells of bounds are cut.
+std::int64_t sampled_for_bounds(std::int64_t objects, std::int64_t permutants) noexcept;
 
 /// Permutants as a Meter takes them.
 std::vector<std::uint32_t> narrow(const std::vector<std::int64_t>& ids);
@@ -77,6 +82,8 @@ std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& s
 /// The same of some of these queries, as many as the target takes. Queries with an empty answer are not in the curve.
 RecallCurve recall_curve_of(const PermutationIndex::State& state, const Queries& queries, double target, std::int64_t k,
                             const double* radius, Team& team, const std::string& instruction_set);
+/// Memory at most of making one with so many threads.
+std::int64_t curve_bytes(const PermutationIndex::State& state, bool range, int threads) noexcept;
 /// Objects to leave out in turn, none of them a permutant.
 std::vector<std::int64_t> left_out(const PermutationIndex::State& state);
 

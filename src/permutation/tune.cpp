@@ -76,6 +76,7 @@ class Measured {
       std::nth_element(nearest_.begin(), nearest_.begin() + (k - 1), nearest_.end());
       limit = nearest_[static_cast<std::size_t>(k - 1)];
     }
+    farthest = limit;
     std::vector<std::int64_t> places = places_of(self, limit);
     if (places.empty()) return {};
     const std::size_t answers =
@@ -89,6 +90,7 @@ class Measured {
     recalls.back() = 1;
     return recalls;
   }
+  double farthest = 0;  // value up to which the last query's answer was
 
  private:
   void measure_all(Team& team) {
@@ -146,12 +148,14 @@ RecallCurve make_curve(const PermutationIndex::State& state, const Queries& quer
   const cpu::Scores& kernels = cpu::find_scores(instruction_set);
   std::vector<std::vector<float>> all(numbers != nullptr ? numbers->size() : static_cast<std::size_t>(queries.count()));
   std::vector<std::unique_ptr<Measured>> workers(static_cast<std::size_t>(team.threads()));
+  if (radius == nullptr) curve.farthest.resize(all.size());
   team.for_each(static_cast<std::int64_t>(all.size()), [&](std::int64_t i, int worker) {
     const auto at = static_cast<std::size_t>(i);
     auto& one = workers[static_cast<std::size_t>(worker)];
     if (!one) one = std::make_unique<Measured>(state, queries, kernels);
     all[at] = one->recalls(numbers != nullptr ? (*numbers)[at] : i, selves != nullptr ? (*selves)[at] : -1, k, radius,
                            curve.candidates, team);
+    if (radius == nullptr) curve.farthest[at] = one->farthest;
   });
   for (std::vector<float>& recalls : all)
     if (!recalls.empty()) curve.recalls.push_back(std::move(recalls));
@@ -177,6 +181,13 @@ std::size_t RecallCurve::point_for(double target) const {
     else low = middle + 1;
   }
   return low;
+}
+
+std::int64_t curve_bytes(const PermutationIndex::State& state, bool range, int threads) noexcept {
+  const std::int64_t count = state.objects().count(), found = 32;  // places_of, if every object is an answer
+  const std::int64_t one = RankScan::bytes(state, 1) + state.objects().meter_bytes() + count * (range ? 8 + found : 16 + found);
+  const auto points = static_cast<std::int64_t>(points_up_to(count).size());
+  return threads * one + points * 8 + sample_size * (points * 8 + 64);
 }
 
 std::vector<std::int64_t> left_out(const PermutationIndex::State& state) {

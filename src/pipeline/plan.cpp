@@ -24,9 +24,14 @@ constexpr double candidate_cycles = 12;
 constexpr double byte_cycles_per_element = 0.0125, byte_cycles_per_pair = 0.4;
 constexpr double byte_prepare = 2, byte_spread = 2.5;  // of what floats take: passes over the rows; rows that bytes cannot tell apart
 constexpr std::int64_t least_byte_dims = 16;           // below, the test costs more than the product
+constexpr std::int64_t least_second_dims = 256;        // below, a canonical distance costs little more than a second look
+constexpr std::int64_t likely_matches = 256;           // of a query in a range search, whose result is not known before
 
 constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ranks so many at once
 constexpr std::int64_t ready_batch = std::int64_t{1} << 14;  // there: as many queries at a time are as fast as more
+constexpr std::int64_t long_list = 2048, least_rows_a_neighbor = 24;  // there: of longer lists, ranking every pair is faster below so many rows for each
+// Seconds of one H200, 2026-11-22 (repro/results/li_fig1.csv, one call): every pair of some queries ranked, and rows packed for a filter.
+constexpr double device_pair = 3.6e-11, device_pair_element = 2.9e-13, device_pack = 1e-3, device_pack_element = 9e-12, device_sampled_element = 5e-9;
 constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // there, where sums of floats prove something
 
 constexpr double group_cycles_per_row = 20, group_cycles_per_query = 3000, group_cycles_per_neighbor = 200;  // where boxes tell rows apart
@@ -65,6 +70,13 @@ bool takes_bytes(const Problem& problem) {
   return (form == Form::l2 || form == Form::unit_l2 || form == Form::ip) && problem.corpus.cols <= most_byte_dims;
 }
 
+/// Whether a device ranks every pair of so few queries before it has packed the rows.
+bool ranked_sooner(const Problem& problem) {
+  const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols), q = static_cast<double>(problem.queries.rows);
+  return !problem.kept && !problem.range &&
+         q * n * (device_pair + device_pair_element * d) < device_pack + device_sampled_element * std::min(n, 1024.0) * d + device_pack_element * n * d;
+}
+
 std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter, const Backend& backend, const Plan& plan) {
   const std::string last = rung_name(Rung::canonical), floats = rung_name(Rung::f32), halves = rung_name(Rung::fp16), bytes = rung_name(Rung::int8);
   if (filter != "auto" && filter != last && filter != floats && filter != halves && filter != bytes) {
@@ -76,7 +88,8 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   const Facts facts = backend.facts();
   if (facts.has_halves) {
     const bool few = problem.corpus.rows < least_filtered_rows || problem.k * 3 >= problem.corpus.rows;
-    if (problem.corpus.cols > most_float_dims || problem.k > facts.most_filtered_k || (filter == "auto" && few && !problem.kept)) return {last};
+    const bool many_asked = problem.k > long_list && problem.k * least_rows_a_neighbor > problem.corpus.rows;
+    if (problem.corpus.cols > most_float_dims || problem.k > facts.most_filtered_k || (filter == "auto" && (many_asked || (few && !problem.kept) || ranked_sooner(problem)))) return {last};
     if (filter == floats || form_of(problem.metric) == Form::l1 || form_of(problem.metric) == Form::linf) return {floats, last};
     if (filter == halves || !takes_bytes(problem)) return {halves, floats, last};
     return {bytes, halves, floats, last};
@@ -91,6 +104,14 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   const Costs paired = costs(problem, problem.symmetric);
   if (filter == "auto" && !(narrow && (problem.kept || paired.bytes < paired.filter))) return {floats, last};
   return {bytes, floats, last};
+}
+
+/// Second bytes take a pass over all rows, and save most of the canonical distances of some k rows a query. Bytes that are forced by name have
+/// them in few columns too, which is for tests.
+bool takes_second(const Problem& problem, const KnnOptions& options, const Backend& backend, const Plan& plan) {
+  if (rung_of(plan.rungs.front()) != Rung::int8 || plan.symmetric || backend.facts().has_halves) return false;
+  const bool many = problem.corpus.cols >= least_second_dims || with_environment(options.run).filter == rung_name(Rung::int8);
+  return many && (problem.kept || problem.queries.rows * (problem.range ? likely_matches : problem.k) >= problem.corpus.rows);
 }
 
 /// Sorting rows into groups costs as much as comparing them with some hundreds of queries. Ranked at once, they need no filter.
@@ -246,7 +267,7 @@ Plan open_plan(const Backend& backend, const KnnOptions& options) {
   plan.instruction_set = run.instruction_set == "auto" ? facts.instruction_sets.front() : run.instruction_set;
   backend.query_lanes(plan.instruction_set);  // throws for a name that is unknown or not usable here
   plan.threads = choose_threads(run.threads, plan);
-  plan.budget_bytes = options.memory.host > 0 ? options.memory.host : facts.free_bytes / 10 * 9;
+  plan.budget_bytes = options.memory.host > 0 ? options.memory.host : backend.free_bytes() / 10 * 9;
   return plan;
 }
 
@@ -276,6 +297,12 @@ Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOption
 Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
   Plan plan = start_plan(backend, problem, options);
   Fitter(backend, problem, plan, plan.budget_bytes).fit();
+  if (takes_second(problem, options, backend, plan)) {
+    plan.second = true;
+    const std::int64_t peak = backend.bytes(plan, problem);
+    plan.second = peak <= plan.budget_bytes;
+    if (plan.second) plan.peak_bytes = peak;
+  }
   if (problem.range) {
     plan.match_bytes = std::clamp<std::int64_t>((plan.budget_bytes - plan.peak_bytes) / 2, 0, most_match_bytes);
     plan.peak_bytes += plan.match_bytes;
@@ -297,7 +324,12 @@ Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOpti
   plan.corpus_chunk = std::max<std::int64_t>(corpus.rows, 1);
   plan.query_block = backend.query_lanes(plan.instruction_set);
   plan.query_batch = plan.query_block;
+  plan.second = takes_second(problem, likely, backend, plan);
   plan.peak_bytes = backend.kept_bytes(problem, plan);
+  if (plan.peak_bytes > plan.budget_bytes && plan.second) {
+    plan.second = false;
+    plan.peak_bytes = backend.kept_bytes(problem, plan);
+  }
   plan.resident = plan.peak_bytes <= plan.budget_bytes && corpus.rows < largest_chunk;
   return plan;
 }
@@ -335,6 +367,7 @@ std::string Plan::text() const {
   line("corpus", resident ? cat("all rows prepared once") : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
   line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
   if (groups) line("groups", "rows near each other in leaves of a tree; leaves farther than the k-th are passed over");
+  if (second) line("second look", "rows that bytes cannot exclude are looked at again by a second byte of each element");
   if (symmetric) line("symmetry", cat("each tile of distances serves both of its sides, ", pair_rows, " rows against ", pair_rows));
   line("candidates", cat(candidate_slots, " slots a query"));
   if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));

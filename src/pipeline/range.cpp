@@ -157,7 +157,7 @@ CsrNeighbors range_search(const Points& corpus, const Points& queries, double ra
                           .first_id = search.first_id, .filter = RowFilter(search.eligible, corpus.rows, search.first_id, false),
                           .radius = radius};
   const std::int64_t entry = 8 + static_cast<std::int64_t>(distance_size(plan.distance_type));
-  const std::int64_t most = options.max_results > 0 ? options.max_results : std::max<std::int64_t>(backend.facts().free_bytes / 10 * 9 / entry, 1);
+  const std::int64_t most = options.max_results > 0 ? options.max_results : std::max<std::int64_t>(backend.free_bytes() / 10 * 9 / entry, 1);
   FpGuard guard;
   CsrNeighbors result = RangeRun(question, queries, plan, options, most).run();
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

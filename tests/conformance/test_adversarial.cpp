@@ -214,7 +214,9 @@ TEST(CudaAdversarial, LargerShapesHaveTheBitsOfTheCpu) {
                 {20000, 500, 784, 15, Metric::cosine, DType::f32, 0},     {50000, 257, 33, 100, Metric::inner_product, DType::f32, 0},
                 {50000, 129, 96, 20, Metric::euclidean, DType::f32, 1e6}, {40000, 300, 128, 100, Metric::sqeuclidean, DType::u8, 0},
                 {30000, 100, 200, 10, Metric::correlation, DType::f64, 0}, {30000, 1, 128, 10, Metric::l1, DType::f32, 0},
-                {30000, 40, 16, 30000, Metric::euclidean, DType::f32, 0},  {30000, 64, 40, 2048, Metric::euclidean, DType::f16, 0}};
+                {30000, 40, 16, 30000, Metric::euclidean, DType::f32, 0},  {30000, 64, 40, 2048, Metric::euclidean, DType::f16, 0},
+                {150000, 60, 64, 4096, Metric::euclidean, DType::f32, 0},  {60000, 20, 24, 2500, Metric::sqeuclidean, DType::u8, 0},
+                {130000, 4, 48, 5000, Metric::cosine, DType::f64, 1}};
   for (const auto& shape : shapes) {
     SCOPED_TRACE(std::string(metric_name(shape.metric)) + " " + std::to_string(shape.n) + " x " + std::to_string(shape.d));
     Rng rng(static_cast<std::uint64_t>(shape.n + shape.d));

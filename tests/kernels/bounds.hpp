@@ -88,12 +88,11 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   const BoundModel model = model_of(metric, question.type, corpus.cols, frame.scale, rung);
   HeldSide<Device> rows(device), asked(device);
   maker.make(rows, corpus, false, true, model, frame);
-  maker.make(asked, queries, true, true, model, frame);
   Array<QueryState, Device> states(device);
+  maker.make(asked, queries, true, true, model, frame, {.states = states.of(whole_blocks(queries.rows))});  // no threshold: all pass
   SearchJob job{.rows = rows.side, .queries = asked.side, .model = model, .floats = in_floats(rung), .choice = {}, .visits = visits_of(rows.side.tiles())};
-  job.states = states.of(whole_blocks(queries.rows));
+  job.states = states.data();
   job.counters = counters.data();
-  device.launch()((queries.rows + 255) / 256, 256, 0, start_states, StartStates{asked.side, job.states, true});  // no threshold: all pass
 
   Filter f{.job = job, .last = rows.side.tiles(), .part = 1, .parts = rows.side.tiles(), .blocks = whole_blocks(queries.rows) / block_queries, .everything = true};
   const std::int64_t grid = std::min<std::int64_t>(device.multiprocessors, f.blocks * f.parts), width = rows.side.width, workers = grid * finders(device, plan, rung);

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Breaks src/core/bound.hpp one line at a time (bound.txt) and expects the bound's own tests to notice.
+"""Breaks src/core/bound.hpp and bound_second.hpp one line at a time (*.txt) and expects the bound's own tests to notice.
 
-For each mutant only tests/unit/core/test_bound.cpp is compiled, against a copy of the header that hides the real one.
+For each mutant only the header's file of tests/unit/core/ is compiled, against a copy of the header that hides the real one.
 Prints each mutant with the test that killed it; exits 1 if one survives, cannot be placed or does not compile.
-Usage: run.py [--jobs N] [--share S] [--cxx g++] [--only NAME] [--header FILE] [--build DIR]
+Usage: run.py [--jobs N] [--share S] [--cxx g++] [--only NAME] [--build DIR]
 """
 import argparse
 import concurrent.futures
@@ -15,8 +15,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEADER = ROOT / "src/core/bound.hpp"
-TEST = ROOT / "tests/unit/core/test_bound.cpp"
+HEADERS = ("bound", "bound_second")  # of src/core/, each with its mutants and its test
 SUPPORT = [ROOT / "src/core" / name for name in ("metric.cpp", "text.cpp", "error.cpp")]
 FLAGS = ["-std=c++20", "-O0", "-ffp-contract=off", "-w"]  # compiling is most of the time, and the headers most of that
 PREAMBLE = "".join(f"#include <{name}>\n" for name in ("gtest/gtest.h", "algorithm", "cmath", "random", "vector"))
@@ -35,12 +34,16 @@ def compile_to(cxx, source, target, includes, *more):
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def try_mutant(cxx, build, support, name, text):
+def test_of(header):
+    return ROOT / f"tests/unit/core/test_{header}.cpp"
+
+
+def try_mutant(cxx, build, support, header, name, text):
     """(outcome, detail): killed by a test, survived, or not compiled."""
     folder = build / name
     (folder / "core").mkdir(parents=True, exist_ok=True)
-    (folder / "core/bound.hpp").write_text(text)
-    compiled = compile_to(cxx, TEST, folder / "test.o", [folder, ROOT / "src", ROOT / "include"], "-include", str(build / "preamble.hpp"))
+    (folder / f"core/{header}.hpp").write_text(text)
+    compiled = compile_to(cxx, test_of(header), folder / "test.o", [folder, ROOT / "src", ROOT / "include"], "-include", str(build / "preamble.hpp"))
     if compiled.returncode:
         return "not compiled", compiled.stderr.splitlines()[0]
     link = [cxx, str(folder / "test.o"), *map(str, support), "-lgtest", "-lgtest_main", "-lpthread", "-o", str(folder / "test")]
@@ -58,10 +61,9 @@ def main():
     parser.add_argument("--cxx", default="g++")
     parser.add_argument("--share", type=float, default=1, help="of the mutants, drawn by what the header and its tests hold")
     parser.add_argument("--only", help="regular expression of names")
-    parser.add_argument("--header", type=pathlib.Path, default=HEADER, help="another version of bound.hpp")
     parser.add_argument("--build", help="folder to build in; a temporary one by default")
     options = parser.parse_args()
-    original = options.header.read_text()
+    originals = {header: (ROOT / f"src/core/{header}.hpp").read_text() for header in HEADERS}
     scratch = None if options.build else tempfile.TemporaryDirectory()
     build = pathlib.Path(options.build or scratch.name)
     build.mkdir(parents=True, exist_ok=True)
@@ -73,21 +75,23 @@ def main():
         support.append(build / (source.stem + ".o"))
         compile_to(options.cxx, source, support[-1], [ROOT / "src", ROOT / "include"])
 
-    outcome, detail = try_mutant(options.cxx, build, support, "original", original)
-    if outcome != "survived":
-        sys.exit(f"the unbroken header does not pass its tests: {outcome} {detail}")
+    for header, original in originals.items():
+        outcome, detail = try_mutant(options.cxx, build, support, header, f"original_{header}", original)
+        if outcome != "survived":
+            sys.exit(f"the unbroken {header}.hpp does not pass its tests: {outcome} {detail}")
     bad = 0
-    draw = random.Random(original + TEST.read_text())
+    draw = random.Random("".join(original + test_of(header).read_text() for header, original in originals.items()))
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         pending = []
-        for name, old, new in mutants(pathlib.Path(__file__).with_name("bound.txt")):
-            if old not in original:
-                print(f"{name}: its text is not in {HEADER.name} any more: {old!r}")
-                bad += 1
-                continue
-            if options.only and not re.search(options.only, name) or draw.random() >= options.share:
-                continue
-            pending.append((name, pool.submit(try_mutant, options.cxx, build, support, name, original.replace(old, new, 1))))
+        for header, original in originals.items():
+            for name, old, new in mutants(pathlib.Path(__file__).with_name(header + ".txt")):
+                if old not in original:
+                    print(f"{name}: its text is not in {header}.hpp any more: {old!r}")
+                    bad += 1
+                    continue
+                if options.only and not re.search(options.only, name) or draw.random() >= options.share:
+                    continue
+                pending.append((name, pool.submit(try_mutant, options.cxx, build, support, header, name, original.replace(old, new, 1))))
         for name, future in pending:
             outcome, detail = future.result()
             print(f"{name}: {outcome} {detail}", flush=True)

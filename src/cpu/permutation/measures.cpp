@@ -14,21 +14,26 @@ namespace {
 
 using Value = double (*)(const double* query, const double* row, std::int64_t cols, std::int64_t window);
 
+std::int64_t scratch_of_one(std::int64_t cols) { return 2 * cols; }
+
 template <Value value>
 void one_by_one(const Kernels& kernels, const double* query, const Points& rows, const std::uint32_t* objects,
                 std::int64_t count, std::int64_t window, std::vector<double>& scratch, double* values) {
-  scratch.resize(static_cast<std::size_t>(2 * rows.cols));
+  scratch.resize(static_cast<std::size_t>(scratch_of_one(rows.cols)));
   for (std::int64_t i = 0; i < count; ++i) {
     load_row(kernels, rows, objects[i], scratch.data() + rows.cols, scratch.data());
     values[i] = value(query, scratch.data(), rows.cols, window);
   }
 }
 
+constexpr int warped_rows = 8;  // side by side
+std::int64_t scratch_of_warped(std::int64_t cols) { return 2 * cols + (2 * cols + 1) * warped_rows; }
+
 void warped(const Kernels& kernels, const double* query, const Points& rows, const std::uint32_t* objects,
             std::int64_t count, std::int64_t window, std::vector<double>& scratch, double* values) {
-  constexpr int lanes = 8;
+  constexpr int lanes = warped_rows;
   const std::int64_t cols = rows.cols;
-  scratch.resize(static_cast<std::size_t>(2 * cols + (2 * cols + 1) * lanes));
+  scratch.resize(static_cast<std::size_t>(scratch_of_warped(cols)));
   double* const row = scratch.data();
   double* const side_by_side = row + 2 * cols;
   double* const costs = side_by_side + cols * lanes;
@@ -43,11 +48,11 @@ void warped(const Kernels& kernels, const double* query, const Points& rows, con
   }
 }
 
-constexpr Measure all_measures[] = {{Metric::jensen_shannon, true, one_by_one<measures::jensen_shannon>},
-                                    {Metric::kullback_leibler, true, one_by_one<measures::kullback_leibler>},
-                                    {Metric::hellinger, true, one_by_one<measures::hellinger>},
-                                    {Metric::emd, true, one_by_one<measures::emd>},
-                                    {Metric::dtw, false, warped}};
+constexpr Measure all_measures[] = {{Metric::jensen_shannon, true, one_by_one<measures::jensen_shannon>, scratch_of_one},
+                                    {Metric::kullback_leibler, true, one_by_one<measures::kullback_leibler>, scratch_of_one},
+                                    {Metric::hellinger, true, one_by_one<measures::hellinger>, scratch_of_one},
+                                    {Metric::emd, true, one_by_one<measures::emd>, scratch_of_one},
+                                    {Metric::dtw, false, warped, scratch_of_warped}};
 
 }  // namespace
 

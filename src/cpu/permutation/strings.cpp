@@ -157,10 +157,16 @@ class OwnedStrings final : public StringObjects {
     return {text->data(), std::move(offsets), encoding_, text};
   }
 
-  double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run) const override {
+  std::int64_t meter_bytes() const noexcept override {
+    const std::int64_t longest = set_.longest(), words = (longest + 63) / 64;
+    return (alphabet() + 1) * 4 + longest * 4 + words * 8 * (std::min(longest, alphabet()) + 3);
+  }
+
+  double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run,
+                       const Budget& memory) const override {
     const StringList all = list(nullptr), queries = list(&ids);
     const Neighbors found =
-        vicinal::knn(all.view(), queries.view(), {.k = k, .metric = metric_, .strings = rules_, .run = run});
+        vicinal::knn(all.view(), queries.view(), {.k = k, .metric = metric_, .strings = rules_, .memory = memory, .run = run});
     return (found.stats.seconds - found.stats.prepare_seconds) / static_cast<double>(ids.size());
   }
 

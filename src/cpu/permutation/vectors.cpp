@@ -114,7 +114,7 @@ class Vectors final : public VectorObjects {
     question_.corpus = rows;
     question_.metric = metric;
     question_.type = DistanceType::f64;
-    prepare_rows(kernels_, question_, Rung::canonical, nullptr, nullptr, false, 0, rows.rows, team, packed_);
+    prepare_rows(kernels_, question_, Rung::canonical, nullptr, nullptr, {}, 0, rows.rows, team, packed_);
     if (measure_ != nullptr && measure_->histograms) check_histograms(rows, "corpus", team);
     true_distance_ = TrueDistance(metric, rows.cols, mass_);
   }
@@ -144,14 +144,21 @@ class Vectors final : public VectorObjects {
     std::vector<std::int64_t> all(static_cast<std::size_t>(queries.rows));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
     PackedQueries prepared;
-    prepare_queries(kernels_, nullptr, nullptr, question_, nullptr, nullptr, queries, all, kernels_.query_lanes, team,
+    prepare_queries(kernels_, nullptr, nullptr, false, question_, nullptr, nullptr, queries, all, kernels_.query_lanes, team,
                     prepared);
     if (measure_ != nullptr && measure_->histograms) check_histograms(queries, "query", team);
     return std::make_unique<VectorQueries>(kernels_, measure_, window_, question_, packed_, queries,
                                            std::vector<std::int64_t>{}, std::move(prepared.facts));
   }
 
-  double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run) const override {
+  std::int64_t meter_bytes() const noexcept override {
+    const Points& rows = question_.corpus;
+    if (measure_ == nullptr) return RankScratch::bytes(rows.cols, rows.dtype, false);
+    return (2 * rows.cols + measure_->scratch(rows.cols)) * 8;
+  }
+
+  double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run,
+                       const Budget& memory) const override {
     if (measure_ != nullptr) return 0;
     const Points& rows = question_.corpus;
     const auto row_bytes = rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype));
@@ -159,9 +166,9 @@ class Vectors final : public VectorObjects {
     for (std::size_t i = 0; i < ids.size(); ++i)
       gather_row(rows, ids[i], copied.data() + static_cast<std::int64_t>(i) * row_bytes);
     const Points queries(copied.data(), rows.dtype, static_cast<std::int64_t>(ids.size()), rows.cols);
-    const Corpus corpus(rows, {.metric = question_.metric, .run = run});
+    const Corpus corpus(rows, {.metric = question_.metric, .memory = memory, .run = run});
     const auto start = std::chrono::steady_clock::now();
-    corpus.knn(queries, {.k = k, .metric = question_.metric, .run = run});
+    corpus.knn(queries, {.k = k, .metric = question_.metric, .memory = memory, .run = run});
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
            static_cast<double>(ids.size());
   }

@@ -86,7 +86,7 @@ class CopyMarks {
              .slot_of = slot_of_.of(side.count), .marks = marks_.of(side.count)};
     device_.zero(c.table, slots * 4);
     device_.zero(c.counts, slots * 4);
-    for (c.last = std::min(side.count, (enough + 255) / 256 * 256);; c.last = std::min(side.count, 2 * c.last)) {
+    for (c.last = std::min(side.count, (enough + 63) / 64 * 64);; c.last = std::min(side.count, 2 * c.last)) {
       const std::int64_t rows = c.last - c.first;
       device_.launch()(std::min<std::int64_t>((rows + 7) / 8, std::int64_t{device_.multiprocessors} * 32), copies_threads, 0, mark_copies, c);
       device_.launch()((rows + 255) / 256, 256, 0, count_copies, c);

@@ -58,6 +58,10 @@ __device__ __forceinline__ bool may_answer(const RowChoice& choice, std::int64_t
   if (choice.labelled && (choice.row_labels[row] == choice.query_labels[query]) != choice.same_label) return false;
   return !choice.without_self || row != query;
 }
+/// Whether a row of the chunk may answer a query of the batch.
+__device__ __forceinline__ bool may_pair(const SearchJob& job, std::int64_t query, std::int64_t row) {
+  return job.choice.all || (may_answer(job.choice, job.first_row + row) && may_answer(job.choice, job.number_of(query), job.first_row + row));
+}
 
 /// A seed for a row, and a limit for a query, against a tile: `inverse` is 1 / (unit of the tile with the query's half).
 /// Upper bounds of distances are taken from sums when seeding: then a seed must not be far above what it stands for.
@@ -314,10 +318,7 @@ __device__ __forceinline__ float found_t(const SearchJob& job, const Found& one,
 
 inline constexpr int hand_out_threads = 128, hand_out_each = 4;
 __device__ __forceinline__ bool may_keep(const SearchJob& job, const Found& one) {
-  if (one.place >= job.rows.count) return false;
-  if (job.choice.all) return true;
-  const std::int64_t row = job.first_row + job.rows.order[one.place];
-  return may_answer(job.choice, row) && may_answer(job.choice, job.query_rows[job.queries.order[one.query]], row);
+  return one.place < job.rows.count && (job.choice.all || may_pair(job, job.queries.order[one.query], job.rows.order[one.place]));
 }
 __device__ __forceinline__ void keep(const HandOut& h, const Found& one, std::uint32_t at) {
   const SearchJob& job = h.job;

@@ -22,13 +22,14 @@ VICINAL_HOST_DEVICE inline constexpr FloatMemory float_memory() {
   return m;
 }
 
-/// What a query excludes of a tile, as falling() has it.
+/// What a query excludes of a tile, as falling() has it: of a row that is there everything passes an infinite bound, of nobody nothing.
+inline constexpr int code_of_nobody = -0x7fffffff - 1;
 __device__ __forceinline__ int float_limit(const ByteLine& line, double n, const FilterNorms& maxima) {
   if (!(line.base > -infinite)) return 0x7fffffff;
   const double bound = byte_bound(line, maxima);
   // A partial sum could leave float and come back as an infinity that looks far away: then nothing is excluded.
-  if (!(n * maxima.n < 0x1p120 && n + maxima.n < 0x1p120) || !(bound == bound)) return -0x7fffffff - 1;
-  return falling(up32(bound));
+  const bool known = n * maxima.n < 0x1p120 && n + maxima.n < 0x1p120 && bound == bound;
+  return falling(known ? up32(bound) : static_cast<float>(infinite));
 }
 
 /// The multiplication of a slab: sums of 32 queries x 64 rows of a warp, as mma.sync lays them out. queries, rows: the first line of the warp's.
@@ -168,7 +169,8 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_floats(Filter f) {
 #pragma unroll
             for (int c = 0; c < 2; ++c) {
               float& t = sums[m][n][2 * h + c];
-              const int code = falling(fmaf(factor, t, terms[warp_rows + n * 8 + 2 * member + c]));
+              const float term = terms[warp_rows + n * 8 + 2 * member + c];
+              const int code = term < static_cast<float>(infinite) ? falling(fmaf(factor, t, term)) : code_of_nobody;
               nearest = nearest < code ? code : nearest;
               t = __uint_as_float(static_cast<std::uint32_t>(code));
             }

@@ -1,6 +1,7 @@
 // FILTER by wgmma, for compute capability 9.0: the same as filter.cuh by other instructions. Of five groups of four warps one brings what
 // the others need: a warp asks for tiles by bulk copies, three take turns at a tile's seeds and limits. The other four groups multiply
-// 64 queries each with the 128 rows of a tile and test the sums; while one of them tests, the others have the tensor cores.
+// 64 queries each with the 128 rows of a tile and test the sums; while one of them tests, the others have the tensor cores. Where two groups
+// would have no queries, every other tile is theirs with the queries of the first two: then tiles come as fast as memory brings them.
 // The only kernel that the emulator does not run; what it finds is handed out by the code that it does run.
 //
 // A lane has 16 sums of a query in each half of a tile. They become keys, whose low four bits say which of the 16 it is: the largest
@@ -12,7 +13,9 @@
 namespace vicinal::cuda {
 
 inline constexpr int hopper_threads = 640;
-inline constexpr int faces = 8;  // tiles whose seeds and limits are there at a time
+/// Tiles whose seeds and limits are there at a time. Who waits at a barrier must meet its every phase: so this is a multiple of the two groups
+/// that may share tiles and of the three warps that take turns at it, and twice the stages of one slab, whose place it tells.
+inline constexpr int faces = 12;
 
 struct HopperMemory {
   int stages, stage_bytes;
@@ -46,8 +49,7 @@ template <bool shifted>
 __device__ __forceinline__ int face_limit(const QuickLine& line, float e, float n, float inverse) {
   if (!(line.base > -static_cast<float>(infinite))) return 0x7fffffff;
   if constexpr (!shifted) return quick_limit(line, e, n, inverse, hopper_limit(false)) & ~15;
-  const int limit = quick_limit(line, e, n, inverse, hopper_limit(true));
-  return limit < -(1 << 27) ? -0x7fffffff - 1 : limit * 16;
+  return quick_limit(line, e, n, inverse, hopper_limit(true)) * 16;
 }
 
 /// What passed of a lane's 16 keys; `most` is the largest. query: of lane 0; row: of the lane's first key in the tile.
@@ -83,10 +85,10 @@ __device__ __forceinline__ void note_keys(const Filter& f, const int* keys, int 
 /// Where in a ring of buffers, and in which phase of its barrier.
 template <int count>
 struct Ring {
-  unsigned place = 0, parity = 0;
-  __device__ __forceinline__ void next() {
-    if (++place == count) place = 0, parity ^= 1;
-  }
+  unsigned at = 0;  // of two rounds
+  __device__ __forceinline__ unsigned place() const { return at % count; }
+  __device__ __forceinline__ unsigned parity() const { return at / count; }
+  __device__ __forceinline__ void next() { at = at + 1 == 2 * count ? 0 : at + 1; }
 };
 
 template <int slab, bool slabs_of_queries, bool seeding>
@@ -97,6 +99,8 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
   constexpr int stages = memory.stages, consumers = hopper_warps, facing_warps = 3;
   constexpr bool shifted = !slabs_of_queries;
   const SearchJob& job = f.job;
+  const bool shares = !slabs_of_queries && job.queries.count <= tile_rows;
+  static_assert(faces % 2 == 0 && faces % facing_warps == 0 && (slabs_of_queries || (faces == 2 * stages && stages % 2 == 0)));
   unsigned char* base = dynamic_shared<unsigned char>();
   base += (1024 - (shared_address(base) & 1023)) & 1023;
   auto* const all_limits = reinterpret_cast<int*>(base + memory.limits);
@@ -107,8 +111,9 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
   const std::int64_t width = job.rows.width;
   const int slabs = slabs_of_queries ? static_cast<int>(width / slab) : 1;
   if (thread_index() == 0) {
-    for (int i = 0; i < stages; ++i) start_barrier(full[i], 1), start_barrier(empty[i], consumers);
-    for (int i = 0; i < faces; ++i) start_barrier(faced[i], 1), start_barrier(tested[i], consumers), start_barrier(headed[i], 1);
+    const int testers = shares ? consumers / 2 : consumers;  // of a tile
+    for (int i = 0; i < stages; ++i) start_barrier(full[i], 1), start_barrier(empty[i], testers);
+    for (int i = 0; i < faces; ++i) start_barrier(faced[i], 1), start_barrier(tested[i], testers), start_barrier(headed[i], 1);
     start_barrier(queries_there, 1);
     start_barrier(queries_done, consumers);
     show_barriers();
@@ -145,8 +150,8 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
             arrive_expecting(headed[face], sizeof(TileHead));
             copy_bulk(at + memory.heads + face * sizeof(TileHead), job.rows.heads + tile, sizeof(TileHead), headed[face]);
             for (int s = 0; s < slabs; ++s, step.next()) {
-              const unsigned stage = step.place;
-              wait_for(empty[stage], step.parity ^ 1);
+              const unsigned stage = step.place();
+              wait_for(empty[stage], step.parity() ^ 1);
               arrive_expecting(full[stage], memory.stage_bytes);
               const unsigned to = at + stage * memory.stage_bytes;
               copy_bulk(to, job.rows.bytes + tile * tile_rows * width + s * tile_bytes, tile_bytes, full[stage]);
@@ -183,6 +188,7 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
         }
 #pragma unroll(seeding ? 1 : 2)
         for (int half = 0; half < 2; ++half) {
+          if (half == 1 && shares) break;
           double inverse;
           if constexpr (seeding) inverse = (half == 0 ? low_inverse : high_inverse) * head.inverse;
           else inverse = (half == 0 ? quick_low : quick_high) * head.quick_inverse;  // a float
@@ -207,22 +213,26 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
 
   take_registers<seeding ? 104 : 96>();
   const int lane = lane_index(), group = lane / 4, member = lane % 4;
-  const int group_queries = (warp_index() / 4 - 1) * 64, half = group_queries / tile_rows, warp_queries = group_queries + warp_index() % 4 * 16;
+  const int which_group = warp_index() / 4 - 1, pair = which_group >> 1, group_queries = (which_group & (shares ? 1 : 3)) * 64;
+  const int half = group_queries / tile_rows, warp_queries = group_queries + warp_index() % 4 * 16;
   const std::int64_t stretch = static_cast<std::int64_t>(blockIdx.x) * consumers + warp_index() - 4;
   std::uint32_t used = 0;
-  Ring<stages> step;
-  unsigned turn = 0, round = 0;
+  Ring<stages> step;  // of slabs
+  Ring<faces> face;
+  unsigned round = 0;
   int sums[64];
   for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x, ++round) {
     std::int64_t block, first;
     int tiles;
     part_of(unit, block, first, tiles);
-    std::int64_t tile = job.visits.at(first);
+    auto tile = static_cast<std::uint32_t>(job.visits.at(first));
+    const auto unit_queries = static_cast<std::uint32_t>(block * block_queries + warp_queries);
     if constexpr (!slabs_of_queries) wait_for(queries_there, round & 1);
-    for (int t = 0; t < tiles; ++t, ++turn, tile = job.visits.after(tile)) {
-      for (int s = 0; s < slabs; ++s, step.next()) {
-        const unsigned stage = step.place;
-        wait_for(full[stage], step.parity);
+    for (int t = 0; t < tiles; ++t, face.next(), tile = static_cast<std::uint32_t>(job.visits.after(tile))) {
+      if (shares && face.at % 2 != static_cast<unsigned>(pair)) continue;
+      for (int s = 0; s < slabs; ++s) {
+        const unsigned stage = slabs_of_queries ? step.place() : face.at % stages;
+        wait_for(full[stage], slabs_of_queries ? step.parity() : face.at / stages % 2);
         const unsigned rows = at + stage * memory.stage_bytes;
         const unsigned queries = (slabs_of_queries ? rows + tile_bytes : at + static_cast<unsigned>(memory.queries)) + group_queries * slab;
         open_products();
@@ -231,12 +241,13 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
         close_products();
         wait_for_products(sums);
         if (lane == 0) arrive(empty[stage]);
+        if constexpr (slabs_of_queries) step.next();
       }
-      const unsigned face = turn % faces;
-      wait_for(faced[face], turn / faces & 1);
-      const int* seeds = all_seeds + face * block_queries + half * tile_rows + 2 * member;
-      const std::int64_t query = block * block_queries + warp_queries + group;
+      const unsigned turn = face.place();
+      wait_for(faced[turn], face.parity());
+      const int* seeds = all_seeds + turn * block_queries + half * tile_rows + 2 * member;
       if constexpr (seeding) {
+        const std::int64_t query = unit_queries + group;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           int nearest[2];
@@ -258,7 +269,7 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
         int limits[2], most[2][2];
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          limits[h] = all_limits[face * block_queries + warp_queries + group + h * 8];
+          limits[h] = all_limits[turn * block_queries + warp_queries + group + h * 8];
           most[h][0] = most[h][1] = -0x7fffffff - 1;
         }
 #pragma unroll
@@ -283,12 +294,12 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
           for (int h = 0; h < 2; ++h)
 #pragma unroll
             for (int g = 0; g < 2; ++g)
-              note_keys<shifted>(f, sums + 32 * g + 2 * h, most[h][g], limits[h], static_cast<std::uint32_t>(block * block_queries + warp_queries + h * 8),
-                                 static_cast<std::uint32_t>(tile * tile_rows + 64 * g + 2 * member), f.found + stretch * f.room, used);
+              note_keys<shifted>(f, sums + 32 * g + 2 * h, most[h][g], limits[h], unit_queries + 8 * h,
+                                 tile * tile_rows + static_cast<std::uint32_t>(64 * g + 2 * member), f.found + stretch * f.room, used);
         }
       }
       __syncwarp();
-      if (lane == 0) arrive(tested[face]);
+      if (lane == 0) arrive(tested[turn]);
     }
     if constexpr (!slabs_of_queries)
       if (lane == 0) arrive(queries_done);

@@ -6,6 +6,7 @@
 #include "backend/backend.hpp"
 #include "core/metric.hpp"
 #include "cuda/search/job.hpp"
+#include "cuda/select/job.hpp"
 
 namespace vicinal::cuda {
 
@@ -86,27 +87,48 @@ inline bool wide_keys(DistanceType type) { return type != DistanceType::f32; }
 inline std::int64_t word_size(bool wide) { return wide ? 16 : 8; }
 inline std::int64_t key_size(bool wide) { return wide ? 8 : 4; }
 
+/// Queries so few that another part of the filter takes longer than what passes for want of it.
+inline bool few_queries(std::int64_t count) { return count <= 512; }
+
+/// One of so many warps of a block finds something: in a block that is not full some have no queries.
+inline std::int64_t idle_share(std::int64_t queries) { return queries > block_queries / 2 ? 1 : block_queries / 32 / ((queries + 31) / 32); }
+
 /// Tiles that seed the thresholds of `want` rows each: eight groups of rows for each of them, if that is no more than an eighth of all.
-inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want) {
+/// The thresholds of few queries come from these alone.
+inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want, bool few) {
   const std::int64_t fair = 8 * want / groups_a_tile + 1, least = 4 * want / groups_a_tile + 1;
-  return std::min(tiles, std::max(tiles / 32, std::min(fair, std::max(tiles / 8, least))));
+  return std::min(tiles, std::max(tiles / (few ? 16 : 32), std::min(fair, std::max(tiles / 8, least))));
 }
 
+inline constexpr std::int64_t near_groups = 4096;  // so many groups' keys are kept in shared memory (seed.cuh)
+
+/// Whether thresholds of so few queries come from the sample alone.
+inline bool rests_on_sample(std::int64_t queries, std::int64_t want, std::int64_t capacity) { return few_queries(queries) && 80 * want <= capacity; }
 /// Whether thresholds come from a sample of the tiles before any are searched; else all pairs of the first tiles come through.
-inline bool samples_first(std::int64_t tiles, std::int64_t want, std::int64_t capacity) {
-  return sample_tiles(tiles, want) * groups_a_tile >= 2 * want && capacity / tile_rows < tiles;
+inline bool samples_first(std::int64_t tiles, std::int64_t want, std::int64_t capacity, bool few) {
+  return sample_tiles(tiles, want, few) * groups_a_tile >= 2 * want && capacity / tile_rows < tiles;
 }
 /// Finds that the stretches of all warps have room for together; workers: warps that have one.
-inline std::int64_t found_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers) { return std::max(batch * capacity / 2, 1024 * workers); }
+inline std::int64_t found_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers) {
+  return std::max(batch * capacity / 2 * idle_share(batch), 1024 * workers);
+}
 
 /// Products of a chunk that are nothing, found at a time (vanished.cuh).
 inline constexpr std::int64_t vanished_room = 1 << 18, vanished_bytes = 24;
 
-/// Rows whose keys are taken at a time beside the lists.
-inline std::int64_t scan_stretch(std::int64_t k, std::int64_t rows) { return std::min(rows, std::max<std::int64_t>(8192, 2 * k)); }
+/// Bytes that a query of a long list takes beside its slots (long_lists.cuh).
+inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide) {
+  const FormName form = wide ? FormName::wide : FormName::packed;
+  return k > most_shared_k ? capacity * (4 + word_size(form)) + merge_needs(form, k, k).row : 0;
+}
+
+/// Rows whose keys are taken at a time beside the lists: a selection costs least of long stretches.
+inline std::int64_t scan_stretch(std::int64_t batch, std::int64_t k, std::int64_t rows) {
+  return std::min(rows, std::max({std::int64_t{8192}, 2 * k, (std::int64_t{1} << 28) / std::max<std::int64_t>(batch, 1)}));
+}
 /// Of the canonical rung, for a batch of queries.
 inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, bool wide) {
-  const std::int64_t cols = k + scan_stretch(k, rows);
+  const std::int64_t cols = k + scan_stretch(batch, k, rows);
   return batch * (cols * key_size(wide) + k * (key_size(wide) + 8 + word_size(wide)));
 }
 
@@ -116,17 +138,19 @@ inline std::int64_t session_bytes(const Plan& plan, const Problem& problem, std:
   const bool filters = rung != Rung::canonical, wide = wide_keys(plan.distance_type);
   const std::int64_t batch = plan.query_batch, k = problem.k, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
   std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) + batch * (k * word_size(wide) + 128) + 2 * problem.filter_bytes;
+  total += std::int64_t{2} << 20;  // that small arrays are pieces of (Runtime)
   if (!problem.queries.on_device) total += batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
   if (!problem.kept || in_floats(rung)) total += side_bytes(rows, problem.corpus, problem.metric, rung, false);
   if (!problem.kept && !wide && descending(problem.metric)) total += std::max(vanished_room, k) * vanished_bytes;
   if (!filters) return total + scan_bytes(batch, k, rows, wide) + selecting;
   const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows, capacity = slots_of(plan);
-  const bool sampled = samples_first(tiles, k + 1, capacity);
+  const bool few = rests_on_sample(batch, k + 1, capacity), sampled = samples_first(tiles, k + 1, capacity, few);
   std::int64_t found = found_entries(batch, capacity, std::int64_t{multiprocessors} * hopper_warps);
   // All pairs of the first part; the last unit of work of each block may be a small one.
   if (!sampled) found = std::max(found, 2 * whole_blocks(batch) * std::min(tiles, std::max<std::int64_t>(1, capacity / tile_rows)) * tile_rows);
-  const std::int64_t groups = sampled ? (whole_blocks(batch) + batch) * sample_tiles(tiles, k + 1) * groups_a_tile * 4 : 0;
-  return total + batch * capacity * static_cast<std::int64_t>(sizeof(Slot)) + found * static_cast<std::int64_t>(sizeof(Found)) + groups;
+  const std::int64_t groups = sampled ? sample_tiles(tiles, k + 1, few) * groups_a_tile : 0;
+  total += groups * 4 * (whole_blocks(batch) + (groups > near_groups ? batch : 0)) + batch * long_bytes(k, capacity, wide);
+  return total + batch * capacity * static_cast<std::int64_t>(sizeof(Slot)) + found * static_cast<std::int64_t>(sizeof(Found));
 }
 
 }  // namespace vicinal::cuda

@@ -12,10 +12,11 @@ namespace vicinal::cuda {
 inline constexpr int tile_rows = 128;      // rows or queries that share a step and a pair of maxima
 inline constexpr int block_queries = 256;  // of a block of the filter
 inline constexpr int hopper_warps = 16;    // of a block of filter_hopper.cuh, those that test
-/// The largest limit of its kernel, above all sums of one slab or of more; its keys are less than 2^31 apart.
-VICINAL_HOST_DEVICE inline constexpr float hopper_limit(bool one_slab) { return one_slab ? 0x1p24F : 0x1p28F; }
+/// The largest limit of its kernel, above all sums of one slab or of more; its keys, of one slab shifted by 4, are less than 2^31 apart.
+VICINAL_HOST_DEVICE inline constexpr float hopper_limit(bool one_slab) { return one_slab ? 0x1p-4F * most_quick_limit : most_quick_limit; }
 inline constexpr int groups_a_tile = 8;    // groups of 16 rows whose nearest one seeds a threshold
-inline constexpr std::int64_t most_filtered_k = 2048;  // lists up to this are kept in shared memory
+inline constexpr std::int64_t most_shared_k = 2048;    // lists up to this are kept in shared memory
+inline constexpr std::int64_t most_filtered_k = 1 << 15;
 
 /// Bytes of a packed row: 64, or whole slabs of 128. A tile lies in memory slab after slab as shared memory is to hold it, so that
 /// one copy brings it: lines of a slab's bytes, their 16-byte chunks exchanged so that eight lines meet in no bank, which is how
@@ -126,7 +127,8 @@ struct SearchJob {
   BoundModel model;
   bool floats = false;  // sums are of floats (filter_floats.cuh)
   RowChoice choice;
-  const std::int64_t* query_rows = nullptr;  // of the queries, as the caller counts them
+  std::int64_t first_query = 0;              // of the batch, as the caller counts them
+  const std::int64_t* query_rows = nullptr;  // of each, or null: they are adjacent
   std::int64_t first_row = 0;                // of the chunk in the corpus
   std::int64_t k = 0;
   Visits visits;
@@ -136,6 +138,9 @@ struct SearchJob {
   std::int64_t capacity = 0;        // slots a query
   void* best = nullptr;             // k words a query, the first QueryState::best of them sorted
   Counters* counters = nullptr;
+
+  /// As the caller counts it.
+  VICINAL_HOST_DEVICE std::int64_t number_of(std::int64_t query) const { return query_rows != nullptr ? query_rows[query] : first_query + query; }
 };
 
 }  // namespace vicinal::cuda

@@ -37,8 +37,8 @@ __device__ __forceinline__ void with_elements(const Side& side, const Body& body
   else body([&side](std::int64_t i) { return element(side.rows, side.dtype, i); });
 }
 
-/// Checks a row, takes its norms and its size: a warp a row.
-__global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare job) {
+/// Checks rows, takes their norms and sizes: a warp a row.
+__device__ __forceinline__ void measure(const Prepare& job) {
   const Side& side = job.side;
   const Metric metric = job.model.metric;
   const bool norms = needs_norms(metric);
@@ -121,6 +121,7 @@ __global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare job) {
     if (job.filters && lane_index() == 0) side.sizes[row] = is_finite(size) && fit && (!job.is_query || side.filterable[row]) ? up32(size) : 0.0f;
   }
 }
+__global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare job) { measure(job); }
 
 /// Rows enter the order shuffled, so that those of one size are spread over the tiles. A block sorts a chunk of them, a warp a part of it.
 inline constexpr int order_warps = order_threads / 32;
@@ -219,13 +220,60 @@ __global__ void __launch_bounds__(order_threads) place_rows(Order job) {
   }
 }
 
-/// A tile's step, and its rows in bytes: a block a tile.
-__global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
-  VICINAL_SHARED(double, es, tile_rows);
-  VICINAL_SHARED(double, ns, tile_rows);
-  VICINAL_SHARED(float, largest, prepare_threads / 32);
+/// What a block remembers of the rows of a tile, in shared memory.
+struct TileNorms {
+  double *e, *n;  // of rows
+};
+/// One lane's last words on row r of a tile: the term, and what the maxima are made of. place: where it is, `there` or of nobody.
+__device__ __forceinline__ void close_row(const Prepare& job, std::int64_t place, bool there, const Residuals& sums, const TileNorms& norms_of) {
   const Side& side = job.side;
-  const std::int64_t tile = blockIdx.x, begin = tile * tile_rows;
+  const auto r = static_cast<int>(place % tile_rows);
+  float& term = side.heads[place / tile_rows].terms[r];
+  norms_of.e[r] = norms_of.n[r] = 0;
+  term = static_cast<float>(infinite);  // of nobody: excluded always
+  if (!there) return;
+  const std::int64_t row = side.order[place];
+  const FilterNorms norms = filter_norms(job.model, sums);
+  if (job.copies == nullptr || job.copies[row] == 0) {
+    // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
+    const bool degenerate = needs_norms(job.model.metric) && side.self[row] < 0;
+    term = degenerate ? -static_cast<float>(infinite) : row_term(job.model, sums, norms);
+  }
+  const bool sound = is_finite(static_cast<double>(term));
+  if (sound) {
+    norms_of.e[r] = norms.e;
+    norms_of.n[r] = norms.n;
+  }
+  if (job.is_query) side.placed[place] = {norms, sums.nn, side.scales[row], side.filterable[row] != 0 && sound};
+}
+/// The head of a tile whose rows are closed.
+__device__ __forceinline__ void close_tile(const Side& side, std::int64_t tile, const TileNorms& norms, double step) {
+  __syncthreads();
+  if (thread_index() >= 32) return;
+  double e = 0, n = 0;
+  for (int r = lane_index(); r < tile_rows; r += 32) {
+    e = e < norms.e[r] ? norms.e[r] : e;
+    n = n < norms.n[r] ? norms.n[r] : n;
+  }
+  e = lanes_joined(e, Larger{});
+  n = lanes_joined(n, Larger{});
+  if (lane_index() != 0) return;
+  TileHead& head = side.heads[tile];
+  head.maxima = {e, n};
+  head.step = static_cast<float>(step);
+  head.inverse = 1 / step;
+  head.e = up32(e);
+  head.n = up32(n);
+  head.quick_inverse = static_cast<float>(1 / step);
+  // Of numbers that are not negative the bits have their order.
+  atomicMax(&side.largest[0], bits_of(e));
+  atomicMax(&side.largest[1], bits_of(n));
+}
+
+/// A tile's step, and its rows in bytes, by a block. largest: of shared memory, a word a warp.
+__device__ __forceinline__ void pack_tile(const Prepare& job, std::int64_t tile, const TileNorms& norms, float* largest) {
+  const Side& side = job.side;
+  const std::int64_t begin = tile * tile_rows;
   const int used = static_cast<int>(side.count - begin < tile_rows ? side.count - begin : tile_rows);
   float size = thread_index() < used ? side.sizes[side.order[begin + thread_index()]] : 0.0f;
   for (int h = 16; h > 0; h /= 2) {
@@ -239,94 +287,101 @@ __global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
   const float held = size / 127 < job.frame.least_step ? job.frame.least_step : size / 127;
   const double step = whole ? job.frame.whole : static_cast<double>(held), inverse = 1 / step;
   for (int r = warp_index(); r < tile_rows; r += thread_count() / 32) {
-    const std::int64_t place = begin + r;
     const int slab = side.width == 64 ? 64 : 128;
     const auto to = [&](std::int64_t i) {  // four columns
       const auto in_slab = static_cast<int>(4 * i % slab);
       return reinterpret_cast<std::uint32_t*>(side.bytes + begin * side.width + 4 * i / slab * slab * tile_rows + r * slab +
                                               chunk_place(slab, r, in_slab / 16) * 16 + in_slab % 16);
     };
+    double xx = 0, nn = 0, ee = 0;
     if (r >= used) {
       for (std::int64_t i = lane_index(); i < side.width / 4; i += 32) *to(i) = 0;
-      if (lane_index() == 0) {
-        side.heads[tile].terms[r] = static_cast<float>(infinite);  // of nobody: excluded always
-        es[r] = ns[r] = 0;
-      }
-      continue;
-    }
-    const std::int64_t row = side.order[place], base = row * side.dims;
-    const RowMap map = row_map(job, row);
-    double xx = 0, nn = 0, ee = 0;
-    with_elements(side, [&](auto load) {
-      for (std::int64_t i = lane_index(); i < side.width / 4; i += 32) {
-        std::uint32_t four = 0;
+    } else {
+      const std::int64_t row = side.order[begin + r], base = row * side.dims;
+      const RowMap map = row_map(job, row);
+      with_elements(side, [&](auto load) {
+        for (std::int64_t i = lane_index(); i < side.width / 4; i += 32) {
+          std::uint32_t four = 0;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const std::int64_t col = 4 * i + j;
-          if (col >= side.dims) break;
-          const double x = (load(base + col) - map.shift) * map.factor - job.frame.centre[col];
-          double n = rint(x * inverse);
-          n = n >= -128 ? (n > 127 ? 127 : n) : n < -128 ? -128 : 0;  // NaN is nothing: its row will not be excluded
-          const double e = x - n * step;
-          xx = fma(x, x, xx);
-          nn = fma(n, n, nn);
-          ee = fma(e, e, ee);
-          four |= (static_cast<std::uint32_t>(static_cast<int>(n)) & 255u) << (8 * j);
+          for (int j = 0; j < 4; ++j) {
+            const std::int64_t col = 4 * i + j;
+            if (col >= side.dims) break;
+            const double x = (load(base + col) - map.shift) * map.factor - job.frame.centre[col];
+            double n = rint(x * inverse);
+            n = n >= -128 ? (n > 127 ? 127 : n) : n < -128 ? -128 : 0;  // NaN is nothing: its row will not be excluded
+            const double e = x - n * step;
+            xx = fma(x, x, xx);
+            nn = fma(n, n, nn);
+            ee = fma(e, e, ee);
+            four |= (static_cast<std::uint32_t>(static_cast<int>(n)) & 255u) << (8 * j);
+          }
+          *to(i) = four;
         }
-        *to(i) = four;
-      }
-    });
-    xx = lanes_joined(xx, Plus{});
-    nn = lanes_joined(nn, Plus{});
-    ee = lanes_joined(ee, Plus{});
-    if (lane_index() != 0) continue;
-    const Residuals sums{xx, nn * step * step, ee, 0, 0, 0};
-    const FilterNorms norms = filter_norms(job.model, sums);
-    float term = row_term(job.model, sums, norms);
-    // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
-    if (needs_norms(job.model.metric) && side.self[row] < 0) term = -static_cast<float>(infinite);
-    if (job.copies != nullptr && job.copies[row] != 0) term = static_cast<float>(infinite);
-    side.heads[tile].terms[r] = term;
-    const bool sound = is_finite(static_cast<double>(term));
-    es[r] = sound ? norms.e : 0;
-    ns[r] = sound ? norms.n : 0;
-    if (job.is_query) side.placed[place] = {norms, sums.nn, side.scales[row], side.filterable[row] != 0 && sound};
+      });
+      xx = lanes_joined(xx, Plus{});
+      nn = lanes_joined(nn, Plus{});
+      ee = lanes_joined(ee, Plus{});
+    }
+    if (lane_index() == 0) close_row(job, begin + r, r < used, {xx, nn * step * step, ee, 0, 0, 0}, norms);
   }
-  __syncthreads();
-  if (thread_index() >= 32) return;
-  double e = 0, n = 0;
-  for (int r = lane_index(); r < tile_rows; r += 32) {
-    e = e < es[r] ? es[r] : e;
-    n = n < ns[r] ? ns[r] : n;
-  }
-  e = lanes_joined(e, Larger{});
-  n = lanes_joined(n, Larger{});
-  if (lane_index() != 0) return;
-  TileHead& head = side.heads[tile];
-  head.maxima = {e, n};
-  head.step = static_cast<float>(step);
-  head.inverse = inverse;
-  head.e = up32(e);
-  head.n = up32(n);
-  head.quick_inverse = static_cast<float>(inverse);
-  // Of numbers that are not negative the bits have their order.
-  atomicMax(&side.largest[0], bits_of(e));
-  atomicMax(&side.largest[1], bits_of(n));
+  close_tile(side, tile, norms, step);
+}
+__global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare job) {
+  VICINAL_SHARED(double, es, tile_rows);
+  VICINAL_SHARED(double, ns, tile_rows);
+  VICINAL_SHARED(float, largest, prepare_threads / 32);
+  pack_tile(job, blockIdx.x, {es, ns}, largest);
 }
 
 /// States of a new batch, in places: nothing is known and nothing excluded.
 struct StartStates {
-  Side queries;
-  QueryState* states;
-  bool filters;
+  Side queries = {};
+  QueryState* states = nullptr;
+  std::uint32_t* counts = nullptr;  // SearchJob's, or null
+  bool filters = true;
 };
-__global__ void start_states(StartStates job) {
-  const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
-  if (place >= job.queries.count) return;
+__device__ __forceinline__ void start_state(const StartStates& job, std::int64_t place) {
   QueryState state;
   state.lost = job.filters && !job.queries.placed[place].filterable;
   if (state.lost) state.line.base = -infinite;
   job.states[place] = state;
+  if (job.counts != nullptr) job.counts[place] = 0;
+}
+__global__ void start_states(StartStates job) {
+  const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
+  if (place < job.queries.count) start_state(job, place);
+}
+
+/// A few queries in one launch, for a launch takes as long as what it does for them. Each is put in order behind those that are smaller.
+inline constexpr int few_threads = 1024, few_measured = few_threads / 32;  // of more than these rows the whole device takes the measures
+struct PrepareFew {
+  Prepare prepare;
+  StartStates start;
+  bool measured = false;
+};
+__global__ void __launch_bounds__(few_threads) prepare_few(PrepareFew job) {
+  VICINAL_SHARED(int, bins, block_queries);
+  VICINAL_SHARED(double, es, tile_rows);
+  VICINAL_SHARED(double, ns, tile_rows);
+  VICINAL_SHARED(float, largest, few_threads / 32);
+  const Side& side = job.prepare.side;
+  if (thread_index() < 2) side.largest[thread_index()] = 0;
+  if (!job.measured) measure(job.prepare);
+  __syncthreads();
+  const int mine = thread_index(), count = static_cast<int>(side.count);
+  if (mine < count) bins[mine] = order_bin(side.sizes[mine]);
+  __syncthreads();
+  if (mine < count) {
+    int before = 0;
+    for (int i = 0; i < count; ++i) before += bins[i] < bins[mine] || (bins[i] == bins[mine] && i < mine) ? 1 : 0;
+    side.order[before] = static_cast<std::uint32_t>(mine);
+  }
+  __syncthreads();
+  for (std::int64_t tile = 0; tile < side.tiles(); ++tile) {
+    pack_tile(job.prepare, tile, {es, ns}, largest);
+    __syncthreads();
+  }
+  if (mine < count) start_state(job.start, mine);
 }
 
 /// Some rows of a table side by side, for the host to look at.

@@ -36,7 +36,6 @@ __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats job) {
   const Side& side = p.side;
   const bool halves = job.rung == Rung::fp16;
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * tile_rows, columns = side.width / (halves ? 2 : 4);
-  TileHead& head = side.heads[blockIdx.x];
   for (int r = warp_index(); r < tile_rows; r += thread_count() / 32) {
     const std::int64_t place = begin + r;
     auto* const line = side.bytes + place * side.width;
@@ -74,37 +73,9 @@ __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats job) {
     });
     sums = {lanes_joined(sums.xx, Plus{}), lanes_joined(sums.nn, Plus{}), lanes_joined(sums.ee, Plus{}),
             lanes_joined(sums.e_abs, Plus{}), lanes_joined(sums.e_max, Larger{}), lanes_joined(sums.n_abs, Plus{})};
-    if (lane_index() != 0) continue;
-    es[r] = ns[r] = 0;
-    head.terms[r] = static_cast<float>(infinite);  // of nobody: excluded always
-    if (!there) continue;
-    const FilterNorms norms = filter_norms(p.model, sums);
-    float term = row_term(p.model, sums, norms);
-    if (needs_norms(p.model.metric) && side.self[row] < 0) term = -static_cast<float>(infinite);  // degenerate: always a candidate
-    if (p.copies != nullptr && p.copies[row] != 0) term = static_cast<float>(infinite);
-    head.terms[r] = term;
-    const bool sound = is_finite(static_cast<double>(term));
-    es[r] = sound ? norms.e : 0;
-    ns[r] = sound ? norms.n : 0;
-    if (p.is_query) side.placed[place] = {norms, sums.nn, side.scales[row], side.filterable[row] != 0 && sound};
+    if (lane_index() == 0) close_row(p, place, there, sums, {es, ns});
   }
-  __syncthreads();
-  if (thread_index() >= 32) return;
-  double e = 0, n = 0;
-  for (int r = lane_index(); r < tile_rows; r += 32) {
-    e = e < es[r] ? es[r] : e;
-    n = n < ns[r] ? ns[r] : n;
-  }
-  e = lanes_joined(e, Larger{});
-  n = lanes_joined(n, Larger{});
-  if (lane_index() != 0) return;
-  head.maxima = {e, n};
-  head.step = head.quick_inverse = 1;
-  head.inverse = 1;
-  head.e = up32(e);
-  head.n = up32(n);
-  atomicMax(&side.largest[0], bits_of(e));
-  atomicMax(&side.largest[1], bits_of(n));
+  close_tile(side, blockIdx.x, {es, ns}, 1);
 }
 
 }  // namespace vicinal::cuda

@@ -170,36 +170,12 @@ struct ScanRange {
   std::int64_t count = 0;                  // of queries
 };
 __global__ void __launch_bounds__(scan_threads) scan_range(ScanRange s) {
-  const SearchJob& job = s.job;
-  const std::int64_t row_groups = (s.last - s.first + scan_rows - 1) / scan_rows, query_groups = (s.count + scan_queries - 1) / scan_queries;
-  const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
-  const Sum sum = sum_of(s.ranking.metric);
   const auto number = [&](std::int64_t i) { return s.numbers != nullptr ? static_cast<std::int64_t>(s.numbers[i]) : i; };
-  for (std::int64_t piece = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(); piece < row_groups * query_groups; piece += warps) {
-    const std::int64_t row = s.first + piece / query_groups * scan_rows, first = piece % query_groups * scan_queries;
-    std::int64_t rows[scan_rows], queries[scan_queries];
-    double shifts[scan_rows];
-#pragma unroll
-    for (int j = 0; j < scan_rows; ++j) {
-      const std::int64_t at = row + j < s.last ? row + j : row;
-      rows[j] = at * job.rows.dims;
-      shifts[j] = s.ranking.metric == Metric::correlation ? job.rows.mean[at] : 0.0;
-    }
-#pragma unroll
-    for (int j = 0; j < scan_queries; ++j) queries[j] = number(first + j < s.count ? first + j : first) * job.rows.dims;
-    const double total = pair_sums<scan_rows, scan_queries>(s.ranking, sum, rows, shifts, queries);
-    const int which = lane_index() / (32 / (scan_rows * scan_queries));
-    const std::int64_t at = row + which % scan_rows, from = first + which / scan_rows;
-    bool pair = lane_index() % (32 / (scan_rows * scan_queries)) == 0 && at < s.last && from < s.count;
-    std::int64_t query = 0;
-    double value = 0;
-    if (pair) {
-      query = number(from);
-      pair = may_answer(job.choice, job.first_row + at) && (job.choice.all || may_answer(job.choice, job.query_rows[query], job.first_row + at));
-      if (pair) value = value_of_sum(s.ranking, total, query, at);
-    }
-    keep_match(s.matches, s.ranking, pair, query, job.first_row + at, value);
-  }
+  scan_pairs(s.job, s.ranking, s.first, s.last, s.count, number, [&](bool pair, std::int64_t i, std::int64_t row, double sum) {
+    const std::int64_t query = pair ? number(i) : 0;
+    const bool answers = pair && may_pair(s.job, query, row);
+    keep_match(s.matches, s.ranking, answers, query, s.job.first_row + row, answers ? value_of_sum(s.ranking, sum, query, row) : 0.0);
+  });
 }
 
 /// The list to rows of words, and these to ids and distances, sorted.

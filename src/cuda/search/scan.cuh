@@ -24,35 +24,39 @@ __device__ __forceinline__ double load_scan_key(const Scan& s, const void* keys,
   return s.ranking.type == DistanceType::f32 ? static_cast<double>(static_cast<const float*>(keys)[at]) : static_cast<const double*>(keys)[at];
 }
 
-/// Keys of rows [first, last) with all queries.
-__global__ void __launch_bounds__(scan_threads) scan_keys(Scan s) {
-  const SearchJob& job = s.job;
-  const std::int64_t row_groups = (s.last - s.first + scan_rows - 1) / scan_rows, query_groups = (job.queries.count + scan_queries - 1) / scan_queries;
+/// Rows [first, last) with `count` queries, of which the i-th is number(i): every lane calls each(pair, i, row, sum), with `pair` in one lane a pair.
+template <class Number, class Each>
+__device__ __forceinline__ void scan_pairs(const SearchJob& job, const Ranking& ranking, std::int64_t first, std::int64_t last, std::int64_t count, const Number& number,
+                                           const Each& each) {
+  const std::int64_t row_groups = (last - first + scan_rows - 1) / scan_rows, query_groups = (count + scan_queries - 1) / scan_queries;
   const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
-  const Sum sum = sum_of(s.ranking.metric);
+  const Sum sum = sum_of(ranking.metric);
+  constexpr int lanes = 32 / (scan_rows * scan_queries);
   // Warps side by side share rows, which then come from the cache.
   for (std::int64_t piece = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(); piece < row_groups * query_groups; piece += warps) {
-    const std::int64_t row = s.first + piece / query_groups * scan_rows, query = piece % query_groups * scan_queries;
+    const std::int64_t row = first + piece / query_groups * scan_rows, query = piece % query_groups * scan_queries;
     std::int64_t rows[scan_rows], queries[scan_queries];
     double shifts[scan_rows];
 #pragma unroll
     for (int j = 0; j < scan_rows; ++j) {
-      const std::int64_t at = row + j < s.last ? row + j : row;
+      const std::int64_t at = row + j < last ? row + j : row;
       rows[j] = at * job.rows.dims;
-      shifts[j] = s.ranking.metric == Metric::correlation ? job.rows.mean[at] : 0.0;
+      shifts[j] = ranking.metric == Metric::correlation ? job.rows.mean[at] : 0.0;
     }
 #pragma unroll
-    for (int j = 0; j < scan_queries; ++j) queries[j] = (query + j < job.queries.count ? query + j : query) * job.rows.dims;
-    const double total = pair_sums<scan_rows, scan_queries>(s.ranking, sum, rows, shifts, queries);
-    const int pair = lane_index() / (32 / (scan_rows * scan_queries));
-    const std::int64_t at = row + pair % scan_rows, from = query + pair / scan_rows;
-    if (lane_index() % (32 / (scan_rows * scan_queries)) != 0 || at >= s.last || from >= job.queries.count) continue;
-    double key = infinite;
-    if (may_answer(job.choice, job.first_row + at) && (job.choice.all || may_answer(job.choice, job.query_rows[from], job.first_row + at))) {
-      key = folded_key(s.ranking, value_of_sum(s.ranking, total, from, at));
-    }
-    store_scan_key(s, from, job.k + at - s.first, key);
+    for (int j = 0; j < scan_queries; ++j) queries[j] = number(query + j < count ? query + j : query) * job.rows.dims;
+    const double total = pair_sums<scan_rows, scan_queries>(ranking, sum, rows, shifts, queries);
+    const std::int64_t at = row + lane_index() / lanes % scan_rows, i = query + lane_index() / lanes / scan_rows;
+    each(lane_index() % lanes == 0 && at < last && i < count, i, at, total);
   }
+}
+/// Keys of rows [first, last) with all queries.
+__global__ void __launch_bounds__(scan_threads) scan_keys(Scan s) {
+  const auto number = [](std::int64_t i) { return i; };
+  scan_pairs(s.job, s.ranking, s.first, s.last, s.job.queries.count, number, [&](bool pair, std::int64_t query, std::int64_t row, double sum) {
+    if (!pair) return;
+    store_scan_key(s, query, s.job.k + row - s.first, may_pair(s.job, query, row) ? folded_key(s.ranking, value_of_sum(s.ranking, sum, query, row)) : infinite);
+  });
 }
 
 /// The lists into the first columns of the keys, where the selection finds them before the rows that follow.

@@ -1,89 +1,74 @@
-// The runtime for session.hpp: memory of the pool, copies and launches on a stream of the calling thread's own.
+// Searches of vectors with the runtime: what one device's searches share, and sessions with that device made current.
 #include "cuda/search/search.hpp"
 
 #include <chrono>
 #include <cstdio>
 #include <mutex>
 
-#include "cuda/check.hpp"
-#include "cuda/load.hpp"
+#include "cuda/runtime.hpp"
 #include "cuda/search/filter_hopper.cuh"
 #include "cuda/search/self_test.cuh"
 #include "cuda/search/session.hpp"
-#include "cuda/select/launch.cuh"
 
 namespace vicinal::cuda {
 
-class SearchDevice {
+/// With what searches of vectors ask for besides.
+class SearchRuntime : public Runtime {
  public:
-  SearchDevice(int ordinal, int sms, bool hopper, Pool& pool) : multiprocessors(sms), ordinal_(ordinal), hopper_(hopper), pool_(pool) {}
+  SearchRuntime(const Place& place, bool hopper, bool carves)
+      : Runtime(place, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carves), hopper_(hopper) {}
 
-  int ordinal() const noexcept { return ordinal_; }
   bool has_hopper() const noexcept { return hopper_; }
-  /// Whether a rung's arithmetic is what the proof believes; tried once.
-  bool holds_up(Rung rung) {
-    std::call_once(once_, [this] { tested_ = self_test(*this); });
-    return rung == Rung::int8 ? tested_.bytes : rung == Rung::fp16 ? tested_.halves : rung != Rung::f32 || tested_.floats;
-  }
   template <bool seeding>
   void hopper_filter(const Filter& f, std::int64_t grid) const {
     const std::int64_t width = f.job.rows.width;
     const auto kernel = width == 64 ? filter_hopper<64, false, seeding> : width == 128 ? filter_hopper<128, false, seeding> : filter_hopper<128, true, seeding>;
     launch()(grid, hopper_threads, hopper_memory(width == 64 ? 64 : 128, width > 128).all, kernel, f);
   }
-  void* take(std::int64_t bytes) {
-    void* memory = pool_.take(bytes, stream_);
-    if (memory == nullptr)
-      fail(ErrorCode::out_of_memory, cat("cuda:", ordinal_, " refused ", bytes_text(bytes), "; ", bytes_text(pool_.free_bytes()),
-                                         " are free there; set a smaller memory budget"));
-    return memory;
-  }
-  void give(void* memory) {
-    const OnDevice here(ordinal_);
-    pool_.give(memory, stream_);
-  }
-  void in(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
-  void out(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
-  void copy(void* to, const void* from, std::int64_t bytes) {
-    if (bytes > 0) check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_), "copying rows or results");
-  }
-  void zero(void* at, std::int64_t bytes) { check(cudaMemsetAsync(at, 0, static_cast<std::size_t>(bytes), stream_), "clearing counts"); }
-  void wait() { check(cudaStreamSynchronize(stream_), "waiting for the search"); }
-  CudaLaunch launch() const { return CudaLaunch{stream_}; }
-  Pool::Use use() { return pool_.use(); }
-  bool holds(const void* memory) const { return memory != nullptr && device_of(memory, ordinal_) >= 0; }
-  void rows_in(std::byte* to, const Points& rows) {
-    copy_in(to, {static_cast<const std::byte*>(rows.data), static_cast<std::int64_t>(dtype_size(rows.dtype)), rows.row_stride, rows.col_stride, rows.byte_swapped},
-            0, rows.rows, rows.cols, stream_);
-  }
   std::int64_t select_bytes(const SelectTask& task) const { return select_workspace(task, multiprocessors); }
   void select(SelectTask task, void* workspace) const {
     task.stream = stream_;
     run_select(task, workspace, multiprocessors);
+  }
+
+ private:
+  bool hopper_;
+};
+
+class SearchDevice {
+ public:
+  SearchDevice(const Place& place, bool hopper) : runtime_(place, hopper, false) {}
+
+  int ordinal() const noexcept { return runtime_.place().ordinal; }
+  /// That kept corpora are made with; a session has its own, which carves.
+  SearchRuntime& runtime() noexcept { return runtime_; }
+  /// Whether a rung's arithmetic is what the proof believes; tried once.
+  bool holds_up(Rung rung) {
+    std::call_once(once_, [this] { tested_ = self_test(runtime_); });
+    return rung == Rung::int8 ? tested_.bytes : rung == Rung::fp16 ? tested_.halves : rung != Rung::f32 || tested_.floats;
   }
   /// Operations a second that the device's units for a rung can do at most; bytes a second of its memory (rung canonical).
   double peak(Rung rung) {
     std::call_once(asked_, [this] { ask_rates(); });
     const double bytes_a_clock = major_ == 9 ? 8192 : major_ == 8 && minor_ == 0 ? 4096 : 2048;
     if (rung == Rung::canonical) return memory_rate_;
-    return clock_rate_ * multiprocessors * (rung == Rung::int8 ? bytes_a_clock : rung == Rung::fp16 ? bytes_a_clock / 2 : 128);
+    return clock_rate_ * runtime_.multiprocessors * (rung == Rung::int8 ? bytes_a_clock : rung == Rung::fp16 ? bytes_a_clock / 2 : 128);
   }
   /// Whether a rung that the plan did not begin with has memory for its rows, and takes less time to prepare than the last one to rank what is left.
   bool climbs(const Question& question, const Plan& plan, Rung rung) const {
     const std::int64_t rows = std::min(plan.corpus_chunk, question.corpus.rows), dims = question.corpus.cols;
     const Shape shape{rows, dims, question.corpus.dtype};
-    if (side_bytes(rows, shape, question.metric, rung, false) + side_bytes(plan.query_batch, shape, question.metric, rung, true) > pool_.free_bytes() / 2) return false;
+    if (side_bytes(rows, shape, question.metric, rung, false) + side_bytes(plan.query_batch, shape, question.metric, rung, true) > runtime_.free_bytes() / 2) return false;
     const double elements = static_cast<double>(question.corpus.rows) * static_cast<double>(dims), left = static_cast<double>(plan.query_batch);
     return left * (3.6e-11 * static_cast<double>(question.corpus.rows) + 7e-13 * elements) > 1e-3 + 4e-11 * elements;
   }
-  int multiprocessors;
 
  private:
   /// Once: the driver takes half a millisecond to tell a clock.
   void ask_rates() {
     const auto attribute = [&](cudaDeviceAttr which) {
       int value = 0;
-      check(cudaDeviceGetAttribute(&value, which, ordinal_), "asking what a device is");
+      check(cudaDeviceGetAttribute(&value, which, ordinal()), "asking what a device is");
       return value;
     };
     major_ = attribute(cudaDevAttrComputeCapabilityMajor);
@@ -92,10 +77,7 @@ class SearchDevice {
     memory_rate_ = attribute(cudaDevAttrMemoryClockRate) * 2e3 * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
   }
 
-  int ordinal_;
-  bool hopper_;
-  Pool& pool_;
-  cudaStream_t stream_ = cudaStreamPerThread;
+  SearchRuntime runtime_;
   std::once_flag once_, asked_;
   int major_ = 0, minor_ = 0;
   double clock_rate_ = 0, memory_rate_ = 0;
@@ -115,7 +97,11 @@ class Roofline {
     rows_ += static_cast<double>(rows);
     start_ = Clock::now();
   }
-  void stop() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  /// May be called again: then it counts from the last time.
+  void stop() {
+    const Clock::time_point now = Clock::now();
+    seconds_ += std::chrono::duration<double>(now - std::exchange(start_, now)).count();
+  }
   void note() {
     if (rung_ == Rung::canonical || seconds_ <= 0) return;
     const double dims = static_cast<double>(question_.corpus.cols), rate = 2 * pairs_ * dims / seconds_, bytes = rows_ * static_cast<double>(filter_width(rung_, question_.corpus.cols)) / seconds_;
@@ -144,9 +130,10 @@ class Roofline {
 /// The stages with the device made current.
 class OnItsDevice final : public Session {
  public:
-  /// in_use: memory that others had before the session was made.
-  OnItsDevice(SearchDevice& device, std::unique_ptr<Session> session, Roofline roofline, std::int64_t rows, std::int64_t in_use, Stats& stats)
-      : device_(device), ordinal_(device.ordinal()), session_(std::move(session)), roofline_(std::move(roofline)), rows_(rows), in_use_(in_use), stats_(stats) {}
+  OnItsDevice(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<SearchRuntime>> kept, Team& team, Stats& stats)
+      : ordinal_(device.ordinal()), pool_(device.runtime().place().pool), in_use_(pool_.use().now), runtime_(device.runtime().place(), device.runtime().has_hopper(), true),
+        session_(std::make_unique<CudaSession<SearchRuntime>>(runtime_, question, plan, rung, std::move(kept), team, stats)),
+        roofline_(device, question, rung, stats), rows_(question.corpus.rows), stats_(stats) {}
   ~OnItsDevice() override {
     const OnDevice here(ordinal_);
     session_.reset();
@@ -178,6 +165,7 @@ class OnItsDevice final : public Session {
   void finish(const NeighborsView& out, const BoundsView& bounds) override {
     const OnDevice here(ordinal_);
     session_->finish(out, bounds);
+    roofline_.stop();
     note();
   }
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override {
@@ -197,22 +185,24 @@ class OnItsDevice final : public Session {
  private:
   void note() {
     roofline_.note();
-    const Pool::Use use = device_.use();
+    const Pool::Use use = pool_.use();
     stats_.used_bytes = std::max(stats_.used_bytes, std::max(use.most, use.now) - in_use_);
   }
 
-  SearchDevice& device_;
   int ordinal_;
+  Pool& pool_;
+  std::int64_t in_use_;  // memory that others had before the session was made
+  SearchRuntime runtime_;
   std::unique_ptr<Session> session_;
   Roofline roofline_;
-  std::int64_t queries_ = 0, rows_, in_use_;  // rows: of the chunk
+  std::int64_t queries_ = 0, rows_;  // rows: of the chunk
   Stats& stats_;
 };
 
 }  // namespace
 
 std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, bool hopper, Pool& pool) {
-  return std::make_shared<SearchDevice>(ordinal, multiprocessors, hopper, pool);
+  return std::make_shared<SearchDevice>(Place{ordinal, multiprocessors, pool}, hopper);
 }
 
 std::int64_t search_bytes(const Plan& plan, const Problem& problem, int multiprocessors) {
@@ -220,7 +210,7 @@ std::int64_t search_bytes(const Plan& plan, const Problem& problem, int multipro
   if (plan.rungs.front() != rung_name(Rung::canonical)) return session_bytes(plan, problem, 0, multiprocessors);
   const std::int64_t rows = std::min(plan.corpus_chunk, problem.corpus.rows), batch = std::max<std::int64_t>(plan.query_batch, 1);
   SelectTask task;
-  task.values = Values(nullptr, wide_keys(plan.distance_type) ? ValueType::f64 : ValueType::f32, batch, problem.k + scan_stretch(problem.k, rows));
+  task.values = Values(nullptr, wide_keys(plan.distance_type) ? ValueType::f64 : ValueType::f32, batch, problem.k + scan_stretch(batch, problem.k, rows));
   task.k = problem.k;
   return session_bytes(plan, problem, problem.k > 0 && rows > 0 ? select_workspace(task, multiprocessors) : 0, multiprocessors);
 }
@@ -230,24 +220,23 @@ std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan) {
 }
 
 std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& question, const Plan& plan, Team& team) {
-  return CudaSession<SearchDevice>::keep(device, question, plan, team);
+  return CudaSession<SearchRuntime>::keep(device.runtime(), question, plan, team);
 }
 
 std::unique_ptr<Session> open_search(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
                                      Team& team, Stats& stats) {
-  auto own = std::static_pointer_cast<const CudaKept<SearchDevice>>(std::move(kept));
+  auto own = std::static_pointer_cast<const CudaKept<SearchRuntime>>(std::move(kept));
   const bool labelled = question.filter.view().row_labels != nullptr && !question.radius;
   if (rung != Rung::canonical && (labelled || question.k > most_filtered_k)) return nullptr;
-  const bool some_left_out = own && own->frame.copies && !question.filter.all() && !question.filter.only_self();
+  // Rows with more equals than the longest list that was thought of, of which others may answer: the rows themselves are needed.
+  const bool some_left_out = own && own->frame.copies && (question.k > most_shared_k || (!question.filter.all() && !question.filter.only_self()));
   if (rung == Rung::int8 && own && (!own->packed || some_left_out)) return nullptr;
   if (rung != Rung::canonical && !device.holds_up(rung)) {
     stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test: filter ", rung_name(rung), " is not used there"));
     return nullptr;
   }
   if (in_floats(rung) && rung_name(rung) != plan.rungs.front() && !device.climbs(question, plan, rung)) return nullptr;
-  const std::int64_t in_use = device.use().now;
-  return std::make_unique<OnItsDevice>(device, std::make_unique<CudaSession<SearchDevice>>(device, question, plan, rung, std::move(own), team, stats),
-                                       Roofline(device, question, rung, stats), question.corpus.rows, in_use, stats);
+  return std::make_unique<OnItsDevice>(device, question, plan, rung, std::move(own), team, stats);
 }
 
 }  // namespace vicinal::cuda

@@ -3,6 +3,7 @@
 // distance. Which groups are nearest is guessed in single precision, and only theirs are bounded: a bound takes some 200 instructions
 // in double precision.
 #pragma once
+#include "cuda/search/held.hpp"
 #include "cuda/search/settle.cuh"
 
 namespace vicinal::cuda {
@@ -10,7 +11,7 @@ namespace vicinal::cuda {
 struct Seed {
   SearchJob job;
   const int* nearest;     // Filter's
-  std::uint32_t* likely;  // as many
+  std::uint32_t* likely;  // as many, where they are more than near_groups
   std::int64_t groups;
   std::uint32_t want;
 };
@@ -25,10 +26,11 @@ __device__ __forceinline__ double bound_of_group(const Seed& s, const PlacedQuer
 }
 __global__ void __launch_bounds__(settle_threads) seed_thresholds(Seed s) {
   VICINAL_SHARED(unsigned, spare, 260);
+  VICINAL_SHARED(std::uint32_t, near, near_groups);
   const SearchJob& job = s.job;
   const std::int64_t place = blockIdx.x;
   const int* mine = s.nearest + place * s.groups;
-  std::uint32_t* likely = s.likely + place * s.groups;
+  std::uint32_t* likely = s.groups <= near_groups ? near : s.likely + place * s.groups;
   const PlacedQuery query = job.queries.placed[place];
   const float step = job.queries.heads[place / tile_rows].step, square = static_cast<float>(query.square);
   for (std::int64_t t = thread_index(); t < s.groups / groups_a_tile; t += thread_count()) {

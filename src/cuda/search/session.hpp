@@ -18,6 +18,7 @@
 #include "cpu/check.hpp"
 #include "cuda/search/choice.hpp"
 #include "cuda/search/held.hpp"
+#include "cuda/search/long_lists.cuh"
 #include "cuda/search/range.hpp"
 #include "cuda/search/sides.hpp"
 #include "cuda/search/vanished.cuh"
@@ -38,18 +39,21 @@ struct CudaKept final : Kept {
   HeldSide<Device> held;
 };
 
+/// Pairs after which the caller is asked whether to go on; of fewer nobody waits long.
+inline constexpr std::int64_t most_unasked = std::int64_t{1} << 32;
+
 template <class Device>
 class CudaSession final : public Session {
  public:
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
       : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
-        counters_(device), nearest_(device), likely_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
-        bounds_(device), totals_(device), choice_(device, question),
-        model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device) {
-    counters_.of(1);
-    device_.zero(counters_.data(), sizeof(Counters));
-    maker_.emplace(device, question, rung, team, counters_.data());
+        facts_(device), nearest_(device), likely_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
+        totals_(device), choice_(device, question),
+        model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device) {
+    facts_.of(counter_words + 2 * plan.query_batch);
+    device_.zero(counters(), sizeof(Counters));
+    maker_.emplace(device, question, rung, team, counters());
     if (kept_ && !own_rows()) {
       frame_ = kept_->frame;
     } else if (filters_) {
@@ -78,8 +82,14 @@ class CudaSession final : public Session {
     query_points_ = queries;
     numbers_.assign(rows.begin(), rows.end());
     const auto count = static_cast<std::int64_t>(rows.size());
-    const bool adjacent = count > 0 && rows.back() - rows.front() == count - 1;
-    if (adjacent) {
+    adjacent_ = count > 0 && rows.back() - rows.front() == count - 1;
+    states_.of(whole_blocks(count));
+    best_.of(count * question_.k * word_size(wide_));
+    if (filters_ && !range_) {
+      slots_.of(count * slots_of(plan_));
+      counts_.of(count);
+    }
+    if (adjacent_) {
       make_side(queries_, queries.slice(rows.front(), count), true);
     } else {
       const std::int64_t row = queries.cols * static_cast<std::int64_t>(dtype_size(queries.dtype));
@@ -87,16 +97,9 @@ class CudaSession final : public Session {
       for (std::int64_t i = 0; i < count; ++i) one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
       Points dense(to, queries.dtype, count, queries.cols);
       make_side(queries_, dense, true);
+      device_.in(query_rows_.of(count), numbers_.data(), count * 8);
     }
-    device_.in(query_rows_.of(count), numbers_.data(), count * 8);
-    states_.of(whole_blocks(count));
-    best_.of(count * question_.k * word_size(wide_));
-    if (count > 0) device_.launch()((count + 255) / 256, 256, 0, start_states, StartStates{queries_.side, states_.data(), filters_});
     if (range_) range_->start(job(), filters_);
-    if (filters_ && !range_) {
-      slots_.of(count * slots_of(plan_));
-      device_.zero(counts_.of(count), count * 4);
-    }
     seen_rows_ = 0;
     vanished_.clear();
   }
@@ -120,7 +123,7 @@ class CudaSession final : public Session {
     if (filters_ && queries_.side.count > 0 && rows().side.count > 0 && question_.k > 0) settle(true);
     if (question_.k > 0 && !kept_ && !wide_ && descending(question_.metric) && rows().side.count < question_.corpus.rows)
       vanished_.keep(job(), ranking(), filters_);
-    device_.wait();
+    if (queries_.side.count * rows().side.count > most_unasked) device_.wait();
     team_.tick(0);
   }
 
@@ -129,22 +132,21 @@ class CudaSession final : public Session {
     if (count == 0) return;
     const bool there = device_.holds(out.ids);
     Finish f{.job = job(), .ranking = ranking(), .first_id = question_.first_id, .out_k = out.k, .filters = filters_, .full_lists = question_.filter.uniform()};
-    f.out_rows = there ? query_rows_.data() : nullptr;
+    f.own_rows = there;
+    f.pieces = (out.k + 1023) / 1024;
     f.ids = there ? out.ids : ids_.of(count * out.k);
     f.distances = there ? out.distances : out_.of(count * out.k * size);
-    constexpr std::int64_t counter_words = sizeof(Counters) / 8;
-    f.settled = bounds_.of(2 * count + counter_words);
-    f.largest = bounds_.data() + count;
+    f.settled = facts_.data() + counter_words;
+    f.largest = f.settled + count;
     f.counts = out.counts == nullptr ? nullptr : there ? out.counts : totals_.of(count);
-    launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count + 3) / 4, 128, 0, f);
-    device_.copy(bounds_.data() + 2 * count, counters_.data(), sizeof(Counters));
-    std::vector<double> facts(static_cast<std::size_t>(2 * count + counter_words));
-    device_.out(facts.data(), bounds_.data(), static_cast<std::int64_t>(facts.size()) * 8);
+    launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count * f.pieces + 3) / 4, 128, 0, f);
+    std::vector<double> facts(static_cast<std::size_t>(counter_words + 2 * count));
+    device_.out(facts.data(), facts_.data(), static_cast<std::int64_t>(facts.size()) * 8);
     device_.wait();
-    std::copy_n(facts.data(), count, bounds.settled);
-    std::copy_n(facts.data() + count, count, bounds.largest);
     Counters counters;
-    std::memcpy(&counters, facts.data() + 2 * count, sizeof counters);
+    std::memcpy(&counters, facts.data(), sizeof counters);
+    std::copy_n(facts.data() + counter_words, count, bounds.settled);
+    std::copy_n(facts.data() + counter_words + count, count, bounds.largest);
     report(counters);
     if (there) {
       settle_bounds(bounds, count);
@@ -180,7 +182,7 @@ class CudaSession final : public Session {
   const HeldSide<Device>& rows() const noexcept { return kept_ && !own_rows() ? kept_->held : rows_; }
 
   void make_side(HeldSide<Device>& held, const Points& points, bool queries) {
-    maker_->make(held, points, queries, filters_, model_, frame_);
+    maker_->make(held, points, queries, filters_, model_, frame_, {.states = states_.data(), .counts = counts_.data()});
     if (queries) return;  // whether one is refused is asked in the end, so that nobody waits
     report_bad_rows(counted());
   }
@@ -191,7 +193,8 @@ class CudaSession final : public Session {
 
   SearchJob job() const {
     SearchJob job{.rows = rows().side, .queries = queries_.side, .model = model_, .floats = in_floats(rung_), .choice = choice_.choice(), .visits = visits_of(rows().side.tiles())};
-    job.query_rows = query_rows_.data();
+    job.first_query = numbers_.empty() ? 0 : numbers_.front();
+    job.query_rows = adjacent_ ? nullptr : query_rows_.data();
     job.first_row = kept_ ? 0 : first_row_;
     job.k = question_.k;
     job.states = states_.data();
@@ -199,12 +202,12 @@ class CudaSession final : public Session {
     job.counts = counts_.data();
     job.capacity = slots_of(plan_);
     job.best = best_.data();
-    job.counters = counters_.data();
+    job.counters = counters();
     return job;
   }
   Ranking ranking() const {
     return {.rows = rows().side, .queries = queries_.side, .metric = question_.metric, .type = question_.type, .first_row = kept_ ? 0 : first_row_,
-            .counters = counters_.data()};
+            .counters = counters()};
   }
 
   template <bool seeding>
@@ -231,6 +234,7 @@ class CudaSession final : public Session {
   }
 
   void settle(bool last) {
+    if (question_.k > most_shared_k) return long_lists_.settle(job(), ranking(), wide_, last);
     const std::int64_t words = settle_words(question_.k);
     const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
     const bool few = queries_.side.count <= device_.multiprocessors;
@@ -238,24 +242,26 @@ class CudaSession final : public Session {
     launch(wide_ ? settle_queries<Wide> : settle_queries<Packed>, queries_.side.count, threads, settle_memory(question_.k, wide_), s);
   }
 
-  /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
+  /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next. With few queries all at once.
   void filter_tiles() {
     Filter f{.job = job()};
     const std::int64_t tiles = f.job.rows.tiles(), k = question_.k, want = k + (choice_.choice().without_self ? 1 : 0);
     std::int64_t begin = 0, part = tiles;
     if (seen_rows_ == 0) {
+      const bool few = rests_on_sample(f.job.queries.count, want, f.job.capacity);
       part = std::max<std::int64_t>(1, std::min(tiles, f.job.capacity / tile_rows));
-      if (samples_first(tiles, want, f.job.capacity)) {
-        f.last = part = sample_tiles(tiles, want);
-        f.groups = part * groups_a_tile;
+      if (samples_first(tiles, want, f.job.capacity, few)) {
+        f.last = sample_tiles(tiles, want, few);
+        part = few ? tiles : f.last;
+        f.groups = f.last * groups_a_tile;
         f.nearest = nearest_.of(whole_blocks(f.job.queries.count) * f.groups);
         run_filter<true>(f);
         launch(seed_thresholds, f.job.queries.count, settle_threads, 0,
-               Seed{.job = f.job, .nearest = f.nearest, .likely = likely_.of(f.job.queries.count * f.groups), .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
+               Seed{.job = f.job, .nearest = f.nearest, .likely = f.groups > near_groups ? likely_.of(f.job.queries.count * f.groups) : nullptr, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
-    // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
-    const double most_growth = f.job.queries.count <= 512 && 80 * k <= f.job.capacity ? 40.0 : 6.0;
+    // As few parts as can be, none more than six times what was searched before.
+    constexpr double most_growth = 6;
     double growth = static_cast<double>(tiles) / static_cast<double>(part);
     growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(most_growth))));
     while (begin < tiles) {
@@ -267,13 +273,13 @@ class CudaSession final : public Session {
       part = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil((growth - 1) * static_cast<double>(f.last) * (1 + 1e-9))));
       begin = f.last;
       const std::int64_t pairs = f.job.queries.count * std::min((f.last - f.first) * tile_rows, f.job.rows.count - f.first * tile_rows);
-      if (pairs > std::int64_t{1} << 32) device_.wait();  // of less nobody waits long to be asked whether to go on
+      if (pairs > most_unasked) device_.wait();
       team_.tick(static_cast<std::uint64_t>(pairs));
     }
   }
 
   void scan() {
-    const std::int64_t count = queries_.side.count, k = question_.k, rows = this->rows().side.count, stretch = scan_stretch(k, rows), key = key_size(wide_);
+    const std::int64_t count = queries_.side.count, k = question_.k, rows = this->rows().side.count, stretch = scan_stretch(count, k, rows), key = key_size(wide_);
     Scan s{.job = job(), .ranking = ranking()};
     s.cols = k + stretch;
     s.keys = keys_.of(count * s.cols * key);
@@ -292,7 +298,7 @@ class CudaSession final : public Session {
       void* workspace = workspace_.of(device_.select_bytes(task));
       device_.select(task, workspace);
       ScanLists lists{.scan = s, .values = values_.data(), .columns = columns_.data(), .next = next_.of(count * k * word_size(wide_))};
-      launch(wide_ ? keys_to_lists<Wide> : keys_to_lists<Packed>, std::min<std::int64_t>(count, std::int64_t{device_.multiprocessors} * 8), 256, 0, lists);
+      launch(wide_ ? keys_to_lists<Wide> : keys_to_lists<Packed>, std::min<std::int64_t>(count, std::int64_t{device_.multiprocessors} * 8), k > 4096 ? 1024 : 256, 0, lists);
       std::swap(best_, next_);
       s.job.best = best_.data();
       device_.wait();
@@ -304,10 +310,12 @@ class CudaSession final : public Session {
     if (counters.bad_queries != 0) maker_->report_rows(query_points_, "query");
     if (counters.bad_rows != 0) maker_->report_rows(question_.corpus, "corpus");
   }
+  static constexpr std::int64_t counter_words = sizeof(Counters) / 8;
+  Counters* counters() const noexcept { return reinterpret_cast<Counters*>(facts_.data()); }
   /// What the kernels have counted so far.
   Counters counted() {
     Counters counters;
-    device_.out(&counters, counters_.data(), sizeof counters);
+    device_.out(&counters, this->counters(), sizeof counters);
     device_.wait();
     return counters;
   }
@@ -363,7 +371,7 @@ class CudaSession final : public Session {
   Array<Slot, Device> slots_;
   Array<std::uint32_t, Device> counts_;
   Array<std::byte, Device> best_, next_;
-  Array<Counters, Device> counters_;
+  Array<double, Device> facts_;  // the counters, then bounds and largest errors of a batch: one copy brings them
   Array<int, Device> nearest_;
   Array<std::uint32_t, Device> likely_;
   Array<Found, Device> found_;
@@ -373,13 +381,14 @@ class CudaSession final : public Session {
   Array<std::byte, Device> workspace_;
   Array<std::int64_t, Device> ids_;
   Array<std::byte, Device> out_;
-  Array<double, Device> bounds_;
   Array<std::int64_t, Device> totals_;
   HeldChoice<Device> choice_;
   BoundModel model_;
   Points query_points_;
   std::vector<std::int64_t> numbers_;
+  bool adjacent_ = false;
   VanishedProducts<Device> vanished_;
+  LongLists<Device> long_lists_;
   std::optional<RangeMatches<Device>> range_;
   std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0;
 };

@@ -62,8 +62,27 @@ __device__ __forceinline__ void block_ends(std::int64_t count, unsigned* spare, 
   __syncthreads();
 }
 
+/// Which of the bins holds the want-th (from 1) of what they count, by the first warp: out[0] is the bin, out[1] its place there, out[2] the bin's count.
+template <int bins>
+__device__ __forceinline__ void find_bin(const unsigned* counts, unsigned want, unsigned* out) {
+  constexpr int each = bins / 32;
+  if (warp_index() != 0) return;
+  unsigned mine = 0, total = 0;
+  for (int i = 0; i < each; ++i) mine += counts[lane_index() * each + i];
+  unsigned before = warp_sum_before(mine, total);
+  for (int i = 0; i < each; ++i) {
+    const unsigned here = counts[lane_index() * each + i];
+    if (before < want && want <= before + here) {
+      out[0] = static_cast<unsigned>(lane_index() * each + i);
+      out[1] = want - before;
+      out[2] = here;
+    }
+    before += here;
+  }
+}
+
 /// The want-th smallest (from 1) of `count` keys, at least that many: counts of eight bits at a time. What all keys begin with is passed
-/// over, since counts of it would be one counter's, at which all threads wait. `spare`: 256 + 2 words of shared memory.
+/// over, since counts of it would be one counter's, at which all threads wait. `spare`: 256 + 3 words of shared memory.
 template <class KeyAt>
 __device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint32_t want, unsigned* spare, const KeyAt& key_at) {
   std::uint32_t low, prefix;
@@ -78,19 +97,7 @@ __device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint
       if (open == 32 || (key ^ prefix) >> open == 0) atomicAdd(&spare[key >> shift & mask], 1u);
     }
     __syncthreads();
-    if (warp_index() == 0) {
-      unsigned mine = 0, total = 0;
-      for (int i = 0; i < 8; ++i) mine += spare[lane_index() * 8 + i];
-      unsigned before = warp_sum_before(mine, total);
-      for (int i = 0; i < 8; ++i) {
-        const unsigned here = spare[lane_index() * 8 + i];
-        if (before < want && want <= before + here) {
-          spare[256] = static_cast<unsigned>(lane_index() * 8 + i);
-          spare[257] = want - before;
-        }
-        before += here;
-      }
-    }
+    find_bin<256>(spare, want, spare + 256);
     __syncthreads();
     prefix = (prefix & ~(mask << shift)) | spare[256] << shift;
     want = spare[257];
@@ -135,17 +142,7 @@ __device__ __forceinline__ float likely_limit(const Slot* slots, std::uint32_t c
   if (!is_finite(static_cast<double>(low)) || !(width < static_cast<float>(infinite))) return static_cast<float>(infinite);
   for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count; i += static_cast<std::uint32_t>(thread_count())) atomicAdd(&bins[bin_of(slots[i].t)], 1u);
   __syncthreads();
-  if (warp_index() == 0) {
-    constexpr int each = likely_bins / 32;
-    unsigned mine = 0, total = 0;
-    for (int i = 0; i < each; ++i) mine += bins[lane_index() * each + i];
-    unsigned before = warp_sum_before(mine, total);
-    for (int i = 0; i < each; ++i) {
-      const unsigned here = bins[lane_index() * each + i];
-      if (before < want && want <= before + here) spare[64] = static_cast<unsigned>(lane_index() * each + i);
-      before += here;
-    }
-  }
+  find_bin<likely_bins>(bins, want, spare + 64);
   __syncthreads();
   const unsigned bin = spare[64];
   __syncthreads();
@@ -181,6 +178,60 @@ __device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t coun
     __syncthreads();
   }
   return kept;
+}
+
+/// About `want` of the slots that look nearest, `room` at most, go to `chosen` as rows; the others stay. full: none that looks farther than the k-th so
+/// far goes: without residuals, what is left of the bound is the estimate. Returns how many went.
+__device__ __forceinline__ std::uint32_t choose_rows(const SearchJob& job, const QueryState& state, const PlacedQuery& query, Slot* slots, std::uint32_t& count,
+                                                     std::uint32_t want, std::uint32_t room, bool full, std::uint32_t* chosen, unsigned* bins, unsigned* spare) {
+  float limit = full ? threshold(job.model, state.theta, query.square, FilterNorms{}, FilterNorms{}) : static_cast<float>(infinite);
+  if (count > want) {
+    const float nearest = likely_limit(slots, count, want, bins, spare);
+    limit = limit < nearest ? limit : nearest;
+  }
+  if (thread_index() == 0) spare[259] = 0;
+  __syncthreads();
+  // Of those that look alike any will do, as long as no more are taken than there is room for.
+  count = compact(slots, count, spare, [&](const Slot& slot) {
+    if (slot.t > limit) return true;
+    const unsigned at = atomicAdd(&spare[259], 1u);
+    if (at >= room) return true;
+    chosen[at] = job.rows.order[slot.place];
+    return false;
+  });
+  const std::uint32_t used = spare[259] < room ? spare[259] : room;
+  __syncthreads();
+  return used;
+}
+
+/// What the query's threshold leaves of its slots.
+__device__ __forceinline__ std::uint32_t drop_excluded(const SearchJob& job, const QueryState& state, const PlacedQuery& query, Slot* slots, std::uint32_t count, unsigned* spare) {
+  const ByteLine line = line_of_query(job.model, state.theta, query.square, query.norms);
+  return compact(slots, count, spare, [&](const Slot& slot) { return !(slot.t > up32(byte_bound(line, job.rows.heads[slot.place / tile_rows].maxima))); });
+}
+
+/// Words of some rows for a query, by `warps` warps of which this is one: four rows at a time.
+template <class Form>
+__device__ __forceinline__ void rank_rows(const SearchJob& job, const Ranking& ranking, std::int64_t query_row, const std::uint32_t* chosen, std::uint32_t count,
+                                          std::uint32_t warp, std::uint32_t warps, typename Form::Word* words) {
+  const Sum sum = sum_of(ranking.metric);
+  for (std::uint32_t from = warp * rows_at_once; from < count; from += warps * rows_at_once) {
+    std::int64_t rows[rows_at_once];
+    double shifts[rows_at_once];
+#pragma unroll
+    for (int j = 0; j < rows_at_once; ++j) {
+      const std::int64_t row = chosen[from + j < count ? from + j : from];
+      rows[j] = row * job.rows.dims;
+      shifts[j] = ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0;
+    }
+    const std::int64_t queries[1] = {query_row * job.rows.dims};
+    const double total = pair_sums<rows_at_once, 1>(ranking, sum, rows, shifts, queries);
+    const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / rows_at_once));
+    if (lane_index() % (32 / rows_at_once) == 0 && which < count) {
+      const std::int64_t row = chosen[which];
+      words[which] = Form::make(ListWords<Form>::ordered(folded_key(ranking, value_of_sum(ranking, total, query_row, row))), job.first_row + row);
+    }
+  }
 }
 
 template <class Form>
@@ -222,46 +273,9 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
       count = 0;
       __syncthreads();
     } else {
-      // Beyond this a row looks farther than the k-th so far: without residuals, what is left of the bound is the estimate.
-      float limit = static_cast<float>(infinite);
-      if (first && full) limit = threshold(job.model, state.theta, query.square, FilterNorms{}, FilterNorms{});
-      if (count > want) {
-        const float nearest = likely_limit(slots, count, want, bins, spare);
-        limit = limit < nearest ? limit : nearest;
-      }
-      if (thread_index() == 0) spare[259] = 0;
-      __syncthreads();
-      // Of those that look alike any will do, as long as no more are taken than there is room for.
-      count = compact(slots, count, spare, [&](const Slot& slot) {
-        if (slot.t > limit) return true;
-        const unsigned at = atomicAdd(&spare[259], 1u);
-        if (at >= room) return true;
-        chosen[at] = job.rows.order[slot.place];
-        return false;
-      });
-      used = spare[259] < room ? spare[259] : room;
-      __syncthreads();
+      used = choose_rows(job, state, query, slots, count, want, room, first && full, chosen, bins, spare);
     }
-    const Sum sum = sum_of(s.ranking.metric);
-    for (std::uint32_t from = static_cast<std::uint32_t>(warp_index()) * rows_at_once; from < used;
-         from += static_cast<std::uint32_t>(thread_count()) / 32 * rows_at_once) {
-      std::int64_t rows[rows_at_once];
-      double shifts[rows_at_once];
-#pragma unroll
-      for (int j = 0; j < rows_at_once; ++j) {
-        const std::int64_t row = chosen[from + j < used ? from + j : from];
-        rows[j] = row * job.rows.dims;
-        shifts[j] = s.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0;
-      }
-      const std::int64_t queries[1] = {query_row * job.rows.dims};
-      const double total = pair_sums<rows_at_once, 1>(s.ranking, sum, rows, shifts, queries);
-      const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / rows_at_once));
-      if (lane_index() % (32 / rows_at_once) == 0 && which < used) {
-        const std::int64_t row = chosen[which];
-        const double key = folded_key(s.ranking, value_of_sum(s.ranking, total, query_row, row));
-        words[have + static_cast<int>(which)] = Form::make(Words::ordered(key), job.first_row + row);
-      }
-    }
+    rank_rows<Form>(job, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()), static_cast<std::uint32_t>(thread_count() / 32), words + have);
     if (thread_index() == 0) atomicAdd(&job.counters->ranked, static_cast<unsigned long long>(used));
     have += static_cast<int>(used);
     in_order = false;
@@ -287,10 +301,7 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
       if (thread_index() == 0) tighten(job, place, bound);
       __threadfence_block();
       __syncthreads();
-      const ByteLine line = line_of_query(job.model, state.theta, query.square, query.norms);
-      count = compact(slots, count, spare, [&](const Slot& slot) {
-        return !(slot.t > up32(byte_bound(line, job.rows.heads[slot.place / tile_rows].maxima)));
-      });
+      count = drop_excluded(job, state, query, slots, count, spare);
     }
     first = false;
     if (!s.last) break;
@@ -307,28 +318,30 @@ struct Finish {
   SearchJob job;
   Ranking ranking;
   std::int64_t first_id = 0, out_k = 0;
-  const std::int64_t* out_rows = nullptr;  // of each query, or null: its number in the batch
+  bool own_rows = false;                   // each query has the row of its number, and not of its place in the batch
   std::int64_t* ids = nullptr;
   void* distances = nullptr;
   std::int64_t* counts = nullptr;          // or null
   double *settled = nullptr, *largest = nullptr;
   bool filters = true;                     // false: every row was ranked
+  std::int64_t pieces = 1;                 // warps that share a query's row
   bool full_lists = true;                  // every query has k rows that may answer it: a shorter list has lost them to infinity
 };
 template <class Form>
 __global__ void finish_queries(Finish f) {
   using Words = ListWords<Form>;
   const SearchJob& job = f.job;
-  const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
+  const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(), place = warp / f.pieces, piece = warp % f.pieces;
   if (place >= job.queries.count) return;
   const QueryState& state = job.states[place];
-  const std::int64_t query = f.filters ? job.queries.order[place] : place, at = f.out_rows != nullptr ? f.out_rows[query] : query;
-  if (lane_index() == 0) {
+  const std::int64_t query = f.filters ? job.queries.order[place] : place, at = f.own_rows ? job.number_of(query) : query;
+  const bool speaks = piece == 0 && lane_index() == 0;  // for the query
+  if (speaks) {
     f.settled[query] = state.lost ? -infinite : state.bound;
     f.largest[query] = f.filters && !state.lost ? largest_error(job.model, job.queries.placed[place].norms, {double_of(job.rows.largest[0]), double_of(job.rows.largest[1])}, job.queries.placed[place].scale) : 0;
   }
   if (state.lost) return;
-  if (lane_index() == 0 && f.full_lists && static_cast<std::int64_t>(state.best) < job.k) atomicAdd(&job.counters->infinite_keys, 1u);
+  if (speaks && f.full_lists && static_cast<std::int64_t>(state.best) < job.k) atomicAdd(&job.counters->infinite_keys, 1u);
   const auto* best = static_cast<const typename Form::Word*>(job.best) + place * job.k;
   const auto have = static_cast<std::int64_t>(state.best);
   const bool descends = descending(f.ranking.metric), sums = f.ranking.type != DistanceType::u32;
@@ -340,7 +353,7 @@ __global__ void finish_queries(Finish f) {
     else if (f.ranking.type == DistanceType::u32) static_cast<std::uint32_t*>(f.distances)[at * f.out_k + i] = id < 0 ? 0xffffffffu : static_cast<std::uint32_t>(value);
     else static_cast<float*>(f.distances)[at * f.out_k + i] = static_cast<float>(value);
   };
-  for (std::int64_t from = 0; from < f.out_k; from += 32) {
+  for (std::int64_t from = 32 * piece; from < f.out_k; from += 32 * f.pieces) {
     const std::int64_t i = from + lane_index();
     bool again = false;
     if (i < have) {
@@ -369,7 +382,7 @@ __global__ void finish_queries(Finish f) {
   }
   for (int h = 16; h > 0; h /= 2) gone += __shfl_xor_sync(all_lanes, gone, h);
   if (lane_index() != 0) return;
-  if (f.counts != nullptr) f.counts[at] = have;
+  if (piece == 0 && f.counts != nullptr) f.counts[at] = have;
   if (gone != 0) atomicAdd(&job.counters->underflowed, static_cast<unsigned long long>(gone));
 }
 

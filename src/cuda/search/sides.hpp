@@ -61,7 +61,8 @@ class SideMaker {
     return frame;
   }
 
-  void make(HeldSide<Device>& held, const Points& points, bool queries, bool filters, const BoundModel& model, const DeviceFrame& frame) {
+  /// start: of queries, whose states are begun.
+  void make(HeldSide<Device>& held, const Points& points, bool queries, bool filters, const BoundModel& model, const DeviceFrame& frame, StartStates start = {}) {
     Side& side = held.side;
     const std::int64_t count = points.rows, padded = whole_blocks(count);
     side.rows = dense(held, points);
@@ -73,6 +74,7 @@ class SideMaker {
     if (needs_norms(question_.metric)) side.self = held.self.of(count);
     if (question_.metric == Metric::correlation) side.mean = held.mean.of(count);
     if (queries) side.values = held.values.of(count * points.cols);
+    const bool few = queries && filters && count <= block_queries && !in_floats(rung_);
     if (filters) {
       side.sizes = held.sizes.of(count);
       side.order = held.order.of(padded);
@@ -81,7 +83,7 @@ class SideMaker {
       // Of all chunks.
       const bool first = held.largest.data() == nullptr || queries;
       side.largest = held.largest.of(2);
-      if (first) device_.zero(side.largest, 16);
+      if (first && !few) device_.zero(side.largest, 16);
       if (queries) {
         side.scales = held.scales.of(count);
         side.filterable = held.filterable.of(count);
@@ -90,9 +92,13 @@ class SideMaker {
     }
     Prepare prepare{.side = side, .model = model, .frame = frame, .filters = filters, .is_query = queries,
                           .degenerate_is_one = question_.degenerate == Degenerate::one, .counters = counters_};
-    device_.launch()(std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32), prepare_threads, 0, measure_rows, prepare);
+    start.queries = side;
+    start.filters = filters;
+    const bool measured = !few || count > few_measured;
+    if (measured) device_.launch()(std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32), prepare_threads, 0, measure_rows, prepare);
+    if (few) return device_.launch()(1, few_threads, 0, prepare_few, PrepareFew{prepare, start, measured});
     // The row itself may be one of those before it, and is no neighbour in a graph.
-    if (filters && !queries && frame.copies) prepare.copies = copies_.mark(side, question_.k > 0 ? question_.k + 1 : most_filtered_k + 1);
+    if (filters && !queries && frame.copies) prepare.copies = copies_.mark(side, question_.k > 0 ? question_.k + 1 : most_shared_k + 1);
     if (filters) {
       const std::int64_t chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
       const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
@@ -104,6 +110,7 @@ class SideMaker {
       if (in_floats(rung_)) device_.launch()(side.tiles(), prepare_threads, 0, pack_floats, PackFloats{.prepare = prepare, .rung = rung_});
       else device_.launch()(side.tiles(), prepare_threads, 0, pack_rows, prepare);
     }
+    if (queries) device_.launch()((count + 255) / 256, 256, 0, start_states, start);
   }
 
   /// Rows that the contract refuses are found again on the host, which has the words for them.

@@ -471,7 +471,7 @@ TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
       const Real least = byte_least(model, p);
       const QuickLine line = quick_line(byte_line(model, p.theta, p.query_square, p.q));
       const auto inverse = static_cast<float>(1 / p.unit);
-      for (const float most : {0x1p24F, 0x1p28F, most_quick_limit}) {
+      for (const float most : {0x1p24F, most_quick_limit}) {
         if (!(fabsl(least) < most)) continue;  // sums are smaller
         const std::int32_t seed = quick_seed(p.term, inverse, most), limit = quick_limit(line, up32(p.r.e), up32(p.r.n), inverse, most);
         ASSERT_GE(least + seed, limit) << metric_info(metric).name << " theta " << p.theta << " unit " << p.unit << " most " << most;
@@ -481,15 +481,22 @@ TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
         }
       }
     }
-  const float infinity = std::numeric_limits<float>::infinity();
-  for (const float most : {0x1p24F, 0x1p28F, most_quick_limit})
+  const float infinity = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
+  for (const float most : {0x1p24F, most_quick_limit})
     for (const float inverse : {1e-3F, 1.0F, 1e3F}) {
-      const auto end = static_cast<std::int32_t>(2 * most);
-      EXPECT_EQ(quick_seed(infinity, inverse, most), -end);  // a row of nobody
-      EXPECT_EQ(quick_seed(-infinity, inverse, most), end);
-      EXPECT_EQ(quick_seed(std::nanf(""), inverse, most), end);
-      EXPECT_EQ(quick_limit({std::nanf(""), 0, 0}, 1, 1, inverse, most), std::numeric_limits<std::int32_t>::min());
-      EXPECT_EQ(quick_limit({-1e30F, 0, 0}, 1, 1, inverse, most), static_cast<std::int32_t>(most));
+      const auto top = static_cast<std::int64_t>(most);
+      const std::int64_t none = quick_limit({infinity, infinity, 0}, 0, 1, inverse, most), high = quick_limit({-1e30F, 0, 0}, 1, 1, inverse, most);
+      EXPECT_EQ(quick_limit({std::nanf(""), 0, 0}, 1, 1, inverse, most), none);
+      EXPECT_EQ(quick_limit({largest, 0, 0}, 1, 1, inverse, most), none);  // as if nothing were known
+      EXPECT_EQ(high, top);
+      // With any product: nobody is below each limit, who is there not below the least, and what stands for anything below none.
+      EXPECT_LT(quick_seed(infinity, inverse, most) + top, none);
+      for (const float term : {largest, 1e30F, 0.0F, -1e30F}) EXPECT_GE(quick_seed(term, inverse, most) - top, none) << term;
+      for (const float term : {-infinity, std::nanf("")}) EXPECT_GE(quick_seed(term, inverse, most) - top, high) << term;
+      // Words of 32 bits hold them, and two are less than 2^31 apart, of sums four bits longer too.
+      const std::int64_t lowest = quick_seed(infinity, inverse, most) - top, highest = quick_seed(-infinity, inverse, most) + top;
+      EXPECT_GE(lowest, std::numeric_limits<std::int32_t>::min());
+      EXPECT_LE((highest - lowest) * (most < most_quick_limit ? 16 : 1), std::numeric_limits<std::int32_t>::max());
     }
 }
 

@@ -197,6 +197,34 @@ TEST_P(ByteTileTest, ALimitThatRisesInsideACallCountsFromThereOn) {
   EXPECT_EQ(tile.calls, 1);
 }
 
+TEST_P(ByteTileTest, SecondSumsAreExact) {
+  std::mt19937_64 random(11);
+  for (const std::int64_t stride : {64, 128, 832, 16384})
+    for (const bool extreme : {false, true}) {
+      constexpr std::int64_t row_count = 9;
+      Guarded<std::int8_t> firsts(stride), residuals(stride);
+      Guarded<std::uint8_t> rows(row_count * stride);
+      for (std::int8_t& x : firsts) x = static_cast<std::int8_t>(extreme ? -128 : static_cast<int>(random() % 256) - 128);
+      for (std::int8_t& x : residuals) x = static_cast<std::int8_t>(extreme ? -128 : static_cast<int>(random() % 256) - 128);
+      for (std::uint8_t& x : rows) x = static_cast<std::uint8_t>(extreme ? 255 : random() % 256);
+      const std::uint32_t index[] = {8, 0, 3, 3, 7, 1};
+      for (int count = 0; count <= 6; ++count) {
+        std::int32_t found[7];
+        std::fill(found, found + 7, 12345);
+        kernels().second_sums({.firsts = firsts.data(), .residuals = residuals.data(), .rows = rows.data(), .stride = stride, .index = index, .count = count, .out = found});
+        for (int i = 0; i < count; ++i) {
+          std::int64_t sum = 0;
+          for (std::int64_t k = 0; k < stride; ++k) {
+            const std::uint8_t both = rows[index[i] * stride + k];
+            sum += std::int64_t{residuals[k]} * (both / 16) + std::int64_t{firsts[k]} * (both % 16);
+          }
+          ASSERT_EQ(found[i], sum) << kernels().name << " stride " << stride;
+        }
+        ASSERT_EQ(found[count], 12345) << "written past the end";
+      }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Tables, ByteTileTest,
                          ::testing::Values(&bytes_plain, &bytes_avx2, &bytes_avxvnni, &bytes_avx512, &bytes_avx512vnni),
                          [](const auto& info) { return std::string(info.param->name); });
@@ -248,6 +276,46 @@ TEST_P(ByteRowTest, RowsAreThoseOfThePlainTableAndResidualsAreTrue) {
         EXPECT_NEAR(f.xx, static_cast<double>(xx), 1e-12 * static_cast<double>(xx));
         EXPECT_NEAR(f.nn, static_cast<double>(nn), 1e-12 * static_cast<double>(nn));
         EXPECT_NEAR(f.ee, static_cast<double>(ee), 1e-12 * static_cast<double>(ee) + 1e-28);
+      }
+    }
+}
+
+TEST_P(ByteRowTest, SecondBytesAreThoseOfThePlainTableAndResidualsAreTrue) {
+  std::mt19937_64 random(6);
+  std::normal_distribution<double> normal;
+  for (std::int64_t dims = 1; dims <= 70; ++dims)
+    for (const double step : {0.01, 1.0 / 64, 3e-9}) {  // 3e-9: held to the ends of a byte
+      Guarded<double> row(dims), centre(dims);
+      Guarded<std::int8_t> first(dims), second(dims), expected(dims);
+      for (double& x : row) x = normal(random);
+      for (double& x : centre) x = 0.1 * normal(random);
+      ByteQuantiseArgs args{.row = row.data(), .centre = centre.data(), .shift = 0.125, .scale = 0.5, .step = step, .inverse = 1 / step, .dims = dims, .out = first.data()};
+      kernels_plain.quantise_bytes(args);
+      for (const bool query : {false, true}) {
+        args.out = second.data();
+        const SecondFacts facts = query ? kernels().second_query(args) : kernels().second_row(args);
+        args.out = expected.data();
+        const SecondFacts plain = query ? kernels_plain.second_query(args) : kernels_plain.second_row(args);
+        long double coarse = 0, fine = 0;
+        std::int64_t sum = 0;
+        for (std::int64_t i = 0; i < dims; ++i) {
+          ASSERT_EQ(second[i], expected[i]) << kernels().name << " dims " << dims << " step " << step << " query " << query;
+          const long double x = (row[i] - 0.125) * 0.5 - centre[i], residual = x - static_cast<long double>(step) * first[i];
+          const auto both = static_cast<std::uint8_t>(second[i]);
+          const long double p = static_cast<long double>(step) * second[i] / 256, u = static_cast<long double>(step) * (16 * (both / 16) - 120.5L),
+                            v = static_cast<long double>(step) * ((both % 16) - 7.5L) / 16;
+          coarse += query ? p * p : (x - u) * (x - u);
+          fine += query ? (residual - p) * (residual - p) : (residual - v) * (residual - v);
+          sum += second[i];
+          if (fabsl(x) > 127 * step) continue;  // held to the ends of a byte
+          ASSERT_LE(fabsl(query ? residual - p : residual - v), step * (query ? 1.01L / 256 : 1.01L / 32)) << "half a cell";
+          ASSERT_TRUE(query || fabsl(x - u) <= step * 8.01L);
+        }
+        EXPECT_EQ(facts.sum, query ? sum : 0);
+        for (const SecondFacts& f : {facts, plain}) {
+          EXPECT_NEAR(f.coarse, static_cast<double>(coarse), 1e-12 * static_cast<double>(coarse) + 1e-28);
+          EXPECT_NEAR(f.fine, static_cast<double>(fine), 1e-12 * static_cast<double>(fine) + 1e-28);
+        }
       }
     }
 }

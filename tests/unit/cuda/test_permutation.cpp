@@ -49,6 +49,7 @@ struct Emulated final : Backend {
   }
 
   Facts facts() const override { return {}; }
+  std::int64_t free_bytes() const override { return 0; }
   SelectStats select_k(const SelectProblem&) override { return {}; }
   std::string select_refusal(const SelectProblem&) const override { return ""; }
   std::int64_t bytes(const Plan&, const Problem&) const override { return 0; }
@@ -122,7 +123,7 @@ TEST(PermutationOnDevice, BitsOfTheHost) {
         .type = type,
         .k = c.k,
         .candidates = std::max(c.k, static_cast<std::int64_t>(std::ceil(c.fraction * static_cast<double>(c.rows))))};
-    EXPECT_EQ(host_reason(state, question), "");
+    EXPECT_EQ(host_reason(state, false), "");
     Neighbors got(c.queries, c.k, type, false);
     std::int64_t answered = 0;
     const IndexCounts counts =

@@ -8,6 +8,7 @@
 #include "cuda/search/seconds.hpp"
 #include "cuda/search/self_test.cuh"
 #include "cuda/search/session.hpp"
+#include "cuda/select/merge.cuh"
 #include "kernels/bounds.hpp"
 #include "pipeline/certify.hpp"
 #include "unit/cuda/emulated_device.hpp"
@@ -199,6 +200,19 @@ TEST(CudaSearch, WholeNumbersTiesAndDuplicates) {
   compare(view(corpus, dims), Points(corpus.data(), DType::f32, 1000, dims).slice(298, 4), {.options = {.k = 10}, .slots = 100, .rung = Rung::f32}, 0);
 }
 
+TEST(CudaSearch, RowsOfNobodyAreExcludedBeforeAThresholdIsKnown) {
+  // The sample has too few rows that may answer, so the first part is filtered without a threshold: but for rows of nobody all would pass.
+  const std::int64_t dims = 2, copies = 7680;
+  std::vector<float> same(copies * dims, 1.0F);
+  for (std::int64_t row = 0; row < copies; row += 1280) same[static_cast<std::size_t>(row * dims)] = 2;
+  compare(view(same, dims), view(same, dims).slice(0, 1), {.options = {.k = 12}, .slots = 60});
+  const std::vector<float> corpus = gaussian(16, 1280 * dims), asked = gaussian(17, 16 * dims);
+  const std::vector<std::uint64_t> bitmap{1, 0, 2, 4, 0, 8, 0, 16, 32, 64, 0, 128, 256, 0, 512, 1024, 0, 2048, 0, 0};  // 12 rows
+  KnnOptions few{.k = 10};
+  few.eligible.bitmap = bitmap;
+  for (const Rung rung : {Rung::int8, Rung::f32}) compare(view(corpus, dims), view(asked, dims), {.options = few, .slots = 60, .rung = rung});
+}
+
 TEST(CudaSearch, ClustersTighterThanAStep) {
   const std::int64_t dims = 20, each = 30;
   std::vector<float> centres = gaussian(6, 40 * dims), corpus, noise = gaussian(7, 40 * each * dims, 0, 1e-5);
@@ -261,6 +275,29 @@ TEST(CudaSearch, AsManyNeighboursAsRowsAndSidesOfOneRow) {
     compare(view(corpus, dims), view(queries, dims), {.options = {.k = 130}, .chunk = 128, .filter = filter}, 3);
     compare(Points(corpus.data(), DType::f32, 1, dims), Points(queries.data(), DType::f32, 1, dims), {.options = {.k = 1}, .filter = filter}, 1);
   }
+}
+
+TEST(CudaSearch, ListsThatSharedMemoryDoesNotHold) {
+  const std::int64_t dims = 6;
+  const std::vector<float> corpus = gaussian(15, 7000 * dims), queries = gaussian(16, 3 * dims);
+  std::mt19937 random(17);
+  std::vector<float> whole(4500 * dims), near(2 * dims);
+  for (float& value : whole) value = static_cast<float>(random() % 2);
+  for (float& value : near) value = static_cast<float>(random() % 2);
+  // In two parts, so that thresholds tighten in between; keys of which the cut falls among many that are equal, so that rows decide.
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 2049}, .slots = 1300});
+  compare(view(whole, dims), view(near, dims), {.options = {.k = 3000}, .slots = 1500});
+  if (sampled()) return;
+  // The longest list that a block sorts, and one that is merged; keys of 64 bits; queries that lose rows; half of the rows.
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 4096}, .chunk = 5120, .slots = 2000});
+  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 5000}, .slots = 1500, .rung = Rung::f32});
+  std::vector<double> doubles(corpus.begin(), corpus.begin() + 3500 * dims), asked(queries.begin(), queries.begin() + dims);
+  compare(Points(doubles.data(), DType::f64, 3500, dims), Points(asked.data(), DType::f64, 1, dims), {.options = {.k = 2500}, .slots = 1000});
+  compare(view(whole, dims), view(near, dims), {.options = {.k = 3000}, .slots = 100}, 2);
+  KnnOptions half{.k = 2100};
+  const std::vector<std::uint64_t> bitmap(71, 0x5555555555555555u);
+  half.eligible.bitmap = bitmap;
+  compare(view(whole, dims), view(near, dims), {.options = half, .slots = 1500});
 }
 
 TEST(CudaSearch, ProductsThatVanishInAChunkKeepTheirSign) {

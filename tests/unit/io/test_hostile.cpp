@@ -10,7 +10,7 @@
 namespace vicinal::test {
 namespace {
 
-const std::string ids = npy("<i4", "(4, 2)", raw(std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+const std::string four_ids = npy("<i4", "(4, 2)", raw(std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
 const std::string rows = npy("<f4", "(4, 2)", raw(std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
 
 /// A small valid file of each kind, and whether it can be read as vectors and as a result.
@@ -28,12 +28,12 @@ std::vector<Sample> samples() {
   }
   const std::string head = raw(4) + raw(2);
   return {{".npy", rows, true, false},
-          {".npy", ids, false, true},
+          {".npy", four_ids, false, true},
           {".npy", npy(">f8", "(4, 2)", std::string(64, '\1'), true, 2), true, false},
           {".npz", zip({{"x.npy", rows}}), true, false},
           {".npz", zip({{"x.npy", rows, true}}), true, false},
-          {".npz", zip({{"ids.npy", ids}, {"distances.npy", rows}}, true), true, true},
-          {".npz", zip({{"ids.npy", ids, true}, {"distances.npy", rows, true}}), true, true},
+          {".npz", zip({{"ids.npy", four_ids}, {"distances.npy", rows}}, true), true, true},
+          {".npz", zip({{"ids.npy", four_ids, true}, {"distances.npy", rows, true}}), true, true},
           {".fvecs", fvecs, true, false},
           {".bvecs", bvecs, true, false},
           {".ivecs", ivecs, false, true},

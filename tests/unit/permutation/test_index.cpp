@@ -195,6 +195,84 @@ TEST(PermutationIndex, BitsDoNotDependOnThreadsOrInstructionSet) {
   }
 }
 
+/// Few queries over many objects: threads share each of them, and look at the same objects as one thread does.
+TEST(PermutationIndex, ThreadsThatShareAQueryGiveItsBits) {
+  constexpr std::int64_t dims = 12, count = 40000;
+  const std::vector<float> corpus = rows_of(17, count, dims), queries = rows_of(18, 3, dims);
+  const StringList strings = words(19, 5000), texts = words(20, 2);
+  ASSERT_TRUE(shares_queries(count, 3, 2) && shares_queries(5000, 2, 5) && !shares_queries(count, 3, 1));
+  const auto same = [&](const auto& find, const std::string& what) {
+    const auto one = find(1);
+    for (const int threads : {2, 5}) {
+      const auto several = find(threads);
+      expect_same(one.neighbors, several.neighbors, what);
+      EXPECT_EQ(one.neighbors.stats.candidates, several.neighbors.stats.candidates) << what;
+      EXPECT_EQ(one.neighbors.stats.reranked, several.neighbors.stats.reranked) << what;
+    }
+  };
+  for (const Metric metric : {Metric::euclidean, Metric::inner_product}) {
+    for (const RankDistance ranks : {RankDistance::footrule, RankDistance::rho, RankDistance::kendall}) {
+      const PermutationIndex index(view(corpus, dims), {.metric = metric, .permutants = 24, .rank_distance = ranks});
+      const std::string what = std::string(metric_info(metric).name) + " " + rank_distance_name(ranks);
+      const auto knn_as = [&](PermutationSearch search) {
+        return [&index, &queries, search](int threads) {
+          PermutationSearch how = search;
+          how.run.threads = threads;
+          return index.knn(view(queries, dims), how);
+        };
+      };
+      same(knn_as({.k = 9, .fraction = 0.03}), what);
+      if (ranks != RankDistance::footrule) continue;
+      same(knn_as({.k = 9, .exact = true}), what + " exactly");
+      same([&](int threads) { return index.range(view(queries, dims), 9.0, {.exact = true, .run = {.threads = threads}}); }, what + " range");
+    }
+  }
+  const PermutationIndex index(strings.view(), {.metric = Metric::levenshtein, .permutants = 12, .form = RankForm::prefix});
+  same([&](int threads) { return index.knn(texts.view(), {.k = 5, .fraction = 0.1, .run = {.threads = threads}}); }, "strings");
+  same([&](int threads) { return index.knn(texts.view(), {.k = 5, .exact = true, .run = {.threads = threads}}); }, "strings exactly");
+}
+
+TEST(PermutationIndex, BudgetsChangeNoBitAndAreKnownBeforehand) {
+  constexpr std::int64_t dims = 8, count = 20000;
+  const std::vector<float> corpus = rows_of(21, count, dims), queries = rows_of(22, 60, dims);
+  const PermutationOptions options{.permutants = 16, .run = {.threads = 3}};
+  const PermutationPlan built = PermutationIndex::plan_build({count, dims, DType::f32}, options);
+  const PermutationIndex index(view(corpus, dims), options);
+  EXPECT_GE(built.kept_bytes, index.bytes());
+  EXPECT_LT(built.minimum_bytes, built.peak_bytes);
+  PermutationOptions least = options, less = options;
+  least.memory.host = built.minimum_bytes;
+  less.memory.host = built.minimum_bytes - 1;
+  EXPECT_EQ(PermutationIndex::plan_build({count, dims, DType::f32}, least).threads, 1);
+  EXPECT_EQ(PermutationIndex(view(corpus, dims), least).permutants(), index.permutants());
+  const auto refused = [](const auto& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::memory_budget;
+    }
+    return false;
+  };
+  EXPECT_TRUE(refused([&] { PermutationIndex(view(corpus, dims), less); }));
+  for (const PermutationSearch& search : {PermutationSearch{.k = 7, .fraction = 0.02}, {.k = 7, .exact = true}, {.k = 7, .recall = 0.9}}) {
+    PermutationSearch wide = search;
+    wide.run.threads = 3;
+    const PermutationPlan plan = index.plan(60, wide);
+    const PermutationNeighbors all = index.knn(view(queries, dims), wide);
+    EXPECT_EQ(all.neighbors.stats.planned_bytes, plan.peak_bytes);
+    EXPECT_LT(plan.minimum_bytes, plan.peak_bytes);
+    PermutationSearch narrow = wide;
+    for (const std::int64_t bytes : {plan.minimum_bytes, (plan.minimum_bytes + plan.peak_bytes) / 2}) {
+      narrow.memory.host = bytes;
+      EXPECT_LE(index.plan(60, narrow).peak_bytes, bytes);
+      expect_same(index.knn(view(queries, dims), narrow).neighbors, all.neighbors, index.plan(60, narrow).text());
+    }
+    narrow.memory.host = plan.minimum_bytes - 1;
+    EXPECT_TRUE(refused([&] { index.knn(view(queries, dims), narrow); }));
+    EXPECT_TRUE(refused([&] { index.plan(60, narrow); }));
+  }
+}
+
 TEST(PermutationIndex, RecallIsWhatWasPromised) {
   constexpr std::int64_t dims = 16, k = 10;
   const std::vector<float> corpus = rows_of(9, 4000, dims), queries = rows_of(10, 500, dims);

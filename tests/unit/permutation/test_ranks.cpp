@@ -159,6 +159,23 @@ TEST(Cut, CountingAndSortingAgree) {
   }
 }
 
+TEST(Cut, PartsOfATeamGiveWhatOneThreadDoes) {
+  std::mt19937 random(3);
+  Cut alone, shared;
+  Team team(3, nullptr, {}, 1);
+  for (const std::uint32_t largest : {0u, 1u, 40u, 2048u, 90000u, 0xffffffffu}) {
+    std::vector<std::uint32_t> scores(70001);
+    for (std::uint32_t& score : scores) score = static_cast<std::uint32_t>(random() % (std::uint64_t{largest} + 1));
+    const auto count = static_cast<std::int64_t>(scores.size());
+    for (const std::int64_t wanted : {std::int64_t{1}, std::int64_t{17}, count / 3, count - 1, count}) {
+      std::vector<std::uint32_t> one(static_cast<std::size_t>(wanted)), parts(one.size());
+      alone.by_counting(scores.data(), count, largest, wanted, one.data());
+      shared.by_counting(scores.data(), count, largest, wanted, parts.data(), team);
+      EXPECT_EQ(one, parts) << "largest " << largest << ", " << wanted << " of " << count;
+    }
+  }
+}
+
 std::int64_t edits_by_table(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
   std::vector<std::int64_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<std::int64_t>(j);
