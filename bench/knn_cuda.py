@@ -71,12 +71,12 @@ class Engine:
         return made, ms.value
 
     def search(self, corpus, y, k, ids, distances):
-        out = (ctypes.c_double * 5)()
+        out = (ctypes.c_double * 8)()
         self.say(self.lib.knn_search(corpus, p(y), code(y), i64(y.shape[0]), i64(k), b"cuda", b"euclidean", p(ids), p(distances), out))
         return list(out)
 
     def once(self, x, y, k, ids, distances, filter=b"auto"):
-        out = (ctypes.c_double * 5)()
+        out = (ctypes.c_double * 8)()
         self.say(self.lib.knn_once(p(x), p(y), code(x), i64(x.shape[0]), i64(x.shape[1]), i64(y.shape[0]), i64(k), b"cuda", b"euclidean", filter,
                                    p(ids), p(distances), out))  # fmt: skip
         return list(out)

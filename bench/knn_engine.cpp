@@ -28,13 +28,16 @@ vicinal::Points view(const void* data, int dtype, std::int64_t rows, std::int64_
   return {data, static_cast<vicinal::DType>(dtype), rows, cols};
 }
 
-/// out: milliseconds, proven, redone, candidates, reranked.
+/// out: milliseconds, proven, redone, candidates, reranked; predicted milliseconds; planned and used bytes of the device.
 void note(double* out, double ms, const vicinal::Report& report) {
   out[0] = ms;
   out[1] = static_cast<double>(report.certificate.proven);
   out[2] = static_cast<double>(report.certificate.redone);
   out[3] = static_cast<double>(report.stats.candidates);
   out[4] = static_cast<double>(report.stats.reranked);
+  out[5] = report.stats.planned_seconds * 1e3;
+  out[6] = static_cast<double>(report.stats.planned_bytes);
+  out[7] = static_cast<double>(report.stats.used_bytes);
 }
 
 vicinal::KnnOptions options_of(const char* device, const char* metric, const char* filter, std::int64_t k) {

@@ -40,6 +40,8 @@ Json json_of(const vicinal::Stats& stats) {
           {"underflowed", stats.underflowed},
           {"copied_bytes", stats.copied_bytes},
           {"planned_bytes", stats.planned_bytes},
+          {"used_bytes", stats.used_bytes},
+          {"planned_seconds", stats.planned_seconds},
           {"passes", stats.passes},
           {"notes", stats.notes}};
 }

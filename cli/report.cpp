@@ -94,10 +94,12 @@ std::string explain_text(const Report& run, bool written) {
                              run.corpus.matrix.mapped() ? "a mapped file" : "memory", plural(stats.passes, "time"))},
       {"copied", bytes_text(stats.copied_bytes) + " of input"},
       {"memory",
-       fmt::format("planned {} of {} allowed", bytes_text(stats.planned_bytes), bytes_text(run.plan.budget_bytes))},
+       fmt::format("planned {} of {} allowed{}", bytes_text(stats.planned_bytes), bytes_text(run.plan.budget_bytes),
+                   stats.used_bytes > 0 ? ", used " + bytes_text(stats.used_bytes) : "")},
       {"open files", timed(run.seconds.read)},
       {"prepare", timed(stats.prepare_seconds)},
       {"search", timed(run.seconds.search - stats.prepare_seconds)},
+      {"predicted", seconds_text(stats.planned_seconds) + " to prepare and search"},
       {"speed", fmt::format("{:.3g} million pairs a second", why.pairs_a_second / 1e6)}};
   if (why.product_share > 0)
     facts.emplace_back("of the best", fmt::format("{} of the {} products, {} of the memory reads that {} can do", percent_text(why.product_share),

@@ -13,6 +13,7 @@ struct Shape {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   DType dtype = DType::f32;
+  bool on_device = false;  // in memory of the device that searches, which reads them there
 };
 
 struct Plan {
@@ -22,7 +23,7 @@ struct Plan {
   int threads = 1;
   DistanceType distance_type = DistanceType::f32;
   std::int64_t budget_bytes = 0;     // what the plan had to fit
-  std::int64_t peak_bytes = 0;       // what it will use at most, results not counted
+  std::int64_t peak_bytes = 0;       // what it will use at most, results not counted; on a CUDA device while its first rung runs, later ones stay within the budget
   std::int64_t minimum_bytes = 0;    // the smallest budget that would do
   std::int64_t result_bytes = 0;     // ids and distances
   std::int64_t corpus_chunk = 0;     // rows of the corpus prepared at a time
@@ -38,7 +39,7 @@ struct Plan {
   bool second = false;               // many columns: a second byte of each element is kept for rows that the first cannot exclude
   bool pilot = false;                // a sample of the rows decides whether the first rung is used
   bool resident = false;             // the prepared corpus stays in memory for the whole call
-  double seconds = 0;                // predicted wall time, from rates in src/pipeline/plan.cpp
+  double seconds = 0;                // predicted wall time, from rates in src/pipeline/plan.cpp and src/cuda/search/seconds.hpp; of data that the first rung settles
   std::vector<std::string> notes;    // e.g. a cap on threads
   /// One line a fact, for people.
   std::string text() const;

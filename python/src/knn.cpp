@@ -179,10 +179,10 @@ void bind_search(nb::module_& m) {
   nb::class_<Shape>(m, "Shape", "Rows, columns and element type, for plan.")
       .def(
           "__init__",
-          [](Shape* self, std::int64_t rows, std::int64_t cols, const std::string& dtype) {
-            new (self) Shape{rows, cols, dtype_of_name(dtype)};
+          [](Shape* self, std::int64_t rows, std::int64_t cols, const std::string& dtype, bool on_device) {
+            new (self) Shape{rows, cols, dtype_of_name(dtype), on_device};
           },
-          nb::arg("rows"), nb::arg("cols"), nb::arg("dtype"));
+          nb::arg("rows"), nb::arg("cols"), nb::arg("dtype"), nb::arg("on_device") = false);
   m.def("plan", &plan_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
 
   nb::class_<PreparedCorpus>(m, "Corpus", "A prepared corpus that keeps borrowed rows alive.")

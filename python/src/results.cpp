@@ -53,6 +53,8 @@ nb::dict stats_to_python(const Stats& stats) {
   d["underflowed"] = stats.underflowed;
   d["copied_bytes"] = stats.copied_bytes;
   d["planned_bytes"] = stats.planned_bytes;
+  d["used_bytes"] = stats.used_bytes;
+  d["planned_seconds"] = stats.planned_seconds;
   d["passes"] = stats.passes;
   d["notes"] = nb::tuple(nb::cast(stats.notes));
   return d;

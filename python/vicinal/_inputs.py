@@ -128,7 +128,7 @@ def shape(x: Any, name: str, dtype: Any) -> _native.Shape:
 
 
 def shape_of(seen: _native.Rows) -> _native.Shape:
-    return _native.Shape(*seen.shape, seen.dtype)
+    return _native.Shape(*seen.shape, seen.dtype, seen.cuda_device >= 0)
 
 
 def progress_callback(value: Any) -> Callable[[int, int], bool] | None:

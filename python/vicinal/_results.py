@@ -38,7 +38,8 @@ class Stats:
     pairs: corpus rows times queries. candidates: pairs that passed the filter. reranked: canonical fp64
     distances computed. underflowed: returned values that are 0 or subnormal though the canonical one is
     not. copied_bytes: input copied before it could be read. planned_bytes: the most anonymous memory that
-    the plan allowed. passes: times the corpus was read. notes: what a user may want to know.
+    the plan allowed. used_bytes: the most of a CUDA device's memory that was held, 0 on the CPU.
+    planned_seconds: what the plan predicted. passes: times the corpus was read. notes: what a user may want to know.
     """
 
     device: str
@@ -52,6 +53,8 @@ class Stats:
     underflowed: int
     copied_bytes: int
     planned_bytes: int
+    used_bytes: int
+    planned_seconds: float
     passes: int
     notes: tuple[str, ...]
 

@@ -34,6 +34,7 @@ struct Facts {
   bool has_halves = false;      // tiles of halves between those of bytes and of floats; then floats take differences, of large sides only
   bool has_pairs = true;        // a graph's tiles may serve both sides
   bool has_groups = false;      // takes Plan::groups
+  std::int64_t ready_bytes = INT64_MAX;      // kept from call to call: beyond it memory costs more time than taking queries in batches
   std::int64_t most_filtered_k = INT64_MAX;  // beyond it every pair is ranked
 };
 
@@ -124,6 +125,8 @@ struct Backend {
   virtual double slowness(const std::string& instruction_set) const = 0;
   /// Speed of its tiles of bytes beside those of floats, for the choice between them.
   virtual double byte_gain(const std::string& instruction_set) const = 0;
+  /// Whether it reads this memory in place, where the host does not.
+  virtual bool holds(const void* /*rows*/) const { return false; }
   /// Predicted seconds of a search; below 0: by `slowness` beside a core of the build machine.
   virtual double seconds(const Plan& /*plan*/, const Problem& /*problem*/) const { return -1; }
   /// Measured here and now; nothing where a backend does not say.

@@ -14,6 +14,7 @@
 #include "cuda/run.hpp"
 #include "cuda/search/job.hpp"
 #include "cuda/search/search.hpp"
+#include "cuda/search/seconds.hpp"
 #include "cuda/strings/strings.hpp"
 
 namespace vicinal::cuda {
@@ -35,6 +36,7 @@ class CudaBackend final : public Backend {
     facts.has_halves = true;
     facts.has_pairs = false;
     facts.most_filtered_k = most_filtered_k;
+    facts.ready_bytes = pool().kept_bytes();
     facts.instruction_sets = facts.built_instruction_sets = {"mma"};
     if (hopper_) facts.instruction_sets.insert(facts.instruction_sets.begin(), "wgmma");
     facts.description = description_;
@@ -54,7 +56,7 @@ class CudaBackend final : public Backend {
 
   std::string select_refusal(const SelectProblem& problem) const override { return refusal_of(problem); }
 
-  std::int64_t bytes(const Plan& plan, const Problem& problem) const override { return search_bytes(plan, problem); }
+  std::int64_t bytes(const Plan& plan, const Problem& problem) const override { return search_bytes(plan, problem, multiprocessors_); }
   std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const override { return search_kept_bytes(problem, plan); }
   std::int64_t query_lanes(const std::string& asked) const override {
     if (asked != "mma" && (asked != "wgmma" || !hopper_))
@@ -62,6 +64,10 @@ class CudaBackend final : public Backend {
     return 32;
   }
   double slowness(const std::string& /*instruction_set*/) const override { return 0.02; }  // of a core's AVX-512, for predictions
+  bool holds(const void* rows) const override {
+    check_process();
+    return rows != nullptr && device_of(rows, ordinal_) == ordinal_;
+  }
   double seconds(const Plan& plan, const Problem& problem) const override { return search_seconds(plan, problem); }
   double byte_gain(const std::string& /*instruction_set*/) const override { return 1; }
   std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {

@@ -31,6 +31,7 @@ Pool::Pool(int ordinal) {
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "asking for free memory");
   std::uint64_t kept = total / kept_share;
+  kept_ = static_cast<std::int64_t>(kept);
   check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &kept), "setting up a memory pool");
 }
 
@@ -65,6 +66,14 @@ std::int64_t Pool::free_bytes() const {
   check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &reserved), "asking a memory pool");
   check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &used), "asking a memory pool");
   return static_cast<std::int64_t>(free + (reserved - used));
+}
+
+Pool::Use Pool::use() {
+  std::uint64_t most = 0, now = 0, none = 0;
+  check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemHigh, &most), "asking a memory pool");
+  check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &now), "asking a memory pool");
+  check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrUsedMemHigh, &none), "asking a memory pool");
+  return {static_cast<std::int64_t>(most), static_cast<std::int64_t>(now)};
 }
 
 int device_of(const void* memory, int any_device) {

@@ -35,9 +35,17 @@ class Pool {
   void give(void* memory, cudaStream_t stream) noexcept;
   /// What take() can count on: free on the device or unused in the pool.
   std::int64_t free_bytes() const;
+  /// What it keeps between calls at most.
+  std::int64_t kept_bytes() const noexcept { return kept_; }
+  /// Most bytes in use since the last call of this, and those in use now.
+  struct Use {
+    std::int64_t most, now;
+  };
+  Use use();
 
  private:
   cudaMemPool_t pool_ = nullptr;
+  std::int64_t kept_ = 0;
 };
 
 /// Bytes of a pool, given back in stream order at the end of the scope.

@@ -23,5 +23,7 @@ void check_view(const Points& points, const char* side);
 void check_search(const Points& corpus, const Points& queries, const KnnOptions& options);
 
 inline Shape shape_of(const Points& points) { return {points.rows, points.cols, points.dtype}; }
+/// With where they are.
+inline Shape shape_on(const Backend& backend, const Points& points) { return {points.rows, points.cols, points.dtype, backend.holds(points.data)}; }
 
 }  // namespace vicinal

@@ -51,7 +51,7 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   state_->options.stop = {};
   const KnnOptions search{.metric = options.metric, .memory = options.memory, .run = options.run};
   Backend& backend = find_backend(options.run.device);
-  const Plan plan = make_corpus_plan(backend, shape_of(rows), search);
+  const Plan plan = make_corpus_plan(backend, {rows.rows, rows.cols, rows.dtype, !options.copy && backend.holds(rows.data)}, search);
   state_->instruction_set = plan.instruction_set;
   state_->filter = plan.rungs.size() > 2 || plan.groups ? "auto" : plan.rungs.front();
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
@@ -141,8 +141,9 @@ Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const K
     if (state_->filter != "auto") options.run.filter = state_->filter;
   }
   check_search(rows, queries, options);
-  const Problem problem = knn_problem(shape_of(rows), shape_of(queries), options, state_->kept != nullptr);
-  const Plan plan = make_plan(find_backend(options.run.device), problem, options);
+  const Backend& backend = find_backend(options.run.device);
+  const Problem problem = knn_problem(shape_on(backend, rows), shape_on(backend, queries), options, state_->kept != nullptr);
+  const Plan plan = make_plan(backend, problem, options);
   check_out(out, queries, options, plan.distance_type);
   Question question = question_of(rows, state_->options, options, plan.distance_type);
   question.k = check_k(question.filter, rows.rows, queries.rows, options.k, options.pad);

@@ -16,7 +16,8 @@ Neighbors knn_graph(const Points& rows, const GraphOptions& options) try {
   check_shapes(shape_of(rows), shape_of(rows), search_options.metric);
   check_graph(shape_of(rows), options);
   if (search_options.eligible.query_labels.empty()) search_options.eligible.query_labels = search_options.eligible.corpus_labels;
-  const Plan plan = make_plan(find_backend(search_options.run.device), graph_problem(shape_of(rows), options), search_options);
+  const Backend& backend = find_backend(search_options.run.device);
+  const Plan plan = make_plan(backend, graph_problem(shape_on(backend, rows), options), search_options);
   Question question{.corpus = rows, .metric = search_options.metric, .type = plan.distance_type, .degenerate = search_options.degenerate,
                     .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self), .symmetric = plan.symmetric};
   question.k = check_k(question.filter, rows.rows, rows.rows, search_options.k, search_options.pad);

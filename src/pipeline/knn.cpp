@@ -78,6 +78,15 @@ Plan plan_for_rest(const Plan& plan, std::int64_t pending) {
   return rest;
 }
 
+/// A rung that the plan did not begin with may take more memory a query.
+void fit_batch(Plan& plan, const std::string& rung, const Backend& backend, const Problem& problem) {
+  Plan alone = plan;
+  alone.rungs = {rung};
+  const std::int64_t least = backend.query_lanes(plan.instruction_set);
+  while (alone.query_batch > least && backend.bytes(alone, problem) > plan.budget_bytes) alone.query_batch = std::max(least, alone.query_batch / 2);
+  plan.query_batch = alone.query_batch;
+}
+
 Report climb(const NeighborsView& out, const Question& question, const Points& queries, const Plan& plan,
              const std::shared_ptr<const Kept>& kept, const KnnOptions& options) {
   Report report;
@@ -87,11 +96,15 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
   std::vector<bool> pending(static_cast<std::size_t>(queries.rows), true);
   std::int64_t left = queries.rows;
 
+  Backend& backend = find_backend(plan.device);
+  Problem problem = knn_problem(shape_on(backend, question.corpus), shape_on(backend, queries), options, kept != nullptr);
+  problem.k = question.k;
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
   for (const std::string& name : plan.rungs) {
     if (left == 0) break;
-    const Plan rung_plan = report.certificate.rungs.empty() ? plan : plan_for_rest(plan, left);
-    auto session = find_backend(plan.device).open(question, rung_plan, rung_of(name), kept, team, stats);
+    Plan rung_plan = report.certificate.rungs.empty() ? plan : plan_for_rest(plan, left);
+    if (name != plan.rungs.front()) fit_batch(rung_plan, name, backend, problem);
+    auto session = backend.open(question, rung_plan, rung_of(name), kept, team, stats);
     if (!session) continue;
     left = RungRun(*session, question, rung_plan, kept != nullptr, report).run(out, queries, pending);
     report.certificate.rungs.push_back(name);
@@ -111,6 +124,7 @@ void note_plan(Stats& stats, const Plan& plan, std::int64_t pairs) {
   stats.instruction_set = plan.instruction_set;
   stats.threads = plan.threads;
   stats.planned_bytes = plan.peak_bytes;
+  stats.planned_seconds = plan.seconds;
   stats.notes = plan.notes;
   stats.pairs = pairs;
 }
@@ -166,7 +180,8 @@ void check_out(const NeighborsView& out, const Points& queries, const KnnOptions
 
 Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options) try {
   check_search(corpus, queries, options);
-  const Plan plan = make_plan(find_backend(options.run.device), knn_problem(shape_of(corpus), shape_of(queries), options), options);
+  const Backend& backend = find_backend(options.run.device);
+  const Plan plan = make_plan(backend, knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options), options);
   check_out(out, queries, options, plan.distance_type);
   Question question{.corpus = corpus, .metric = options.metric, .type = plan.distance_type, .degenerate = options.degenerate,
                     .first_id = options.first_id, .filter = RowFilter(options.eligible, corpus.rows, options.first_id, false)};

@@ -29,6 +29,7 @@ constexpr std::int64_t likely_matches = 1024;          // of a query in a range 
 constexpr std::int64_t second_gain = 4;                // answers that must be asked for, a row, before its second byte pays in one call
 
 constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ranks so many at once
+constexpr std::int64_t ready_batch = std::int64_t{1} << 14;  // there: as many queries at a time are as fast as more
 constexpr std::int64_t long_list = 2048, least_rows_a_neighbor = 24;  // there: of longer lists, ranking every pair is faster below so many rows for each
 // Seconds of one H200, 2026-11-22 (repro/results/li_fig1.csv, one call): every pair of some queries ranked, and rows packed for a filter.
 constexpr double device_pair = 3.6e-11, device_pair_element = 2.9e-13, device_pack = 1e-3, device_pack_element = 9e-12, device_sampled_element = 5e-9;
@@ -135,7 +136,7 @@ class Fitter {
   Fitter(const Backend& backend, const Problem& problem, Plan& plan, std::int64_t budget)
       : backend_(backend), problem_(problem), plan_(plan), budget_(budget),
         lanes_(backend.query_lanes(plan.instruction_set)), tile_(backend.facts().tile_rows),
-        rows_(rounded_up(std::max<std::int64_t>(problem.corpus.rows, 1), tile_)) {}
+        rows_(rounded_up(std::max<std::int64_t>(problem.corpus.rows, 1), tile_)), ready_(backend.facts().ready_bytes) {}
 
   /// Fills the plan with the best shape that fits. Throws MemoryBudget when none does.
   void fit() {
@@ -152,9 +153,10 @@ class Fitter {
       plan_.rungs = std::move(all);
     }
     const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
-    if (rows_ <= largest_chunk)
-      for (std::int64_t batch = queries; batch >= several; batch = batch == several ? 0 : std::max(several, batch / 2))
-        if (shape(batch, rows_, threads, false)) return;
+    if (rows_ <= largest_chunk) {
+      if (ready_ < budget_ && take_whole(queries, std::max(several, std::min(queries, ready_batch)), threads, ready_)) return;
+      if (take_whole(queries, several, threads, budget_)) return;
+    }
     if (problem_.kept) {
       for (std::int64_t batch = several; batch >= lanes_; batch /= 2)
         if (shape(batch, rows_, threads, false)) return;
@@ -167,6 +169,13 @@ class Fitter {
   }
 
  private:
+  /// The corpus at once, and as many queries as fit; false when that is less than `least` of them.
+  bool take_whole(std::int64_t queries, std::int64_t least, int threads, std::int64_t budget) {
+    for (std::int64_t batch = queries; batch >= least; batch = batch == least ? 0 : std::max(least, batch / 2))
+      if (shape(batch, rows_, threads, false) && plan_.peak_bytes <= budget) return true;
+    return false;
+  }
+
   /// As many queries as chunks of `least` rows leave room for, then the largest chunk beside them.
   bool stream(std::int64_t least, std::int64_t queries, int threads) {
     std::int64_t batch = queries;
@@ -224,7 +233,7 @@ class Fitter {
   const Backend& backend_;
   const Problem& problem_;
   Plan& plan_;
-  std::int64_t budget_, lanes_, tile_, rows_;
+  std::int64_t budget_, lanes_, tile_, rows_, ready_;
 };
 
 /// Of the rung that a search begins with, on one core.

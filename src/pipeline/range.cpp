@@ -152,7 +152,7 @@ CsrNeighbors range_search(const Points& corpus, const Points& queries, double ra
   check_shapes(shape_of(corpus), shape_of(queries), search.metric);
   check_range(shape_of(corpus), shape_of(queries), options);
   Backend& backend = find_backend(search.run.device);
-  const Plan plan = make_plan(backend, range_problem(shape_of(corpus), shape_of(queries), search), search);
+  const Plan plan = make_plan(backend, range_problem(shape_on(backend, corpus), shape_on(backend, queries), search), search);
   const Question question{.corpus = corpus, .metric = search.metric, .type = plan.distance_type, .degenerate = search.degenerate,
                           .first_id = search.first_id, .filter = RowFilter(search.eligible, corpus.rows, search.first_id, false),
                           .radius = radius};

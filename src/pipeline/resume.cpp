@@ -186,6 +186,7 @@ void add(Stats& to, const Stats& from) {
   to.reranked += from.reranked;
   to.underflowed += from.underflowed;
   to.passes += from.passes;
+  to.used_bytes = std::max(to.used_bytes, from.used_bytes);
 }
 
 }  // namespace
@@ -273,6 +274,7 @@ Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOp
   stats.threads = whole.threads;
   stats.pairs = static_cast<std::int64_t>(total);
   stats.planned_bytes = whole.peak_bytes;
+  stats.planned_seconds = whole.seconds;
   stats.notes = whole.notes;
   if (resumed > 0) stats.notes.push_back(cat(resumed, " of ", total, " pairs were done before, in ", directory));
   stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

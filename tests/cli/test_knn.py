@@ -71,7 +71,8 @@ def test_json_is_one_object(vicinal, data):
     stats = answer["stats"]
     assert stats["pairs"] == 300 * 17 and stats["threads"] >= 1 and stats["passes"] >= 1
     assert set(stats) == {"device", "instruction_set", "threads", "seconds", "prepare_seconds", "pairs", "candidates",
-                          "reranked", "underflowed", "copied_bytes", "planned_bytes", "passes", "notes"}
+                          "reranked", "underflowed", "copied_bytes", "planned_bytes", "used_bytes", "planned_seconds",
+                          "passes", "notes"}
     assert isinstance(answer["seconds"], float) and answer["output"] == {"ids": str(data.path("out.npz"))}
     assert "ids" not in answer
 

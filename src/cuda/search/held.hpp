@@ -67,11 +67,11 @@ struct HeldSide {
 
 inline std::int64_t whole_blocks(std::int64_t count) { return (count + block_queries - 1) / block_queries * block_queries; }
 
-/// Bytes of a prepared side; rows that are on the device already are not counted by whoever knows it.
+/// Bytes of a prepared side, with its rows where they come from the host.
 inline std::int64_t side_bytes(std::int64_t count, const Shape& shape, Metric metric, Rung rung, bool queries) {
   const bool filters = rung != Rung::canonical;
   const std::int64_t padded = whole_blocks(count), dims = shape.cols;
-  std::int64_t total = count * dims * static_cast<std::int64_t>(dtype_size(shape.dtype)) + (std::int64_t{1} << 20);
+  std::int64_t total = (shape.on_device ? 0 : count * dims * static_cast<std::int64_t>(dtype_size(shape.dtype))) + (std::int64_t{1} << 20);
   if (needs_norms(metric)) total += count * 16;
   if (filters) total += padded * (filter_width(rung, dims) + 16) + 2048 * (count / 8192 + 129);
   if (queries) total += count * dims * 8 + padded * 64;
@@ -96,6 +96,20 @@ inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want) {
   return std::min(tiles, std::max(tiles / 32, std::min(fair, std::max(tiles / 8, least))));
 }
 
+inline constexpr std::int64_t near_groups = 4096;  // so many groups' keys are kept in shared memory (seed.cuh)
+
+/// Whether thresholds come from a sample of the tiles before any are searched; else all pairs of the first tiles come through.
+inline bool samples_first(std::int64_t tiles, std::int64_t want, std::int64_t capacity) {
+  return sample_tiles(tiles, want) * groups_a_tile >= 2 * want && capacity / tile_rows < tiles;
+}
+/// Finds that the stretches of all warps have room for together; workers: warps that have one.
+inline std::int64_t found_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers) {
+  return std::max(batch * capacity / 2 * idle_share(batch), 1024 * workers);
+}
+
+/// Products of a chunk that are nothing, found at a time (vanished.cuh).
+inline constexpr std::int64_t vanished_room = 1 << 18, vanished_bytes = 24;
+
 /// Bytes that a query of a long list takes beside its slots (long_lists.cuh).
 inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide) {
   const FormName form = wide ? FormName::wide : FormName::packed;
@@ -109,20 +123,28 @@ inline std::int64_t scan_stretch(std::int64_t batch, std::int64_t k, std::int64_
 /// Of the canonical rung, for a batch of queries.
 inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, bool wide) {
   const std::int64_t cols = k + scan_stretch(batch, k, rows);
-  return batch * (cols * key_size(wide) + k * (key_size(wide) + 8 + word_size(wide))) + (std::int64_t{2} << 30);
+  return batch * (cols * key_size(wide) + k * (key_size(wide) + 8 + word_size(wide)));
 }
 
-/// Everything that a session holds but a kept corpus.
-inline std::int64_t session_bytes(const Plan& plan, const Problem& problem) {
+/// Everything that a session holds on the plan's first rung but a kept corpus. selecting: what selections of the canonical rung work in.
+inline std::int64_t session_bytes(const Plan& plan, const Problem& problem, std::int64_t selecting, int multiprocessors) {
   const Rung rung = rung_of(plan.rungs.front());
   const bool filters = rung != Rung::canonical, wide = wide_keys(plan.distance_type);
   const std::int64_t batch = plan.query_batch, k = problem.k, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
-  std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) + batch * (k * word_size(wide) + 128) +
-                       batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type)) + 2 * problem.filter_bytes + (std::int64_t{64} << 20);
+  std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) + batch * (k * word_size(wide) + 128) + 2 * problem.filter_bytes;
+  total += std::int64_t{2} << 20;  // that small arrays are pieces of (Runtime)
+  if (!problem.queries.on_device) total += batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
   if (!problem.kept || in_floats(rung)) total += side_bytes(rows, problem.corpus, problem.metric, rung, false);
-  const std::int64_t groups = sample_tiles((rows + tile_rows - 1) / tile_rows, k + 1) * groups_a_tile;
-  const std::int64_t filter = filters ? batch * (slots_of(plan) * (16 + 8 * idle_share(batch)) + 4 * groups + long_bytes(k, slots_of(plan), wide)) : 0;
-  return total + std::max(filter, scan_bytes(batch, k, rows, wide));
+  if (!problem.kept && !wide && descending(problem.metric)) total += std::max(vanished_room, k) * vanished_bytes;
+  if (!filters) return total + scan_bytes(batch, k, rows, wide) + selecting;
+  const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows, capacity = slots_of(plan);
+  const bool sampled = samples_first(tiles, k + 1, capacity);
+  std::int64_t found = found_entries(batch, capacity, std::int64_t{multiprocessors} * hopper_warps);
+  // All pairs of the first part; the last unit of work of each block may be a small one.
+  if (!sampled) found = std::max(found, 2 * whole_blocks(batch) * std::min(tiles, std::max<std::int64_t>(1, capacity / tile_rows)) * tile_rows);
+  const std::int64_t groups = sampled ? sample_tiles(tiles, k + 1) * groups_a_tile : 0;
+  total += groups * 4 * (whole_blocks(batch) + (groups > near_groups ? batch : 0)) + batch * long_bytes(k, capacity, wide);
+  return total + batch * capacity * static_cast<std::int64_t>(sizeof(Slot)) + found * static_cast<std::int64_t>(sizeof(Found));
 }
 
 }  // namespace vicinal::cuda

@@ -176,7 +176,7 @@ class LongLists {
     sort.list = job.best;
     sort.spare = spare_.of(count * merge_needs(form, job.k, job.k).row);
     sort.multiprocessors = device_.multiprocessors;
-    auto&& launch = device_.launch();
+    auto launch = device_.launch();
     run_sort(launch, sort);
   }
 

@@ -134,9 +134,9 @@ class Roofline {
 class OnItsDevice final : public Session {
  public:
   OnItsDevice(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<SearchRuntime>> kept, Team& team, Stats& stats)
-      : ordinal_(device.ordinal()), runtime_(device.runtime().place(), device.runtime().has_hopper(), true),
+      : ordinal_(device.ordinal()), pool_(device.runtime().place().pool), in_use_(pool_.use().now), runtime_(device.runtime().place(), device.runtime().has_hopper(), true),
         session_(std::make_unique<CudaSession<SearchRuntime>>(runtime_, question, plan, rung, std::move(kept), team, stats)),
-        roofline_(device, question, rung, stats), rows_(question.corpus.rows) {}
+        roofline_(device, question, rung, stats), rows_(question.corpus.rows), stats_(stats) {}
   ~OnItsDevice() override {
     const OnDevice here(ordinal_);
     session_.reset();
@@ -169,7 +169,7 @@ class OnItsDevice final : public Session {
     const OnDevice here(ordinal_);
     session_->finish(out, bounds);
     roofline_.stop();
-    roofline_.note();
+    note();
   }
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override {
     const OnDevice here(ordinal_);
@@ -182,15 +182,24 @@ class OnItsDevice final : public Session {
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
     const OnDevice here(ordinal_);
     session_->finish_range(out, bounds);
-    roofline_.note();
+    note();
   }
 
  private:
+  void note() {
+    roofline_.note();
+    const Pool::Use use = pool_.use();
+    stats_.used_bytes = std::max(stats_.used_bytes, std::max(use.most, use.now) - in_use_);
+  }
+
   int ordinal_;
+  Pool& pool_;
+  std::int64_t in_use_;  // memory that others had before the session was made
   SearchRuntime runtime_;
   std::unique_ptr<Session> session_;
   Roofline roofline_;
   std::int64_t queries_ = 0, rows_;  // rows: of the chunk
+  Stats& stats_;
 };
 
 }  // namespace
@@ -199,22 +208,14 @@ std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessor
   return std::make_shared<SearchDevice>(Place{ordinal, multiprocessors, pool}, hopper);
 }
 
-std::int64_t search_bytes(const Plan& plan, const Problem& problem) {
-  return problem.range ? range_bytes(plan, problem) : session_bytes(plan, problem);
-}
-
-// Rates of one H200 (bench/results/knn_cuda.csv, 2026-11-22: within a quarter of what was measured where bytes settle all queries). The rows of a
-// corpus that is not kept are taken to come from the host.
-double search_seconds(const Plan& plan, const Problem& problem) {
-  const auto n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols), q = static_cast<double>(problem.queries.rows);
-  const double elements = n * d, host_bytes_a_second = 12e9;
-  double seconds = 0.25e-3;
-  if (!problem.kept) seconds += 0.7e-3 + 7.5e-9 * std::min(n, 1024.0) * d + 9e-12 * elements + elements * static_cast<double>(dtype_size(problem.corpus.dtype)) / host_bytes_a_second;
-  if (plan.rungs.size() == 1) return seconds + q * n * (3.6e-11 + 7e-13 * d);
-  const Rung rung = rung_of(plan.rungs.front());
-  const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128);
-  if (rung == Rung::f32) return seconds + q * n * d * 1.2e-13;
-  return seconds + (rung == Rung::fp16 ? 3 : 1) * 9.6e-9 * tiles + q * 1.52e-8 * std::pow(static_cast<double>(problem.k), 0.65);
+std::int64_t search_bytes(const Plan& plan, const Problem& problem, int multiprocessors) {
+  if (problem.range) return range_bytes(plan, problem);
+  if (plan.rungs.front() != rung_name(Rung::canonical)) return session_bytes(plan, problem, 0, multiprocessors);
+  const std::int64_t rows = std::min(plan.corpus_chunk, problem.corpus.rows), batch = std::max<std::int64_t>(plan.query_batch, 1);
+  SelectTask task;
+  task.values = Values(nullptr, wide_keys(plan.distance_type) ? ValueType::f64 : ValueType::f32, batch, problem.k + scan_stretch(batch, problem.k, rows));
+  task.k = problem.k;
+  return session_bytes(plan, problem, problem.k > 0 && rows > 0 ? select_workspace(task, multiprocessors) : 0, multiprocessors);
 }
 
 std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan) {

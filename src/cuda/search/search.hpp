@@ -11,8 +11,7 @@ namespace vicinal::cuda {
 class SearchDevice;
 std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, bool hopper, Pool& pool);
 
-std::int64_t search_bytes(const Plan& plan, const Problem& problem);
-double search_seconds(const Plan& plan, const Problem& problem);
+std::int64_t search_bytes(const Plan& plan, const Problem& problem, int multiprocessors);
 std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan);
 std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& question, const Plan& plan, Team& team);
 /// Null where the rung has no kernel for the question.

@@ -23,6 +23,7 @@
 #include "cuda/search/sides.hpp"
 #include "cuda/search/vanished.cuh"
 #include "cuda/search/scan.cuh"
+#include "cuda/search/seed.cuh"
 #include "cuda/search/settle.cuh"
 #include "cuda/select/select.hpp"
 
@@ -47,7 +48,7 @@ class CudaSession final : public Session {
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
       : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
-        facts_(device), nearest_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
+        facts_(device), nearest_(device), likely_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         totals_(device), choice_(device, question),
         model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device) {
     facts_.of(counter_words + 2 * plan.query_batch);
@@ -221,7 +222,7 @@ class CudaSession final : public Session {
     if constexpr (!seeding) {
       // Where nothing is excluded yet every pair comes through.
       const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / stretches;
-      f.room = std::max<std::int64_t>(f.job.queries.count * f.job.capacity / 2 * idle_share(f.job.queries.count) / stretches, f.everything ? most : 1024);
+      f.room = std::max(found_entries(f.job.queries.count, f.job.capacity, stretches) / stretches, f.everything ? most : 0);
       f.found = found_.of(f.room * stretches);
       f.used = used_.of(stretches);
     }
@@ -247,15 +248,14 @@ class CudaSession final : public Session {
     const std::int64_t tiles = f.job.rows.tiles(), k = question_.k, want = k + (choice_.choice().without_self ? 1 : 0);
     std::int64_t begin = 0, part = tiles;
     if (seen_rows_ == 0) {
-      const std::int64_t sample = sample_tiles(tiles, want);
       part = std::max<std::int64_t>(1, std::min(tiles, f.job.capacity / tile_rows));
-      if (sample * groups_a_tile >= 2 * want && part < tiles) {
-        f.last = part = sample;
-        f.groups = sample * groups_a_tile;
+      if (samples_first(tiles, want, f.job.capacity)) {
+        f.last = part = sample_tiles(tiles, want);
+        f.groups = part * groups_a_tile;
         f.nearest = nearest_.of(whole_blocks(f.job.queries.count) * f.groups);
         run_filter<true>(f);
         launch(seed_thresholds, f.job.queries.count, settle_threads, 0,
-               Seed{.job = f.job, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
+               Seed{.job = f.job, .nearest = f.nearest, .likely = f.groups > near_groups ? likely_.of(f.job.queries.count * f.groups) : nullptr, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
     // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
@@ -371,6 +371,7 @@ class CudaSession final : public Session {
   Array<std::byte, Device> best_, next_;
   Array<double, Device> facts_;  // the counters, then bounds and largest errors of a batch: one copy brings them
   Array<int, Device> nearest_;
+  Array<std::uint32_t, Device> likely_;
   Array<Found, Device> found_;
   Array<std::uint32_t, Device> used_;
   Array<std::byte, Device> keys_, values_;

@@ -39,6 +39,29 @@ __device__ __forceinline__ void tighten(const SearchJob& job, std::int64_t place
 /// Keys of 32 bits in the order of floats; NaN has no place here.
 __device__ __forceinline__ std::uint32_t ordered_t(float t) { return ListWords<Packed>::ordered(static_cast<double>(t)); }
 
+/// The least and the largest of `count` keys, at least one, to all threads. `spare`: two words a warp.
+template <class KeyAt>
+__device__ __forceinline__ void block_ends(std::int64_t count, unsigned* spare, std::uint32_t& low, std::uint32_t& high, const KeyAt& key_at) {
+  low = 0xffffffffu, high = 0;
+  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
+    const std::uint32_t key = key_at(i);
+    low = key < low ? key : low;
+    high = key > high ? key : high;
+  }
+  low = __reduce_min_sync(all_lanes, low);
+  high = __reduce_max_sync(all_lanes, high);
+  if (lane_index() == 0) {
+    spare[2 * warp_index()] = low;
+    spare[2 * warp_index() + 1] = high;
+  }
+  __syncthreads();
+  for (int w = 0; w < thread_count() / 32; ++w) {
+    low = spare[2 * w] < low ? spare[2 * w] : low;
+    high = spare[2 * w + 1] > high ? spare[2 * w + 1] : high;
+  }
+  __syncthreads();
+}
+
 /// Which of the bins holds the want-th (from 1) of what they count, by the first warp: out[0] is the bin, out[1] its place there, out[2] the bin's count.
 template <int bins>
 __device__ __forceinline__ void find_bin(const unsigned* counts, unsigned want, unsigned* out) {
@@ -58,22 +81,27 @@ __device__ __forceinline__ void find_bin(const unsigned* counts, unsigned want, 
   }
 }
 
-/// The want-th smallest (from 1) of `count` keys, at least that many: four counts of bytes. `spare`: 256 + 3 words of shared memory.
+/// The want-th smallest (from 1) of `count` keys, at least that many: counts of eight bits at a time. What all keys begin with is passed
+/// over, since counts of it would be one counter's, at which all threads wait. `spare`: 256 + 3 words of shared memory.
 template <class KeyAt>
 __device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint32_t want, unsigned* spare, const KeyAt& key_at) {
-  std::uint32_t prefix = 0;
-  for (int shift = 24; shift >= 0; shift -= 8) {
+  std::uint32_t low, prefix;
+  block_ends(count, spare, low, prefix, key_at);
+  for (int open = 32 - __clz(static_cast<int>(low ^ prefix)); open > 0;) {  // bits that are not known yet
+    const int shift = open > 8 ? open - 8 : 0;
+    const std::uint32_t mask = (1u << (open - shift)) - 1;
     for (int i = thread_index(); i < 256; i += thread_count()) spare[i] = 0;
     __syncthreads();
     for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
       const std::uint32_t key = key_at(i);
-      if (shift == 24 || key >> (shift + 8) == prefix >> (shift + 8)) atomicAdd(&spare[key >> shift & 255u], 1u);
+      if (open == 32 || (key ^ prefix) >> open == 0) atomicAdd(&spare[key >> shift & mask], 1u);
     }
     __syncthreads();
     find_bin<256>(spare, want, spare + 256);
     __syncthreads();
-    prefix |= spare[256] << shift;
+    prefix = (prefix & ~(mask << shift)) | spare[256] << shift;
     want = spare[257];
+    open = shift;
     __syncthreads();
   }
   return prefix;
@@ -283,45 +311,6 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
   if (thread_index() != 0) return;
   state.best = static_cast<std::uint32_t>(have);
   job.counts[place] = count;
-}
-
-/// Thresholds from what the seeding filter found, a block a query: the nearest row of each group has a distance with an upper bound, and
-/// all are different rows, so the k-th of these bounds the k-th distance.
-struct Seed {
-  SearchJob job;
-  int* nearest;  // Filter's; becomes keys of the bounds where these are many
-  std::int64_t groups;
-  std::uint32_t want;
-};
-inline constexpr int near_groups = 4096;  // so many keys are kept in shared memory
-__global__ void __launch_bounds__(settle_threads) seed_thresholds(Seed s) {
-  VICINAL_SHARED(unsigned, spare, 260);
-  VICINAL_SHARED(std::uint32_t, near, near_groups);
-  const SearchJob& job = s.job;
-  const std::int64_t place = blockIdx.x;
-  const int* mine = s.nearest + place * s.groups;
-  std::uint32_t* keys = s.groups <= near_groups ? near : reinterpret_cast<std::uint32_t*>(s.nearest + place * s.groups);
-  const PlacedQuery query = job.queries.placed[place];
-  const float step = job.queries.heads[place / tile_rows].step;
-  for (std::int64_t t = thread_index(); t < s.groups / groups_a_tile; t += thread_count()) {
-    const TileHead& head = job.rows.heads[job.visits.at(t)];
-    const double unit = byte_unit(job.model.form, step, head.step);
-    const FilterNorms maxima = head.maxima;
-#pragma unroll
-    for (int g = 0; g < groups_a_tile; ++g) {
-      const int sum = mine[t * groups_a_tile + g];
-      // Seeds at either end stand for terms beyond them, which bound nothing.
-      double upper = infinite;
-      if (job.floats) upper = upper_of(job.model, risen(sum), query.square, query.norms, maxima);
-      else if (sum > -(1 << 29) && sum < 1 << 29) upper = byte_upper(job.model, byte_t(sum, unit, 0), unit, query.square, query.norms, maxima);
-      keys[t * groups_a_tile + g] = ordered_t(up32(upper));
-    }
-  }
-  __syncthreads();
-  const std::uint32_t nth = block_kth(s.groups, s.want, spare, [&](std::int64_t i) { return keys[i]; });
-  if (thread_index() != 0) return;
-  const double upper = ListWords<Packed>::key(static_cast<std::uint64_t>(nth) << 32);
-  if (is_finite(upper)) tighten(job, place, value_of_upper(job.model, upper, query.scale));
 }
 
 /// The lists to their rows of the result, a warp a query.

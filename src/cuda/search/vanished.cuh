@@ -47,7 +47,8 @@ class VanishedProducts {
 
   /// Those of the lists as they are, whose rows are in the chunk.
   void keep(const SearchJob& job, const Ranking& ranking, bool filters) {
-    constexpr std::int64_t room = 1 << 18;
+    constexpr std::int64_t room = vanished_room;
+    static_assert(sizeof(Vanished) == vanished_bytes, "session_bytes counts them");
     const std::int64_t count = job.queries.count, per = std::max<std::int64_t>(1, room / std::max<std::int64_t>(job.k, 1));
     NoteVanished n{.job = job, .ranking = ranking, .filters = filters, .found = found_.of(std::max(room, job.k)), .count = used_.of(1)};
     for (n.first = 0; n.first < count; n.first = n.last) {

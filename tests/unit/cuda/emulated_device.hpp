@@ -11,15 +11,19 @@ namespace emulated {
 /// The device: memory of the host, poisoned, and counted.
 struct Device {
   std::map<void*, std::int64_t> held;
+  std::int64_t bytes_held = 0, most_held = 0;
   emulated::Launch launches;
 
   void* take(std::int64_t bytes) {
     void* memory = std::malloc(static_cast<std::size_t>(bytes));
     std::memset(memory, 0x5a, static_cast<std::size_t>(bytes));
     held[memory] = bytes;
+    bytes_held += bytes;
+    most_held = bytes_held > most_held ? bytes_held : most_held;
     return memory;
   }
   void give(void* memory) {
+    bytes_held -= held[memory];
     held.erase(memory);
     std::free(memory);
   }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "cuda/search/seconds.hpp"
 #include "cuda/search/self_test.cuh"
 #include "cuda/search/session.hpp"
 #include "cuda/select/merge.cuh"
@@ -63,7 +64,7 @@ struct Ask {
 struct Answer {
   Neighbors result;
   Stats stats;
-  std::int64_t redone = 0;
+  std::int64_t redone = 0, planned_bytes = INT64_MAX, used_bytes = 0;  // bytes: of the rung that is asked for
 };
 
 /// The corpus past a session, in chunks of so many rows or whole.
@@ -92,7 +93,11 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
   plan.rungs = {rung_name(ask.rung), "canonical"};
   plan.candidate_slots = ask.slots;
   plan.query_batch = queries.rows;
+  plan.corpus_chunk = std::min(ask.chunk, corpus.rows);
+  plan.distance_type = question.type;
   plan.threads = 1;
+  const Problem problem{.corpus = {corpus.rows, corpus.cols, corpus.dtype}, .queries = {queries.rows, queries.cols, queries.dtype}, .metric = options.metric, .k = question.k,
+                        .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
   Team team(1, nullptr, {}, 1);
   Device device;
   std::vector<std::int64_t> rows;
@@ -109,7 +114,10 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
     rows.clear();
     for (std::int64_t i = 0; i < queries.rows; ++i)
       if (redo[static_cast<std::size_t>(i)]) rows.push_back(i);
-    if (rung != Rung::canonical) answer.redone = static_cast<std::int64_t>(rows.size());
+    if (rung == Rung::canonical) continue;
+    answer.redone = static_cast<std::int64_t>(rows.size());
+    answer.planned_bytes = cuda::session_bytes(plan, problem, 0, device.multiprocessors);
+    answer.used_bytes = device.most_held;
   }
   EXPECT_TRUE(rows.empty());
   return answer;
@@ -138,6 +146,7 @@ void compare(const Points& corpus, const Points& queries, Ask ask, std::int64_t 
   options.proof = Proof::exhaustive;
   expect_same(got.result, knn(corpus, queries, options));
   EXPECT_LE(got.redone, most_redone);
+  EXPECT_LE(got.used_bytes, got.planned_bytes);
 }
 
 Points view(const std::vector<float>& values, std::int64_t dims) {
@@ -338,6 +347,32 @@ TEST(CudaSearch, FarAndDegenerateRows) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_value);
     EXPECT_NE(std::string(error.what()).find("corpus row 0, column 5 is NaN"), std::string::npos) << error.what();
   }
+}
+
+TEST(CudaSearch, TakesTheMemoryThatIsPlanned) {
+  const std::int64_t dims = 64;
+  const std::vector<float> corpus = gaussian(18, 4300 * dims), queries = gaussian(19, 300 * dims);
+  const Answer got = by_device(view(corpus, dims), view(queries, dims), {});
+  EXPECT_LE(got.used_bytes, got.planned_bytes);
+  EXPECT_GE(4 * got.used_bytes, 3 * got.planned_bytes);
+}
+
+TEST(CudaSearch, RowsOnTheDeviceTakeNoMemoryAndNoCopy) {
+  const Shape host{1000000, 128, DType::f32}, device{1000000, 128, DType::f32, true};
+  const std::int64_t bytes = host.rows * host.cols * 4;
+  Plan plan;
+  plan.rungs = {"int8", "canonical"};
+  plan.corpus_chunk = host.rows;
+  plan.query_batch = 10000;
+  plan.candidate_slots = 500;
+  const Problem here{.corpus = host, .queries = host, .k = 10}, there{.corpus = device, .queries = host, .k = 10}, kept{.corpus = host, .queries = host, .k = 10, .kept = true};
+  EXPECT_EQ(cuda::session_bytes(plan, here, 0, 132), cuda::session_bytes(plan, there, 0, 132) + bytes);
+  EXPECT_GT(cuda::session_bytes(plan, there, 0, 132), cuda::session_bytes(plan, kept, 0, 132) + host.rows * host.cols);
+  EXPECT_NEAR(cuda::search_seconds(plan, here) - cuda::search_seconds(plan, there), static_cast<double>(bytes) / cuda::Rates().host_bytes, 1e-6);
+  EXPECT_GT(cuda::search_seconds(plan, there), cuda::search_seconds(plan, kept));
+  Plan batches = plan;
+  batches.query_batch = 1000;
+  EXPECT_GT(cuda::search_seconds(batches, here), cuda::search_seconds(plan, here));
 }
 
 /// Everything within a radius, as src/pipeline/range.cpp asks for it. room: Plan::match_bytes; queries that it leaves out are searched again.
