@@ -22,14 +22,15 @@ VICINAL_HOST_DEVICE inline constexpr FloatMemory float_memory() {
   return m;
 }
 
-/// What a query excludes of a tile, as falling() has it: of a row that is there everything passes an infinite bound, of nobody nothing.
-inline constexpr int code_of_nobody = -0x7fffffff - 1;
+/// What a query excludes of a tile, as falling() has it.
 __device__ __forceinline__ int float_limit(const ByteLine& line, double n, const FilterNorms& maxima) {
   if (!(line.base > -infinite)) return 0x7fffffff;
-  const double bound = byte_bound(line, maxima);
   // A partial sum could leave float and come back as an infinity that looks far away: then nothing is excluded.
-  const bool known = n * maxima.n < 0x1p120 && n + maxima.n < 0x1p120 && bound == bound;
-  return falling(known ? up32(bound) : static_cast<float>(infinite));
+  if (!(n * maxima.n < 0x1p120 && n + maxima.n < 0x1p120)) return -0x7fffffff - 1;
+  const double bound = byte_bound(line, maxima);
+  const int endless = falling(static_cast<float>(infinite)), limit = bound == bound ? falling(up32(bound)) : endless;
+  // Among norms of this size only nobody's t is infinite, and that never passes.
+  return n + maxima.n < 0x1p60 && limit <= endless ? endless + 1 : limit;
 }
 
 /// The multiplication of a slab: sums of 32 queries x 64 rows of a warp, as mma.sync lays them out. queries, rows: the first line of the warp's.
@@ -169,8 +170,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_floats(Filter f) {
 #pragma unroll
             for (int c = 0; c < 2; ++c) {
               float& t = sums[m][n][2 * h + c];
-              const float term = terms[warp_rows + n * 8 + 2 * member + c];
-              const int code = term < static_cast<float>(infinite) ? falling(fmaf(factor, t, term)) : code_of_nobody;
+              const int code = falling(fmaf(factor, t, terms[warp_rows + n * 8 + 2 * member + c]));
               nearest = nearest < code ? code : nearest;
               t = __uint_as_float(static_cast<std::uint32_t>(code));
             }
