@@ -32,6 +32,7 @@ constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ran
 constexpr std::int64_t ready_batch = std::int64_t{1} << 14;  // there: as many queries at a time are as fast as more
 constexpr std::int64_t long_list = 2048, least_rows_a_neighbor = 24;  // there: of longer lists, ranking every pair is faster below so many rows for each
 // Seconds of one H200, 2026-11-22 (repro/results/li_fig1.csv, one call): every pair of some queries ranked, and rows packed for a filter.
+constexpr std::int64_t few_device_queries = 128;
 constexpr double device_pair = 3.6e-11, device_pair_element = 2.9e-13, device_pack = 1e-3, device_pack_element = 9e-12, device_sampled_element = 5e-9;
 constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // there, where sums of floats prove something
 
@@ -74,7 +75,7 @@ bool takes_bytes(const Problem& problem) {
 /// Whether a device ranks every pair of so few queries before it has packed the rows.
 bool ranked_sooner(const Problem& problem) {
   const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols), q = static_cast<double>(problem.queries.rows);
-  return !problem.kept && !problem.range &&
+  return !problem.kept && !problem.range && problem.queries.rows <= few_device_queries &&
          q * n * (device_pair + device_pair_element * d) < device_pack + device_sampled_element * std::min(n, 1024.0) * d + device_pack_element * n * d;
 }
 

@@ -109,6 +109,7 @@ inline std::int64_t found_entries(std::int64_t batch, std::int64_t capacity, std
 
 /// Products of a chunk that are nothing, found at a time (vanished.cuh).
 inline constexpr std::int64_t vanished_room = 1 << 18, vanished_bytes = 24;
+inline constexpr std::int64_t few_queries = 128;
 
 /// Bytes that a query of a long list takes beside its slots (long_lists.cuh).
 inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide) {
@@ -116,9 +117,12 @@ inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide)
   return k > most_shared_k ? capacity * (4 + word_size(form)) + merge_needs(form, k, k).row : 0;
 }
 
-/// Rows whose keys are taken at a time beside the lists: a selection costs least of long stretches.
+/// Rows whose keys are taken at a time beside the lists: long stretches where blocks share a row's selection (sieve_grid). A block a row
+/// (sieve_block) was seen to hang on 300 rows of 262,154 values that were nearly all equal.
 inline std::int64_t scan_stretch(std::int64_t batch, std::int64_t k, std::int64_t rows) {
-  return std::min(rows, std::max({std::int64_t{8192}, 2 * k, (std::int64_t{1} << 28) / std::max<std::int64_t>(batch, 1)}));
+  const std::int64_t least = std::max<std::int64_t>(8192, 2 * k);
+  if (batch > few_queries && k <= sieve_most_k(FormName::packed)) return std::min(rows, least);
+  return std::min(rows, std::max(least, (std::int64_t{1} << 28) / std::max<std::int64_t>(batch, 1)));
 }
 /// Of the canonical rung, for a batch of queries.
 inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, bool wide) {
