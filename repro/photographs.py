@@ -2,7 +2,7 @@
 
     .venv/bin/python repro/photographs.py --sift FOLDER --pictures FOLDER [--cache FILE] [--seeds 5] [--no-save]
 
---sift: base_u8.npy.gz, SIFT descriptors of some photographs, which are indexed, and query_u8.npy, of which rows from 512 on are
+--sift: a folder with base_u8.npy.gz, SIFT descriptors of some photographs, which are indexed, and query_u8.npy, of which rows from 512 on are
 descriptors of the same photographs that were left out. --pictures: other photographs (measured: Debian's ukui-wallpapers,
 lomiri-wallpapers-16.04 and -20.04), whose descriptors are found by OpenCV as those of the base were: longest side 2560, 6000 a
 picture, contrast threshold 0.01. Every seed draws other permutants and other queries. Appends to results/photographs.csv.

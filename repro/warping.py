@@ -6,8 +6,9 @@ Series: the share of G and C along a genome, 128 running means of 128 letters, 1
 The rule is fixed before anything is measured: permutants by farthest_first, orders compared by rho. Each seed draws other permutants, 200 series
 to tune on and other queries; both are taken out and get noise (0.01). The share of candidates is the least with which the tuning queries
 have recall 0.95. Then, for the queries: its recall, its time, and that of the exact search of the same index, which computes every distance.
-For each seed also the share that the index takes by itself for recall=0.95, whose lower limit, not whose mean, reaches it. Alone on
-the machine, please. Appends to results/warping.csv.
+For each seed also the share that the index takes by itself for recall=0.95, whose lower limit, not whose mean, reaches it. Shares and recalls do
+not hang on the machine's load: --shares prints them alone, and --given takes them, a pair a seed, and measures alone on the machine.
+Appends to results/warping.csv.
 """
 
 import argparse
@@ -45,6 +46,26 @@ def least_share(index, queries, truth):
     return high
 
 
+def left_by_bounds(base, queries, truth):
+    """The share of all series that LB_Keogh's bound (2002) does not rule out at the true k-th distance, by the query's envelope alone and by that
+    of the series as well: a search that computes no other distance is at most so many times as fast."""
+    def envelope(rows):
+        padded = np.pad(rows, ((0, 0), (WINDOW, WINDOW)), mode="edge")
+        around = np.lib.stride_tricks.sliding_window_view(padded, 2 * WINDOW + 1, axis=1)
+        return around.min(axis=-1), around.max(axis=-1)
+
+    low, high = envelope(base)
+    query_low, query_high = envelope(queries)
+    one = both = 0.0
+    for i, query in enumerate(queries):
+        by_query = np.maximum(0, np.maximum(base - query_high[i], query_low[i] - base)).sum(axis=1, dtype=np.float64)
+        by_series = np.maximum(0, np.maximum(query - high, low - query)).sum(axis=1, dtype=np.float64)
+        kth = truth.distances[i, -1] * 1.0001
+        one += np.mean(by_query <= kth) / len(queries)
+        both += np.mean(np.maximum(by_query, by_series) <= kth) / len(queries)
+    return one, both
+
+
 def median_seconds(work, repeat):
     seconds = []
     for _ in range(repeat):
@@ -62,6 +83,8 @@ def main():
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--shares", action="store_true")
+    parser.add_argument("--given", nargs="*", metavar="SHARE,SHARE")
     parser.add_argument("--no-save", action="store_true")
     a = parser.parse_args()
     series = gc_series(a.genome, stride=a.stride)
@@ -74,10 +97,17 @@ def main():
         index = vicinal.PermutationIndex(
             base, "dtw", 64, seed=seed, choice="farthest_first", rank_distance="rho", window=WINDOW, threads=a.threads
         )
-        share = least_share(index, tuning, index.knn(tuning, K, fraction=1))
+        if a.given:
+            shares = [float(share) for share in a.given[seed - a.first_seed].split(",")]
+        else:
+            shares = [least_share(index, tuning, index.knn(tuning, K, fraction=1)), index.knn(fresh[:1], K, recall=TARGET).fraction]
+        if a.shares:
+            print(",".join(f"{share:.6f}" for share in shares), flush=True)
+            continue
         exact_seconds, truth = median_seconds(lambda: index.knn(fresh, K, exact=True), 1)
-        by_itself = index.knn(fresh, K, recall=TARGET)
-        for by, fraction in (("tuning queries", share), ("recall=0.95", by_itself.fraction)):
+        one, both = left_by_bounds(base, fresh, truth)
+        print(f"seed {seed}: LB_Keogh leaves {one:.3f} of all series, with the other envelope {both:.3f}", flush=True)
+        for by, fraction in zip(("tuning queries", "recall=0.95"), shares):
             seconds, found = median_seconds(lambda: index.knn(fresh, K, fraction=fraction), 5)
             lines.append({"threads": a.threads or 2, "n": len(base), "stride": a.stride, "Q": len(fresh), "m": 64, "k": K, "choice": "farthest_first",
                           "ranks": "rho", "seed": seed, "share by": by, "fraction": round(fraction, 5), "recall": round(recall_of(found, truth), 4),
@@ -85,7 +115,7 @@ def main():
             print(", ".join(f"{k} {v}" for k, v in lines[-1].items()), flush=True)
             if not a.no_save:
                 append_lines(RESULTS, FIELDS, lines[-1:])
-    for by in ("tuning queries", "recall=0.95"):
+    for by in ("tuning queries", "recall=0.95") if lines else ():
         for what in ("fraction", "recall", "gain"):
             all_of = [line[what] for line in lines if line["share by"] == by]
             print(f"{by}: {what} {np.mean(all_of):.4g} ({min(all_of)} to {max(all_of)})")

@@ -1,4 +1,5 @@
-// True distances of candidates, and the nearest of them: a block a query, without anything between a distance and the list of the best.
+// True distances of candidates, and the nearest of them: blocks share a query's candidates, without anything between a distance and
+// the list of a block's best; a second kernel makes one list of them.
 #pragma once
 #include "cuda/permutation/job.hpp"
 #include "cuda/search/rank.cuh"
@@ -7,12 +8,19 @@ namespace vicinal::cuda {
 
 inline constexpr std::int64_t most_measured_k = 1024;
 inline constexpr int rows_measured = 8;  // at once, by a warp
+inline constexpr std::int64_t most_query_values = 4096;  // of a query that a block keeps in shared memory: rows push them out of the cache
+inline constexpr std::int64_t merged_words = 2048;  // at most, of the lists of one query
 
 /// Words that are sorted at a time: the list, and new ones.
 inline std::int64_t measure_words(std::int64_t k) {
   std::int64_t words = 1024;
   while (words < 2 * k) words *= 2;
   return words;
+}
+/// Blocks that share a query: so many that the last of them leave little of the device idle, and none that a list costs more than it saves.
+inline std::int64_t measure_parts(std::int64_t queries, std::int64_t candidates, std::int64_t k, std::int64_t multiprocessors) {
+  const std::int64_t wanted = (32 * multiprocessors + queries - 1) / queries;
+  return std::max<std::int64_t>(1, std::min({wanted, candidates / (1024 + 4 * k), merged_words / k}));
 }
 
 struct Measure {
@@ -21,7 +29,9 @@ struct Measure {
   const std::uint32_t* failed = nullptr;  // [query] it has no candidates, or null
   const std::uint32_t* only = nullptr;    // queries, a block each, or null: all
   std::int64_t candidates = 0, k = 0, words = 0;  // words: measure_words
-  void* best = nullptr;                   // [query][k], sorted; last() where there are fewer
+  std::int64_t count = 0, parts = 1;      // queries, and blocks for each
+  void* lists = nullptr;                  // of several parts: [place among the queries of the launch][part][k], sorted; last() where there are fewer
+  void* best = nullptr;                   // [query][k], the same of all parts
 };
 
 /// The rows of queries in fp64, without their mean for correlation.
@@ -78,41 +88,55 @@ __global__ void __launch_bounds__(rank_threads) order_queries(OrderQueries o) {
   }
 }
 
-template <class Form, int measured_rows>
-__global__ void __launch_bounds__(rank_threads, measured_rows == 8 ? 3 : 4) measure_found(Measure m) {
+/// Blocks: of all queries the first part, then of all the second: lists ascend by and large, so that blocks of a time read the same rows.
+template <class Form>
+__global__ void __launch_bounds__(rank_threads, 3) measure_found(Measure m) {
   using Words = ListWords<Form>;
   using Word = typename Form::Word;
   VICINAL_SHARED(int, filled, 1);
   Word* words = dynamic_shared<Word>();
-  const std::int64_t query = m.only != nullptr ? m.only[blockIdx.x] : blockIdx.x;
+  const std::int64_t part = blockIdx.x / m.count, place = blockIdx.x % m.count, query = m.only != nullptr ? m.only[place] : place;
   if (m.failed != nullptr && m.failed[query] != 0) return;
   const std::uint32_t* const found = m.found + query * m.candidates;
   const Ranking& ranking = m.ranking;
-  const std::int64_t dims = ranking.rows.dims, queries[1] = {query * dims}, room = m.words - m.k;
+  const std::int64_t dims = ranking.rows.dims, room = m.words - m.k;
+  const std::int64_t begin = m.candidates * part / m.parts, stop = m.candidates * (part + 1) / m.parts;
   const Sum sum = sum_of(ranking.metric);
+  constexpr int lanes = 32 / rows_measured, step = rank_threads / 32 * rows_measured;
+  const int mine = lane_index() / lanes;  // the row of a warp's whose sum this lane gets
+  const bool near = dims <= most_query_values;
+  auto* const values = reinterpret_cast<double*>(words + m.words);
+  for (std::int64_t i = thread_index(); near && i < dims; i += thread_count()) values[i] = ranking.queries.values[query * dims + i];
+  Ranking summed = ranking;
+  if (near) summed.queries.values = values;
+  const std::int64_t queries[1] = {near ? 0 : query * dims};
   if (thread_index() == 0) filled[0] = 0;
   __syncthreads();
   int have = 0;
   Word limit = Form::last();  // once the list is full, its last
-  for (std::int64_t from = 0; from < m.candidates;) {
+  for (std::int64_t from = begin; from < stop;) {
     // At first no more than tell a limit.
-    const std::int64_t most = from == 0 && 256 + 2 * m.k < room ? 256 + 2 * m.k : room;
-    const std::int64_t end = from + most < m.candidates ? from + most : m.candidates;
-    for (std::int64_t at = from + warp_index() * measured_rows; at < end; at += rank_threads / 32 * measured_rows) {
-      std::int64_t rows[measured_rows];
-      double shifts[measured_rows];
+    const std::int64_t most = from == begin && 256 + 2 * m.k < room ? 256 + 2 * m.k : room;
+    const std::int64_t end = from + most < stop ? from + most : stop;
+    std::int64_t at = from + warp_index() * rows_measured;
+    const auto number_at = [&](std::int64_t first) { return first < end ? found[first + mine < end ? first + mine : first] : 0u; };
+    std::uint32_t next = number_at(at);
+    for (; at < end; at += step) {
+      const std::uint32_t row = next;
+      next = number_at(at + step);
+      std::int64_t rows[rows_measured];
+      double shifts[rows_measured];
 #pragma unroll
-      for (int j = 0; j < measured_rows; ++j) {
-        const std::int64_t row = found[at + j < end ? at + j : at];
-        rows[j] = row * dims;
-        shifts[j] = ranking.rows.mean != nullptr ? ranking.rows.mean[row] : 0.0;
+      for (int j = 0; j < rows_measured; ++j) {
+        const std::uint32_t one = __shfl_sync(all_lanes, row, j * lanes);
+        rows[j] = one * dims;
+        shifts[j] = ranking.rows.mean != nullptr ? ranking.rows.mean[one] : 0.0;
       }
-      const double total = pair_sums<measured_rows, 1>(ranking, sum, rows, shifts, queries);
-      const std::int64_t which = at + lane_index() / (32 / measured_rows);
-      if (lane_index() % (32 / measured_rows) != 0 || which >= end) continue;
-      const std::int64_t row = found[which];
-      const Word word = Form::make(Words::ordered(folded_key(ranking, value_of_sum(ranking, total, query, row))), row);
-      if (word < limit) words[have + atomicAdd(&filled[0], 1)] = word;
+      const double total = pair_sums<rows_measured, 1>(summed, sum, rows, shifts, queries);
+      if (lane_index() % lanes == 0 && at + mine < end) {
+        const Word word = Form::make(Words::ordered(folded_key(ranking, value_of_sum(ranking, total, query, row))), row);
+        if (word < limit) words[have + atomicAdd(&filled[0], 1)] = word;
+      }
     }
     __syncthreads();
     const int used = have + filled[0];
@@ -124,8 +148,24 @@ __global__ void __launch_bounds__(rank_threads, measured_rows == 8 ? 3 : 4) meas
     __syncthreads();
     from = end;
   }
+  auto* const list = m.parts > 1 ? static_cast<Word*>(m.lists) + (place * m.parts + part) * m.k : static_cast<Word*>(m.best) + query * m.k;
+  for (std::int64_t i = thread_index(); i < m.k; i += thread_count()) list[i] = i < have ? words[i] : Form::last();
+}
+
+/// A block a query.
+template <class Form>
+__global__ void __launch_bounds__(rank_threads) merge_parts(Measure m) {
+  using Word = typename Form::Word;
+  Word* words = dynamic_shared<Word>();
+  const std::int64_t query = m.only != nullptr ? m.only[blockIdx.x] : blockIdx.x;
+  if (m.failed != nullptr && m.failed[query] != 0) return;
+  const int all = static_cast<int>(m.parts * m.k);
+  const auto* const lists = static_cast<const Word*>(m.lists) + blockIdx.x * all;
+  for (int i = thread_index(); i < all; i += thread_count()) words[i] = lists[i];
+  __syncthreads();
+  sort_list<Form>(words, all);
   auto* const best = static_cast<Word*>(m.best) + query * m.k;
-  for (std::int64_t i = thread_index(); i < m.k; i += thread_count()) best[i] = i < have ? words[i] : Form::last();
+  for (std::int64_t i = thread_index(); i < m.k; i += thread_count()) best[i] = words[i];
 }
 
 }  // namespace vicinal::cuda

@@ -10,9 +10,9 @@
 
 namespace vicinal::cuda {
 
-inline constexpr int near_queries = 32;  // of a block at a time
+inline constexpr int near_queries = 64;  // of a block at a time
 inline constexpr int near_room = 32;     // objects that a block keeps for one of them before it hands them out
-inline constexpr std::int64_t near_sample = 1 << 16;  // objects, at least
+inline constexpr std::int64_t near_sample = 1 << 15;  // objects, at least
 
 struct NearArgs {
   RanksJob job;

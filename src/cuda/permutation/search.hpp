@@ -118,15 +118,32 @@ class KeptRanks final : public Kept {
   HeldRows<Device> objects_;
 };
 
+/// What a batch clears at first and what it is told at the end, in one piece of memory, so that each is one call: histogram, counts, counters,
+/// distances that are not finite, queries that failed, the nearest. The last four come back.
+struct BatchLayout {
+  std::int64_t counts, counters, lost, failed, best, end;  // where each begins; the histogram does at 0
+  BatchLayout(std::int64_t queries, std::int64_t bins, std::int64_t best_bytes) {
+    const auto after = [](std::int64_t begin, std::int64_t bytes) { return (begin + bytes + 15) / 16 * 16; };
+    counts = after(0, queries * bins * 4);
+    counters = after(counts, queries * 4);
+    lost = after(counters, static_cast<std::int64_t>(sizeof(Counters)));
+    failed = after(lost, 4);
+    best = after(failed, queries * 4);
+    end = best + best_bytes;
+  }
+  std::int64_t cleared() const noexcept { return failed; }
+  std::int64_t told() const noexcept { return end - counters; }
+};
+
 template <class Device>
 class RankSearch {
  public:
   RankSearch(Device& device, const RankQuestion& question, const KeptRanks<Device>& kept, Team& team,
              std::int64_t sample = near_sample)
       : device_(device), question_(question), kept_(kept), team_(team), sample_(sample),
-        wide_(question.type != DistanceType::f32), queries_(device), histogram_(device), last_(device),
-        equal_taken_(device), below_(device), equal_(device), found_(device), counts_(device), failed_(device),
-        only_(device), list_(device), best_(device), counters_(device), asked_(device) {}
+        wide_(question.type != DistanceType::f32), queries_(device), last_(device), equal_taken_(device),
+        below_(device), equal_(device), found_(device), only_(device), list_(device), batch_(device), lists_(device),
+        asked_(device) {}
 
   bool run(const CandidatesAnswer& candidates, const NearestAnswer& nearest) {
     const std::int64_t capacity = near_capacity(question_.candidates, kept_.count);
@@ -134,26 +151,24 @@ class RankSearch {
     for (std::int64_t first = 0; first < question_.queries.count; first += batch) {
       const std::int64_t count = std::min(batch, question_.queries.count - first);
       const bool measured = question_.rows.has_value();
-      RanksJob job = job_of(count, capacity);
+      const std::int64_t bins = question_.queries.permutants * question_.queries.permutants / 4 + 1;
+      layout_ = BatchLayout(count, bins, measured ? count * question_.k * word_size(wide_) : 0);
+      RanksJob job = job_of(count, capacity, bins);
       if (measured) ask(first, count);
       question_.queries.ranks != nullptr ? take_orders(first, count) : make_orders(count);
       run_near(job, device_.multiprocessors, sample_, device_.launch());
       if (measured) measure(job, nullptr, count);
-      std::vector<std::uint32_t> failed(static_cast<std::size_t>(count));
-      device_.out(failed.data(), job.failed, count * 4);
-      if (measured) take_best(count);
-      device_.wait();
-      if (measured && lost_ > 0) return false;
+      take_told();
+      if (told<std::uint32_t>(layout_.lost)[0] > 0) return false;
       std::vector<std::uint32_t> again;
       for (std::int64_t i = 0; i < count; ++i)
-        if (failed[static_cast<std::size_t>(i)] != 0) again.push_back(static_cast<std::uint32_t>(i));
+        if (told<std::uint32_t>(layout_.failed)[i] != 0) again.push_back(static_cast<std::uint32_t>(i));
       if (!again.empty()) count_exactly(job, again);
       if (measured && !again.empty()) {
         measure(job, again.data(), static_cast<std::int64_t>(again.size()));
-        take_best(count);
-        device_.wait();
+        take_told();
       }
-      if (measured && counters().undefined_keys == 0) {
+      if (measured && told<Counters>(layout_.counters)->undefined_keys == 0) {
         tell_nearest(first, count, nearest);
       } else {
         std::vector<std::uint32_t> found(static_cast<std::size_t>(count * question_.candidates));
@@ -167,8 +182,9 @@ class RankSearch {
   }
 
  private:
-  RanksJob job_of(std::int64_t count, std::int64_t capacity) {
-    const std::int64_t permutants = question_.queries.permutants;
+  RanksJob job_of(std::int64_t count, std::int64_t capacity, std::int64_t bins) {
+    std::byte* const batch = batch_.of(layout_.end);
+    device_.zero(batch, layout_.cleared());
     RanksJob job{.objects = kept_.ranks(),
                  .pitch = kept_.count,
                  .count = kept_.count,
@@ -176,18 +192,29 @@ class RankSearch {
                  .query_count = count,
                  .words = kept_.words};
     job.candidates = question_.candidates;
-    job.bins = static_cast<std::uint32_t>(permutants * permutants / 4 + 1);
+    job.bins = static_cast<std::uint32_t>(bins);
     job.strips = strips_of(kept_.count);
-    job.histogram = histogram_.of(count * job.bins);
+    job.histogram = reinterpret_cast<std::uint32_t*>(batch);
     job.last = last_.of(count);
     job.found = found_.of(count * job.candidates);
     job.capacity = capacity;
-    job.counts = counts_.of(count);
-    job.failed = failed_.of(count);
+    job.counts = at<std::uint32_t>(layout_.counts);
+    job.failed = at<std::uint32_t>(layout_.failed);
     job.list = list_.of(count * capacity);
-    device_.zero(job.histogram, count * std::int64_t{job.bins} * 4);
-    device_.zero(job.counts, count * 4);
     return job;
+  }
+  template <class T>
+  T* at(std::int64_t offset) const {
+    return reinterpret_cast<T*>(batch_.data() + offset);
+  }
+  template <class T>
+  const T* told(std::int64_t offset) const {
+    return reinterpret_cast<const T*>(told_.data() + (offset - layout_.counters));
+  }
+  void take_told() {
+    told_.resize(static_cast<std::size_t>(layout_.told()));
+    device_.out(told_.data(), batch_.data() + layout_.counters, layout_.told());
+    device_.wait();
   }
 
   void take_orders(std::int64_t first, std::int64_t count) {
@@ -202,11 +229,9 @@ class RankSearch {
                         .count = static_cast<int>(question_.queries.permutants),
                         .words = kept_.words,
                         .queries = queries_.data(),
-                        .lost = only_.of(count)};
+                        .lost = at<unsigned>(layout_.lost)};
     orders.ranking.type = DistanceType::f64;
-    device_.zero(orders.lost, 4);
     device_.launch()(count, rank_threads, 0, order_queries<0>, orders);
-    device_.out(&lost_, orders.lost, 4);
   }
 
   /// Candidates of some queries from the counts of all scores, a few queries at a time.
@@ -240,17 +265,14 @@ class RankSearch {
   /// The queries' rows.
   void ask(std::int64_t first, std::int64_t count) {
     asked_.in(*question_.rows, first, count);
-    counters_.of(1);
-    device_.zero(counters_.data(), sizeof(Counters));
     ranking_ = {.rows = kept_.rows(),
                 .queries = asked_.side,
                 .metric = kept_.metric,
                 .type = question_.type,
                 .first_row = 0,
-                .counters = counters_.data()};
+                .counters = at<Counters>(layout_.counters)};
     asked_.make_values(ranking_);
     ranking_.queries = asked_.side;
-    best_.of(count * question_.k * word_size(wide_));
   }
 
   /// only: queries, or null for the first `count`, without those that failed.
@@ -260,29 +282,33 @@ class RankSearch {
               .candidates = job.candidates,
               .k = question_.k,
               .words = measure_words(question_.k),
-              .best = best_.data()};
+              .count = count,
+              .parts = measure_parts(count, job.candidates, question_.k, device_.multiprocessors),
+              .best = at<std::byte>(layout_.best)};
+    if (m.parts > 1) m.lists = lists_.of(count * m.parts * m.k * word_size(wide_));
     if (only != nullptr) {
       device_.in(only_.of(count), only, count * 4);
       m.only = only_.data();
     } else {
       m.failed = job.failed;
     }
-    const std::int64_t shared = m.words * word_size(wide_);
-    if (wide_) device_.launch()(count, rank_threads, shared, measure_found<Wide, rows_measured>, m);
-    else device_.launch()(count, rank_threads, shared, measure_found<Packed, rows_measured>, m);
+    wide_ ? run_measure<Wide>(m) : run_measure<Packed>(m);
   }
-
-  void take_best(std::int64_t count) {
-    words_.resize(static_cast<std::size_t>(count * question_.k * word_size(wide_)));
-    device_.out(words_.data(), best_.data(), static_cast<std::int64_t>(words_.size()));
-    device_.out(&counted_, counters_.data(), sizeof counted_);
+  template <class Form>
+  void run_measure(const Measure& m) {
+    constexpr auto size = static_cast<std::int64_t>(sizeof(typename Form::Word));
+    const std::int64_t dims = m.ranking.rows.dims, values = dims <= most_query_values ? dims * 8 : 0;
+    device_.launch()(m.count * m.parts, rank_threads, m.words * size + values, measure_found<Form>, m);
+    if (m.parts > 1)
+      device_.launch()(m.count, rank_threads,
+                       std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(64, m.parts * m.k))) * size,
+                       merge_parts<Form>, m);
   }
-  const Counters& counters() const noexcept { return counted_; }
 
   template <class Word>
   void tell(std::int64_t first, std::int64_t count, const NearestAnswer& nearest) {
     const std::int64_t k = question_.k, used = std::min(k, question_.candidates);
-    const auto* words = reinterpret_cast<const Word*>(words_.data());
+    const auto* words = told<Word>(layout_.best);
     std::vector<Entry> entries(static_cast<std::size_t>(used));
     for (std::int64_t query = 0; query < count; ++query) {
       for (std::int64_t i = 0; i < used; ++i) entries[static_cast<std::size_t>(i)] = entry_of(words[query * k + i]);
@@ -299,16 +325,13 @@ class RankSearch {
   Team& team_;
   std::int64_t sample_;
   bool wide_;
-  Array<std::uint32_t, Device> queries_, histogram_, last_, equal_taken_, below_, equal_, found_, counts_, failed_,
-      only_;
+  Array<std::uint32_t, Device> queries_, last_, equal_taken_, below_, equal_, found_, only_;
   Array<unsigned long long, Device> list_;
-  Array<std::byte, Device> best_;
-  Array<Counters, Device> counters_;
+  Array<std::byte, Device> batch_, lists_;
+  BatchLayout layout_{0, 0, 0};
   HeldRows<Device> asked_;
   Ranking ranking_;
-  std::vector<std::byte> words_;
-  Counters counted_ = {};
-  std::uint32_t lost_ = 0;
+  std::vector<std::byte> told_;
 };
 
 }  // namespace vicinal::cuda

@@ -86,6 +86,8 @@ TEST(PermutationOnDevice, BitsOfTheHost) {
       {Metric::hamming, DType::u8, 16, 300, 4, 4, 10, 0.2},
       {Metric::l1, DType::u8, 16, 300, 4, 16, 10, 0.2, 1 << 16, 0},  // rows stay on the host
       {Metric::dtw, DType::f32, 7, 120, 3, 12, 4, 0.2},
+      {Metric::euclidean, DType::f32, 8, 2600, 3, 5, 6, 0.9},  // blocks that share a query
+      {Metric::cosine, DType::f64, 8, 2600, 2, 5, 6, 0.9},
   };
   std::mt19937 random(3);
   for (const Case& c : cases) {
