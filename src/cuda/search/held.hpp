@@ -117,8 +117,8 @@ inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide)
   return k > most_shared_k ? capacity * (4 + word_size(form)) + merge_needs(form, k, k).row : 0;
 }
 
-/// Rows whose keys are taken at a time beside the lists: long stretches where blocks share a row's selection (sieve_grid). A block a row
-/// (sieve_block) was seen to hang on 300 rows of 262,154 values that were nearly all equal.
+/// Rows whose keys are taken at a time beside the lists: long stretches where blocks share a row's selection (sieve_grid). With them for more queries
+/// certified searches of equal rows were seen to hang (docs/design/0018).
 inline std::int64_t scan_stretch(std::int64_t batch, std::int64_t k, std::int64_t rows) {
   const std::int64_t least = std::max<std::int64_t>(8192, 2 * k);
   if (batch > few_queries && k <= sieve_most_k(FormName::packed)) return std::min(rows, least);
