@@ -11,12 +11,12 @@ namespace vicinal::cuda {
 
 /// H200, 2026-11-22, bench/results/knn_cuda.csv and plan_cuda.csv.
 struct Rates {
-  double a_call = 0.12e-3, a_batch = 0.3e-3;                            // launches, and what comes back
+  double a_call = 0.16e-3, a_batch = 0.3e-3, a_scan = 0.5e-3;           // launches, and what comes back; a selection from all pairs
   double host_bytes = 6.6e9;                                            // a second, to or from memory of the host that is not pinned
-  double prepare = 0.7e-3, sampled_element = 7.5e-9, element = 9e-12;   // of rows that are packed for this search; up to 1024 of them choose the frame
+  double prepare = 1.0e-3, sampled_element = 7.5e-9, element = 9e-12;   // of rows that are packed for this search; up to 1024 of them choose the frame
   double tile = 9.6e-9, tile_of_halves = 2.9e-8;                        // 128 rows x 256 queries x 128 columns
   double difference = 1.2e-13;                                          // a pair and column of the rung f32
-  double neighbor = 1.52e-8, neighbor_power = 0.65;                     // a query: what passes is ranked
+  double neighbor = 1.52e-8, long_neighbor = 1.9e-8, neighbor_power = 0.65;  // a query: what passes is ranked; in lists of global memory
   double pair = 3.6e-11, pair_element = 2.9e-13, listed = 2e-10;        // of the canonical rung, and a neighbour of its lists
 };
 
@@ -31,11 +31,11 @@ inline double search_seconds(const Plan& plan, const Problem& problem) {
   if (!problem.queries.on_device) seconds += q * static_cast<double>(problem.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type))) / rates.host_bytes;
   if (!problem.kept) seconds += static_cast<double>(plan.passes) * copied(problem.corpus);
   const Rung rung = rung_of(plan.rungs.front());
-  if (rung == Rung::canonical) return seconds + q * n * (rates.pair + rates.pair_element * d) + q * static_cast<double>(problem.k) * rates.listed;
+  if (rung == Rung::canonical) return seconds + rates.a_scan + q * n * (rates.pair + rates.pair_element * d) + q * static_cast<double>(problem.k) * rates.listed;
   if (!problem.kept) seconds += rates.prepare + rates.sampled_element * std::min(n, 1024.0) * d + static_cast<double>(plan.passes) * rates.element * n * d;
   if (rung == Rung::f32) return seconds + q * n * d * rates.difference;
   const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128);
-  return seconds + (rung == Rung::fp16 ? rates.tile_of_halves : rates.tile) * tiles + q * rates.neighbor * std::pow(static_cast<double>(problem.k), rates.neighbor_power);
+  return seconds + (rung == Rung::fp16 ? rates.tile_of_halves : rates.tile) * tiles + q * (problem.k > most_shared_k ? rates.long_neighbor : rates.neighbor) * std::pow(static_cast<double>(problem.k), rates.neighbor_power);
 }
 
 }  // namespace vicinal::cuda
