@@ -228,14 +228,14 @@ double FilterTask::upper_of_slot(int query, const Slot& slot) const {
   return byte_upper(model, slot.t, byte_unit(model.form, step, chunk.steps[at]), q.square, q.norms, chunk.tiles[at]);
 }
 
-void FilterTask::tighten_by_uppers(int query) {
+void FilterTask::tighten_by_uppers(int query, std::int64_t count, UpperOf upper_of) {
   QueryState& state = states[query];
   const std::int64_t k = state.pool.k;
-  if (state.count < k || k == 0) return;
+  if (count < k || k == 0) return;
   // k distinct rows with proved upper bounds: the largest of them bounds the k-th distance from above.
-  std::nth_element(state.slots, state.slots + (k - 1), state.slots + state.count, nearer);
+  std::nth_element(state.slots, state.slots + (k - 1), state.slots + count, nearer);
   double upper = -infinite;
-  for (std::int64_t i = 0; i < k; ++i) upper = std::max(upper, upper_of_slot(query, state.slots[i]));
+  for (std::int64_t i = 0; i < k; ++i) upper = std::max(upper, (this->*upper_of)(query, state.slots[i]));
   tighten(query, value_of_upper(model, upper, facts[query].scale));
 }
 
@@ -268,7 +268,7 @@ void FilterTask::drop(int query) {
   if (whole) return drop_whole(query);
   QueryState& state = states[query];
   if (looks_twice(query) && state.pool.count == 0) return drop_twice(query);
-  tight(query) ? tighten_by_uppers(query) : tighten_by_nearest(query);
+  tight(query) ? tighten_by_uppers(query, states[query].count, &FilterTask::upper_of_slot) : tighten_by_nearest(query);
   drop_farther(query);
 }
 

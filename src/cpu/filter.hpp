@@ -124,7 +124,9 @@ struct FilterTask {
   void plan_next(int query) const;
   void set_threshold(int query);
   void tighten(int query, double bound);
-  void tighten_by_uppers(int query);
+  /// By the first `count` slots, whose rows have upper bounds.
+  using UpperOf = double (FilterTask::*)(int query, const Slot& slot) const;
+  void tighten_by_uppers(int query, std::int64_t count, UpperOf upper_of);
   void tighten_by_nearest(int query);
   void rank(int query, std::int64_t begin, std::int64_t end);
   std::int64_t bring_nearest(int query, std::int64_t from);
@@ -132,7 +134,8 @@ struct FilterTask {
   bool looks_twice(int query) const noexcept;
   bool crowded(int query) const noexcept;
   void look_again(int query, std::int64_t end);
-  void tighten_by_looks(int query);
+  double upper_of_look(int query, const Slot& slot) const;
+  void tighten_by_looks(int query) { tighten_by_uppers(query, states[query].looked, &FilterTask::upper_of_look); }
   void drop_twice(int query);
   void rank_twice(int query);
   // Of whole numbers, in units of the data; filter_whole.cpp.

@@ -46,18 +46,10 @@ void FilterTask::look_again(int query, std::int64_t end) {
   set_threshold(query);
 }
 
-void FilterTask::tighten_by_looks(int query) {
-  QueryState& state = states[query];
-  const std::int64_t k = state.pool.k;
-  if (state.looked < k || k == 0) return;
-  std::nth_element(state.slots, state.slots + (k - 1), state.slots + state.looked, nearer);
-  double upper = -infinite;
-  for (std::int64_t i = 0; i < k; ++i) {
-    const auto at = static_cast<std::size_t>(state.slots[i].row / tile_rows);
-    upper = std::max(upper, second_upper(model, state.slots[i].t, byte_unit(model.form, step, chunk.steps[at]),
-                                         facts[query].second, facts[query].norms.n, chunk.second.tiles[at]));
-  }
-  tighten(query, value_of_upper(model, upper, facts[query].scale));
+double FilterTask::upper_of_look(int query, const Slot& slot) const {
+  const auto at = static_cast<std::size_t>(slot.row / tile_rows);
+  return second_upper(model, slot.t, byte_unit(model.form, step, chunk.steps[at]), facts[query].second, facts[query].norms.n,
+                      chunk.second.tiles[at]);
 }
 
 void FilterTask::drop_twice(int query) {

@@ -243,6 +243,17 @@ class ByteRowTest : public ::testing::TestWithParam<const Kernels*> {
     if (!kernels().supported()) GTEST_SKIP() << "not run: " << kernels().name;
   }
   const Kernels& kernels() const { return *GetParam(); }
+  static ByteQuantiseArgs moved(const Guarded<double>& row, const Guarded<double>& centre, double step, std::int64_t dims,
+                                std::int8_t* out) {
+    return {.row = row.data(),
+            .centre = centre.data(),
+            .shift = 0.125,
+            .scale = 0.5,
+            .step = step,
+            .inverse = 1 / step,
+            .dims = dims,
+            .out = out};
+  }
 };
 
 TEST_P(ByteRowTest, RowsAreThoseOfThePlainTableAndResidualsAreTrue) {
@@ -256,14 +267,7 @@ TEST_P(ByteRowTest, RowsAreThoseOfThePlainTableAndResidualsAreTrue) {
       for (double& x : centre) x = step == 0.5 ? 0 : 0.1 * normal(random);
       if (step == 0.5)
         for (double& x : row) x = 0.25 * std::floor(4 * x);  // halves of a step: to even
-      ByteQuantiseArgs args{.row = row.data(),
-                            .centre = centre.data(),
-                            .shift = 0.125,
-                            .scale = 0.5,
-                            .step = step,
-                            .inverse = 1 / step,
-                            .dims = dims,
-                            .out = bytes.data()};
+      ByteQuantiseArgs args = moved(row, centre, step, dims, bytes.data());
       const ByteFacts facts = kernels().quantise_bytes(args);
       args.out = expected.data();
       const ByteFacts plain = kernels_plain.quantise_bytes(args);
@@ -297,14 +301,7 @@ TEST_P(ByteRowTest, SecondBytesAreThoseOfThePlainTableAndResidualsAreTrue) {
       Guarded<std::int8_t> first(dims), second(dims), expected(dims);
       for (double& x : row) x = normal(random);
       for (double& x : centre) x = 0.1 * normal(random);
-      ByteQuantiseArgs args{.row = row.data(),
-                            .centre = centre.data(),
-                            .shift = 0.125,
-                            .scale = 0.5,
-                            .step = step,
-                            .inverse = 1 / step,
-                            .dims = dims,
-                            .out = first.data()};
+      ByteQuantiseArgs args = moved(row, centre, step, dims, first.data());
       kernels_plain.quantise_bytes(args);
       for (const bool query : {false, true}) {
         args.out = second.data();
