@@ -13,10 +13,8 @@ figure, a line a point; repro/plot.py draws them. What runs:
 Sismanis' figure times the queue of the device alone (one recorded graph a call) but for ours, which are whole calls, waited for.
 """
 
-import argparse
 import os
 import statistics
-import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -27,7 +25,7 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "repro")]
 import torch  # noqa: E402
 from cuda_selections import Times, times_of  # noqa: E402
 from knn_cuda import Engine, by_torch, make  # noqa: E402
-from selection_gpu import Report, log2  # noqa: E402
+from selection_gpu import Report, arguments, log2  # noqa: E402
 
 LI_POINTS = ([(m, 100_000, 64) for m in (50, 100, 200, 400, 700, 1000)] + [(90, n, 64) for n in (50_000, 100_000, 200_000, 400_000, 700_000, 1_000_000)]
              + [(500, 100_000, d) for d in (50, 100, 200, 400, 700, 1000)])  # fmt: skip
@@ -245,14 +243,8 @@ def li_fig3(engine, report, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", default=ROOT / "repro" / "results")
-    parser.add_argument("--only", default="")
-    parser.add_argument("--seconds", type=float, default=0.01)
-    parser.add_argument("--commit", default="")
-    a = parser.parse_args()
-    commit = a.commit or subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    report, engine, start = Report(a.out, commit, ("rows", "n", "d", "k")), Engine(), time.perf_counter()
+    a = arguments(__doc__, seconds=0.01)
+    report, engine, start = Report(a.out, a.commit, ("rows", "n", "d", "k")), Engine(), time.perf_counter()
     with torch.cuda.stream(torch.cuda.Stream()):
         for figure in (li_fig1, li_fig2, li_fig3, sismanis_fig3):
             if a.only in figure.__name__:

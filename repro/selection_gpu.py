@@ -187,15 +187,21 @@ def sismanis_fig4(selections, report, seconds):
                 report.line("sismanis_fig4", rows, n, k, engine, selections.time(engine, k, seconds=seconds))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def arguments(doc, seconds):
+    """Of a script that redoes figures: where to, which, how long a point, and at which commit."""
+    parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument("--out", default=ROOT / "repro" / "results")
     parser.add_argument("--only", default="")
-    parser.add_argument("--seconds", type=float, default=0.02)
+    parser.add_argument("--seconds", type=float, default=seconds)
     parser.add_argument("--commit", default="")
     a = parser.parse_args()
-    commit = a.commit or subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    report = Report(a.out, commit)
+    a.commit = a.commit or subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    return a
+
+
+def main():
+    a = arguments(__doc__, seconds=0.02)
+    report = Report(a.out, a.commit)
     selections = Selections(1 << 31)
     start = time.perf_counter()
 
