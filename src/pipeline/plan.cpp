@@ -31,9 +31,7 @@ constexpr std::int64_t second_gain = 4;                // answers that must be a
 constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ranks so many at once
 constexpr std::int64_t ready_batch = std::int64_t{1} << 14;  // there: as many queries at a time are as fast as more
 constexpr std::int64_t long_list = 2048, least_rows_a_neighbor = 24;  // there: of longer lists, ranking every pair is faster below so many rows for each
-// Seconds of one H200, 2026-11-22 (repro/results/li_fig1.csv, one call): every pair of some queries ranked, and rows packed for a filter.
-constexpr std::int64_t few_device_queries = 128;
-constexpr double device_pair = 3.6e-11, device_pair_element = 2.9e-13, device_pack = 1e-3, device_pack_element = 9e-12, device_sampled_element = 5e-9;
+constexpr std::int64_t few_device_queries = 128;       // there: of more, stretches of pairs are short, and no rate is known
 constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // there, where sums of floats prove something
 
 constexpr double group_cycles_per_row = 20, group_cycles_per_query = 3000, group_cycles_per_neighbor = 200;  // where boxes tell rows apart
@@ -72,11 +70,15 @@ bool takes_bytes(const Problem& problem) {
   return (form == Form::l2 || form == Form::unit_l2 || form == Form::ip) && problem.corpus.cols <= most_byte_dims;
 }
 
-/// Whether a device ranks every pair of so few queries before it has packed the rows.
-bool ranked_sooner(const Problem& problem) {
-  const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols), q = static_cast<double>(problem.queries.rows);
-  return !problem.kept && !problem.range && problem.queries.rows <= few_device_queries &&
-         q * n * (device_pair + device_pair_element * d) < device_pack + device_sampled_element * std::min(n, 1024.0) * d + device_pack_element * n * d;
+/// Whether a device, by its own rates, ranks every pair of so few queries before it has packed the rows in bytes.
+bool ranked_sooner(const Problem& problem, const Backend& backend, Plan plan) {
+  if (problem.kept || problem.range || problem.queries.rows > few_device_queries) return false;
+  plan.passes = 1;
+  const auto seconds = [&](Rung rung) {
+    plan.rungs = {rung_name(rung)};
+    return backend.seconds(plan, problem);
+  };
+  return seconds(Rung::canonical) < seconds(Rung::int8);
 }
 
 std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter, const Backend& backend, const Plan& plan) {
@@ -91,7 +93,7 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   if (facts.has_halves) {
     const bool few = problem.corpus.rows < least_filtered_rows || problem.k * 3 >= problem.corpus.rows;
     const bool many_asked = problem.k > long_list && problem.k * least_rows_a_neighbor > problem.corpus.rows;
-    if (problem.corpus.cols > most_float_dims || problem.k > facts.most_filtered_k || (filter == "auto" && (many_asked || (few && !problem.kept) || ranked_sooner(problem)))) return {last};
+    if (problem.corpus.cols > most_float_dims || problem.k > facts.most_filtered_k || (filter == "auto" && (many_asked || (few && !problem.kept) || ranked_sooner(problem, backend, plan)))) return {last};
     if (filter == floats || form_of(problem.metric) == Form::l1 || form_of(problem.metric) == Form::linf) return {floats, last};
     if (filter == halves || !takes_bytes(problem)) return {halves, floats, last};
     return {bytes, halves, floats, last};
