@@ -109,7 +109,6 @@ inline std::int64_t found_entries(std::int64_t batch, std::int64_t capacity, std
 
 /// Products of a chunk that are nothing, found at a time (vanished.cuh).
 inline constexpr std::int64_t vanished_room = 1 << 18, vanished_bytes = 24;
-inline constexpr std::int64_t few_queries = 128;
 
 /// Bytes that a query of a long list takes beside its slots (long_lists.cuh).
 inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide) {
@@ -117,8 +116,9 @@ inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide)
   return k > most_shared_k ? capacity * (4 + word_size(form)) + merge_needs(form, k, k).row : 0;
 }
 
-/// Rows whose keys are taken at a time beside the lists: long stretches where blocks share a row's selection (sieve_grid). With them for more queries
-/// certified searches of equal rows were seen to hang (docs/design/0018).
+/// So few that blocks share the selection of one (sieve_grid). With long stretches for more of them searches of equal rows were seen to hang (docs/design/0018).
+inline constexpr std::int64_t few_queries = 128;
+/// Rows whose keys are taken at a time beside the lists.
 inline std::int64_t scan_stretch(std::int64_t batch, std::int64_t k, std::int64_t rows) {
   const std::int64_t least = std::max<std::int64_t>(8192, 2 * k);
   if (batch > few_queries && k <= sieve_most_k(FormName::packed)) return std::min(rows, least);
