@@ -181,13 +181,16 @@ Certificate certificate_of(std::int64_t rows, bool exact) {
   return certificate;
 }
 
+void check_k(std::int64_t k, std::int64_t count) {
+  if (k < 1) fail(ErrorCode::invalid_argument, cat("k must be >= 1, got ", k));
+  if (k > count) fail(ErrorCode::invalid_argument, cat("k=", k, " exceeds ", count, " objects"));
+}
+
 template <class Read>
 PermutationNeighbors find_nearest(const PermutationIndex::State& state, const PermutationSearch& search,
                                   std::int64_t rows, DType dtype, const Read& read) {
   check_search(search);
-  const std::int64_t count = state.objects().count();
-  if (search.k < 1) fail(ErrorCode::invalid_argument, cat("k must be >= 1, got ", search.k));
-  if (search.k > count) fail(ErrorCode::invalid_argument, cat("k=", search.k, " exceeds ", count, " objects"));
+  check_k(search.k, state.objects().count());
   const Metric metric = state.options.metric;
   const DistanceType type = resolve_distance_type(search.distance_type, metric, state.rows.dtype, dtype);
   PermutationNeighbors result{.neighbors = Neighbors(rows, search.k, type, false), .fraction = 0, .recall = {}};
@@ -316,8 +319,8 @@ PermutationRange PermutationIndex::range(std::int64_t queries, const OwnDistance
 
 PermutationPlan PermutationIndex::plan(std::int64_t queries, const PermutationSearch& search) const {
   check_search(search);
-  if (queries < 0 || search.k < 1)
-    fail(ErrorCode::invalid_argument, cat("a plan of ", queries, " queries for ", search.k, " nearest"));
+  check_k(search.k, state_->objects().count());
+  if (queries < 0) fail(ErrorCode::invalid_argument, cat("queries must be >= 0, got ", queries));
   const Resolved run = resolve(*state_, search);
   return plan_search(*state_, search, queries, search.k, nullptr, run,
                      !run.host() && host_reason(*state_, search.exact).empty());
@@ -327,8 +330,7 @@ PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const 
   constexpr std::size_t timed = 64;
   check_search(search);
   const std::int64_t count = state_->objects().count();
-  if (search.k < 1 || search.k > count)
-    fail(ErrorCode::invalid_argument, cat("k must be 1 to the ", count, " objects, got ", search.k));
+  check_k(search.k, count);
   const Resolved run = resolve(*state_, search);
   PermutationTuning result{.k = search.k,
                            .target = search.recall.value_or(search.fraction ? 0 : default_recall),
