@@ -314,8 +314,8 @@ Command register_index(App& root) {
   of("--rank-distance build",
      app.add_text("--rank-distance", f.rank_distance, "build: how orders are compared (default footrule)")
          .type_name("footrule|rho|kendall"));
-  of("--form build",
-     app.add_text("--form", f.form, "build: what is kept of an order (default ranks)").type_name("ranks|prefix|bits"));
+  of("--form build", app.add_text("--form", f.form, "build: what is kept of an order (default ranks)")
+                         .type_name("ranks|prefix|bits|components"));
   of("--prefix build", app.add_integer("--prefix", f.prefix, "build: permutants kept of an order").type_name("L"));
   of("--window build",
      app.add_integer("--window", f.window, "build: of dtw, how far apart paired places may be").type_name("W"));

@@ -24,14 +24,15 @@ namespace vicinal {
 enum class PermutantChoice : std::uint8_t { random, farthest_first, sss, given };
 /// How two orders of the permutants are compared: sum of |difference of ranks|, of its square, or pairs in the other order.
 enum class RankDistance : std::uint8_t { footrule, rho, kendall };
-/// What is kept of an object's order: all ranks; its nearest permutants; one bit each, near or far.
-enum class RankForm : std::uint8_t { ranks, prefix, bits };
+/// What is kept of an object's order: all ranks; its nearest permutants; one bit each, near or far. Or, instead of an order,
+/// components: of the distances themselves, a byte for each of their principal components; at most 256 permutants.
+enum class RankForm : std::uint8_t { ranks, prefix, bits, components };
 
 const char* permutant_choice_name(PermutantChoice choice) noexcept;  // "random", "farthest_first", "sss", "given"
 PermutantChoice parse_permutant_choice(std::string_view name);
 const char* rank_distance_name(RankDistance distance) noexcept;  // "footrule", "rho", "kendall"
 RankDistance parse_rank_distance(std::string_view name);
-const char* rank_form_name(RankForm form) noexcept;  // "ranks", "prefix", "bits"
+const char* rank_form_name(RankForm form) noexcept;  // "ranks", "prefix", "bits", "components"
 RankForm parse_rank_form(std::string_view name);
 
 struct PermutationOptions {
@@ -40,7 +41,7 @@ struct PermutationOptions {
   PermutantChoice choice = PermutantChoice::random;
   std::vector<std::int64_t> given = {};  // choice given: their ids, in order; permutants is not used
   std::uint64_t seed = 0;
-  RankDistance rank_distance = RankDistance::footrule;  // ranks: any; prefix: footrule, rho; bits: none of them matters
+  RankDistance rank_distance = RankDistance::footrule;  // ranks: any; prefix: footrule, rho; else it does not matter
   RankForm form = RankForm::ranks;
   std::int64_t prefix = 0;  // form prefix: how many of the nearest permutants are kept; 0: a quarter of them
   std::int64_t window = 0;  // dtw: largest difference of the places that are paired; 0: no limit

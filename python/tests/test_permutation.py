@@ -84,7 +84,7 @@ def test_exact_is_the_exact_search(data, tmp_path):
 
 def test_strings_and_forms():
     words = ["anna", "anne", "hannah", "bob", "bobby", "rob", "robert", "berta"] * 20
-    for form in ("ranks", "prefix", "bits"):
+    for form in ("components", "ranks", "prefix", "bits"):
         index = vicinal.PermutationIndex(words, "normalized_levenshtein", 6, form=form)
         exact = index.knn(["ann", "robb"], 3, exact=True)
         assert exact.ids.tolist() == vicinal.knn(words, ["ann", "robb"], 3, "normalized_levenshtein").ids.tolist()

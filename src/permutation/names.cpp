@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array choice_names = {"random", "farthest_first", "sss", "given"};
 constexpr std::array distance_names = {"footrule", "rho", "kendall"};
-constexpr std::array form_names = {"ranks", "prefix", "bits"};
+constexpr std::array form_names = {"ranks", "prefix", "bits", "components"};
 
 template <class Enum, std::size_t N>
 Enum parse(std::string_view name, const std::array<const char*, N>& names, const char* what) {

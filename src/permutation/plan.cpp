@@ -92,6 +92,11 @@ PermutationPlan plan_build(std::int64_t objects, std::int64_t object_bytes, cons
     once = std::max(
         once, sampled_for_bounds(objects, permutants) * (permutants + 3) * 8 + permutants * (24 + 8 * bound_cells));
   }
+  if (options.form == RankForm::components) {
+    plan.kept_bytes += Components::bytes_for(permutants);
+    once = std::max(once,
+                    Components::sampled(objects, permutants) * permutants * 8 + 2 * Components::bytes_for(permutants));
+  }
   const std::int64_t a_thread = permutants * (static_cast<std::int64_t>(sizeof(CellEnds)) + 16) + small_bytes;
   const auto bytes = [&](int threads) { return plan.kept_bytes + once + threads * a_thread; };
   while (plan.threads > 1 && bytes(plan.threads) > plan.budget_bytes) --plan.threads;
