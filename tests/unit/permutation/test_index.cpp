@@ -274,8 +274,10 @@ TEST(PermutationIndex, BudgetsChangeNoBitAndAreKnownBeforehand) {
     return false;
   };
   EXPECT_TRUE(refused([&] { PermutationIndex(view(corpus, dims), less); }));
-  for (const PermutationSearch& search :
-       {PermutationSearch{.k = 7, .fraction = 0.02}, {.k = 7, .exact = true}, {.k = 7, .recall = 0.9}}) {
+  for (const PermutationSearch& search : {PermutationSearch{.k = 7, .fraction = 0.02},
+                                          {.k = 7, .exact = true},
+                                          {.k = 7, .recall = 0.9},
+                                          {.k = 7, .recall = 0.9, .tune_on = TuneOn::queries}}) {
     PermutationSearch wide = search;
     wide.run.threads = 3;
     const PermutationPlan plan = index.plan(60, wide);
@@ -294,13 +296,24 @@ TEST(PermutationIndex, BudgetsChangeNoBitAndAreKnownBeforehand) {
   }
 }
 
+TEST(PermutationIndex, NoMoreThanAThirdOfTheQueriesIsMeasuredByDefault) {
+  for (const double target : {0.01, 0.9, 0.95, 0.99, 0.999}) {
+    const std::int64_t least = least_to_tune_on(target);
+    EXPECT_LE(3 * measured_for(target, least), least) << target;
+    EXPECT_LT(measured_for(target, 100 * least), 2 * least) << target;
+  }
+  EXPECT_EQ(measured_for(0.9, 30), 30);
+  EXPECT_EQ(measured_for(0.9, 1000), 90);
+}
+
 TEST(PermutationIndex, RecallIsWhatWasPromised) {
   constexpr std::int64_t dims = 16, k = 10;
   const std::vector<float> corpus = rows_of(9, 4000, dims), queries = rows_of(10, 500, dims);
   const PermutationIndex index(view(corpus, dims), {.permutants = 32});
   const Neighbors truth = knn(view(corpus, dims), view(queries, dims), {.k = k});
-  for (const double target : {0.5, 0.9, 0.99}) {
+  for (const double target : {0.5, 0.9, 0.99}) {  // the last of objects, since 500 queries are few for it
     const PermutationNeighbors found = index.knn(view(queries, dims), {.k = k, .recall = target});
+    EXPECT_EQ(found.recall.of_queries, target < 0.99);
     std::int64_t hits = 0;
     for (std::int64_t q = 0; q < 500; ++q)
       for (std::int64_t i = 0; i < k; ++i) hits += found.neighbors.distance(q, i) <= truth.distance(q, k - 1);
