@@ -49,7 +49,9 @@ endif()
 
 # Loops over the rows of a warping, whose number is known: -O2 leaves half of them to scalar code.
 file(GLOB VICINAL_WARPING CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/permutation/warping_*.cpp)
-set_property(SOURCE ${VICINAL_WARPING} APPEND PROPERTY COMPILE_OPTIONS "-O3")
+if(VICINAL_OPTIMIZE STREQUAL "-O2")
+  set_property(SOURCE ${VICINAL_WARPING} APPEND PROPERTY COMPILE_OPTIONS "-O3")
+endif()
 
 # Half of the time to compile the library goes into the standard's headers. Only where a sanitizer is in are files compiled
 # several at a time, over precompiled headers: both lie in the build's own folder, so ccache could not give what one
