@@ -332,9 +332,7 @@ Command register_index(App& root) {
   f.given_fraction =
       of("--fraction search, tune",
          app.add_number("--fraction", f.fraction, "search, tune: share of the objects to look at").type_name("SHARE"));
-  of("--tune-on search", app.add_text("--tune-on", f.tune_on,
-                                      "search: what tells the share for a recall: some of the queries, objects left "
-                                      "out in turn, or (default) queries where they are many")
+  of("--tune-on search", app.add_text("--tune-on", f.tune_on, "search: what a recall is measured on (default auto)")
                              .type_name("auto|objects|queries"));
   of("--exact search", app.add_flag("--exact", f.exact, "search: exactly, by bounds"));
   of("--distance-type search",
