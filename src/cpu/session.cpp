@@ -82,7 +82,7 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
   if (filters && plan.second) total += batch * 2 * SecondBytes::stride(dims) + plan.threads * rank_block * 8;
   if (filters)
-    total += (padded + padded / block * lanes) * (dims + 3) * 4 + batch * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
+    total += (padded + padded / block * lanes) * std::max(dims + 3, block_quads) * 4 + batch * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
   if (plan.groups) total += batch * ((group_width(dims) + dims) * 8 + 48);
   if (problem.range) total += states * static_cast<std::int64_t>(sizeof(Matches) + sizeof(Place)) + batch * 64 + plan.match_bytes;
   // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
@@ -216,7 +216,7 @@ void CpuSession::filter_tiles() {
       const std::int64_t tile = range.begin + order.at(i);
       if (any_eligible(tile)) {
         if (bytes_ != nullptr) {
-          const std::int64_t width = quads_of(model_->dims) * bytes_->query_words;
+          const std::int64_t width = query_width(bytes_->layout, quads_of(model_->dims));
           piece.run_bytes(queries_.quads.data() + block * queries_.block_size(width), query_panels,
                           own.sums.data(), tile);
         } else {

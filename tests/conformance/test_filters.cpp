@@ -234,7 +234,7 @@ TEST(Filters, WholeNumbersAreNotRankedAgain) {
 
 TEST(Filters, ThePilotTakesBytesWhereTheyPay) {
   const std::string best = instruction_sets().front();
-  if (best != "avx512vnni" && best != "avxvnni") GTEST_SKIP() << "not run: bytes are not faster here";
+  if (best != "avx512amx" && best != "avx512vnni" && best != "avxvnni") GTEST_SKIP() << "not run: bytes are not faster here";
   Rng rng(15);
   const auto first_rung = [&](const Data& data, DType type) {
     const Table corpus = make(data, rng, type, 20000, 64), queries = make(data, rng, type, 300, 64);
