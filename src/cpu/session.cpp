@@ -16,6 +16,7 @@
 namespace vicinal::cpu {
 namespace {
 
+constexpr std::int64_t least_guessed = 64; // tiles
 constexpr std::int64_t scan_group = 8;     // queries that share a block of rows on the canonical rung
 constexpr std::int64_t settle_share = 8, byte_settle_share = 32;  // a query may settle n / 8 rows before it is abandoned
 
@@ -203,6 +204,11 @@ bool CpuSession::any_eligible(std::int64_t tile) const noexcept {
   return false;
 }
 
+/// Bounds are guessed where a block meets all rows of its split in one go, and there are enough to guess from.
+bool CpuSession::may_guess(std::int64_t tiles) const noexcept {
+  return bytes_ != nullptr && !question_.radius && question_.filter.all() && chunk().count == question_.corpus.rows && tiles >= least_guessed && !missed_;
+}
+
 void CpuSession::filter_tiles() {
   const std::int64_t tiles = chunk().tile_count();
   each_block([&](std::int64_t split, std::int64_t block, Worker& own) {
@@ -211,9 +217,12 @@ void CpuSession::filter_tiles() {
     const Range range = split_range(tiles, split, plan_.row_splits);
     if (range.begin == range.end) return;
     if (bytes_ != nullptr) piece.start_bytes();
-    const VisitOrder order(range.end - range.begin);
-    for (std::int64_t i = 0; i < range.end - range.begin; ++i) {
+    const std::int64_t tiles_here = range.end - range.begin;
+    const VisitOrder order(tiles_here);
+    bool guesses = may_guess(tiles_here);
+    const auto meet_tile = [&](std::int64_t i) {
       const std::int64_t tile = range.begin + order.at(i);
+      piece.seen = guesses ? static_cast<double>(i) / static_cast<double>(tiles_here) : 0;
       if (any_eligible(tile)) {
         if (bytes_ != nullptr) {
           const std::int64_t width = query_width(bytes_->layout, quads_of(model_->dims));
@@ -223,9 +232,20 @@ void CpuSession::filter_tiles() {
           piece.run(queries_.panels.data() + block * queries_.block_size(model_->dims), query_panels, own.partial.data(), tile);
         }
       }
-      const std::int64_t used = std::min<std::int64_t>(tile_rows, chunk().count - tile * tile_rows);
-      team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(used));
+      return std::min<std::int64_t>(tile_rows, chunk().count - tile * tile_rows);
+    };
+    for (std::int64_t i = 0; i < tiles_here; ++i)
+      team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(meet_tile(i)));
+    piece.seen = 0;
+    if (!guesses || piece.restart_missed() == 0) return;
+    missed_ = true;
+    guesses = false;
+    if (piece.whole) piece.start_bytes();
+    for (std::int64_t i = 0; i < tiles_here; ++i) {
+      meet_tile(i);
+      team_.tick(0);
     }
+    piece.end_restart();
   });
 }
 

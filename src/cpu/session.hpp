@@ -1,5 +1,6 @@
 // One search on the host CPU: the stages of src/cpu bound to buffers and threads.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -77,6 +78,7 @@ class CpuSession final : public Session {
   void each_block(const Body& body);
   void note_largest_rows();
   void filter_tiles();
+  bool may_guess(std::int64_t tiles) const noexcept;
   void filter_groups();                                                                      // search_groups.cpp
   /// Of few columns, and not every pair is asked for.
   bool grouped() const noexcept { return rung_ == Rung::canonical && plan_.groups; }
@@ -133,6 +135,7 @@ class CpuSession final : public Session {
   std::vector<Place> places_;     // of its queries that were lost once
   Room room_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::atomic<bool> missed_{false};  // a guess was too low; it decides about time alone
 };
 
 }  // namespace vicinal::cpu
