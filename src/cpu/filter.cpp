@@ -133,7 +133,7 @@ void FilterTask::plan_next(int query) const {
   QueryState& state = states[query];
   // Bytes tighten by ranking some k rows, which is worth a few times as many that are kept in vain; so it is done before all
   // slots are full.
-  const std::int64_t wanted = 2 * state.count + (tight(query) ? 1 : 3) * state.pool.k + 3 * panel_rows;
+  const std::int64_t wanted = 2 * state.count + (tight(query) || seen > 0 ? 1 : 3) * state.pool.k + 3 * panel_rows;
   state.due = bytes == nullptr || state.matches != nullptr ? capacity : std::min(capacity, wanted);
 }
 
@@ -212,6 +212,7 @@ void FilterTask::tighten(int query, double bound) {
 
 namespace {
 
+constexpr std::int64_t guess_reserve = 2;        // rows ranked for each that a guess takes
 constexpr double tight_residual = 0x1p-12;  // of the norms; bytes that are whole numbers have next to none
 constexpr auto tile_of = [](const Slot& slot) { return static_cast<std::int64_t>(slot.row / tile_rows); };
 
@@ -249,7 +250,7 @@ double FilterTask::upper_of_nearest(int query, std::int64_t nearest, std::int64_
 /// Of the slots after `from` at most k that look nearer than the k-th so far come first. Returns how many.
 std::int64_t FilterTask::bring_nearest(int query, std::int64_t from) {
   const QueryState& state = states[query];
-  const std::int64_t k = state.pool.k;
+  const std::int64_t k = std::min(state.pool.k, guess_reserve * rank_of_guess());
   Slot *const begin = state.slots + from, *const end = state.slots + state.count;
   std::int64_t likely = end - begin;
   if (state.theta < infinite) {

@@ -135,6 +135,7 @@ struct FilterTask {
   using UpperOf = double (FilterTask::*)(int query, const Slot& slot) const;
   void tighten_by_uppers(int query, std::int64_t count, UpperOf upper_of);
   double upper_of_nearest(int query, std::int64_t nearest, std::int64_t count, UpperOf upper_of);
+  std::int64_t rank_of_guess() const noexcept;
   void guess(int query);
   double guess_at(int query, std::int64_t rank);
   bool held(int query);

@@ -15,12 +15,17 @@ constexpr double rows_besides = 4;
 
 }  // namespace
 
+std::int64_t FilterTask::rank_of_guess() const noexcept {
+  const std::int64_t k = question->k;
+  if (!(seen > 0)) return k;
+  const double expected = seen * static_cast<double>(k);
+  return std::min(k, static_cast<std::int64_t>(expected + deviations * std::sqrt(expected * (1 - seen)) + rows_besides));
+}
+
 void FilterTask::guess(int query) {
   QueryState& state = states[query];
-  if (!(seen > 0) || state.abandoned) return;
-  const double expected = seen * static_cast<double>(state.pool.k);
-  const auto rank = static_cast<std::int64_t>(expected + deviations * std::sqrt(expected * (1 - seen)) + rows_besides);
-  if (rank >= state.pool.k) return;
+  const std::int64_t rank = rank_of_guess();
+  if (rank >= state.pool.k || state.abandoned) return;
   const double bound = guess_at(query, rank);
   if (!(bound < state.bound)) return;
   tighten(query, bound);

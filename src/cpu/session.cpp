@@ -53,6 +53,15 @@ std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const Question& q
   return std::make_unique<BoundModel>(question.metric, question.type, question.corpus.cols, frame.scale, chain);
 }
 
+std::int64_t CpuSession::block_of(const Plan& plan, Rung rung) noexcept {
+  if (plan.symmetric) return rung == Rung::int8 ? tile_rows : plan.pair_rows;
+  if (rung != Rung::int8) return plan.query_block;
+  const std::int64_t pieces = plan.query_block * plan.threads, rounds = (plan.query_batch + pieces - 1) / pieces;
+  std::int64_t joined = sizeof(float);
+  while (rounds % joined != 0) --joined;
+  return plan.query_block * joined;
+}
+
 // A block that serves as rows has whole tiles, and as queries whole panels: some lanes more than queries.
 CpuSession::Worker::Worker(const Points& corpus, const Plan& plan, Rung rung)
     : rank(corpus.cols, corpus.dtype, corpus.plain_rows()), thr(rung == Rung::f32 ? block_of(plan, rung) + max_query_lanes : 0),
@@ -76,7 +85,7 @@ CpuSession::~CpuSession() = default;
 std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcept {
   const std::int64_t dims = problem.corpus.cols, batch = plan.query_batch, states = batch * plan.row_splits;
   const bool filters = plan.rungs.size() > 1;
-  const std::int64_t block = block_of(plan, Rung::f32), padded = (batch + block - 1) / block * block;
+  const std::int64_t block = std::max(block_of(plan, Rung::f32), block_of(plan, Rung::int8)), padded = (batch + block - 1) / block * block;
   std::int64_t total = states * static_cast<std::int64_t>(sizeof(QueryState)) +
                        states * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
                        batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 2 * sizeof(std::int64_t) + 2 * sizeof(double));
@@ -88,7 +97,7 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
   if (problem.range) total += states * static_cast<std::int64_t>(sizeof(Matches) + sizeof(Place)) + batch * 64 + plan.match_bytes;
   // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
   const std::int64_t thread = PrepareScratch::bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
-                              ((block + max_query_lanes) * 2 + (plan.query_block + max_query_lanes) * (8 + panel_rows)) * 4 + (std::int64_t{256} << 10);
+                              (block + max_query_lanes) * (10 + panel_rows) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam
   if (plan.symmetric) total += plan.threads * (tile_rows + max_query_lanes) * (2 * panel_rows + 16) * 4;  // of bytes
   return total + plan.threads * thread + (plan.pilot ? pilot_bytes : 0) + dims * 24 + (std::int64_t{1} << 20);
@@ -127,7 +136,7 @@ void CpuSession::start_queries(const std::vector<float>* steps) {
     state.pool = {.entries = entries_.data() + i * room, .count = 0, .k = k, .capacity = room};
     if (!model_) continue;
     state.slots = slots_.data() + i * capacity;
-    state.due = rung_ == Rung::int8 && !question_.radius ? std::min(capacity, 4 * k + 3 * panel_rows) : capacity;
+    state.due = rung_ == Rung::int8 && !question_.radius ? std::min(capacity, (plan_.symmetric ? 4 : 2) * k + 3 * panel_rows) : capacity;
     state.abandoned = !question_.radius && !queries_.facts[static_cast<std::size_t>(i % queries_.count)].filterable;
   }
   if (question_.radius) start_matches();
@@ -221,7 +230,8 @@ void CpuSession::filter_tiles() {
     const VisitOrder order(tiles_here);
     bool guesses = may_guess(tiles_here);
     const auto meet_tile = [&](std::int64_t i) {
-      const std::int64_t tile = range.begin + order.at(i);
+      // From the middle on: the ends, where rows of bytes are smallest and largest, are least like the others.
+      const std::int64_t tile = range.begin + (order.at(i) + tiles_here / 2) % tiles_here;
       piece.seen = guesses ? static_cast<double>(i) / static_cast<double>(tiles_here) : 0;
       if (any_eligible(tile)) {
         if (bytes_ != nullptr) {

@@ -69,10 +69,9 @@ class CpuSession final : public Session {
   FilterTask block_task(Worker& worker, std::int64_t split, std::int64_t block);
   /// Slots a query: those of the plan, but floats, which can tell more rows apart, need fewer than bytes.
   std::int64_t capacity() const noexcept;
-  /// Queries of a packed block: in pairs of floats all that meet at once, in pairs of bytes those that share a step.
-  static std::int64_t block_of(const Plan& plan, Rung rung) noexcept {
-    return !plan.symmetric ? plan.query_block : rung == Rung::int8 ? tile_rows : plan.pair_rows;
-  }
+  /// Queries of a packed block: in pairs of floats all that meet at once, in pairs of bytes those that share a step. Else bytes join as many blocks
+  /// of the plan, which are those of floats, as take the same place in the cache and leave each thread as much to do.
+  static std::int64_t block_of(const Plan& plan, Rung rung) noexcept;
   /// Runs body(split, block, worker) over all of them.
   template <class Body>
   void each_block(const Body& body);
