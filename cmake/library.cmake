@@ -36,7 +36,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   file(GLOB_RECURSE VICINAL_AVX2 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx2.cpp)
   file(GLOB_RECURSE VICINAL_AVX512 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx512.cpp)
   set(VICINAL_AVXVNNI ${PROJECT_SOURCE_DIR}/src/cpu/bytes_avxvnni.cpp)
-  set(VICINAL_AVX512VNNI ${PROJECT_SOURCE_DIR}/src/cpu/bytes_avx512vnni.cpp)
+  set(VICINAL_AVX512VNNI ${PROJECT_SOURCE_DIR}/src/cpu/bytes_avx512vnni.cpp ${PROJECT_SOURCE_DIR}/src/cpu/bytes_avx512amx.cpp)
   set_source_files_properties(${VICINAL_AVXVNNI} PROPERTIES COMPILE_OPTIONS "-mavx2;-mavxvnni")
   set_source_files_properties(${VICINAL_AVX512VNNI} PROPERTIES COMPILE_OPTIONS
     "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mavx2;-mprefer-vector-width=512")

@@ -23,6 +23,7 @@ namespace {
 // Best first; chosen once by what this CPU can run, or forced by name.
 constexpr InstructionSet sets[] = {
 #if defined(__x86_64__)
+    {"avx512amx", kernels_avx512, bytes_avx512amx},
     {"avx512vnni", kernels_avx512, bytes_avx512vnni},
     {"avx512", kernels_avx512, bytes_avx512},
     {"avxvnni", kernels_avx2, bytes_avxvnni},
@@ -140,7 +141,7 @@ class CpuBackend final : public Backend {
 
   double byte_gain(const std::string& instruction_set) const override {
     const ByteKernels& bytes = find_set(instruction_set).bytes;
-    return &bytes == &bytes_avx512vnni || &bytes == &bytes_avxvnni ? 3.0 : 1.0;
+    return &bytes == &bytes_avx512amx || &bytes == &bytes_avx512vnni || &bytes == &bytes_avxvnni ? 3.0 : 1.0;
   }
 
   Rates rates(const std::string& instruction_set, Rung rung, int threads) override {

@@ -36,6 +36,6 @@ bool supported() {
 
 }  // namespace
 
-constinit const ByteKernels bytes_avxvnni = {"avxvnni", supported, query_lanes, query_words, tile<Quads>, second_sums};
+constinit const ByteKernels bytes_avxvnni = {"avxvnni", supported, query_lanes, QueryLayout::quads, tile<Quads>, second_sums};
 
 }  // namespace vicinal::cpu

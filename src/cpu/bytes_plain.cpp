@@ -54,6 +54,6 @@ bool supported() { return true; }
 
 }  // namespace
 
-constinit const ByteKernels bytes_plain = {"plain", supported, query_lanes, 1, tile, second_sums};
+constinit const ByteKernels bytes_plain = {"plain", supported, query_lanes, QueryLayout::quads, tile, second_sums};
 
 }  // namespace vicinal::cpu

@@ -58,7 +58,7 @@ ByteTileArgs FilterTask::face_bytes(const std::int32_t* panels, int query_panels
   else
     for (int r = 0; r < row_panels * panel_rows; ++r) seeds[r] = byte_seed(chunk.terms[begin + r], inverse);
   for (int q = 0; !whole && q < query_panels * bytes->query_lanes; ++q)
-    limits[q] = q < queries && !states[q].abandoned ? byte_limit(lines[q], facing, inverse, shift_of(q)) : every_sum;
+    limits[q] = q < queries && !states[q].abandoned && !states[q].idle ? byte_limit(lines[q], facing, inverse, shift_of(q)) : every_sum;
   const std::int64_t quads = quads_of(model.dims);
   return {.queries = panels,
           .rows = chunk.quads.data() + begin * quads,
@@ -133,7 +133,7 @@ void FilterTask::plan_next(int query) const {
   QueryState& state = states[query];
   // Bytes tighten by ranking some k rows, which is worth a few times as many that are kept in vain; so it is done before all
   // slots are full.
-  const std::int64_t wanted = 2 * state.count + (tight(query) ? 1 : 3) * state.pool.k + 3 * panel_rows;
+  const std::int64_t wanted = 2 * state.count + (tight(query) || seen > 0 ? 1 : 3) * state.pool.k + 3 * panel_rows;
   state.due = bytes == nullptr || state.matches != nullptr ? capacity : std::min(capacity, wanted);
 }
 
@@ -205,12 +205,14 @@ void FilterTask::tighten(int query, double bound) {
   QueryState& state = states[query];
   if (!(bound < state.bound)) return;
   state.bound = bound;
+  state.guessed = false;
   state.theta = theta_of_key(model, bound, facts[query].scale);
   set_threshold(query);
 }
 
 namespace {
 
+constexpr std::int64_t guess_reserve = 2;        // rows ranked for each that a guess takes
 constexpr double tight_residual = 0x1p-12;  // of the norms; bytes that are whole numbers have next to none
 constexpr auto tile_of = [](const Slot& slot) { return static_cast<std::int64_t>(slot.row / tile_rows); };
 
@@ -233,16 +235,22 @@ void FilterTask::tighten_by_uppers(int query, std::int64_t count, UpperOf upper_
   const std::int64_t k = state.pool.k;
   if (count < k || k == 0) return;
   // k distinct rows with proved upper bounds: the largest of them bounds the k-th distance from above.
-  std::nth_element(state.slots, state.slots + (k - 1), state.slots + count, nearer);
+  tighten(query, upper_of_nearest(query, k, count, upper_of));
+}
+
+/// A value that the `nearest` nearest of the first `count` slots are within.
+double FilterTask::upper_of_nearest(int query, std::int64_t nearest, std::int64_t count, UpperOf upper_of) {
+  Slot* slots = states[query].slots;
+  std::nth_element(slots, slots + (nearest - 1), slots + count, nearer);
   double upper = -infinite;
-  for (std::int64_t i = 0; i < k; ++i) upper = std::max(upper, (this->*upper_of)(query, state.slots[i]));
-  tighten(query, value_of_upper(model, upper, facts[query].scale));
+  for (std::int64_t i = 0; i < nearest; ++i) upper = std::max(upper, (this->*upper_of)(query, slots[i]));
+  return value_of_upper(model, upper, facts[query].scale);
 }
 
 /// Of the slots after `from` at most k that look nearer than the k-th so far come first. Returns how many.
 std::int64_t FilterTask::bring_nearest(int query, std::int64_t from) {
   const QueryState& state = states[query];
-  const std::int64_t k = state.pool.k;
+  const std::int64_t k = std::min(state.pool.k, guess_reserve * rank_of_guess());
   Slot *const begin = state.slots + from, *const end = state.slots + state.count;
   std::int64_t likely = end - begin;
   if (state.theta < infinite) {
@@ -275,6 +283,7 @@ void FilterTask::drop(int query) {
 void FilterTask::drop_farther(int query) {
   QueryState& state = states[query];
   if (state.abandoned) return;
+  guess(query);
   const ByteLine line = bytes != nullptr ? byte_line(model, state.theta, facts[query].square, facts[query].norms) : ByteLine{};
   const auto limit_in = [&](std::size_t which_tile) {
     const FilterNorms& maxima = chunk.tiles[which_tile];

@@ -36,6 +36,8 @@ struct QueryState {
   std::int64_t settled = 0; // rows ranked, for the share
   std::int64_t passed = 0;  // rows that passed the filter
   bool abandoned = false;
+  bool guessed = false;     // no k rows are known to be within bound; filter_guess.cpp
+  bool idle = false;        // has seen all rows, while others see them once more
 
   void take(std::span<const Entry> entries) {
     if (matches != nullptr) return matches->take(entries);
@@ -69,6 +71,7 @@ struct FilterTask {
   std::int32_t* seeds = nullptr;       // of the tile's rows
   Ranker& ranker;
   Team& team;
+  double seen = 0;             // the share of all rows that the block has met, or 0 where bounds are not guessed
   FilterNorms facing = {};     // maxima over those rows
   std::int64_t tile = 0;
   double unit = 1, inverse = 1;  // of the sums of bytes in the tile
@@ -101,6 +104,10 @@ struct FilterTask {
   void drop(int query);
   /// Ranks all candidates of the query canonically; its slots are empty afterwards.
   void settle(int query);
+  /// After all rows: queries whose guess was too low start afresh and the others are idle. Returns how many those are.
+  int restart_missed();
+  /// After all rows once more.
+  void end_restart();
 
  private:
   /// Rows of a panel that were not excluded for a query. t_of(lane): the filter's t for the row in that lane.
@@ -127,6 +134,11 @@ struct FilterTask {
   /// By the first `count` slots, whose rows have upper bounds.
   using UpperOf = double (FilterTask::*)(int query, const Slot& slot) const;
   void tighten_by_uppers(int query, std::int64_t count, UpperOf upper_of);
+  double upper_of_nearest(int query, std::int64_t nearest, std::int64_t count, UpperOf upper_of);
+  std::int64_t rank_of_guess() const noexcept;
+  void guess(int query);
+  double guess_at(int query, std::int64_t rank);
+  bool held(int query);
   void tighten_by_nearest(int query);
   void rank(int query, std::int64_t begin, std::int64_t end);
   std::int64_t bring_nearest(int query, std::int64_t from);

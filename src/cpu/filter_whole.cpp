@@ -26,7 +26,7 @@ double FilterTask::key_of(int query, const Slot& slot) const noexcept {
 
 /// Sums below it belong to squared distances beyond reach, whatever the last bit of |r|^2.
 std::int32_t FilterTask::whole_limit(int query) const noexcept {
-  if (states[query].abandoned) return every_sum;
+  if (states[query].abandoned || states[query].idle) return every_sum;
   const double limit = facts[query].shift + (square_of(query) - reach(query)) / 2;
   return limit > -0x1p31 ? whole_above(limit) : std::numeric_limits<std::int32_t>::min();
 }
@@ -38,6 +38,7 @@ void FilterTask::drop_whole(int query) {
     std::nth_element(state.slots, state.slots + (k - 1), state.slots + state.count, nearer);
     tighten(query, key_of(query, state.slots[k - 1]));
   }
+  guess(query);
   const double most = reach(query) - square_of(query);
   state.count = std::remove_if(state.slots, state.slots + state.count,
                                [&](const Slot& slot) { return static_cast<double>(slot.t) > most; }) -

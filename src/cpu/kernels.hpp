@@ -33,7 +33,7 @@ using HitFn = void (*)(void* context, int query, int panel, std::uint32_t rows, 
 /// In bytes (ByteKernels) an element is a quad: four columns side by side in 32 bits, of rows u8 and of queries s8.
 ///   acc(q, r) = sum over i of q_i r_i, exact: callers see to it that no sum leaves 32 bits
 ///   t = acc + row_term[r];   hit iff NOT (t < thr[q]);      u = acc + query_term[q];   hit iff NOT (u < row_thr[r])
-/// Layouts, 64-byte aligned: queries [query_panels][dims][query_lanes]; rows [row_panels][dims][panel_rows].
+/// Layouts, 64-byte aligned: queries [query_panels][dims][query_lanes], of bytes as QueryLayout says; rows [row_panels][dims][panel_rows].
 /// Absent queries and rows are zeros; their hits are dropped by the callee.
 template <class T>
 struct TileArgsOf {
@@ -200,21 +200,36 @@ struct Kernels {
 
 extern const Kernels kernels_plain, kernels_avx2, kernels_avx512;
 
+/// How the quads of a panel's queries lie: lane by lane, [quads][lanes], as their 4 bytes or as columns 0 and 2, then 1 and 3, of 16 bits each;
+/// or in blocks, [quads / block_quads][lanes][block_quads], filled up with zeros.
+enum class QueryLayout : std::uint8_t { quads, halves, blocks };
+inline constexpr std::int64_t block_quads = 16;
+/// 32-bit words of a query.
+constexpr std::int64_t query_width(QueryLayout layout, std::int64_t quads) noexcept {
+  if (layout == QueryLayout::blocks) return (quads + block_quads - 1) / block_quads * block_quads;
+  return layout == QueryLayout::halves ? 2 * quads : quads;
+}
+/// The first word of a quad of a query in its panel.
+constexpr std::int64_t query_place(QueryLayout layout, std::int64_t lanes, std::int64_t query, std::int64_t quad) noexcept {
+  if (layout == QueryLayout::blocks) return (quad / block_quads * lanes + query) * block_quads + quad % block_quads;
+  return (quad * lanes + query) * query_width(layout, 1);
+}
+
 /// Tiles of bytes. Queries of a panel are as many as in the Kernels beside it, so that blocks are the same.
 struct ByteKernels {
-  const char* name;                 // "plain", "avx2", "avxvnni", "avx512vnni"
+  const char* name;                 // "plain", "avx2", "avxvnni", "avx512vnni", "avx512amx"
   bool (*supported)();
   int query_lanes;
-  int query_words;                  // 1: a quad of a query is its 4 bytes; 2: columns 0 and 2, then 1 and 3, of 16 bits each
+  QueryLayout layout;
   ByteTileFn tile;
   SecondFn second_sums;
 };
 
-extern const ByteKernels bytes_plain, bytes_avx2, bytes_avxvnni, bytes_avx512vnni, bytes_avx512;
+extern const ByteKernels bytes_plain, bytes_avx2, bytes_avxvnni, bytes_avx512amx, bytes_avx512vnni, bytes_avx512;
 
 /// What a user calls an instruction set: tables that run on the same processors.
 struct InstructionSet {
-  const char* name;                 // "avx512vnni", "avx512", "avxvnni", "avx2", "plain"
+  const char* name;                 // "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2", "plain"
   const Kernels& floats;
   const ByteKernels& bytes;
   bool supported() const { return floats.supported() && bytes.supported(); }

@@ -168,7 +168,7 @@ void CpuSession::meet_tiles(Worker& own, std::int64_t tile, std::int64_t facing,
   const auto size = [&](std::int64_t of) { return std::min<std::int64_t>(tile_rows, chunk().count - of * tile_rows); };
   FilterTask piece = task(own, 0, tile * tile_rows, size(tile));
   const auto panels = static_cast<int>((piece.queries + queries_.lanes - 1) / queries_.lanes);
-  const std::int32_t* packed = queries_.quads.data() + tile * queries_.block_size(quads_of(model_->dims) * bytes_->query_words);
+  const std::int32_t* packed = queries_.quads.data() + tile * queries_.block_size(query_width(bytes_->layout, quads_of(model_->dims)));
   piece.start_bytes();
   if (both) {
     FilterTask other = task(own, 0, facing * tile_rows, size(facing));

@@ -175,7 +175,7 @@ void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std
   out.block_panels = (block + lanes - 1) / lanes;
   out.facts.assign(rows.size(), QueryFacts{});
   if (bytes != nullptr) {
-    grow(out.quads, out.block_count() * out.block_size(quads_of(dims) * bytes->query_words));
+    grow(out.quads, out.block_count() * out.block_size(query_width(bytes->layout, quads_of(dims))));
     out.steps.assign(static_cast<std::size_t>(out.block_count()), 0.0F);
     if (second) grow(out.second, out.count * 2 * SecondBytes::stride(dims));
     if (!second) out.second = {};

@@ -135,7 +135,7 @@ struct QueryFacts {
 struct PackedQueries {
   std::int64_t count = 0, block = 0, block_panels = 0, lanes = 1;
   Buffer<float> panels;
-  Buffer<std::int32_t> quads;       // bytes, as ByteKernels::query_words says
+  Buffer<std::int32_t> quads;       // bytes, as ByteKernels::layout says
   std::vector<float> steps;         // bytes: of each block
   Buffer<std::int8_t> second;       // for the second look: of each query first bytes, then residuals, each SecondBytes::stride
   std::vector<QueryFacts> facts;
@@ -149,7 +149,7 @@ struct PackedQueries {
     const std::int64_t first = panel / block_panels * block, begin = first + panel % block_panels * lanes;
     return {begin, std::clamp<std::int64_t>(std::min(count, first + block) - begin, 0, lanes)};
   }
-  /// Elements of a block; `width` of a query: dims, or quads times query_words.
+  /// Elements of a block; `width` of a query: dims, or query_width.
   std::int64_t block_size(std::int64_t width) const noexcept { return block_panels * lanes * width; }
 };
 /// rows: which rows of `queries`. bytes: its table on the int8 rung; steps: of each block where they are given, and then

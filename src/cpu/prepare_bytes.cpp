@@ -161,10 +161,10 @@ void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Qu
                       const BoundModel& model, const Frame& frame, const Points& queries,
                       std::span<const std::int64_t> rows, std::int64_t panel, PrepareScratch& scratch,
                       PackedQueries& out) {
-  const std::int64_t quads = quads_of(model.dims), lanes = out.lanes, words = bytes.query_words;
+  const std::int64_t quads = quads_of(model.dims), lanes = out.lanes, width = query_width(bytes.layout, quads);
   const float step = out.steps[static_cast<std::size_t>(panel / out.block_panels)];
-  std::int32_t* to = out.quads.data() + panel * lanes * quads * words;
-  std::fill_n(to, lanes * quads * words, 0);
+  std::int32_t* to = out.quads.data() + panel * lanes * width;
+  std::fill_n(to, lanes * width, 0);
   const PackedQueries::Part part = out.part(panel);
   for (std::int64_t i = 0; i < part.used; ++i) {
     QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
@@ -192,8 +192,8 @@ void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Qu
     }
     for (std::int64_t k = 0; k < quads; ++k) {
       const std::int8_t* four = scratch.narrow.data() + 4 * k;
-      std::int32_t* at = to + (k * lanes + i) * words;
-      if (words == 1) {
+      std::int32_t* at = to + query_place(bytes.layout, lanes, i, k);
+      if (bytes.layout != QueryLayout::halves) {
         *at = quad_at(scratch.narrow.data(), k);
         continue;
       }

@@ -12,7 +12,8 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t elements = 128;  // of a row: 16 KiB of rows and 8 KiB of queries
+constexpr std::int64_t elements = 128;  // of a row: 16 KiB of rows and twice 8 KiB of queries
+constexpr int query_panels = 2;             // as many as some tiles take at once
 constexpr double product_seconds = 4e-3;
 constexpr std::int64_t memory = std::int64_t{96} << 20;  // beyond the caches of most
 constexpr int rounds = 3;                                // the best of them
@@ -20,13 +21,13 @@ constexpr int rounds = 3;                                // the best of them
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// thr: with rows of zeros nothing is a hit. columns: in an element.
+/// thr: with rows of zeros nothing is a hit. width: of a query. columns: in an element.
 template <class T, class Kernel>
-double products(Kernel kernel, int lanes, int words, int columns, T thr, Team& team) {
+double products(Kernel kernel, int lanes, std::int64_t width, int columns, T thr, Team& team) {
   std::atomic<double> total{0};
   team.for_each(team.threads(), [&](std::int64_t, int) {
-    Buffer<T> rows(elements * panel_rows), queries(elements * lanes * words), terms(panel_rows), limits(lanes),
-        partial(lanes * panel_rows);
+    Buffer<T> rows(elements * panel_rows), queries(query_panels * lanes * width), terms(panel_rows), limits(query_panels * lanes),
+        partial(query_panels * lanes * panel_rows);
     for (Buffer<T>* all : {&rows, &queries, &terms, &partial}) std::fill_n(all->data(), all->size(), T{0});
     std::fill_n(limits.data(), limits.size(), thr);
     const TileArgsOf<T> args{.queries = queries.data(),
@@ -34,7 +35,7 @@ double products(Kernel kernel, int lanes, int words, int columns, T thr, Team& t
                              .row_term = terms.data(),
                              .thr = limits.data(),
                              .dims = elements,
-                             .query_panels = 1,
+                             .query_panels = query_panels,
                              .row_panels = 1,
                              .multiplier = 1,
                              .partial = partial.data(),
@@ -49,7 +50,7 @@ double products(Kernel kernel, int lanes, int words, int columns, T thr, Team& t
         for (int i = 0; i < 16; ++i, ++calls) kernel(args);
         seconds = seconds_since(start);
       } while (seconds < product_seconds);
-      best = std::max(best, static_cast<double>(calls * elements * columns * panel_rows * lanes) / seconds);
+      best = std::max(best, static_cast<double>(calls * elements * columns * panel_rows * query_panels * lanes) / seconds);
     }
     total += best;
   });
@@ -59,11 +60,11 @@ double products(Kernel kernel, int lanes, int words, int columns, T thr, Team& t
 }  // namespace
 
 double peak_products(const ByteKernels& kernels, Team& team) {
-  return products<std::int32_t>(kernels.tile, kernels.query_lanes, kernels.query_words, 4, 1, team);
+  return products<std::int32_t>(kernels.tile, kernels.query_lanes, query_width(kernels.layout, elements), 4, 1, team);
 }
 
 double peak_products(const Kernels& kernels, Team& team) {
-  return products<float>(kernels.tile_dot, kernels.query_lanes, 1, 1, -1.0F, team);
+  return products<float>(kernels.tile_dot, kernels.query_lanes, elements, 1, -1.0F, team);
 }
 
 double peak_bytes(Team& team) {

@@ -16,6 +16,7 @@
 namespace vicinal::cpu {
 namespace {
 
+constexpr std::int64_t least_guessed = 64; // tiles
 constexpr std::int64_t scan_group = 8;     // queries that share a block of rows on the canonical rung
 constexpr std::int64_t settle_share = 8, byte_settle_share = 32;  // a query may settle n / 8 rows before it is abandoned
 
@@ -54,6 +55,15 @@ std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const Question& q
   return model;
 }
 
+std::int64_t CpuSession::block_of(const Plan& plan, Rung rung) noexcept {
+  if (plan.symmetric) return rung == Rung::int8 ? tile_rows : plan.pair_rows;
+  if (rung != Rung::int8) return plan.query_block;
+  const std::int64_t pieces = plan.query_block * plan.threads, rounds = (plan.query_batch + pieces - 1) / pieces;
+  std::int64_t joined = sizeof(float);
+  while (rounds % joined != 0) --joined;
+  return plan.query_block * joined;
+}
+
 // A block that serves as rows has whole tiles, and as queries whole panels: some lanes more than queries.
 CpuSession::Worker::Worker(const Points& corpus, const Plan& plan, Rung rung)
     : rank(corpus.cols, corpus.dtype, corpus.plain_rows()), thr(rung == Rung::f32 ? block_of(plan, rung) + max_query_lanes : 0),
@@ -77,19 +87,19 @@ CpuSession::~CpuSession() = default;
 std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcept {
   const std::int64_t dims = problem.corpus.cols, batch = plan.query_batch, states = batch * plan.row_splits;
   const bool filters = plan.rungs.size() > 1;
-  const std::int64_t block = block_of(plan, Rung::f32), padded = (batch + block - 1) / block * block;
+  const std::int64_t block = std::max(block_of(plan, Rung::f32), block_of(plan, Rung::int8)), padded = (batch + block - 1) / block * block;
   std::int64_t total = states * static_cast<std::int64_t>(sizeof(QueryState)) +
                        states * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
                        batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 2 * sizeof(std::int64_t) + 2 * sizeof(double));
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
   if (filters && plan.second) total += batch * 2 * SecondBytes::stride(dims) + plan.threads * rank_block * 8;
   if (filters)
-    total += (padded + padded / block * lanes) * (dims + 3) * 4 + batch * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
+    total += (padded + padded / block * lanes) * std::max(dims + 3, block_quads) * 4 + batch * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
   if (plan.groups) total += batch * ((group_width(dims) + dims) * 8 + 48);
   if (problem.range) total += states * static_cast<std::int64_t>(sizeof(Matches) + sizeof(Place)) + batch * 64 + plan.match_bytes;
   // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
   const std::int64_t thread = PrepareScratch::bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
-                              ((block + max_query_lanes) * 2 + (plan.query_block + max_query_lanes) * (8 + panel_rows)) * 4 + (std::int64_t{256} << 10);
+                              (block + max_query_lanes) * (10 + panel_rows) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam
   if (plan.symmetric) total += plan.threads * (tile_rows + max_query_lanes) * (2 * panel_rows + 16) * 4;  // of bytes
   return total + plan.threads * thread + (plan.pilot ? pilot_bytes : 0) + dims * 24 + Rotation::bytes(dims) + (std::int64_t{1} << 20);
@@ -128,7 +138,7 @@ void CpuSession::start_queries(const std::vector<float>* steps) {
     state.pool = {.entries = entries_.data() + i * room, .count = 0, .k = k, .capacity = room};
     if (!model_) continue;
     state.slots = slots_.data() + i * capacity;
-    state.due = rung_ == Rung::int8 && !question_.radius ? std::min(capacity, 4 * k + 3 * panel_rows) : capacity;
+    state.due = rung_ == Rung::int8 && !question_.radius ? std::min(capacity, (plan_.symmetric ? 4 : 2) * k + 3 * panel_rows) : capacity;
     state.abandoned = !question_.radius && !queries_.facts[static_cast<std::size_t>(i % queries_.count)].filterable;
   }
   if (question_.radius) start_matches();
@@ -205,6 +215,11 @@ bool CpuSession::any_eligible(std::int64_t tile) const noexcept {
   return false;
 }
 
+/// Bounds are guessed where a block meets all rows of its split in one go, and there are enough to guess from.
+bool CpuSession::may_guess(std::int64_t tiles) const noexcept {
+  return bytes_ != nullptr && !question_.radius && question_.filter.all() && chunk().count == question_.corpus.rows && tiles >= least_guessed && !missed_;
+}
+
 void CpuSession::filter_tiles() {
   const std::int64_t tiles = chunk().tile_count();
   each_block([&](std::int64_t split, std::int64_t block, Worker& own) {
@@ -213,21 +228,36 @@ void CpuSession::filter_tiles() {
     const Range range = split_range(tiles, split, plan_.row_splits);
     if (range.begin == range.end) return;
     if (bytes_ != nullptr) piece.start_bytes();
-    const VisitOrder order(range.end - range.begin);
-    for (std::int64_t i = 0; i < range.end - range.begin; ++i) {
-      const std::int64_t tile = range.begin + order.at(i);
+    const std::int64_t tiles_here = range.end - range.begin;
+    const VisitOrder order(tiles_here);
+    bool guesses = may_guess(tiles_here);
+    const auto meet_tile = [&](std::int64_t i) {
+      // From the middle on: the ends, where rows of bytes are smallest and largest, are least like the others.
+      const std::int64_t tile = range.begin + (order.at(i) + tiles_here / 2) % tiles_here;
+      piece.seen = guesses ? static_cast<double>(i) / static_cast<double>(tiles_here) : 0;
       if (any_eligible(tile)) {
         if (bytes_ != nullptr) {
-          const std::int64_t width = quads_of(model_->dims) * bytes_->query_words;
+          const std::int64_t width = query_width(bytes_->layout, quads_of(model_->dims));
           piece.run_bytes(queries_.quads.data() + block * queries_.block_size(width), query_panels,
                           own.sums.data(), tile);
         } else {
           piece.run(queries_.panels.data() + block * queries_.block_size(model_->dims), query_panels, own.partial.data(), tile);
         }
       }
-      const std::int64_t used = std::min<std::int64_t>(tile_rows, chunk().count - tile * tile_rows);
-      team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(used));
+      return std::min<std::int64_t>(tile_rows, chunk().count - tile * tile_rows);
+    };
+    for (std::int64_t i = 0; i < tiles_here; ++i)
+      team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(meet_tile(i)));
+    piece.seen = 0;
+    if (!guesses || piece.restart_missed() == 0) return;
+    missed_ = true;
+    guesses = false;
+    if (piece.whole) piece.start_bytes();
+    for (std::int64_t i = 0; i < tiles_here; ++i) {
+      meet_tile(i);
+      team_.tick(0);
     }
+    piece.end_restart();
   });
 }
 

@@ -1,5 +1,6 @@
 // One search on the host CPU: the stages of src/cpu bound to buffers and threads.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -68,15 +69,15 @@ class CpuSession final : public Session {
   FilterTask block_task(Worker& worker, std::int64_t split, std::int64_t block);
   /// Slots a query: those of the plan, but floats, which can tell more rows apart, need fewer than bytes.
   std::int64_t capacity() const noexcept;
-  /// Queries of a packed block: in pairs of floats all that meet at once, in pairs of bytes those that share a step.
-  static std::int64_t block_of(const Plan& plan, Rung rung) noexcept {
-    return !plan.symmetric ? plan.query_block : rung == Rung::int8 ? tile_rows : plan.pair_rows;
-  }
+  /// Queries of a packed block: in pairs of floats all that meet at once, in pairs of bytes those that share a step. Else bytes join as many blocks
+  /// of the plan, which are those of floats, as take the same place in the cache and leave each thread as much to do.
+  static std::int64_t block_of(const Plan& plan, Rung rung) noexcept;
   /// Runs body(split, block, worker) over all of them.
   template <class Body>
   void each_block(const Body& body);
   void note_largest_rows();
   void filter_tiles();
+  bool may_guess(std::int64_t tiles) const noexcept;
   void filter_groups();                                                                      // search_groups.cpp
   /// Of few columns, and not every pair is asked for.
   bool grouped() const noexcept { return rung_ == Rung::canonical && plan_.groups; }
@@ -133,6 +134,7 @@ class CpuSession final : public Session {
   std::vector<Place> places_;     // of its queries that were lost once
   Room room_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::atomic<bool> missed_{false};  // a guess was too low; it decides about time alone
 };
 
 }  // namespace vicinal::cpu

@@ -98,7 +98,7 @@ class StringSearch {
 
 const Myers& find_myers(const std::string& instruction_set) {
 #if defined(__x86_64__)
-  if (instruction_set == "avx512vnni") return myers_avx512;  // sets that differ in their tiles of bytes
+  if (instruction_set == "avx512amx" || instruction_set == "avx512vnni") return myers_avx512;  // sets that differ in their tiles of bytes
   if (instruction_set == "avxvnni") return myers_avx2;
   for (const Myers* table : {&myers_avx512, &myers_avx2})
     if (instruction_set == table->name) return *table;

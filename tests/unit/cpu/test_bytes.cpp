@@ -32,7 +32,7 @@ struct ByteTile {
            bool extreme)
       : kernels(table), quads(quads_), query_panels(query_panels_), row_panels(row_panels_),
         query_count(query_panels * table.query_lanes), row_count(row_panels * panel_rows),
-        queries(query_count * quads * table.query_words), rows(row_count * quads), term(row_count), thr(query_count),
+        queries(query_count * query_width(table.layout, quads)), rows(row_count * quads), term(row_count), thr(query_count),
         partial(std::int64_t{query_count} * panel_rows), query_term(query_count), row_thr(row_count),
         raw_queries(static_cast<std::size_t>(query_count * quads * 4)),
         raw_rows(static_cast<std::size_t>(row_count * quads * 4)) {
@@ -55,11 +55,11 @@ struct ByteTile {
   }
 
   void pack_query(int q, std::int64_t k) {
-    const int lanes = kernels.query_lanes, words = kernels.query_words;
+    const int lanes = kernels.query_lanes;
     const std::int8_t* four = &raw_queries[static_cast<std::size_t>((q * quads + k) * 4)];
-    std::int32_t* to = &queries[((q / lanes * quads + k) * lanes + q % lanes) * words];
+    std::int32_t* to = &queries[q / lanes * lanes * query_width(kernels.layout, quads) + query_place(kernels.layout, lanes, q % lanes, k)];
     const std::int16_t halves[4] = {four[0], four[2], four[1], four[3]};
-    words == 1 ? std::memcpy(to, four, 4) : std::memcpy(to, halves, 8);
+    kernels.layout == QueryLayout::halves ? std::memcpy(to, halves, 8) : std::memcpy(to, four, 4);
   }
 
   std::int64_t product(int q, int r) const {
@@ -234,7 +234,7 @@ TEST_P(ByteTileTest, SecondSumsAreExact) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tables, ByteTileTest,
-                         ::testing::Values(&bytes_plain, &bytes_avx2, &bytes_avxvnni, &bytes_avx512, &bytes_avx512vnni),
+                         ::testing::Values(&bytes_plain, &bytes_avx2, &bytes_avxvnni, &bytes_avx512, &bytes_avx512vnni, &bytes_avx512amx),
                          [](const auto& info) { return std::string(info.param->name); });
 
 class ByteRowTest : public ::testing::TestWithParam<const Kernels*> {
