@@ -44,11 +44,12 @@ struct alignas(64) Shapes {
   std::uint16_t row_bytes[16];
   std::uint8_t rows[16];
 };
-constexpr Shapes shapes = {.palette = 1,
-                           .start_row = 0,
-                           .reserved = {},
-                           .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-                           .rows = {query_lanes, query_lanes, query_lanes, query_lanes, query_lanes, query_lanes, block_quads, block_quads}};
+constexpr Shapes shapes = {
+    .palette = 1,
+    .start_row = 0,
+    .reserved = {},
+    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+    .rows = {query_lanes, query_lanes, query_lanes, query_lanes, query_lanes, query_lanes, block_quads, block_quads}};
 static_assert(sizeof(Shapes) == 64);
 
 /// The registers have their shapes while it lives. A callback may throw; the thread must not keep the state, which would be saved at every switch.
@@ -65,7 +66,10 @@ VICINAL_INLINE void tile_load(const std::int32_t* from, std::int64_t stride) {
 }
 template <int which>
 VICINAL_INLINE void tile_store(std::int32_t* to) {
-  __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(std::int64_t{panel_rows} * 4), "i"(which) : "memory");
+  __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)"
+                   :
+                   : "r"(to), "r"(std::int64_t{panel_rows} * 4), "i"(which)
+                   : "memory");
 }
 template <int which>
 VICINAL_INLINE void tile_zero() {
@@ -85,7 +89,7 @@ struct Panel {
   const ByteTileArgs& a;
   int number;
   const std::int32_t* rows;
-  const std::int32_t* tail;  // the last columns, filled up with zeros to a step; null where there are none
+  const std::int32_t* tail;          // the last columns, filled up with zeros to a step; null where there are none
   std::int64_t steps, lines_a_step;  // of the next panel's rows, brought closer at each step
 };
 
@@ -155,8 +159,8 @@ VICINAL_INLINE void test(const Panel& p, int query_panel, std::int32_t (*t)[pane
 
 /// Panels of queries from `first` on, columns of steps [begin, end).
 template <int panels, bool two_sided>
-VICINAL_INLINE void meet(const Panel& p, int first, std::int64_t begin, std::int64_t end, std::int32_t (*t)[query_lanes][panel_rows],
-                         const std::int32_t*& next_rows) {
+VICINAL_INLINE void meet(const Panel& p, int first, std::int64_t begin, std::int64_t end,
+                         std::int32_t (*t)[query_lanes][panel_rows], const std::int32_t*& next_rows) {
   std::int32_t* parked = p.a.partial + first * query_lanes * panel_rows;
   const std::int64_t size = p.steps * queries_step;
   const std::int32_t* q = p.a.queries + first * size;
@@ -164,7 +168,8 @@ VICINAL_INLINE void meet(const Panel& p, int first, std::int64_t begin, std::int
   for (std::int64_t step = begin; step < end; ++step) {
     for (std::int64_t i = 0; i < p.lines_a_step; ++i, next_rows += 16) prefetch_far(next_rows);
     const bool last = p.tail != nullptr && step + 1 == p.steps;
-    multiply<panels>(q + step * queries_step, q + size + step * queries_step, last ? p.tail : p.rows + step * rows_step);
+    multiply<panels>(q + step * queries_step, q + size + step * queries_step,
+                     last ? p.tail : p.rows + step * rows_step);
   }
   std::int32_t* to = end == p.steps ? t[0][0] : parked;
   tile_store<0>(to);
@@ -221,6 +226,7 @@ bool supported() {
 
 }  // namespace
 
-constinit const ByteKernels bytes_avx512amx = {"avx512amx", supported, query_lanes, QueryLayout::blocks, tile_amx, second_sums};
+constinit const ByteKernels bytes_avx512amx = {"avx512amx",         supported, query_lanes,
+                                               QueryLayout::blocks, tile_amx,  second_sums};
 
 }  // namespace vicinal::cpu

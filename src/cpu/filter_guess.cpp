@@ -10,7 +10,8 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr double deviations = 5;  // of a binomial's, beyond what is expected of evenly spread rows, and some rows for small ones
+constexpr double deviations =
+    5;  // of a binomial's, beyond what is expected of evenly spread rows, and some rows for small ones
 constexpr double rows_besides = 4;
 
 }  // namespace
@@ -19,7 +20,8 @@ std::int64_t FilterTask::rank_of_guess() const noexcept {
   const std::int64_t k = question->k;
   if (!(seen > 0)) return k;
   const double expected = seen * static_cast<double>(k);
-  return std::min(k, static_cast<std::int64_t>(expected + deviations * std::sqrt(expected * (1 - seen)) + rows_besides));
+  return std::min(k,
+                  static_cast<std::int64_t>(expected + deviations * std::sqrt(expected * (1 - seen)) + rows_besides));
 }
 
 void FilterTask::guess(int query) {
@@ -42,11 +44,13 @@ double FilterTask::guess_at(int query, std::int64_t rank) {
   }
   if (state.pool.count >= rank) {
     Entry* entries = state.pool.entries;
-    std::nth_element(entries, entries + (rank - 1), entries + state.pool.count, [](const Entry& a, const Entry& b) { return before(a, b); });
+    std::nth_element(entries, entries + (rank - 1), entries + state.pool.count,
+                     [](const Entry& a, const Entry& b) { return before(a, b); });
     return entries[rank - 1].key;
   }
   if (state.pool.count > 0) return infinite;
-  if (tight(query)) return state.count < rank ? infinite : upper_of_nearest(query, rank, state.count, &FilterTask::upper_of_slot);
+  if (tight(query))
+    return state.count < rank ? infinite : upper_of_nearest(query, rank, state.count, &FilterTask::upper_of_slot);
   return state.looked < rank ? infinite : upper_of_nearest(query, rank, state.looked, &FilterTask::upper_of_look);
 }
 
