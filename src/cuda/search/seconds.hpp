@@ -38,4 +38,15 @@ inline double search_seconds(const Plan& plan, const Problem& problem) {
   return seconds + (rung == Rung::fp16 ? rates.tile_of_halves : rates.tile) * tiles + q * (problem.k > most_shared_k ? rates.long_neighbor : rates.neighbor) * std::pow(static_cast<double>(problem.k), rates.neighbor_power);
 }
 
+/// Whether some queries are ranked on a rung, whose rows must be made for it, sooner than beside every row.
+inline bool ranked_sooner_on(Rung rung, Plan plan, Problem problem) {
+  problem.kept = false;
+  plan.passes = 1;
+  const auto seconds = [&](Rung on) {
+    plan.rungs = {rung_name(on)};
+    return search_seconds(plan, problem);
+  };
+  return seconds(rung) < seconds(Rung::canonical);
+}
+
 }  // namespace vicinal::cuda

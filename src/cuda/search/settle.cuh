@@ -7,6 +7,7 @@
 namespace vicinal::cuda {
 
 inline constexpr int settle_threads = 256;
+inline constexpr int ranked_at_once = 8;  // rows that a warp ranks: so many are on their way to it
 inline constexpr int sorts_from = 512;  // words: a longer list is cut before it is sorted
 
 /// Words that are sorted at a time: the list, and as many new ones at least.
@@ -107,15 +108,15 @@ __device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint
   return prefix;
 }
 
-/// A t that at least `want` of the slots are not beyond, and not many more: by counts of equal parts of their span.
+/// A t that at least `want` of some are not beyond, and not many more: by counts of equal parts of their span. each(take): take(t) for those of this thread, twice.
 inline constexpr int likely_bins = 512;
-__device__ __forceinline__ float likely_limit(const Slot* slots, std::uint32_t count, std::uint32_t want, unsigned* bins, unsigned* spare) {
+template <class Each>
+__device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins, unsigned* spare, const Each& each) {
   float low = static_cast<float>(infinite), high = -low;
-  for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count; i += static_cast<std::uint32_t>(thread_count())) {
-    const float t = slots[i].t;
+  each([&](float t) {
     low = t < low ? t : low;
     high = t > high && is_finite(static_cast<double>(t)) ? t : high;
-  }
+  });
   for (int h = 16; h > 0; h /= 2) {
     const float other = __shfl_xor_sync(all_lanes, low, h), another = __shfl_xor_sync(all_lanes, high, h);
     low = other < low ? other : low;
@@ -140,7 +141,7 @@ __device__ __forceinline__ float likely_limit(const Slot* slots, std::uint32_t c
     return at >= 0 && at < static_cast<float>(likely_bins - 1) ? static_cast<int>(at) : at < 0 ? 0 : likely_bins - 1;
   };
   if (!is_finite(static_cast<double>(low)) || !(width < static_cast<float>(infinite))) return static_cast<float>(infinite);
-  for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count; i += static_cast<std::uint32_t>(thread_count())) atomicAdd(&bins[bin_of(slots[i].t)], 1u);
+  each([&](float t) { atomicAdd(&bins[bin_of(t)], 1u); });
   __syncthreads();
   find_bin<likely_bins>(bins, want, spare + 64);
   __syncthreads();
@@ -186,7 +187,9 @@ __device__ __forceinline__ std::uint32_t choose_rows(const SearchJob& job, const
                                                      std::uint32_t want, std::uint32_t room, bool full, std::uint32_t* chosen, unsigned* bins, unsigned* spare) {
   float limit = full ? threshold(job.model, state.theta, query.square, FilterNorms{}, FilterNorms{}) : static_cast<float>(infinite);
   if (count > want) {
-    const float nearest = likely_limit(slots, count, want, bins, spare);
+    const float nearest = likely_limit(want, bins, spare, [&](const auto& take) {
+      for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count; i += static_cast<std::uint32_t>(thread_count())) take(slots[i].t);
+    });
     limit = limit < nearest ? limit : nearest;
   }
   if (thread_index() == 0) spare[259] = 0;
@@ -210,24 +213,24 @@ __device__ __forceinline__ std::uint32_t drop_excluded(const SearchJob& job, con
   return compact(slots, count, spare, [&](const Slot& slot) { return !(slot.t > up32(byte_bound(line, job.rows.heads[slot.place / tile_rows].maxima))); });
 }
 
-/// Words of some rows for a query, by `warps` warps of which this is one: four rows at a time.
+/// Words of some rows for a query, by `warps` warps of which this is one: eight rows at a time.
 template <class Form>
 __device__ __forceinline__ void rank_rows(const SearchJob& job, const Ranking& ranking, std::int64_t query_row, const std::uint32_t* chosen, std::uint32_t count,
                                           std::uint32_t warp, std::uint32_t warps, typename Form::Word* words) {
   const Sum sum = sum_of(ranking.metric);
-  for (std::uint32_t from = warp * rows_at_once; from < count; from += warps * rows_at_once) {
-    std::int64_t rows[rows_at_once];
-    double shifts[rows_at_once];
+  for (std::uint32_t from = warp * ranked_at_once; from < count; from += warps * ranked_at_once) {
+    std::int64_t rows[ranked_at_once];
+    double shifts[ranked_at_once];
 #pragma unroll
-    for (int j = 0; j < rows_at_once; ++j) {
+    for (int j = 0; j < ranked_at_once; ++j) {
       const std::int64_t row = chosen[from + j < count ? from + j : from];
       rows[j] = row * job.rows.dims;
       shifts[j] = ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0;
     }
     const std::int64_t queries[1] = {query_row * job.rows.dims};
-    const double total = pair_sums<rows_at_once, 1>(ranking, sum, rows, shifts, queries);
-    const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / rows_at_once));
-    if (lane_index() % (32 / rows_at_once) == 0 && which < count) {
+    const double total = pair_sums<ranked_at_once, 1>(ranking, sum, rows, shifts, queries);
+    const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / ranked_at_once));
+    if (lane_index() % (32 / ranked_at_once) == 0 && which < count) {
       const std::int64_t row = chosen[which];
       words[which] = Form::make(ListWords<Form>::ordered(folded_key(ranking, value_of_sum(ranking, total, query_row, row))), job.first_row + row);
     }
