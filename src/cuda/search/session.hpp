@@ -17,6 +17,7 @@
 #include "core/text.hpp"
 #include "cpu/check.hpp"
 #include "cuda/search/choice.hpp"
+#include "cuda/search/finish.cuh"
 #include "cuda/search/held.hpp"
 #include "cuda/search/labels.cuh"
 #include "cuda/search/long_lists.cuh"
@@ -238,11 +239,13 @@ class CudaSession final : public Session {
 
   void settle(bool last) {
     if (question_.k > most_shared_k) return long_lists_.settle(job(), ranking(), wide_, last);
-    const std::int64_t words = settle_words(question_.k);
+    // With labels all that was found is ranked, and there is much of it for each query.
+    const bool labelled = choice_.choice().labelled;
+    const std::int64_t words = std::max<std::int64_t>(settle_words(question_.k), labelled ? 1024 : 0);
     const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
     const bool few = queries_.side.count <= device_.multiprocessors;
-    const int threads = few || question_.k > 256 ? settle_threads : question_.k > 32 ? 128 : 64;
-    launch(wide_ ? settle_queries<Wide> : settle_queries<Packed>, queries_.side.count, threads, settle_memory(question_.k, wide_), s);
+    const int threads = few || labelled || question_.k > 256 ? settle_threads : question_.k > 32 ? 128 : 64;
+    launch(wide_ ? settle_queries<Wide> : settle_queries<Packed>, queries_.side.count, threads, settle_memory(words, question_.k, wide_), s);
   }
 
   /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
