@@ -410,6 +410,10 @@ TEST(CudaSearch, RowsOnTheDeviceTakeNoMemoryAndNoCopy) {
   Plan batches = plan;
   batches.query_batch = 1000;
   EXPECT_GT(cuda::search_seconds(batches, here), cuda::search_seconds(plan, here));
+  // What is left of a search climbs where its rows are made sooner than every pair is ranked.
+  const Problem many{.corpus = device, .queries = {5000, 128, DType::f32, true}, .k = 10}, one{.corpus = device, .queries = {1, 128, DType::f32, true}, .k = 10};
+  EXPECT_TRUE(cuda::ranked_sooner_on(Rung::fp16, plan, many));
+  EXPECT_FALSE(cuda::ranked_sooner_on(Rung::fp16, plan, one));
 }
 
 /// Everything within a radius, as src/pipeline/range.cpp asks for it. room: Plan::match_bytes; queries that it leaves out are searched again.
