@@ -294,6 +294,8 @@ TEST(CudaSearch, RowsOfALabelAreRanked) {
   options.eligible.labels = Eligible::Labels::same;
   own[7] = INT64_MIN;
   compare(view(corpus, dims), view(queries, dims), {.options = options, .slots = 20, .rung = Rung::f32}, 1);
+  const std::vector<double> doubles(corpus.begin(), corpus.end()), asked_doubles(queries.begin(), queries.end());
+  compare(Points(doubles.data(), DType::f64, rows, dims), Points(asked_doubles.data(), DType::f64, asked, dims), {.options = options, .slots = 60}, 1);
   options.eligible.query_labels = labels;
   GraphOptions graph_options;
   graph_options.search = options;
