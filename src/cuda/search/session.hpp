@@ -243,9 +243,10 @@ class CudaSession final : public Session {
     const bool labelled = choice_.choice().labelled;
     const std::int64_t words = std::max<std::int64_t>(settle_words(question_.k), labelled ? 1024 : 0);
     const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
-    const bool few = queries_.side.count <= device_.multiprocessors;
-    const int threads = few || labelled || question_.k > 256 ? settle_threads : question_.k > 32 ? 128 : 64;
-    launch(wide_ ? settle_queries<Wide> : settle_queries<Packed>, queries_.side.count, threads, settle_memory(words, question_.k, wide_), s);
+    const bool few = queries_.side.count <= device_.multiprocessors, many = labelled || (question_.k > 256 && !few);
+    const int threads = few || many ? settle_threads : question_.k > 32 ? 128 : 64;
+    const auto kernel = wide_ ? (many ? settle_queries<Wide, true> : settle_queries<Wide, false>) : (many ? settle_queries<Packed, true> : settle_queries<Packed, false>);
+    launch(kernel, queries_.side.count, threads, settle_memory(words, question_.k, wide_), s);
   }
 
   /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.

@@ -219,40 +219,33 @@ __device__ __forceinline__ std::uint32_t drop_excluded(const SearchJob& job, con
   return compact(slots, count, spare, [&](const Slot& slot) { return !(slot.t > up32(byte_bound(line, job.rows.heads[slot.place / tile_rows].maxima))); });
 }
 
-/// Words of some rows for a query, by `warps` warps of which this is one: so many rows at a time.
-template <class Form, int ranked_at_once>
-__device__ __forceinline__ void rank_rows_at_once(const SearchJob& job, const Ranking& ranking, std::int64_t query_row, const std::uint32_t* chosen, std::uint32_t count,
+/// Words of some rows for a query, by `warps` warps of which this is one: `each` rows at a time.
+template <class Form, int each>
+__device__ __forceinline__ void rank_rows(const SearchJob& job, const Ranking& ranking, std::int64_t query_row, const std::uint32_t* chosen, std::uint32_t count,
                                           std::uint32_t warp, std::uint32_t warps, typename Form::Word* words) {
   const Sum sum = sum_of(ranking.metric);
-  for (std::uint32_t from = warp * ranked_at_once; from < count; from += warps * ranked_at_once) {
-    std::int64_t rows[ranked_at_once];
-    double shifts[ranked_at_once];
+  for (std::uint32_t from = warp * each; from < count; from += warps * each) {
+    std::int64_t rows[each];
+    double shifts[each];
 #pragma unroll
-    for (int j = 0; j < ranked_at_once; ++j) {
+    for (int j = 0; j < each; ++j) {
       const std::int64_t row = chosen[from + j < count ? from + j : from];
       rows[j] = row * job.rows.dims;
       shifts[j] = ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0;
     }
     const std::int64_t queries[1] = {query_row * job.rows.dims};
-    const double total = pair_sums<ranked_at_once, 1>(ranking, sum, rows, shifts, queries);
-    const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / ranked_at_once));
-    if (lane_index() % (32 / ranked_at_once) == 0 && which < count) {
+    const double total = pair_sums<each, 1>(ranking, sum, rows, shifts, queries);
+    const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / each));
+    if (lane_index() % (32 / each) == 0 && which < count) {
       const std::int64_t row = chosen[which];
       words[which] = Form::make(ListWords<Form>::ordered(folded_key(ranking, value_of_sum(ranking, total, query_row, row))), job.first_row + row);
     }
   }
 }
 
-/// Many rows eight at a time, so that enough are on their way; of a few each warp should have some.
-template <class Form>
-__device__ __forceinline__ void rank_rows(const SearchJob& job, const Ranking& ranking, std::int64_t query_row, const std::uint32_t* chosen, std::uint32_t count,
-                                          std::uint32_t warp, std::uint32_t warps, typename Form::Word* words) {
-  if (count >= 16 * warps) rank_rows_at_once<Form, 8>(job, ranking, query_row, chosen, count, warp, warps, words);
-  else rank_rows_at_once<Form, 4>(job, ranking, query_row, chosen, count, warp, warps, words);
-}
-
-template <class Form>
-__global__ void __launch_bounds__(settle_threads, 4) settle_queries(Settle s) {
+/// many: rows for each query. Then eight of a warp are on their way, and a block more has room; of a few all warps should have some.
+template <class Form, bool many>
+__global__ void __launch_bounds__(settle_threads, many ? 4 : 3) settle_queries(Settle s) {
   using Words = ListWords<Form>;
   using Word = typename Form::Word;
   VICINAL_SHARED(unsigned, spare, 260);
@@ -292,7 +285,7 @@ __global__ void __launch_bounds__(settle_threads, 4) settle_queries(Settle s) {
     } else {
       used = choose_rows(job, state, query, slots, count, want, room, first && full, chosen, bins, spare);
     }
-    rank_rows<Form>(job, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()), static_cast<std::uint32_t>(thread_count() / 32), words + have);
+    rank_rows<Form, many ? 8 : 4>(job, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()), static_cast<std::uint32_t>(thread_count() / 32), words + have);
     if (thread_index() == 0) atomicAdd(&job.counters->ranked, static_cast<unsigned long long>(used));
     have += static_cast<int>(used);
     in_order = false;
