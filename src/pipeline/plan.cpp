@@ -31,7 +31,6 @@ constexpr std::int64_t second_gain = 4;                // answers that must be a
 constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ranks so many at once
 constexpr std::int64_t ready_batch = std::int64_t{1} << 14;  // there: as many queries at a time are as fast as more
 constexpr std::int64_t long_list = 2048, least_rows_a_neighbor = 24;  // there: of longer lists, ranking every pair is faster below so many rows for each
-constexpr std::int64_t few_device_queries = 128;       // there: of more, stretches of pairs are short, and no rate is known
 constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // there, where sums of floats prove something
 
 constexpr double group_cycles_per_row = 20, group_cycles_per_query = 3000, group_cycles_per_neighbor = 200;  // where boxes tell rows apart
@@ -70,9 +69,9 @@ bool takes_bytes(const Problem& problem) {
   return (form == Form::l2 || form == Form::unit_l2 || form == Form::ip) && problem.corpus.cols <= most_byte_dims;
 }
 
-/// Whether a device, by its own rates, ranks every pair of so few queries before it has packed the rows in bytes.
+/// Whether a device, by its own rates, ranks every pair before it has packed the rows in bytes.
 bool ranked_sooner(const Problem& problem, const Backend& backend, Plan plan) {
-  if (problem.kept || problem.range || problem.queries.rows > few_device_queries) return false;
+  if (problem.kept || problem.range) return false;
   plan.passes = 1;
   const auto seconds = [&](Rung rung) {
     plan.rungs = {rung_name(rung)};

@@ -96,8 +96,6 @@ inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want) {
   return std::min(tiles, std::max(tiles / 32, std::min(fair, std::max(tiles / 8, least))));
 }
 
-inline constexpr std::int64_t near_groups = 4096;  // so many groups' keys are kept in shared memory (seed.cuh)
-
 /// Whether thresholds come from a sample of the tiles before any are searched; else all pairs of the first tiles come through.
 inline bool samples_first(std::int64_t tiles, std::int64_t want, std::int64_t capacity) {
   return sample_tiles(tiles, want) * groups_a_tile >= 2 * want && capacity / tile_rows < tiles;
@@ -116,13 +114,9 @@ inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide)
   return k > most_shared_k ? capacity * (4 + word_size(form)) + merge_needs(form, k, k).row : 0;
 }
 
-/// So few that blocks share the selection of one (sieve_grid). With long stretches for more of them searches of equal rows were seen to hang (docs/design/0018).
-inline constexpr std::int64_t few_queries = 128;
 /// Rows whose keys are taken at a time beside the lists.
 inline std::int64_t scan_stretch(std::int64_t batch, std::int64_t k, std::int64_t rows) {
-  const std::int64_t least = std::max<std::int64_t>(8192, 2 * k);
-  if (batch > few_queries && k <= sieve_most_k(FormName::packed)) return std::min(rows, least);
-  return std::min(rows, std::max(least, (std::int64_t{1} << 28) / std::max<std::int64_t>(batch, 1)));
+  return std::min(rows, std::max({std::int64_t{8192}, 2 * k, (std::int64_t{1} << 28) / std::max<std::int64_t>(batch, 1)}));
 }
 /// Of the canonical rung, for a batch of queries.
 inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, bool wide) {
@@ -147,7 +141,7 @@ inline std::int64_t session_bytes(const Plan& plan, const Problem& problem, std:
   // All pairs of the first part; the last unit of work of each block may be a small one.
   if (!sampled) found = std::max(found, 2 * whole_blocks(batch) * std::min(tiles, std::max<std::int64_t>(1, capacity / tile_rows)) * tile_rows);
   const std::int64_t groups = sampled ? sample_tiles(tiles, k + 1) * groups_a_tile : 0;
-  total += groups * 4 * (whole_blocks(batch) + (groups > near_groups ? batch : 0)) + batch * long_bytes(k, capacity, wide);
+  total += groups * 4 * whole_blocks(batch) + batch * long_bytes(k, capacity, wide);
   return total + batch * capacity * static_cast<std::int64_t>(sizeof(Slot)) + found * static_cast<std::int64_t>(sizeof(Found));
 }
 

@@ -52,7 +52,7 @@ template <class Form>
 __global__ void __launch_bounds__(rank_long_threads) rank_long(SettleLong s) {
   const SearchJob& job = s.job;
   const std::int64_t place = blockIdx.x / s.parts, warps = thread_count() / 32;
-  rank_rows<Form>(job, s.ranking, job.queries.order[place], s.chosen + place * job.capacity, s.used[place],
+  rank_rows<Form, 8>(job, s.ranking, job.queries.order[place], s.chosen + place * job.capacity, s.used[place],
                   static_cast<std::uint32_t>(blockIdx.x % s.parts * warps + warp_index()), static_cast<std::uint32_t>(s.parts * warps),
                   static_cast<typename Form::Word*>(s.words) + place * job.capacity);
 }

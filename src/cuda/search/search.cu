@@ -7,6 +7,7 @@
 
 #include "cuda/runtime.hpp"
 #include "cuda/search/filter_hopper.cuh"
+#include "cuda/search/seconds.hpp"
 #include "cuda/search/self_test.cuh"
 #include "cuda/search/session.hpp"
 
@@ -62,8 +63,8 @@ class SearchDevice {
     const std::int64_t rows = std::min(plan.corpus_chunk, question.corpus.rows), dims = question.corpus.cols;
     const Shape shape{rows, dims, question.corpus.dtype};
     if (side_bytes(rows, shape, question.metric, rung, false) + side_bytes(plan.query_batch, shape, question.metric, rung, true) > runtime_.free_bytes() / 2) return false;
-    const double elements = static_cast<double>(question.corpus.rows) * static_cast<double>(dims), left = static_cast<double>(plan.query_batch);
-    return left * (3.6e-11 * static_cast<double>(question.corpus.rows) + 7e-13 * elements) > 1e-3 + 4e-11 * elements;
+    const Shape here{question.corpus.rows, dims, question.corpus.dtype, true};
+    return ranked_sooner_on(rung, plan, {.corpus = here, .queries = {plan.query_batch, dims, here.dtype, true}, .metric = question.metric, .k = question.k});
   }
 
  private:
@@ -230,7 +231,7 @@ std::unique_ptr<Session> open_search(SearchDevice& device, const Question& quest
                                      Team& team, Stats& stats) {
   auto own = std::static_pointer_cast<const CudaKept<SearchRuntime>>(std::move(kept));
   const bool labelled = question.filter.view().row_labels != nullptr && !question.radius;
-  if (rung != Rung::canonical && (labelled || question.k > most_filtered_k)) return nullptr;
+  if (rung != Rung::canonical && ((labelled && !labels_leave_few(question)) || question.k > most_filtered_k)) return nullptr;
   // Rows with more equals than the longest list that was thought of, of which others may answer: the rows themselves are needed.
   const bool some_left_out = own && own->frame.copies && (question.k > most_shared_k || (!question.filter.all() && !question.filter.only_self()));
   if (rung == Rung::int8 && own && (!own->packed || some_left_out)) return nullptr;

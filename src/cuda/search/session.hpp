@@ -17,7 +17,9 @@
 #include "core/text.hpp"
 #include "cpu/check.hpp"
 #include "cuda/search/choice.hpp"
+#include "cuda/search/finish.cuh"
 #include "cuda/search/held.hpp"
+#include "cuda/search/labels.cuh"
 #include "cuda/search/long_lists.cuh"
 #include "cuda/search/range.hpp"
 #include "cuda/search/sides.hpp"
@@ -48,7 +50,7 @@ class CudaSession final : public Session {
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
       : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
-        facts_(device), nearest_(device), likely_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
+        facts_(device), nearest_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
         totals_(device), choice_(device, question),
         model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device) {
     facts_.of(counter_words + 2 * plan.query_batch);
@@ -113,7 +115,9 @@ class CudaSession final : public Session {
     if (queries_.side.count == 0 || rows().side.count == 0) return;
     if (range_) return range_->search(job(), ranking(), filters_);
     if (question_.k == 0) return;
-    filters_ ? filter_tiles() : scan();
+    if (!filters_) scan();
+    else if (choice_.choice().labelled) take_labelled(device_, question_, job(), team_, [&] { settle(true); });
+    else filter_tiles();
     seen_rows_ += rows().side.count;
   }
 
@@ -235,11 +239,14 @@ class CudaSession final : public Session {
 
   void settle(bool last) {
     if (question_.k > most_shared_k) return long_lists_.settle(job(), ranking(), wide_, last);
-    const std::int64_t words = settle_words(question_.k);
+    // With labels all that was found is ranked, and there is much of it for each query.
+    const bool labelled = choice_.choice().labelled;
+    const std::int64_t words = std::max<std::int64_t>(settle_words(question_.k), labelled ? 1024 : 0);
     const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
-    const bool few = queries_.side.count <= device_.multiprocessors;
-    const int threads = few || question_.k > 256 ? settle_threads : question_.k > 32 ? 128 : 64;
-    launch(wide_ ? settle_queries<Wide> : settle_queries<Packed>, queries_.side.count, threads, settle_memory(question_.k, wide_), s);
+    const bool few = queries_.side.count <= device_.multiprocessors, many = labelled || (question_.k > 256 && !few);
+    const int threads = few || many ? settle_threads : question_.k > 32 ? 128 : 64;
+    const auto kernel = wide_ ? (many ? settle_queries<Wide, true> : settle_queries<Wide, false>) : (many ? settle_queries<Packed, true> : settle_queries<Packed, false>);
+    launch(kernel, queries_.side.count, threads, settle_memory(words, question_.k, wide_), s);
   }
 
   /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
@@ -254,8 +261,8 @@ class CudaSession final : public Session {
         f.groups = part * groups_a_tile;
         f.nearest = nearest_.of(whole_blocks(f.job.queries.count) * f.groups);
         run_filter<true>(f);
-        launch(seed_thresholds, f.job.queries.count, settle_threads, 0,
-               Seed{.job = f.job, .nearest = f.nearest, .likely = f.groups > near_groups ? likely_.of(f.job.queries.count * f.groups) : nullptr, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
+        launch(seed_thresholds, f.job.queries.count, settle_threads, seed_memory(f.groups),
+               Seed{.job = f.job, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
     // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
@@ -371,7 +378,6 @@ class CudaSession final : public Session {
   Array<std::byte, Device> best_, next_;
   Array<double, Device> facts_;  // the counters, then bounds and largest errors of a batch: one copy brings them
   Array<int, Device> nearest_;
-  Array<std::uint32_t, Device> likely_;
   Array<Found, Device> found_;
   Array<std::uint32_t, Device> used_;
   Array<std::byte, Device> keys_, values_;

@@ -15,9 +15,7 @@ inline std::int64_t settle_words(std::int64_t k) {
   while (words < 2 * k || words - k < 32) words *= 2;
   return words;
 }
-inline std::int64_t settle_memory(std::int64_t k, bool wide) {
-  return settle_words(k) * (wide ? 16 : 8) + (settle_words(k) - k) * 4;
-}
+inline std::int64_t settle_memory(std::int64_t words, std::int64_t k, bool wide) { return words * word_size(wide) + (words - k) * 4; }
 
 struct Settle {
   SearchJob job;
@@ -107,15 +105,15 @@ __device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint
   return prefix;
 }
 
-/// A t that at least `want` of the slots are not beyond, and not many more: by counts of equal parts of their span.
+/// A t that at least `want` of some are not beyond, and not many more: by counts of equal parts of their span. each(take): take(t) for those of this thread, twice.
 inline constexpr int likely_bins = 512;
-__device__ __forceinline__ float likely_limit(const Slot* slots, std::uint32_t count, std::uint32_t want, unsigned* bins, unsigned* spare) {
+template <class Each>
+__device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins, unsigned* spare, const Each& each) {
   float low = static_cast<float>(infinite), high = -low;
-  for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count; i += static_cast<std::uint32_t>(thread_count())) {
-    const float t = slots[i].t;
+  each([&](float t) {
     low = t < low ? t : low;
     high = t > high && is_finite(static_cast<double>(t)) ? t : high;
-  }
+  });
   for (int h = 16; h > 0; h /= 2) {
     const float other = __shfl_xor_sync(all_lanes, low, h), another = __shfl_xor_sync(all_lanes, high, h);
     low = other < low ? other : low;
@@ -140,7 +138,7 @@ __device__ __forceinline__ float likely_limit(const Slot* slots, std::uint32_t c
     return at >= 0 && at < static_cast<float>(likely_bins - 1) ? static_cast<int>(at) : at < 0 ? 0 : likely_bins - 1;
   };
   if (!is_finite(static_cast<double>(low)) || !(width < static_cast<float>(infinite))) return static_cast<float>(infinite);
-  for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count; i += static_cast<std::uint32_t>(thread_count())) atomicAdd(&bins[bin_of(slots[i].t)], 1u);
+  each([&](float t) { atomicAdd(&bins[bin_of(t)], 1u); });
   __syncthreads();
   find_bin<likely_bins>(bins, want, spare + 64);
   __syncthreads();
@@ -186,7 +184,18 @@ __device__ __forceinline__ std::uint32_t choose_rows(const SearchJob& job, const
                                                      std::uint32_t want, std::uint32_t room, bool full, std::uint32_t* chosen, unsigned* bins, unsigned* spare) {
   float limit = full ? threshold(job.model, state.theta, query.square, FilterNorms{}, FilterNorms{}) : static_cast<float>(infinite);
   if (count > want) {
-    const float nearest = likely_limit(slots, count, want, bins, spare);
+    const float nearest = likely_limit(want, bins, spare, [&](const auto& take) {
+      // Four are read before the first is counted.
+      const auto threads = static_cast<std::uint32_t>(thread_count());
+      for (auto from = static_cast<std::uint32_t>(thread_index()); from < count; from += 4 * threads) {
+        float ts[4];
+#pragma unroll
+        for (std::uint32_t j = 0; j < 4; ++j) ts[j] = from + j * threads < count ? slots[from + j * threads].t : 0;
+#pragma unroll
+        for (std::uint32_t j = 0; j < 4; ++j)
+          if (from + j * threads < count) take(ts[j]);
+      }
+    });
     limit = limit < nearest ? limit : nearest;
   }
   if (thread_index() == 0) spare[259] = 0;
@@ -210,32 +219,33 @@ __device__ __forceinline__ std::uint32_t drop_excluded(const SearchJob& job, con
   return compact(slots, count, spare, [&](const Slot& slot) { return !(slot.t > up32(byte_bound(line, job.rows.heads[slot.place / tile_rows].maxima))); });
 }
 
-/// Words of some rows for a query, by `warps` warps of which this is one: four rows at a time.
-template <class Form>
+/// Words of some rows for a query, by `warps` warps of which this is one: `each` rows at a time.
+template <class Form, int each>
 __device__ __forceinline__ void rank_rows(const SearchJob& job, const Ranking& ranking, std::int64_t query_row, const std::uint32_t* chosen, std::uint32_t count,
                                           std::uint32_t warp, std::uint32_t warps, typename Form::Word* words) {
   const Sum sum = sum_of(ranking.metric);
-  for (std::uint32_t from = warp * rows_at_once; from < count; from += warps * rows_at_once) {
-    std::int64_t rows[rows_at_once];
-    double shifts[rows_at_once];
+  for (std::uint32_t from = warp * each; from < count; from += warps * each) {
+    std::int64_t rows[each];
+    double shifts[each];
 #pragma unroll
-    for (int j = 0; j < rows_at_once; ++j) {
+    for (int j = 0; j < each; ++j) {
       const std::int64_t row = chosen[from + j < count ? from + j : from];
       rows[j] = row * job.rows.dims;
       shifts[j] = ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0;
     }
     const std::int64_t queries[1] = {query_row * job.rows.dims};
-    const double total = pair_sums<rows_at_once, 1>(ranking, sum, rows, shifts, queries);
-    const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / rows_at_once));
-    if (lane_index() % (32 / rows_at_once) == 0 && which < count) {
+    const double total = pair_sums<each, 1>(ranking, sum, rows, shifts, queries);
+    const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / each));
+    if (lane_index() % (32 / each) == 0 && which < count) {
       const std::int64_t row = chosen[which];
       words[which] = Form::make(ListWords<Form>::ordered(folded_key(ranking, value_of_sum(ranking, total, query_row, row))), job.first_row + row);
     }
   }
 }
 
-template <class Form>
-__global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
+/// many: rows for each query. Then eight of a warp are on their way, and a block more has room; of a few all warps should have some.
+template <class Form, bool many>
+__global__ void __launch_bounds__(settle_threads, many ? 4 : 3) settle_queries(Settle s) {
   using Words = ListWords<Form>;
   using Word = typename Form::Word;
   VICINAL_SHARED(unsigned, spare, 260);
@@ -275,7 +285,7 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
     } else {
       used = choose_rows(job, state, query, slots, count, want, room, first && full, chosen, bins, spare);
     }
-    rank_rows<Form>(job, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()), static_cast<std::uint32_t>(thread_count() / 32), words + have);
+    rank_rows<Form, many ? 8 : 4>(job, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()), static_cast<std::uint32_t>(thread_count() / 32), words + have);
     if (thread_index() == 0) atomicAdd(&job.counters->ranked, static_cast<unsigned long long>(used));
     have += static_cast<int>(used);
     in_order = false;
@@ -311,79 +321,6 @@ __global__ void __launch_bounds__(settle_threads, 3) settle_queries(Settle s) {
   if (thread_index() != 0) return;
   state.best = static_cast<std::uint32_t>(have);
   job.counts[place] = count;
-}
-
-/// The lists to their rows of the result, a warp a query.
-struct Finish {
-  SearchJob job;
-  Ranking ranking;
-  std::int64_t first_id = 0, out_k = 0;
-  bool own_rows = false;                   // each query has the row of its number, and not of its place in the batch
-  std::int64_t* ids = nullptr;
-  void* distances = nullptr;
-  std::int64_t* counts = nullptr;          // or null
-  double *settled = nullptr, *largest = nullptr;
-  bool filters = true;                     // false: every row was ranked
-  std::int64_t pieces = 1;                 // warps that share a query's row
-  bool full_lists = true;                  // every query has k rows that may answer it: a shorter list has lost them to infinity
-};
-template <class Form>
-__global__ void finish_queries(Finish f) {
-  using Words = ListWords<Form>;
-  const SearchJob& job = f.job;
-  const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(), place = warp / f.pieces, piece = warp % f.pieces;
-  if (place >= job.queries.count) return;
-  const QueryState& state = job.states[place];
-  const std::int64_t query = f.filters ? job.queries.order[place] : place, at = f.own_rows ? job.number_of(query) : query;
-  const bool speaks = piece == 0 && lane_index() == 0;  // for the query
-  if (speaks) {
-    f.settled[query] = state.lost ? -infinite : state.bound;
-    f.largest[query] = f.filters && !state.lost ? largest_error(job.model, job.queries.placed[place].norms, {double_of(job.rows.largest[0]), double_of(job.rows.largest[1])}, job.queries.placed[place].scale) : 0;
-  }
-  if (state.lost) return;
-  if (speaks && f.full_lists && static_cast<std::int64_t>(state.best) < job.k) atomicAdd(&job.counters->infinite_keys, 1u);
-  const auto* best = static_cast<const typename Form::Word*>(job.best) + place * job.k;
-  const auto have = static_cast<std::int64_t>(state.best);
-  const bool descends = descending(f.ranking.metric), sums = f.ranking.type != DistanceType::u32;
-  const double normal = Words::wide ? 0x1p-1022 : 0x1p-126;
-  unsigned gone = 0;
-  const auto put = [&](std::int64_t i, std::int64_t id, double value) {
-    f.ids[at * f.out_k + i] = id;
-    if (f.ranking.type == DistanceType::f64) static_cast<double*>(f.distances)[at * f.out_k + i] = value;
-    else if (f.ranking.type == DistanceType::u32) static_cast<std::uint32_t*>(f.distances)[at * f.out_k + i] = id < 0 ? 0xffffffffu : static_cast<std::uint32_t>(value);
-    else static_cast<float*>(f.distances)[at * f.out_k + i] = static_cast<float>(value);
-  };
-  for (std::int64_t from = 32 * piece; from < f.out_k; from += 32 * f.pieces) {
-    const std::int64_t i = from + lane_index();
-    bool again = false;
-    if (i < have) {
-      const double key = Words::key(best[i]);
-      if (!is_finite(key)) atomicAdd(&job.counters->infinite_keys, 1u);
-      again = key == 0 && sums;
-      gone += sums && key != 0 && fabs(key) < normal ? 1u : 0u;
-      if (!again) put(i, f.first_id + Form::position(best[i]), descends ? -key : key);
-    } else if (i < f.out_k) {
-      put(i, -1, descends ? -infinite : infinite);
-    }
-    // A key of zero may be of a value that is not: it is taken again, by the whole warp, for its sign and for the note of what vanished.
-    for (unsigned left = __ballot_sync(all_lanes, again); left != 0; left &= left - 1) {
-      const std::int64_t which = from + __ffs(static_cast<int>(left)) - 1, row = Form::position(best[which]) - f.ranking.first_row;
-      double value_there = 0;  // rows of an earlier chunk are gone: a product that is nothing is +0
-      if (row >= 0 && row < job.rows.count) {
-        const std::int64_t rows[1] = {row * job.rows.dims}, queries[1] = {query * job.rows.dims};
-        const double shifts[1] = {f.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0};
-        const double value = value_of_sum(f.ranking, pair_sums<1, 1>(f.ranking, sum_of(f.ranking.metric), rows, shifts, queries), query, row);
-        const double key = folded_key(f.ranking, value);
-        value_there = descends ? -key : key;
-        gone += lane_index() == 0 && !needs_norms(f.ranking.metric) && !Words::wide && value != 0 ? 1u : 0u;
-      }
-      if (lane_index() == 0) put(which, f.first_id + Form::position(best[which]), value_there);
-    }
-  }
-  for (int h = 16; h > 0; h /= 2) gone += __shfl_xor_sync(all_lanes, gone, h);
-  if (lane_index() != 0) return;
-  if (piece == 0 && f.counts != nullptr) f.counts[at] = have;
-  if (gone != 0) atomicAdd(&job.counters->underflowed, static_cast<unsigned long long>(gone));
 }
 
 }  // namespace vicinal::cuda

@@ -266,6 +266,45 @@ TEST(CudaSearch, ChunksFiltersAndGraphs) {
   }
 }
 
+TEST(CudaSearch, RowsOfALabelAreRanked) {
+  // Classes of some 30 rows; one of 900, whose query finds no room for them and goes on; labels that no row has; ties and rows that are equal.
+  const std::int64_t dims = 20, rows = 2000, asked = 40;
+  std::vector<float> corpus = gaussian(18, rows * dims), queries = gaussian(19, asked * dims);
+  for (std::int64_t i = 0; i < rows / 2; ++i) corpus[static_cast<std::size_t>(i * dims)] = 1e6F;
+  std::copy_n(corpus.begin(), 400 * dims, corpus.begin() + 1200 * dims);
+  std::mt19937 random(20);
+  std::vector<std::int64_t> labels(rows), own(asked);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = random() % 2 == 0 ? static_cast<std::int64_t>(random() % 40) - 5 : INT64_MIN;
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = static_cast<std::int64_t>(i % 50) - 8;
+  KnnOptions options{.k = 12, .pad = true};
+  options.eligible.corpus_labels = labels;
+  options.eligible.query_labels = own;
+  for (const auto rule : {Eligible::Labels::same, Eligible::Labels::other}) {
+    options.eligible.labels = rule;
+    const bool same = rule == Eligible::Labels::same;
+    compare(view(corpus, dims), view(queries, dims), {.options = options, .slots = 60}, same ? 0 : asked);
+    options.eligible.first = 333;
+    for (const Metric metric : {Metric::inner_product, Metric::cosine}) {
+      options.metric = metric;
+      compare(view(corpus, dims), view(queries, dims), {.options = options, .chunk = 768, .slots = 60}, same ? 0 : asked);
+    }
+    options.metric = Metric::euclidean;
+    options.eligible.first = 0;
+  }
+  options.eligible.labels = Eligible::Labels::same;
+  own[7] = INT64_MIN;
+  compare(view(corpus, dims), view(queries, dims), {.options = options, .slots = 20, .rung = Rung::f32}, 1);
+  const std::vector<double> doubles(corpus.begin(), corpus.end()), asked_doubles(queries.begin(), queries.end());
+  compare(Points(doubles.data(), DType::f64, rows, dims), Points(asked_doubles.data(), DType::f64, asked, dims), {.options = options, .slots = 60}, 1);
+  options.eligible.query_labels = labels;
+  GraphOptions graph_options;
+  graph_options.search = options;
+  graph_options.search.run.device = "cpu";
+  const Points some = view(corpus, dims).slice(0, 300);
+  graph_options.search.eligible.corpus_labels = graph_options.search.eligible.query_labels = options.eligible.corpus_labels = options.eligible.query_labels = std::span(labels).first(300);
+  expect_same(by_device(some, some, {.options = options, .slots = 256, .graph = true}).result, knn_graph(some, graph_options));
+}
+
 TEST(CudaSearch, AsManyNeighboursAsRowsAndSidesOfOneRow) {
   // A tile of which most places are nobody's, lists that hold every row, and nothing that could be excluded.
   const std::int64_t dims = 9;
@@ -373,6 +412,10 @@ TEST(CudaSearch, RowsOnTheDeviceTakeNoMemoryAndNoCopy) {
   Plan batches = plan;
   batches.query_batch = 1000;
   EXPECT_GT(cuda::search_seconds(batches, here), cuda::search_seconds(plan, here));
+  // What is left of a search climbs where its rows are made sooner than every pair is ranked.
+  const Problem many{.corpus = device, .queries = {5000, 128, DType::f32, true}, .k = 10}, one{.corpus = device, .queries = {1, 128, DType::f32, true}, .k = 10};
+  EXPECT_TRUE(cuda::ranked_sooner_on(Rung::fp16, plan, many));
+  EXPECT_FALSE(cuda::ranked_sooner_on(Rung::fp16, plan, one));
 }
 
 /// Everything within a radius, as src/pipeline/range.cpp asks for it. room: Plan::match_bytes; queries that it leaves out are searched again.
