@@ -200,6 +200,45 @@ TEST(CudaSearch, WholeNumbersTiesAndDuplicates) {
   compare(view(corpus, dims), Points(corpus.data(), DType::f32, 1000, dims).slice(298, 4), {.options = {.k = 10}, .slots = 100, .rung = Rung::f32}, 0);
 }
 
+TEST(CudaSearch, KeptCopiesAreNeighboursOfLongerLists) {
+  // 120 of each of ten rows: so many that most of them are left out of shorter lists than were asked of what is kept.
+  const std::int64_t dims = 8, kinds = 10, k = 100;
+  const std::vector<float> kind = gaussian(18, kinds * dims);
+  std::vector<float> rows;
+  std::mt19937 random(18);
+  for (int i = 0; i < 1200; ++i) {
+    const auto which = static_cast<std::int64_t>(random() % kinds);
+    rows.insert(rows.end(), kind.begin() + which * dims, kind.begin() + (which + 1) * dims);
+  }
+  const Points corpus = view(rows, dims), queries = corpus.slice(500, 3);
+  Question question{.corpus = corpus, .k = 10};
+  Plan plan;
+  plan.rungs = {"int8", "canonical"};
+  plan.candidate_slots = 500;
+  plan.query_batch = queries.rows;
+  plan.corpus_chunk = corpus.rows;
+  plan.threads = 1;
+  Team team(1, nullptr, {}, 1);
+  Device device;
+  Stats stats;
+  const auto kept = cuda::CudaSession<Device>::keep(device, question, plan, team);
+  ASSERT_TRUE(kept->frame.copies);
+  question.k = k;
+  Neighbors got(queries.rows, k, question.type, false);
+  std::vector<double> settled(3), largest(3);
+  {
+    cuda::CudaSession<Device> session(device, question, plan, Rung::int8, kept, team, stats);
+    session.prepare_queries(queries, std::vector<std::int64_t>{0, 1, 2});
+    session.filter();
+    session.select();
+    session.rerank();
+    session.finish(got.view(), {settled.data(), largest.data()});
+  }
+  KnnOptions options{.k = k};
+  options.run.device = "cpu";
+  expect_same(got, knn(corpus, queries, options));
+}
+
 TEST(CudaSearch, RowsOfNobodyAreExcludedBeforeAThresholdIsKnown) {
   // The sample has too few rows that may answer, so the first part is filtered without a threshold: but for rows of nobody all would pass.
   const std::int64_t dims = 2, copies = 5120;
