@@ -74,7 +74,7 @@ class CudaSession final : public Session {
     if (kept->packed) session.frame_ = kept->frame = session.maker_->choose(kept->centre);
     session.model_ = model_of(question.metric, question.type, question.corpus.cols, session.frame_.scale, Rung::int8);
     session.filters_ = kept->packed;
-    session.maker_->longest = most_shared_k;  // lists of later searches, whatever k is here
+    session.maker_->longest = kept_copies;  // whatever k is here
     session.make_side(kept->held, question.corpus, false);
     device.wait();
     return kept;
