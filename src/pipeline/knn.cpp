@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <numeric>
 
 #include "core/fpenv.hpp"
 #include "core/read_ahead.hpp"
@@ -28,33 +29,46 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+/// The next queries that are pending, which then are not; returns where to go on. All at once where all are pending: a device waits for this.
+std::size_t take_batch(std::vector<std::int64_t>& batch, std::size_t size, std::vector<bool>& pending, std::size_t row, std::int64_t asked) {
+  batch.clear();
+  if (asked == static_cast<std::int64_t>(pending.size())) {
+    batch.resize(std::min(size, pending.size() - row));
+    std::iota(batch.begin(), batch.end(), static_cast<std::int64_t>(row));
+    const auto begin = pending.begin() + static_cast<std::ptrdiff_t>(row);
+    std::fill(begin, begin + static_cast<std::ptrdiff_t>(batch.size()), false);
+    return row + batch.size();
+  }
+  for (; row < pending.size() && batch.size() < size; ++row) {
+    if (!pending[row]) continue;
+    batch.push_back(static_cast<std::int64_t>(row));
+    pending[row] = false;
+  }
+  return row;
+}
+
 /// One rung over the pending queries, a bit for each so that a plan in little memory holds for many queries.
 class RungRun {
  public:
   RungRun(Session& session, const Question& question, const Plan& plan, bool kept, Report& report)
       : session_(session), question_(question), plan_(plan), report_(report), sweep_(session, question, plan, kept, report.stats) {}
 
-  /// Clears the bits of the queries that it proves; returns how many are left.
-  std::int64_t run(const NeighborsView& out, const Points& queries, std::vector<bool>& pending) {
+  /// Clears the bits of the queries that it proves; returns how many are left. asked: how many are set.
+  std::int64_t run(const NeighborsView& out, const Points& queries, std::vector<bool>& pending, std::int64_t asked) {
     const auto size = static_cast<std::size_t>(plan_.query_batch);
     std::vector<double> settled(size), largest(size);
     std::vector<std::int64_t> batch;
     batch.reserve(size);
     std::int64_t left = 0;
     for (std::size_t row = 0; row < pending.size();) {
-      batch.clear();
-      for (; row < pending.size() && batch.size() < size; ++row) {
-        if (!pending[row]) continue;
-        batch.push_back(static_cast<std::int64_t>(row));
-        pending[row] = false;
-      }
+      row = take_batch(batch, size, pending, row, asked);
       if (batch.empty()) break;
       session_.prepare_queries(queries, batch);
       sweep_.run();
       session_.finish(out, {settled.data(), largest.data()});
       left += certify(out, question_.k, question_.metric, batch, std::span(settled).first(batch.size()), pending);
       for (std::size_t i = 0; i < batch.size(); ++i)
-        report_.certificate.largest_bound = std::max(report_.certificate.largest_bound, largest[i]);
+        if (largest[i] > report_.certificate.largest_bound) report_.certificate.largest_bound = largest[i];
     }
     return left;
   }
@@ -106,7 +120,7 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
     if (name != plan.rungs.front()) fit_batch(rung_plan, name, backend, problem);
     auto session = backend.open(question, rung_plan, rung_of(name), kept, team, stats);
     if (!session) continue;
-    left = RungRun(*session, question, rung_plan, kept != nullptr, report).run(out, queries, pending);
+    left = RungRun(*session, question, rung_plan, kept != nullptr, report).run(out, queries, pending, left);
     report.certificate.rungs.push_back(name);
     if (report.certificate.rungs.size() == 1) report.certificate.proven = queries.rows - left;
   }

@@ -29,7 +29,10 @@ __global__ void finish_queries(Finish f) {
   const bool speaks = piece == 0 && lane_index() == 0;  // for the query
   if (speaks) {
     f.settled[query] = state.lost ? -infinite : state.bound;
-    f.largest[query] = f.filters && !state.lost ? largest_error(job.model, job.queries.placed[place].norms, {double_of(job.rows.largest[0]), double_of(job.rows.largest[1])}, job.queries.placed[place].scale) : 0;
+    const double error = f.filters && !state.lost ? largest_error(job.model, job.queries.placed[place].norms, {double_of(job.rows.largest[0]), double_of(job.rows.largest[1])}, job.queries.placed[place].scale) : 0;
+    f.largest[query] = error;
+    if (state.lost) atomicAdd(&job.counters->lost, 1ull);
+    if (bits_of(error) > job.counters->largest_error) atomicMax(&job.counters->largest_error, bits_of(error));  // seldom: it grows
   }
   if (state.lost) return;
   if (speaks && f.full_lists && static_cast<std::int64_t>(state.best) < job.k) atomicAdd(&job.counters->infinite_keys, 1u);

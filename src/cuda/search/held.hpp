@@ -65,6 +65,10 @@ struct HeldSide {
   }
 };
 
+/// A kept corpus of many equal rows has enough of each for lists up to this; for longer ones a finer rung packs its own. All equal rows of a list
+/// come from few tiles: of 2,048 the finds of 2,048 queries overflowed.
+inline constexpr std::int64_t kept_copies = 128;
+
 inline std::int64_t whole_blocks(std::int64_t count) { return (count + block_queries - 1) / block_queries * block_queries; }
 
 /// Bytes of a prepared side, with its rows where they come from the host.

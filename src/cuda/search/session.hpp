@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.hpp"
@@ -75,6 +76,7 @@ class CudaSession final : public Session {
     if (kept->packed) session.frame_ = kept->frame = session.maker_->choose(kept->centre);
     session.model_ = model_of(question.metric, question.type, question.corpus.cols, session.frame_.scale, Rung::int8);
     session.filters_ = kept->packed;
+    session.maker_->longest = kept_copies;  // whatever k is here
     session.make_side(kept->held, question.corpus, false);
     device.wait();
     return kept;
@@ -144,17 +146,17 @@ class CudaSession final : public Session {
     f.largest = f.settled + count;
     f.counts = out.counts == nullptr ? nullptr : there ? out.counts : totals_.of(count);
     launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count * f.pieces + 3) / 4, 128, 0, f);
-    std::vector<double> facts(static_cast<std::size_t>(counter_words + 2 * count));
+    std::vector<double> facts(static_cast<std::size_t>(counter_words + (there ? 0 : 2 * count)));
     device_.out(facts.data(), facts_.data(), static_cast<std::int64_t>(facts.size()) * 8);
     device_.wait();
     Counters counters;
     std::memcpy(&counters, facts.data(), sizeof counters);
-    std::copy_n(facts.data() + counter_words, count, bounds.settled);
-    std::copy_n(facts.data() + counter_words + count, count, bounds.largest);
     report(counters);
     if (there) {
-      settle_bounds(bounds, count);
+      settle_bounds(bounds, count, counters);
     } else {
+      std::copy_n(facts.data() + counter_words, count, bounds.settled);
+      std::copy_n(facts.data() + counter_words + count, count, bounds.largest);
       rows_out(out.ids, f.ids, out.k * 8);
       rows_out(out.distances, f.distances, out.k * size);
       if (out.counts != nullptr) rows_out(out.counts, f.counts, 8);
@@ -341,9 +343,13 @@ class CudaSession final : public Session {
   }
 
   /// Results that stay on the device cannot be read by certify: what it would find is said here.
-  void settle_bounds(const BoundsView& bounds, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i)
-      if (bounds.settled[i] > -infinite) bounds.settled[i] = infinite;
+  void settle_bounds(const BoundsView& bounds, std::int64_t count, const Counters& counters) {
+    std::fill_n(bounds.largest, count, 0.0);
+    std::memcpy(bounds.largest, &counters.largest_error, sizeof(double));
+    if (const auto lost = static_cast<std::int64_t>(counters.lost); std::exchange(lost_, lost) == lost) return void(std::fill_n(bounds.settled, count, infinite));
+    device_.out(bounds.settled, facts_.data() + counter_words, count * 8);
+    device_.wait();
+    std::replace_if(bounds.settled, bounds.settled + count, [](double settled) { return settled > -infinite; }, infinite);
   }
 
   /// Dense rows of the batch to their rows of the host's memory.
@@ -394,7 +400,7 @@ class CudaSession final : public Session {
   VanishedProducts<Device> vanished_;
   LongLists<Device> long_lists_;
   std::optional<RangeMatches<Device>> range_;
-  std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0;
+  std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0, lost_ = 0;
 };
 
 }  // namespace vicinal::cuda

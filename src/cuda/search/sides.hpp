@@ -25,7 +25,9 @@ class SideMaker {
  public:
   /// counters: on the device.
   SideMaker(Device& device, const Question& question, Rung rung, Team& team, Counters* counters)
-      : device_(device), question_(question), rung_(rung), team_(team), counters_(counters), order_counts_(device), copies_(device) {}
+      : longest(question.k), device_(device), question_(question), rung_(rung), team_(team), counters_(counters), order_counts_(device), copies_(device) {}
+
+  std::int64_t longest;  // list that rows with many equals are left out of
 
   /// Centre and scale by a sample of the rows (src/cpu/frame.cpp); any choice is sound, since residuals are measured.
   DeviceFrame choose(Array<double, Device>& centre) {
@@ -98,7 +100,7 @@ class SideMaker {
     if (measured) device_.launch()(std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32), prepare_threads, 0, measure_rows, prepare);
     if (few) return device_.launch()(1, few_threads, 0, prepare_few, PrepareFew{prepare, start, measured});
     // The row itself may be one of those before it, and is no neighbour in a graph.
-    if (filters && !queries && frame.copies) prepare.copies = copies_.mark(side, question_.k > 0 ? question_.k + 1 : most_shared_k + 1);
+    if (filters && !queries && frame.copies) prepare.copies = copies_.mark(side, longest + 1);
     if (filters) {
       const std::int64_t chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
       const auto blocks = static_cast<int>((count + chunk - 1) / chunk);

@@ -59,11 +59,13 @@ struct Ask {
   std::int64_t slots = 500;
   bool graph = false;
   Rung rung = Rung::int8;
+  bool there = false;  // results stay on the device
 };
 
 struct Answer {
   Neighbors result;
   Stats stats;
+  double largest = 0;  // error that was proved
   std::int64_t redone = 0, planned_bytes = INT64_MAX, used_bytes = 0;  // bytes: of the rung that is asked for
 };
 
@@ -100,6 +102,12 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
                         .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
   Team team(1, nullptr, {}, 1);
   Device device;
+  NeighborsView out = answer.result.view();
+  const std::int64_t entries = queries.rows * options.k, bytes = entries * static_cast<std::int64_t>(distance_size(question.type));
+  if (ask.there) {
+    out.ids = static_cast<std::int64_t*>(device.take(entries * 8));
+    out.distances = device.take(bytes);
+  }
   std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
   for (const Rung rung : {ask.rung, Rung::canonical}) {
@@ -108,9 +116,9 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
     session.prepare_queries(queries, rows);
     sweep(session, corpus.rows, ask.chunk);
     std::vector<double> settled(rows.size()), largest(rows.size());
-    session.finish(answer.result.view(), {settled.data(), largest.data()});
+    session.finish(out, {settled.data(), largest.data()});
     std::vector<bool> redo(static_cast<std::size_t>(queries.rows));
-    certify(answer.result.view(), question.k, options.metric, rows, settled, redo);
+    certify(out, question.k, options.metric, rows, settled, redo);
     rows.clear();
     for (std::int64_t i = 0; i < queries.rows; ++i)
       if (redo[static_cast<std::size_t>(i)]) rows.push_back(i);
@@ -118,6 +126,13 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
     answer.redone = static_cast<std::int64_t>(rows.size());
     answer.planned_bytes = cuda::session_bytes(plan, problem, 0, device.multiprocessors);
     answer.used_bytes = device.most_held;
+    answer.largest = *std::max_element(largest.begin(), largest.end());
+  }
+  if (ask.there) {
+    device.out(answer.result.view().ids, out.ids, entries * 8);
+    device.out(answer.result.view().distances, out.distances, bytes);
+    device.give(out.ids);
+    device.give(out.distances);
   }
   EXPECT_TRUE(rows.empty());
   return answer;
@@ -198,6 +213,45 @@ TEST(CudaSearch, WholeNumbersTiesAndDuplicates) {
   std::fill_n(corpus.begin() + 300 * dims, 400 * dims, 2.0F);
   compare(view(corpus, dims), view(queries, dims), {.options = {.k = 10}, .slots = 100}, 0);
   compare(view(corpus, dims), Points(corpus.data(), DType::f32, 1000, dims).slice(298, 4), {.options = {.k = 10}, .slots = 100, .rung = Rung::f32}, 0);
+}
+
+TEST(CudaSearch, KeptCopiesAreNeighboursOfLongerLists) {
+  // 120 of each of ten rows: so many that most of them are left out of shorter lists than were asked of what is kept.
+  const std::int64_t dims = 8, kinds = 10, k = 100;
+  const std::vector<float> kind = gaussian(18, kinds * dims);
+  std::vector<float> rows;
+  std::mt19937 random(18);
+  for (int i = 0; i < 1200; ++i) {
+    const auto which = static_cast<std::int64_t>(random() % kinds);
+    rows.insert(rows.end(), kind.begin() + which * dims, kind.begin() + (which + 1) * dims);
+  }
+  const Points corpus = view(rows, dims), queries = corpus.slice(500, 3);
+  Question question{.corpus = corpus, .k = 10};
+  Plan plan;
+  plan.rungs = {"int8", "canonical"};
+  plan.candidate_slots = 500;
+  plan.query_batch = queries.rows;
+  plan.corpus_chunk = corpus.rows;
+  plan.threads = 1;
+  Team team(1, nullptr, {}, 1);
+  Device device;
+  Stats stats;
+  const auto kept = cuda::CudaSession<Device>::keep(device, question, plan, team);
+  ASSERT_TRUE(kept->frame.copies);
+  question.k = k;
+  Neighbors got(queries.rows, k, question.type, false);
+  std::vector<double> settled(3), largest(3);
+  {
+    cuda::CudaSession<Device> session(device, question, plan, Rung::int8, kept, team, stats);
+    session.prepare_queries(queries, std::vector<std::int64_t>{0, 1, 2});
+    session.filter();
+    session.select();
+    session.rerank();
+    session.finish(got.view(), {settled.data(), largest.data()});
+  }
+  KnnOptions options{.k = k};
+  options.run.device = "cpu";
+  expect_same(got, knn(corpus, queries, options));
 }
 
 TEST(CudaSearch, RowsOfNobodyAreExcludedBeforeAThresholdIsKnown) {
@@ -385,6 +439,25 @@ TEST(CudaSearch, FarAndDegenerateRows) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_value);
     EXPECT_NE(std::string(error.what()).find("corpus row 0, column 5 is NaN"), std::string::npos) << error.what();
+  }
+}
+
+TEST(CudaSearch, ResultsThatStayOnTheDevice) {
+  const std::int64_t dims = 16;
+  const std::vector<float> corpus = gaussian(19, 400 * dims);
+  std::vector<float> queries = gaussian(20, 40 * dims);
+  for (const bool lost : {false, true}) {
+    for (std::int64_t i = 0; i < dims && lost; ++i) queries[static_cast<std::size_t>(7 * dims + i)] *= 1e25F;  // nothing is proved of it
+    Ask ask{.options = {.k = 6}};
+    const Answer here = by_device(view(corpus, dims), view(queries, dims), ask);
+    ask.there = true;
+    const Answer there = by_device(view(corpus, dims), view(queries, dims), ask);
+    expect_same(there.result, here.result);
+    EXPECT_EQ(there.redone, lost ? 1 : 0);
+    EXPECT_EQ(there.redone, here.redone);
+    EXPECT_EQ(there.largest, here.largest);
+    EXPECT_GT(there.largest, 0);
+    EXPECT_LE(there.used_bytes, there.planned_bytes);
   }
 }
 
