@@ -63,7 +63,7 @@ class Pilot {
   }
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(norms_.size()); }
 
-  /// Residuals of the sample in bytes: of rows, whose step is their tile's and so about their own, and of the pilots, which share that of their
+  /// Residuals of the pilots in bytes: as rows, whose step is their tile's and so about their own, and as queries, which share that of their
   /// block.
   struct Rounded {
     double row = 0;  // mean
@@ -71,14 +71,15 @@ class Pilot {
   };
   Rounded rounded(const Rotation& rotation) {
     Rounded result;
+    const std::int64_t few = std::min(pilots, count());
     double largest = 0;
-    for (std::int64_t i = 0; i < count(); ++i) {
+    for (std::int64_t i = 0; i < std::min(block_queries, count()); ++i) {
       load(i, rotation);
       const double size = kernels_.largest(args(1));
-      if (i < block_queries) largest = std::max(largest, size * scales_[static_cast<std::size_t>(i)]);
-      result.row += residual(size) / static_cast<double>(count());
+      largest = std::max(largest, size * scales_[static_cast<std::size_t>(i)]);
+      if (i < few) result.row += residual(size) / static_cast<double>(few);
     }
-    for (std::int64_t i = 0; i < std::min(pilots, count()); ++i) {
+    for (std::int64_t i = 0; i < few; ++i) {
       load(i, rotation);
       result.queries.push_back(residual(largest / scales_[static_cast<std::size_t>(i)]));
     }
