@@ -22,7 +22,7 @@ FIELDS = ["date", "commit", "machine", "threads", "family", "Q", "n", "d", "k", 
 
 def families(n, q, d):
     """name -> function that makes rows and queries."""
-    rng = np.random.default_rng(3)
+    rng, later = np.random.default_rng(3), np.random.default_rng(4)  # so that families that were added later leave the others as they were
     centres = rng.standard_normal((100, d))
 
     def clusters(sigma):
@@ -38,6 +38,9 @@ def families(n, q, d):
         "u8, skewed": lambda m: np.minimum(rng.exponential(30, (m, d)), 255).astype(np.uint8),
         "heavy tails (t, 2)": lambda m: rng.standard_t(2, (m, d)),
         "lognormal 1.5": lambda m: np.exp(1.5 * rng.standard_normal((m, d))),
+        "a few large columns": lambda m: later.standard_normal((m, d)) * np.where(np.arange(d) % 31 == 5, 50, 1),
+        "variances as 1 / j^2": lambda m: later.standard_normal((m, d)) / np.arange(1, d + 1),
+        "sparse histograms": lambda m: later.dirichlet(np.full(d, 0.05), m),
         "tight clusters 1e-2": clusters(1e-2),
         "tight clusters 1e-5": clusters(1e-5),
         "moved by 1e6": lambda m: rng.standard_normal((m, d)) + 1e6,
@@ -67,7 +70,7 @@ def engines(x, q, k, threads):
     index = faiss.IndexFlatL2(x.shape[1])
     index.add(x.astype(np.float32))
     floats = q.astype(np.float32)
-    return {**{"vicinal " + name: ours(name) for name in ("auto", "int8", "f32")},
+    return {**{"vicinal " + name: ours(name) for name in ("auto", "int8", "rotated", "f32")},
             "faiss-cpu " + faiss.__version__: lambda: index.search(floats, k)}
 
 

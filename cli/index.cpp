@@ -33,7 +33,7 @@ struct Flags {
   SearchFlags search;
   std::string action, file;
   std::int64_t k = 10, permutants = 64, seed = 0, prefix = 0, window = 0;
-  std::string choice = "random", tune_on = "objects", rank_distance = "footrule", form = "ranks";
+  std::string choice = "random", tune_on = "auto", rank_distance = "footrule", form = "ranks";
   double radius = 0, recall = 0, fraction = 0;
   bool exact = false, no_bounds = false, json = false;
   std::string output, distances;
@@ -50,22 +50,24 @@ vicinal::PermutationSearch search_of(const Flags& flags) {
                                     .run = execution(flags.search.device, flags.search.threads)};
   if (flags.given_recall->given()) search.recall = flags.recall;
   if (flags.given_fraction->given()) search.fraction = flags.fraction;
-  if (flags.tune_on != "objects" && flags.tune_on != "queries")
-    throw wrong("--tune-on must be objects or queries, got " + flags.tune_on);
-  search.tune_on_queries = flags.tune_on == "queries";
+  search.tune_on = vicinal::parse_tune_on(flags.tune_on);
   if (!flags.search.memory.empty()) search.memory.host = vicinal::parse_bytes(flags.search.memory);
   return search;
 }
 
 Json recall_json(const vicinal::RecallEstimate& recall) {
-  return {{"value", recall.value}, {"low", recall.low}, {"high", recall.high}, {"sample", recall.sample}};
+  return {{"value", recall.value},
+          {"low", recall.low},
+          {"high", recall.high},
+          {"sample", recall.sample},
+          {"of_queries", recall.of_queries}};
 }
 
-std::string recall_text(const vicinal::RecallEstimate& recall, bool on_queries = false) {
+std::string recall_text(const vicinal::RecallEstimate& recall) {
   if (std::isnan(recall.value)) return "recall not measured (vicinal index tune does)";
   if (recall.low == 1) return "recall 1";
   return fmt::format("expected recall {:.3f} ({:.3f} to {:.3f} at 95 %, by {} {})", recall.value, recall.low,
-                     recall.high, recall.sample, on_queries ? "of the queries" : "objects left out");
+                     recall.high, recall.sample, recall.of_queries ? "of the queries" : "objects left out");
 }
 
 vicinal::PermutationIndex open_index(const Flags& flags, Context& context) {
@@ -193,12 +195,12 @@ Side read_queries(const Flags& flags, const vicinal::PermutationIndex& index) {
 
 template <class Found>
 std::string how_text(const Found& found, const vicinal::PermutationIndex& index, const std::string& what,
-                     std::int64_t queries, bool on_queries) {
+                     std::int64_t queries) {
   const vicinal::Stats& stats = found.neighbors.stats;
   const double share = stats.pairs > 0 ? static_cast<double>(stats.reranked) / static_cast<double>(stats.pairs) : 0;
   std::string text = fmt::format("{} of {} for {}: {} {}\n{}, {} of all true distances computed\n", what,
                                  objects_text(index), plural(queries, "query"), seconds_text(stats.seconds),
-                                 place_text(stats), recall_text(found.recall, on_queries), percent_text(share));
+                                 place_text(stats), recall_text(found.recall), percent_text(share));
   for (const std::string& note : stats.notes) text += "note: " + note + "\n";
   return text;
 }
@@ -231,7 +233,7 @@ int search_range(const Flags& flags, Context& context, const vicinal::Permutatio
     return 0;
   }
   print(how_text(found, index, plural(found.neighbors.entries(), "entry") + fmt::format(" within {:.9g}", flags.radius),
-                 queries.rows(), search.tune_on_queries) +
+                 queries.rows()) +
         (flags.output.empty() ? "" : "wrote " + flags.output + "\n"));
   return 0;
 }
@@ -265,7 +267,7 @@ int search(Flags& flags, Context& context) {
     return 0;
   }
   print((flags.output.empty() ? neighbors_text(found.neighbors, table_queries, table_nearest) + "\n" : "") +
-        how_text(found, index, count_text(flags.k) + " nearest", queries.rows(), how.tune_on_queries) +
+        how_text(found, index, count_text(flags.k) + " nearest", queries.rows()) +
         (flags.output.empty() ? "" : "wrote " + flags.output + "\n"));
   return 0;
 }
@@ -314,8 +316,8 @@ Command register_index(App& root) {
   of("--rank-distance build",
      app.add_text("--rank-distance", f.rank_distance, "build: how orders are compared (default footrule)")
          .type_name("footrule|rho|kendall"));
-  of("--form build",
-     app.add_text("--form", f.form, "build: what is kept of an order (default ranks)").type_name("ranks|prefix|bits"));
+  of("--form build", app.add_text("--form", f.form, "build: what is kept of an order (default ranks)")
+                         .type_name("ranks|prefix|bits|components"));
   of("--prefix build", app.add_integer("--prefix", f.prefix, "build: permutants kept of an order").type_name("L"));
   of("--window build",
      app.add_integer("--window", f.window, "build: of dtw, how far apart paired places may be").type_name("W"));
@@ -330,9 +332,8 @@ Command register_index(App& root) {
   f.given_fraction =
       of("--fraction search, tune",
          app.add_number("--fraction", f.fraction, "search, tune: share of the objects to look at").type_name("SHARE"));
-  of("--tune-on search", app.add_text("--tune-on", f.tune_on,
-                                      "search: what tells the share for a recall (default objects, left out in turn)")
-                             .type_name("objects|queries"));
+  of("--tune-on search", app.add_text("--tune-on", f.tune_on, "search: what a recall is measured on (default auto)")
+                             .type_name("auto|objects|queries"));
   of("--exact search", app.add_flag("--exact", f.exact, "search: exactly, by bounds"));
   of("--distance-type search",
      app.add_text("--distance-type", f.search.distance_type, "search: type of the distances (default auto)")

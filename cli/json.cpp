@@ -41,6 +41,7 @@ Json json_of(const vicinal::Stats& stats) {
           {"copied_bytes", stats.copied_bytes},
           {"planned_bytes", stats.planned_bytes},
           {"used_bytes", stats.used_bytes},
+          {"rotated", stats.rotated},
           {"planned_seconds", stats.planned_seconds},
           {"passes", stats.passes},
           {"notes", stats.notes}};
@@ -64,6 +65,7 @@ Json json_of(const vicinal::Plan& plan) {
           {"candidate_slots", plan.candidate_slots},
           {"match_bytes", plan.match_bytes},
           {"symmetric", plan.symmetric},
+          {"rotated", plan.rotated},
           {"resident", plan.resident},
           {"seconds", plan.seconds},
           {"notes", plan.notes}};

@@ -83,7 +83,7 @@ std::string explain_text(const Report& run, bool written) {
   };
   std::vector<std::pair<std::string, std::string>> facts = {
       {"device", fmt::format("{}, {}, {}", stats.device, stats.instruction_set, plural(stats.threads, "thread"))},
-      {"rungs", fmt::format("{}", fmt::join(certificate.rungs, ", then "))},
+      {"rungs", fmt::format("{}{}", fmt::join(certificate.rungs, ", then "), stats.rotated ? "; bytes of rotated rows" : "")},
       {"settled", fmt::format("{} by the first rung, {} by a finer one", count_text(certificate.proven),
                               count_text(certificate.redone))},
       {"largest bound",

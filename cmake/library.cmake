@@ -47,6 +47,12 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   list(APPEND VICINAL_AVX512 ${VICINAL_AVX512VNNI})
 endif()
 
+# Loops over the rows of a warping, whose number is known: -O2 leaves half of them to scalar code.
+file(GLOB VICINAL_WARPING CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/permutation/warping_*.cpp)
+if(VICINAL_OPTIMIZE STREQUAL "-O2")
+  set_property(SOURCE ${VICINAL_WARPING} APPEND PROPERTY COMPILE_OPTIONS "-O3")
+endif()
+
 # Half of the time to compile the library goes into the standard's headers. Only where a sanitizer is in are files compiled
 # several at a time, over precompiled headers: both lie in the build's own folder, so ccache could not give what one
 # build compiled to another, the wheel's. The formats stay alone: they give the same names to what each of them does.

@@ -43,7 +43,7 @@ struct Execution {
   std::string device = "auto";           // "auto", "cpu"
   int threads = 0;                       // 0: affinity mask and cgroup quota decide
   std::string instruction_set = "auto";  // "auto", or one of info().instruction_sets, forced by name
-  std::string filter = "auto";           // "auto", or one of info().filters, forced by name
+  std::string filter = "auto";           // "auto", or one of info().filters, or on the CPU "rotated" (int8 of rotated rows), forced by name
 };
 
 /// Which rows of the corpus may be in an answer, by the ids that are returned (first_id counted). The conditions that are

@@ -24,15 +24,24 @@ namespace vicinal {
 enum class PermutantChoice : std::uint8_t { random, farthest_first, sss, given };
 /// How two orders of the permutants are compared: sum of |difference of ranks|, of its square, or pairs in the other order.
 enum class RankDistance : std::uint8_t { footrule, rho, kendall };
-/// What is kept of an object's order: all ranks; its nearest permutants; one bit each, near or far.
-enum class RankForm : std::uint8_t { ranks, prefix, bits };
+/// What is kept of an object's order: all ranks; its nearest permutants; one bit each, near or far. Or, instead of an order,
+/// components: of the distances themselves, a byte for each of their principal components; at most 256 permutants.
+enum class RankForm : std::uint8_t { ranks, prefix, bits, components };
+
+/// What tells how many candidates a recall takes. objects: some that were left out in turn, measured once; it is then of queries like
+/// them. queries: some of each call's own, for which everything is measured: 50 at least or all, a hundred of many at a recall of 0.95, 400
+/// at 0.99. automatic: queries where there are so many (200 at 0.95, 804 at 0.99) that no more than a third is measured, else
+/// objects, and a note says so. The queries of a call then have to do with each other's candidates.
+enum class TuneOn : std::uint8_t { automatic, objects, queries };
 
 const char* permutant_choice_name(PermutantChoice choice) noexcept;  // "random", "farthest_first", "sss", "given"
 PermutantChoice parse_permutant_choice(std::string_view name);
 const char* rank_distance_name(RankDistance distance) noexcept;  // "footrule", "rho", "kendall"
 RankDistance parse_rank_distance(std::string_view name);
-const char* rank_form_name(RankForm form) noexcept;  // "ranks", "prefix", "bits"
+const char* rank_form_name(RankForm form) noexcept;  // "ranks", "prefix", "bits", "components"
 RankForm parse_rank_form(std::string_view name);
+const char* tune_on_name(TuneOn on) noexcept;  // "auto", "objects", "queries"
+TuneOn parse_tune_on(std::string_view name);
 
 struct PermutationOptions {
   Metric metric = Metric::euclidean;
@@ -40,7 +49,7 @@ struct PermutationOptions {
   PermutantChoice choice = PermutantChoice::random;
   std::vector<std::int64_t> given = {};  // choice given: their ids, in order; permutants is not used
   std::uint64_t seed = 0;
-  RankDistance rank_distance = RankDistance::footrule;  // ranks: any; prefix: footrule, rho; bits: none of them matters
+  RankDistance rank_distance = RankDistance::footrule;  // ranks: any; prefix: footrule, rho; else it does not matter
   RankForm form = RankForm::ranks;
   std::int64_t prefix = 0;  // form prefix: how many of the nearest permutants are kept; 0: a quarter of them
   std::int64_t window = 0;  // dtw: largest difference of the places that are paired; 0: no limit
@@ -60,9 +69,7 @@ struct PermutationSearch {
   std::optional<double> fraction =
       {};              // of the objects, whose true distances are computed: ceil(fraction * n), and k at least
   bool exact = false;  // the bits of brute force
-  /// Of recall: how many candidates it takes is measured on some of these queries, for which everything is measured, and not on
-  /// objects that were left out. For queries that are not like the objects; at least a hundred of them, or all.
-  bool tune_on_queries = false;
+  TuneOn tune_on = TuneOn::automatic;  // of recall
   DistanceType distance_type = DistanceType::automatic;
   std::int64_t max_results = 0;  // of a range search, in all; 0: no limit
   Budget memory = {};            // fewer threads take fewer queries at a time to stay within it; no bit changes
@@ -78,11 +85,11 @@ using OwnDistance =
     std::function<void(std::int64_t query, const std::uint32_t* objects, std::int64_t count, double* distances)>;
 
 /// What share of a true answer is found: the mean over `sample` left-out objects, and an interval that holds it at 95 %
-/// confidence for queries like them; with tune_on_queries over the queries that were measured, and an interval for all of the
-/// call. 1, 1, 1 where it is certain; NaN where nothing was measured.
+/// confidence for queries like them; of_queries: over so many of the queries, and an interval for all of the call. 1, 1, 1 where it is certain; NaN where nothing was measured.
 struct RecallEstimate {
   double value = 1, low = 1, high = 1;
   std::int64_t sample = 0;
+  bool of_queries = false;
 };
 
 struct PermutationNeighbors {

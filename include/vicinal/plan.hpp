@@ -37,7 +37,8 @@ struct Plan {
   bool symmetric = false;            // graph: each tile of distances serves both of its sides
   bool groups = false;               // few columns: rows near each other share a tile, and far tiles are passed over
   bool second = false;               // many columns: a second byte of each element is kept for rows that the first cannot exclude
-  bool pilot = false;                // a sample of the rows decides whether the first rung is used
+  bool pilot = false;                // a sample of the rows decides whether the first rung is used, and whether of rotated rows
+  bool rotated = false;              // rows are rotated before they are rounded to bytes: forced by name
   bool resident = false;             // the prepared corpus stays in memory for the whole call
   double seconds = 0;                // predicted wall time, from rates in src/pipeline/plan.cpp and src/cuda/search/seconds.hpp; of data that the first rung settles
   std::vector<std::string> notes;    // e.g. a cap on threads

@@ -40,12 +40,13 @@ PermutationOptions index_options(const Options& options, std::int64_t permutants
 }
 
 PermutationSearch index_search(const Options& options, std::optional<double> recall, std::optional<double> fraction,
-                               bool exact, bool tune_on_queries, std::int64_t max_results, const Progress& progress) {
+                               bool exact, const std::string& tune_on, std::int64_t max_results,
+                               const Progress& progress) {
   return {.k = options.knn.k,
           .recall = recall,
           .fraction = fraction,
           .exact = exact,
-          .tune_on_queries = tune_on_queries,
+          .tune_on = parse_tune_on(tune_on),
           .distance_type = options.knn.distance_type,
           .max_results = max_results,
           .memory = options.knn.memory,
@@ -54,7 +55,7 @@ PermutationSearch index_search(const Options& options, std::optional<double> rec
 }
 
 nb::tuple recall_to_python(const RecallEstimate& recall) {
-  return nb::make_tuple(recall.value, recall.low, recall.high, recall.sample);
+  return nb::make_tuple(recall.value, recall.low, recall.high, recall.sample, recall.of_queries);
 }
 
 nb::tuple plan_to_python(const PermutationPlan& plan) {
@@ -133,50 +134,51 @@ class HeldIndex {
 
   template <class Queries>
   nb::tuple knn(const Queries& queries, const Options& options, std::optional<double> recall,
-                std::optional<double> fraction, bool exact, bool tune_on_queries) const {
+                std::optional<double> fraction, bool exact, const std::string& tune_on) const {
     const PermutationNeighbors found = without_gil(options.progress, [&](const Progress& progress) {
-      return index_.knn(view(queries), index_search(options, recall, fraction, exact, tune_on_queries, 0, progress));
+      return index_.knn(view(queries), index_search(options, recall, fraction, exact, tune_on, 0, progress));
     });
     return nb::make_tuple(neighbors_to_python(found.neighbors), found.fraction, recall_to_python(found.recall));
   }
   template <class Queries>
   nb::tuple range(const Queries& queries, double radius, const Options& options, std::optional<double> recall,
-                  std::optional<double> fraction, bool exact, bool tune_on_queries, std::int64_t max_results) const {
+                  std::optional<double> fraction, bool exact, const std::string& tune_on,
+                  std::int64_t max_results) const {
     const PermutationRange found = without_gil(options.progress, [&](const Progress& progress) {
       return index_.range(view(queries), radius,
-                          index_search(options, recall, fraction, exact, tune_on_queries, max_results, progress));
+                          index_search(options, recall, fraction, exact, tune_on, max_results, progress));
     });
     return nb::make_tuple(csr_to_python(found.neighbors), found.fraction, recall_to_python(found.recall));
   }
   nb::tuple knn_own(std::int64_t queries, nb::object function, const Options& options, std::optional<double> recall,
-                    std::optional<double> fraction, bool exact, bool tune_on_queries) const {
+                    std::optional<double> fraction, bool exact, const std::string& tune_on) const {
     const CallableDistance distance(std::move(function));
     const PermutationNeighbors found = distance.run(options.progress, [&](const Progress& progress) {
       return index_.knn(queries, distance.distance(),
-                        index_search(options, recall, fraction, exact, tune_on_queries, 0, progress));
+                        index_search(options, recall, fraction, exact, tune_on, 0, progress));
     });
     return nb::make_tuple(neighbors_to_python(found.neighbors), found.fraction, recall_to_python(found.recall));
   }
   nb::tuple range_own(std::int64_t queries, nb::object function, double radius, const Options& options,
-                      std::optional<double> recall, std::optional<double> fraction, bool exact, bool tune_on_queries,
-                      std::int64_t max_results) const {
+                      std::optional<double> recall, std::optional<double> fraction, bool exact,
+                      const std::string& tune_on, std::int64_t max_results) const {
     const CallableDistance distance(std::move(function));
     const PermutationRange found = distance.run(options.progress, [&](const Progress& progress) {
       return index_.range(queries, distance.distance(), radius,
-                          index_search(options, recall, fraction, exact, tune_on_queries, max_results, progress));
+                          index_search(options, recall, fraction, exact, tune_on, max_results, progress));
     });
     return nb::make_tuple(csr_to_python(found.neighbors), found.fraction, recall_to_python(found.recall));
   }
   nb::tuple tune(const Options& options, std::optional<double> recall, std::optional<double> fraction) const {
     const PermutationTuning tuned = without_gil(options.progress, [&](const Progress& progress) {
-      return index_.tune(index_search(options, recall, fraction, false, false, 0, progress));
+      return index_.tune(index_search(options, recall, fraction, false, "auto", 0, progress));
     });
     return nb::make_tuple(tuned.k, tuned.target, tuned.fraction, recall_to_python(tuned.recall), tuned.index_seconds,
                           tuned.exact_seconds);
   }
   nb::tuple plan(std::int64_t queries, const Options& options, std::optional<double> recall,
                  std::optional<double> fraction, bool exact) const {
-    return plan_to_python(index_.plan(queries, index_search(options, recall, fraction, exact, false, 0, {})));
+    return plan_to_python(index_.plan(queries, index_search(options, recall, fraction, exact, "auto", 0, {})));
   }
   void save(const nb::bytes& path) const {
     const std::string name(path.c_str(), path.size());
@@ -227,9 +229,9 @@ void bind_objects(Class& index) {
            nb::arg("choice"), nb::arg("given"), nb::arg("seed"), nb::arg("rank_distance"), nb::arg("form"),
            nb::arg("prefix"), nb::arg("window"), nb::arg("bounds"), nb::arg("copy"))
       .def("knn", &HeldIndex::knn<Objects>, nb::arg("queries"), nb::arg("options"), nb::arg("recall").none(),
-           nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on_queries"))
+           nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on"))
       .def("range", &HeldIndex::range<Objects>, nb::arg("queries"), nb::arg("radius"), nb::arg("options"),
-           nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on_queries"),
+           nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on"),
            nb::arg("max_results"));
 }
 
@@ -258,10 +260,10 @@ void bind_permutation(nb::module_& m) {
           nb::arg("count"), nb::arg("between"), nb::arg("options"), nb::arg("permutants"), nb::arg("choice"),
           nb::arg("given"), nb::arg("seed"), nb::arg("rank_distance"), nb::arg("form"), nb::arg("prefix"))
       .def("knn_own", &HeldIndex::knn_own, nb::arg("queries"), nb::arg("distance"), nb::arg("options"),
-           nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on_queries"))
+           nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on"))
       .def("range_own", &HeldIndex::range_own, nb::arg("queries"), nb::arg("distance"), nb::arg("radius"),
            nb::arg("options"), nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"),
-           nb::arg("tune_on_queries"), nb::arg("max_results"))
+           nb::arg("tune_on"), nb::arg("max_results"))
       .def("tune", &HeldIndex::tune, nb::arg("options"), nb::arg("recall").none(), nb::arg("fraction").none())
       .def("plan", &HeldIndex::plan, nb::arg("queries"), nb::arg("options"), nb::arg("recall").none(),
            nb::arg("fraction").none(), nb::arg("exact"))

@@ -54,6 +54,7 @@ nb::dict stats_to_python(const Stats& stats) {
   d["copied_bytes"] = stats.copied_bytes;
   d["planned_bytes"] = stats.planned_bytes;
   d["used_bytes"] = stats.used_bytes;
+  d["rotated"] = stats.rotated;
   d["planned_seconds"] = stats.planned_seconds;
   d["passes"] = stats.passes;
   d["notes"] = nb::tuple(nb::cast(stats.notes));
@@ -110,6 +111,7 @@ nb::dict plan_to_python(const Plan& plan) {
   d["candidate_slots"] = plan.candidate_slots;
   d["match_bytes"] = plan.match_bytes;
   d["symmetric"] = plan.symmetric;
+  d["rotated"] = plan.rotated;
   d["resident"] = plan.resident;
   d["seconds"] = plan.seconds;
   d["notes"] = nb::tuple(nb::cast(plan.notes));

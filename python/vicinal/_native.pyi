@@ -192,7 +192,7 @@ class PermutationIndex:
         copy: bool,
     ) -> None: ...
     def knn(
-        self, queries: Rows | Strings, options: Options, recall: float | None, fraction: float | None, exact: bool, tune_on_queries: bool
+        self, queries: Rows | Strings, options: Options, recall: float | None, fraction: float | None, exact: bool, tune_on: str
     ) -> tuple: ...
     def range(
         self,
@@ -202,7 +202,7 @@ class PermutationIndex:
         recall: float | None,
         fraction: float | None,
         exact: bool,
-        tune_on_queries: bool,
+        tune_on: str,
         max_results: int,
     ) -> tuple: ...
     @staticmethod
@@ -221,7 +221,7 @@ class PermutationIndex:
         prefix: int,
     ) -> PermutationIndex: ...
     def knn_own(
-        self, queries: int, distance: object, options: Options, recall: float | None, fraction: float | None, exact: bool, tune_on_queries: bool
+        self, queries: int, distance: object, options: Options, recall: float | None, fraction: float | None, exact: bool, tune_on: str
     ) -> tuple: ...
     def range_own(
         self,
@@ -232,7 +232,7 @@ class PermutationIndex:
         recall: float | None,
         fraction: float | None,
         exact: bool,
-        tune_on_queries: bool,
+        tune_on: str,
         max_results: int,
     ) -> tuple: ...
     def tune(self, options: Options, recall: float | None, fraction: float | None) -> tuple: ...

@@ -39,7 +39,7 @@ class Stats:
     distances computed. underflowed: returned values that are 0 or subnormal though the canonical one is
     not. copied_bytes: input copied before it could be read. planned_bytes: the most anonymous memory that
     the plan allowed. used_bytes: the most of a CUDA device's memory that was held, 0 on the CPU.
-    planned_seconds: what the plan predicted. passes: times the corpus was read. notes: what a user may want to know.
+    rotated: rows were rotated before they were rounded to bytes. planned_seconds: what the plan predicted. passes: times the corpus was read. notes: what a user may want to know.
     """
 
     device: str
@@ -54,6 +54,7 @@ class Stats:
     copied_bytes: int
     planned_bytes: int
     used_bytes: int
+    rotated: bool
     planned_seconds: float
     passes: int
     notes: tuple[str, ...]
@@ -199,7 +200,8 @@ class Plan:
     Sizes in bytes: budget_bytes is what had to be kept, peak_bytes what will be used at most (results not
     counted), minimum_bytes the smallest budget that would do. corpus_chunk, query_batch, query_block are
     in rows; seconds is a prediction. match_bytes: what a range search holds until the places of its matches are
-    known. symmetric: in a graph, each tile of distances serves both of its sides.
+    known. symmetric: in a graph, each tile of distances serves both of its sides. rotated: rows are rotated before they are rounded to bytes, as was
+    forced by name.
     """
 
     device: str
@@ -219,6 +221,7 @@ class Plan:
     candidate_slots: int
     match_bytes: int
     symmetric: bool
+    rotated: bool
     resident: bool
     seconds: float
     notes: tuple[str, ...]

@@ -39,6 +39,7 @@ struct BoundModel {
   double scale = 1;        // corpus rows are multiplied by this power of two (1 for unit rows)
   double alpha = 0;        // |g~ - g| <= alpha |q^| |r^| for the rung's product of two rows
   double kappa = 0;        // the same for t of the l2 test, relative to (|q^| + |r^|)^2
+  double rotated = 0;      // Rotation::roundings() of the corpus's frame
   bool direct = false;     // l2 by squares of differences in float: no kappa, and an error relative to the distance itself
 
   /// chain: float operations that round, an element: 1 with fused multiply-add, 2 without, 0 for bytes, whose sums are exact.
@@ -57,6 +58,9 @@ struct BoundModel {
     if (type != DistanceType::f64) return 0x1p-149;
     return metric == Metric::euclidean ? 0x1p-500 : 0x1p-1000;
   }
+
+  /// Relative error of x' itself: subtraction, norm, division, and rotation.
+  VICINAL_HOST_DEVICE double evaluated() const noexcept { return (static_cast<double>(dims) / 32 + 32 + rotated) * double_u; }
 
   /// What a sum of squares of differences in float is to be multiplied by to be no less than the true one: two roundings of a
   /// difference, one of each sum, and the term's.
@@ -83,7 +87,7 @@ struct Residuals {
 VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, const Residuals& f) noexcept {
   const double d = static_cast<double>(model.dims);
   const double sums = 1 + (d + 8) * double_u;              // each sum, any order, and its square root
-  const double evaluated = (d / 32 + 32) * double_u;       // x' itself: subtraction, norm, division
+  const double evaluated = model.evaluated();
   const double unit = model.form == Form::unit_l2 ? 1.0 : 0.0;
   switch (model.form) {
     case Form::l1:

@@ -42,7 +42,7 @@ inline void take_maxima(SecondNorms& tile, const SecondNorms& row) noexcept {
 inline SecondNorms second_norms(const BoundModel& model, const SecondResiduals& f) noexcept {
   const double d = static_cast<double>(model.dims);
   const double sums = 1 + (d + 8) * double_u, root = std::sqrt(f.xx);
-  const double evaluated = (d / 32 + 32) * double_u * (root + (model.form == Form::unit_l2 ? 1.0 : 0.0)) + 1e-300;
+  const double evaluated = model.evaluated() * (root + (model.form == Form::unit_l2 ? 1.0 : 0.0)) + 1e-300;
   return {.n = root * sums + evaluated,
           .coarse = std::sqrt(f.coarse) * sums + evaluated,
           .fine = std::sqrt(f.fine) * sums + evaluated,

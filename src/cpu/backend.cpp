@@ -2,10 +2,12 @@
 #include "backend/backend.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <optional>
 #include <string>
 
+#include "core/bound.hpp"
 #include "core/text.hpp"
 #include "cpu/check.hpp"
 #include "cpu/pilot.hpp"
@@ -29,12 +31,22 @@ constexpr InstructionSet sets[] = {
 #endif
     {"plain", kernels_plain, bytes_plain}};
 
+/// Each set is asked once: a hypervisor that answers CPUID takes 20 us for it, and every call asks.
+bool runs_here(const InstructionSet& set) {
+  static const auto answers = [] {
+    std::array<bool, std::size(sets)> all{};
+    std::transform(std::begin(sets), std::end(sets), all.begin(), [](const InstructionSet& one) { return one.supported(); });
+    return all;
+  }();
+  return answers[static_cast<std::size_t>(&set - sets)];
+}
+
 const InstructionSet& find_set(const std::string& name) {
   std::vector<std::string> known;
   for (const InstructionSet& set : sets) {
     known.emplace_back(set.name);
-    if (name == "auto" ? set.supported() : name == set.name) {
-      if (!set.supported()) fail(ErrorCode::unsupported, cat("instruction set ", name, " is not available on this CPU"));
+    if (name == "auto" ? runs_here(set) : name == set.name) {
+      if (!runs_here(set)) fail(ErrorCode::unsupported, cat("instruction set ", name, " is not available on this CPU"));
       return set;
     }
   }
@@ -54,6 +66,16 @@ std::vector<Rung> filters_of(const Plan& plan) {
   for (const std::string& name : plan.rungs)
     if (const Rung rung = rung_of(name); rung != Rung::canonical) rungs.push_back(rung);
   return rungs;
+}
+
+/// The frame of a rung; false where it is of bytes and they do not pay. queries: that each preparation serves.
+bool choose(Frame& frame, const Kernels& kernels, const Question& question, const Plan& plan, Rung rung, double queries, Team& team) {
+  if (rung == Rung::canonical) return true;
+  frame = choose_frame(kernels, question, rung, team);
+  if (rung != Rung::int8) return true;
+  if (plan.pilot) return bytes_pay(kernels, question, frame, plan.second, queries, team);
+  if (plan.rotated && frame.usable && !(frame.whole > 0)) frame.rotation = Rotation(question.corpus.cols);
+  return true;
 }
 
 /// What the system would give without swapping, and what the cgroup leaves.
@@ -82,7 +104,7 @@ class CpuBackend final : public Backend {
     facts.has_groups = true;
     for (const InstructionSet& set : sets) {
       facts.built_instruction_sets.emplace_back(set.name);
-      if (set.supported()) facts.instruction_sets.emplace_back(set.name);
+      if (runs_here(set)) facts.instruction_sets.emplace_back(set.name);
     }
     facts.description = cat(default_threads(), " threads, ", facts.instruction_sets.front());
     return facts;
@@ -135,8 +157,7 @@ class CpuBackend final : public Backend {
     if (rungs.empty()) rungs.push_back(Rung::canonical);
     for (const Rung rung : rungs) {
       CpuKept::Packed packed;
-      if (rung != Rung::canonical) packed.frame = choose_frame(kernels, question, rung, team);
-      if (rung == Rung::int8 && plan.pilot && !bytes_pay(kernels, question, packed.frame, plan.second, team)) continue;
+      if (!choose(packed.frame, kernels, question, plan, rung, infinite, team)) continue;
       const auto model = make_model(kernels, question, rung, packed.frame);
       prepare_rows(kernels, question, rung, model.get(), &packed.frame, {plan.groups, plan.second}, 0, question.corpus.rows, team, packed.rows);
       kept->rungs.push_back(std::move(packed));
@@ -150,8 +171,8 @@ class CpuBackend final : public Backend {
     auto own = std::static_pointer_cast<const CpuKept>(std::move(kept));
     Frame frame;
     if (own && rung != Rung::canonical && own->of(rung).rows.rung != rung) return nullptr;
-    if (!own && rung != Rung::canonical) frame = choose_frame(set.floats, question, rung, team);
-    if (!own && rung == Rung::int8 && plan.pilot && !bytes_pay(set.floats, question, frame, plan.second, team)) return nullptr;
+    if (!own && !choose(frame, set.floats, question, plan, rung, static_cast<double>(plan.query_batch), team)) return nullptr;
+    if (rung == Rung::int8) stats.rotated = (own ? own->of(rung).frame : frame).rotation.present();
     return std::make_unique<CpuSession>(set, question, plan, rung, std::move(frame), std::move(own), team, stats);
   }
 

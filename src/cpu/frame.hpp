@@ -4,17 +4,19 @@
 
 #include "backend/backend.hpp"
 #include "core/buffer.hpp"
+#include "core/rotation.hpp"
 #include "cpu/kernels.hpp"
 
 namespace vicinal::cpu {
 
-/// x' = (x - shift) * factor - centre. Chosen from a spread sample of the corpus; any choice is sound because residuals
+/// x' = (x - shift) * factor - centre, then rotated if at all. Chosen from a spread sample of the corpus; any choice is sound because residuals
 /// are measured afterwards.
 struct Frame {
   Buffer<double> centre;  // dims values, already scaled; aligned, for every row is read against it
   double scale = 1;       // power of two that brings the sample's largest elements to about 1; 1 for unit rows
   bool usable = true;     // false: exponents so extreme that float proves nothing
   double whole = 0;       // int8 rung: sampled rows are multiples of this within 128 of them; 0: they are not
+  Rotation rotation;      // int8 rung of the CPU, which adds it where the pilot or the caller says so
 };
 Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, Team& team);
 /// By the fastest kernels of this machine, for other backends.

@@ -24,10 +24,9 @@ FilterNorms round_row(const Kernels& kernels, const BoundModel& model, const Fra
   return norms;
 }
 
-/// max |x'|, rounded up.
-float size_of(const Kernels& kernels, const Frame& frame, const double* row, const Affine& map) {
-  return up32(kernels.largest({.row = row, .centre = frame.centre.data(), .shift = map.shift, .scale = map.factor, .step = 1, .inverse = 1,
-                               .dims = frame.centre.size(), .out = nullptr}));
+/// max |x'| of the row in the scratch, rounded up.
+float size_of(const Kernels& kernels, const Frame& frame, const Affine& map, PrepareScratch& scratch) {
+  return up32(kernels.largest(byte_args(frame, map, 1, scratch, nullptr)));
 }
 
 }  // namespace
@@ -37,7 +36,7 @@ PrepareScratch::PrepareScratch(std::int64_t dims)
   std::fill_n(narrow.data(), narrow.size(), std::int8_t{0});
 }
 
-std::int64_t PrepareScratch::bytes(std::int64_t dims) noexcept { return dims * (8 + 8 + 4 * panel_rows + 1) + 1024; }
+std::int64_t PrepareScratch::bytes(std::int64_t dims) noexcept { return dims * (4 * 8 + 4 * panel_rows + 1) + 1024; }
 
 bool load_checked(const Kernels& kernels, const Question& question, const Points& points, std::int64_t row, PrepareScratch& scratch,
                   SelfProduct& product) {
@@ -127,7 +126,7 @@ void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, c
         const Affine map = affine(question.metric, product, frame->scale);
         const double* row = scratch.row.data();
         if (rung == Rung::int8) {
-          sizes[at + r] = size_of(kernels, *frame, row, map);
+          sizes[at + r] = size_of(kernels, *frame, map, scratch);
           continue;
         }
         float& term = out.terms[at + r];
@@ -205,7 +204,7 @@ void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std
       describe_query(question, *frame, row, dims, facts);
       const Affine map = affine(question.metric, product, facts.scale);
       if (bytes != nullptr) {
-        sizes[static_cast<std::size_t>(part.begin + i)] = size_of(kernels, *frame, row, map);
+        sizes[static_cast<std::size_t>(part.begin + i)] = size_of(kernels, *frame, map, scratch);
         continue;
       }
       float* floats = scratch.floats.data() + i * dims;

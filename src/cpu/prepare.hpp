@@ -70,11 +70,11 @@ struct PackedRows {
   static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, Rung rung, Packing packing) noexcept;
 };
 
-/// One thread's memory while it prepares: fp64 row, gathered row, one panel of float rows, one row of bytes.
+/// One thread's memory while it prepares: fp64 row, gathered row, one panel of float rows, one row of bytes. Of rotated rows one, and a centre of zeros.
 struct PrepareScratch {
   explicit PrepareScratch(std::int64_t dims);
   static std::int64_t bytes(std::int64_t dims) noexcept;
-  Buffer<double> row, gathered;
+  Buffer<double> row, gathered, rotated, zeros;
   Buffer<float> floats;
   Buffer<std::int8_t> narrow;  // filled up to quads with zeros
 };
@@ -102,6 +102,8 @@ template <class T>
 void grow(Buffer<T>& buffer, std::int64_t count) {
   if (buffer.size() < count) buffer = Buffer<T>(count);
 }
+/// The row in the scratch as the kernels of bytes read it; of a rotated frame it is rotated here.
+ByteQuantiseArgs byte_args(const Frame& frame, const Affine& map, float step, PrepareScratch& scratch, void* out);
 /// The step of rows whose largest element is `size`; prepare_bytes.cpp.
 float byte_step(const Frame& frame, float size) noexcept;
 inline constexpr std::int64_t order_bytes = std::int64_t{1} << 19;  // while rows are sorted

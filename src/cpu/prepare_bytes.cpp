@@ -1,5 +1,5 @@
 // PREPARE, for the int8 rung: rows in the order of their largest elements, so that the rows of a tile can share one step without
-// losing digits; bytes, residuals and terms of each; panels of quads.
+// losing digits; bytes, residuals and terms of each; panels of quads. Rotated rows are rotated anew in each pass, which takes less memory than keeping them.
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -49,23 +49,38 @@ bool is_whole(const Frame& frame, float step, const double* row, const ByteFacts
   return whole;
 }
 
-ByteQuantiseArgs rounding(const Frame& frame, const Affine& map, float step, const PrepareScratch& scratch, void* out) {
-  const auto wide = static_cast<double>(step);
-  return {.row = scratch.row.data(),
-          .centre = frame.centre.data(),
-          .shift = map.shift,
-          .scale = map.factor,
-          .step = wide,
-          .inverse = 1 / wide,
-          .dims = frame.centre.size(),
-          .out = static_cast<std::int8_t*>(out)};
-}
-
 SecondNorms second_norms_of(const BoundModel& model, const ByteFacts& first, const SecondFacts& second) {
   return second_norms(model, {.xx = first.facts.xx, .coarse = second.coarse, .fine = second.fine});
 }
 
 }  // namespace
+
+ByteQuantiseArgs byte_args(const Frame& frame, const Affine& map, float step, PrepareScratch& scratch, void* out) {
+  const auto wide = static_cast<double>(step);
+  const std::int64_t dims = frame.centre.size();
+  ByteQuantiseArgs args{.row = scratch.row.data(),
+                        .centre = frame.centre.data(),
+                        .shift = map.shift,
+                        .scale = map.factor,
+                        .step = wide,
+                        .inverse = 1 / wide,
+                        .dims = dims,
+                        .out = static_cast<std::int8_t*>(out)};
+  if (!frame.rotation.present()) return args;
+  if (scratch.zeros.size() < dims) {
+    scratch.rotated = Buffer<double>(dims);
+    scratch.zeros = Buffer<double>(dims);
+    std::fill_n(scratch.zeros.data(), dims, 0.0);
+  }
+  double* const rotated = scratch.rotated.data();
+  for (std::int64_t j = 0; j < dims; ++j) rotated[j] = (args.row[j] - args.shift) * args.scale - args.centre[j];
+  frame.rotation.apply(rotated);
+  args.row = rotated;
+  args.centre = scratch.zeros.data();
+  args.shift = 0;
+  args.scale = 1;
+  return args;
+}
 
 float byte_step(const Frame& frame, float size) noexcept {
   // Whole numbers within a byte are what they are; -128 is one of them.
@@ -110,7 +125,7 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
       SelfProduct product;
       if (needs_norms(question.metric)) product.self = out.norms.self[row];
       if (question.metric == Metric::correlation) product.mean = out.norms.mean[row];
-      ByteQuantiseArgs args = rounding(frame, affine(question.metric, product, frame.scale), step, scratch, scratch.narrow.data());
+      ByteQuantiseArgs args = byte_args(frame, affine(question.metric, product, frame.scale), step, scratch, scratch.narrow.data());
       const ByteFacts facts = kernels.quantise_bytes(args);
       const Residuals sums = residuals(facts.facts);
       const FilterNorms norms = filter_norms(model, sums);
@@ -127,8 +142,9 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
         if (!std::isinf(term)) take_maxima(second_maxima, finer);
       }
       if (may_be_whole) {
-        if (!is_whole(frame, step, scratch.row.data(), facts)) whole = false;
-        out.squares[at] = static_cast<std::int32_t>(facts.facts.nn / (frame.whole * frame.whole));
+        const bool is = is_whole(frame, step, scratch.row.data(), facts);
+        if (!is) whole = false;
+        out.squares[at] = is ? static_cast<std::int32_t>(facts.facts.nn / (frame.whole * frame.whole)) : 0;  // of others it may leave 32 bits
       }
       for (std::int64_t k = 0; k < quads; ++k)
         to[k * panel_rows] = quad_at(scratch.narrow.data(), k) ^ std::int32_t(0x80808080);
@@ -156,7 +172,7 @@ void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Qu
     load_row(kernels, queries, rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(),
              scratch.row.data());
     const Affine map = affine(question.metric, {.self = facts.self, .mean = facts.mean}, facts.scale);
-    ByteQuantiseArgs args = rounding(frame, map, step, scratch, scratch.narrow.data());
+    ByteQuantiseArgs args = byte_args(frame, map, step, scratch, scratch.narrow.data());
     const ByteFacts rounded = kernels.quantise_bytes(args);
     const Residuals sums = residuals(rounded.facts);
     facts.norms = filter_norms(model, sums);

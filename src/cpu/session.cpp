@@ -43,14 +43,16 @@ std::int64_t CpuKept::bytes() const {
   for (const auto& [frame, rows] : rungs)
     total += rows.panels.bytes() + rows.quads.bytes() + rows.second.bytes.bytes() + rows.second.terms.bytes() + static_cast<std::int64_t>(rows.second.tiles.size() * sizeof(SecondNorms)) + rows.squares.bytes() + rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() +
              rows.norms.mean.bytes() + static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float)) + rows.groups.bytes() +
-             frame.centre.bytes();
+             frame.centre.bytes() + (frame.rotation.present() ? Rotation::bytes(frame.centre.size()) : 0);
   return total;
 }
 
 std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const Question& question, Rung rung, const Frame& frame) {
   if (rung == Rung::canonical) return nullptr;
   const int chain = rung == Rung::int8 ? 0 : kernels.fused ? 1 : 2;
-  return std::make_unique<BoundModel>(question.metric, question.type, question.corpus.cols, frame.scale, chain);
+  auto model = std::make_unique<BoundModel>(question.metric, question.type, question.corpus.cols, frame.scale, chain);
+  model->rotated = frame.rotation.roundings();
+  return model;
 }
 
 std::int64_t CpuSession::block_of(const Plan& plan, Rung rung) noexcept {
@@ -100,7 +102,7 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
                               (block + max_query_lanes) * (10 + panel_rows) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam
   if (plan.symmetric) total += plan.threads * (tile_rows + max_query_lanes) * (2 * panel_rows + 16) * 4;  // of bytes
-  return total + plan.threads * thread + (plan.pilot ? pilot_bytes : 0) + dims * 24 + (std::int64_t{1} << 20);
+  return total + plan.threads * thread + (plan.pilot ? pilot_bytes : 0) + dims * 24 + Rotation::bytes(dims) + (std::int64_t{1} << 20);
 }
 
 CpuSession::Worker& CpuSession::worker(int number) {

@@ -14,9 +14,9 @@ inline constexpr std::string_view magic{"\x89VIC\r\n\x1A\n", 8};
 inline constexpr std::uint16_t major_version = 1, minor_version = 0;
 inline constexpr std::uint32_t semantics = 1;
 inline constexpr FileKind corpus_kind{.number = 1, .name = "a corpus", .last_type = 1, .zeros = 64};
-inline constexpr FileKind index_kind{.number = 2, .name = "a permutation index", .last_type = 7, .zeros = 112};
+inline constexpr FileKind index_kind{.number = 2, .name = "a permutation index", .last_type = 8, .zeros = 112};
 inline constexpr std::uint32_t type_rows = 1, type_text = 2, type_offsets = 3, type_permutants = 4, type_ranks = 5,
-                               type_cells = 6, type_ends = 7;
+                               type_cells = 6, type_ends = 7, type_components = 8;
 inline constexpr std::size_t section_alignment = 64;
 inline constexpr std::uint64_t most_cols = std::uint64_t{1} << 40;
 
@@ -39,7 +39,7 @@ inline constexpr Range entry_zeros = {48, 64};
 // Numbers in files never change their meaning; a new one is added at the end (and refused by older builds).
 inline constexpr unsigned dtypes = 6, metric_count = 8,
                           degenerates = 2;  // of a corpus; strings have the metrics behind
-inline constexpr unsigned index_metrics = 16, choices = 4, rank_distances = 3, forms = 3;
+inline constexpr unsigned index_metrics = 16, choices = 4, rank_distances = 3, forms = 4;
 static_assert(static_cast<int>(DType::f32) == 0 && static_cast<int>(DType::f64) == 1 &&
               static_cast<int>(DType::f16) == 2 && static_cast<int>(DType::bf16) == 3 &&
               static_cast<int>(DType::u8) == 4 && static_cast<int>(DType::i8) == 5);

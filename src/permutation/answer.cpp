@@ -13,6 +13,7 @@
 #include "permutation/own.hpp"
 #include "permutation/plan.hpp"
 #include "permutation/search.hpp"
+#include "permutation/share.hpp"
 #include "pipeline/check.hpp"
 
 namespace vicinal {
@@ -35,69 +36,13 @@ void check_search(const PermutationSearch& search) {
           static_cast<int>(search.exact) >
       1)
     refuse("recall, fraction and exact exclude each other; give one of them");
-  if (search.tune_on_queries && (search.fraction || search.exact))
-    refuse("tune_on=queries is of a recall, and exact or a fraction is given");
+  if (search.tune_on != TuneOn::automatic && (search.fraction || search.exact))
+    refuse(cat("tune_on=", tune_on_name(search.tune_on), " is of a recall, and exact or a fraction is given"));
   if (search.recall && !(*search.recall > 0 && *search.recall <= 1))
     refuse(cat("recall must be above 0 and at most 1, got ", *search.recall));
   if (search.fraction && !(*search.fraction > 0 && *search.fraction <= 1))
     refuse(cat("fraction must be above 0 and at most 1, got ", *search.fraction));
   if (search.max_results < 0) refuse(cat("max_results must be >= 0, got ", search.max_results));
-}
-
-/// How many candidates a search takes, and what recall that is expected to give.
-struct Share {
-  std::int64_t candidates = 0;
-  double fraction = 0;
-  RecallEstimate recall;
-  std::shared_ptr<const RecallCurve> by_objects;  // that told it
-};
-
-constexpr double default_recall = 0.95;
-
-Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, const Queries* queries,
-               std::int64_t k, const double* radius, Team& team, const std::string& instruction_set) {
-  const std::int64_t count = state.objects().count();
-  if (search.exact) {  // what is looked at first: enough for a good k-th distance
-    const std::int64_t first = std::min(count, std::max(4 * k, count / 256));
-    return {.candidates = k > 0 ? first : 1, .fraction = 0, .recall = {}, .by_objects = nullptr};
-  }
-  if (search.fraction) {
-    const std::int64_t candidates = candidates_of(*search.fraction, count, k);
-    constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-    return {candidates, *search.fraction,
-            candidates == count ? RecallEstimate{} : RecallEstimate{unknown, unknown, unknown, 0}, nullptr};
-  }
-  const double target = search.recall.value_or(default_recall);
-  const bool on_queries = search.tune_on_queries && queries != nullptr;
-  const auto curve = on_queries ? std::make_shared<const RecallCurve>(
-                                      recall_curve_of(state, *queries, target, k, radius, team, instruction_set))
-                                : recall_curve(state, k, radius, team, instruction_set);
-  const std::size_t point = curve->point_for(target);
-  const std::int64_t candidates = std::max(curve->candidates[point], std::min(k, count));
-  return {candidates, static_cast<double>(candidates) / static_cast<double>(count), curve->at(point),
-          on_queries ? nullptr : curve};
-}
-
-/// What users are told where queries are plainly farther from the objects than these from each other; else empty. keys: of each query's k-th.
-/// Compared as Mann and Whitney do: the mean share of left-out objects whose k-th is nearer, 1/2 where queries are like objects.
-std::string unlike_objects(const RecallCurve& curve, std::vector<double> keys, DistanceType type, bool descends) {
-  constexpr double deviations = 4;
-  if (keys.empty() || curve.farthest.empty()) return "";
-  std::vector<double> objects;
-  for (const double value : curve.farthest) objects.push_back(fold_key(descends ? -value : value, type, descends));
-  std::sort(objects.begin(), objects.end());
-  const auto queries = static_cast<double>(keys.size()), sample = static_cast<double>(objects.size());
-  double sum = 0;
-  for (const double key : keys) {
-    const auto [first, last] = std::equal_range(objects.begin(), objects.end(), key);
-    sum += static_cast<double>((first - objects.begin()) + (last - objects.begin())) / (2 * sample);
-  }
-  const double share = sum / queries, deviation = std::sqrt((1 / queries + 1 / sample) / 12);
-  if (share <= 0.5 + deviations * deviation) return "";
-  return cat("queries unlike the objects: on average their k-th is farther away than that of ",
-             std::lround(100 * share),
-             " % of the objects that the recall was measured on, so less may be found; tune_on=queries measures it on "
-             "the queries");
 }
 
 [[noreturn]] void report_infinite(Metric metric, DistanceType type) {
@@ -161,6 +106,7 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
   else if (rows > 0) counts = search_on(*run.backend, state, *queries, question, team, answer);
   team.finish();
   outcome.stats.device = device && rows > 0 ? kept_on(state, *run.backend).device : "cpu";
+  if (!outcome.share.note.empty()) outcome.stats.notes.push_back(outcome.share.note);
   if (!reason.empty())
     outcome.stats.notes.push_back(cat("searched on the CPU, not on ", run.backend->facts().name, ": ", reason));
   outcome.stats.instruction_set = run.instruction_set;

@@ -7,7 +7,7 @@
 namespace vicinal {
 namespace {
 
-constexpr std::int64_t most_permutants = 128;  // of the kernels
+constexpr std::int64_t most_there = 128;  // of the kernels
 constexpr std::int64_t queries_at_once = 16;
 
 /// The order in which each query sees the permutants.
@@ -37,7 +37,7 @@ std::string host_reason(const PermutationIndex::State& state, bool exact) {
   if (exact) return "exact searches";
   if (layout.form != RankForm::ranks) return cat("ranks kept as ", rank_form_name(layout.form));
   if (layout.distance != RankDistance::footrule) return rank_distance_name(layout.distance);
-  if (layout.permutants > most_permutants) return cat("more than ", most_permutants, " permutants");
+  if (layout.permutants > most_there) return cat("more than ", most_there, " permutants");
   return "";
 }
 

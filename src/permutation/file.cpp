@@ -43,6 +43,7 @@ struct IndexFacts {
         strings ? std::vector<std::uint32_t>{type_text, type_offsets} : std::vector<std::uint32_t>{type_rows};
     all.insert(all.end(), {type_permutants, type_ranks});
     if (options.bounds) all.insert(all.end(), {type_cells, type_ends});
+    if (options.form == RankForm::components) all.push_back(type_components);
     return all;
   }
   RankLayout layout() const { return {options.rank_distance, options.form, options.permutants, options.prefix}; }
@@ -109,6 +110,7 @@ std::uint64_t length_of(std::uint32_t type, const IndexFacts& facts, std::uint64
     case type_permutants: return permutants * 8;
     case type_ranks: return rows * static_cast<std::uint64_t>(facts.layout().used);
     case type_cells: return rows * permutants;
+    case type_components: return static_cast<std::uint64_t>(Components::bytes_for(facts.options.permutants));
     default: return permutants * sizeof(CellEnds);
   }
 }
@@ -182,6 +184,15 @@ std::unique_ptr<Bounds> read_bounds(const std::string& path, const IndexFacts& f
   auto bounds = std::make_unique<Bounds>(facts.rows, facts.options.permutants, cells, std::move(ends));
   if (!bounds->fit()) refuse_index(path, "bounds are not in order");
   return bounds;
+}
+
+std::shared_ptr<const Components> read_components(const std::string& path, const IndexFacts& facts, io::Bytes file) {
+  const io::Bytes bytes = contents(facts, file, type_components);
+  std::vector<double> numbers(bytes.size() / 8);
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  auto components = std::make_shared<const Components>(facts.options.permutants, std::move(numbers));
+  if (!components->fit()) refuse_index(path, "components have numbers that are not finite");
+  return components;
 }
 
 std::unique_ptr<cpu::StringObjects> read_strings(const std::string& path, const IndexFacts& facts, io::Bytes file,
@@ -276,6 +287,10 @@ void PermutationIndex::save(const std::string& path) const try {
     writer.end();
     whole(type_ends, state.bounds->ends().data(), state.bounds->ends().size() * sizeof(CellEnds));
   }
+  if (layout.components) {
+    const std::vector<double>& numbers = layout.components->numbers();
+    whole(type_components, numbers.data(), numbers.size() * sizeof(double));
+  }
   writer.finish(header_of(state));
   io::AtomicFile* const one = &file;
   io::AtomicFile::publish({&one, 1});
@@ -305,6 +320,7 @@ PermutationIndex PermutationIndex::open(const std::string& path, const OpenOptio
   state->options.copy = options.copy;
   state->permutants = read_permutants(path, facts, file);
   state->layout = std::make_unique<RankLayout>(facts.layout());
+  if (facts.options.form == RankForm::components) state->layout->components = read_components(path, facts, file);
   state->ranks = read_ranks(path, facts, *state->layout, file, team);
   if (facts.strings) {
     state->strings = read_strings(path, facts, file, team);

@@ -48,9 +48,9 @@ void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, c
   }
 }
 
-std::vector<double> sample_of(const Objects& objects, const std::vector<std::uint32_t>& permutants, Team& team) {
+std::vector<double> sample_of(const Objects& objects, const std::vector<std::uint32_t>& permutants, std::int64_t rows,
+                              Team& team) {
   const auto width = static_cast<std::int64_t>(permutants.size());
-  const std::int64_t rows = sampled_for_bounds(objects.count(), width);
   std::vector<double> sample(static_cast<std::size_t>(rows * width));
   const VisitOrder order(objects.count());
   constexpr std::int64_t at_once = 256;
@@ -92,8 +92,16 @@ void PermutationIndex::State::build(Team& team) {
   const std::int64_t count = all.count();
   const std::vector<std::uint32_t> seen_from = narrow(permutants);
   ranks = Buffer<std::uint8_t>(count * layout->stride);
-  if (options.bounds && all.true_distance().known())
-    bounds = std::make_unique<Bounds>(count, options.permutants, sample_of(all, seen_from, team), team.threads());
+  const bool bounded = options.bounds && all.true_distance().known(),
+             by_components = options.form == RankForm::components;
+  if (bounded || by_components) {
+    const std::int64_t told = Components::sampled(count, options.permutants);
+    const std::int64_t sampled = bounded ? sampled_for_bounds(count, options.permutants) : told;
+    const std::vector<double> sample = sample_of(all, seen_from, sampled, team);
+    if (bounded) bounds = std::make_unique<Bounds>(count, options.permutants, sample, team.threads());
+    if (by_components)  // of the same objects whether there are bounds or not
+      layout->components = std::make_shared<const Components>(options.permutants, sample.data(), told, team);
+  }
   team.for_each((count + piece_objects - 1) / piece_objects, [&](std::int64_t piece, int worker) {
     OrderWriter writer(*layout);
     std::vector<std::int64_t> ids;
@@ -220,7 +228,7 @@ const std::vector<std::int64_t>& PermutationIndex::permutants() const noexcept {
 std::int64_t PermutationIndex::rank_bytes() const noexcept { return state_->layout->used; }
 std::int64_t PermutationIndex::bytes() const noexcept {
   return state_->copy.bytes() + state_->ranks.bytes() + (state_->bounds ? state_->bounds->bytes() : 0) +
-         state_->objects().bytes();
+         (state_->layout->components ? state_->layout->components->bytes() : 0) + state_->objects().bytes();
 }
 double PermutationIndex::build_seconds() const noexcept { return state_->seconds; }
 

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::array choice_names = {"random", "farthest_first", "sss", "given"};
 constexpr std::array distance_names = {"footrule", "rho", "kendall"};
-constexpr std::array form_names = {"ranks", "prefix", "bits"};
+constexpr std::array tune_on_names = {"auto", "objects", "queries"};
+constexpr std::array form_names = {"ranks", "prefix", "bits", "components"};
 
 template <class Enum, std::size_t N>
 Enum parse(std::string_view name, const std::array<const char*, N>& names, const char* what) {
@@ -38,6 +39,8 @@ PermutantChoice parse_permutant_choice(std::string_view name) {
 RankDistance parse_rank_distance(std::string_view name) {
   return parse<RankDistance>(name, distance_names, "rank distance");
 }
+const char* tune_on_name(TuneOn on) noexcept { return tune_on_names[static_cast<std::size_t>(on)]; }
+TuneOn parse_tune_on(std::string_view name) { return parse<TuneOn>(name, tune_on_names, "tune_on"); }
 RankForm parse_rank_form(std::string_view name) { return parse<RankForm>(name, form_names, "form of ranks"); }
 
 }  // namespace vicinal

@@ -4,6 +4,7 @@
 
 #include "core/text.hpp"
 #include "permutation/permutants.hpp"
+#include "permutation/share.hpp"
 #include "pipeline/plan.hpp"
 
 namespace vicinal {
@@ -27,6 +28,7 @@ class SearchNeeds {
       : state_(state), rows_(rows), tunes_(!search.exact && !search.fraction), range_(range), device_(device) {
     const std::int64_t count = state.objects().count();
     question_.k = k;
+    if (tunes_on_queries(search, rows)) measured_ = measured_for(search.recall.value_or(default_recall), rows);
     question_.exact = search.exact;
     question_.candidates = search.fraction ? candidates_of(*search.fraction, count, k) : count;
   }
@@ -40,7 +42,7 @@ class SearchNeeds {
                                   : needs.together ? IndexSearch::bytes(state_, question_, 1, threads)
                                                    : threads * IndexSearch::bytes(state_, question_, needs.batch, 1);
       return rows_ * query_bytes + threads * small_bytes +
-             std::max(search, tunes_ ? curve_bytes(state_, range_, threads) : 0);
+             std::max(search, tunes_ ? curve_bytes(state_, range_, threads, measured_) : 0);
     };
     needs.bytes = bytes();
     while (needs.bytes > budget && needs.batch > 1) {
@@ -61,7 +63,7 @@ class SearchNeeds {
   }
 
   const PermutationIndex::State& state_;
-  std::int64_t rows_;
+  std::int64_t rows_, measured_ = 0;
   bool tunes_, range_, device_;
   IndexQuestion question_;
 };
@@ -91,6 +93,11 @@ PermutationPlan plan_build(std::int64_t objects, std::int64_t object_bytes, cons
         objects * cpu::score_stride(permutants) + permutants * static_cast<std::int64_t>(sizeof(CellEnds));
     once = std::max(
         once, sampled_for_bounds(objects, permutants) * (permutants + 3) * 8 + permutants * (24 + 8 * bound_cells));
+  }
+  if (options.form == RankForm::components) {
+    plan.kept_bytes += Components::bytes_for(permutants);
+    once = std::max(once,
+                    Components::sampled(objects, permutants) * permutants * 8 + 2 * Components::bytes_for(permutants));
   }
   const std::int64_t a_thread = permutants * (static_cast<std::int64_t>(sizeof(CellEnds)) + 16) + small_bytes;
   const auto bytes = [&](int threads) { return plan.kept_bytes + once + threads * a_thread; };

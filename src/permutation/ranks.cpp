@@ -22,7 +22,12 @@ RankLayout::RankLayout(RankDistance distance_, RankForm form_, std::int64_t perm
            cat("prefix must be between 0 and the ", permutants, " permutants, got ", prefix_));
     prefix = prefix_ > 0 ? prefix_ : (permutants + 3) / 4;
   }
-  entries = form == RankForm::ranks ? permutants : (form == RankForm::prefix ? prefix : (permutants + 7) / 8);
+  if (form == RankForm::components && wide)
+    fail(ErrorCode::invalid_argument,
+         cat("the form components takes at most ", Components::most_permutants, " permutants, got ", permutants));
+  entries = form == RankForm::ranks || form == RankForm::components
+                ? permutants
+                : (form == RankForm::prefix ? prefix : (permutants + 7) / 8);
   used = entries * (wide && form != RankForm::bits ? 2 : 1);
   stride = by_kernel() ? cpu::score_stride(used) : used;
 }
@@ -30,6 +35,7 @@ RankLayout::RankLayout(RankDistance distance_, RankForm form_, std::int64_t perm
 std::uint32_t RankLayout::largest() const noexcept {
   const std::int64_t m = permutants, l = form == RankForm::prefix ? prefix : m;
   if (form == RankForm::bits) return static_cast<std::uint32_t>(m);
+  if (form == RankForm::components) return static_cast<std::uint32_t>(m * 255 * 255);
   if (distance == RankDistance::kendall) return static_cast<std::uint32_t>(m * (m - 1) / 2);
   // Of each of at most m permutants at most the last rank; exact for all ranks.
   if (form == RankForm::prefix)
@@ -54,11 +60,12 @@ std::int64_t number_at(const std::uint8_t* row, std::int64_t at, bool wide) {
 }  // namespace
 
 void OrderWriter::write(const double* distances, std::uint8_t* row) {
+  std::fill_n(row, layout_.stride, std::uint8_t{0});
+  if (layout_.form == RankForm::components) return layout_.components->write(distances, row);
   std::iota(order_.begin(), order_.end(), 0U);
   std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
     return distances[a] < distances[b] || (distances[a] == distances[b] && a < b);
   });
-  std::fill_n(row, layout_.stride, std::uint8_t{0});
   const auto store = layout_.wide ? put<std::uint16_t> : put<std::uint8_t>;
   switch (layout_.form) {
     case RankForm::ranks:
@@ -74,10 +81,13 @@ void OrderWriter::write(const double* distances, std::uint8_t* row) {
         const std::uint32_t p = order_[static_cast<std::size_t>(rank)];
         row[p / 8] = static_cast<std::uint8_t>(row[p / 8] | 1U << (p % 8));
       }
+      return;
+    case RankForm::components: return;  // above
   }
 }
 
 bool is_order(const RankLayout& layout, const std::uint8_t* row, std::vector<std::uint8_t>& scratch) {
+  if (layout.form == RankForm::components) return true;  // any bytes are
   if (layout.form == RankForm::bits) {
     int set = 0;
     for (std::int64_t i = 0; i < layout.used; ++i) set += std::popcount(row[i]);
@@ -162,9 +172,10 @@ void RankScorer::score_ranks(const std::uint8_t* rows, std::int64_t count, std::
 
 void RankScorer::score(const std::uint8_t* rows, std::int64_t count, std::uint32_t* out) const {
   if (layout_.by_kernel()) {
-    const cpu::ScoreFn compare = layout_.form == RankForm::bits               ? kernels_.differing
-                                 : layout_.distance == RankDistance::footrule ? kernels_.footrule
-                                                                              : kernels_.rho;
+    const bool squares = layout_.form == RankForm::components || layout_.distance == RankDistance::rho;
+    const cpu::ScoreFn compare = layout_.form == RankForm::bits ? kernels_.differing
+                                 : squares                      ? kernels_.rho
+                                                                : kernels_.footrule;
     compare({row_.data(), rows, layout_.stride, count, out});
   } else if (layout_.form == RankForm::prefix) {
     layout_.wide ? score_prefix<std::uint16_t>(rows, count, out) : score_prefix<std::uint8_t>(rows, count, out);

@@ -1,12 +1,15 @@
 // The order in which an object sees the permutants, as it is kept and compared. Ranks count from 0; permutants at one distance
 // go by number. Forms: the rank of every permutant (u8, u16 above 256 permutants); the numbers of the nearest ones, in order, where
-// all others count as having the rank behind them; a bit for each, set from the middle rank on.
+// all others count as having the rank behind them; a bit for each, set from the middle rank on. Or no order but components of the
+// distances (components.hpp), compared by the sum of squared differences.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/buffer.hpp"
 #include "cpu/permutation/scores.hpp"
+#include "permutation/components.hpp"
 #include "vicinal/permutation_index.hpp"
 
 namespace vicinal {
@@ -15,9 +18,10 @@ struct RankLayout {
   RankDistance distance = RankDistance::footrule;
   RankForm form = RankForm::ranks;
   std::int64_t permutants = 0, prefix = 0;
-  bool wide = false;                  // two bytes a number
-  std::int64_t entries = 0;           // numbers an object, of bits bytes
-  std::int64_t used = 0, stride = 0;  // bytes an object: kept in files, and in memory
+  bool wide = false;                             // two bytes a number
+  std::int64_t entries = 0;                      // numbers an object, of bits bytes
+  std::int64_t used = 0, stride = 0;             // bytes an object: kept in files, and in memory
+  std::shared_ptr<const Components> components;  // of that form, once objects were seen
 
   /// Throws InvalidArgument for what does not go together.
   RankLayout(RankDistance distance, RankForm form, std::int64_t permutants, std::int64_t prefix);
@@ -25,18 +29,19 @@ struct RankLayout {
   std::uint32_t largest() const noexcept;
   /// Scores of the whole table go by bytes and kernels.
   bool by_kernel() const noexcept {
-    return form == RankForm::bits || (form == RankForm::ranks && !wide && distance != RankDistance::kendall);
+    return form == RankForm::bits || form == RankForm::components ||
+           (form == RankForm::ranks && !wide && distance != RankDistance::kendall);
   }
 };
 
-/// Turns distances to the permutants into an order; memory for one thread.
+/// Turns distances to the permutants into what is kept of them; memory for one thread.
 class OrderWriter {
  public:
   explicit OrderWriter(const RankLayout& layout)
       : layout_(layout), order_(static_cast<std::size_t>(layout.permutants)) {}
   /// row: layout.stride bytes.
   void write(const double* distances, std::uint8_t* row);
-  /// Permutants by (distance, number), of the last call.
+  /// Permutants by (distance, number), of the last call; not of components.
   const std::vector<std::uint32_t>& order() const noexcept { return order_; }
 
  private:

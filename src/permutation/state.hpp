@@ -79,11 +79,15 @@ std::vector<std::uint32_t> narrow(const std::vector<std::int64_t>& ids);
 /// The curve of a k-NN search (radius null) or of a range, made where it is not known. Folded radius.
 std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& state, std::int64_t k,
                                                 const double* radius, Team& team, const std::string& instruction_set);
-/// The same of some of these queries, as many as the target takes. Queries with an empty answer are not in the curve.
+/// The same of measured_for() of these queries. Queries with an empty answer are not in the curve.
 RecallCurve recall_curve_of(const PermutationIndex::State& state, const Queries& queries, double target, std::int64_t k,
                             const double* radius, Team& team, const std::string& instruction_set);
-/// Memory at most of making one with so many threads.
-std::int64_t curve_bytes(const PermutationIndex::State& state, bool range, int threads) noexcept;
+/// Of so many queries, those that are measured for it.
+std::int64_t measured_for(double target, std::int64_t queries) noexcept;
+/// Queries from which on that is no more than a third of them.
+std::int64_t least_to_tune_on(double target) noexcept;
+/// Memory at most of making one with so many threads, of so many of the queries, or of objects.
+std::int64_t curve_bytes(const PermutationIndex::State& state, bool range, int threads, std::int64_t measured) noexcept;
 /// Objects to leave out in turn, none of them a permutant.
 std::vector<std::int64_t> left_out(const PermutationIndex::State& state);
 

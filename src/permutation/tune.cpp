@@ -18,6 +18,13 @@ constexpr std::int64_t sample_size = 400;                                       
 constexpr double one_sided = 1.6448536269514722, two_sided = 1.959963984540054;  // quantiles of 95 %
 constexpr double growth = 1.02;                                                  // between points of the curve
 
+/// Queries to measure out of any number of them: half as many again as would do if every one of them found everything. Out of few it
+/// takes fewer, since what is measured of them is known.
+double wanted_for(double target) {
+  const double least = one_sided * one_sided * target / std::max(1 - target, 1e-9);
+  return std::max(100.0, 1.5 * least);
+}
+
 struct Limits {
   double low, high;
 };
@@ -165,10 +172,10 @@ RecallCurve make_curve(const PermutationIndex::State& state, const Queries& quer
 }  // namespace
 
 RecallEstimate RecallCurve::at(std::size_t point) const {
-  if (point + 1 == candidates.size()) return {1, 1, 1, static_cast<std::int64_t>(recalls.size())};
+  if (point + 1 == candidates.size()) return {1, 1, 1, static_cast<std::int64_t>(recalls.size()), queries > 0};
   const Moments moments = moments_at(*this, point);
   const Limits limits = wilson(moments.mean, moments.trials, two_sided);
-  return {moments.mean, limits.low, limits.high, static_cast<std::int64_t>(recalls.size())};
+  return {moments.mean, limits.low, limits.high, static_cast<std::int64_t>(recalls.size()), queries > 0};
 }
 
 std::size_t RecallCurve::point_for(double target) const {
@@ -183,12 +190,13 @@ std::size_t RecallCurve::point_for(double target) const {
   return low;
 }
 
-std::int64_t curve_bytes(const PermutationIndex::State& state, bool range, int threads) noexcept {
+std::int64_t curve_bytes(const PermutationIndex::State& state, bool range, int threads,
+                         std::int64_t measured) noexcept {
   const std::int64_t count = state.objects().count(), found = 32;  // places_of, if every object is an answer
   const std::int64_t one =
       RankScan::bytes(state, 1) + state.objects().meter_bytes() + count * (range ? 8 + found : 16 + found);
   const auto points = static_cast<std::int64_t>(points_up_to(count).size());
-  return threads * one + points * 8 + sample_size * (points * 8 + 64);
+  return threads * one + points * 8 + std::max(sample_size, measured) * (points * 8 + 64);
 }
 
 std::vector<std::int64_t> left_out(const PermutationIndex::State& state) {
@@ -221,12 +229,19 @@ std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& s
   return state.curves.try_emplace(key, std::move(curve)).first->second;
 }
 
+std::int64_t measured_for(double target, std::int64_t queries) noexcept {
+  constexpr double least = 50;
+  const double wanted = wanted_for(target), all = static_cast<double>(queries);
+  return std::min(queries, static_cast<std::int64_t>(std::max(least, wanted * all / (wanted + all))));
+}
+
+std::int64_t least_to_tune_on(double target) noexcept {
+  return static_cast<std::int64_t>(std::ceil(2 * wanted_for(target)));
+}
+
 RecallCurve recall_curve_of(const PermutationIndex::State& state, const Queries& queries, double target, std::int64_t k,
                             const double* radius, Team& team, const std::string& instruction_set) {
-  // Half as many again as would do if every one of them found everything.
-  const double least = one_sided * one_sided * target / std::max(1 - target, 1e-9);
-  const std::int64_t sample =
-      std::min<std::int64_t>(queries.count(), static_cast<std::int64_t>(std::min(1e9, std::max(100.0, 1.5 * least))));
+  const std::int64_t sample = measured_for(target, queries.count());
   const std::vector<std::int64_t> numbers = random_ids(sample, queries.count(), state.options.seed, true);
   RecallCurve curve = make_curve(state, queries, &numbers, nullptr, k, radius, team, instruction_set);
   curve.measured = sample;

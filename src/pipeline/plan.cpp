@@ -83,13 +83,15 @@ bool ranked_sooner(const Problem& problem, const Backend& backend, Plan plan) {
 
 std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter, const Backend& backend, const Plan& plan) {
   const std::string last = rung_name(Rung::canonical), floats = rung_name(Rung::f32), halves = rung_name(Rung::fp16), bytes = rung_name(Rung::int8);
-  if (filter != "auto" && filter != last && filter != floats && filter != halves && filter != bytes) {
+  if (filter != "auto" && filter != last && filter != floats && filter != halves && filter != bytes && filter != rotated_filter) {
     std::vector<std::string> known{"auto"};
     for (const RungName& rung : rung_names) known.emplace_back(rung.name);
+    known.emplace_back(rotated_filter);
     fail(ErrorCode::invalid_argument, cat("unknown filter \"", filter, "\"; filters: ", joined(known)));
   }
   if (options.proof == Proof::exhaustive || filter == last || form_of(problem.metric) == Form::exact) return {last};
   const Facts facts = backend.facts();
+  if (facts.has_halves && filter == rotated_filter) fail(ErrorCode::unsupported, cat("filter ", filter, " does not run on ", facts.name));
   if (facts.has_halves) {
     const bool few = problem.corpus.rows < least_filtered_rows || problem.k * 3 >= problem.corpus.rows;
     const bool many_asked = problem.k > long_list && problem.k * least_rows_a_neighbor > problem.corpus.rows;
@@ -114,7 +116,7 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
 /// them in few columns too, which is for tests.
 bool takes_second(const Problem& problem, const KnnOptions& options, const Backend& backend, const Plan& plan) {
   if (rung_of(plan.rungs.front()) != Rung::int8 || plan.symmetric || backend.facts().has_halves) return false;
-  const bool many = problem.corpus.cols >= least_second_dims || with_environment(options.run).filter == rung_name(Rung::int8);
+  const bool many = problem.corpus.cols >= least_second_dims || with_environment(options.run).filter != "auto";
   return many && (problem.kept || problem.queries.rows * (problem.range ? likely_matches : problem.k) >= second_gain * problem.corpus.rows);
 }
 
@@ -257,6 +259,7 @@ Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions
   plan.groups = takes_groups(problem, options, filter, backend.facts());
   if (plan.groups) plan.rungs = {rung_name(Rung::canonical)};
   plan.pilot = filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && plan.rungs.size() > 2 && !backend.facts().has_halves;
+  plan.rotated = filter == rotated_filter && plan.rungs.front() == rung_name(Rung::int8);
   plan.distance_type = resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
   return plan;
 }
@@ -364,7 +367,7 @@ std::string Plan::text() const {
     out += padded + value + "\n";
   };
   line("device", cat(device, ", ", threads, threads == 1 ? " thread, " : " threads, ", instruction_set));
-  line("ladder", cat(joined(rungs, " -> "), pilot ? cat(" (", rungs.front(), " where a sample of the rows says that it pays)") : ""));
+  line("ladder", cat(joined(rungs, " -> "), pilot ? cat(" (", rungs.front(), " where a sample of the rows says that it pays, of rotated rows or not)") : ""));
   line("distances", distance_type_name(distance_type));
   line("memory", cat(bytes_text(peak_bytes), " of ", bytes_text(budget_bytes), " (least that works: ", bytes_text(minimum_bytes),
                      "), results ", bytes_text(result_bytes), " besides"));
@@ -372,6 +375,7 @@ std::string Plan::text() const {
   line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
   if (groups) line("groups", "rows near each other in leaves of a tree; leaves farther than the k-th are passed over");
   if (second) line("second look", "rows that bytes cannot exclude are looked at again by a second byte of each element");
+  if (rotated) line("rotation", "rows are rotated at random before they are rounded to bytes");
   if (symmetric) line("symmetry", cat("each tile of distances serves both of its sides, ", pair_rows, " rows against ", pair_rows));
   line("candidates", cat(candidate_slots, " slots a query"));
   if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));

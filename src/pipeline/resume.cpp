@@ -186,6 +186,7 @@ void add(Stats& to, const Stats& from) {
   to.reranked += from.reranked;
   to.underflowed += from.underflowed;
   to.passes += from.passes;
+  to.rotated |= from.rotated;
   to.used_bytes = std::max(to.used_bytes, from.used_bytes);
 }
 

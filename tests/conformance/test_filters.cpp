@@ -35,6 +35,8 @@ const Data all_data[] = {
      [](Rng& rng, std::int64_t row, std::int64_t) {
        return static_cast<double>(rng.between(0, 255)) * (row % 501 == 17 ? 40 : 1);
      }},
+    {"a few large columns",
+     [](Rng& rng, std::int64_t, std::int64_t col) { return rng.gauss() * (col % 13 == 5 ? 300 : 1); }},
     {"from near to far", [](Rng& rng, std::int64_t row,
                             std::int64_t) { return rng.gauss() * std::ldexp(1.0, static_cast<int>(row / 97 % 30)); }},
 };
@@ -65,7 +67,7 @@ TEST(Filters, EveryRungOnEveryKindOfData) {
         options.k = rng.chance(0.5) ? 10 : 150;
         options.degenerate = vicinal::Degenerate::one;
         const Neighbors want = scanned(corpus, queries, options);
-        for (const char* filter : {"auto", "int8", "f32"}) {
+        for (const char* filter : {"auto", "int8", "rotated", "f32"}) {
           options.run.filter = filter;
           options.run.instruction_set = rng.pick(instruction_sets());
           const std::string text = std::string(data.name) + " " + metric_name(metric) + " " +
@@ -94,7 +96,7 @@ TEST(Filters, NothingWithinARadiusIsExcluded) {
       options.search.degenerate = some.degenerate;
       options.search.run.filter = "canonical";
       const vicinal::CsrNeighbors want = vicinal::range_search(corpus.points(), queries.points(), radius, options);
-      for (const char* filter : {"int8", "f32"}) {
+      for (const char* filter : {"int8", "rotated", "f32"}) {
         options.search.run.filter = filter;
         const vicinal::CsrNeighbors got = vicinal::range_search(corpus.points(), queries.points(), radius, options);
         ASSERT_EQ(got.entries(), want.entries())
@@ -176,7 +178,7 @@ TEST(Filters, TilesThatServeBothSidesOfAGraph) {
       options.search.proof = vicinal::Proof::exhaustive;
       const Neighbors want = vicinal::knn_graph(rows.points(), options);
       options.search.proof = vicinal::Proof::certified;
-      for (const char* filter : {"int8", "f32"}) {
+      for (const char* filter : {"int8", "rotated", "f32"}) {
         options.search.run.filter = filter;
         options.search.run.instruction_set = rng.pick(instruction_sets());
         EXPECT_TRUE(vicinal::plan_graph(shape_of(rows.points()), options).symmetric);
@@ -200,7 +202,7 @@ TEST(Filters, WholeNumbersButForAFewRows) {
     KnnOptions options;
     options.k = 20;
     const Neighbors want = scanned(corpus, queries, options);
-    for (const char* filter : {"auto", "int8", "f32"}) {
+    for (const char* filter : {"auto", "int8", "rotated", "f32"}) {
       options.run.filter = filter;
       options.run.instruction_set = rng.pick(instruction_sets());
       EXPECT_EQ(difference(vicinal::knn(corpus.points(), queries.points(), options), want), "")
@@ -261,7 +263,6 @@ TEST(Filters, QueriesWhoseGuessMissedStartAfresh) {
   }
 }
 
-// Where bytes cannot tell rows apart they are not even tried, and where they are whole numbers they are.
 // Where all are whole numbers the sums of bytes are the answer: roots that round to the same float tie, many rows are equal, nothing is ranked.
 TEST(Filters, WholeNumbersAreNotRankedAgain) {
   Rng rng(18);
@@ -284,6 +285,7 @@ TEST(Filters, WholeNumbersAreNotRankedAgain) {
     }
 }
 
+// Where bytes cannot tell rows apart they are not even tried, and where they are whole numbers they are.
 TEST(Filters, ThePilotTakesBytesWhereTheyPay) {
   const std::string best = instruction_sets().front();
   if (best != "avx512amx" && best != "avx512vnni" && best != "avxvnni") GTEST_SKIP() << "not run: bytes are not faster here";
@@ -297,7 +299,49 @@ TEST(Filters, ThePilotTakesBytesWhereTheyPay) {
   EXPECT_EQ(first_rung(all_data[0], DType::f32), "int8");
   EXPECT_EQ(first_rung(all_data[5], DType::u8), "int8");
   EXPECT_NE(first_rung(all_data[4], DType::f32), "int8");
-  EXPECT_NE(first_rung(all_data[7], DType::f32), "int8");
+  EXPECT_NE(first_rung(all_data[8], DType::f32), "int8");
+}
+
+TEST(Filters, ThePilotRotatesRowsWhereItPays) {
+  const std::string best = instruction_sets().front();
+  if (best != "avx512vnni" && best != "avxvnni") GTEST_SKIP() << "not run: bytes are not faster here";
+  Rng rng(19);
+  const auto rotates = [&](const Data& data, DType type, Metric metric) {
+    const Table rows = make(data, rng, type, 20000, 64), queries = make(data, rng, type, 40, 64);
+    return Corpus(rows.points(), {.metric = metric}).knn(queries.points(), {.k = 10}).stats.rotated;
+  };
+  EXPECT_TRUE(rotates(all_data[7], DType::f32, Metric::sqeuclidean));
+  EXPECT_TRUE(rotates(all_data[7], DType::f32, Metric::cosine));
+  EXPECT_FALSE(rotates(all_data[0], DType::f32, Metric::sqeuclidean));
+  EXPECT_FALSE(rotates(all_data[5], DType::u8, Metric::sqeuclidean));
+  EXPECT_FALSE(rotates(all_data[7], DType::f32, Metric::l1));
+  // One call's queries are too few for it.
+  const Table rows = make(all_data[7], rng, DType::f32, 20000, 64), queries = make(all_data[7], rng, DType::f32, 100, 64);
+  EXPECT_FALSE(vicinal::knn(rows.points(), queries.points(), {.k = 10}).stats.rotated);
+}
+
+TEST(Filters, RotationIsForcedByNameButNeverOfWholeNumbers) {
+  Rng rng(20);
+  const Table some = make(all_data[0], rng, DType::f32, 500, 24), whole = make(all_data[5], rng, DType::f32, 500, 24);
+  const auto rotates = [](const Table& rows, const char* filter, Metric metric) {
+    KnnOptions options{.metric = metric};
+    options.run.filter = filter;
+    const Neighbors found = vicinal::knn(rows.points(), rows.points(), options);
+    const Corpus kept(rows.points(), {.metric = metric, .run = options.run});
+    EXPECT_EQ(kept.knn(rows.points(), options).stats.rotated, found.stats.rotated);
+    options.run.filter = "canonical";
+    EXPECT_FALSE(kept.knn(rows.points(), options).stats.rotated);
+    return found.stats.rotated;
+  };
+  EXPECT_TRUE(rotates(some, "rotated", Metric::euclidean));
+  EXPECT_TRUE(rotates(some, "rotated", Metric::cosine));
+  EXPECT_TRUE(rotates(some, "rotated", Metric::inner_product));
+  EXPECT_FALSE(rotates(some, "int8", Metric::euclidean));
+  EXPECT_FALSE(rotates(some, "f32", Metric::euclidean));
+  EXPECT_FALSE(rotates(some, "rotated", Metric::l1));
+  EXPECT_FALSE(rotates(some, "rotated", Metric::linf));
+  EXPECT_FALSE(rotates(whole, "rotated", Metric::euclidean));
+  EXPECT_TRUE(vicinal::plan(shape_of(some.points()), shape_of(some.points()), {.run = {.filter = "rotated"}}).rotated);
 }
 
 }  // namespace

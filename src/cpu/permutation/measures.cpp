@@ -1,50 +1,51 @@
-// The distances that only an index has, on the host: a line each. Rows are widened to binary64; for dtw eight at a time.
+// The distances that only an index has, on the host: a line each. Rows are widened to binary64; for dtw several go side by side.
 #include <algorithm>
 
-#include "core/measures/dtw.hpp"
 #include "core/measures/emd.hpp"
 #include "core/measures/hellinger.hpp"
 #include "core/measures/jensen_shannon.hpp"
 #include "core/measures/kullback_leibler.hpp"
 #include "cpu/load.hpp"
 #include "cpu/permutation/objects.hpp"
+#include "cpu/permutation/warping.hpp"
 
 namespace vicinal::cpu {
 namespace {
 
 using Value = double (*)(const double* query, const double* row, std::int64_t cols, std::int64_t window);
 
-std::int64_t scratch_of_one(std::int64_t cols) { return 2 * cols; }
+std::int64_t scratch_of_one(const Kernels& /*kernels*/, std::int64_t cols) { return 2 * cols; }
 
 template <Value value>
 void one_by_one(const Kernels& kernels, const double* query, const Points& rows, const std::uint32_t* objects,
                 std::int64_t count, std::int64_t window, std::vector<double>& scratch, double* values) {
-  scratch.resize(static_cast<std::size_t>(scratch_of_one(rows.cols)));
+  scratch.resize(static_cast<std::size_t>(scratch_of_one(kernels, rows.cols)));
   for (std::int64_t i = 0; i < count; ++i) {
     load_row(kernels, rows, objects[i], scratch.data() + rows.cols, scratch.data());
     values[i] = value(query, scratch.data(), rows.cols, window);
   }
 }
 
-constexpr int warped_rows = 8;  // side by side
-std::int64_t scratch_of_warped(std::int64_t cols) { return 2 * cols + (2 * cols + 1) * warped_rows; }
+std::int64_t scratch_of_warped(const Kernels& kernels, std::int64_t cols) {
+  return 2 * cols + (2 * cols + 1) * warping_beside(kernels).rows;
+}
 
 void warped(const Kernels& kernels, const double* query, const Points& rows, const std::uint32_t* objects,
             std::int64_t count, std::int64_t window, std::vector<double>& scratch, double* values) {
-  constexpr int lanes = warped_rows;
-  const std::int64_t cols = rows.cols;
-  scratch.resize(static_cast<std::size_t>(scratch_of_warped(cols)));
+  const Warping& warping = warping_beside(kernels);
+  const std::int64_t cols = rows.cols, lanes = warping.rows;
+  scratch.resize(static_cast<std::size_t>(scratch_of_warped(kernels, cols)));
   double* const row = scratch.data();
   double* const side_by_side = row + 2 * cols;
   double* const costs = side_by_side + cols * lanes;
+  double found[warped_avx512];
   for (std::int64_t begin = 0; begin < count; begin += lanes) {
-    double found[lanes];
-    for (int lane = 0; lane < lanes; ++lane) {  // what is missing at the end is the last one again
-      load_row(kernels, rows, objects[std::min(begin + lane, count - 1)], row + cols, row);
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {  // what is missing at the end is the last one again
+      if (begin + lane < count) load_row(kernels, rows, objects[begin + lane], row + cols, row);
       for (std::int64_t j = 0; j < cols; ++j) side_by_side[j * lanes + lane] = row[j];
     }
-    measures::dtw<lanes>(query, side_by_side, cols, window, costs, found);
-    std::copy_n(found, std::min<std::int64_t>(lanes, count - begin), values + begin);
+    warping.warp(query, side_by_side, cols, window, costs, found);
+    std::copy_n(found, std::min(lanes, count - begin), values + begin);
   }
 }
 

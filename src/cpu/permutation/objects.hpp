@@ -25,7 +25,7 @@ struct Measure {
   bool histograms;  // rows must not be negative
   void (*measure)(const Kernels& kernels, const double* query, const Points& rows, const std::uint32_t* objects,
                   std::int64_t count, std::int64_t window, std::vector<double>& scratch, double* values);
-  std::int64_t (*scratch)(std::int64_t cols);  // how many numbers
+  std::int64_t (*scratch)(const Kernels& kernels, std::int64_t cols);  // how many numbers
 };
 /// Null for metrics that searches have.
 const Measure* find_measure(Metric metric) noexcept;

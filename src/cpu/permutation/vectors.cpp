@@ -144,8 +144,8 @@ class Vectors final : public VectorObjects {
     std::vector<std::int64_t> all(static_cast<std::size_t>(queries.rows));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
     PackedQueries prepared;
-    prepare_queries(kernels_, nullptr, nullptr, false, question_, nullptr, nullptr, queries, all, kernels_.query_lanes, team,
-                    prepared);
+    prepare_queries(kernels_, nullptr, nullptr, false, question_, nullptr, nullptr, queries, all, kernels_.query_lanes,
+                    team, prepared);
     if (measure_ != nullptr && measure_->histograms) check_histograms(queries, "query", team);
     return std::make_unique<VectorQueries>(kernels_, measure_, window_, question_, packed_, queries,
                                            std::vector<std::int64_t>{}, std::move(prepared.facts));
@@ -154,7 +154,7 @@ class Vectors final : public VectorObjects {
   std::int64_t meter_bytes() const noexcept override {
     const Points& rows = question_.corpus;
     if (measure_ == nullptr) return RankScratch::bytes(rows.cols, rows.dtype, false);
-    return (2 * rows.cols + measure_->scratch(rows.cols)) * 8;
+    return (2 * rows.cols + measure_->scratch(kernels_, rows.cols)) * 8;
   }
 
   double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run,

@@ -75,6 +75,20 @@ TEST(Bound, NormsCoverSumsAtTheEdgeOfTheirError) {
       }
 }
 
+// A rotation may err by all that it says besides, in the direction of the residual.
+TEST(Bound, NormsCoverARotation) {
+  for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product})
+    for (const double roundings : {9.0, 21.0, 33.0}) {
+      BoundModel model(metric, DistanceType::f32, 100, 1, 0);
+      const Residuals facts{4, 4, 1e-6, 0, 0, 0};
+      const Real before = filter_norms(model, facts).e;
+      model.rotated = roundings;
+      const Real after = filter_norms(model, facts).e;
+      EXPECT_GE(after, before + roundings * u64 * 2 * (1 - 1e-6L)) << metric_info(metric).name;
+      EXPECT_LE(after, before + roundings * u64 * 4);
+    }
+}
+
 TEST(Bound, RowTermIsBelowItsExactValue) {
   Random random;
   for (int i = 0; i < 20000; ++i) {

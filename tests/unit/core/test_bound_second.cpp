@@ -62,6 +62,19 @@ TEST(Bound, SecondNormsCoverSumsAtTheEdgeOfTheirError) {
   EXPECT_GE(second_norms(model, {}).low, 0);
 }
 
+TEST(Bound, SecondNormsCoverARotation) {
+  BoundModel model(Metric::euclidean, DistanceType::f32, 100, 1, 0);
+  const SecondResiduals facts{.xx = 4, .coarse = 1e-4, .fine = 1e-8};
+  const SecondNorms before = second_norms(model, facts);
+  model.rotated = 33;
+  const SecondNorms after = second_norms(model, facts);
+  constexpr double error = 33 * 0x1p-53 * 2 * (1 - 0x1p-10);
+  EXPECT_GE(after.n, before.n + error * (1 - 0x1p-4));  // of so large a number an ulp is much of the error
+  EXPECT_GE(after.coarse, before.coarse + error);
+  EXPECT_GE(after.fine, before.fine + error);
+  EXPECT_LE(after.low, before.low - error * (1 - 0x1p-4));
+}
+
 TEST(Bound, SecondMaximaOfATileAreOfAllItsRows) {
   SecondNorms tile;
   for (const SecondNorms row : {SecondNorms{1, 7, 3}, SecondNorms{5, 2, 6}, SecondNorms{3, 4, 5}})

@@ -7,11 +7,13 @@
 #include <random>
 #include <vector>
 
+#include "backend/backend.hpp"
 #include "core/measures/dtw.hpp"
 #include "core/measures/emd.hpp"
 #include "core/measures/hellinger.hpp"
 #include "core/measures/jensen_shannon.hpp"
 #include "core/measures/kullback_leibler.hpp"
+#include "cpu/permutation/warping.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/permutation_index.hpp"
 #include "vicinal/search.hpp"
@@ -113,6 +115,28 @@ TEST(Measures, WarpingIsTheTablesToTheBit) {
                        costs.data(), &alone);
       EXPECT_EQ(together[lane], warped_by_table(query, rows[lane], window)) << d << " window " << window;
       EXPECT_EQ(alone, together[lane]);
+    }
+  }
+}
+
+TEST(Measures, EveryInstructionSetWarpsToTheSameBits) {
+  std::mt19937 random(5);
+  for (const std::string& set : cpu_backend().facts().instruction_sets) {
+    const cpu::Warping& warping = cpu::warping_beside(cpu::find_kernels(set));
+    const auto lanes = static_cast<std::size_t>(warping.rows);
+    for (const std::size_t d : {1u, 2u, 7u, 30u}) {
+      for (const std::size_t window : {0u, 1u, 5u, 40u}) {
+        std::vector<double> query(d), side_by_side(d * lanes), costs((d + 1) * lanes), found(lanes);
+        for (double& value : query) value = static_cast<double>(random() % 1000) / 7;
+        for (double& value : side_by_side) value = static_cast<double>(random() % 1000) / 7;
+        warping.warp(query.data(), side_by_side.data(), static_cast<std::int64_t>(d), static_cast<std::int64_t>(window),
+                     costs.data(), found.data());
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+          std::vector<double> row(d);
+          for (std::size_t j = 0; j < d; ++j) row[j] = side_by_side[j * lanes + lane];
+          EXPECT_EQ(found[lane], warped_by_table(query, row, window)) << set << " " << d << " window " << window;
+        }
+      }
     }
   }
 }

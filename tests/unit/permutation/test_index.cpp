@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "core/visit_order.hpp"
 #include "permutation/permutants.hpp"
 #include "permutation/search.hpp"
 #include "vicinal/error.hpp"
@@ -131,7 +132,7 @@ TEST(PermutationIndex, StringsToo) {
 TEST(PermutationIndex, AShareIsWhatAFullSortGives) {
   constexpr std::int64_t dims = 5, count = 300, k = 4;
   const std::vector<float> corpus = rows_of(5, count, dims), queries = rows_of(6, 6, dims);
-  for (const RankForm form : {RankForm::ranks, RankForm::prefix, RankForm::bits}) {
+  for (const RankForm form : {RankForm::ranks, RankForm::prefix, RankForm::bits, RankForm::components}) {
     for (const PermutantChoice choice :
          {PermutantChoice::random, PermutantChoice::farthest_first, PermutantChoice::sss}) {
       const PermutationIndex index(view(corpus, dims), {.permutants = 17, .choice = choice, .seed = 5, .form = form});
@@ -151,7 +152,17 @@ TEST(PermutationIndex, AShareIsWhatAFullSortGives) {
         return distances;
       };
       const auto objects = table(corpus), asked = table(queries);
-      const RankLayout layout(RankDistance::footrule, form, 17, 0);
+      RankLayout layout(RankDistance::footrule, form, 17, 0);
+      if (form == RankForm::components) {
+        std::vector<double> sampled;
+        const VisitOrder order(count);
+        for (std::int64_t i = 0; i < count; ++i) {
+          const std::vector<double>& one = objects[static_cast<std::size_t>(order.at(i))];
+          sampled.insert(sampled.end(), one.begin(), one.end());
+        }
+        Team team(1, nullptr, {}, 0);
+        layout.components = std::make_shared<const Components>(17, sampled.data(), count, team);
+      }
       const Neighbors everything = knn(view(corpus, dims), view(queries, dims), {.k = count});
       const PermutationNeighbors found = index.knn(view(queries, dims), {.k = k, .fraction = 0.1});
       OrderWriter writer(layout);
@@ -180,18 +191,20 @@ TEST(PermutationIndex, AShareIsWhatAFullSortGives) {
 TEST(PermutationIndex, BitsDoNotDependOnThreadsOrInstructionSet) {
   constexpr std::int64_t dims = 12;
   const std::vector<float> corpus = rows_of(7, 3000, dims), queries = rows_of(8, 40, dims);
-  const auto run = [&](int threads, const char* set) {
-    const Execution execution{.threads = threads, .instruction_set = set};
-    const PermutationIndex index(view(corpus, dims),
-                                 {.permutants = 24, .choice = PermutantChoice::sss, .run = execution});
-    return index.knn(view(queries, dims), {.k = 7, .recall = 0.9, .run = execution});
-  };
-  const PermutationNeighbors one = run(1, "auto");
-  for (const auto& [threads, set] : {std::pair{2, "auto"}, {5, "plain"}}) {
-    const PermutationNeighbors other = run(threads, set);
-    EXPECT_EQ(one.fraction, other.fraction);
-    EXPECT_EQ(one.recall.value, other.recall.value);
-    expect_same(one.neighbors, other.neighbors, set);
+  for (const RankForm form : {RankForm::ranks, RankForm::components}) {
+    const auto run = [&](int threads, const char* set) {
+      const Execution execution{.threads = threads, .instruction_set = set};
+      const PermutationIndex index(view(corpus, dims),
+                                   {.permutants = 24, .choice = PermutantChoice::sss, .form = form, .run = execution});
+      return index.knn(view(queries, dims), {.k = 7, .recall = 0.9, .run = execution});
+    };
+    const PermutationNeighbors one = run(1, "auto");
+    for (const auto& [threads, set] : {std::pair{2, "auto"}, {5, "plain"}}) {
+      const PermutationNeighbors other = run(threads, set);
+      EXPECT_EQ(one.fraction, other.fraction);
+      EXPECT_EQ(one.recall.value, other.recall.value);
+      expect_same(one.neighbors, other.neighbors, set);
+    }
   }
 }
 
@@ -261,8 +274,10 @@ TEST(PermutationIndex, BudgetsChangeNoBitAndAreKnownBeforehand) {
     return false;
   };
   EXPECT_TRUE(refused([&] { PermutationIndex(view(corpus, dims), less); }));
-  for (const PermutationSearch& search :
-       {PermutationSearch{.k = 7, .fraction = 0.02}, {.k = 7, .exact = true}, {.k = 7, .recall = 0.9}}) {
+  for (const PermutationSearch& search : {PermutationSearch{.k = 7, .fraction = 0.02},
+                                          {.k = 7, .exact = true},
+                                          {.k = 7, .recall = 0.9},
+                                          {.k = 7, .recall = 0.9, .tune_on = TuneOn::queries}}) {
     PermutationSearch wide = search;
     wide.run.threads = 3;
     const PermutationPlan plan = index.plan(60, wide);
@@ -281,13 +296,24 @@ TEST(PermutationIndex, BudgetsChangeNoBitAndAreKnownBeforehand) {
   }
 }
 
+TEST(PermutationIndex, NoMoreThanAThirdOfTheQueriesIsMeasuredByDefault) {
+  for (const double target : {0.01, 0.9, 0.95, 0.99, 0.999}) {
+    const std::int64_t least = least_to_tune_on(target);
+    EXPECT_LE(3 * measured_for(target, least), least) << target;
+    EXPECT_LT(measured_for(target, 100 * least), 2 * least) << target;
+  }
+  EXPECT_EQ(measured_for(0.9, 30), 30);
+  EXPECT_EQ(measured_for(0.9, 1000), 90);
+}
+
 TEST(PermutationIndex, RecallIsWhatWasPromised) {
   constexpr std::int64_t dims = 16, k = 10;
   const std::vector<float> corpus = rows_of(9, 4000, dims), queries = rows_of(10, 500, dims);
   const PermutationIndex index(view(corpus, dims), {.permutants = 32});
   const Neighbors truth = knn(view(corpus, dims), view(queries, dims), {.k = k});
-  for (const double target : {0.5, 0.9, 0.99}) {
+  for (const double target : {0.5, 0.9, 0.99}) {  // the last of objects, since 500 queries are few for it
     const PermutationNeighbors found = index.knn(view(queries, dims), {.k = k, .recall = target});
+    EXPECT_EQ(found.recall.of_queries, target < 0.99);
     std::int64_t hits = 0;
     for (std::int64_t q = 0; q < 500; ++q)
       for (std::int64_t i = 0; i < k; ++i) hits += found.neighbors.distance(q, i) <= truth.distance(q, k - 1);

@@ -57,6 +57,8 @@ TEST(IndexFile, AnswersAsItWasSavedAndIsSavedTheSameAgain) {
   all.push_back(vectors(300));
   all.push_back(vectors(300, RankForm::prefix));
   all.push_back(vectors(300, RankForm::bits, false));
+  all.push_back(vectors(300, RankForm::components));
+  all.push_back(vectors(300, RankForm::components, false));
   all.push_back(strings(Metric::levenshtein));
   all.push_back(strings(Metric::jaccard));
   for (const PermutationIndex& index : all) {
@@ -120,7 +122,8 @@ TEST(IndexFile, WhatTheChecksumsDoNotSeeIsLookedAt) {
                                      {68, raw(2), "prefix 2 with the form ranks"},
                                      {72, "\4", "choice of permutants 4"},
                                      {73, "\3", "rank distance 3"},
-                                     {74, "\3", "form of ranks 3"},
+                                     {74, "\3", "0 sections of type 8"},
+                                     {74, "\4", "form of ranks 4"},
                                      {75, "\x8", "flags 8"},
                                      {75, "\1", "strings have none"},
                                      {75, std::string(1, '\0'), "does not need"},
@@ -143,6 +146,18 @@ TEST(IndexFile, WhatTheChecksumsDoNotSeeIsLookedAt) {
   }
 }
 
+TEST(IndexFile, ComponentsThatAreNotFiniteAreRefused) {
+  TemporaryDirectory directory;
+  const std::string path = directory.file("a.vicinal");
+  vectors(30, RankForm::components, false).save(path);
+  std::string damaged = slurp(path);
+  const auto last = number_at<std::uint64_t>(damaged, 256 + 64 * 3 + 8);  // of rows, permutants, ranks, components
+  damaged.replace(last + 16, 8, raw(std::numeric_limits<double>::infinity()));
+  reseal(damaged);
+  spit(path, damaged);
+  expect_error(ErrorCode::format_error, "not finite", [&] { PermutationIndex::open(path); });
+}
+
 TEST(IndexFile, MutantsWithGoodChecksumsAreRefusedOrCanBeSearched) {
   TemporaryDirectory directory;
   const std::string path = directory.file("a.vicinal");
@@ -150,6 +165,7 @@ TEST(IndexFile, MutantsWithGoodChecksumsAreRefusedOrCanBeSearched) {
   std::vector<PermutationIndex> all;
   all.push_back(vectors(40));
   all.push_back(vectors(40, RankForm::prefix, false));
+  all.push_back(vectors(40, RankForm::components, false));
   all.push_back(strings(Metric::levenshtein));
   int opened = 0;
   for (const PermutationIndex& index : all) {
