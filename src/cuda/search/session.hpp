@@ -24,8 +24,8 @@
 #include "cuda/search/long_lists.cuh"
 #include "cuda/search/range.hpp"
 #include "cuda/search/sides.hpp"
-#include "cuda/search/vanished.cuh"
 #include "cuda/search/scan.cuh"
+#include "cuda/search/vanished.cuh"
 #include "cuda/search/seed.cuh"
 #include "cuda/search/settle.cuh"
 #include "cuda/select/select.hpp"
@@ -50,10 +50,10 @@ class CudaSession final : public Session {
  public:
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
       : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
-        stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device), next_(device),
-        facts_(device), nearest_(device), found_(device), used_(device), keys_(device), values_(device), columns_(device), workspace_(device), ids_(device), out_(device),
+        stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device),
+        facts_(device), nearest_(device), found_(device), used_(device), ids_(device), out_(device),
         totals_(device), choice_(device, question),
-        model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device) {
+        model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device), every_pair_(device) {
     facts_.of(counter_words + 2 * plan.query_batch);
     device_.zero(counters(), sizeof(Counters));
     maker_.emplace(device, question, rung, team, counters());
@@ -117,7 +117,7 @@ class CudaSession final : public Session {
     if (queries_.side.count == 0 || rows().side.count == 0) return;
     if (range_) return range_->search(job(), ranking(), filters_);
     if (question_.k == 0) return;
-    if (!filters_) scan();
+    if (!filters_) every_pair_.search(job(), ranking(), wide_, best_, team_);
     else if (choice_.choice().labelled) take_labelled(device_, question_, job(), team_, [&] { settle(true); });
     else filter_tiles();
     seen_rows_ += rows().side.count;
@@ -285,34 +285,6 @@ class CudaSession final : public Session {
     }
   }
 
-  void scan() {
-    const std::int64_t count = queries_.side.count, k = question_.k, rows = this->rows().side.count, stretch = scan_stretch(count, k, rows), key = key_size(wide_);
-    Scan s{.job = job(), .ranking = ranking()};
-    s.cols = k + stretch;
-    s.keys = keys_.of(count * s.cols * key);
-    SelectTask task;
-    task.values = Values(s.keys, wide_ ? ValueType::f64 : ValueType::f32, count, s.cols);
-    task.k = k;
-    values_.of(count * k * key);
-    columns_.of(count * k);
-    task.out.values = values_.data();
-    task.out.ids = columns_.data();
-    for (s.first = 0; s.first < rows; s.first = s.last) {
-      s.last = std::min(rows, s.first + stretch);
-      task.values.cols = k + s.last - s.first;
-      launch(wide_ ? lists_to_keys<Wide> : lists_to_keys<Packed>, std::int64_t{device_.multiprocessors} * 8, 256, 0, s);
-      launch(scan_keys, std::int64_t{device_.multiprocessors} * 8, scan_threads, 0, s);
-      void* workspace = workspace_.of(device_.select_bytes(task));
-      device_.select(task, workspace);
-      ScanLists lists{.scan = s, .values = values_.data(), .columns = columns_.data(), .next = next_.of(count * k * word_size(wide_))};
-      launch(wide_ ? keys_to_lists<Wide> : keys_to_lists<Packed>, std::min<std::int64_t>(count, std::int64_t{device_.multiprocessors} * 8), k > 4096 ? 1024 : 256, 0, lists);
-      std::swap(best_, next_);
-      s.job.best = best_.data();
-      device_.wait();
-      team_.tick(static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(s.last - s.first));
-    }
-  }
-
   void report_bad_rows(const Counters& counters) {
     if (counters.bad_queries != 0) maker_->report_rows(query_points_, "query");
     if (counters.bad_rows != 0) maker_->report_rows(question_.corpus, "corpus");
@@ -381,14 +353,11 @@ class CudaSession final : public Session {
   Array<QueryState, Device> states_;
   Array<Slot, Device> slots_;
   Array<std::uint32_t, Device> counts_;
-  Array<std::byte, Device> best_, next_;
+  Array<std::byte, Device> best_;
   Array<double, Device> facts_;  // the counters, then bounds and largest errors of a batch: one copy brings them
   Array<int, Device> nearest_;
   Array<Found, Device> found_;
   Array<std::uint32_t, Device> used_;
-  Array<std::byte, Device> keys_, values_;
-  Array<std::int64_t, Device> columns_;
-  Array<std::byte, Device> workspace_;
   Array<std::int64_t, Device> ids_;
   Array<std::byte, Device> out_;
   Array<std::int64_t, Device> totals_;
@@ -399,6 +368,7 @@ class CudaSession final : public Session {
   bool adjacent_ = false;
   VanishedProducts<Device> vanished_;
   LongLists<Device> long_lists_;
+  EveryPair<Device> every_pair_;
   std::optional<RangeMatches<Device>> range_;
   std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0, lost_ = 0;
 };
