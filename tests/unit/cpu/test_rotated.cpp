@@ -87,7 +87,7 @@ TEST_P(Rotated, QueriesAreWithinTheirResiduals) {
   const std::vector<std::int64_t> rows = {0, 3, 17, 250, 299};
   prepare_queries(kernels, &bytes_plain, nullptr, true, question, model.get(), &frame, question.corpus, rows, 16, team,
                   packed);
-  ASSERT_EQ(bytes_plain.query_words, 1);
+  ASSERT_EQ(bytes_plain.layout, QueryLayout::quads);
   const std::int64_t quads = quads_of(dims), lanes = packed.lanes;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto query = static_cast<std::int64_t>(i);
