@@ -399,7 +399,7 @@ TEST(CudaStrings, BitsOfTheCpu) {
     if (!device.usable || device.name.rfind("cuda", 0) != 0) continue;
     any = true;
     for (const Style& style : styles) {
-      const std::vector<Text> corpus = corpus_of(rng, style, scaled(3000));
+      const std::vector<Text> corpus = corpus_of(rng, style, std::max<std::int64_t>(100, scaled(3000)));
       std::vector<Text> queries = queries_of(rng, style, corpus, 300);
       queries.insert(queries.begin() + 7,
                      {Text(1024, U'a'), Text(1025, U'b'), Text(3000, U'a')});  // the last two are for the host
