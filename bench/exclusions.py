@@ -28,7 +28,7 @@ def search(x, q, radius, metric, name):
 
 
 def note(pairs, wrong):
-    line = dict(zip(FIELDS[3:], [vicinal.info().instruction_sets[0], f"{pairs:.3g}", wrong]))
+    line = dict(zip(FIELDS[3:], [os.environ.get("VICINAL_ISA", vicinal.info().instruction_sets[0]), f"{pairs:.3g}", wrong]))
     append_lines(pathlib.Path(__file__).resolve().parent / "results" / "exclusions.csv", FIELDS, [line])
 
 
