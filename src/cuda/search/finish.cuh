@@ -35,7 +35,7 @@ __global__ void finish_queries(Finish f) {
     if (bits_of(error) > job.counters->largest_error) atomicMax(&job.counters->largest_error, bits_of(error));  // seldom: it grows
   }
   if (state.lost) return;
-  if (speaks && f.full_lists && static_cast<std::int64_t>(state.best) < job.k) atomicAdd(&job.counters->infinite_keys, 1u);
+  if (speaks && (f.full_lists || state.overflowed) && static_cast<std::int64_t>(state.best) < job.k) atomicAdd(&job.counters->infinite_keys, 1u);
   const auto* best = static_cast<const typename Form::Word*>(job.best) + place * job.k;
   const auto have = static_cast<std::int64_t>(state.best);
   const bool descends = descending(f.ranking.metric), sums = f.ranking.type != DistanceType::u32;

@@ -101,6 +101,7 @@ struct QueryState {
   double theta = infinite, bound = infinite;  // of filter units; as a folded key
   std::uint32_t best = 0;  // entries of its list
   bool lost = false;       // a row that passed found no slot
+  bool overflowed = false; // on the canonical rung: a row that may answer has an infinite key
 };
 
 /// Counted in the kernels.

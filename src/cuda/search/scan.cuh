@@ -58,7 +58,10 @@ __global__ void __launch_bounds__(scan_threads) scan_keys(Scan s) {
   const auto number = [](std::int64_t i) { return i; };
   scan_pairs(s.job, s.ranking, s.first, s.last, s.job.queries.count, number, [&](bool pair, std::int64_t query, std::int64_t row, double sum) {
     if (!pair) return;
-    store_scan_key(s, query, s.job.k + row - s.first, may_pair(s.job, query, row) ? folded_key(s.ranking, value_of_sum(s.ranking, sum, query, row)) : infinite);
+    const bool may = may_pair(s.job, query, row);
+    const double key = may ? folded_key(s.ranking, value_of_sum(s.ranking, sum, query, row)) : infinite;
+    if (may && !is_finite(key)) s.job.states[query].overflowed = true;
+    store_scan_key(s, query, s.job.k + row - s.first, key);
   });
 }
 

@@ -359,6 +359,30 @@ TEST(CudaSearch, RowsOfALabelAreRanked) {
   expect_same(by_device(some, some, {.options = options, .slots = 256, .graph = true}).result, knn_graph(some, graph_options));
 }
 
+TEST(CudaSearch, AnInfiniteDistanceIsRefusedWhereFewRowsMayAnswer) {
+  // A row that may answer at a distance beyond f32 is none that is missing: of three rows with the label the third is refused, and two are found.
+  const std::int64_t dims = 4, rows = 300;
+  std::vector<float> corpus = gaussian(41, rows * dims), queries = gaussian(42, dims);
+  for (std::int64_t i = 0; i < dims; ++i) corpus[static_cast<std::size_t>(77 * dims + i)] = i % 2 == 0 ? 3e38F : -3e38F;
+  std::vector<std::int64_t> labels(rows, 9), own = {1};
+  for (const std::size_t row : {3, 50, 77}) labels[row] = 1;
+  for (const auto rule : {Eligible::Labels::same, Eligible::Labels::other})
+    for (const bool filter : {true, false}) {
+      KnnOptions options{.k = 3};
+      options.eligible.labels = rule;
+      options.eligible.corpus_labels = labels;
+      options.eligible.query_labels = own;
+      if (rule == Eligible::Labels::other) own[0] = 9;
+      EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), {.options = options, .filter = filter}), Error) << filter;
+      options.k = 2;
+      compare(view(corpus, dims), view(queries, dims), {.options = options, .filter = filter}, 1);
+      options.k = 4;
+      options.pad = true;
+      EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), {.options = options, .filter = filter}), Error) << filter;
+      own[0] = 1;
+    }
+}
+
 TEST(CudaSearch, AsManyNeighboursAsRowsAndSidesOfOneRow) {
   // A tile of which most places are nobody's, lists that hold every row, and nothing that could be excluded.
   const std::int64_t dims = 9;
