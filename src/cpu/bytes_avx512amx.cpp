@@ -54,7 +54,9 @@ static_assert(sizeof(Shapes) == 64);
 
 /// The registers have their shapes while it lives. A callback may throw; the thread must not keep the state, which would be saved at every switch.
 struct Registers {
-  Registers() { __asm__ volatile("ldtilecfg %0" : : "m"(shapes)); }
+  Registers() { shape(); }
+  /// Again after every callback: what it called may have searched, or multiplied by AMX otherwise, and left them without shapes or with others.
+  static void shape() { __asm__ volatile("ldtilecfg %0" : : "m"(shapes)); }
   ~Registers() { __asm__ volatile("tilerelease"); }
   Registers(const Registers&) = delete;
   Registers& operator=(const Registers&) = delete;
@@ -140,7 +142,7 @@ VICINAL_INLINE void test(const Panel& p, int query_panel, std::int32_t (*t)[pane
       m.sum[i][0] = load(t[i]);
       m.sum[i][1] = load(t[i] + tile_lanes);
     }
-    finish_both<Quads>(p.a, m, query_panel, p.number, 0, t);
+    if (finish_both<Quads>(p.a, m, query_panel, p.number, 0, t)) Registers::shape();
   } else {
     const std::int32_t* thr = p.a.thr + query_panel * query_lanes;
     Excluded chain[test_chains];
@@ -152,8 +154,10 @@ VICINAL_INLINE void test(const Panel& p, int query_panel, std::int32_t (*t)[pane
     }
     VICINAL_UNROLL
     for (int c = 1; c < test_chains; ++c) chain[0] = both(chain[0], chain[c]);
-    if (!all(chain[0])) [[unlikely]]
+    if (!all(chain[0])) [[unlikely]] {
       report<std::int32_t>(p.a, query_panel, p.number, 0, t);
+      Registers::shape();
+    }
   }
 }
 

@@ -99,6 +99,11 @@ struct ByteTile {
   void note(Values& into, std::int32_t limit, int first_row, int query, int panel, std::uint32_t hit,
             const std::int32_t* values) {
     ++calls;
+    if (inside != nullptr) {
+      inside->found.clear();
+      inside->found_columns.clear();
+      inside->run(calls % 2 == 0);
+    }
     ASSERT_TRUE(query >= 0 && query < query_count && panel >= 0 && panel < row_panels);
     ASSERT_NE(hit, 0u) << "a call without a row";
     for (int j = 0; j < panel_rows; ++j) {
@@ -115,6 +120,7 @@ struct ByteTile {
   std::vector<std::int8_t> raw_queries;
   std::vector<std::uint8_t> raw_rows;
   bool after_hit = false;  // the first hit raises every limit to the highest
+  ByteTile* inside = nullptr;  // each hit runs it
   Values found, found_columns;
   int calls = 0;
 };
@@ -126,6 +132,18 @@ class ByteTileTest : public ::testing::TestWithParam<const ByteKernels*> {
   }
   const ByteKernels& kernels() const { return *GetParam(); }
 };
+
+// A search's callback may search: what is left in registers that have to be shaped (AMX) must not be what the outer tile goes on with.
+TEST_P(ByteTileTest, ACallbackMayRunTiles) {
+  for (const bool both : {false, true}) {
+    ByteTile inner(kernels(), 5, 1, 1, 7, false), tile(kernels(), 33, 3, 2, 8, false);
+    tile.inside = &inner;
+    tile.run(both);
+    ASSERT_EQ(static_cast<std::int64_t>(tile.found.size()), std::int64_t{tile.query_count} * tile.row_count);
+    for (const auto& [pair, t] : tile.found) ASSERT_EQ(t, tile.product(pair.first, pair.second) + tile.term[pair.second]);
+    for (const auto& [pair, t] : inner.found) ASSERT_EQ(t, inner.product(pair.first, pair.second) + inner.term[pair.second]);
+  }
+}
 
 TEST_P(ByteTileTest, EverySumIsExactOnBothSides) {
   for (const std::int64_t quads : byte_dims)
