@@ -22,7 +22,7 @@ struct Info {
   std::string version;                        // "0.1.0"
   int semantics_version = 1;                  // changes with any change of values or order
   std::string compiler;
-  std::vector<std::string> instruction_sets;  // usable here, best first: "avx512", "avx2", "plain"
+  std::vector<std::string> instruction_sets;  // usable here, best first: "avx512amx", "avx512", "avx2", "plain"
   std::vector<std::string> built_instruction_sets;  // compiled in, whether or not this CPU has them
   std::vector<std::string> filters;           // rungs, first to last: "int8", "f32", "canonical"
   std::vector<std::string> backends;          // those that search: "cpu"

@@ -40,7 +40,7 @@ struct Budget {
 std::int64_t parse_bytes(std::string_view text);
 
 struct Execution {
-  std::string device = "auto";           // "auto", "cpu"
+  std::string device = "auto";           // "auto", "cpu", "cuda", "cuda:N"
   int threads = 0;                       // 0: affinity mask and cgroup quota decide
   std::string instruction_set = "auto";  // "auto", or one of info().instruction_sets, forced by name
   std::string filter = "auto";           // "auto", or one of info().filters, or on the CPU "rotated" (int8 of rotated rows), forced by name

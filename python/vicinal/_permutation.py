@@ -160,11 +160,12 @@ class PermutationIndex:
             progress=progress,
         )  # fmt: skip
         given: list[int] = []
-        if np.ndim(permutants) == 1:
+        listed = np.ndim(permutants) == 1
+        if listed:
             given = [_inputs.integer("permutants", id) for id in permutants]
             choice = "given" if choice == "random" else choice
         chosen = (
-            len(given) if given else _inputs.integer("permutants", permutants), _inputs.text("choice", choice), given,
+            len(given) if listed else _inputs.integer("permutants", permutants), _inputs.text("choice", choice), given,
             _inputs.integer("seed", seed) & 0xFFFFFFFFFFFFFFFF, _inputs.text("rank_distance", rank_distance),
             _inputs.text("form", form), _inputs.integer("prefix", prefix),
         )  # fmt: skip
