@@ -17,16 +17,7 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t least_guessed = 64; // tiles
-constexpr std::int64_t scan_group = 8;     // queries that share a block of rows on the canonical rung
 constexpr std::int64_t settle_share = 8, byte_settle_share = 32;  // a query may settle n / 8 rows before it is abandoned
-
-/// The part of [0, count) (tiles or rows) that belongs to one split.
-struct Range {
-  std::int64_t begin, end;
-};
-Range split_range(std::int64_t count, std::int64_t split, std::int64_t splits) noexcept {
-  return {count * split / splits, count * (split + 1) / splits};
-}
 
 }  // namespace
 
@@ -258,35 +249,6 @@ void CpuSession::filter_tiles() {
       team_.tick(0);
     }
     piece.end_restart();
-  });
-}
-
-void CpuSession::scan_canonical() {
-  const std::int64_t groups = (queries_.count + scan_group - 1) / scan_group, count = chunk().count;
-  team_.for_each(plan_.row_splits * groups, [&](std::int64_t piece, int number) {
-    Worker& own = worker(number);
-    const std::int64_t split = piece / groups, begin = piece % groups * scan_group;
-    const std::int64_t end = std::min(queries_.count, begin + scan_group);
-    const Range range = split_range(count, split, plan_.row_splits);
-    Ranker ranker(kernels_, question_, query_points_, own.rank);
-    std::uint32_t index[rank_block];
-    for (std::int64_t row = range.begin; row < range.end; row += rank_block) {
-      const std::int64_t used = std::min(rank_block, range.end - row);
-      for (std::int64_t q = begin; q < end; ++q) {
-        const std::int64_t query = rows_[static_cast<std::size_t>(q)];
-        std::int64_t allowed = used;
-        if (!question_.filter.all()) {
-          allowed = 0;
-          for (std::int64_t i = 0; i < used; ++i)
-            if (question_.filter.allows(query, chunk().first + row + i)) index[allowed++] = static_cast<std::uint32_t>(row + i);
-        }
-        team_.tick(static_cast<std::uint64_t>(used));
-        if (allowed == 0) continue;
-        ranker.start(query, queries_.facts[static_cast<std::size_t>(q)]);
-        state(split, q).take(ranker.rank(chunk(), question_.filter.all() ? nullptr : index, row, allowed));
-        state(split, q).settled += allowed;
-      }
-    }
   });
 }
 

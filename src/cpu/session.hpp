@@ -27,6 +27,14 @@ std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const Question& q
 /// Entries that a pool holds beyond k before it is trimmed.
 std::int64_t pool_slack(std::int64_t k) noexcept;
 
+/// The part of [0, count) (tiles or rows) that belongs to one split.
+struct Range {
+  std::int64_t begin, end;
+};
+inline Range split_range(std::int64_t count, std::int64_t split, std::int64_t splits) noexcept {
+  return {count * split / splits, count * (split + 1) / splits};
+}
+
 class CpuSession final : public Session {
  public:
   CpuSession(const InstructionSet& set, const Question& question, const Plan& plan, Rung rung, Frame chosen,

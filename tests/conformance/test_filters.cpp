@@ -263,6 +263,38 @@ TEST(Filters, QueriesWhoseGuessMissedStartAfresh) {
   }
 }
 
+// Every pair: equal rows that follow one another share a distance, here in runs of 1 to 700, which cross blocks of 256, and with a sign of zero that differs.
+TEST(Filters, RunsOfEqualRowsOnTheCanonicalRung) {
+  Rng rng(31);
+  for (const DType type : {DType::f32, DType::u8, DType::f64}) {
+    constexpr std::int64_t d = 20;
+    std::vector<double> rows;
+    std::int64_t n = 0;
+    for (const std::int64_t run : {1, 255, 256, 257, 1, 700, 2, 3, 1, 512}) {
+      std::vector<double> row;
+      for (std::int64_t j = 0; j < d; ++j) row.push_back(static_cast<double>(rng.between(0, 3)));
+      for (std::int64_t i = 0; i < run; ++i, ++n)
+        for (std::int64_t j = 0; j < d; ++j)
+          rows.push_back(type != DType::u8 && i % 7 == 3 && row[static_cast<std::size_t>(j)] == 0 ? -0.0 : row[static_cast<std::size_t>(j)]);
+    }
+    const Table corpus{type, n, d, rows};
+    const vicinal::Points asked = corpus.points().slice(100, 700);
+    for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::l1})
+      for (const std::int64_t k : {std::int64_t{1}, std::int64_t{300}, n}) {
+        KnnOptions options{.k = k, .metric = metric, .degenerate = vicinal::Degenerate::one};
+        options.run.filter = "canonical";
+        const Neighbors got = vicinal::knn(corpus.points(), asked, options);
+        options.run.filter = "f32";
+        EXPECT_EQ(difference(got, vicinal::knn(corpus.points(), asked, options)), "") << k;
+        options.eligible.bitmap = {};
+        std::vector<std::uint64_t> every(static_cast<std::size_t>(n + 63) / 64, ~std::uint64_t{0});
+        options.eligible.bitmap = every;  // the way of chosen rows, which shares nothing
+        options.run.filter = "canonical";
+        EXPECT_EQ(difference(got, vicinal::knn(corpus.points(), asked, options)), "") << k;
+      }
+  }
+}
+
 // Where all are whole numbers the sums of bytes are the answer: roots that round to the same float tie, many rows are equal, nothing is ranked.
 TEST(Filters, WholeNumbersAreNotRankedAgain) {
   Rng rng(18);
