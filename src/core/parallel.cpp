@@ -17,6 +17,7 @@
 #include <tbb/task_arena.h>
 
 #include "core/fpenv.hpp"
+#include "core/outings.hpp"
 #include "core/text.hpp"
 
 #if defined(VICINAL_TSAN)
@@ -129,6 +130,11 @@ struct Team::Arena {
   tbb::task_arena& arena;
 };
 
+std::uint64_t& outings() noexcept {
+  static thread_local std::uint64_t count = 0;
+  return count;
+}
+
 Team::Team(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total)
     : threads_(home_process() == getpid() ? threads : 1), progress_(progress), stop_(std::move(stop)), total_(total),
       caller_(std::this_thread::get_id()), polled_(std::chrono::steady_clock::now()) {
@@ -171,6 +177,7 @@ void Team::poll(bool always) {
   const auto now = std::chrono::steady_clock::now();
   if (!always && now - polled_ < std::chrono::milliseconds(10)) return;
   polled_ = now;
+  if (progress_) ++outings();
   if (stop_.stop_requested() ||
       (progress_ && !progress_(std::min(done_.load(std::memory_order_relaxed), total_), total_))) {
     cancelled_.store(true, std::memory_order_relaxed);
