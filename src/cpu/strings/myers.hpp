@@ -70,7 +70,6 @@ using BandFn = void (*)(const BandArgs&);
 using WindowsFn = void (*)(std::byte* windows, std::int64_t count);
 
 struct Myers {
-  const char* name;
   int block_bytes;  // of the lanes of a block side by side
   int narrowest;    // bits of the narrowest lane
   int strip_bytes;  // of the state of a strip

@@ -88,8 +88,7 @@ constexpr int lane_shift = W == 8    ? 0
 
 }  // namespace
 
-const Myers myers_avx2 = {"avx2",
-                          sizeof(V) * chains,
+const Myers myers_avx2 = {sizeof(V) * chains,
                           8,
                           sizeof(Strip),
                           near<8, std::int8_t>,

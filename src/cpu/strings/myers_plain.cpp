@@ -53,7 +53,7 @@ constexpr int lane_shift = 0;
 
 }  // namespace
 
-const Myers myers_plain = {"plain", sizeof(V) * chains,     64,     sizeof(Strip), nullptr, nullptr,
-                           nullptr, near<64, std::int64_t>, strips, nullptr,       nullptr};
+const Myers myers_plain = {sizeof(V) * chains,     64,     sizeof(Strip), nullptr, nullptr, nullptr,
+                           near<64, std::int64_t>, strips, nullptr,       nullptr};
 
 }  // namespace vicinal::cpu

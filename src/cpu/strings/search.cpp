@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/text.hpp"
+#include "cpu/kernels.hpp"
 #include "cpu/strings/scanner.hpp"
 
 namespace vicinal::cpu {
@@ -98,10 +99,9 @@ class StringSearch {
 
 const Myers& find_myers(const std::string& instruction_set) {
 #if defined(__x86_64__)
-  if (instruction_set == "avx512amx" || instruction_set == "avx512vnni") return myers_avx512;  // sets that differ in their tiles of bytes
-  if (instruction_set == "avxvnni") return myers_avx2;
-  for (const Myers* table : {&myers_avx512, &myers_avx2})
-    if (instruction_set == table->name) return *table;
+  const Kernels& beside = find_kernels(instruction_set);  // sets that differ in their tiles of bytes share these
+  if (&beside == &kernels_avx512) return myers_avx512;
+  if (&beside == &kernels_avx2) return myers_avx2;
 #endif
   return myers_plain;
 }
