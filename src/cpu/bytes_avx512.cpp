@@ -1,12 +1,6 @@
 // Tiles of bytes with AVX-512 BW, for processors without VNNI: as in bytes_avx2.cpp, 14 queries by 32 rows in registers. Rows take a
 // quarter of the memory of floats. Internal linkage throughout, for the reason given in kernels_avx512.cpp.
-#if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 warns of the undefined operands inside its own intrinsics (its bug 105593).
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-
+#include "cpu/intrinsics_512.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/vector_macros.hpp"
 

@@ -1,42 +1,18 @@
 // Tiles of bytes with AMX: a product of 14 queries by 16 rows by 64 columns in one instruction, two panels of queries by 32 rows at a time. What
 // is left to vectors is the test of the sums, one comparison for the larger of two. Internal linkage throughout, for the reason given in kernels_avx512.cpp.
-#if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 warns of the undefined operands inside its own intrinsics (its bug 105593).
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
 #include <cpuid.h>
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "core/outings.hpp"
+#include "cpu/intrinsics_512.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/vector_macros.hpp"
 
 namespace vicinal::cpu {
 namespace {
 
-constexpr int query_lanes = 14;
-constexpr int query_words = 1;
-constexpr int tile_lanes = 16;
-
-#include "cpu/words_512.inc"
-
-VICINAL_INLINE Vi add_products(Vi s, Vi q, Vi r) {
-  __asm__("vpdpbusd %1, %2, %0" : "+v"(s) : "v"(q), "v"(r));
-  return s;
-}
-
-#include "cpu/quads_whole.inc"
-
-VICINAL_INLINE Vi add_bytes(Vi s, Vi bytes, Vi nibbles) { return add_products(s, bytes, nibbles); }
-
-#include "cpu/second_text.inc"
-#include "cpu/tile_bytes.inc"
-#include "cpu/tile_text.inc"
+#include "cpu/words_512vnni.inc"
 
 // Registers of AMX: 0 and 1 the sums of a panel of queries and 32 rows, 2 and 3 those of the next panel; 4 and 5 queries, 6 and 7 rows. Spelt out, because
 // the intrinsics do not tell the compiler that they read memory.
@@ -214,7 +190,7 @@ void tile_of(const ByteTileArgs& a) {
   const std::int64_t visits = (a.query_panels + 1) / 2 * steps;
   for (int number = 0; number < a.row_panels; ++number) {
     const std::int32_t* rows = a.rows + number * a.dims * panel_rows;
-    if (left != 0) std::copy_n(rows + (a.dims - left) * panel_rows, left * panel_rows, tail);
+    if (left != 0) __builtin_memcpy(tail, rows + (a.dims - left) * panel_rows, static_cast<std::size_t>(left) * panel_rows * sizeof(*tail));
     const Panel p = {a, registers, number, rows, left != 0 ? tail : nullptr, steps, a.dims * 2 / visits + 1};
     const std::int32_t* next_rows = rows + a.dims * panel_rows;
     for (std::int64_t cut = 0; cut < cuts; ++cut) {
@@ -240,10 +216,7 @@ bool has_tiles() {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & amx_tile) != 0 && (d & amx_int8) != 0;
 }
 
-bool supported() {
-  static const bool can = bytes_avx512vnni.supported() && has_tiles() && permitted();
-  return can;
-}
+bool supported() { return bytes_avx512vnni.supported() && has_tiles() && permitted(); }
 
 }  // namespace
 

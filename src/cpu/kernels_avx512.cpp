@@ -2,14 +2,9 @@
 // registers. The algorithms are in the *_text.inc files; here are the words, each an instruction or a few.
 // Everything has internal linkage, and nothing from the standard library with code in it is used: the linker could
 // otherwise pick a copy compiled here for a machine that lacks these instructions.
-#if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 warns of the undefined operands inside its own intrinsics (its bug 105593).
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
 #include <cpuid.h>
-#include <immintrin.h>
 
+#include "cpu/intrinsics_512.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/vector_macros.hpp"
 

@@ -1,13 +1,8 @@
 // The scan with AVX-512: comparisons that give masks, and hits packed by them.
-#if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 warns of the undefined operands inside its own intrinsics (its bug 105593).
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
 
 #include <type_traits>
 
+#include "cpu/intrinsics_512.hpp"
 #include "cpu/select/scan.hpp"
 #include "cpu/vector_macros.hpp"
 #include "select/ordered.hpp"
