@@ -81,7 +81,6 @@ set_target_properties(vicinal_cuda PROPERTIES
   CUDA_RUNTIME_LIBRARY Static
   CUDA_VISIBILITY_PRESET hidden
   VISIBILITY_INLINES_HIDDEN ON
-  BUILD_RPATH "$ORIGIN"
   INSTALL_RPATH "$ORIGIN")
 install(TARGETS vicinal_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 
@@ -94,22 +93,21 @@ if(VICINAL_BUILD_TESTS)
   add_executable(vicinal_bounds_device EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/kernels/bounds_device.cu)
   target_include_directories(vicinal_bounds_device PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(vicinal_bounds_device PRIVATE vicinal vicinal_cuda_flags)
-  set_target_properties(vicinal_bounds_device PROPERTIES CUDA_RUNTIME_LIBRARY Static INSTALL_RPATH "$ORIGIN/../lib")
+  set_target_properties(vicinal_bounds_device PROPERTIES CUDA_RUNTIME_LIBRARY Static)
 endif()
 if(VICINAL_BUILD_BENCH)
   add_executable(bench_select EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/bench_select.cu)
   target_link_libraries(bench_select PRIVATE vicinal vicinal_cuda_flags)
-  set_target_properties(bench_select PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
   # CUB of the package nvidia-cuda-cccl (scripts/bootstrap bench): newer than the toolkit's.
   file(GLOB VICINAL_CUB ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu13/include/cccl)
   if(VICINAL_CUB)
     add_library(bench_select_engines MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/select_engines.cu)
     target_include_directories(bench_select_engines BEFORE PRIVATE ${VICINAL_CUB})
     target_link_libraries(bench_select_engines PRIVATE vicinal vicinal_cuda_flags)
-    set_target_properties(bench_select_engines PROPERTIES INSTALL_RPATH "$ORIGIN/../lib" CUDA_RUNTIME_LIBRARY Static)
+    set_target_properties(bench_select_engines PROPERTIES CUDA_RUNTIME_LIBRARY Static)
   endif()
   add_executable(bench_strings EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/bench_strings.cu)
   target_include_directories(bench_strings PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(bench_strings PRIVATE vicinal vicinal_cuda_flags)
-  set_target_properties(bench_strings PROPERTIES CUDA_RUNTIME_LIBRARY Static INSTALL_RPATH "$ORIGIN/../lib")
+  set_target_properties(bench_strings PROPERTIES CUDA_RUNTIME_LIBRARY Static)
 endif()
