@@ -33,5 +33,6 @@ Command register_bench(App& root);
 Command register_demo(App& root);
 Command register_completion(App& root);
 Command register_man(App& root);
+Command register_help(App& root);
 
 }  // namespace cli

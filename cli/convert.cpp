@@ -228,16 +228,13 @@ int run_convert(const Flags& flags) {
 Command register_convert(App& root) {
   auto flags = std::make_shared<Flags>();
   App app = root.add_subcommand("convert", "Rows or a result to another file format, exactly");
-  app.add_text("IN", flags->input, "what to read (PATH, PATH.npz:NAME, PATH.hdf5:NAME, -)")
-      .required()
-      .type_name("FILE");
-  app.add_text("OUT", flags->output, "what to write (PATH, -)").required().type_name("FILE");
+  app.add_read_file("IN", flags->input, "what to read (PATH, PATH.npz:NAME, PATH.hdf5:NAME, -)").required();
+  app.add_written_file("OUT", flags->output, "what to write (PATH, -)").required();
   app.add_text("--as", flags->as, "what IN holds (default auto)").type_name("auto|rows|result");
   app.add_text("--type", flags->type, "element type of the rows, where every value is exact in it")
       .type_name("f32|f64|u8|i8");
-  app.add_text("--in-distances", flags->in_distances, "the distances of a result, if IN has none")
-      .type_name("FILE");
-  app.add_text("--distances", flags->distances, "write the distances of a result here").type_name("FILE");
+  app.add_read_file("--in-distances", flags->in_distances, "the distances of a result, if IN has none");
+  app.add_written_file("--distances", flags->distances, "write the distances of a result here");
   add_json(app, flags->json);
   app.footer(examples);
   return {app, [flags](Context&) { return run_convert(*flags); }};

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "app.hpp"
 #include "vicinal/io.hpp"
 
 namespace cli {
@@ -37,6 +38,9 @@ class OutputFile {
   std::string path_;
   std::shared_ptr<const void> temporary_;
 };
+
+/// Throws where a file to be written is one that is read, by any spelling or link of its name: a slip that would replace the user's data.
+void refuse_to_replace(const NamedFiles& files);
 
 /// One side of a search: rows of numbers, or strings.
 struct Side {

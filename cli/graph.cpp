@@ -132,7 +132,7 @@ int run_graph(Flags& flags, Context& context) {
 Command register_graph(App& root) {
   auto flags = std::make_shared<Flags>();
   App app = root.add_subcommand("graph", "The k nearest other rows of each row of CORPUS, exactly");
-  app.add_text("CORPUS", flags->search.corpus, "rows (PATH, or PATH.npz:MEMBER)").required().type_name("FILE");
+  app.add_read_file("CORPUS", flags->search.corpus, "rows (PATH, or PATH.npz:MEMBER)").required();
   app.add_integer("-k", flags->k, "neighbours a row, itself not counted").required().type_name("K");
   app.add_flag("--include-self", flags->include_self, "let a row be its own neighbour, at distance 0");
   app.add_text("--symmetrize", flags->symmetrize, "keep an edge that either row lists, or only what both list")
@@ -143,7 +143,7 @@ Command register_graph(App& root) {
   add_execution(app, flags->search);
   add_eligible(app, flags->search.eligible, false);
   add_output(app, flags->output);
-  app.add_text("--distances", flags->distances, "write the distances here").type_name("FILE");
+  app.add_written_file("--distances", flags->distances, "write the distances here");
   app.footer(examples);
   return {app, [flags](Context& context) { return run_graph(*flags, context); }};
 }

@@ -300,8 +300,8 @@ Command register_index(App& root) {
   Flags& f = *flags;
   App app = root.add_subcommand("index", "An approximate index for any distance, with an exact mode");
   app.add_text("ACTION", f.action, "build, search, info or tune").required().type_name("build|search|info|tune");
-  app.add_text("FILE", f.file, "build: the corpus; else an index").required().type_name("FILE");
-  app.add_text("QUERIES", f.search.queries, "search: rows or strings to search for").type_name("FILE");
+  app.add_read_file("FILE", f.file, "build: the corpus; else an index").required();
+  app.add_read_file("QUERIES", f.search.queries, "search: rows or strings to search for");
   const auto of = [&f](const std::string& actions, const Option& option) {
     f.of.emplace_back(option, actions);
     return option;
@@ -348,10 +348,9 @@ Command register_index(App& root) {
                   "build, search, tune: memory to stay within, e.g. 256MiB (default: what is free)")
          .type_name("SIZE"));
   of("-o build, search",
-     app.add_text("-o,--output", f.output, "build: the index; search: the result (- for CSV on stdout)")
-         .type_name("FILE"));
+     app.add_written_file("-o,--output", f.output, "build: the index; search: the result (- for CSV on stdout)"));
   of("--distances search",
-     app.add_text("--distances", f.distances, "search: write the distances here").type_name("FILE"));
+     app.add_written_file("--distances", f.distances, "search: write the distances here"));
   add_json(app, f.json);
   app.footer(words);
   return {app, [flags](Context& context) { return run_index(*flags, context); }};

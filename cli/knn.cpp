@@ -141,7 +141,7 @@ Command register_knn(App& root) {
   add_execution(app, flags->search);
   add_eligible(app, flags->search.eligible, true);
   add_output(app, flags->output);
-  app.add_text("--distances", flags->distances, "write the distances here").type_name("FILE");
+  app.add_written_file("--distances", flags->distances, "write the distances here");
   app.add_text("--resume", flags->resume, "save finished pieces here, and go on from those that are there").type_name("DIR");
   app.footer(examples);
   return {app, [flags](Context& context) { return run_knn(*flags, context); }};

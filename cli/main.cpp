@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "output.hpp"
 #include "usage.hpp"
 #include "vicinal/device.hpp"
@@ -44,6 +45,7 @@ std::vector<Command> register_commands(cli::App& root) {
       cli::register_demo(root),        //
       cli::register_completion(root),  //
       cli::register_man(root),         //
+      cli::register_help(root),        //
   };
 }
 
@@ -80,6 +82,7 @@ int run(int argc, char** argv, cli::Interrupt& interrupt) {
     cli::print(*asked);
     return 0;
   }
+  cli::refuse_to_replace(root.files());
   for (const Command& command : commands) {
     if (!command.app.parsed()) continue;
     cli::Context context{interrupt, root};

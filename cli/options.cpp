@@ -11,12 +11,8 @@
 namespace cli {
 
 void add_inputs(App& app, SearchFlags& flags) {
-  app.add_text("CORPUS", flags.corpus, "rows to search in (PATH, PATH.npz:NAME, - for CSV on stdin)")
-      .required()
-      .type_name("FILE");
-  app.add_text("QUERIES", flags.queries, "rows to search for (PATH, PATH.npz:NAME, - for CSV on stdin)")
-      .required()
-      .type_name("FILE");
+  app.add_read_file("CORPUS", flags.corpus, "rows to search in (PATH, PATH.npz:NAME, - for CSV on stdin)").required();
+  app.add_read_file("QUERIES", flags.queries, "rows to search for (PATH, PATH.npz:NAME, - for CSV on stdin)").required();
 }
 
 void add_meaning(App& app, SearchFlags& flags, bool parts) {
@@ -52,10 +48,10 @@ Side read_side(const std::string& path, const SearchFlags& flags) {
 }
 
 void add_eligible(App& app, EligibleFlags& flags, bool queries) {
-  app.add_text("--eligible", flags.ids, "only these rows may answer: ids (.npy, .txt), or a mask (.npy of bool)").type_name("FILE");
+  app.add_read_file("--eligible", flags.ids, "only these rows may answer: ids (.npy, .txt), or a mask (.npy of bool)");
   app.add_text("--eligible-ids", flags.range, "only ids FIRST to LAST may answer, both included").type_name("FIRST:LAST");
-  app.add_text("--corpus-labels", flags.corpus_labels, "a label for each row of CORPUS (.npy, .txt)").type_name("FILE");
-  if (queries) app.add_text("--query-labels", flags.query_labels, "a label for each query (.npy, .txt)").type_name("FILE");
+  app.add_read_file("--corpus-labels", flags.corpus_labels, "a label for each row of CORPUS (.npy, .txt)");
+  if (queries) app.add_read_file("--query-labels", flags.query_labels, "a label for each query (.npy, .txt)");
   app.add_text("--label-rule", flags.rule, "rows with the query's label (default), or with another").type_name("same|other");
 }
 

@@ -179,7 +179,7 @@ std::optional<Dataset> find(const std::string& path, hid_t file, const Want& wan
     const auto wanted = [&](const Dataset& one) { return suits(one, want.role); };
     if (std::count_if(all.begin(), all.end(), wanted) == 1) return std::move(*std::find_if(all.begin(), all.end(), wanted));
     fail(ErrorCode::format_error, path,
-         "give the name of the dataset to read as the member (ReadOptions::member; FILE.hdf5:NAME); it holds ",
+         "give the name of the dataset to read as the member (FILE.hdf5:NAME); it holds ",
          list_text(all));
   }
   std::vector<std::string> names = {want.member};

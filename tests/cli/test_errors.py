@@ -10,6 +10,17 @@ from conftest import call
 USAGE = [
     ([], "no command given; commands: knn, graph, range, select, index, verify, convert, "),
     (["kn"], "unknown command kn; did you mean knn\\?"),
+    (["kn", "a.npy", "b.npy", "-k", "10"], "unknown command kn; did you mean knn\\?"),
+    (["kn", "a.npy", "b.npy", "--metrc", "l1"], "unknown command kn; did you mean knn\\?"),
+    (["sel", "a.npy"], "unknown command sel; did you mean select\\?"),
+    (["search", "a.npy"], "unknown command search; commands: knn, "),
+    (["help", "kn"], "unknown command kn; did you mean knn\\?"),
+    (["help", "-k"], "unknown option -k; vicinal help --help lists all"),
+    (["--quiet"], "unknown option --quiet; vicinal --help lists all"),
+    (["knn", "a.npy", "b.npy", "-k", "3", "--quiet"], "unknown option --quiet; vicinal knn --help lists all"),
+    (["knn", "a.npy", "b.npy", "-j", "3"], "unknown option -j; vicinal knn --help lists all"),
+    (["knn", "a.npy", "b.npy", "-K", "3"], "unknown option -K; did you mean -k\\?"),
+    (["knn", "a.npy", "b.npy", "-k", "3", "--mem", "1GiB"], "unknown option --mem; did you mean --memory\\?"),
     (["--jsno"], "unknown option --jsno"),
     (["knn"], "CORPUS is required"),
     (["knn", "a.npy"], "QUERIES is required"),
@@ -34,6 +45,25 @@ USAGE = [
 @pytest.mark.parametrize("arguments, pattern", USAGE)
 def test_usage(vicinal, arguments, pattern):
     vicinal(*arguments).fails(2, "InvalidArgument", pattern)
+
+
+COMMANDS = ["knn", "graph", "range", "select", "index", "verify", "convert", "recall", "merge", "info", "bench", "demo", "completion", "man", "help"]
+
+
+def test_help_as_a_command(vicinal):
+    assert vicinal("help").succeeds().out == vicinal("--help").out
+    for command in COMMANDS:
+        assert vicinal("help", command).succeeds().out == vicinal(command, "--help").out
+        assert f"\n  {command} " in vicinal("help").out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_slip_of_one_letter_is_understood(vicinal, command):
+    for i in range(len(command) if len(command) > 2 else 0):
+        slip = command[:i] + command[i + 1:]
+        if slip in COMMANDS:
+            continue
+        vicinal(slip, "a.npy", "-k", "3").fails(2, "InvalidArgument", f"unknown command {slip}; did you mean {command}\\?")
 
 
 def rows(shape, value=1.0, dtype=np.float32):
