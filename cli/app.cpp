@@ -80,6 +80,7 @@ App::App(const std::string& name, const std::string& description, std::function<
     : app_(std::make_shared<CLI::App>(description, name)), files_(std::make_shared<std::vector<FileOption>>()) {
   app_->set_help_flag("-h,--help", "print this and exit");
   app_->set_version_flag("-V,--version", std::move(version), "print the version and exit");
+  app_->require_subcommand(0, 1);  // a word after the first that is a command's name too is a value: a file, say
   app_->get_formatter()->column_width(34);
   app_->get_formatter()->label("REQUIRED", "");
 }

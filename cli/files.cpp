@@ -13,7 +13,6 @@
 #include <optional>
 #include <utility>
 
-#include "output.hpp"
 #include "vicinal/error.hpp"
 
 namespace cli {
@@ -163,9 +162,11 @@ void OutputFile::send() const {
   }
 }
 
-vicinal::Matrix read_points(const std::string& path) {
+vicinal::Matrix read_points(const std::string& path, vicinal::Header header) {
   const InputFile file(path);  // a mapping outlives the name
-  return vicinal::read_matrix(file.path(), {.member = file.member()});
+  vicinal::Matrix matrix = vicinal::read_matrix(file.path(), {.member = file.member(), .header = header});
+  print_note(path, matrix);
+  return matrix;
 }
 
 vicinal::StringList read_lines(const std::string& path, bool bytes) {
@@ -175,9 +176,11 @@ vicinal::StringList read_lines(const std::string& path, bool bytes) {
   return vicinal::read_strings(file.path(), encoding);
 }
 
-vicinal::ValueMatrix read_values(const std::string& path) {
+vicinal::ValueMatrix read_values(const std::string& path, vicinal::Header header) {
   const InputFile file(path);
-  return vicinal::read_values(file.path(), {.member = file.member()});
+  vicinal::ValueMatrix values = vicinal::read_values(file.path(), {.member = file.member(), .header = header});
+  print_note(path, values);
+  return values;
 }
 
 vicinal::ResultFile read_claim(const std::string& path, const std::string& distances_path) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "app.hpp"
+#include "output.hpp"
 #include "vicinal/io.hpp"
 
 namespace cli {
@@ -60,11 +61,16 @@ auto with_side(const Side& a, const Use& use) {
 }
 
 /// Rows of FILE, FILE.npz:NAME, -, SUFFIX:-.
-vicinal::Matrix read_points(const std::string& path);
+vicinal::Matrix read_points(const std::string& path, vicinal::Header header = vicinal::Header::automatic);
 /// Lines of FILE or of - as strings.
 vicinal::StringList read_lines(const std::string& path, bool bytes);
 /// Values to select from, the same way.
-vicinal::ValueMatrix read_values(const std::string& path);
+vicinal::ValueMatrix read_values(const std::string& path, vicinal::Header header = vicinal::Header::automatic);
+/// Tells the user on stderr how text was read where there was a choice; nothing where there was none.
+template <class File>
+void print_note(const std::string& path, const File& file) {
+  if (!file.note().empty()) print_note(path + ": " + file.note());
+}
 vicinal::ResultFile read_claim(const std::string& path, const std::string& distances_path = "");
 
 }  // namespace cli

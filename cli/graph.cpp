@@ -118,6 +118,7 @@ int run_graph(Flags& flags, Context& context) {
     run.graph = interruptible("graph", options.search, context.interrupt, [&] {
       return with_side(run.corpus, [&](const auto& rows) { return vicinal::knn_graph(rows, options); });
     });
+    add_notes(run.graph.stats, run.corpus, flags.search.corpus);
     if (symmetrize) run.symmetric = vicinal::symmetrize(run.graph, *symmetrize);
   };
   const auto write = [&] {
@@ -139,6 +140,7 @@ Command register_graph(App& root) {
       .type_name("union|mutual");
   add_meaning(app, flags->search, false);
   app.add_flag("--pad", flags->search.pad, "k beyond the other rows: fill with id -1 and the worst distance");
+  add_header(app, flags->search.text);
   add_strings(app, flags->search);
   add_execution(app, flags->search);
   add_eligible(app, flags->search.eligible, false);

@@ -338,6 +338,7 @@ Command register_index(App& root) {
   of("--distance-type search",
      app.add_text("--distance-type", f.search.distance_type, "search: type of the distances (default auto)")
          .type_name("auto|f32|f64|u32"));
+  add_header(app, f.search.text);
   add_strings(app, f.search);
   of("--device search",
      app.add_text("--device", f.search.device, "search: where ranks are compared (default auto: the CPU)")

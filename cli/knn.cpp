@@ -117,6 +117,8 @@ int run_knn(Flags& flags, Context& context) {
       if (resumable) return vicinal::knn_resumable(run.corpus.matrix.points(), run.queries.matrix.points(), options, flags.resume);
       return with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return vicinal::knn(corpus, queries, options); });
     });
+    add_notes(run.result.stats, run.corpus, flags.search.corpus);
+    add_notes(run.result.stats, run.queries, flags.search.queries);
   };
   const auto write = [&] {
     vicinal::write_neighbors(out.path(), run.result, flags.distances);
@@ -137,6 +139,7 @@ Command register_knn(App& root) {
   app.add_text("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
       .type_name("auto|f32|f64|u32");
   app.add_flag("--pad", flags->search.pad, "k beyond the rows of CORPUS: fill with id -1 and the worst distance");
+  add_header(app, flags->search.text);
   add_strings(app, flags->search);
   add_execution(app, flags->search);
   add_eligible(app, flags->search.eligible, true);

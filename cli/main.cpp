@@ -1,12 +1,13 @@
 // The command `vicinal`: builds the tree of subcommands, runs one, and turns every failure into one line on
 // stderr and an exit status (docs/semantics.md, "Bad input"). Nothing below this file exits or writes to stderr
-// except the progress bar and an interrupt.
+// except the progress bar, notes on what was read, an interrupt and a file that was cut.
 #include <csignal>
 #include <new>
 #include <optional>
 #include <vector>
 
 #include "command.hpp"
+#include "cut_file.hpp"
 #include "files.hpp"
 #include "output.hpp"
 #include "usage.hpp"
@@ -96,6 +97,7 @@ int run(int argc, char** argv, cli::Interrupt& interrupt) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is seen as EPIPE by print()
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the quota is a failed write, and so an IoError
+  cli::watch_for_cut_files();
   cli::Interrupt& interrupt = cli::Interrupt::install();
   try {
     return run(argc, argv, interrupt);

@@ -15,6 +15,20 @@ void add_inputs(App& app, SearchFlags& flags) {
   app.add_read_file("QUERIES", flags.queries, "rows to search for (PATH, PATH.npz:NAME, - for CSV on stdin)").required();
 }
 
+void add_header(App& app, HeaderFlags& flags) {
+  app.add_flag("--header", flags.present, "the first line of .csv and .tsv is names of columns (default: words are)");
+  app.add_flag("--no-header", flags.absent, "the first line of .csv and .tsv is a row");
+}
+
+vicinal::Header HeaderFlags::header() const {
+  if (present && absent) throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--header and --no-header exclude each other");
+  return present ? vicinal::Header::present : absent ? vicinal::Header::absent : vicinal::Header::automatic;
+}
+
+void add_notes(vicinal::Stats& stats, const Side& side, const std::string& path) {
+  if (!side.matrix.note().empty()) stats.notes.push_back(path + ": " + side.matrix.note());
+}
+
 void add_meaning(App& app, SearchFlags& flags, bool parts) {
   app.add_text("--metric", flags.metric, "distance (default euclidean; vicinal info lists all)").type_name("METRIC");
   app.add_text("--degenerate", flags.degenerate, "zero or constant rows: refuse, or distance 1 to all")
@@ -43,7 +57,7 @@ Side read_side(const std::string& path, const SearchFlags& flags) {
   }();
   Side side;
   if (text) side.strings = read_lines(path, flags.bytes);
-  else side.matrix = read_points(path);
+  else side.matrix = read_points(path, flags.text.header());
   return side;
 }
 

@@ -115,6 +115,8 @@ int run_range(Flags& flags, Context& context) {
       return with_sides(run.corpus, run.queries,
                         [&](const auto& corpus, const auto& queries) { return vicinal::range_search(corpus, queries, flags.radius, options); });
     });
+    add_notes(run.result.stats, run.corpus, flags.search.corpus);
+    add_notes(run.result.stats, run.queries, flags.search.queries);
   };
   const auto write = [&] { vicinal::write_range(out.path(), run.result); };
   if (carry_out(run.seconds, out, search, write)) flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
@@ -132,6 +134,7 @@ Command register_range(App& root) {
   add_meaning(app, flags->search);
   app.add_text("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
       .type_name("auto|f32|f64|u32");
+  add_header(app, flags->search.text);
   add_strings(app, flags->search);
   add_execution(app, flags->search);
   add_eligible(app, flags->search.eligible, true);

@@ -36,6 +36,7 @@ constexpr const char* examples =
 struct Flags {
   std::string input, payload, output, algorithm = "auto", device = "auto";
   std::int64_t k = not_given, threads = 0;
+  HeaderFlags text;
   bool largest = false, unsorted = false, json = false, explain = false, list = false;
 };
 
@@ -207,11 +208,11 @@ int run_select(const Flags& flags, Context& context) {
 
   Run run;
   const auto start = std::chrono::steady_clock::now();
-  run.values = read_values(flags.input);
+  run.values = read_values(flags.input, flags.text.header());
   const vicinal::Values& values = run.values.values();
   vicinal::Payload payload;
   if (!flags.payload.empty()) {
-    run.payload = read_values(flags.payload);
+    run.payload = read_values(flags.payload, flags.text.header());
     payload = payload_of(values, flags, run.payload.values());
   }
   run.seconds.read = seconds_since(start);
@@ -247,6 +248,7 @@ Command register_select(App& root) {
   app.add_text("--device", flags->device, "where to run (default auto)").type_name("auto|cpu|cuda");
   app.add_integer("--threads", flags->threads, "threads (default 0: all this process may use)").type_name("N");
   app.add_written_file("-o,--output", flags->output, "write the result here (- for CSV on stdout)");
+  add_header(app, flags->text);
   add_json(app, flags->json);
   app.add_flag("--explain", flags->explain, "say afterwards how it was done");
   app.add_flag("--list", flags->list, "name the algorithms, and stop");

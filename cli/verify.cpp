@@ -135,7 +135,8 @@ int run_verify(Flags& flags, Context& context) {
   vicinal::VerifyOptions options;
   options.search = search_options(flags.search);
   options.relative_tolerance = flags.rtol;
-  const vicinal::Matrix corpus = read_points(flags.search.corpus), queries = read_points(flags.search.queries);
+  const vicinal::Matrix corpus = read_points(flags.search.corpus, flags.search.text.header()),
+                        queries = read_points(flags.search.queries, flags.search.text.header());
   const vicinal::ResultFile claim = read_claim(flags.result, flags.distances);
 
   const vicinal::Verdict verdict = judge(corpus, queries, claim, options, context.interrupt);
@@ -159,6 +160,7 @@ Command register_verify(App& root) {
   app.add_text("--ties", flags->ties, "order of equal distances: smaller id first (default), or any")
       .type_name("strict|any");
   add_eligible(app, flags->search.eligible, true);
+  add_header(app, flags->search.text);
   add_execution(app, flags->search);
   add_json(app, flags->json);
   app.footer(examples);

@@ -29,6 +29,7 @@ struct Array {
   bool flat = false;                            // one row or column, to be written as a 1-d array
   bool mapped = true;                           // false: decoded into memory
   std::shared_ptr<const void> keeper;           // of the memory behind data
+  std::string note;                             // how text that can be read in two ways was read; empty: no choice
 
   /// Row-major and without gaps.
   static Array dense(const void* data, Item item, std::int64_t rows, std::int64_t cols) noexcept;

@@ -99,6 +99,7 @@ std::optional<Item> float_item(hid_t type, std::size_t size) {
 std::optional<Item> item_of(hid_t type) {
   const std::size_t size = H5Tget_size(type);
   const H5T_class_t kind = H5Tget_class(type);
+  if (kind == H5T_ENUM && size == 1 && H5Tget_nmembers(type) == 2) return Item::u8;  // h5py's bool: FALSE and TRUE
   if (kind != H5T_FLOAT && kind != H5T_INTEGER) return std::nullopt;
   const H5T_order_t order = H5Tget_order(type);
   if (order != H5T_ORDER_LE && order != H5T_ORDER_BE) return std::nullopt;
@@ -165,18 +166,21 @@ std::string list_text(const std::vector<Dataset>& datasets) {
   return text.empty() ? "no datasets" : text;
 }
 
-/// Can it be rows of vectors, or values to select from?
-bool suits(const Dataset& one, Role role) {
-  if (!one.item) return false;
-  if (role == as_values) return one.shape.size() == 1 || one.shape.size() == 2;
-  return one.shape.size() == 2 && vector_type(*one.item);
+/// Can it be rows of vectors, or values to select from? How well: rows of wide integers, which ids are too, are taken where there are
+/// no others.
+int suits(const Dataset& one, Role role) {
+  if (!one.item) return 0;
+  const bool rows = one.shape.size() == 2;
+  if (role == as_values) return rows || one.shape.size() == 1 ? 2 : 0;
+  return !rows ? 0 : vector_type(*one.item) ? 2 : 1;
 }
 
 /// None: distances that are not there.
 std::optional<Dataset> find(const std::string& path, hid_t file, const Want& want) {
   if ((want.role == as_vectors || want.role == as_values) && want.member.empty()) {
     std::vector<Dataset> all = top_datasets(file);
-    const auto wanted = [&](const Dataset& one) { return suits(one, want.role); };
+    const int best = std::any_of(all.begin(), all.end(), [&](const Dataset& one) { return suits(one, want.role) == 2; }) ? 2 : 1;
+    const auto wanted = [&](const Dataset& one) { return suits(one, want.role) == best; };
     if (std::count_if(all.begin(), all.end(), wanted) == 1) return std::move(*std::find_if(all.begin(), all.end(), wanted));
     fail(ErrorCode::format_error, path,
          "give the name of the dataset to read as the member (FILE.hdf5:NAME); it holds ",

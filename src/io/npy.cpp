@@ -51,7 +51,8 @@ void write(const Format&, AtomicFile& out, Role, std::span<const Named> arrays) 
 }  // namespace
 
 Array npy_array(const std::string& where, Bytes file, Role role) {
-  const NpyHeader header = npy_header(where, file, file.size());
+  NpyHeader header = npy_header(where, file, file.size());
+  if (header.dtype == "bool" && role == as_vectors) header.item = Item::u8;  // 0 and 1
   if (header.dtype == "object")
     fail(ErrorCode::format_error, where, "object arrays are refused: they hold pickled Python");
   if (!header.item)

@@ -3,6 +3,7 @@
 #include <memory>
 #include <new>
 
+#include "core/fpenv.hpp"
 #include "io/message.hpp"
 #include "io/save.hpp"
 #include "vicinal/io.hpp"
@@ -63,6 +64,7 @@ void check_fits(const Format& format, const std::string& path, Role role, const 
 }
 
 void save(const std::vector<Job>& jobs) try {
+  const FpGuard guard;
   std::vector<std::unique_ptr<AtomicFile>> files;
   std::vector<AtomicFile*> finished;
   for (const Job& job : jobs) {

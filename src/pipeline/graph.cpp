@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <new>
 
+#include "core/fpenv.hpp"
 #include "core/key.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
@@ -103,6 +104,7 @@ CsrNeighbors to_csr(const Neighbors& graph) {
 }
 
 CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how) try {
+  const FpGuard guard;
   const std::int64_t n = graph.rows();
   for (std::int64_t i = 0; i < n * graph.k(); ++i)
     if (graph.ids()[i] >= n)

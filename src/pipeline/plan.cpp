@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "core/bound.hpp"
+#include "core/fpenv.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
 
@@ -341,18 +342,21 @@ Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOpti
 }
 
 Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
+  const FpGuard guard;
   check_shapes(corpus, queries, options.metric);
   check_options(corpus, queries, options);
   return make_plan(find_backend(options.run.device), knn_problem(corpus, queries, options), options);
 }
 
 Plan plan_graph(const Shape& rows, const GraphOptions& options) {
+  const FpGuard guard;
   check_shapes(rows, rows, options.search.metric);
   check_graph(rows, options);
   return make_plan(find_backend(options.search.run.device), graph_problem(rows, options), options.search);
 }
 
 Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options) {
+  const FpGuard guard;
   check_shapes(corpus, queries, options.search.metric);
   check_range(corpus, queries, options);
   return make_plan(find_backend(options.search.run.device), range_problem(corpus, queries, options.search), options.search);

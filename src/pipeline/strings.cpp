@@ -278,6 +278,7 @@ CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double 
 }
 
 Plan plan(const Strings& corpus, const Strings& queries, const KnnOptions& options) try {
+  const FpGuard guard;
   check_knn(corpus, queries, options);
   return StringJob(corpus, &queries, options, &options.k).plan();
 } catch (const std::bad_alloc&) {
@@ -285,6 +286,7 @@ Plan plan(const Strings& corpus, const Strings& queries, const KnnOptions& optio
 }
 
 Plan plan_graph(const Strings& rows, const GraphOptions& options) try {
+  const FpGuard guard;
   check_graph(rows, options);
   const KnnOptions search = graph_search(options);
   return StringJob(rows, nullptr, search, &search.k).plan();
@@ -293,6 +295,7 @@ Plan plan_graph(const Strings& rows, const GraphOptions& options) try {
 }
 
 Plan plan_range(const Strings& corpus, const Strings& queries, const RangeOptions& options) try {
+  const FpGuard guard;
   check_range(corpus, queries, options);
   return StringJob(corpus, &queries, options.search, nullptr).plan();
 } catch (const std::bad_alloc&) {

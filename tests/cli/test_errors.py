@@ -57,6 +57,13 @@ def test_help_as_a_command(vicinal):
         assert f"\n  {command} " in vicinal("help").out
 
 
+def test_files_may_have_names_of_commands(vicinal, tmp_path):
+    for name in ("graph", "help"):
+        (tmp_path / name).write_text("one\ntwo\n")
+    found = vicinal("knn", "graph", "help", "-k", 1, "--metric", "levenshtein", "--json", cwd=tmp_path).succeeds()
+    assert found.json["ids"] == [[0], [1]]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_slip_of_one_letter_is_understood(vicinal, command):
     for i in range(len(command) if len(command) > 2 else 0):
@@ -98,7 +105,9 @@ VALUES = [
      "query row 2 is constant"),
     ("overflow of f32", rows((10, 64), 1e30), rows((1, 64), -1e30), ["-k", 1, "--metric", "sqeuclidean"], 3,
      "RangeError", "euclidean.*f64"),
-    ("wide integers", rows((10, 64), 1, np.int64), ONES, ["-k", 1], 2, "InvalidArgument", "int64 not supported"),
+    ("integers that no float holds", rows((10, 64), 2**53 + 1, np.int64), ONES, ["-k", 1], 3, "InvalidValue",
+     "row 0, column 0 is 9007199254740993"),
+    ("complex", rows((10, 64), 1, np.complex64), ONES, ["-k", 1], 2, "InvalidArgument", "complex64 not supported"),
     ("complex", rows((10, 64), 1, np.complex64), ONES, ["-k", 1], None, None, "not supported|unsupported|refused"),
     ("objects", np.array([["a", None]], object), ONES, ["-k", 1], 3, "FormatError", "object arrays are refused"),
     ("threads negative", ONES, ONES, ["-k", 1, "--threads", -2], 2, "InvalidArgument", "threads must be >= 0"),
