@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <system_error>
 #include <thread>
 
 #include "output.hpp"
@@ -22,7 +23,11 @@ Interrupt& Interrupt::install() {
       if (now.sa_handler != SIG_IGN) sigaddset(&signals, number);  // nohup and shells' background jobs ignore some
     }
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    std::thread([made, signals] { made->watch(signals); }).detach();
+    try {
+      std::thread([made, signals] { made->watch(signals); }).detach();
+    } catch (const std::system_error&) {  // the system starts no thread: then a signal ends the process as it would without us
+      pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    }
     return made;
   }();
   return *only;

@@ -57,6 +57,7 @@ struct Problem {
   Metric metric = Metric::euclidean;
   std::int64_t k = 0;      // min(k, rows)
   bool kept = false;       // the prepared corpus exists already and is not counted
+  const Plan* made = nullptr;  // the plan that the kept corpus was prepared by; null while it is being prepared
   bool range = false;
   bool symmetric = false;  // a graph, where tiles may serve both sides
   std::int64_t filter_bytes = 0;
@@ -69,9 +70,11 @@ struct Kept {
 };
 
 /// What finish() says of each query of the batch, for certify.
+inline constexpr std::int64_t unknown_count = -1;
 struct BoundsView {
   double* settled;   // every row whose folded key is <= this was ranked canonically; +inf: all rows were
   double* largest;   // largest proved |filter distance - true distance| (0 on the canonical rung)
+  std::int64_t* found = nullptr;  // rows in the query's answer; unknown_count where the answer lies on a device, which counts them itself. Null: not asked for
 };
 
 /// Where the matches of a batch go: query i has entries [begin[i], begin[i] + count[i]).

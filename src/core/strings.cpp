@@ -30,8 +30,9 @@ std::uint32_t next_code_point(Octets& at, Octets end) noexcept {
   if (more == 0 || end - at <= more) return no_symbol;
   std::uint32_t symbol = lead & (0x3Fu >> more);
   for (int i = 1; i <= more; ++i) {
-    if ((at[i] & 0xC0u) != 0x80) return no_symbol;
-    symbol = symbol << 6 | (at[i] & 0x3Fu);
+    const std::uint32_t next = at[i];
+    if ((next & 0xC0u) != 0x80) return no_symbol;
+    symbol = symbol << 6 | (next & 0x3Fu);
   }
   constexpr std::uint32_t least[] = {0, 0x80, 0x800, 0x10000};
   if (symbol < least[more] || symbol > 0x10FFFF || (symbol >> 11) == 0x1B) return no_symbol;
@@ -41,13 +42,17 @@ std::uint32_t next_code_point(Octets& at, Octets end) noexcept {
 
 bool is_code_point(std::uint32_t symbol) noexcept { return symbol <= 0x10FFFF && (symbol >> 11) != 0x1B; }
 
-/// Calls take(symbol) for each symbol of a string that was checked.
+/// Calls take(symbol) for each symbol of a string that was checked. Another thread may change it meanwhile: what then is no symbol ends it.
 template <class Take>
 void for_each_symbol(const Strings& strings, std::int64_t row, const Take& take) {
   const std::int64_t first = strings.offsets[row], last = strings.offsets[row + 1];
   if (strings.encoding == Encoding::utf32) {
     const auto* at = static_cast<const std::uint32_t*>(strings.data);
-    for (std::int64_t i = first; i < last; ++i) take(at[i]);
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::uint32_t symbol = at[i];
+      if (!is_code_point(symbol)) return;
+      take(symbol);
+    }
     return;
   }
   const auto* const data = static_cast<Octets>(strings.data);
@@ -55,7 +60,11 @@ void for_each_symbol(const Strings& strings, std::int64_t row, const Take& take)
     for (std::int64_t i = first; i < last; ++i) take(data[i]);
     return;
   }
-  for (Octets at = data + first, end = data + last; at < end;) take(next_code_point(at, end));
+  for (Octets at = data + first, end = data + last; at < end;) {
+    const std::uint32_t symbol = next_code_point(at, end);
+    if (symbol == no_symbol) return;
+    take(symbol);
+  }
 }
 
 void check_units(const Strings& strings, std::int64_t row, const char* side) {
@@ -180,14 +189,18 @@ StringSet::StringSet(const Strings& strings, const std::vector<std::int64_t>& le
   for (std::int64_t at = 0; at < count(); ++at) offsets_[at + 1] = offsets_[at] + length_of(rows_[at]);
   narrow_ ? void(bytes_ = Buffer<std::uint8_t>(symbols())) : void(words_ = Buffer<std::uint32_t>(symbols()));
   constexpr std::int64_t at_once = 4096;
+  constexpr std::uint32_t any_code = 1;  // of symbols that were not there when the string was measured: another thread changed it
   team.for_each((count() + at_once - 1) / at_once, [&](std::int64_t piece, int) {
     for (std::int64_t at = piece * at_once; at < std::min(count(), (piece + 1) * at_once); ++at) {
       std::int64_t to = offsets_[at];
+      const std::int64_t end = offsets_[at + 1];
       for_each_symbol(strings, rows_[at], [&](std::uint32_t symbol) {
-        const std::uint32_t code = alphabet.code(symbol);
+        if (to == end) return;
+        const std::uint32_t code = std::max(alphabet.find(symbol), any_code);
         narrow_ ? void(bytes_[to] = static_cast<std::uint8_t>(code)) : void(words_[to] = code);
         ++to;
       });
+      for (; to < end; ++to) narrow_ ? void(bytes_[to] = any_code) : void(words_[to] = any_code);
       if (at % 256 == 0) team.tick(0);
     }
   });

@@ -18,7 +18,8 @@ struct Slot {
   std::uint32_t row;  // its place in the chunk
 };
 
-inline constexpr auto nearer = [](const Slot& a, const Slot& b) { return a.t < b.t; };
+/// An order for all bits, NaN last: rows that another thread changes while they are packed may give any.
+inline constexpr auto nearer = [](const Slot& a, const Slot& b) { return a.t < b.t || (std::isnan(b.t) && !std::isnan(a.t)); };
 inline constexpr std::int64_t looks_a_rank = 4;  // as many take about the time of one canonical distance
 inline constexpr std::int32_t every_sum = std::numeric_limits<std::int32_t>::max();  // is below this
 

@@ -4,6 +4,7 @@
 #include "cpu/pilot.hpp"
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -91,7 +92,8 @@ class Pilot {
     distances_.resize(norms_.size());
     kernel_({sample_.data() + pilot * dims_, sample_.data(), dims_ * 8, nullptr, count(), dims_, nullptr,
              distances_.data()});
-    for (double& x : distances_) x = form_ == Form::ip ? -x : std::sqrt(x);
+    // Of outliers products may leave fp64 both ways; what is no number is as good as far, and has a place in the order.
+    for (double& x : distances_) x = std::isnan(x) ? std::numeric_limits<double>::infinity() : form_ == Form::ip ? -x : std::sqrt(x);
     distances_.erase(distances_.begin() + pilot);
     std::sort(distances_.begin(), distances_.end());
   }

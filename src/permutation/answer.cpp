@@ -15,6 +15,7 @@
 #include "permutation/search.hpp"
 #include "permutation/share.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/knn.hpp"
 
 namespace vicinal {
 namespace {
@@ -111,6 +112,7 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
     outcome.stats.notes.push_back(cat("searched on the CPU, not on ", run.backend->facts().name, ": ", reason));
   outcome.stats.instruction_set = run.instruction_set;
   outcome.stats.threads = plan.threads;
+  note_threads(outcome.stats, team);
   outcome.stats.planned_bytes = plan.peak_bytes;
   outcome.stats.pairs = rows * count;
   outcome.stats.candidates = counts.candidates;

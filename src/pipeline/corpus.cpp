@@ -25,8 +25,7 @@ struct Corpus::State {
   std::shared_ptr<const void> mapping;  // of an opened file that was not copied
   CorpusOptions options;
   std::shared_ptr<const Kept> kept;
-  std::string instruction_set;  // of the kept form
-  std::string filter;           // what it can be searched with: "auto", or the first rung of those that it was packed for
+  Plan made;  // by which the kept form was prepared
   double seconds = 0;
 };
 
@@ -52,8 +51,7 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   const KnnOptions search{.metric = options.metric, .memory = options.memory, .run = options.run};
   Backend& backend = find_backend(options.run.device);
   const Plan plan = make_corpus_plan(backend, {rows.rows, rows.cols, rows.dtype, !options.copy && backend.holds(rows.data)}, search);
-  state_->instruction_set = plan.instruction_set;
-  state_->filter = plan.rungs.size() > 2 || plan.groups ? "auto" : plan.rungs.front();
+  state_->made = plan;
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
   state_->rows = options.copy ? copy_rows(rows, state_->copy, team) : rows;
   if (plan.resident && rows.rows > 0) {
@@ -136,13 +134,9 @@ Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const K
   KnnOptions options = asked;
   options.metric = state_->options.metric;
   options.degenerate = state_->options.degenerate;
-  if (state_->kept) {  // which is bound to how it was made
-    options.run.instruction_set = state_->instruction_set;
-    if (state_->filter != "auto") options.run.filter = state_->filter;
-  }
   check_search(rows, queries, options);
   const Backend& backend = find_backend(options.run.device);
-  const Problem problem = knn_problem(shape_on(backend, rows), shape_on(backend, queries), options, state_->kept != nullptr);
+  const Problem problem = knn_problem(shape_on(backend, rows), shape_on(backend, queries), options, state_->kept ? &state_->made : nullptr);
   const Plan plan = make_plan(backend, problem, options);
   check_out(out, queries, options, plan.distance_type);
   Question question = question_of(rows, state_->options, options, plan.distance_type);

@@ -83,6 +83,8 @@ void join(const CsrNeighbors& a, const CsrNeighbors& b, Symmetrize how, const Ta
   }
 }
 
+[[noreturn]] void refuse_changed() { fail(ErrorCode::invalid_argument, "the graph changed during the call"); }
+
 }  // namespace
 
 CsrNeighbors to_csr(const Neighbors& graph) {
@@ -92,12 +94,15 @@ CsrNeighbors to_csr(const Neighbors& graph) {
   std::int64_t at = 0;
   for (std::int64_t row = 0; row < graph.rows(); ++row) {
     for (std::int64_t i = row * graph.k(); i < (row + 1) * graph.k(); ++i) {
-      if (ids[i] < 0) continue;
-      lists.ids()[at] = ids[i];
+      const std::int64_t id = ids[i];
+      if (id < 0) continue;
+      if (at == entries) refuse_changed();
+      lists.ids()[at] = id;
       copy_distance(graph.distances(), i, lists.distances(), at++, graph.type());
     }
     lists.offsets()[row + 1] = at;
   }
+  if (at != entries) refuse_changed();
   lists.certificate = graph.certificate;
   lists.stats = graph.stats;
   return lists;
@@ -106,11 +111,12 @@ CsrNeighbors to_csr(const Neighbors& graph) {
 CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how) try {
   const FpGuard guard;
   const std::int64_t n = graph.rows();
-  for (std::int64_t i = 0; i < n * graph.k(); ++i)
-    if (graph.ids()[i] >= n)
-      fail(ErrorCode::invalid_argument, cat("row ", i / graph.k(), " lists id ", graph.ids()[i], ", the graph has ", n, " rows"));
+  const CsrNeighbors lists = to_csr(graph);  // our own copy: what is checked here is what is used
+  for (std::int64_t row = 0; row < n; ++row)
+    for (std::int64_t i = lists.offsets()[row]; i < lists.offsets()[row + 1]; ++i)
+      if (lists.ids()[i] >= n) fail(ErrorCode::invalid_argument, cat("row ", row, " lists id ", lists.ids()[i], ", the graph has ", n, " rows"));
   // By id, which a transposition does: twice gives the lists themselves, sorted.
-  const CsrNeighbors backward = transposed(to_csr(graph), n), forward = transposed(backward, n);
+  const CsrNeighbors backward = transposed(lists, n), forward = transposed(backward, n);
   std::int64_t entries = 0;
   join(forward, backward, how, [&](const CsrNeighbors&, std::int64_t, std::int64_t) { ++entries; });
   CsrNeighbors result(n, entries, graph.type());

@@ -22,6 +22,7 @@
 #include "pipeline/certify.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/plan.hpp"
+#include "pipeline/spot_check.hpp"
 
 namespace vicinal {
 namespace {
@@ -57,7 +58,7 @@ class RungRun {
   std::int64_t run(const NeighborsView& out, const Points& queries, std::vector<bool>& pending, std::int64_t asked) {
     const auto size = static_cast<std::size_t>(plan_.query_batch);
     std::vector<double> settled(size), largest(size);
-    std::vector<std::int64_t> batch;
+    std::vector<std::int64_t> found(size), batch;
     batch.reserve(size);
     std::int64_t left = 0;
     for (std::size_t row = 0; row < pending.size();) {
@@ -65,8 +66,9 @@ class RungRun {
       if (batch.empty()) break;
       session_.prepare_queries(queries, batch);
       sweep_.run();
-      session_.finish(out, {settled.data(), largest.data()});
-      left += certify(out, question_.k, question_.metric, batch, std::span(settled).first(batch.size()), pending);
+      const BoundsView bounds{settled.data(), largest.data(), found.data()};
+      session_.finish(out, bounds);
+      left += certify(out, question_, batch, bounds, pending);
       for (std::size_t i = 0; i < batch.size(); ++i)
         if (largest[i] > report_.certificate.largest_bound) report_.certificate.largest_bound = largest[i];
     }
@@ -111,9 +113,11 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
   std::int64_t left = queries.rows;
 
   Backend& backend = find_backend(plan.device);
-  Problem problem = knn_problem(shape_on(backend, question.corpus), shape_on(backend, queries), options, kept != nullptr);
+  Problem problem = knn_problem(shape_on(backend, question.corpus), shape_on(backend, queries), options);
+  problem.kept = kept != nullptr;
   problem.k = question.k;
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
+  note_threads(stats, team);
   for (const std::string& name : plan.rungs) {
     if (left == 0) break;
     Plan rung_plan = report.certificate.rungs.empty() ? plan : plan_for_rest(plan, left);
@@ -124,7 +128,7 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
     report.certificate.rungs.push_back(name);
     if (report.certificate.rungs.size() == 1) report.certificate.proven = queries.rows - left;
   }
-  if (left != 0) fail(ErrorCode::internal, cat(left, " queries were not settled by the last rung"));
+  if (left != 0) fail(ErrorCode::internal, cat(left, " queries are not proved after every row was ranked; where no array changed during the call, please report it"));
   report.certificate.redone = queries.rows - report.certificate.proven;
   team.finish();
   note_underflow(stats, question.type);
@@ -141,6 +145,12 @@ void note_plan(Stats& stats, const Plan& plan, std::int64_t pairs) {
   stats.planned_seconds = plan.seconds;
   stats.notes = plan.notes;
   stats.pairs = pairs;
+}
+
+void note_threads(Stats& stats, const Team& team) {
+  if (team.threads() >= stats.threads) return;
+  stats.notes.push_back(cat("threads: ", team.threads(), " of ", stats.threads, ", for the system starts no more"));
+  stats.threads = team.threads();
 }
 
 void note_underflow(Stats& stats, DistanceType type) {
@@ -176,6 +186,7 @@ Report search(const NeighborsView& out, const Question& question, const Points& 
   FpGuard guard;
   try {
     Report report = climb(out, question, queries, plan, kept, options);
+    if (spot_checks() && on_host(find_backend(plan.device), {question.corpus.data, queries.data, out.ids})) spot_check(out, question, queries);
     report.stats.seconds = seconds_since(start);
     return report;
   } catch (const std::bad_alloc&) {

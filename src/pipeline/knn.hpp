@@ -24,6 +24,8 @@ class Sweep {
 /// Facts of the plan that stats repeat.
 void note_plan(Stats& stats, const Plan& plan, std::int64_t pairs);
 void note_underflow(Stats& stats, DistanceType type);
+/// Where the system starts fewer threads than the plan has.
+void note_threads(Stats& stats, const Team& team);
 
 /// Arguments were checked. kept: null, or the whole corpus in the backend's form.
 Report search(const NeighborsView& out, const Question& question, const Points& queries, const Plan& plan,

@@ -120,9 +120,11 @@ bool takes_second(const Problem& problem, const KnnOptions& options, const Backe
   return many && (problem.kept || problem.queries.rows * (problem.range ? likely_matches : problem.k) >= second_gain * problem.corpus.rows);
 }
 
-/// Sorting rows into groups costs as much as comparing them with some hundreds of queries. Ranked at once, they need no filter.
+/// Sorting rows into groups costs as much as comparing them with some hundreds of queries. Ranked at once, they need no filter. A kept corpus has a
+/// tree or has none, whatever this search would have chosen.
 bool takes_groups(const Problem& problem, const KnnOptions& options, const std::string& filter, const Facts& facts) {
   const Form form = form_of(problem.metric);
+  if (problem.made != nullptr && !problem.made->groups) return false;
   return filter == "auto" && options.proof != Proof::exhaustive && facts.has_groups && problem.corpus.cols <= most_group_dims &&
          problem.corpus.rows >= least_group_rows && (problem.kept || problem.queries.rows >= least_group_queries) &&
          (form == Form::l2 || form == Form::l1 || form == Form::linf);
@@ -252,10 +254,18 @@ double cycles(const Problem& problem, const Plan& plan) {
   }
 }
 
+/// Of the ladder what a kept corpus was prepared for; the last rung needs nothing prepared.
+void keep_prepared_rungs(std::vector<std::string>& rungs, const Plan& made) {
+  const auto missing = [&](const std::string& name) { return std::find(made.rungs.begin(), made.rungs.end(), name) == made.rungs.end(); };
+  rungs.erase(std::remove_if(rungs.begin(), rungs.end() - 1, missing), rungs.end() - 1);
+}
+
 Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
   Plan plan = open_plan(backend, options);
+  if (problem.made != nullptr) plan.instruction_set = problem.made->instruction_set;  // rows are packed and measured by its kernels
   const std::string filter = with_environment(options.run).filter;
   plan.rungs = choose_rungs(problem, options, filter, backend, plan);
+  if (problem.made != nullptr) keep_prepared_rungs(plan.rungs, *problem.made);
   plan.groups = takes_groups(problem, options, filter, backend.facts());
   if (plan.groups) plan.rungs = {rung_name(Rung::canonical)};
   plan.pilot = filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && plan.rungs.size() > 2 && !backend.facts().has_halves;
@@ -283,8 +293,8 @@ void fail_budget(const Plan& plan, const char* or_else) {
                                      plan.budget_bytes, " bytes (", bytes_text(plan.budget_bytes), "); raise memory, or ", or_else));
 }
 
-Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept) {
-  return {.corpus = corpus, .queries = queries, .metric = options.metric, .k = std::min(options.k, corpus.rows), .kept = kept,
+Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made) {
+  return {.corpus = corpus, .queries = queries, .metric = options.metric, .k = std::min(options.k, corpus.rows), .kept = made != nullptr, .made = made,
           .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
 }
 
@@ -326,7 +336,8 @@ Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOpti
   // kept: a corpus that is prepared at all is prepared for the filter, however small it is.
   KnnOptions likely = options;
   likely.k = 1;
-  const Problem problem = knn_problem(corpus, {1, corpus.cols, corpus.dtype}, likely, true);
+  Problem problem = knn_problem(corpus, {1, corpus.cols, corpus.dtype}, likely);
+  problem.kept = true;
   Plan plan = start_plan(backend, problem, likely);
   plan.corpus_chunk = std::max<std::int64_t>(corpus.rows, 1);
   plan.query_block = backend.query_lanes(plan.instruction_set);

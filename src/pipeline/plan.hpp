@@ -14,8 +14,9 @@ Plan open_plan(const Backend& backend, const KnnOptions& options);
 /// Arguments were checked. Throws MemoryBudget, DeviceError, Unsupported, InvalidArgument (names).
 Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions& options);
 
-/// A k-NN search of these shapes. `kept`: the prepared corpus is there already (Corpus) and is not part of the budget.
-Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept = false);
+/// A k-NN search of these shapes. `made`: the plan by which a kept corpus (Corpus) was prepared, which is not part of the budget and can be
+/// searched in the forms alone that it was prepared in; null: nothing is kept.
+Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made = nullptr);
 Problem graph_problem(const Shape& rows, const GraphOptions& options);
 Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options);
 

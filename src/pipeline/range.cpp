@@ -14,6 +14,7 @@
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
 #include "pipeline/plan.hpp"
+#include "pipeline/spot_check.hpp"
 
 namespace vicinal {
 namespace {
@@ -58,6 +59,7 @@ class RangeRun {
 
   CsrNeighbors run() {
     note_plan(report_.stats, plan_, question_.corpus.rows * queries_.rows);
+    note_threads(report_.stats, team_);
     report_.certificate.queries = queries_.rows;
     std::unique_ptr<Session> session;
     for (const std::string& name : plan_.rungs) {
@@ -160,6 +162,7 @@ CsrNeighbors range_search(const Points& corpus, const Points& queries, double ra
   const std::int64_t most = options.max_results > 0 ? options.max_results : std::max<std::int64_t>(backend.free_bytes() / 10 * 9 / entry, 1);
   FpGuard guard;
   CsrNeighbors result = RangeRun(question, queries, plan, options, most).run();
+  if (spot_checks() && on_host(backend, {corpus.data, queries.data})) spot_check(result, question, queries);
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 } catch (const std::bad_alloc&) {

@@ -85,6 +85,7 @@ class StringJob {
     if (queries_ != nullptr) others.emplace(*queries_, query_lengths_, *alphabet_, team_);
     lengths_ = query_lengths_ = {};
     note_plan(report.stats, plan_, corpus_.rows * rows_);
+    note_threads(report.stats, team_);
     report.stats.prepare_seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     const StringQuestion question{.corpus = set,
                                   .queries = others ? *others : set,

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <unordered_set>
 
@@ -14,6 +13,7 @@
 #include "core/parallel.hpp"
 #include "core/row_filter.hpp"
 #include "core/text.hpp"
+#include "pipeline/rows.hpp"
 #include "vicinal/search.hpp"
 
 namespace vicinal {
@@ -46,25 +46,22 @@ class RowJudge {
  private:
   /// The claimed ids, in their order, have exactly the true distances: ranks them as a small corpus of their own.
   bool same_distances(std::int64_t row) const {
-    const std::int64_t* ids = claim_.ids + row * claim_.k;
-    const auto size = static_cast<std::int64_t>(dtype_size(corpus_.dtype));
-    std::vector<std::byte> rows(static_cast<std::size_t>(claim_.k * corpus_.cols * size));
+    // Each id is read once: another thread may change them, and a row is looked up by what was checked.
+    const std::vector<std::int64_t> ids(claim_.ids + row * claim_.k, claim_.ids + (row + 1) * claim_.k);
     std::unordered_set<std::int64_t> seen;
-    std::int64_t used = 0;
+    std::vector<std::int64_t> chosen;
     for (std::int64_t i = 0; i < claim_.k; ++i) {
-      const bool missing = ids[i] == -1 && truth_.id(row, i) == -1;
+      const std::int64_t id = ids[static_cast<std::size_t>(i)];
+      const bool missing = id == -1 && truth_.id(row, i) == -1;
       if (missing) continue;
-      if (ids[i] < options_.search.first_id) return false;
-      const std::int64_t local = ids[i] - options_.search.first_id;
-      if (local >= corpus_.rows || !filter_.allows(row, local) || truth_.id(row, i) == -1 || !seen.insert(ids[i]).second) return false;
-      for (std::int64_t c = 0; c < corpus_.cols; ++c)
-        std::memcpy(rows.data() + (used * corpus_.cols + c) * size,
-                    static_cast<const std::byte*>(corpus_.data) + local * corpus_.row_stride + c * corpus_.col_stride,
-                    static_cast<std::size_t>(size));
-      ++used;
+      if (id < options_.search.first_id) return false;
+      const std::int64_t local = id - options_.search.first_id;
+      if (local >= corpus_.rows || !filter_.allows(row, local) || truth_.id(row, i) == -1 || !seen.insert(id).second) return false;
+      chosen.push_back(local);
     }
-    Points claimed(rows.data(), corpus_.dtype, used, corpus_.cols);
-    claimed.byte_swapped = corpus_.byte_swapped;
+    std::vector<std::byte> rows;
+    const Points claimed = gather_rows(corpus_, chosen, rows);
+    const std::int64_t used = claimed.rows;
     KnnOptions one = options_.search;
     one.k = used;
     one.first_id = 0;

@@ -56,6 +56,9 @@ class MeasureMeter final : public Meter {
   }
   void measure(const std::uint32_t* objects, std::int64_t count, double* values) override {
     measure_.measure(kernels_, query_.data(), rows_, objects, count, window_, scratch_, values);
+    // Rows were finite when they were checked, so this is of one that another thread changed: it must not reach an order.
+    for (std::int64_t i = 0; i < count; ++i)
+      if (std::isnan(values[i])) fail(ErrorCode::invalid_value, cat("the distance to corpus row ", objects[i], " is NaN: a row changed during the call"));
   }
 
  private:

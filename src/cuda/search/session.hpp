@@ -162,6 +162,7 @@ class CudaSession final : public Session {
       if (out.counts != nullptr) rows_out(out.counts, f.counts, 8);
       device_.wait();
     }
+    if (bounds.found != nullptr) count_found(out, there, bounds.found);
     stats_.underflowed += vanished_.give_back(out, numbers_, question_.first_id, first_row_, there);
     note(counters);
   }
@@ -322,6 +323,14 @@ class CudaSession final : public Session {
     device_.out(bounds.settled, facts_.data() + counter_words, count * 8);
     device_.wait();
     std::replace_if(bounds.settled, bounds.settled + count, [](double settled) { return settled > -infinite; }, infinite);
+  }
+
+  /// Rows in each answer: ids come first, then -1. Answers that lie on the device are counted there (infinite_keys).
+  void count_found(const NeighborsView& out, bool there, std::int64_t* found) const {
+    for (std::size_t i = 0; i < numbers_.size(); ++i) {
+      const std::int64_t* const ids = out.ids + numbers_[i] * out.k;
+      found[i] = there ? unknown_count : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
+    }
   }
 
   /// Dense rows of the batch to their rows of the host's memory.

@@ -116,9 +116,11 @@ Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
     session.prepare_queries(queries, rows);
     sweep(session, corpus.rows, ask.chunk);
     std::vector<double> settled(rows.size()), largest(rows.size());
-    session.finish(out, {settled.data(), largest.data()});
+    std::vector<std::int64_t> found(rows.size());
+    const BoundsView bounds{settled.data(), largest.data(), found.data()};
+    session.finish(out, bounds);
     std::vector<bool> redo(static_cast<std::size_t>(queries.rows));
-    certify(out, question.k, options.metric, rows, settled, redo);
+    certify(out, question, rows, bounds, redo);
     rows.clear();
     for (std::int64_t i = 0; i < queries.rows; ++i)
       if (redo[static_cast<std::size_t>(i)]) rows.push_back(i);
