@@ -4,7 +4,7 @@
 enable_testing()
 find_package(GTest REQUIRED)
 
-# tests/unit mirrors src/ and may include its headers; tests/conformance sees what users see. Oracles and generators
+# tests/unit has the folders of src/ and may include its headers; tests/conformance sees what users see. Oracles and generators
 # are compiled as the library is; the tests themselves, which compute little, as fast as possible. Five files at a time,
 # since most of that time goes into headers: names at the top of two test files of a folder must differ.
 file(GLOB_RECURSE VICINAL_UNIT CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/*.cpp)

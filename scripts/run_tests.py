@@ -266,7 +266,7 @@ def tell(step, outcome, status, output):
 def main():
     parser = argparse.ArgumentParser(description="Every test of a commit.")
     parser.add_argument("--only", default="", help="steps to run, with commas; asan means asan.build, asan.unit, ...")
-    parser.add_argument("--scale", default="", help="share of the generated cases to run (default 0.25; sanitizers a few hundredths)")
+    parser.add_argument("--scale", default="", help="share of the generated cases to run (default 0.2, of some programs less: REDUCED above)")
     parser.add_argument("--list", action="store_true", help="name the steps and stop")
     arguments = parser.parse_args()
     steps = chosen(all_steps(arguments.scale), arguments.only)
