@@ -47,6 +47,16 @@ void Interrupt::watch(const sigset_t& signals) {
   }
 }
 
+std::string Interrupt::what() const {
+  const std::string word = signal_.load() == SIGTERM ? "terminated" : "interrupted";
+  return explanation_ ? word + "; " + explanation_() : word;
+}
+
+void Interrupt::explain(std::function<std::string()> text) {
+  const std::lock_guard<std::mutex> hold(lock_);
+  explanation_ = std::move(text);
+}
+
 void Interrupt::check() const {
   if (stop_.stop_requested()) throw vicinal::Error(vicinal::ErrorCode::cancelled, what());
 }

@@ -5,8 +5,10 @@
 #pragma once
 #include <atomic>
 #include <csignal>
+#include <functional>
 #include <mutex>
 #include <stop_token>
+#include <string>
 
 namespace cli {
 
@@ -18,7 +20,10 @@ class Interrupt {
   std::stop_token token() const { return stop_.get_token(); }
   /// 130 after SIGINT, 143 after SIGTERM.
   int exit_status() const noexcept { return 128 + (signal_.load() == 0 ? SIGINT : signal_.load()); }
-  const char* what() const noexcept { return signal_.load() == SIGTERM ? "terminated" : "interrupted"; }
+  /// "interrupted", and what explain() was given to say besides.
+  std::string what() const;
+  /// text is asked for when a signal has come: what is left, and how to go on.
+  void explain(std::function<std::string()> text);
   /// Throws Cancelled if a signal has come.
   void check() const;
 
@@ -41,7 +46,8 @@ class Interrupt {
 
   std::stop_source stop_;
   std::atomic<int> signal_{0};
-  std::mutex lock_;  // a section never opens or closes while the watcher decides
+  std::function<std::string()> explanation_;
+  std::mutex lock_;  // a section never opens or closes, and no explanation changes, while the watcher decides
   int sections_ = 0;
 };
 

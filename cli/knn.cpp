@@ -8,6 +8,7 @@
 #include "options.hpp"
 #include "output.hpp"
 #include "report.hpp"
+#include "resume.hpp"
 #include "text.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/resume.hpp"
@@ -82,7 +83,7 @@ void print_result_text(const Flags& flags, const Run& run) {
 }
 
 vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, const vicinal::KnnOptions& options) {
-  return vicinal::plan({corpus.rows, corpus.cols, corpus.dtype}, {queries.rows, queries.cols, queries.dtype}, options);
+  return vicinal::plan(corpus, queries, options);
 }
 vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries, const vicinal::KnnOptions& options) {
   return vicinal::plan(corpus, queries, options);
@@ -94,8 +95,7 @@ int run_knn(Flags& flags, Context& context) {
   if (flags.output.path.empty() && !flags.distances.empty()) {
     throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--distances PATH needs -o PATH for the ids");
   }
-  if (flags.output.path.empty() && !flags.resume.empty())
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--resume DIR needs -o PATH for the result");
+  check_resume(flags.resume, flags.output);
   const OutputFile out(flags.output.path);
   refuse_json_stream(flags.output, out);
   if (!flags.output.path.empty()) vicinal::check_writable(out.path(), flags.distances);
@@ -106,8 +106,7 @@ int run_knn(Flags& flags, Context& context) {
   run.queries = read_side(flags.search.queries, flags.search);
   run.seconds.read = seconds_since(start);
 
-  if (!flags.resume.empty() && run.corpus.strings)
-    throw vicinal::Error(vicinal::ErrorCode::unsupported, "--resume keeps pieces of searches of vectors; search strings without it");
+  begin_resume(flags.resume, run.corpus, context);
   run.plan = with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return plan_of(corpus, queries, options); });
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
@@ -145,7 +144,7 @@ Command register_knn(App& root) {
   add_eligible(app, flags->search.eligible, true);
   add_output(app, flags->output);
   app.add_written_file("--distances", flags->distances, "write the distances here");
-  app.add_text("--resume", flags->resume, "save finished pieces here, and go on from those that are there").type_name("DIR");
+  add_resume(app, flags->resume);
   app.footer(examples);
   return {app, [flags](Context& context) { return run_knn(*flags, context); }};
 }

@@ -10,6 +10,7 @@
 #include "cut_file.hpp"
 #include "files.hpp"
 #include "output.hpp"
+#include "text.hpp"
 #include "usage.hpp"
 #include "vicinal/device.hpp"
 #include "vicinal/error.hpp"
@@ -70,9 +71,14 @@ int exit_status(ErrorCode code, const cli::Interrupt& interrupt) {
 }
 
 int report(ErrorCode code, std::string_view text, const cli::Interrupt& interrupt) {
-  if (code == ErrorCode::cancelled) text = interrupt.what();
-  cli::print_error(vicinal::error_name(code), text);
+  cli::print_error(vicinal::error_name(code), code == ErrorCode::cancelled ? interrupt.what() : std::string(text));
   return exit_status(code, interrupt);
+}
+
+std::string command_line(int argc, char** argv) {
+  std::string line;
+  for (int i = 0; i < argc; ++i) line += (i == 0 ? "" : " ") + cli::quoted_word(argv[i]);
+  return line;
 }
 
 int run(int argc, char** argv, cli::Interrupt& interrupt) {
@@ -86,7 +92,7 @@ int run(int argc, char** argv, cli::Interrupt& interrupt) {
   cli::refuse_to_replace(root.files());
   for (const Command& command : commands) {
     if (!command.app.parsed()) continue;
-    cli::Context context{interrupt, root};
+    cli::Context context{interrupt, root, command_line(argc, argv)};
     return command.run(context);
   }
   throw cli::no_command(root.commands());

@@ -4,7 +4,7 @@
 enable_testing()
 find_package(GTest REQUIRED)
 
-# tests/unit mirrors src/ and may include its headers; tests/conformance sees what users see. Oracles and generators
+# tests/unit has the folders of src/ and may include its headers; tests/conformance sees what users see. Oracles and generators
 # are compiled as the library is; the tests themselves, which compute little, as fast as possible. Five files at a time,
 # since most of that time goes into headers: names at the top of two test files of a folder must differ.
 file(GLOB_RECURSE VICINAL_UNIT CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/*.cpp)
@@ -110,6 +110,17 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/tests/consumer/CMakeLists.txt)
            COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR}/tests/consumer
                    -DCXX=${CMAKE_CXX_COMPILER} -P ${PROJECT_SOURCE_DIR}/cmake/consumer_test.cmake)
 endif()
+
+# A project that takes the tree as a part of itself gets the library alone; with the command asked for, that too.
+foreach(asked "" ".asked")
+  set(flags "")
+  if(asked)
+    set(flags -DVICINAL_BUILD_CLI=ON -DASKED=ON)
+  endif()
+  add_test(NAME subproject${asked}
+           COMMAND ${CMAKE_COMMAND} --fresh -S ${PROJECT_SOURCE_DIR}/tests/subproject -B ${PROJECT_BINARY_DIR}/subproject${asked}
+                   -DVICINAL=${PROJECT_SOURCE_DIR} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} ${flags})
+endforeach()
 
 # libFuzzer programs, for clang: cmake --preset fuzz, then run build-fuzz/bin/fuzz_readers FOLDER.
 if(VICINAL_SANITIZE MATCHES "fuzzer")

@@ -11,6 +11,8 @@
 //   near.certificate.all();                                      // always true: every query is settled
 //
 // Searched more than once? Prepare once:        vicinal::Corpus c(view, {.metric = ...}); c.knn(queries, {.k = 5});
+// The nearest others of every row, a graph:     auto g = vicinal::knn_graph(view, {.k = 15}); vicinal::symmetrize(g, vicinal::Symmetrize::mutual);
+// Everything within a distance:                 auto r = vicinal::range_search(view, queries, 0.3, {.metric = ...}); r.count(0), r.id(0, 0);
 // How much memory and time, before it starts:   vicinal::plan({n, d}, {q, d}, {.k = 10}).text();
 // A corpus in parts: give each its .first_id, then vicinal::merge(parts, {.k = 10}); the bits are those of one search.
 // Strings instead of rows:                     vicinal::knn(names.view(), typed.view(), {.k = 5, .metric = vicinal::Metric::levenshtein});
