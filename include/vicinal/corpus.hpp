@@ -7,6 +7,7 @@
 #include "vicinal/neighbors.hpp"
 #include "vicinal/options.hpp"
 #include "vicinal/search.hpp"
+#include "vicinal/verify.hpp"
 
 namespace vicinal {
 
@@ -30,7 +31,7 @@ struct OpenOptions {
 };
 
 /// Immutable after construction: const calls are safe at once from any number of threads. Move-only.
-/// The metric and the rule for degenerate rows are fixed here; those of KnnOptions are ignored.
+/// The metric and the rule for degenerate rows are fixed here; those of the options of searches are ignored.
 class Corpus {
  public:
   explicit Corpus(const Points& rows, const CorpusOptions& options = {});
@@ -47,6 +48,10 @@ class Corpus {
 
   Neighbors knn(const Points& queries, const KnnOptions& options = {}) const;
   Report knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& options = {}) const;
+  /// The functions of the same names over these rows: the same bits, the same errors, and rows that are prepared already.
+  Neighbors knn_graph(const GraphOptions& options = {}) const;
+  CsrNeighbors range_search(const Points& queries, double radius, const RangeOptions& options = {}) const;
+  Verdict verify(const Points& queries, const Claim& claim, const VerifyOptions& options = {}) const;
 
   std::int64_t rows() const noexcept;
   std::int64_t cols() const noexcept;

@@ -13,9 +13,9 @@
 #include "io/format.hpp"
 #include "io/message.hpp"
 #include "pipeline/check.hpp"
-#include "pipeline/knn.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/rows.hpp"
+#include "pipeline/searches.hpp"
 
 namespace vicinal {
 
@@ -24,21 +24,16 @@ struct Corpus::State {
   Buffer<std::byte> copy;
   std::shared_ptr<const void> mapping;  // of an opened file that was not copied
   CorpusOptions options;
-  std::shared_ptr<const Kept> kept;
-  std::string instruction_set;  // of the kept form
-  std::string filter;           // what it can be searched with: "auto", or the first rung of those that it was packed for
+  Prepared prepared;
   double seconds = 0;
+
+  /// The caller's options with what a corpus fixes.
+  KnnOptions fixed(KnnOptions search) const {
+    search.metric = options.metric;
+    search.degenerate = options.degenerate;
+    return search;
+  }
 };
-
-namespace {
-
-Question question_of(const Points& rows, const CorpusOptions& options, const KnnOptions& search, DistanceType type) {
-  return {.corpus = rows, .metric = options.metric, .type = type, .degenerate = options.degenerate,
-          .k = std::min(search.k, rows.rows), .first_id = search.first_id,
-          .filter = RowFilter(search.eligible, rows.rows, search.first_id, false)};
-}
-
-}  // namespace
 
 Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(std::make_unique<State>()) {
   const auto start = std::chrono::steady_clock::now();
@@ -52,13 +47,15 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   const KnnOptions search{.metric = options.metric, .memory = options.memory, .run = options.run};
   Backend& backend = find_backend(options.run.device);
   const Plan plan = make_corpus_plan(backend, {rows.rows, rows.cols, rows.dtype, !options.copy && backend.holds(rows.data)}, search);
-  state_->instruction_set = plan.instruction_set;
-  state_->filter = plan.rungs.size() > 2 || plan.groups ? "auto" : plan.rungs.front();
+  state_->prepared.instruction_set = plan.instruction_set;
+  state_->prepared.filter = plan.rungs.size() > 2 || plan.groups ? "auto" : plan.rungs.front();
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
   state_->rows = options.copy ? copy_rows(rows, state_->copy, team) : rows;
   if (plan.resident && rows.rows > 0) {
     const DistanceType type = resolve_distance_type(DistanceType::automatic, options.metric, rows.dtype, rows.dtype);
-    state_->kept = backend.keep(question_of(state_->rows, options, search, type), plan, team);
+    const Question question{.corpus = state_->rows, .metric = options.metric, .type = type, .degenerate = options.degenerate,
+                            .k = std::min(search.k, rows.rows)};
+    state_->prepared.kept = backend.keep(question, plan, team);
   }
   team.finish();
   state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -131,39 +128,28 @@ Corpus::Corpus(Corpus&&) noexcept = default;
 Corpus& Corpus::operator=(Corpus&&) noexcept = default;
 Corpus::~Corpus() = default;
 
-Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& asked) const try {
-  const Points& rows = state_->rows;
-  KnnOptions options = asked;
-  options.metric = state_->options.metric;
-  options.degenerate = state_->options.degenerate;
-  if (state_->kept) {  // which is bound to how it was made
-    options.run.instruction_set = state_->instruction_set;
-    if (state_->filter != "auto") options.run.filter = state_->filter;
-  }
-  check_search(rows, queries, options);
-  const Backend& backend = find_backend(options.run.device);
-  const Problem problem = knn_problem(shape_on(backend, rows), shape_on(backend, queries), options, state_->kept != nullptr);
-  const Plan plan = make_plan(backend, problem, options);
-  check_out(out, queries, options, plan.distance_type);
-  Question question = question_of(rows, state_->options, options, plan.distance_type);
-  question.k = check_k(question.filter, rows.rows, queries.rows, options.k, options.pad);
-  return search(out, question, queries, plan, state_->kept, options);
-} catch (const std::bad_alloc&) {
-  refuse_memory();
+Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& options) const {
+  return vicinal::knn_into(out, state_->rows, state_->prepared, queries, state_->fixed(options));
 }
 
-Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const try {
-  check_view(queries, "query");
-  check_shapes(shape_of(state_->rows), shape_of(queries), state_->options.metric);
-  check_options(shape_of(state_->rows), shape_of(queries), options);
-  Neighbors result(queries.rows, options.k,
-                   resolve_distance_type(options.distance_type, state_->options.metric, state_->rows.dtype, queries.dtype), options.pad);
-  Report report = knn_into(result.view(), queries, options);
-  result.certificate = std::move(report.certificate);
-  result.stats = std::move(report.stats);
-  return result;
-} catch (const std::bad_alloc&) {
-  refuse_memory();
+Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const {
+  return vicinal::knn(state_->rows, state_->prepared, queries, state_->fixed(options));
+}
+
+Neighbors Corpus::knn_graph(const GraphOptions& options) const {
+  GraphOptions with = options;
+  with.search = state_->fixed(options.search);
+  return vicinal::knn_graph(state_->rows, state_->prepared, with);
+}
+
+CsrNeighbors Corpus::range_search(const Points& queries, double radius, const RangeOptions& options) const {
+  return vicinal::range_search(state_->rows, state_->prepared, queries, radius,
+                               {.search = state_->fixed(options.search), .max_results = options.max_results});
+}
+
+Verdict Corpus::verify(const Points& queries, const Claim& claim, const VerifyOptions& options) const {
+  return vicinal::verify(state_->rows, state_->prepared, queries, claim,
+                         {.search = state_->fixed(options.search), .relative_tolerance = options.relative_tolerance});
 }
 
 std::int64_t Corpus::rows() const noexcept { return state_->rows.rows; }
@@ -171,8 +157,8 @@ std::int64_t Corpus::cols() const noexcept { return state_->rows.cols; }
 DType Corpus::dtype() const noexcept { return state_->rows.dtype; }
 Metric Corpus::metric() const noexcept { return state_->options.metric; }
 bool Corpus::owns_rows() const noexcept { return state_->options.copy; }
-bool Corpus::resident() const noexcept { return state_->kept != nullptr; }
-std::int64_t Corpus::bytes() const noexcept { return state_->copy.bytes() + (state_->kept ? state_->kept->bytes() : 0); }
+bool Corpus::resident() const noexcept { return state_->prepared.kept != nullptr; }
+std::int64_t Corpus::bytes() const noexcept { return state_->copy.bytes() + (state_->prepared.kept ? state_->prepared.kept->bytes() : 0); }
 double Corpus::prepare_seconds() const noexcept { return state_->seconds; }
 
 }  // namespace vicinal

@@ -287,14 +287,14 @@ Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions&
           .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
 }
 
-Problem graph_problem(const Shape& rows, const GraphOptions& options) {
-  Problem problem = knn_problem(rows, rows, options.search);
+Problem graph_problem(const Shape& rows, const GraphOptions& options, bool kept) {
+  Problem problem = knn_problem(rows, rows, options.search, kept);
   problem.symmetric = options.symmetry;
   return problem;
 }
 
-Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
-  Problem problem = knn_problem(corpus, queries, options);
+Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept) {
+  Problem problem = knn_problem(corpus, queries, options, kept);
   problem.k = 0;
   problem.range = true;
   return problem;

@@ -14,10 +14,10 @@ Plan open_plan(const Backend& backend, const KnnOptions& options);
 /// Arguments were checked. Throws MemoryBudget, DeviceError, Unsupported, InvalidArgument (names).
 Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions& options);
 
-/// A k-NN search of these shapes. `kept`: the prepared corpus is there already (Corpus) and is not part of the budget.
+/// The searches of these shapes. `kept`: the prepared corpus is there already (Corpus) and is not part of the budget.
 Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept = false);
-Problem graph_problem(const Shape& rows, const GraphOptions& options);
-Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options);
+Problem graph_problem(const Shape& rows, const GraphOptions& options, bool kept = false);
+Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept = false);
 
 /// The plan of preparing a corpus once: threads, rungs, instruction set, bytes. resident says whether it may be kept.
 Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options);
