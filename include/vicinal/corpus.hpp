@@ -1,6 +1,8 @@
 // A corpus prepared once and searched often.
 #pragma once
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "vicinal/matrix.hpp"
@@ -30,6 +32,12 @@ struct OpenOptions {
   std::stop_token stop = {};
 };
 
+/// What save() writes to a file, in memory. Copies share it.
+struct SavedBytes {
+  std::shared_ptr<const std::byte> data = nullptr;
+  std::size_t size = 0;
+};
+
 /// Immutable after construction: const calls are safe at once from any number of threads. Move-only.
 /// The metric and the rule for degenerate rows are fixed here; those of the options of searches are ignored.
 class Corpus {
@@ -45,6 +53,11 @@ class Corpus {
   /// Rows, metric and rule for degenerate rows in one checksummed file (docs/file-format.md); the old file or the new one
   /// is there whenever the machine stops. Throws IoError, Unsupported (a suffix other than .vicinal).
   void save(const std::string& path) const;
+
+  /// The bytes of that file, to send them to another process, say. Throws OutOfMemory, DeviceError (rows in memory of a device).
+  SavedBytes saved() const;
+  /// A corpus of such bytes, which are borrowed unless `options.copy`, and must then outlive the corpus unchanged. Throws as above.
+  static Corpus open(std::span<const std::byte> saved, const OpenOptions& options = {});
 
   Neighbors knn(const Points& queries, const KnnOptions& options = {}) const;
   Report knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& options = {}) const;
@@ -64,6 +77,8 @@ class Corpus {
 
  private:
   struct State;
+  struct Opened;
+  static Corpus opened(Opened from, const OpenOptions& options);
   std::unique_ptr<State> state_;
 };
 

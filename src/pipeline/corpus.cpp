@@ -11,6 +11,7 @@
 #include "core/text.hpp"
 #include "io/corpus_file.hpp"
 #include "io/format.hpp"
+#include "io/memory_file.hpp"
 #include "io/message.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/plan.hpp"
@@ -33,6 +34,7 @@ struct Corpus::State {
     search.degenerate = options.degenerate;
     return search;
   }
+  void append_to(io::FileSink& file) const;
 };
 
 Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(std::make_unique<State>()) {
@@ -81,47 +83,81 @@ int threads_of(const Execution& run) {
 
 }  // namespace
 
-Corpus Corpus::open(const std::string& path, const OpenOptions& options) try {
+/// What a corpus is opened from. `file` lies in one of the two, or is borrowed.
+struct Corpus::Opened {
+  const std::string& name;
+  io::Bytes file;
+  io::Source mapped = nullptr;
+  Buffer<std::byte> copied = {};
+};
+
+Corpus Corpus::opened(Opened from, const OpenOptions& options) {
   const int threads = threads_of(options.run);
-  io::Source mapped;
-  Buffer<std::byte> copied;
-  if (options.copy) {
-    copied = io::read_file(path, io::file_head, [&](io::Bytes beginning, std::uint64_t size) { io::corpus_layout(path, beginning, size); });
-  } else {
-    mapped = std::make_shared<const io::MappedFile>(path);
-  }
-  const io::Bytes file = mapped ? mapped->bytes() : io::as_bytes(copied.data(), static_cast<std::size_t>(copied.size()));
-  const io::CorpusLayout layout = io::corpus_layout(path, file.first(std::min(file.size(), io::file_head)), file.size());
+  const io::Bytes file = from.file;
+  const io::CorpusLayout layout = io::corpus_layout(from.name, file.first(std::min(file.size(), io::file_head)), file.size());
   const std::uint64_t half = options.verify ? std::max<std::uint64_t>(1, layout.rows().length) : 0;
   if (options.verify) {
     Team team(threads, half_of(options.progress, half, false), options.stop, half);
     std::optional<io::MappedFile::Sequential> reading;
-    if (mapped) reading.emplace(*mapped);
-    io::verify_sections(path, layout.sections, file, team);
+    if (from.mapped) reading.emplace(*from.mapped);
+    io::verify_sections(from.name, layout.sections, file, team);
   }
   const io::CorpusFacts& facts = layout.facts;
   const Points rows(file.data() + layout.rows().offset, facts.dtype, facts.rows, facts.cols);
   Corpus corpus(rows, {.metric = facts.metric, .degenerate = facts.degenerate, .memory = options.memory, .run = options.run,
                        .progress = options.verify ? half_of(options.progress, half, true) : options.progress, .stop = options.stop});
   corpus.state_->options.copy = options.copy;
-  corpus.state_->copy = std::move(copied);
-  corpus.state_->mapping = std::move(mapped);
+  corpus.state_->copy = std::move(from.copied);
+  corpus.state_->mapping = std::move(from.mapped);
   return corpus;
+}
+
+Corpus Corpus::open(const std::string& path, const OpenOptions& options) try {
+  if (!options.copy) {
+    auto mapped = std::make_shared<const io::MappedFile>(path);
+    const io::Bytes file = mapped->bytes();
+    return opened({.name = path, .file = file, .mapped = std::move(mapped)}, options);
+  }
+  Buffer<std::byte> copied = io::read_file(path, io::file_head, [&](io::Bytes beginning, std::uint64_t size) { io::corpus_layout(path, beginning, size); });
+  const io::Bytes file = io::as_bytes(copied.data(), static_cast<std::size_t>(copied.size()));
+  return opened({.name = path, .file = file, .copied = std::move(copied)}, options);
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::out_of_memory, cat("the system refused memory to open ", io::printable(path)));
+}
+
+Corpus Corpus::open(std::span<const std::byte> saved, const OpenOptions& options) try {
+  if (!options.copy) return opened({.name = io::saved_name, .file = saved}, options);
+  io::corpus_layout(io::saved_name, saved.first(std::min(saved.size(), io::file_head)), saved.size());
+  Buffer<std::byte> copied(static_cast<std::int64_t>(saved.size()));
+  std::copy(saved.begin(), saved.end(), copied.data());
+  const io::Bytes file = io::as_bytes(copied.data(), saved.size());
+  return opened({.name = io::saved_name, .file = file, .copied = std::move(copied)}, options);
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "the system refused memory to open a saved corpus");
+}
+
+void Corpus::State::append_to(io::FileSink& file) const {
+  check_on_host(options.run.device, rows, "corpus");
+  io::append_corpus(file, {rows.dtype, options.metric, options.degenerate, rows.rows, rows.cols}, io::Array::view(rows));
 }
 
 void Corpus::save(const std::string& path) const try {
   if (&io::format_to_write(path, io::as_vectors) != &io::corpus_format)
     io::fail(ErrorCode::unsupported, path, "a corpus is saved with the suffix ", io::corpus_format.suffix);
-  const Points& rows = state_->rows;
-  const CorpusOptions& options = state_->options;
   io::AtomicFile file(path);
-  io::append_corpus(file, {rows.dtype, options.metric, options.degenerate, rows.rows, rows.cols}, io::Array::view(rows));
+  state_->append_to(file);
   io::AtomicFile* const one = &file;
   io::AtomicFile::publish({&one, 1});
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::out_of_memory, cat("no memory for the buffers to write ", io::printable(path)));
+}
+
+SavedBytes Corpus::saved() const try {
+  io::MemoryFile file;
+  state_->append_to(file);
+  return file.take();
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "no memory for the bytes of the saved corpus");
 }
 
 Corpus::Corpus(Corpus&&) noexcept = default;
