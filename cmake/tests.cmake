@@ -86,7 +86,8 @@ endforeach()
 if(NOT VICINAL_SANITIZE)  # the sanitizer's compiler is not that of C, and it has an operator new of its own
   # The C face, by a C compiler; C is a language of the tests only.
   enable_language(C)
-  add_executable(test_capi EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/capi/test_capi.c)
+  add_executable(test_capi EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/capi/test_capi.c
+                                             ${PROJECT_SOURCE_DIR}/tests/capi/test_corpora.c)
   set_target_properties(test_capi PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
   target_compile_options(test_capi PRIVATE -pedantic-errors -Werror)
   target_link_libraries(test_capi PRIVATE vicinal)

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -140,6 +141,10 @@ class PermutationIndex {
   void save(const std::string& path) const;
   /// Rows of vectors stay mapped unless copied; ranks are read. Throws IoError, FormatError, VersionError.
   static PermutationIndex open(const std::string& path, const OpenOptions& options = {});
+
+  /// The bytes of that file in memory, and an index of such bytes, which are borrowed unless copied. Throw as Corpus's, Unsupported.
+  SavedBytes saved() const;
+  static PermutationIndex open(std::span<const std::byte> saved, const OpenOptions& options = {});
 
   /// Stats: candidates are objects whose ranks let them through, reranked those whose true distance was computed.
   PermutationNeighbors knn(const Points& queries, const PermutationSearch& search = {}) const;

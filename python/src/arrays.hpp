@@ -7,6 +7,7 @@
 
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "vicinal/matrix.hpp"
@@ -17,6 +18,12 @@ namespace vicinal::python {
 namespace nb = nanobind;
 
 struct Options;
+
+/// Bytes that were saved in memory; they stay where they are, and the array holds their owner.
+using SavedArray = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+inline std::span<const std::byte> bytes_of(const SavedArray& saved) {
+  return {reinterpret_cast<const std::byte*>(saved.data()), saved.shape(0)};
+}
 
 /// Created and destroyed with the GIL held; its points may be read without it.
 class Rows {

@@ -15,31 +15,37 @@
 
 namespace vicinal::python {
 
+namespace {
+
 Symmetrize parse_symmetrize(const std::string& name) {
   if (name == "union") return Symmetrize::either;
   if (name == "mutual") return Symmetrize::mutual;
   throw Error(ErrorCode::invalid_argument, "unknown symmetrize \"" + name + "\"; ways: union, mutual, None");
 }
 
-namespace {
+}  // namespace
 
-GraphOptions graph_options(const Options& options, bool include_self, std::int64_t rows, Progress progress = nullptr) {
+GraphOptions graph_options(const Options& options, bool include_self, std::int64_t rows, Progress progress) {
   return {.search = options.search(rows, std::move(progress)), .include_self = include_self};
 }
 
-nb::tuple knn_graph_from_python(const Rows& rows, const Options& options, bool include_self,
-                                const std::optional<std::string>& symmetrize) {
+nb::tuple graph_to_python(const Options& options, const std::optional<std::string>& symmetrize,
+                          const std::function<Neighbors(const Progress&)>& search) {
   std::optional<Symmetrize> how;
   if (symmetrize) how = parse_symmetrize(*symmetrize);
+  const Neighbors graph = without_gil(options.progress, search);
+  if (!how) return neighbors_to_python(graph);
+  return csr_to_python(without_gil(nb::none(), [&](const Progress&) { return vicinal::symmetrize(graph, *how); }));
+}
+
+namespace {
+
+nb::tuple knn_graph_from_python(const Rows& rows, const Options& options, bool include_self,
+                                const std::optional<std::string>& symmetrize) {
   check_reach(options, {&rows});
-  const Neighbors graph = without_gil(options.progress, [&](const Progress& progress) {
+  return graph_to_python(options, symmetrize, [&](const Progress& progress) {
     return vicinal::knn_graph(rows.anywhere(), graph_options(options, include_self, rows.anywhere().rows, progress));
   });
-  if (!how) return neighbors_to_python(graph);
-  return csr_to_python([&] {
-    const nb::gil_scoped_release released;
-    return vicinal::symmetrize(graph, *how);
-  }());
 }
 
 nb::tuple range_search_from_python(const Rows& corpus, const Rows& queries, double radius, const Options& options,

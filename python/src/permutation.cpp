@@ -131,6 +131,11 @@ class HeldIndex {
           return PermutationIndex::open(path,
                                         {.verify = verify, .copy = copy, .run = options.knn.run, .progress = progress});
         })) {}
+  /// What saved() gave, which is borrowed.
+  HeldIndex(const SavedArray& saved, const Options& options)
+      : saved_(saved), index_(without_gil(options.progress, [&](const Progress& progress) {
+          return PermutationIndex::open(bytes_of(saved), {.run = options.knn.run, .progress = progress});
+        })) {}
 
   template <class Queries>
   nb::tuple knn(const Queries& queries, const Options& options, std::optional<double> recall,
@@ -185,6 +190,9 @@ class HeldIndex {
     const nb::gil_scoped_release released;
     index_.save(name);
   }
+  nb::object saved() const {
+    return saved_to_python(without_gil(nb::none(), [&](const Progress&) { return index_.saved(); }));
+  }
   nb::dict facts() const {
     const PermutationOptions& options = index_.options();
     nb::dict facts;
@@ -209,6 +217,7 @@ class HeldIndex {
   static Points view(const Rows& rows) { return rows.points(); }
   static Strings view(const Texts& texts) { return texts.view(); }
   std::optional<Rows> rows_;
+  std::optional<SavedArray> saved_;
   PermutationIndex index_;
 };
 
@@ -268,6 +277,10 @@ void bind_permutation(nb::module_& m) {
       .def("plan", &HeldIndex::plan, nb::arg("queries"), nb::arg("options"), nb::arg("recall").none(),
            nb::arg("fraction").none(), nb::arg("exact"))
       .def("save", &HeldIndex::save, nb::arg("path"))
+      .def_static(
+          "opened", [](const SavedArray& saved, const Options& options) { return new HeldIndex(saved, options); },
+          nb::arg("saved"), nb::arg("options"))
+      .def("saved", &HeldIndex::saved)
       .def_prop_ro("facts", &HeldIndex::facts);
 }
 

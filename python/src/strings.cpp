@@ -108,17 +108,9 @@ nb::tuple knn_strings(const Texts& corpus, const Texts& queries, const Options& 
 
 nb::tuple knn_graph_strings(const Texts& rows, const Options& options, bool include_self,
                             const std::optional<std::string>& symmetrize) {
-  std::optional<Symmetrize> how;
-  if (symmetrize) how = parse_symmetrize(*symmetrize);
-  const Neighbors graph = without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::knn_graph(
-        rows.view(), GraphOptions{.search = options.search(rows.view().rows, progress), .include_self = include_self});
+  return graph_to_python(options, symmetrize, [&](const Progress& progress) {
+    return vicinal::knn_graph(rows.view(), graph_options(options, include_self, rows.view().rows, progress));
   });
-  if (!how) return neighbors_to_python(graph);
-  return csr_to_python([&] {
-    const nb::gil_scoped_release released;
-    return vicinal::symmetrize(graph, *how);
-  }());
 }
 
 nb::tuple range_search_strings(const Texts& corpus, const Texts& queries, double radius, const Options& options,

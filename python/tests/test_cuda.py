@@ -294,3 +294,28 @@ def test_bfloat16_of_the_device():
     x = torch.from_numpy(rows_of("f4", 500)).cuda().bfloat16()
     found, wanted = vicinal.knn(x, x[:20], 5), vicinal.knn(x.cpu(), x[:20].cpu(), 5)
     assert torch.equal(found.ids.cpu(), wanted.ids) and torch.equal(found.distances.cpu(), wanted.distances)
+
+
+def test_corpora_of_device_rows(library):
+    """Graphs, ranges and pickles of kept rows; equal rows, which a kept form leaves out of long lists, are in every range."""
+    import pickle
+
+    plain, some = rows_of("f4", 6000, 64), rows_of("f4", 40, 64)
+    for x, radius in ((plain, 9.5), (np.repeat(some, 200, axis=0), 0.0)):
+        there = library.put(x)
+        for corpus in (vicinal.Corpus(there), vicinal.Corpus(x, device="cuda")):
+            queries = there[:30] if corpus._device == "cuda:0" and corpus._there is not None else x[:30]
+            found, wanted = corpus.range_search(queries, radius), vicinal.range_search(x, x[:30], radius)
+            assert wanted.ids.shape[0] >= 30 and found.certificate.all()
+            for mine, other in ((found.offsets, wanted.offsets), (found.ids, wanted.ids), (found.distances, wanted.distances)):
+                mine = mine if isinstance(mine, np.ndarray) else library.get(mine)
+                assert mine.tobytes() == other.tobytes()
+            graph = corpus.knn_graph(5)
+            same_bits(library, graph, vicinal.knn_graph(x, 5), here=isinstance(graph.ids, np.ndarray))
+            for protocol in (4, 5):
+                again = pickle.loads(pickle.dumps(corpus, protocol))
+                assert again._device.startswith("cuda") and again.knn(x[:9], 3).stats.device == "cuda:0"
+                same_bits(library, again.knn(x[:30], 7), vicinal.knn(x, x[:30], 7), here=True)
+        with pytest.raises(vicinal.DeviceError, match="rows are in memory of cuda:0"):
+            vicinal.Corpus(there).verify(x[:9], np.zeros((9, 1), int))
+        assert vicinal.Corpus(x, device="cuda").verify(x[:9], vicinal.knn(x, x[:9], 4)).ok()

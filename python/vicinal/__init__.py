@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 from . import _homes, _inputs, _native, _results, errors
 from ._corpus import Corpus
 from ._graph import knn_graph, plan_graph
+from ._index_results import IndexPlan, PermutationNeighbors, PermutationRange, Recall, Tuning
 from ._inputs import Memory, Progress
-from ._permutation import IndexPlan, PermutationIndex, PermutationNeighbors, PermutationRange, Recall, Tuning
+from ._permutation import PermutationIndex
 from ._range import plan_range, range_search
 from ._results import Certificate, CsrNeighbors, Device, Fault, Info, Neighbors, Plan, Stats, Verdict
 from ._select import SelectAlgorithm, Selection, SelectStats, select_algorithms, select_k
@@ -281,22 +282,28 @@ def verify(
     result : Neighbors, a pair (distances, ids), or an array of ids
         (Q, k); distances float32, float64 or uint32.
     relative_tolerance : float, default 0
-        Of claimed distances; 0 compares bits.
+        Distances within it tie: a row is right where each of its ids, all of them different and eligible, is at a distance
+        within it of the true one at that rank, in any order and choice, and each claimed distance within it of the id's own. 1e-5 suits
+        tools that compute in float32. 0 compares bits, and takes ties by smaller id alone.
 
     Returns
     -------
     Verdict
-        ``.ok()``, the numbers of rows right and wrong by kind, and every faulty row.
+        ``.ok()``, the numbers of rows right and wrong by kind, and every faulty row with the distance given and the right one.
+
+    Raises
+    ------
+    TypeError, InvalidArgument
+        A result of another type, or of another number of rows than there are queries.
+    DeviceError
+        Rows in memory of a CUDA device: claimed rows are looked at on the host.
+    What else :func:`knn` raises.
     """
     options = _inputs.options(
         metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, first_id=first_id,
         eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress,
     )  # fmt: skip
-    distances = None
-    if isinstance(result, tuple):
-        distances, ids = _inputs.result_pair(result, "result")
-    else:
-        ids = _inputs.ids_array(result, "result")
+    ids, distances = _inputs.claim(result)
     corpus_rows, query_rows = _inputs.rows(corpus, "corpus")[0], _inputs.rows(queries, "query")[0]
     tolerance = _inputs.real("relative_tolerance", relative_tolerance)
     return _results.verdict(_native.verify(corpus_rows, query_rows, ids, distances, options, tolerance))

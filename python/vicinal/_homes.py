@@ -60,6 +60,10 @@ class Torch:
     def like(self, array: np.ndarray) -> Any:
         return self._torch.from_numpy(array).to(self._like.device)
 
+    def on_host(self) -> Any:
+        """The input in memory of the host, an array of the same library or of NumPy."""
+        return self._like.cpu()
+
     def dense(self) -> tuple[Any, int]:
         """The input row-major and without gaps, and the bytes that were copied for that."""
         dense = self._like.is_contiguous()
@@ -89,6 +93,9 @@ class Cupy:
     def like(self, array: np.ndarray) -> Any:
         with self._like.device:
             return self._cupy.asarray(array)
+
+    def on_host(self) -> Any:
+        return self._like.get()
 
     def dense(self) -> tuple[Any, int]:
         with self._like.device:

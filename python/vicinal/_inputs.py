@@ -9,6 +9,7 @@ from __future__ import annotations
 import numbers
 import operator
 import os
+import pickle
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -286,6 +287,27 @@ def result_pair(part: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
     if distances.shape != ids.shape:
         raise InvalidArgument(f"{where}: distances have shape {distances.shape}, ids {ids.shape}")
     return distances_array(distances, where), ids
+
+
+def claim(result: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """ids and, where there are any, distances of a result that is to be verified."""
+    if isinstance(result, tuple):
+        distances, ids = result_pair(result, "result")
+        return ids, distances
+    return ids_array(result, "result"), None
+
+
+def max_results(value: Any) -> int:
+    """The most entries of a range search; 0 to the library where nothing is said."""
+    limit = 0 if value is None else integer("max_results", value)
+    if value is not None and limit < 1:
+        raise InvalidArgument(f"max_results must be >= 1, got {limit}; None means what free memory holds")
+    return limit
+
+
+def pickled(saved: np.ndarray, protocol: int) -> Any:
+    """Saved bytes for a pickle: a buffer that travels out of band, or for older protocols the array, which joblib keeps apart and maps."""
+    return pickle.PickleBuffer(saved) if protocol >= 5 else saved
 
 
 def ids_array(ids: Any, where: str) -> np.ndarray:

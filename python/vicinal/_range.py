@@ -7,7 +7,6 @@ from typing import Any
 from . import _homes, _inputs, _results
 from ._inputs import Memory, Progress
 from ._results import CsrNeighbors, Plan
-from .errors import InvalidArgument
 
 
 def range_search(
@@ -73,9 +72,7 @@ def range_search(
         distance_type=distance_type, degenerate=degenerate, first_id=first_id,
         eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length, progress=progress,
     )  # fmt: skip
-    limit = 0 if max_results is None else _inputs.integer("max_results", max_results)
-    if max_results is not None and limit < 1:
-        raise InvalidArgument(f"max_results must be >= 1, got {limit}; None means what free memory holds")
+    limit = _inputs.max_results(max_results)
     within = _inputs.real("radius", radius)
     native = _inputs.call("range_search", corpus_rows, query_rows, within, options, limit)
     return _results.csr_neighbors(native, copied, corpus_rows.shape[0] + int(first_id), _homes.of(queries))

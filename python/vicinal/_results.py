@@ -266,11 +266,17 @@ class Info:
 
 @dataclass(frozen=True)
 class Fault:
-    """A row of a claimed result that is not the contract's: kind "wrong", "tie_order" or "distance"."""
+    """A row of a claimed result that is not the contract's: kind "wrong", "tie_order" or "distance".
+
+    rank: the first that shows it. given, expected: of kind "distance" the claimed distance and the contract's of that id, else the
+    contract's distance of the claimed id (NaN: no row that may answer, or listed before) and the true one at that rank.
+    """
 
     row: int
     kind: str
     rank: int
+    given: float
+    expected: float
 
 
 @dataclass(frozen=True)
@@ -278,7 +284,8 @@ class Verdict:
     """What ``verify`` found. Counts are rows; faults lists each faulty row, ascending.
 
     wrong: another set of neighbours. tie_order: the right distances, another choice among equals.
-    distance: the right ids, a distance that is not the contract's. recall: share of claimed ids that are
+    distance: the right ids, a distance that is not the contract's. near_ties: of the correct, those with other ids than the true
+    ones, at distances within the tolerance. recall: share of claimed ids that are
     among the true k. largest_relative_difference: of claimed distances where ids are right.
     truth: the right answer.
     """
@@ -288,6 +295,7 @@ class Verdict:
     wrong: int
     tie_order: int
     distance: int
+    near_ties: int
     recall: float
     largest_relative_difference: float
     faults: tuple[Fault, ...]

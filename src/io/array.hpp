@@ -46,6 +46,14 @@ struct Sink {
   virtual void append(Bytes bytes) = 0;
 };
 
+/// A whole file on its way, on a disk or in memory: what was appended may be overwritten.
+struct FileSink : Sink {
+  /// The size that the file will have.
+  virtual void expect(std::uint64_t total) = 0;
+  virtual void patch(std::uint64_t offset, Bytes bytes) = 0;
+  virtual std::uint64_t size() const noexcept = 0;
+};
+
 /// Items of columns [first, first + count) of one row, side by side in this machine's byte order.
 void copy_items(const Array& array, std::int64_t row, std::int64_t first, std::int64_t count, std::byte* out) noexcept;
 

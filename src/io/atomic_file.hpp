@@ -13,7 +13,7 @@
 
 namespace vicinal::io {
 
-class AtomicFile final : public Sink {
+class AtomicFile final : public FileSink {
  public:
   /// Opens the temporary. Throws IoError with errno, InvalidArgument for a NUL in the path.
   explicit AtomicFile(const std::string& path);
@@ -21,12 +21,11 @@ class AtomicFile final : public Sink {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// The size that the file will have, for the message when the disk is full.
-  void expect(std::uint64_t total) noexcept { total_ = total; }
+  /// For the message when the disk is full.
+  void expect(std::uint64_t total) noexcept override { total_ = total; }
   void append(Bytes bytes) override;
-  /// Overwrites bytes that were appended before.
-  void patch(std::uint64_t offset, Bytes bytes);
-  std::uint64_t size() const noexcept { return written_ + buffered_; }
+  void patch(std::uint64_t offset, Bytes bytes) override;
+  std::uint64_t size() const noexcept override { return written_ + buffered_; }
 
   /// All of them complete and synced, then all of them renamed, then their directories synced.
   static void publish(std::span<AtomicFile* const> files);

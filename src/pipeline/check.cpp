@@ -123,6 +123,11 @@ void refuse_memory() {
   fail(ErrorCode::out_of_memory, "the system refused memory that the plan allows; set a smaller memory budget");
 }
 
+void check_on_host(const std::string& device, const Points& points, const char* side) {
+  if (const Backend& backend = find_backend(device); points.rows > 0 && backend.holds(points.data))
+    fail(ErrorCode::device_error, cat(side, ": rows are in memory of ", backend.facts().name, ", this call reads those of the host; copy them there"));
+}
+
 void check_search(const Points& corpus, const Points& queries, const KnnOptions& options) {
   check_view(corpus, "corpus");
   check_view(queries, "query");

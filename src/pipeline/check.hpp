@@ -17,6 +17,8 @@ void check_corpus(const Shape& corpus, Metric metric);
 /// A metric of strings, and rules that go with it.
 void check_string_metric(Metric metric, const StringRules& rules);
 void check_view(const Points& points, const char* side);
+/// Throws DeviceError for rows that only the device can read, where a call reads them on the host.
+void check_on_host(const std::string& device, const Points& points, const char* side);
 /// Throws OutOfMemory: what a refused allocation becomes at the edge of the library.
 [[noreturn]] void refuse_memory();
 /// All of the above for a search.

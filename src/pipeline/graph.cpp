@@ -8,28 +8,31 @@
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
 #include "pipeline/plan.hpp"
+#include "pipeline/searches.hpp"
 
 namespace vicinal {
 
-Neighbors knn_graph(const Points& rows, const GraphOptions& options) try {
+Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOptions& options) try {
   KnnOptions search_options = options.search;
   check_view(rows, "corpus");
   check_shapes(shape_of(rows), shape_of(rows), search_options.metric);
   check_graph(shape_of(rows), options);
   if (search_options.eligible.query_labels.empty()) search_options.eligible.query_labels = search_options.eligible.corpus_labels;
   const Backend& backend = find_backend(search_options.run.device);
-  const Plan plan = make_plan(backend, graph_problem(shape_on(backend, rows), options), search_options);
+  const Plan plan = make_plan(backend, graph_problem(shape_on(backend, rows), options, prepared.plan()), search_options);
   Question question{.corpus = rows, .metric = search_options.metric, .type = plan.distance_type, .degenerate = search_options.degenerate,
                     .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self), .symmetric = plan.symmetric};
   question.k = check_k(question.filter, rows.rows, rows.rows, search_options.k, search_options.pad);
   Neighbors result(rows.rows, search_options.k, plan.distance_type, search_options.pad);
-  Report report = search(result.view(), question, rows, plan, nullptr, search_options);
+  Report report = search(result.view(), question, rows, plan, prepared.kept, search_options);
   result.certificate = std::move(report.certificate);
   result.stats = std::move(report.stats);
   return result;
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
+
+Neighbors knn_graph(const Points& rows, const GraphOptions& options) { return knn_graph(rows, Prepared(), options); }
 
 namespace {
 

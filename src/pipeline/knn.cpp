@@ -22,6 +22,7 @@
 #include "pipeline/certify.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/plan.hpp"
+#include "pipeline/searches.hpp"
 #include "pipeline/spot_check.hpp"
 
 namespace vicinal {
@@ -203,29 +204,36 @@ void check_out(const NeighborsView& out, const Points& queries, const KnnOptions
     fail(ErrorCode::invalid_argument, "out has no memory for ids or distances");
 }
 
-Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options) try {
+Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries, const KnnOptions& options) try {
   check_search(corpus, queries, options);
   const Backend& backend = find_backend(options.run.device);
-  const Plan plan = make_plan(backend, knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options), options);
+  const Plan plan = make_plan(backend, knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan()), options);
   check_out(out, queries, options, plan.distance_type);
   Question question{.corpus = corpus, .metric = options.metric, .type = plan.distance_type, .degenerate = options.degenerate,
                     .first_id = options.first_id, .filter = RowFilter(options.eligible, corpus.rows, options.first_id, false)};
   question.k = check_k(question.filter, corpus.rows, queries.rows, options.k, options.pad);
-  return search(out, question, queries, plan, nullptr, options);
+  return search(out, question, queries, plan, prepared.kept, options);
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
 
-Neighbors knn(const Points& corpus, const Points& queries, const KnnOptions& options) try {
+Neighbors knn(const Points& corpus, const Prepared& prepared, const Points& queries, const KnnOptions& options) try {
   check_search(corpus, queries, options);
   Neighbors result(queries.rows, options.k, resolve_distance_type(options.distance_type, options.metric, corpus.dtype, queries.dtype),
                    options.pad);
-  Report report = knn_into(result.view(), corpus, queries, options);
+  Report report = knn_into(result.view(), corpus, prepared, queries, options);
   result.certificate = std::move(report.certificate);
   result.stats = std::move(report.stats);
   return result;
 } catch (const std::bad_alloc&) {
   refuse_memory();
+}
+
+Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options) {
+  return knn_into(out, corpus, Prepared(), queries, options);
+}
+Neighbors knn(const Points& corpus, const Points& queries, const KnnOptions& options) {
+  return knn(corpus, Prepared(), queries, options);
 }
 
 }  // namespace vicinal

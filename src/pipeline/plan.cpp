@@ -305,14 +305,14 @@ Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions&
           .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
 }
 
-Problem graph_problem(const Shape& rows, const GraphOptions& options) {
-  Problem problem = knn_problem(rows, rows, options.search);
+Problem graph_problem(const Shape& rows, const GraphOptions& options, const Plan* made) {
+  Problem problem = knn_problem(rows, rows, options.search, made);
   problem.symmetric = options.symmetry;
   return problem;
 }
 
-Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
-  Problem problem = knn_problem(corpus, queries, options);
+Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made) {
+  Problem problem = knn_problem(corpus, queries, options, made);
   problem.k = 0;
   problem.range = true;
   return problem;

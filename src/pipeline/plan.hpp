@@ -21,11 +21,11 @@ struct Left {
 /// Predicted seconds of a plan by the rates of a core of the build machine. sampled: null, where the shapes alone are known.
 double host_seconds(const Backend& backend, const Problem& problem, const Plan& plan, const Left* sampled = nullptr);
 
-/// A k-NN search of these shapes. `made`: the plan by which a kept corpus (Corpus) was prepared, which is not part of the budget and can be
+/// The searches of these shapes. `made`: the plan by which a kept corpus (Corpus) was prepared, which is not part of the budget and can be
 /// searched in the forms alone that it was prepared in; null: nothing is kept.
 Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made = nullptr);
-Problem graph_problem(const Shape& rows, const GraphOptions& options);
-Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options);
+Problem graph_problem(const Shape& rows, const GraphOptions& options, const Plan* made = nullptr);
+Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made = nullptr);
 
 /// The plan of preparing a corpus once: threads, rungs, instruction set, bytes. resident says whether it may be kept.
 Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options);

@@ -14,6 +14,7 @@
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
 #include "pipeline/plan.hpp"
+#include "pipeline/searches.hpp"
 #include "pipeline/spot_check.hpp"
 
 namespace vicinal {
@@ -52,8 +53,9 @@ class Growing {
 
 class RangeRun {
  public:
-  RangeRun(const Question& question, const Points& queries, const Plan& plan, const RangeOptions& options, std::int64_t most)
-      : question_(question), queries_(queries), plan_(plan), most_(most), size_(static_cast<std::int64_t>(distance_size(question.type))),
+  RangeRun(const Question& question, const std::shared_ptr<const Kept>& kept, const Points& queries, const Plan& plan, const RangeOptions& options,
+           std::int64_t most)
+      : question_(question), kept_(kept), queries_(queries), plan_(plan), most_(most), size_(static_cast<std::int64_t>(distance_size(question.type))),
         team_(plan.threads, options.search.progress, options.search.stop, static_cast<std::uint64_t>(question.corpus.rows * queries.rows)),
         offsets_(new std::int64_t[static_cast<std::size_t>(queries.rows) + 1]()) {}
 
@@ -63,11 +65,11 @@ class RangeRun {
     report_.certificate.queries = queries_.rows;
     std::unique_ptr<Session> session;
     for (const std::string& name : plan_.rungs) {
-      session = find_backend(plan_.device).open(question_, plan_, rung_of(name), nullptr, team_, report_.stats);
+      session = find_backend(plan_.device).open(question_, plan_, rung_of(name), kept_, team_, report_.stats);
       report_.certificate.rungs = {name};
       if (session) break;
     }
-    Sweep sweep(*session, question_, plan_, false, report_.stats);
+    Sweep sweep(*session, question_, plan_, kept_ != nullptr, report_.stats);
     std::vector<std::int64_t> rows;
     for (std::int64_t first = 0; first < queries_.rows; first += plan_.query_batch) {
       rows.resize(static_cast<std::size_t>(std::min(plan_.query_batch, queries_.rows - first)));
@@ -133,6 +135,7 @@ class RangeRun {
   }
 
   const Question& question_;
+  const std::shared_ptr<const Kept>& kept_;
   const Points& queries_;
   const Plan& plan_;
   std::int64_t most_, size_, total_ = 0;
@@ -145,7 +148,7 @@ class RangeRun {
 
 }  // namespace
 
-CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const RangeOptions& options) try {
+CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const Points& queries, double radius, const RangeOptions& options) try {
   const auto start = std::chrono::steady_clock::now();
   const KnnOptions& search = options.search;
   if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
@@ -154,19 +157,23 @@ CsrNeighbors range_search(const Points& corpus, const Points& queries, double ra
   check_shapes(shape_of(corpus), shape_of(queries), search.metric);
   check_range(shape_of(corpus), shape_of(queries), options);
   Backend& backend = find_backend(search.run.device);
-  const Plan plan = make_plan(backend, range_problem(shape_on(backend, corpus), shape_on(backend, queries), search), search);
+  const Plan plan = make_plan(backend, range_problem(shape_on(backend, corpus), shape_on(backend, queries), search, prepared.plan()), search);
   const Question question{.corpus = corpus, .metric = search.metric, .type = plan.distance_type, .degenerate = search.degenerate,
                           .first_id = search.first_id, .filter = RowFilter(search.eligible, corpus.rows, search.first_id, false),
                           .radius = radius};
   const std::int64_t entry = 8 + static_cast<std::int64_t>(distance_size(plan.distance_type));
   const std::int64_t most = options.max_results > 0 ? options.max_results : std::max<std::int64_t>(backend.free_bytes() / 10 * 9 / entry, 1);
   FpGuard guard;
-  CsrNeighbors result = RangeRun(question, queries, plan, options, most).run();
+  CsrNeighbors result = RangeRun(question, prepared.kept, queries, plan, options, most).run();
   if (spot_checks() && on_host(backend, {corpus.data, queries.data})) spot_check(result, question, queries);
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::out_of_memory, "the system refused memory for the matches; lower the radius, or search fewer queries at a time");
+}
+
+CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const RangeOptions& options) {
+  return range_search(corpus, Prepared(), queries, radius, options);
 }
 
 }  // namespace vicinal

@@ -233,7 +233,7 @@ std::unique_ptr<Session> open_search(SearchDevice& device, const Question& quest
   const bool labelled = question.filter.view().row_labels != nullptr && !question.radius;
   if (rung != Rung::canonical && ((labelled && !labels_leave_few(question)) || question.k > most_filtered_k)) return nullptr;
   // Rows with more equals than the longest list that was thought of, of which others may answer: the rows themselves are needed.
-  const bool some_left_out = own && own->frame.copies && (question.k > kept_copies || (!question.filter.all() && !question.filter.only_self()));
+  const bool some_left_out = own && own->frame.copies && (question.radius || question.k > kept_copies || (!question.filter.all() && !question.filter.only_self()));
   if (rung == Rung::int8 && own && (!own->packed || some_left_out)) return nullptr;
   if (rung != Rung::canonical && !device.holds_up(rung)) {
     stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test: filter ", rung_name(rung), " is not used there"));
