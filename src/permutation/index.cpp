@@ -44,7 +44,7 @@ void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, c
   for (std::size_t i = 0; i < ids.size(); ++i) {
     meter->start(static_cast<std::int64_t>(i));
     meter->measure(permutants.data(), static_cast<std::int64_t>(permutants.size()), distances.data());
-    check_finite(ids[i], distances);
+    check_measured(ids[i], distances);
     use(i, distances.data());
     if ((unasked += permutants.size()) < distances_unasked) continue;
     team.tick(0);

@@ -43,7 +43,7 @@ class Nearest {
         const std::int64_t used = std::min(meter_block, count - begin);
         for (std::int64_t i = 0; i < used; ++i) numbers[i] = static_cast<std::uint32_t>(begin + i);
         meter->measure(numbers, used, found);
-        for (std::int64_t i = 0; i < used; ++i) check_finite(begin + i, {found + i, 1});
+        for (std::int64_t i = 0; i < used; ++i) check_measured(begin + i, {found + i, 1});
         for (std::int64_t i = 0; i < used; ++i) values_[begin + i] = std::min(values_[begin + i], found[i]);
         team_.tick(0);
       }
@@ -99,7 +99,7 @@ std::vector<std::int64_t> sparse(const Objects& objects, std::int64_t wanted, st
 
 }  // namespace
 
-void check_finite(std::int64_t object, std::span<const double> distances) {
+void check_measured(std::int64_t object, std::span<const double> distances) {
   for (const double distance : distances)
     if (!std::isfinite(distance)) fail(ErrorCode::range_error, cat("object ", object, ": a distance leaves f64; scale the rows first"));
 }

@@ -17,6 +17,6 @@ std::vector<std::int64_t> choose_permutants(const Objects& objects, const Permut
 std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample);
 
 /// Distances that the index measures of an object are finite. Throws RangeError.
-void check_finite(std::int64_t object, std::span<const double> distances);
+void check_measured(std::int64_t object, std::span<const double> distances);
 
 }  // namespace vicinal
