@@ -1,6 +1,7 @@
 """The permutation index from Python: what searches return, that exact ones are the exact search, files, bad input."""
 
 import doctest
+import time
 
 import numpy as np
 import pytest
@@ -164,3 +165,26 @@ def test_a_callable(data):
         vicinal.PermutationIndex(list(base[:20]), lambda a, b: float("nan"), 4)
     with pytest.raises(vicinal.Unsupported):
         index.save("/tmp/never.vicinal")
+
+
+@pytest.mark.parametrize("form", ["ranks", "components"])
+@pytest.mark.parametrize("choice", ["random", "farthest_first"])
+def test_building_over_a_dear_distance_is_left_soon(form, choice):
+    """The caller is asked after some thousand distances, however many objects and permutants these are of."""
+    x = np.random.default_rng(9).standard_normal((3000, 4))
+    calls = 0
+
+    def dear(a, b):
+        nonlocal calls
+        calls += 1
+        time.sleep(2e-5)
+        return float(np.abs(a - b).sum())
+
+    def leave(done, total):
+        if calls > 0:
+            raise InterruptedError
+        return True
+
+    with pytest.raises(InterruptedError):
+        vicinal.PermutationIndex(x, dear, permutants=256, form=form, choice=choice, progress=leave)
+    assert 0 < calls < 2500

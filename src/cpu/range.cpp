@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "core/text.hpp"
+#include "cpu/check.hpp"
 #include "cpu/session.hpp"
 
 namespace vicinal::cpu {
@@ -62,8 +62,7 @@ void CpuSession::finish_range(const RangeView& out, const BoundsView& bounds) {
     ranked += all.ranked;
     const std::int64_t first = out.begin[given(query)], count = out.count[given(query)];
     if (!places_.empty() && places_[static_cast<std::size_t>(query)].next != first + count)
-      fail(ErrorCode::invalid_value, cat("rows changed during the call: of query ", rows_[static_cast<std::size_t>(query)], " ", count, " were within the radius, and then ",
-                                         places_[static_cast<std::size_t>(query)].next - first));
+      report_changed_matches(count, places_[static_cast<std::size_t>(query)].next - first);
     if (count == 0) return;
     if (places_.empty()) {
       std::int64_t at = first;

@@ -1,6 +1,7 @@
 #include "permutation/permutants.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <unordered_map>
 #include <unordered_set>
@@ -42,9 +43,10 @@ class Nearest {
         const std::int64_t used = std::min(meter_block, count - begin);
         for (std::int64_t i = 0; i < used; ++i) numbers[i] = static_cast<std::uint32_t>(begin + i);
         meter->measure(numbers, used, found);
+        for (std::int64_t i = 0; i < used; ++i) check_measured(begin + i, {found + i, 1});
         for (std::int64_t i = 0; i < used; ++i) values_[begin + i] = std::min(values_[begin + i], found[i]);
+        team_.tick(0);
       }
-      team_.tick(0);
     });
     values_[permutant] = taken;
   }
@@ -96,6 +98,11 @@ std::vector<std::int64_t> sparse(const Objects& objects, std::int64_t wanted, st
 }
 
 }  // namespace
+
+void check_measured(std::int64_t object, std::span<const double> distances) {
+  for (const double distance : distances)
+    if (!std::isfinite(distance)) fail(ErrorCode::range_error, cat("object ", object, ": a distance leaves f64; scale the rows first"));
+}
 
 std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample) {
   const Random random(seed, sample ? Random::Purpose::sample : Random::Purpose::permutants);

@@ -1,5 +1,6 @@
 // Which objects the others are seen from.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "permutation/objects.hpp"
@@ -14,5 +15,8 @@ std::vector<std::int64_t> choose_permutants(const Objects& objects, const Permut
 
 /// `wanted` different ids below `count`, in random order: the i-th is picked among those that are left (Fisher and Yates).
 std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample);
+
+/// Distances that the index measures of an object are finite. Throws RangeError.
+void check_measured(std::int64_t object, std::span<const double> distances);
 
 }  // namespace vicinal

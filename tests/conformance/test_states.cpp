@@ -290,7 +290,7 @@ TEST(States, EveryPairOfThemAnswersAlike) {
   const std::string path = folder + "/a.vicinal";
   Seen seen;
   const std::uint64_t seed = seed_or(2106);
-  const std::int64_t scenes = std::max<std::int64_t>(20, scaled(all_pairs) / pairs_a_scene);
+  const std::int64_t scenes = std::max<std::int64_t>(20, (scaled(all_pairs) + pairs_a_scene - 1) / pairs_a_scene);
   for (std::int64_t scene = 0; scene < scenes; ++scene) {
     SCOPED_TRACE("VICINAL_TEST_SEED=" + std::to_string(seed) + " scene " + std::to_string(scene));
     States(seed * 1000003 + static_cast<std::uint64_t>(scene), seen, path).run();
