@@ -115,7 +115,7 @@ Json index_json(const vicinal::PermutationIndex& index) {
 
 int build(Flags& flags, Context& context) {
   if (flags.output.empty()) throw wrong("index build needs -o PATH for the index");
-  const vicinal::KnnOptions search = search_options(flags.search);
+  const vicinal::KnnOptions search = search_options(flags.search, false);
   vicinal::PermutationOptions options{.metric = search.metric,
                                       .permutants = flags.permutants,
                                       .choice = vicinal::parse_permutant_choice(flags.choice),

@@ -119,9 +119,14 @@ vicinal::Execution execution(const std::string& device, std::int64_t threads) {
   return {.device = device, .threads = static_cast<int>(std::clamp(threads, least, most))};
 }
 
-vicinal::KnnOptions search_options(SearchFlags& flags) {
+vicinal::KnnOptions search_options(SearchFlags& flags, bool of_search) {
   vicinal::KnnOptions options;
   options.metric = vicinal::parse_metric(flags.metric);
+  const vicinal::MetricInfo& metric = vicinal::metric_info(options.metric);
+  if (of_search && !metric.vectors && !metric.strings)
+    throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
+                         std::string(metric.name) + " is a distance of indexes alone: vicinal index build --metric " + std::string(metric.name) +
+                             ", which vicinal index search --exact searches exactly");
   options.distance_type = vicinal::parse_distance_type(flags.distance_type);
   options.degenerate = vicinal::parse_degenerate(flags.degenerate);
   options.pad = flags.pad;

@@ -64,7 +64,8 @@ void add_notes(vicinal::Stats& stats, const Side& side, const std::string& path)
 
 vicinal::Execution execution(const std::string& device, std::int64_t threads);
 /// KnnOptions with names and sizes parsed and lists read, which stay in `flags`; progress and stop are those of the run.
-vicinal::KnnOptions search_options(SearchFlags& flags);
+/// of_search: an index has more metrics.
+vicinal::KnnOptions search_options(SearchFlags& flags, bool of_search = true);
 template <class Options>
 void attach(Options& options, Interrupt& interrupt, ProgressBar& bar) {
   options.stop = interrupt.token();

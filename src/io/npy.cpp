@@ -109,7 +109,7 @@ void npy_append(Sink& out, const Named& named) {
 const Format npy_format = {
     .name = "npy",
     .suffix = ".npy",
-    .reads = "f16, f32, f64, u8 or i8 rows; ids of any integer type; distances; values",
+    .reads = "f16, f32, f64, integer or bool rows; ids of any integer type; distances; values",
     .writes = "rows, ids (int64) or distances; ids of selections",
     .read_roles = as_vectors | as_ids | as_distances | as_values,
     .write_roles = as_vectors | as_ids | as_distances | as_selection,

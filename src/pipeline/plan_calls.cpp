@@ -106,6 +106,7 @@ Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& o
 }
 
 std::string Plan::text() const {
+  const FpGuard guard;  // numbers for people are rounded, too
   std::string out;
   const auto line = [&](const char* name, const std::string& value) {
     char padded[32];

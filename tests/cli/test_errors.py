@@ -38,6 +38,9 @@ USAGE = [
     (["knn", "a.npy", "b.npy", "-k", "3", "--degenerate", "two"], '"two"'),
     (["knn", "a.npy", "b.npy", "-k", "3", "--memory", "lots"], 'memory "lots"'),
     (["knn", "a.npy", "b.npy", "-k", "3", "--distances", "d.npy"], "--distances PATH needs -o"),
+    (["knn", "a.npy", "b.npy", "-k", "3", "--metric", "emd"], "emd is a distance of indexes alone: vicinal index build --metric emd"),
+    (["range", "a.npy", "b.npy", "-r", "3", "--metric", "wasserstein"], "emd is a distance of indexes alone"),
+    (["verify", "a.npy", "b.npy", "r.npy", "--metric", "dtw"], "dtw is a distance of indexes alone"),
     (["completion", "tcsh"], "unknown shell tcsh; shells: bash, zsh, fish"),
 ]
 

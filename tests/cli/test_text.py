@@ -112,6 +112,26 @@ def test_integers_of_every_width(vicinal, tmp_path, dtype):
         check(vicinal, tmp_path, f"{tmp_path}/both.hdf5:train", f"{tmp_path}/both.hdf5:test", ids, distances)
 
 
+def test_masks_and_ids_beside_rows_are_no_rows(vicinal, tmp_path):
+    """Wide integers and bool are rows by name, or where the file has no others."""
+    rows = RNG.integers(0, 9, (20, 3)).astype(np.float32)
+    named = {"rows": rows, "mask": rows > 4, "ids": rows.astype(np.int64)}
+    np.savez(tmp_path / "c.npz", **named)
+    files = ["c.npz"]
+    if "hdf5" in vicinal("info").out:
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "c.hdf5", "w") as file:
+            for name, value in named.items():
+                file[name] = value
+        files.append("c.hdf5")
+    for name in files:
+        vicinal("knn", tmp_path / name, tmp_path / name, "-k", 1, "-o", tmp_path / "out.npz").succeeds()
+        assert np.load(tmp_path / "out.npz")["distances"].dtype == np.float32
+        vicinal("knn", f"{tmp_path}/{name}:mask", f"{tmp_path}/{name}:ids", "-k", 1).succeeds()
+    np.savez(tmp_path / "two.npz", mask=rows > 4, ids=rows.astype(np.int64))
+    vicinal("knn", tmp_path / "two.npz", tmp_path / "two.npz", "-k", 1).fails(3, "FormatError", "2 arrays can be rows")
+
+
 def check(vicinal, tmp_path, corpus, queries, ids, distances):
     vicinal("knn", corpus, queries, "-k", 5, "-o", tmp_path / "out.npz").succeeds()
     with np.load(tmp_path / "out.npz") as found:

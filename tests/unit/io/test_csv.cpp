@@ -111,17 +111,17 @@ TEST_F(Csv, JudgesTheFirstLine) {
       spit(file(one.name), one.text);
       const std::string what = std::string(one.text) + " header " + std::to_string(static_cast<int>(header));
       if (want->size() == 1 && std::isnan(want->front())) {
-        EXPECT_THROW(read_matrix(file(one.name), {.header = header}), Error) << what;
+        EXPECT_THROW(read_matrix(file(one.name), {.member = "", .header = header}), Error) << what;
         continue;
       }
       try {
-        const Matrix m = read_matrix(file(one.name), {.header = header});
+        const Matrix m = read_matrix(file(one.name), {.member = "", .header = header});
         const auto* values = static_cast<const double*>(m.points().data);
         EXPECT_EQ(Values(values, values + m.points().rows * m.points().cols), *want) << what;
         const bool told = header == Header::automatic || std::string(one.note).starts_with("column 1");
         if (told && *one.note != '\0') EXPECT_NE(m.note().find(one.note), std::string::npos) << what << m.note();
         else EXPECT_EQ(m.note(), "") << what;
-        const ValueMatrix v = read_values(file(one.name), {.header = header});
+        const ValueMatrix v = read_values(file(one.name), {.member = "", .header = header});
         EXPECT_EQ(v.values().rows, m.points().rows) << what;
         EXPECT_EQ(v.note(), m.note()) << what;
       } catch (const Error& error) {

@@ -141,7 +141,7 @@ std::vector<double> values_as_doubles(const Points& p) {
 
 TEST_F(Npy, ReadsIntegersAsFloats) {
   const TemporaryDirectory directory;
-  const std::string path = directory.path;
+  const std::string path = directory.file("a.npy");
   const auto check = [&]<class T>(T, const char* letter, DType type) {
     using Limits = std::numeric_limits<T>;
     const T largest = sizeof(T) == 8 ? static_cast<T>(std::int64_t{1} << 53) : Limits::max();
