@@ -22,6 +22,7 @@
 #pragma once
 #include "vicinal/corpus.hpp"
 #include "vicinal/device.hpp"
+#include "vicinal/elements.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/io.hpp"
 #include "vicinal/matrix.hpp"
