@@ -37,7 +37,7 @@ nb::tuple knn_graph_from_python(const Rows& rows, const Options& options, bool i
   });
   if (!how) return neighbors_to_python(graph);
   return csr_to_python([&] {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     return vicinal::symmetrize(graph, *how);
   }());
 }
