@@ -49,7 +49,8 @@ def knn_points(
         raise InvalidArgument(f"expected (N, P1, D) and (N, P2, D), got {tuple(a.shape)} and {tuple(b.shape)}")
     rows1 = np.full(len(a), a.shape[1]) if lengths1 is None else to_host(lengths1)
     rows2 = np.full(len(a), b.shape[1]) if lengths2 is None else to_host(lengths2)
-    dists = np.zeros((len(a), a.shape[1], K), str(a.dtype).removeprefix("torch."))
+    kind = np.dtype(str(a.dtype).removeprefix("torch."))
+    dists = np.zeros((len(a), a.shape[1], K), kind if kind.kind == "f" else np.result_type(kind, np.float32))
     idx = np.zeros(dists.shape, np.int64)
     for cloud, (count1, count2) in enumerate(zip(rows1.tolist(), rows2.tolist())):
         wide = min(K, count2)

@@ -48,7 +48,8 @@ TEST(StringOffsets, AreHeldAgainstTheData) {
       {"string 0 ends before it begins", {-5, 4, 8, 13}},
       {"string 2 ends at unit 14, the data have 13", {0, 4, 8, 14}},
       {"string 0 ends at unit 9000, the data have 13", {0, 9000, 9000, 9000}},
-      {"string 1 ends at unit 4611686018427387904, the data have 13", {0, 4, std::int64_t{1} << 62, std::int64_t{1} << 62}},
+      {"string 1 ends at unit 4611686018427387904, the data have 13",
+       {0, 4, std::int64_t{1} << 62, std::int64_t{1} << 62}},
   };
   for (const auto& [name, call] : entries()) {
     for (const Encoding encoding : {Encoding::utf8, Encoding::bytes}) {
@@ -67,8 +68,8 @@ TEST(StringOffsets, AreHeldAgainstTheData) {
     }
   }
   const std::int64_t backward[] = {0, 13, 4, 8};  // the last offset of a list is how many units there are
-  EXPECT_THROW((void)knn(StringList(text.data(), {0, 13, 4, 8}, Encoding::utf8, nullptr).view(), StringList(good_words).view(),
-                         {.k = 1, .metric = Metric::levenshtein}),
+  EXPECT_THROW((void)knn(StringList(text.data(), {0, 13, 4, 8}, Encoding::utf8, nullptr).view(),
+                         StringList(good_words).view(), {.k = 1, .metric = Metric::levenshtein}),
                Error);
   EXPECT_THROW(check_offsets({text.data(), backward, 3, Encoding::utf8}, "corpus"), Error);
 }
