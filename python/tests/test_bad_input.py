@@ -159,3 +159,29 @@ def test_an_error_changes_nothing():
         with pytest.raises(vicinal.Error):
             prepared.knn(bad, 3)
     assert np.array_equal(prepared.knn(QUERIES, 3).ids, before.ids)
+
+
+def listed(call):
+    with pytest.raises(vicinal.InvalidArgument, match='unknown metric "manhatan"') as caught:
+        call("manhatan")
+    return str(caught.value)
+
+
+def test_an_unknown_metric_lists_those_of_the_call(rng):
+    x, words = rng.standard_normal((20, 4)).astype(np.float32), ["ab", "abc", "b"]
+    of_vectors = [
+        lambda m: vicinal.knn(x, x, 2, m), lambda m: vicinal.Corpus(x, m), lambda m: vicinal.knn_graph(x, 2, m), lambda m: vicinal.range_search(x, x, 1.0, m),
+        lambda m: vicinal.plan((9, 4), (9, 4), 2, m), lambda m: vicinal.plan_graph(x, 2, m), lambda m: vicinal.plan_range(x, x, m),
+        lambda m: vicinal.verify(x, x, np.zeros((20, 1), int), m),
+    ]  # fmt: skip
+    of_strings = [
+        lambda m: vicinal.knn(words, words, 2, m), lambda m: vicinal.knn_graph(words, 2, m), lambda m: vicinal.range_search(words, words, 1.0, m),
+        lambda m: vicinal.plan(words, words, 2, m), lambda m: vicinal.plan_graph(words, 2, m), lambda m: vicinal.plan_range(words, words, m),
+    ]  # fmt: skip
+    for call in of_vectors:
+        said = listed(call)
+        assert "manhattan" in said and "correlation" in said and "levenshtein" not in said and "dtw" not in said, said
+    for call in of_strings:
+        said = listed(call)
+        assert "jaccard" in said and "hamming" in said and "euclidean" not in said and "manhattan" not in said and "dtw" not in said, said
+    assert all(name in listed(lambda m: vicinal.PermutationIndex(x, m)) for name in ("dtw", "levenshtein", "euclidean"))
