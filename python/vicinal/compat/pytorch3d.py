@@ -39,7 +39,7 @@ def knn_points(
     Returns
     -------
     KNN
-        dists (N, P1, K), squared for norm 2, of the points' type, idx (N, P1, K) int64, and knn (N, P1, K, D) or None.
+        dists (N, P1, K), squared for norm 2, of the points' type (of integers: a float type), idx (N, P1, K) int64, and knn (N, P1, K, D) or None.
         As there, what is missing (padding of p1, and K above the points of the cloud) is 0 in all of them. No gradients.
     """
     if norm not in (1, 2):
