@@ -57,11 +57,11 @@ class Poll {
     const auto now = std::chrono::steady_clock::now();
     if (done < total && now - last_ < std::chrono::milliseconds(40)) return true;
     last_ = now;
-    if (interpreter_is_gone()) return false;
     const GilAcquire gil;
     if (PyErr_CheckSignals() != 0) return keep_error();
-    if (callback_.is_none()) return true;
     try {
+      check_interpreter();
+      if (callback_.is_none()) return true;
       return nb::cast<bool>(call_python(callback_, nb::make_tuple(done, total)));
     } catch (nb::python_error& error) {
       error_.emplace(std::move(error));
@@ -87,6 +87,7 @@ class Poll {
 /// Runs work(progress) without the GIL. What the poll caught comes first, then the library's own error.
 template <class Work>
 auto without_gil(nb::handle callback, const Work& work) {
+  check_interpreter();
   Poll poll(callback);
   const Progress progress = [&poll](std::uint64_t done, std::uint64_t total) { return poll(done, total); };
   auto run = [&] {

@@ -1,6 +1,6 @@
-// What Python's garbage collector asks of our classes that hold Python objects. A class has traverse(visit, arg), which shows
-// each reference that it alone owns, and clear(), which drops those that are safe to drop; what is kept goes with the other
-// objects of its cycle.
+// What Python's garbage collector asks of our classes that hold Python objects. A class has traverse(visit, arg), which
+// shows each reference that it alone owns, and clear(), which drops those that are safe to drop; what is kept goes with
+// the other objects of its cycle.
 #pragma once
 #include <nanobind/nanobind.h>
 

@@ -1,5 +1,6 @@
-// See gil.hpp. Before Python ends, its atexit stops the searches of other threads, which are daemons, as Ctrl-C would, and
-// waits a little until they are parked: what they worked on is then at rest when the process takes itself apart.
+// See gil.hpp. Before Python ends, its atexit stops the searches of other threads, which are daemons, by SystemExit in
+// them, and waits a little: what they worked on is then at rest when the process takes itself apart, and who joins them
+// in a function of atexit that comes later does not wait for ever. Only threads that Python itself ends are parked.
 #include "gil.hpp"
 
 #include <cxxabi.h>
@@ -27,8 +28,8 @@ void count_release(int more) noexcept {
   released.fetch_add(more);
 }
 
-/// Threads that will not come to their end hold what they searched for ever, which is no leak of ours: daemons, and in a
-/// forked child whatever ran beside the fork.
+/// Threads that will not come to their end hold what they searched for ever, which is no leak of ours: daemons, and in
+/// a forked child whatever ran beside the fork.
 bool threads_are_lost() {
   const auto frames = nb::cast<nb::dict>(nb::module_::import_("sys").attr("_current_frames")());
   const nb::object self = nb::module_::import_("threading").attr("get_ident")();
@@ -48,28 +49,31 @@ void end_interpreter() {
   PyEval_RestoreThread(state);
 }
 
+/// The calling thread stops here for good.
+[[noreturn]] void park() noexcept {
+  for (;;) pause();
+}
+
 }  // namespace
 
-bool interpreter_is_gone() noexcept { return ending && !pthread_equal(ending_thread, pthread_self()); }
-
-void park() noexcept {
-  for (;;) pause();
+void check_interpreter() {
+  if (!ending || pthread_equal(ending_thread, pthread_self())) return;
+  PyErr_SetNone(PyExc_SystemExit);
+  throw nb::python_error();
 }
 
 GilRelease::GilRelease() noexcept : state_(PyEval_SaveThread()) { count_release(1); }
 
 GilRelease::~GilRelease() {
-  count_release(-1);
-  if (interpreter_is_gone()) park();
   try {
     PyEval_RestoreThread(state_);
   } catch (abi::__forced_unwind&) {
     park();
   }
+  count_release(-1);
 }
 
 GilAcquire::GilAcquire() noexcept {
-  if (interpreter_is_gone()) park();
   try {
     state_ = PyGILState_Ensure();
   } catch (abi::__forced_unwind&) {

@@ -1,6 +1,6 @@
-// The interpreter's lock (GIL), given back around work and taken again for callbacks, in a process whose interpreter may end
-// meanwhile. Python ends a daemon thread that asks for the lock then by pthread_exit, which unwinds through C++ that may not
-// be unwound (std::terminate); such a thread waits here for the end of the process instead.
+// The interpreter's lock (GIL), given back around work and taken again for callbacks, in a process whose interpreter
+// may end meanwhile. Python ends a daemon thread that asks for the lock then by pthread_exit, which unwinds through C++
+// that may not be unwound (std::terminate); such a thread waits here for the end of the process instead.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -8,11 +8,8 @@ namespace vicinal::python {
 
 namespace nb = nanobind;
 
-/// The interpreter is ending, and this is not the thread that ends it: work is to stop, and Python cannot be called.
-bool interpreter_is_gone() noexcept;
-
-/// The calling thread stops here for good.
-[[noreturn]] void park() noexcept;
+/// Throws SystemExit where the interpreter is ending and this is not the thread that ends it. With the lock held.
+void check_interpreter();
 
 /// Gives the lock back for the extent of a block.
 class GilRelease {
@@ -38,7 +35,8 @@ class GilAcquire {
   PyGILState_STATE state_;
 };
 
-/// function(arguments), with the lock held; the thread parks where Python ends it inside the call. Throws nb::python_error.
+/// function(arguments), with the lock held; the thread parks where Python ends it inside the call. Throws
+/// nb::python_error.
 nb::object call_python(nb::handle function, const nb::tuple& arguments);
 
 void bind_gil(nb::module_& m);

@@ -70,9 +70,9 @@ class CallableDistance {
   explicit CallableDistance(nb::object function) : function_(std::make_shared<Held>(std::move(function))) {}
   OwnDistance distance() const {
     return [held = function_](std::int64_t query, const std::uint32_t* objects, std::int64_t count, double* distances) {
-      if (interpreter_is_gone()) throw Error(ErrorCode::cancelled, "the interpreter has ended");
       const GilAcquire gil;
       try {
+        check_interpreter();
         nb::list numbers;
         for (std::int64_t i = 0; i < count; ++i) numbers.append(objects[i]);
         nb::object found = call_python(held->function, nb::make_tuple(query, numbers));

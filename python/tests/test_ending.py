@@ -99,6 +99,52 @@ started.wait()
     assert quiet(run_alone(code, 1)) == (0, "True 6000\nTrue 6000\n", "")
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_pools_of_threads_that_are_ended_at_the_end(before):
+    """Their own functions of atexit come before ours, or after, and wait for what runs."""
+    pool = "import atexit\nfrom multiprocessing.pool import ThreadPool\npool = ThreadPool(3)\natexit.register(pool.terminate)\n"
+    code = """
+def search(_):
+    started.set()
+    vicinal.knn(many, many, 10)
+
+found = pool.map_async(search, range(300))
+started.wait()
+time.sleep(0.05)
+"""
+    assert quiet(run_alone(pool + HEAD + code if before else HEAD + pool + code, 1)) == (0, "", "")
+
+
+def test_threads_can_be_joined_at_the_end():
+    code = """
+import atexit
+threads = []
+
+@atexit.register
+def join():
+    for thread in threads:
+        thread.join()
+    print("joined")
+""" + HEAD + """
+for _ in range(3):
+    threads.append(threading.Thread(target=lambda: [(started.set(), vicinal.knn(many, many, 10)) for _ in range(1000)], daemon=True))
+    threads[-1].start()
+started.wait()
+time.sleep(0.05)
+"""
+    assert quiet(run_alone(code, 1)) == (0, "joined\n", "")
+
+
+def test_executors_come_to_their_end():
+    code = HEAD + """
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(2)
+for _ in range(4):
+    pool.submit(vicinal.knn, many, many, 10).add_done_callback(lambda found: print(found.result().certificate.all()))
+"""
+    assert quiet(run_alone(code, 1)) == (0, "True\n" * 4, "")
+
+
 def test_an_exit_with_a_status_keeps_it():
     code = HEAD + "forever(lambda: vicinal.knn(many, many, 10))\nstarted.wait()\nsys.exit(7)"
     assert quiet(run_alone(code, 1)) == (7, "", "")

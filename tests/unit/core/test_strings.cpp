@@ -1,4 +1,5 @@
-// Strings whose offsets do not fit their data, for every entry that takes strings, and data that change between the passes.
+// Strings whose offsets do not fit their data, for every entry that takes strings, and data that change between the
+// passes.
 #include "core/strings.hpp"
 
 #include <gtest/gtest.h>
