@@ -19,6 +19,8 @@
 // A distance that is dear, a set that is huge:  vicinal::PermutationIndex(view, {.metric = vicinal::Metric::dtw}).knn(queries, {.recall = 0.9});
 // Somebody else's answer:                       vicinal::verify(corpus, queries, claim);
 //
+// Integers of 16 to 64 bits:                   vicinal::knn(vicinal::exact_elements(rows, "corpus").points(), ...);
+//
 // Errors are vicinal::Error with a code(). Any k up to n, any n; f32, f64, f16, bf16, u8, i8; the same
 // bits on any instruction set, thread count, memory budget and partition.
 #pragma once

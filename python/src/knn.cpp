@@ -15,6 +15,7 @@
 
 #include "arrays.hpp"
 #include "call.hpp"
+#include "collect.hpp"
 #include "graph_range.hpp"
 #include "results.hpp"
 #include "vicinal/corpus.hpp"
@@ -113,7 +114,7 @@ class PreparedCorpus {
 
   void save(const std::string& path) const {
     if (rows_) (void)rows_->points();  // they are read by the host
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     corpus_.save(path);
   }
 
@@ -158,6 +159,10 @@ class PreparedCorpus {
   }
   const Corpus& corpus() const noexcept { return corpus_; }
 
+  int traverse(visitproc visit, void* arg) const { return rows_ ? rows_->traverse(visit, arg) : 0; }
+  /// Nothing: the corpus goes on seeing its rows, which go with it.
+  void clear() noexcept {}
+
  private:
   std::optional<Rows> rows_;
   std::optional<SavedArray> saved_;
@@ -194,7 +199,7 @@ nb::tuple merge_from_python(const std::vector<Part>& parts, std::int64_t k, cons
   std::vector<NeighborsView> views;
   for (const Part& part : parts) views.push_back(view_of(part));
   auto merged = [&] {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     return vicinal::merge(views, options);
   }();
   return neighbors_to_python(merged);
@@ -232,7 +237,8 @@ void bind_search(nb::module_& m) {
   m.def("plan", &plan_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
   m.def("plan_rows", &plan_rows_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
 
-  nb::class_<PreparedCorpus>(m, "Corpus", "A prepared corpus that keeps borrowed rows alive.")
+  nb::class_<PreparedCorpus>(m, "Corpus", nb::type_slots(collected<PreparedCorpus>),
+                             "A prepared corpus that keeps borrowed rows alive.")
       .def(nb::init<const Rows&, const Options&, bool>(), nb::arg("rows"), nb::arg("options"), nb::arg("copy"))
       .def_static(
           "open",

@@ -12,6 +12,7 @@
 
 #include "arrays.hpp"
 #include "call.hpp"
+#include "collect.hpp"
 #include "results.hpp"
 #include "strings.hpp"
 #include "vicinal/permutation_index.hpp"
@@ -69,11 +70,12 @@ class CallableDistance {
   explicit CallableDistance(nb::object function) : function_(std::make_shared<Held>(std::move(function))) {}
   OwnDistance distance() const {
     return [held = function_](std::int64_t query, const std::uint32_t* objects, std::int64_t count, double* distances) {
-      const nb::gil_scoped_acquire gil;
+      const GilAcquire gil;
       try {
+        check_interpreter();
         nb::list numbers;
         for (std::int64_t i = 0; i < count; ++i) numbers.append(objects[i]);
-        nb::object found = held->function(query, numbers);
+        nb::object found = call_python(held->function, nb::make_tuple(query, numbers));
         for (std::int64_t i = 0; i < count; ++i) distances[i] = nb::cast<double>(found[i]);
       } catch (nb::python_error& error) {
         held->error.emplace(std::move(error));
@@ -95,11 +97,17 @@ class CallableDistance {
     }
   }
 
+  int traverse(visitproc visit, void* arg) const {
+    Py_VISIT(function_->function.ptr());
+    return 0;
+  }
+  void clear() { function_->function = nb::none(); }
+
  private:
   struct Held {
     explicit Held(nb::object f) : function(std::move(f)) {}
     ~Held() {
-      const nb::gil_scoped_acquire gil;
+      const GilAcquire gil;
       function.reset();
     }
     nb::object function;
@@ -122,7 +130,7 @@ class HeldIndex {
           return PermutationIndex(texts.view(), wanted);
         })) {}
   HeldIndex(std::int64_t count, const CallableDistance& between, const Options& options, PermutationOptions wanted)
-      : index_(between.run(options.progress, [&](const Progress& progress) {
+      : between_(between), index_(between.run(options.progress, [&](const Progress& progress) {
           wanted.progress = progress;
           return PermutationIndex(count, between.distance(), wanted);
         })) {}
@@ -187,7 +195,7 @@ class HeldIndex {
   }
   void save(const nb::bytes& path) const {
     const std::string name(path.c_str(), path.size());
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     index_.save(name);
   }
   nb::object saved() const {
@@ -213,11 +221,21 @@ class HeldIndex {
     return facts;
   }
 
+  int traverse(visitproc visit, void* arg) const {
+    const int stop = rows_ ? rows_->traverse(visit, arg) : 0;
+    return stop == 0 && between_ ? between_->traverse(visit, arg) : stop;
+  }
+  /// The index goes on seeing its rows, which go with it.
+  void clear() {
+    if (between_) between_->clear();
+  }
+
  private:
   static Points view(const Rows& rows) { return rows.points(); }
   static Strings view(const Texts& texts) { return texts.view(); }
   std::optional<Rows> rows_;
   std::optional<SavedArray> saved_;
+  std::optional<CallableDistance> between_;  // the distance of an index of the user's own
   PermutationIndex index_;
 };
 
@@ -247,7 +265,8 @@ void bind_objects(Class& index) {
 }  // namespace
 
 void bind_permutation(nb::module_& m) {
-  nb::class_<HeldIndex> index(m, "PermutationIndex", "An index that keeps borrowed rows alive.");
+  nb::class_<HeldIndex> index(m, "PermutationIndex", nb::type_slots(collected<HeldIndex>),
+                              "An index that keeps borrowed rows alive.");
   bind_objects<Rows>(index);
   bind_objects<Texts>(index);
   index

@@ -94,6 +94,30 @@ def test_shapes(library, rows, columns, k):
     same(library, x, vicinal.select_k(library.put(x), k), k)
 
 
+@pytest.mark.parametrize("dtype", ["?", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_integers_and_bools_are_searched(library, dtype):
+    x = np.random.default_rng(4).integers(0, 2 if dtype == "?" else 120, (500, 24)).astype(dtype)
+    try:
+        on_device = library.put(x)
+    except TypeError:
+        pytest.skip("no such type there")
+    if dtype == "u8" and isinstance(library, Torch):
+        with pytest.raises(vicinal.InvalidArgument, match="uint64"):
+            vicinal.knn(on_device, on_device, 5)
+        return
+    here, there = vicinal.knn(x, x[:40], 5), vicinal.knn(on_device, on_device[:40], 5)
+    assert here.distances.tobytes() == library.get(there.distances).tobytes()
+    assert here.ids.tobytes() == library.get(there.ids).tobytes() and there.stats.device == "cuda:0"
+    transposed = library.put(np.ascontiguousarray(x.T)).T
+    assert library.get(vicinal.knn(transposed, on_device[:40], 5).ids).tobytes() == here.ids.tobytes()
+    if dtype in ("i8", "u8"):
+        largest = np.iinfo(x.dtype).max
+        for value in (2**53 + 1, largest, largest - 1):
+            x[3, 3] = value
+            with pytest.raises(vicinal.InvalidValue, match="no exact float64"):
+                vicinal.knn(library.put(x), on_device[:40], 5)
+
+
 def test_strides(library):
     x = numbers("f4", 64, 900)
     on_device = library.put(x)

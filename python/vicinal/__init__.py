@@ -93,11 +93,13 @@ def knn(
     ----------
     corpus : (n, d) array
     queries : (Q, d) array
-        float32, float64, float16, bfloat16, uint8 or int8, of any strides, alignment and byte order:
+        float32, float64, float16, bfloat16, uint8, int8 or bool (0 and 1), of any strides, alignment and byte order:
         NumPy arrays, and anything with DLPack on the CPU or the buffer protocol, are read in place.
+        Integers of 16 bits are converted to float32, those of 32 and 64 bits to float64, exactly or not at all: where their values
+        fit, ``astype(np.uint8)`` or ``np.int8`` takes an eighth of that memory.
         So are Arrow columns of lists of one length, numpy.memmap, and HDF5 datasets of h5py that lie in one piece.
-        Lists, data frames and HDF5 datasets in chunks are converted once (``stats.copied_bytes``). Q may be 0. NaN and
-        infinity are refused.
+        Lists, data frames (nullable and Arrow columns too, or one column of arrays) and HDF5 datasets in chunks are converted once
+        (``stats.copied_bytes``; ``memory`` does not count that). Q may be 0. NaN, infinity and missing values are refused.
         Or strings, (n,) and (Q,): lists of str or bytes, NumPy arrays of them, Arrow arrays (read in place), a pandas
         column. A symbol is a code point of a str, as it is (nothing is normalised), or a byte.
         Or tensors of torch, arrays of cupy and others with DLPack or ``__cuda_array_interface__`` in memory of a CUDA device: they
@@ -117,7 +119,7 @@ def knn(
         Bytes that the search may use beyond what the process holds, results not counted: 268435456,
         "256MiB", "1.5 GB". None: what is free, less a tenth. The answer does not depend on it.
     distance_type : None, "f32", "f64" or a dtype
-        Type of the returned distances. None: float64 if either side is float64, uint32 for hamming
+        Type of the returned distances. None: float64 if either side is float64 or integers of 32 or 64 bits, uint32 for hamming
         and levenshtein, else float32. The order is that of the returned values, ties by smaller id.
     pad : bool, default False
         With k above the eligible rows: fill up with id -1 and the worst distance, and return ``counts``.
@@ -164,12 +166,13 @@ def knn(
         k=k, metric=metric, device=_inputs.device(device, corpus_rows, query_rows), threads=threads, memory=memory,
         distance_type=distance_type, pad=pad, degenerate=degenerate, first_id=first_id,
         eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length, progress=progress,
+        sort=corpus_rows,
     )  # fmt: skip
-    columns, home = corpus_rows.shape[0] + int(first_id), _homes.of(queries)
+    columns, home = corpus_rows.shape[0] + options.first_id, _homes.of(queries)
     if getattr(query_rows, "cuda_device", -1) < 0:
         return _results.neighbors(_inputs.call("knn", corpus_rows, query_rows, options), copied, columns, home)
     native = _homes.search(
-        home, (query_rows.shape[0], int(k)), pad,
+        home, (query_rows.shape[0], options.k), options.pad,
         lambda: _native.plan(*map(_inputs.shape_of, (corpus_rows, query_rows)), options),
         lambda out: _native.knn_into(corpus_rows, query_rows, options, out),
     )  # fmt: skip
@@ -202,7 +205,8 @@ def plan(
     ----------
     corpus, queries : (rows, columns) or arrays
         A shape is taken with ``dtype``; an array brings its own. Of a corpus that is an array on the host some hundred rows are looked at, in
-        milliseconds: they tell which filter the search will begin with and how many rows it will leave. Strings are read.
+        milliseconds: they tell which filter the search will begin with and how many rows it will leave. Strings are read. What a search would
+        convert first is counted in a note.
     dtype : dtype or name, default "float32"
         Element type of what is given as a shape.
     k, metric, device, threads, memory, distance_type, pad, eligible, labels, label_rule, ngram, max_length :
@@ -215,9 +219,9 @@ def plan(
     options = _inputs.options(
         k=k, metric=metric, device=_inputs.device(device, corpus, queries), threads=threads, memory=memory,
         distance_type=distance_type, pad=pad, eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram,
-        max_length=max_length,
+        max_length=max_length, sort=_inputs.sort_of(corpus),
     )  # fmt: skip
-    return Plan(**_inputs.plan("plan", *_inputs.shapes(corpus, queries, dtype), options))
+    return Plan(**_inputs.plan("plan", options, dtype, dict(corpus=corpus, query=queries)))
 
 
 def merge(
@@ -301,7 +305,7 @@ def verify(
     """
     options = _inputs.options(
         metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, first_id=first_id,
-        eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress,
+        eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress, sort="vectors",
     )  # fmt: skip
     ids, distances = _inputs.claim(result)
     corpus_rows, query_rows = _inputs.rows(corpus, "corpus")[0], _inputs.rows(queries, "query")[0]

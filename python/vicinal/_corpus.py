@@ -20,7 +20,7 @@ class Corpus:
 
     Parameters
     ----------
-    x : (n, d) float32, float64, float16, bfloat16, uint8 or int8
+    x : (n, d) array of numbers
         As in :func:`vicinal.knn`. Without ``copy`` the rows are borrowed: the Corpus keeps the array alive,
         and it must not be changed while the Corpus is used.
     metric, device, threads, memory, degenerate, progress :
@@ -55,7 +55,7 @@ class Corpus:
         rows, self._copied_bytes = _inputs.rows(x, "corpus")
         device = _inputs.device(device, rows)
         options = _inputs.options(
-            metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, progress=progress
+            metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, progress=progress, sort="vectors"
         )
         self._native = _native.Corpus(rows, options, own)
         self._device, self._threads, self._memory, self._degenerate = device, threads, memory, degenerate
@@ -154,11 +154,11 @@ class Corpus:
             eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress,
         )  # fmt: skip
         rows, copied = _inputs.rows(queries, "query")
-        columns, home = self.shape[0] + int(first_id), _homes.of(queries)
+        columns, home = self.shape[0] + options.first_id, _homes.of(queries)
         if rows.cuda_device < 0:
             return _results.neighbors(self._native.knn(rows, options), copied, columns, home)
         native = _homes.search(
-            home, (rows.shape[0], int(k)), pad,
+            home, (rows.shape[0], options.k), options.pad,
             lambda: _native.plan(_native.Shape(*self.shape, self._native.dtype), _inputs.shape_of(rows), options),
             lambda out: self._native.knn_into(rows, options, out),
         )  # fmt: skip

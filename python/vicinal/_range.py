@@ -71,11 +71,12 @@ def range_search(
         metric=metric, device=_inputs.device(device, corpus_rows, query_rows), threads=threads, memory=memory,
         distance_type=distance_type, degenerate=degenerate, first_id=first_id,
         eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length, progress=progress,
+        sort=corpus_rows,
     )  # fmt: skip
     limit = _inputs.max_results(max_results)
     within = _inputs.real("radius", radius)
     native = _inputs.call("range_search", corpus_rows, query_rows, within, options, limit)
-    return _results.csr_neighbors(native, copied, corpus_rows.shape[0] + int(first_id), _homes.of(queries))
+    return _results.csr_neighbors(native, copied, corpus_rows.shape[0] + options.first_id, _homes.of(queries))
 
 
 def plan_range(
@@ -113,5 +114,6 @@ def plan_range(
     options = _inputs.options(
         metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type,
         eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length,
+        sort=_inputs.sort_of(corpus),
     )  # fmt: skip
-    return Plan(**_inputs.plan("plan_range", *_inputs.shapes(corpus, queries, dtype), options, radius=radius))
+    return Plan(**_inputs.plan("plan_range", options, dtype, dict(corpus=corpus, query=queries), radius=radius))

@@ -61,19 +61,22 @@ std::vector<std::string> metric_names(bool MetricInfo::*fact) {
 const MetricInfo& metric_info(Metric metric) noexcept { return table[static_cast<std::size_t>(metric)]; }
 Form form_of(Metric metric) noexcept { return forms[static_cast<std::size_t>(metric)]; }
 
-Metric parse_metric(std::string_view name) {
+Metric parse_metric(std::string_view name) { return parse_metric(name, nullptr); }
+
+Metric parse_metric(std::string_view name, bool MetricInfo::*sort) {
   std::vector<std::string> known;
+  std::string meant;
   for (const MetricInfo& info : table) {
+    const bool taken = sort == nullptr || info.*sort;
     if (info.name == name) return info.metric;
-    known.emplace_back(info.name);
+    if (taken) known.emplace_back(info.name);
     for (std::string_view alias : info.aliases) {
       if (alias == name) return info.metric;
-      known.emplace_back(alias);
+      if (taken) known.emplace_back(alias);
     }
+    for (const auto& [word, ours] : foreign)
+      if (taken && word == name && ours.substr(0, ours.find('"')) == info.name) meant = ours;
   }
-  std::string meant;
-  for (const auto& [word, ours] : foreign)
-    if (word == name) meant = ours;
   if (meant.empty()) meant = nearest_name(name, known);
   fail(ErrorCode::invalid_argument,
        cat("unknown metric \"", name, "\"", meant.empty() ? "" : cat("; did you mean \"", meant, "\"?"),

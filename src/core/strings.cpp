@@ -14,7 +14,7 @@ namespace {
 
 using Octets = const unsigned char*;
 
-constexpr std::uint32_t no_symbol = UINT32_MAX;
+constexpr std::uint32_t no_symbol = UINT32_MAX, replacement = 0xFFFD;
 
 /// The code point at `at`, which moves beyond it; no_symbol, and `at` stays, where there is none.
 std::uint32_t next_code_point(Octets& at, Octets end) noexcept {
@@ -42,7 +42,7 @@ std::uint32_t next_code_point(Octets& at, Octets end) noexcept {
 
 bool is_code_point(std::uint32_t symbol) noexcept { return symbol <= 0x10FFFF && (symbol >> 11) != 0x1B; }
 
-/// Calls take(symbol) for each symbol of a string that was checked. Another thread may change it meanwhile: what then is no symbol ends it.
+/// Calls take(symbol) for each symbol of a string that was checked. What another thread has made invalid since is U+FFFD.
 template <class Take>
 void for_each_symbol(const Strings& strings, std::int64_t row, const Take& take) {
   const std::int64_t first = strings.offsets[row], last = strings.offsets[row + 1];
@@ -50,8 +50,7 @@ void for_each_symbol(const Strings& strings, std::int64_t row, const Take& take)
     const auto* at = static_cast<const std::uint32_t*>(strings.data);
     for (std::int64_t i = first; i < last; ++i) {
       const std::uint32_t symbol = at[i];
-      if (!is_code_point(symbol)) return;
-      take(symbol);
+      take(is_code_point(symbol) ? symbol : replacement);
     }
     return;
   }
@@ -62,8 +61,8 @@ void for_each_symbol(const Strings& strings, std::int64_t row, const Take& take)
   }
   for (Octets at = data + first, end = data + last; at < end;) {
     const std::uint32_t symbol = next_code_point(at, end);
-    if (symbol == no_symbol) return;
-    take(symbol);
+    at += symbol == no_symbol ? 1 : 0;
+    take(symbol == no_symbol ? replacement : symbol);
   }
 }
 
@@ -120,7 +119,7 @@ StringList::StringList(const void* data, std::vector<std::int64_t> offsets, Enco
 
 Strings StringList::view() const noexcept {
   if (offsets_ == nullptr || offsets_->empty()) return {.encoding = encoding_};
-  return {data_, offsets_->data(), static_cast<std::int64_t>(offsets_->size()) - 1, encoding_};
+  return {data_, offsets_->data(), static_cast<std::int64_t>(offsets_->size()) - 1, encoding_, offsets_->back()};
 }
 
 void Alphabet::add(std::uint32_t symbol) {
@@ -132,20 +131,32 @@ void Alphabet::add(std::uint32_t symbol) {
   code = static_cast<std::uint32_t>(symbols_.size());
 }
 
-std::vector<std::int64_t> Alphabet::read(const Strings& strings, const char* side, std::int64_t max_length,
-                                         Team& team) {
+void check_offsets(const Strings& strings, const char* side) {
   if (strings.rows < 0)
     fail(ErrorCode::invalid_argument, cat(side, " has a negative number of strings: ", strings.rows));
   if (strings.rows > 0 && strings.offsets == nullptr)
     fail(ErrorCode::invalid_argument, cat(side, " has ", strings.rows, " strings and no offsets"));
+  for (std::int64_t row = 0; row < strings.rows; ++row) {
+    const std::int64_t first = strings.offsets[row], last = strings.offsets[row + 1];
+    if (first < 0 || last < first) {
+      fail(ErrorCode::invalid_argument,
+           cat(side, " string ", row, " ends before it begins: offsets ", first, " and ", last));
+    }
+    if (last > first && strings.data == nullptr)
+      fail(ErrorCode::invalid_argument, cat(side, " string ", row, " has no data"));
+    if (strings.units >= 0 && last > strings.units) {
+      fail(ErrorCode::invalid_argument,
+           cat(side, " string ", row, " ends at unit ", last, ", the data have ", strings.units));
+    }
+  }
+}
+
+std::vector<std::int64_t> Alphabet::read(const Strings& strings, const char* side, std::int64_t max_length,
+                                         Team& team) {
+  check_offsets(strings, side);
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(strings.rows));
   std::array<bool, 128> seen{};
   for (std::int64_t row = 0; row < strings.rows; ++row) {
-    const std::int64_t units = strings.offsets[row + 1] - strings.offsets[row];
-    if (units < 0 || strings.offsets[row] < 0)
-      fail(ErrorCode::invalid_argument, cat(side, " string ", row, " ends before it begins"));
-    if (units > 0 && strings.data == nullptr)
-      fail(ErrorCode::invalid_argument, cat(side, " string ", row, " has no data"));
     check_units(strings, row, side);
     std::int64_t length = 0;
     for_each_symbol(strings, row, [&](std::uint32_t symbol) {
@@ -194,13 +205,16 @@ StringSet::StringSet(const Strings& strings, const std::vector<std::int64_t>& le
     for (std::int64_t at = piece * at_once; at < std::min(count(), (piece + 1) * at_once); ++at) {
       std::int64_t to = offsets_[at];
       const std::int64_t end = offsets_[at + 1];
-      for_each_symbol(strings, rows_[at], [&](std::uint32_t symbol) {
-        if (to == end) return;
-        const std::uint32_t code = std::max(alphabet.find(symbol), any_code);
+      const auto put = [&](std::uint32_t code) {
         narrow_ ? void(bytes_[to] = static_cast<std::uint8_t>(code)) : void(words_[to] = code);
         ++to;
+      };
+      // Lengths and symbols are those of the first pass: where another thread has changed the data since, the codes of
+      // the string are undefined, but they are as many as there is room for, and each is a code.
+      for_each_symbol(strings, rows_[at], [&](std::uint32_t symbol) {
+        if (to < end) put(std::max(alphabet.find(symbol), any_code));
       });
-      for (; to < end; ++to) narrow_ ? void(bytes_[to] = any_code) : void(words_[to] = any_code);
+      while (to < end) put(any_code);
       if (at % 256 == 0) team.tick(0);
     }
   });

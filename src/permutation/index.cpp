@@ -142,7 +142,8 @@ std::int64_t bytes_of(const Points& rows, const PermutationOptions& options) {
 }
 /// Codes of four bytes a symbol, tokens as many as there are symbols, and places; the words of tokens are not counted.
 std::int64_t bytes_of(const Strings& strings) {
-  return 8 * (strings.offsets[strings.rows] - strings.offsets[0]) + 48 * strings.rows;
+  check_offsets(strings, "corpus");
+  return strings.rows == 0 ? 0 : 8 * (strings.offsets[strings.rows] - strings.offsets[0]) + 48 * strings.rows;
 }
 
 }  // namespace
