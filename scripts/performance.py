@@ -87,7 +87,7 @@ def table(name):
         shape = " | ".join(f"{number:,}" for number in first["shape"])
         lines.append(f"| `{case}` | {first['data']} | {shape} | " + " | ".join(cell(rows.get(head)) for head in heads) + " |")
     facts = sorted({f"{row['date']}, {row['facts']}, commit {row['commit']}" for rows in runs.values() for row in rows.values()})
-    slower = "\n".join(f"- A peer that finds the same neighbours is faster than \"vicinal, {call}\" in {', '.join(faster_peers(runs, heads, call)) or 'no case'}."
+    slower = "\n".join(f"- A peer with a recall of 0.9995 or more is faster than \"vicinal, {call}\" in {', '.join(faster_peers(runs, heads, call)) or 'no case'}."
                        for call in ("prepared", "one call"))
     return "\n".join(lines) + f"\n\n{slower}\n\nMeasured: {'; '.join(facts)}.\n"
 
