@@ -119,9 +119,9 @@ def tables():
                     yield f"{path}:{number + 1}: a row of a table without its header"
 
 
-def readme_table():
-    """README's table is what bench/results gives."""
-    done = subprocess.run([sys.executable, "scripts/readme_table.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+def performance():
+    """The tables of docs/performance.md and README's chart are what bench/results gives."""
+    done = subprocess.run([sys.executable, "scripts/performance.py", "--check"], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         yield done.stdout.strip() or done.stderr.strip()
 
@@ -135,7 +135,7 @@ def install_lists():
 
 
 CHECKS = (ascii_text, sizes, folders, long_sources, opening_lines, unfinished, error_codes, links, tables,
-          readme_table, install_lists)
+          performance, install_lists)
 
 
 def main():
