@@ -19,6 +19,7 @@ class SearchRuntime : public Runtime {
   SearchRuntime(const Place& place, bool hopper, bool carves)
       : Runtime(place, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carves), hopper_(hopper) {}
 
+  static constexpr std::int64_t packed_rows = most_packed_rows;
   bool has_hopper() const noexcept { return hopper_; }
   template <bool seeding>
   void hopper_filter(const Filter& f, std::int64_t grid) const {
@@ -214,7 +215,7 @@ std::int64_t search_bytes(const Plan& plan, const Problem& problem, int multipro
   if (plan.rungs.front() != rung_name(Rung::canonical)) return session_bytes(plan, problem, 0, multiprocessors);
   const std::int64_t rows = std::min(plan.corpus_chunk, problem.corpus.rows), batch = std::max<std::int64_t>(plan.query_batch, 1);
   SelectTask task;
-  task.values = Values(nullptr, wide_keys(plan.distance_type) ? ValueType::f64 : ValueType::f32, batch, problem.k + scan_stretch(batch, problem.k, rows));
+  task.values = Values(nullptr, key_type(plan.distance_type), batch, problem.k + scan_stretch(batch, problem.k, rows));
   task.k = problem.k;
   return session_bytes(plan, problem, problem.k > 0 && rows > 0 ? select_workspace(task, multiprocessors) : 0, multiprocessors);
 }
