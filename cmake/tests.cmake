@@ -39,6 +39,7 @@ add_custom_target(vicinal_tests)
 if(VICINAL_UNIT)
   # Kernels on the emulator, whose words are CUDA's: alone, and not beside the runtime's headers.
   set(VICINAL_EMULATED ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_strings.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search.cpp
+      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_device.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_rows.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_permutation.cpp ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)
   # A program of their own: address checks of unrolled kernels take a third of a sanitizer's build, and `make asan` alone has them.
   list(REMOVE_ITEM VICINAL_UNIT ${VICINAL_EMULATED})
@@ -46,9 +47,13 @@ if(VICINAL_UNIT)
   if(VICINAL_SANITIZE MATCHES "undefined")
     set(VICINAL_EMULATED_LEVEL "-O1;-fno-sanitize=undefined")
   endif()
-  set_source_files_properties(${VICINAL_EMULATED} PROPERTIES COMPILE_OPTIONS "-Wno-unknown-pragmas;-Wno-pass-failed;${VICINAL_EMULATED_LEVEL}")
   add_executable(vicinal_unit EXCLUDE_FROM_ALL ${VICINAL_UNIT})
   add_executable(vicinal_unit_device EXCLUDE_FROM_ALL ${VICINAL_EMULATED})
+  target_compile_options(vicinal_unit_device PRIVATE -Wno-unknown-pragmas -Wno-pass-failed ${VICINAL_EMULATED_LEVEL})
+  # The kernels of a search are compiled once for all of its tests.
+  file(GLOB searches ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search*.cpp)
+  set_source_files_properties(${searches} PROPERTIES UNITY_GROUP search)
+  set_target_properties(vicinal_unit_device PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   target_include_directories(vicinal_unit_device PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(vicinal_unit_device PRIVATE vicinal_objects GTest::gtest_main)
   add_dependencies(vicinal_tests vicinal_unit_device)

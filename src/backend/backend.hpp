@@ -136,6 +136,8 @@ struct Backend {
   virtual double slowness(const std::string& instruction_set) const = 0;
   /// Speed of its tiles of bytes beside those of floats, for the choice between them.
   virtual double byte_gain(const std::string& instruction_set) const = 0;
+  /// Why it has no filter of the rung for rows of so many columns, a plan's note; empty where it has. The plan names no such rung.
+  virtual std::string filter_refusal(Rung /*rung*/, std::int64_t /*cols*/, const std::string& /*instruction_set*/) const { return ""; }
   /// Whether it reads this memory in place, where the host does not.
   virtual bool holds(const void* /*rows*/) const { return false; }
   /// Predicted seconds of a search; below 0: by `slowness` beside a core of the build machine.

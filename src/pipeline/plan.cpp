@@ -84,7 +84,19 @@ bool ranked_sooner(const Problem& problem, const Backend& backend, Plan plan) {
   return seconds(Rung::canonical) < seconds(Rung::int8);
 }
 
-std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter, const Backend& backend, const Plan& plan) {
+/// The rungs of a device's ladder that it has a filter for, and the last one. A note says why the search does not begin with the first.
+std::vector<std::string> those_with_a_filter(const std::vector<Rung>& ladder, const Problem& problem, const Backend& backend, Plan& plan) {
+  std::vector<std::string> rungs;
+  for (const Rung rung : ladder) {
+    std::string why = backend.filter_refusal(rung, problem.corpus.cols, plan.instruction_set);
+    if (why.empty()) rungs.push_back(rung_name(rung));
+    else if (rung == ladder.front()) plan.notes.push_back(std::move(why));
+  }
+  rungs.push_back(rung_name(Rung::canonical));
+  return rungs;
+}
+
+std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter, const Backend& backend, Plan& plan) {
   const std::string last = rung_name(Rung::canonical), floats = rung_name(Rung::f32), halves = rung_name(Rung::fp16), bytes = rung_name(Rung::int8);
   if (filter != "auto" && filter != last && filter != floats && filter != halves && filter != bytes && filter != rotated_filter) {
     std::vector<std::string> known{"auto"};
@@ -99,9 +111,9 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
     const bool few = problem.corpus.rows < least_filtered_rows || problem.k * 3 >= problem.corpus.rows;
     const bool many_asked = problem.k > long_list && problem.k * least_rows_a_neighbor > problem.corpus.rows;
     if (problem.corpus.cols > most_float_dims || problem.k > facts.most_filtered_k || (filter == "auto" && (many_asked || (few && !problem.kept) || ranked_sooner(problem, backend, plan)))) return {last};
-    if (filter == floats || form_of(problem.metric) == Form::l1 || form_of(problem.metric) == Form::linf) return {floats, last};
-    if (filter == halves || !takes_bytes(problem)) return {halves, floats, last};
-    return {bytes, halves, floats, last};
+    if (filter == floats || form_of(problem.metric) == Form::l1 || form_of(problem.metric) == Form::linf) return those_with_a_filter({Rung::f32}, problem, backend, plan);
+    if (filter == halves || !takes_bytes(problem)) return those_with_a_filter({Rung::fp16, Rung::f32}, problem, backend, plan);
+    return those_with_a_filter({Rung::int8, Rung::fp16, Rung::f32}, problem, backend, plan);
   }
   if (filter == halves) fail(ErrorCode::unsupported, cat("filter ", halves, " does not run on ", facts.name, "; filters there: auto, ", bytes, ", ", floats, ", ", last));
   const double byte_gain = backend.byte_gain(plan.instruction_set);

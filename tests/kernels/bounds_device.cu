@@ -7,6 +7,7 @@
 #include <random>
 
 #include "cuda/search/filter_hopper.cuh"
+#include "cuda/search/self_test.cuh"
 #include "cuda/select/launch.cuh"
 #include "kernels/bounds.hpp"
 
@@ -93,6 +94,11 @@ int main(int argc, char** argv) {
   unsigned long long keep = 1ull << 34;
   must(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
   TestDevice device{about.multiProcessorCount, about.major == 9};
+  device.hopper = device.hopper && cuda::wgmma_is_there(device);
+  if (device.hopper && !cuda::test_filter(device, true)) {
+    std::printf("%s: the filter by wgmma failed its test\n", about.name);
+    return 1;
+  }
   Team team(4, nullptr, {}, 1);
   const auto start = std::chrono::steady_clock::now();
   bounds::Tally all{};

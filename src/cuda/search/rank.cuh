@@ -16,7 +16,7 @@ struct Ranking {
   Counters* counters = nullptr;
 };
 
-/// A list's words: a folded key and a row. f32 keys and counts in 32 bits, f64 keys in 64.
+/// A list's words: a folded key and a row, packed for keys of 32 bits and rows that 32 bits name (wide_words).
 template <class Form>
 struct ListWords;
 template <>

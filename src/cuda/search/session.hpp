@@ -4,6 +4,7 @@
 //   void rows_in(to, Points);                   dense rows from the host, any strides
 //   void copy(to, from, bytes);                 between any two memories
 //   int multiprocessors;
+//   std::int64_t packed_rows;                   most_packed_rows, which tests lower
 //   bool has_hopper(); void hopper_filter<seeding>(Filter, grid);   filter_hopper.cuh
 //   std::int64_t select_bytes(SelectTask); void select(SelectTask, workspace);
 #pragma once
@@ -49,7 +50,7 @@ template <class Device>
 class CudaSession final : public Session {
  public:
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
-      : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
+      : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_words(question.type, question.corpus.rows, device.packed_rows)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device),
         facts_(device), nearest_(device), found_(device), used_(device), ids_(device), out_(device),
         totals_(device), choice_(device, question),
@@ -127,8 +128,8 @@ class CudaSession final : public Session {
 
   void rerank() override {
     if (filters_ && queries_.side.count > 0 && rows().side.count > 0 && question_.k > 0) settle(true);
-    if (question_.k > 0 && !kept_ && !wide_ && descending(question_.metric) && rows().side.count < question_.corpus.rows)
-      vanished_.keep(job(), ranking(), filters_);
+    if (question_.k > 0 && !kept_ && question_.type == DistanceType::f32 && descending(question_.metric) && rows().side.count < question_.corpus.rows)
+      vanished_.keep(job(), ranking(), filters_, wide_);
     if (queries_.side.count * rows().side.count > most_unasked) device_.wait();
     team_.tick(0);
   }
