@@ -61,6 +61,22 @@ std::vector<std::string> metric_names(bool MetricInfo::*fact) {
 const MetricInfo& metric_info(Metric metric) noexcept { return table[static_cast<std::size_t>(metric)]; }
 Form form_of(Metric metric) noexcept { return forms[static_cast<std::size_t>(metric)]; }
 
+namespace {
+
+/// "sqeuclidean, ..., l1, cityblock, ...": names and aliases of the metrics for which takes(info).
+template <class Takes>
+std::string names_where(const Takes& takes) {
+  std::vector<std::string> names;
+  for (const MetricInfo& info : table) {
+    if (!takes(info)) continue;
+    names.emplace_back(info.name);
+    names.insert(names.end(), info.aliases.begin(), info.aliases.end());
+  }
+  return joined(names);
+}
+
+}  // namespace
+
 Metric parse_metric(std::string_view name) { return parse_metric(name, nullptr); }
 
 Metric parse_metric(std::string_view name, bool MetricInfo::*sort) {
@@ -78,9 +94,12 @@ Metric parse_metric(std::string_view name, bool MetricInfo::*sort) {
       if (taken && word == name && ours.substr(0, ours.find('"')) == info.name) meant = ours;
   }
   if (meant.empty()) meant = nearest_name(name, known);
+  const std::string all = sort != nullptr ? cat(": ", joined(known))
+                                          : cat(" of vectors: ", names_where([](const MetricInfo& info) { return info.vectors; }), "; of strings: ",
+                                                names_where([](const MetricInfo& info) { return info.strings; }), "; of permutation indexes, which take all: ",
+                                                names_where([](const MetricInfo& info) { return !info.vectors && !info.strings; }));
   fail(ErrorCode::invalid_argument,
-       cat("unknown metric \"", name, "\"", meant.empty() ? "" : cat("; did you mean \"", meant, "\"?"),
-           meant.empty() ? "; metrics: " : " metrics: ", joined(known)));
+       cat("unknown metric \"", name, "\"", meant.empty() ? "" : cat("; did you mean \"", meant, "\"?"), meant.empty() ? "; metrics" : " metrics", all));
 }
 
 }  // namespace vicinal

@@ -1,11 +1,12 @@
 """The bad-input table of docs/semantics.md as far as it reaches the command: status, one line, nothing on stdout."""
 
 import os
+import re
 import resource
 
 import numpy as np
 import pytest
-from conftest import call
+from conftest import ROOT, call
 
 USAGE = [
     ([], "no command given; commands: knn, graph, range, select, index, verify, convert, "),
@@ -58,6 +59,18 @@ def test_help_as_a_command(vicinal):
     for command in COMMANDS:
         assert vicinal("help", command).succeeds().out == vicinal(command, "--help").out
         assert f"\n  {command} " in vicinal("help").out
+
+
+def test_messages_name_no_types_of_cpp():
+    """What the library says reaches users of the command and of Python, too: no word of its C++ interface is in a message."""
+    files = [path for folder in ("src", "cli") for path in (ROOT / folder).rglob("*.?pp")]
+    assert len(files) > 200
+    for path in files:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if line.lstrip().startswith(("//", "#include")):
+                continue
+            for text in re.findall(r'"((?:[^"\\]|\\.)*)"', line):
+                assert not re.search(r"\b[A-Z]\w*::\w|std::|vicinal::", text), f"{path}:{number}: {text}"
 
 
 def test_files_may_have_names_of_commands(vicinal, tmp_path):
