@@ -32,7 +32,7 @@ constexpr const char* words =
 struct Flags {
   SearchFlags search;
   std::string action, file;
-  std::int64_t k = 10, permutants = 64, seed = 0, prefix = 0, window = 0;
+  std::int64_t k = 10, permutants = vicinal::default_permutants, seed = 0, prefix = 0, window = 0;
   std::string choice = "random", tune_on = "auto", rank_distance = "footrule", form = "ranks";
   double radius = 0, recall = 0, fraction = 0;
   bool exact = false, no_bounds = false, json = false;
@@ -309,7 +309,7 @@ Command register_index(App& root) {
   of("--metric build",
      app.add_text("--metric", f.search.metric, "build: distance (default euclidean)").type_name("METRIC"));
   of("--permutants build",
-     app.add_integer("--permutants", f.permutants, "build: how many (default 64)").type_name("M"));
+     app.add_integer("--permutants", f.permutants, "build: how many (default 64, or all of fewer objects)").type_name("M"));
   of("--choice build", app.add_text("--choice", f.choice, "build: how they are chosen (default random)")
                            .type_name("random|farthest_first|sss"));
   of("--seed build", app.add_integer("--seed", f.seed, "build: of the choice (default 0)").type_name("N"));

@@ -44,9 +44,12 @@ RankForm parse_rank_form(std::string_view name);
 const char* tune_on_name(TuneOn on) noexcept;  // "auto", "objects", "queries"
 TuneOn parse_tune_on(std::string_view name);
 
+/// As PermutationOptions::permutants: 64, or all of the objects where they are fewer.
+inline constexpr std::int64_t default_permutants = INT64_MIN;
+
 struct PermutationOptions {
   Metric metric = Metric::euclidean;
-  std::int64_t permutants = 64;  // at most 2048, and no more than there are objects
+  std::int64_t permutants = default_permutants;  // else 1 to 1024, and no more than there are objects
   PermutantChoice choice = PermutantChoice::random;
   std::vector<std::int64_t> given = {};  // choice given: their ids, in order; permutants is not used
   std::uint64_t seed = 0;

@@ -20,12 +20,12 @@
 namespace vicinal::python {
 namespace {
 
-PermutationOptions index_options(const Options& options, std::int64_t permutants, const std::string& choice,
+PermutationOptions index_options(const Options& options, std::optional<std::int64_t> permutants, const std::string& choice,
                                  const std::vector<std::int64_t>& given, std::uint64_t seed,
                                  const std::string& rank_distance, const std::string& form, std::int64_t prefix,
                                  std::int64_t window, bool bounds, bool copy) {
   return {.metric = options.knn.metric,
-          .permutants = permutants,
+          .permutants = permutants.value_or(default_permutants),
           .choice = parse_permutant_choice(choice),
           .given = given,
           .seed = seed,
@@ -240,7 +240,7 @@ class HeldIndex {
 };
 
 template <class Objects>
-void construct(HeldIndex* self, const Objects& objects, const Options& options, std::int64_t permutants,
+void construct(HeldIndex* self, const Objects& objects, const Options& options, std::optional<std::int64_t> permutants,
                const std::string& choice, const std::vector<std::int64_t>& given, std::uint64_t seed,
                const std::string& rank_distance, const std::string& form, std::int64_t prefix, std::int64_t window,
                bool bounds, bool copy) {
@@ -252,7 +252,7 @@ void construct(HeldIndex* self, const Objects& objects, const Options& options, 
 template <class Objects, class Class>
 void bind_objects(Class& index) {
   index
-      .def("__init__", &construct<Objects>, nb::arg("objects"), nb::arg("options"), nb::arg("permutants"),
+      .def("__init__", &construct<Objects>, nb::arg("objects"), nb::arg("options"), nb::arg("permutants").none(),
            nb::arg("choice"), nb::arg("given"), nb::arg("seed"), nb::arg("rank_distance"), nb::arg("form"),
            nb::arg("prefix"), nb::arg("window"), nb::arg("bounds"), nb::arg("copy"))
       .def("knn", &HeldIndex::knn<Objects>, nb::arg("queries"), nb::arg("options"), nb::arg("recall").none(),
@@ -278,14 +278,14 @@ void bind_permutation(nb::module_& m) {
           nb::arg("path"), nb::arg("options"), nb::arg("verify"), nb::arg("copy"))
       .def_static(
           "own",
-          [](std::int64_t count, nb::object between, const Options& options, std::int64_t permutants,
+          [](std::int64_t count, nb::object between, const Options& options, std::optional<std::int64_t> permutants,
              const std::string& choice, const std::vector<std::int64_t>& given, std::uint64_t seed,
              const std::string& rank_distance, const std::string& form, std::int64_t prefix) {
             return new HeldIndex(
                 count, CallableDistance(std::move(between)), options,
                 index_options(options, permutants, choice, given, seed, rank_distance, form, prefix, 0, false, false));
           },
-          nb::arg("count"), nb::arg("between"), nb::arg("options"), nb::arg("permutants"), nb::arg("choice"),
+          nb::arg("count"), nb::arg("between"), nb::arg("options"), nb::arg("permutants").none(), nb::arg("choice"),
           nb::arg("given"), nb::arg("seed"), nb::arg("rank_distance"), nb::arg("form"), nb::arg("prefix"))
       .def("knn_own", &HeldIndex::knn_own, nb::arg("queries"), nb::arg("distance"), nb::arg("options"),
            nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on"))

@@ -28,7 +28,7 @@ REFUSED = {
     "other d": (dict(queries=QUERIES[:, :30]), "InvalidArgument", "query has d=30, corpus has d=64"),
     "k=0": (dict(k=0), "InvalidArgument", "k must be >= 1, got 0"),
     "k<0": (dict(k=-3), "InvalidArgument", "k must be >= 1, got -3"),
-    "k>n": (dict(k=50), "InvalidArgument", "k=50 exceeds 10 eligible rows"),
+    "k>n": (dict(k=50), "InvalidArgument", "k=50 exceeds the n=10 rows of the corpus"),
     "k of 70 bits": (dict(k=2**70), "InvalidArgument", "k must fit 64 bits"),
     "k a float": (dict(k=2.5), TypeError, "k must be an integer, got float"),
     "k a whole float": (dict(k=2.0), TypeError, "k must be an integer, got float"),

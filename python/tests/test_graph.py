@@ -106,9 +106,9 @@ def test_eligible_and_labels(rng, how):
 
 
 REFUSED = {
-    "k above the others": (dict(k=10), "InvalidArgument", "k=10 exceeds 9 eligible rows"),
-    "k above n with self": (dict(k=11, include_self=True), "InvalidArgument", "k=11 exceeds 10 eligible rows"),
-    "one row": (dict(x=np.ones((1, 4)), k=1), "InvalidArgument", "k=1 exceeds 0 eligible rows"),
+    "k above the others": (dict(k=10), "InvalidArgument", "k=10 exceeds the 9 other rows of n=10"),
+    "k above n with self": (dict(k=11, include_self=True), "InvalidArgument", "k=11 exceeds the n=10 rows"),
+    "one row": (dict(x=np.ones((1, 4)), k=1), "InvalidArgument", "k=1 exceeds the 0 other rows of n=1"),
     "no rows": (dict(x=np.ones((0, 4))), "InvalidArgument", "corpus has 0 rows"),
     "no columns": (dict(x=np.ones((10, 0))), "InvalidArgument", "dimension is 0"),
     "k=0": (dict(k=0), "InvalidArgument", "k must be >= 1, got 0"),
@@ -146,7 +146,7 @@ def test_plan_graph(rng):
     assert plan.match_bytes == 0 and str(plan) == plan.text
     assert vicinal.plan_graph((10_000, 64), dtype=np.float64, include_self=True).distance_type == "f64"
     assert vicinal.plan_graph(rng.standard_normal((30, 4)), eligible=np.arange(40)).result_bytes == 30 * 15 * 16
-    with pytest.raises(vicinal.InvalidArgument, match="k=10 exceeds 9 eligible rows"):
+    with pytest.raises(vicinal.InvalidArgument, match="k=10 exceeds the 9 other rows of n=10"):
         vicinal.plan_graph((10, 4), 10)
     with pytest.raises(vicinal.MemoryBudget):
         vicinal.plan_graph((10_000, 64), memory=1000)

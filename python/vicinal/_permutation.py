@@ -32,8 +32,8 @@ class PermutationIndex:
         Or a callable (query, object) -> float, of items of two sequences. It is called from this thread, a pair a call: for the
         permutants and candidates of each query, and n times a query for each of 400 objects where ``recall`` is asked for, so
         give ``fraction`` where a call is slow. Exact searches then measure everything, and such an index cannot be saved.
-    permutants : int or array of ids, default 64
-        How many (1 to 1024, and at most n), or which objects.
+    permutants : int, array of ids or None, default None
+        How many (1 to 1024, and at most n), or which objects. None: 64, or all of fewer objects, which a note in ``stats`` of searches says.
     recall, fraction : float or None
         What searches aim at unless they say otherwise: an expected recall (at 95 % confidence, by objects that are left out in
         turn: the first search measures that), or a share of the objects. Neither: recall 0.95.
@@ -74,7 +74,7 @@ class PermutationIndex:
         self,
         x: Any,
         metric: str = "euclidean",
-        permutants: Any = 64,
+        permutants: Any = None,
         *,
         recall: float | None = None,
         fraction: float | None = None,
@@ -103,7 +103,7 @@ class PermutationIndex:
             given = [_inputs.integer("permutants", id) for id in permutants]
             choice = "given" if choice == "random" else choice
         chosen = (
-            len(given) if listed else _inputs.integer("permutants", permutants), _inputs.text("choice", choice), given,
+            len(given) if listed else None if permutants is None else _inputs.integer("permutants", permutants), _inputs.text("choice", choice), given,
             _inputs.integer("seed", seed) & 0xFFFFFFFFFFFFFFFF, _inputs.text("rank_distance", rank_distance),
             _inputs.text("form", form), _inputs.integer("prefix", prefix),
         )  # fmt: skip

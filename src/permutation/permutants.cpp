@@ -120,13 +120,18 @@ std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, st
   return ids;
 }
 
+std::int64_t wanted_permutants(const PermutationOptions& options, std::int64_t objects) noexcept {
+  if (options.choice == PermutantChoice::given) return static_cast<std::int64_t>(options.given.size());
+  return options.permutants == default_permutants ? std::min(usual_permutants, objects) : options.permutants;
+}
+
 std::vector<std::int64_t> choose_permutants(const Objects& objects, const PermutationOptions& options, Team& team) {
   const std::int64_t count = objects.count();
   const bool given = options.choice == PermutantChoice::given;
   if (!given && !options.given.empty())
     refuse_permutants(
         cat("permutants are given, and chosen by ", permutant_choice_name(options.choice), "; choose \"given\""));
-  const std::int64_t wanted = given ? static_cast<std::int64_t>(options.given.size()) : options.permutants;
+  const std::int64_t wanted = wanted_permutants(options, count);
   if (wanted < 1 || wanted > most_permutants)
     refuse_permutants(cat("permutants must be 1 to ", most_permutants, ", got ", wanted));
   if (wanted > count) refuse_permutants(cat("permutants=", wanted, " exceeds the ", count, " objects"));

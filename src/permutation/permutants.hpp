@@ -8,7 +8,10 @@
 
 namespace vicinal {
 
-inline constexpr std::int64_t most_permutants = 1024;
+inline constexpr std::int64_t most_permutants = 1024, usual_permutants = 64;
+
+/// How many are asked for, of so many objects; not judged yet.
+std::int64_t wanted_permutants(const PermutationOptions& options, std::int64_t objects) noexcept;
 
 /// Ids in the order of their numbers. Throws InvalidArgument.
 std::vector<std::int64_t> choose_permutants(const Objects& objects, const PermutationOptions& options, Team& team);

@@ -105,7 +105,7 @@ static void refuses(void) {
 #define KNN(k) vicinal_knn(&c.tensor, &q.tensor, (k), &options, NULL, &ids, NULL)
   EXPECT(KNN(0), VICINAL_INVALID_ARGUMENT, "k must be >= 1, got 0");
   CHECK(ids == NULL);
-  EXPECT(KNN(5), VICINAL_INVALID_ARGUMENT, "k=5 exceeds 4 eligible rows");
+  EXPECT(KNN(5), VICINAL_INVALID_ARGUMENT, "k=5 exceeds the n=4 rows of the corpus");
   EXPECT(vicinal_knn(NULL, &q.tensor, 1, NULL, NULL, &ids, NULL), VICINAL_INVALID_ARGUMENT, "corpus: the tensor is null");
   EXPECT(vicinal_knn(&c.tensor, NULL, 1, NULL, NULL, &ids, NULL), VICINAL_INVALID_ARGUMENT, "queries: the tensor is null");
   options.metric = "l2sq";

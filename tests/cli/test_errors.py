@@ -109,7 +109,7 @@ VALUES = [
     ("widths", ONES, rows((5, 30)), ["-k", 1], 2, "InvalidArgument", "query has d=30, corpus has d=64"),
     ("k negative", ONES, ONES, ["-k", -3], 2, "InvalidArgument", "k must be >= 1, got -3"),
     ("k zero", ONES, ONES, ["-k", 0], 2, "InvalidArgument", "k must be >= 1, got 0"),
-    ("k too large", ONES, ONES, ["-k", 50], 2, "InvalidArgument", "k=50 exceeds 10 eligible rows"),
+    ("k too large", ONES, ONES, ["-k", 50], 2, "InvalidArgument", "k=50 exceeds the n=10 rows of the corpus"),
     ("one dimension", ONES, rows(64), ["-k", 1], 2, "InvalidArgument", r"expected 2 dimensions.*got 1 with shape \(64,\)"),
     ("NaN in queries", ONES, spoiled(rows((20, 64)), [(17, 3), (19, 0)], np.nan), ["-k", 1], 3, "InvalidValue",
      r"query row 17, column 3 is NaN \(2 bad rows in all\)"),

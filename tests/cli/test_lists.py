@@ -121,7 +121,7 @@ def test_plans(files):
 @pytest.mark.parametrize(
     "status, code, words, arguments",
     [
-        (2, "InvalidArgument", "k=300 exceeds 299 eligible rows (use pad)", ["graph", "x.npy", "-k", "300"]),
+        (2, "InvalidArgument", "k=300 exceeds the 299 other rows of n=300 (use pad)", ["graph", "x.npy", "-k", "300"]),
         (2, "InvalidArgument", "k must be >= 1, got 0", ["graph", "x.npy", "-k", "0"]),
         (2, "InvalidArgument", "--symmetrize must be union or mutual", ["graph", "x.npy", "-k", "3", "--symmetrize", "both"]),
         (2, "Unsupported", ".npz", ["graph", "x.npy", "-k", "3", "--symmetrize", "union", "-o", "g.ivecs"]),
