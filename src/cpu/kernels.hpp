@@ -251,15 +251,4 @@ struct ByteKernels {
 
 extern const ByteKernels bytes_plain, bytes_avx2, bytes_avxvnni, bytes_avx512amx, bytes_avx512vnni, bytes_avx512;
 
-/// What a user calls an instruction set: tables that run on the same processors.
-struct InstructionSet {
-  const char* name;                 // "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2", "plain"
-  const Kernels& floats;
-  const ByteKernels& bytes;
-  bool supported() const { return floats.supported() && bytes.supported(); }
-};
-
-/// Those of an instruction set by name, or of the best one for "auto". Throws Unsupported, InvalidArgument.
-const Kernels& find_kernels(const std::string& instruction_set);
-
 }  // namespace vicinal::cpu
