@@ -50,22 +50,6 @@ target_compile_options(vicinal_cuda_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-fmad=false;-ftz=false;-prec-div=true;-prec-sqrt=true;-Xcompiler=-ffp-contract=off,-Wall,-Wextra>")
 
 file(GLOB_RECURSE VICINAL_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
-# The small kernels in two files: of what nvcc takes for one of them, half is headers. Those that take long stay alone.
-set(small ${VICINAL_CUDA_SOURCES})
-list(FILTER small INCLUDE REGEX "/select/")
-list(FILTER small EXCLUDE REGEX "/(sieve_rows|sieve_block|sieve_grid).cu$")
-list(REMOVE_ITEM VICINAL_CUDA_SOURCES ${small})
-set(text0 "")
-set(text1 "")
-set(which 0)
-foreach(source IN LISTS small)
-  string(APPEND text${which} "#include \"${source}\"\n")
-  math(EXPR which "1 - ${which}")
-endforeach()
-foreach(which 0 1)
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/cuda_small${which}.cu CONTENT "${text${which}}" @ONLY)
-  list(APPEND VICINAL_CUDA_SOURCES ${PROJECT_BINARY_DIR}/cuda_small${which}.cu)
-endforeach()
 add_library(vicinal_cuda MODULE ${VICINAL_CUDA_SOURCES})
 # These call the runtime and hold no kernel: the host's compiler takes a third of nvcc's time for them.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cuda/backend.cu ${PROJECT_SOURCE_DIR}/src/cuda/memory.cu ${PROJECT_SOURCE_DIR}/src/cuda/run.cu

@@ -17,20 +17,19 @@ constexpr auto alias_array(Names... names) {
 }
 
 #define ALIASES(...) alias_array(__VA_ARGS__)
-#define METRIC(name, aliases, form, descends, formula) constexpr auto aliases_##name = aliases;
+#define METRIC(name, aliases, ...) constexpr auto aliases_##name = aliases;
 #include "core/metric.def"
 #undef METRIC
+
+constexpr MetricInfo info_of(Metric metric, std::string_view name, std::span<const std::string_view> aliases, std::string_view formula) {
+  const Compares sides = row_of(metric).compares;
+  return {metric, name, aliases, descending(metric), formula, sides == Compares::rows || sides == Compares::rows_or_strings,
+          sides == Compares::strings || sides == Compares::rows_or_strings};
+}
 
 constexpr MetricInfo table[] = {
-#define METRIC(name, aliases, form, descends, formula) \
-  MetricInfo{Metric::name, #name, std::span<const std::string_view>(aliases_##name), descends, formula, \
-             Form::form != Form::strings && Form::form != Form::indexed, Form::form == Form::strings || Metric::name == Metric::hamming},
-#include "core/metric.def"
-#undef METRIC
-};
-
-constexpr Form forms[] = {
-#define METRIC(name, aliases, form, descends, formula) Form::form,
+#define METRIC(name, aliases, compares, sum, finish, filter, direction, result, triangle, formula) \
+  info_of(Metric::name, #name, aliases_##name, formula),
 #include "core/metric.def"
 #undef METRIC
 };
@@ -59,7 +58,6 @@ std::vector<std::string> metric_names(bool MetricInfo::*fact) {
   return names;
 }
 const MetricInfo& metric_info(Metric metric) noexcept { return table[static_cast<std::size_t>(metric)]; }
-Form form_of(Metric metric) noexcept { return forms[static_cast<std::size_t>(metric)]; }
 
 namespace {
 

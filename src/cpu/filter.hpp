@@ -124,7 +124,6 @@ struct FilterTask {
   ByteTileArgs face_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile);
   double shift_of(int query) const noexcept { return as_rows ? 0 : facts[query].shift; }
   TileArgs tile_args(const float* panels, int query_panels, float* partial);
-  void call(const TileArgs& args) const;
   float threshold_at(int query, const FilterNorms& maxima) const;
   bool tight(int query) const noexcept;
   double upper_of_slot(int query, const Slot& slot) const;

@@ -36,7 +36,7 @@ class Pilot {
  public:
   Pilot(const Kernels& kernels, const Question& question, const Frame& frame, Team& team)
       : kernels_(kernels), dims_(question.corpus.cols), rows_(static_cast<double>(question.corpus.rows)),
-        form_(form_of(question.metric)), row_(dims_), zeros_(dims_), bytes_(dims_) {
+        products_(filter_sum_of(question.metric) == Sum::products), row_(dims_), zeros_(dims_), bytes_(dims_) {
     if (question.radius) {
       const BoundModel model(question.metric, question.type, dims_, frame.scale, 0);
       radius_ =
@@ -55,12 +55,12 @@ class Pilot {
       }
       norms_.push_back(std::sqrt(square));
       // Queries of products have a scale of their own.
-      scales_.push_back(form_ == Form::ip && size > 0 ? power_of_two(size) : 1);
+      scales_.push_back(products_ && size > 0 ? power_of_two(size) : 1);
     }
     for (const double norm : norms_) norm_ += norm / static_cast<double>(norms_.size());
     std::fill_n(zeros_.data(), dims_, 0.0);
     kernel_ =
-        kernels.canonical[static_cast<int>(form_ == Form::ip ? Op::dot : Op::sqdiff)][static_cast<int>(DType::f64)];
+        kernels.canonical[static_cast<int>(products_ ? Sum::products : Sum::squares)][static_cast<int>(DType::f64)];
   }
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(norms_.size()); }
 
@@ -93,18 +93,18 @@ class Pilot {
     kernel_({sample_.data() + pilot * dims_, sample_.data(), dims_ * 8, nullptr, count(), dims_, nullptr,
              distances_.data()});
     // Of outliers products may leave fp64 both ways; what is no number is as good as far, and has a place in the order.
-    for (double& x : distances_) x = std::isnan(x) ? std::numeric_limits<double>::infinity() : form_ == Form::ip ? -x : std::sqrt(x);
+    for (double& x : distances_) x = std::isnan(x) ? std::numeric_limits<double>::infinity() : products_ ? -x : std::sqrt(x);
     distances_.erase(distances_.begin() + pilot);
     std::sort(distances_.begin(), distances_.end());
   }
   /// What is left of all rows for the pilot that was taken.
   double left_by(const Rounded& rounded, double k) const {
     const double query = rounded.queries[pilot_];
-    return left(k, form_ == Form::ip ? query * norm_ + norms_[pilot_] * rounded.row : query + rounded.row);
+    return left(k, products_ ? query * norm_ + norms_[pilot_] * rounded.row : query + rounded.row);
   }
   double left_by_floats(double k) const {
     const double d = static_cast<double>(dims_);
-    return left(k, form_ == Form::ip ? d * float_u * norms_[pilot_] * norm_
+    return left(k, products_ ? d * float_u * norms_[pilot_] * norm_
                                      : std::sqrt((d / 2 + 6) * float_u) * (norms_[pilot_] + norm_));
   }
 
@@ -137,7 +137,7 @@ class Pilot {
   /// The power of the distance with which the number of rows grows about the nearest of the sample.
   double growth() const {
     const double inner = near(4), outer = near(12);
-    if (form_ == Form::ip || !(inner > 0)) return 1e9;
+    if (products_ || !(inner > 0)) return 1e9;
     return std::log(13.0 / 5.0) / std::log(std::max(outer / inner, 1 + 1e-9));
   }
 
@@ -160,7 +160,7 @@ class Pilot {
   std::int64_t dims_;
   double rows_;
   std::optional<double> radius_;  // in units of the filter
-  Form form_;
+  bool products_;  // is what the filter estimates, else squares
   CanonicalFn kernel_ = nullptr;
   double norm_ = 0;  // mean
   std::vector<double> sample_, norms_, scales_, distances_;

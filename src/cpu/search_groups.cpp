@@ -19,12 +19,9 @@ class Walk {
   Walk(const Kernels& kernels, const Question& question, const PackedRows& chunk, Team& team)
       : question_(question), chunk_(chunk), groups_(chunk.groups), team_(team), node_(groups_.width * Groups::fan) {
     const std::size_t width = groups_.width == 2 ? 0 : groups_.width == 4 ? 1 : 2;
-    const auto of = [&](const NearFns& all) {
-      const Form form = form_of(question.metric);
-      return form == Form::l1 ? all.absdiff : form == Form::linf ? all.maxdiff : all.sqdiff;
-    };
-    rows_ = of(kernels.near_rows[width]);
-    boxes_ = of(kernels.near_boxes[width]);
+    const Sum sum = filter_sum_of(question.metric);
+    rows_ = kernels.near_rows[width].of(sum);
+    boxes_ = kernels.near_boxes[width].of(sum);
   }
 
   void search(const double* query, std::int64_t number, QueryState& state) {

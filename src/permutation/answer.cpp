@@ -9,6 +9,7 @@
 #include "core/fpenv.hpp"
 #include "core/metric.hpp"
 #include "core/text.hpp"
+#include "cpu/isa/table.hpp"
 #include "permutation/device.hpp"
 #include "permutation/own.hpp"
 #include "permutation/plan.hpp"
@@ -62,7 +63,7 @@ IndexCounts search_here(const PermutationIndex::State& state, const Queries& que
                         const Resolved& run, const PermutationPlan& plan, Team& team,
                         const IndexSearch::Answer& answer) {
   const std::int64_t rows = queries.count(), batch = plan.query_batch;
-  const cpu::Scores& kernels = cpu::find_scores(run.instruction_set);
+  const cpu::Scores& kernels = cpu::find_instruction_set(run.instruction_set).scores;
   if (rows == 0) return {};
   if (plan.together) return IndexSearch(state, queries, question, kernels, 1, &team).run(0, rows, team, answer);
   std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(plan.threads));

@@ -33,7 +33,7 @@ void check_view(const Points& points, const char* side) {
 }
 
 void check_corpus(const Shape& corpus, Metric metric) {
-  if (form_of(metric) == Form::indexed)
+  if (row_of(metric).compares == Compares::indexed_rows)
     refuse(cat(metric_info(metric).name, " is searched by PermutationIndex, exactly with exact=true"));
   if (!metric_info(metric).vectors) {
     refuse(cat(metric_info(metric).name, " compares strings, corpus holds rows of ", dtype_name(corpus.dtype),

@@ -69,8 +69,8 @@ Costs costs(const Problem& problem, bool symmetric = false, const Left* sampled 
 
 /// Bytes can test products alone, and their sums must fit 32 bits.
 bool takes_bytes(const Problem& problem) {
-  const Form form = form_of(problem.metric);
-  return (form == Form::l2 || form == Form::unit_l2 || form == Form::ip) && problem.corpus.cols <= most_byte_dims;
+  const Sum sum = filter_sum_of(problem.metric);
+  return (sum == Sum::squares || sum == Sum::products) && problem.corpus.cols <= most_byte_dims;
 }
 
 /// Whether a device, by its own rates, ranks every pair before it has packed the rows in bytes.
@@ -104,14 +104,14 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
     known.emplace_back(rotated_filter);
     fail(ErrorCode::invalid_argument, cat("unknown filter \"", filter, "\"; filters: ", joined(known)));
   }
-  if (options.proof == Proof::exhaustive || filter == last || form_of(problem.metric) == Form::exact) return {last};
+  if (options.proof == Proof::exhaustive || filter == last || filter_sum_of(problem.metric) == Sum::none) return {last};
   const Facts facts = backend.facts();
   if (facts.has_halves && filter == rotated_filter) fail(ErrorCode::unsupported, cat("filter ", filter, " does not run on ", facts.name));
   if (facts.has_halves) {
     const bool few = problem.corpus.rows < least_filtered_rows || problem.k * 3 >= problem.corpus.rows;
     const bool many_asked = problem.k > long_list && problem.k * least_rows_a_neighbor > problem.corpus.rows;
     if (problem.corpus.cols > most_float_dims || problem.k > facts.most_filtered_k || (filter == "auto" && (many_asked || (few && !problem.kept) || ranked_sooner(problem, backend, plan)))) return {last};
-    if (filter == floats || form_of(problem.metric) == Form::l1 || form_of(problem.metric) == Form::linf) return those_with_a_filter({Rung::f32}, problem, backend, plan);
+    if (filter == floats || filter_sum_of(problem.metric) == Sum::magnitudes || filter_sum_of(problem.metric) == Sum::largest) return those_with_a_filter({Rung::f32}, problem, backend, plan);
     if (filter == halves || !takes_bytes(problem)) return those_with_a_filter({Rung::fp16, Rung::f32}, problem, backend, plan);
     return those_with_a_filter({Rung::int8, Rung::fp16, Rung::f32}, problem, backend, plan);
   }
@@ -138,11 +138,10 @@ bool takes_second(const Problem& problem, const KnnOptions& options, const Backe
 /// Sorting rows into groups costs as much as comparing them with some hundreds of queries. Ranked at once, they need no filter. A kept corpus has a
 /// tree or has none, whatever this search would have chosen.
 bool takes_groups(const Problem& problem, const KnnOptions& options, const std::string& filter, const Facts& facts) {
-  const Form form = form_of(problem.metric);
   if (problem.made != nullptr && !problem.made->groups) return false;
   return filter == "auto" && options.proof != Proof::exhaustive && facts.has_groups && problem.corpus.cols <= most_group_dims &&
          problem.corpus.rows >= least_group_rows && (problem.kept || problem.queries.rows >= least_group_queries) &&
-         (form == Form::l2 || form == Form::l1 || form == Form::linf);
+         row_of(problem.metric).filter == FilterRows::plain && sum_of(problem.metric) != Sum::products;
 }
 
 int choose_threads(int asked, Plan& plan) {

@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
       std::copy_n(corpus.begin(), 100 * dims, asked.begin());
       const Points corpus_rows(corpus.data(), DType::f32, rows, dims), query_rows(asked.data(), DType::f32, queries, dims);
       for (const MetricInfo& metric : metrics()) {
-        if (!metric.vectors || metric.metric == Metric::hamming || form_of(metric.metric) == Form::indexed) continue;
+        if (!metric.vectors || metric.metric == Metric::hamming || filter_sum_of(metric.metric) == Sum::none) continue;
         const bool differences = metric.metric == Metric::l1 || metric.metric == Metric::linf;
         for (const Rung rung : {Rung::int8, Rung::fp16, Rung::f32})
           for (const char* instruction_set : {"wgmma", "mma"}) {

@@ -24,13 +24,13 @@ inline std::string filter_refusal(const std::string& name, Rung rung, std::int64
 
 /// Sums of halves are trusted to what the worst device known does: 18 roundings of single precision for 16 products.
 inline BoundModel model_of(Metric metric, DistanceType type, std::int64_t dims, double scale, Rung rung) {
-  BoundModel model(metric, type, dims, scale, rung == Rung::f32 && form_of(metric) == Form::ip ? 1 : 0);
+  BoundModel model(metric, type, dims, scale, rung == Rung::f32 && filter_sum_of(metric) == Sum::products ? 1 : 0);
   if (rung == Rung::fp16) {
     const double alpha = 18 * std::ceil(static_cast<double>(dims) / 16) * 2 * float_u;
     model.alpha = alpha < 0.25 ? alpha : infinite;
     model.kappa = model.alpha / 2 + 6 * float_u;
   }
-  model.direct = rung == Rung::f32 && (model.form == Form::l2 || model.form == Form::unit_l2);
+  model.direct = rung == Rung::f32 && model.sum == Sum::squares;
   return model;
 }
 
@@ -58,12 +58,12 @@ void launch_filter(Device& device, const Plan& plan, Rung rung, Filter f, std::i
     const auto kernel = width == 64 ? filter_bytes<64, false, seeding> : width == 128 ? filter_bytes<128, false, seeding> : filter_bytes<128, true, seeding>;
     return device.launch()(grid, filter_threads, filter_shared_bytes(rung, f.job.rows.dims), kernel, f);
   }
-  const Form form = f.job.model.form;
-  const auto kernel = rung == Rung::fp16                               ? filter_floats<Sum::products, true>
-                      : form == Form::l1                               ? filter_floats<Sum::magnitudes, false>
-                      : form == Form::linf                             ? filter_floats<Sum::largest, false>
-                      : form == Form::ip                               ? filter_floats<Sum::products, false>
-                                                                       : filter_floats<Sum::squares, false>;
+  const Sum sum = f.job.model.sum;
+  const auto kernel = rung == Rung::fp16         ? filter_floats<Sum::products, true>
+                      : sum == Sum::magnitudes ? filter_floats<Sum::magnitudes, false>
+                      : sum == Sum::largest    ? filter_floats<Sum::largest, false>
+                      : sum == Sum::products   ? filter_floats<Sum::products, false>
+                                               : filter_floats<Sum::squares, false>;
   device.launch()(grid, filter_threads, filter_shared_bytes(rung, f.job.rows.dims), kernel, f);
 }
 

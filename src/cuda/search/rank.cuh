@@ -78,6 +78,7 @@ __device__ __forceinline__ double pair_sums(const Ranking& job, Sum sum, const s
     case Sum::largest:
       sum_lanes<Sum::largest, Rows, Queries>(job, rows, shifts, queries, lists);
       return lists_joined(lists, Larger{});
+    case Sum::none: break;  // refused when the search was opened
   }
   return lists_joined(lists, Plus{});
 }
