@@ -103,9 +103,9 @@ class CpuBackend final : public Backend {
   }
 
   Outlook look(const Question& question, const Plan& plan) override {
-    const Form form = form_of(question.metric);
+    const Sum sum = filter_sum_of(question.metric);
     const std::vector<Rung> filters = filters_of(plan);
-    if (filters.empty() || (form != Form::l2 && form != Form::unit_l2 && form != Form::ip)) return {};
+    if (filters.empty() || (sum != Sum::squares && sum != Sum::products)) return {};
     Team team(1, nullptr, {}, 0);
     const Kernels& kernels = find_set(plan.instruction_set).floats;
     Frame frame = choose_frame(kernels, question, filters.front(), team);
