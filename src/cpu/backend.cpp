@@ -107,7 +107,7 @@ class CpuBackend final : public Backend {
     const std::vector<Rung> filters = filters_of(plan);
     if (filters.empty() || (sum != Sum::squares && sum != Sum::products)) return {};
     Team team(1, nullptr, {}, 0);
-    const Kernels& kernels = find_set(plan.instruction_set).floats;
+    const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
     Frame frame = choose_frame(kernels, question, filters.front(), team);
     return cpu::look(kernels, question, frame, plan.second, static_cast<double>(plan.query_batch), team);
   }

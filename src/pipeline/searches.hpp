@@ -15,11 +15,6 @@ struct Prepared {
   Plan made = {};                              // by which the form was prepared: it can be searched in no other
 
   const Plan* plan() const noexcept { return kept ? &made : nullptr; }
-};            // of the kept form
-  std::string filter = {};  // what it can be searched with: "auto", or the first rung of those that it was packed for
-
-  /// The caller's options, bound to how the form was made.
-  KnnOptions bound(KnnOptions options) const;
 };
 
 /// `prepared` holds rows of `corpus` under the metric and the rule for degenerate rows of the options. Arguments are checked here.
