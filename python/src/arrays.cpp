@@ -27,13 +27,12 @@ namespace {
 [[noreturn]] void refuse_shape(const std::string& name, std::size_t ndim, const std::string& shape) {
   const bool values = name == "values" || name == "payload";
   const std::string wanted = values ? "1 or 2 dimensions" : name == "corpus" ? "2 dimensions (n,d)" : "2 dimensions (Q,d)";
-  const char* const instead =
-      values ? ""
-      : ndim == 1
-          ? "; one row is x[None, :], one column x[:, None]"
-      : ndim == 3 ? "; a batch of clouds is searched by vicinal.compat.pytorch3d.knn_points(queries, corpus), images and the like "
-                    "are rows after x.reshape(len(x), -1)"
-                  : "";
+  const char* const instead = values      ? ""
+                              : ndim == 1 ? "; one row is x[None, :], one column x[:, None]"
+                              : ndim == 3 ? "; a batch of clouds is searched by "
+                                            "vicinal.compat.pytorch3d.knn_points(queries, corpus), images and the like "
+                                            "are rows after x.reshape(len(x), -1)"
+                                          : "";
   throw Error(ErrorCode::invalid_argument,
               name + ": expected " + wanted + ", got " + std::to_string(ndim) + " with shape " + shape + instead);
 }
@@ -174,12 +173,13 @@ Rows Rows::from_dlpack(nb::handle capsule, const std::string& name) {
   Rows rows;
   rows.tensor_ = tensor_of(capsule, name);
   const auto& tensor = rows.tensor_;
-  const bool flags = tensor.dtype().code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bool) && tensor.dtype().bits == 8 &&
-                     tensor.dtype().lanes == 1;
+  const bool flags = tensor.dtype().code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bool) &&
+                     tensor.dtype().bits == 8 && tensor.dtype().lanes == 1;
   const ValueType type = flags ? ValueType::u8 : element_of_dlpack(tensor.dtype(), name).type;
   if (tensor.ndim() != 2) refuse_shape(name, tensor.ndim(), shape_text(tensor.shape_ptr(), tensor.ndim()));
   const auto size = static_cast<std::int64_t>(value_size(type));
-  Values values(tensor.data(), type, static_cast<std::int64_t>(tensor.shape(0)), static_cast<std::int64_t>(tensor.shape(1)));
+  Values values(tensor.data(), type, static_cast<std::int64_t>(tensor.shape(0)),
+                static_cast<std::int64_t>(tensor.shape(1)));
   values.row_stride = tensor.stride(0) * size;
   values.col_stride = tensor.stride(1) * size;
   values.cuda_device = rows.cuda_device_ = cuda_device_of(tensor);
@@ -299,18 +299,23 @@ int ValueRows::traverse(visitproc visit, void* arg) const { return traverse_buff
 void ValueRows::clear() { *this = ValueRows(); }
 
 void bind_rows(nb::module_& m) {
-  nb::class_<ValueRows>(m, "ValueRows", nb::type_slots(collected<ValueRows>), "Rows of values seen in place; holds their owner.")
+  nb::class_<ValueRows>(m, "ValueRows", nb::type_slots(collected<ValueRows>),
+                        "Rows of values seen in place; holds their owner.")
       .def_static("from_buffer", &ValueRows::from_buffer, nb::arg("array"), nb::arg("name"), nb::arg("bfloat16"))
-      .def_static("from_dlpack", &ValueRows::from_dlpack, nb::arg("capsule").none(), nb::arg("name"), nb::arg("payload"))
-      .def_prop_ro("shape", [](const ValueRows& self) { return nb::make_tuple(self.values().rows, self.values().cols); })
+      .def_static("from_dlpack", &ValueRows::from_dlpack, nb::arg("capsule").none(), nb::arg("name"),
+                  nb::arg("payload"))
+      .def_prop_ro("shape",
+                   [](const ValueRows& self) { return nb::make_tuple(self.values().rows, self.values().cols); })
       .def_prop_ro(
-          "extents", [](const ValueRows& self) { return self.extents(); }, "The shape as it was given: one dimension or two.")
+          "extents", [](const ValueRows& self) { return self.extents(); },
+          "The shape as it was given: one dimension or two.")
       .def_prop_ro("dtype", [](const ValueRows& self) { return std::string(value_type_name(self.values().type)); });
-  nb::class_<Rows>(m, "Rows", nb::type_slots(collected<Rows>), "Two-dimensional numbers seen in place; holds their owner.")
+  nb::class_<Rows>(m, "Rows", nb::type_slots(collected<Rows>),
+                   "Two-dimensional numbers seen in place; holds their owner.")
       .def_static("from_buffer", &Rows::from_buffer, nb::arg("array"), nb::arg("name"), nb::arg("bfloat16"))
       .def_static("from_dlpack", &Rows::from_dlpack, nb::arg("capsule").none(), nb::arg("name"))
-      .def_static("from_address", &Rows::from_address, nb::arg("address"), nb::arg("shape"), nb::arg("dtype"), nb::arg("name"),
-                  nb::arg("cuda_device"), nb::arg("owner"))
+      .def_static("from_address", &Rows::from_address, nb::arg("address"), nb::arg("shape"), nb::arg("dtype"),
+                  nb::arg("name"), nb::arg("cuda_device"), nb::arg("owner"))
       .def_prop_ro("shape", [](const Rows& self) { return nb::make_tuple(self.declared().rows, self.declared().cols); })
       .def("convert", &Rows::convert)
       .def_prop_ro("conversion_bytes", &Rows::conversion_bytes)

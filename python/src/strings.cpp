@@ -62,11 +62,11 @@ void refuse_nulls(const ArrowArray& array, const std::string& name) {
 
 /// Throws InvalidArgument unless the structure is that of an array of strings; where its buffers end, it does not say.
 void check_array(const ArrowArray& array, const std::string& name) {
-  const char* wrong = array.release == nullptr                             ? "was released"
-                      : array.n_buffers != 3 || array.buffers == nullptr  ? "has not the three buffers of strings"
-                      : array.length < 0 || array.offset < 0               ? "has a negative length or offset"
-                      : array.length > 0 && array.buffers[1] == nullptr    ? "has no offsets"
-                                                                           : nullptr;
+  const char* wrong = array.release == nullptr                           ? "was released"
+                      : array.n_buffers != 3 || array.buffers == nullptr ? "has not the three buffers of strings"
+                      : array.length < 0 || array.offset < 0             ? "has a negative length or offset"
+                      : array.length > 0 && array.buffers[1] == nullptr  ? "has no offsets"
+                                                                         : nullptr;
   if (wrong != nullptr) throw Error(ErrorCode::invalid_argument, name + ": the Arrow array " + wrong);
 }
 
