@@ -343,3 +343,33 @@ def test_corpora_of_device_rows(library):
         with pytest.raises(vicinal.DeviceError, match="rows are in memory of cuda:0"):
             vicinal.Corpus(there).verify(x[:9], np.zeros((9, 1), int))
         assert vicinal.Corpus(x, device="cuda").verify(x[:9], vicinal.knn(x, x[:9], 4)).ok()
+
+
+@pytest.mark.parametrize("ladder", ["auto", "int8", "f32", "canonical"])
+def test_rows_beyond_32_bits_of_the_device(library, monkeypatch, ladder):
+    """Planted rows that nothing else of 4.4e9 equals, on both sides of row 2^32, and equal ones at i and i + 2^32."""
+    module, beyond, n = library.module, 1 << 32, 4_400_000_000
+    free = module.cuda.mem_get_info()[0] if hasattr(module.cuda, "mem_get_info") else module.cuda.runtime.memGetInfo()[0]
+    if free < 40e9:
+        pytest.skip(f"8.8 GB of rows and their search take 40 GB of the device, {free / 1e9:.1f} GB are free")
+    planted = {(0, 0): [104, 4_294_967_400], (3, 90): [105_032_703, n - 1], (50, 7): [5, 12345, beyond + 5, beyond + 12345],
+               (77, 77): [beyond - 1, beyond, beyond + 1]}  # fmt: skip
+    rows = module.empty((n, 2), dtype=module.uint8, **({"device": "cuda"} if module.__name__ == "torch" else {}))
+    for first in range(0, n, 1 << 28):
+        count = min(1 << 28, n - first)
+        if module.__name__ == "torch":
+            rows[first : first + count].random_(128, 256)
+        else:
+            rows[first : first + count] = module.random.randint(128, 256, (count, 2), dtype=module.uint8)
+    for value, where in planted.items():
+        for row in where:
+            rows[row] = library.put(np.array(value, np.uint8))
+    monkeypatch.setenv("VICINAL_FILTER", ladder)
+    for value, where in planted.items():
+        query = library.put(np.array([value], np.uint8))
+        found = vicinal.knn(rows, query, len(where))
+        assert library.get(found.ids).tolist() == [where]
+        assert not library.get(found.distances).any()
+        assert found.certificate.all()
+        within = vicinal.range_search(rows, query, 0.0)
+        assert library.get(within.ids).tolist() == where
