@@ -93,8 +93,10 @@ Metric parse_metric(std::string_view name) {
   if (meant.empty()) meant = nearest_name(name, known);
   fail(ErrorCode::invalid_argument,
        cat("unknown metric \"", name, "\"", meant.empty() ? "" : cat("; did you mean \"", meant, "\"?"),
-           meant.empty() ? "; metrics" : " metrics", " of vectors: ", names_where([](const MetricInfo& info) { return info.vectors; }),
-           "; of strings: ", names_where([](const MetricInfo& info) { return info.strings; }), "; of permutation indexes, which take all: ",
+           meant.empty() ? "; metrics" : " metrics",
+           " of vectors: ", names_where([](const MetricInfo& info) { return info.vectors; }),
+           "; of strings: ", names_where([](const MetricInfo& info) { return info.strings; }),
+           "; of permutation indexes, which take all: ",
            names_where([](const MetricInfo& info) { return !info.vectors && !info.strings; })));
 }
 
