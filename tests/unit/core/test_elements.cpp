@@ -120,13 +120,13 @@ std::string refusal(T value, ValueType type) {
 TEST(Elements, WhatNoDoubleHoldsIsRefusedWithItsPlace) {
   const std::int64_t limit = std::int64_t{1} << 53;
   for (const std::int64_t bad :
-       {limit + 1, -limit - 1, 2 * limit + 2 + 1, INT64_MAX, INT64_MIN + 1, (std::int64_t{1} << 62) + 511}) {
+       {limit + 1, -limit - 1, 2 * limit + 2, INT64_MAX, INT64_MIN + 1, (std::int64_t{1} << 62) + 511}) {
     const std::string text = refusal(bad, ValueType::i64);
     EXPECT_NE(text.find("corpus row 1, column 3 is " + std::to_string(bad) + " "), std::string::npos) << text;
     EXPECT_NE(text.find("2 such elements"), std::string::npos) << text;
   }
   for (const std::int64_t good :
-       {limit, -limit, 2 * limit + 2, INT64_MIN, std::int64_t{1} << 62, (std::int64_t{1} << 62) + 1024})
+       {limit, -limit, 2 * limit + 4, INT64_MIN, std::int64_t{1} << 62, (std::int64_t{1} << 62) + 1024})
     EXPECT_EQ(refusal(good, ValueType::i64), "") << good;
   for (const std::uint64_t bad : {UINT64_MAX, (UINT64_C(1) << 63) + 1, (UINT64_C(1) << 53) + 1})
     EXPECT_NE(refusal(bad, ValueType::u64).find("row 1, column 3 is " + std::to_string(bad) + " "), std::string::npos);
