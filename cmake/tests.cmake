@@ -111,6 +111,17 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/tests/consumer/CMakeLists.txt)
                    -DCXX=${CMAKE_CXX_COMPILER} -P ${PROJECT_SOURCE_DIR}/cmake/consumer_test.cmake)
 endif()
 
+# A project that takes the tree as a part of itself gets the library alone; with the command asked for, that too.
+foreach(asked "" ".asked")
+  set(flags "")
+  if(asked)
+    set(flags -DVICINAL_BUILD_CLI=ON -DASKED=ON)
+  endif()
+  add_test(NAME subproject${asked}
+           COMMAND ${CMAKE_COMMAND} --fresh -S ${PROJECT_SOURCE_DIR}/tests/subproject -B ${PROJECT_BINARY_DIR}/subproject${asked}
+                   -DVICINAL=${PROJECT_SOURCE_DIR} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} ${flags})
+endforeach()
+
 # libFuzzer programs, for clang: cmake --preset fuzz, then run build-fuzz/bin/fuzz_readers FOLDER.
 if(VICINAL_SANITIZE MATCHES "fuzzer")
   file(GLOB VICINAL_FUZZ CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_*.cpp)
