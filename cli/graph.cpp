@@ -92,7 +92,7 @@ void print_result_text(const Flags& flags, const Run& run) {
 }
 
 vicinal::Plan plan_of(const vicinal::Points& rows, const vicinal::GraphOptions& options) {
-  return vicinal::plan_graph({rows.rows, rows.cols, rows.dtype}, options);
+  return vicinal::plan_graph(rows, options);
 }
 vicinal::Plan plan_of(const vicinal::Strings& rows, const vicinal::GraphOptions& options) { return vicinal::plan_graph(rows, options); }
 

@@ -83,7 +83,7 @@ void print_result_text(const Flags& flags, const Run& run) {
 }
 
 vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, const vicinal::KnnOptions& options) {
-  return vicinal::plan({corpus.rows, corpus.cols, corpus.dtype}, {queries.rows, queries.cols, queries.dtype}, options);
+  return vicinal::plan(corpus, queries, options);
 }
 vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries, const vicinal::KnnOptions& options) {
   return vicinal::plan(corpus, queries, options);

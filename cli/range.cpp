@@ -91,10 +91,10 @@ void print_result_text(const Flags& flags, const Run& run) {
   print(text);
 }
 
-vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, const vicinal::RangeOptions& options) {
-  return vicinal::plan_range({corpus.rows, corpus.cols, corpus.dtype}, {queries.rows, queries.cols, queries.dtype}, options);
+vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, double radius, const vicinal::RangeOptions& options) {
+  return vicinal::plan_range(corpus, {queries.rows, queries.cols, queries.dtype}, radius, options);
 }
-vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries, const vicinal::RangeOptions& options) {
+vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries, double /*radius*/, const vicinal::RangeOptions& options) {
   return vicinal::plan_range(corpus, queries, options);
 }
 
@@ -111,7 +111,7 @@ int run_range(Flags& flags, Context& context) {
   run.queries = read_side(flags.search.queries, flags.search);
   run.seconds.read = seconds_since(start);
   begin_resume(flags.resume, run.corpus, context);
-  run.plan = with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return plan_of(corpus, queries, options); });
+  run.plan = with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return plan_of(corpus, queries, flags.radius, options); });
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
   const bool resumable = !flags.resume.empty();

@@ -116,6 +116,10 @@ nb::dict plan_from_python(const Shape& corpus, const Shape& queries, const Optio
   return plan_to_python(vicinal::plan(corpus, queries, options.search(corpus.rows)));
 }
 
+nb::dict plan_rows_from_python(const Rows& corpus, const Shape& queries, const Options& options) {
+  return plan_to_python(vicinal::plan(corpus.anywhere(), queries, options.search(corpus.anywhere().rows)));
+}
+
 DistanceType distance_type_of(const Table& distances) {
   if (distances.dtype() == nb::dtype<double>()) return DistanceType::f64;
   if (distances.dtype() == nb::dtype<std::uint32_t>()) return DistanceType::u32;
@@ -184,6 +188,7 @@ void bind_search(nb::module_& m) {
           },
           nb::arg("rows"), nb::arg("cols"), nb::arg("dtype"), nb::arg("on_device") = false);
   m.def("plan", &plan_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
+  m.def("plan_rows", &plan_rows_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
 
   nb::class_<PreparedCorpus>(m, "Corpus", "A prepared corpus that keeps borrowed rows alive.")
       .def(nb::init<const Rows&, const Options&, bool>(), nb::arg("rows"), nb::arg("options"), nb::arg("copy"))

@@ -114,6 +114,8 @@ nb::dict plan_to_python(const Plan& plan) {
   d["rotated"] = plan.rotated;
   d["resident"] = plan.resident;
   d["seconds"] = plan.seconds;
+  d["sampled_rows"] = plan.sampled_rows;
+  d["left_rows"] = plan.left_rows;
   d["notes"] = nb::tuple(nb::cast(plan.notes));
   d["text"] = plan.text();
   return d;

@@ -200,7 +200,8 @@ def plan(
     Parameters
     ----------
     corpus, queries : (rows, columns) or arrays
-        A shape is taken with ``dtype``; an array brings its own, and is not read. Strings are read.
+        A shape is taken with ``dtype``; an array brings its own. Of a corpus that is an array on the host some hundred rows are looked at, in
+        milliseconds: they tell which filter the search will begin with and how many rows it will leave. Strings are read.
     dtype : dtype or name, default "float32"
         Element type of what is given as a shape.
     k, metric, device, threads, memory, distance_type, pad, eligible, labels, label_rule, ngram, max_length :
@@ -215,7 +216,7 @@ def plan(
         distance_type=distance_type, pad=pad, eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram,
         max_length=max_length,
     )  # fmt: skip
-    return Plan(**_inputs.call("plan", *_inputs.shapes(corpus, queries, dtype), options))
+    return Plan(**_inputs.plan("plan", *_inputs.shapes(corpus, queries, dtype), options))
 
 
 def merge(

@@ -122,4 +122,4 @@ def plan_graph(
         pad=pad, eligible=_inputs.eligible(eligible, labels, label_rule, graph=True), ngram=ngram, max_length=max_length,
     )  # fmt: skip
     shape = _inputs.shapes(x, x, dtype)[0]
-    return Plan(**_inputs.call("plan_graph", shape, options, _inputs.flag("include_self", include_self)))
+    return Plan(**_inputs.plan("plan_graph", shape, options, _inputs.flag("include_self", include_self)))

@@ -30,6 +30,16 @@ def call(function: str, first: Any, *rest: Any) -> Any:
     return getattr(_native, function + "_strings" * isinstance(first, _native.Strings))(first, *rest)
 
 
+def plan(function: str, first: Any, *rest: Any, radius: Any = None) -> Any:
+    """The native plan of that name for what the first argument is: a shape, rows that a sample is taken of, or strings."""
+    if not isinstance(first, _native.Rows):
+        return call(function, first, *rest)
+    of_range = function == "plan_range"
+    if first.cuda_device >= 0 or (of_range and radius is None):
+        return call(function, shape_of(first), *rest)
+    return getattr(_native, function + "_rows")(first, *rest, *((float(radius),) if of_range else ()))
+
+
 def device(asked: Any, *given: Any) -> str:
     """Where a search runs: for "auto" and "cuda" on the CUDA device that holds a side, if one does. given: sides, seen already or not."""
     name = text("device", asked)
@@ -113,18 +123,19 @@ def numpy_dtype(element: str) -> Any:
 
 
 def shapes(corpus: Any, queries: Any, dtype: Any) -> tuple[Any, Any]:
-    """Of both sides; strings are what they are."""
+    """What a plan is made of: rows or a shape for the corpus, a shape for the queries; strings are what they are."""
     if _strings.looks_like(corpus) or _strings.looks_like(queries):
         return sides(corpus, queries)[:2]
-    return shape(corpus, "corpus", dtype), shape(queries, "query", dtype)
+    asked = shape(queries, "query", dtype)
+    return shape(corpus, "corpus", dtype), shape_of(asked) if isinstance(asked, _native.Rows) else asked
 
 
-def shape(x: Any, name: str, dtype: Any) -> _native.Shape:
-    """What a plan needs to know: of (rows, columns) with `dtype`, or of an array, which is not read."""
+def shape(x: Any, name: str, dtype: Any) -> _native.Shape | _native.Rows:
+    """Of (rows, columns) with `dtype`; an array as it is."""
     if isinstance(x, tuple) and len(x) == 2 and not any(hasattr(part, "__len__") for part in x):
         count, width = (integer(f"{name} shape", part) for part in x)
         return _native.Shape(count, width, element_type("dtype", dtype))
-    return shape_of(rows(x, name)[0])
+    return rows(x, name)[0]
 
 
 def shape_of(seen: _native.Rows) -> _native.Shape:

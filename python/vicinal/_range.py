@@ -86,6 +86,7 @@ def plan_range(
     queries: Any,
     metric: str = "euclidean",
     *,
+    radius: float | None = None,
     dtype: Any = "float32",
     device: str = "auto",
     threads: int = 0,
@@ -103,6 +104,8 @@ def plan_range(
     ----------
     corpus, queries, dtype :
         As in :func:`vicinal.plan`.
+    radius : optional
+        With it rows of the corpus, where it is an array, are looked at, as in :func:`vicinal.plan`.
     metric, device, threads, memory, distance_type, eligible, labels, label_rule, ngram, max_length :
         As in :func:`range_search`.
 
@@ -114,4 +117,4 @@ def plan_range(
         metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type,
         eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length,
     )  # fmt: skip
-    return Plan(**_inputs.call("plan_range", *_inputs.shapes(corpus, queries, dtype), options))
+    return Plan(**_inputs.plan("plan_range", *_inputs.shapes(corpus, queries, dtype), options, radius=radius))

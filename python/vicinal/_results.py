@@ -200,8 +200,9 @@ class Plan:
     Sizes in bytes: budget_bytes is what had to be kept, peak_bytes what will be used at most (results not
     counted), minimum_bytes the smallest budget that would do. corpus_chunk, query_batch, query_block are
     in rows; seconds is a prediction. match_bytes: what a range search holds until the places of its matches are
-    known. symmetric: in a graph, each tile of distances serves both of its sides. rotated: rows are rotated before they are rounded to bytes, as was
-    forced by name.
+    known. symmetric: in a graph, each tile of distances serves both of its sides. rotated: rows are rotated before they are rounded to bytes. sampled_rows: rows
+    of the corpus that were looked at for rungs, rotated and seconds (0: they go by the shapes alone), and left_rows, how many rows the filter then
+    leaves to be ranked for a query.
     """
 
     device: str
@@ -224,6 +225,8 @@ class Plan:
     rotated: bool
     resident: bool
     seconds: float
+    sampled_rows: int
+    left_rows: int
     notes: tuple[str, ...]
     text: str
 

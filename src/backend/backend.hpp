@@ -106,6 +106,14 @@ struct Session {
   virtual void finish_range(const RangeView& out, const BoundsView& bounds) = 0;
 };
 
+/// What a sample of the rows says of a plan, before the search. No answer depends on it.
+struct Outlook {
+  std::int64_t sampled = 0;   // rows of the corpus; 0: it says nothing
+  bool int8_pays = true;      // where Plan::pilot leaves it open
+  bool rotated = false;
+  double left_int8 = 0, left_f32 = 0;  // rows of the corpus, a query, that each precision does not exclude
+};
+
 struct Backend {
   virtual ~Backend() = default;
   virtual Facts facts() const = 0;
@@ -129,6 +137,8 @@ struct Backend {
   virtual bool holds(const void* /*rows*/) const { return false; }
   /// Predicted seconds of a search; below 0: by `slowness` beside a core of the build machine.
   virtual double seconds(const Plan& /*plan*/, const Problem& /*problem*/) const { return -1; }
+  /// In milliseconds, whatever the shape.
+  virtual Outlook look(const Question& /*question*/, const Plan& /*plan*/) { return {}; }
   /// Measured here and now; nothing where a backend does not say.
   virtual Rates rates(const std::string& /*instruction_set*/, Rung /*rung*/, int /*threads*/) { return {}; }
   /// Prepares the whole corpus once.

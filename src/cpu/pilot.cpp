@@ -172,8 +172,14 @@ class Pilot {
 bool bytes_pay(const Kernels& kernels, const Question& question, Frame& frame, bool second, double queries,
                Team& team) {
   if (!frame.usable || frame.whole > 0) return frame.usable;
+  return look(kernels, question, frame, second, queries, team).int8_pays;
+}
+
+Outlook look(const Kernels& kernels, const Question& question, Frame& frame, bool second, double queries, Team& team) {
+  Outlook outlook{.int8_pays = frame.usable};
+  if (!frame.usable) return outlook;
   Pilot pilot(kernels, question, frame, team);
-  if (pilot.count() < 16) return true;
+  if (pilot.count() < 16) return outlook;
   const double n = static_cast<double>(question.corpus.rows), d = static_cast<double>(question.corpus.cols);
   const auto k = static_cast<double>(std::max(question.k, likely_k));
   const auto cycles = [&](double pair, double left, double each) {
@@ -193,11 +199,12 @@ bool bytes_pay(const Kernels& kernels, const Question& question, Frame& frame, b
         reading(d) * (second ? 2 : 1) + rotate_cycles * way.rotation.operations();  // more than floats take
     way.cycles = static_cast<double>(count) * n * row / queries;
   }
-  double floats = 0;
+  double floats = 0, left_f32 = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     pilot.take(i);
     const double finest = pilot.left_by_floats(k);
     floats += cycles(float_pair(d), finest, survivor(d));
+    left_f32 += finest;
     for (Way& way : ways) {
       const double left = pilot.left_by(way.rounded, k);
       way.cycles += cycles(byte_pair(d), left, second ? survivor(d) / looks_a_rank : survivor(d)) +
@@ -207,8 +214,17 @@ bool bytes_pay(const Kernels& kernels, const Question& question, Frame& frame, b
     team.tick(0);
   }
   Way& best = ways[ways[1].cycles * least_gain < ways[0].cycles];
+  outlook.sampled = pilot.count();
+  outlook.left_f32 = left_f32 / static_cast<double>(count);
+  if (frame.whole > 0) {  // bytes hold such rows as they are
+    outlook.left_int8 = outlook.left_f32;
+    return outlook;
+  }
+  outlook.left_int8 = best.left / static_cast<double>(count);
+  outlook.rotated = best.rotation.present();
+  outlook.int8_pays = best.cycles < floats && best.left * least_share < n * static_cast<double>(count);
   frame.rotation = std::move(best.rotation);
-  return best.cycles < floats && best.left * least_share < n * static_cast<double>(count);
+  return outlook;
 }
 
 }  // namespace vicinal::cpu

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "core/bound.hpp"
 #include "core/text.hpp"
@@ -50,16 +49,21 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t to) { return (value + t
 struct Costs {
   double canonical, filter, bytes, groups;
 };
-Costs costs(const Problem& problem, bool symmetric = false) {
+Left likely_left(double k) { return {byte_spread * 1.3 * k, 1.3 * k}; }
+
+Costs costs(const Problem& problem, bool symmetric = false, const Left* sampled = nullptr) {
   const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
   const double q = static_cast<double>(problem.queries.rows), k = static_cast<double>(std::max<std::int64_t>(problem.k, 1));
   const double canonical = canonical_cycles_per_pair + canonical_cycles_per_element * d;
-  const double candidates = k * (2 + std::log2(std::max(n / k, 1.0)));
+  const Left left = sampled != nullptr ? *sampled : likely_left(k);
+  const auto candidates = [&](double most) { return most * (2 + std::log2(std::max(n / most, 1.0))) * candidate_cycles; };
+  const double floats = candidates(sampled != nullptr ? std::max(k, left.floats) : k);
+  const double bytes = sampled != nullptr ? candidates(std::max(k, left.bytes)) : byte_spread * floats;
   const double prepare = problem.kept ? 0 : n * (prepare_cycles_per_row + prepare_cycles_per_element * d);
   const double pairs = n * (tile_cycles_per_pair + tile_cycles_per_element * d) / (symmetric ? 2 : 1);
   const double byte_pairs = n * (byte_cycles_per_pair + byte_cycles_per_element * d) / (symmetric ? 2 : 1);
-  return {q * n * canonical, prepare + q * (pairs + candidates * candidate_cycles + 1.3 * k * 2 * canonical),
-          byte_prepare * prepare + q * (byte_pairs + byte_spread * (candidates * candidate_cycles + 1.3 * k * 2 * canonical)),
+  return {q * n * canonical, prepare + q * (pairs + floats + left.floats * 2 * canonical),
+          byte_prepare * prepare + q * (byte_pairs + bytes + left.bytes * 2 * canonical),
           (problem.kept ? 0 : n * group_cycles_per_row * std::log2(n + 1)) + q * (group_cycles_per_query + k * group_cycles_per_neighbor)};
 }
 
@@ -241,8 +245,8 @@ class Fitter {
 };
 
 /// Of the rung that a search begins with, on one core.
-double cycles(const Problem& problem, const Plan& plan) {
-  const Costs cost = costs(problem, plan.symmetric);
+double cycles(const Problem& problem, const Plan& plan, const Left* sampled = nullptr) {
+  const Costs cost = costs(problem, plan.symmetric, sampled);
   if (plan.groups) return cost.groups;
   switch (rung_of(plan.rungs.front())) {
     case Rung::int8: return cost.bytes * static_cast<double>(plan.passes);
@@ -282,6 +286,10 @@ void fail_budget(const Plan& plan, const char* or_else) {
                                      plan.budget_bytes, " bytes (", bytes_text(plan.budget_bytes), "); raise memory, or ", or_else));
 }
 
+double host_seconds(const Backend& backend, const Problem& problem, const Plan& plan, const Left* sampled) {
+  return cycles(problem, plan, sampled) / clock_hz / plan.threads * backend.slowness(plan.instruction_set);
+}
+
 Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept) {
   return {.corpus = corpus, .queries = queries, .metric = options.metric, .k = std::min(options.k, corpus.rows), .kept = kept,
           .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
@@ -317,7 +325,7 @@ Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions&
   }
 
   plan.seconds = backend.seconds(plan, problem);
-  if (plan.seconds < 0) plan.seconds = cycles(problem, plan) / clock_hz / plan.threads * backend.slowness(plan.instruction_set);
+  if (plan.seconds < 0) plan.seconds = host_seconds(backend, problem, plan);
   return plan;
 }
 
@@ -338,51 +346,6 @@ Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOpti
   }
   plan.resident = plan.peak_bytes <= plan.budget_bytes && corpus.rows < largest_chunk;
   return plan;
-}
-
-Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
-  check_shapes(corpus, queries, options.metric);
-  check_options(corpus, queries, options);
-  return make_plan(find_backend(options.run.device), knn_problem(corpus, queries, options), options);
-}
-
-Plan plan_graph(const Shape& rows, const GraphOptions& options) {
-  check_shapes(rows, rows, options.search.metric);
-  check_graph(rows, options);
-  return make_plan(find_backend(options.search.run.device), graph_problem(rows, options), options.search);
-}
-
-Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options) {
-  check_shapes(corpus, queries, options.search.metric);
-  check_range(corpus, queries, options);
-  return make_plan(find_backend(options.search.run.device), range_problem(corpus, queries, options.search), options.search);
-}
-
-std::string Plan::text() const {
-  std::string out;
-  const auto line = [&](const char* name, const std::string& value) {
-    char padded[32];
-    std::snprintf(padded, sizeof padded, "%-16s", name);
-    out += padded + value + "\n";
-  };
-  line("device", cat(device, ", ", threads, threads == 1 ? " thread, " : " threads, ", instruction_set));
-  line("ladder", cat(joined(rungs, " -> "), pilot ? cat(" (", rungs.front(), " where a sample of the rows says that it pays, of rotated rows or not)") : ""));
-  line("distances", distance_type_name(distance_type));
-  line("memory", cat(bytes_text(peak_bytes), " of ", bytes_text(budget_bytes), " (least that works: ", bytes_text(minimum_bytes),
-                     "), results ", bytes_text(result_bytes), " besides"));
-  line("corpus", resident ? cat("all rows prepared once") : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
-  line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
-  if (groups) line("groups", "rows near each other in leaves of a tree; leaves farther than the k-th are passed over");
-  if (second) line("second look", "rows that bytes cannot exclude are looked at again by a second byte of each element");
-  if (rotated) line("rotation", "rows are rotated at random before they are rounded to bytes");
-  if (symmetric) line("symmetry", cat("each tile of distances serves both of its sides, ", pair_rows, " rows against ", pair_rows));
-  line("candidates", cat(candidate_slots, " slots a query"));
-  if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g s", seconds);
-  line("predicted", text);
-  for (const std::string& note : notes) line("note", note);
-  return out;
 }
 
 }  // namespace vicinal

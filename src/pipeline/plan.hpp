@@ -14,6 +14,13 @@ Plan open_plan(const Backend& backend, const KnnOptions& options);
 /// Arguments were checked. Throws MemoryBudget, DeviceError, Unsupported, InvalidArgument (names).
 Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions& options);
 
+/// The rows of the corpus, a query, that a filter in bytes or in floats leaves to be ranked.
+struct Left {
+  double bytes, floats;
+};
+/// Predicted seconds of a plan by the rates of a core of the build machine. sampled: null, where the shapes alone are known.
+double host_seconds(const Backend& backend, const Problem& problem, const Plan& plan, const Left* sampled = nullptr);
+
 /// A k-NN search of these shapes. `kept`: the prepared corpus is there already (Corpus) and is not part of the budget.
 Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept = false);
 Problem graph_problem(const Shape& rows, const GraphOptions& options);
