@@ -37,7 +37,8 @@ def bits(result):
 
 
 class Soak:
-    def __init__(self, folder, seed):
+    def __init__(self, folder, seed, changes):
+        self.changes = changes
         self.random = np.random.default_rng(seed)
         self.counts, self.faults, self.lock = Counter(), [], threading.Lock()
         self.end = 0.0
@@ -129,7 +130,7 @@ class Soak:
         choose = random.Random(seed)
         while time.monotonic() < self.end:
             try:
-                choose.choices((self.plain, self.stopped, self.changed), (6, 2, 2))[0](choose)
+                choose.choices((self.plain, self.stopped, self.changed), (6, 2, 2 * self.changes))[0](choose)
             except BaseException as error:
                 self.fault(f"unexpected {type(error).__name__}: {error}")
 
@@ -170,10 +171,10 @@ def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def run(minutes, threads, seed):
+def run(minutes, threads, seed, changes):
     faulthandler.enable()
     with tempfile.TemporaryDirectory() as folder:
-        soak = Soak(Path(folder), seed)
+        soak = Soak(Path(folder), seed, changes)
         begin = time.monotonic()
         soak.end = begin + 60 * minutes
         crew = [threading.Thread(target=soak.work, args=(seed + i,)) for i in range(threads)] + [threading.Thread(target=soak.change)]
@@ -200,10 +201,11 @@ def main():
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--still", action="store_true", help="leave out the calls whose arrays change")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.inside:
-        return run(arguments.minutes, arguments.threads, arguments.seed)
+        return run(arguments.minutes, arguments.threads, arguments.seed, not arguments.still)
     status = subprocess.call([sys.executable, __file__, *sys.argv[1:], "--inside"])
     if status < 0:
         print(f"soak: the process died of {signal.Signals(-status).name}; 1 faults")
