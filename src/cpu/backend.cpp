@@ -112,16 +112,6 @@ class CpuBackend final : public Backend {
     return cpu::look(kernels, question, frame, plan.second, static_cast<double>(plan.query_batch), team);
   }
 
-  Outlook look(const Question& question, const Plan& plan) override {
-    const Form form = form_of(question.metric);
-    const std::vector<Rung> filters = filters_of(plan);
-    if (filters.empty() || (form != Form::l2 && form != Form::unit_l2 && form != Form::ip)) return {};
-    Team team(1, nullptr, {}, 0);
-    const Kernels& kernels = find_set(plan.instruction_set).floats;
-    Frame frame = choose_frame(kernels, question, filters.front(), team);
-    return cpu::look(kernels, question, frame, plan.second, static_cast<double>(plan.query_batch), team);
-  }
-
   Rates rates(const std::string& instruction_set, Rung rung, int threads) override {
     Team team(threads, nullptr, {}, 0);
     const InstructionSet& set = find_instruction_set(instruction_set);
