@@ -58,8 +58,9 @@ double value_at(const vicinal::Points& p, std::int64_t row, std::int64_t col) {
     case DType::f16: return half_value(load<std::uint16_t>(from, p.byte_swapped));
     case DType::bf16: return std::bit_cast<float>(std::uint32_t{load<std::uint16_t>(from, p.byte_swapped)} << 16);
     case DType::u8: return load<std::uint8_t>(from, false);
-    default: return load<std::int8_t>(from, false);
+    case DType::i8: break;
   }
+  return load<std::int8_t>(from, false);
 }
 
 /// Sign of zero and all: does the value come back?
@@ -80,8 +81,11 @@ bool store(DType type, std::byte* to, double value) {
     case DType::f32: return store<float>(to, value);
     case DType::f64: return store<double>(to, value);
     case DType::u8: return store<std::uint8_t>(to, value);
-    default: return store<std::int8_t>(to, value);
+    case DType::i8: return store<std::int8_t>(to, value);
+    case DType::f16:
+    case DType::bf16: break;  // no format asks for these
   }
+  throw vicinal::Error(ErrorCode::internal, fmt::format("converting to {}", vicinal::dtype_name(type)));
 }
 
 /// The same values in another type, or InvalidValue naming the first that it does not have.

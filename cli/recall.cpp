@@ -43,8 +43,10 @@ double distance_at(const vicinal::ResultFile& file, std::int64_t row, std::int64
   switch (file.distance_type) {
     case vicinal::DistanceType::f64: return reinterpret_cast<const double*>(file.distances.data())[at];
     case vicinal::DistanceType::u32: return reinterpret_cast<const std::uint32_t*>(file.distances.data())[at];
-    default: return reinterpret_cast<const float*>(file.distances.data())[at];
+    case vicinal::DistanceType::automatic:
+    case vicinal::DistanceType::f32: break;
   }
+  return reinterpret_cast<const float*>(file.distances.data())[at];
 }
 
 std::int64_t id_at(const vicinal::ResultFile& file, std::int64_t row, std::int64_t rank) {

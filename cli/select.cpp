@@ -78,8 +78,9 @@ auto with_number(const void* items, ValueType type, std::int64_t at, const Body&
     case ValueType::u32: return body(item.template operator()<std::uint32_t>());
     case ValueType::i32: return body(item.template operator()<std::int32_t>());
     case ValueType::u64: return body(item.template operator()<std::uint64_t>());
-    default: return body(item.template operator()<std::int64_t>());
+    case ValueType::i64: break;
   }
+  return body(item.template operator()<std::int64_t>());
 }
 
 struct ShortText {

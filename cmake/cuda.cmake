@@ -47,7 +47,7 @@ set(VICINAL_HAVE_CUDA ON)
 # As cmake/flags.cmake for the host: no contraction, no flushing of small numbers, exact division and square root.
 add_library(vicinal_cuda_flags INTERFACE)
 target_compile_options(vicinal_cuda_flags INTERFACE
-  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-fmad=false;-ftz=false;-prec-div=true;-prec-sqrt=true;-Xcompiler=-ffp-contract=off,-Wall,-Wextra>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-fmad=false;-ftz=false;-prec-div=true;-prec-sqrt=true;-Xcompiler=-ffp-contract=off,-Wall,-Wextra,-Werror=switch>")
 
 file(GLOB_RECURSE VICINAL_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
 add_library(vicinal_cuda MODULE ${VICINAL_CUDA_SOURCES})

@@ -79,6 +79,19 @@ def opening_lines():
             yield f"{path}: does not open with a docstring"
 
 
+def forgotten_enumerators():
+    """A switch over an enum has no default, which would hide an enumerator that is forgotten from the compiler (-Werror=switch)."""
+    for path, data in TEXT.items():
+        if path.parts[0] not in ("src", "cli", "include", "python") or path.suffix not in (".cpp", ".hpp", ".cu", ".cuh", ".inc"):
+            continue
+        last = ""
+        for number, line in enumerate(data.decode().split("\n"), 1):
+            if re.match(r"\s*case\b", line):
+                last = line
+            if re.match(r"\s*default:", line) and re.match(r"\s*case \w+(::\w+)+:", last):
+                yield f"{path}:{number}: name the enumerators"
+
+
 def unfinished():
     """No marks of unfinished work in the sources."""
     marks = re.compile(rb"\b(TO" rb"DO|FIX" rb"ME|X" rb"XX)\b")
@@ -154,7 +167,7 @@ def pinned_packages():
             yield f"scripts/bootstrap installs without digests: {line.strip()}"
 
 
-CHECKS = (ascii_text, sizes, folders, long_sources, opening_lines, unfinished, error_codes, links, tables,
+CHECKS = (ascii_text, sizes, folders, long_sources, opening_lines, forgotten_enumerators, unfinished, error_codes, links, tables,
           performance, install_lists, pinned_packages)
 
 

@@ -26,8 +26,10 @@ constexpr std::size_t dtype_size(DType type) noexcept {
     case DType::f32: return 4;
     case DType::f16:
     case DType::bf16: return 2;
-    default: return 1;
+    case DType::u8:
+    case DType::i8: break;
   }
+  return 1;
 }
 
 template <class T>

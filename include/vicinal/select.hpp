@@ -28,8 +28,12 @@ constexpr std::size_t value_size(ValueType type) noexcept {
     case ValueType::i32: return 4;
     case ValueType::u8:
     case ValueType::i8: return 1;
-    default: return 2;
+    case ValueType::f16:
+    case ValueType::bf16:
+    case ValueType::u16:
+    case ValueType::i16: break;
   }
+  return 2;
 }
 
 template <class T>

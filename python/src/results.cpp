@@ -26,8 +26,10 @@ nb::object distances_array(const Result& result, std::initializer_list<std::size
   switch (result.type()) {
     case DistanceType::f64: return array<double>(result.shared_distances(), data, shape);
     case DistanceType::u32: return array<std::uint32_t>(result.shared_distances(), data, shape);
-    default: return array<float>(result.shared_distances(), data, shape);
+    case DistanceType::automatic:
+    case DistanceType::f32: break;
   }
+  return array<float>(result.shared_distances(), data, shape);
 }
 
 nb::dict certificate_to_python(const Certificate& certificate) {
@@ -65,8 +67,9 @@ const char* fault_name(Fault fault) noexcept {
   switch (fault) {
     case Fault::wrong: return "wrong";
     case Fault::tie_order: return "tie_order";
-    default: return "distance";
+    case Fault::distance: break;
   }
+  return "distance";
 }
 
 }  // namespace

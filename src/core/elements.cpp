@@ -80,8 +80,14 @@ void with_types(ValueType type, const Take& take) {
     case ValueType::i32: return take(std::int32_t{}, double{});
     case ValueType::u64: return take(std::uint64_t{}, double{});
     case ValueType::i64: return take(std::int64_t{}, double{});
-    default: fail(ErrorCode::internal, cat(value_type_name(type), " is an element type of vectors"));
+    case ValueType::f32:
+    case ValueType::f64:
+    case ValueType::f16:
+    case ValueType::bf16:
+    case ValueType::u8:
+    case ValueType::i8: break;
   }
+  fail(ErrorCode::internal, cat(value_type_name(type), " is an element type of vectors"));
 }
 
 [[noreturn]] void refuse_inexact(const Values& values, const std::string& side, const Inexact& inexact) {
@@ -117,8 +123,11 @@ DType element_type(ValueType type) noexcept {
     case ValueType::i32:
     case ValueType::u64:
     case ValueType::i64: return DType::f64;
-    default: return DType::f32;  // and the integers of 16 bits
+    case ValueType::f32:
+    case ValueType::u16:
+    case ValueType::i16: break;
   }
+  return DType::f32;  // and the integers of 16 bits
 }
 
 Elements exact_elements(const Values& values, const std::string& side, const Execution& run, const Progress& progress) {

@@ -31,8 +31,9 @@ Item item_of(DType type) noexcept {
     case DType::f16: return Item::f16;
     case DType::bf16: return Item::bf16;
     case DType::u8: return Item::u8;
-    default: return Item::i8;
+    case DType::i8: break;
   }
+  return Item::i8;
 }
 
 std::optional<DType> vector_type(Item item) noexcept {
@@ -43,8 +44,14 @@ std::optional<DType> vector_type(Item item) noexcept {
     case Item::f64: return DType::f64;
     case Item::u8: return DType::u8;
     case Item::i8: return DType::i8;
-    default: return std::nullopt;
+    case Item::u16:
+    case Item::i16:
+    case Item::u32:
+    case Item::i32:
+    case Item::u64:
+    case Item::i64: break;
   }
+  return std::nullopt;
 }
 
 Array Array::dense(const void* data, Item item, std::int64_t rows, std::int64_t cols) noexcept {

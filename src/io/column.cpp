@@ -44,7 +44,11 @@ Column npy_column(const std::string& path, Bytes file) {
     case Item::i32: widen<std::int32_t>(path, at, count, column.values); break;
     case Item::u32: widen<std::uint32_t>(path, at, count, column.values); break;
     case Item::u64: widen<std::uint64_t>(path, at, count, column.values); break;
-    default: widen<std::int64_t>(path, at, count, column.values); break;
+    case Item::i64: widen<std::int64_t>(path, at, count, column.values); break;
+    case Item::f32:
+    case Item::f64:
+    case Item::f16:
+    case Item::bf16: fail(ErrorCode::internal, path, "a column of ", item_name(*header.item));
   }
   return column;
 }

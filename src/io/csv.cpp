@@ -196,12 +196,10 @@ Result result_of(const std::string& path, const Head& head) {
 }
 
 Array parse_distances(const Source& source, const Head& head, const Result& result) {
-  switch (result.type) {
-    case Item::f64: return parse<double>(source, head, result.ids, result.distances, Item::f64, "a number");
-    case Item::u32:
-      return parse<std::uint32_t>(source, head, result.ids, result.distances, Item::u32, "an integer below 2^32");
-    default: return parse<float>(source, head, result.ids, result.distances, Item::f32, "a number of f32");
-  }
+  if (result.type == Item::f64) return parse<double>(source, head, result.ids, result.distances, Item::f64, "a number");
+  if (result.type == Item::u32)
+    return parse<std::uint32_t>(source, head, result.ids, result.distances, Item::u32, "an integer below 2^32");
+  return parse<float>(source, head, result.ids, result.distances, Item::f32, "a number of f32");
 }
 
 Array read(const Format& self, const Source& source, const Want& want) {

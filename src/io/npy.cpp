@@ -20,8 +20,9 @@ const char* descr(Item item) {
     case Item::u32: return "<u4";
     case Item::i64: return "<i8";
     case Item::u64: return "<u8";
-    default: throw Error(ErrorCode::internal, cat("npy: writing ", item_name(item)));
+    case Item::bf16: break;
   }
+  throw Error(ErrorCode::internal, cat("npy: writing ", item_name(item)));
 }
 
 Item stored_item(const Named& named) { return named.stored.value_or(named.array.item); }

@@ -84,8 +84,12 @@ std::vector<std::int64_t> ids_of(const std::string& path, const Array& array) {
     case Item::u32: return widen<std::uint32_t>(path, array);
     case Item::i64: return widen<std::int64_t>(path, array);
     case Item::u64: return widen<std::uint64_t>(path, array);
-    default: fail(ErrorCode::invalid_argument, path, "ids must be integers, got ", item_name(array.item));
+    case Item::f32:
+    case Item::f64:
+    case Item::f16:
+    case Item::bf16: break;
   }
+  fail(ErrorCode::invalid_argument, path, "ids must be integers, got ", item_name(array.item));
 }
 
 DistanceType distance_type_of(const std::string& path, Item item) {

@@ -82,8 +82,17 @@ void append_f64(std::string& text, Item item, const std::byte* value) {
     case Item::f16: return append(text, from_half(load<std::uint16_t>(value)));
     case Item::bf16:
       return append(text, static_cast<double>(std::bit_cast<float>(std::uint32_t{load<std::uint16_t>(value)} << 16)));
-    default: return append_number(text, item, value);
+    case Item::f64:
+    case Item::u8:
+    case Item::i8:
+    case Item::u16:
+    case Item::i16:
+    case Item::u32:
+    case Item::i32:
+    case Item::u64:
+    case Item::i64: break;
   }
+  return append_number(text, item, value);
 }
 
 }  // namespace vicinal::io

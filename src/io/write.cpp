@@ -87,8 +87,9 @@ const Format& format_for(const std::string& path, ResultKind kind) {
     case ResultKind::sparse_graph: return format_to_write(path, as_graph);
     case ResultKind::range: return format_to_write(path, as_range);
     case ResultKind::selection: return format_to_write(path, as_selection);
-    default: return format_to_write(path, as_ids);
+    case ResultKind::neighbors: break;
   }
+  return format_to_write(path, as_ids);
 }
 
 }  // namespace io

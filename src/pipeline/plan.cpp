@@ -264,8 +264,10 @@ double cycles(const Problem& problem, const Plan& plan, const Left* sampled = nu
   switch (rung_of(plan.rungs.front())) {
     case Rung::int8: return cost.bytes * static_cast<double>(plan.passes);
     case Rung::f32: return cost.filter * static_cast<double>(plan.passes);
-    default: return cost.canonical;
+    case Rung::fp16:
+    case Rung::canonical: break;
   }
+  return cost.canonical;
 }
 
 /// Of the ladder what a kept corpus was prepared for; the last rung needs nothing prepared.
