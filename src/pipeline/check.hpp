@@ -19,8 +19,15 @@ void check_string_metric(Metric metric, const StringRules& rules);
 void check_view(const Points& points, const char* side);
 /// Throws OutOfMemory: what a refused allocation becomes at the edge of the library.
 [[noreturn]] void refuse_memory();
+/// Memory that is handed to a search, before anything reads it. Throws DeviceError for rows in memory of another device than the backend's, and
+/// for eligible rows and labels in memory of any.
+void check_reach(const Backend& backend, const Points& corpus, const Points& queries, const KnnOptions& options);
+/// A side that the host reads. doing: "saving".
+void check_host(const Backend& backend, const Points& points, const char* side, const char* doing);
+/// Results: all in the host's memory, or all in that of the backend's device. Throws DeviceError.
+void check_reach(const Backend& backend, const NeighborsView& out);
 /// All of the above for a search.
-void check_search(const Points& corpus, const Points& queries, const KnnOptions& options);
+void check_search(const Backend& backend, const Points& corpus, const Points& queries, const KnnOptions& options);
 
 inline Shape shape_of(const Points& points) { return {points.rows, points.cols, points.dtype}; }
 /// With where they are.

@@ -25,6 +25,7 @@ struct Corpus::State {
   std::shared_ptr<const void> mapping;  // of an opened file that was not copied
   CorpusOptions options;
   std::shared_ptr<const Kept> kept;
+  std::string device;           // that it was prepared for
   std::string instruction_set;  // of the kept form
   std::string filter;           // what it can be searched with: "auto", or the first rung of those that it was packed for
   double seconds = 0;
@@ -35,7 +36,7 @@ namespace {
 Question question_of(const Points& rows, const CorpusOptions& options, const KnnOptions& search, DistanceType type) {
   return {.corpus = rows, .metric = options.metric, .type = type, .degenerate = options.degenerate,
           .k = std::min(search.k, rows.rows), .first_id = search.first_id,
-          .filter = RowFilter(search.eligible, rows.rows, search.first_id, false)};
+          .filter = RowFilter(search.eligible, rows.rows, search.first_id, false), .stream = search.stream};
 }
 
 }  // namespace
@@ -49,9 +50,13 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   state_->options = options;
   state_->options.progress = nullptr;
   state_->options.stop = {};
-  const KnnOptions search{.metric = options.metric, .memory = options.memory, .run = options.run};
+  state_->options.stream = nullptr;
+  const KnnOptions search{.metric = options.metric, .memory = options.memory, .run = options.run, .stream = options.stream};
   Backend& backend = find_backend(options.run.device);
+  if (options.copy) check_host(backend, rows, "corpus", "copying");
+  check_reach(backend, rows, rows, search);
   const Plan plan = make_corpus_plan(backend, {rows.rows, rows.cols, rows.dtype, !options.copy && backend.holds(rows.data)}, search);
+  state_->device = plan.device;
   state_->instruction_set = plan.instruction_set;
   state_->filter = plan.rungs.size() > 2 || plan.groups ? "auto" : plan.rungs.front();
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
@@ -59,6 +64,8 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   if (plan.resident && rows.rows > 0) {
     const DistanceType type = resolve_distance_type(DistanceType::automatic, options.metric, rows.dtype, rows.dtype);
     state_->kept = backend.keep(question_of(state_->rows, options, search, type), plan, team);
+  } else if (options.stream != nullptr) {
+    backend.wait_for(options.stream);  // searches read the rows, and know nothing of that stream
   }
   team.finish();
   state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -119,6 +126,7 @@ void Corpus::save(const std::string& path) const try {
     io::fail(ErrorCode::unsupported, path, "a corpus is saved with the suffix ", io::corpus_format.suffix);
   const Points& rows = state_->rows;
   const CorpusOptions& options = state_->options;
+  check_host(find_backend(state_->device), rows, "corpus", "saving");
   io::AtomicFile file(path);
   io::append_corpus(file, {rows.dtype, options.metric, options.degenerate, rows.rows, rows.cols}, io::Array::view(rows));
   io::AtomicFile* const one = &file;
@@ -136,15 +144,20 @@ Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const K
   KnnOptions options = asked;
   options.metric = state_->options.metric;
   options.degenerate = state_->options.degenerate;
+  if (options.run.device == "auto") options.run.device = state_->device;
+  const Backend& backend = find_backend(options.run.device);
   if (state_->kept) {  // which is bound to how it was made
+    if (backend.facts().name != state_->device)
+      fail(ErrorCode::device_error, cat("the corpus was prepared for ", state_->device, ", and device=", options.run.device,
+                                        "; use device=auto, or prepare it for the other device too"));
     options.run.instruction_set = state_->instruction_set;
     if (state_->filter != "auto") options.run.filter = state_->filter;
   }
-  check_search(rows, queries, options);
-  const Backend& backend = find_backend(options.run.device);
+  check_search(backend, rows, queries, options);
   const Problem problem = knn_problem(shape_on(backend, rows), shape_on(backend, queries), options, state_->kept != nullptr);
   const Plan plan = make_plan(backend, problem, options);
   check_out(out, queries, options, plan.distance_type);
+  check_reach(backend, out);
   Question question = question_of(rows, state_->options, options, plan.distance_type);
   question.k = check_k(question.filter, rows.rows, queries.rows, options.k, options.pad);
   return search(out, question, queries, plan, state_->kept, options);
@@ -155,6 +168,7 @@ Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const K
 Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const try {
   check_view(queries, "query");
   check_shapes(shape_of(state_->rows), shape_of(queries), state_->options.metric);
+  check_reach(find_backend(options.run.device == "auto" ? state_->device : options.run.device), state_->rows, queries, options);
   check_options(shape_of(state_->rows), shape_of(queries), options);
   Neighbors result(queries.rows, options.k,
                    resolve_distance_type(options.distance_type, state_->options.metric, state_->rows.dtype, queries.dtype), options.pad);

@@ -204,7 +204,9 @@ Neighbors knn_resumable(const Points& corpus, const Points& queries, const KnnOp
 Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOptions& options, const std::string& directory,
                         const Grid& grid) {
   const auto start = std::chrono::steady_clock::now();
-  check_search(corpus, queries, options);
+  const Backend& backend = find_backend(options.run.device);
+  check_search(backend, corpus, queries, options);
+  for (const auto& [side, points] : {std::pair("corpus", &corpus), std::pair("query", &queries)}) check_host(backend, *points, side, "a resumable search");
   const Plan whole = plan(shape_of(corpus), shape_of(queries), options);
   const RowFilter filter(options.eligible, corpus.rows, options.first_id, false);
   check_k(filter, corpus.rows, queries.rows, options.k, options.pad);

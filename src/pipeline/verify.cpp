@@ -14,6 +14,7 @@
 #include "core/parallel.hpp"
 #include "core/row_filter.hpp"
 #include "core/text.hpp"
+#include "pipeline/check.hpp"
 #include "vicinal/search.hpp"
 
 namespace vicinal {
@@ -104,6 +105,9 @@ Verdict verify(const Points& corpus, const Points& queries, const Claim& claim, 
   if (!(options.relative_tolerance >= 0))
     fail(ErrorCode::invalid_argument, cat("relative tolerance must be >= 0, got ", options.relative_tolerance));
   if (claim.k < 1) fail(ErrorCode::invalid_argument, cat("the result has ", claim.k, " columns; it needs at least 1"));
+  const Backend& backend = find_backend(options.search.run.device);
+  check_host(backend, corpus, "corpus", "verify");
+  check_host(backend, queries, "query", "verify");
   FpGuard guard;
   VerifyOptions with = options;
   with.search.k = claim.k;
