@@ -49,8 +49,9 @@ class Corpus:
         rows, self._copied_bytes = _inputs.rows(x, "corpus")
         device = _inputs.device(device, rows)
         options = _inputs.options(
-            metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, progress=progress
-        )
+            metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, progress=progress,
+            stream=_inputs.stream(rows),
+        )  # fmt: skip
         self._native = _native.Corpus(rows, options, own)
         self._device, self._threads, self._memory, self._degenerate = device, threads, memory, degenerate
 
@@ -125,6 +126,7 @@ class Corpus:
 
         Parameters are those of :func:`vicinal.knn`; ``threads`` and ``memory`` default to the Corpus's own.
         """
+        rows, copied = _inputs.rows(queries, "query")
         options = _inputs.options(
             k=k,
             metric=self.metric,
@@ -137,8 +139,8 @@ class Corpus:
             first_id=first_id,
             eligible=_inputs.eligible(eligible, labels, label_rule),
             progress=progress,
+            stream=_inputs.stream(rows),
         )
-        rows, copied = _inputs.rows(queries, "query")
         columns, home = self.shape[0] + int(first_id), _homes.of(queries)
         if rows.cuda_device < 0:
             return _results.neighbors(self._native.knn(rows, options), copied, columns, home)

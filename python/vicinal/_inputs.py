@@ -38,6 +38,11 @@ def device(asked: Any, *given: Any) -> str:
     return f"cuda:{held[0]}" if held and name in ("auto", "cuda") else name
 
 
+def stream(*given: Any) -> int:
+    """The CUDA stream that a search begins after: that on which its sides are made; 0: none."""
+    return _homes.one_stream(*(side.stream for side in given if isinstance(side, _native.Rows)))
+
+
 def integer(name: str, value: Any) -> int:
     """An integer of Python or NumPy, never a bool or a float that happens to be whole."""
     if isinstance(value, (bool, np.bool_)):
@@ -246,7 +251,7 @@ EVERY_ROW = eligible(None, None, "same")
 def options(
     *, k: Any = 10, metric: Any = "euclidean", device: Any = "auto", threads: Any = 0, memory: Any = None,
     distance_type: Any = None, pad: Any = False, degenerate: Any = "error", first_id: Any = 0,
-    eligible: _native.Eligible = EVERY_ROW, ngram: Any = 0, max_length: Any = 65535, progress: Any = None,
+    eligible: _native.Eligible = EVERY_ROW, ngram: Any = 0, max_length: Any = 65535, progress: Any = None, stream: int = 0,
 ) -> _native.Options:  # fmt: skip
     return _native.Options(
         k=integer("k", k),
@@ -262,6 +267,7 @@ def options(
         ngram=integer("ngram", ngram),
         max_length=integer("max_length", max_length),
         progress=progress_callback(progress),
+        stream=stream,
     )
 
 

@@ -72,6 +72,7 @@ def range_search(
         metric=metric, device=_inputs.device(device, corpus_rows, query_rows), threads=threads, memory=memory,
         distance_type=distance_type, degenerate=degenerate, first_id=first_id,
         eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length, progress=progress,
+        stream=_inputs.stream(corpus_rows, query_rows),
     )  # fmt: skip
     limit = 0 if max_results is None else _inputs.integer("max_results", max_results)
     if max_results is not None and limit < 1:
