@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
     if (table == &kernels_avx512) peak = peak_avx512;
     if (table == &kernels_avx2) peak = peak_avx2;
     const std::pair<const char*, TileFn> metrics[] = {
-        {"dot", table->tile_dot}, {"l1", table->tile_l1}, {"linf", table->tile_linf}};
+        {"products", table->tile_products}, {"magnitudes", table->tile_magnitudes}, {"largest", table->tile_largest}};
     for (const auto& [metric, kernel] : metrics) {
       if (argc > 2 && std::strcmp(argv[2], metric) != 0) continue;
       for (const std::int64_t d : dims) measure(*table, metric, kernel, d, peak);

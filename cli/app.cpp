@@ -20,6 +20,14 @@ auto reader(const std::string& names, const std::string& kind, T& target) {
   };
 }
 
+/// Says no to an empty value. Before the parser asks whether all that is required was given.
+CLI::Option* not_empty(CLI::Option* option) {
+  const std::function<std::string(const std::string&)> fault = [](const std::string& value) {
+    return value.empty() ? std::string("the value is empty, perhaps of a variable that is not set") : std::string();
+  };
+  return option->check(fault, "", "");
+}
+
 OptionNode read_option(const CLI::Option& option) {
   OptionNode node;
   node.value = option.get_type_size() == 0 ? "" : option.get_type_name();
@@ -69,23 +77,37 @@ Option Option::type_name(const std::string& name) const { return Option(option_-
 bool Option::given() const { return option_->count() > 0; }
 
 App::App(const std::string& name, const std::string& description, std::function<std::string()> version)
-    : app_(std::make_shared<CLI::App>(description, name)) {
+    : app_(std::make_shared<CLI::App>(description, name)), files_(std::make_shared<std::vector<FileOption>>()) {
   app_->set_help_flag("-h,--help", "print this and exit");
   app_->set_version_flag("-V,--version", std::move(version), "print the version and exit");
+  app_->require_subcommand(0, 1);  // a word after the first that is a command's name too is a value: a file, say
   app_->get_formatter()->column_width(34);
   app_->get_formatter()->label("REQUIRED", "");
 }
 
 App App::add_subcommand(const std::string& name, const std::string& description) {
-  return App({app_, app_->add_subcommand(name, description)});  // lives as long as the whole
+  return {{app_, app_->add_subcommand(name, description)}, files_};  // lives as long as the whole
 }
 
 Option App::add_text(const std::string& names, std::string& target, const std::string& description) {
-  return Option(app_->add_option(names, target, description));
+  return Option(not_empty(app_->add_option(names, target, description)));
 }
 
-Option App::add_texts(const std::string& names, std::vector<std::string>& target, const std::string& description) {
-  return Option(app_->add_option(names, target, description));
+Option App::file(const Option& option, bool written) {
+  files_->push_back({option.option_, written});
+  return option.type_name("FILE");
+}
+
+Option App::add_read_file(const std::string& names, std::string& target, const std::string& description) {
+  return file(add_text(names, target, description), false);
+}
+
+Option App::add_read_files(const std::string& names, std::vector<std::string>& target, const std::string& description) {
+  return file(Option(not_empty(app_->add_option(names, target, description))), false);
+}
+
+Option App::add_written_file(const std::string& names, std::string& target, const std::string& description) {
+  return file(add_text(names, target, description), true);
 }
 
 Option App::add_flag(const std::string& names, bool& target, const std::string& description) {
@@ -93,16 +115,21 @@ Option App::add_flag(const std::string& names, bool& target, const std::string& 
 }
 
 Option App::add_integer(const std::string& names, std::int64_t& target, const std::string& description) {
-  return Option(app_->add_option_function<std::string>(names, reader(names, "an integer", target), description));
+  return Option(not_empty(app_->add_option_function<std::string>(names, reader(names, "an integer", target), description)));
 }
 
 Option App::add_number(const std::string& names, double& target, const std::string& description) {
-  return Option(app_->add_option_function<std::string>(names, reader(names, "a number", target), description));
+  return Option(not_empty(app_->add_option_function<std::string>(names, reader(names, "a number", target), description)));
 }
 
 void App::footer(const std::string& text) { app_->footer(text); }
 
 std::optional<std::string> App::parse(int argc, char** argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string_view word = argv[i];  // the parser would take the word after --output= for its value
+    if (word.starts_with("--") && word.find('=') == word.size() - 1)
+      throw usage(std::string(word.substr(0, word.size() - 1)) + ": the value is empty, perhaps of a variable that is not set");
+  }
   try {
     app_->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -116,6 +143,24 @@ std::optional<std::string> App::parse(int argc, char** argv) {
 }
 
 bool App::parsed() const { return app_->parsed(); }
+
+std::string App::help(const std::string& command) const {
+  // CLI::App::help() of the whole is that of the subcommand that was parsed.
+  if (command.empty()) return app_->get_formatter()->make_help(app_.get(), app_->get_name(), CLI::AppFormatMode::Normal);
+  const auto named = [&](const CLI::App* app) { return app->get_name() == command; };
+  const std::vector<const CLI::App*> all = subcommands(*app_);
+  const auto found = std::find_if(all.begin(), all.end(), named);
+  if (found == all.end()) throw unknown_command(commands(), command);
+  return (*found)->help(app_->get_name());
+}
+
+NamedFiles App::files() const {
+  NamedFiles files;
+  for (const FileOption& one : *files_)
+    for (const std::string& path : one.option->results())
+      (one.written ? files.written : files.read).push_back({one.option->get_name(), path});
+  return files;
+}
 
 CommandNode App::node() const { return read_node(*app_); }
 

@@ -28,7 +28,16 @@ class Option {
   bool given() const;
 
  private:
+  friend class App;
   CLI::Option* option_;
+};
+
+/// The files that a command line names, each with the option or positional that named it.
+struct NamedFile {
+  std::string option, path;
+};
+struct NamedFiles {
+  std::vector<NamedFile> read, written;
 };
 
 /// The command, or one of its subcommands. Copies mean the same one.
@@ -38,8 +47,12 @@ class App {
   App add_subcommand(const std::string& name, const std::string& description);
 
   /// names: "-o,--output", or "CORPUS" for a positional. The target is written when the line is parsed.
+  /// An empty value of any option is refused: it comes from a variable that is not set, and would look like an option left out.
   Option add_text(const std::string& names, std::string& target, const std::string& description);
-  Option add_texts(const std::string& names, std::vector<std::string>& target, const std::string& description);
+  /// A file that the command reads, several of them, or one that it writes: every file of the command line is one of these.
+  Option add_read_file(const std::string& names, std::string& target, const std::string& description);
+  Option add_read_files(const std::string& names, std::vector<std::string>& target, const std::string& description);
+  Option add_written_file(const std::string& names, std::string& target, const std::string& description);
   Option add_flag(const std::string& names, bool& target, const std::string& description);
   /// Text that is checked here, so that the message is ours: "-k must be an integer, got 2.5". Any value that fits
   /// 64 bits is let through; what it means is judged by the library.
@@ -52,12 +65,22 @@ class App {
   std::optional<std::string> parse(int argc, char** argv);
   /// Was this subcommand named?
   bool parsed() const;
+  /// What `--help` of the whole prints, or that of a subcommand. Throws for a name that is none.
+  std::string help(const std::string& command = "") const;
+  /// Of the line that was parsed.
+  NamedFiles files() const;
   CommandNode node() const;
   std::vector<CommandNode> commands() const;
 
  private:
-  explicit App(std::shared_ptr<CLI::App> app) : app_(std::move(app)) {}
+  struct FileOption {
+    CLI::Option* option;
+    bool written;
+  };
+  App(std::shared_ptr<CLI::App> app, std::shared_ptr<std::vector<FileOption>> files) : app_(std::move(app)), files_(std::move(files)) {}
+  Option file(const Option& option, bool written);
   std::shared_ptr<CLI::App> app_;
+  std::shared_ptr<std::vector<FileOption>> files_;  // of the whole command
 };
 
 }  // namespace cli

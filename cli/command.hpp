@@ -3,6 +3,7 @@
 // the man page follow from the tree.
 #pragma once
 #include <functional>
+#include <string>
 
 #include "app.hpp"
 #include "interrupt.hpp"
@@ -12,6 +13,7 @@ namespace cli {
 struct Context {
   Interrupt& interrupt;
   const App& root;
+  std::string command_line;  // this one, for a shell
 };
 
 struct Command {
@@ -33,5 +35,6 @@ Command register_bench(App& root);
 Command register_demo(App& root);
 Command register_completion(App& root);
 Command register_man(App& root);
+Command register_help(App& root);
 
 }  // namespace cli

@@ -5,17 +5,11 @@
 
 #include "command.hpp"
 #include "output.hpp"
+#include "text.hpp"
 #include "vicinal/error.hpp"
 
 namespace cli {
 namespace {
-
-/// Text between single quotes for a POSIX shell and fish alike: a quote ends, escapes itself, begins again.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
 
 std::string replaced(std::string text, const std::string& characters) {
   for (std::size_t at = 0; (at = text.find_first_of(characters, at)) != std::string::npos; at += 2)

@@ -37,6 +37,7 @@ constexpr const char* examples =
 
 struct Flags {
   std::string input, output, as = "auto", type, in_distances, distances;
+  HeaderFlags text;
   bool json = false;
 };
 
@@ -170,7 +171,8 @@ Done first_of(First first, Second second, bool rows_first) {
   try {
     return first();
   } catch (const vicinal::Error& error) {
-    if (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::format_error) throw;
+    if (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::format_error && error.code() != ErrorCode::invalid_value)
+      throw;  // invalid_value: integers that no float holds
     try {
       return second();
     } catch (const vicinal::Error& other) {
@@ -183,7 +185,13 @@ Done first_of(First first, Second second, bool rows_first) {
 
 Done convert(const Flags& flags, const InputFile& in, const OutputFile& out) {
   const vicinal::FormatInfo from = vicinal::format_of(in.path()), to = vicinal::format_of(out.path());
-  const auto rows = [&] { return convert_rows(vicinal::read_matrix(in.path(), {.member = in.member()}), out, flags); };
+  const auto read = [&](bool vectors) {
+    const vicinal::Matrix matrix = vicinal::read_matrix(in.path(), {.member = in.member(), .header = flags.text.header()});
+    if (vectors && matrix.converted()) throw vicinal::Error(ErrorCode::invalid_argument, flags.input + " holds integers");
+    print_note(flags.input, matrix);
+    return convert_rows(matrix, out, flags);
+  };
+  const auto rows = [&] { return read(false); };
   const auto result = [&] { return convert_result(vicinal::read_result(in.path(), flags.in_distances), out, flags); };
   if (flags.as == "rows" || !in.member().empty() || !flags.type.empty()) return rows();
   if (flags.as == "result" || !flags.in_distances.empty() || !flags.distances.empty()) return result();
@@ -191,7 +199,8 @@ Done convert(const Flags& flags, const InputFile& in, const OutputFile& out) {
   if (!result_will_do) return rows();  // or the message that says what is missing
   if (!rows_will_do) return result();
   if (from.has_members) return first_of(result, rows, false);  // names tell which it is
-  return first_of(rows, result, true);
+  // Wide integers are ids first, and rows of vectors where they can be no ids.
+  return first_of([&] { return read(true); }, [&] { return first_of(result, rows, false); }, true);
 }
 
 int run_convert(const Flags& flags) {
@@ -228,16 +237,14 @@ int run_convert(const Flags& flags) {
 Command register_convert(App& root) {
   auto flags = std::make_shared<Flags>();
   App app = root.add_subcommand("convert", "Rows or a result to another file format, exactly");
-  app.add_text("IN", flags->input, "what to read (PATH, PATH.npz:NAME, PATH.hdf5:NAME, -)")
-      .required()
-      .type_name("FILE");
-  app.add_text("OUT", flags->output, "what to write (PATH, -)").required().type_name("FILE");
+  app.add_read_file("IN", flags->input, "what to read (PATH, PATH.npz:NAME, PATH.hdf5:NAME, -)").required();
+  app.add_written_file("OUT", flags->output, "what to write (PATH, -)").required();
   app.add_text("--as", flags->as, "what IN holds (default auto)").type_name("auto|rows|result");
   app.add_text("--type", flags->type, "element type of the rows, where every value is exact in it")
       .type_name("f32|f64|u8|i8");
-  app.add_text("--in-distances", flags->in_distances, "the distances of a result, if IN has none")
-      .type_name("FILE");
-  app.add_text("--distances", flags->distances, "write the distances of a result here").type_name("FILE");
+  app.add_read_file("--in-distances", flags->in_distances, "the distances of a result, if IN has none");
+  app.add_written_file("--distances", flags->distances, "write the distances of a result here");
+  add_header(app, flags->text);
   add_json(app, flags->json);
   app.footer(examples);
   return {app, [flags](Context&) { return run_convert(*flags); }};

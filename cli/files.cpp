@@ -10,9 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
-#include "output.hpp"
 #include "vicinal/error.hpp"
 
 namespace cli {
@@ -42,6 +42,19 @@ struct Descriptor {
   int fd;
   ~Descriptor() { ::close(fd); }
 };
+
+/// What a path of the command line is on disk, whatever it is called there; null when it is nothing yet.
+std::optional<struct stat> file_of(const std::string& given, int stream) {
+  struct stat status;
+  if (is_stream(given)) {
+    if (::fstat(stream, &status) == 0 && S_ISREG(status.st_mode)) return status;
+    return std::nullopt;
+  }
+  if (::stat(given.c_str(), &status) == 0) return status;
+  const std::size_t colon = given.rfind(':');  // FILE:NAME
+  if (colon != std::string::npos && ::stat(given.substr(0, colon).c_str(), &status) == 0) return status;
+  return std::nullopt;
+}
 
 void copy(int from, int to, const char* failed) {
   std::array<char, 1 << 16> block;
@@ -91,6 +104,20 @@ bool is_stream(const std::string& path) {
   return path == "-" || (path.ends_with(":-") && path.find_first_of("./") == std::string::npos);
 }
 
+void refuse_to_replace(const NamedFiles& files) {
+  for (const NamedFile& written : files.written) {
+    const auto target = file_of(written.path, STDOUT_FILENO);
+    if (!target) continue;
+    for (const NamedFile& read : files.read) {
+      const auto source = file_of(read.path, STDIN_FILENO);
+      if (!source || source->st_dev != target->st_dev || source->st_ino != target->st_ino) continue;
+      throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
+                           written.option + " " + written.path + " is the same file as " + read.option + " " + read.path +
+                               ", which would be replaced; give what is written another name");
+    }
+  }
+}
+
 InputFile::InputFile(const std::string& given) : path_(given) {
   if (is_stream(given)) {
     (void)vicinal::format_of("stdin" + suffix_of(given));  // before anything is waited for
@@ -135,9 +162,11 @@ void OutputFile::send() const {
   }
 }
 
-vicinal::Matrix read_points(const std::string& path) {
+vicinal::Matrix read_points(const std::string& path, vicinal::Header header) {
   const InputFile file(path);  // a mapping outlives the name
-  return vicinal::read_matrix(file.path(), {.member = file.member()});
+  vicinal::Matrix matrix = vicinal::read_matrix(file.path(), {.member = file.member(), .header = header});
+  print_note(path, matrix);
+  return matrix;
 }
 
 vicinal::StringList read_lines(const std::string& path, bool bytes) {
@@ -147,9 +176,11 @@ vicinal::StringList read_lines(const std::string& path, bool bytes) {
   return vicinal::read_strings(file.path(), encoding);
 }
 
-vicinal::ValueMatrix read_values(const std::string& path) {
+vicinal::ValueMatrix read_values(const std::string& path, vicinal::Header header) {
   const InputFile file(path);
-  return vicinal::read_values(file.path(), {.member = file.member()});
+  vicinal::ValueMatrix values = vicinal::read_values(file.path(), {.member = file.member(), .header = header});
+  print_note(path, values);
+  return values;
 }
 
 vicinal::ResultFile read_claim(const std::string& path, const std::string& distances_path) {

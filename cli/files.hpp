@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "app.hpp"
+#include "output.hpp"
 #include "vicinal/io.hpp"
 
 namespace cli {
@@ -38,6 +40,9 @@ class OutputFile {
   std::shared_ptr<const void> temporary_;
 };
 
+/// Throws where a file to be written is one that is read, by any spelling or link of its name: a slip that would replace the user's data.
+void refuse_to_replace(const NamedFiles& files);
+
 /// One side of a search: rows of numbers, or strings.
 struct Side {
   vicinal::Matrix matrix;
@@ -56,11 +61,16 @@ auto with_side(const Side& a, const Use& use) {
 }
 
 /// Rows of FILE, FILE.npz:NAME, -, SUFFIX:-.
-vicinal::Matrix read_points(const std::string& path);
+vicinal::Matrix read_points(const std::string& path, vicinal::Header header = vicinal::Header::automatic);
 /// Lines of FILE or of - as strings.
 vicinal::StringList read_lines(const std::string& path, bool bytes);
 /// Values to select from, the same way.
-vicinal::ValueMatrix read_values(const std::string& path);
+vicinal::ValueMatrix read_values(const std::string& path, vicinal::Header header = vicinal::Header::automatic);
+/// Tells the user on stderr how text was read where there was a choice; nothing where there was none.
+template <class File>
+void print_note(const std::string& path, const File& file) {
+  if (!file.note().empty()) print_note(path + ": " + file.note());
+}
 vicinal::ResultFile read_claim(const std::string& path, const std::string& distances_path = "");
 
 }  // namespace cli

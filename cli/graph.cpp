@@ -7,8 +7,10 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "report.hpp"
+#include "resume.hpp"
 #include "text.hpp"
 #include "vicinal/error.hpp"
+#include "vicinal/resume.hpp"
 #include "vicinal/search.hpp"
 
 namespace cli {
@@ -27,7 +29,7 @@ constexpr const char* examples =
 struct Flags {
   SearchFlags search;
   std::int64_t k = 0;
-  std::string symmetrize, distances;
+  std::string symmetrize, distances, resume;
   bool include_self = false;
   OutputFlags output;
 };
@@ -90,7 +92,7 @@ void print_result_text(const Flags& flags, const Run& run) {
 }
 
 vicinal::Plan plan_of(const vicinal::Points& rows, const vicinal::GraphOptions& options) {
-  return vicinal::plan_graph({rows.rows, rows.cols, rows.dtype}, options);
+  return vicinal::plan_graph(rows, options);
 }
 vicinal::Plan plan_of(const vicinal::Strings& rows, const vicinal::GraphOptions& options) { return vicinal::plan_graph(rows, options); }
 
@@ -101,6 +103,7 @@ int run_graph(Flags& flags, Context& context) {
                                                                           : "--distances PATH needs -o PATH for the ids");
   vicinal::GraphOptions options{.search = search_options(flags.search), .include_self = flags.include_self};
   options.search.k = flags.k;
+  check_resume(flags.resume, flags.output);
   const OutputFile out(flags.output.path);
   refuse_json_stream(flags.output, out);
   if (!flags.output.path.empty())
@@ -111,17 +114,22 @@ int run_graph(Flags& flags, Context& context) {
   const auto start = std::chrono::steady_clock::now();
   run.corpus = read_side(flags.search.corpus, flags.search);
   run.seconds.read = seconds_since(start);
+  begin_resume(flags.resume, run.corpus, context);
   run.plan = with_side(run.corpus, [&](const auto& rows) { return plan_of(rows, options); });
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
+  const bool resumable = !flags.resume.empty();
   const auto search = [&] {
     run.graph = interruptible("graph", options.search, context.interrupt, [&] {
+      if (resumable) return vicinal::knn_graph_resumable(run.corpus.matrix.points(), options, flags.resume);
       return with_side(run.corpus, [&](const auto& rows) { return vicinal::knn_graph(rows, options); });
     });
+    add_notes(run.graph.stats, run.corpus, flags.search.corpus);
     if (symmetrize) run.symmetric = vicinal::symmetrize(run.graph, *symmetrize);
   };
   const auto write = [&] {
     run.symmetric ? vicinal::write_graph(out.path(), *run.symmetric) : vicinal::write_graph(out.path(), run.graph, flags.distances);
+    if (resumable) vicinal::discard_pieces(flags.resume);
   };
   if (carry_out(run.seconds, out, search, write)) flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
@@ -132,18 +140,20 @@ int run_graph(Flags& flags, Context& context) {
 Command register_graph(App& root) {
   auto flags = std::make_shared<Flags>();
   App app = root.add_subcommand("graph", "The k nearest other rows of each row of CORPUS, exactly");
-  app.add_text("CORPUS", flags->search.corpus, "rows (PATH, or PATH.npz:MEMBER)").required().type_name("FILE");
+  app.add_read_file("CORPUS", flags->search.corpus, "rows (PATH, or PATH.npz:MEMBER)").required();
   app.add_integer("-k", flags->k, "neighbours a row, itself not counted").required().type_name("K");
   app.add_flag("--include-self", flags->include_self, "let a row be its own neighbour, at distance 0");
   app.add_text("--symmetrize", flags->symmetrize, "keep an edge that either row lists, or only what both list")
       .type_name("union|mutual");
   add_meaning(app, flags->search, false);
   app.add_flag("--pad", flags->search.pad, "k beyond the other rows: fill with id -1 and the worst distance");
+  add_header(app, flags->search.text);
   add_strings(app, flags->search);
   add_execution(app, flags->search);
   add_eligible(app, flags->search.eligible, false);
   add_output(app, flags->output);
-  app.add_text("--distances", flags->distances, "write the distances here").type_name("FILE");
+  app.add_written_file("--distances", flags->distances, "write the distances here");
+  add_resume(app, flags->resume);
   app.footer(examples);
   return {app, [flags](Context& context) { return run_graph(*flags, context); }};
 }

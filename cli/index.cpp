@@ -32,7 +32,7 @@ constexpr const char* words =
 struct Flags {
   SearchFlags search;
   std::string action, file;
-  std::int64_t k = 10, permutants = 64, seed = 0, prefix = 0, window = 0;
+  std::int64_t k = 10, permutants = vicinal::default_permutants, seed = 0, prefix = 0, window = 0;
   std::string choice = "random", tune_on = "auto", rank_distance = "footrule", form = "ranks";
   double radius = 0, recall = 0, fraction = 0;
   bool exact = false, no_bounds = false, json = false;
@@ -115,7 +115,7 @@ Json index_json(const vicinal::PermutationIndex& index) {
 
 int build(Flags& flags, Context& context) {
   if (flags.output.empty()) throw wrong("index build needs -o PATH for the index");
-  const vicinal::KnnOptions search = search_options(flags.search);
+  const vicinal::KnnOptions search = search_options(flags.search, false);
   vicinal::PermutationOptions options{.metric = search.metric,
                                       .permutants = flags.permutants,
                                       .choice = vicinal::parse_permutant_choice(flags.choice),
@@ -300,8 +300,8 @@ Command register_index(App& root) {
   Flags& f = *flags;
   App app = root.add_subcommand("index", "An approximate index for any distance, with an exact mode");
   app.add_text("ACTION", f.action, "build, search, info or tune").required().type_name("build|search|info|tune");
-  app.add_text("FILE", f.file, "build: the corpus; else an index").required().type_name("FILE");
-  app.add_text("QUERIES", f.search.queries, "search: rows or strings to search for").type_name("FILE");
+  app.add_read_file("FILE", f.file, "build: the corpus; else an index").required();
+  app.add_read_file("QUERIES", f.search.queries, "search: rows or strings to search for");
   const auto of = [&f](const std::string& actions, const Option& option) {
     f.of.emplace_back(option, actions);
     return option;
@@ -309,7 +309,7 @@ Command register_index(App& root) {
   of("--metric build",
      app.add_text("--metric", f.search.metric, "build: distance (default euclidean)").type_name("METRIC"));
   of("--permutants build",
-     app.add_integer("--permutants", f.permutants, "build: how many (default 64)").type_name("M"));
+     app.add_integer("--permutants", f.permutants, "build: how many (default 64, or all of fewer objects)").type_name("M"));
   of("--choice build", app.add_text("--choice", f.choice, "build: how they are chosen (default random)")
                            .type_name("random|farthest_first|sss"));
   of("--seed build", app.add_integer("--seed", f.seed, "build: of the choice (default 0)").type_name("N"));
@@ -338,6 +338,7 @@ Command register_index(App& root) {
   of("--distance-type search",
      app.add_text("--distance-type", f.search.distance_type, "search: type of the distances (default auto)")
          .type_name("auto|f32|f64|u32"));
+  add_header(app, f.search.text);
   add_strings(app, f.search);
   of("--device search",
      app.add_text("--device", f.search.device, "search: where ranks are compared (default auto: the CPU)")
@@ -348,10 +349,9 @@ Command register_index(App& root) {
                   "build, search, tune: memory to stay within, e.g. 256MiB (default: what is free)")
          .type_name("SIZE"));
   of("-o build, search",
-     app.add_text("-o,--output", f.output, "build: the index; search: the result (- for CSV on stdout)")
-         .type_name("FILE"));
+     app.add_written_file("-o,--output", f.output, "build: the index; search: the result (- for CSV on stdout)"));
   of("--distances search",
-     app.add_text("--distances", f.distances, "search: write the distances here").type_name("FILE"));
+     app.add_written_file("--distances", f.distances, "search: write the distances here"));
   add_json(app, f.json);
   app.footer(words);
   return {app, [flags](Context& context) { return run_index(*flags, context); }};

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <system_error>
 #include <thread>
 
 #include "output.hpp"
@@ -22,7 +23,11 @@ Interrupt& Interrupt::install() {
       if (now.sa_handler != SIG_IGN) sigaddset(&signals, number);  // nohup and shells' background jobs ignore some
     }
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    std::thread([made, signals] { made->watch(signals); }).detach();
+    try {
+      std::thread([made, signals] { made->watch(signals); }).detach();
+    } catch (const std::system_error&) {  // the system starts no thread: then a signal ends the process as it would without us
+      pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    }
     return made;
   }();
   return *only;
@@ -40,6 +45,16 @@ void Interrupt::watch(const sigset_t& signals) {
     print_error(vicinal::error_name(vicinal::ErrorCode::cancelled), what());
     _exit(exit_status());
   }
+}
+
+std::string Interrupt::what() const {
+  const std::string word = signal_.load() == SIGTERM ? "terminated" : "interrupted";
+  return explanation_ ? word + "; " + explanation_() : word;
+}
+
+void Interrupt::explain(std::function<std::string()> text) {
+  const std::lock_guard<std::mutex> hold(lock_);
+  explanation_ = std::move(text);
 }
 
 void Interrupt::check() const {

@@ -1,12 +1,14 @@
 // Ctrl-C and SIGTERM. Both signals are blocked in every thread and taken by one watcher, which runs as ordinary
 // code: it may ask a std::stop_source to stop, which no signal handler may. Inside a Section the main thread stops
 // and unwinds. Outside one the only thing that can be half done is a file, which the library discards on request, so
-// the watcher ends the process itself at once.
+// the watcher ends the process itself at once. Where the system starts no thread there is no watcher, and signals do what they do by default.
 #pragma once
 #include <atomic>
 #include <csignal>
+#include <functional>
 #include <mutex>
 #include <stop_token>
+#include <string>
 
 namespace cli {
 
@@ -18,7 +20,10 @@ class Interrupt {
   std::stop_token token() const { return stop_.get_token(); }
   /// 130 after SIGINT, 143 after SIGTERM.
   int exit_status() const noexcept { return 128 + (signal_.load() == 0 ? SIGINT : signal_.load()); }
-  const char* what() const noexcept { return signal_.load() == SIGTERM ? "terminated" : "interrupted"; }
+  /// "interrupted", and what explain() was given to say besides.
+  std::string what() const;
+  /// text is asked for when a signal has come: what is left, and how to go on.
+  void explain(std::function<std::string()> text);
   /// Throws Cancelled if a signal has come.
   void check() const;
 
@@ -41,7 +46,8 @@ class Interrupt {
 
   std::stop_source stop_;
   std::atomic<int> signal_{0};
-  std::mutex lock_;  // a section never opens or closes while the watcher decides
+  std::function<std::string()> explanation_;
+  std::mutex lock_;  // a section never opens or closes, and no explanation changes, while the watcher decides
   int sections_ = 0;
 };
 

@@ -68,6 +68,8 @@ Json json_of(const vicinal::Plan& plan) {
           {"rotated", plan.rotated},
           {"resident", plan.resident},
           {"seconds", plan.seconds},
+          {"sampled_rows", plan.sampled_rows},
+          {"left_rows", plan.left_rows},
           {"notes", plan.notes}};
 }
 

@@ -8,6 +8,7 @@
 #include "options.hpp"
 #include "output.hpp"
 #include "report.hpp"
+#include "resume.hpp"
 #include "text.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/resume.hpp"
@@ -82,7 +83,7 @@ void print_result_text(const Flags& flags, const Run& run) {
 }
 
 vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, const vicinal::KnnOptions& options) {
-  return vicinal::plan({corpus.rows, corpus.cols, corpus.dtype}, {queries.rows, queries.cols, queries.dtype}, options);
+  return vicinal::plan(corpus, queries, options);
 }
 vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries, const vicinal::KnnOptions& options) {
   return vicinal::plan(corpus, queries, options);
@@ -94,8 +95,7 @@ int run_knn(Flags& flags, Context& context) {
   if (flags.output.path.empty() && !flags.distances.empty()) {
     throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--distances PATH needs -o PATH for the ids");
   }
-  if (flags.output.path.empty() && !flags.resume.empty())
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--resume DIR needs -o PATH for the result");
+  check_resume(flags.resume, flags.output);
   const OutputFile out(flags.output.path);
   refuse_json_stream(flags.output, out);
   if (!flags.output.path.empty()) vicinal::check_writable(out.path(), flags.distances);
@@ -106,8 +106,7 @@ int run_knn(Flags& flags, Context& context) {
   run.queries = read_side(flags.search.queries, flags.search);
   run.seconds.read = seconds_since(start);
 
-  if (!flags.resume.empty() && run.corpus.strings)
-    throw vicinal::Error(vicinal::ErrorCode::unsupported, "--resume keeps pieces of searches of vectors; search strings without it");
+  begin_resume(flags.resume, run.corpus, context);
   run.plan = with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return plan_of(corpus, queries, options); });
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
@@ -117,6 +116,8 @@ int run_knn(Flags& flags, Context& context) {
       if (resumable) return vicinal::knn_resumable(run.corpus.matrix.points(), run.queries.matrix.points(), options, flags.resume);
       return with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return vicinal::knn(corpus, queries, options); });
     });
+    add_notes(run.result.stats, run.corpus, flags.search.corpus);
+    add_notes(run.result.stats, run.queries, flags.search.queries);
   };
   const auto write = [&] {
     vicinal::write_neighbors(out.path(), run.result, flags.distances);
@@ -137,12 +138,13 @@ Command register_knn(App& root) {
   app.add_text("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
       .type_name("auto|f32|f64|u32");
   app.add_flag("--pad", flags->search.pad, "k beyond the rows of CORPUS: fill with id -1 and the worst distance");
+  add_header(app, flags->search.text);
   add_strings(app, flags->search);
   add_execution(app, flags->search);
   add_eligible(app, flags->search.eligible, true);
   add_output(app, flags->output);
-  app.add_text("--distances", flags->distances, "write the distances here").type_name("FILE");
-  app.add_text("--resume", flags->resume, "save finished pieces here, and go on from those that are there").type_name("DIR");
+  app.add_written_file("--distances", flags->distances, "write the distances here");
+  add_resume(app, flags->resume);
   app.footer(examples);
   return {app, [flags](Context& context) { return run_knn(*flags, context); }};
 }

@@ -1,13 +1,16 @@
 // The command `vicinal`: builds the tree of subcommands, runs one, and turns every failure into one line on
 // stderr and an exit status (docs/semantics.md, "Bad input"). Nothing below this file exits or writes to stderr
-// except the progress bar and an interrupt.
+// except the progress bar, notes on what was read, an interrupt and a file that was cut.
 #include <csignal>
 #include <new>
 #include <optional>
 #include <vector>
 
 #include "command.hpp"
+#include "cut_file.hpp"
+#include "files.hpp"
 #include "output.hpp"
+#include "text.hpp"
 #include "usage.hpp"
 #include "vicinal/device.hpp"
 #include "vicinal/error.hpp"
@@ -44,6 +47,7 @@ std::vector<Command> register_commands(cli::App& root) {
       cli::register_demo(root),        //
       cli::register_completion(root),  //
       cli::register_man(root),         //
+      cli::register_help(root),        //
   };
 }
 
@@ -67,9 +71,14 @@ int exit_status(ErrorCode code, const cli::Interrupt& interrupt) {
 }
 
 int report(ErrorCode code, std::string_view text, const cli::Interrupt& interrupt) {
-  if (code == ErrorCode::cancelled) text = interrupt.what();
-  cli::print_error(vicinal::error_name(code), text);
+  cli::print_error(vicinal::error_name(code), code == ErrorCode::cancelled ? interrupt.what() : std::string(text));
   return exit_status(code, interrupt);
+}
+
+std::string command_line(int argc, char** argv) {
+  std::string line;
+  for (int i = 0; i < argc; ++i) line += (i == 0 ? "" : " ") + cli::quoted_word(argv[i]);
+  return line;
 }
 
 int run(int argc, char** argv, cli::Interrupt& interrupt) {
@@ -80,9 +89,10 @@ int run(int argc, char** argv, cli::Interrupt& interrupt) {
     cli::print(*asked);
     return 0;
   }
+  cli::refuse_to_replace(root.files());
   for (const Command& command : commands) {
     if (!command.app.parsed()) continue;
-    cli::Context context{interrupt, root};
+    cli::Context context{interrupt, root, command_line(argc, argv)};
     return command.run(context);
   }
   throw cli::no_command(root.commands());
@@ -93,6 +103,7 @@ int run(int argc, char** argv, cli::Interrupt& interrupt) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is seen as EPIPE by print()
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the quota is a failed write, and so an IoError
+  cli::watch_for_cut_files();
   cli::Interrupt& interrupt = cli::Interrupt::install();
   try {
     return run(argc, argv, interrupt);

@@ -85,11 +85,9 @@ int run_merge(const Flags& flags, bool k_given) {
 Command register_merge(App& root) {
   auto flags = std::make_shared<Flags>();
   App app = root.add_subcommand("merge", "Results of parts of a corpus to the result of the whole");
-  app.add_texts("PART", flags->parts, "ids and distances of one part").required().type_name("FILE");
-  app.add_text("-o,--output", flags->output, "write the result here (- for CSV on stdout)")
-      .required()
-      .type_name("FILE");
-  app.add_text("--distances", flags->distances, "write the distances here").type_name("FILE");
+  app.add_read_files("PART", flags->parts, "ids and distances of one part").required();
+  app.add_written_file("-o,--output", flags->output, "write the result here (- for CSV on stdout)").required();
+  app.add_written_file("--distances", flags->distances, "write the distances here");
   const Option k = app.add_integer("-k", flags->k, "neighbours a query (default: the widest part's)").type_name("K");
   app.add_text("--metric", flags->metric, "only its direction matters (default euclidean)").type_name("METRIC");
   app.add_flag("--pad", flags->pad, "k beyond all entries: fill with id -1 and the worst distance");

@@ -11,12 +11,22 @@
 namespace cli {
 
 void add_inputs(App& app, SearchFlags& flags) {
-  app.add_text("CORPUS", flags.corpus, "rows to search in (PATH, PATH.npz:NAME, - for CSV on stdin)")
-      .required()
-      .type_name("FILE");
-  app.add_text("QUERIES", flags.queries, "rows to search for (PATH, PATH.npz:NAME, - for CSV on stdin)")
-      .required()
-      .type_name("FILE");
+  app.add_read_file("CORPUS", flags.corpus, "rows to search in (PATH, PATH.npz:NAME, - for CSV on stdin)").required();
+  app.add_read_file("QUERIES", flags.queries, "rows to search for (PATH, PATH.npz:NAME, - for CSV on stdin)").required();
+}
+
+void add_header(App& app, HeaderFlags& flags) {
+  app.add_flag("--header", flags.present, "the first line of .csv and .tsv is names of columns (default: words are)");
+  app.add_flag("--no-header", flags.absent, "the first line of .csv and .tsv is a row");
+}
+
+vicinal::Header HeaderFlags::header() const {
+  if (present && absent) throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--header and --no-header exclude each other");
+  return present ? vicinal::Header::present : absent ? vicinal::Header::absent : vicinal::Header::automatic;
+}
+
+void add_notes(vicinal::Stats& stats, const Side& side, const std::string& path) {
+  if (!side.matrix.note().empty()) stats.notes.push_back(path + ": " + side.matrix.note());
 }
 
 void add_meaning(App& app, SearchFlags& flags, bool parts) {
@@ -27,7 +37,7 @@ void add_meaning(App& app, SearchFlags& flags, bool parts) {
 }
 
 void add_execution(App& app, SearchFlags& flags) {
-  app.add_text("--device", flags.device, "where to run (default auto)").type_name("auto|cpu");
+  app.add_text("--device", flags.device, "where to run (default auto)").type_name("auto|cpu|cuda|cuda:N");
   app.add_integer("--threads", flags.threads, "threads (default 0: all this process may use)").type_name("N");
   app.add_text("--memory", flags.memory, "memory to stay within, e.g. 256MiB (default: what is free)")
       .type_name("SIZE");
@@ -47,15 +57,15 @@ Side read_side(const std::string& path, const SearchFlags& flags) {
   }();
   Side side;
   if (text) side.strings = read_lines(path, flags.bytes);
-  else side.matrix = read_points(path);
+  else side.matrix = read_points(path, flags.text.header());
   return side;
 }
 
 void add_eligible(App& app, EligibleFlags& flags, bool queries) {
-  app.add_text("--eligible", flags.ids, "only these rows may answer: ids (.npy, .txt), or a mask (.npy of bool)").type_name("FILE");
+  app.add_read_file("--eligible", flags.ids, "only these rows may answer: ids (.npy, .txt), or a mask (.npy of bool)");
   app.add_text("--eligible-ids", flags.range, "only ids FIRST to LAST may answer, both included").type_name("FIRST:LAST");
-  app.add_text("--corpus-labels", flags.corpus_labels, "a label for each row of CORPUS (.npy, .txt)").type_name("FILE");
-  if (queries) app.add_text("--query-labels", flags.query_labels, "a label for each query (.npy, .txt)").type_name("FILE");
+  app.add_read_file("--corpus-labels", flags.corpus_labels, "a label for each row of CORPUS (.npy, .txt)");
+  if (queries) app.add_read_file("--query-labels", flags.query_labels, "a label for each query (.npy, .txt)");
   app.add_text("--label-rule", flags.rule, "rows with the query's label (default), or with another").type_name("same|other");
 }
 
@@ -109,9 +119,14 @@ vicinal::Execution execution(const std::string& device, std::int64_t threads) {
   return {.device = device, .threads = static_cast<int>(std::clamp(threads, least, most))};
 }
 
-vicinal::KnnOptions search_options(SearchFlags& flags) {
+vicinal::KnnOptions search_options(SearchFlags& flags, bool of_search) {
   vicinal::KnnOptions options;
   options.metric = vicinal::parse_metric(flags.metric);
+  const vicinal::MetricInfo& metric = vicinal::metric_info(options.metric);
+  if (of_search && !metric.vectors && !metric.strings)
+    throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
+                         std::string(metric.name) + " is a distance of indexes alone: vicinal index build --metric " + std::string(metric.name) +
+                             ", which vicinal index search --exact searches exactly");
   options.distance_type = vicinal::parse_distance_type(flags.distance_type);
   options.degenerate = vicinal::parse_degenerate(flags.degenerate);
   options.pad = flags.pad;

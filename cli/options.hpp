@@ -9,6 +9,7 @@
 #include "interrupt.hpp"
 #include "progress.hpp"
 #include "vicinal/io.hpp"
+#include "vicinal/neighbors.hpp"
 #include "vicinal/options.hpp"
 
 namespace cli {
@@ -19,6 +20,14 @@ struct EligibleFlags {
   vicinal::Column listed, rows, queries;
   std::vector<std::uint64_t> bitmap;
 };
+
+/// --header and --no-header: of text, is the first line the names of columns?
+struct HeaderFlags {
+  bool present = false, absent = false;
+  /// Throws where both were given.
+  vicinal::Header header() const;
+};
+void add_header(App& app, HeaderFlags& flags);
 
 /// Everything that a search over two files may be told.
 struct SearchFlags {
@@ -34,6 +43,7 @@ struct SearchFlags {
   bool strings = false, bytes = false;  // of which only hamming leaves a choice
   std::int64_t ngram = 0, max_length = vicinal::StringRules{}.max_length;
   EligibleFlags eligible;
+  HeaderFlags text;
 };
 
 /// CORPUS and QUERIES.
@@ -49,10 +59,13 @@ void add_json(App& app, bool& json);
 void add_strings(App& app, SearchFlags& flags);
 /// CORPUS or QUERIES as the metric and the flags say.
 Side read_side(const std::string& path, const SearchFlags& flags);
+/// How text was read where there was a choice, among the notes of the result.
+void add_notes(vicinal::Stats& stats, const Side& side, const std::string& path);
 
 vicinal::Execution execution(const std::string& device, std::int64_t threads);
 /// KnnOptions with names and sizes parsed and lists read, which stay in `flags`; progress and stop are those of the run.
-vicinal::KnnOptions search_options(SearchFlags& flags);
+/// of_search: an index has more metrics.
+vicinal::KnnOptions search_options(SearchFlags& flags, bool of_search = true);
 template <class Options>
 void attach(Options& options, Interrupt& interrupt, ProgressBar& bar) {
   options.stop = interrupt.token();

@@ -23,6 +23,13 @@ int write_all(int file, std::string_view text) {
   return 0;
 }
 
+void print_line(std::string line) {
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  write_all(STDERR_FILENO, line + "\n");
+}
+
 }  // namespace
 
 bool print(std::string_view text) {
@@ -33,11 +40,9 @@ bool print(std::string_view text) {
 }
 
 void print_error(std::string_view code, std::string_view text) {
-  std::string line = "vicinal: error [" + std::string(code) + "]: " + std::string(text);
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  write_all(STDERR_FILENO, line + "\n");
+  print_line("vicinal: error [" + std::string(code) + "]: " + std::string(text));
 }
+
+void print_note(std::string_view text) { print_line("vicinal: note: " + std::string(text)); }
 
 }  // namespace cli

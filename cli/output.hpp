@@ -1,4 +1,5 @@
-// The two streams of the command: text to stdout in one piece at the end, one line to stderr on an error.
+// The two streams of the command: text to stdout in one piece at the end, one line to stderr on an error,
+// and one for each thing that a user has to know of what was read.
 #pragma once
 #include <string_view>
 
@@ -9,5 +10,7 @@ bool print(std::string_view text);
 
 /// `vicinal: error [Code]: text`, on one line whatever the text holds.
 void print_error(std::string_view code, std::string_view text);
+/// `vicinal: note: text` on stderr, the same way.
+void print_note(std::string_view text);
 
 }  // namespace cli

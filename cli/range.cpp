@@ -7,7 +7,9 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "report.hpp"
+#include "resume.hpp"
 #include "text.hpp"
+#include "vicinal/resume.hpp"
 #include "vicinal/search.hpp"
 
 namespace cli {
@@ -28,6 +30,7 @@ struct Flags {
   SearchFlags search;
   double radius = 0;
   std::int64_t max_results = 0;
+  std::string resume;
   OutputFlags output;
 };
 
@@ -88,15 +91,16 @@ void print_result_text(const Flags& flags, const Run& run) {
   print(text);
 }
 
-vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, const vicinal::RangeOptions& options) {
-  return vicinal::plan_range({corpus.rows, corpus.cols, corpus.dtype}, {queries.rows, queries.cols, queries.dtype}, options);
+vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, double radius, const vicinal::RangeOptions& options) {
+  return vicinal::plan_range(corpus, {queries.rows, queries.cols, queries.dtype}, radius, options);
 }
-vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries, const vicinal::RangeOptions& options) {
+vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries, double /*radius*/, const vicinal::RangeOptions& options) {
   return vicinal::plan_range(corpus, queries, options);
 }
 
 int run_range(Flags& flags, Context& context) {
   vicinal::RangeOptions options{.search = search_options(flags.search), .max_results = flags.max_results};
+  check_resume(flags.resume, flags.output);
   const OutputFile out(flags.output.path);
   refuse_json_stream(flags.output, out);
   if (!flags.output.path.empty()) vicinal::check_writable(out.path(), "", vicinal::ResultKind::range);
@@ -106,17 +110,25 @@ int run_range(Flags& flags, Context& context) {
   run.corpus = read_side(flags.search.corpus, flags.search);
   run.queries = read_side(flags.search.queries, flags.search);
   run.seconds.read = seconds_since(start);
-  run.plan = with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return plan_of(corpus, queries, options); });
+  begin_resume(flags.resume, run.corpus, context);
+  run.plan = with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return plan_of(corpus, queries, flags.radius, options); });
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
+  const bool resumable = !flags.resume.empty();
   const auto search = [&] {
-    run.result = interruptible("range", options.search, context.interrupt,
-                               [&] {
+    run.result = interruptible("range", options.search, context.interrupt, [&] {
+      if (resumable)
+        return vicinal::range_search_resumable(run.corpus.matrix.points(), run.queries.matrix.points(), flags.radius, options, flags.resume);
       return with_sides(run.corpus, run.queries,
                         [&](const auto& corpus, const auto& queries) { return vicinal::range_search(corpus, queries, flags.radius, options); });
     });
+    add_notes(run.result.stats, run.corpus, flags.search.corpus);
+    add_notes(run.result.stats, run.queries, flags.search.queries);
   };
-  const auto write = [&] { vicinal::write_range(out.path(), run.result); };
+  const auto write = [&] {
+    vicinal::write_range(out.path(), run.result);
+    if (resumable) vicinal::discard_pieces(flags.resume);
+  };
   if (carry_out(run.seconds, out, search, write)) flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
 }
@@ -132,10 +144,12 @@ Command register_range(App& root) {
   add_meaning(app, flags->search);
   app.add_text("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
       .type_name("auto|f32|f64|u32");
+  add_header(app, flags->search.text);
   add_strings(app, flags->search);
   add_execution(app, flags->search);
   add_eligible(app, flags->search.eligible, true);
   add_output(app, flags->output);
+  add_resume(app, flags->resume);
   app.footer(examples);
   return {app, [flags](Context& context) { return run_range(*flags, context); }};
 }

@@ -160,12 +160,12 @@ int run_recall(const Flags& flags, bool k_given) {
 Command register_recall(App& root) {
   auto flags = std::make_shared<Flags>();
   App app = root.add_subcommand("recall", "The share of the true neighbours that a result found");
-  app.add_text("RESULT", flags->result, "ids, or ids and distances, of any tool").required().type_name("FILE");
-  app.add_text("TRUTH", flags->truth, "the true ones, at least as many a row").required().type_name("FILE");
+  app.add_read_file("RESULT", flags->result, "ids, or ids and distances, of any tool").required();
+  app.add_read_file("TRUTH", flags->truth, "the true ones, at least as many a row").required();
   const Option k =
       app.add_integer("-k", flags->k, "look at the first K of both (default: the width of RESULT)").type_name("K");
-  app.add_text("--distances", flags->distances, "the distances, if RESULT has none").type_name("FILE");
-  app.add_text("--truth-distances", flags->truth_distances, "the distances, if TRUTH has none").type_name("FILE");
+  app.add_read_file("--distances", flags->distances, "the distances, if RESULT has none");
+  app.add_read_file("--truth-distances", flags->truth_distances, "the distances, if TRUTH has none");
   app.add_text("--metric", flags->metric, "only its direction matters (default euclidean)").type_name("METRIC");
   add_json(app, flags->json);
   app.footer(examples);

@@ -13,7 +13,7 @@
 namespace cli {
 
 void add_output(App& app, OutputFlags& flags) {
-  app.add_text("-o,--output", flags.path, "write the result here (- for CSV on stdout)").type_name("FILE");
+  app.add_written_file("-o,--output", flags.path, "write the result here (- for CSV on stdout)");
   add_json(app, flags.json);
   app.add_flag("--plan", flags.plan, "say what would be done and needed, and stop");
   app.add_flag("--explain", flags.explain, "say afterwards how it was done");

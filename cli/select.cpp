@@ -36,6 +36,7 @@ constexpr const char* examples =
 struct Flags {
   std::string input, payload, output, algorithm = "auto", device = "auto";
   std::int64_t k = not_given, threads = 0;
+  HeaderFlags text;
   bool largest = false, unsorted = false, json = false, explain = false, list = false;
 };
 
@@ -207,11 +208,11 @@ int run_select(const Flags& flags, Context& context) {
 
   Run run;
   const auto start = std::chrono::steady_clock::now();
-  run.values = read_values(flags.input);
+  run.values = read_values(flags.input, flags.text.header());
   const vicinal::Values& values = run.values.values();
   vicinal::Payload payload;
   if (!flags.payload.empty()) {
-    run.payload = read_values(flags.payload);
+    run.payload = read_values(flags.payload, flags.text.header());
     payload = payload_of(values, flags, run.payload.values());
   }
   run.seconds.read = seconds_since(start);
@@ -238,15 +239,16 @@ int run_select(const Flags& flags, Context& context) {
 Command register_select(App& root) {
   auto flags = std::make_shared<Flags>();
   App app = root.add_subcommand("select", "The k smallest or largest values of every row of FILE, and their positions");
-  app.add_text("FILE", flags->input, "values (PATH, PATH.npz:NAME, - for CSV on stdin)").type_name("FILE");
+  app.add_read_file("FILE", flags->input, "values (PATH, PATH.npz:NAME, - for CSV on stdin)");
   app.add_integer("-k", flags->k, "values a row").type_name("K");
   app.add_flag("--largest", flags->largest, "the largest instead of the smallest");
   app.add_flag("--unsorted", flags->unsorted, "the same values in any order");
   app.add_text("--algorithm", flags->algorithm, "how to select (default auto; --list names all)").type_name("NAME");
-  app.add_text("--payload", flags->payload, "as many items: those of the chosen positions too").type_name("FILE");
-  app.add_text("--device", flags->device, "where to run (default auto)").type_name("auto|cpu|cuda");
+  app.add_read_file("--payload", flags->payload, "as many items: those of the chosen positions too");
+  app.add_text("--device", flags->device, "where to run (default auto)").type_name("auto|cpu|cuda|cuda:N");
   app.add_integer("--threads", flags->threads, "threads (default 0: all this process may use)").type_name("N");
-  app.add_text("-o,--output", flags->output, "write the result here (- for CSV on stdout)").type_name("FILE");
+  app.add_written_file("-o,--output", flags->output, "write the result here (- for CSV on stdout)");
+  add_header(app, flags->text);
   add_json(app, flags->json);
   app.add_flag("--explain", flags->explain, "say afterwards how it was done");
   app.add_flag("--list", flags->list, "name the algorithms, and stop");

@@ -52,6 +52,17 @@ std::string plural(std::int64_t count, const std::string& word) {
   return count_text(count) + " " + (y ? word.substr(0, word.size() - 1) + "ies" : word + "s");
 }
 
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string quoted_word(const std::string& text) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+  return !text.empty() && text.find_first_not_of(plain) == std::string::npos ? text : quoted(text);
+}
+
 std::string table_text(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {

@@ -15,6 +15,11 @@ std::string seconds_text(double seconds);                         // "0.42 s", "
 std::string percent_text(double share);                           // "12.5 %"
 std::string plural(std::int64_t count, const std::string& word);  // "1 row", "2 rows", "2 queries"
 
+/// Text between single quotes for a POSIX shell and fish alike: a quote ends, escapes itself, begins again.
+std::string quoted(const std::string& text);
+/// The same where a shell would not take the text as one word.
+std::string quoted_word(const std::string& text);
+
 /// Rows of cells, each column as wide as its widest cell; the first is left-aligned, the rest right.
 std::string table_text(const std::vector<std::vector<std::string>>& rows);
 /// "name   value" lines.

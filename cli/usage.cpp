@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 namespace cli {
@@ -28,11 +29,31 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-std::string nearest(const std::string& name, const std::vector<std::string>& known) {
-  const auto closer = [&](const std::string& a, const std::string& b) {
-    return edit_distance(name, a) < edit_distance(name, b);
-  };
-  return *std::min_element(known.begin(), known.end(), closer);
+/// Letters alone, so that dashes and case make no name nearer.
+std::string letters_of(const std::string& name) {
+  std::string letters;
+  for (const char c : name)
+    if (c != '-' || !letters.empty()) letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return letters;
+}
+
+/// "; did you mean X?" where one name is so near that it was probably meant, else nothing: at most a third of the letters are wrong,
+/// or what was given is the beginning of one name alone.
+std::string suggestion(const std::string& given, const std::vector<std::string>& known) {
+  const std::string name = letters_of(given);
+  std::size_t least = name.size() < 2 ? 1 : std::max<std::size_t>(2, name.size() / 3 + 1);
+  std::string meant;
+  std::vector<std::string> longer;
+  for (const std::string& one : known) {
+    const std::string letters = letters_of(one);
+    if (name.size() >= 2 && letters.size() > name.size() && letters.starts_with(name)) longer.push_back(one);
+    const std::size_t distance = edit_distance(name, letters);
+    if (distance >= least || distance >= letters.size()) continue;
+    least = distance;
+    meant = one;
+  }
+  if (meant.empty() && longer.size() == 1) meant = longer[0];
+  return meant.empty() ? "" : "; did you mean " + meant + "?";
 }
 
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
@@ -49,7 +70,8 @@ Error unknown_option(const CommandNode& command, const std::string& given, const
     if (!option.positional) known.insert(known.end(), option.names.begin(), option.names.end());
   }
   const std::string name = given.substr(0, given.find('='));
-  return usage("unknown option " + name + "; did you mean " + nearest(name, known) + "? " + help + " lists all");
+  const std::string meant = suggestion(name, known);
+  return usage("unknown option " + name + (meant.empty() ? "; " : meant + " ") + help + " lists all");
 }
 
 /// The parser says only how many values it wanted.
@@ -63,6 +85,12 @@ Error wrong_count(const std::string& text, const std::string& help) {
 
 Error usage(const std::string& text) { return Error(ErrorCode::invalid_argument, text); }
 
+Error unknown_command(const std::vector<CommandNode>& commands, const std::string& name) {
+  const std::vector<std::string> names = names_of(commands);
+  const std::string meant = suggestion(name, names);
+  return usage("unknown command " + name + (meant.empty() ? "; " : meant + " ") + "commands: " + joined(names));
+}
+
 Error no_command(const std::vector<CommandNode>& commands) {
   return usage("no command given; commands: " + joined(names_of(commands)) + "; see vicinal --help");
 }
@@ -70,13 +98,10 @@ Error no_command(const std::vector<CommandNode>& commands) {
 Error usage_error(const std::vector<CommandNode>& commands, const Mistake& mistake) {
   const std::string help = mistake.in_command ? "vicinal " + mistake.command.name + " --help" : "vicinal --help";
   const std::vector<std::string>& left = mistake.left;
+  // Without a command the options after its name are nobody's, and say nothing of what was meant.
+  if (!mistake.in_command && !left.empty() && left[0][0] != '-') return unknown_command(commands, left[0]);
   for (const std::string& word : left) {
     if (word.size() > 1 && word[0] == '-') return unknown_option(mistake.command, word, help);
-  }
-  if (!mistake.in_command && !left.empty()) {
-    const std::vector<std::string> names = names_of(commands);
-    return usage("unknown command " + left[0] + "; did you mean " + nearest(left[0], names) +
-                 "? commands: " + joined(names));
   }
   if (!left.empty()) return usage("unexpected argument " + left[0] + "; see " + help);
   if (mistake.wrong_count) return wrong_count(mistake.text, help);

@@ -19,6 +19,7 @@ struct Mistake {
 
 vicinal::Error usage(const std::string& text);
 vicinal::Error usage_error(const std::vector<CommandNode>& commands, const Mistake& mistake);
+vicinal::Error unknown_command(const std::vector<CommandNode>& commands, const std::string& name);
 vicinal::Error no_command(const std::vector<CommandNode>& commands);
 
 }  // namespace cli

@@ -1,6 +1,8 @@
 // `vicinal verify CORPUS QUERIES RESULT`: judges any tool's result against the contract, row by row.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "command.hpp"
@@ -23,7 +25,10 @@ constexpr const char* examples =
     "Examples:\n"
     "  vicinal verify corpus.npy queries.npy result.npz\n"
     "  vicinal verify base.fvecs query.fvecs truth.ivecs --metric sqeuclidean --ties any\n"
-    "  vicinal verify base.fbin query.fbin ids.ibin --distances dist.fbin --rtol 1e-6";
+    "  vicinal verify base.fbin query.fbin ids.ibin --distances dist.fbin --rtol 1e-6\n\n"
+    "Tools that compute in float32 return near-ties in another order; --rtol 1e-5 takes those for right, and distances "
+    "so\n"
+    "close to ours.";
 
 struct Flags {
   SearchFlags search;
@@ -32,25 +37,22 @@ struct Flags {
   bool json = false;
 };
 
-double claimed_distance(const vicinal::ResultFile& claim, std::size_t at) {
-  switch (claim.distance_type) {
-    case vicinal::DistanceType::f64: return reinterpret_cast<const double*>(claim.distances.data())[at];
-    case vicinal::DistanceType::u32: return reinterpret_cast<const std::uint32_t*>(claim.distances.data())[at];
-    default: return reinterpret_cast<const float*>(claim.distances.data())[at];
-  }
-}
-
-/// "row 3, rank 0: has id 5, should have id 7 (distance 0.5)".
+/// "row 3, rank 0: has id 5 at distance 0.51, should have id 7 at distance 0.5".
 std::string fault_text(const vicinal::Verdict::Row& fault, const vicinal::ResultFile& claim,
                        const vicinal::Neighbors& truth) {
-  const auto at = static_cast<std::size_t>(fault.row * claim.k + fault.rank);
+  const std::int64_t* ids = claim.ids.data() + fault.row * claim.k;
+  const std::int64_t id = ids[fault.rank];
   const std::string where = fmt::format("row {}, rank {}: ", fault.row, fault.rank);
-  const double distance = truth.distance(fault.row, fault.rank);
   if (fault.fault == Fault::distance) {
-    return where + fmt::format("has distance {:.9g}, should have {:.9g}", claimed_distance(claim, at), distance);
+    return where + fmt::format("has distance {:.9g}, should have {:.9g}", fault.given, fault.expected);
   }
-  return where + fmt::format("has id {}, should have id {} (distance {:.9g})", claim.ids[at],
-                             truth.id(fault.row, fault.rank), distance);
+  std::string has = fmt::format("at distance {:.9g}", fault.given);
+  if (std::isnan(fault.given)) {
+    has =
+        std::find(ids, ids + fault.rank, id) != ids + fault.rank ? "a second time" : "which is no row that may answer";
+  }
+  return where + fmt::format("has id {} {}, should have id {} at distance {:.9g}", id, has,
+                             truth.id(fault.row, fault.rank), fault.expected);
 }
 
 struct Kind {
@@ -69,7 +71,12 @@ bool passed(const vicinal::Verdict& verdict, const Flags& flags) {
 }
 
 std::string verdict_text(const vicinal::Verdict& verdict, const vicinal::ResultFile& claim, const Flags& flags) {
-  std::string text = fmt::format("{} of {} right\n", count_text(verdict.correct), plural(verdict.rows, "row"));
+  std::string text = fmt::format("{} of {} right", count_text(verdict.correct), plural(verdict.rows, "row"));
+  if (verdict.near_ties > 0) {
+    text += fmt::format(", {} of them with other neighbours at distances equal within --rtol {:g}",
+                        count_text(verdict.near_ties), flags.rtol);
+  }
+  text += "\n";
   for (const Kind& kind : kinds) {
     const std::int64_t count = verdict.*kind.count;
     if (count == 0) continue;
@@ -99,6 +106,7 @@ Json verdict_json(const vicinal::Verdict& verdict, const vicinal::ResultFile& cl
   object["ties"] = flags.ties;
   object["correct"] = verdict.correct;
   for (const Kind& kind : kinds) object[kind.name] = verdict.*kind.count;
+  object["near_ties"] = verdict.near_ties;
   object["recall"] = verdict.recall;
   object["has_distances"] = claim.has_distances;
   object["largest_relative_difference"] = verdict.largest_relative_difference;
@@ -106,7 +114,11 @@ Json verdict_json(const vicinal::Verdict& verdict, const vicinal::ResultFile& cl
   for (const vicinal::Verdict::Row& fault : verdict.faults) {
     for (const Kind& kind : kinds) {
       if (kind.fault != fault.fault) continue;
-      object["faults"].push_back({{"row", fault.row}, {"rank", fault.rank}, {"fault", kind.name}});
+      object["faults"].push_back({{"row", fault.row},
+                                  {"rank", fault.rank},
+                                  {"fault", kind.name},
+                                  {"given", fault.given},
+                                  {"expected", fault.expected}});
     }
   }
   object["certificate"] = json_of(verdict.truth.certificate);
@@ -135,7 +147,8 @@ int run_verify(Flags& flags, Context& context) {
   vicinal::VerifyOptions options;
   options.search = search_options(flags.search);
   options.relative_tolerance = flags.rtol;
-  const vicinal::Matrix corpus = read_points(flags.search.corpus), queries = read_points(flags.search.queries);
+  const vicinal::Matrix corpus = read_points(flags.search.corpus, flags.search.text.header()),
+                        queries = read_points(flags.search.queries, flags.search.text.header());
   const vicinal::ResultFile claim = read_claim(flags.result, flags.distances);
 
   const vicinal::Verdict verdict = judge(corpus, queries, claim, options, context.interrupt);
@@ -151,16 +164,16 @@ Command register_verify(App& root) {
   auto flags = std::make_shared<Flags>();
   App app = root.add_subcommand("verify", "Check a result of any tool: which rows are wrong, and how");
   add_inputs(app, flags->search);
-  app.add_text("RESULT", flags->result, "ids, or ids and distances (.npz .npy .ivecs .ibin .bin .csv .hdf5)")
-      .required()
-      .type_name("FILE");
-  app.add_text("--distances", flags->distances, "the distances, if RESULT has none").type_name("FILE");
+  app.add_read_file("RESULT", flags->result, "ids, or ids and distances (.npz .npy .ivecs .ibin .bin .csv .hdf5)").required();
+  app.add_read_file("--distances", flags->distances, "the distances, if RESULT has none");
   add_meaning(app, flags->search);
-  app.add_number("--rtol", flags->rtol, "relative difference allowed in distances (default 0: equal bits)")
+  app.add_number("--rtol", flags->rtol,
+                 "distances equal within this relative difference are ties, in any order (default 0: equal bits)")
       .type_name("R");
-  app.add_text("--ties", flags->ties, "order of equal distances: smaller id first (default), or any")
+  app.add_text("--ties", flags->ties, "order of equal distances where --rtol is 0: smaller id first (default), or any")
       .type_name("strict|any");
   add_eligible(app, flags->search.eligible, true);
+  add_header(app, flags->search.text);
   add_execution(app, flags->search);
   add_json(app, flags->json);
   app.footer(examples);

@@ -17,9 +17,7 @@ target_link_libraries(std_select PRIVATE Threads::Threads)
 # Our k-NN for bench/knn_cuda.py to load beside the others.
 add_library(knn_engine MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/knn_engine.cpp)
 target_link_libraries(knn_engine PRIVATE vicinal)
-set_target_properties(knn_engine PROPERTIES INSTALL_RPATH "$ORIGIN/../lib" BUILD_WITH_INSTALL_RPATH ON)
 
 # A permutation index on a device and on the host.
 add_executable(index_device EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/index_device.cpp)
 target_link_libraries(index_device PRIVATE vicinal)
-set_target_properties(index_device PROPERTIES INSTALL_RPATH "$ORIGIN/../lib" BUILD_WITH_INSTALL_RPATH ON)

@@ -6,8 +6,10 @@ find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
 file(GLOB VICINAL_CLI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.cpp)
 add_executable(vicinal_cli ${VICINAL_CLI_SOURCES})
-set_target_properties(vicinal_cli PROPERTIES OUTPUT_NAME vicinal
-                                             INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+file(RELATIVE_PATH installed_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+set(search_path ${CMAKE_INSTALL_RPATH} "$ORIGIN/${installed_libraries}")  # of the build tree, and of the installed one
+list(REMOVE_DUPLICATES search_path)
+set_target_properties(vicinal_cli PROPERTIES OUTPUT_NAME vicinal INSTALL_RPATH "${search_path}")
 target_link_libraries(vicinal_cli PRIVATE vicinal CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
 target_compile_definitions(vicinal_cli PRIVATE VICINAL_DEMO_DIR="${PROJECT_SOURCE_DIR}/data/demo")
 vicinal_precompile(vicinal_cli 1 <algorithm> <chrono> <functional> <memory> <optional> <string> <vector> <fmt/format.h>)

@@ -50,22 +50,6 @@ target_compile_options(vicinal_cuda_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-fmad=false;-ftz=false;-prec-div=true;-prec-sqrt=true;-Xcompiler=-ffp-contract=off,-Wall,-Wextra>")
 
 file(GLOB_RECURSE VICINAL_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
-# The small kernels in two files: of what nvcc takes for one of them, half is headers. Those that take long stay alone.
-set(small ${VICINAL_CUDA_SOURCES})
-list(FILTER small INCLUDE REGEX "/select/")
-list(FILTER small EXCLUDE REGEX "/(sieve_rows|sieve_block|sieve_grid).cu$")
-list(REMOVE_ITEM VICINAL_CUDA_SOURCES ${small})
-set(text0 "")
-set(text1 "")
-set(which 0)
-foreach(source IN LISTS small)
-  string(APPEND text${which} "#include \"${source}\"\n")
-  math(EXPR which "1 - ${which}")
-endforeach()
-foreach(which 0 1)
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/cuda_small${which}.cu CONTENT "${text${which}}" @ONLY)
-  list(APPEND VICINAL_CUDA_SOURCES ${PROJECT_BINARY_DIR}/cuda_small${which}.cu)
-endforeach()
 add_library(vicinal_cuda MODULE ${VICINAL_CUDA_SOURCES})
 # These call the runtime and hold no kernel: the host's compiler takes a third of nvcc's time for them.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cuda/backend.cu ${PROJECT_SOURCE_DIR}/src/cuda/memory.cu ${PROJECT_SOURCE_DIR}/src/cuda/run.cu
@@ -81,7 +65,6 @@ set_target_properties(vicinal_cuda PROPERTIES
   CUDA_RUNTIME_LIBRARY Static
   CUDA_VISIBILITY_PRESET hidden
   VISIBILITY_INLINES_HIDDEN ON
-  BUILD_RPATH "$ORIGIN"
   INSTALL_RPATH "$ORIGIN")
 install(TARGETS vicinal_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 
@@ -94,22 +77,21 @@ if(VICINAL_BUILD_TESTS)
   add_executable(vicinal_bounds_device EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/kernels/bounds_device.cu)
   target_include_directories(vicinal_bounds_device PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(vicinal_bounds_device PRIVATE vicinal vicinal_cuda_flags)
-  set_target_properties(vicinal_bounds_device PROPERTIES CUDA_RUNTIME_LIBRARY Static INSTALL_RPATH "$ORIGIN/../lib")
+  set_target_properties(vicinal_bounds_device PROPERTIES CUDA_RUNTIME_LIBRARY Static)
 endif()
 if(VICINAL_BUILD_BENCH)
   add_executable(bench_select EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/bench_select.cu)
   target_link_libraries(bench_select PRIVATE vicinal vicinal_cuda_flags)
-  set_target_properties(bench_select PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
   # CUB of the package nvidia-cuda-cccl (scripts/bootstrap bench): newer than the toolkit's.
   file(GLOB VICINAL_CUB ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu13/include/cccl)
   if(VICINAL_CUB)
     add_library(bench_select_engines MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/select_engines.cu)
     target_include_directories(bench_select_engines BEFORE PRIVATE ${VICINAL_CUB})
     target_link_libraries(bench_select_engines PRIVATE vicinal vicinal_cuda_flags)
-    set_target_properties(bench_select_engines PROPERTIES INSTALL_RPATH "$ORIGIN/../lib" CUDA_RUNTIME_LIBRARY Static)
+    set_target_properties(bench_select_engines PROPERTIES CUDA_RUNTIME_LIBRARY Static)
   endif()
   add_executable(bench_strings EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/bench_strings.cu)
   target_include_directories(bench_strings PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(bench_strings PRIVATE vicinal vicinal_cuda_flags)
-  set_target_properties(bench_strings PROPERTIES CUDA_RUNTIME_LIBRARY Static INSTALL_RPATH "$ORIGIN/../lib")
+  set_target_properties(bench_strings PROPERTIES CUDA_RUNTIME_LIBRARY Static)
 endif()

@@ -104,7 +104,7 @@ target_link_libraries(vicinal PRIVATE TBB::tbb ZLIB::ZLIB Threads::Threads ${CMA
 if(NOT VICINAL_SANITIZE)
   target_link_options(vicinal PRIVATE -Wl,--no-undefined)
 endif()
-set_target_properties(vicinal PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+set_target_properties(vicinal PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 INSTALL_RPATH "$ORIGIN")
 
 include(CMakePackageConfigHelpers)
 set(VICINAL_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/vicinal)

@@ -4,7 +4,7 @@
 enable_testing()
 find_package(GTest REQUIRED)
 
-# tests/unit mirrors src/ and may include its headers; tests/conformance sees what users see. Oracles and generators
+# tests/unit has the folders of src/ and may include its headers; tests/conformance sees what users see. Oracles and generators
 # are compiled as the library is; the tests themselves, which compute little, as fast as possible. Five files at a time,
 # since most of that time goes into headers: names at the top of two test files of a folder must differ.
 file(GLOB_RECURSE VICINAL_UNIT CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/*.cpp)
@@ -39,6 +39,7 @@ add_custom_target(vicinal_tests)
 if(VICINAL_UNIT)
   # Kernels on the emulator, whose words are CUDA's: alone, and not beside the runtime's headers.
   set(VICINAL_EMULATED ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_strings.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search.cpp
+      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_device.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_rows.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_permutation.cpp ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)
   # A program of their own: address checks of unrolled kernels take a third of a sanitizer's build, and `make asan` alone has them.
   list(REMOVE_ITEM VICINAL_UNIT ${VICINAL_EMULATED})
@@ -46,9 +47,13 @@ if(VICINAL_UNIT)
   if(VICINAL_SANITIZE MATCHES "undefined")
     set(VICINAL_EMULATED_LEVEL "-O1;-fno-sanitize=undefined")
   endif()
-  set_source_files_properties(${VICINAL_EMULATED} PROPERTIES COMPILE_OPTIONS "-Wno-unknown-pragmas;-Wno-pass-failed;${VICINAL_EMULATED_LEVEL}")
   add_executable(vicinal_unit EXCLUDE_FROM_ALL ${VICINAL_UNIT})
   add_executable(vicinal_unit_device EXCLUDE_FROM_ALL ${VICINAL_EMULATED})
+  target_compile_options(vicinal_unit_device PRIVATE -Wno-unknown-pragmas -Wno-pass-failed ${VICINAL_EMULATED_LEVEL})
+  # The kernels of a search are compiled once for all of its tests.
+  file(GLOB searches ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search*.cpp)
+  set_source_files_properties(${searches} PROPERTIES UNITY_GROUP search)
+  set_target_properties(vicinal_unit_device PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   target_include_directories(vicinal_unit_device PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(vicinal_unit_device PRIVATE vicinal_objects GTest::gtest_main)
   add_dependencies(vicinal_tests vicinal_unit_device)
@@ -87,7 +92,8 @@ endforeach()
 if(NOT VICINAL_SANITIZE)  # the sanitizer's compiler is not that of C, and it has an operator new of its own
   # The C face, by a C compiler; C is a language of the tests only.
   enable_language(C)
-  add_executable(test_capi EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/capi/test_capi.c)
+  add_executable(test_capi EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/capi/test_capi.c
+                                             ${PROJECT_SOURCE_DIR}/tests/capi/test_corpora.c)
   set_target_properties(test_capi PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
   target_compile_options(test_capi PRIVATE -pedantic-errors -Werror)
   target_link_libraries(test_capi PRIVATE vicinal)
@@ -111,6 +117,17 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/tests/consumer/CMakeLists.txt)
            COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR}/tests/consumer
                    -DCXX=${CMAKE_CXX_COMPILER} -P ${PROJECT_SOURCE_DIR}/cmake/consumer_test.cmake)
 endif()
+
+# A project that takes the tree as a part of itself gets the library alone; with the command asked for, that too.
+foreach(asked "" ".asked")
+  set(flags "")
+  if(asked)
+    set(flags -DVICINAL_BUILD_CLI=ON -DASKED=ON)
+  endif()
+  add_test(NAME subproject${asked}
+           COMMAND ${CMAKE_COMMAND} --fresh -S ${PROJECT_SOURCE_DIR}/tests/subproject -B ${PROJECT_BINARY_DIR}/subproject${asked}
+                   -DVICINAL=${PROJECT_SOURCE_DIR} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} ${flags})
+endforeach()
 
 # libFuzzer programs, for clang: cmake --preset fuzz, then run build-fuzz/bin/fuzz_readers FOLDER.
 if(VICINAL_SANITIZE MATCHES "fuzzer")

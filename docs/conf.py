@@ -14,6 +14,6 @@ autosummary_generate = True
 autodoc_default_options = {"members": True, "inherited-members": False, "show-inheritance": True,
                            "exclude-members": "set_score_request, set_predict_request, set_fit_request"}
 autodoc_typehints = "none"  # the docstrings say them in words
-exclude_patterns = ["design"]
+exclude_patterns = ["design", "lab"]
 html_theme = "furo"
 suppress_warnings = ["myst.xref_missing", "myst.header"]  # links to files of the tree, which are not pages here

@@ -1,8 +1,10 @@
 """What the compiler made of the sources, checked after a build of the cpu preset.
 
 No object holds a fused multiply-add that the source did not spell:
-only the AVX kernel files may hold any. Every object was compiled without contraction, those of CUDA too. Closes with "N passed, N failed". With --headers, which
-`make lint` adds: every header of the library compiles alone.
+only the AVX kernel files may hold any. Every object was compiled without contraction, those of CUDA too. Every program and library
+looks for others beside itself alone, in the build tree and installed. Closes with "N passed, N failed". With --headers, which
+`make lint` adds: every header of the library compiles alone. `check_build.py --paths FOLDER...` looks at the search paths of the
+programs and libraries below FOLDER and at nothing else; scripts/dist and the wheel's test call it so.
 """
 
 import json
@@ -13,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -85,10 +88,58 @@ def contraction():
             yield f"{name}: {' '.join(command)}"
 
 
-CHECKS = (fused, contraction)
+def linked_files(folder):
+    """Programs and libraries below a folder: ELF files that are no objects (e_type 1), of the files that are no links."""
+    for path in sorted(Path(folder).rglob("*")):
+        if path.is_symlink() or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            head = file.read(18)
+        if head[:4] == b"\x7fELF" and int.from_bytes(head[16:18], "big" if head[5] == 2 else "little") in (2, 3):
+            yield path
+
+
+def path_faults(folder):
+    """What is wrong with the search paths below a folder: an empty or relative entry means the current directory, an absolute one
+    a folder of the machine that built it; and a needed library with a slash in its name is not searched for at all."""
+    files = list(linked_files(folder))
+    if not files:
+        yield f"no programs or libraries below {folder}"
+    for path in files:
+        text = subprocess.run(["readelf", "-dW", str(path)], capture_output=True, text=True, check=True).stdout
+        for kind, value in re.findall(r"\((RPATH|RUNPATH|NEEDED)\)[^\[]*\[(.*)\]", text):
+            parts = [value] if kind == "NEEDED" else value.split(":")
+            wrong = [part for part in parts if ("/" in part if kind == "NEEDED" else part.split("/")[0] != "$ORIGIN")]
+            if wrong:
+                yield f"{path}: {kind} {value!r} has {wrong[0]!r}"
+
+
+def built_paths():
+    """Programs and libraries of the build tree search $ORIGIN alone."""
+    for folder in ("bin", "lib", "python"):  # beside them is what tests build as strangers would
+        yield from path_faults(BUILD / folder)
+
+
+def installed_paths():
+    """Installed programs and libraries search $ORIGIN alone, and the command finds its library."""
+    with tempfile.TemporaryDirectory() as prefix:
+        environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+        for command in (["cmake", "--install", str(BUILD), "--prefix", prefix], [f"{prefix}/bin/vicinal", "info"]):
+            done = subprocess.run(command, capture_output=True, text=True, env=environment)
+            if done.returncode:
+                yield f"{' '.join(command)}: {done.stderr[-1000:]}"
+                return
+        yield from path_faults(prefix)
+
+
+CHECKS = (fused, contraction, built_paths, installed_paths)
 
 
 def main():
+    if sys.argv[1:2] == ["--paths"]:
+        faults = [fault for folder in sys.argv[2:] for fault in path_faults(folder)]
+        print(*faults, sep="\n", end="\n" if faults else "")
+        return int(bool(faults))
     checks = (*CHECKS, headers) if "--headers" in sys.argv[1:] else CHECKS
     failed = 0
     for check in checks:

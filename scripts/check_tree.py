@@ -107,9 +107,21 @@ def links():
                     yield f"{path}: link to {target}, which does not exist"
 
 
-def readme_table():
-    """README's table is what bench/results gives."""
-    done = subprocess.run([sys.executable, "scripts/readme_table.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+def tables():
+    """A table of a document is whole: its second line is the rule under the header, and no empty line cuts its rows off."""
+    row = re.compile(r"\s*\|[ :-].*\|$")  # prose may begin with |x|
+    for path in FILES:
+        if path.suffix == ".md":
+            lines = re.sub(r"```.*?```", lambda code: re.sub(r"[^\n]", "", code[0]), TEXT[path].decode(), flags=re.DOTALL).split("\n")
+            for number, line in enumerate(lines):
+                first = row.match(line) and not (number and row.match(lines[number - 1]))
+                if first and not re.fullmatch(r"\s*\|(\s*:?-+:?\s*\|)+", lines[number + 1]):
+                    yield f"{path}:{number + 1}: a row of a table without its header"
+
+
+def performance():
+    """The tables of docs/performance.md and README's chart are what bench/results gives."""
+    done = subprocess.run([sys.executable, "scripts/performance.py", "--check"], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         yield done.stdout.strip() or done.stderr.strip()
 
@@ -122,8 +134,8 @@ def install_lists():
                 yield f"{path}: installs packages; scripts/bootstrap is the place"
 
 
-CHECKS = (ascii_text, sizes, folders, long_sources, opening_lines, unfinished, error_codes, links, readme_table,
-          install_lists)
+CHECKS = (ascii_text, sizes, folders, long_sources, opening_lines, unfinished, error_codes, links, tables,
+          performance, install_lists)
 
 
 def main():

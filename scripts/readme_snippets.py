@@ -1,9 +1,9 @@
 """Runs the examples of README.md and of docs/tutorials as a reader would.
 
 Every ```python, ```sh and ```cpp block of README.md runs, in the order in which it stands, in one empty folder, with this
-build's command, module and library; the two opening verbs of make are the only exception. The ```python blocks of a tutorial
-are one program, its ```sh blocks come after it. Closes with "N passed, N failed", and "N not run" for what needs a library
-that is not here.
+build's command, module and library; the two opening verbs of make are the only exception. A ```text block that follows one is
+what it prints, character by character. The ```python blocks of a tutorial are one program, its ```sh blocks come after it.
+Closes with "N passed, N failed", and "N not run" for what needs a library that is not here.
 """
 
 import os
@@ -18,14 +18,16 @@ BUILD = ROOT / "build"
 
 
 def blocks(page):
+    """Language, text and, where the page shows it, output of each example."""
     text = page.read_text()
-    found = re.findall(r"^```(python|sh|cpp)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(python|sh|cpp)\n(.*?)^```$(?:\n+```text\n(.*?)^```$)?", text, re.MULTILINE | re.DOTALL)
     if page.name != "README.md":
-        program = "\n".join(body for language, body in found if language == "python")
-        found = [("python", program), *(block for block in found if block[0] != "python")]
-    for language, body in found:
+        program = "\n".join(body for language, body, _ in found if language == "python")
+        output = "".join(output for language, _, output in found if language == "python")
+        found = [("python", program, output), *(block for block in found if block[0] != "python")]
+    for language, body, output in found:
         if not body.startswith("make "):
-            yield language, body
+            yield language, body, output
 
 
 def commands(language, body):
@@ -51,17 +53,19 @@ def run_page(page, environment):
     counts = [0, 0, 0]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for language, body in blocks(page):
+        for language, body, output in blocks(page):
             for command in commands(language, body):
                 done = subprocess.run(command, env=environment, capture_output=True, text=True)
                 if done.returncode:
                     break
             lacking = done.returncode and missing(done.stderr)
-            counts[2 if lacking else 1 if done.returncode else 0] += 1
+            failed = done.returncode or (output and done.stdout != output)
+            counts[2 if lacking else 1 if failed else 0] += 1
             if lacking:
                 print(f"{page.relative_to(ROOT)}: not run, {lacking} is not installed")
-            elif done.returncode:
-                print(f"{page.relative_to(ROOT)}: {language} example failed ({done.returncode}):\n{body}\n{done.stdout}{done.stderr}")
+            elif failed:
+                wanted = f"the page shows the output\n{output}" if output else ""
+                print(f"{page.relative_to(ROOT)}: {language} example failed ({done.returncode}):\n{body}\n{done.stdout}{done.stderr}{wanted}")
         os.chdir(ROOT)
     if not sum(counts):
         print(f"{page.relative_to(ROOT)} has no examples")

@@ -1,12 +1,15 @@
 // A corpus prepared once and searched often.
 #pragma once
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "vicinal/matrix.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/options.hpp"
 #include "vicinal/search.hpp"
+#include "vicinal/verify.hpp"
 
 namespace vicinal {
 
@@ -30,8 +33,14 @@ struct OpenOptions {
   std::stop_token stop = {};
 };
 
+/// What save() writes to a file, in memory. Copies share it.
+struct SavedBytes {
+  std::shared_ptr<const std::byte> data = nullptr;
+  std::size_t size = 0;
+};
+
 /// Immutable after construction: const calls are safe at once from any number of threads. Move-only.
-/// The metric and the rule for degenerate rows are fixed here; those of KnnOptions are ignored.
+/// The metric and the rule for degenerate rows are fixed here; those of the options of searches are ignored.
 class Corpus {
  public:
   explicit Corpus(const Points& rows, const CorpusOptions& options = {});
@@ -46,8 +55,17 @@ class Corpus {
   /// is there whenever the machine stops. Throws IoError, Unsupported (a suffix other than .vicinal).
   void save(const std::string& path) const;
 
+  /// The bytes of that file, to send them to another process, say. Throws OutOfMemory, DeviceError (rows in memory of a device).
+  SavedBytes saved() const;
+  /// A corpus of such bytes, which are borrowed unless `options.copy`, and must then outlive the corpus unchanged. Throws as above.
+  static Corpus open(std::span<const std::byte> saved, const OpenOptions& options = {});
+
   Neighbors knn(const Points& queries, const KnnOptions& options = {}) const;
   Report knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& options = {}) const;
+  /// The functions of the same names over these rows: the same bits, the same errors, and rows that are prepared already.
+  Neighbors knn_graph(const GraphOptions& options = {}) const;
+  CsrNeighbors range_search(const Points& queries, double radius, const RangeOptions& options = {}) const;
+  Verdict verify(const Points& queries, const Claim& claim, const VerifyOptions& options = {}) const;
 
   std::int64_t rows() const noexcept;
   std::int64_t cols() const noexcept;
@@ -60,6 +78,8 @@ class Corpus {
 
  private:
   struct State;
+  struct Opened;
+  static Corpus opened(Opened from, const OpenOptions& options);
   std::unique_ptr<State> state_;
 };
 

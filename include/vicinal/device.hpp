@@ -29,7 +29,7 @@ struct Info {
   std::string compiler;
   std::vector<std::string> instruction_sets;  // usable here, best first: "avx512amx", "avx512", "avx2", "plain"
   std::vector<std::string> built_instruction_sets;  // compiled in, whether or not this CPU has them
-  std::vector<std::string> filters;           // rungs, first to last: "int8", "f32", "canonical"
+  std::vector<std::string> filters;           // precisions of the CPU's filter, first to last: "int8", "f32", "canonical"; a CUDA device has "fp16" before "f32" too
   std::vector<std::string> backends;          // those that search: "cpu"
   std::vector<Device> devices;
   int threads = 1;                            // what threads = 0 means here

@@ -14,26 +14,36 @@
 namespace vicinal {
 
 /// Rows of a file, mapped where the format allows it; keeps the mapping alive. Cheap to copy.
-/// Element types outside DType (int32 of an ivecs, say) are refused here: see read_result.
+/// Integers of 16 to 64 bits become f32 or f64, exactly or not at all (elements.hpp). Files of ids (ivecs, ibin) are refused here: see
+/// read_result.
 class Matrix {
  public:
   const Points& points() const noexcept { return points_; }
   bool mapped() const noexcept { return mapped_; }              // false: the rows were decoded into memory
+  bool converted() const noexcept { return converted_; }        // the file holds integers of 16 to 64 bits
   const std::string& path() const noexcept { return path_; }
+  /// How text that can be read in two ways was read, for people; empty where there was no choice.
+  const std::string& note() const noexcept { return note_; }
 
   Matrix() = default;
-  Matrix(const Points& points, std::shared_ptr<const void> keeper, bool mapped, std::string path)
-      : points_(points), keeper_(std::move(keeper)), mapped_(mapped), path_(std::move(path)) {}
+  Matrix(const Points& points, std::shared_ptr<const void> keeper, bool mapped, std::string path, bool converted = false,
+         std::string note = "")
+      : points_(points), keeper_(std::move(keeper)), mapped_(mapped), converted_(converted), path_(std::move(path)), note_(std::move(note)) {}
 
  private:
   Points points_;
   std::shared_ptr<const void> keeper_;
-  bool mapped_ = false;
-  std::string path_;
+  bool mapped_ = false, converted_ = false;
+  std::string path_, note_;
 };
+
+/// Is the first line of csv or tsv the names of columns? automatic: words are, and so are the integers 0 to d - 1 that pandas writes for
+/// columns without names, for d > 2, and for d = 2 where the second line has more than plain integers; but not where that line counts on.
+enum class Header : std::uint8_t { automatic, present, absent };
 
 struct ReadOptions {
   std::string member;  // array of an npz or hdf5; empty: the only one, or the only one that is 2-d and of a DType
+  Header header = Header::automatic;
 };
 /// Throws IoError (system refused), FormatError (not what it says it is), Unsupported (unknown suffix,
 /// message lists the known ones). Sizes are checked against the file's length before any allocation.
@@ -45,16 +55,17 @@ class ValueMatrix {
   const Values& values() const noexcept { return values_; }
   bool mapped() const noexcept { return mapped_; }
   const std::string& path() const noexcept { return path_; }
+  const std::string& note() const noexcept { return note_; }  // as of a Matrix
 
   ValueMatrix() = default;
-  ValueMatrix(const Values& values, std::shared_ptr<const void> keeper, bool mapped, std::string path)
-      : values_(values), keeper_(std::move(keeper)), mapped_(mapped), path_(std::move(path)) {}
+  ValueMatrix(const Values& values, std::shared_ptr<const void> keeper, bool mapped, std::string path, std::string note = "")
+      : values_(values), keeper_(std::move(keeper)), mapped_(mapped), path_(std::move(path)), note_(std::move(note)) {}
 
  private:
   Values values_;
   std::shared_ptr<const void> keeper_;
   bool mapped_ = false;
-  std::string path_;
+  std::string path_, note_;
 };
 /// Any type of ValueType that the format holds; csv and tsv hold f64. Throws as read_matrix does.
 ValueMatrix read_values(const std::string& path, const ReadOptions& options = {});

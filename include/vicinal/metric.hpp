@@ -40,5 +40,8 @@ std::span<const MetricInfo> metrics() noexcept;
 const MetricInfo& metric_info(Metric metric) noexcept;
 /// By name or alias. Throws InvalidArgument that names the nearest known one and lists all.
 Metric parse_metric(std::string_view name);
+/// The same for a call that takes only metrics of one sort (&MetricInfo::vectors, &MetricInfo::strings): of an unknown name the
+/// error says those alone. Another sort's name is parsed; the call refuses it with its own reason.
+Metric parse_metric(std::string_view name, bool MetricInfo::*sort);
 
 }  // namespace vicinal

@@ -19,7 +19,7 @@ struct Certificate {
   std::int64_t queries = 0;
   std::int64_t proven = 0;
   std::int64_t redone = 0;
-  std::vector<std::string> rungs;  // rungs used, first to last: "int8", "f32", "canonical"
+  std::vector<std::string> rungs;  // precisions used, first to last: "int8", "fp16" (on a CUDA device), "f32", "canonical"
   /// Largest proved |filter distance - true distance| of a proven query: of |q - r| for sqeuclidean too, of the chord
   /// between unit rows for cosine and correlation, of the value itself for the others.
   double largest_bound = 0;
@@ -58,7 +58,7 @@ struct NeighborsView {
 };
 
 /// Owned results: rows x k, nearest first, ties by smaller id; missing entries are id -1 and the worst
-/// distance (+inf; -inf for inner_product; 4294967295 for hamming).
+/// distance (+inf; -inf for inner_product; 4294967295 for hamming and levenshtein).
 class Neighbors {
  public:
   Neighbors() = default;

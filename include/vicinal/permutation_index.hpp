@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,9 +44,12 @@ RankForm parse_rank_form(std::string_view name);
 const char* tune_on_name(TuneOn on) noexcept;  // "auto", "objects", "queries"
 TuneOn parse_tune_on(std::string_view name);
 
+/// As PermutationOptions::permutants: 64, or all of the objects where they are fewer.
+inline constexpr std::int64_t default_permutants = INT64_MIN;
+
 struct PermutationOptions {
   Metric metric = Metric::euclidean;
-  std::int64_t permutants = 64;  // at most 2048, and no more than there are objects
+  std::int64_t permutants = default_permutants;  // else 1 to 1024, and no more than there are objects
   PermutantChoice choice = PermutantChoice::random;
   std::vector<std::int64_t> given = {};  // choice given: their ids, in order; permutants is not used
   std::uint64_t seed = 0;
@@ -140,6 +144,10 @@ class PermutationIndex {
   void save(const std::string& path) const;
   /// Rows of vectors stay mapped unless copied; ranks are read. Throws IoError, FormatError, VersionError.
   static PermutationIndex open(const std::string& path, const OpenOptions& options = {});
+
+  /// The bytes of that file in memory, and an index of such bytes, which are borrowed unless copied. Throw as Corpus's, Unsupported.
+  SavedBytes saved() const;
+  static PermutationIndex open(std::span<const std::byte> saved, const OpenOptions& options = {});
 
   /// Stats: candidates are objects whose ranks let them through, reranked those whose true distance was computed.
   PermutationNeighbors knn(const Points& queries, const PermutationSearch& search = {}) const;

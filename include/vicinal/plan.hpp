@@ -1,4 +1,4 @@
-// What a search will do and need, known before it starts. Pure: nothing is allocated and no row is read.
+// What a search will do and need, known before it starts: from the shapes alone, where nothing is allocated and no row is read, or with a sample of the rows.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -40,7 +40,9 @@ struct Plan {
   bool pilot = false;                // a sample of the rows decides whether the first rung is used, and whether of rotated rows
   bool rotated = false;              // rows are rotated before they are rounded to bytes: forced by name
   bool resident = false;             // the prepared corpus stays in memory for the whole call
-  double seconds = 0;                // predicted wall time, from rates in src/pipeline/plan.cpp and src/cuda/search/seconds.hpp; of data that the first rung settles
+  double seconds = 0;                // predicted wall time, from rates in src/pipeline/plan.cpp and src/cuda/search/seconds.hpp; of data that the first rung settles, unless rows were looked at
+  std::int64_t sampled_rows = 0;     // of the corpus, that were looked at for rungs, rotated and seconds; 0: they go by the shapes alone
+  std::int64_t left_rows = 0;        // by that sample, rows of the corpus that the filter leaves to be ranked for a query
   std::vector<std::string> notes;    // e.g. a cap on threads
   /// One line a fact, for people.
   std::string text() const;
@@ -51,6 +53,13 @@ Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options =
 Plan plan_graph(const Shape& rows, const GraphOptions& options = {});
 /// What the result will take is not known before the search: result_bytes is 0.
 Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options = {});
+
+/// The same with a look at some hundred rows of the corpus, which takes milliseconds whatever the shape: which rung the search will begin with,
+/// and how many rows it will leave. Looked at are searches on the CPU by products or squared differences; for others sampled_rows stays 0.
+Plan plan(const Points& corpus, const Shape& queries, const KnnOptions& options = {});
+Plan plan(const Points& corpus, const Points& queries, const KnnOptions& options = {});
+Plan plan_graph(const Points& rows, const GraphOptions& options = {});
+Plan plan_range(const Points& corpus, const Shape& queries, double radius, const RangeOptions& options = {});
 
 /// Of strings, which are read for it: their lengths and symbols decide what it takes.
 Plan plan(const Strings& corpus, const Strings& queries, const KnnOptions& options);

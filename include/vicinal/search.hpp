@@ -1,5 +1,6 @@
 // Exact k nearest neighbours in one call, graphs, ranges, and the merge of results found in parts.
 #pragma once
+#include <concepts>
 #include <span>
 
 #include "vicinal/matrix.hpp"
@@ -49,6 +50,25 @@ CsrNeighbors range_search(const Points& corpus, const Points& queries, double ra
 Neighbors knn(const Strings& corpus, const Strings& queries, const KnnOptions& options);
 Neighbors knn_graph(const Strings& rows, const GraphOptions& options);
 CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double radius, const RangeOptions& options);
+
+/// The same searches with the options of knn alone: `knn_graph(rows, {.k = 4})`. k is that of KnnOptions, 10 unless it is said.
+/// Templates, so that `{}` stays GraphOptions and RangeOptions.
+template <std::same_as<KnnOptions> Options = KnnOptions>
+Neighbors knn_graph(const Points& rows, const Options& options) {
+  return knn_graph(rows, GraphOptions{.search = options});
+}
+template <std::same_as<KnnOptions> Options = KnnOptions>
+Neighbors knn_graph(const Strings& rows, const Options& options) {
+  return knn_graph(rows, GraphOptions{.search = options});
+}
+template <std::same_as<KnnOptions> Options = KnnOptions>
+CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const Options& options) {
+  return range_search(corpus, queries, radius, RangeOptions{.search = options});
+}
+template <std::same_as<KnnOptions> Options = KnnOptions>
+CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double radius, const Options& options) {
+  return range_search(corpus, queries, radius, RangeOptions{.search = options});
+}
 
 struct MergeOptions {
   std::int64_t k = 0;                        // 0: the width of the widest part

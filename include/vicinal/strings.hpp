@@ -19,6 +19,7 @@ struct Strings {
   const std::int64_t* offsets = nullptr;  // rows + 1 of them, ascending; the first need not be 0
   std::int64_t rows = 0;
   Encoding encoding = Encoding::utf8;
+  std::int64_t units = -1;  // how many `data` holds: no offset may be larger; -1: unknown, the offsets are believed
 };
 
 /// Strings with their memory. Cheap to copy.
@@ -27,7 +28,7 @@ class StringList {
   StringList() = default;
   /// Copies. Throws OutOfMemory.
   StringList(std::span<const std::string_view> strings, Encoding encoding = Encoding::utf8);
-  /// Takes over offsets of data that `keeper` keeps.
+  /// Takes over offsets of data that `keeper` keeps. The last offset is how many units the data hold.
   StringList(const void* data, std::vector<std::int64_t> offsets, Encoding encoding,
              std::shared_ptr<const void> keeper);
 

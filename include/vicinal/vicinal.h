@@ -81,16 +81,16 @@ typedef struct {
   const char *metric;        /* "euclidean"; ignored where a corpus is given, as is degenerate */
   const char *distance_type; /* "auto", "f32", "f64", "u32" */
   const char *degenerate;    /* "error", "one" */
-  const char *device;        /* "auto", "cpu" */
+  const char *device;        /* "auto", "cpu", "cuda", "cuda:N" */
   int64_t memory;            /* bytes beyond what the process holds; 0: what is free, less a tenth */
   int64_t first_id;          /* id of row 0 */
   int32_t threads;           /* 0: affinity mask and cgroup quota decide */
   int32_t pad;               /* 1: fill up with id -1 where there are fewer than k rows */
   int32_t copy;              /* corpus: own the rows; 0 borrows them, or maps the file */
   int32_t trust_file;        /* vicinal_corpus_open: 1 leaves the checksums of the rows unread */
-  int32_t include_self;      /* vicinal_knn_graph: a row may be in its own list */
+  int32_t include_self;      /* graphs: a row may be in its own list */
   int32_t exhaustive;        /* 1: compute every pair in fp64; same bits, slowly */
-  int64_t max_results;       /* vicinal_range_search: more is VICINAL_CAPACITY_EXCEEDED; 0: what free memory holds */
+  int64_t max_results;       /* range searches: more is VICINAL_CAPACITY_EXCEEDED; 0: what free memory holds */
   int (*progress)(void *context, uint64_t done, uint64_t total); /* 0 cancels; called by the calling thread */
   void *context;
   const char *algorithm;     /* vicinal_select: "auto", or a name that `vicinal select --list` has */
@@ -135,6 +135,35 @@ int vicinal_knn_graph(const DLTensor *rows, int64_t k, const vicinal_options *op
 int vicinal_range_search(const DLTensor *corpus, const DLTensor *queries, double radius,
                          const vicinal_options *options, DLManagedTensor **offsets, DLManagedTensor **distances,
                          DLManagedTensor **ids);
+/* The same over the rows of a corpus, which are prepared already: equal bits. */
+int vicinal_corpus_knn_graph(const vicinal_corpus *corpus, int64_t k, const vicinal_options *options,
+                             DLManagedTensor **distances, DLManagedTensor **ids, DLManagedTensor **counts);
+int vicinal_corpus_range_search(const vicinal_corpus *corpus, const DLTensor *queries, double radius,
+                                const vicinal_options *options, DLManagedTensor **offsets, DLManagedTensor **distances,
+                                DLManagedTensor **ids);
+
+/* What vicinal_verify found, in rows of the claimed result. Set `size` to sizeof(vicinal_verdict). */
+typedef struct {
+  size_t size;
+  int64_t rows;
+  int64_t correct;
+  int64_t wrong;     /* another set of neighbours */
+  int64_t tie_order; /* the right distances, another choice or order among equals; only where the tolerance is 0 */
+  int64_t distance;  /* a distance that is not the contract's */
+  int64_t near_ties; /* of the correct: other ids, at distances within the tolerance */
+  double recall;     /* share of claimed ids that are among the true k */
+  double largest_relative_difference; /* of claimed distances */
+} vicinal_verdict;
+
+/* Checks a result of any tool: ids (Q, k) int64, and distances (Q, k) float32, float64 or uint32, or null. Distances within
+ * relative_tolerance tie; 0 compares bits. faults (F, 3) int64, if wanted: row, kind (0 wrong, 1 order of ties, 2 distance)
+ * and the first rank that shows it, of each row that is not right. Rows are read on the host. */
+int vicinal_verify(const DLTensor *corpus, const DLTensor *queries, const DLTensor *distances, const DLTensor *ids,
+                   double relative_tolerance, const vicinal_options *options, vicinal_verdict *verdict,
+                   DLManagedTensor **faults);
+int vicinal_corpus_verify(const vicinal_corpus *corpus, const DLTensor *queries, const DLTensor *distances,
+                          const DLTensor *ids, double relative_tolerance, const vicinal_options *options,
+                          vicinal_verdict *verdict, DLManagedTensor **faults);
 /* One result from `parts` results of parts of a corpus, dense; k = 0 is the widest. Of the options: metric and pad. */
 int vicinal_merge(size_t parts, const DLTensor *const *distances, const DLTensor *const *ids, int64_t k,
                   const vicinal_options *options, DLManagedTensor **merged_distances, DLManagedTensor **merged_ids,

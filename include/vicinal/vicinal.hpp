@@ -11,17 +11,22 @@
 //   near.certificate.all();                                      // always true: every query is settled
 //
 // Searched more than once? Prepare once:        vicinal::Corpus c(view, {.metric = ...}); c.knn(queries, {.k = 5});
+// The nearest others of every row, a graph:     auto g = vicinal::knn_graph(view, {.k = 15}); vicinal::symmetrize(g, vicinal::Symmetrize::mutual);
+// Everything within a distance:                 auto r = vicinal::range_search(view, queries, 0.3, {.metric = ...}); r.count(0), r.id(0, 0);
 // How much memory and time, before it starts:   vicinal::plan({n, d}, {q, d}, {.k = 10}).text();
 // A corpus in parts: give each its .first_id, then vicinal::merge(parts, {.k = 10}); the bits are those of one search.
 // Strings instead of rows:                     vicinal::knn(names.view(), typed.view(), {.k = 5, .metric = vicinal::Metric::levenshtein});
 // A distance that is dear, a set that is huge:  vicinal::PermutationIndex(view, {.metric = vicinal::Metric::dtw}).knn(queries, {.recall = 0.9});
 // Somebody else's answer:                       vicinal::verify(corpus, queries, claim);
 //
+// Integers of 16 to 64 bits:                   vicinal::knn(vicinal::exact_elements(rows, "corpus").points(), ...);
+//
 // Errors are vicinal::Error with a code(). Any k up to n, any n; f32, f64, f16, bf16, u8, i8; the same
 // bits on any instruction set, thread count, memory budget and partition.
 #pragma once
 #include "vicinal/corpus.hpp"
 #include "vicinal/device.hpp"
+#include "vicinal/elements.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/io.hpp"
 #include "vicinal/matrix.hpp"

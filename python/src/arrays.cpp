@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "call.hpp"
+#include "collect.hpp"
+#include "vicinal/elements.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/plan.hpp"
 
@@ -25,8 +27,14 @@ namespace {
 [[noreturn]] void refuse_shape(const std::string& name, std::size_t ndim, const std::string& shape) {
   const bool values = name == "values" || name == "payload";
   const std::string wanted = values ? "1 or 2 dimensions" : name == "corpus" ? "2 dimensions (n,d)" : "2 dimensions (Q,d)";
+  const char* const instead = values      ? ""
+                              : ndim == 1 ? "; one row is x[None, :], one column x[:, None]"
+                              : ndim == 3 ? "; a batch of clouds is searched by "
+                                            "vicinal.compat.pytorch3d.knn_points(queries, corpus), images and the like "
+                                            "are rows after x.reshape(len(x), -1)"
+                                          : "";
   throw Error(ErrorCode::invalid_argument,
-              name + ": expected " + wanted + ", got " + std::to_string(ndim) + " with shape " + shape);
+              name + ": expected " + wanted + ", got " + std::to_string(ndim) + " with shape " + shape + instead);
 }
 
 template <class Extent>
@@ -48,21 +56,6 @@ ValueType integer_type(std::int64_t size, bool is_signed) {
     case 4: return is_signed ? ValueType::i32 : ValueType::u32;
     default: return is_signed ? ValueType::i64 : ValueType::u64;
   }
-}
-
-/// The type of vectors of such elements.
-DType vector_type(ValueType type, const std::string& name) {
-  switch (type) {
-    case ValueType::f32: return DType::f32;
-    case ValueType::f64: return DType::f64;
-    case ValueType::f16: return DType::f16;
-    case ValueType::bf16: return DType::bf16;
-    case ValueType::u8: return DType::u8;
-    case ValueType::i8: return DType::i8;
-    default: break;
-  }
-  const std::string known = value_type_name(type);
-  refuse_width(name, (known[0] == 'u' ? "uint" : "int") + known.substr(1));
 }
 
 /// A struct-module format of one item, such as "f", "<d" or ">e". The prefix says the byte order.
@@ -145,6 +138,13 @@ int cuda_device_of(const Tensor& tensor) {
   return tensor.device_type() == cuda || tensor.device_type() == cuda_managed ? tensor.device_id() : -1;
 }
 
+/// A buffer that two of ours share has one reference to its exporter, which neither may claim. What a tensor of DLPack keeps is
+/// its producer's own affair, and hidden.
+int traverse_buffer(const std::shared_ptr<Py_buffer>& buffer, visitproc visit, void* arg) {
+  if (buffer.use_count() == 1) Py_VISIT(buffer->obj);
+  return 0;
+}
+
 nb::ndarray<nb::ro> tensor_of(nb::handle capsule, const std::string& name) {
   nb::ndarray<nb::ro> tensor;
   if (!nb::try_cast(capsule, tensor)) throw nb::type_error((name + ": __dlpack__ gave no tensor").c_str());
@@ -159,12 +159,13 @@ Rows Rows::from_buffer(nb::handle array, const std::string& name, bool bfloat16)
   const Py_buffer& buffer = *rows.buffer_;
   const auto ndim = static_cast<std::size_t>(buffer.ndim);
   const Element element = element_of(buffer, name, bfloat16);
-  const DType type = vector_type(element.type, name);
   if (ndim != 2) refuse_shape(name, ndim, shape_text(buffer.shape, ndim));
-  rows.points_ = Points(buffer.buf, type, buffer.shape[0], buffer.shape[1]);
-  rows.points_.row_stride = buffer.strides[0];
-  rows.points_.col_stride = buffer.strides[1];
-  rows.points_.byte_swapped = element.byte_swapped;
+  rows.name_ = name;
+  Values values(buffer.buf, element.type, buffer.shape[0], buffer.shape[1]);
+  values.row_stride = buffer.strides[0];
+  values.col_stride = buffer.strides[1];
+  values.byte_swapped = element.byte_swapped;
+  rows.see(values);
   return rows;
 }
 
@@ -172,17 +173,50 @@ Rows Rows::from_dlpack(nb::handle capsule, const std::string& name, std::uintptr
   Rows rows;
   rows.tensor_ = tensor_of(capsule, name);
   const auto& tensor = rows.tensor_;
-  const DType type = vector_type(element_of_dlpack(tensor.dtype(), name).type, name);
+  const bool flags = tensor.dtype().code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bool) &&
+                     tensor.dtype().bits == 8 && tensor.dtype().lanes == 1;
+  const ValueType type = flags ? ValueType::u8 : element_of_dlpack(tensor.dtype(), name).type;
   if (tensor.ndim() != 2) refuse_shape(name, tensor.ndim(), shape_text(tensor.shape_ptr(), tensor.ndim()));
-  const auto size = static_cast<std::int64_t>(dtype_size(type));
-  rows.points_ = Points(tensor.data(), type, static_cast<std::int64_t>(tensor.shape(0)),
-                        static_cast<std::int64_t>(tensor.shape(1)));
-  rows.points_.row_stride = tensor.stride(0) * size;
-  rows.points_.col_stride = tensor.stride(1) * size;
+  const auto size = static_cast<std::int64_t>(value_size(type));
+  Values values(tensor.data(), type, static_cast<std::int64_t>(tensor.shape(0)),
+                static_cast<std::int64_t>(tensor.shape(1)));
+  values.row_stride = tensor.stride(0) * size;
+  values.col_stride = tensor.stride(1) * size;
+  values.cuda_device = rows.cuda_device_ = cuda_device_of(tensor);
   rows.name_ = name;
-  rows.cuda_device_ = cuda_device_of(tensor);
   rows.stream_ = stream;
+  rows.see(values);
   return rows;
+}
+
+void Rows::see(const Values& values) {
+  points_ = Points(nullptr, element_type(values.type), values.rows, values.cols);
+  if (std::string_view(dtype_name(points_.dtype)) == value_type_name(values.type)) {
+    points_ = exact_elements(values, name_).points();
+  } else {
+    integers_ = values;
+  }
+}
+
+std::int64_t Rows::conversion_bytes() const noexcept {
+  return integers_ ? points_.rows * points_.cols * static_cast<std::int64_t>(dtype_size(points_.dtype)) : 0;
+}
+
+std::int64_t Rows::convert() {
+  if (!integers_) return 0;
+  const Elements elements = without_gil(
+      nb::none(), [&](const Progress& progress) { return exact_elements(*integers_, name_, {}, progress); });
+  points_ = elements.points();
+  converted_ = elements.keeper();
+  integers_.reset();
+  buffer_.reset();
+  tensor_ = {};
+  return elements.copied_bytes();
+}
+
+const Points& Rows::anywhere() const {
+  if (integers_) throw Error(ErrorCode::internal, name_ + ": integers were not converted");
+  return points_;
 }
 
 Rows Rows::from_address(std::uintptr_t address, const nb::tuple& shape, const std::string& dtype, const std::string& name, int cuda_device,
@@ -197,8 +231,15 @@ Rows Rows::from_address(std::uintptr_t address, const nb::tuple& shape, const st
   return rows;
 }
 
+int Rows::traverse(visitproc visit, void* arg) const {
+  Py_VISIT(owner_.ptr());
+  return traverse_buffer(buffer_, visit, arg);
+}
+
+void Rows::clear() { *this = Rows(); }
+
 const Points& Rows::points() const {
-  if (cuda_device_ < 0) return points_;
+  if (cuda_device_ < 0) return anywhere();
   throw Error(ErrorCode::device_error,
               name_ + ": rows are in memory of cuda:" + std::to_string(cuda_device_) + ", this call reads those of the host; copy them there");
 }
@@ -255,25 +296,36 @@ ValueRows ValueRows::from_dlpack(nb::handle capsule, const std::string& name, bo
   return rows;
 }
 
+int ValueRows::traverse(visitproc visit, void* arg) const { return traverse_buffer(buffer_, visit, arg); }
+
+void ValueRows::clear() { *this = ValueRows(); }
+
 void bind_rows(nb::module_& m) {
-  nb::class_<ValueRows>(m, "ValueRows", "Rows of values seen in place; holds their owner.")
+  nb::class_<ValueRows>(m, "ValueRows", nb::type_slots(collected<ValueRows>),
+                        "Rows of values seen in place; holds their owner.")
       .def_static("from_buffer", &ValueRows::from_buffer, nb::arg("array"), nb::arg("name"), nb::arg("bfloat16"))
-      .def_static("from_dlpack", &ValueRows::from_dlpack, nb::arg("capsule"), nb::arg("name"), nb::arg("payload"))
-      .def_prop_ro("shape", [](const ValueRows& self) { return nb::make_tuple(self.values().rows, self.values().cols); })
+      .def_static("from_dlpack", &ValueRows::from_dlpack, nb::arg("capsule").none(), nb::arg("name"),
+                  nb::arg("payload"))
+      .def_prop_ro("shape",
+                   [](const ValueRows& self) { return nb::make_tuple(self.values().rows, self.values().cols); })
       .def_prop_ro(
-          "extents", [](const ValueRows& self) { return self.extents(); }, "The shape as it was given: one dimension or two.")
+          "extents", [](const ValueRows& self) { return self.extents(); },
+          "The shape as it was given: one dimension or two.")
       .def_prop_ro("dtype", [](const ValueRows& self) { return std::string(value_type_name(self.values().type)); });
-  nb::class_<Rows>(m, "Rows", "Two-dimensional numbers seen in place; holds their owner.")
+  nb::class_<Rows>(m, "Rows", nb::type_slots(collected<Rows>),
+                   "Two-dimensional numbers seen in place; holds their owner.")
       .def_static("from_buffer", &Rows::from_buffer, nb::arg("array"), nb::arg("name"), nb::arg("bfloat16"))
-      .def_static("from_dlpack", &Rows::from_dlpack, nb::arg("capsule"), nb::arg("name"), nb::arg("stream") = 0)
-      .def_static("from_address", &Rows::from_address, nb::arg("address"), nb::arg("shape"), nb::arg("dtype"), nb::arg("name"),
-                  nb::arg("cuda_device"), nb::arg("owner"), nb::arg("stream") = 0)
-      .def_prop_ro("shape", [](const Rows& self) { return nb::make_tuple(self.anywhere().rows, self.anywhere().cols); })
-      .def_prop_ro("dtype", [](const Rows& self) { return std::string(dtype_name(self.anywhere().dtype)); })
+      .def_static("from_dlpack", &Rows::from_dlpack, nb::arg("capsule").none(), nb::arg("name"), nb::arg("stream") = 0)
+      .def_static("from_address", &Rows::from_address, nb::arg("address"), nb::arg("shape"), nb::arg("dtype"),
+                  nb::arg("name"), nb::arg("cuda_device"), nb::arg("owner"), nb::arg("stream") = 0)
+      .def_prop_ro("shape", [](const Rows& self) { return nb::make_tuple(self.declared().rows, self.declared().cols); })
+      .def("convert", &Rows::convert)
+      .def_prop_ro("conversion_bytes", &Rows::conversion_bytes)
+      .def_prop_ro("dtype", [](const Rows& self) { return std::string(dtype_name(self.declared().dtype)); })
       .def_prop_ro("cuda_device", &Rows::cuda_device, "Ordinal of the device whose memory it is, -1: the host's.")
       .def_prop_ro("stream", &Rows::stream, "CUDA stream that its owner still works on, 0: none.")
       .def_prop_ro(
-          "data", [](const Rows& self) { return reinterpret_cast<std::uintptr_t>(self.anywhere().data); },
+          "data", [](const Rows& self) { return reinterpret_cast<std::uintptr_t>(self.declared().data); },
           "Address of element (0, 0): tests use it to see that nothing was copied.");
 }
 

@@ -9,12 +9,11 @@
 #include <optional>
 #include <utility>
 
+#include "gil.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/options.hpp"
 
 namespace vicinal::python {
-
-namespace nb = nanobind;
 
 using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Words = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -36,6 +35,12 @@ struct Options {
   /// For one search in a corpus of `rows` rows. Throws InvalidArgument for a mask of another length: packed into words,
   /// the library can no longer tell.
   KnnOptions search(std::int64_t rows, Progress poll = nullptr) const;
+
+  int traverse(visitproc visit, void* arg) const {
+    Py_VISIT(progress.ptr());
+    return 0;
+  }
+  void clear() { progress = nb::none(); }
 };
 
 /// Lives on the stack of the calling thread. An exception raised by a signal handler or by the callback
@@ -52,11 +57,12 @@ class Poll {
     const auto now = std::chrono::steady_clock::now();
     if (done < total && now - last_ < std::chrono::milliseconds(40)) return true;
     last_ = now;
-    const nb::gil_scoped_acquire gil;
+    const GilAcquire gil;
     if (PyErr_CheckSignals() != 0) return keep_error();
-    if (callback_.is_none()) return true;
     try {
-      return nb::cast<bool>(callback_(done, total));
+      check_interpreter();
+      if (callback_.is_none()) return true;
+      return nb::cast<bool>(call_python(callback_, nb::make_tuple(done, total)));
     } catch (nb::python_error& error) {
       error_.emplace(std::move(error));
       return false;
@@ -81,10 +87,11 @@ class Poll {
 /// Runs work(progress) without the GIL. What the poll caught comes first, then the library's own error.
 template <class Work>
 auto without_gil(nb::handle callback, const Work& work) {
+  check_interpreter();
   Poll poll(callback);
   const Progress progress = [&poll](std::uint64_t done, std::uint64_t total) { return poll(done, total); };
   auto run = [&] {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     return work(progress);
   };
   try {

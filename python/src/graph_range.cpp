@@ -15,31 +15,40 @@
 
 namespace vicinal::python {
 
+namespace {
+
 Symmetrize parse_symmetrize(const std::string& name) {
   if (name == "union") return Symmetrize::either;
   if (name == "mutual") return Symmetrize::mutual;
   throw Error(ErrorCode::invalid_argument, "unknown symmetrize \"" + name + "\"; ways: union, mutual, None");
 }
 
-namespace {
+}  // namespace
 
-GraphOptions graph_options(const Options& options, bool include_self, std::int64_t rows, Progress progress = nullptr) {
+GraphOptions graph_options(const Options& options, bool include_self, std::int64_t rows, Progress progress) {
   return {.search = options.search(rows, std::move(progress)), .include_self = include_self};
 }
 
-nb::tuple knn_graph_from_python(const Rows& rows, const Options& options, bool include_self,
-                                const std::optional<std::string>& symmetrize) {
+nb::tuple graph_to_python(const Options& options, const std::optional<std::string>& symmetrize,
+                          const std::function<Neighbors(const Progress&)>& search) {
   std::optional<Symmetrize> how;
   if (symmetrize) how = parse_symmetrize(*symmetrize);
-  check_reach(options, {&rows});
-  const Neighbors graph = without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::knn_graph(rows.anywhere(), graph_options(options, include_self, rows.anywhere().rows, progress));
-  });
+  const Neighbors graph = without_gil(options.progress, search);
   if (!how) return neighbors_to_python(graph);
   return csr_to_python([&] {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     return vicinal::symmetrize(graph, *how);
   }());
+}
+
+namespace {
+
+nb::tuple knn_graph_from_python(const Rows& rows, const Options& options, bool include_self,
+                                const std::optional<std::string>& symmetrize) {
+  check_reach(options, {&rows});
+  return graph_to_python(options, symmetrize, [&](const Progress& progress) {
+    return vicinal::knn_graph(rows.anywhere(), graph_options(options, include_self, rows.anywhere().rows, progress));
+  });
 }
 
 nb::tuple range_search_from_python(const Rows& corpus, const Rows& queries, double radius, const Options& options,
@@ -59,6 +68,14 @@ nb::dict plan_range_from_python(const Shape& corpus, const Shape& queries, const
   return plan_to_python(vicinal::plan_range(corpus, queries, {.search = options.search(corpus.rows)}));
 }
 
+nb::dict plan_graph_rows_from_python(const Rows& rows, const Options& options, bool include_self) {
+  return plan_to_python(vicinal::plan_graph(rows.anywhere(), graph_options(options, include_self, rows.anywhere().rows)));
+}
+
+nb::dict plan_range_rows_from_python(const Rows& corpus, const Shape& queries, const Options& options, double radius) {
+  return plan_to_python(vicinal::plan_range(corpus.anywhere(), queries, radius, {.search = options.search(corpus.anywhere().rows)}));
+}
+
 }  // namespace
 
 void bind_graph_range(nb::module_& m) {
@@ -68,6 +85,8 @@ void bind_graph_range(nb::module_& m) {
         nb::arg("options"), nb::arg("max_results"));
   m.def("plan_graph", &plan_graph_from_python, nb::arg("rows"), nb::arg("options"), nb::arg("include_self"));
   m.def("plan_range", &plan_range_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
+  m.def("plan_graph_rows", &plan_graph_rows_from_python, nb::arg("rows"), nb::arg("options"), nb::arg("include_self"));
+  m.def("plan_range_rows", &plan_range_rows_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"), nb::arg("radius"));
 }
 
 }  // namespace vicinal::python

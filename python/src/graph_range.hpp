@@ -2,15 +2,23 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include <functional>
+#include <optional>
 #include <string>
 
+#include "call.hpp"
 #include "vicinal/search.hpp"
 
 namespace vicinal::python {
 
-/// "union" or "mutual".
-Symmetrize parse_symmetrize(const std::string& name);
+namespace nb = nanobind;
 
-void bind_graph_range(nanobind::module_& m);
+GraphOptions graph_options(const Options& options, bool include_self, std::int64_t rows, Progress progress = nullptr);
+
+/// The graph that `search` finds without the GIL, as it is or symmetrised: "union" or "mutual".
+nb::tuple graph_to_python(const Options& options, const std::optional<std::string>& symmetrize,
+                          const std::function<Neighbors(const Progress&)>& search);
+
+void bind_graph_range(nb::module_& m);
 
 }  // namespace vicinal::python

@@ -15,6 +15,8 @@
 
 #include "arrays.hpp"
 #include "call.hpp"
+#include "collect.hpp"
+#include "graph_range.hpp"
 #include "results.hpp"
 #include "vicinal/corpus.hpp"
 #include "vicinal/plan.hpp"
@@ -43,6 +45,24 @@ NeighborsView room_of(const nb::tuple& out, DType corpus, const Points& queries,
           .rows = queries.rows,
           .k = options.k,
           .counts = static_cast<std::int64_t*>(address(2))};
+}
+
+DistanceType distance_type_of(const Table& distances) {
+  if (distances.dtype() == nb::dtype<double>()) return DistanceType::f64;
+  if (distances.dtype() == nb::dtype<std::uint32_t>()) return DistanceType::u32;
+  return DistanceType::f32;
+}
+
+Claim claim_of(const Table& ids, const std::optional<Table>& distances) {
+  Claim claim;
+  claim.rows = static_cast<std::int64_t>(ids.shape(0));
+  claim.k = static_cast<std::int64_t>(ids.shape(1));
+  claim.ids = static_cast<const std::int64_t*>(ids.data());
+  if (distances) {
+    claim.distances = distances->data();
+    claim.type = distance_type_of(*distances);
+  }
+  return claim;
 }
 
 nb::tuple knn_into_from_python(const Rows& corpus, const Rows& queries, const Options& options, const nb::tuple& out) {
@@ -83,11 +103,46 @@ class PreparedCorpus {
           wanted.progress = progress;
           return Corpus::open(path, wanted);
         })) {}
+  /// What saved() gave, which is borrowed.
+  PreparedCorpus(const SavedArray& saved, const Options& options)
+      : saved_(saved), corpus_(without_gil(options.progress, [&](const Progress& progress) {
+          OpenOptions wanted;
+          wanted.memory = options.knn.memory;
+          wanted.run = options.knn.run;
+          wanted.progress = progress;
+          return Corpus::open(bytes_of(saved), wanted);
+        })) {}
 
   void save(const std::string& path) const {
     if (rows_) (void)rows_->points();  // they are read by the host
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     corpus_.save(path);
+  }
+
+  nb::object saved() const {
+    if (rows_) (void)rows_->points();  // as above
+    return saved_to_python(without_gil(nb::none(), [&](const Progress&) { return corpus_.saved(); }));
+  }
+
+  nb::tuple knn_graph(const Options& options, bool include_self, const std::optional<std::string>& symmetrize) const {
+    return graph_to_python(options, symmetrize, [&](const Progress& progress) {
+      return corpus_.knn_graph(graph_options(options, include_self, corpus_.rows(), progress));
+    });
+  }
+  nb::tuple range_search(const Rows& queries, double radius, const Options& options, std::int64_t max_results) const {
+    check_reach(options, {&queries});
+    return csr_to_python(without_gil(options.progress, [&](const Progress& progress) {
+      const RangeOptions wanted{.search = options.search(corpus_.rows(), progress), .max_results = max_results};
+      return corpus_.range_search(queries.anywhere(), radius, wanted);
+    }));
+  }
+  nb::dict verify(const Rows& queries, const Table& ids, const std::optional<Table>& distances, const Options& options,
+                  double relative_tolerance) const {
+    if (rows_) (void)rows_->points();
+    return verdict_to_python(without_gil(options.progress, [&](const Progress& progress) {
+      const VerifyOptions wanted{.search = options.search(corpus_.rows(), progress), .relative_tolerance = relative_tolerance};
+      return corpus_.verify(queries.points(), claim_of(ids, distances), wanted);
+    }));
   }
 
   nb::tuple knn(const Rows& queries, const Options& options) const {
@@ -105,8 +160,13 @@ class PreparedCorpus {
   }
   const Corpus& corpus() const noexcept { return corpus_; }
 
+  int traverse(visitproc visit, void* arg) const { return rows_ ? rows_->traverse(visit, arg) : 0; }
+  /// Nothing: the corpus goes on seeing its rows, which go with it.
+  void clear() noexcept {}
+
  private:
   std::optional<Rows> rows_;
+  std::optional<SavedArray> saved_;
   Corpus corpus_;
 };
 
@@ -117,10 +177,8 @@ nb::dict plan_from_python(const Shape& corpus, const Shape& queries, const Optio
   return plan_to_python(vicinal::plan(corpus, queries, options.search(corpus.rows)));
 }
 
-DistanceType distance_type_of(const Table& distances) {
-  if (distances.dtype() == nb::dtype<double>()) return DistanceType::f64;
-  if (distances.dtype() == nb::dtype<std::uint32_t>()) return DistanceType::u32;
-  return DistanceType::f32;
+nb::dict plan_rows_from_python(const Rows& corpus, const Shape& queries, const Options& options) {
+  return plan_to_python(vicinal::plan(corpus.anywhere(), queries, options.search(corpus.anywhere().rows)));
 }
 
 NeighborsView view_of(const Part& part) {
@@ -142,7 +200,7 @@ nb::tuple merge_from_python(const std::vector<Part>& parts, std::int64_t k, cons
   std::vector<NeighborsView> views;
   for (const Part& part : parts) views.push_back(view_of(part));
   auto merged = [&] {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     return vicinal::merge(views, options);
   }();
   return neighbors_to_python(merged);
@@ -150,14 +208,7 @@ nb::tuple merge_from_python(const std::vector<Part>& parts, std::int64_t k, cons
 
 nb::dict verify_from_python(const Rows& corpus, const Rows& queries, const Table& ids,
                             const std::optional<Table>& distances, const Options& options, double relative_tolerance) {
-  Claim claim;
-  claim.rows = static_cast<std::int64_t>(ids.shape(0));
-  claim.k = static_cast<std::int64_t>(ids.shape(1));
-  claim.ids = static_cast<const std::int64_t*>(ids.data());
-  if (distances) {
-    claim.distances = distances->data();
-    claim.type = distance_type_of(*distances);
-  }
+  const Claim claim = claim_of(ids, distances);
   return verdict_to_python(without_gil(options.progress, [&](const Progress& progress) {
     VerifyOptions wanted;
     wanted.search = options.search(corpus.points().rows, progress);
@@ -185,8 +236,10 @@ void bind_search(nb::module_& m) {
           },
           nb::arg("rows"), nb::arg("cols"), nb::arg("dtype"), nb::arg("on_device") = false);
   m.def("plan", &plan_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
+  m.def("plan_rows", &plan_rows_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
 
-  nb::class_<PreparedCorpus>(m, "Corpus", "A prepared corpus that keeps borrowed rows alive.")
+  nb::class_<PreparedCorpus>(m, "Corpus", nb::type_slots(collected<PreparedCorpus>),
+                             "A prepared corpus that keeps borrowed rows alive.")
       .def(nb::init<const Rows&, const Options&, bool>(), nb::arg("rows"), nb::arg("options"), nb::arg("copy"))
       .def_static(
           "open",
@@ -196,6 +249,16 @@ void bind_search(nb::module_& m) {
           nb::arg("path"), nb::arg("options"), nb::arg("verify"), nb::arg("copy"))
       .def(
           "save", [](const PreparedCorpus& self, const nb::bytes& path) { self.save(text_of(path)); }, nb::arg("path"))
+      .def_static(
+          "opened", [](const SavedArray& saved, const Options& options) { return new PreparedCorpus(saved, options); },
+          nb::arg("saved"), nb::arg("options"))
+      .def("saved", &PreparedCorpus::saved)
+      .def("knn_graph", &PreparedCorpus::knn_graph, nb::arg("options"), nb::arg("include_self"),
+           nb::arg("symmetrize").none())
+      .def("range_search", &PreparedCorpus::range_search, nb::arg("queries"), nb::arg("radius"), nb::arg("options"),
+           nb::arg("max_results"))
+      .def("verify", &PreparedCorpus::verify, nb::arg("queries"), nb::arg("ids"), nb::arg("distances").none(),
+           nb::arg("options"), nb::arg("relative_tolerance"))
       .def("knn", &PreparedCorpus::knn, nb::arg("queries"), nb::arg("options"))
       .def("knn_into", &PreparedCorpus::knn_into, nb::arg("queries"), nb::arg("options"), nb::arg("out"))
       .def_prop_ro(

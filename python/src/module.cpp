@@ -5,6 +5,7 @@
 #include "arrays.hpp"
 #include "call.hpp"
 #include "errors.hpp"
+#include "gil.hpp"
 #include "graph_range.hpp"
 #include "knn.hpp"
 #include "permutation.hpp"
@@ -17,6 +18,7 @@ NB_MODULE(_native, m) {
   namespace nb = nanobind;
   namespace python = vicinal::python;
   python::register_errors();
+  python::bind_gil(m);
   python::bind_rows(m);
   python::bind_options(m);
   python::bind_search(m);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "call.hpp"
+#include "collect.hpp"
 
 namespace vicinal::python {
 namespace {
@@ -43,10 +44,13 @@ void construct_eligible(EligibleRows* self, std::int64_t first, std::int64_t las
 void construct_options(Options* self, std::int64_t k, const std::string& metric, const std::string& device,
                        std::int64_t threads, std::int64_t memory, const std::string& distance_type, bool pad,
                        const std::string& degenerate, std::int64_t first_id, const EligibleRows& eligible,
-                       std::int64_t ngram, std::int64_t max_length, nb::object progress, std::uintptr_t stream) {
+                       std::int64_t ngram, std::int64_t max_length, nb::object progress, const std::string& sort,
+                       std::uintptr_t stream) {
   KnnOptions knn;
   knn.k = k;
-  knn.metric = parse_metric(metric);
+  knn.metric = parse_metric(metric, sort == "vectors"   ? &MetricInfo::vectors
+                                    : sort == "strings" ? &MetricInfo::strings
+                                                        : nullptr);
   knn.distance_type = parse_distance_type(distance_type);
   knn.pad = pad;
   knn.first_id = first_id;
@@ -78,11 +82,14 @@ void bind_options(nb::module_& m) {
       .def("__init__", &construct_eligible, nb::kw_only(), nb::arg("first"), nb::arg("last"), nb::arg("ids").none(),
            nb::arg("bitmap").none(), nb::arg("mask_rows"), nb::arg("corpus_labels").none(),
            nb::arg("query_labels").none(), nb::arg("label_rule").none());
-  nb::class_<Options>(m, "Options", "Checked options of one call.")
+  nb::class_<Options>(m, "Options", nb::type_slots(collected<Options>), "Checked options of one call.")
       .def("__init__", &construct_options, nb::kw_only(), nb::arg("k"), nb::arg("metric"), nb::arg("device"),
            nb::arg("threads"), nb::arg("memory"), nb::arg("distance_type"), nb::arg("pad"), nb::arg("degenerate"),
            nb::arg("first_id"), nb::arg("eligible"), nb::arg("ngram"), nb::arg("max_length"),
-           nb::arg("progress").none(), nb::arg("stream") = 0);
+           nb::arg("progress").none(), nb::arg("sort"), nb::arg("stream") = 0)
+      .def_prop_ro("k", [](const Options& self) { return self.knn.k; })
+      .def_prop_ro("pad", [](const Options& self) { return self.knn.pad; })
+      .def_prop_ro("first_id", [](const Options& self) { return self.knn.first_id; });
 }
 
 }  // namespace vicinal::python

@@ -12,6 +12,7 @@
 
 #include "arrays.hpp"
 #include "call.hpp"
+#include "collect.hpp"
 #include "results.hpp"
 #include "strings.hpp"
 #include "vicinal/permutation_index.hpp"
@@ -19,12 +20,12 @@
 namespace vicinal::python {
 namespace {
 
-PermutationOptions index_options(const Options& options, std::int64_t permutants, const std::string& choice,
+PermutationOptions index_options(const Options& options, std::optional<std::int64_t> permutants, const std::string& choice,
                                  const std::vector<std::int64_t>& given, std::uint64_t seed,
                                  const std::string& rank_distance, const std::string& form, std::int64_t prefix,
                                  std::int64_t window, bool bounds, bool copy) {
   return {.metric = options.knn.metric,
-          .permutants = permutants,
+          .permutants = permutants.value_or(default_permutants),
           .choice = parse_permutant_choice(choice),
           .given = given,
           .seed = seed,
@@ -69,11 +70,12 @@ class CallableDistance {
   explicit CallableDistance(nb::object function) : function_(std::make_shared<Held>(std::move(function))) {}
   OwnDistance distance() const {
     return [held = function_](std::int64_t query, const std::uint32_t* objects, std::int64_t count, double* distances) {
-      const nb::gil_scoped_acquire gil;
+      const GilAcquire gil;
       try {
+        check_interpreter();
         nb::list numbers;
         for (std::int64_t i = 0; i < count; ++i) numbers.append(objects[i]);
-        nb::object found = held->function(query, numbers);
+        nb::object found = call_python(held->function, nb::make_tuple(query, numbers));
         for (std::int64_t i = 0; i < count; ++i) distances[i] = nb::cast<double>(found[i]);
       } catch (nb::python_error& error) {
         held->error.emplace(std::move(error));
@@ -95,11 +97,17 @@ class CallableDistance {
     }
   }
 
+  int traverse(visitproc visit, void* arg) const {
+    Py_VISIT(function_->function.ptr());
+    return 0;
+  }
+  void clear() { function_->function = nb::none(); }
+
  private:
   struct Held {
     explicit Held(nb::object f) : function(std::move(f)) {}
     ~Held() {
-      const nb::gil_scoped_acquire gil;
+      const GilAcquire gil;
       function.reset();
     }
     nb::object function;
@@ -122,7 +130,7 @@ class HeldIndex {
           return PermutationIndex(texts.view(), wanted);
         })) {}
   HeldIndex(std::int64_t count, const CallableDistance& between, const Options& options, PermutationOptions wanted)
-      : index_(between.run(options.progress, [&](const Progress& progress) {
+      : between_(between), index_(between.run(options.progress, [&](const Progress& progress) {
           wanted.progress = progress;
           return PermutationIndex(count, between.distance(), wanted);
         })) {}
@@ -130,6 +138,11 @@ class HeldIndex {
       : index_(without_gil(options.progress, [&](const Progress& progress) {
           return PermutationIndex::open(path,
                                         {.verify = verify, .copy = copy, .run = options.knn.run, .progress = progress});
+        })) {}
+  /// What saved() gave, which is borrowed.
+  HeldIndex(const SavedArray& saved, const Options& options)
+      : saved_(saved), index_(without_gil(options.progress, [&](const Progress& progress) {
+          return PermutationIndex::open(bytes_of(saved), {.run = options.knn.run, .progress = progress});
         })) {}
 
   template <class Queries>
@@ -182,8 +195,11 @@ class HeldIndex {
   }
   void save(const nb::bytes& path) const {
     const std::string name(path.c_str(), path.size());
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     index_.save(name);
+  }
+  nb::object saved() const {
+    return saved_to_python(without_gil(nb::none(), [&](const Progress&) { return index_.saved(); }));
   }
   nb::dict facts() const {
     const PermutationOptions& options = index_.options();
@@ -205,15 +221,26 @@ class HeldIndex {
     return facts;
   }
 
+  int traverse(visitproc visit, void* arg) const {
+    const int stop = rows_ ? rows_->traverse(visit, arg) : 0;
+    return stop == 0 && between_ ? between_->traverse(visit, arg) : stop;
+  }
+  /// The index goes on seeing its rows, which go with it.
+  void clear() {
+    if (between_) between_->clear();
+  }
+
  private:
   static Points view(const Rows& rows) { return rows.points(); }
   static Strings view(const Texts& texts) { return texts.view(); }
   std::optional<Rows> rows_;
+  std::optional<SavedArray> saved_;
+  std::optional<CallableDistance> between_;  // the distance of an index of the user's own
   PermutationIndex index_;
 };
 
 template <class Objects>
-void construct(HeldIndex* self, const Objects& objects, const Options& options, std::int64_t permutants,
+void construct(HeldIndex* self, const Objects& objects, const Options& options, std::optional<std::int64_t> permutants,
                const std::string& choice, const std::vector<std::int64_t>& given, std::uint64_t seed,
                const std::string& rank_distance, const std::string& form, std::int64_t prefix, std::int64_t window,
                bool bounds, bool copy) {
@@ -225,7 +252,7 @@ void construct(HeldIndex* self, const Objects& objects, const Options& options, 
 template <class Objects, class Class>
 void bind_objects(Class& index) {
   index
-      .def("__init__", &construct<Objects>, nb::arg("objects"), nb::arg("options"), nb::arg("permutants"),
+      .def("__init__", &construct<Objects>, nb::arg("objects"), nb::arg("options"), nb::arg("permutants").none(),
            nb::arg("choice"), nb::arg("given"), nb::arg("seed"), nb::arg("rank_distance"), nb::arg("form"),
            nb::arg("prefix"), nb::arg("window"), nb::arg("bounds"), nb::arg("copy"))
       .def("knn", &HeldIndex::knn<Objects>, nb::arg("queries"), nb::arg("options"), nb::arg("recall").none(),
@@ -238,7 +265,8 @@ void bind_objects(Class& index) {
 }  // namespace
 
 void bind_permutation(nb::module_& m) {
-  nb::class_<HeldIndex> index(m, "PermutationIndex", "An index that keeps borrowed rows alive.");
+  nb::class_<HeldIndex> index(m, "PermutationIndex", nb::type_slots(collected<HeldIndex>),
+                              "An index that keeps borrowed rows alive.");
   bind_objects<Rows>(index);
   bind_objects<Texts>(index);
   index
@@ -250,14 +278,14 @@ void bind_permutation(nb::module_& m) {
           nb::arg("path"), nb::arg("options"), nb::arg("verify"), nb::arg("copy"))
       .def_static(
           "own",
-          [](std::int64_t count, nb::object between, const Options& options, std::int64_t permutants,
+          [](std::int64_t count, nb::object between, const Options& options, std::optional<std::int64_t> permutants,
              const std::string& choice, const std::vector<std::int64_t>& given, std::uint64_t seed,
              const std::string& rank_distance, const std::string& form, std::int64_t prefix) {
             return new HeldIndex(
                 count, CallableDistance(std::move(between)), options,
                 index_options(options, permutants, choice, given, seed, rank_distance, form, prefix, 0, false, false));
           },
-          nb::arg("count"), nb::arg("between"), nb::arg("options"), nb::arg("permutants"), nb::arg("choice"),
+          nb::arg("count"), nb::arg("between"), nb::arg("options"), nb::arg("permutants").none(), nb::arg("choice"),
           nb::arg("given"), nb::arg("seed"), nb::arg("rank_distance"), nb::arg("form"), nb::arg("prefix"))
       .def("knn_own", &HeldIndex::knn_own, nb::arg("queries"), nb::arg("distance"), nb::arg("options"),
            nb::arg("recall").none(), nb::arg("fraction").none(), nb::arg("exact"), nb::arg("tune_on"))
@@ -268,6 +296,10 @@ void bind_permutation(nb::module_& m) {
       .def("plan", &HeldIndex::plan, nb::arg("queries"), nb::arg("options"), nb::arg("recall").none(),
            nb::arg("fraction").none(), nb::arg("exact"))
       .def("save", &HeldIndex::save, nb::arg("path"))
+      .def_static(
+          "opened", [](const SavedArray& saved, const Options& options) { return new HeldIndex(saved, options); },
+          nb::arg("saved"), nb::arg("options"))
+      .def("saved", &HeldIndex::saved)
       .def_prop_ro("facts", &HeldIndex::facts);
 }
 

@@ -80,6 +80,10 @@ nb::tuple neighbors_to_python(const Neighbors& result) {
                         certificate_to_python(result.certificate), stats_to_python(result.stats), counts);
 }
 
+nb::object saved_to_python(const SavedBytes& saved) {
+  return array<const std::uint8_t>(saved.data, saved.data.get(), {saved.size});
+}
+
 nb::tuple report_to_python(const Report& report) {
   return nb::make_tuple(certificate_to_python(report.certificate), stats_to_python(report.stats));
 }
@@ -114,6 +118,8 @@ nb::dict plan_to_python(const Plan& plan) {
   d["rotated"] = plan.rotated;
   d["resident"] = plan.resident;
   d["seconds"] = plan.seconds;
+  d["sampled_rows"] = plan.sampled_rows;
+  d["left_rows"] = plan.left_rows;
   d["notes"] = nb::tuple(nb::cast(plan.notes));
   d["text"] = plan.text();
   return d;
@@ -152,11 +158,12 @@ nb::dict verdict_to_python(const Verdict& verdict) {
   d["wrong"] = verdict.wrong;
   d["tie_order"] = verdict.tie_order;
   d["distance"] = verdict.distance;
+  d["near_ties"] = verdict.near_ties;
   d["recall"] = verdict.recall;
   d["largest_relative_difference"] = verdict.largest_relative_difference;
   nb::list faults;
   for (const Verdict::Row& row : verdict.faults)
-    faults.append(nb::make_tuple(row.row, fault_name(row.fault), row.rank));
+    faults.append(nb::make_tuple(row.row, fault_name(row.fault), row.rank, row.given, row.expected));
   d["faults"] = faults;
   d["truth"] = neighbors_to_python(verdict.truth);
   return d;

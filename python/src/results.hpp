@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "vicinal/corpus.hpp"
 #include "vicinal/device.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/plan.hpp"
@@ -20,6 +21,8 @@ namespace nb = nanobind;
 nb::tuple neighbors_to_python(const Neighbors& result);
 /// (certificate, stats)
 nb::tuple report_to_python(const Report& report);
+/// A read-only array of bytes.
+nb::object saved_to_python(const SavedBytes& saved);
 /// (offsets, distances, ids, certificate, stats)
 nb::tuple csr_to_python(const CsrNeighbors& result);
 nb::dict plan_to_python(const Plan& plan);

@@ -43,7 +43,7 @@ std::shared_ptr<const ArrowArray> taken(const nb::capsule& capsule) {
   from->release = nullptr;
   return {array, [](ArrowArray* at) {
             if (at->release != nullptr) {
-              const nb::gil_scoped_acquire gil;
+              const GilAcquire gil;
               at->release(at);
             }
             delete at;
@@ -60,6 +60,16 @@ void refuse_nulls(const ArrowArray& array, const std::string& name) {
   }
 }
 
+/// Throws InvalidArgument unless the structure is that of an array of strings; where its buffers end, it does not say.
+void check_array(const ArrowArray& array, const std::string& name) {
+  const char* wrong = array.release == nullptr                           ? "was released"
+                      : array.n_buffers != 3 || array.buffers == nullptr ? "has not the three buffers of strings"
+                      : array.length < 0 || array.offset < 0             ? "has a negative length or offset"
+                      : array.length > 0 && array.buffers[1] == nullptr  ? "has no offsets"
+                                                                         : nullptr;
+  if (wrong != nullptr) throw Error(ErrorCode::invalid_argument, name + ": the Arrow array " + wrong);
+}
+
 Encoding encoding_of(const std::string& name) {
   if (name == "utf8") return Encoding::utf8;
   if (name == "utf32") return Encoding::utf32;
@@ -71,17 +81,22 @@ Encoding encoding_of(const std::string& name) {
 
 Texts::Texts(Data data, Integers offsets, const std::string& encoding)
     : data_(std::move(data)), offsets_(std::move(offsets)) {
-  view_ = {data_.data(), offsets_.data(), static_cast<std::int64_t>(offsets_.shape(0)) - 1, encoding_of(encoding)};
+  view_ = {data_.data(), offsets_.data(), static_cast<std::int64_t>(offsets_.shape(0)) - 1, encoding_of(encoding),
+           static_cast<std::int64_t>(data_.shape(0))};
+  if (view_.rows < 0 || data_.itemsize() != (view_.encoding == Encoding::utf32 ? 4 : 1))
+    throw Error(ErrorCode::internal, "symbols and offsets do not fit the encoding " + encoding);
 }
 
 Texts Texts::from_arrow(const nb::capsule& schema, const nb::capsule& capsule, const std::string& name) {
-  const std::string format = static_cast<const ArrowSchema*>(schema.data("arrow_schema"))->format;
+  const char* const said = static_cast<const ArrowSchema*>(schema.data("arrow_schema"))->format;
+  const std::string format = said != nullptr ? said : "";
   const bool wide = format == "U" || format == "Z";
   if (!wide && format != "u" && format != "z")
     throw Error(ErrorCode::invalid_argument,
                 name + ": an Arrow array of format \"" + format +
                     "\"; strings are string, large_string, binary or large_binary: cast it");
   const auto array = taken(capsule);
+  check_array(*array, name);
   refuse_nulls(*array, name);
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(array->length) + 1, 0);
   if (array->length > 0) {
@@ -108,17 +123,9 @@ nb::tuple knn_strings(const Texts& corpus, const Texts& queries, const Options& 
 
 nb::tuple knn_graph_strings(const Texts& rows, const Options& options, bool include_self,
                             const std::optional<std::string>& symmetrize) {
-  std::optional<Symmetrize> how;
-  if (symmetrize) how = parse_symmetrize(*symmetrize);
-  const Neighbors graph = without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::knn_graph(
-        rows.view(), GraphOptions{.search = options.search(rows.view().rows, progress), .include_self = include_self});
+  return graph_to_python(options, symmetrize, [&](const Progress& progress) {
+    return vicinal::knn_graph(rows.view(), graph_options(options, include_self, rows.view().rows, progress));
   });
-  if (!how) return neighbors_to_python(graph);
-  return csr_to_python([&] {
-    const nb::gil_scoped_release released;
-    return vicinal::symmetrize(graph, *how);
-  }());
 }
 
 nb::tuple range_search_strings(const Texts& corpus, const Texts& queries, double radius, const Options& options,

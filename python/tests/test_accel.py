@@ -57,3 +57,22 @@ def test_patching_and_back():
     finally:
         vicinal.unpatch_sklearn()
     assert theirs.NearestNeighbors is user.NearestNeighbors is original
+
+
+def test_packages_that_are_out_of_reach_are_told(monkeypatch):
+    import types
+
+    from vicinal import accel
+
+    monkeypatch.setattr(accel, "_calls", {})
+    assert "not reached" not in accel.report()
+    for name in ("umap", "faiss", "hnswlib"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    assert accel.out_of_reach() == ("faiss", "umap", "hnswlib")
+    lines = accel.report().splitlines()
+    assert lines[0] == "no search of neighbours was made"
+    assert lines[1:] == [
+        "not reached: faiss (vicinal.compat.faiss has its calls)",
+        "not reached: umap (its precomputed_knn takes those of vicinal.knn_graph(..., include_self=True))",
+        "not reached: hnswlib",
+    ]

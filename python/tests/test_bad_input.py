@@ -28,7 +28,7 @@ REFUSED = {
     "other d": (dict(queries=QUERIES[:, :30]), "InvalidArgument", "query has d=30, corpus has d=64"),
     "k=0": (dict(k=0), "InvalidArgument", "k must be >= 1, got 0"),
     "k<0": (dict(k=-3), "InvalidArgument", "k must be >= 1, got -3"),
-    "k>n": (dict(k=50), "InvalidArgument", "k=50 exceeds 10 eligible rows"),
+    "k>n": (dict(k=50), "InvalidArgument", "k=50 exceeds the n=10 rows of the corpus"),
     "k of 70 bits": (dict(k=2**70), "InvalidArgument", "k must fit 64 bits"),
     "k a float": (dict(k=2.5), TypeError, "k must be an integer, got float"),
     "k a whole float": (dict(k=2.0), TypeError, "k must be an integer, got float"),
@@ -39,7 +39,9 @@ REFUSED = {
     "one query flat": (dict(queries=QUERIES[0]), "InvalidArgument",
                        r"expected 2 dimensions \(Q,d\), got 1 with shape \(64,\)"),
     "corpus flat": (dict(corpus=CORPUS[0]), "InvalidArgument", r"expected 2 dimensions \(n,d\), got 1 with shape"),
-    "three dimensions": (dict(queries=QUERIES[None]), "InvalidArgument", r"got 3 with shape \(1, 3, 64\)"),
+    "three dimensions": (dict(queries=QUERIES[None]), "InvalidArgument",
+                         r"got 3 with shape \(1, 3, 64\); a batch of clouds is searched by .*pytorch3d.knn_points"),
+    "a batch of clouds as corpus": (dict(corpus=CORPUS[None]), "InvalidArgument", "knn_points"),
     "a scalar": (dict(queries=np.float32(3)), "InvalidArgument", r"got 0 with shape \(\)"),
     "NaN in a query": (dict(queries=changed(changed(QUERIES, 1, 3, np.nan), 2, 0, np.nan)), "InvalidValue",
                        r"query row 1, column 3 is NaN \(2 bad rows in all\)"),
@@ -49,22 +51,20 @@ REFUSED = {
     "constant row": (dict(corpus=CONSTANT_ROW, metric="correlation"), "InvalidValue", "corpus row 5 is constant"),
     "overflow": (dict(corpus=HUGE, queries=-HUGE[:1], k=3, metric="sqeuclidean"), "RangeError",
                  "exceeds f32; use euclidean or distance_type=f64"),
-    "int64": (dict(corpus=CORPUS.astype(np.int64)), "InvalidArgument",
-              "dtype int64 not supported; convert with astype"),
-    "int16": (dict(corpus=CORPUS.astype(np.int16)), "InvalidArgument",
-              "dtype int16 not supported; convert with astype"),
-    "uint32": (dict(queries=QUERIES.astype(np.uint32)), "InvalidArgument", "dtype uint32 not supported"),
+    "int64 beyond float64": (dict(corpus=np.full((3, 64), 2**53 + 1)), "InvalidValue",
+                             "corpus row 0, column 0 is 9007199254740993 .*no exact float64"),
+    "uint64 beyond float64": (dict(queries=np.full((3, 64), 2**64 - 1, np.uint64)), "InvalidValue",
+                              "query row 0, column 0 is 18446744073709551615 .u64, 192 such elements"),
     "longdouble": (dict(queries=QUERIES.astype(np.longdouble)), "InvalidArgument", "dtype longdouble not supported"),
     "complex": (dict(corpus=CORPUS.astype(np.complex64)), TypeError, "corpus: unsupported dtype complex64"),
     "object": (dict(corpus=CORPUS.astype(object)), TypeError, "unsupported dtype object"),
-    "bool": (dict(corpus=CORPUS > 0), TypeError, "unsupported dtype bool; pack bits with numpy.packbits"),
     "strings": (dict(corpus=CORPUS.astype(str)), TypeError, "unsupported dtype str"),
     "structured": (dict(corpus=np.zeros((3, 2), [("a", "f4")])), TypeError, "unsupported dtype"),
     "dates": (dict(corpus=np.zeros((3, 2), "M8[s]")), TypeError, "unsupported dtype datetime64"),
     "a text": (dict(corpus="corpus.npy"), TypeError, "expected a two-dimensional array of numbers, got str"),
     "None": (dict(queries=None), TypeError, "unsupported dtype object"),
     "ragged": (dict(queries=[[1.0, 2.0], [3.0]]), "InvalidArgument", "not a rectangular table"),
-    "large Python integers": (dict(corpus=[[2**53 + 1]], queries=[[1]]), "InvalidArgument", "no exact float64"),
+    "large Python integers": (dict(corpus=[[2**53 + 1]], queries=[[1]]), "InvalidValue", "no exact float64"),
     "masked": (dict(corpus=np.ma.masked_invalid(CORPUS)), TypeError, "masked arrays are not supported"),
     "unknown device": (dict(device="cuda"), "DeviceError", "no usable CUDA device"),
     "device not text": (dict(device=0), TypeError, "device must be a str"),
@@ -159,3 +159,29 @@ def test_an_error_changes_nothing():
         with pytest.raises(vicinal.Error):
             prepared.knn(bad, 3)
     assert np.array_equal(prepared.knn(QUERIES, 3).ids, before.ids)
+
+
+def listed(call):
+    with pytest.raises(vicinal.InvalidArgument, match='unknown metric "manhatan"') as caught:
+        call("manhatan")
+    return str(caught.value)
+
+
+def test_an_unknown_metric_lists_those_of_the_call(rng):
+    x, words = rng.standard_normal((20, 4)).astype(np.float32), ["ab", "abc", "b"]
+    of_vectors = [
+        lambda m: vicinal.knn(x, x, 2, m), lambda m: vicinal.Corpus(x, m), lambda m: vicinal.knn_graph(x, 2, m), lambda m: vicinal.range_search(x, x, 1.0, m),
+        lambda m: vicinal.plan((9, 4), (9, 4), 2, m), lambda m: vicinal.plan_graph(x, 2, m), lambda m: vicinal.plan_range(x, x, m),
+        lambda m: vicinal.verify(x, x, np.zeros((20, 1), int), m),
+    ]  # fmt: skip
+    of_strings = [
+        lambda m: vicinal.knn(words, words, 2, m), lambda m: vicinal.knn_graph(words, 2, m), lambda m: vicinal.range_search(words, words, 1.0, m),
+        lambda m: vicinal.plan(words, words, 2, m), lambda m: vicinal.plan_graph(words, 2, m), lambda m: vicinal.plan_range(words, words, m),
+    ]  # fmt: skip
+    for call in of_vectors:
+        said = listed(call)
+        assert "manhattan" in said and "correlation" in said and "levenshtein" not in said and "dtw" not in said, said
+    for call in of_strings:
+        said = listed(call)
+        assert "jaccard" in said and "hamming" in said and "euclidean" not in said and "manhattan" not in said and "dtw" not in said, said
+    assert all(name in listed(lambda m: vicinal.PermutationIndex(x, m)) for name in ("dtw", "levenshtein", "euclidean"))

@@ -184,6 +184,12 @@ def test_knn_points(rng):
             assert (found.knn[cloud, row, kept:] == 0).all() and (found.dists[cloud, row, kept:] == 0).all()
     assert found.idx.dtype == np.int64 and found.dists.dtype == np.float32
     assert pytorch3d.knn_points(a, b, norm=1).knn is None
+    for kind in ("uint8", "int16", "int64", "bool"):  # whose squares their own type does not hold
+        whole = [np.clip(100 + 40 * side, 0, 1 if kind == "bool" else 255).astype(kind) for side in (a, b)]
+        mine, exact = pytorch3d.knn_points(*whole, K=3), pytorch3d.knn_points(*(side.astype("f8") for side in whole), K=3)
+        np.testing.assert_array_equal(mine.dists, exact.dists)
+        np.testing.assert_array_equal(mine.idx, exact.idx)
+        assert mine.dists.dtype == np.result_type(kind, np.float32)
 
 
 def test_edges_between_points(rng):

@@ -94,6 +94,30 @@ def test_shapes(library, rows, columns, k):
     same(library, x, vicinal.select_k(library.put(x), k), k)
 
 
+@pytest.mark.parametrize("dtype", ["?", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_integers_and_bools_are_searched(library, dtype):
+    x = np.random.default_rng(4).integers(0, 2 if dtype == "?" else 120, (500, 24)).astype(dtype)
+    try:
+        on_device = library.put(x)
+    except TypeError:
+        pytest.skip("no such type there")
+    if dtype == "u8" and isinstance(library, Torch):
+        with pytest.raises(vicinal.InvalidArgument, match="uint64"):
+            vicinal.knn(on_device, on_device, 5)
+        return
+    here, there = vicinal.knn(x, x[:40], 5), vicinal.knn(on_device, on_device[:40], 5)
+    assert here.distances.tobytes() == library.get(there.distances).tobytes()
+    assert here.ids.tobytes() == library.get(there.ids).tobytes() and there.stats.device == "cuda:0"
+    transposed = library.put(np.ascontiguousarray(x.T)).T
+    assert library.get(vicinal.knn(transposed, on_device[:40], 5).ids).tobytes() == here.ids.tobytes()
+    if dtype in ("i8", "u8"):
+        largest = np.iinfo(x.dtype).max
+        for value in (2**53 + 1, largest, largest - 1):
+            x[3, 3] = value
+            with pytest.raises(vicinal.InvalidValue, match="no exact float64"):
+                vicinal.knn(library.put(x), on_device[:40], 5)
+
+
 def test_strides(library):
     x = numbers("f4", 64, 900)
     on_device = library.put(x)
@@ -294,6 +318,61 @@ def test_bfloat16_of_the_device():
     x = torch.from_numpy(rows_of("f4", 500)).cuda().bfloat16()
     found, wanted = vicinal.knn(x, x[:20], 5), vicinal.knn(x.cpu(), x[:20].cpu(), 5)
     assert torch.equal(found.ids.cpu(), wanted.ids) and torch.equal(found.distances.cpu(), wanted.distances)
+
+
+def test_corpora_of_device_rows(library):
+    """Graphs, ranges and pickles of kept rows; equal rows, which a kept form leaves out of long lists, are in every range."""
+    import pickle
+
+    plain, some = rows_of("f4", 6000, 64), rows_of("f4", 40, 64)
+    for x, radius in ((plain, 9.5), (np.repeat(some, 200, axis=0), 0.0)):
+        there = library.put(x)
+        for corpus in (vicinal.Corpus(there), vicinal.Corpus(x, device="cuda")):
+            queries = there[:30] if corpus._device == "cuda:0" and corpus._there is not None else x[:30]
+            found, wanted = corpus.range_search(queries, radius), vicinal.range_search(x, x[:30], radius)
+            assert wanted.ids.shape[0] >= 30 and found.certificate.all()
+            for mine, other in ((found.offsets, wanted.offsets), (found.ids, wanted.ids), (found.distances, wanted.distances)):
+                mine = mine if isinstance(mine, np.ndarray) else library.get(mine)
+                assert mine.tobytes() == other.tobytes()
+            graph = corpus.knn_graph(5)
+            same_bits(library, graph, vicinal.knn_graph(x, 5), here=isinstance(graph.ids, np.ndarray))
+            for protocol in (4, 5):
+                again = pickle.loads(pickle.dumps(corpus, protocol))
+                assert again._device.startswith("cuda") and again.knn(x[:9], 3).stats.device == "cuda:0"
+                same_bits(library, again.knn(x[:30], 7), vicinal.knn(x, x[:30], 7), here=True)
+        with pytest.raises(vicinal.DeviceError, match="rows are in memory of cuda:0"):
+            vicinal.Corpus(there).verify(x[:9], np.zeros((9, 1), int))
+        assert vicinal.Corpus(x, device="cuda").verify(x[:9], vicinal.knn(x, x[:9], 4)).ok()
+
+
+@pytest.mark.parametrize("ladder", ["auto", "int8", "f32", "canonical"])
+def test_rows_beyond_32_bits_of_the_device(library, monkeypatch, ladder):
+    """Planted rows that nothing else of 4.4e9 equals, on both sides of row 2^32, and equal ones at i and i + 2^32."""
+    module, beyond, n = library.module, 1 << 32, 4_400_000_000
+    free = module.cuda.mem_get_info()[0] if hasattr(module.cuda, "mem_get_info") else module.cuda.runtime.memGetInfo()[0]
+    if free < 40e9:
+        pytest.skip(f"8.8 GB of rows and their search take 40 GB of the device, {free / 1e9:.1f} GB are free")
+    planted = {(0, 0): [104, 4_294_967_400], (3, 90): [105_032_703, n - 1], (50, 7): [5, 12345, beyond + 5, beyond + 12345],
+               (77, 77): [beyond - 1, beyond, beyond + 1]}  # fmt: skip
+    rows = module.empty((n, 2), dtype=module.uint8, **({"device": "cuda"} if module.__name__ == "torch" else {}))
+    for first in range(0, n, 1 << 28):
+        count = min(1 << 28, n - first)
+        if module.__name__ == "torch":
+            rows[first : first + count].random_(128, 256)
+        else:
+            rows[first : first + count] = module.random.randint(128, 256, (count, 2), dtype=module.uint8)
+    for value, where in planted.items():
+        for row in where:
+            rows[row] = library.put(np.array(value, np.uint8))
+    monkeypatch.setenv("VICINAL_FILTER", ladder)
+    for value, where in planted.items():
+        query = library.put(np.array([value], np.uint8))
+        found = vicinal.knn(rows, query, len(where))
+        assert library.get(found.ids).tolist() == [where]
+        assert not library.get(found.distances).any()
+        assert found.certificate.all()
+        within = vicinal.range_search(rows, query, 0.0)
+        assert library.get(within.ids).tolist() == where
 
 
 # Streams, captures, contexts, memory, and a second device

@@ -142,8 +142,7 @@ def test_lists_are_converted_once_and_counted():
 def test_list_of_arrays_keeps_its_type(rng):
     rows = list(rng.standard_normal((5, 4)).astype(np.float32))
     assert vicinal.knn(rows, rows[:2], 1).distances.dtype == np.float32
-    with pytest.raises(vicinal.InvalidArgument, match="dtype int64 not supported; convert with astype"):
-        vicinal.knn([np.arange(4)], [[1, 2, 3, 4]], 1)
+    assert vicinal.knn([np.arange(4, dtype=np.int16)], [np.arange(4, dtype=np.int8)], 1).distances.dtype == np.float32
 
 
 def test_pandas(small):
@@ -155,7 +154,7 @@ def test_pandas(small):
     frame = pandas.DataFrame({f"c{i}": corpus[:, i] for i in range(corpus.shape[1])}, copy=True)
     frame["c0"] = frame["c0"].to_numpy().copy()
     assert oracle.same_bits(vicinal.knn(frame, queries, 5).distances, expected.distances)
-    with pytest.raises(TypeError, match="unsupported dtype object"):
+    with pytest.raises(TypeError, match="corpus: column 'c1' holds str"):
         vicinal.knn(frame.assign(c1="text"), queries, 5)
 
 
@@ -255,10 +254,10 @@ def test_dlpack_is_seen_in_place_and_kept(small, dense):
 
 
 @pytest.mark.parametrize("code, bits, kind, message", [
-    (dlpack.INT, 64, vicinal.InvalidArgument, "dtype int64 not supported; convert with astype"),
-    (dlpack.UINT, 32, vicinal.InvalidArgument, "dtype uint32 not supported"),
+    (dlpack.INT, 128, vicinal.InvalidArgument, "dtype int128 not supported; convert with astype"),
+    (dlpack.UINT, 4, vicinal.InvalidArgument, "dtype uint4 not supported"),
     (dlpack.FLOAT, 128, vicinal.InvalidArgument, "dtype float128 not supported"),
-    (dlpack.BOOL, 8, TypeError, "unsupported dtype bool"),
+    (dlpack.BOOL, 16, TypeError, "unsupported dtype bool"),
     (dlpack.COMPLEX, 64, TypeError, "unsupported dtype complex64"),
 ])  # fmt: skip
 def test_dlpack_types_that_are_refused(code, bits, kind, message):

@@ -43,6 +43,7 @@ def test_pip_install(tmp_path):
     assert wheel.stat().st_size < 20e6
     run(python, *pip, "install", wheel)
     package = run(python, "-I", "-c", textwrap.dedent(PROGRAM), cwd=tmp_path).strip()
+    run(sys.executable, SOURCE / "scripts/check_build.py", "--paths", package)  # libraries are looked for in the package alone
     assert Path(package).is_relative_to(tmp_path)
 
     installed = run(python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check").split()

@@ -217,13 +217,18 @@ def test_importing_vicinal_imports_no_scikit_learn():
 def test_stub_has_the_constructors():
     """python/vicinal/neighbors.pyi spells out what is made at run time."""
     stub = ast.parse((Path(vicinal.__file__).parent / "neighbors.pyi").read_text())
-    classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
+    known = {node.name: node for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
     for name in ours.__all__:
-        arguments = next(node.args for node in classes[name].body if getattr(node, "name", "") == "__init__")
+        node = known[name]
+        if isinstance(node, ast.ClassDef):
+            arguments = next(inner.args for inner in node.body if getattr(inner, "name", "") == "__init__")
+            arguments.args.pop(0)
+        else:
+            arguments = node.args
         parameters = list(inspect.signature(getattr(ours, name)).parameters.values())
         by_place = [p for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD]
         by_name = [p for p in parameters if p.kind == p.KEYWORD_ONLY]
-        assert [a.arg for a in arguments.args[1:]] == [p.name for p in by_place]
+        assert [a.arg for a in arguments.args] == [p.name for p in by_place]
         assert [a.arg for a in arguments.kwonlyargs] == [p.name for p in by_name]
         defaults = [ast.literal_eval(value) for value in (*arguments.defaults, *arguments.kw_defaults)]
-        assert defaults == [p.default for p in (*by_place, *by_name)]
+        assert defaults == [p.default for p in (*by_place, *by_name) if p.default is not p.empty]

@@ -1,6 +1,7 @@
 """The permutation index from Python: what searches return, that exact ones are the exact search, files, bad input."""
 
 import doctest
+import time
 
 import numpy as np
 import pytest
@@ -98,6 +99,25 @@ def test_strings_and_forms():
     assert doctest.testmod(vicinal._permutation).failed == 0
 
 
+@pytest.mark.parametrize("choice", ["random", "farthest_first", "sss"])
+def test_few_objects_are_all_permutants(data, choice):
+    """Unless a number is asked for; searches say so."""
+    base, _ = data
+    for count in (1, 3, 63, 64, 65):
+        rows = base[:count]
+        for index in (vicinal.PermutationIndex(rows, choice=choice), vicinal.PermutationIndex(rows, choice=choice, form="components"),
+                      vicinal.PermutationIndex(list(rows), lambda a, b: float(np.abs(a - b).sum()), choice=choice)):  # fmt: skip
+            assert len(index.permutants) <= 64 and sorted({*index.permutants.tolist()}) == sorted(index.permutants.tolist())
+            if choice == "random":
+                assert len(index.permutants) == min(count, 64)
+            found = index.knn(list(rows) if index._metric else rows, min(count, 5), exact=True)
+            assert found.ids[:, 0].tolist() == list(range(count))
+            few = [note for note in found.stats.notes if "permutants, all of its objects" in note]
+            assert len(few) == (len(index.permutants) == count < 64)
+    words = ["anna", "anne", "bob"]
+    assert len(vicinal.PermutationIndex(words, "levenshtein").permutants) == 3
+
+
 def test_bad_input(data):
     base, queries = data
     for wrong in (
@@ -107,7 +127,7 @@ def test_bad_input(data):
         with pytest.raises(vicinal.InvalidArgument):
             vicinal.PermutationIndex(base, **wrong)
     with pytest.raises(vicinal.InvalidArgument, match="permutants=64 exceeds the 3 objects"):
-        vicinal.PermutationIndex(base[:3])
+        vicinal.PermutationIndex(base[:3], permutants=64)
     with pytest.raises(TypeError):
         vicinal.PermutationIndex(base, permutants=2.5)
     index = vicinal.PermutationIndex(base, permutants=4)
@@ -126,7 +146,7 @@ def test_bad_input(data):
     for ask in (lambda k: index.knn(queries, k), lambda k: index.plan(3, k=k), lambda k: index.tune(k=k)):  # alike, whoever asks
         with pytest.raises(vicinal.InvalidArgument, match="k must be >= 1, got 0"):
             ask(0)
-        with pytest.raises(vicinal.InvalidArgument, match=f"k={len(index) + 1} exceeds {len(index)} objects"):
+        with pytest.raises(vicinal.InvalidArgument, match=f"k={len(index) + 1} exceeds the n={len(index)} objects"):
             ask(len(index) + 1)
     with pytest.raises(vicinal.InvalidArgument, match="queries must be >= 0, got -1"):
         index.plan(-1)
@@ -164,3 +184,26 @@ def test_a_callable(data):
         vicinal.PermutationIndex(list(base[:20]), lambda a, b: float("nan"), 4)
     with pytest.raises(vicinal.Unsupported):
         index.save("/tmp/never.vicinal")
+
+
+@pytest.mark.parametrize("form", ["ranks", "components"])
+@pytest.mark.parametrize("choice", ["random", "farthest_first"])
+def test_building_over_a_dear_distance_is_left_soon(form, choice):
+    """The caller is asked after some thousand distances, however many objects and permutants these are of."""
+    x = np.random.default_rng(9).standard_normal((3000, 4))
+    calls = 0
+
+    def dear(a, b):
+        nonlocal calls
+        calls += 1
+        time.sleep(2e-5)
+        return float(np.abs(a - b).sum())
+
+    def leave(done, total):
+        if calls > 0:
+            raise InterruptedError
+        return True
+
+    with pytest.raises(InterruptedError):
+        vicinal.PermutationIndex(x, dear, permutants=256, form=form, choice=choice, progress=leave)
+    assert 0 < calls < 2500

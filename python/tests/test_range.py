@@ -166,7 +166,7 @@ REFUSED = {
     "NaN": (dict(queries=np.full((2, 4), np.nan)), "InvalidValue", "query row 0, column 0 is NaN"),
     "infinity": (dict(corpus=np.full((2, 4), np.inf)), "InvalidValue", "corpus row 0, column 0 is -?inf"),
     "zero row": (dict(corpus=np.zeros((2, 4)), metric="cosine"), "InvalidValue", "corpus row 0 is zero"),
-    "int32": (dict(corpus=np.ones((2, 4), np.int32)), "InvalidArgument", "dtype int32 not supported"),
+    "int64 beyond float64": (dict(corpus=np.full((2, 4), 2**53 + 1)), "InvalidValue", "corpus row 0, column 0 is 9007199254740993"),
     "complex": (dict(corpus=np.ones((2, 4), complex)), TypeError, "unsupported dtype complex128"),
     "metric": (dict(metric="angular"), "InvalidArgument", "unknown metric"),
     "labels": (dict(labels=(np.zeros(10, int), np.zeros(3, int))), "InvalidArgument", "3 labels for the 2 queries"),

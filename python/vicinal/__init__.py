@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 from . import _homes, _inputs, _native, _results, errors
 from ._corpus import Corpus
 from ._graph import knn_graph, plan_graph
+from ._index_results import IndexPlan, PermutationNeighbors, PermutationRange, Recall, Tuning
 from ._inputs import Memory, Progress
-from ._permutation import IndexPlan, PermutationIndex, PermutationNeighbors, PermutationRange, Recall, Tuning
+from ._permutation import PermutationIndex
 from ._range import plan_range, range_search
 from ._results import Certificate, CsrNeighbors, Device, Fault, Info, Neighbors, Plan, Stats, Verdict
 from ._select import SelectAlgorithm, Selection, SelectStats, select_algorithms, select_k
@@ -92,11 +93,13 @@ def knn(
     ----------
     corpus : (n, d) array
     queries : (Q, d) array
-        float32, float64, float16, bfloat16, uint8 or int8, of any strides, alignment and byte order:
+        float32, float64, float16, bfloat16, uint8, int8 or bool (0 and 1), of any strides, alignment and byte order:
         NumPy arrays, and anything with DLPack on the CPU or the buffer protocol, are read in place.
+        Integers of 16 bits are converted to float32, those of 32 and 64 bits to float64, exactly or not at all: where their values
+        fit, ``astype(np.uint8)`` or ``np.int8`` takes an eighth of that memory.
         So are Arrow columns of lists of one length, numpy.memmap, and HDF5 datasets of h5py that lie in one piece.
-        Lists, data frames and HDF5 datasets in chunks are converted once (``stats.copied_bytes``). Q may be 0. NaN and
-        infinity are refused.
+        Lists, data frames (nullable and Arrow columns too, or one column of arrays) and HDF5 datasets in chunks are converted once
+        (``stats.copied_bytes``; ``memory`` does not count that). Q may be 0. NaN, infinity and missing values are refused.
         Or strings, (n,) and (Q,): lists of str or bytes, NumPy arrays of them, Arrow arrays (read in place), a pandas
         column. A symbol is a code point of a str, as it is (nothing is normalised), or a byte.
         Or tensors of torch, arrays of cupy and others with DLPack or ``__cuda_array_interface__`` in memory of a CUDA device: they
@@ -118,7 +121,7 @@ def knn(
         Bytes that the search may use beyond what the process holds, results not counted: 268435456,
         "256MiB", "1.5 GB". None: what is free, less a tenth. The answer does not depend on it.
     distance_type : None, "f32", "f64" or a dtype
-        Type of the returned distances. None: float64 if either side is float64, uint32 for hamming
+        Type of the returned distances. None: float64 if either side is float64 or integers of 32 or 64 bits, uint32 for hamming
         and levenshtein, else float32. The order is that of the returned values, ties by smaller id.
     pad : bool, default False
         With k above the eligible rows: fill up with id -1 and the worst distance, and return ``counts``.
@@ -165,13 +168,13 @@ def knn(
         k=k, metric=metric, device=_inputs.device(device, corpus_rows, query_rows), threads=threads, memory=memory,
         distance_type=distance_type, pad=pad, degenerate=degenerate, first_id=first_id,
         eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length, progress=progress,
-        stream=_inputs.stream(corpus_rows, query_rows),
+        sort=corpus_rows, stream=_inputs.stream(corpus_rows, query_rows),
     )  # fmt: skip
-    columns, home = corpus_rows.shape[0] + int(first_id), _homes.of(queries)
+    columns, home = corpus_rows.shape[0] + options.first_id, _homes.of(queries)
     if getattr(query_rows, "cuda_device", -1) < 0:
         return _results.neighbors(_inputs.call("knn", corpus_rows, query_rows, options), copied, columns, home)
     native = _homes.search(
-        home, (query_rows.shape[0], int(k)), pad,
+        home, (query_rows.shape[0], options.k), options.pad,
         lambda: _native.plan(*map(_inputs.shape_of, (corpus_rows, query_rows)), options),
         lambda out: _native.knn_into(corpus_rows, query_rows, options, out),
     )  # fmt: skip
@@ -203,7 +206,9 @@ def plan(
     Parameters
     ----------
     corpus, queries : (rows, columns) or arrays
-        A shape is taken with ``dtype``; an array brings its own, and is not read. Strings are read.
+        A shape is taken with ``dtype``; an array brings its own. Of a corpus that is an array on the host some hundred rows are looked at, in
+        milliseconds: they tell which filter the search will begin with and how many rows it will leave. Strings are read. What a search would
+        convert first is counted in a note.
     dtype : dtype or name, default "float32"
         Element type of what is given as a shape.
     k, metric, device, threads, memory, distance_type, pad, eligible, labels, label_rule, ngram, max_length :
@@ -216,9 +221,9 @@ def plan(
     options = _inputs.options(
         k=k, metric=metric, device=_inputs.device(device, corpus, queries), threads=threads, memory=memory,
         distance_type=distance_type, pad=pad, eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram,
-        max_length=max_length,
+        max_length=max_length, sort=_inputs.sort_of(corpus),
     )  # fmt: skip
-    return Plan(**_inputs.call("plan", *_inputs.shapes(corpus, queries, dtype), options))
+    return Plan(**_inputs.plan("plan", options, dtype, dict(corpus=corpus, query=queries)))
 
 
 def merge(
@@ -283,22 +288,28 @@ def verify(
     result : Neighbors, a pair (distances, ids), or an array of ids
         (Q, k); distances float32, float64 or uint32.
     relative_tolerance : float, default 0
-        Of claimed distances; 0 compares bits.
+        Distances within it tie: a row is right where each of its ids, all of them different and eligible, is at a distance
+        within it of the true one at that rank, in any order and choice, and each claimed distance within it of the id's own. 1e-5 suits
+        tools that compute in float32. 0 compares bits, and takes ties by smaller id alone.
 
     Returns
     -------
     Verdict
-        ``.ok()``, the numbers of rows right and wrong by kind, and every faulty row.
+        ``.ok()``, the numbers of rows right and wrong by kind, and every faulty row with the distance given and the right one.
+
+    Raises
+    ------
+    TypeError, InvalidArgument
+        A result of another type, or of another number of rows than there are queries.
+    DeviceError
+        Rows in memory of a CUDA device: claimed rows are looked at on the host.
+    What else :func:`knn` raises.
     """
     options = _inputs.options(
         metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, first_id=first_id,
-        eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress,
+        eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress, sort="vectors",
     )  # fmt: skip
-    distances = None
-    if isinstance(result, tuple):
-        distances, ids = _inputs.result_pair(result, "result")
-    else:
-        ids = _inputs.ids_array(result, "result")
+    ids, distances = _inputs.claim(result)
     corpus_rows, query_rows = _inputs.rows(corpus, "corpus")[0], _inputs.rows(queries, "query")[0]
     tolerance = _inputs.real("relative_tolerance", relative_tolerance)
     return _results.verdict(_native.verify(corpus_rows, query_rows, ids, distances, options, tolerance))

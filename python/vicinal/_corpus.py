@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from . import _homes, _inputs, _native, _results
 from ._inputs import Memory, Progress
-from ._results import Neighbors
+from ._results import CsrNeighbors, Neighbors, Verdict
 
 
 class Corpus:
     """Rows prepared once for many searches; immutable, and safe to search from many threads at once.
 
+    A pickle holds the bytes that :meth:`save` would write, rows of a CUDA device included, which come through the host: a Corpus
+    goes to other processes (joblib, multiprocessing, Dask) without a path, out of band with protocol 5, and answers there to the bit as
+    here. Unpickled it keeps those bytes as its rows, and its ``device``, ``threads`` and ``memory``. ``copy.copy`` is the object itself.
+
     Parameters
     ----------
-    x : (n, d) float32, float64, float16, bfloat16, uint8 or int8
+    x : (n, d) array of numbers
         As in :func:`vicinal.knn`. Without ``copy`` the rows are borrowed: the Corpus keeps the array alive,
         and it must not be changed while the Corpus is used.
     metric, device, threads, memory, degenerate, progress :
@@ -29,7 +35,7 @@ class Corpus:
     As :func:`vicinal.knn`, for what concerns the corpus.
     """
 
-    __slots__ = ("_native", "_copied_bytes", "_device", "_threads", "_memory", "_degenerate", "__weakref__")
+    __slots__ = ("_native", "_copied_bytes", "_device", "_threads", "_memory", "_degenerate", "_there", "__weakref__")
 
     def __init__(
         self,
@@ -49,11 +55,12 @@ class Corpus:
         rows, self._copied_bytes = _inputs.rows(x, "corpus")
         device = _inputs.device(device, rows)
         options = _inputs.options(
-            metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, progress=progress,
+            metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, progress=progress, sort="vectors",
             stream=_inputs.stream(rows),
         )  # fmt: skip
         self._native = _native.Corpus(rows, options, own)
         self._device, self._threads, self._memory, self._degenerate = device, threads, memory, degenerate
+        self._there = x if rows.cuda_device >= 0 else None  # rows that only their own library brings to the host
 
     @classmethod
     def open(
@@ -89,11 +96,28 @@ class Corpus:
         native = _native.Corpus.open(
             _inputs.path_bytes(path), options, _inputs.flag("verify", verify), _inputs.flag("copy", copy)
         )
+        return cls._of(native, device, threads, memory)
+
+    @classmethod
+    def _of(cls, native: _native.Corpus, device: str, threads: int, memory: Memory) -> Corpus:
         self = cls.__new__(cls)
-        self._native, self._copied_bytes = native, 0
+        self._native, self._copied_bytes, self._there = native, 0, None
         # The rule for degenerate rows is the native object's own; searches ignore the one that options name.
         self._device, self._threads, self._memory, self._degenerate = device, threads, memory, "error"
         return self
+
+    def __copy__(self) -> Corpus:
+        return self
+
+    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+        native = self._native
+        if self._there is not None:
+            rows = _inputs.rows(_homes.of(self._there, "corpus").on_host(), "corpus")[0]
+            # Of this little memory nothing is prepared: the rows are only written.
+            native = _native.Corpus(rows, _inputs.options(metric=self.metric, device="cpu", memory=1, degenerate=self._degenerate), False)
+        settings = self._device, self._threads, self._memory
+        own = getattr(self, "__dict__", None) or None
+        return _unpickled, (type(self), _inputs.pickled(native.saved(), protocol), *settings), own
 
     def save(self, path: Any) -> None:
         """Writes rows, metric and rule for degenerate rows to `path`, which must end in ``.vicinal``.
@@ -127,29 +151,108 @@ class Corpus:
         Parameters are those of :func:`vicinal.knn`; ``threads`` and ``memory`` default to the Corpus's own.
         """
         rows, copied = _inputs.rows(queries, "query")
-        options = _inputs.options(
-            k=k,
-            metric=self.metric,
-            device=self._device,
-            threads=self._threads if threads is None else threads,
-            memory=self._memory if memory is None else memory,
-            distance_type=distance_type,
-            pad=pad,
-            degenerate=self._degenerate,
-            first_id=first_id,
-            eligible=_inputs.eligible(eligible, labels, label_rule),
-            progress=progress,
-            stream=_inputs.stream(rows),
-        )
-        columns, home = self.shape[0] + int(first_id), _homes.of(queries)
+        options = self._options(
+            threads, memory, k=k, distance_type=distance_type, pad=pad, first_id=first_id,
+            eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress, stream=_inputs.stream(rows),
+        )  # fmt: skip
+        columns, home = self.shape[0] + options.first_id, _homes.of(queries)
         if rows.cuda_device < 0:
             return _results.neighbors(self._native.knn(rows, options), copied, columns, home)
         native = _homes.search(
-            home, (rows.shape[0], int(k)), pad,
+            home, (rows.shape[0], options.k), options.pad,
             lambda: _native.plan(_native.Shape(*self.shape, self._native.dtype), _inputs.shape_of(rows), options),
             lambda out: self._native.knn_into(rows, options, out),
         )  # fmt: skip
         return _results.neighbors(native, copied, columns)
+
+    def knn_graph(
+        self,
+        k: int = 15,
+        *,
+        symmetrize: str | None = None,
+        include_self: bool = False,
+        threads: int | None = None,
+        memory: Memory = None,
+        distance_type: Any = None,
+        pad: bool = False,
+        eligible: Any = None,
+        labels: Any = None,
+        label_rule: str = "same",
+        progress: Progress = None,
+    ) -> Neighbors | CsrNeighbors:
+        """The k nearest other rows of each row, bit for bit what :func:`vicinal.knn_graph` returns, errors included.
+
+        Parameters are those of :func:`vicinal.knn_graph`; ``threads`` and ``memory`` default to the Corpus's own. Arrays of NumPy, or of
+        torch and cupy where they hold the rows in memory of a CUDA device.
+        """
+        options = self._options(
+            threads, memory, k=k, distance_type=distance_type, pad=pad,
+            eligible=_inputs.eligible(eligible, labels, label_rule, graph=True), progress=progress,
+        )  # fmt: skip
+        how = None if symmetrize is None else _inputs.text("symmetrize", symmetrize)
+        result = _results.neighbors if how is None else _results.csr_neighbors
+        native = self._native.knn_graph(options, _inputs.flag("include_self", include_self), how)
+        return result(native, 0, self.shape[0], None if self._there is None else _homes.of(self._there, "corpus"))
+
+    def range_search(
+        self,
+        queries: Any,
+        radius: float,
+        *,
+        max_results: int | None = None,
+        threads: int | None = None,
+        memory: Memory = None,
+        distance_type: Any = None,
+        first_id: int = 0,
+        eligible: Any = None,
+        labels: Any = None,
+        label_rule: str = "same",
+        progress: Progress = None,
+    ) -> CsrNeighbors:
+        """Every row within `radius` of each query, bit for bit what :func:`vicinal.range_search` returns, errors included.
+
+        Parameters are those of :func:`vicinal.range_search`; ``threads`` and ``memory`` default to the Corpus's own.
+        """
+        rows, copied = _inputs.rows(queries, "query")
+        options = self._options(
+            threads, memory, distance_type=distance_type, first_id=first_id,
+            eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress, stream=_inputs.stream(rows),
+        )  # fmt: skip
+        native = self._native.range_search(rows, _inputs.real("radius", radius), options, _inputs.max_results(max_results))
+        return _results.csr_neighbors(native, copied, self.shape[0] + int(first_id), _homes.of(queries))
+
+    def verify(
+        self,
+        queries: Any,
+        result: Any,
+        *,
+        threads: int | None = None,
+        memory: Memory = None,
+        first_id: int = 0,
+        eligible: Any = None,
+        labels: Any = None,
+        label_rule: str = "same",
+        relative_tolerance: float = 0.0,
+        progress: Progress = None,
+    ) -> Verdict:
+        """Checks a result against the exact answer over these rows, as :func:`vicinal.verify` does.
+
+        Parameters are those of :func:`vicinal.verify`; ``threads`` and ``memory`` default to the Corpus's own. DeviceError where the rows
+        are in memory of a CUDA device: claimed rows are looked at on the host.
+        """
+        options = self._options(
+            threads, memory, first_id=first_id, eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress
+        )
+        ids, distances = _inputs.claim(result)
+        tolerance = _inputs.real("relative_tolerance", relative_tolerance)
+        return _results.verdict(self._native.verify(_inputs.rows(queries, "query")[0], ids, distances, options, tolerance))
+
+    def _options(self, threads: int | None, memory: Memory, **more: Any) -> _native.Options:
+        """Of a search: the Corpus's own where it says nothing else."""
+        return _inputs.options(
+            metric=self.metric, device=self._device, threads=self._threads if threads is None else threads,
+            memory=self._memory if memory is None else memory, degenerate=self._degenerate, **more,
+        )  # fmt: skip
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -186,3 +289,9 @@ class Corpus:
     def __repr__(self) -> str:
         rows, columns = self.shape
         return f"<vicinal.Corpus {rows} x {columns} {self.dtype}, {self.metric}, {self.nbytes} bytes held>"
+
+
+def _unpickled(cls: type[Corpus], saved: Any, device: str, threads: int, memory: Memory) -> Corpus:
+    """Of the bytes in a pickle, which the corpus borrows; every checksum is verified."""
+    options = _inputs.options(device=device, threads=threads, memory=memory)
+    return cls._of(_native.Corpus.opened(np.frombuffer(saved, np.uint8), options), device, threads, memory)

@@ -6,16 +6,20 @@ None of those is imported here. Lists, tables and what else belongs to no such l
 from __future__ import annotations
 
 import ctypes
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .errors import DeviceError, InvalidArgument, Unsupported
+from .errors import DeviceError, InvalidArgument, InvalidValue, Unsupported
 
 _DEFAULT_STREAM = 1  # as CUDA and DLPack number it, for work that is only queued; 0 would be waited for
 _CUDA_DEVICES = {2, 13}  # DLPack's numbers: CUDA's own memory, and that which it shares with the host
+# Integers of more than 8 bits, and what they become, where they are (element_type in vicinal/elements.hpp).
+_WIDE = {"int16": "float32", "uint16": "float32", "int32": "float64", "uint32": "float64", "int64": "float64", "uint64": "float64"}
+_BEYOND = {"int64": 2.0**63, "uint64": 2.0**64}  # the first float64 that is none of them: a device turns it into the largest
 _DISTANCES = {"f32": np.float32, "f64": np.float64, "u32": np.uint32}
 
 
@@ -54,10 +58,24 @@ class Torch:
     def like(self, array: np.ndarray) -> Any:
         return self._torch.from_numpy(array).to(self._like.device)
 
-    def dense(self) -> tuple[Any, int]:
-        """The input row-major and without gaps, and the bytes that were copied for that."""
-        dense = self._like.is_contiguous()
-        return (self._like, 0) if dense else (self._like.contiguous(), self._like.numel() * self._like.element_size())
+    def on_host(self) -> Any:
+        """The input in memory of the host, an array of the same library or of NumPy."""
+        return self._like.cpu()
+
+    def dense(self, name: str) -> tuple[Any, int]:
+        """The input as elements of vectors, row-major and without gaps, and the bytes that were copied for that."""
+        given = self._like
+        kind = str(given.dtype).removeprefix("torch.")
+        if kind == "bool":
+            given = given.view(self._torch.uint8)
+        elif kind in _WIDE:
+            given = given.to(getattr(self._torch, _WIDE[kind]))
+            if kind == "uint64":  # torch compares none of them
+                raise InvalidArgument(f"{name}: dtype uint64 not supported in memory of a CUDA device; convert with .to(torch.float64)")
+            if kind in _BEYOND and given.numel() > 0:
+                check_exact(bool(((given >= _BEYOND[kind]) | (given.to(self._like.dtype) != self._like)).any()), kind, name)
+        dense = given.contiguous()
+        return dense, 0 if dense.data_ptr() == self._like.data_ptr() else dense.numel() * dense.element_size()
 
     def capsule(self, x: Any, name: str) -> Any:
         """What DLPack hands over of `x`, an array of this library in memory of a CUDA device: for work on the current stream.
@@ -88,9 +106,21 @@ class Cupy:
         with self._like.device:
             return self._cupy.asarray(array)
 
-    def dense(self) -> tuple[Any, int]:
-        with self._like.device:
-            return (self._like, 0) if self._like.flags.c_contiguous else (self._like.copy(order="C"), self._like.nbytes)
+    def on_host(self) -> Any:
+        return self._like.get()
+
+    def dense(self, name: str) -> tuple[Any, int]:
+        given, kind = self._like, self._like.dtype.name
+        with given.device:
+            if kind == "bool":
+                given = given.view("u1")
+            elif kind in _WIDE:
+                given = given.astype(_WIDE[kind], order="C")
+                if kind in _BEYOND and given.size > 0:
+                    check_exact(bool(((given >= _BEYOND[kind]) | (given.astype(kind) != self._like)).any()), kind, name)
+            if not given.flags.c_contiguous:
+                given = given.copy(order="C")
+        return given, 0 if given.data.ptr == self._like.data.ptr else given.nbytes
 
     def capsule(self, x: Any, name: str) -> Any:
         with self._like.device:
@@ -136,8 +166,18 @@ def of(x: Any, name: str = "query") -> Home:
 def on_cuda(x: Any) -> bool:
     """In memory of a CUDA device, where it is read in place."""
     if hasattr(x, "__dlpack_device__"):
-        return int(x.__dlpack_device__()[0]) in _CUDA_DEVICES
+        return dlpack_device(x)[0] in _CUDA_DEVICES
     return hasattr(x, "__cuda_array_interface__")
+
+
+def dlpack_device(x: Any) -> tuple[int, int]:
+    """DLPack's numbers of the sort of device and of the device."""
+    device = x.__dlpack_device__()
+    try:
+        kind, number = map(operator.index, device)
+    except (TypeError, ValueError):
+        raise TypeError(f"{type(x).__name__}.__dlpack_device__() gave {device!r}, which is not (device type, number)") from None
+    return kind, number
 
 
 def ordinal(address: int) -> int:
@@ -180,6 +220,11 @@ def one_stream(*streams: int) -> int:
         if status != 0:
             raise DeviceError(f"CUDA: waiting for the stream of an array: error {status} of the driver")
     return distinct[0] if distinct else 0
+
+
+def check_exact(inexact: bool, kind: str, name: str) -> None:
+    if inexact:
+        raise InvalidValue(f"{name}: {kind} elements beyond 2^53 have no exact float64; subtract an offset, or scale them down")
 
 
 def foreign(x: Any, name: str) -> Unsupported:

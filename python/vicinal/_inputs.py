@@ -9,6 +9,7 @@ from __future__ import annotations
 import numbers
 import operator
 import os
+import pickle
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import _homes, _native, _strings
-from ._rows import ELEMENTS, host_capsule, rows, side, sides  # noqa: F401
+from ._rows import ELEMENTS, INTEGERS, host_capsule, rows, side, sides, unconverted  # noqa: F401
 from .errors import InvalidArgument
 
 _INT64 = np.iinfo(np.int64)
@@ -33,7 +34,7 @@ def call(function: str, first: Any, *rest: Any) -> Any:
 def device(asked: Any, *given: Any) -> str:
     """Where a search runs: for "auto" and "cuda" on the CUDA device that holds a side, if one does. given: sides, seen already or not."""
     name = text("device", asked)
-    seen = [rows(side, "rows")[0] if _homes.on_cuda(side) else side for side in given]
+    seen = [unconverted(side, "rows")[0] if _homes.on_cuda(side) else side for side in given]
     held = [side.cuda_device for side in seen if isinstance(side, _native.Rows) and side.cuda_device >= 0]
     return f"cuda:{held[0]}" if held and name in ("auto", "cuda") else name
 
@@ -67,17 +68,26 @@ def real(name: str, value: Any) -> float:
 
 
 def text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
+    if not issubclass(type(value), str):
         raise TypeError(f"{name} must be a str, got {type(value).__name__}")
+    try:
+        str.encode(value)
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"unknown {name} {str.__repr__(value)}: it holds a surrogate, which is no character") from None
     return value
 
 
 def path_bytes(value: Any) -> bytes:
     """str, bytes or os.PathLike as the file system spells it."""
     try:
-        return os.fsencode(value)
+        path = os.fsencode(value)
     except TypeError:
         raise TypeError(f"path must be a str, bytes or os.PathLike, got {type(value).__name__}") from None
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"path {value!r} holds a surrogate that no byte stands for") from None
+    if b"\0" in path:
+        raise InvalidArgument(f"path {value!r} holds a null character")
+    return path
 
 
 def flag(name: str, value: Any) -> bool:
@@ -91,7 +101,7 @@ def memory_bytes(value: Any) -> int:
     if value is None:
         return 0
     if isinstance(value, str):
-        return _native.parse_bytes(value)
+        return _native.parse_bytes(text("memory", value))
     number = integer("memory", value)
     if number < 1:
         raise InvalidArgument(f"memory must be >= 1 byte, got {number}; None means what is free, less a tenth")
@@ -101,6 +111,7 @@ def memory_bytes(value: Any) -> int:
 def element_type(name: str, value: Any) -> str:
     """ "f32" and the like from a dtype, its name, or the short name itself."""
     if isinstance(value, str):
+        value = text(name, value)
         return ELEMENTS.get(value, value)
     try:
         known = np.dtype(value).name
@@ -117,19 +128,47 @@ def numpy_dtype(element: str) -> Any:
     return np.dtype(next(known for known, short in ELEMENTS.items() if short == element))
 
 
-def shapes(corpus: Any, queries: Any, dtype: Any) -> tuple[Any, Any]:
-    """Of both sides; strings are what they are."""
-    if _strings.looks_like(corpus) or _strings.looks_like(queries):
-        return sides(corpus, queries)[:2]
-    return shape(corpus, "corpus", dtype), shape(queries, "query", dtype)
+def plan(
+    function: str, options: _native.Options, dtype: Any, given: dict[str, Any], *rest: Any, radius: float | None = None
+) -> dict[str, Any]:
+    """What the native plan of that name says of sides by their names: arrays, (rows, columns), or strings, which are read. Of a
+    corpus in memory of the host, whose elements a search takes as they are, a sample is looked at; of a range with its radius."""
+    if any(map(_strings.looks_like, given.values())):
+        first, second = [*given.values(), *given.values()][:2]
+        return call(function, *sides(first, second)[: len(given)], options, *rest)
+    seen = [shape(x, name, dtype) for name, x in given.items()]
+    corpus = seen[0][0]
+    shapes = [shape_of(one) if isinstance(one, _native.Rows) else one for one, _ in seen]
+    by_rows = isinstance(corpus, _native.Rows) and corpus.cuda_device < 0 and not corpus.conversion_bytes
+    if by_rows and (function != "plan_range" or radius is not None):
+        within = () if radius is None else (float(radius),)
+        facts = getattr(_native, function + "_rows")(corpus, *shapes[1:], options, *rest, *within)
+    else:
+        facts = call(function, *shapes, options, *rest)
+    notes = tuple(
+        f"{name}: {copied} bytes of converted rows besides, which no budget counts" for name, (_, copied) in zip(given, seen) if copied
+    )
+    facts["notes"] += notes
+    facts["text"] += "".join(f"{'note':16}{note}\n" for note in notes)
+    return facts
 
 
-def shape(x: Any, name: str, dtype: Any) -> _native.Shape:
-    """What a plan needs to know: of (rows, columns) with `dtype`, or of an array, which is not read."""
+def sort_of(x: Any) -> str:
+    """Of metrics, for ``options``."""
+    return "strings" if _strings.looks_like(x) else "vectors"
+
+
+def shape(x: Any, name: str, dtype: Any) -> tuple[_native.Shape | _native.Rows, int]:
+    """What a plan needs to know: of (rows, columns) with `dtype`, or an array as it is; and the bytes of its elements where a
+    search converts them first."""
     if isinstance(x, tuple) and len(x) == 2 and not any(hasattr(part, "__len__") for part in x):
         count, width = (integer(f"{name} shape", part) for part in x)
-        return _native.Shape(count, width, element_type("dtype", dtype))
-    return shape_of(rows(x, name)[0])
+        element = element_type("dtype", dtype)
+        known = INTEGERS.get({"u32": "uint32"}.get(element, element))  # u32 is a type of distances as well
+        size = {"f64": 8, "f32": 4}.get(known or "", 0)
+        return _native.Shape(count, width, known or element), max(count * width * size, 0)
+    seen, copied = unconverted(x, name)
+    return seen, seen.conversion_bytes or copied
 
 
 def shape_of(seen: _native.Rows) -> _native.Shape:
@@ -196,6 +235,8 @@ def eligible(which: Any, labels: Any, label_rule: Any, *, graph: bool = False) -
 
 
 def _eligible_span(span: range | slice) -> dict[str, Any]:
+    if isinstance(span, range) and not span:
+        return dict(ids=np.empty(0, np.int64))
     step = 1 if span.step is None else integer("eligible: step", span.step)
     if step != 1:
         raise InvalidArgument(f"eligible: a range of ids has step 1, got {step}; give the ids as an array")
@@ -203,7 +244,7 @@ def _eligible_span(span: range | slice) -> dict[str, Any]:
     if span.stop is None:
         return dict(first=first)
     stop = integer("eligible: stop", span.stop)
-    if 0 <= first and stop == first:
+    if stop <= first and stop >= 0:  # a negative stop of a slice would count from the end
         return dict(ids=np.empty(0, np.int64))
     return dict(first=first, last=stop - 1)
 
@@ -224,7 +265,7 @@ def _vector(x: Any, name: str, kinds: str, wanted: str) -> np.ndarray:
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name}: masked arrays are not supported")
     try:
-        array = np.asarray(_homes.to_host(x))
+        array = np.asarray(_homes.to_host(x))  # a subclass may say what its memory does not hold
     except ValueError as error:
         raise InvalidArgument(f"{name}: not a one-dimensional array ({error})") from None
     if array.size == 0 and isinstance(x, (list, tuple)):
@@ -251,8 +292,10 @@ EVERY_ROW = eligible(None, None, "same")
 def options(
     *, k: Any = 10, metric: Any = "euclidean", device: Any = "auto", threads: Any = 0, memory: Any = None,
     distance_type: Any = None, pad: Any = False, degenerate: Any = "error", first_id: Any = 0,
-    eligible: _native.Eligible = EVERY_ROW, ngram: Any = 0, max_length: Any = 65535, progress: Any = None, stream: int = 0,
+    eligible: _native.Eligible = EVERY_ROW, ngram: Any = 0, max_length: Any = 65535, progress: Any = None, sort: Any = "",
+    stream: int = 0,
 ) -> _native.Options:  # fmt: skip
+    """sort: what is searched, "vectors", "strings" or a side of theirs: an unknown metric's error says the metrics of those."""
     return _native.Options(
         k=integer("k", k),
         metric=text("metric", metric),
@@ -267,6 +310,7 @@ def options(
         ngram=integer("ngram", ngram),
         max_length=integer("max_length", max_length),
         progress=progress_callback(progress),
+        sort=sort if isinstance(sort, str) else "strings" if isinstance(sort, _native.Strings) else "vectors",
         stream=stream,
     )
 
@@ -281,6 +325,27 @@ def result_pair(part: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
     if distances.shape != ids.shape:
         raise InvalidArgument(f"{where}: distances have shape {distances.shape}, ids {ids.shape}")
     return distances_array(distances, where), ids
+
+
+def claim(result: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """ids and, where there are any, distances of a result that is to be verified."""
+    if isinstance(result, tuple):
+        distances, ids = result_pair(result, "result")
+        return ids, distances
+    return ids_array(result, "result"), None
+
+
+def max_results(value: Any) -> int:
+    """The most entries of a range search; 0 to the library where nothing is said."""
+    limit = 0 if value is None else integer("max_results", value)
+    if value is not None and limit < 1:
+        raise InvalidArgument(f"max_results must be >= 1, got {limit}; None means what free memory holds")
+    return limit
+
+
+def pickled(saved: np.ndarray, protocol: int) -> Any:
+    """Saved bytes for a pickle: a buffer that travels out of band, or for older protocols the array, which joblib keeps apart and maps."""
+    return pickle.PickleBuffer(saved) if protocol >= 5 else saved
 
 
 def ids_array(ids: Any, where: str) -> np.ndarray:

@@ -2,78 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from . import _inputs, _native, _results
+from ._index_results import IndexPlan, PermutationNeighbors, PermutationRange, Recall, Tuning
 from ._inputs import Progress
-from ._results import CsrNeighbors, Neighbors
-
-
-@dataclass(frozen=True)
-class Recall:
-    """What share of a true answer is found: the mean over ``sample`` objects that were left out in turn, and an interval that
-    holds it at 95 % confidence for queries like them; ``of_queries``: over so many of the queries, for all of the call. 1, 1, 1
-    where it is certain; NaN where ``fraction`` was given."""
-
-    value: float
-    low: float
-    high: float
-    sample: int
-    of_queries: bool = False
-
-
-class PermutationNeighbors(Neighbors):
-    """The answer of :meth:`PermutationIndex.knn`; a :class:`Neighbors` with ``recall`` and ``fraction``, the share of objects
-    whose true distances were asked for (0 of exact searches). ``stats.reranked`` counts the true distances computed."""
-
-    recall: Recall
-    fraction: float
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PermutationRange(CsrNeighbors):
-    """The answer of :meth:`PermutationIndex.range`; a :class:`CsrNeighbors` with ``recall`` and ``fraction``."""
-
-    recall: Recall
-    fraction: float
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """What an index does for queries like its own objects, measured here and now: ``gain`` is how many times as fast as the exact
-    search it is. Where that is below one, take the exact search."""
-
-    k: int
-    target: float
-    fraction: float
-    recall: Recall
-    index_seconds: float
-    exact_seconds: float
-
-    @property
-    def gain(self) -> float:
-        return self.exact_seconds / self.index_seconds
-
-
-@dataclass(frozen=True)
-class IndexPlan:
-    """What a search of an index holds at most, in bytes; ``str(plan)`` is the same for people. Results and memory of devices are not
-    counted. together: all threads share one query at a time, else each takes ``query_batch``."""
-
-    threads: int
-    query_batch: int
-    together: bool
-    peak_bytes: int
-    minimum_bytes: int
-    budget_bytes: int
-    kept_bytes: int
-    words: str
-
-    def __str__(self) -> str:
-        return self.words
 
 
 class PermutationIndex:
@@ -83,6 +18,9 @@ class PermutationIndex:
     little whatever the distance does, and computes true distances for the share of objects whose orders are nearest.
     It pays where a distance is costly or objects are many; :meth:`tune` measures whether it does, and :func:`vicinal.knn` is the
     answer where it does not.
+
+    A pickle holds the bytes that :meth:`save` would write; one of an index with a callable holds its sequence and the callable, as far as
+    pickle can (a function of a module, not a lambda), and the index is built again, at the cost of the first time.
 
     Parameters
     ----------
@@ -94,8 +32,8 @@ class PermutationIndex:
         Or a callable (query, object) -> float, of items of two sequences. It is called from this thread, a pair a call: for the
         permutants and candidates of each query, and n times a query for each of 400 objects where ``recall`` is asked for, so
         give ``fraction`` where a call is slow. Exact searches then measure everything, and such an index cannot be saved.
-    permutants : int or array of ids, default 64
-        How many (1 to 1024, and at most n), or which objects.
+    permutants : int, array of ids or None, default None
+        How many (1 to 1024, and at most n), or which objects. None: 64, or all of fewer objects, which a note in ``stats`` of searches says.
     recall, fraction : float or None
         What searches aim at unless they say otherwise: an expected recall (at 95 % confidence, by objects that are left out in
         turn: the first search measures that), or a share of the objects. Neither: recall 0.95.
@@ -130,13 +68,13 @@ class PermutationIndex:
     ([[0, 1], [5, 3]], [[1, 1], [1, 2]])
     """
 
-    __slots__ = ("_native", "_objects", "_metric", "_facts", "_recall", "_fraction", "_threads", "_copied_bytes", "__weakref__")
+    __slots__ = ("_native", "_objects", "_metric", "_chosen", "_facts", "_recall", "_fraction", "_threads", "_copied_bytes", "__weakref__")
 
     def __init__(
         self,
         x: Any,
         metric: str = "euclidean",
-        permutants: Any = 64,
+        permutants: Any = None,
         *,
         recall: float | None = None,
         fraction: float | None = None,
@@ -165,16 +103,17 @@ class PermutationIndex:
             given = [_inputs.integer("permutants", id) for id in permutants]
             choice = "given" if choice == "random" else choice
         chosen = (
-            len(given) if listed else _inputs.integer("permutants", permutants), _inputs.text("choice", choice), given,
+            len(given) if listed else None if permutants is None else _inputs.integer("permutants", permutants), _inputs.text("choice", choice), given,
             _inputs.integer("seed", seed) & 0xFFFFFFFFFFFFFFFF, _inputs.text("rank_distance", rank_distance),
             _inputs.text("form", form), _inputs.integer("prefix", prefix),
         )  # fmt: skip
         self._objects, self._metric = (x, metric) if own else (None, None)
         if own:
-            self._copied_bytes = 0
+            self._copied_bytes, self._chosen = 0, chosen
             self._native = _native.PermutationIndex.own(len(x), self._distance(x), options, *chosen)
         else:
             objects, self._copied_bytes = _inputs.side(x, "corpus")
+            self._chosen = None
             self._native = _native.PermutationIndex(
                 objects, options, *chosen, _inputs.integer("window", window), _inputs.flag("bounds", bounds),
                 _inputs.flag("copy", copy),
@@ -201,7 +140,11 @@ class PermutationIndex:
         self._native = _native.PermutationIndex.open(
             _inputs.path_bytes(path), options, _inputs.flag("verify", verify), _inputs.flag("copy", copy)
         )
-        self._facts, self._copied_bytes, self._objects, self._metric = self._native.facts, 0, None, None
+        self._objects, self._metric = None, None
+        return self._finished(recall, fraction, threads)
+
+    def _finished(self, recall: float | None, fraction: float | None, threads: int) -> PermutationIndex:
+        self._facts, self._copied_bytes, self._chosen = self._native.facts, 0, None
         self._recall, self._fraction, self._threads = _real("recall", recall), _real("fraction", fraction), threads
         return self
 
@@ -213,6 +156,16 @@ class PermutationIndex:
         IoError, Unsupported
         """
         self._native.save(_inputs.path_bytes(path))
+
+    def __copy__(self) -> PermutationIndex:
+        return self
+
+    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+        settings = self._recall, self._fraction, self._threads
+        own = getattr(self, "__dict__", None) or None
+        if self._metric is not None:
+            return _rebuilt, (type(self), self._objects, self._metric, self._chosen, *settings), own
+        return _unpickled, (type(self), _inputs.pickled(self._native.saved(), protocol), *settings), own
 
     def _distance(self, queries: Any) -> Any:
         """The user's distance from an item of `queries` to some of the objects."""
@@ -376,3 +329,23 @@ class PermutationIndex:
 
 def _real(name: str, value: Any) -> float | None:
     return None if value is None else _inputs.real(name, value)
+
+
+def _unpickled(cls: type[PermutationIndex], saved: Any, recall: Any, fraction: Any, threads: int) -> PermutationIndex:
+    """Of the bytes in a pickle, which the index borrows; every checksum is verified."""
+    self = cls.__new__(cls)
+    self._native = _native.PermutationIndex.opened(np.frombuffer(saved, np.uint8), _inputs.options(threads=threads))
+    self._objects, self._metric = None, None
+    return self._finished(recall, fraction, threads)
+
+
+def _rebuilt(
+    cls: type[PermutationIndex], objects: Any, metric: Any, chosen: tuple[Any, ...], recall: Any, fraction: Any, threads: int
+) -> PermutationIndex:
+    """With a callable: the same index by the same choices."""
+    self = cls.__new__(cls)
+    self._objects, self._metric = objects, metric
+    self._native = _native.PermutationIndex.own(len(objects), self._distance(objects), _inputs.options(threads=threads), *chosen)
+    self._finished(recall, fraction, threads)
+    self._chosen = chosen
+    return self

@@ -7,7 +7,6 @@ from typing import Any
 from . import _homes, _inputs, _results
 from ._inputs import Memory, Progress
 from ._results import CsrNeighbors, Plan
-from .errors import InvalidArgument
 
 
 def range_search(
@@ -72,14 +71,12 @@ def range_search(
         metric=metric, device=_inputs.device(device, corpus_rows, query_rows), threads=threads, memory=memory,
         distance_type=distance_type, degenerate=degenerate, first_id=first_id,
         eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length, progress=progress,
-        stream=_inputs.stream(corpus_rows, query_rows),
+        sort=corpus_rows, stream=_inputs.stream(corpus_rows, query_rows),
     )  # fmt: skip
-    limit = 0 if max_results is None else _inputs.integer("max_results", max_results)
-    if max_results is not None and limit < 1:
-        raise InvalidArgument(f"max_results must be >= 1, got {limit}; None means what free memory holds")
+    limit = _inputs.max_results(max_results)
     within = _inputs.real("radius", radius)
     native = _inputs.call("range_search", corpus_rows, query_rows, within, options, limit)
-    return _results.csr_neighbors(native, copied, corpus_rows.shape[0] + int(first_id), _homes.of(queries))
+    return _results.csr_neighbors(native, copied, corpus_rows.shape[0] + options.first_id, _homes.of(queries))
 
 
 def plan_range(
@@ -87,6 +84,7 @@ def plan_range(
     queries: Any,
     metric: str = "euclidean",
     *,
+    radius: float | None = None,
     dtype: Any = "float32",
     device: str = "auto",
     threads: int = 0,
@@ -104,6 +102,8 @@ def plan_range(
     ----------
     corpus, queries, dtype :
         As in :func:`vicinal.plan`.
+    radius : optional
+        With it rows of the corpus, where it is an array, are looked at, as in :func:`vicinal.plan`.
     metric, device, threads, memory, distance_type, eligible, labels, label_rule, ngram, max_length :
         As in :func:`range_search`.
 
@@ -114,5 +114,6 @@ def plan_range(
     options = _inputs.options(
         metric=metric, device=device, threads=threads, memory=memory, distance_type=distance_type,
         eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length,
+        sort=_inputs.sort_of(corpus),
     )  # fmt: skip
-    return Plan(**_inputs.call("plan_range", *_inputs.shapes(corpus, queries, dtype), options))
+    return Plan(**_inputs.plan("plan_range", options, dtype, dict(corpus=corpus, query=queries), radius=radius))

@@ -200,8 +200,9 @@ class Plan:
     Sizes in bytes: budget_bytes is what had to be kept, peak_bytes what will be used at most (results not
     counted), minimum_bytes the smallest budget that would do. corpus_chunk, query_batch, query_block are
     in rows; seconds is a prediction. match_bytes: what a range search holds until the places of its matches are
-    known. symmetric: in a graph, each tile of distances serves both of its sides. rotated: rows are rotated before they are rounded to bytes, as was
-    forced by name.
+    known. symmetric: in a graph, each tile of distances serves both of its sides. rotated: rows are rotated before they are rounded to bytes. sampled_rows: rows
+    of the corpus that were looked at for rungs, rotated and seconds (0: they go by the shapes alone), and left_rows, how many rows the filter then
+    leaves to be ranked for a query.
     """
 
     device: str
@@ -224,6 +225,8 @@ class Plan:
     rotated: bool
     resident: bool
     seconds: float
+    sampled_rows: int
+    left_rows: int
     notes: tuple[str, ...]
     text: str
 
@@ -263,11 +266,17 @@ class Info:
 
 @dataclass(frozen=True)
 class Fault:
-    """A row of a claimed result that is not the contract's: kind "wrong", "tie_order" or "distance"."""
+    """A row of a claimed result that is not the contract's: kind "wrong", "tie_order" or "distance".
+
+    rank: the first that shows it. given, expected: of kind "distance" the claimed distance and the contract's of that id, else the
+    contract's distance of the claimed id (NaN: no row that may answer, or listed before) and the true one at that rank.
+    """
 
     row: int
     kind: str
     rank: int
+    given: float
+    expected: float
 
 
 @dataclass(frozen=True)
@@ -275,7 +284,8 @@ class Verdict:
     """What ``verify`` found. Counts are rows; faults lists each faulty row, ascending.
 
     wrong: another set of neighbours. tie_order: the right distances, another choice among equals.
-    distance: the right ids, a distance that is not the contract's. recall: share of claimed ids that are
+    distance: the right ids, a distance that is not the contract's. near_ties: of the correct, those with other ids than the true
+    ones, at distances within the tolerance. recall: share of claimed ids that are
     among the true k. largest_relative_difference: of claimed distances where ids are right.
     truth: the right answer.
     """
@@ -285,6 +295,7 @@ class Verdict:
     wrong: int
     tie_order: int
     distance: int
+    near_ties: int
     recall: float
     largest_relative_difference: float
     faults: tuple[Fault, ...]

@@ -1,16 +1,18 @@
 """Rows of numbers as users pass them, seen where they lie, in memory of the host or of a CUDA device.
 
-Only lists, tables of several blocks and the like, which no strides describe, are converted, once, and the bytes are counted.
+Only lists, tables of several blocks and the like, which no strides describe, and integers of more than 8 bits, which no kernel
+reads, are converted, once, and the bytes are counted.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
-from . import _homes, _native, _strings, _tables
+from . import _frames, _homes, _native, _strings, _tables
 from .errors import DeviceError, InvalidArgument, Unsupported
 
 # DLPack's numbers for memory that a CPU reads: its own, and host memory pinned for CUDA or ROCm.
@@ -23,15 +25,27 @@ ELEMENTS = {
 }  # fmt: skip
 
 
+# What integers and bools become (element_type in vicinal/elements.hpp): bools are seen in place as bytes of 0 and 1.
+INTEGERS = {
+    "bool": "u8", "int16": "f32", "uint16": "f32", "int32": "f64", "uint32": "f64", "int64": "f64", "uint64": "f64",
+}  # fmt: skip
+
+
 def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
-    """`x` as rows for the library, and the bytes that had to be copied (0 unless it was a list or the like)."""
+    """`x` as rows for the library, and the bytes that had to be copied (0 unless it was a list, integers or the like)."""
+    seen, copied = unconverted(x, name)
+    return seen, seen.convert() or copied
+
+
+def unconverted(x: Any, name: str) -> tuple[_native.Rows, int]:
+    """The same but for integers, which stay as they are: for plans, which read nothing."""
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name}: masked arrays are not supported")
     if isinstance(x, np.ndarray):
-        return _from_array(x, name), 0
+        return _from_array(np.asarray(x), name), 0  # a subclass may say what its memory does not hold
     if isinstance(x, (str, bytes, bytearray)):
         raise TypeError(f"{name}: expected a two-dimensional array of numbers, got {type(x).__name__}")
-    table = _tables.array(x, name)
+    table = _frames.array(x, name) or _tables.array(x, name)
     if table is not None:
         return _from_array(table[0], name), table[1]
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
@@ -67,9 +81,10 @@ def _from_array(array: np.ndarray, name: str) -> _native.Rows:
     bfloat16 = dtype.name == "bfloat16"
     if bfloat16:
         array = array.view(np.uint16)  # the buffer protocol has no letter for it
+    elif dtype.kind == "b":
+        array = array.view(np.uint8)
     elif dtype.kind not in "fiu":
-        hint = "; pack bits with numpy.packbits" if dtype.kind == "b" else ""
-        raise TypeError(f"{name}: unsupported dtype {dtype.name}{hint}")
+        raise TypeError(f"{name}: unsupported dtype {dtype.name}")
     return _native.Rows.from_buffer(array, name, bfloat16)
 
 
@@ -87,33 +102,38 @@ def _from_cuda(x: Any, name: str) -> tuple[_native.Rows, int]:
                 raise
             return _from_cuda_interface(x, name), 0
     home = _homes.of(x)
-    dense, copied = home.dense()
+    dense, copied = home.dense(name)
     return _native.Rows.from_dlpack(home.capsule(dense, name), name, home.stream()), copied
 
 
 def _from_cuda_interface(x: Any, name: str) -> _native.Rows:
     facts = x.__cuda_array_interface__
-    shape, dtype, address = facts["shape"], np.dtype(facts["typestr"]), facts["data"][0]
-    dense = facts.get("strides") is None or tuple(facts["strides"]) == tuple(
-        dtype.itemsize * math.prod(shape[at + 1 :]) for at in range(len(shape))
-    )
+    try:
+        shape, dtype, address = tuple(map(operator.index, facts["shape"])), np.dtype(str(facts["typestr"])), operator.index(facts["data"][0])
+        strides = None if facts.get("strides") is None else tuple(map(operator.index, facts["strides"]))
+    except (TypeError, KeyError, IndexError, ValueError, AttributeError) as error:
+        raise TypeError(f"{name}: __cuda_array_interface__ describes no array ({type(error).__name__}: {error})") from None
+    if not all(0 <= count < 1 << 63 for count in shape) or not 0 <= address < 1 << 64:
+        raise InvalidArgument(f"{name}: __cuda_array_interface__ has shape {shape} at address {address}, which no array has")
+    dense = strides is None or strides == tuple(dtype.itemsize * math.prod(shape[at + 1 :]) for at in range(len(shape)))
     if not dense or not dtype.isnative:
         raise Unsupported(f"{name}: rows in memory of a CUDA device must be dense, row-major and of this machine's byte order")
     stream = _homes.interface_stream(facts, name)
-    if dtype.name not in ELEMENTS or dtype.name == "uint32":
-        raise InvalidArgument(f"{name}: dtype {dtype.name} not supported; convert with astype")
+    element = "u8" if dtype.kind == "b" else ELEMENTS.get(dtype.name)
+    if element is None or element == "u32":
+        raise InvalidArgument(f"{name}: dtype {dtype.name} not supported in memory of a CUDA device; convert with astype")
     where = _homes.ordinal(address)
-    return _native.Rows.from_address(address, tuple(shape), ELEMENTS[dtype.name], name, where, x, stream)
+    return _native.Rows.from_address(address, shape, element, name, where, x, stream)
 
 
 def host_capsule(x: Any, name: str) -> Any:
     """What DLPack hands over of a tensor that the CPU can read."""
     if getattr(x, "requires_grad", False):
         x = x.detach()
-    kind, number = x.__dlpack_device__()
-    if int(kind) not in _HOST_DEVICES:
-        device = _DEVICE_NAMES.get(int(kind), f"device type {int(kind)}")
-        raise DeviceError(f"{name}: tensor is on {device}:{int(number)}, this search runs on cpu; copy it to the host")
+    kind, number = _homes.dlpack_device(x)
+    if kind not in _HOST_DEVICES:
+        device = _DEVICE_NAMES.get(kind, f"device type {kind}")
+        raise DeviceError(f"{name}: tensor is on {device}:{number}, this search runs on cpu; copy it to the host")
     try:
         return _homes.handed_over(x, name, max_version=(1, 0))  # the version that can say "read-only"
     except TypeError:
@@ -127,24 +147,10 @@ def _converted(x: Any, name: str) -> np.ndarray:
         raise InvalidArgument(f"{name}: not a rectangular table of numbers ({error})") from None
     if array.dtype == object:
         raise TypeError(f"{name}: unsupported dtype object (from {type(x).__name__})")
-    if isinstance(x, (list, tuple)) and array.dtype.kind in "iu" and _plain_numbers(x):
-        exact = array.astype(np.float64)
-        if not np.array_equal(exact.astype(object), array.astype(object)):
-            raise InvalidArgument(f"{name}: integers beyond 2^53 have no exact float64; scale them down")
-        return exact
     return array
 
 
-def _plain_numbers(x: Any) -> bool:
-    """A list of Python's own numbers has no dtype to respect; a list of NumPy arrays has."""
-    while isinstance(x, (list, tuple)) and len(x) > 0:
-        x = x[0]
-    return type(x) is int
-
-
 def _in_place(x: Any, array: np.ndarray) -> bool:
-    if hasattr(x, "iloc"):  # pandas: one block is seen in place, several are gathered into a new array
-        return x.shape[1] > 0 and np.may_share_memory(array, np.asarray(x.iloc[:, :1]))
     try:
         memoryview(x)
     except TypeError:

@@ -195,7 +195,7 @@ def _seen(x: Any, name: str) -> _Seen:
             x = np.asarray(x)
         except (ValueError, OverflowError) as error:
             raise InvalidArgument(f"{name}: not a rectangular table of numbers ({error})") from None
-    return _from_array(x, name)
+    return _from_array(np.asarray(x), name)  # a subclass may say what its memory does not hold
 
 
 def _from_array(array: np.ndarray, name: str) -> _Seen:

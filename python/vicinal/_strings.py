@@ -16,9 +16,12 @@ from .errors import InvalidArgument
 def looks_like(x: Any) -> bool:
     """Is this a column of strings? Only the first item of lists and of arrays of objects is looked at."""
     if isinstance(x, np.ndarray):
-        return x.dtype.kind in "UST" or (x.dtype.kind == "O" and x.ndim == 1 and x.size > 0 and isinstance(x[0], (str, bytes)))
+        array = np.asarray(x)
+        return array.dtype.kind in "UST" or (
+            array.dtype.kind == "O" and array.ndim == 1 and array.size > 0 and isinstance(array[0], (str, bytes))
+        )
     if isinstance(x, (list, tuple)):
-        return len(x) > 0 and isinstance(x[0], (str, bytes))
+        return isinstance(next(iter(x), None), (str, bytes))
     if hasattr(x, "iloc") and getattr(x, "ndim", 0) == 1:
         return len(x) > 0 and isinstance(x.iloc[0], (str, bytes))
     # no table, and no column of rows
@@ -31,11 +34,13 @@ def strings(x: Any, name: str) -> tuple[_native.Strings, int]:
         return _native.Strings.from_arrow(*x.__arrow_c_array__(), name), 0
     if hasattr(x, "__arrow_c_stream__") and not hasattr(x, "iloc"):  # in chunks
         x = x.to_pylist() if hasattr(x, "to_pylist") else x.to_list()
-    if isinstance(x, np.ndarray) and x.ndim != 1:
-        raise InvalidArgument(f"{name}: expected 1 dimension of strings, got {x.ndim} with shape {x.shape}")
-    if isinstance(x, np.ndarray) and x.dtype.kind in "US":
-        return _from_fixed(x)
-    return _from_list(x.tolist() if hasattr(x, "tolist") else list(x), name)
+    if isinstance(x, np.ndarray):
+        x = np.asarray(x)  # a subclass may say what its memory does not hold
+        if x.ndim != 1:
+            raise InvalidArgument(f"{name}: expected 1 dimension of strings, got {x.ndim} with shape {x.shape}")
+        if x.dtype.kind in "US":
+            return _from_fixed(x)
+    return _from_list(list(x.tolist() if hasattr(x, "tolist") else x), name)
 
 
 def _from_fixed(array: np.ndarray) -> tuple[_native.Strings, int]:
@@ -49,13 +54,14 @@ def _from_fixed(array: np.ndarray) -> tuple[_native.Strings, int]:
 
 
 def _from_list(items: list, name: str) -> tuple[_native.Strings, int]:
-    kind = bytes if items and isinstance(items[0], bytes) else str
+    """items: nobody else's. A subclass may have methods of its own, so str and bytes themselves are asked what it holds."""
+    kind = bytes if items and issubclass(type(items[0]), bytes) else str
     try:
         joined = kind().join(items)
+        lengths = np.fromiter(map(kind.__len__, items), np.int64, len(items))  # type: ignore[arg-type]
     except TypeError:
-        at, item = next((at, item) for at, item in enumerate(items) if not isinstance(item, kind))
+        at, item = next((at, item) for at, item in enumerate(items) if not issubclass(type(item), kind))
         raise TypeError(f"{name}: string {at} must be {kind.__name__}, got {type(item).__name__}") from None
-    lengths = np.fromiter(map(len, items), np.int64, len(items))
     if kind is bytes:
         return _joined(np.frombuffer(joined, np.uint8), lengths, "bytes")
     if joined.isascii():

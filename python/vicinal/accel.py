@@ -18,6 +18,16 @@ from typing import Any
 
 VICINAL, SCIKIT_LEARN = "vicinal", "scikit-learn"
 
+# Packages that search neighbours by code of their own, which no patch of scikit-learn reaches, and what there is for them.
+_OUT_OF_REACH = {
+    "faiss": "vicinal.compat.faiss has its calls", "pynndescent": "vicinal.compat.pynndescent has its calls",
+    "cuvs": "vicinal.compat.cuvs has its calls", "torch_cluster": "vicinal.compat.torch_cluster has its calls",
+    "pytorch3d": "vicinal.compat.pytorch3d has its calls", "openTSNE": "vicinal.compat.opentsne gives it neighbours",
+    "umap": "its precomputed_knn takes those of vicinal.knn_graph(..., include_self=True)",
+    "hdbscan": "", "hnswlib": "", "annoy": "", "nmslib": "", "usearch": "", "scann": "", "voyager": "", "ngtpy": "", "cuml": "",
+    "pykeops": "", "rapidfuzz": "",
+}  # fmt: skip
+
 
 @dataclass
 class Call:
@@ -96,13 +106,21 @@ def calls() -> tuple[Call, ...]:
     return tuple(sorted(_calls.values(), key=lambda call: -call.seconds))
 
 
+def out_of_reach() -> tuple[str, ...]:
+    """Packages that this program has imported and that search neighbours by code of their own."""
+    return tuple(name for name in _OUT_OF_REACH if name in sys.modules)
+
+
 def report() -> str:
-    """What ran where, a line a kind of call."""
+    """What ran where, a line a kind of call, and the packages that search by code of their own (:func:`out_of_reach`)."""
     lines = [f"{'estimator':27}{'method':18}{'where':14}{'calls':>6}{'seconds':>9}  why not vicinal"]
     lines += [
         f"{c.estimator:27}{c.method:18}{c.where:14}{c.calls:6}{c.seconds:9.3f}  {c.reason}".rstrip() for c in calls()
     ]
-    return "\n".join(lines) if _calls else "no search of neighbours was made"
+    if not _calls:
+        lines = ["no search of neighbours was made"]
+    lines += [f"not reached: {name}" + f" ({_OUT_OF_REACH[name]})" * bool(_OUT_OF_REACH[name]) for name in out_of_reach()]
+    return "\n".join(lines)
 
 
 def main(arguments: list[str]) -> int:

@@ -3,7 +3,8 @@
     from vicinal.neighbors import KNeighborsClassifier
 
 Each class is scikit-learn's own of the same name with its search replaced: parameters, fitted attributes, types,
-errors and everything downstream of the neighbours are scikit-learn's. Served are dense rows under euclidean,
+errors and everything downstream of the neighbours are scikit-learn's. ``kneighbors_graph`` and ``radius_neighbors_graph`` are its
+functions of those names over these classes. Served are dense rows under euclidean,
 sqeuclidean, manhattan, chebyshev and cosine (by any of their names, and minkowski with p of 1, 2 and infinity), with
 algorithm="brute", or "auto" and more than five columns; the rest (sparse rows, other metrics, trees asked for by name, and
 few columns, where trees are faster) is left to scikit-learn, whose code runs as if vicinal were not there. ``vicinal.accel`` tells which calls went where.
@@ -39,6 +40,7 @@ from ._range import range_search
 __all__ = [
     "NearestNeighbors", "KNeighborsTransformer", "RadiusNeighborsTransformer", "KNeighborsClassifier",
     "KNeighborsRegressor", "RadiusNeighborsClassifier", "RadiusNeighborsRegressor", "LocalOutlierFactor",
+    "kneighbors_graph", "radius_neighbors_graph",
 ]  # fmt: skip
 
 # scikit-learn's names of what is served, and ours.
@@ -49,7 +51,6 @@ _METRICS = {
 _POWERS = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}
 # 100,000 rows among themselves on 2 cores: a KD tree is 1.5 times as fast with 2 and 3 columns, 1.4 times with 5; with 8 it is far behind.
 _COLUMNS_OF_TREES = 5
-_READ_IN_PLACE = {"float32", "float64", "float16", "uint8", "int8"}
 _EXECUTION = {"device": [str], "memory": [Integral, str, None], "progress": [callable, "boolean", None]}
 
 
@@ -70,8 +71,8 @@ class _Prepared:
 
 
 def _rows(x: np.ndarray) -> np.ndarray:
-    """What vicinal reads in place; integers of other widths become float64, as scikit-learn makes them."""
-    return x if x.dtype.name in _READ_IN_PLACE else x.astype(np.float64)
+    """What vicinal takes: all numbers of up to 64 bits, exactly."""
+    return x if x.dtype.kind in "fiub" and x.dtype.itemsize <= 8 else x.astype(np.float64)
 
 
 def _columns(x: Any) -> int:
@@ -312,3 +313,69 @@ class RadiusNeighborsRegressor(_RadiusNeighbors, theirs.RadiusNeighborsRegressor
 @_accepting_execution
 class LocalOutlierFactor(_KNeighbors, theirs.LocalOutlierFactor):
     pass
+
+
+def kneighbors_graph(
+    X: Any, n_neighbors: int, *, mode: str = "connectivity", metric: Any = "minkowski", p: float | None = 2,
+    metric_params: dict[str, Any] | None = None, include_self: bool | str = False, n_jobs: int | None = None,
+    device: str = "auto", memory: Any = None, progress: Any = None,
+) -> Any:  # fmt: skip
+    """scikit-learn's kneighbors_graph, searched by vicinal.
+
+    Parameters
+    ----------
+    X : (n_samples, n_features) array, or a fitted estimator with ``kneighbors``
+    n_neighbors : int
+        Neighbours a row; of other rows unless ``include_self``.
+    mode : "connectivity" or "distance", default "connectivity"
+        Ones, or float64 distances.
+    metric, p, metric_params, n_jobs :
+        As in :class:`NearestNeighbors`.
+    include_self : bool or "auto", default False
+        A row is its own first neighbour; "auto": in mode "connectivity".
+    device, memory, progress :
+        As in :func:`vicinal.knn`; not used where X is an estimator, which has its own.
+
+    Returns
+    -------
+    (n_samples, n_samples) sparse matrix in CSR form, as scikit-learn makes it.
+
+    Raises
+    ------
+    What scikit-learn's raises; MemoryBudget if ``memory`` is too little.
+    """
+    if not hasattr(X, "kneighbors"):
+        X = NearestNeighbors(n_neighbors=n_neighbors, metric=metric, p=p, metric_params=metric_params, n_jobs=n_jobs, device=device,
+                             memory=memory, progress=progress).fit(X)  # fmt: skip
+    return theirs.kneighbors_graph(X, n_neighbors, mode=mode, metric=metric, p=p, metric_params=metric_params, include_self=include_self,
+                                   n_jobs=n_jobs)  # fmt: skip
+
+
+def radius_neighbors_graph(
+    X: Any, radius: float, *, mode: str = "connectivity", metric: Any = "minkowski", p: float | None = 2,
+    metric_params: dict[str, Any] | None = None, include_self: bool | str = False, n_jobs: int | None = None,
+    device: str = "auto", memory: Any = None, progress: Any = None,
+) -> Any:  # fmt: skip
+    """scikit-learn's radius_neighbors_graph, searched by vicinal.
+
+    Parameters
+    ----------
+    X : (n_samples, n_features) array, or a fitted estimator with ``radius_neighbors``
+    radius : float
+        Of neighbourhoods, the boundary included.
+    others :
+        As in :func:`kneighbors_graph`.
+
+    Returns
+    -------
+    (n_samples, n_samples) sparse matrix in CSR form, as scikit-learn makes it.
+
+    Raises
+    ------
+    What scikit-learn's raises; MemoryBudget if ``memory`` is too little.
+    """
+    if not hasattr(X, "radius_neighbors"):
+        X = NearestNeighbors(radius=radius, metric=metric, p=p, metric_params=metric_params, n_jobs=n_jobs, device=device, memory=memory,
+                             progress=progress).fit(X)  # fmt: skip
+    return theirs.radius_neighbors_graph(X, radius, mode=mode, metric=metric, p=p, metric_params=metric_params, include_self=include_self,
+                                         n_jobs=n_jobs)  # fmt: skip

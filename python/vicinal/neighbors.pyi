@@ -155,3 +155,33 @@ class LocalOutlierFactor(_KNeighbors, theirs.LocalOutlierFactor):
         memory: Memory = None,
         progress: Progress = None,
     ) -> None: ...
+
+def kneighbors_graph(
+    X: Any,
+    n_neighbors: int,
+    *,
+    mode: str = "connectivity",
+    metric: Any = "minkowski",
+    p: float | None = 2,
+    metric_params: dict[str, Any] | None = None,
+    include_self: bool | str = False,
+    n_jobs: int | None = None,
+    device: str = "auto",
+    memory: Memory = None,
+    progress: Progress = None,
+) -> Any: ...
+
+def radius_neighbors_graph(
+    X: Any,
+    radius: float,
+    *,
+    mode: str = "connectivity",
+    metric: Any = "minkowski",
+    p: float | None = 2,
+    metric_params: dict[str, Any] | None = None,
+    include_self: bool | str = False,
+    n_jobs: int | None = None,
+    device: str = "auto",
+    memory: Memory = None,
+    progress: Progress = None,
+) -> Any: ...

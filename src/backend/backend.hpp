@@ -58,6 +58,7 @@ struct Problem {
   Metric metric = Metric::euclidean;
   std::int64_t k = 0;      // min(k, rows)
   bool kept = false;       // the prepared corpus exists already and is not counted
+  const Plan* made = nullptr;  // the plan that the kept corpus was prepared by; null while it is being prepared
   bool range = false;
   bool symmetric = false;  // a graph, where tiles may serve both sides
   std::int64_t filter_bytes = 0;
@@ -70,9 +71,11 @@ struct Kept {
 };
 
 /// What finish() says of each query of the batch, for certify.
+inline constexpr std::int64_t unknown_count = -1;
 struct BoundsView {
   double* settled;   // every row whose folded key is <= this was ranked canonically; +inf: all rows were
   double* largest;   // largest proved |filter distance - true distance| (0 on the canonical rung)
+  std::int64_t* found = nullptr;  // rows in the query's answer; unknown_count where the answer lies on a device, which counts them itself. Null: not asked for
 };
 
 /// Where the matches of a batch go: query i has entries [begin[i], begin[i] + count[i]).
@@ -107,6 +110,14 @@ struct Session {
   virtual void finish_range(const RangeView& out, const BoundsView& bounds) = 0;
 };
 
+/// What a sample of the rows says of a plan, before the search. No answer depends on it.
+struct Outlook {
+  std::int64_t sampled = 0;   // rows of the corpus; 0: it says nothing
+  bool int8_pays = true;      // where Plan::pilot leaves it open
+  bool rotated = false;
+  double left_int8 = 0, left_f32 = 0;  // rows of the corpus, a query, that each precision does not exclude
+};
+
 struct Backend {
   virtual ~Backend() = default;
   virtual Facts facts() const = 0;
@@ -126,6 +137,8 @@ struct Backend {
   virtual double slowness(const std::string& instruction_set) const = 0;
   /// Speed of its tiles of bytes beside those of floats, for the choice between them.
   virtual double byte_gain(const std::string& instruction_set) const = 0;
+  /// Why it has no filter of the rung for rows of so many columns, a plan's note; empty where it has. The plan names no such rung.
+  virtual std::string filter_refusal(Rung /*rung*/, std::int64_t /*cols*/, const std::string& /*instruction_set*/) const { return ""; }
   /// Whether it reads this memory in place, where the host does not.
   virtual bool holds(const void* /*rows*/) const { return false; }
   /// Ordinal of the CUDA device in whose memory this is, where the host cannot read it; -1: the host's, as far as the backend can tell.
@@ -138,6 +151,8 @@ struct Backend {
   virtual std::int64_t release_memory() { return 0; }
   /// Predicted seconds of a search; below 0: by `slowness` beside a core of the build machine.
   virtual double seconds(const Plan& /*plan*/, const Problem& /*problem*/) const { return -1; }
+  /// In milliseconds, whatever the shape.
+  virtual Outlook look(const Question& /*question*/, const Plan& /*plan*/) { return {}; }
   /// Measured here and now; nothing where a backend does not say.
   virtual Rates rates(const std::string& /*instruction_set*/, Rung /*rung*/, int /*threads*/) { return {}; }
   /// Prepares the whole corpus once.

@@ -40,6 +40,10 @@ fs::path find_file(std::string& reason) {
     reason += ", and VICINAL_BACKEND_PATH is not set";
     return {};
   }
+  if (!fs::path(folder).is_absolute()) {  // it would be code from wherever the process happens to stand
+    reason += cat(", and VICINAL_BACKEND_PATH must be an absolute path, got ", folder);
+    return {};
+  }
   fs::path named = fs::path(folder) / file_name;
   if (fs::exists(named, ignored)) return named;
   reason += cat(" and not in VICINAL_BACKEND_PATH=", folder);

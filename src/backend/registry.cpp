@@ -2,7 +2,7 @@
 //   VICINAL_ISA      forces an instruction set by name where a call says "auto" (tests, bug reports)
 //   VICINAL_FILTER   forces a filter rung the same way
 //   VICINAL_BACKEND  forces a device the same way: cpu, cuda, cuda:1
-//   VICINAL_BACKEND_PATH  a folder in which to look for libvicinal_cuda.so when it is not beside the library
+//   VICINAL_BACKEND_PATH  an absolute path, of a folder in which to look for libvicinal_cuda.so when it is not beside the library
 #include <atomic>
 #include <charconv>
 #include <cstdlib>

@@ -164,24 +164,33 @@ Payload payload_of(const DLTensor* given, const Values& values) {
   return {data_of(tensor), size, layout.row_stride, layout.col_stride};
 }
 
-NeighborsView part_of(const DLTensor* given_distances, const DLTensor* given_ids, std::size_t number) {
-  const std::string name = cat("part ", number);
-  const DLTensor& distances = matrix(given_distances, name.c_str());
+NeighborsView result_of(const DLTensor* given_distances, const DLTensor* given_ids, const std::string& name) {
   const DLTensor& ids = matrix(given_ids, name.c_str());
   if (!is(ids.dtype, code_int, 64)) refuse(name.c_str(), cat("ids must be int64, got ", type_text(ids.dtype)));
-  if (distances.shape[0] != ids.shape[0] || distances.shape[1] != ids.shape[1])
-    refuse(name.c_str(), cat("distances have shape ", shape_text(distances), ", ids ", shape_text(ids)));
   if (ids.shape[0] < 0 || ids.shape[1] < 0) refuse(name.c_str(), cat("a negative size: ", shape_text(ids)));
-  if (!dense(distances) || !dense(ids)) refuse(name.c_str(), "the tensors must be row-major and dense");
-  NeighborsView view;  // merge only reads through it
-  view.type = distance_type_of(distances, name);
+  NeighborsView view;  // which is only read through
   view.ids = static_cast<std::int64_t*>(const_cast<void*>(data_of(ids)));
-  view.distances = const_cast<void*>(data_of(distances));
   view.rows = ids.shape[0];
   view.k = ids.shape[1];
-  if (view.rows > 0 && view.k > 0 && (view.ids == nullptr || view.distances == nullptr))
-    refuse(name.c_str(), "no data");
+  bool is_dense = dense(ids), has_data = view.ids != nullptr;
+  if (given_distances != nullptr) {
+    const DLTensor& distances = matrix(given_distances, name.c_str());
+    if (distances.shape[0] != ids.shape[0] || distances.shape[1] != ids.shape[1])
+      refuse(name.c_str(), cat("distances have shape ", shape_text(distances), ", ids ", shape_text(ids)));
+    is_dense = is_dense && dense(distances);
+    view.type = distance_type_of(distances, name);
+    view.distances = const_cast<void*>(data_of(distances));
+    has_data = has_data && view.distances != nullptr;
+  }
+  if (!is_dense) refuse(name.c_str(), "the tensors must be row-major and dense");
+  if (view.rows > 0 && view.k > 0 && !has_data) refuse(name.c_str(), "no data");
   return view;
+}
+
+NeighborsView part_of(const DLTensor* distances, const DLTensor* ids, std::size_t number) {
+  const std::string name = cat("part ", number);
+  static_cast<void>(matrix(distances, name.c_str()));
+  return result_of(distances, ids, name);
 }
 
 Tensor int64_tensor(std::shared_ptr<const void> owner, const std::int64_t* data, std::int64_t rows) {

@@ -13,6 +13,7 @@
 #include "vicinal/device.hpp"
 #include "vicinal/search.hpp"
 #include "vicinal/select.hpp"
+#include "vicinal/verify.hpp"
 
 struct vicinal_corpus {
   vicinal::Corpus corpus;
@@ -138,6 +139,63 @@ void give(const Outputs& out, const Neighbors& found) {
           capi::int64_tensor(found.shared_ids(), found.ids(), rows, k), std::move(counts));
 }
 
+void give(const Outputs& out, const CsrNeighbors& found) {
+  out.set(capi::int64_tensor(found.shared_offsets(), found.offsets(), found.rows() + 1),
+          capi::distance_tensor(found.shared_distances(), found.distances(), found.type(), found.entries()),
+          capi::int64_tensor(found.shared_ids(), found.ids(), found.entries()));
+}
+
+GraphOptions graph_of(const vicinal_options* given, std::int64_t k) {
+  const vicinal_options options = known(given);
+  return {.search = search_of(options, k), .include_self = options.include_self != 0};
+}
+
+RangeOptions range_of(const vicinal_options* given) {
+  const vicinal_options options = known(given);
+  return {.search = search_of(options, 1), .max_results = options.max_results};
+}
+
+/// Fills what the caller's structure has room for, and the list of faults. verdict_of(claim, options) verifies.
+template <class VerdictOf>
+void judge(const DLTensor* distances, const DLTensor* ids, double relative_tolerance, const vicinal_options* given,
+           vicinal_verdict* verdict, DLManagedTensor** faults, const VerdictOf& verdict_of) {
+  const std::size_t size = required(verdict, "verdict").size;
+  if (size < sizeof size || size > sizeof *verdict)
+    refuse(cat("verdict.size is ", size, ", set it to sizeof(vicinal_verdict)"));
+  const NeighborsView claimed = capi::result_of(distances, ids, "result");
+  VerifyOptions options;
+  options.search = search_of(known(given), 1);
+  options.relative_tolerance = relative_tolerance;
+  const Verdict found = verdict_of(Claim{.rows = claimed.rows,
+                                         .k = claimed.k,
+                                         .ids = claimed.ids,
+                                         .distances = claimed.distances,
+                                         .type = claimed.type},
+                                   options);
+  if (faults != nullptr) {
+    const std::shared_ptr<std::int64_t[]> list(new std::int64_t[3 * found.faults.size() + 1]);
+    for (std::size_t i = 0; i < found.faults.size(); ++i) {
+      const Verdict::Row& fault = found.faults[i];
+      list[3 * i] = fault.row, list[3 * i + 1] = static_cast<std::int64_t>(fault.fault), list[3 * i + 2] = fault.rank;
+    }
+    *faults = capi::int64_tensor(list, list.get(), static_cast<std::int64_t>(found.faults.size()), 3).release();
+  }
+  const vicinal_verdict told{.size = size,
+                             .rows = found.rows,
+                             .correct = found.correct,
+                             .wrong = found.wrong,
+                             .tie_order = found.tie_order,
+                             .distance = found.distance,
+                             .near_ties = found.near_ties,
+                             .recall = found.recall,
+                             .largest_relative_difference = found.largest_relative_difference};
+  std::memcpy(verdict, &told, size);
+}
+
+static_assert(static_cast<int>(Fault::wrong) == 0 && static_cast<int>(Fault::tie_order) == 1 &&
+                  static_cast<int>(Fault::distance) == 2,
+              "vicinal.h names the kinds of faults by these numbers");
+
 }  // namespace
 
 const char* vicinal_version(void) { return VICINAL_VERSION; }
@@ -228,31 +286,58 @@ int vicinal_corpus_knn(const vicinal_corpus* corpus, const DLTensor* queries, in
   });
 }
 
-int vicinal_knn_graph(const DLTensor* rows, int64_t k, const vicinal_options* given, DLManagedTensor** distances,
+int vicinal_knn_graph(const DLTensor* rows, int64_t k, const vicinal_options* options, DLManagedTensor** distances,
                       DLManagedTensor** ids, DLManagedTensor** counts) {
   const Outputs out(distances, ids, counts);
-  return guarded([&] {
-    const vicinal_options options = known(given);
-    GraphOptions graph;
-    graph.search = search_of(options, k);
-    graph.include_self = options.include_self != 0;
-    give(out, knn_graph(capi::points_of(rows, "rows"), graph));
-  });
+  return guarded([&] { give(out, knn_graph(capi::points_of(rows, "rows"), graph_of(options, k))); });
 }
 
-int vicinal_range_search(const DLTensor* corpus, const DLTensor* queries, double radius, const vicinal_options* given,
+int vicinal_corpus_knn_graph(const vicinal_corpus* corpus, int64_t k, const vicinal_options* options,
+                             DLManagedTensor** distances, DLManagedTensor** ids, DLManagedTensor** counts) {
+  const Outputs out(distances, ids, counts);
+  return guarded([&] { give(out, required(corpus, "corpus").corpus.knn_graph(graph_of(options, k))); });
+}
+
+int vicinal_range_search(const DLTensor* corpus, const DLTensor* queries, double radius, const vicinal_options* options,
                          DLManagedTensor** offsets, DLManagedTensor** distances, DLManagedTensor** ids) {
   const Outputs out(offsets, distances, ids);
   return guarded([&] {
-    const vicinal_options options = known(given);
-    RangeOptions range;
-    range.search = search_of(options, 1);
-    range.max_results = options.max_results;
-    const CsrNeighbors found =
-        range_search(capi::points_of(corpus, "corpus"), capi::points_of(queries, "queries"), radius, range);
-    out.set(capi::int64_tensor(found.shared_offsets(), found.offsets(), found.rows() + 1),
-            capi::distance_tensor(found.shared_distances(), found.distances(), found.type(), found.entries()),
-            capi::int64_tensor(found.shared_ids(), found.ids(), found.entries()));
+    give(out, range_search(capi::points_of(corpus, "corpus"), capi::points_of(queries, "queries"), radius,
+                           range_of(options)));
+  });
+}
+
+int vicinal_corpus_range_search(const vicinal_corpus* corpus, const DLTensor* queries, double radius,
+                                const vicinal_options* options, DLManagedTensor** offsets, DLManagedTensor** distances,
+                                DLManagedTensor** ids) {
+  const Outputs out(offsets, distances, ids);
+  return guarded([&] {
+    give(
+        out,
+        required(corpus, "corpus").corpus.range_search(capi::points_of(queries, "queries"), radius, range_of(options)));
+  });
+}
+
+int vicinal_verify(const DLTensor* corpus, const DLTensor* queries, const DLTensor* distances, const DLTensor* ids,
+                   double relative_tolerance, const vicinal_options* options, vicinal_verdict* verdict,
+                   DLManagedTensor** faults) {
+  if (faults != nullptr) *faults = nullptr;
+  return guarded([&] {
+    const Points rows = capi::points_of(corpus, "corpus"), asked = capi::points_of(queries, "queries");
+    judge(distances, ids, relative_tolerance, options, verdict, faults,
+          [&](const Claim& claim, const VerifyOptions& with) { return verify(rows, asked, claim, with); });
+  });
+}
+
+int vicinal_corpus_verify(const vicinal_corpus* corpus, const DLTensor* queries, const DLTensor* distances,
+                          const DLTensor* ids, double relative_tolerance, const vicinal_options* options,
+                          vicinal_verdict* verdict, DLManagedTensor** faults) {
+  if (faults != nullptr) *faults = nullptr;
+  return guarded([&] {
+    const Corpus& prepared = required(corpus, "corpus").corpus;
+    const Points asked = capi::points_of(queries, "queries");
+    judge(distances, ids, relative_tolerance, options, verdict, faults,
+          [&](const Claim& claim, const VerifyOptions& with) { return prepared.verify(asked, claim, with); });
   });
 }
 
@@ -283,7 +368,8 @@ int vicinal_select(const DLTensor* values, int64_t k, const DLTensor* payload, c
     const Payload items = payload == nullptr ? Payload{} : capi::payload_of(payload, rows);
     const Selection found = select_k(rows, select, items);
     Tensor carried;
-    if (found.payload_size() > 0) carried = capi::tensor_like(*payload, found.shared_payload(), found.payload(), found.rows(), k);
+    if (found.payload_size() > 0)
+      carried = capi::tensor_like(*payload, found.shared_payload(), found.payload(), found.rows(), k);
     out.set(capi::tensor_like(*values, found.shared_values(), found.values(), found.rows(), k),
             capi::int64_tensor(found.shared_ids(), found.ids(), found.rows(), k), std::move(carried));
   });

@@ -1,7 +1,7 @@
 // The proof of the filter, in one place: what may be excluded, and why nothing that matters is.
 //
 // A filter sees rounded rows xhat = float((x - centre) * scale). For each row it knows, rounded outward,
-//   e >= |x' - xhat|   the residual, measured, in the norm of the form,   and   n >= |xhat|.
+//   e >= |x' - xhat|   the residual, measured, in the norm of the sum,   and   n >= |xhat|.
 // Its arithmetic is a chain of float operations with a known worst case. docs/exactness.md has the derivations.
 //
 // Every threshold is first inflated for the rounding of keys (theta_of_key): the order is decided by the value rounded
@@ -33,7 +33,8 @@ VICINAL_HOST_DEVICE inline float down32(double value) noexcept { return static_c
 /// Facts of one rung of filters over one corpus.
 struct BoundModel {
   Metric metric = Metric::euclidean;
-  Form form = Form::l2;
+  Sum sum = Sum::squares;  // that the filter estimates
+  bool unit = false;       // of rows divided by their norms
   DistanceType type = DistanceType::f32;  // of the keys
   std::int64_t dims = 0;
   double scale = 1;        // corpus rows are multiplied by this power of two (1 for unit rows)
@@ -44,7 +45,7 @@ struct BoundModel {
 
   /// chain: float operations that round, an element: 1 with fused multiply-add, 2 without, 0 for bytes, whose sums are exact.
   BoundModel(Metric m, DistanceType t, std::int64_t d, double s, int chain)
-      : metric(m), form(form_of(m)), type(t), dims(d), scale(s) {
+      : metric(m), sum(filter_sum_of(m)), unit(row_of(m).filter == FilterRows::unit), type(t), dims(d), scale(s) {
     const double nu = static_cast<double>(chain) * static_cast<double>(d) * float_u;
     alpha = nu < 0.25 ? nu / (1.0 - nu) : infinite;  // beyond 4 million columns float proves nothing
     kappa = chain > 0 ? alpha / 2 + 6 * float_u : 0;
@@ -88,15 +89,18 @@ VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, con
   const double d = static_cast<double>(model.dims);
   const double sums = 1 + (d + 8) * double_u;              // each sum, any order, and its square root
   const double evaluated = model.evaluated();
-  const double unit = model.form == Form::unit_l2 ? 1.0 : 0.0;
-  switch (model.form) {
-    case Form::l1:
+  const double unit = model.unit ? 1.0 : 0.0;
+  switch (model.sum) {
+    case Sum::magnitudes:
       return {f.e_abs * sums + evaluated * (f.n_abs + f.e_abs) + 1e-300, f.n_abs * sums};
-    case Form::linf:
+    case Sum::largest:
       return {f.e_max * sums + evaluated * (f.n_abs + f.e_abs) + 1e-300, f.n_abs * sums};
-    default:
-      return {std::sqrt(f.ee) * sums + evaluated * (std::sqrt(f.xx) + unit) + 1e-300, std::sqrt(f.nn) * sums};
+    case Sum::squares:
+    case Sum::products:
+    case Sum::bits:
+    case Sum::none: break;
   }
+  return {std::sqrt(f.ee) * sums + evaluated * (std::sqrt(f.xx) + unit) + 1e-300, std::sqrt(f.nn) * sums};
 }
 
 /// The term that the kernel adds to multiplier * g~. Not finite: the row is never excluded (-inf).
@@ -104,7 +108,7 @@ VICINAL_HOST_DEVICE inline float row_term(const BoundModel& model, const Residua
   double term = 0;
   if (model.direct) {
     term = static_cast<double>(down32(-norms.e * norms.e * model.direct_wider()));
-  } else if (model.form == Form::l2 || model.form == Form::unit_l2) {
+  } else if (model.sum == Sum::squares) {
     const double square = f.nn * (1 - (static_cast<double>(model.dims) + 8) * double_u);
     term = static_cast<double>(down32(square - norms.e * norms.e - model.kappa * norms.n * norms.n));
   }
@@ -116,8 +120,8 @@ VICINAL_HOST_DEVICE inline float row_term(const BoundModel& model, const Residua
 }
 
 /// What the kernel multiplies its sum by.
-VICINAL_HOST_DEVICE inline float multiplier(Form form) noexcept {
-  return form == Form::ip ? -1.0F : (form == Form::l1 || form == Form::linf ? 1.0F : -2.0F);
+VICINAL_HOST_DEVICE inline float multiplier(Sum sum) noexcept {
+  return sum == Sum::products ? -1.0F : (sum == Sum::magnitudes || sum == Sum::largest ? 1.0F : -2.0F);
 }
 
 /// theta, in filter units: a row whose true distance is above it has a key strictly above `key` (folded key).
@@ -125,28 +129,28 @@ VICINAL_HOST_DEVICE inline float multiplier(Form form) noexcept {
 VICINAL_HOST_DEVICE inline double theta_of_key(const BoundModel& model, double key, double query_scale) noexcept {
   if (!(key < infinite)) return infinite;
   const double raised = key + std::fabs(key) * model.key_relative() + model.key_absolute();
-  switch (model.metric) {
-    case Metric::sqeuclidean: return model.scale * std::sqrt(std::max(raised, 0.0)) * (1 + 4 * double_u);
-    case Metric::cosine:
-    case Metric::correlation: {
+  switch (row_of(model.metric).triangle) {
+    case Triangle::square: return model.scale * std::sqrt(std::max(raised, 0.0)) * (1 + 4 * double_u);
+    case Triangle::chord: {
       const double eps = (static_cast<double>(model.dims) / 16 + 18) * double_u;
       return std::sqrt(2 * std::max(raised + eps, 0.0)) * (1 + 4 * double_u);
     }
-    case Metric::inner_product: return raised * model.scale * query_scale;
-    default: return model.scale * raised * (1 + 4 * double_u);
+    case Triangle::none: return raised * model.scale * query_scale;
+    case Triangle::distance: break;
   }
+  return model.scale * raised * (1 + 4 * double_u);
 }
 
 /// The largest canonical value of a row whose true distance is at most `upper` (filter units), before rounding to a key.
 VICINAL_HOST_DEVICE inline double value_of_upper(const BoundModel& model, double upper, double query_scale) noexcept {
   const double wider = 1 + 2 * model.canonical_error();
-  switch (model.metric) {
-    case Metric::sqeuclidean: return (upper / model.scale) * (upper / model.scale) * wider;
-    case Metric::cosine:
-    case Metric::correlation: return upper * upper / 2 * wider + (static_cast<double>(model.dims) / 16 + 18) * double_u;
-    case Metric::inner_product: return upper / (model.scale * query_scale);  // its canonical error is in ip_slack
-    default: return upper / model.scale * wider;
+  switch (row_of(model.metric).triangle) {
+    case Triangle::square: return (upper / model.scale) * (upper / model.scale) * wider;
+    case Triangle::chord: return upper * upper / 2 * wider + (static_cast<double>(model.dims) / 16 + 18) * double_u;
+    case Triangle::none: return upper / (model.scale * query_scale);  // its canonical error is in ip_slack
+    case Triangle::distance: break;
   }
+  return upper / model.scale * wider;
 }
 
 /// Inner product: |g~ - true product| plus the canonical routine's own error, for rows of a tile (e_t, n_t).
@@ -163,9 +167,8 @@ VICINAL_HOST_DEVICE inline float threshold(const BoundModel& model, double theta
   double bound = infinite;
   // A partial sum could leave float and come back as an infinity that looks far away: then nothing is excluded.
   if (!(q.n * tile.n < 0x1p120 && q.n + tile.n < 0x1p120)) return std::numeric_limits<float>::infinity();
-  switch (model.form) {
-    case Form::l2:
-    case Form::unit_l2: {
+  switch (model.sum) {
+    case Sum::squares: {
       const double a = theta + q.e;
       if (model.direct) {
         bound = (a * a + 2 * a * tile.e) * model.direct_wider() + 0x1p-120;
@@ -175,15 +178,14 @@ VICINAL_HOST_DEVICE inline float threshold(const BoundModel& model, double theta
               2 * model.kappa * q.n * tile.n + 0x1p-50 * query_square + 0x1p-120;
       break;
     }
-    case Form::ip: bound = theta + std::fabs(theta) * 4 * double_u + ip_slack(model, q, tile); break;
-    case Form::l1:
+    case Sum::products: bound = theta + std::fabs(theta) * 4 * double_u + ip_slack(model, q, tile); break;
+    case Sum::magnitudes:
       bound = (theta + q.e + tile.e) / (1 - (static_cast<double>(model.dims) + 2) * float_u) * (1 + 8 * double_u) + 0x1p-120;
       if (!((static_cast<double>(model.dims) + 2) * float_u < 0.5)) bound = infinite;
       break;
-    case Form::linf: bound = (theta + q.e + tile.e) / (1 - 2 * float_u) * (1 + 8 * double_u) + 0x1p-120; break;
-    case Form::exact:
-    case Form::strings:
-    case Form::indexed: break;
+    case Sum::largest: bound = (theta + q.e + tile.e) / (1 - 2 * float_u) * (1 + 8 * double_u) + 0x1p-120; break;
+    case Sum::bits:
+    case Sum::none: break;
   }
   return std::isnan(bound) ? std::numeric_limits<float>::infinity() : up32(bound);
 }
@@ -193,9 +195,8 @@ VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, dou
                        const FilterNorms& tile) noexcept {
   const double value = static_cast<double>(t);
   double upper = infinite;
-  switch (model.form) {
-    case Form::l2:
-    case Form::unit_l2: {
+  switch (model.sum) {
+    case Sum::squares: {
       const double norms = q.n + tile.n;
       if (model.direct) {
         const double sum = value + std::fabs(value) * 0x1p-22 + tile.e * tile.e * model.direct_wider() * (1 + 0x1p-20) + 0x1p-120;
@@ -207,12 +208,11 @@ VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, dou
       upper = (std::sqrt(std::max(square, 0.0)) + q.e + tile.e) * (1 + 8 * double_u);
       break;
     }
-    case Form::ip: upper = value + ip_slack(model, q, tile); break;
-    case Form::l1: upper = (value / (1 - (static_cast<double>(model.dims) + 2) * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
-    case Form::linf: upper = (value / (1 - 2 * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
-    case Form::exact:
-    case Form::strings:
-    case Form::indexed: break;
+    case Sum::products: upper = value + ip_slack(model, q, tile); break;
+    case Sum::magnitudes: upper = (value / (1 - (static_cast<double>(model.dims) + 2) * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
+    case Sum::largest: upper = (value / (1 - 2 * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
+    case Sum::bits:
+    case Sum::none: break;
   }
   return upper >= -infinite && !std::isnan(upper) && std::isfinite(value) ? upper : infinite;
 }
@@ -226,8 +226,8 @@ VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, dou
 inline constexpr std::int64_t most_byte_dims = 16384;
 inline constexpr double most_seed = 0x1p30, most_limit = 0x1p29;
 
-VICINAL_HOST_DEVICE inline double byte_unit(Form form, float query_step, float row_step) noexcept {
-  return -static_cast<double>(multiplier(form)) * static_cast<double>(query_step) * static_cast<double>(row_step);
+VICINAL_HOST_DEVICE inline double byte_unit(Sum sum, float query_step, float row_step) noexcept {
+  return -static_cast<double>(multiplier(sum)) * static_cast<double>(query_step) * static_cast<double>(row_step);
 }
 
 /// Doubles of that size are known to 2^-20, so a seed may be so much below what it should be; byte_slack covers it.
@@ -253,25 +253,27 @@ struct ByteLine {
 VICINAL_HOST_DEVICE inline ByteLine float_line(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
   constexpr double rounded = 1 + 4 * double_u, sums = 1 + 8 * double_u;
   const double reach = theta + q.e;
-  switch (model.form) {
-    case Form::ip: {
+  switch (model.sum) {
+    case Sum::products: {
       const double relative = (static_cast<double>(model.dims) / 32 + 8) * double_u + model.alpha + 6 * float_u;
       return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * rounded, (q.e + relative * (q.n + q.e)) * rounded};
     }
-    case Form::l1:
-    case Form::linf: {
-      const double error = model.form == Form::l1 ? (static_cast<double>(model.dims) + 4) * float_u : 4 * float_u;
+    case Sum::magnitudes:
+    case Sum::largest: {
+      const double error = model.sum == Sum::magnitudes ? (static_cast<double>(model.dims) + 4) * float_u : 4 * float_u;
       const double wider = error < 0.5 ? (1 + 16 * double_u) / (1 - error) : infinite;
       return {reach * wider + 0x1p-120, wider, 0};
     }
-    default: break;
+    case Sum::squares:
+    case Sum::bits:
+    case Sum::none: break;
   }
   if (model.direct) return {reach * reach * model.direct_wider() * sums + 0x1p-120, 2 * reach * model.direct_wider() * rounded, 0};
   return {reach * reach * sums - query_square + model.kappa * q.n * q.n * rounded + 0x1p-50 * query_square + 0x1p-120, 2 * reach * rounded,
           2 * model.kappa * q.n * rounded};
 }
 VICINAL_HOST_DEVICE inline ByteLine byte_line(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
-  if (model.form == Form::ip) {
+  if (model.sum == Sum::products) {
     const double canonical = (static_cast<double>(model.dims) / 32 + 8) * double_u;
     return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * (1 + 4 * double_u), (q.e + canonical * (q.n + q.e)) * (1 + 4 * double_u)};
   }
@@ -279,7 +281,7 @@ VICINAL_HOST_DEVICE inline ByteLine byte_line(const BoundModel& model, double th
   return {a * a * (1 + 8 * double_u) - query_square + 0x1p-50 * query_square + 0x1p-120, 2 * a * (1 + 4 * double_u), 0};
 }
 /// Whether the model is of bytes, whose products have no error.
-VICINAL_HOST_DEVICE inline bool of_bytes(const BoundModel& model) noexcept { return model.alpha == 0 && !model.direct && model.form != Form::l1 && model.form != Form::linf; }
+VICINAL_HOST_DEVICE inline bool of_bytes(const BoundModel& model) noexcept { return model.alpha == 0 && !model.direct && model.sum != Sum::magnitudes && model.sum != Sum::largest; }
 /// Of either.
 VICINAL_HOST_DEVICE inline ByteLine line_of_query(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
   return of_bytes(model) ? byte_line(model, theta, query_square, q) : float_line(model, theta, query_square, q);
@@ -339,7 +341,7 @@ VICINAL_HOST_DEVICE inline double byte_upper(const BoundModel& model, float t, d
                          const FilterNorms& tile) noexcept {
   const double value = static_cast<double>(t) + std::fabs(static_cast<double>(t)) * 0x1p-22 + (1 + 2 * byte_slack) * unit;
   double upper = value + ip_slack(model, q, tile);
-  if (model.form != Form::ip) {
+  if (model.sum != Sum::products) {
     const double square = query_square * (1 + 0x1p-50) + value + tile.e * tile.e + 0x1p-22 * tile.n * tile.n + 0x1p-120;
     upper = (std::sqrt(std::max(square, 0.0)) + q.e + tile.e) * (1 + 8 * double_u);
   }
@@ -348,14 +350,16 @@ VICINAL_HOST_DEVICE inline double byte_upper(const BoundModel& model, float t, d
 
 /// |filter distance - true distance| for the worst row of the corpus, in units of the distance; for the certificate.
 VICINAL_HOST_DEVICE inline double largest_error(const BoundModel& model, const FilterNorms& q, const FilterNorms& corpus, double query_scale) noexcept {
-  switch (model.form) {
-    case Form::ip: return ip_slack(model, q, corpus) / (model.scale * query_scale);
-    case Form::l1: return (q.e + corpus.e + (static_cast<double>(model.dims) + 2) * float_u * (q.n + corpus.n)) / model.scale;
-    case Form::linf: return (q.e + corpus.e + 2 * float_u * (q.n + corpus.n)) / model.scale;
-    default:
-      if (model.direct) return (q.e + corpus.e + (static_cast<double>(model.dims) + 8) * 2 * float_u * (q.n + corpus.n)) / model.scale;
-      return (q.e + corpus.e + std::sqrt(model.kappa) * (q.n + corpus.n)) / model.scale;
+  switch (model.sum) {
+    case Sum::products: return ip_slack(model, q, corpus) / (model.scale * query_scale);
+    case Sum::magnitudes: return (q.e + corpus.e + (static_cast<double>(model.dims) + 2) * float_u * (q.n + corpus.n)) / model.scale;
+    case Sum::largest: return (q.e + corpus.e + 2 * float_u * (q.n + corpus.n)) / model.scale;
+    case Sum::squares:
+    case Sum::bits:
+    case Sum::none: break;
   }
+  if (model.direct) return (q.e + corpus.e + (static_cast<double>(model.dims) + 8) * 2 * float_u * (q.n + corpus.n)) / model.scale;
+  return (q.e + corpus.e + std::sqrt(model.kappa) * (q.n + corpus.n)) / model.scale;
 }
 
 }  // namespace vicinal

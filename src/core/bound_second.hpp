@@ -42,7 +42,7 @@ inline void take_maxima(SecondNorms& tile, const SecondNorms& row) noexcept {
 inline SecondNorms second_norms(const BoundModel& model, const SecondResiduals& f) noexcept {
   const double d = static_cast<double>(model.dims);
   const double sums = 1 + (d + 8) * double_u, root = std::sqrt(f.xx);
-  const double evaluated = model.evaluated() * (root + (model.form == Form::unit_l2 ? 1.0 : 0.0)) + 1e-300;
+  const double evaluated = model.evaluated() * (root + (model.unit ? 1.0 : 0.0)) + 1e-300;
   return {.n = root * sums + evaluated,
           .coarse = std::sqrt(f.coarse) * sums + evaluated,
           .fine = std::sqrt(f.fine) * sums + evaluated,
@@ -52,7 +52,7 @@ inline SecondNorms second_norms(const BoundModel& model, const SecondResiduals& 
 /// What the second look adds to the t of a row besides products: with it t is of |r'|^2. Not finite: the row is never excluded (-inf).
 inline float second_term(const BoundModel& model, const SecondNorms& row, float term) noexcept {
   if (!std::isfinite(term)) return -std::numeric_limits<float>::infinity();
-  return model.form == Form::ip ? 0.0F : down32(row.low * row.low * (1 - 4 * double_u) - static_cast<double>(term));
+  return model.sum == Sum::products ? 0.0F : down32(row.low * row.low * (1 - 4 * double_u) - static_cast<double>(term));
 }
 
 /// At most t after the second look. sum: of j T + i_q L. line: what the middles of T and L add to it, `second_shift` of the query.
@@ -80,7 +80,7 @@ inline double second_canonical(const BoundModel& model, const SecondNorms& q, co
 inline float second_threshold(const BoundModel& model, double theta, const SecondNorms& q, double rounded,
                               const SecondNorms& tile) noexcept {
   const double slack = second_slack(q, rounded, tile);
-  if (model.form == Form::ip)
+  if (model.sum == Sum::products)
     return up32(theta + std::fabs(theta) * 4 * double_u + slack + second_canonical(model, q, tile) + 0x1p-120);
   return up32(theta * theta * (1 + 8 * double_u) - q.low * q.low * (1 - 4 * double_u) + 2 * slack + 0x1p-120);
 }
@@ -93,7 +93,7 @@ inline double second_upper(const BoundModel& model, float t, double unit, const 
   const double lengths = q.n + tile.n;
   const double value = static_cast<double>(t) + (1 + 2 * byte_slack) * unit + lengths * lengths * 0x1p-18 + 0x1p-120;
   const double slack = second_slack(q, rounded, tile);
-  if (model.form == Form::ip) return value + slack + second_canonical(model, q, tile);
+  if (model.sum == Sum::products) return value + slack + second_canonical(model, q, tile);
   return std::sqrt(std::max(q.n * q.n + value + 2 * slack, 0.0)) * (1 + 8 * double_u);
 }
 

@@ -17,20 +17,19 @@ constexpr auto alias_array(Names... names) {
 }
 
 #define ALIASES(...) alias_array(__VA_ARGS__)
-#define METRIC(name, aliases, form, descends, formula) constexpr auto aliases_##name = aliases;
+#define METRIC(name, aliases, ...) constexpr auto aliases_##name = aliases;
 #include "core/metric.def"
 #undef METRIC
+
+constexpr MetricInfo info_of(Metric metric, std::string_view name, std::span<const std::string_view> aliases, std::string_view formula) {
+  const Compares sides = row_of(metric).compares;
+  return {metric, name, aliases, descending(metric), formula, sides == Compares::rows || sides == Compares::rows_or_strings,
+          sides == Compares::strings || sides == Compares::rows_or_strings};
+}
 
 constexpr MetricInfo table[] = {
-#define METRIC(name, aliases, form, descends, formula) \
-  MetricInfo{Metric::name, #name, std::span<const std::string_view>(aliases_##name), descends, formula, \
-             Form::form != Form::strings && Form::form != Form::indexed, Form::form == Form::strings || Metric::name == Metric::hamming},
-#include "core/metric.def"
-#undef METRIC
-};
-
-constexpr Form forms[] = {
-#define METRIC(name, aliases, form, descends, formula) Form::form,
+#define METRIC(name, aliases, compares, sum, finish, filter, direction, result, triangle, formula) \
+  info_of(Metric::name, #name, aliases_##name, formula),
 #include "core/metric.def"
 #undef METRIC
 };
@@ -59,25 +58,46 @@ std::vector<std::string> metric_names(bool MetricInfo::*fact) {
   return names;
 }
 const MetricInfo& metric_info(Metric metric) noexcept { return table[static_cast<std::size_t>(metric)]; }
-Form form_of(Metric metric) noexcept { return forms[static_cast<std::size_t>(metric)]; }
 
-Metric parse_metric(std::string_view name) {
-  std::vector<std::string> known;
+namespace {
+
+/// "sqeuclidean, ..., l1, cityblock, ...": names and aliases of the metrics for which takes(info).
+template <class Takes>
+std::string names_where(const Takes& takes) {
+  std::vector<std::string> names;
   for (const MetricInfo& info : table) {
+    if (!takes(info)) continue;
+    names.emplace_back(info.name);
+    names.insert(names.end(), info.aliases.begin(), info.aliases.end());
+  }
+  return joined(names);
+}
+
+}  // namespace
+
+Metric parse_metric(std::string_view name) { return parse_metric(name, nullptr); }
+
+Metric parse_metric(std::string_view name, bool MetricInfo::*sort) {
+  std::vector<std::string> known;
+  std::string meant;
+  for (const MetricInfo& info : table) {
+    const bool taken = sort == nullptr || info.*sort;
     if (info.name == name) return info.metric;
-    known.emplace_back(info.name);
+    if (taken) known.emplace_back(info.name);
     for (std::string_view alias : info.aliases) {
       if (alias == name) return info.metric;
-      known.emplace_back(alias);
+      if (taken) known.emplace_back(alias);
     }
+    for (const auto& [word, ours] : foreign)
+      if (taken && word == name && ours.substr(0, ours.find('"')) == info.name) meant = ours;
   }
-  std::string meant;
-  for (const auto& [word, ours] : foreign)
-    if (word == name) meant = ours;
   if (meant.empty()) meant = nearest_name(name, known);
+  const std::string all = sort != nullptr ? cat(": ", joined(known))
+                                          : cat(" of vectors: ", names_where([](const MetricInfo& info) { return info.vectors; }), "; of strings: ",
+                                                names_where([](const MetricInfo& info) { return info.strings; }), "; of permutation indexes, which take all: ",
+                                                names_where([](const MetricInfo& info) { return !info.vectors && !info.strings; }));
   fail(ErrorCode::invalid_argument,
-       cat("unknown metric \"", name, "\"", meant.empty() ? "" : cat("; did you mean \"", meant, "\"?"),
-           meant.empty() ? "; metrics: " : " metrics: ", joined(known)));
+       cat("unknown metric \"", name, "\"", meant.empty() ? "" : cat("; did you mean \"", meant, "\"?"), meant.empty() ? "; metrics" : " metrics", all));
 }
 
 }  // namespace vicinal

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/fpenv.hpp"
 #include "core/text.hpp"
 #include "vicinal/matrix.hpp"
 #include "vicinal/options.hpp"
@@ -45,6 +46,7 @@ Degenerate parse_degenerate(std::string_view name) {
 }
 
 std::int64_t parse_bytes(std::string_view text) {
+  const FpGuard guard;
   const auto refuse = [&]() {
     fail(ErrorCode::invalid_argument,
          cat("memory \"", text, "\" is not a number of bytes; write for example 256MiB, 1.5GB or 268435456"));

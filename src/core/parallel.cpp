@@ -8,8 +8,9 @@
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <optional>
+#include <stdexcept>
 #include <string>
+#include <typeinfo>
 
 #include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
@@ -18,6 +19,7 @@
 
 #include "core/fpenv.hpp"
 #include "core/outings.hpp"
+#include "core/startable.hpp"
 #include "core/text.hpp"
 
 #if defined(VICINAL_TSAN)
@@ -91,7 +93,11 @@ class Arenas {
   std::unique_ptr<tbb::task_arena> take(int threads) {
     const std::lock_guard lock(mutex_);
     const auto found = idle_.find(threads);
-    if (found == idle_.end()) return std::make_unique<tbb::task_arena>(threads);
+    if (found == idle_.end()) {
+      auto arena = std::make_unique<tbb::task_arena>(threads);
+      arena->initialize();  // now, while the limit is known to allow it
+      return arena;
+    }
     auto arena = std::move(found->second);
     idle_.erase(found);
     return arena;
@@ -114,17 +120,47 @@ class Arenas {
   std::multimap<int, std::unique_ptr<tbb::task_arena>> idle_;
 };
 
+// The process's one limit on oneTBB's threads: its own, which is the number of cores, until a call asks for more by name; from then on
+// the largest number that was asked for. A limit for each call would be the smallest of all while calls run at once, and oneTBB would print
+// that the others' are ignored. What the system does not start is no part of it, so that oneTBB never tries to.
+class Workers {
+ public:
+  /// Threads that a call which asks for `threads` may have, the calling one among them.
+  int allow(int threads) {
+    const std::lock_guard lock(mutex_);
+    if (natural_ == 0) natural_ = allowed();
+    most_ = std::max({most_, natural_, threads});
+    if (most_ - 1 > startable_) startable_ += startable_threads(most_ - 1 - startable_);
+    set(std::min(most_, startable_ + 1));
+    return std::min(threads, allowed());
+  }
+  static Workers& all() {
+    static auto* workers = new Workers;  // never destroyed, as above
+    return *workers;
+  }
+
+ private:
+  static int allowed() { return static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)); }
+  void set(int threads) {
+    if (set_ == threads || (set_ == 0 && threads == natural_)) return;
+    auto next = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+    limit_ = std::move(next);  // the old one ends when the new one is there: oneTBB's own never holds in between
+    set_ = threads;
+  }
+
+  std::mutex mutex_;
+  int natural_ = 0;    // what oneTBB, or the program around us, allowed before we said anything
+  int most_ = 0;       // the largest number that was asked for, and that at least
+  int startable_ = 0;  // workers that the system has started, or would have when it was last asked
+  int set_ = 0;        // what limit_ says; 0: there is none
+  std::unique_ptr<tbb::global_control> limit_;
+};
+
 }  // namespace
 
 struct Team::Arena {
-  explicit Arena(int threads) : threads(threads), lent(Arenas::all().take(threads)), arena(*lent) {
-    // More threads than the machine has cores must be asked for by name; fewer need no limit on the whole process.
-    const std::size_t allowed = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
-    if (static_cast<std::size_t>(threads) > allowed)
-      limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
-  }
+  explicit Arena(int allowed) : threads(allowed), lent(Arenas::all().take(allowed)), arena(*lent) {}
   ~Arena() { Arenas::all().give_back(threads, std::move(lent)); }
-  std::optional<tbb::global_control> limit;
   int threads;
   std::unique_ptr<tbb::task_arena> lent;
   tbb::task_arena& arena;
@@ -138,6 +174,7 @@ std::uint64_t& outings() noexcept {
 Team::Team(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total)
     : threads_(home_process() == getpid() ? threads : 1), progress_(progress), stop_(std::move(stop)), total_(total),
       caller_(std::this_thread::get_id()), polled_(std::chrono::steady_clock::now()) {
+  if (threads_ > 1) threads_ = Workers::all().allow(threads_);
   if (threads_ > 1) arena_ = std::make_unique<Arena>(threads_);
   poll(true);
 }
@@ -151,7 +188,7 @@ void Team::for_each(std::int64_t count, const std::function<void(std::int64_t, i
     return;
   }
   LoopOrder order;
-  arena_->arena.execute([&] {
+  const auto loop = [&] {
     tbb::parallel_for(
         tbb::blocked_range<std::int64_t>(0, count, 1),
         [&](const tbb::blocked_range<std::int64_t>& range) {
@@ -161,7 +198,14 @@ void Team::for_each(std::int64_t count, const std::function<void(std::int64_t, i
           for (std::int64_t i = range.begin(); i < range.end(); ++i) body(i, worker);
         },
         tbb::simple_partitioner());
-  });
+  };
+  try {
+    arena_->arena.execute(loop);
+  } catch (const std::runtime_error& error) {
+    // oneTBB's own, of a thread that could be started when it was tried and cannot now; nothing else here throws the base class itself.
+    if (typeid(error) != typeid(std::runtime_error)) throw;
+    fail(ErrorCode::out_of_memory, cat("the system refused a thread (", error.what(), "); ask for fewer threads"));
+  }
 }
 
 void Team::tick(std::uint64_t work) {

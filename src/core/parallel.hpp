@@ -17,7 +17,7 @@ int default_threads();
 
 class Team {
  public:
-  /// `threads` is already resolved (>= 1). total: units of work that progress counts to.
+  /// `threads` is already resolved (>= 1); where the system starts fewer, there are fewer. total: units of work that progress counts to.
   Team(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total);
   ~Team();
   Team(const Team&) = delete;

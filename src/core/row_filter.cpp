@@ -76,8 +76,10 @@ RowFilter::RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::in
   queries_ = static_cast<std::int64_t>(eligible.query_labels.size());
   sorted_labels_ = Buffer<std::int64_t>(allowed_);
   std::int64_t used = 0;
-  for (std::int64_t row = begin_; row < end_; ++row)
+  // The bitmap is the caller's: bits that another thread sets after they were counted have no place here.
+  for (std::int64_t row = begin_; row < end_ && used < allowed_; ++row)
     if (set(row)) sorted_labels_[used++] = row_labels_[row];
+  allowed_ = used;
   std::sort(sorted_labels_.data(), sorted_labels_.data() + used);
 }
 
@@ -96,7 +98,7 @@ bool RowFilter::any(std::int64_t first, std::int64_t count) const noexcept {
 std::int64_t RowFilter::count(std::int64_t query) const noexcept {
   std::int64_t rows = allowed_;
   if (labels_ != Eligible::Labels::ignored) {
-    const auto [low, high] = std::equal_range(sorted_labels_.data(), sorted_labels_.data() + sorted_labels_.size(), query_labels_[query]);
+    const auto [low, high] = std::equal_range(sorted_labels_.data(), sorted_labels_.data() + allowed_, query_labels_[query]);
     rows = labels_ == Eligible::Labels::same ? high - low : allowed_ - (high - low);
   }
   if (!without_self_ || query < begin_ || query >= end_) return rows;

@@ -14,7 +14,7 @@ namespace {
 
 using Octets = const unsigned char*;
 
-constexpr std::uint32_t no_symbol = UINT32_MAX;
+constexpr std::uint32_t no_symbol = UINT32_MAX, replacement = 0xFFFD;
 
 /// The code point at `at`, which moves beyond it; no_symbol, and `at` stays, where there is none.
 std::uint32_t next_code_point(Octets& at, Octets end) noexcept {
@@ -30,8 +30,9 @@ std::uint32_t next_code_point(Octets& at, Octets end) noexcept {
   if (more == 0 || end - at <= more) return no_symbol;
   std::uint32_t symbol = lead & (0x3Fu >> more);
   for (int i = 1; i <= more; ++i) {
-    if ((at[i] & 0xC0u) != 0x80) return no_symbol;
-    symbol = symbol << 6 | (at[i] & 0x3Fu);
+    const std::uint32_t next = at[i];
+    if ((next & 0xC0u) != 0x80) return no_symbol;
+    symbol = symbol << 6 | (next & 0x3Fu);
   }
   constexpr std::uint32_t least[] = {0, 0x80, 0x800, 0x10000};
   if (symbol < least[more] || symbol > 0x10FFFF || (symbol >> 11) == 0x1B) return no_symbol;
@@ -41,13 +42,16 @@ std::uint32_t next_code_point(Octets& at, Octets end) noexcept {
 
 bool is_code_point(std::uint32_t symbol) noexcept { return symbol <= 0x10FFFF && (symbol >> 11) != 0x1B; }
 
-/// Calls take(symbol) for each symbol of a string that was checked.
+/// Calls take(symbol) for each symbol of a string that was checked. What another thread has made invalid since is U+FFFD.
 template <class Take>
 void for_each_symbol(const Strings& strings, std::int64_t row, const Take& take) {
   const std::int64_t first = strings.offsets[row], last = strings.offsets[row + 1];
   if (strings.encoding == Encoding::utf32) {
     const auto* at = static_cast<const std::uint32_t*>(strings.data);
-    for (std::int64_t i = first; i < last; ++i) take(at[i]);
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::uint32_t symbol = at[i];
+      take(is_code_point(symbol) ? symbol : replacement);
+    }
     return;
   }
   const auto* const data = static_cast<Octets>(strings.data);
@@ -55,7 +59,11 @@ void for_each_symbol(const Strings& strings, std::int64_t row, const Take& take)
     for (std::int64_t i = first; i < last; ++i) take(data[i]);
     return;
   }
-  for (Octets at = data + first, end = data + last; at < end;) take(next_code_point(at, end));
+  for (Octets at = data + first, end = data + last; at < end;) {
+    const std::uint32_t symbol = next_code_point(at, end);
+    at += symbol == no_symbol ? 1 : 0;
+    take(symbol == no_symbol ? replacement : symbol);
+  }
 }
 
 void check_units(const Strings& strings, std::int64_t row, const char* side) {
@@ -111,7 +119,7 @@ StringList::StringList(const void* data, std::vector<std::int64_t> offsets, Enco
 
 Strings StringList::view() const noexcept {
   if (offsets_ == nullptr || offsets_->empty()) return {.encoding = encoding_};
-  return {data_, offsets_->data(), static_cast<std::int64_t>(offsets_->size()) - 1, encoding_};
+  return {data_, offsets_->data(), static_cast<std::int64_t>(offsets_->size()) - 1, encoding_, offsets_->back()};
 }
 
 void Alphabet::add(std::uint32_t symbol) {
@@ -123,20 +131,32 @@ void Alphabet::add(std::uint32_t symbol) {
   code = static_cast<std::uint32_t>(symbols_.size());
 }
 
-std::vector<std::int64_t> Alphabet::read(const Strings& strings, const char* side, std::int64_t max_length,
-                                         Team& team) {
+void check_offsets(const Strings& strings, const char* side) {
   if (strings.rows < 0)
     fail(ErrorCode::invalid_argument, cat(side, " has a negative number of strings: ", strings.rows));
   if (strings.rows > 0 && strings.offsets == nullptr)
     fail(ErrorCode::invalid_argument, cat(side, " has ", strings.rows, " strings and no offsets"));
+  for (std::int64_t row = 0; row < strings.rows; ++row) {
+    const std::int64_t first = strings.offsets[row], last = strings.offsets[row + 1];
+    if (first < 0 || last < first) {
+      fail(ErrorCode::invalid_argument,
+           cat(side, " string ", row, " ends before it begins: offsets ", first, " and ", last));
+    }
+    if (last > first && strings.data == nullptr)
+      fail(ErrorCode::invalid_argument, cat(side, " string ", row, " has no data"));
+    if (strings.units >= 0 && last > strings.units) {
+      fail(ErrorCode::invalid_argument,
+           cat(side, " string ", row, " ends at unit ", last, ", the data have ", strings.units));
+    }
+  }
+}
+
+std::vector<std::int64_t> Alphabet::read(const Strings& strings, const char* side, std::int64_t max_length,
+                                         Team& team) {
+  check_offsets(strings, side);
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(strings.rows));
   std::array<bool, 128> seen{};
   for (std::int64_t row = 0; row < strings.rows; ++row) {
-    const std::int64_t units = strings.offsets[row + 1] - strings.offsets[row];
-    if (units < 0 || strings.offsets[row] < 0)
-      fail(ErrorCode::invalid_argument, cat(side, " string ", row, " ends before it begins"));
-    if (units > 0 && strings.data == nullptr)
-      fail(ErrorCode::invalid_argument, cat(side, " string ", row, " has no data"));
     check_units(strings, row, side);
     std::int64_t length = 0;
     for_each_symbol(strings, row, [&](std::uint32_t symbol) {
@@ -180,14 +200,21 @@ StringSet::StringSet(const Strings& strings, const std::vector<std::int64_t>& le
   for (std::int64_t at = 0; at < count(); ++at) offsets_[at + 1] = offsets_[at] + length_of(rows_[at]);
   narrow_ ? void(bytes_ = Buffer<std::uint8_t>(symbols())) : void(words_ = Buffer<std::uint32_t>(symbols()));
   constexpr std::int64_t at_once = 4096;
+  constexpr std::uint32_t any_code = 1;  // of symbols that were not there when the string was measured: another thread changed it
   team.for_each((count() + at_once - 1) / at_once, [&](std::int64_t piece, int) {
     for (std::int64_t at = piece * at_once; at < std::min(count(), (piece + 1) * at_once); ++at) {
       std::int64_t to = offsets_[at];
-      for_each_symbol(strings, rows_[at], [&](std::uint32_t symbol) {
-        const std::uint32_t code = alphabet.code(symbol);
+      const std::int64_t end = offsets_[at + 1];
+      const auto put = [&](std::uint32_t code) {
         narrow_ ? void(bytes_[to] = static_cast<std::uint8_t>(code)) : void(words_[to] = code);
         ++to;
+      };
+      // Lengths and symbols are those of the first pass: where another thread has changed the data since, the codes of
+      // the string are undefined, but they are as many as there is room for, and each is a code.
+      for_each_symbol(strings, rows_[at], [&](std::uint32_t symbol) {
+        if (to < end) put(std::max(alphabet.find(symbol), any_code));
       });
+      while (to < end) put(any_code);
       if (at % 256 == 0) team.tick(0);
     }
   });

@@ -16,6 +16,9 @@ namespace vicinal {
 /// Where UTF-8 first goes wrong, counted in bytes, or -1.
 std::int64_t first_invalid_utf8(std::string_view text) noexcept;
 
+/// Throws InvalidArgument unless the offsets ascend and end within the data.
+void check_offsets(const Strings& strings, const char* side);
+
 /// Every symbol of both sides of a search, numbered from 1.
 class Alphabet {
  public:

@@ -10,6 +10,7 @@
 #include "core/bound.hpp"
 #include "core/text.hpp"
 #include "cpu/check.hpp"
+#include "cpu/isa/table.hpp"
 #include "cpu/pilot.hpp"
 #include "cpu/rates.hpp"
 #include "cpu/select/select.hpp"
@@ -19,47 +20,6 @@
 namespace vicinal {
 namespace cpu {
 namespace {
-
-// Best first; chosen once by what this CPU can run, or forced by name.
-constexpr InstructionSet sets[] = {
-#if defined(__x86_64__)
-    {"avx512amx", kernels_avx512, bytes_avx512amx},
-    {"avx512vnni", kernels_avx512, bytes_avx512vnni},
-    {"avx512", kernels_avx512, bytes_avx512},
-    {"avxvnni", kernels_avx2, bytes_avxvnni},
-    {"avx2", kernels_avx2, bytes_avx2},
-#endif
-    {"plain", kernels_plain, bytes_plain}};
-
-/// Each set is asked once: a hypervisor that answers CPUID takes 20 us for it, and every call asks.
-bool runs_here(const InstructionSet& set) {
-  static const auto answers = [] {
-    std::array<bool, std::size(sets)> all{};
-    std::transform(std::begin(sets), std::end(sets), all.begin(), [](const InstructionSet& one) { return one.supported(); });
-    return all;
-  }();
-  return answers[static_cast<std::size_t>(&set - sets)];
-}
-
-const InstructionSet& find_set(const std::string& name) {
-  std::vector<std::string> known;
-  for (const InstructionSet& set : sets) {
-    known.emplace_back(set.name);
-    if (name == "auto" ? runs_here(set) : name == set.name) {
-      if (!runs_here(set)) fail(ErrorCode::unsupported, cat("instruction set ", name, " is not available on this CPU"));
-      return set;
-    }
-  }
-  fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", name, "\"; known: auto, ", joined(known)));
-}
-
-const Scans& scans_beside(const Kernels& kernels) {
-#if defined(__x86_64__)
-  if (&kernels == &kernels_avx512) return scans_avx512;
-  if (&kernels == &kernels_avx2) return scans_avx2;
-#endif
-  return scans_plain;
-}
 
 std::vector<Rung> filters_of(const Plan& plan) {
   std::vector<Rung> rungs;
@@ -102,7 +62,7 @@ class CpuBackend final : public Backend {
     facts.name = "cpu";
     facts.tile_rows = tile_rows;
     facts.has_groups = true;
-    for (const InstructionSet& set : sets) {
+    for (const InstructionSet& set : instruction_sets()) {
       facts.built_instruction_sets.emplace_back(set.name);
       if (runs_here(set)) facts.instruction_sets.emplace_back(set.name);
     }
@@ -113,7 +73,7 @@ class CpuBackend final : public Backend {
 
   std::string select_refusal(const SelectProblem& /*problem*/) const override { return ""; }  // all take everything
   SelectStats select_k(const SelectProblem& problem) override {
-    return cpu::select_k(problem, scans_beside(find_set(problem.instruction_set).floats));
+    return cpu::select_k(problem, find_instruction_set(problem.instruction_set).scans);
   }
 
   std::int64_t bytes(const Plan& plan, const Problem& problem) const override {
@@ -131,27 +91,35 @@ class CpuBackend final : public Backend {
   }
 
   std::int64_t query_lanes(const std::string& instruction_set) const override {
-    return find_set(instruction_set).floats.query_lanes;
+    return find_instruction_set(instruction_set).floats.query_lanes;
   }
 
   double slowness(const std::string& instruction_set) const override {
-    const Kernels& kernels = find_set(instruction_set).floats;
-    return &kernels == &kernels_plain ? 12.0 : (kernels.query_lanes == kernels_avx2.query_lanes ? 2.0 : 1.0);  // bench_tile, 2026-11-21
+    return find_instruction_set(instruction_set).slowness;
   }
 
   double byte_gain(const std::string& instruction_set) const override {
-    const ByteKernels& bytes = find_set(instruction_set).bytes;
-    return &bytes == &bytes_avx512amx || &bytes == &bytes_avx512vnni || &bytes == &bytes_avxvnni ? 3.0 : 1.0;
+    return find_instruction_set(instruction_set).byte_gain;
+  }
+
+  Outlook look(const Question& question, const Plan& plan) override {
+    const Sum sum = filter_sum_of(question.metric);
+    const std::vector<Rung> filters = filters_of(plan);
+    if (filters.empty() || (sum != Sum::squares && sum != Sum::products)) return {};
+    Team team(1, nullptr, {}, 0);
+    const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
+    Frame frame = choose_frame(kernels, question, filters.front(), team);
+    return cpu::look(kernels, question, frame, plan.second, static_cast<double>(plan.query_batch), team);
   }
 
   Rates rates(const std::string& instruction_set, Rung rung, int threads) override {
     Team team(threads, nullptr, {}, 0);
-    const InstructionSet& set = find_set(instruction_set);
+    const InstructionSet& set = find_instruction_set(instruction_set);
     return {.products = rung == Rung::int8 ? peak_products(set.bytes, team) : peak_products(set.floats, team), .bytes = peak_bytes(team)};
   }
 
   std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {
-    const Kernels& kernels = find_set(plan.instruction_set).floats;
+    const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
     auto kept = std::make_shared<CpuKept>();
     std::vector<Rung> rungs = filters_of(plan);
     if (rungs.empty()) rungs.push_back(Rung::canonical);
@@ -167,7 +135,7 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
                                 Team& team, Stats& stats) override {
-    const InstructionSet& set = find_set(plan.instruction_set);
+    const InstructionSet& set = find_instruction_set(plan.instruction_set);
     auto own = std::static_pointer_cast<const CpuKept>(std::move(kept));
     Frame frame;
     if (own && rung != Rung::canonical && own->of(rung).rows.rung != rung) return nullptr;
@@ -187,13 +155,11 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
-Frame choose_frame(const Question& question, Rung rung, Team& team) { return choose_frame(find_set("auto").floats, question, rung, team); }
+Frame choose_frame(const Question& question, Rung rung, Team& team) { return choose_frame(find_instruction_set("auto").floats, question, rung, team); }
 
 void report_unfit_rows(const Question& question, const Points& rows, const char* side, Team& team) {
-  report_unfit_rows(find_set("auto").floats, question, rows, side, team);
+  report_unfit_rows(find_instruction_set("auto").floats, question, rows, side, team);
 }
-
-const Kernels& find_kernels(const std::string& instruction_set) { return find_set(instruction_set).floats; }
 
 }  // namespace cpu
 

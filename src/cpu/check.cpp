@@ -63,6 +63,10 @@ void report_unfit_rows(const Kernels& kernels, const Question& question, const P
   fail(ErrorCode::invalid_value, cat(side, " changed during the call: a row that was refused is fine now"));
 }
 
+void report_changed_matches(std::int64_t counted, std::int64_t found) {
+  fail(ErrorCode::invalid_value, cat("rows changed during the call: ", counted, " were within the radius of a query when they were counted, ", found, " when they were placed"));
+}
+
 void report_infinite(const Question& question) {
   const char* advice = question.metric == Metric::sqeuclidean ? "use euclidean or distance_type=f64" : "use distance_type=f64 or scale the rows";
   const char* name = question.metric == Metric::sqeuclidean ? "squared distance" : metric_info(question.metric).name.data();

@@ -12,6 +12,8 @@ namespace vicinal::cpu {
 [[noreturn]] void report_unfit_rows(const Question& question, const Points& rows, const char* side, Team& team);
 /// A distance that was to be returned is infinite.
 [[noreturn]] void report_infinite(const Question& question);
+/// A range search found another number of matches when it wrote them than when it counted them.
+[[noreturn]] void report_changed_matches(std::int64_t counted, std::int64_t found);
 
 /// A zero row (cosine) or a constant row (correlation), by its values.
 bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept;

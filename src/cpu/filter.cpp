@@ -29,7 +29,7 @@ TileArgs FilterTask::tile_args(const float* panels, int query_panels, float* par
           .dims = model.dims,
           .query_panels = query_panels,
           .row_panels = static_cast<int>((used + panel_rows - 1) / panel_rows),
-          .multiplier = multiplier(model.form),
+          .multiplier = multiplier(model.sum),
           .partial = partial,
           .on_hit = &FilterTask::on_hit,
           .context = this};
@@ -37,7 +37,7 @@ TileArgs FilterTask::tile_args(const float* panels, int query_panels, float* par
 
 void FilterTask::start_bytes() {
   if (whole) {
-    unit = byte_unit(model.form, step, chunk.steps[0]);
+    unit = byte_unit(model.sum, step, chunk.steps[0]);
     const std::int64_t padded = (queries + bytes->query_lanes - 1) / bytes->query_lanes * bytes->query_lanes;
     for (int q = 0; q < padded; ++q) limits[q] = q < queries ? whole_limit(q) : every_sum;
     return;
@@ -49,7 +49,7 @@ ByteTileArgs FilterTask::face_bytes(const std::int32_t* panels, int query_panels
   tile = which_tile;
   const auto at = static_cast<std::size_t>(tile);
   facing = chunk.tiles[at];
-  unit = byte_unit(model.form, step, chunk.steps[at]);
+  unit = byte_unit(model.sum, step, chunk.steps[at]);
   inverse = 1 / unit;
   const std::int64_t begin = tile * tile_rows, used = std::min<std::int64_t>(tile_rows, chunk.count - begin);
   const auto row_panels = static_cast<int>((used + panel_rows - 1) / panel_rows);
@@ -95,18 +95,10 @@ void FilterTask::meet_bytes(const std::int32_t* panels, int query_panels, std::i
   bytes->tile(args);
 }
 
-void FilterTask::call(const TileArgs& args) const {
-  switch (model.form) {
-    case Form::l1: return kernels.tile_l1(args);
-    case Form::linf: return kernels.tile_linf(args);
-    default: return kernels.tile_dot(args);
-  }
-}
-
 void FilterTask::run(const float* panels, int query_panels, float* partial, std::int64_t which_tile) {
   tile = which_tile;
   face(chunk.tiles[static_cast<std::size_t>(tile)], query_panels * kernels.query_lanes);
-  call(tile_args(panels, query_panels, partial));
+  kernels.tile_of(model.sum)(tile_args(panels, query_panels, partial));
 }
 
 void FilterTask::run_both(const float* panels, int query_panels, float* partial, std::int64_t which_tile,
@@ -117,7 +109,7 @@ void FilterTask::run_both(const float* panels, int query_panels, float* partial,
   args.query_term = query_terms;
   args.row_thr = other->thr + (tile * tile_rows - other->first);
   args.on_column_hit = &FilterTask::on_column_hit;
-  call(args);
+  kernels.tile_of(model.sum)(args);
 }
 
 bool FilterTask::make_room(int query) {
@@ -227,7 +219,7 @@ double FilterTask::upper_of_slot(int query, const Slot& slot) const {
   const QueryFacts& q = facts[query];
   const auto at = static_cast<std::size_t>(tile_of(slot));
   if (bytes == nullptr) return upper_of(model, slot.t, q.square, q.norms, chunk.tiles[at]);
-  return byte_upper(model, slot.t, byte_unit(model.form, step, chunk.steps[at]), q.square, q.norms, chunk.tiles[at]);
+  return byte_upper(model, slot.t, byte_unit(model.sum, step, chunk.steps[at]), q.square, q.norms, chunk.tiles[at]);
 }
 
 void FilterTask::tighten_by_uppers(int query, std::int64_t count, UpperOf upper_of) {

@@ -18,7 +18,8 @@ struct Slot {
   std::uint32_t row;  // its place in the chunk
 };
 
-inline constexpr auto nearer = [](const Slot& a, const Slot& b) { return a.t < b.t; };
+/// An order for all bits, NaN last: rows that another thread changes while they are packed may give any.
+inline constexpr auto nearer = [](const Slot& a, const Slot& b) { return a.t < b.t || (std::isnan(b.t) && !std::isnan(a.t)); };
 inline constexpr std::int64_t looks_a_rank = 4;  // as many take about the time of one canonical distance
 inline constexpr std::int32_t every_sum = std::numeric_limits<std::int32_t>::max();  // is below this
 
@@ -123,7 +124,6 @@ struct FilterTask {
   ByteTileArgs face_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile);
   double shift_of(int query) const noexcept { return as_rows ? 0 : facts[query].shift; }
   TileArgs tile_args(const float* panels, int query_panels, float* partial);
-  void call(const TileArgs& args) const;
   float threshold_at(int query, const FilterNorms& maxima) const;
   bool tight(int query) const noexcept;
   double upper_of_slot(int query, const Slot& slot) const;

@@ -36,7 +36,7 @@ void FilterTask::look_again(int query, std::int64_t end) {
                         .out = sums});
     for (std::int64_t i = 0; i < used; ++i) {
       const float of_tile = chunk.steps[static_cast<std::size_t>(slots[i].row / tile_rows)];
-      slots[i].t = second_t(slots[i].t, chunk.second.terms[slots[i].row], byte_unit(model.form, step, of_tile), sums[i],
+      slots[i].t = second_t(slots[i].t, chunk.second.terms[slots[i].row], byte_unit(model.sum, step, of_tile), sums[i],
                             facts[query].second_shift);
     }
     team.tick(0);
@@ -48,7 +48,7 @@ void FilterTask::look_again(int query, std::int64_t end) {
 
 double FilterTask::upper_of_look(int query, const Slot& slot) const {
   const auto at = static_cast<std::size_t>(slot.row / tile_rows);
-  return second_upper(model, slot.t, byte_unit(model.form, step, chunk.steps[at]), facts[query].second, facts[query].norms.n,
+  return second_upper(model, slot.t, byte_unit(model.sum, step, chunk.steps[at]), facts[query].second, facts[query].norms.n,
                       chunk.second.tiles[at]);
 }
 

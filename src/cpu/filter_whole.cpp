@@ -11,7 +11,7 @@ namespace vicinal::cpu {
 // Sums start from -floor(|r|^2 / 2), so that 2 (shift - sum) + (|r|^2 mod 2) = |r|^2 - 2 q.r, which is Slot::t.
 
 double FilterTask::square_of(int query) const noexcept {
-  return 2 * facts[query].square / byte_unit(model.form, step, chunk.steps[0]);
+  return 2 * facts[query].square / byte_unit(model.sum, step, chunk.steps[0]);
 }
 
 /// No row whose key is within the bound has a larger squared distance.

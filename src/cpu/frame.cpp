@@ -38,16 +38,15 @@ double power_of_two(double largest) noexcept { return std::ldexp(1.0, -std::ilog
 
 SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const Question& question, DType dtype) {
   const bool correlation = question.metric == Metric::correlation;
-  constexpr int f64 = static_cast<int>(DType::f64);
   SelfProduct result;
   CanonicalArgs args{nullptr, row, 0, nullptr, 1, dims, nullptr, &result.mean};
   if (correlation) {
-    kernels.canonical[static_cast<int>(Op::sum)][f64](args);
+    kernels.total(args);
     result.mean /= static_cast<double>(dims);
     args.shift = &result.mean;
   }
   args.out = &result.self;
-  kernels.canonical[static_cast<int>(correlation ? Op::self_shifted : Op::self_dot)][f64](args);
+  (correlation ? kernels.shifted_squares : kernels.self_product)(args);
   if (is_degenerate(row, dims, question.metric)) {
     result.self = -1;
     result.fit = question.degenerate == Degenerate::one;
@@ -73,7 +72,8 @@ bool all_whole(const double* row, std::int64_t dims) noexcept {
 Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, Team& team) {
   const std::int64_t dims = question.corpus.cols;
   const DType dtype = question.corpus.dtype;
-  const Form form = form_of(question.metric);
+  const Sum sum = filter_sum_of(question.metric);
+  const bool unit = needs_norms(question.metric);
   Frame frame;
   frame.centre = Buffer<double>(dims);
   double* const centre = frame.centre.data();
@@ -84,7 +84,7 @@ Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, 
   Sample sample(kernels, question, most_sampled_rows, sampled_elements, team);
   const double limit = outlier_limit(sample, dims);
   std::int64_t used = 0;
-  bool whole = rung == Rung::int8 && form == Form::l2;
+  bool whole = rung == Rung::int8 && sum == Sum::squares && !unit;
   for (std::int64_t i = 0; i < sample.count(); ++i) {
     const double* row = sample.row(i);
     if (row == nullptr || largest_element(row, dims) > limit) continue;
@@ -96,7 +96,7 @@ Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, 
       high[j] = std::max(high[j], row[j]);
     }
   }
-  const bool integers = (dtype == DType::u8 || dtype == DType::i8) && form != Form::unit_l2;
+  const bool integers = (dtype == DType::u8 || dtype == DType::i8) && !unit;
   // Whole numbers that fit a byte have one centre for all columns, so that they stay whole numbers that fit.
   double lowest = *std::min_element(low.data(), low.data() + dims), highest = *std::max_element(high.data(), high.data() + dims);
   if (integers) lowest = dtype == DType::u8 ? 0 : -128;
@@ -107,11 +107,11 @@ Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, 
   for (std::int64_t j = 0; j < dims && used > 0; ++j) {
     // Integers stay integers: no residual at all.
     centre[j] = integers ? std::nearbyint(centre[j]) : static_cast<double>(static_cast<float>(centre[j]));
-    if (form == Form::ip || !std::isfinite(centre[j])) centre[j] = 0.0;
+    if (sum == Sum::products || !std::isfinite(centre[j])) centre[j] = 0.0;
     largest = std::max({largest, std::fabs(high[j] - centre[j]), std::fabs(low[j] - centre[j])});
   }
   frame.usable = std::isfinite(largest) && (largest == 0 || std::abs(std::ilogb(largest)) < extreme_exponent);
-  if (form == Form::unit_l2 || largest == 0 || !frame.usable) return frame;
+  if (unit || largest == 0 || !frame.usable) return frame;
   frame.scale = power_of_two(largest);
   if (whole) frame.whole = frame.scale;
   for (std::int64_t j = 0; j < dims; ++j) centre[j] *= frame.scale;

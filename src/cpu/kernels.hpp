@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/sums.hpp"
 #include "vicinal/matrix.hpp"
 
 namespace vicinal::cpu {
@@ -70,30 +71,19 @@ struct SecondArgs {
 };
 using SecondFn = void (*)(const SecondArgs&);
 
-enum class Op : std::uint8_t {
-  sqdiff,       // t = q_i - r_i;  s = fma(t, t, s)
-  absdiff,      // s = s + |q_i - r_i|
-  maxdiff,      // s = max(s, |q_i - r_i|)
-  dot,          // s = fma(q_i, r_i, s)
-  dot_shifted,  // s = fma(q_i, r_i - shift, s)
-  self_dot,     // s = fma(r_i, r_i, s); query is not read
-  self_shifted, // t = r_i - shift; s = fma(t, t, s); query is not read
-  sum           // s = s + r_i; query is not read
-};
-inline constexpr int op_count = 8;
 inline constexpr int dtype_count = 6;  // in the order of DType
 
-/// Canonical sums (C2: 32 lanes, lane j takes i = j mod 32 in increasing i, then s[j] += s[j+h], h = 16..1; max for
-/// maxdiff) of one query against rows at data + index[i] * row_stride (index null: 0..count-1). Elements of a row are
+/// Canonical sums (C2: 32 lanes, lane j takes i = j mod 32 in increasing i, then lanes j and j + h are joined, h = 16..1;
+/// core/sums.hpp) of one query against rows at data + index[i] * row_stride (index null: 0..count-1). Elements of a row are
 /// adjacent and aligned to their type. out[i] for i < count.
 struct CanonicalArgs {
-  const double* query;         // dims values, already exact in fp64
+  const double* query;         // dims values, already exact in fp64; null where rows alone are summed
   const void* rows;
   std::int64_t row_stride;     // bytes
   const std::uint32_t* index;  // or null
   std::int64_t count;
   std::int64_t dims;
-  const double* shift;         // [count], for the shifted ops, else null
+  const double* shift;         // [count], taken from each element of a row; null where the kernel takes none
   double* out;
 };
 using CanonicalFn = void (*)(const CanonicalArgs&);
@@ -168,7 +158,8 @@ struct NearArgs {
 };
 using NearFn = std::uint32_t (*)(const NearArgs&);
 struct NearFns {
-  NearFn sqdiff, absdiff, maxdiff;
+  NearFn squares, magnitudes, largest;
+  NearFn of(Sum sum) const noexcept { return sum == Sum::magnitudes ? magnitudes : sum == Sum::largest ? largest : squares; }
 };
 inline constexpr int near_widths[] = {2, 4, 8};
 
@@ -180,8 +171,10 @@ struct Kernels {
   bool (*supported)();              // this CPU and this system can run it
   bool fused;                       // a product of the tile kernels rounds once an element, else twice
   int query_lanes;                  // queries side by side in a packed panel, <= max_query_lanes
-  TileFn tile_dot, tile_l1, tile_linf;
-  CanonicalFn canonical[op_count][dtype_count];
+  TileFn tile_products, tile_magnitudes, tile_largest;
+  CanonicalFn canonical[float_sums][dtype_count];  // of a query and rows
+  CanonicalFn shifted_products[dtype_count];       // s = fma(q_i, r_i - shift, s)
+  CanonicalFn self_product, shifted_squares, total;  // of rows of f64 alone: of r_i r_i, (r_i - shift)^2, r_i
   ConvertFn convert[dtype_count];
   QuantiseFn quantise;
   PackFn pack;
@@ -191,12 +184,43 @@ struct Kernels {
   SecondByteFn second_row, second_query;
   LargestFn largest;
   NearFns near_rows[3], near_boxes[3];  // in the order of near_widths
+
+  /// Tiles of the sum that a filter estimates; squares of differences come from products (core/bound.hpp).
+  TileFn tile_of(Sum sum) const noexcept {
+    return sum == Sum::magnitudes ? tile_magnitudes : sum == Sum::largest ? tile_largest : tile_products;
+  }
 };
 
-#define VICINAL_NEAR_WIDTH(width, boxes) \
-  { near_sums<Op::sqdiff, width, boxes>, near_sums<Op::absdiff, width, boxes>, near_sums<Op::maxdiff, width, boxes> }
+#define VICINAL_NEAR_WIDTH(width, boxes)                                              \
+  {                                                                                   \
+    near_sums<Sum::squares, width, boxes>, near_sums<Sum::magnitudes, width, boxes>, \
+        near_sums<Sum::largest, width, boxes>                                         \
+  }
 #define VICINAL_NEAR(boxes) \
   { VICINAL_NEAR_WIDTH(2, boxes), VICINAL_NEAR_WIDTH(4, boxes), VICINAL_NEAR_WIDTH(8, boxes) }
+
+/// The canonical kernels of a summand, one a type of the rows, in the order of DType.
+#define VICINAL_TYPES(...)                                                                                          \
+  {                                                                                                                 \
+    canonical<__VA_ARGS__, float>, canonical<__VA_ARGS__, double>, canonical<__VA_ARGS__, f16>,                     \
+        canonical<__VA_ARGS__, bf16>, canonical<__VA_ARGS__, std::uint8_t>, canonical<__VA_ARGS__, std::int8_t>     \
+  }
+/// The table of an instruction set, of the functions that its file has in its unnamed namespace.
+#define VICINAL_KERNELS(set, products_round_once)                                                                      \
+  {                                                                                                                    \
+    .name = set, .supported = supported, .fused = products_round_once, .query_lanes = query_lanes,                     \
+    .tile_products = tile<FloatSum<Sum::products>>, .tile_magnitudes = tile<FloatSum<Sum::magnitudes>>,                \
+    .tile_largest = tile<FloatSum<Sum::largest>>,                                                                      \
+    .canonical = {VICINAL_TYPES(Pair<Sum::squares>), VICINAL_TYPES(Pair<Sum::products>),                               \
+                  VICINAL_TYPES(Pair<Sum::magnitudes>), VICINAL_TYPES(Pair<Sum::largest>)},                            \
+    .shifted_products = VICINAL_TYPES(ShiftedProduct), .self_product = canonical<SelfProduct, double>,                 \
+    .shifted_squares = canonical<ShiftedSquare, double>, .total = canonical<Total, double>,                            \
+    .convert = {convert<float>, convert<double>, convert<f16>, convert<bf16>, convert<std::uint8_t>,                   \
+                convert<std::int8_t>},                                                                                 \
+    .quantise = quantise, .pack = pack, .hamming = hamming, .first_bad = first_bad, .quantise_bytes = quantise_bytes,  \
+    .second_row = second_row, .second_query = second_query, .largest = largest_moved,                                  \
+    .near_rows = VICINAL_NEAR(false), .near_boxes = VICINAL_NEAR(true)                                                 \
+  }
 
 extern const Kernels kernels_plain, kernels_avx2, kernels_avx512;
 
@@ -226,16 +250,5 @@ struct ByteKernels {
 };
 
 extern const ByteKernels bytes_plain, bytes_avx2, bytes_avxvnni, bytes_avx512amx, bytes_avx512vnni, bytes_avx512;
-
-/// What a user calls an instruction set: tables that run on the same processors.
-struct InstructionSet {
-  const char* name;                 // "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2", "plain"
-  const Kernels& floats;
-  const ByteKernels& bytes;
-  bool supported() const { return floats.supported() && bytes.supported(); }
-};
-
-/// Those of an instruction set by name, or of the best one for "auto". Throws Unsupported, InvalidArgument.
-const Kernels& find_kernels(const std::string& instruction_set);
 
 }  // namespace vicinal::cpu

@@ -209,25 +209,6 @@ bool supported() {
 
 }  // namespace
 
-constinit const Kernels kernels_avx2 = {
-    "avx2",
-    supported,
-    true,
-    query_lanes,
-    tile<Dot>,
-    tile<L1>,
-    tile<Linf>,
-    VICINAL_CANONICAL,
-    {convert<float>, convert<double>, convert<f16>, convert<bf16>, convert<std::uint8_t>, convert<std::int8_t>},
-    quantise,
-    pack,
-    hamming,
-    first_bad,
-    quantise_bytes,
-    second_row,
-    second_query,
-    largest_moved,
-    VICINAL_NEAR(false),
-    VICINAL_NEAR(true)};
+constinit const Kernels kernels_avx2 = VICINAL_KERNELS("avx2", true);
 
 }  // namespace vicinal::cpu

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cpu/kernels.hpp"
+#include "cpu/vector_macros.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -40,21 +41,21 @@ void convert(const void* from, std::int64_t count, double* to) {
 
 // ---- canonical sums ----
 
-template <Op op>
-double step(double s, double q, double r, double shift) {
-  if constexpr (op == Op::sqdiff) return std::fma(q - r, q - r, s);
-  else if constexpr (op == Op::absdiff) return s + std::fabs(q - r);
-  else if constexpr (op == Op::maxdiff) return std::fabs(q - r) > s ? std::fabs(q - r) : s;
-  else if constexpr (op == Op::dot) return std::fma(q, r, s);
-  else if constexpr (op == Op::dot_shifted) return std::fma(q, r - shift, s);
-  else if constexpr (op == Op::self_dot) return std::fma(r, r, s);
-  else if constexpr (op == Op::self_shifted) return std::fma(r - shift, r - shift, s);
-  else return s + r;
-}
+/// The primitives of core/sums.hpp, as plainly as they can be said.
+template <class T>
+struct Numbers {
+  using Value = T;
+  static T add(T a, T b) { return a + b; }
+  static T sub(T a, T b) { return a - b; }
+  static T fma(T a, T b, T c) { return std::fma(a, b, c); }
+  static T abs(T a) { return std::fabs(a); }
+  static T max(T a, T b) { return b > a ? b : a; }
+  static T max_abs(T a, T b) { return max(a, abs(b)); }
+};
+using Doubles = Numbers<double>;
+#include "cpu/summands.inc"
 
-constexpr bool reads_query(Op op) { return op != Op::self_dot && op != Op::self_shifted && op != Op::sum; }
-
-template <Op op, class T>
+template <class Summand, class T>
 void canonical(const CanonicalArgs& a) {
   for (std::int64_t i = 0; i < a.count; ++i) {
     const std::int64_t row = a.index != nullptr ? a.index[i] : i;
@@ -62,14 +63,11 @@ void canonical(const CanonicalArgs& a) {
     const double shift = a.shift != nullptr ? a.shift[i] : 0;
     double s[lanes] = {};
     for (std::int64_t k = 0; k < a.dims; ++k) {
-      const double q = reads_query(op) ? a.query[k] : 0;
-      s[k % lanes] = step<op>(s[k % lanes], q, value(r[k]), shift);
+      const double q = Summand::reads_query ? a.query[k] : 0;
+      s[k % lanes] = Summand::step(s[k % lanes], q, value(r[k]), shift);
     }
     for (int h = lanes / 2; h > 0; h /= 2) {
-      for (int j = 0; j < h; ++j) {
-        if constexpr (op == Op::maxdiff) s[j] = s[j + h] > s[j] ? s[j + h] : s[j];
-        else s[j] += s[j + h];
-      }
+      for (int j = 0; j < h; ++j) s[j] = sum_join<Summand::sum, Doubles>(s[j], s[j + h]);
     }
     a.out[i] = s[0];
   }
@@ -77,19 +75,17 @@ void canonical(const CanonicalArgs& a) {
 
 // ---- tiles ----
 
-struct Dot {
+struct Floats : Numbers<float> {
   // A multiplication and an addition: two roundings an element, at most 2 * dims in the chain, which is what the
   // bound allows this table. std::fma here would make the filter slower than the scan that it is to spare.
-  static float step(float s, float q, float r) { return s + q * r; }
+  static float fma(float a, float b, float c) { return c + a * b; }
 };
-struct L1 {
-  static float step(float s, float q, float r) { return s + std::fabs(q - r); }
-};
-struct Linf {
-  static float step(float s, float q, float r) { return std::fabs(q - r) > s ? std::fabs(q - r) : s; }
+template <Sum sum>
+struct FloatSum {
+  static float step(float s, float q, float r) { return sum_step<sum, Floats>(s, q, r); }
 };
 
-template <class Sum>
+template <class Summand>
 void tile(const TileArgs& a) {
   for (int query = 0; query < a.query_panels * query_lanes; ++query) {
     const float* q = a.queries + (query / query_lanes) * a.dims * query_lanes + query % query_lanes;
@@ -98,7 +94,7 @@ void tile(const TileArgs& a) {
       float t[panel_rows] = {};
       for (std::int64_t k = 0; k < a.dims; ++k) {
         const float qk = q[k * query_lanes];
-        for (int j = 0; j < panel_rows; ++j) t[j] = Sum::step(t[j], qk, r[k * panel_rows + j]);
+        for (int j = 0; j < panel_rows; ++j) t[j] = Summand::step(t[j], qk, r[k * panel_rows + j]);
       }
       // In fp64 the product is exact; against fma only the sum's own rounding is added, 2^-29 of u.
       const auto finished = [&](float sum, float term) {
@@ -222,7 +218,7 @@ void hamming(const HammingArgs& a) {
   }
 }
 
-template <Op op, int width, bool boxes>
+template <Sum sum, int width, bool boxes>
 std::uint32_t near_sums(const NearArgs& a) {
   std::uint32_t near = 0;
   for (int i = 0; i < panel_rows; ++i) {
@@ -233,13 +229,13 @@ std::uint32_t near_sums(const NearArgs& a) {
       if constexpr (boxes) {
         const double over = q - a.high[j * panel_rows + i];
         const double gap = low - q > over ? low - q : over;
-        s[j] = step<op>(0, gap > 0 ? gap : 0, 0, 0);
+        s[j] = sum_step<sum, Doubles>(0, gap > 0 ? gap : 0, 0);
       } else {
-        s[j] = step<op>(0, q, low, 0);
+        s[j] = sum_step<sum, Doubles>(0, q, low);
       }
     }
     for (int h = width / 2; h > 0; h /= 2) {
-      for (int j = 0; j < h; ++j) s[j] = op == Op::maxdiff ? (s[j + h] > s[j] ? s[j + h] : s[j]) : s[j] + s[j + h];
+      for (int j = 0; j < h; ++j) s[j] = sum_join<sum, Doubles>(s[j], s[j + h]);
     }
     a.sums[i] = s[0];
     if (!(s[0] > a.limit)) near |= 1u << i;
@@ -258,35 +254,6 @@ bool supported() { return true; }
 
 }  // namespace
 
-#define VICINAL_TYPES(op)                                                                                              \
-  {                                                                                                                    \
-    canonical<op, float>, canonical<op, double>, canonical<op, f16>, canonical<op, bf16>, canonical<op, std::uint8_t>, \
-        canonical<op, std::int8_t>                                                                                     \
-  }
-
-constinit const Kernels kernels_plain = {
-    "plain",
-    supported,
-    false,
-    query_lanes,
-    tile<Dot>,
-    tile<L1>,
-    tile<Linf>,
-    {VICINAL_TYPES(Op::sqdiff), VICINAL_TYPES(Op::absdiff), VICINAL_TYPES(Op::maxdiff), VICINAL_TYPES(Op::dot),
-     VICINAL_TYPES(Op::dot_shifted), VICINAL_TYPES(Op::self_dot), VICINAL_TYPES(Op::self_shifted),
-     VICINAL_TYPES(Op::sum)},
-    {convert<float>, convert<double>, convert<f16>, convert<bf16>, convert<std::uint8_t>, convert<std::int8_t>},
-    quantise,
-    pack,
-    hamming,
-    first_bad,
-    quantise_bytes,
-    second_row,
-    second_query,
-    largest_moved,
-    VICINAL_NEAR(false),
-    VICINAL_NEAR(true)};
-
-#undef VICINAL_TYPES
+constinit const Kernels kernels_plain = VICINAL_KERNELS("plain", false);
 
 }  // namespace vicinal::cpu

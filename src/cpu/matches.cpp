@@ -35,6 +35,7 @@ void Matches::take(std::span<const Entry> entries) {
     std::int64_t at = place_->next.fetch_add(within, std::memory_order_relaxed);
     for (const Entry& entry : entries) {
       if (!(entry.key <= radius_)) continue;
+      if (at >= place_->end) break;
       place_->out->ids[at] = entry.id;
       store_key(entry.key, place_->out->type, place_->descends, place_->out->distances, at++);
     }

@@ -4,6 +4,7 @@
 #include "cpu/pilot.hpp"
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -35,7 +36,7 @@ class Pilot {
  public:
   Pilot(const Kernels& kernels, const Question& question, const Frame& frame, Team& team)
       : kernels_(kernels), dims_(question.corpus.cols), rows_(static_cast<double>(question.corpus.rows)),
-        form_(form_of(question.metric)), row_(dims_), zeros_(dims_), bytes_(dims_) {
+        products_(filter_sum_of(question.metric) == Sum::products), row_(dims_), zeros_(dims_), bytes_(dims_) {
     if (question.radius) {
       const BoundModel model(question.metric, question.type, dims_, frame.scale, 0);
       radius_ =
@@ -54,12 +55,12 @@ class Pilot {
       }
       norms_.push_back(std::sqrt(square));
       // Queries of products have a scale of their own.
-      scales_.push_back(form_ == Form::ip && size > 0 ? power_of_two(size) : 1);
+      scales_.push_back(products_ && size > 0 ? power_of_two(size) : 1);
     }
     for (const double norm : norms_) norm_ += norm / static_cast<double>(norms_.size());
     std::fill_n(zeros_.data(), dims_, 0.0);
     kernel_ =
-        kernels.canonical[static_cast<int>(form_ == Form::ip ? Op::dot : Op::sqdiff)][static_cast<int>(DType::f64)];
+        kernels.canonical[static_cast<int>(products_ ? Sum::products : Sum::squares)][static_cast<int>(DType::f64)];
   }
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(norms_.size()); }
 
@@ -91,18 +92,19 @@ class Pilot {
     distances_.resize(norms_.size());
     kernel_({sample_.data() + pilot * dims_, sample_.data(), dims_ * 8, nullptr, count(), dims_, nullptr,
              distances_.data()});
-    for (double& x : distances_) x = form_ == Form::ip ? -x : std::sqrt(x);
+    // Of outliers products may leave fp64 both ways; what is no number is as good as far, and has a place in the order.
+    for (double& x : distances_) x = std::isnan(x) ? std::numeric_limits<double>::infinity() : products_ ? -x : std::sqrt(x);
     distances_.erase(distances_.begin() + pilot);
     std::sort(distances_.begin(), distances_.end());
   }
   /// What is left of all rows for the pilot that was taken.
   double left_by(const Rounded& rounded, double k) const {
     const double query = rounded.queries[pilot_];
-    return left(k, form_ == Form::ip ? query * norm_ + norms_[pilot_] * rounded.row : query + rounded.row);
+    return left(k, products_ ? query * norm_ + norms_[pilot_] * rounded.row : query + rounded.row);
   }
   double left_by_floats(double k) const {
     const double d = static_cast<double>(dims_);
-    return left(k, form_ == Form::ip ? d * float_u * norms_[pilot_] * norm_
+    return left(k, products_ ? d * float_u * norms_[pilot_] * norm_
                                      : std::sqrt((d / 2 + 6) * float_u) * (norms_[pilot_] + norm_));
   }
 
@@ -135,7 +137,7 @@ class Pilot {
   /// The power of the distance with which the number of rows grows about the nearest of the sample.
   double growth() const {
     const double inner = near(4), outer = near(12);
-    if (form_ == Form::ip || !(inner > 0)) return 1e9;
+    if (products_ || !(inner > 0)) return 1e9;
     return std::log(13.0 / 5.0) / std::log(std::max(outer / inner, 1 + 1e-9));
   }
 
@@ -158,7 +160,7 @@ class Pilot {
   std::int64_t dims_;
   double rows_;
   std::optional<double> radius_;  // in units of the filter
-  Form form_;
+  bool products_;  // is what the filter estimates, else squares
   CanonicalFn kernel_ = nullptr;
   double norm_ = 0;  // mean
   std::vector<double> sample_, norms_, scales_, distances_;
@@ -172,8 +174,14 @@ class Pilot {
 bool bytes_pay(const Kernels& kernels, const Question& question, Frame& frame, bool second, double queries,
                Team& team) {
   if (!frame.usable || frame.whole > 0) return frame.usable;
+  return look(kernels, question, frame, second, queries, team).int8_pays;
+}
+
+Outlook look(const Kernels& kernels, const Question& question, Frame& frame, bool second, double queries, Team& team) {
+  Outlook outlook{.int8_pays = frame.usable};
+  if (!frame.usable) return outlook;
   Pilot pilot(kernels, question, frame, team);
-  if (pilot.count() < 16) return true;
+  if (pilot.count() < 16) return outlook;
   const double n = static_cast<double>(question.corpus.rows), d = static_cast<double>(question.corpus.cols);
   const auto k = static_cast<double>(std::max(question.k, likely_k));
   const auto cycles = [&](double pair, double left, double each) {
@@ -193,11 +201,12 @@ bool bytes_pay(const Kernels& kernels, const Question& question, Frame& frame, b
         reading(d) * (second ? 2 : 1) + rotate_cycles * way.rotation.operations();  // more than floats take
     way.cycles = static_cast<double>(count) * n * row / queries;
   }
-  double floats = 0;
+  double floats = 0, left_f32 = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     pilot.take(i);
     const double finest = pilot.left_by_floats(k);
     floats += cycles(float_pair(d), finest, survivor(d));
+    left_f32 += finest;
     for (Way& way : ways) {
       const double left = pilot.left_by(way.rounded, k);
       way.cycles += cycles(byte_pair(d), left, second ? survivor(d) / looks_a_rank : survivor(d)) +
@@ -207,8 +216,17 @@ bool bytes_pay(const Kernels& kernels, const Question& question, Frame& frame, b
     team.tick(0);
   }
   Way& best = ways[ways[1].cycles * least_gain < ways[0].cycles];
+  outlook.sampled = pilot.count();
+  outlook.left_f32 = left_f32 / static_cast<double>(count);
+  if (frame.whole > 0) {  // bytes hold such rows as they are
+    outlook.left_int8 = outlook.left_f32;
+    return outlook;
+  }
+  outlook.left_int8 = best.left / static_cast<double>(count);
+  outlook.rotated = best.rotation.present();
+  outlook.int8_pays = best.cycles < floats && best.left * least_share < n * static_cast<double>(count);
   frame.rotation = std::move(best.rotation);
-  return best.cycles < floats && best.left * least_share < n * static_cast<double>(count);
+  return outlook;
 }
 
 }  // namespace vicinal::cpu

@@ -156,7 +156,7 @@ void describe_query(const Question& question, const Frame& frame, const double* 
   for (std::int64_t j = 0; j < dims; ++j) largest = std::max(largest, std::fabs(row[j]));
   if (!(largest > 0) || needs_norms(question.metric)) return;
   // Queries of a product have a scale of their own, unless they are to be rows as well.
-  const bool own_scale = form_of(question.metric) == Form::ip && !question.symmetric;
+  const bool own_scale = filter_sum_of(question.metric) == Sum::products && !question.symmetric;
   if (own_scale) facts.scale = power_of_two(largest);
   const int exponent = std::ilogb(largest);
   const int above = exponent + std::ilogb(frame.scale);  // of the scaled query, where the corpus is about 0

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "cpu/check.hpp"
 #include "cpu/load.hpp"
 #include "cpu/prepare.hpp"
 
@@ -102,7 +103,7 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
   if (second) grow(out.second.terms, count);
   const bool may_be_whole = frame.whole > 0 && dims <= most_whole_dims;
   if (may_be_whole) grow(out.squares, (count + panel_rows - 1) / panel_rows * panel_rows);
-  std::atomic<bool> whole{may_be_whole};
+  std::atomic<bool> whole{may_be_whole}, unfit{false};
   Scratches scratches(team, dims);
   team.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
     PrepareScratch& scratch = scratches.of(worker);
@@ -127,6 +128,8 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
       if (question.metric == Metric::correlation) product.mean = out.norms.mean[row];
       ByteQuantiseArgs args = byte_args(frame, affine(question.metric, product, frame.scale), step, scratch, scratch.narrow.data());
       const ByteFacts facts = kernels.quantise_bytes(args);
+      // Rows were checked when their sizes were taken; this one was read again, and another thread may have changed it.
+      if (std::isnan(facts.facts.xx)) unfit = true;
       const Residuals sums = residuals(facts.facts);
       const FilterNorms norms = filter_norms(model, sums);
       // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
@@ -154,6 +157,7 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
     out.tiles[static_cast<std::size_t>(tile)] = maxima;
     if (second) out.second.tiles[static_cast<std::size_t>(tile)] = second_maxima;
   });
+  if (unfit) report_unfit_rows(kernels, question, question.corpus, "corpus", team);
   out.whole = whole;
 }
 

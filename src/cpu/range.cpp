@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "cpu/check.hpp"
 #include "cpu/session.hpp"
 
 namespace vicinal::cpu {
@@ -47,6 +48,7 @@ void CpuSession::place(const RangeView& out) {
     place.out = &out;
     place.descends = descending(question_.metric);
     place.next = out.begin[given(query)];
+    place.end = out.begin[given(query)] + out.count[given(query)];
     for (std::int64_t split = 0; split < plan_.row_splits; ++split) state(split, query).matches->start(radius, room_, &place);
   }
 }
@@ -59,6 +61,8 @@ void CpuSession::finish_range(const RangeView& out, const BoundsView& bounds) {
     passed += all.passed;
     ranked += all.ranked;
     const std::int64_t first = out.begin[given(query)], count = out.count[given(query)];
+    if (!places_.empty() && places_[static_cast<std::size_t>(query)].next != first + count)
+      report_changed_matches(count, places_[static_cast<std::size_t>(query)].next - first);
     if (count == 0) return;
     if (places_.empty()) {
       std::int64_t at = first;

@@ -64,7 +64,7 @@ double peak_products(const ByteKernels& kernels, Team& team) {
 }
 
 double peak_products(const Kernels& kernels, Team& team) {
-  return products<float>(kernels.tile_dot, kernels.query_lanes, elements, 1, -1.0F, team);
+  return products<float>(kernels.tile_products, kernels.query_lanes, elements, 1, -1.0F, team);
 }
 
 double peak_bytes(Team& team) {

@@ -11,15 +11,12 @@
 namespace vicinal::cpu {
 namespace {
 
-Op op_of(Metric metric) {
-  switch (metric) {
-    case Metric::sqeuclidean:
-    case Metric::euclidean: return Op::sqdiff;
-    case Metric::l1: return Op::absdiff;
-    case Metric::linf: return Op::maxdiff;
-    case Metric::correlation: return Op::dot_shifted;
-    default: return Op::dot;
-  }
+/// The kernels of the metric's sum, one a type of the rows; null for bits, which are counted.
+const CanonicalFn* sums_of(const Kernels& kernels, Metric metric) {
+  const Sum sum = sum_of(metric);
+  if (sum == Sum::bits) return nullptr;
+  if (sum == Sum::none) fail(ErrorCode::internal, cat(metric_info(metric).name, " is no sum over columns"));
+  return metric == Metric::correlation ? kernels.shifted_products : kernels.canonical[static_cast<int>(sum)];
 }
 
 std::int64_t row_bytes(std::int64_t dims, DType dtype) { return dims * static_cast<std::int64_t>(dtype_size(dtype)); }
@@ -35,7 +32,7 @@ std::int64_t RankScratch::bytes(std::int64_t dims, DType corpus, bool plain) noe
 }
 
 Ranker::Ranker(const Kernels& kernels, const Question& question, const Points& queries, RankScratch& scratch)
-    : kernels_(kernels), question_(question), queries_(queries), scratch_(scratch), op_(op_of(question.metric)),
+    : kernels_(kernels), question_(question), queries_(queries), scratch_(scratch), sums_(sums_of(kernels, question.metric)),
       plain_(question.corpus.plain_rows()) {}
 
 void Ranker::start(std::int64_t row, const QueryFacts& facts) {
@@ -51,13 +48,13 @@ void Ranker::start(std::int64_t row, const QueryFacts& facts) {
 }
 
 void Ranker::sums(const Points& rows, const std::uint32_t* index, std::int64_t count, const double* shifts, double* out) {
-  if (question_.metric == Metric::hamming) {
+  if (sums_ == nullptr) {
     kernels_.hamming({reinterpret_cast<const std::uint8_t*>(scratch_.query.data()), static_cast<const std::uint8_t*>(rows.data),
                       rows.row_stride, index, count, rows.cols, scratch_.bits.data()});
     for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<double>(scratch_.bits[i]);
     return;
   }
-  kernels_.canonical[static_cast<int>(op_)][static_cast<int>(rows.dtype)](
+  sums_[static_cast<int>(rows.dtype)](
       {scratch_.query.data(), rows.data, rows.row_stride, index, count, rows.cols, shifts, out});
 }
 

@@ -70,7 +70,7 @@ class Ranker {
   const Question& question_;
   const Points& queries_;
   RankScratch& scratch_;
-  Op op_;
+  const CanonicalFn* sums_;
   bool plain_;
   double self_ = 0;
 };

@@ -19,12 +19,9 @@ class Walk {
   Walk(const Kernels& kernels, const Question& question, const PackedRows& chunk, Team& team)
       : question_(question), chunk_(chunk), groups_(chunk.groups), team_(team), node_(groups_.width * Groups::fan) {
     const std::size_t width = groups_.width == 2 ? 0 : groups_.width == 4 ? 1 : 2;
-    const auto of = [&](const NearFns& all) {
-      const Form form = form_of(question.metric);
-      return form == Form::l1 ? all.absdiff : form == Form::linf ? all.maxdiff : all.sqdiff;
-    };
-    rows_ = of(kernels.near_rows[width]);
-    boxes_ = of(kernels.near_boxes[width]);
+    const Sum sum = filter_sum_of(question.metric);
+    rows_ = kernels.near_rows[width].of(sum);
+    boxes_ = kernels.near_boxes[width].of(sum);
   }
 
   void search(const double* query, std::int64_t number, QueryState& state) {
@@ -113,7 +110,7 @@ void CpuSession::group_queries(const Points& queries) {
   Buffer<std::byte> gathered(dims * 8);
   for (std::int64_t i = 0; i < count; ++i)
     load_row(kernels_, queries, rows_[static_cast<std::size_t>(i)], gathered.data(), points.data() + i * dims);
-  if (kernels_.first_bad(points.data(), points.size()) >= 0) return;  // they are reported when they are prepared
+  if (kernels_.first_bad(points.data(), points.size()) >= 0) report_unfit_rows(kernels_, question_, queries, "query", team_);
   std::vector<std::uint32_t> order(rows_.size());
   group_rows(points.data(), count, dims, team_, order.data());
   given_.assign(order.begin(), order.end());

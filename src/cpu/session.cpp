@@ -81,7 +81,7 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
   const std::int64_t block = std::max(block_of(plan, Rung::f32), block_of(plan, Rung::int8)), padded = (batch + block - 1) / block * block;
   std::int64_t total = states * static_cast<std::int64_t>(sizeof(QueryState)) +
                        states * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
-                       batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 2 * sizeof(std::int64_t) + 2 * sizeof(double));
+                       batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 3 * sizeof(std::int64_t) + 2 * sizeof(double));
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
   if (filters && plan.second) total += batch * 2 * SecondBytes::stride(dims) + plan.threads * rank_block * 8;
   if (filters)
@@ -332,6 +332,7 @@ void CpuSession::finish(const NeighborsView& out, const BoundsView& bounds) {
     passed += all.passed;
     ranked += all.ranked;
     if (!all.abandoned) gone += write_row(query, out, own);
+    if (bounds.found != nullptr) bounds.found[given(query)] = state(0, query).pool.count;
     team_.tick(0);
   });
   stats_.underflowed += gone;

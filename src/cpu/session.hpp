@@ -7,6 +7,7 @@
 
 #include "backend/backend.hpp"
 #include "cpu/filter.hpp"
+#include "cpu/isa/table.hpp"
 
 namespace vicinal::cpu {
 

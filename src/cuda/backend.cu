@@ -8,6 +8,7 @@
 
 #include "backend/plugin.hpp"
 #include "core/text.hpp"
+#include "cuda/architectures.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory.hpp"
 #include "cuda/permutation/permutation.hpp"
@@ -21,10 +22,12 @@
 namespace vicinal::cuda {
 namespace {
 
+int capability_of(const cudaDeviceProp& about) { return about.major * 10 + about.minor; }
+
 class CudaBackend final : public Backend {
  public:
   CudaBackend(int ordinal, const cudaDeviceProp& about)
-      : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount), hopper_(about.major == 9), name_(cat("cuda:", ordinal)),
+      : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount), shared_bytes_(static_cast<std::int64_t>(about.sharedMemPerBlockOptin)), hopper_(has_wgmma(VICINAL_CUDA_ARCHITECTURES, capability_of(about))), name_(cat("cuda:", ordinal)),
         description_(cat(about.name, ", ", about.multiProcessorCount, " multiprocessors, compute capability ",
                          about.major, ".", about.minor)) {}
 
@@ -63,6 +66,9 @@ class CudaBackend final : public Backend {
     if (asked != "mma" && (asked != "wgmma" || !hopper_))
       fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: auto, ", hopper_ ? "wgmma, mma" : "mma"));
     return 32;
+  }
+  std::string filter_refusal(Rung rung, std::int64_t cols, const std::string& instruction_set) const override {
+    return search_refusal(name_, rung, cols, instruction_set == "wgmma", shared_bytes_);
   }
   double slowness(const std::string& /*instruction_set*/) const override { return 0.02; }  // of a core's AVX-512, for predictions
   bool holds(const void* rows) const override {
@@ -140,7 +146,7 @@ class CudaBackend final : public Backend {
     std::call_once(once_, [this] {
       const std::lock_guard lock(making_);
       pool_.emplace(ordinal_);
-      searches_ = make_search_device(ordinal_, multiprocessors_, hopper_, *pool_);
+      searches_ = make_search_device(ordinal_, multiprocessors_, shared_bytes_, hopper_, *pool_);
     });
     return *pool_;
   }
@@ -150,6 +156,7 @@ class CudaBackend final : public Backend {
   }
 
   int ordinal_, multiprocessors_;
+  std::int64_t shared_bytes_;  // that a block may have
   bool hopper_;
   pid_t home_ = getpid();
   std::string name_, description_;
@@ -159,30 +166,11 @@ class CudaBackend final : public Backend {
   mutable std::optional<Pool> pool_;  // made with the device's context at first use, which takes a while
 };
 
-/// Whether code compiled for `architecture`, as CMake spells it ("90a-real", "80-virtual", "86"), runs on compute capability
-/// major.minor: machine code within its major version, PTX on all that are newer, either with a letter on its own alone.
-bool runs(std::string_view architecture, int capability) {
-  int built = 0;
-  std::size_t at = 0;
-  for (; at < architecture.size() && architecture[at] >= '0' && architecture[at] <= '9'; ++at)
-    built = built * 10 + (architecture[at] - '0');
-  if (at < architecture.size() && architecture[at] != '-') return capability == built;
-  const bool real = architecture.substr(at) != "-virtual", ptx = architecture.substr(at) != "-real";
-  return capability >= built && (ptx || (real && capability / 10 == built / 10));
-}
-
 /// Empty, or why the device has no code here.
 std::string refusal(const cudaDeviceProp& about) {
-  const int capability = about.major * 10 + about.minor;
-  std::string_view rest = VICINAL_CUDA_ARCHITECTURES;
-  std::string built;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(','), rest.size());
-    const std::string_view one = rest.substr(0, end);
-    if (runs(one, capability)) return "";
-    built += cat(built.empty() ? "" : ", ", one);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  std::string built = VICINAL_CUDA_ARCHITECTURES;
+  if (has_code(built, capability_of(about))) return "";
+  for (std::size_t at = 0; (at = built.find(',', at)) != std::string::npos; at += 2) built.insert(at + 1, " ");
   return cat(about.name, " has compute capability ", about.major, ".", about.minor, "; this build has code for ",
              built);
 }

@@ -29,6 +29,7 @@ struct Array {
   bool flat = false;                            // one row or column, to be written as a 1-d array
   bool mapped = true;                           // false: decoded into memory
   std::shared_ptr<const void> keeper;           // of the memory behind data
+  std::string note;                             // how text that can be read in two ways was read; empty: no choice
 
   /// Row-major and without gaps.
   static Array dense(const void* data, Item item, std::int64_t rows, std::int64_t cols) noexcept;
@@ -43,6 +44,14 @@ struct Array {
 struct Sink {
   virtual ~Sink() = default;
   virtual void append(Bytes bytes) = 0;
+};
+
+/// A whole file on its way, on a disk or in memory: what was appended may be overwritten.
+struct FileSink : Sink {
+  /// The size that the file will have.
+  virtual void expect(std::uint64_t total) = 0;
+  virtual void patch(std::uint64_t offset, Bytes bytes) = 0;
+  virtual std::uint64_t size() const noexcept = 0;
 };
 
 /// Items of columns [first, first + count) of one row, side by side in this machine's byte order.

@@ -51,14 +51,6 @@ int remember(const std::string& name) {
 
 int open_file(const char* path, int flags, mode_t mode) { return ::open(path, flags, mode); }
 
-/// Where `path` leads if it is a symbolic link to something that exists, else `path`.
-std::string follow_link(const std::string& path) {
-  struct stat status;
-  if (::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
-  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free);
-  return real ? std::string(real.get()) : path;
-}
-
 std::string directory_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -88,6 +80,19 @@ auto retry(Call call) {
 
 }  // namespace
 
+std::string follow_links(const std::string& path) {
+  constexpr int most = 40;  // as the system itself follows
+  std::string name = path;
+  for (int links = 0; links < most; ++links) {
+    std::array<char, PATH_MAX> to;
+    const ssize_t length = ::readlink(name.c_str(), to.data(), to.size());
+    if (length < 0) return name;
+    const std::string target(to.data(), static_cast<std::size_t>(length));
+    name = target.starts_with('/') ? target : directory_of(name) + "/" + target;
+  }
+  return path;  // a loop: whoever opens it is told
+}
+
 SystemCalls& system_calls() noexcept {
   static SystemCalls calls{open_file, ::write, ::pwrite, ::fsync, ::close, ::rename};
   return calls;
@@ -107,7 +112,7 @@ void remove_live_temporaries() noexcept {
 
 void check_target(const std::string& path) {
   check_path(path);
-  const std::string target = follow_link(path);
+  const std::string target = follow_links(path);
   const std::string directory = directory_of(target);
   struct stat status;
   if (::stat(directory.c_str(), &status) != 0) fail_system("write", path, errno);
@@ -125,7 +130,7 @@ void check_target(const std::string& path) {
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   check_target(path);
-  target_ = follow_link(path);
+  target_ = follow_links(path);
   buffer_.resize(buffer_size);
   constexpr int attempts = 16;  // 64 random bits: a second one is already a wonder
   for (int i = 0; i < attempts && fd_ < 0; ++i) {

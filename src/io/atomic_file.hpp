@@ -13,7 +13,7 @@
 
 namespace vicinal::io {
 
-class AtomicFile final : public Sink {
+class AtomicFile final : public FileSink {
  public:
   /// Opens the temporary. Throws IoError with errno, InvalidArgument for a NUL in the path.
   explicit AtomicFile(const std::string& path);
@@ -21,12 +21,11 @@ class AtomicFile final : public Sink {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// The size that the file will have, for the message when the disk is full.
-  void expect(std::uint64_t total) noexcept { total_ = total; }
+  /// For the message when the disk is full.
+  void expect(std::uint64_t total) noexcept override { total_ = total; }
   void append(Bytes bytes) override;
-  /// Overwrites bytes that were appended before.
-  void patch(std::uint64_t offset, Bytes bytes);
-  std::uint64_t size() const noexcept { return written_ + buffered_; }
+  void patch(std::uint64_t offset, Bytes bytes) override;
+  std::uint64_t size() const noexcept override { return written_ + buffered_; }
 
   /// All of them complete and synced, then all of them renamed, then their directories synced.
   static void publish(std::span<AtomicFile* const> files);
@@ -53,6 +52,9 @@ class AtomicFile final : public Sink {
 /// Throws the IoError that saving to `path` would meet at once: no such directory, a directory or a device of that
 /// name, no permission.
 void check_target(const std::string& path);
+
+/// Where `path` leads if it is a symbolic link, be the target there or not yet; else `path`. The link itself stays when a file is written.
+std::string follow_links(const std::string& path);
 
 /// Removes the temporaries of every unfinished AtomicFile of this process. Async-signal-safe.
 void remove_live_temporaries() noexcept;

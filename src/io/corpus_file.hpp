@@ -31,6 +31,6 @@ CorpusLayout corpus_layout(const std::string& path, Bytes beginning, std::uint64
 
 /// Writes rows of the facts' shape and type; the order of bytes and the strides may be any. Equal rows and facts give
 /// equal files. Throws IoError.
-void append_corpus(AtomicFile& out, const CorpusFacts& facts, const Array& rows);
+void append_corpus(FileSink& out, const CorpusFacts& facts, const Array& rows);
 
 }  // namespace vicinal::io

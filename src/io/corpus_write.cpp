@@ -10,7 +10,7 @@ namespace vicinal::io {
 
 using namespace layout;
 
-void append_corpus(AtomicFile& out, const CorpusFacts& facts, const Array& rows) {
+void append_corpus(FileSink& out, const CorpusFacts& facts, const Array& rows) {
   if (static_cast<std::uint64_t>(facts.cols) > most_cols)
     throw Error(ErrorCode::range_error, cat("d=", facts.cols, ", a saved row has at most ", most_cols, " columns"));
   out.expect(SectionWriter::file_size({static_cast<std::uint64_t>(facts.rows * facts.cols) * dtype_size(facts.dtype)}));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <new>
 
+#include "core/fpenv.hpp"
 #include "io/load.hpp"
 #include "io/message.hpp"
 #include "io/save.hpp"
@@ -117,6 +118,7 @@ void write_range(const std::string& path, const CsrNeighbors& result) {
 }
 
 CsrNeighbors read_range(const std::string& path) try {
+  const FpGuard guard;
   const Array lines = read_array(path, {as_range, "offsets"}), ids = read_array(path, {as_range, "ids"});
   const Array distances = read_array(path, {as_range, "distances"});
   const std::vector<std::int64_t> offsets = ids_of(path, lines), values = ids_of(path, ids);

@@ -1,10 +1,12 @@
 // .csv and .tsv: one row a line. Vectors are read as f64; a first line in which no cell is a number is a header and
-// skipped. A result has the header id_0, id_1, ..., d_0, d_1, ...: d_0 are f32 distances, d_0:f64 and d_0:u32 the other
+// skipped, as is one of the integers 0 to d - 1 under conditions that docs/semantics.md names (C24). A header whose first cell is empty
+// has an index below it, which is left out. Cells of a csv lie apart by commas, or all by semicolons. A result has the header id_0, id_1, ..., d_0, d_1, ...: d_0 are f32 distances, d_0:f64 and d_0:u32 the other
 // types, so that the bits come back. A selection has v_0, v_1, ... for values and p_0, p_1, ... for a payload, with their type in
 // the same way (written only), a range result is lines of query,id,distance (written only). A cell may stand in quotes. Rows and
 // columns of errors count from 1.
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "io/format.hpp"
@@ -14,6 +16,7 @@
 namespace vicinal::io {
 namespace {
 
+/// Of what is written.
 char separator(const Format& self) { return &self == &tsv_format ? '\t' : ','; }
 
 /// Cells of a line in turn. What stands in quotes is taken whole.
@@ -49,26 +52,72 @@ class Cells {
   bool done_ = false;
 };
 
+using Words = std::span<const std::string_view>;
+
+std::vector<std::string_view> cells_of(std::string_view line, char separator) {
+  std::vector<std::string_view> words;
+  std::string_view cell;
+  for (Cells cells(line, separator); cells.next(cell);) words.push_back(cell);
+  return words;
+}
+
 /// The first line, taken apart, and where rows begin.
 struct Head {
   std::vector<std::string_view> names;  // empty: the first line is a row already
-  std::size_t cols = 0;
+  std::size_t cols = 0;                 // cells of a line
+  std::size_t index = 0;                // 1: the first of them is the name of a row and no value
+  char separator = ',';
+  std::string note;
   Lines rows;
 };
 
-Head head_of(const Format& self, const std::string& path, Bytes file) {
+bool all_words(Words cells) {
+  return std::all_of(cells.begin(), cells.end(), [](std::string_view cell) { return !cell.empty() && !number_of<double>(cell); });
+}
+
+/// first, first + 1, ... as pandas writes integers.
+bool counts_from(std::size_t first, Words cells) {
+  for (const std::string_view cell : cells)
+    if (cell != std::to_string(first++)) return false;
+  return !cells.empty();
+}
+
+/// Judges a first line of the integers 0 to d - 1 by the second line: names of columns or a row? Says what it took where it could be wrong.
+bool numbers_are_names(std::size_t count, Words second, std::string& note) {
+  if (second.empty() || counts_from(count, second)) return false;  // the only row, or the first of rows that count on
+  const bool integers = std::all_of(second.begin(), second.end(), [](std::string_view cell) { return number_of<std::int64_t>(cell).has_value(); });
+  const bool names = count > 2 || (count == 2 && !integers);
+  note = cat("row 1 is the integers 0 to ", count - 1, ", and was taken as ", names ? "names of columns; --no-header takes it as a row"
+                                                                                  : "a row; --header takes it as names of columns");
+  return names;
+}
+
+/// rows: of values, whose header may be left out or be numbers; else the columns of a result.
+Head head_of(const Format& self, const std::string& path, Bytes file, bool rows, Header asked) {
   Lines lines(file);
-  Head head{{}, 0, lines};
-  std::string_view line, cell;
+  Head head{{}, 0, 0, ',', {}, lines};
+  std::string_view line;
   if (!lines.next(line)) fail(ErrorCode::format_error, path, "the file is empty");
-  bool words = true;
-  for (Cells cells(line, separator(self)); cells.next(cell);) {
-    words = words && !cell.empty() && !number_of<double>(cell);
-    head.names.push_back(cell);
-  }
+  head.separator = separator(self);
+  if (head.separator == ',' && cells_of(line, ',').size() == 1 && cells_of(line, ';').size() > 1) head.separator = ';';
+  head.names = cells_of(line, head.separator);
   head.cols = head.names.size();
-  if (words) head.rows = lines;
-  else head.names.clear();
+  const bool unnamed = rows && head.cols > 1 && head.names[0].empty();  // what pandas and R write before names of rows
+  const Words named = Words(head.names).subspan(unnamed ? 1 : 0);
+  bool header = asked == Header::present || all_words(named) || (unnamed && counts_from(0, named));
+  if (rows && !header && counts_from(0, named)) {
+    Lines rest = lines;
+    std::string_view second;
+    header = asked == Header::automatic && numbers_are_names(head.cols, rest.next(second) && !trimmed(second).empty() ? cells_of(second, head.separator) : std::vector<std::string_view>(), head.note);
+  }
+  if (asked == Header::absent) header = false, head.note.clear();
+  if (!header) {
+    head.names.clear();
+    return head;
+  }
+  head.rows = lines;
+  head.index = unnamed ? 1 : 0;
+  if (unnamed) head.note = "column 1 has no name, and was taken as names of rows and left out; give it a name if it is values";
   return head;
 }
 
@@ -76,13 +125,17 @@ bool blank_to_the_end(std::string_view rest) { return rest.find_first_not_of("\r
 
 [[noreturn]] void refuse_cell(const std::string& path, std::size_t row, std::size_t column, std::string_view cell,
                               const char* kind) {
+  const char* hint = cell.find(';') != std::string_view::npos   ? "; cells lie apart by commas, or all by semicolons"
+                     : cell.find(',') != std::string_view::npos ? "; numbers are written with a point"
+                     : row == 1                                 ? "; --header if row 1 is names of columns"
+                                                                : "";
   fail(ErrorCode::format_error, path, "row ", row, ", column ", column + 1, ": \"", printable(cell, 40), "\" is not ",
-       kind);
+       kind, hint);
 }
 
 /// Columns [first, first + count) of all rows, dense, in memory.
 template <class T>
-Array parse(const Format& self, const Source& source, Head head, std::size_t first, std::size_t count, Item item,
+Array parse(const Source& source, Head head, std::size_t first, std::size_t count, Item item,
             const char* kind) {
   const std::string& path = source->path();
   const std::string_view body = head.rows.rest();
@@ -94,7 +147,7 @@ Array parse(const Format& self, const Source& source, Head head, std::size_t fir
   for (std::string_view line, cell; head.rows.next(line); ++rows) {
     if (trimmed(line).empty() && blank_to_the_end(head.rows.rest())) break;
     std::size_t column = 0;
-    for (Cells cells(line, separator(self)); cells.next(cell); ++column) {
+    for (Cells cells(line, head.separator); cells.next(cell); ++column) {
       if (column < first || column >= first + count) continue;
       const std::optional<T> value = number_of<T>(cell);
       if (!value) refuse_cell(path, head.rows.number(), column, cell, kind);
@@ -107,6 +160,7 @@ Array parse(const Format& self, const Source& source, Head head, std::size_t fir
   Array array = Array::dense(values->data(), item, rows, static_cast<std::int64_t>(count));
   array.mapped = false;
   array.keeper = values;
+  array.note = head.note;
   return array;
 }
 
@@ -134,35 +188,49 @@ Result result_of(const std::string& path, const Head& head) {
        names.size(), " is \"", at < names.size() ? printable(names[at], 40) : "", "\"");
 }
 
-Array parse_distances(const Format& self, const Source& source, const Head& head, const Result& result) {
+Array parse_distances(const Source& source, const Head& head, const Result& result) {
   switch (result.type) {
-    case Item::f64: return parse<double>(self, source, head, result.ids, result.distances, Item::f64, "a number");
+    case Item::f64: return parse<double>(source, head, result.ids, result.distances, Item::f64, "a number");
     case Item::u32:
-      return parse<std::uint32_t>(self, source, head, result.ids, result.distances, Item::u32, "an integer below 2^32");
-    default: return parse<float>(self, source, head, result.ids, result.distances, Item::f32, "a number of f32");
+      return parse<std::uint32_t>(source, head, result.ids, result.distances, Item::u32, "an integer below 2^32");
+    default: return parse<float>(source, head, result.ids, result.distances, Item::f32, "a number of f32");
   }
 }
 
 Array read(const Format& self, const Source& source, const Want& want) {
   const MappedFile::Sequential reading(*source);
-  const Head head = head_of(self, source->path(), source->bytes());
-  if (want.role == as_vectors || want.role == as_values) {
+  const bool rows = want.role == as_vectors || want.role == as_values;
+  const Head head = head_of(self, source->path(), source->bytes(), rows, rows ? want.header : Header::automatic);
+  if (rows) {
     if (!head.names.empty() && head.names[0] == "id_0")
       fail(ErrorCode::invalid_argument, source->path(), "holds a result (its header begins with id_0), not vectors");
-    return parse<double>(self, source, head, 0, head.cols, Item::f64, "a number");
+    return parse<double>(source, head, head.index, head.cols - head.index, Item::f64, "a number");
   }
   const Result result = result_of(source->path(), head);
-  if (want.role == as_ids) return parse<std::int64_t>(self, source, head, 0, result.ids, Item::i64, "an integer");
-  return result.distances == 0 ? Array() : parse_distances(self, source, head, result);
+  if (want.role == as_ids) return parse<std::int64_t>(source, head, 0, result.ids, Item::i64, "an integer");
+  return result.distances == 0 ? Array() : parse_distances(source, head, result);
+}
+
+/// Would a reader take this row, written first, for names of columns?
+bool looks_like_names(const std::vector<std::byte>& row, Item item) {
+  const std::size_t size = value_size(item), count = row.size() / size;
+  for (std::size_t j = 0; j < count; ++j) {
+    std::string text;
+    append_f64(text, item, row.data() + j * size);
+    if (text != std::to_string(j)) return false;
+  }
+  return count > 1;
 }
 
 void write_vectors(const Format& self, TextSink& out, const Array& array) {
   std::vector<std::byte> row(static_cast<std::size_t>(array.cols) * value_size(array.item));
   for (std::int64_t i = 0; i < array.rows; ++i) {
     copy_items(array, i, 0, array.cols, row.data());
+    const bool plain = i > 0 || !looks_like_names(row, array.item);
     for (std::int64_t j = 0; j < array.cols; ++j) {
       if (j > 0) out.text() += separator(self);
       append_f64(out.text(), array.item, row.data() + static_cast<std::size_t>(j) * value_size(array.item));
+      if (!plain && j == 0) out.text() += ".0";
       out.spill();
     }
     out.text() += '\n';

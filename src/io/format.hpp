@@ -10,6 +10,7 @@
 #include "io/array.hpp"
 #include "io/atomic_file.hpp"
 #include "io/mmap.hpp"
+#include "vicinal/io.hpp"
 
 namespace vicinal::io {
 
@@ -23,6 +24,7 @@ enum Role : unsigned {
 struct Want {
   Role role = as_vectors;
   std::string member;  // of a file of several arrays; empty: by role
+  Header header = Header::automatic;  // of text, where rows are wanted
 };
 
 struct Named {

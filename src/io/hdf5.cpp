@@ -78,11 +78,12 @@ struct Dataset {
   std::vector<hsize_t> shape;
   std::optional<Item> item;
   bool swapped = false;
+  bool flags = false;  // bool, as rows of 0 and 1
 
   std::string text() const {
     std::string text = printable(name, 64) + " (";
     for (std::size_t i = 0; i < shape.size(); ++i) text += cat(i == 0 ? "" : ", ", shape[i]);
-    return text + (shape.size() == 1 ? ",) " : ") ") + (item ? item_name(*item) : "of another type");
+    return text + (shape.size() == 1 ? ",) " : ") ") + (flags ? "bool" : item ? item_name(*item) : "of another type");
   }
 };
 
@@ -114,6 +115,9 @@ std::optional<Item> item_of(hid_t type) {
   }
 }
 
+/// h5py's bool, FALSE and TRUE in a byte.
+bool is_bool(hid_t type) { return H5Tget_class(type) == H5T_ENUM && H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2; }
+
 std::optional<Dataset> open_dataset(hid_t file, const std::string& name) {
   const Id object(H5Oopen(file, name.c_str(), H5P_DEFAULT), H5Oclose);
   if (!object.valid() || H5Iget_type(object) != H5I_DATASET) return std::nullopt;
@@ -125,7 +129,8 @@ std::optional<Dataset> open_dataset(hid_t file, const std::string& name) {
   std::vector<hsize_t> shape(static_cast<std::size_t>(rank));
   H5Sget_simple_extent_dims(space, shape.data(), nullptr);
   const bool swapped = H5Tget_order(type) == H5T_ORDER_BE;
-  return Dataset{name, std::move(id), std::move(shape), item_of(type), swapped};
+  const bool flags = is_bool(type);
+  return Dataset{name, std::move(id), std::move(shape), flags ? Item::u8 : item_of(type), swapped, flags};
 }
 
 /// The datasets at the top of the file, in the order of their names.
@@ -165,21 +170,24 @@ std::string list_text(const std::vector<Dataset>& datasets) {
   return text.empty() ? "no datasets" : text;
 }
 
-/// Can it be rows of vectors, or values to select from?
-bool suits(const Dataset& one, Role role) {
-  if (!one.item) return false;
-  if (role == as_values) return one.shape.size() == 1 || one.shape.size() == 2;
-  return one.shape.size() == 2 && vector_type(*one.item);
+/// Can it be rows of vectors, or values to select from? How well: rows of wide integers or bool, which ids and masks are too, are
+/// taken where there are no others.
+int suits(const Dataset& one, Role role) {
+  if (!one.item || (one.flags && role != as_vectors)) return 0;
+  const bool rows = one.shape.size() == 2;
+  if (role == as_values) return rows || one.shape.size() == 1 ? 2 : 0;
+  return !rows ? 0 : vector_type(*one.item) && !one.flags ? 2 : 1;
 }
 
 /// None: distances that are not there.
 std::optional<Dataset> find(const std::string& path, hid_t file, const Want& want) {
   if ((want.role == as_vectors || want.role == as_values) && want.member.empty()) {
     std::vector<Dataset> all = top_datasets(file);
-    const auto wanted = [&](const Dataset& one) { return suits(one, want.role); };
+    const int best = std::any_of(all.begin(), all.end(), [&](const Dataset& one) { return suits(one, want.role) == 2; }) ? 2 : 1;
+    const auto wanted = [&](const Dataset& one) { return suits(one, want.role) == best; };
     if (std::count_if(all.begin(), all.end(), wanted) == 1) return std::move(*std::find_if(all.begin(), all.end(), wanted));
     fail(ErrorCode::format_error, path,
-         "give the name of the dataset to read as the member (ReadOptions::member; FILE.hdf5:NAME); it holds ",
+         "give the name of the dataset to read as the member (FILE.hdf5:NAME); it holds ",
          list_text(all));
   }
   std::vector<std::string> names = {want.member};
@@ -264,7 +272,7 @@ Array read(const Format& self, const Source& source, const Want& want) {
     fail(ErrorCode::unsupported, path, "dataset ", printable(one->name, 64), " lies in another file; open that one");
 
   const std::string where = cat(path, ", dataset ", printable(one->name, 64));
-  if (!one->item) fail(ErrorCode::invalid_argument, where, "its type is not supported; convert with astype");
+  if (!one->item || (one->flags && want.role != as_vectors)) fail(ErrorCode::invalid_argument, where, "its type is not supported; convert with astype");
   const bool line = want.role == as_range || (want.role == as_values && one->shape.size() == 1);
   if (one->shape.size() != (line ? 1 : 2)) {
     const char* wanted = want.role == as_range ? "1 dimension" : want.role == as_values ? "1 or 2 dimensions" : "2 dimensions";

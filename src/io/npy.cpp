@@ -51,7 +51,8 @@ void write(const Format&, AtomicFile& out, Role, std::span<const Named> arrays) 
 }  // namespace
 
 Array npy_array(const std::string& where, Bytes file, Role role) {
-  const NpyHeader header = npy_header(where, file, file.size());
+  NpyHeader header = npy_header(where, file, file.size());
+  if (header.dtype == "bool" && role == as_vectors) header.item = Item::u8;  // 0 and 1
   if (header.dtype == "object")
     fail(ErrorCode::format_error, where, "object arrays are refused: they hold pickled Python");
   if (!header.item)
@@ -108,7 +109,7 @@ void npy_append(Sink& out, const Named& named) {
 const Format npy_format = {
     .name = "npy",
     .suffix = ".npy",
-    .reads = "f16, f32, f64, u8 or i8 rows; ids of any integer type; distances; values",
+    .reads = "f16, f32, f64, integer or bool rows; ids of any integer type; distances; values",
     .writes = "rows, ids (int64) or distances; ids of selections",
     .read_roles = as_vectors | as_ids | as_distances | as_values,
     .write_roles = as_vectors | as_ids | as_distances | as_selection,

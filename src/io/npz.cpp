@@ -54,29 +54,33 @@ const ZipEntry& find_member(const std::string& path, const std::vector<ZipEntry>
        list_arrays(path, entries));
 }
 
-/// Can it be rows of vectors, or values to select from?
-bool suits(const NpyHeader& header, Role role) {
-  if (!header.item) return false;
-  if (role == as_values) return header.shape.size() == 1 || header.shape.size() == 2;
-  return header.shape.size() == 2 && vector_type(*header.item);
+/// Can it be rows of vectors, or values to select from? How well: rows of wide integers or bool, which ids and masks are too, are
+/// taken where there are no others.
+int suits(const NpyHeader& header, Role role) {
+  const bool rows = header.shape.size() == 2;
+  if (role == as_values) return header.item && (rows || header.shape.size() == 1) ? 2 : 0;
+  if (!rows || (!header.item && header.dtype != "bool")) return 0;
+  return header.item && vector_type(*header.item) ? 2 : 1;
 }
 
 /// The only array, whatever it is, or the only one that suits.
 const ZipEntry& find_rows(const std::string& path, const std::vector<ZipEntry>& entries, Role role) {
   const ZipEntry *any = nullptr, *rows = nullptr;
-  int arrays = 0, candidates = 0;
+  int arrays = 0, candidates = 0, best = 1;
   for (const ZipEntry& entry : entries) {
     if (array_name(entry).empty()) continue;
     any = &entry;
     ++arrays;
-    if (!suits(header_of(path, entry), role)) continue;
+    const int how_well = suits(header_of(path, entry), role);
+    if (how_well < best) continue;
+    candidates = how_well > best ? 1 : candidates + 1;
+    best = how_well;
     rows = &entry;
-    ++candidates;
   }
   if (candidates == 1) return *rows;
   if (arrays == 1) return *any;  // the reader of arrays will say what is wrong with it
   fail(ErrorCode::format_error, path, candidates, role == as_values ? " arrays can be values" : " arrays can be rows of vectors",
-       "; give the name of the one to read as the member (ReadOptions::member), ",
+       "; give the name of the one to read as the member (FILE.npz:NAME), ",
        "or save it on its own as .npy; it holds ", list_arrays(path, entries));
 }
 

@@ -5,8 +5,10 @@
 #include <system_error>
 #include <utility>
 
+#include "core/fpenv.hpp"
 #include "io/load.hpp"
 #include "io/message.hpp"
+#include "vicinal/elements.hpp"
 #include "vicinal/io.hpp"
 
 namespace vicinal {
@@ -97,6 +99,14 @@ DistanceType distance_type_of(const std::string& path, Item item) {
 
 namespace {
 
+Values values_of(const Array& array) {
+  Values values(array.data, array.item, array.rows, array.cols);
+  values.row_stride = array.row_stride;
+  values.col_stride = array.col_stride;
+  values.byte_swapped = array.swapped;
+  return values;
+}
+
 void take_distances(ResultFile& result, const std::string& path, const Array& array, ErrorCode mismatch) {
   result.distance_type = distance_type_of(path, array.item);
   if (array.rows != result.rows || array.cols != result.k) {
@@ -113,31 +123,27 @@ void take_distances(ResultFile& result, const std::string& path, const Array& ar
 }  // namespace
 
 Matrix read_matrix(const std::string& path, const ReadOptions& options) try {
-  const Array array = read_array(path, {as_vectors, options.member});
-  const std::optional<DType> type = vector_type(array.item);
-  if (!type)
+  const FpGuard guard;
+  const Array array = read_array(path, {as_vectors, options.member, options.header});
+  if (!vector_type(array.item) && format_to_read(path, as_vectors).item)  // ivecs, ibin: ids, not rows of wide integers
     fail(ErrorCode::invalid_argument, path, "dtype ", item_name(array.item), " not supported; convert with astype");
-  Points points(array.data, *type, array.rows, array.cols);
-  points.row_stride = array.row_stride;
-  points.col_stride = array.col_stride;
-  points.byte_swapped = array.swapped;
-  return Matrix(points, array.keeper, array.mapped, path);
+  const Elements elements = exact_elements(values_of(array), printable(path));
+  const bool converted = elements.keeper() != nullptr;
+  return Matrix(elements.points(), converted ? elements.keeper() : array.keeper, array.mapped && !converted, path, converted, array.note);
 } catch (const std::bad_alloc&) {
   throw Error(ErrorCode::out_of_memory, cat("no memory to read ", printable(path)));
 }
 
 ValueMatrix read_values(const std::string& path, const ReadOptions& options) try {
-  const Array array = read_array(path, {as_values, options.member});
-  Values values(array.data, array.item, array.rows, array.cols);
-  values.row_stride = array.row_stride;
-  values.col_stride = array.col_stride;
-  values.byte_swapped = array.swapped;
-  return ValueMatrix(values, array.keeper, array.mapped, path);
+  const FpGuard guard;
+  const Array array = read_array(path, {as_values, options.member, options.header});
+  return ValueMatrix(values_of(array), array.keeper, array.mapped, path, array.note);
 } catch (const std::bad_alloc&) {
   throw Error(ErrorCode::out_of_memory, cat("no memory to read ", printable(path)));
 }
 
 ResultFile read_result(const std::string& path, const std::string& distances_path) try {
+  const FpGuard guard;
   const Array ids = read_array(path, {as_ids, ""});
   ResultFile result;
   result.rows = ids.rows;

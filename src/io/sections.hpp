@@ -57,7 +57,7 @@ void verify_sections(const std::string& path, const std::vector<Section>& sectio
 /// Writes a file of `count` sections in turn: begin, append, and at the end finish with what the header says besides.
 class SectionWriter final : public Sink {
  public:
-  SectionWriter(AtomicFile& out, const FileKind& kind, std::size_t count);
+  SectionWriter(FileSink& out, const FileKind& kind, std::size_t count);
   void begin(std::uint32_t type);
   void append(Bytes bytes) override;
   void end();
@@ -68,7 +68,7 @@ class SectionWriter final : public Sink {
 
  private:
   void end_block();
-  AtomicFile& out_;
+  FileSink& out_;
   const FileKind& kind_;
   std::size_t count_;
   std::vector<Section> sections_;

@@ -11,14 +11,14 @@ namespace {
 using namespace layout;
 
 /// Zeros up to the next place where something may begin.
-void pad(AtomicFile& out) {
+void pad(FileSink& out) {
   constexpr std::byte zeros[section_alignment] = {};
   out.append(Bytes(zeros).first(aligned(out.size()) - out.size()));
 }
 
 }  // namespace
 
-SectionWriter::SectionWriter(AtomicFile& out, const FileKind& kind, std::size_t count)
+SectionWriter::SectionWriter(FileSink& out, const FileKind& kind, std::size_t count)
     : out_(out), kind_(kind), count_(count) {
   out_.append(std::vector<std::byte>(file_header + count * section_entry));
 }

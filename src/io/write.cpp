@@ -3,6 +3,7 @@
 #include <memory>
 #include <new>
 
+#include "core/fpenv.hpp"
 #include "io/message.hpp"
 #include "io/save.hpp"
 #include "vicinal/io.hpp"
@@ -38,7 +39,8 @@ Item payload_item(const std::string& path, std::int64_t size, std::optional<Valu
 
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code ignored;
-  return a == b || std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
+  return a == b || std::filesystem::weakly_canonical(follow_links(a), ignored) ==
+                         std::filesystem::weakly_canonical(follow_links(b), ignored);
 }
 
 }  // namespace
@@ -62,6 +64,7 @@ void check_fits(const Format& format, const std::string& path, Role role, const 
 }
 
 void save(const std::vector<Job>& jobs) try {
+  const FpGuard guard;
   std::vector<std::unique_ptr<AtomicFile>> files;
   std::vector<AtomicFile*> finished;
   for (const Job& job : jobs) {

@@ -9,12 +9,15 @@
 #include "core/fpenv.hpp"
 #include "core/metric.hpp"
 #include "core/text.hpp"
+#include "cpu/isa/table.hpp"
 #include "permutation/device.hpp"
 #include "permutation/own.hpp"
 #include "permutation/plan.hpp"
+#include "permutation/permutants.hpp"
 #include "permutation/search.hpp"
 #include "permutation/share.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/knn.hpp"
 
 namespace vicinal {
 namespace {
@@ -60,7 +63,7 @@ IndexCounts search_here(const PermutationIndex::State& state, const Queries& que
                         const Resolved& run, const PermutationPlan& plan, Team& team,
                         const IndexSearch::Answer& answer) {
   const std::int64_t rows = queries.count(), batch = plan.query_batch;
-  const cpu::Scores& kernels = cpu::find_scores(run.instruction_set);
+  const cpu::Scores& kernels = cpu::find_instruction_set(run.instruction_set).scores;
   if (rows == 0) return {};
   if (plan.together) return IndexSearch(state, queries, question, kernels, 1, &team).run(0, rows, team, answer);
   std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(plan.threads));
@@ -106,11 +109,14 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
   else if (rows > 0) counts = search_on(*run.backend, state, *queries, question, team, answer);
   team.finish();
   outcome.stats.device = device && rows > 0 ? kept_on(state, *run.backend).device : "cpu";
+  if (const auto permutants = static_cast<std::int64_t>(state.permutants.size()); permutants == count && count < usual_permutants)
+    outcome.stats.notes.push_back(cat("the index has ", permutants, " permutants, all of its objects; usual are ", usual_permutants));
   if (!outcome.share.note.empty()) outcome.stats.notes.push_back(outcome.share.note);
   if (!reason.empty())
     outcome.stats.notes.push_back(cat("searched on the CPU, not on ", run.backend->facts().name, ": ", reason));
   outcome.stats.instruction_set = run.instruction_set;
   outcome.stats.threads = plan.threads;
+  note_threads(outcome.stats, team);
   outcome.stats.planned_bytes = plan.peak_bytes;
   outcome.stats.pairs = rows * count;
   outcome.stats.candidates = counts.candidates;
@@ -129,7 +135,7 @@ Certificate certificate_of(std::int64_t rows, bool exact) {
 
 void check_k(std::int64_t k, std::int64_t count) {
   if (k < 1) fail(ErrorCode::invalid_argument, cat("k must be >= 1, got ", k));
-  if (k > count) fail(ErrorCode::invalid_argument, cat("k=", k, " exceeds ", count, " objects"));
+  if (k > count) fail(ErrorCode::invalid_argument, cat("k=", k, " exceeds the n=", count, " objects"));
 }
 
 template <class Read>

@@ -10,6 +10,7 @@
 #include "core/text.hpp"
 #include "io/format.hpp"
 #include "io/layout.hpp"
+#include "io/memory_file.hpp"
 #include "io/message.hpp"
 #include "permutation/permutants.hpp"
 #include "permutation/state.hpp"
@@ -21,6 +22,8 @@ namespace {
 using namespace io::layout;
 
 constexpr unsigned flag_strings = 1, flag_bytes = 2, flag_bounds = 4, flags_known = 7;
+
+constexpr const char* own_unsaved = "an index with a distance of the caller's own cannot be saved";
 
 [[noreturn]] void refuse_index(const std::string& path, const std::string& what) {
   io::fail(ErrorCode::format_error, path, what);
@@ -237,16 +240,43 @@ std::vector<std::byte> header_of(const PermutationIndex::State& state) {
   return header;
 }
 
-}  // namespace
+/// The index of a file's bytes, which lie in one of the two owners, or are borrowed.
+std::unique_ptr<PermutationIndex::State> open_index(const std::string& path, io::Bytes file, io::Source mapped,
+                                                    Buffer<std::byte> copied, const OpenOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const Resolved run = resolve(options.run, options.memory);
+  const IndexFacts facts = read_facts(path, file.first(std::min(file.size(), io::file_head)), file.size());
+  FpGuard guard;
+  Team team(run.threads, options.progress, options.stop, file.size());
+  if (options.verify) io::verify_sections(path, facts.sections, file, team);
+  auto state = std::make_unique<PermutationIndex::State>();
+  state->options = facts.options;
+  state->options.copy = options.copy;
+  state->permutants = read_permutants(path, facts, file);
+  state->layout = std::make_unique<RankLayout>(facts.layout());
+  if (facts.options.form == RankForm::components) state->layout->components = read_components(path, facts, file);
+  state->ranks = read_ranks(path, facts, *state->layout, file, team);
+  if (facts.strings) {
+    state->strings = read_strings(path, facts, file, team);
+  } else {
+    state->rows = Points(contents(facts, file, type_rows).data(), facts.dtype, facts.rows, facts.cols);
+    state->vectors =
+        cpu::open_vectors(state->rows, facts.options.metric, facts.options.window, run.instruction_set, team);
+    state->copy = std::move(copied);
+    state->mapping = std::move(mapped);
+  }
+  if (facts.options.bounds) {
+    if (!state->objects().true_distance().known()) refuse_index(path, "bounds of a metric that has none");
+    state->bounds = read_bounds(path, facts, file);
+  }
+  team.finish();
+  state->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return state;
+}
 
-void PermutationIndex::save(const std::string& path) const try {
-  if (&io::format_to_write(path, io::as_vectors) != &io::corpus_format)
-    io::fail(ErrorCode::unsupported, path, "an index is saved with the suffix ", io::corpus_format.suffix);
-  const State& state = *state_;
-  if (state.own) io::fail(ErrorCode::unsupported, path, "an index with a distance of the caller's own cannot be saved");
-  const std::int64_t count = size();
+void append_index(io::FileSink& file, const PermutationIndex::State& state) {
+  const std::int64_t count = state.objects().count();
   const RankLayout& layout = *state.layout;
-  io::AtomicFile file(path);
   const StringList list = state.strings ? state.strings->list(nullptr) : StringList();
   const Strings strings = list.view();
   IndexFacts facts{.options = state.options,
@@ -292,54 +322,54 @@ void PermutationIndex::save(const std::string& path) const try {
     whole(type_components, numbers.data(), numbers.size() * sizeof(double));
   }
   writer.finish(header_of(state));
+}
+
+}  // namespace
+
+void PermutationIndex::save(const std::string& path) const try {
+  if (&io::format_to_write(path, io::as_vectors) != &io::corpus_format)
+    io::fail(ErrorCode::unsupported, path, "an index is saved with the suffix ", io::corpus_format.suffix);
+  if (state_->own) io::fail(ErrorCode::unsupported, path, own_unsaved);
+  io::AtomicFile file(path);
+  append_index(file, *state_);
   io::AtomicFile* const one = &file;
   io::AtomicFile::publish({&one, 1});
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::out_of_memory, cat("no memory for the buffers to write ", io::printable(path)));
 }
 
+SavedBytes PermutationIndex::saved() const try {
+  if (state_->own) io::fail(ErrorCode::unsupported, io::saved_name, own_unsaved);
+  io::MemoryFile file;
+  append_index(file, *state_);
+  return file.take();
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "no memory for the bytes of the saved index");
+}
+
 PermutationIndex PermutationIndex::open(const std::string& path, const OpenOptions& options) try {
-  const auto start = std::chrono::steady_clock::now();
-  const Resolved run = resolve(options.run, options.memory);
-  io::Source mapped;
-  Buffer<std::byte> copied;
-  if (options.copy) {
-    copied = io::read_file(path, io::file_head,
-                           [&](io::Bytes beginning, std::uint64_t size) { read_facts(path, beginning, size); });
-  } else {
-    mapped = std::make_shared<const io::MappedFile>(path);
+  if (!options.copy) {
+    auto mapped = std::make_shared<const io::MappedFile>(path);
+    const io::Bytes file = mapped->bytes();
+    return PermutationIndex(open_index(path, file, std::move(mapped), {}, options));
   }
-  const io::Bytes file =
-      mapped ? mapped->bytes() : io::as_bytes(copied.data(), static_cast<std::size_t>(copied.size()));
-  const IndexFacts facts = read_facts(path, file.first(std::min(file.size(), io::file_head)), file.size());
-  FpGuard guard;
-  Team team(run.threads, options.progress, options.stop, file.size());
-  if (options.verify) io::verify_sections(path, facts.sections, file, team);
-  auto state = std::make_unique<State>();
-  state->options = facts.options;
-  state->options.copy = options.copy;
-  state->permutants = read_permutants(path, facts, file);
-  state->layout = std::make_unique<RankLayout>(facts.layout());
-  if (facts.options.form == RankForm::components) state->layout->components = read_components(path, facts, file);
-  state->ranks = read_ranks(path, facts, *state->layout, file, team);
-  if (facts.strings) {
-    state->strings = read_strings(path, facts, file, team);
-  } else {
-    state->rows = Points(contents(facts, file, type_rows).data(), facts.dtype, facts.rows, facts.cols);
-    state->vectors =
-        cpu::open_vectors(state->rows, facts.options.metric, facts.options.window, run.instruction_set, team);
-    state->copy = std::move(copied);
-    state->mapping = std::move(mapped);
-  }
-  if (facts.options.bounds) {
-    if (!state->objects().true_distance().known()) refuse_index(path, "bounds of a metric that has none");
-    state->bounds = read_bounds(path, facts, file);
-  }
-  team.finish();
-  state->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return PermutationIndex(std::move(state));
+  Buffer<std::byte> copied = io::read_file(
+      path, io::file_head, [&](io::Bytes beginning, std::uint64_t size) { read_facts(path, beginning, size); });
+  const io::Bytes file = io::as_bytes(copied.data(), static_cast<std::size_t>(copied.size()));
+  return PermutationIndex(open_index(path, file, nullptr, std::move(copied), options));
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::out_of_memory, cat("the system refused memory to open ", io::printable(path)));
+}
+
+PermutationIndex PermutationIndex::open(std::span<const std::byte> saved, const OpenOptions& options) try {
+  if (!options.copy) return PermutationIndex(open_index(io::saved_name, saved, nullptr, {}, options));
+  read_facts(io::saved_name, saved.first(std::min(saved.size(), io::file_head)), saved.size());
+  Buffer<std::byte> copied(static_cast<std::int64_t>(saved.size()));
+  std::copy(saved.begin(), saved.end(), copied.data());
+  const io::Bytes file = io::as_bytes(copied.data(), saved.size());
+  return PermutationIndex(open_index(io::saved_name, file, nullptr, std::move(copied), options));
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::out_of_memory, "the system refused memory to open a saved index");
 }
 
 }  // namespace vicinal

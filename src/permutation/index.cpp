@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::int64_t most_objects = std::int64_t{1} << 31;
 constexpr std::int64_t piece_objects = 1024;
+constexpr std::size_t distances_unasked = 1024;
 constexpr std::int64_t sample_values = std::int64_t{1} << 21, most_sampled = 16384,
                        least_sampled = 1024;  // for the cells of bounds
 
@@ -31,20 +32,23 @@ void check_objects(std::int64_t count) {
     fail(ErrorCode::invalid_argument, cat("corpus has ", count, " objects, an index holds at most ", most_objects));
 }
 
-/// Distances from objects to the permutants, each in the place that was asked for.
+/// Distances from objects to the permutants, each in the place that was asked for. The caller is asked after every thousand of them: a distance may
+/// be the caller's own, and expensive.
 template <class Use>
-void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, const std::vector<std::int64_t>& ids,
+void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, const std::vector<std::int64_t>& ids, Team& team,
          const Use& use) {
+  std::size_t unasked = 0;
   const auto queries = objects.some(ids);
   const auto meter = queries->meter();
   std::vector<double> distances(permutants.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
     meter->start(static_cast<std::int64_t>(i));
     meter->measure(permutants.data(), static_cast<std::int64_t>(permutants.size()), distances.data());
-    for (const double distance : distances)
-      if (!std::isfinite(distance))
-        fail(ErrorCode::range_error, cat("object ", ids[i], ": a distance leaves f64; scale the rows first"));
+    check_measured(ids[i], distances);
     use(i, distances.data());
+    if ((unasked += permutants.size()) < distances_unasked) continue;
+    team.tick(0);
+    unasked = 0;
   }
 }
 
@@ -58,7 +62,7 @@ std::vector<double> sample_of(const Objects& objects, const std::vector<std::uin
     const std::int64_t first = piece * at_once;
     std::vector<std::int64_t> ids;
     for (std::int64_t i = first; i < std::min(rows, first + at_once); ++i) ids.push_back(order.at(i));
-    see(objects, permutants, ids, [&](std::size_t i, const double* distances) {
+    see(objects, permutants, ids, team, [&](std::size_t i, const double* distances) {
       std::copy_n(distances, width,
                   sample.begin() + static_cast<std::ptrdiff_t>((first + static_cast<std::int64_t>(i)) * width));
     });
@@ -107,10 +111,9 @@ void PermutationIndex::State::build(Team& team) {
     std::vector<std::int64_t> ids;
     for (std::int64_t id = piece * piece_objects; id < std::min(count, (piece + 1) * piece_objects); ++id)
       ids.push_back(id);
-    see(all, seen_from, ids, [&](std::size_t i, const double* distances) {
+    see(all, seen_from, ids, team, [&](std::size_t i, const double* distances) {
       writer.write(distances, ranks.data() + ids[i] * layout->stride);
       if (bounds) bounds->note(ids[i], distances, worker);
-      if (i % 64 == 0) team.tick(0);
     });
     team.tick(ids.size());
   });
@@ -139,7 +142,8 @@ std::int64_t bytes_of(const Points& rows, const PermutationOptions& options) {
 }
 /// Codes of four bytes a symbol, tokens as many as there are symbols, and places; the words of tokens are not counted.
 std::int64_t bytes_of(const Strings& strings) {
-  return 8 * (strings.offsets[strings.rows] - strings.offsets[0]) + 48 * strings.rows;
+  check_offsets(strings, "corpus");
+  return strings.rows == 0 ? 0 : 8 * (strings.offsets[strings.rows] - strings.offsets[0]) + 48 * strings.rows;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "permutation/permutants.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <unordered_map>
 #include <unordered_set>
@@ -42,9 +43,10 @@ class Nearest {
         const std::int64_t used = std::min(meter_block, count - begin);
         for (std::int64_t i = 0; i < used; ++i) numbers[i] = static_cast<std::uint32_t>(begin + i);
         meter->measure(numbers, used, found);
+        for (std::int64_t i = 0; i < used; ++i) check_measured(begin + i, {found + i, 1});
         for (std::int64_t i = 0; i < used; ++i) values_[begin + i] = std::min(values_[begin + i], found[i]);
+        team_.tick(0);
       }
-      team_.tick(0);
     });
     values_[permutant] = taken;
   }
@@ -97,6 +99,11 @@ std::vector<std::int64_t> sparse(const Objects& objects, std::int64_t wanted, st
 
 }  // namespace
 
+void check_measured(std::int64_t object, std::span<const double> distances) {
+  for (const double distance : distances)
+    if (!std::isfinite(distance)) fail(ErrorCode::range_error, cat("object ", object, ": a distance leaves f64; scale the rows first"));
+}
+
 std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample) {
   const Random random(seed, sample ? Random::Purpose::sample : Random::Purpose::permutants);
   std::unordered_map<std::int64_t, std::int64_t> moved;  // what lies at a place, where that is no longer its own number
@@ -113,13 +120,18 @@ std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, st
   return ids;
 }
 
+std::int64_t wanted_permutants(const PermutationOptions& options, std::int64_t objects) noexcept {
+  if (options.choice == PermutantChoice::given) return static_cast<std::int64_t>(options.given.size());
+  return options.permutants == default_permutants ? std::min(usual_permutants, objects) : options.permutants;
+}
+
 std::vector<std::int64_t> choose_permutants(const Objects& objects, const PermutationOptions& options, Team& team) {
   const std::int64_t count = objects.count();
   const bool given = options.choice == PermutantChoice::given;
   if (!given && !options.given.empty())
     refuse_permutants(
         cat("permutants are given, and chosen by ", permutant_choice_name(options.choice), "; choose \"given\""));
-  const std::int64_t wanted = given ? static_cast<std::int64_t>(options.given.size()) : options.permutants;
+  const std::int64_t wanted = wanted_permutants(options, count);
   if (wanted < 1 || wanted > most_permutants)
     refuse_permutants(cat("permutants must be 1 to ", most_permutants, ", got ", wanted));
   if (wanted > count) refuse_permutants(cat("permutants=", wanted, " exceeds the ", count, " objects"));

@@ -1,5 +1,6 @@
 // Which objects the others are seen from.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "permutation/objects.hpp"
@@ -7,12 +8,18 @@
 
 namespace vicinal {
 
-inline constexpr std::int64_t most_permutants = 1024;
+inline constexpr std::int64_t most_permutants = 1024, usual_permutants = 64;
+
+/// How many are asked for, of so many objects; not judged yet.
+std::int64_t wanted_permutants(const PermutationOptions& options, std::int64_t objects) noexcept;
 
 /// Ids in the order of their numbers. Throws InvalidArgument.
 std::vector<std::int64_t> choose_permutants(const Objects& objects, const PermutationOptions& options, Team& team);
 
 /// `wanted` different ids below `count`, in random order: the i-th is picked among those that are left (Fisher and Yates).
 std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample);
+
+/// Distances that the index measures of an object are finite. Throws RangeError.
+void check_measured(std::int64_t object, std::span<const double> distances);
 
 }  // namespace vicinal

@@ -80,8 +80,7 @@ PermutationPlan checked(const PermutationPlan& plan, const char* or_else) {
 
 PermutationPlan plan_build(std::int64_t objects, std::int64_t object_bytes, const PermutationOptions& options,
                            const Resolved& run) {
-  const std::int64_t permutants =
-      options.choice == PermutantChoice::given ? static_cast<std::int64_t>(options.given.size()) : options.permutants;
+  const std::int64_t permutants = wanted_permutants(options, objects);
   if (permutants < 1 || permutants > most_permutants) return {};  // judged, and refused, where they are chosen
   const RankLayout layout(options.rank_distance, options.form, permutants, options.prefix);
   PermutationPlan plan{.threads = run.threads, .budget_bytes = run.budget};

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "vicinal/metric.hpp"
+#include "core/metric.hpp"
 #include "vicinal/options.hpp"
 
 namespace vicinal {
@@ -25,45 +25,31 @@ class TrueDistance {
     // Of canonical sums of terms that are not negative: (d / 32 + 8) 2^-53 of the sum (docs/exactness.md); a root and the
     // operations below add a few. Twice that is taken.
     sum_ = (static_cast<double>(cols) / 16 + 64) * 0x1p-53;
-    switch (metric) {
-      case Metric::sqeuclidean: form_ = Form::square; break;
-      case Metric::cosine:
-      case Metric::correlation:
-        form_ = Form::chord;
-        absolute_ = (static_cast<double>(cols) / 8 + 24) * 0x1p-53;
-        break;
-      case Metric::jensen_shannon:  // terms are good to a part in 2^46
-        form_ = Form::itself;
-        sum_ += 0x1p-44;
-        break;
-      case Metric::emd:  // running sums may lose what is small beside the mass
-        form_ = Form::itself;
-        absolute_ = static_cast<double>(cols) * static_cast<double>(cols) * mass * 0x1p-50;
-        break;
-      case Metric::inner_product:
-      case Metric::kullback_leibler:
-      case Metric::dtw: form_ = Form::none; break;
-      default: form_ = Form::itself;
-    }
+    triangle_ = row_of(metric).triangle;
+    if (triangle_ == Triangle::chord) absolute_ = (static_cast<double>(cols) / 8 + 24) * 0x1p-53;
+    if (metric == Metric::jensen_shannon) sum_ += 0x1p-44;  // terms are good to a part in 2^46
+    // Running sums may lose what is small beside the mass.
+    if (metric == Metric::emd) absolute_ = static_cast<double>(cols) * static_cast<double>(cols) * mass * 0x1p-50;
   }
-  bool known() const noexcept { return form_ != Form::none; }
+  bool known() const noexcept { return triangle_ != Triangle::none; }
   /// `type`: what the value was rounded to after it was canonical.
   Interval of(double value, DistanceType type) const noexcept {
     const double relative = sum_ + (type == DistanceType::f32 ? 0x1.01p-24 : 0);
     const double least = absolute_ + (type == DistanceType::f32 ? 0x1p-149 : 0x1p-500);
     const double low = std::max(0.0, value - value * relative - least), high = value + value * relative + least;
-    switch (form_) {
-      case Form::itself: return {low, high};
-      case Form::square: return {down(std::sqrt(low)), up(std::sqrt(high))};
-      case Form::chord: return {down(std::sqrt(2 * low)), up(std::sqrt(2 * high))};
-      default: return {0, std::numeric_limits<double>::infinity()};
+    switch (triangle_) {
+      case Triangle::distance: return {low, high};
+      case Triangle::square: return {down(std::sqrt(low)), up(std::sqrt(high))};
+      case Triangle::chord: return {down(std::sqrt(2 * low)), up(std::sqrt(2 * high))};
+      case Triangle::none: break;
     }
+    return {0, std::numeric_limits<double>::infinity()};
   }
   static double down(double x) noexcept { return x - x * 0x1p-50; }
   static double up(double x) noexcept { return x + x * 0x1p-50; }
 
  private:
-  enum class Form : std::uint8_t { none, itself, square, chord } form_ = Form::none;
+  Triangle triangle_ = Triangle::none;
   double sum_ = 0, absolute_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/key.hpp"
+#include "cpu/isa/table.hpp"
 #include "permutation/permutants.hpp"
 #include "permutation/search.hpp"
 
@@ -152,7 +153,7 @@ RecallCurve make_curve(const PermutationIndex::State& state, const Queries& quer
                        std::int64_t k, const double* radius, Team& team, const std::string& instruction_set) {
   RecallCurve curve;
   curve.candidates = points_up_to(state.objects().count());
-  const cpu::Scores& kernels = cpu::find_scores(instruction_set);
+  const cpu::Scores& kernels = cpu::find_instruction_set(instruction_set).scores;
   std::vector<std::vector<float>> all(numbers != nullptr ? numbers->size() : static_cast<std::size_t>(queries.count()));
   std::vector<std::unique_ptr<Measured>> workers(static_cast<std::size_t>(team.threads()));
   if (radius == nullptr) curve.farthest.resize(all.size());

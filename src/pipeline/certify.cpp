@@ -7,16 +7,27 @@
 #include "core/metric.hpp"
 
 namespace vicinal {
+namespace {
 
-std::int64_t certify(const NeighborsView& out, std::int64_t eligible, Metric metric, std::span<const std::int64_t> rows,
-             std::span<const double> settled, std::vector<bool>& redo) {
+bool proved(const NeighborsView& out, const Question& question, std::int64_t row, double settled, std::int64_t found) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  // -inf marks a query that was given up: its row of `out` was not written, and must not be read.
+  if (settled == -infinite) return false;
+  const std::int64_t needed = needed_rows(question, row);
+  // A bound says what was left out of what was seen; it cannot say that rows were never looked at. Their number can.
+  if (found != unknown_count && (found != needed || (out.counts != nullptr && out.counts[row] != found))) return false;
+  if (settled == infinite || needed == 0) return true;  // nothing was left out
+  return load_key(out.distances, out.type, descending(question.metric), row * out.k + needed - 1) <= settled;
+}
+
+}  // namespace
+
+std::int64_t certify(const NeighborsView& out, const Question& question, std::span<const std::int64_t> rows,
+                     const BoundsView& bounds, std::vector<bool>& redo) {
   std::int64_t count = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (settled[i] == std::numeric_limits<double>::infinity()) continue;  // nothing was left out
-    // -inf marks a query that was given up: its row of `out` was not written, and must not be read.
-    const bool proved = settled[i] != -std::numeric_limits<double>::infinity() &&
-                        load_key(out.distances, out.type, descending(metric), rows[i] * out.k + eligible - 1) <= settled[i];
-    if (proved) continue;
+    if (proved(out, question, rows[i], bounds.settled[i], bounds.found == nullptr ? unknown_count : bounds.found[i]))
+      continue;
     redo[static_cast<std::size_t>(rows[i])] = true;
     ++count;
   }

@@ -1,5 +1,6 @@
 // CERTIFY: is it proved that nothing that was left out belongs in the answer?
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -8,10 +9,15 @@
 
 namespace vicinal {
 
-/// For query i of the batch (row rows[i] of out): settled[i] says that every row whose key is at most that was ranked
-/// canonically. The answer is proved when the k-th returned key is not above it. Marks the rows that are not in `redo` and
-/// returns how many. eligible: min(k, corpus rows).
-std::int64_t certify(const NeighborsView& out, std::int64_t eligible, Metric metric, std::span<const std::int64_t> rows,
-             std::span<const double> settled, std::vector<bool>& redo);
+/// Rows that query `row` must be answered with: k of them, or all that are eligible where those are fewer.
+inline std::int64_t needed_rows(const Question& question, std::int64_t row) noexcept {
+  return question.filter.all() ? question.k : std::min(question.k, question.filter.count(row));
+}
+
+/// For query i of the batch (row rows[i] of out): bounds.settled[i] says that every row whose key is at most that was ranked
+/// canonically. The answer is proved when it holds every row that it needs and the last of them has a key that is not above it.
+/// Marks the rows that are not in `redo` and returns how many.
+std::int64_t certify(const NeighborsView& out, const Question& question, std::span<const std::int64_t> rows,
+                     const BoundsView& bounds, std::vector<bool>& redo);
 
 }  // namespace vicinal

@@ -34,7 +34,7 @@ void check_view(const Points& points, const char* side) {
 }
 
 void check_corpus(const Shape& corpus, Metric metric) {
-  if (form_of(metric) == Form::indexed)
+  if (row_of(metric).compares == Compares::indexed_rows)
     refuse(cat(metric_info(metric).name, " is searched by PermutationIndex, exactly with exact=true"));
   if (!metric_info(metric).vectors) {
     refuse(cat(metric_info(metric).name, " compares strings, corpus holds rows of ", dtype_name(corpus.dtype),
@@ -79,16 +79,14 @@ void check_common(const Shape& corpus, const Shape& queries, const KnnOptions& o
   check_eligible(options.eligible, corpus.rows, queries.rows);
 }
 
-[[noreturn]] void refuse_k(std::int64_t k, std::int64_t eligible, const std::string& whose = "") {
-  refuse(cat("k=", k, " exceeds ", eligible, " eligible rows", whose, " (use pad)"));
-}
+[[noreturn]] void refuse_k(std::int64_t k, const std::string& what) { refuse(cat("k=", k, " exceeds ", what, " (use pad)")); }
 
 }  // namespace
 
 void check_options(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
   if (options.k < 1) refuse(cat("k must be >= 1, got ", options.k));
   if (corpus.rows == 0 && !options.pad) refuse("corpus has 0 rows (use pad to get an all-missing answer)");
-  if (options.k > corpus.rows && !options.pad) refuse_k(options.k, corpus.rows);
+  if (options.k > corpus.rows && !options.pad) refuse_k(options.k, cat("the n=", corpus.rows, " rows of the corpus"));
   check_result_size(queries.rows, options.k);
   check_common(corpus, queries, options);
 }
@@ -97,7 +95,7 @@ void check_graph(const Shape& rows, const GraphOptions& options) {
   const KnnOptions& search = options.search;
   const std::int64_t others = rows.rows - (options.include_self ? 0 : 1);
   if (search.first_id != 0) refuse(cat("the ids of a graph are its rows; first_id must be 0, got ", search.first_id));
-  if (rows.rows > 0 && search.k > others && !search.pad) refuse_k(search.k, others);
+  if (rows.rows > 0 && search.k > others && !search.pad) refuse_k(search.k, options.include_self ? cat("the n=", others, " rows") : cat("the ", others, " other rows of n=", rows.rows));
   KnnOptions with = search;
   if (with.eligible.query_labels.empty()) with.eligible.query_labels = with.eligible.corpus_labels;
   check_options(rows, rows, with);
@@ -114,7 +112,7 @@ std::int64_t check_k(const RowFilter& filter, std::int64_t corpus_rows, std::int
   std::int64_t most = 0;
   for (std::int64_t query = 0; query < (filter.uniform() ? std::min<std::int64_t>(queries, 1) : queries); ++query) {
     const std::int64_t eligible = filter.count(query);
-    if (eligible < k && !pad) refuse_k(k, eligible, filter.uniform() ? "" : cat(" of query ", query));
+    if (eligible < k && !pad) refuse_k(k, cat(eligible, " eligible rows", filter.uniform() ? "" : cat(" of query ", query), " of n=", corpus_rows));
     most = std::max(most, std::min(k, eligible));
   }
   return most;
@@ -153,7 +151,10 @@ void check_list(const Backend& backend, std::span<const T> list, const char* wha
 void check_reach(const Backend& backend, const Points& corpus, const Points& queries, const KnnOptions& options) {
   check_side(backend, corpus, "corpus");
   check_side(backend, queries, "query");
-  const Eligible& eligible = options.eligible;
+  check_reach(backend, options.eligible);
+}
+
+void check_reach(const Backend& backend, const Eligible& eligible) {
   if (eligible.ids) check_list(backend, *eligible.ids, "eligible ids");
   if (eligible.bitmap) check_list(backend, *eligible.bitmap, "bitmap of eligible rows");
   check_list(backend, eligible.corpus_labels, "labels of the corpus");

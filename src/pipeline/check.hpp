@@ -22,7 +22,8 @@ void check_view(const Points& points, const char* side);
 /// Memory that is handed to a search, before anything reads it. Throws DeviceError for rows in memory of another device than the backend's, and
 /// for eligible rows and labels in memory of any.
 void check_reach(const Backend& backend, const Points& corpus, const Points& queries, const KnnOptions& options);
-/// A side that the host reads. doing: "saving".
+void check_reach(const Backend& backend, const Eligible& eligible);
+/// A side that the host reads. doing: "saving". Throws DeviceError for rows that only a device can read.
 void check_host(const Backend& backend, const Points& points, const char* side, const char* doing);
 /// Results: all in the host's memory, or all in that of the backend's device. Throws DeviceError.
 void check_reach(const Backend& backend, const NeighborsView& out);

@@ -2,15 +2,17 @@
 #include <algorithm>
 #include <new>
 
+#include "core/fpenv.hpp"
 #include "core/key.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
 #include "pipeline/plan.hpp"
+#include "pipeline/searches.hpp"
 
 namespace vicinal {
 
-Neighbors knn_graph(const Points& rows, const GraphOptions& options) try {
+Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOptions& options) try {
   KnnOptions search_options = options.search;
   check_view(rows, "corpus");
   check_shapes(shape_of(rows), shape_of(rows), search_options.metric);
@@ -18,18 +20,20 @@ Neighbors knn_graph(const Points& rows, const GraphOptions& options) try {
   check_reach(backend, rows, rows, search_options);
   check_graph(shape_of(rows), options);
   if (search_options.eligible.query_labels.empty()) search_options.eligible.query_labels = search_options.eligible.corpus_labels;
-  const Plan plan = make_plan(backend, graph_problem(shape_on(backend, rows), options), search_options);
+  const Plan plan = make_plan(backend, graph_problem(shape_on(backend, rows), options, prepared.plan()), search_options);
   Question question{.corpus = rows, .metric = search_options.metric, .type = plan.distance_type, .degenerate = search_options.degenerate,
                     .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self), .symmetric = plan.symmetric, .stream = search_options.stream};
   question.k = check_k(question.filter, rows.rows, rows.rows, search_options.k, search_options.pad);
   Neighbors result(rows.rows, search_options.k, plan.distance_type, search_options.pad);
-  Report report = search(result.view(), question, rows, plan, nullptr, search_options);
+  Report report = search(result.view(), question, rows, plan, prepared.kept, search_options);
   result.certificate = std::move(report.certificate);
   result.stats = std::move(report.stats);
   return result;
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
+
+Neighbors knn_graph(const Points& rows, const GraphOptions& options) { return knn_graph(rows, Prepared(), options); }
 
 namespace {
 
@@ -83,6 +87,8 @@ void join(const CsrNeighbors& a, const CsrNeighbors& b, Symmetrize how, const Ta
   }
 }
 
+[[noreturn]] void refuse_changed() { fail(ErrorCode::invalid_argument, "the graph changed during the call"); }
+
 }  // namespace
 
 CsrNeighbors to_csr(const Neighbors& graph) {
@@ -92,24 +98,29 @@ CsrNeighbors to_csr(const Neighbors& graph) {
   std::int64_t at = 0;
   for (std::int64_t row = 0; row < graph.rows(); ++row) {
     for (std::int64_t i = row * graph.k(); i < (row + 1) * graph.k(); ++i) {
-      if (ids[i] < 0) continue;
-      lists.ids()[at] = ids[i];
+      const std::int64_t id = ids[i];
+      if (id < 0) continue;
+      if (at == entries) refuse_changed();
+      lists.ids()[at] = id;
       copy_distance(graph.distances(), i, lists.distances(), at++, graph.type());
     }
     lists.offsets()[row + 1] = at;
   }
+  if (at != entries) refuse_changed();
   lists.certificate = graph.certificate;
   lists.stats = graph.stats;
   return lists;
 }
 
 CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how) try {
+  const FpGuard guard;
   const std::int64_t n = graph.rows();
-  for (std::int64_t i = 0; i < n * graph.k(); ++i)
-    if (graph.ids()[i] >= n)
-      fail(ErrorCode::invalid_argument, cat("row ", i / graph.k(), " lists id ", graph.ids()[i], ", the graph has ", n, " rows"));
+  const CsrNeighbors lists = to_csr(graph);  // our own copy: what is checked here is what is used
+  for (std::int64_t row = 0; row < n; ++row)
+    for (std::int64_t i = lists.offsets()[row]; i < lists.offsets()[row + 1]; ++i)
+      if (lists.ids()[i] >= n) fail(ErrorCode::invalid_argument, cat("row ", row, " lists id ", lists.ids()[i], ", the graph has ", n, " rows"));
   // By id, which a transposition does: twice gives the lists themselves, sorted.
-  const CsrNeighbors backward = transposed(to_csr(graph), n), forward = transposed(backward, n);
+  const CsrNeighbors backward = transposed(lists, n), forward = transposed(backward, n);
   std::int64_t entries = 0;
   join(forward, backward, how, [&](const CsrNeighbors&, std::int64_t, std::int64_t) { ++entries; });
   CsrNeighbors result(n, entries, graph.type());

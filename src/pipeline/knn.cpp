@@ -23,6 +23,8 @@
 #include "pipeline/certify.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/plan.hpp"
+#include "pipeline/searches.hpp"
+#include "pipeline/spot_check.hpp"
 
 namespace vicinal {
 namespace {
@@ -60,20 +62,21 @@ class RungRun {
     Sweep sweep(session, question_, plan, kept, report_.stats);
     const auto size = static_cast<std::size_t>(plan.query_batch);
     std::vector<double> settled(size), largest(size);
-    std::vector<std::int64_t> batch;
+    std::vector<std::int64_t> found(size), batch;
     batch.reserve(size);
     while (row_ < pending_.size()) {
       const std::size_t next = take_batch(batch, size, pending_, row_, asked_);
       if (batch.empty()) return;
+      const BoundsView bounds{settled.data(), largest.data(), found.data()};
       try {
         session.prepare_queries(queries_, batch);
         sweep.run();
-        session.finish(out_, {settled.data(), largest.data()});
+        session.finish(out_, bounds);
       } catch (...) {  // nothing of the batch is proved
         for (const std::int64_t row : batch) pending_[static_cast<std::size_t>(row)] = true;
         throw;
       }
-      left_ += certify(out_, question_.k, question_.metric, batch, std::span(settled).first(batch.size()), pending_);
+      left_ += certify(out_, question_, batch, bounds, pending_);
       for (std::size_t i = 0; i < batch.size(); ++i)
         if (largest[i] > report_.certificate.largest_bound) report_.certificate.largest_bound = largest[i];
       row_ = next;
@@ -123,9 +126,11 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
   std::int64_t left = queries.rows;
 
   Backend& backend = find_backend(plan.device);
-  Problem problem = knn_problem(shape_on(backend, question.corpus), shape_on(backend, queries), options, kept != nullptr);
+  Problem problem = knn_problem(shape_on(backend, question.corpus), shape_on(backend, queries), options);
+  problem.kept = kept != nullptr;
   problem.k = question.k;
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
+  note_threads(stats, team);
   Plan whole = plan;  // and smaller where memory was refused
   for (const std::string& name : plan.rungs) {
     if (left == 0) break;
@@ -150,7 +155,7 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
     report.certificate.rungs.push_back(name);
     if (report.certificate.rungs.size() == 1) report.certificate.proven = queries.rows - left;
   }
-  if (left != 0) fail(ErrorCode::internal, cat(left, " queries were not settled by the last rung"));
+  if (left != 0) fail(ErrorCode::internal, cat(left, " queries are not proved after every row was ranked; where no array changed during the call, please report it"));
   report.certificate.redone = queries.rows - report.certificate.proven;
   team.finish();
   note_underflow(stats, question.type);
@@ -188,6 +193,12 @@ bool halve(Plan& plan, const std::string& rung, const Backend& backend, const Pr
   return true;
 }
 
+void note_threads(Stats& stats, const Team& team) {
+  if (team.threads() >= stats.threads) return;
+  stats.notes.push_back(cat("threads: ", team.threads(), " of ", stats.threads, ", for the system starts no more"));
+  stats.threads = team.threads();
+}
+
 void note_underflow(Stats& stats, DistanceType type) {
   if (stats.underflowed == 0) return;
   stats.notes.push_back(cat(stats.underflowed, " returned distances underflow ", distance_type_name(type),
@@ -221,6 +232,7 @@ Report search(const NeighborsView& out, const Question& question, const Points& 
   FpGuard guard;
   try {
     Report report = climb(out, question, queries, plan, kept, options);
+    if (spot_checks() && on_host(find_backend(plan.device), {question.corpus.data, queries.data, out.ids})) spot_check(out, question, queries);
     report.stats.seconds = seconds_since(start);
     return report;
   } catch (const std::bad_alloc&) {
@@ -237,31 +249,38 @@ void check_out(const NeighborsView& out, const Points& queries, const KnnOptions
     fail(ErrorCode::invalid_argument, "out has no memory for ids or distances");
 }
 
-Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options) try {
+Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries, const KnnOptions& options) try {
   const Backend& backend = find_backend(options.run.device);
   check_search(backend, corpus, queries, options);
-  const Plan plan = make_plan(backend, knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options), options);
+  const Plan plan = make_plan(backend, knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan()), options);
   check_out(out, queries, options, plan.distance_type);
   check_reach(backend, out);
   Question question{.corpus = corpus, .metric = options.metric, .type = plan.distance_type, .degenerate = options.degenerate,
                     .first_id = options.first_id, .filter = RowFilter(options.eligible, corpus.rows, options.first_id, false),
                     .stream = options.stream};
   question.k = check_k(question.filter, corpus.rows, queries.rows, options.k, options.pad);
-  return search(out, question, queries, plan, nullptr, options);
+  return search(out, question, queries, plan, prepared.kept, options);
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
 
-Neighbors knn(const Points& corpus, const Points& queries, const KnnOptions& options) try {
+Neighbors knn(const Points& corpus, const Prepared& prepared, const Points& queries, const KnnOptions& options) try {
   check_search(find_backend(options.run.device), corpus, queries, options);
   Neighbors result(queries.rows, options.k, resolve_distance_type(options.distance_type, options.metric, corpus.dtype, queries.dtype),
                    options.pad);
-  Report report = knn_into(result.view(), corpus, queries, options);
+  Report report = knn_into(result.view(), corpus, prepared, queries, options);
   result.certificate = std::move(report.certificate);
   result.stats = std::move(report.stats);
   return result;
 } catch (const std::bad_alloc&) {
   refuse_memory();
+}
+
+Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options) {
+  return knn_into(out, corpus, Prepared(), queries, options);
+}
+Neighbors knn(const Points& corpus, const Points& queries, const KnnOptions& options) {
+  return knn(corpus, Prepared(), queries, options);
 }
 
 }  // namespace vicinal

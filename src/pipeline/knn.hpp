@@ -24,6 +24,8 @@ class Sweep {
 /// Facts of the plan that stats repeat.
 void note_plan(Stats& stats, const Plan& plan, std::int64_t pairs);
 void note_underflow(Stats& stats, DistanceType type);
+/// Where the system starts fewer threads than the plan has.
+void note_threads(Stats& stats, const Team& team);
 
 /// A smaller plan, after memory was refused: half of the queries at a time, or of the corpus, whichever leaves less, and a note about it. False
 /// where there is nothing to halve, or tiles serve both of their sides.

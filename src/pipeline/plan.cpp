@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "core/bound.hpp"
 #include "core/text.hpp"
@@ -50,23 +49,28 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t to) { return (value + t
 struct Costs {
   double canonical, filter, bytes, groups;
 };
-Costs costs(const Problem& problem, bool symmetric = false) {
+Left likely_left(double k) { return {byte_spread * 1.3 * k, 1.3 * k}; }
+
+Costs costs(const Problem& problem, bool symmetric = false, const Left* sampled = nullptr) {
   const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
   const double q = static_cast<double>(problem.queries.rows), k = static_cast<double>(std::max<std::int64_t>(problem.k, 1));
   const double canonical = canonical_cycles_per_pair + canonical_cycles_per_element * d;
-  const double candidates = k * (2 + std::log2(std::max(n / k, 1.0)));
+  const Left left = sampled != nullptr ? *sampled : likely_left(k);
+  const auto candidates = [&](double most) { return most * (2 + std::log2(std::max(n / most, 1.0))) * candidate_cycles; };
+  const double floats = candidates(sampled != nullptr ? std::max(k, left.floats) : k);
+  const double bytes = sampled != nullptr ? candidates(std::max(k, left.bytes)) : byte_spread * floats;
   const double prepare = problem.kept ? 0 : n * (prepare_cycles_per_row + prepare_cycles_per_element * d);
   const double pairs = n * (tile_cycles_per_pair + tile_cycles_per_element * d) / (symmetric ? 2 : 1);
   const double byte_pairs = n * (byte_cycles_per_pair + byte_cycles_per_element * d) / (symmetric ? 2 : 1);
-  return {q * n * canonical, prepare + q * (pairs + candidates * candidate_cycles + 1.3 * k * 2 * canonical),
-          byte_prepare * prepare + q * (byte_pairs + byte_spread * (candidates * candidate_cycles + 1.3 * k * 2 * canonical)),
+  return {q * n * canonical, prepare + q * (pairs + floats + left.floats * 2 * canonical),
+          byte_prepare * prepare + q * (byte_pairs + bytes + left.bytes * 2 * canonical),
           (problem.kept ? 0 : n * group_cycles_per_row * std::log2(n + 1)) + q * (group_cycles_per_query + k * group_cycles_per_neighbor)};
 }
 
 /// Bytes can test products alone, and their sums must fit 32 bits.
 bool takes_bytes(const Problem& problem) {
-  const Form form = form_of(problem.metric);
-  return (form == Form::l2 || form == Form::unit_l2 || form == Form::ip) && problem.corpus.cols <= most_byte_dims;
+  const Sum sum = filter_sum_of(problem.metric);
+  return (sum == Sum::squares || sum == Sum::products) && problem.corpus.cols <= most_byte_dims;
 }
 
 /// Whether a device, by its own rates, ranks every pair before it has packed the rows in bytes.
@@ -80,7 +84,19 @@ bool ranked_sooner(const Problem& problem, const Backend& backend, Plan plan) {
   return seconds(Rung::canonical) < seconds(Rung::int8);
 }
 
-std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter, const Backend& backend, const Plan& plan) {
+/// The rungs of a device's ladder that it has a filter for, and the last one. A note says why the search does not begin with the first.
+std::vector<std::string> those_with_a_filter(const std::vector<Rung>& ladder, const Problem& problem, const Backend& backend, Plan& plan) {
+  std::vector<std::string> rungs;
+  for (const Rung rung : ladder) {
+    std::string why = backend.filter_refusal(rung, problem.corpus.cols, plan.instruction_set);
+    if (why.empty()) rungs.push_back(rung_name(rung));
+    else if (rung == ladder.front()) plan.notes.push_back(std::move(why));
+  }
+  rungs.push_back(rung_name(Rung::canonical));
+  return rungs;
+}
+
+std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter, const Backend& backend, Plan& plan) {
   const std::string last = rung_name(Rung::canonical), floats = rung_name(Rung::f32), halves = rung_name(Rung::fp16), bytes = rung_name(Rung::int8);
   if (filter != "auto" && filter != last && filter != floats && filter != halves && filter != bytes && filter != rotated_filter) {
     std::vector<std::string> known{"auto"};
@@ -88,16 +104,16 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
     known.emplace_back(rotated_filter);
     fail(ErrorCode::invalid_argument, cat("unknown filter \"", filter, "\"; filters: ", joined(known)));
   }
-  if (options.proof == Proof::exhaustive || filter == last || form_of(problem.metric) == Form::exact) return {last};
+  if (options.proof == Proof::exhaustive || filter == last || filter_sum_of(problem.metric) == Sum::none) return {last};
   const Facts facts = backend.facts();
   if (facts.has_halves && filter == rotated_filter) fail(ErrorCode::unsupported, cat("filter ", filter, " does not run on ", facts.name));
   if (facts.has_halves) {
     const bool few = problem.corpus.rows < least_filtered_rows || problem.k * 3 >= problem.corpus.rows;
     const bool many_asked = problem.k > long_list && problem.k * least_rows_a_neighbor > problem.corpus.rows;
     if (problem.corpus.cols > most_float_dims || problem.k > facts.most_filtered_k || (filter == "auto" && (many_asked || (few && !problem.kept) || ranked_sooner(problem, backend, plan)))) return {last};
-    if (filter == floats || form_of(problem.metric) == Form::l1 || form_of(problem.metric) == Form::linf) return {floats, last};
-    if (filter == halves || !takes_bytes(problem)) return {halves, floats, last};
-    return {bytes, halves, floats, last};
+    if (filter == floats || filter_sum_of(problem.metric) == Sum::magnitudes || filter_sum_of(problem.metric) == Sum::largest) return those_with_a_filter({Rung::f32}, problem, backend, plan);
+    if (filter == halves || !takes_bytes(problem)) return those_with_a_filter({Rung::fp16, Rung::f32}, problem, backend, plan);
+    return those_with_a_filter({Rung::int8, Rung::fp16, Rung::f32}, problem, backend, plan);
   }
   if (filter == halves) fail(ErrorCode::unsupported, cat("filter ", halves, " does not run on ", facts.name, "; filters there: auto, ", bytes, ", ", floats, ", ", last));
   const double byte_gain = backend.byte_gain(plan.instruction_set);
@@ -119,12 +135,13 @@ bool takes_second(const Problem& problem, const KnnOptions& options, const Backe
   return many && (problem.kept || problem.queries.rows * (problem.range ? likely_matches : problem.k) >= second_gain * problem.corpus.rows);
 }
 
-/// Sorting rows into groups costs as much as comparing them with some hundreds of queries. Ranked at once, they need no filter.
+/// Sorting rows into groups costs as much as comparing them with some hundreds of queries. Ranked at once, they need no filter. A kept corpus has a
+/// tree or has none, whatever this search would have chosen.
 bool takes_groups(const Problem& problem, const KnnOptions& options, const std::string& filter, const Facts& facts) {
-  const Form form = form_of(problem.metric);
+  if (problem.made != nullptr && !problem.made->groups) return false;
   return filter == "auto" && options.proof != Proof::exhaustive && facts.has_groups && problem.corpus.cols <= most_group_dims &&
          problem.corpus.rows >= least_group_rows && (problem.kept || problem.queries.rows >= least_group_queries) &&
-         (form == Form::l2 || form == Form::l1 || form == Form::linf);
+         row_of(problem.metric).filter == FilterRows::plain && sum_of(problem.metric) != Sum::products;
 }
 
 int choose_threads(int asked, Plan& plan) {
@@ -241,8 +258,8 @@ class Fitter {
 };
 
 /// Of the rung that a search begins with, on one core.
-double cycles(const Problem& problem, const Plan& plan) {
-  const Costs cost = costs(problem, plan.symmetric);
+double cycles(const Problem& problem, const Plan& plan, const Left* sampled = nullptr) {
+  const Costs cost = costs(problem, plan.symmetric, sampled);
   if (plan.groups) return cost.groups;
   switch (rung_of(plan.rungs.front())) {
     case Rung::int8: return cost.bytes * static_cast<double>(plan.passes);
@@ -251,10 +268,18 @@ double cycles(const Problem& problem, const Plan& plan) {
   }
 }
 
+/// Of the ladder what a kept corpus was prepared for; the last rung needs nothing prepared.
+void keep_prepared_rungs(std::vector<std::string>& rungs, const Plan& made) {
+  const auto missing = [&](const std::string& name) { return std::find(made.rungs.begin(), made.rungs.end(), name) == made.rungs.end(); };
+  rungs.erase(std::remove_if(rungs.begin(), rungs.end() - 1, missing), rungs.end() - 1);
+}
+
 Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
   Plan plan = open_plan(backend, options);
+  if (problem.made != nullptr) plan.instruction_set = problem.made->instruction_set;  // rows are packed and measured by its kernels
   const std::string filter = with_environment(options.run).filter;
   plan.rungs = choose_rungs(problem, options, filter, backend, plan);
+  if (problem.made != nullptr) keep_prepared_rungs(plan.rungs, *problem.made);
   plan.groups = takes_groups(problem, options, filter, backend.facts());
   if (plan.groups) plan.rungs = {rung_name(Rung::canonical)};
   plan.pilot = filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && plan.rungs.size() > 2 && !backend.facts().has_halves;
@@ -283,19 +308,23 @@ void fail_budget(const Plan& plan, const char* or_else) {
                                      plan.budget_bytes, " bytes (", bytes_text(plan.budget_bytes), "); raise memory, or ", or_else));
 }
 
-Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept) {
-  return {.corpus = corpus, .queries = queries, .metric = options.metric, .k = std::min(options.k, corpus.rows), .kept = kept,
+double host_seconds(const Backend& backend, const Problem& problem, const Plan& plan, const Left* sampled) {
+  return cycles(problem, plan, sampled) / clock_hz / plan.threads * backend.slowness(plan.instruction_set);
+}
+
+Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made) {
+  return {.corpus = corpus, .queries = queries, .metric = options.metric, .k = std::min(options.k, corpus.rows), .kept = made != nullptr, .made = made,
           .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
 }
 
-Problem graph_problem(const Shape& rows, const GraphOptions& options) {
-  Problem problem = knn_problem(rows, rows, options.search);
+Problem graph_problem(const Shape& rows, const GraphOptions& options, const Plan* made) {
+  Problem problem = knn_problem(rows, rows, options.search, made);
   problem.symmetric = options.symmetry;
   return problem;
 }
 
-Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
-  Problem problem = knn_problem(corpus, queries, options);
+Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made) {
+  Problem problem = knn_problem(corpus, queries, options, made);
   problem.k = 0;
   problem.range = true;
   return problem;
@@ -318,7 +347,7 @@ Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions&
   }
 
   plan.seconds = backend.seconds(plan, problem);
-  if (plan.seconds < 0) plan.seconds = cycles(problem, plan) / clock_hz / plan.threads * backend.slowness(plan.instruction_set);
+  if (plan.seconds < 0) plan.seconds = host_seconds(backend, problem, plan);
   return plan;
 }
 
@@ -326,7 +355,8 @@ Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOpti
   // kept: a corpus that is prepared at all is prepared for the filter, however small it is.
   KnnOptions likely = options;
   likely.k = 1;
-  const Problem problem = knn_problem(corpus, {1, corpus.cols, corpus.dtype}, likely, true);
+  Problem problem = knn_problem(corpus, {1, corpus.cols, corpus.dtype}, likely);
+  problem.kept = true;
   Plan plan = start_plan(backend, problem, likely);
   plan.corpus_chunk = std::max<std::int64_t>(corpus.rows, 1);
   plan.query_block = backend.query_lanes(plan.instruction_set);
@@ -339,51 +369,6 @@ Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOpti
   }
   plan.resident = plan.peak_bytes <= plan.budget_bytes && corpus.rows < largest_chunk;
   return plan;
-}
-
-Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
-  check_shapes(corpus, queries, options.metric);
-  check_options(corpus, queries, options);
-  return make_plan(find_backend(options.run.device), knn_problem(corpus, queries, options), options);
-}
-
-Plan plan_graph(const Shape& rows, const GraphOptions& options) {
-  check_shapes(rows, rows, options.search.metric);
-  check_graph(rows, options);
-  return make_plan(find_backend(options.search.run.device), graph_problem(rows, options), options.search);
-}
-
-Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options) {
-  check_shapes(corpus, queries, options.search.metric);
-  check_range(corpus, queries, options);
-  return make_plan(find_backend(options.search.run.device), range_problem(corpus, queries, options.search), options.search);
-}
-
-std::string Plan::text() const {
-  std::string out;
-  const auto line = [&](const char* name, const std::string& value) {
-    char padded[32];
-    std::snprintf(padded, sizeof padded, "%-16s", name);
-    out += padded + value + "\n";
-  };
-  line("device", cat(device, ", ", threads, threads == 1 ? " thread, " : " threads, ", instruction_set));
-  line("ladder", cat(joined(rungs, " -> "), pilot ? cat(" (", rungs.front(), " where a sample of the rows says that it pays, of rotated rows or not)") : ""));
-  line("distances", distance_type_name(distance_type));
-  line("memory", cat(bytes_text(peak_bytes), " of ", bytes_text(budget_bytes), " (least that works: ", bytes_text(minimum_bytes),
-                     "), results ", bytes_text(result_bytes), " besides"));
-  line("corpus", resident ? cat("all rows prepared once") : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
-  line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
-  if (groups) line("groups", "rows near each other in leaves of a tree; leaves farther than the k-th are passed over");
-  if (second) line("second look", "rows that bytes cannot exclude are looked at again by a second byte of each element");
-  if (rotated) line("rotation", "rows are rotated at random before they are rounded to bytes");
-  if (symmetric) line("symmetry", cat("each tile of distances serves both of its sides, ", pair_rows, " rows against ", pair_rows));
-  line("candidates", cat(candidate_slots, " slots a query"));
-  if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g s", seconds);
-  line("predicted", text);
-  for (const std::string& note : notes) line("note", note);
-  return out;
 }
 
 }  // namespace vicinal

@@ -14,10 +14,18 @@ Plan open_plan(const Backend& backend, const KnnOptions& options);
 /// Arguments were checked. Throws MemoryBudget, DeviceError, Unsupported, InvalidArgument (names).
 Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions& options);
 
-/// A k-NN search of these shapes. `kept`: the prepared corpus is there already (Corpus) and is not part of the budget.
-Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept = false);
-Problem graph_problem(const Shape& rows, const GraphOptions& options);
-Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options);
+/// The rows of the corpus, a query, that a filter in bytes or in floats leaves to be ranked.
+struct Left {
+  double bytes, floats;
+};
+/// Predicted seconds of a plan by the rates of a core of the build machine. sampled: null, where the shapes alone are known.
+double host_seconds(const Backend& backend, const Problem& problem, const Plan& plan, const Left* sampled = nullptr);
+
+/// The searches of these shapes. `made`: the plan by which a kept corpus (Corpus) was prepared, which is not part of the budget and can be
+/// searched in the forms alone that it was prepared in; null: nothing is kept.
+Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made = nullptr);
+Problem graph_problem(const Shape& rows, const GraphOptions& options, const Plan* made = nullptr);
+Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made = nullptr);
 
 /// The plan of preparing a corpus once: threads, rungs, instruction set, bytes. resident says whether it may be kept.
 Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options);

@@ -15,6 +15,8 @@
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
 #include "pipeline/plan.hpp"
+#include "pipeline/searches.hpp"
+#include "pipeline/spot_check.hpp"
 
 namespace vicinal {
 namespace {
@@ -52,13 +54,16 @@ class Growing {
 
 class RangeRun {
  public:
-  RangeRun(const Question& question, const Points& queries, const Plan& plan, const Problem& problem, const RangeOptions& options, std::int64_t most)
-      : question_(question), queries_(queries), plan_(plan), problem_(problem), most_(most), size_(static_cast<std::int64_t>(distance_size(question.type))),
+  RangeRun(const Question& question, const std::shared_ptr<const Kept>& kept, const Points& queries, const Plan& plan, const Problem& problem,
+           const RangeOptions& options, std::int64_t most)
+      : question_(question), kept_(kept), queries_(queries), plan_(plan), problem_(problem), most_(most),
+        size_(static_cast<std::int64_t>(distance_size(question.type))),
         team_(plan.threads, options.search.progress, options.search.stop, static_cast<std::uint64_t>(question.corpus.rows * queries.rows)),
         offsets_(new std::int64_t[static_cast<std::size_t>(queries.rows) + 1]()) {}
 
   CsrNeighbors run() {
     note_plan(report_.stats, plan_, question_.corpus.rows * queries_.rows);
+    note_threads(report_.stats, team_);
     report_.certificate.queries = queries_.rows;
     Backend& backend = find_backend(plan_.device);
     retry_smaller([&] { return search(backend), true; }, [&] { return halve(plan_, report_.certificate.rungs.back(), backend, problem_, report_.stats); });
@@ -80,10 +85,10 @@ class RangeRun {
     std::unique_ptr<Session> session;
     for (const std::string& name : plan_.rungs) {
       report_.certificate.rungs = {name};
-      session = backend.open(question_, plan_, rung_of(name), nullptr, team_, report_.stats);
+      session = backend.open(question_, plan_, rung_of(name), kept_, team_, report_.stats);
       if (session) break;
     }
-    Sweep sweep(*session, question_, plan_, false, report_.stats);
+    Sweep sweep(*session, question_, plan_, kept_ != nullptr, report_.stats);
     std::vector<std::int64_t> rows;
     while (done_ < queries_.rows) {
       rows.resize(static_cast<std::size_t>(std::min(plan_.query_batch, queries_.rows - done_)));
@@ -146,6 +151,7 @@ class RangeRun {
   }
 
   const Question& question_;
+  const std::shared_ptr<const Kept>& kept_;
   const Points& queries_;
   Plan plan_;  // smaller where memory was refused
   const Problem& problem_;
@@ -159,7 +165,7 @@ class RangeRun {
 
 }  // namespace
 
-CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const RangeOptions& options) try {
+CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const Points& queries, double radius, const RangeOptions& options) try {
   const auto start = std::chrono::steady_clock::now();
   const KnnOptions& search = options.search;
   if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
@@ -169,7 +175,7 @@ CsrNeighbors range_search(const Points& corpus, const Points& queries, double ra
   Backend& backend = find_backend(search.run.device);
   check_reach(backend, corpus, queries, search);
   check_range(shape_of(corpus), shape_of(queries), options);
-  const Problem problem = range_problem(shape_on(backend, corpus), shape_on(backend, queries), search);
+  const Problem problem = range_problem(shape_on(backend, corpus), shape_on(backend, queries), search, prepared.plan());
   const Plan plan = make_plan(backend, problem, search);
   const Question question{.corpus = corpus, .metric = search.metric, .type = plan.distance_type, .degenerate = search.degenerate,
                           .first_id = search.first_id, .filter = RowFilter(search.eligible, corpus.rows, search.first_id, false),
@@ -177,11 +183,16 @@ CsrNeighbors range_search(const Points& corpus, const Points& queries, double ra
   const std::int64_t entry = 8 + static_cast<std::int64_t>(distance_size(plan.distance_type));
   const std::int64_t most = options.max_results > 0 ? options.max_results : std::max<std::int64_t>(backend.free_bytes() / 10 * 9 / entry, 1);
   FpGuard guard;
-  CsrNeighbors result = RangeRun(question, queries, plan, problem, options, most).run();
+  CsrNeighbors result = RangeRun(question, prepared.kept, queries, plan, problem, options, most).run();
+  if (spot_checks() && on_host(backend, {corpus.data, queries.data})) spot_check(result, question, queries);
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::out_of_memory, "the system refused memory for the matches; lower the radius, or search fewer queries at a time");
+}
+
+CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const RangeOptions& options) {
+  return range_search(corpus, Prepared(), queries, radius, options);
 }
 
 }  // namespace vicinal

@@ -85,6 +85,7 @@ class StringJob {
     if (queries_ != nullptr) others.emplace(*queries_, query_lengths_, *alphabet_, team_);
     lengths_ = query_lengths_ = {};
     note_plan(report.stats, plan_, corpus_.rows * rows_);
+    note_threads(report.stats, team_);
     report.stats.prepare_seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     const StringQuestion question{.corpus = set,
                                   .queries = others ? *others : set,
@@ -278,6 +279,7 @@ CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double 
 }
 
 Plan plan(const Strings& corpus, const Strings& queries, const KnnOptions& options) try {
+  const FpGuard guard;
   check_knn(corpus, queries, options);
   return StringJob(corpus, &queries, options, &options.k).plan();
 } catch (const std::bad_alloc&) {
@@ -285,6 +287,7 @@ Plan plan(const Strings& corpus, const Strings& queries, const KnnOptions& optio
 }
 
 Plan plan_graph(const Strings& rows, const GraphOptions& options) try {
+  const FpGuard guard;
   check_graph(rows, options);
   const KnnOptions search = graph_search(options);
   return StringJob(rows, nullptr, search, &search.k).plan();
@@ -293,6 +296,7 @@ Plan plan_graph(const Strings& rows, const GraphOptions& options) try {
 }
 
 Plan plan_range(const Strings& corpus, const Strings& queries, const RangeOptions& options) try {
+  const FpGuard guard;
   check_range(corpus, queries, options);
   return StringJob(corpus, &queries, options.search, nullptr).plan();
 } catch (const std::bad_alloc&) {

@@ -7,9 +7,12 @@
 namespace vicinal {
 namespace {
 
+// What users read for the words of algorithm.def.
+constexpr std::string_view on_cpu = "cpu", on_cuda = "cuda", on_cpu_and_cuda = "cpu cuda";
+
 constexpr SelectAlgorithm catalogue[] = {
     {"auto", "cpu cuda", "", "the fastest here for the shape"},
-#define VICINAL_SELECT(name, devices, source, about) {#name, devices, source, about},
+#define VICINAL_SELECT(name, devices, source, about) {#name, on_##devices, source, about},
 #include "select/algorithm.def"
 #undef VICINAL_SELECT
 };

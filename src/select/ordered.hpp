@@ -4,13 +4,8 @@
 #pragma once
 #include <cstdint>
 
+#include "core/both.hpp"
 #include "vicinal/select.hpp"
-
-#if defined(__CUDACC__)
-#define VICINAL_BOTH __host__ __device__ __forceinline__
-#else
-#define VICINAL_BOTH static inline __attribute__((always_inline))  // no copy that the linker could take from a vector file
-#endif
 
 namespace vicinal {
 

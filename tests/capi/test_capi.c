@@ -1,62 +1,9 @@
 /* The C face as a C99 program sees it: values, every kind of argument that is refused, and tensors that free themselves.
  * Usage: test_capi FOLDER. Prints what fails; the exit status is the number of failures, at most 100. */
-#include <stdio.h>
-#include <string.h>
+#include "expect.h"
 
-#include "vicinal/vicinal.h"
-
-static int failures = 0;
-
-#define CHECK(condition)                                                  \
-  do {                                                                    \
-    if (!(condition)) {                                                   \
-      ++failures;                                                         \
-      printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);      \
-    }                                                                     \
-  } while (0)
-
-/* The code, and a part of the text. */
-static void expect_(int line, int code, int wanted, const char *part) {
-  const char *text = NULL;
-  const int last = vicinal_last_error(&text);
-  if (code == wanted && last == wanted && strstr(text, part) != NULL) return;
-  ++failures;
-  printf("%s:%d: code %d (last %d) \"%s\", expected %d with \"%s\"\n", __FILE__, line, code, last, text, wanted, part);
-}
-#define EXPECT(call, wanted, part) expect_(__LINE__, (call), (wanted), (part))
-#define OK(call) expect_(__LINE__, (call), VICINAL_OK, "")
-
-static float corpus_data[] = {0, 0, 3, 4, 6, 8, 3, 4};
-static float query_data[] = {3, 4, 0, 1};
-
-typedef struct {
-  DLTensor tensor;
-  int64_t shape[2], strides[2];
-} View;
-
-static DLTensor *view(View *v, void *data, uint8_t code, uint8_t bits, int64_t rows, int64_t cols) {
-  memset(v, 0, sizeof *v);
-  v->shape[0] = rows;
-  v->shape[1] = cols;
-  v->tensor.data = data;
-  v->tensor.device.device_type = 1;
-  v->tensor.ndim = 2;
-  v->tensor.dtype.code = code;
-  v->tensor.dtype.bits = bits;
-  v->tensor.dtype.lanes = 1;
-  v->tensor.shape = v->shape;
-  return &v->tensor;
-}
-
-static vicinal_options defaults(void) {
-  vicinal_options options;
-  memset(&options, 0, sizeof options);
-  options.size = sizeof options;
-  return options;
-}
-
-static int64_t id(const DLManagedTensor *t, int i) { return ((const int64_t *)t->dl_tensor.data)[i]; }
-static float value(const DLManagedTensor *t, int i) { return ((const float *)t->dl_tensor.data)[i]; }
+/* test_corpora.c; the number of failures. */
+int corpora(const char *folder);
 
 static void knows_itself(void) {
   const char *text = NULL;
@@ -162,7 +109,7 @@ static void refuses(void) {
 #define KNN(k) vicinal_knn(&c.tensor, &q.tensor, (k), &options, NULL, &ids, NULL)
   EXPECT(KNN(0), VICINAL_INVALID_ARGUMENT, "k must be >= 1, got 0");
   CHECK(ids == NULL);
-  EXPECT(KNN(5), VICINAL_INVALID_ARGUMENT, "k=5 exceeds 4 eligible rows");
+  EXPECT(KNN(5), VICINAL_INVALID_ARGUMENT, "k=5 exceeds the n=4 rows of the corpus");
   EXPECT(vicinal_knn(NULL, &q.tensor, 1, NULL, NULL, &ids, NULL), VICINAL_INVALID_ARGUMENT, "corpus: the tensor is null");
   EXPECT(vicinal_knn(&c.tensor, NULL, 1, NULL, NULL, &ids, NULL), VICINAL_INVALID_ARGUMENT, "queries: the tensor is null");
   options.metric = "l2sq";
@@ -265,58 +212,6 @@ static void selects(void) {
   vicinal_tensor_free(values), vicinal_tensor_free(ids), vicinal_tensor_free(payload);
   EXPECT(vicinal_select(&v.tensor, 4, NULL, NULL, NULL, NULL, NULL), VICINAL_INVALID_ARGUMENT, "k=4 exceeds the 3 values");
 }
-static void saves_corpora(const char *folder) {
-  char path[4096], other[4096];
-  View c, q;
-  vicinal_corpus *corpus = NULL, *opened = NULL;
-  DLManagedTensor *want = NULL, *got = NULL;
-  vicinal_options options = defaults();
-  FILE *file;
-  snprintf(path, sizeof path, "%s/test_capi.vicinal", folder);
-  snprintf(other, sizeof other, "%s/none/test_capi.vicinal", folder);
-  view(&c, corpus_data, 2, 32, 4, 2);
-  view(&q, query_data, 2, 32, 2, 2);
-  options.metric = "l1";
-  options.copy = 1;
-  OK(vicinal_corpus_create(&c.tensor, &options, &corpus));
-  OK(vicinal_corpus_save(corpus, path));
-  OK(vicinal_corpus_knn(corpus, &q.tensor, 4, NULL, &want, NULL, NULL));
-  OK(vicinal_corpus_open(path, NULL, &opened));
-  OK(vicinal_corpus_knn(opened, &q.tensor, 4, NULL, &got, NULL, NULL));
-  if (want != NULL && got != NULL) {
-    CHECK(value(want, 2) == 7);
-    CHECK(memcmp(want->dl_tensor.data, got->dl_tensor.data, 8 * sizeof(float)) == 0);
-  }
-  vicinal_corpus_free(opened);
-  vicinal_tensor_free(want);
-  vicinal_tensor_free(got); /* results outlive their corpus */
-
-  EXPECT(vicinal_corpus_save(corpus, other), VICINAL_IO_ERROR, "No such file or directory");
-  EXPECT(vicinal_corpus_save(corpus, "a.npy"), VICINAL_UNSUPPORTED, ".vicinal");
-  EXPECT(vicinal_corpus_save(corpus, NULL), VICINAL_INVALID_ARGUMENT, "path is null");
-  EXPECT(vicinal_corpus_save(NULL, path), VICINAL_INVALID_ARGUMENT, "corpus is null");
-  EXPECT(vicinal_corpus_knn(NULL, &q.tensor, 1, NULL, &got, NULL, NULL), VICINAL_INVALID_ARGUMENT, "corpus is null");
-  EXPECT(vicinal_corpus_open(other, NULL, &opened), VICINAL_IO_ERROR, "cannot open");
-  CHECK(opened == NULL);
-  EXPECT(vicinal_corpus_open(NULL, NULL, &opened), VICINAL_INVALID_ARGUMENT, "path is null");
-  EXPECT(vicinal_corpus_open(path, NULL, NULL), VICINAL_INVALID_ARGUMENT, "corpus is null");
-  EXPECT(vicinal_corpus_create(&c.tensor, NULL, NULL), VICINAL_INVALID_ARGUMENT, "corpus is null");
-  EXPECT(vicinal_corpus_create(NULL, NULL, &opened), VICINAL_INVALID_ARGUMENT, "rows: the tensor is null");
-
-  file = fopen(path, "r+b"); /* one element of the rows */
-  CHECK(file != NULL && fseek(file, 321, SEEK_SET) == 0 && fputc('x', file) == 'x' && fclose(file) == 0);
-  EXPECT(vicinal_corpus_open(path, NULL, &opened), VICINAL_FORMAT_ERROR, "section 0 block 0: checksum differs");
-  options.trust_file = 1;
-  OK(vicinal_corpus_open(path, &options, &opened));
-  vicinal_corpus_free(opened);
-  file = fopen(path, "r+b");
-  CHECK(file != NULL && fputc('x', file) == 'x' && fclose(file) == 0);
-  EXPECT(vicinal_corpus_open(path, &options, &opened), VICINAL_FORMAT_ERROR, "not a vicinal file (first bytes 78 56 49");
-  vicinal_corpus_free(corpus);
-  vicinal_corpus_free(NULL);
-  CHECK(remove(path) == 0);
-}
-
 static void merges(void) {
   View c, q, first, second, bad;
   DLManagedTensor *d[2] = {NULL, NULL}, *i[2] = {NULL, NULL}, *distances = NULL, *ids = NULL;
@@ -393,7 +288,7 @@ int main(int argc, char **argv) {
   refuses();
   takes_other_sizes();
   selects();
-  saves_corpora(argc > 1 ? argv[1] : ".");
+  failures += corpora(argc > 1 ? argv[1] : ".");
   merges();
   graphs_and_ranges();
   vicinal_tensor_free(NULL);

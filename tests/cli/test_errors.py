@@ -1,15 +1,27 @@
 """The bad-input table of docs/semantics.md as far as it reaches the command: status, one line, nothing on stdout."""
 
 import os
+import re
 import resource
 
 import numpy as np
 import pytest
-from conftest import call
+from conftest import ROOT, call
 
 USAGE = [
     ([], "no command given; commands: knn, graph, range, select, index, verify, convert, "),
     (["kn"], "unknown command kn; did you mean knn\\?"),
+    (["kn", "a.npy", "b.npy", "-k", "10"], "unknown command kn; did you mean knn\\?"),
+    (["kn", "a.npy", "b.npy", "--metrc", "l1"], "unknown command kn; did you mean knn\\?"),
+    (["sel", "a.npy"], "unknown command sel; did you mean select\\?"),
+    (["search", "a.npy"], "unknown command search; commands: knn, "),
+    (["help", "kn"], "unknown command kn; did you mean knn\\?"),
+    (["help", "-k"], "unknown option -k; vicinal help --help lists all"),
+    (["--quiet"], "unknown option --quiet; vicinal --help lists all"),
+    (["knn", "a.npy", "b.npy", "-k", "3", "--quiet"], "unknown option --quiet; vicinal knn --help lists all"),
+    (["knn", "a.npy", "b.npy", "-j", "3"], "unknown option -j; vicinal knn --help lists all"),
+    (["knn", "a.npy", "b.npy", "-K", "3"], "unknown option -K; did you mean -k\\?"),
+    (["knn", "a.npy", "b.npy", "-k", "3", "--mem", "1GiB"], "unknown option --mem; did you mean --memory\\?"),
     (["--jsno"], "unknown option --jsno"),
     (["knn"], "CORPUS is required"),
     (["knn", "a.npy"], "QUERIES is required"),
@@ -27,6 +39,9 @@ USAGE = [
     (["knn", "a.npy", "b.npy", "-k", "3", "--degenerate", "two"], '"two"'),
     (["knn", "a.npy", "b.npy", "-k", "3", "--memory", "lots"], 'memory "lots"'),
     (["knn", "a.npy", "b.npy", "-k", "3", "--distances", "d.npy"], "--distances PATH needs -o"),
+    (["knn", "a.npy", "b.npy", "-k", "3", "--metric", "emd"], "emd is a distance of indexes alone: vicinal index build --metric emd"),
+    (["range", "a.npy", "b.npy", "-r", "3", "--metric", "wasserstein"], "emd is a distance of indexes alone"),
+    (["verify", "a.npy", "b.npy", "r.npy", "--metric", "dtw"], "dtw is a distance of indexes alone"),
     (["completion", "tcsh"], "unknown shell tcsh; shells: bash, zsh, fish"),
 ]
 
@@ -34,6 +49,44 @@ USAGE = [
 @pytest.mark.parametrize("arguments, pattern", USAGE)
 def test_usage(vicinal, arguments, pattern):
     vicinal(*arguments).fails(2, "InvalidArgument", pattern)
+
+
+COMMANDS = ["knn", "graph", "range", "select", "index", "verify", "convert", "recall", "merge", "info", "bench", "demo", "completion", "man", "help"]
+
+
+def test_help_as_a_command(vicinal):
+    assert vicinal("help").succeeds().out == vicinal("--help").out
+    for command in COMMANDS:
+        assert vicinal("help", command).succeeds().out == vicinal(command, "--help").out
+        assert f"\n  {command} " in vicinal("help").out
+
+
+def test_messages_name_no_types_of_cpp():
+    """What the library says reaches users of the command and of Python, too: no word of its C++ interface is in a message."""
+    files = [path for folder in ("src", "cli") for path in (ROOT / folder).rglob("*.?pp")]
+    assert len(files) > 200
+    for path in files:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if line.lstrip().startswith(("//", "#include")):
+                continue
+            for text in re.findall(r'"((?:[^"\\]|\\.)*)"', line):
+                assert not re.search(r"\b[A-Z]\w*::\w|std::|vicinal::", text), f"{path}:{number}: {text}"
+
+
+def test_files_may_have_names_of_commands(vicinal, tmp_path):
+    for name in ("graph", "help"):
+        (tmp_path / name).write_text("one\ntwo\n")
+    found = vicinal("knn", "graph", "help", "-k", 1, "--metric", "levenshtein", "--json", cwd=tmp_path).succeeds()
+    assert found.json["ids"] == [[0], [1]]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_slip_of_one_letter_is_understood(vicinal, command):
+    for i in range(len(command) if len(command) > 2 else 0):
+        slip = command[:i] + command[i + 1:]
+        if slip in COMMANDS:
+            continue
+        vicinal(slip, "a.npy", "-k", "3").fails(2, "InvalidArgument", f"unknown command {slip}; did you mean {command}\\?")
 
 
 def rows(shape, value=1.0, dtype=np.float32):
@@ -56,7 +109,7 @@ VALUES = [
     ("widths", ONES, rows((5, 30)), ["-k", 1], 2, "InvalidArgument", "query has d=30, corpus has d=64"),
     ("k negative", ONES, ONES, ["-k", -3], 2, "InvalidArgument", "k must be >= 1, got -3"),
     ("k zero", ONES, ONES, ["-k", 0], 2, "InvalidArgument", "k must be >= 1, got 0"),
-    ("k too large", ONES, ONES, ["-k", 50], 2, "InvalidArgument", "k=50 exceeds 10 eligible rows"),
+    ("k too large", ONES, ONES, ["-k", 50], 2, "InvalidArgument", "k=50 exceeds the n=10 rows of the corpus"),
     ("one dimension", ONES, rows(64), ["-k", 1], 2, "InvalidArgument", r"expected 2 dimensions.*got 1 with shape \(64,\)"),
     ("NaN in queries", ONES, spoiled(rows((20, 64)), [(17, 3), (19, 0)], np.nan), ["-k", 1], 3, "InvalidValue",
      r"query row 17, column 3 is NaN \(2 bad rows in all\)"),
@@ -68,7 +121,9 @@ VALUES = [
      "query row 2 is constant"),
     ("overflow of f32", rows((10, 64), 1e30), rows((1, 64), -1e30), ["-k", 1, "--metric", "sqeuclidean"], 3,
      "RangeError", "euclidean.*f64"),
-    ("wide integers", rows((10, 64), 1, np.int64), ONES, ["-k", 1], 2, "InvalidArgument", "int64 not supported"),
+    ("integers that no float holds", rows((10, 64), 2**53 + 1, np.int64), ONES, ["-k", 1], 3, "InvalidValue",
+     "row 0, column 0 is 9007199254740993"),
+    ("complex", rows((10, 64), 1, np.complex64), ONES, ["-k", 1], 2, "InvalidArgument", "complex64 not supported"),
     ("complex", rows((10, 64), 1, np.complex64), ONES, ["-k", 1], None, None, "not supported|unsupported|refused"),
     ("objects", np.array([["a", None]], object), ONES, ["-k", 1], 3, "FormatError", "object arrays are refused"),
     ("threads negative", ONES, ONES, ["-k", 1, "--threads", -2], 2, "InvalidArgument", "threads must be >= 0"),

@@ -93,8 +93,9 @@ def test_hdf5_that_cannot_be_used(vicinal, data, h5py):
         file.create_group("group")
         file.create_dataset("huge", (2**40, 1024), np.float32, chunks=(64, 64))
     knn("other.h5:line", 2, "InvalidArgument", r"expected 2 dimensions, got line \(24,\) float32")
-    for name in ("flags", "complex"):
-        knn("other.h5:" + name, 2, "InvalidArgument", "type is not supported")
+    knn("other.h5:complex", 2, "InvalidArgument", "type is not supported")
+    vicinal("select", data.path("other.h5:flags"), "-k", 1).fails(2, "InvalidArgument", "type is not supported")
+    vicinal("knn", data.path("other.h5:flags"), data.queries_path, "-k", 1).succeeds()  # bool is rows of 0 and 1
     knn("other.h5:lzf", 2, "Unsupported", "h5repack")
     knn("other.h5:outside", 2, "Unsupported", "outside this file")
     knn("other.h5:elsewhere", 2, "Unsupported", "lies in another file")

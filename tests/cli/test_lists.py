@@ -121,7 +121,7 @@ def test_plans(files):
 @pytest.mark.parametrize(
     "status, code, words, arguments",
     [
-        (2, "InvalidArgument", "k=300 exceeds 299 eligible rows (use pad)", ["graph", "x.npy", "-k", "300"]),
+        (2, "InvalidArgument", "k=300 exceeds the 299 other rows of n=300 (use pad)", ["graph", "x.npy", "-k", "300"]),
         (2, "InvalidArgument", "k must be >= 1, got 0", ["graph", "x.npy", "-k", "0"]),
         (2, "InvalidArgument", "--symmetrize must be union or mutual", ["graph", "x.npy", "-k", "3", "--symmetrize", "both"]),
         (2, "Unsupported", ".npz", ["graph", "x.npy", "-k", "3", "--symmetrize", "union", "-o", "g.ivecs"]),
@@ -134,34 +134,74 @@ def test_plans(files):
         (4, "IoError", "No such file", ["knn", "x.npy", "q.npy", "-k", "1", "--eligible", "none.npy"]),
         (5, "MemoryBudget", "needs at least", ["graph", "x.npy", "-k", "3", "--memory", "1KiB"]),
         (2, "InvalidArgument", "--resume DIR needs -o", ["knn", "x.npy", "q.npy", "-k", "1", "--resume", "d"]),
+        (2, "InvalidArgument", "--resume DIR needs -o", ["range", "x.npy", "q.npy", "-r", "1", "--resume", "d"]),
+        (2, "InvalidArgument", "--resume DIR needs -o", ["graph", "x.npy", "-k", "1", "--resume", "d"]),
     ],
 )  # fmt: skip
 def test_refusals(files, status, code, words, arguments):
     refused(status, code, words, *arguments)
 
 
-def test_resume_after_kills(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+SEARCHES = {  # of the rows below, in several blocks
+    "knn": ["knn", "x.npy", "the 'queries'.npy", "-k", "20"],
+    "range": ["range", "x.npy", "the 'queries'.npy", "-r", "2.5"],
+    "graph": ["graph", "the 'queries'.npy", "-k", "5"],
+}
+
+
+def saved_in(folder):
+    return sum(name.endswith(".vicinal-piece") for name in os.listdir(folder)) if os.path.isdir(folder) else 0
+
+
+def stopped_by(number, command, folder):
+    """Runs the command until one more piece is saved than there was, then sends the signal; None if it ended before."""
+    pieces, end = saved_in(folder), time.monotonic() + 60
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and time.monotonic() < end and saved_in(folder) <= pieces:
+        time.sleep(0.002)
+    if process.poll() is not None:
+        assert process.wait() == 0, process.stderr.read()
+        return None
+    process.send_signal(number)
+    process.wait()
+    return process
+
+
+def large_files():
     random = np.random.default_rng(4)
     np.save("x.npy", random.standard_normal((3000, 16)).astype("f4"))
-    np.save("q.npy", random.standard_normal((50000, 16)).astype("f4"))  # four blocks
-    ok("knn", "x.npy", "q.npy", "-k", 20, "-o", "whole.npz")
-    search = [COMMAND, "knn", "x.npy", "q.npy", "-k", "20", "-o", "pieces.npz", "--resume", "d", "--threads", "1"]
+    np.save("the 'queries'.npy", random.standard_normal((40000, 16)).astype("f4"))
+
+
+@pytest.mark.parametrize("kind", SEARCHES)
+def test_resume_after_kills(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    large_files()
+    ok(*SEARCHES[kind], "-o", "whole.npz")
+    search = [COMMAND, *SEARCHES[kind], "-o", "pieces.npz", "--resume", "d", "--threads", "1"]
     seen = 0
-    for _ in range(20):
-        process = subprocess.Popen(search, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        pieces = len(os.listdir("d")) if os.path.isdir("d") else 0
-        end = time.monotonic() + 60  # until one more piece is there
-        while process.poll() is None and time.monotonic() < end:
-            if os.path.isdir("d") and sum(name.endswith(".vicinal-piece") for name in os.listdir("d")) > pieces:
-                break
-            time.sleep(0.002)
-        if process.poll() is not None:
-            break
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    while stopped_by(signal.SIGKILL, search, "d"):
         seen += 1
         assert not os.path.exists("pieces.npz")
-    assert process.wait() == 0 and seen >= 1
+        if seen == 5:
+            ok(*search[1:])
+            break
+    assert seen >= 1
     assert open("pieces.npz", "rb").read() == open("whole.npz", "rb").read()
     assert not os.path.exists("d")
+
+
+@pytest.mark.parametrize("kind", SEARCHES)
+def test_an_interrupted_search_says_what_is_saved_and_how_to_go_on(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    large_files()
+    ok(*SEARCHES[kind], "-o", "whole.npz")
+    process = stopped_by(signal.SIGINT, [COMMAND, *SEARCHES[kind], "-o", "my pieces.npz", "--resume", "d $1", "--threads", "1"], "d $1")
+    assert process is not None and process.returncode == 130
+    said = process.stderr.read().splitlines()[-1]
+    assert said.startswith("vicinal: error [Cancelled]: interrupted; ") and " of the pairs are saved in 'd $1'; to go on: " in said
+    assert 0 < float(said.split("; ")[1].split()[0]) < 100
+    done = subprocess.run(said.split("; to go on: ")[1], shell=True, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert open("my pieces.npz", "rb").read() == open("whole.npz", "rb").read()
+    assert not os.path.exists("d $1")

@@ -75,7 +75,7 @@ def test_refused(vicinal, files, tmp_path):
     vicinal("knn", wrong, files[1], "--bytes", *flags).succeeds()
     vicinal("knn", tmp_path / "none.txt", files[1], *flags).fails(4, "IoError", "No such file")
     vicinal("knn", tmp_path / "a.npy", files[1], *flags).fails(2, "Unsupported", "strings are read from text files")
-    vicinal("knn", *files, "-k", 9, "--metric", "levenshtein").fails(2, "InvalidArgument", "k=9 exceeds 7 eligible rows")
+    vicinal("knn", *files, "-k", 9, "--metric", "levenshtein").fails(2, "InvalidArgument", "k=9 exceeds the n=7 rows of the corpus")
     vicinal("knn", *files, "--max-length", 3, *flags).fails(2, "InvalidArgument", "corpus string 0 has 4 symbols, the limit is 3")
     vicinal("knn", *files, "--strings", "-k", 1).fails(2, "InvalidArgument", "euclidean compares vectors")
     vicinal("knn", *files, "--resume", tmp_path / "d", "-o", tmp_path / "o.npz", *flags).fails(2, "Unsupported", "--resume")

@@ -43,7 +43,9 @@ def test_a_wrong_row_is_named(vicinal, data, claim):
     done = vicinal("verify", *data.pair, save(data, ids, distances))
     assert (done.status, done.err) == (1, "")
     assert "2 of 3 rows right" in done.out and "1 row: wrong neighbours" in done.out
-    assert f"row 1, rank 3: has id {far}, should have id {true} " in done.out
+    ours = np.sqrt(((data.corpus[far] - data.queries[1]) ** 2).sum())
+    wanted = f"row 1, rank 3: has id {far} at distance {ours:.9g}, should have id {true} at distance {distances[1, 3]:.9g}\n"
+    assert wanted in done.out
     assert "recall 0.944444" in done.out and done.out.endswith("FAILED\n")
 
 
@@ -51,13 +53,20 @@ def test_a_wrong_row_is_named(vicinal, data, claim):
 def test_an_id_outside_the_corpus_is_wrong(vicinal, data, claim, bad):
     claim[0][2, 5] = bad
     done = vicinal("verify", *data.pair, save(data, *claim), "--json")
-    assert done.status == 1 and done.json["faults"] == [{"row": 2, "rank": 5, "fault": "wrong"}]
+    true = float(claim[1][2, 5])
+    assert done.status == 1 and done.json["faults"] == [
+        {"row": 2, "rank": 5, "fault": "wrong", "given": None, "expected": true}]
+    text = vicinal("verify", *data.pair, save(data, *claim)).out
+    assert f"  row 2, rank 5: has id {bad} which is no row that may answer, should have id " in text
 
 
 def test_an_id_twice_in_a_row_is_wrong(vicinal, data, claim):
     claim[0][0, 1] = 0
     done = vicinal("verify", *data.pair, save(data, *claim), "--json")
-    assert done.status == 1 and done.json["faults"] == [{"row": 0, "rank": 1, "fault": "wrong"}]
+    assert done.status == 1 and done.json["faults"] == [
+        {"row": 0, "rank": 1, "fault": "wrong", "given": None, "expected": 0}]
+    text = vicinal("verify", *data.pair, save(data, *claim), "--rtol", "0.1").out
+    assert "  row 0, rank 1: has id 0 a second time, should have id 290 at distance 0\n" in text
 
 
 def test_ties_in_another_order(vicinal, data, claim):
@@ -71,7 +80,9 @@ def test_ties_in_another_order(vicinal, data, claim):
     assert "1 row: wrong only in the order of ties (allowed by --ties any)" in loose.out
     answer = vicinal("verify", *data.pair, path, "--ties", "any", "--json").succeeds().json
     assert answer["ok"] and answer["tie_order"] == 1
-    assert answer["faults"] == [{"row": 0, "rank": 0, "fault": "tie_order"}]
+    assert answer["faults"] == [{"row": 0, "rank": 0, "fault": "tie_order", "given": 0, "expected": 0}]
+    assert "has id 290 at distance 0, should have id 0 at distance 0\n" in strict.out
+    vicinal("verify", *data.pair, path, "--rtol", "1e-6").succeeds()  # what ties has no order
 
 
 def test_a_wrong_distance(vicinal, data, claim):
@@ -84,8 +95,47 @@ def test_a_wrong_distance(vicinal, data, claim):
     assert f"should have {true:.9g}" in done.out
     vicinal("verify", *data.pair, path, "--rtol", "1e-6").succeeds()
     done = vicinal("verify", *data.pair, path, "--json")
-    assert done.status == 1 and done.json["faults"] == [{"row": 2, "rank": 4, "fault": "distance"}]
+    assert done.status == 1 and done.json["faults"] == [
+        {"row": 2, "rank": 4, "fault": "distance", "given": float(distances[2, 4]), "expected": float(true)}]
     assert 0 < done.json["largest_relative_difference"] < 1.2e-7
+
+
+def in_float32(corpus, queries, k):
+    """What tools of float32 return: squared distances by the expanded square, which lose digits, and their own order."""
+    squares = ((queries * queries).sum(1)[:, None] + (corpus * corpus).sum(1) - 2 * (queries @ corpus.T)).astype(np.float32)
+    ids = np.argsort(squares, axis=1, kind="stable")[:, :k]
+    return ids, np.take_along_axis(squares, ids, 1)
+
+
+def test_near_ties_of_other_tools_pass_within_rtol(vicinal, data):
+    """Rows on a sphere about each query, a few float32 roundings apart: the order is the other tool's, and so is who comes last."""
+    rng = np.random.default_rng(5)
+    queries = rng.standard_normal((40, 24)).astype(np.float32)
+    steps = rng.standard_normal((40, 30, 24))
+    steps *= (1 + rng.integers(0, 3, (40, 30, 1)) * 3e-7) / np.linalg.norm(steps, axis=2, keepdims=True)
+    corpus = (queries[:, None] + steps).astype(np.float32).reshape(-1, 24)
+    pair = data.save("sphere.npy", corpus), data.save("centres.npy", queries)
+    ids, squares = in_float32(corpus, queries, 10)
+    path = save(data, ids, squares)
+    strict = vicinal("verify", *pair, path, "--metric", "sqeuclidean", "--json")
+    assert strict.status == 1 and strict.json["wrong"] > 30 and strict.json["recall"] < 0.9
+    for claimed in (path, save(data, ids)):
+        answer = vicinal("verify", *pair, claimed, "--metric", "sqeuclidean", "--rtol", "2e-5", "--json").succeeds().json
+        assert answer["ok"] and answer["correct"] == 40 and answer["near_ties"] > 30 and answer["faults"] == []
+        text = vicinal("verify", *pair, claimed, "--metric", "sqeuclidean", "--rtol", "2e-5").succeeds().out
+        wanted = f"40 of 40 rows right, {answer['near_ties']} of them with other neighbours at distances equal within --rtol 2e-05\n"
+        assert text.startswith(wanted)
+    # A row that is farther by more than that is none of them, wherever it stands; the text has its distance and the right one.
+    other = int((ids[7, 0] // 30 + 1) % 40 * 30)
+    for rank in (0, 4, 9):
+        doctored = ids.copy()
+        doctored[7, rank] = other
+        done = vicinal("verify", *pair, save(data, doctored), "--metric", "sqeuclidean", "--rtol", "2e-5")
+        given = ((corpus[other].astype(float) - queries[7]) ** 2).sum()
+        assert done.status == 1 and "1 row: wrong neighbours\n" in done.out
+        line = next(line for line in done.out.splitlines() if line.startswith("  row "))
+        assert line.startswith(f"  row 7, rank {rank}: has id {other} at distance {given:.5g}"[:-1])
+        assert float(line.split()[-1]) == pytest.approx(1, rel=1e-5)
 
 
 def test_ten_rows_of_a_kind_are_named_and_the_rest_counted(vicinal, data):

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -113,12 +114,59 @@ int growth(const std::string& argument) {
   std::printf("growth %lld\n", static_cast<long long>(anonymous_bytes() - before));
   return 0;
 }
+
+struct Answered {
+  Table corpus, queries;
+  vicinal::KnnOptions options;
+  Answered() {
+    Rng rng(6);
+    corpus = gaussian(rng, DType::f32, 4000, 24), queries = gaussian(rng, DType::f32, 200, 24);
+    options.k = 5;
+  }
+  vicinal::Neighbors search(int threads) {
+    options.run.threads = threads;
+    return vicinal::knn(corpus.points(), queries.points(), options);
+  }
+};
+
+// "LIMIT": searches by one thread, then by four where the system lets this user have LIMIT of them in all; prints how many there were.
+// Root has no such limit, so it becomes another user.
+int refused(const std::string& argument) {
+  Answered one;
+  const vicinal::Neighbors want = one.search(1);
+  if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) return std::puts("cannot become another user"), 0;
+  const rlimit limit{std::stoul(argument), std::stoul(argument)};
+  if (::setrlimit(RLIMIT_NPROC, &limit) != 0) return std::puts("cannot set a limit"), 0;
+  const vicinal::Neighbors got = one.search(4);
+  vicinal::RangeOptions range;
+  range.search.run.threads = 4;
+  vicinal::range_search(one.corpus.points(), one.queries.points(), 5.0, range);
+  std::printf("threads %d notes %zu %s\n", got.stats.threads, got.stats.notes.size(), difference(got, want).c_str());
+  return 0;
+}
+
+// "THREADS": so many threads search at once, each call by another number of threads, most of them beyond the cores.
+int differing(const std::string& argument) {
+  Answered one;
+  const vicinal::Neighbors want = one.search(1);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < std::stoi(argument); ++caller)
+    callers.emplace_back([&, caller] {
+      Answered own;
+      for (int call = 0; call < 6; ++call) wrong += difference(own.search(2 + (caller * 11 + call * 5) % 40), want).empty() ? 0 : 1;
+    });
+  for (std::thread& caller : callers) caller.join();
+  return std::printf("%d wrong\n", wrong.load()), 0;
+}
 }  // namespace
 
 int child_main(const char* job, const char* argument) {
   try {
     if (std::strcmp(job, "memory") == 0) return memory(argument);
     if (std::strcmp(job, "growth") == 0) return growth(argument);
+    if (std::strcmp(job, "refused") == 0) return refused(argument);
+    if (std::strcmp(job, "differing") == 0) return differing(argument);
   } catch (const std::exception& error) {
     std::printf("error %s\n", error.what());
     return 1;

@@ -79,7 +79,7 @@ std::vector<Row> table() {
       {"k above n",
        {.options = with(Metric::euclidean, 50)},
        ErrorCode::invalid_argument,
-       "k=50 exceeds 10 eligible rows.*pad"},
+       "k=50 exceeds the n=10 rows of the corpus.*pad"},
       {"NaN in a query",
        {.q = 20, .options = three, .query_cells = {{17, 3, nan_value}, {19, 0, infinite}}},
        ErrorCode::invalid_value,

@@ -8,6 +8,7 @@
 #include <cfenv>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <thread>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -274,6 +275,25 @@ TEST(Threads, AForkedChildSearches) {
   EXPECT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_EQ(difference(prepared.knn(queries.points(), {.k = 10}), want), "") << "the parent goes on";
+}
+
+/// Limits of other users' processes are not known, so a user who is not root is refused every thread.
+TEST(Threads, FewerAreUsedWhereTheSystemRefusesThem) {
+  if (sanitized) GTEST_SKIP() << "a sanitizer starts threads of its own";
+  for (const int limit : {1, 2, 3}) {
+    const std::string printed = run_child("refused", std::to_string(limit));
+    if (printed.rfind("cannot", 0) == 0) GTEST_SKIP() << printed;
+    int threads = 0, notes = 0;
+    ASSERT_EQ(std::sscanf(printed.c_str(), "threads %d notes %d", &threads, &notes), 2) << printed;
+    EXPECT_GE(threads, 1);
+    EXPECT_LE(threads, limit);
+    EXPECT_EQ(notes, 1);
+    EXPECT_NE(printed.find("notes 1 \n"), std::string::npos) << printed;
+  }
+}
+
+TEST(Threads, CallsAtOnceThatAskForDifferentNumbersPrintNothing) {
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(run_child("differing", "8"), "0 wrong\n");
 }
 
 }  // namespace

@@ -183,6 +183,72 @@ TEST_F(Verify, ToleranceForgivesRoundingOfOtherTools) {
   EXPECT_LT(verdict(1e-5).largest_relative_difference, 5e-6);
 }
 
+// Any tool whose distances are within e of the true ones, relatively, lists rows that tie within 2 e at every rank.
+TEST(VerifyTolerance, TakesWhatRoundingCannotTellApartAndNothingElse) {
+  Rng rng(36);
+  for (const Kind& kind : all_kinds()) {
+    // Products may be next to nothing, and then no relative tolerance holds them.
+    if (kind.metric == Metric::inner_product || kind.metric == Metric::hamming) continue;
+    const Table corpus = mixed_table(rng, kind.dtype, 120, 9), queries = mixed_table(rng, kind.dtype, 6, 9);
+    const std::int64_t n = 120, k = 12;
+    const Neighbors all = vicinal::knn(corpus.points(), queries.points(), nearest_k(n, kind.metric));
+    constexpr double e = 0.02;
+    std::vector<std::int64_t> ids(6 * k);
+    std::vector<double> distances(6 * k);
+    std::int64_t differ = 0;
+    for (std::int64_t row = 0; row < 6; ++row) {
+      std::vector<std::pair<double, std::int64_t>> seen;
+      for (std::int64_t i = 0; i < n; ++i) {
+        seen.emplace_back(all.distance(row, i) * (1 + e * (2 * rng.uniform() - 1)), i);
+      }
+      std::sort(seen.begin(), seen.end());
+      for (std::int64_t i = 0; i < k; ++i) {
+        const auto at = static_cast<std::size_t>(row * k + i);
+        ids[at] = all.id(row, seen[static_cast<std::size_t>(i)].second);
+        distances[at] = seen[static_cast<std::size_t>(i)].first;
+        differ += ids[at] != all.id(row, i);
+      }
+    }
+    EXPECT_GT(differ, 0) << kind.text();
+    vicinal::VerifyOptions options;
+    options.search = nearest_k(k, kind.metric);
+    options.search.distance_type = all.type();
+    options.relative_tolerance = 2.5 * e;
+    const auto judged = [&](double tolerance, const void* with) {
+      options.relative_tolerance = tolerance;
+      return vicinal::verify(corpus.points(), queries.points(), {6, k, ids.data(), with, vicinal::DistanceType::f64},
+                             options);
+    };
+    EXPECT_EQ(judged(2.5 * e, distances.data()).correct, 6) << kind.text();
+    EXPECT_EQ(judged(2.5 * e, nullptr).correct, 6) << kind.text();
+    EXPECT_GT(judged(2.5 * e, nullptr).near_ties, 0) << kind.text();
+    EXPECT_LT(judged(0, nullptr).correct, 6) << kind.text();
+    const std::int64_t farthest = all.id(3, n - 1);
+    if (!(all.distance(3, n - 1) > 1.2 * all.distance(3, k - 1))) continue;
+    ids[3 * k + 5] = farthest;
+    const auto wrong = judged(2.5 * e, nullptr);
+    ASSERT_EQ(wrong.wrong, 1) << kind.text();
+    EXPECT_EQ(wrong.faults[0].row, 3);
+    EXPECT_EQ(wrong.faults[0].rank, 5);
+    EXPECT_EQ(wrong.faults[0].given, all.distance(3, n - 1)) << kind.text();
+    EXPECT_EQ(wrong.faults[0].expected, all.distance(3, 5)) << kind.text();
+  }
+}
+
+// A claimed row may be as far as no result can be; it is wrong then, and no error.
+TEST(VerifyTolerance, ARowBeyondTheTypeIsWrongAndNotARangeError) {
+  const Table corpus(DType::f64, 5, 1, {0, 1, 2, 1e100, 1e300}), queries(DType::f64, 1, 1, {0});
+  for (const std::int64_t far : {3, 4}) {  // beyond f32, and beyond f64
+    const std::int64_t ids[] = {0, far};
+    const float distances[] = {0, INFINITY};
+    const vicinal::Claim claim{1, 2, ids, distances, vicinal::DistanceType::f32};
+    const auto got = vicinal::verify(corpus.points(), queries.points(), claim, {.search = nearest_k(2)});
+    ASSERT_EQ(got.wrong, 1);
+    EXPECT_EQ(got.faults[0].rank, 1);
+    EXPECT_EQ(got.faults[0].given, INFINITY);
+  }
+}
+
 TEST_F(Verify, NegativeAndMissingIdsAreWrongNotACrash) {
   id(0, 0) = -1;
   id(1, 4) = std::int64_t{1} << 62;

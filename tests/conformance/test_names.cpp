@@ -36,6 +36,20 @@ TEST(Names, ForeignAndMisspeltMetricsAreAnsweredWithTheNearest) {
       EXPECT_NE(got.message.find(info.name), std::string::npos) << got.message;
   }
   EXPECT_EQ(refusal([] { vicinal::parse_metric(""); }).code, ErrorCode::invalid_argument);
+  // Which call takes which: each name after the kind that it is of.
+  const std::string text = refusal([] { vicinal::parse_metric("zzzzzzzzz"); }).message;
+  const std::size_t vectors = text.find("of vectors: "), strings = text.find("; of strings: "), indexes = text.find("; of permutation indexes");
+  ASSERT_TRUE(vectors < strings && strings < indexes && indexes < text.size()) << text;
+  for (const vicinal::MetricInfo& info : vicinal::metrics()) {
+    const std::string name = " " + std::string(info.name);
+    const auto listed = [&](std::size_t from, std::size_t to) {
+      const std::string part = text.substr(from, to - from) + ",";
+      return part.find(name + ",") != std::string::npos;
+    };
+    EXPECT_EQ(listed(vectors, strings), info.vectors) << info.name;
+    EXPECT_EQ(listed(strings, indexes), info.strings) << info.name;
+    EXPECT_EQ(listed(indexes, text.size()), !info.vectors && !info.strings) << info.name;
+  }
 }
 
 TEST(Names, Bytes) {

@@ -489,7 +489,7 @@ TEST(Strings, WhatIsRefused) {
        "corpus string 1 has 5 symbols, corpus string 0 has 3");
   said(words.view(), bytes.view(), plain, ErrorCode::invalid_argument, "corpus holds code points, query side bytes");
   said(words.view(), words.view(), ask(Metric::levenshtein, 3), ErrorCode::invalid_argument,
-       "k=3 exceeds 2 eligible rows");
+       "k=3 exceeds the n=2 rows of the corpus");
   said(words.view(), words.view(), ask(Metric::levenshtein, 1, 2), ErrorCode::invalid_argument, "ngram is for jaccard");
   KnnOptions wide = plain;
   wide.distance_type = vicinal::DistanceType::f32;

@@ -35,7 +35,7 @@ __device__ inline bool passes(const Check& c, const Found& one, double key) {
   const ByteLine line = line_of_query(job.model, theta_of_key(job.model, key, query.scale), query.square, query.norms);
   if (found_t(job, one, c.always) > up32(byte_bound(line, head.maxima))) return false;  // as settle drops it
   if (job.floats) return one.sum >= float_limit(line, query.norms.n, head.maxima);
-  const double inverse = job.queries.heads[one.query / tile_rows].inverse / byte_unit(job.model.form, 1, 1) * head.inverse;
+  const double inverse = job.queries.heads[one.query / tile_rows].inverse / byte_unit(job.model.sum, 1, 1) * head.inverse;
   if (!c.hopper) return one.sum >= limit_of(quick_line(line), head.maxima, inverse);
   // As face_limit() of filter_hopper.cuh: sums of longer rows have lost their low bits, and so have limits.
   const bool one_slab = job.rows.width <= 128;

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "cuda/search/filter_hopper.cuh"
+#include "cuda/search/self_test.cuh"
 #include "cuda/select/launch.cuh"
 #include "kernels/bounds.hpp"
 
@@ -93,6 +94,11 @@ int main(int argc, char** argv) {
   unsigned long long keep = 1ull << 34;
   must(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
   TestDevice device{about.multiProcessorCount, about.major == 9};
+  device.hopper = device.hopper && cuda::wgmma_is_there(device);
+  if (device.hopper && !cuda::test_filter(device, true)) {
+    std::printf("%s: the filter by wgmma failed its test\n", about.name);
+    return 1;
+  }
   Team team(4, nullptr, {}, 1);
   const auto start = std::chrono::steady_clock::now();
   bounds::Tally all{};
@@ -110,7 +116,7 @@ int main(int argc, char** argv) {
       std::copy_n(corpus.begin(), 100 * dims, asked.begin());
       const Points corpus_rows(corpus.data(), DType::f32, rows, dims), query_rows(asked.data(), DType::f32, queries, dims);
       for (const MetricInfo& metric : metrics()) {
-        if (!metric.vectors || metric.metric == Metric::hamming || form_of(metric.metric) == Form::indexed) continue;
+        if (!metric.vectors || metric.metric == Metric::hamming || filter_sum_of(metric.metric) == Sum::none) continue;
         const bool differences = metric.metric == Metric::l1 || metric.metric == Metric::linf;
         for (const Rung rung : {Rung::int8, Rung::fp16, Rung::f32})
           for (const char* instruction_set : {"wgmma", "mma"}) {

@@ -7,14 +7,14 @@
 
 namespace emulated {
 
-/// Launches as CudaLaunch does; keeps the names of nothing, only the count.
+/// Launches as CudaLaunch does, and keeps which kernels these were.
 struct Launch {
-  int launches = 0;
+  std::vector<const void*> kernels = {};
 
   template <class Args>
   void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
                   const std::type_identity_t<Args>& args) {
-    ++launches;
+    kernels.push_back(reinterpret_cast<const void*>(kernel));
     simt::launch(dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
                  static_cast<std::size_t>(shared), [&] { kernel(args); });
   }
@@ -30,7 +30,11 @@ struct Machine {
   std::int64_t most_bytes = std::int64_t{1} << 30;  // of workspace, which decides about batches
 };
 
+/// What was planned, and the kernels that ran, in order.
+struct Selected : vicinal::cuda::SelectPlan<Launch> {
+  std::vector<const void*> kernels;
+};
 /// run_select, with a workspace of just the planned size.
-vicinal::cuda::SelectPlan select(const vicinal::cuda::SelectTask& task, const Machine& machine);
+Selected select(const vicinal::cuda::SelectTask& task, const Machine& machine);
 
 }  // namespace emulated

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 #include <numeric>
+#include <optional>
+#include <set>
 #include <tuple>
 
 #include "kernels/emulated.hpp"
@@ -16,7 +19,17 @@ using inputs::Family;
 using vicinal::Values;
 using vicinal::ValueType;
 
-const std::vector<const char*> algorithms = {"sieve_rows", "sieve_block", "sieve_grid", "quick_warp", "quick_block", "merge", "bitonic", "radix", "scan"};
+/// All that algorithm.def lists for CUDA.
+std::vector<const char*> algorithms_of_cuda() {
+  constexpr bool cpu = false, cuda = true, cpu_and_cuda = true;
+  std::vector<const char*> names;
+#define VICINAL_SELECT(name, devices, ...) \
+  if (devices) names.push_back(#name);
+#include "select/algorithm.def"
+#undef VICINAL_SELECT
+  return names;
+}
+const std::vector<const char*> algorithms = algorithms_of_cuda();
 
 struct Case {
   const char* algorithm = "auto";
@@ -41,7 +54,7 @@ std::string text(const Case& c) {
 /// Entries of a row, each as (id, bits of value and payload), for comparison of sets.
 using Entry = std::tuple<std::int64_t, std::string, std::string>;
 
-vicinal::cuda::SelectPlan check(const Case& c) {
+std::optional<emulated::Selected> check(const Case& c) {
   SCOPED_TRACE(text(c));
   const auto size = static_cast<std::int64_t>(vicinal::value_size(c.type));
   const std::int64_t step = std::abs(c.col_step), width = (c.cols - 1) * step + 1 + c.gap;
@@ -66,8 +79,8 @@ vicinal::cuda::SelectPlan check(const Case& c) {
   task.largest = c.largest;
   task.sorted = c.sorted;
   task.algorithm = c.algorithm;
-  if (vicinal::cuda::refusal(task) != nullptr) return {};
-  const vicinal::cuda::SelectPlan plan = emulated::select(task, c.machine);
+  if (vicinal::cuda::refusal<emulated::Launch>(task) != nullptr) return {};
+  const emulated::Selected plan = emulated::select(task, c.machine);
 
   const oracle::Selected want = oracle::select_k(values, c.k, c.largest);
   const auto bytes = [](const auto& from, std::size_t at, std::int64_t item) {
@@ -179,9 +192,10 @@ TEST_P(Algorithm, StridesBatchesAndParts) {
       c.values = n % 5 != 0;
       c.sorted = n % 4 != 0;
       const auto plan = check(c);
-      EXPECT_LE(plan.batch, c.rows);
+      if (!plan) continue;
+      EXPECT_LE(plan->batch, c.rows);
       if (c.machine.most_bytes == 1) {
-        EXPECT_EQ(plan.batch, 1);
+        EXPECT_EQ(plan->batch, 1);
       }
     }
   }
@@ -214,7 +228,8 @@ TEST(ValuesAlone, EveryTypeAndFamily) {
         c.sorted = n % 3 != 0;
         c.ids = false;
         const auto plan = check(c);
-        EXPECT_EQ(plan.form == vicinal::cuda::FormName::alone32 || plan.form == vicinal::cuda::FormName::alone64,
+        ASSERT_TRUE(plan);
+        EXPECT_EQ(plan->form == vicinal::cuda::FormName::alone32 || plan->form == vicinal::cuda::FormName::alone64,
                   n < 2 * 12 * 12);
       }
     }
@@ -257,6 +272,28 @@ TEST(Quick, PassesAreBounded) {
   }
 }
 
+/// A name that led to another algorithm's kernels would give the same answers: each has launched one that no other launches.
+TEST(Select, EveryAlgorithmOfTheListLaunchesKernelsOfItsOwn) {
+  std::map<const void*, std::set<std::string>> launched;
+  for (const char* algorithm : algorithms) {
+    for (const std::int64_t cols : {100, 3000, 1 << 16}) {
+      Case c;
+      c.algorithm = algorithm;
+      c.rows = 1;
+      c.cols = cols;
+      const auto ran = check(c);
+      if (!ran) continue;
+      EXPECT_STREQ(ran->algorithm, algorithm);
+      for (const void* kernel : ran->kernels) launched[kernel].insert(algorithm);
+    }
+  }
+  for (const char* algorithm : algorithms) {
+    int own = 0;
+    for (const auto& [kernel, names] : launched) own += names == std::set<std::string>{algorithm} ? 1 : 0;
+    EXPECT_GT(own, 0) << algorithm;
+  }
+}
+
 TEST(Select, PlanIsWithinItsBytes) {
   for (const char* algorithm : algorithms) {
     for (const std::int64_t rows : {1, 1000, 5000000}) {
@@ -268,10 +305,10 @@ TEST(Select, PlanIsWithinItsBytes) {
           task.k = k;
           task.algorithm = algorithm;
           task.out.ids = &id;
-          const auto plan = vicinal::cuda::plan_select(task, 132, std::int64_t{2} << 30);
+          const auto plan = vicinal::cuda::plan_select<emulated::Launch>(task, 132, std::int64_t{2} << 30);
           EXPECT_GE(plan.batch, 1);
           EXPECT_GE(plan.workers, 1);
-          if (!plan.emits) {
+          if (plan.kernel->select_and_emit == nullptr) {
             EXPECT_GE(plan.bytes, plan.batch * k * 8);
           }
           if (plan.batch > 1) {

@@ -30,7 +30,7 @@ void check(const char* algorithm, const Values& values, std::int64_t k, bool lar
   task.k = k;
   task.largest = largest;
   task.algorithm = algorithm;
-  ASSERT_EQ(vicinal::cuda::refusal(task), nullptr);
+  ASSERT_EQ(vicinal::cuda::refusal<emulated::Launch>(task), nullptr);
   emulated::select(task, {});
   const oracle::Selected want = oracle::select_k(values, k, largest);
   EXPECT_EQ(ids, want.ids);
@@ -252,7 +252,7 @@ TEST(Sieve, PartsRefuse) {
     task.values = values;
     task.k = k;
     task.algorithm = "sieve_parts";
-    const char* why = vicinal::cuda::refusal(task);
+    const char* why = vicinal::cuda::refusal<emulated::Launch>(task);
     return std::string(why != nullptr ? why : "");
   };
   EXPECT_EQ(refused(Values(row.data(), ValueType::f32, 1, 1 << 16), 128), "");

@@ -39,7 +39,7 @@ def knn_points(
     Returns
     -------
     KNN
-        dists (N, P1, K), squared for norm 2, of the points' type, idx (N, P1, K) int64, and knn (N, P1, K, D) or None.
+        dists (N, P1, K), squared for norm 2, of the points' type (of integers: a float type), idx (N, P1, K) int64, and knn (N, P1, K, D) or None.
         As there, what is missing (padding of p1, and K above the points of the cloud) is 0 in all of them. No gradients.
     """
     if norm not in (1, 2):
@@ -49,7 +49,8 @@ def knn_points(
         raise InvalidArgument(f"expected (N, P1, D) and (N, P2, D), got {tuple(a.shape)} and {tuple(b.shape)}")
     rows1 = np.full(len(a), a.shape[1]) if lengths1 is None else to_host(lengths1)
     rows2 = np.full(len(a), b.shape[1]) if lengths2 is None else to_host(lengths2)
-    dists = np.zeros((len(a), a.shape[1], K), str(a.dtype).removeprefix("torch."))
+    kind = np.dtype(str(a.dtype).removeprefix("torch."))
+    dists = np.zeros((len(a), a.shape[1], K), kind if kind.kind == "f" else np.result_type(kind, np.float32))
     idx = np.zeros(dists.shape, np.int64)
     for cloud, (count1, count2) in enumerate(zip(rows1.tolist(), rows2.tolist())):
         wide = min(K, count2)

@@ -4,11 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__CUDACC__)
-#define VICINAL_HOST_DEVICE __host__ __device__
-#else
-#define VICINAL_HOST_DEVICE
-#endif
+#include "core/both.hpp"
 
 namespace vicinal::measures {
 

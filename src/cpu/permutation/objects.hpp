@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/kernels.hpp"
+#include "cpu/isa/table.hpp"
 #include "permutation/objects.hpp"
 #include "vicinal/strings.hpp"
 
@@ -23,9 +23,9 @@ std::unique_ptr<VectorObjects> open_vectors(const Points& rows, Metric metric, s
 struct Measure {
   Metric metric;
   bool histograms;  // rows must not be negative
-  void (*measure)(const Kernels& kernels, const double* query, const Points& rows, const std::uint32_t* objects,
+  void (*measure)(const InstructionSet& set, const double* query, const Points& rows, const std::uint32_t* objects,
                   std::int64_t count, std::int64_t window, std::vector<double>& scratch, double* values);
-  std::int64_t (*scratch)(const Kernels& kernels, std::int64_t cols);  // how many numbers
+  std::int64_t (*scratch)(const InstructionSet& set, std::int64_t cols);  // how many numbers
 };
 /// Null for metrics that searches have.
 const Measure* find_measure(Metric metric) noexcept;

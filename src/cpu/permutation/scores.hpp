@@ -2,7 +2,6 @@
 // equal bits; scores_plain.cpp is the slow, obvious twin.
 #pragma once
 #include <cstdint>
-#include <string>
 
 namespace vicinal::cpu {
 
@@ -34,7 +33,6 @@ struct Scores {
 };
 
 extern const Scores scores_plain, scores_avx2;
-const Scores& find_scores(const std::string& instruction_set);
 
 constexpr std::int64_t score_stride(std::int64_t bytes) noexcept { return bytes <= 16 ? 16 : (bytes + 31) / 32 * 32; }
 

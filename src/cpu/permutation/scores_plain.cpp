@@ -49,11 +49,4 @@ std::int64_t within(const WithinArgs& a) {
 
 const Scores scores_plain = {"plain", footrule, rho, differing, within};
 
-const Scores& find_scores(const std::string& instruction_set) {
-#if defined(__x86_64__)
-  if (instruction_set != "plain") return scores_avx2;  // every other set has it
-#endif
-  return scores_plain;
-}
-
 }  // namespace vicinal::cpu

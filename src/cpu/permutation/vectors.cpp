@@ -4,6 +4,7 @@
 
 #include "core/measures/math.hpp"
 #include "core/text.hpp"
+#include "cpu/isa/table.hpp"
 #include "cpu/load.hpp"
 #include "cpu/permutation/objects.hpp"
 #include "cpu/prepare.hpp"
@@ -46,20 +47,23 @@ class VectorMeter final : public Meter {
 /// The same for what the canonical kernels do not know.
 class MeasureMeter final : public Meter {
  public:
-  MeasureMeter(const Kernels& kernels, const Measure& measure, std::int64_t window, const Points& rows,
+  MeasureMeter(const InstructionSet& set, const Measure& measure, std::int64_t window, const Points& rows,
                const Points& queries, const std::vector<std::int64_t>* numbers)
-      : kernels_(kernels), measure_(measure), window_(window), rows_(rows), queries_(queries), numbers_(numbers),
+      : set_(set), measure_(measure), window_(window), rows_(rows), queries_(queries), numbers_(numbers),
         query_(static_cast<std::size_t>(rows.cols)), gathered_(query_.size()) {}
   void start(std::int64_t query) override {
     const std::int64_t row = numbers_ != nullptr ? (*numbers_)[static_cast<std::size_t>(query)] : query;
-    load_row(kernels_, queries_, row, gathered_.data(), query_.data());
+    load_row(set_.floats, queries_, row, gathered_.data(), query_.data());
   }
   void measure(const std::uint32_t* objects, std::int64_t count, double* values) override {
-    measure_.measure(kernels_, query_.data(), rows_, objects, count, window_, scratch_, values);
+    measure_.measure(set_, query_.data(), rows_, objects, count, window_, scratch_, values);
+    // Rows were finite when they were checked, so this is of one that another thread changed: it must not reach an order.
+    for (std::int64_t i = 0; i < count; ++i)
+      if (std::isnan(values[i])) fail(ErrorCode::invalid_value, cat("the distance to corpus row ", objects[i], " is NaN: a row changed during the call"));
   }
 
  private:
-  const Kernels& kernels_;
+  const InstructionSet& set_;
   const Measure& measure_;
   std::int64_t window_;
   const Points &rows_, &queries_;
@@ -70,10 +74,10 @@ class MeasureMeter final : public Meter {
 /// Rows of the caller's, or some of the objects themselves.
 class VectorQueries final : public Queries {
  public:
-  VectorQueries(const Kernels& kernels, const Measure* measure, std::int64_t window, const Question& question,
+  VectorQueries(const InstructionSet& set, const Measure* measure, std::int64_t window, const Question& question,
                 const PackedRows& rows, const Points& queries, std::vector<std::int64_t> numbers,
                 std::vector<QueryFacts> facts)
-      : measure_(measure), window_(window), kernels_(kernels), question_(question), rows_(rows), queries_(queries),
+      : measure_(measure), window_(window), set_(set), question_(question), rows_(rows), queries_(queries),
         numbers_(std::move(numbers)), facts_(std::move(facts)) {}
   std::int64_t count() const noexcept override { return static_cast<std::int64_t>(facts_.size()); }
   std::optional<MeasuredRows> measured_rows() const override {
@@ -83,16 +87,16 @@ class VectorQueries final : public Queries {
   }
   std::unique_ptr<Meter> meter() const override {
     if (measure_ != nullptr)
-      return std::make_unique<MeasureMeter>(kernels_, *measure_, window_, question_.corpus, queries_,
+      return std::make_unique<MeasureMeter>(set_, *measure_, window_, question_.corpus, queries_,
                                             numbers_.empty() ? nullptr : &numbers_);
-    return std::make_unique<VectorMeter>(kernels_, question_, rows_, queries_, numbers_.empty() ? nullptr : &numbers_,
+    return std::make_unique<VectorMeter>(set_.floats, question_, rows_, queries_, numbers_.empty() ? nullptr : &numbers_,
                                          facts_);
   }
 
  private:
   const Measure* measure_;
   std::int64_t window_;
-  const Kernels& kernels_;
+  const InstructionSet& set_;
   const Question& question_;
   const PackedRows& rows_;
   Points queries_;
@@ -104,7 +108,7 @@ class VectorQueries final : public Queries {
 class Vectors final : public VectorObjects {
  public:
   Vectors(const Points& rows, Metric metric, std::int64_t window, const std::string& instruction_set, Team& team)
-      : kernels_(find_kernels(instruction_set)), measure_(find_measure(metric)), window_(window) {
+      : set_(find_instruction_set(instruction_set)), measure_(find_measure(metric)), window_(window) {
     check_view(rows, "corpus");
     check_corpus(shape_of(rows), searched(metric));
     if (window < 0) fail(ErrorCode::invalid_argument, cat("window must be >= 0, got ", window));
@@ -114,7 +118,7 @@ class Vectors final : public VectorObjects {
     question_.corpus = rows;
     question_.metric = metric;
     question_.type = DistanceType::f64;
-    prepare_rows(kernels_, question_, Rung::canonical, nullptr, nullptr, {}, 0, rows.rows, team, packed_);
+    prepare_rows(set_.floats, question_, Rung::canonical, nullptr, nullptr, {}, 0, rows.rows, team, packed_);
     if (measure_ != nullptr && measure_->histograms) check_histograms(rows, "corpus", team);
     true_distance_ = TrueDistance(metric, rows.cols, mass_);
   }
@@ -134,7 +138,7 @@ class Vectors final : public VectorObjects {
       if (packed_.norms.self.size() > 0) facts[i].self = packed_.norms.self[ids[i]];
       if (packed_.norms.mean.size() > 0) facts[i].mean = packed_.norms.mean[ids[i]];
     }
-    return std::make_unique<VectorQueries>(kernels_, measure_, window_, question_, packed_, question_.corpus,
+    return std::make_unique<VectorQueries>(set_, measure_, window_, question_, packed_, question_.corpus,
                                            std::move(ids), std::move(facts));
   }
 
@@ -144,17 +148,17 @@ class Vectors final : public VectorObjects {
     std::vector<std::int64_t> all(static_cast<std::size_t>(queries.rows));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
     PackedQueries prepared;
-    prepare_queries(kernels_, nullptr, nullptr, false, question_, nullptr, nullptr, queries, all, kernels_.query_lanes,
+    prepare_queries(set_.floats, nullptr, nullptr, false, question_, nullptr, nullptr, queries, all, set_.floats.query_lanes,
                     team, prepared);
     if (measure_ != nullptr && measure_->histograms) check_histograms(queries, "query", team);
-    return std::make_unique<VectorQueries>(kernels_, measure_, window_, question_, packed_, queries,
+    return std::make_unique<VectorQueries>(set_, measure_, window_, question_, packed_, queries,
                                            std::vector<std::int64_t>{}, std::move(prepared.facts));
   }
 
   std::int64_t meter_bytes() const noexcept override {
     const Points& rows = question_.corpus;
     if (measure_ == nullptr) return RankScratch::bytes(rows.cols, rows.dtype, false);
-    return (2 * rows.cols + measure_->scratch(kernels_, rows.cols)) * 8;
+    return (2 * rows.cols + measure_->scratch(set_, rows.cols)) * 8;
   }
 
   double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run,
@@ -183,7 +187,7 @@ class Vectors final : public VectorObjects {
   void check_histograms(const Points& rows, const char* side, Team& team) const {
     std::vector<double> row(static_cast<std::size_t>(rows.cols)), scratch(row.size());
     for (std::int64_t i = 0; i < rows.rows; ++i) {
-      load_row(kernels_, rows, i, scratch.data(), row.data());
+      load_row(set_.floats, rows, i, scratch.data(), row.data());
       for (std::size_t column = 0; column < row.size(); ++column)
         if (row[column] < 0)
           fail(ErrorCode::invalid_value, cat(side, " row ", i, ", column ", column, " is negative: ",
@@ -200,7 +204,7 @@ class Vectors final : public VectorObjects {
     }
   }
 
-  const Kernels& kernels_;
+  const InstructionSet& set_;
   const Measure* measure_;
   std::int64_t window_;
   mutable double mass_ = -1;  // emd: of a row; set while the corpus is read

@@ -15,7 +15,5 @@ struct Warping {
 // Numbers of rows differ, so that no two files make one function of the template.
 inline constexpr int warped_plain = 16, warped_avx2 = 24, warped_avx512 = 32;
 extern const Warping warping_plain, warping_avx2, warping_avx512;
-/// The one beside these kernels.
-const Warping& warping_beside(const Kernels& kernels) noexcept;
 
 }  // namespace vicinal::cpu

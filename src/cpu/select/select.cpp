@@ -61,7 +61,7 @@ void select_truncated(const SelectProblem& problem, const Truncated& algorithm, 
 SelectStats select_k(const SelectProblem& problem, const Scans& scans) {
   const auto work = static_cast<std::uint64_t>(problem.values.rows) * static_cast<std::uint64_t>(problem.values.cols);
   Team team(problem.threads, problem.progress, problem.stop, work);
-  SelectStats stats{.algorithm = problem.algorithm, .device = "cpu", .threads = problem.threads, .seconds = 0, .why = ""};
+  SelectStats stats{.algorithm = problem.algorithm, .device = "cpu", .threads = team.threads(), .seconds = 0, .why = ""};
   if (problem.algorithm == "auto") {
     stats.algorithm = "threshold";
     stats.why = cat("one pass over memory for any k and shape (", scans.name, ")");

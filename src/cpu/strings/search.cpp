@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/text.hpp"
-#include "cpu/kernels.hpp"
+#include "cpu/isa/table.hpp"
 #include "cpu/strings/scanner.hpp"
 
 namespace vicinal::cpu {
@@ -30,7 +30,7 @@ class StringSearch {
  public:
   StringSearch(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team)
       : question_(question), answer_(answer), team_(team),
-        scanner_(find_metric(question.metric).open(question, find_myers(plan.instruction_set), team)),
+        scanner_(find_metric(question.metric).open(question, find_instruction_set(plan.instruction_set).myers, team)),
         begin_(question.first_query), end_(question.query_end()), size_(plan.query_block),
         groups_(pieces(end_ - begin_, size_)), parts_(plan.row_splits) {}
 
@@ -97,15 +97,6 @@ class StringSearch {
 
 }  // namespace
 
-const Myers& find_myers(const std::string& instruction_set) {
-#if defined(__x86_64__)
-  const Kernels& beside = find_kernels(instruction_set);  // sets that differ in their tiles of bytes share these
-  if (&beside == &kernels_avx512) return myers_avx512;
-  if (&beside == &kernels_avx2) return myers_avx2;
-#endif
-  return myers_plain;
-}
-
 std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range) {
   const std::int64_t queries = std::max<std::int64_t>(sizes.queries, 1);
   // What one query can hold while it is searched; of a range, a thousandth of the corpus: more is the result's, which is not counted.
@@ -121,7 +112,7 @@ std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, 
   plan.resident = true;
   const std::int64_t query_bytes =
       sizes.longest_query * 4 + static_cast<std::int64_t>(sizeof(StringPool)) + 64 + (range ? 0 : pool);
-  return find_metric(metric).bytes(sizes, find_myers(plan.instruction_set), plan.threads) +
+  return find_metric(metric).bytes(sizes, find_instruction_set(plan.instruction_set).myers, plan.threads) +
          std::max(static_cast<std::int64_t>(plan.threads), plan.row_splits) * std::min(plan.query_block, queries) *
              query_bytes;
 }

@@ -6,8 +6,6 @@
 
 namespace vicinal::cpu {
 
-/// The table beside an instruction set of kernels.hpp.
-const Myers& find_myers(const std::string& instruction_set);
 /// Fills the plan's shape; returns bytes beyond the strings themselves.
 std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range);
 /// Returns the entries of a range search, those beyond `most` too; 0 of a k-NN search.

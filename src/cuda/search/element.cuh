@@ -55,6 +55,20 @@ __device__ __forceinline__ double element(const void* rows, DType type, std::int
 /// Not NaN and not infinite.
 __device__ __forceinline__ bool is_finite(double value) { return value - value == 0; }
 
+/// The primitives of core/sums.hpp.
+struct Doubles {
+  using Value = double;
+  __device__ __forceinline__ static double add(double a, double b) { return a + b; }
+  __device__ __forceinline__ static double sub(double a, double b) { return a - b; }
+  __device__ __forceinline__ static double fma(double a, double b, double c) { return ::fma(a, b, c); }
+  __device__ __forceinline__ static double abs(double a) { return fabs(a); }
+  __device__ __forceinline__ static double max(double a, double b) { return a < b ? b : a; }
+  __device__ __forceinline__ static double max_abs(double a, double b) { return max(a, fabs(b)); }
+  __device__ __forceinline__ static double add_differing_bits(double s, double q, double r) {
+    return s + static_cast<double>(__popc(static_cast<unsigned>(q) ^ static_cast<unsigned>(r)));
+  }
+};
+
 struct Plus {
   __device__ __forceinline__ double operator()(double a, double b) const { return a + b; }
 };
@@ -91,35 +105,10 @@ __device__ __forceinline__ double lists_joined(double (&lists)[Many], Join join)
   return lists[0];
 }
 
-/// What a metric sums, of a query's element and a row's.
-enum class Sum : unsigned char { squares, products, magnitudes, largest, bits };
-VICINAL_HOST_DEVICE inline Sum sum_of(Metric metric) {
-  switch (metric) {
-    case Metric::sqeuclidean:
-    case Metric::euclidean: return Sum::squares;
-    case Metric::l1: return Sum::magnitudes;
-    case Metric::linf: return Sum::largest;
-    case Metric::hamming: return Sum::bits;
-    default: return Sum::products;
-  }
-}
-
 /// One more element. shift: the row's mean for correlation, else 0, which takes nothing away.
 template <Sum sum>
 __device__ __forceinline__ double with(double s, double q, double r, double shift) {
-  if constexpr (sum == Sum::squares) {
-    const double t = q - r;
-    return fma(t, t, s);
-  } else if constexpr (sum == Sum::products) {
-    return fma(q, r - shift, s);
-  } else if constexpr (sum == Sum::magnitudes) {
-    return s + fabs(q - r);
-  } else if constexpr (sum == Sum::largest) {
-    const double t = fabs(q - r);
-    return s < t ? t : s;
-  } else {
-    return s + static_cast<double>(__popc(static_cast<unsigned>(q) ^ static_cast<unsigned>(r)));
-  }
+  return sum_step<sum, Doubles>(s, q, sum == Sum::products ? r - shift : r);
 }
 
 }  // namespace vicinal::cuda

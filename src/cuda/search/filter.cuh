@@ -82,7 +82,7 @@ __device__ __forceinline__ QuickLine line_of(const SearchJob& job, std::int64_t 
 /// 1 / step of half a block's queries, halved where the form doubles products.
 __device__ __forceinline__ double query_inverse(const SearchJob& job, std::int64_t block, int half) {
   const std::int64_t tile = 2 * block + half < job.queries.tiles() ? 2 * block + half : 2 * block;
-  return job.queries.heads[tile].inverse / byte_unit(job.model.form, 1, 1);
+  return job.queries.heads[tile].inverse / byte_unit(job.model.sum, 1, 1);
 }
 
 struct alignas(8) SumPair {
@@ -312,7 +312,7 @@ __device__ __forceinline__ float risen(int code) {
 /// always: sums from here on stand for anything.
 __device__ __forceinline__ float found_t(const SearchJob& job, const Found& one, int always) {
   if (job.floats) return risen(one.sum);
-  const double unit = byte_unit(job.model.form, job.queries.heads[one.query / tile_rows].step, job.rows.heads[one.place / tile_rows].step);
+  const double unit = byte_unit(job.model.sum, job.queries.heads[one.query / tile_rows].step, job.rows.heads[one.place / tile_rows].step);
   return one.sum < always ? byte_t(one.sum, unit, 0) : -static_cast<float>(infinite);
 }
 

@@ -33,6 +33,16 @@ __device__ __forceinline__ int float_limit(const ByteLine& line, double n, const
   return n + maxima.n < 0x1p60 && limit <= endless ? endless + 1 : limit;
 }
 
+/// The primitives of core/sums.hpp.
+struct Floats {
+  using Value = float;
+  __device__ __forceinline__ static float add(float a, float b) { return a + b; }
+  __device__ __forceinline__ static float sub(float a, float b) { return a - b; }
+  __device__ __forceinline__ static float fma(float a, float b, float c) { return fmaf(a, b, c); }
+  __device__ __forceinline__ static float abs(float a) { return fabsf(a); }
+  __device__ __forceinline__ static float max_abs(float a, float b) { return fmaxf(a, fabsf(b)); }
+};
+
 /// The multiplication of a slab: sums of 32 queries x 64 rows of a warp, as mma.sync lays them out. queries, rows: the first line of the warp's.
 template <Sum sum, bool halves>
 __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned char* queries, unsigned char* rows) {
@@ -73,13 +83,7 @@ __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned c
 #pragma unroll
             for (int h = 0; h < 2; ++h) {
               float& s = sums[m][n][2 * h + c];
-              const auto add = [&](float x, float y) {
-                const float t = x - y;
-                if constexpr (sum == Sum::products) s = fmaf(x, y, s);
-                else if constexpr (sum == Sum::squares) s = fmaf(t, t, s);
-                else if constexpr (sum == Sum::magnitudes) s += fabsf(t);
-                else s = fmaxf(s, fabsf(t));
-              };
+              const auto add = [&](float x, float y) { s = sum_step<sum, Floats>(s, x, y); };
               add(q[m][h].x, r.x);
               add(q[m][h].y, r.y);
               add(q[m][h].z, r.z);
@@ -103,7 +107,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_floats(Filter f) {
   const int warp_queries = warp_index() / 2 * 32, warp_rows = warp_index() % 2 * 64;
   int* const scratch = reinterpret_cast<int*>(base + memory.scratch) + warp_index() * 32 * note_pitch<8>;
   const std::int64_t stretch = static_cast<std::int64_t>(blockIdx.x) * filter_warps + warp_index();
-  const float factor = job.model.direct ? 1.0f : multiplier(job.model.form);
+  const float factor = job.model.direct ? 1.0f : multiplier(job.model.sum);
   std::uint32_t used = 0;
   for (std::int64_t unit = blockIdx.x; unit < f.blocks * f.parts; unit += gridDim.x) {
     const std::int64_t block = unit % f.blocks, first = f.first + unit / f.blocks * f.part, last = first + f.part < f.last ? first + f.part : f.last;

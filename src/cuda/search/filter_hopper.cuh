@@ -32,6 +32,8 @@ VICINAL_HOST_DEVICE inline constexpr HopperMemory hopper_memory(int slab, bool s
   m.all = m.barriers + (2 * m.stages + 3 * faces + 2) * 8 + 1024;  // slabs begin at multiples of 1024
   return m;
 }
+static_assert(hopper_memory(64, false).all <= 227 << 10 && hopper_memory(128, false).all <= 227 << 10 && hopper_memory(128, true).all <= 227 << 10,
+              "a block has 227 KB at compute capability 9.0, which filter_refusal() does not ask again");
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 static_assert(127 * 127 * 128 < hopper_limit(true) && 127.0 * 127 * most_byte_dims < hopper_limit(false));
@@ -98,6 +100,13 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
   constexpr int stages = memory.stages, consumers = hopper_warps, facing_warps = 3;
   constexpr bool shifted = !slabs_of_queries;
   static_assert(!shares || (!slabs_of_queries && stages % 2 == 0));
+  // A wait for a barrier's parity is right for a thread that is at most one phase behind. The copying warp and the testing groups meet every phase of
+  // theirs; a facing warp meets those of every third tile. At tile t it waits for tile t - faces to be tested, and would take the phase before for that
+  // one only if tile t - 2 * faces were untested. But it has seen tile t - facing_warps - faces tested when it faced t - facing_warps, and with `shares`
+  // tile t - 2 * facing_warps - faces, which is of the same pair of groups as t; groups test their tiles in order, so t - 2 * faces was
+  // tested as well: the assertion says that neither is an earlier tile. Its wait for headed[t % faces] is then within one phase, too, since head t - faces
+  // was read before its tile was tested.
+  static_assert((shares ? 2 : 1) * facing_warps <= faces, "a facing warp could take a barrier's phase for the one before");
   const SearchJob& job = f.job;
   unsigned char* base = dynamic_shared<unsigned char>();
   base += (1024 - (shared_address(base) & 1023)) & 1023;
@@ -305,6 +314,8 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
       if (lane == 0) arrive(queries_done);
   }
   if (!seeding && lane == 0) f.used[stretch] = used;
+#else
+  __trap();  // has_wgmma() keeps it from being launched: results that nobody wrote would be taken for some
 #endif
 }
 

@@ -39,7 +39,8 @@ __global__ void finish_queries(Finish f) {
   const auto* best = static_cast<const typename Form::Word*>(job.best) + place * job.k;
   const auto have = static_cast<std::int64_t>(state.best);
   const bool descends = descending(f.ranking.metric), sums = f.ranking.type != DistanceType::u32;
-  const double normal = Words::wide ? 0x1p-1022 : 0x1p-126;
+  const bool narrow = !Words::wide || f.ranking.type == DistanceType::f32;  // keys, whatever the words are
+  const double normal = narrow ? 0x1p-126 : 0x1p-1022;
   unsigned gone = 0;
   const auto put = [&](std::int64_t i, std::int64_t id, double value) {
     f.ids[at * f.out_k + i] = id;
@@ -69,7 +70,7 @@ __global__ void finish_queries(Finish f) {
         const double value = value_of_sum(f.ranking, pair_sums<1, 1>(f.ranking, sum_of(f.ranking.metric), rows, shifts, queries), query, row);
         const double key = folded_key(f.ranking, value);
         value_there = descends ? -key : key;
-        gone += lane_index() == 0 && !needs_norms(f.ranking.metric) && !Words::wide && value != 0 ? 1u : 0u;
+        gone += lane_index() == 0 && !needs_norms(f.ranking.metric) && narrow && value != 0 ? 1u : 0u;
       }
       if (lane_index() == 0) put(which, f.first_id + Form::position(best[which]), value_there);
     }

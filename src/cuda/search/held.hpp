@@ -85,11 +85,17 @@ inline std::int64_t side_bytes(std::int64_t count, const Shape& shape, Metric me
 inline std::int64_t slots_of(const Plan& plan) {
   return std::max<std::int64_t>(plan.candidate_slots >= 256 ? 4096 : 0, 4 * plan.candidate_slots);
 }
-inline bool wide_keys(DistanceType type) { return type != DistanceType::f32; }
 
-/// Bytes of a word of a list, and of a key beside it.
+/// The rows of a corpus, as far as 32 bits of a word name them. A device has its own, which tests lower.
+inline constexpr std::int64_t most_packed_rows = 0xffffffffll;
+/// Whether the words of a list are Wide: keys of 64 bits, or a corpus of more rows than 32 bits name. Rows count from the corpus' first,
+/// whatever chunk they are in, for lists last from chunk to chunk.
+inline bool wide_words(DistanceType type, std::int64_t corpus_rows, std::int64_t packed_rows) { return type != DistanceType::f32 || corpus_rows > packed_rows; }
+
+/// Bytes of a word of a list, and of a key that is kept alone.
 inline std::int64_t word_size(bool wide) { return wide ? 16 : 8; }
-inline std::int64_t key_size(bool wide) { return wide ? 8 : 4; }
+inline std::int64_t key_size(DistanceType type) { return type == DistanceType::f32 ? 4 : 8; }
+inline ValueType key_type(DistanceType type) { return type == DistanceType::f32 ? ValueType::f32 : ValueType::f64; }
 
 /// One of so many warps of a block finds something: in a block that is not full some have no queries.
 inline std::int64_t idle_share(std::int64_t queries) { return queries > block_queries / 2 ? 1 : block_queries / 32 / ((queries + 31) / 32); }
@@ -123,22 +129,22 @@ inline std::int64_t scan_stretch(std::int64_t batch, std::int64_t k, std::int64_
   return std::min(rows, std::max({std::int64_t{8192}, 2 * k, (std::int64_t{1} << 28) / std::max<std::int64_t>(batch, 1)}));
 }
 /// Of the canonical rung, for a batch of queries.
-inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, bool wide) {
+inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, DistanceType type, bool wide) {
   const std::int64_t cols = k + scan_stretch(batch, k, rows);
-  return batch * (cols * key_size(wide) + k * (key_size(wide) + 8 + word_size(wide)));
+  return batch * (cols * key_size(type) + k * (key_size(type) + 8 + word_size(wide)));
 }
 
 /// Everything that a session holds on the plan's first rung but a kept corpus. selecting: what selections of the canonical rung work in.
-inline std::int64_t session_bytes(const Plan& plan, const Problem& problem, std::int64_t selecting, int multiprocessors) {
+inline std::int64_t session_bytes(const Plan& plan, const Problem& problem, std::int64_t selecting, int multiprocessors, std::int64_t packed_rows = most_packed_rows) {
   const Rung rung = rung_of(plan.rungs.front());
-  const bool filters = rung != Rung::canonical, wide = wide_keys(plan.distance_type);
+  const bool filters = rung != Rung::canonical, wide = wide_words(plan.distance_type, problem.corpus.rows, packed_rows);
   const std::int64_t batch = plan.query_batch, k = problem.k, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
   std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) + batch * (k * word_size(wide) + 128) + 2 * problem.filter_bytes;
   total += std::int64_t{2} << 20;  // that small arrays are pieces of (Runtime)
   if (!problem.queries.on_device) total += batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
   if (!problem.kept || in_floats(rung)) total += side_bytes(rows, problem.corpus, problem.metric, rung, false);
-  if (!problem.kept && !wide && descending(problem.metric)) total += std::max(vanished_room, k) * vanished_bytes;
-  if (!filters) return total + scan_bytes(batch, k, rows, wide) + selecting;
+  if (!problem.kept && plan.distance_type == DistanceType::f32 && descending(problem.metric)) total += std::max(vanished_room, k) * vanished_bytes;
+  if (!filters) return total + scan_bytes(batch, k, rows, plan.distance_type, wide) + selecting;
   const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows, capacity = slots_of(plan);
   const bool sampled = samples_first(tiles, k + 1, capacity);
   std::int64_t found = found_entries(batch, capacity, std::int64_t{multiprocessors} * hopper_warps);

@@ -93,7 +93,7 @@ __device__ __forceinline__ void measure(const Prepare& job) {
           bool filterable = job.frame.usable && !degenerate && finite && in_range;
           double scale = job.frame.scale;
           if (largest > 0 && !norms && finite) {
-            const bool own_scale = job.model.form == Form::ip;
+            const bool own_scale = job.model.sum == Sum::products;
             const int exponent = ilogb(largest);
             if (own_scale) scale = ldexp(1.0, -exponent);
             if (exponent >= extreme_exponent || -exponent >= extreme_exponent || (!own_scale && exponent + ilogb(job.frame.scale) > far_exponent))

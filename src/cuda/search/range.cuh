@@ -116,8 +116,10 @@ __device__ __forceinline__ double own_sums(const Ranking& job, const std::int64_
   switch (sum_of(job.metric)) {
     case Sum::squares: own_lanes<Sum::squares>(job, rows, shifts, queries, lists); break;
     case Sum::magnitudes: own_lanes<Sum::magnitudes>(job, rows, shifts, queries, lists); break;
+    case Sum::products: own_lanes<Sum::products>(job, rows, shifts, queries, lists); break;
     case Sum::largest: own_lanes<Sum::largest>(job, rows, shifts, queries, lists); return lists_joined(lists, Larger{});
-    default: own_lanes<Sum::products>(job, rows, shifts, queries, lists);
+    case Sum::bits:
+    case Sum::none: break;  // no filter finds their pairs
   }
   return lists_joined(lists, Plus{});
 }

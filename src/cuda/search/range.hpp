@@ -6,6 +6,7 @@
 
 #include "core/key.hpp"
 #include "core/text.hpp"
+#include "cpu/check.hpp"
 #include "cpu/matches.hpp"
 #include "cuda/search/held.hpp"
 #include "cuda/search/launch_filter.hpp"
@@ -93,6 +94,8 @@ class RangeMatches {
     if (count_ == 0) return;
     if (places_ != nullptr) {
       to_places();
+      for (std::size_t i = 0; i < next_.size(); ++i)
+        if (next_[i] != out.begin[i] + out.count[i]) cpu::report_changed_matches(out.count[i], next_[i] - out.begin[i]);
       team_.for_each(count_, [&](std::int64_t i, int) {
         cpu::sort_matches(out, descends_, out.begin[static_cast<std::size_t>(i)], out.count[static_cast<std::size_t>(i)]);
         team_.tick(0);
@@ -199,6 +202,7 @@ class RangeMatches {
       for (std::int64_t i = 0; i < here; ++i) {
         const Match& one = some[static_cast<std::size_t>(i)];
         const std::int64_t at = next_[one.query]++;
+        if (at >= places_->begin[one.query] + places_->count[one.query]) continue;  // rows changed; finish says so
         places_->ids[at] = question_.first_id + one.row;
         store_key(one.key, places_->type, descends_, places_->distances, at);
         gone_ += one.gone;

@@ -16,7 +16,7 @@ struct Ranking {
   Counters* counters = nullptr;
 };
 
-/// A list's words: a folded key and a row. f32 keys and counts in 32 bits, f64 keys in 64.
+/// A list's words: a folded key and a row, packed for keys of 32 bits and rows that 32 bits name (wide_words).
 template <class Form>
 struct ListWords;
 template <>
@@ -78,6 +78,7 @@ __device__ __forceinline__ double pair_sums(const Ranking& job, Sum sum, const s
     case Sum::largest:
       sum_lanes<Sum::largest, Rows, Queries>(job, rows, shifts, queries, lists);
       return lists_joined(lists, Larger{});
+    case Sum::none: break;  // refused when the search was opened
   }
   return lists_joined(lists, Plus{});
 }

@@ -100,12 +100,12 @@ __global__ void keys_to_lists(ScanLists l) {
           col < job.k ? static_cast<const typename Form::Word*>(job.best)[base + col]
                       : Form::make(ListWords<Form>::ordered(key), job.first_row + s.first + col - job.k);
     }
-    VICINAL_SHARED(int, most, 1);
+    VICINAL_SHARED(unsigned, most, 1);
     if (thread_index() == 0) most[0] = 0;
     __syncthreads();
-    atomicMax(&most[0], static_cast<int>(have));
+    atomicMax(&most[0], static_cast<unsigned>(have));
     __syncthreads();
-    if (thread_index() == 0) job.states[query].best = static_cast<std::uint32_t>(most[0]);
+    if (thread_index() == 0) job.states[query].best = most[0];
     __syncthreads();
   }
 }
@@ -118,13 +118,13 @@ class EveryPair {
 
   /// best: the lists of the job, before and afterwards.
   void search(const SearchJob& job, const Ranking& ranking, bool wide, Array<std::byte, Device>& best, Team& team) {
-    const std::int64_t count = job.queries.count, k = job.k, rows = job.rows.count, stretch = scan_stretch(count, k, rows), key = key_size(wide);
+    const std::int64_t count = job.queries.count, k = job.k, rows = job.rows.count, stretch = scan_stretch(count, k, rows), key = key_size(ranking.type);
     const std::int64_t everyone = std::int64_t{device_.multiprocessors} * 8;
     Scan s{.job = job, .ranking = ranking};
     s.cols = k + stretch;
     s.keys = keys_.of(count * s.cols * key);
     SelectTask task;
-    task.values = Values(s.keys, wide ? ValueType::f64 : ValueType::f32, count, s.cols);
+    task.values = Values(s.keys, key_type(ranking.type), count, s.cols);
     task.k = k;
     task.out.values = values_.of(count * k * key);
     task.out.ids = columns_.of(count * k);

@@ -19,6 +19,7 @@ class SearchRuntime : public Runtime {
   SearchRuntime(const Place& place, bool hopper, bool carves, void* after = nullptr)
       : Runtime(place, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carves, after), hopper_(hopper) {}
 
+  static constexpr std::int64_t packed_rows = most_packed_rows;
   bool has_hopper() const noexcept { return hopper_; }
   template <bool seeding>
   void hopper_filter(const Filter& f, std::int64_t grid) const {
@@ -41,16 +42,16 @@ class SearchRuntime : public Runtime {
 
 class SearchDevice {
  public:
-  SearchDevice(const Place& place, bool hopper) : runtime_(place, hopper, false) {}
+  SearchDevice(const Place& place, std::int64_t shared_bytes, bool hopper) : runtime_(place, hopper, false), shared_bytes_(shared_bytes) {}
 
   int ordinal() const noexcept { return runtime_.place().ordinal; }
   /// That kept corpora are made with; a session has its own, which carves.
   SearchRuntime& runtime() noexcept { return runtime_; }
   /// Whether a rung's arithmetic is what the proof believes; tried once.
-  bool holds_up(Rung rung) {
-    std::call_once(once_, [this] { tested_ = self_test(runtime_); });
-    return rung == Rung::int8 ? tested_.bytes : rung == Rung::fp16 ? tested_.halves : rung != Rung::f32 || tested_.floats;
-  }
+  bool holds_up(Rung rung) { return rung == Rung::int8 ? tested().bytes : rung == Rung::fp16 ? tested().halves : rung != Rung::f32 || tested().floats; }
+  /// Whether it filters by wgmma: where it has that, and the filter did what it does by mma. Else mma is taken.
+  bool takes_wgmma() { return runtime_.has_hopper() && tested().wgmma; }
+  bool has_filter(Rung rung, std::int64_t dims, const Plan& plan) { return filter_refusal("", rung, dims, plan.instruction_set == "wgmma" && takes_wgmma(), shared_bytes_).empty(); }
   /// Operations a second that the device's units for a rung can do at most; bytes a second of its memory (rung canonical).
   double peak(Rung rung) {
     std::call_once(asked_, [this] { ask_rates(); });
@@ -68,6 +69,10 @@ class SearchDevice {
   }
 
  private:
+  const SelfTest& tested() {
+    std::call_once(once_, [this] { tested_ = self_test(runtime_); });
+    return tested_;
+  }
   /// Once: the driver takes half a millisecond to tell a clock.
   void ask_rates() {
     const auto attribute = [&](cudaDeviceAttr which) {
@@ -82,6 +87,7 @@ class SearchDevice {
   }
 
   SearchRuntime runtime_;
+  std::int64_t shared_bytes_;
   std::once_flag once_, asked_;
   int major_ = 0, minor_ = 0;
   double clock_rate_ = 0, memory_rate_ = 0;
@@ -136,7 +142,7 @@ class OnItsDevice final : public Session {
  public:
   OnItsDevice(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<SearchRuntime>> kept, Team& team, Stats& stats)
       : ordinal_(device.ordinal()), pool_(device.runtime().place().pool), call_(pool_, cudaStreamPerThread), in_use_(pool_.use().now),
-        runtime_(device.runtime().place(), device.runtime().has_hopper(), true, question.stream),
+        runtime_(device.runtime().place(), rung != Rung::canonical && device.takes_wgmma(), true, question.stream),
         session_(std::make_unique<CudaSession<SearchRuntime>>(runtime_, question, plan, rung, std::move(kept), team, stats)),
         roofline_(device, question, rung, stats), rows_(question.corpus.rows), stats_(stats) {}
   ~OnItsDevice() override {
@@ -208,8 +214,12 @@ class OnItsDevice final : public Session {
 
 }  // namespace
 
-std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, bool hopper, Pool& pool) {
-  return std::make_shared<SearchDevice>(Place{ordinal, multiprocessors, pool}, hopper);
+std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, std::int64_t shared_bytes, bool hopper, Pool& pool) {
+  return std::make_shared<SearchDevice>(Place{ordinal, multiprocessors, pool}, shared_bytes, hopper);
+}
+
+std::string search_refusal(const std::string& name, Rung rung, std::int64_t cols, bool wgmma, std::int64_t shared_bytes) {
+  return filter_refusal(name, rung, cols, wgmma, shared_bytes);
 }
 
 std::int64_t search_bytes(const Plan& plan, const Problem& problem, int multiprocessors) {
@@ -217,7 +227,7 @@ std::int64_t search_bytes(const Plan& plan, const Problem& problem, int multipro
   if (plan.rungs.front() != rung_name(Rung::canonical)) return session_bytes(plan, problem, 0, multiprocessors);
   const std::int64_t rows = std::min(plan.corpus_chunk, problem.corpus.rows), batch = std::max<std::int64_t>(plan.query_batch, 1);
   SelectTask task;
-  task.values = Values(nullptr, wide_keys(plan.distance_type) ? ValueType::f64 : ValueType::f32, batch, problem.k + scan_stretch(batch, problem.k, rows));
+  task.values = Values(nullptr, key_type(plan.distance_type), batch, problem.k + scan_stretch(batch, problem.k, rows));
   task.k = problem.k;
   return session_bytes(plan, problem, problem.k > 0 && rows > 0 ? select_workspace(task, multiprocessors) : 0, multiprocessors);
 }
@@ -240,8 +250,13 @@ std::unique_ptr<Session> open_search(SearchDevice& device, const Question& quest
   const bool labelled = question.filter.view().row_labels != nullptr && !question.radius;
   if (rung != Rung::canonical && ((labelled && !labels_leave_few(question)) || question.k > most_filtered_k)) return nullptr;
   // Rows with more equals than the longest list that was thought of, of which others may answer: the rows themselves are needed.
-  const bool some_left_out = own && own->frame.copies && (question.k > kept_copies || (!question.filter.all() && !question.filter.only_self()));
+  const bool some_left_out = own && own->frame.copies && (question.radius || question.k > kept_copies || (!question.filter.all() && !question.filter.only_self()));
   if (rung == Rung::int8 && own && (!own->packed || some_left_out)) return nullptr;
+  if (rung != Rung::canonical && !device.has_filter(rung, question.corpus.cols, plan)) return nullptr;
+  if (rung == Rung::int8 && plan.instruction_set == "wgmma" && !device.takes_wgmma()) {
+    stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test of wgmma: filter ", rung_name(rung), " multiplies by mma there"));
+    stats.instruction_set = "mma";
+  }
   if (rung != Rung::canonical && !device.holds_up(rung)) {
     stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test: filter ", rung_name(rung), " is not used there"));
     return nullptr;

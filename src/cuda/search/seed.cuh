@@ -27,7 +27,7 @@ __device__ __forceinline__ bool tells(const SearchJob& job, int sum) { return jo
 __device__ __forceinline__ double bound_of_group(const SearchJob& job, const PlacedQuery& query, float step, const TileHead& head, int sum) {
   if (job.floats) return upper_of(job.model, risen(sum), query.square, query.norms, head.maxima);
   if (!tells(job, sum)) return infinite;
-  const double unit = byte_unit(job.model.form, step, head.step);
+  const double unit = byte_unit(job.model.sum, step, head.step);
   return byte_upper(job.model, byte_t(sum, unit, 0), unit, query.square, query.norms, head.maxima);
 }
 
@@ -35,13 +35,13 @@ __device__ __forceinline__ double bound_of_group(const SearchJob& job, const Pla
 class Guesses {
  public:
   __device__ Guesses(const SearchJob& job, const PlacedQuery& query, float step, const TileHead& head)
-      : job_(job), unit_(static_cast<float>(byte_unit(job.model.form, step, head.step))), square_(static_cast<float>(query.square)),
-        beside_(job.model.form == Form::ip ? static_cast<float>(ip_slack(job.model, query.norms, head.maxima)) : head.e) {}
+      : job_(job), unit_(static_cast<float>(byte_unit(job.model.sum, step, head.step))), square_(static_cast<float>(query.square)),
+        beside_(job.model.sum == Sum::products ? static_cast<float>(ip_slack(job.model, query.norms, head.maxima)) : head.e) {}
   __device__ __forceinline__ float of(int sum) const {
     if (job_.floats) return risen(sum);
     if (!tells(job_, sum)) return static_cast<float>(infinite);
     const float t = -static_cast<float>(sum) * unit_, whole = square_ + t + beside_ * beside_;
-    return beside_ + (job_.model.form == Form::ip ? t : sqrtf(whole > 0 ? whole : 0));
+    return beside_ + (job_.model.sum == Sum::products ? t : sqrtf(whole > 0 ? whole : 0));
   }
 
  private:

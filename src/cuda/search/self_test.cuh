@@ -1,18 +1,20 @@
 // What the proof believes of a device's arithmetic, tried at first use: bytes are multiplied and added without error, halves with no more
-// than the model's, and none of them is flushed; single precision rounds each step as IEEE 754 says. A rung that fails is not used.
+// than the model's, and none of them is flushed; single precision rounds each step as IEEE 754 says. A rung that fails is not used, and where the
+// filter by wgmma fails, mma is.
 #pragma once
 #include <cmath>
 #include <cstdlib>
 #include <random>
 #include <vector>
 
+#include "cuda/search/filter_test.hpp"
 #include "cuda/search/held.hpp"
 #include "cuda/search/prepare_floats.cuh"
 
 namespace vicinal::cuda {
 
 struct SelfTest {
-  bool bytes = true, halves = true, floats = true;
+  bool bytes = true, halves = true, floats = true, wgmma = false;
 };
 
 inline constexpr int test_blocks = 96, test_steps = 8;  // of a block: test_steps products of tiles, added up
@@ -46,6 +48,24 @@ __global__ void __launch_bounds__(32) try_products(TestJob job) {
     job.byte_sums[at] = bytes[i];
   }
   job.chains[blockIdx.x * 32 + lane] = chain;
+}
+
+/// Whether the code that the driver chose here is that of sm_90a; a build may have some for sm_90, too.
+__global__ void tell_wgmma(int* there) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  *there = 1;
+#else
+  *there = 0;
+#endif
+}
+template <class Device>
+bool wgmma_is_there(Device& device) {
+  Array<int, Device> there(device);
+  int told = 0;
+  device.launch()(1, 1, 0, tell_wgmma, there.of(1));
+  device.out(&told, there.data(), sizeof told);
+  device.wait();
+  return told == 1;
 }
 
 /// Inputs and what a device made of them.
@@ -137,7 +157,9 @@ SelfTest self_test(Device& device) {
   device.out(data.chains.data(), job.chains, bytes(data.chains));
   device.out(data.byte_sums.data(), job.byte_sums, bytes(data.byte_sums));
   device.wait();
-  return data.judge();
+  SelfTest result = data.judge();
+  result.wgmma = device.has_hopper() && wgmma_is_there(device) && test_filter(device, true);
+  return result;
 }
 
 }  // namespace vicinal::cuda

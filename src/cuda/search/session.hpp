@@ -4,6 +4,7 @@
 //   void rows_in(to, Points);                   dense rows from the host, any strides
 //   void copy(to, from, bytes);                 between any two memories
 //   int multiprocessors;
+//   std::int64_t packed_rows;                   most_packed_rows, which tests lower
 //   bool has_hopper(); void hopper_filter<seeding>(Filter, grid);   filter_hopper.cuh
 //   std::int64_t select_bytes(SelectTask); void select(SelectTask, workspace);
 #pragma once
@@ -49,7 +50,7 @@ template <class Device>
 class CudaSession final : public Session {
  public:
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
-      : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_keys(question.type)), kept_(std::move(kept)), team_(team),
+      : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_words(question.type, question.corpus.rows, device.packed_rows)), kept_(std::move(kept)), team_(team),
         stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device),
         facts_(device), nearest_(device), found_(device), used_(device), ids_(device), out_(device),
         totals_(device), choice_(device, question),
@@ -127,8 +128,8 @@ class CudaSession final : public Session {
 
   void rerank() override {
     if (filters_ && queries_.side.count > 0 && rows().side.count > 0 && question_.k > 0) settle(true);
-    if (question_.k > 0 && !kept_ && !wide_ && descending(question_.metric) && rows().side.count < question_.corpus.rows)
-      vanished_.keep(job(), ranking(), filters_);
+    if (question_.k > 0 && !kept_ && question_.type == DistanceType::f32 && descending(question_.metric) && rows().side.count < question_.corpus.rows)
+      vanished_.keep(job(), ranking(), filters_, wide_);
     if (queries_.side.count * rows().side.count > most_unasked) device_.wait();
     team_.tick(0);
   }
@@ -162,6 +163,7 @@ class CudaSession final : public Session {
       if (out.counts != nullptr) rows_out(out.counts, f.counts, 8);
       device_.wait();
     }
+    if (bounds.found != nullptr) count_found(out, there, bounds.found);
     stats_.underflowed += vanished_.give_back(out, numbers_, question_.first_id, first_row_, there);
     note(counters);
   }
@@ -322,6 +324,14 @@ class CudaSession final : public Session {
     device_.out(bounds.settled, facts_.data() + counter_words, count * 8);
     device_.wait();
     std::replace_if(bounds.settled, bounds.settled + count, [](double settled) { return settled > -infinite; }, infinite);
+  }
+
+  /// Rows in each answer: ids come first, then -1. Answers that lie on the device are counted there (infinite_keys).
+  void count_found(const NeighborsView& out, bool there, std::int64_t* found) const {
+    for (std::size_t i = 0; i < numbers_.size(); ++i) {
+      const std::int64_t* const ids = out.ids + numbers_[i] * out.k;
+      found[i] = there ? unknown_count : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
+    }
   }
 
   /// Dense rows of the batch to their rows of the host's memory.

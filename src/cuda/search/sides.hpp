@@ -54,7 +54,7 @@ class SideMaker {
     const cpu::Frame chosen = cpu::choose_frame(sampled, in_floats(rung_) ? Rung::f32 : Rung::int8, team_);
     DeviceFrame frame{.centre = centre.of(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
     // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
-    const double typical = form_of(question_.metric) == Form::unit_l2 ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
+    const double typical = needs_norms(question_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
     frame.least_step = static_cast<float>(0x1p-12 * typical);
     const bool compared = device_.holds(corpus.data) || corpus.plain_rows();
     frame.copies = compared && !question_.radius && (question_.filter.all() || question_.filter.only_self()) && many_copies(some);

@@ -46,7 +46,7 @@ class VanishedProducts {
   void clear() { all_.clear(); }
 
   /// Those of the lists as they are, whose rows are in the chunk.
-  void keep(const SearchJob& job, const Ranking& ranking, bool filters) {
+  void keep(const SearchJob& job, const Ranking& ranking, bool filters, bool wide) {
     constexpr std::int64_t room = vanished_room;
     static_assert(sizeof(Vanished) == vanished_bytes, "session_bytes counts them");
     const std::int64_t count = job.queries.count, per = std::max<std::int64_t>(1, room / std::max<std::int64_t>(job.k, 1));
@@ -54,7 +54,7 @@ class VanishedProducts {
     for (n.first = 0; n.first < count; n.first = n.last) {
       n.last = std::min(count, n.first + per);
       device_.zero(n.count, sizeof(unsigned));
-      device_.launch()((n.last - n.first + 3) / 4, 128, 0, note_vanished<Packed>, n);
+      device_.launch()((n.last - n.first + 3) / 4, 128, 0, wide ? note_vanished<Wide> : note_vanished<Packed>, n);
       unsigned used = 0;
       device_.out(&used, n.count, sizeof used);
       device_.wait();

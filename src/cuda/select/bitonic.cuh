@@ -241,4 +241,12 @@ void run_bitonic(Launch& launch, const Job& job) {
   });
 }
 
+template <class Launch>
+const SelectKernel<Launch>& bitonic_select() {
+  static constexpr SelectKernel<Launch> row = {.name = "bitonic", .needs = [](const SelectShape& s) { return bitonic_needs(s.form, s.cols, s.k); },
+                                          .sorted = true, .select = run_bitonic<Launch>};
+  return row;
+}
+VICINAL_SELECT_INSTANCE(bitonic);
+
 }  // namespace vicinal::cuda

@@ -1,14 +1,24 @@
 // What the host side of an algorithm is given, and how many bytes it needs: plain arithmetic, the same under the emulator.
-// run_NAME(launch, job) leaves the words of the best k of each row in job.list. `launch(blocks, threads, shared, kernel, args)`
-// queues a kernel that takes one struct; CudaLaunch in launch.cuh, an emulated one in tests/kernels.
+// `launch(blocks, threads, shared, kernel, args)` queues a kernel that takes one struct; CudaLaunch in launch.cuh, an emulated
+// one in tests/kernels.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include "cuda/select/input.cuh"
+#include "cuda/select/select.hpp"
+
+// Where a .cu file includes an algorithm, its launches on a device are compiled there; a host compiler needs no such line.
+#if defined(__CUDACC__)
+#define VICINAL_SELECT_INSTANCE(name) template const SelectKernel<CudaLaunch>& name##_select<CudaLaunch>()
+#else
+#define VICINAL_SELECT_INSTANCE(name) static_assert(true)
+#endif
 
 namespace vicinal::cuda {
+
+struct CudaLaunch;
 
 struct Job {
   Rows rows;  // of one batch
@@ -198,26 +208,34 @@ struct Emission {
   Payload payload;
 };
 
+/// What the memory of an algorithm hangs on.
+struct SelectShape {
+  FormName form = FormName::packed;
+  std::int64_t cols = 0, k = 0;
+  int size = 4;  // bytes of a value
+  int multiprocessors = 1;
+};
+
+/// An algorithm as the sequence sees it. NAME.cuh defines NAME_select<Launch>(), which returns its row, and ends with
+/// VICINAL_SELECT_INSTANCE(NAME); table.hpp finds it by its line in algorithm.def.
 template <class Launch>
-void run_quick_warp(Launch& launch, const Job& job);
-template <class Launch>
-void run_quick_block(Launch& launch, const Job& job);
+struct SelectKernel {
+  const char* name;
+  /// Why it cannot take the task; null where it can. No function: it takes every task.
+  const char* (*refusal)(const SelectTask& task, FormName form) = nullptr;
+  /// No function: it needs no memory beside its list.
+  Needs (*needs)(const SelectShape& shape) = nullptr;
+  /// Words of a row's list. No function: k, or none where the algorithm writes the results.
+  std::int64_t (*list_words)(const SelectShape& shape) = nullptr;
+  bool sorted = false;        // leaves its words in order
+  bool values_alone = false;  // may select values without their positions
+  // One of the two: leaves the words of the best k of each row in job.list, or writes the results itself.
+  void (*select)(Launch& launch, const Job& job) = nullptr;
+  void (*select_and_emit)(Launch& launch, const Job& job, const Emission& emission) = nullptr;
+};
+
 template <class Launch>
 void run_merge(Launch& launch, const Job& job);
-template <class Launch>
-void run_bitonic(Launch& launch, const Job& job);
-template <class Launch>
-void run_radix(Launch& launch, const Job& job);
-template <class Launch>
-void run_scan(Launch& launch, const Job& job);
-template <class Launch>
-void run_sieve_block(Launch& launch, const Job& job, const Emission& emission);
-template <class Launch>
-void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission);
-template <class Launch>
-void run_sieve_parts(Launch& launch, const Job& job, const Emission& emission);
-template <class Launch>
-void run_sieve_rows(Launch& launch, const Job& job, const Emission& emission);
 /// Sorts the k words of each row of job.list, in place; needs merge_needs(form, k, k).
 template <class Launch>
 void run_sort(Launch& launch, const Job& job);

@@ -26,6 +26,8 @@ struct CudaLaunch {
  private:
   template <class Args>
   void launch(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const Args& args, bool early) const {
+    constexpr std::int64_t most_blocks = 0x7fffffff;  // what is beyond 32 bits would be dropped without a word
+    if (blocks > most_blocks) fail(ErrorCode::device_error, cat("a kernel of ", blocks, " blocks; a device takes ", most_blocks, " at most: set a smaller memory budget"));
     if (shared > 48 << 10) {
       const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
       if (allowed != cudaSuccess)

@@ -117,4 +117,12 @@ void run_radix(Launch& launch, const Job& job) {
   });
 }
 
+template <class Launch>
+const SelectKernel<Launch>& radix_select() {
+  static constexpr SelectKernel<Launch> row = {.name = "radix", .needs = [](const SelectShape& s) { return radix_needs(s.form, s.cols, s.multiprocessors); },
+                                          .select = run_radix<Launch>};
+  return row;
+}
+VICINAL_SELECT_INSTANCE(radix);
+
 }  // namespace vicinal::cuda

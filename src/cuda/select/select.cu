@@ -15,14 +15,14 @@ constexpr std::int64_t most_workspace = std::int64_t{2} << 30;
 
 }  // namespace
 
-const char* select_refusal(const SelectTask& task) { return refusal(task); }
+const char* select_refusal(const SelectTask& task) { return refusal<CudaLaunch>(task); }
 
 std::int64_t select_workspace(const SelectTask& task, int multiprocessors) {
-  return plan_select(task, multiprocessors, most_workspace).bytes;
+  return plan_select<CudaLaunch>(task, multiprocessors, most_workspace).bytes;
 }
 
 Ran run_select(const SelectTask& task, void* workspace, int multiprocessors) {
-  const SelectPlan plan = plan_select(task, multiprocessors, most_workspace);
+  const SelectPlan<CudaLaunch> plan = plan_select<CudaLaunch>(task, multiprocessors, most_workspace);
   CudaLaunch launch{static_cast<cudaStream_t>(task.stream)};
   run_sequence(launch, task, plan, workspace, multiprocessors);
   return {plan.algorithm, plan.why};

@@ -46,4 +46,16 @@ void run_sieve_block(Launch& launch, const Job& job, const Emission& emission) {
   });
 }
 
+template <class Launch>
+const SelectKernel<Launch>& sieve_block_select() {
+  static constexpr SelectKernel<Launch> row = {.name = "sieve_block",
+                                          .refusal = [](const SelectTask& task, FormName form) -> const char* {
+                                          if (task.k <= sieve_most_k(form)) return nullptr;
+                                          return form == FormName::wide ? "its k is at most 2,048 for values of 8 bytes" : "its k is at most 4,096";
+                                          },
+                                          .select_and_emit = run_sieve_block<Launch>};
+  return row;
+}
+VICINAL_SELECT_INSTANCE(sieve_block);
+
 }  // namespace vicinal::cuda

@@ -229,4 +229,14 @@ void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission) {
   });
 }
 
+template <class Launch>
+const SelectKernel<Launch>& sieve_grid_select() {
+  static constexpr SelectKernel<Launch> row = {.name = "sieve_grid",
+                                          .needs = [](const SelectShape& s) { return sieve_grid_needs(s.cols, s.k, s.size, s.form); },
+                                          .list_words = [](const SelectShape& s) { return sieve_grid_plan(s.cols, s.k, s.size, s.form).most_found; },
+                                          .select_and_emit = run_sieve_grid<Launch>};
+  return row;
+}
+VICINAL_SELECT_INSTANCE(sieve_grid);
+
 }  // namespace vicinal::cuda

@@ -224,4 +224,23 @@ void run_sieve_parts(Launch& launch, const Job& job, const Emission& emission) {
   launch.next(blocks_for(job.rows.rows, job.multiprocessors), sieve_threads, (p.one.sorted + p.one.capacity) * sizeof(Packed::Word), sieve_parts_finish<Packed>, p);
 }
 
+inline const char* sieve_parts_refusal(const SelectTask& task, FormName /*form*/) {
+  const auto multiple = [](std::int64_t bytes) { return bytes % 16 == 0; };
+  const Values& values = task.values;
+  if (value_size(values.type) != 4) return "it is for values of 4 bytes";
+  if (values.col_stride != 4 || (values.rows > 1 && !multiple(values.row_stride)) || !multiple(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(values.data))))
+    return "its rows are values side by side that start at multiples of 16 bytes";
+  if (values.cols < sieve_parts_least_cols || values.cols > sieve_parts_most_cols) return "its rows have 65,536 to 4,194,304 columns";
+  return task.k <= sieve_parts_most_k ? nullptr : "its k is at most 128";
+}
+
+template <class Launch>
+const SelectKernel<Launch>& sieve_parts_select() {
+  static constexpr SelectKernel<Launch> row = {.name = "sieve_parts", .refusal = sieve_parts_refusal,
+                                          .needs = [](const SelectShape& s) { return sieve_parts_needs(s.cols); },
+                                          .select_and_emit = run_sieve_parts<Launch>};
+  return row;
+}
+VICINAL_SELECT_INSTANCE(sieve_parts);
+
 }  // namespace vicinal::cuda

@@ -427,4 +427,19 @@ void run_sieve_rows(Launch& launch, const Job& job, const Emission& emission) {
   else launch_sieve_rows<8>(launch, job, emission);
 }
 
+inline const char* sieve_rows_refusal(const SelectTask& task, FormName /*form*/) {
+  const std::int64_t cols = task.values.cols;
+  if (value_size(task.values.type) == 8) return "it is for values of 1, 2 and 4 bytes";
+  if (cols > sieve_rows_cols) return "its rows have at most 8,192 columns";
+  if (task.k <= sieve_rows_most_k(cols)) return nullptr;
+  return cols <= 1024 ? "its k is at most 228 for rows of up to 1,024 columns" : "its k is at most 1,821";
+}
+
+template <class Launch>
+const SelectKernel<Launch>& sieve_rows_select() {
+  static constexpr SelectKernel<Launch> row = {.name = "sieve_rows", .refusal = sieve_rows_refusal, .select_and_emit = run_sieve_rows<Launch>};
+  return row;
+}
+VICINAL_SELECT_INSTANCE(sieve_rows);
+
 }  // namespace vicinal::cuda

@@ -65,9 +65,9 @@ TEST(Bound, NormsCoverSumsAtTheEdgeOfTheirError) {
         const Real edge = static_cast<Real>(d + 1) * u64;
         const Residuals facts{1, 1, residual * residual, residual, residual, 1};
         const FilterNorms norms = filter_norms(model, facts);
-        const bool squared = model.form == Form::l2 || model.form == Form::unit_l2;
-        const Real error = residual * (squared ? sqrtl(1 + edge) : model.form == Form::l1 ? 1 + edge : 1);
-        const Real evaluated = model.form == Form::unit_l2 ? (static_cast<Real>(d) / 64 + 7) * u64 : u64;
+        const bool squared = model.sum == Sum::squares;
+        const Real error = residual * (squared ? sqrtl(1 + edge) : model.sum == Sum::magnitudes ? 1 + edge : 1);
+        const Real evaluated = model.unit ? (static_cast<Real>(d) / 64 + 7) * u64 : u64;
         EXPECT_GE(norms.e, error + evaluated) << metric_info(metric).name << " d=" << d << " residual " << residual;
         EXPECT_GE(norms.n, squared ? sqrtl(1 + edge) : 1 + edge) << metric_info(metric).name << " d=" << d;
         EXPECT_LE(norms.e, residual * (1 + 1e-9L) + 1e-9L);
@@ -382,16 +382,16 @@ TEST(Bound, WholeFilterOnVectors) {
       for (std::size_t j = 0; j < q.size(); ++j) {
         const auto a = static_cast<float>(q[j]), b = static_cast<float>(r[j]);
         const Real t = static_cast<Real>(q[j]) - r[j];
-        switch (model.form) {
-          case Form::l1:
+        switch (model.sum) {
+          case Sum::magnitudes:
             sum += std::fabs(a - b);
             truth += fabsl(t);
             break;
-          case Form::linf:
+          case Sum::largest:
             sum = std::max(sum, std::fabs(a - b));
             truth = std::max(truth, fabsl(t));
             break;
-          case Form::ip:
+          case Sum::products:
             sum = std::fma(a, b, sum);
             truth -= static_cast<Real>(q[j]) * r[j];
             break;
@@ -401,7 +401,7 @@ TEST(Bound, WholeFilterOnVectors) {
         }
       }
       if (metric == Metric::euclidean) truth = sqrtl(truth);
-      const float t = std::fma(direct ? 1.0F : multiplier(model.form), sum, row_term(model, facts[1], nr));
+      const float t = std::fma(direct ? 1.0F : multiplier(model.sum), sum, row_term(model, facts[1], nr));
       const double theta = std::nextafter(static_cast<double>(truth), 10.0);
       ASSERT_LE(t, threshold(model, theta, facts[0].nn, nq, nr))
           << metric_info(metric).name << " d=" << d << " style " << style;
@@ -435,21 +435,21 @@ struct BytePair {
   double theta = 0, query_square = 0, unit = 1, shift = 0;
   float term = 0;
 };
-BytePair draw_bytes(Random& random, Form form, int i) {
+BytePair draw_bytes(Random& random, Sum kind, int i) {
   const float query_step = static_cast<float>(random.between(0.005, 0.02)), row_step = static_cast<float>(random.between(0.005, 0.02));
   BytePair p;
   p.q = {i % 5 == 0 ? 0 : random.magnitude(-12, -3), random.between(0.5, 2)};
   p.r = {i % 7 == 0 ? 0 : random.magnitude(-12, -3), random.between(0.5, 2)};
   p.query_square = p.q.n * p.q.n;
-  p.theta = form == Form::ip ? random.between(-2, 2) : random.between(0.01, 4);
-  p.unit = byte_unit(form, query_step, row_step);
+  p.theta = kind == Sum::products ? random.between(-2, 2) : random.between(0.01, 4);
+  p.unit = byte_unit(kind, query_step, row_step);
   p.shift = 128 * std::floor(random.between(-1e6, 1e6));
-  p.term = form == Form::ip ? 0 : down32(p.r.n * p.r.n - p.r.e * p.r.e);
+  p.term = kind == Sum::products ? 0 : down32(p.r.n * p.r.n - p.r.e * p.r.e);
   return p;
 }
 /// What t may be at most of a row that must stay.
 Real byte_edge(const BoundModel& model, const BytePair& p) {
-  if (model.form == Form::ip) {
+  if (model.sum == Sum::products) {
     const Real canonical = (static_cast<Real>(model.dims) / 32 + 8) * u64 * (p.q.n + p.q.e) * (p.r.n + p.r.e);
     return static_cast<Real>(p.theta) + static_cast<Real>(p.q.e) * (p.r.n + p.r.e) + static_cast<Real>(p.q.n) * p.r.e + canonical;
   }
@@ -465,7 +465,7 @@ TEST(Bound, BytesKeepARowAtThetaAndDropOneAFewUnitsBeyond) {
   for (const Metric metric : {Metric::euclidean, Metric::inner_product})
     for (int i = 0; i < 100000; ++i) {
       const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
-      const BytePair p = draw_bytes(random, model.form, i);
+      const BytePair p = draw_bytes(random, model.sum, i);
       const Real least = byte_least(model, p);
       const std::int32_t seed = byte_seed(p.term, 1 / p.unit);
       const std::int32_t limit = byte_limit(byte_line(model, p.theta, p.query_square, p.q), p.r, 1 / p.unit, p.shift);
@@ -481,7 +481,7 @@ TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
   for (const Metric metric : {Metric::euclidean, Metric::inner_product})
     for (int i = 0; i < 100000; ++i) {
       const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
-      const BytePair p = draw_bytes(random, model.form, i);
+      const BytePair p = draw_bytes(random, model.sum, i);
       const Real least = byte_least(model, p);
       const QuickLine line = quick_line(byte_line(model, p.theta, p.query_square, p.q));
       const auto inverse = static_cast<float>(1 / p.unit);
@@ -568,9 +568,9 @@ TEST(Bound, WhatBytesSayOfARowIsOnBothSidesOfTheTruth) {
   for (const Metric metric : {Metric::euclidean, Metric::inner_product})
     for (int i = 0; i < 50000; ++i) {
       const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
-      BytePair p = draw_bytes(random, model.form, i);
+      BytePair p = draw_bytes(random, model.sum, i);
       if (i % 3 == 0) p.r.e = 0;
-      if (i % 3 == 0 && model.form != Form::ip) p.term = down32(p.r.n * p.r.n);
+      if (i % 3 == 0 && model.sum != Sum::products) p.term = down32(p.r.n * p.r.n);
       const Real product = floorl(random.between(-1, 1) * p.q.n * p.r.n / p.unit);
       const auto sum = static_cast<std::int32_t>(byte_seed(p.term, 1 / p.unit) + product + p.shift);
       const float t = byte_t(sum, p.unit, p.shift);
@@ -578,7 +578,7 @@ TEST(Bound, WhatBytesSayOfARowIsOnBothSidesOfTheTruth) {
       ASSERT_LE(t, truth);
       ASSERT_GE(t, truth - 1.1L * p.unit - fabsl(truth) * 0x1p-20L);
       const double upper = byte_upper(model, t, p.unit, p.query_square, p.q, p.r);
-      if (model.form == Form::ip) {
+      if (model.sum == Sum::products) {
         ASSERT_GE(upper, truth + static_cast<Real>(p.q.e) * (p.r.n + p.r.e) + static_cast<Real>(p.q.n) * p.r.e);
         continue;
       }
@@ -606,7 +606,7 @@ TEST(Bound, BytesOfVectorsWithAlignedResiduals) {
     for (std::int64_t j = 0; j < d; ++j) {
       const double a = std::floor(random.between(60, 127)), b = std::floor(random.between(-127, -60));
       const double inward = aligned ? 0.499 : random.between(-0.5, 0.5);
-      const bool products = model.form == Form::ip;  // larger is nearer: outwards for those
+      const bool products = model.sum == Sum::products;  // larger is nearer: outwards for those
       const double q = (a - (products ? -inward : inward)) * query_step, r = (products ? -b + inward : b + inward) * row_step;
       const double qhat = a * query_step, rhat = (products ? -b : b) * row_step;
       facts[0].xx += q * q, facts[0].nn += qhat * qhat, facts[0].ee += (q - qhat) * (q - qhat);
@@ -616,8 +616,8 @@ TEST(Bound, BytesOfVectorsWithAlignedResiduals) {
       sum += static_cast<std::int64_t>(a) * static_cast<std::int64_t>(products ? -b : b);
     }
     const FilterNorms q = filter_norms(model, facts[0]), r = filter_norms(model, facts[1]);
-    const double unit = byte_unit(model.form, static_cast<float>(query_step), static_cast<float>(row_step));
-    const Real truth = model.form == Form::ip ? -product : sqrtl(square);
+    const double unit = byte_unit(model.sum, static_cast<float>(query_step), static_cast<float>(row_step));
+    const Real truth = model.sum == Sum::products ? -product : sqrtl(square);
     const double theta = std::nextafter(static_cast<double>(truth), 1e9);
     const std::int32_t seed = byte_seed(row_term(model, facts[1], r), 1 / unit);
     const std::int32_t limit = byte_limit(byte_line(model, theta, facts[0].nn, q), r, 1 / unit, 0);

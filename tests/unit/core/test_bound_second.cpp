@@ -48,7 +48,7 @@ TEST(Bound, SecondNormsCoverSumsAtTheEdgeOfTheirError) {
         const SecondNorms found =
             second_norms(model, {.xx = size * size, .coarse = coarse * coarse, .fine = fine * fine});
         // x' itself is wrong by an ulp or so, relative to itself, and where rows are divided by their norm to 1.
-        const Real evaluated = (static_cast<Real>(d) / 32 + 16) * u64 * (size + (model.form == Form::unit_l2 ? 1 : 0));
+        const Real evaluated = (static_cast<Real>(d) / 32 + 16) * u64 * (size + (model.unit ? 1 : 0));
         ASSERT_GE(found.n, size * of_sums + evaluated);
         ASSERT_GE(found.coarse, coarse * of_sums + evaluated);
         ASSERT_GE(found.fine, fine * of_sums + evaluated);
@@ -146,9 +146,9 @@ TEST(Bound, TheSecondLookKeepsARowAtThetaAndDropsOneAHairBeyond) {
         q.coarse = i % 4 == 2 ? q.coarse : 0;
         rounded = i % 4 == 3 ? rounded : 0;
       }
-      const double theta = model.form == Form::ip ? (i % 5 == 0 ? 0 : random.between(-2, 2)) : random.between(0.01, 4);
+      const double theta = model.sum == Sum::products ? (i % 5 == 0 ? 0 : random.between(-2, 2)) : random.between(0.01, 4);
       const Real slack = slack_of(q, rounded, r);
-      const Real edge = model.form == Form::ip
+      const Real edge = model.sum == Sum::products
                             ? theta + slack + canonical_of(model, q, r)
                             : static_cast<Real>(theta) * theta - static_cast<Real>(q.low) * q.low + 2 * slack;
       const float found = second_threshold(model, theta, q, rounded, r);
@@ -175,7 +175,7 @@ TEST(Bound, WhatTheSecondLookSaysIsOnTheFarSideOfTheTruth) {
       const Real truth = random.between(-1, 3);
       const auto t = static_cast<float>(truth - (1 + 2 * static_cast<Real>(byte_slack)) * unit - parts);
       const double upper = second_upper(model, t, unit, q, rounded, r);
-      if (model.form == Form::ip) {
+      if (model.sum == Sum::products) {
         ASSERT_GE(upper, truth + slack + canonical_of(model, q, r));
         ASSERT_LE(upper, truth + slack + unit + 1e-3L);
         continue;
@@ -222,13 +222,13 @@ TEST(Bound, SecondBytesOfVectorsWithAlignedResiduals) {
           residuals += static_cast<std::int64_t>(j);
     }
     const SecondNorms q = second_norms(model, of_query), r = second_norms(model, of_row);
-    const double unit = byte_unit(model.form, static_cast<float>(query_step), static_cast<float>(row_step)),
+    const double unit = byte_unit(model.sum, static_cast<float>(query_step), static_cast<float>(row_step)),
                  rounded = std::sqrt(nn) * (1 + 1e-13);
-    const float term = model.form == Form::ip ? 0 : down32(of_row.xx * 0.99);
+    const float term = model.sum == Sum::products ? 0 : down32(of_row.xx * 0.99);
     const float first_t =
-        down32(static_cast<double>(static_cast<Real>(term) - (model.form == Form::ip ? 1 : 2) * rounded_product));
+        down32(static_cast<double>(static_cast<Real>(term) - (model.sum == Sum::products ? 1 : 2) * rounded_product));
     const float t = second_t(first_t, second_term(model, r, term), unit, sum, second_shift(firsts, residuals));
-    const Real truth = model.form == Form::ip ? -product : sqrtl(square);
+    const Real truth = model.sum == Sum::products ? -product : sqrtl(square);
     const double theta = std::nextafter(static_cast<double>(truth), 1e9);
     ASSERT_LE(t, second_threshold(model, theta, q, rounded, r)) << "d=" << model.dims;
     ASSERT_GE(second_upper(model, t, unit, q, rounded, r), truth) << "d=" << model.dims;

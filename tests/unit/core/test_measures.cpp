@@ -13,7 +13,7 @@
 #include "core/measures/hellinger.hpp"
 #include "core/measures/jensen_shannon.hpp"
 #include "core/measures/kullback_leibler.hpp"
-#include "cpu/permutation/warping.hpp"
+#include "cpu/isa/table.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/permutation_index.hpp"
 #include "vicinal/search.hpp"
@@ -122,7 +122,7 @@ TEST(Measures, WarpingIsTheTablesToTheBit) {
 TEST(Measures, EveryInstructionSetWarpsToTheSameBits) {
   std::mt19937 random(5);
   for (const std::string& set : cpu_backend().facts().instruction_sets) {
-    const cpu::Warping& warping = cpu::warping_beside(cpu::find_kernels(set));
+    const cpu::Warping& warping = cpu::find_instruction_set(set).warping;
     const auto lanes = static_cast<std::size_t>(warping.rows);
     for (const std::size_t d : {1u, 2u, 7u, 30u}) {
       for (const std::size_t window : {0u, 1u, 5u, 40u}) {

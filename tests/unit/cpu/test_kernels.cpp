@@ -87,45 +87,66 @@ class KernelTest : public ::testing::TestWithParam<const Kernels*> {
 
 // ---- canonical sums ----
 
-double canonical_by_definition(Op op, const std::vector<double>& q, const std::vector<double>& r, double shift) {
+/// What a kernel adds up: a metric's sum of a query and a row, or of rows alone.
+enum class Summand { squares, products, magnitudes, largest, shifted_products, self_product, shifted_squares, total };
+constexpr bool reads_query(Summand summand) { return summand <= Summand::shifted_products; }
+
+double canonical_by_definition(Summand summand, const std::vector<double>& q, const std::vector<double>& r, double shift) {
   std::vector<double> s(32, 0.0);
   for (std::size_t i = 0; i < r.size(); ++i) {
     double& lane = s[i % 32];
-    switch (op) {
-      case Op::sqdiff: {
+    switch (summand) {
+      case Summand::squares: {
         const double t = q[i] - r[i];
         lane = std::fma(t, t, lane);
         break;
       }
-      case Op::absdiff: lane = lane + std::abs(q[i] - r[i]); break;
-      case Op::maxdiff: lane = std::max(lane, std::abs(q[i] - r[i])); break;
-      case Op::dot: lane = std::fma(q[i], r[i], lane); break;
-      case Op::dot_shifted: {
+      case Summand::magnitudes: lane = lane + std::abs(q[i] - r[i]); break;
+      case Summand::largest: lane = std::max(lane, std::abs(q[i] - r[i])); break;
+      case Summand::products: lane = std::fma(q[i], r[i], lane); break;
+      case Summand::shifted_products: {
         const double t = r[i] - shift;
         lane = std::fma(q[i], t, lane);
         break;
       }
-      case Op::self_dot: lane = std::fma(r[i], r[i], lane); break;
-      case Op::self_shifted: {
+      case Summand::self_product: lane = std::fma(r[i], r[i], lane); break;
+      case Summand::shifted_squares: {
         const double t = r[i] - shift;
         lane = std::fma(t, t, lane);
         break;
       }
-      case Op::sum: lane = lane + r[i]; break;
+      case Summand::total: lane = lane + r[i]; break;
     }
   }
   for (std::size_t h = 16; h > 0; h /= 2) {
-    for (std::size_t j = 0; j < h; ++j) s[j] = op == Op::maxdiff ? std::max(s[j], s[j + h]) : s[j] + s[j + h];
+    for (std::size_t j = 0; j < h; ++j) s[j] = summand == Summand::largest ? std::max(s[j], s[j + h]) : s[j] + s[j + h];
   }
   return s[0];
 }
 
+/// The kernel of the table; null where there is none for rows of the type.
+CanonicalFn kernel_of(const Kernels& kernels, Summand summand, DType dtype) {
+  const auto type = static_cast<int>(dtype);
+  switch (summand) {
+    case Summand::squares: return kernels.canonical[static_cast<int>(Sum::squares)][type];
+    case Summand::products: return kernels.canonical[static_cast<int>(Sum::products)][type];
+    case Summand::magnitudes: return kernels.canonical[static_cast<int>(Sum::magnitudes)][type];
+    case Summand::largest: return kernels.canonical[static_cast<int>(Sum::largest)][type];
+    case Summand::shifted_products: return kernels.shifted_products[type];
+    case Summand::self_product: return dtype == DType::f64 ? kernels.self_product : nullptr;
+    case Summand::shifted_squares: return dtype == DType::f64 ? kernels.shifted_squares : nullptr;
+    case Summand::total: return dtype == DType::f64 ? kernels.total : nullptr;
+  }
+  return nullptr;
+}
+
 template <class T>
-void check_canonical(const Kernels& kernels, Op op, std::int64_t dims, Family family) {
-  Random random(static_cast<std::uint64_t>(dims * 64 + static_cast<int>(op) * 4 + static_cast<int>(family)));
+void check_canonical(const Kernels& kernels, Summand summand, std::int64_t dims, Family family) {
+  const CanonicalFn kernel = kernel_of(kernels, summand, dtype_of<T>());
+  if (kernel == nullptr) return;
+  Random random(static_cast<std::uint64_t>(dims * 64 + static_cast<int>(summand) * 4 + static_cast<int>(family)));
   const bool by_index = below(random, 2) == 0;
-  const bool shifted = op == Op::dot_shifted || op == Op::self_shifted;
-  const bool reads_query = op < Op::self_dot;
+  const bool shifted = summand == Summand::shifted_products || summand == Summand::shifted_squares;
   const std::int64_t stored = 1 + below(random, 21), stride = dims + below(random, 3);
   const std::int64_t count = by_index ? 1 + below(random, 40) : stored;
   Guarded<T> rows((stored - 1) * stride + dims);
@@ -140,36 +161,36 @@ void check_canonical(const Kernels& kernels, Op op, std::int64_t dims, Family fa
   Guarded<std::uint32_t> index(count);
   for (std::uint32_t& x : index) x = static_cast<std::uint32_t>(below(random, stored));
   for (double& x : out) x = -7;
-  kernels.canonical[static_cast<int>(op)][static_cast<int>(dtype_of<T>())](
-      {.query = reads_query ? query.data() : nullptr,
-       .rows = rows.data(),
-       .row_stride = stride * static_cast<std::int64_t>(sizeof(T)),
-       .index = by_index ? index.data() : nullptr,
-       .count = count,
-       .dims = dims,
-       .shift = shifted ? shift.data() : nullptr,
-       .out = out.data()});
+  kernel({.query = reads_query(summand) ? query.data() : nullptr,
+          .rows = rows.data(),
+          .row_stride = stride * static_cast<std::int64_t>(sizeof(T)),
+          .index = by_index ? index.data() : nullptr,
+          .count = count,
+          .dims = dims,
+          .shift = shifted ? shift.data() : nullptr,
+          .out = out.data()});
   for (std::int64_t i = 0; i < count; ++i) {
     const T* row = rows.data() + (by_index ? static_cast<std::int64_t>(index[i]) : i) * stride;
     std::vector<double> r;
     for (std::int64_t k = 0; k < dims; ++k) r.push_back(meaning(row[k]));
-    const double expected = canonical_by_definition(op, {query.begin(), query.end()}, r, shift[i]);
+    const double expected = canonical_by_definition(summand, {query.begin(), query.end()}, r, shift[i]);
     ASSERT_TRUE(same_bits(out[i], expected))
-        << kernels.name << " op " << static_cast<int>(op) << " type " << dtype_name(dtype_of<T>()) << " d=" << dims
+        << kernels.name << " summand " << static_cast<int>(summand) << " type " << dtype_name(dtype_of<T>()) << " d=" << dims
         << " family " << static_cast<int>(family) << " row " << i;
   }
 }
 
 TEST_P(KernelTest, CanonicalSumsHaveTheBitsOfTheDefinition) {
-  for (int op = 0; op < op_count; ++op) {
+  for (int i = 0; i <= static_cast<int>(Summand::total); ++i) {
+    const auto summand = static_cast<Summand>(i);
     for (const std::int64_t dims : all_dims) {
       for (const Family family : {Family::ordinary, Family::wild, Family::tiny}) {
-        check_canonical<float>(kernels(), static_cast<Op>(op), dims, family);
-        check_canonical<double>(kernels(), static_cast<Op>(op), dims, family);
-        check_canonical<f16>(kernels(), static_cast<Op>(op), dims, family);
-        check_canonical<bf16>(kernels(), static_cast<Op>(op), dims, family);
-        check_canonical<std::uint8_t>(kernels(), static_cast<Op>(op), dims, family);
-        check_canonical<std::int8_t>(kernels(), static_cast<Op>(op), dims, family);
+        check_canonical<float>(kernels(), summand, dims, family);
+        check_canonical<double>(kernels(), summand, dims, family);
+        check_canonical<f16>(kernels(), summand, dims, family);
+        check_canonical<bf16>(kernels(), summand, dims, family);
+        check_canonical<std::uint8_t>(kernels(), summand, dims, family);
+        check_canonical<std::int8_t>(kernels(), summand, dims, family);
       }
     }
   }
@@ -182,7 +203,7 @@ TEST_P(KernelTest, AMinusZeroSurvivesUnlessALaneIsEmpty) {
     Guarded<double> query(dims), row(dims), out(1);
     for (double& x : query) x = -1e-200;
     for (double& x : row) x = 1e-200;
-    kernels().canonical[static_cast<int>(Op::dot)][static_cast<int>(DType::f64)]({.query = query.data(),
+    kernels().canonical[static_cast<int>(Sum::products)][static_cast<int>(DType::f64)]({.query = query.data(),
                                                                                   .rows = row.data(),
                                                                                   .row_stride = dims * 8,
                                                                                   .index = nullptr,
@@ -198,11 +219,13 @@ TEST_P(KernelTest, AMinusZeroSurvivesUnlessALaneIsEmpty) {
 
 TEST_P(KernelTest, SumsOfRowsAndBoxesOfFewColumns) {
   Random random(5);
-  const Op ops[] = {Op::sqdiff, Op::absdiff, Op::maxdiff};
+  const Sum sums_of_three[] = {Sum::squares, Sum::magnitudes, Sum::largest};
+  const Summand summands[] = {Summand::squares, Summand::magnitudes, Summand::largest};
   for (int w = 0; w < 3; ++w)
     for (int turn = 0; turn < 40; ++turn) {
       const int width = near_widths[w];
-      const Op op = ops[turn % 3];
+      const Sum sum = sums_of_three[turn % 3];
+      const Summand summand = summands[turn % 3];
       const auto family = static_cast<Family>(turn / 3 % 3);
       Guarded<double> query(width), low(width * panel_rows), high(width * panel_rows), sums(panel_rows),
           least(panel_rows);
@@ -212,15 +235,12 @@ TEST_P(KernelTest, SumsOfRowsAndBoxesOfFewColumns) {
         make(random, family, high[i]);
         if (low[i] > high[i]) std::swap(low[i], high[i]);
       }
-      const auto pick = [&](const NearFns& all) {
-        return op == Op::sqdiff ? all.sqdiff : op == Op::absdiff ? all.absdiff : all.maxdiff;
-      };
       const auto sums_at = [&](const double* corner, double limit) {
-        const std::uint32_t near = pick(kernels().near_rows[w])({query.data(), corner, nullptr, limit, sums.data()});
+        const std::uint32_t near = kernels().near_rows[w].of(sum)({query.data(), corner, nullptr, limit, sums.data()});
         for (int i = 0; i < panel_rows; ++i) {
           std::vector<double> row;
           for (int j = 0; j < width; ++j) row.push_back(corner[j * panel_rows + i]);
-          EXPECT_TRUE(same_bits(sums[i], canonical_by_definition(op, {query.begin(), query.end()}, row, 0)))
+          EXPECT_TRUE(same_bits(sums[i], canonical_by_definition(summand, {query.begin(), query.end()}, row, 0)))
               << kernels().name << " width " << width;
           EXPECT_EQ(near >> i & 1, sums[i] > limit ? 0u : 1u);
         }
@@ -228,7 +248,7 @@ TEST_P(KernelTest, SumsOfRowsAndBoxesOfFewColumns) {
       sums_at(low.data(), HUGE_VAL);
       const double limit = sums[7];
       const std::uint32_t near =
-          pick(kernels().near_boxes[w])({query.data(), low.data(), high.data(), limit, least.data()});
+          kernels().near_boxes[w].of(sum)({query.data(), low.data(), high.data(), limit, least.data()});
       // The nearest point of each box is a row of it, and no corner is nearer.
       Guarded<double> nearest(width * panel_rows);
       for (int i = 0; i < width * panel_rows; ++i)

@@ -22,8 +22,7 @@ constexpr std::int64_t tile_dims[] = {1,  2,  3,  4,   5,   7,   8,   15,  16,  
                                       32, 33, 64, 127, 128, 129, 256, 257, 300, 784};
 constexpr double unit = 0x1p-24;
 
-enum class Sum { dot, l1, linf };
-constexpr Sum all_sums[] = {Sum::dot, Sum::l1, Sum::linf};
+constexpr Sum all_sums[] = {Sum::products, Sum::magnitudes, Sum::largest};
 
 /// One call's operands, all ending at inaccessible pages, and what the call reported.
 struct Tile {
@@ -43,7 +42,7 @@ struct Tile {
   }
 
   void run(Sum sum) {
-    const TileFn kernel = sum == Sum::dot ? kernels.tile_dot : sum == Sum::l1 ? kernels.tile_l1 : kernels.tile_linf;
+    const TileFn kernel = kernels.tile_of(sum);
     kernel({.queries = queries.data(),
             .rows = rows.data(),
             .row_term = term.data(),
@@ -105,14 +104,14 @@ void check_error(const Tile& tile, Sum sum, int q, int r, float t) {
   double exact = 0, magnitude = 0;
   for (std::int64_t k = 0; k < tile.dims; ++k) {
     const double a = tile.query_at(q, k), b = tile.row_at(r, k);
-    magnitude += sum == Sum::dot ? std::abs(a * b) : std::abs(a - b);
-    if (sum == Sum::dot) exact += a * b;
-    else if (sum == Sum::l1) exact += std::abs(a - b);
+    magnitude += sum == Sum::products ? std::abs(a * b) : std::abs(a - b);
+    if (sum == Sum::products) exact += a * b;
+    else if (sum == Sum::magnitudes) exact += std::abs(a - b);
     else exact = std::max(exact, std::abs(a - b));
   }
   const double d = static_cast<double>(tile.dims);
-  const double roundings = sum == Sum::l1 ? d + 1 : tile.kernels.fused ? d : 2 * d;
-  const double chain = unit * (sum == Sum::linf ? exact : roundings * magnitude);
+  const double roundings = sum == Sum::magnitudes ? d + 1 : tile.kernels.fused ? d : 2 * d;
+  const double chain = unit * (sum == Sum::largest ? exact : roundings * magnitude);
   const double wanted = static_cast<double>(tile.multiplier) * exact + static_cast<double>(tile.term[r]);
   const double allowed = std::abs(tile.multiplier) * chain * (1 + 1e-4) + unit * std::abs(wanted) * (1 + 1e-4) + 1e-12;
   ASSERT_NEAR(t, wanted, allowed) << tile.kernels.name << " sum " << static_cast<int>(sum) << " d=" << tile.dims
@@ -173,7 +172,7 @@ TEST_P(TileTest, HitsAreExactlyThePairsNotAboveTheThreshold) {
 TEST_P(TileTest, ASingleHitIsFoundWhereverItIs) {
   Tile tile(kernels(), 3, 2, 1, 21);
   std::fill(tile.term.begin(), tile.term.end(), 0.0f);
-  tile.run(Sum::dot);
+  tile.run(Sum::products);
   const Tile::Values all = tile.found;
   for (const auto& [pair, t] : all) {
     std::fill(tile.term.begin(), tile.term.end(), infinite);
@@ -182,13 +181,13 @@ TEST_P(TileTest, ASingleHitIsFoundWhereverItIs) {
     for (const auto& [threshold, expected] : {std::pair(t, 1u), std::pair(std::nextafter(t, -infinite), 0u)}) {
       tile.thr[pair.first] = threshold;
       tile.found.clear();
-      tile.run(Sum::dot);
+      tile.run(Sum::products);
       ASSERT_EQ(tile.found.size(), expected) << "query " << pair.first << " row " << pair.second;
       for (const auto& hit : tile.found) ASSERT_EQ(hit.first, pair);
     }
     tile.thr[pair.first] = not_a_number;
     tile.found.clear();
-    tile.run(Sum::dot);
+    tile.run(Sum::products);
     ASSERT_EQ(tile.found.size(), static_cast<std::size_t>(panel_rows)) << "a NaN threshold excludes nothing";
   }
 }
@@ -199,13 +198,13 @@ TEST_P(TileTest, QueriesExcludedAsAWholeHideNoOthers) {
     std::fill(tile.thr.begin(), tile.thr.end(), infinite);
     std::fill_n(tile.thr.begin(), excluded, -infinite);
     tile.found.clear();
-    tile.run(Sum::l1);
+    tile.run(Sum::magnitudes);
     ASSERT_EQ(static_cast<int>(tile.found.size()), (tile.query_count - excluded) * panel_rows);
   }
 }
 
 TEST_P(TileTest, ANaNSumIsNeverExcluded) {
-  for (const Sum sum : {Sum::dot, Sum::l1}) {
+  for (const Sum sum : {Sum::products, Sum::magnitudes}) {
     for (const std::int64_t dims : {2, 9, 200}) {
       Tile tile(kernels(), dims, 1, 1, 5);
       tile.queries[0] = tile.queries[kernels().query_lanes] = infinite;  // query 0, dimensions 0 and 1

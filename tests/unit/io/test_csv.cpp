@@ -55,6 +55,112 @@ TEST_F(Csv, SkipsOneHeaderOfWords) {
   refuse("row 2, column 1: \"z\" is not a number", "x,y\nz,w\n1,2\n");
 }
 
+// What a first line is taken for: of each file its rows, whether a note says so, and the same with either word of the user.
+TEST_F(Csv, JudgesTheFirstLine) {
+  struct Case {
+    const char* text;
+    Values automatic, present, absent;  // one empty value {NAN}: refused
+    const char* note;                   // part of it; "": none
+    const char* name = "a.csv";
+  };
+  const Values refused{NAN};
+  const Case cases[] = {
+      // words
+      {"x,y\n1,2\n", {1, 2}, {1, 2}, refused, ""},
+      {"\"0x\",y\n1,2\n", {1, 2}, {1, 2}, refused, ""},
+      // numbers are rows
+      {"1,2\n3,4\n", {1, 2, 3, 4}, {3, 4}, {1, 2, 3, 4}, ""},
+      {"1990,1991\n3.5,4\n", {1990, 1991, 3.5, 4}, {3.5, 4}, {1990, 1991, 3.5, 4}, ""},
+      {"0.0,1,2\n3,4,5.5\n", {0, 1, 2, 3, 4, 5.5}, {3, 4, 5.5}, {0, 1, 2, 3, 4, 5.5}, ""},
+      {"00,01,02\n3,4,9\n", {0, 1, 2, 3, 4, 9}, {3, 4, 9}, {0, 1, 2, 3, 4, 9}, ""},
+      {"2,1,0\n3,4,9\n", {2, 1, 0, 3, 4, 9}, {3, 4, 9}, {2, 1, 0, 3, 4, 9}, ""},
+      {"1,2,3\n3,4,9\n", {1, 2, 3, 3, 4, 9}, {3, 4, 9}, {1, 2, 3, 3, 4, 9}, ""},
+      {"0,2,1\n3,4,9\n", {0, 2, 1, 3, 4, 9}, {3, 4, 9}, {0, 2, 1, 3, 4, 9}, ""},
+      // but 0 to d - 1 are the names of columns that have none
+      {"0,1,2\n0.5,0.25,7\n", {0.5, 0.25, 7}, {0.5, 0.25, 7}, {0, 1, 2, 0.5, 0.25, 7}, "0 to 2, and was taken as names"},
+      {"0,1,2\r\n7,7,7\r\n", {7, 7, 7}, {7, 7, 7}, {0, 1, 2, 7, 7, 7}, "0 to 2, and was taken as names"},
+      {"0,1,2\n0,1,2\n", {0, 1, 2}, {0, 1, 2}, {0, 1, 2, 0, 1, 2}, "0 to 2, and was taken as names"},
+      {"0,1\n0.5,0.25\n", {0.5, 0.25}, {0.5, 0.25}, {0, 1, 0.5, 0.25}, "0 to 1, and was taken as names"},
+      {"0\t1\n0.5\t1\n", {0.5, 1}, {0.5, 1}, {0, 1, 0.5, 1}, "was taken as names", "a.tsv"},
+      {"0;1;2\n0.5;1;2\n", {0.5, 1, 2}, {0.5, 1, 2}, {0, 1, 2, 0.5, 1, 2}, "was taken as names"},
+      // or a row: of two columns of integers, of one, of rows that count on, alone
+      {"0,1\n1,0\n", {0, 1, 1, 0}, {1, 0}, {0, 1, 1, 0}, "0 to 1, and was taken as a row"},
+      {"0\n0.5\n", {0, 0.5}, {0.5}, {0, 0.5}, "0 to 0, and was taken as a row"},
+      {"0,1,2\n3,4,5\n6,7,8\n", {0, 1, 2, 3, 4, 5, 6, 7, 8}, {3, 4, 5, 6, 7, 8}, {0, 1, 2, 3, 4, 5, 6, 7, 8}, ""},
+      {"0,1,2\n", {0, 1, 2}, {}, {0, 1, 2}, ""},
+      {"0,1,2\n\n", {0, 1, 2}, {}, {0, 1, 2}, ""},
+      // an index, whose name is empty
+      {",x,y\n0,1,2\n1,3,4\n", {1, 2, 3, 4}, {1, 2, 3, 4}, refused, "column 1 has no name"},
+      {"\"\",\"x\",\"y\"\n\"a\",1,2\n\"b\",3,4\n", {1, 2, 3, 4}, {1, 2, 3, 4}, refused, "column 1 has no name"},
+      {",0,1\n0,5,6\n1,7,8\n", {5, 6, 7, 8}, {5, 6, 7, 8}, refused, "column 1 has no name"},
+      {";x;y\n0;1;2\n", {1, 2}, {1, 2}, refused, "column 1 has no name"},
+      {",0.5,1\n0,5,6\n", refused, {5, 6}, refused, "column 1 has no name"},
+      // semicolons
+      {"1;2\n3;4.5\n", {1, 2, 3, 4.5}, {3, 4.5}, {1, 2, 3, 4.5}, ""},
+      {"x;y\n3;4\n", {3, 4}, {3, 4}, refused, ""},
+      {"\"a;b\"\n3\n", {3}, {3}, refused, ""},
+      {"1;2\t\n", refused, {}, refused, "", "a.tsv"},
+      // names of which some are numbers are one with the user's word alone
+      {"0,1,label\n1,2,3\n", refused, {1, 2, 3}, refused, ""},
+      {"x,,y\n1,2,3\n", refused, {1, 2, 3}, refused, ""},
+  };
+  for (const Case& one : cases) {
+    const std::pair<Header, const Values*> ways[] = {
+        {Header::automatic, &one.automatic}, {Header::present, &one.present}, {Header::absent, &one.absent}};
+    for (const auto& [header, want] : ways) {
+      spit(file(one.name), one.text);
+      const std::string what = std::string(one.text) + " header " + std::to_string(static_cast<int>(header));
+      if (want->size() == 1 && std::isnan(want->front())) {
+        EXPECT_THROW(read_matrix(file(one.name), {.member = "", .header = header}), Error) << what;
+        continue;
+      }
+      try {
+        const Matrix m = read_matrix(file(one.name), {.member = "", .header = header});
+        const auto* values = static_cast<const double*>(m.points().data);
+        EXPECT_EQ(Values(values, values + m.points().rows * m.points().cols), *want) << what;
+        const bool told = header == Header::automatic || std::string(one.note).starts_with("column 1");
+        if (told && *one.note != '\0') EXPECT_NE(m.note().find(one.note), std::string::npos) << what << m.note();
+        else EXPECT_EQ(m.note(), "") << what;
+        const ValueMatrix v = read_values(file(one.name), {.member = "", .header = header});
+        EXPECT_EQ(v.values().rows, m.points().rows) << what;
+        EXPECT_EQ(v.note(), m.note()) << what;
+      } catch (const Error& error) {
+        ADD_FAILURE() << what << ": " << error.what();
+      }
+    }
+  }
+  refuse("--header if row 1 is names of columns", "0,1,label\n1,2,3\n");
+  refuse("numbers are written with a point", "x;y\n1,5;2,5\n");
+  refuse("cells lie apart by commas, or all by semicolons", "1,5;2,5\n");
+}
+
+/// Rows that begin as names of columns do come back as rows.
+TEST_F(Csv, WhatIsWrittenIsNotTakenForAHeader) {
+  for (const char* name : {"a.csv", "a.tsv"}) {
+    for (const int cols : {1, 2, 3, 5}) {
+      for (const double then : {0.0, 0.5, 7.0}) {
+        std::vector<double> values(static_cast<std::size_t>(3 * cols), then);
+        for (int i = 0; i < cols; ++i) values[static_cast<std::size_t>(i)] = i;
+        write_matrix(file(name), MatrixView<double>{values.data(), 3, cols});
+        const Matrix m = read_matrix(file(name));
+        ASSERT_EQ(m.points().rows, 3) << cols << slurp(file(name));
+        EXPECT_EQ(elements(m.points()), raw(values));
+      }
+    }
+  }
+  const std::uint8_t bytes[] = {0, 1, 2, 9, 9, 9};
+  write_matrix(file("a.csv"), MatrixView<std::uint8_t>{bytes, 2, 3});
+  EXPECT_EQ(slurp(file("a.csv")), "0.0,1,2\n9,9,9\n");
+}
+
+/// A result's first line of ids is no header, whatever ids it holds.
+TEST_F(Csv, IdsThatCountAreIds) {
+  spit(file("a.csv"), "0,1,2\n5,3,4\n");
+  EXPECT_EQ(read_result(file("a.csv")).rows, 2);
+  spit(file("a.csv"), "id_0;id_1;d_0;d_1\n5;3;0.5;1\n");
+  EXPECT_EQ(read_result(file("a.csv")).ids, (std::vector<std::int64_t>{5, 3}));
+}
+
 TEST_F(Csv, NamesTheCellThatIsNoNumber) {
   refuse("row 8, column 3: \"1,5\" is not a number",
          "1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t3\n1\t2\t1,5\n", "a.tsv");

@@ -39,8 +39,10 @@ TEST_F(Idx, EveryTypeInItsByteOrder) {
   EXPECT_EQ(elements(read_matrix(file("a.idx")).points()), doubles);
   spit(file("a.idx"), idx(0x09, {2, 1}, "\xff\x01"));
   EXPECT_EQ(read_matrix(file("a.idx")).points().dtype, DType::i8);
-  refuse(ErrorCode::invalid_argument, "dtype int16 not supported", idx(0x0B, {1, 1}, "ab"));
-  refuse(ErrorCode::invalid_argument, "dtype int32 not supported", idx(0x0C, {1, 1}, "abcd"));
+  spit(file("a.idx"), idx(0x0B, {2, 1}, std::string("\x01\x02\xff\xfe", 4)));
+  EXPECT_EQ(elements(read_matrix(file("a.idx")).points()), raw(std::vector<float>{258, -2})) << "integers as floats";
+  spit(file("a.idx"), idx(0x0C, {1, 1}, std::string("\x01\x02\x03\x04", 4)));
+  EXPECT_EQ(elements(read_matrix(file("a.idx")).points()), raw(std::vector<double>{16909060}));
 }
 
 TEST_F(Idx, RefusesEverythingElse) {

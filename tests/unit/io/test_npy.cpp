@@ -1,4 +1,6 @@
 // .npy: versions, types, orders and endianness read in place; headers as other programs write them; refusals.
+#include <limits>
+
 #include "files.hpp"
 
 namespace vicinal::test {
@@ -113,17 +115,64 @@ TEST_F(Npy, RefusesOtherDimensions) {
 
 TEST_F(Npy, RefusesTypesThatAreNoVectors) {
   const std::pair<const char*, const char*> types[] = {
-      {"<i2", "int16"},      {"<i4", "int32"},    {"<i8", "int64"},     {">u2", "uint16"},        {"<u4", "uint32"},
-      {"<u8", "uint64"},     {"|b1", "bool"},     {"<c8", "complex64"}, {"<c16", "complex128"},   {"<f16", "float128"},
+      {"<c8", "complex64"},  {"<c16", "complex128"},   {"<f16", "float128"},
       {"|S5", "bytes (S5)"}, {"<U3", "str (U3)"}, {"|V2", "void (V2)"}, {"<M8[ns]", "datetime64"}};
   for (const auto& [descr, name] : types) {
     refuse(ErrorCode::invalid_argument, std::string("dtype ") + name + " not supported; convert with astype",
-           npy(descr, "(1, 1)", std::string(16, '\0'))
-               .substr(0, 128 + (descr[1] == 'i' || descr[1] == 'u' ? descr[2] - '0' : 16)));
+           npy(descr, "(1, 1)", std::string(16, '\0')));
   }
   refuse(ErrorCode::invalid_argument, "dtype structured not supported",
          npy_with_header("{'descr': [('x', '<f4'), ('y', '<f4')], 'fortran_order': False, 'shape': (3,), }",
                          std::string(24, '\0')));
+}
+
+/// Integers of 16 to 64 bits become floats by their type, in either byte order and layout; bool is 0 and 1.
+template <class T>
+std::vector<double> values_as_doubles(const Points& p) {
+  std::vector<double> values;
+  for (std::int64_t row = 0; row < p.rows; ++row)
+    for (std::int64_t col = 0; col < p.cols; ++col) {
+      T value;
+      std::memcpy(&value, static_cast<const char*>(p.data) + row * p.row_stride + col * p.col_stride, sizeof value);
+      values.push_back(static_cast<double>(value));
+    }
+  return values;
+}
+
+TEST_F(Npy, ReadsIntegersAsFloats) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a.npy");
+  const auto check = [&]<class T>(T, const char* letter, DType type) {
+    using Limits = std::numeric_limits<T>;
+    const T largest = sizeof(T) == 8 ? static_cast<T>(std::int64_t{1} << 53) : Limits::max();
+    const T smallest = sizeof(T) == 8 && Limits::is_signed ? static_cast<T>(-(std::int64_t{1} << 53)) : Limits::min();
+    const std::vector<T> stored = {0, 1, largest, smallest, 7, static_cast<T>(largest - 1)};
+    std::vector<double> want;
+    for (const T value : stored) want.push_back(static_cast<double>(value));
+    for (const bool big : {false, true}) {
+      const std::string data = big ? reversed_items(raw(stored), sizeof(T)) : raw(stored);
+      const std::string descr = (big ? ">" : "<") + std::string(letter) + std::to_string(sizeof(T));
+      spit(path, npy(descr, "(2, 3)", data));
+      const Matrix m = read_matrix(path);
+      EXPECT_TRUE(m.converted());
+      EXPECT_FALSE(m.mapped());
+      ASSERT_EQ(m.points().dtype, type) << descr;
+      EXPECT_EQ(type == DType::f32 ? values_as_doubles<float>(m.points()) : values_as_doubles<double>(m.points()), want) << descr;
+    }
+  };
+  check(std::int16_t{}, "i", DType::f32);
+  check(std::uint16_t{}, "u", DType::f32);
+  check(std::int32_t{}, "i", DType::f64);
+  check(std::uint32_t{}, "u", DType::f64);
+  check(std::int64_t{}, "i", DType::f64);
+  check(std::uint64_t{}, "u", DType::f64);
+  const std::vector<std::int64_t> wide = {1, 2, 3, (std::int64_t{1} << 53) + 1};
+  refuse(ErrorCode::invalid_value, "row 1, column 1 is 9007199254740993", npy("<i8", "(2, 2)", raw(wide)));
+  spit(path, npy("|b1", "(2, 2)", std::string("\0\1\1\0", 4)));
+  const Matrix m = read_matrix(path);
+  EXPECT_EQ(m.points().dtype, DType::u8);
+  EXPECT_TRUE(m.mapped());
+  EXPECT_EQ(elements(m.points()), std::string("\0\1\1\0", 4));
 }
 
 TEST_F(Npy, RefusesObjects) {

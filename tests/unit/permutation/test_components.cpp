@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "cpu/isa/table.hpp"
 #include "permutation/components.hpp"
 #include "permutation/ranks.hpp"
 
@@ -104,7 +105,7 @@ TEST(Components, AreComparedBySquaresOnEveryInstructionSet) {
     OrderWriter writer(layout);
     std::vector<std::uint8_t> table(static_cast<std::size_t>(40 * layout.stride));
     for (std::int64_t row = 0; row < 40; ++row) writer.write(rows.data() + row * m, table.data() + row * layout.stride);
-    for (const cpu::Scores* set : {&cpu::scores_plain, &cpu::find_scores("auto")}) {
+    for (const cpu::Scores* set : {&cpu::scores_plain, &cpu::find_instruction_set("auto").scores}) {
       RankScorer scorer(layout, *set);
       scorer.start(rows.data() + 7 * m);
       std::uint32_t scores[40];

@@ -376,5 +376,13 @@ TEST(PermutationIndex, SmallSetsAndBadArguments) {
     EXPECT_EQ(PermutationIndex(view(equal, 3), {.permutants = 10, .choice = choice}).permutants().size(), 10u);
 }
 
+TEST(PermutationIndex, ObjectsAtInfiniteDistancesAreRefusedHoweverPermutantsAreChosen) {
+  std::vector<double> rows(64);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = (i % 2 == 0 ? 1e200 : -1e199) * static_cast<double>(i + 1);
+  const vicinal::Points points(rows.data(), vicinal::DType::f64, 32, 2);
+  for (const auto choice : {PermutantChoice::random, PermutantChoice::farthest_first, PermutantChoice::sss})
+    EXPECT_THROW(PermutationIndex(points, {.metric = vicinal::Metric::sqeuclidean, .permutants = 8, .choice = choice}), vicinal::Error);
+}
+
 }  // namespace
 }  // namespace permutation_index

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "cpu/isa/table.hpp"
 #include "cpu/permutation/pattern.hpp"
 #include "permutation/bounds.hpp"
 #include "permutation/cut.hpp"
@@ -73,7 +74,7 @@ std::int64_t score_of(const RankLayout& layout, const std::vector<double>& a, co
 
 TEST(Ranks, ScoresAreThoseOfTheirDefinitionsOnEveryInstructionSet) {
   std::mt19937 random(1);
-  const std::vector<const cpu::Scores*> sets = {&cpu::scores_plain, &cpu::find_scores("avx2")};
+  const std::vector<const cpu::Scores*> sets = {&cpu::scores_plain, &cpu::find_instruction_set("avx2").scores};
   for (const std::int64_t m : {1, 2, 5, 16, 17, 33, 64, 65, 128, 256, 300}) {
     for (const RankForm form : {RankForm::ranks, RankForm::prefix, RankForm::bits}) {
       for (const RankDistance distance : {RankDistance::footrule, RankDistance::rho, RankDistance::kendall}) {
@@ -227,7 +228,7 @@ TEST(Bounds, LeaveEverythingWithinTheRadius) {
   EXPECT_TRUE(bounds.fit());
   BoundTest test(bounds, euclid);
   std::int64_t left = 0, inside = 0;
-  for (const cpu::Scores* set : {&cpu::scores_plain, &cpu::find_scores("avx2")}) {
+  for (const cpu::Scores* set : {&cpu::scores_plain, &cpu::find_instruction_set("avx2").scores}) {
     for (int query = 0; query < 50; ++query) {
       const double q = uniform(random), radius = query % 5 == 0 ? 0 : 0.05 * std::fabs(uniform(random));
       test.start(distances(q).data(), euclid.of(radius, DistanceType::f64).high);

@@ -40,6 +40,14 @@ struct Data {
   Points q() const { return MatrixView<float>{queries.data(), asked, cols}; }
 };
 
+void expect_same(const CsrNeighbors& a, const CsrNeighbors& b) {
+  ASSERT_EQ(a.rows(), b.rows());
+  ASSERT_EQ(std::memcmp(a.offsets(), b.offsets(), static_cast<std::size_t>(a.rows() + 1) * 8), 0);
+  const auto entries = static_cast<std::size_t>(a.entries());
+  EXPECT_EQ(std::memcmp(a.ids(), b.ids(), entries * 8), 0);
+  EXPECT_EQ(std::memcmp(a.distances(), b.distances(), entries * distance_size(a.type())), 0);
+}
+
 void expect_same(const Neighbors& a, const Neighbors& b) {
   ASSERT_EQ(a.rows(), b.rows());
   ASSERT_EQ(a.k(), b.k());
@@ -50,7 +58,9 @@ void expect_same(const Neighbors& a, const Neighbors& b) {
   for (std::int64_t i = 0; a.counts() != nullptr && i < a.rows(); ++i) EXPECT_EQ(a.counts()[i], b.counts()[i]);
 }
 
-constexpr Grid grids[] = {{37, 1500}, {7, 256}, {16, 64}, {1, 832}, {64, 4096}};
+/// Pieces of `part` rows, whatever the clock says.
+Grid grid_of(std::int64_t block, std::int64_t part) { return {block, part, part, [] { return 0.0; }}; }
+const Grid grids[] = {grid_of(37, 1500), grid_of(7, 256), grid_of(16, 64), grid_of(1, 832), grid_of(64, 4096)};
 
 TEST(Resume, PiecesOfAnySizeGiveTheBitsOfOneCall) {
   const Data data;
@@ -85,7 +95,7 @@ TEST(Resume, GoesOnWhereItWasStopped) {
     KnnOptions options{.k = 10, .run = {.threads = 1}};
     options.progress = [&](std::uint64_t, std::uint64_t) { return ++polls < after * 3; };
     try {
-      expect_same(knn_in_pieces(data.c(), data.q(), options, folder.path.string(), {7, 256}), whole);
+      expect_same(knn_in_pieces(data.c(), data.q(), options, folder.path.string(), grid_of(7, 256)), whole);
       break;
     } catch (const Error& error) {
       ASSERT_EQ(error.code(), ErrorCode::cancelled);
@@ -93,7 +103,7 @@ TEST(Resume, GoesOnWhereItWasStopped) {
     }
   }
   EXPECT_GT(stops, 3);
-  const Neighbors again = knn_in_pieces(data.c(), data.q(), {.k = 10}, folder.path.string(), {7, 256});
+  const Neighbors again = knn_in_pieces(data.c(), data.q(), {.k = 10}, folder.path.string(), grid_of(7, 256));
   expect_same(again, whole);
   EXPECT_EQ(again.stats.candidates, 0) << "everything was there";
   discard_pieces(folder.path.string());
@@ -104,7 +114,7 @@ TEST(Resume, DamagedPiecesAreDoneAgain) {
   const Data data;
   const Neighbors whole = knn(data.c(), data.q(), {.k = 10});
   const Folder folder;
-  const auto run = [&] { return knn_in_pieces(data.c(), data.q(), {.k = 10}, folder.path.string(), {16, 512}); };
+  const auto run = [&] { return knn_in_pieces(data.c(), data.q(), {.k = 10}, folder.path.string(), grid_of(16, 512)); };
   run();
   ASSERT_EQ(folder.pieces(), 3u);
   const fs::path piece = folder.path / "block-000001.vicinal-piece";
@@ -114,7 +124,7 @@ TEST(Resume, DamagedPiecesAreDoneAgain) {
     expect_same(run(), whole);
     EXPECT_EQ(fs::file_size(piece), size);
   }
-  for (std::uintmax_t at = 32; at < size; at += 97) {  // what comes before is the key: another search's
+  for (std::uintmax_t at = 0; at < size; at += 97) {
     std::fstream file(piece, std::ios::in | std::ios::out | std::ios::binary);
     file.seekg(static_cast<std::streamoff>(at));
     const auto byte = static_cast<char>(file.get() ^ 0x10);
@@ -129,7 +139,7 @@ TEST(Resume, AnotherSearchIsNotMixedIn) {
   const Data data;
   const Folder folder;
   const std::string path = folder.path.string();
-  knn_in_pieces(data.c(), data.q(), {.k = 10}, path, {16, 512});
+  knn_in_pieces(data.c(), data.q(), {.k = 10}, path, grid_of(16, 512));
   const auto expect_refused = [&](const Points& corpus, const Points& queries, const KnnOptions& options, const Grid& grid) {
     try {
       knn_in_pieces(corpus, queries, options, path, grid);
@@ -139,16 +149,16 @@ TEST(Resume, AnotherSearchIsNotMixedIn) {
       EXPECT_NE(std::string(error.what()).find("another search"), std::string::npos) << error.what();
     }
   };
-  expect_refused(data.c(), data.q(), {.k = 11}, {16, 512});
-  expect_refused(data.c(), data.q(), {.k = 10, .metric = Metric::sqeuclidean}, {16, 512});
-  expect_refused(data.c(), data.q(), {.k = 10, .first_id = 1}, {16, 512});
-  expect_refused(data.c(), data.q(), {.k = 10}, {16, 256});
+  expect_refused(data.c(), data.q(), {.k = 11}, grid_of(16, 512));
+  expect_refused(data.c(), data.q(), {.k = 10, .metric = Metric::sqeuclidean}, grid_of(16, 512));
+  expect_refused(data.c(), data.q(), {.k = 10, .first_id = 1}, grid_of(16, 512));
+  expect_refused(data.c(), data.q(), {.k = 10}, grid_of(8, 512));
   Data other;
   other.corpus[1499 * 9 + 8] += 1;
-  expect_refused(other.c(), data.q(), {.k = 10}, {16, 512});
+  expect_refused(other.c(), data.q(), {.k = 10}, grid_of(16, 512));
   Data asked;
   asked.queries[0] += 1;
-  expect_refused(data.c(), asked.q(), {.k = 10}, {16, 512});
+  expect_refused(data.c(), asked.q(), {.k = 10}, grid_of(16, 512));
 }
 
 TEST(Resume, NamesBadRowsAsOneCallDoes) {
@@ -163,11 +173,163 @@ TEST(Resume, NamesBadRowsAsOneCallDoes) {
     }
     return "no error";
   };
-  EXPECT_EQ(message([&] { knn_in_pieces(data.c(), data.q(), {.k = 10}, folder.path.string(), {7, 256}); }),
+  EXPECT_EQ(message([&] { knn_in_pieces(data.c(), data.q(), {.k = 10}, folder.path.string(), grid_of(7, 256)); }),
             message([&] { knn(data.c(), data.q(), {.k = 10}); }));
   std::ofstream(folder.path.string() + "-file").put('x');
-  EXPECT_THROW(knn_in_pieces(data.c(), data.q(), {.k = 10}, folder.path.string() + "-file", {7, 256}), Error);
+  EXPECT_THROW(knn_in_pieces(data.c(), data.q(), {.k = 10}, folder.path.string() + "-file", grid_of(7, 256)), Error);
   fs::remove(folder.path.string() + "-file");
+}
+
+struct Sides {
+  Points corpus, queries;
+  KnnOptions options;
+};
+
+/// What can be resumed, one call each; same() compares its bits with those of one call.
+struct Kind {
+  const char* name;
+  void (*same)(const Sides&, const std::string& directory, const Grid&);
+};
+const Kind kinds[] = {
+    {"knn", [](const Sides& s, const std::string& at, const Grid& grid) { expect_same(knn_in_pieces(s.corpus, s.queries, s.options, at, grid), knn(s.corpus, s.queries, [&] { auto o = s.options; o.progress = nullptr; return o; }())); }},
+    {"graph", [](const Sides& s, const std::string& at, const Grid& grid) {
+       GraphOptions options{.search = s.options}, plain = options;
+       plain.search.progress = nullptr;
+       expect_same(graph_in_pieces(s.corpus, options, at, grid), knn_graph(s.corpus, plain));
+     }},
+    {"range", [](const Sides& s, const std::string& at, const Grid& grid) {
+       RangeOptions options{.search = s.options}, plain = options;
+       plain.search.progress = nullptr;
+       expect_same(range_in_pieces(s.corpus, s.queries, 3.5, options, at, grid), range_search(s.corpus, s.queries, 3.5, plain));
+     }},
+};
+
+struct Shaped {
+  std::vector<float> corpus, queries;
+  std::int64_t rows, asked, cols;
+  Shaped(std::int64_t rows, std::int64_t asked, std::int64_t cols) : corpus(static_cast<std::size_t>(rows * cols)), queries(static_cast<std::size_t>(asked * cols)), rows(rows), asked(asked), cols(cols) {
+    std::mt19937 random(static_cast<unsigned>(rows));
+    std::uniform_int_distribution<int> few(0, 5);
+    for (float& x : corpus) x = static_cast<float>(few(random));
+    for (float& x : queries) x = static_cast<float>(few(random));
+  }
+  Sides sides(std::int64_t k) const { return {MatrixView<float>{corpus.data(), rows, cols}, MatrixView<float>{queries.data(), asked, cols}, {.k = k}}; }
+};
+
+TEST(Resume, LosesLessThanTenSecondsOfWorkWhateverTheShape) {
+  // A clock that pairs move: the whole search takes 60 s of it, all at one speed or the second half of the work three times as slow as the first.
+  const struct {
+    std::int64_t rows, asked, cols, k;
+  } shapes[] = {{4000, 37, 9, 10}, {1920, 1100, 2, 3}, {1920, 16, 300, 25}};
+  for (const auto& shape : shapes) {
+    for (const double slower : {1.0, 3.0}) {
+      for (const Kind& kind : kinds) {
+        SCOPED_TRACE(testing::Message() << kind.name << " " << shape.rows << " x " << shape.asked << " x " << shape.cols << ", " << slower << " times as slow");
+        const Shaped data(shape.rows, shape.asked, shape.cols);
+        const Folder folder;
+        Sides sides = data.sides(shape.k);
+        const bool graph = std::string(kind.name) == "graph";
+        const std::int64_t asked = graph ? shape.rows : shape.asked;
+        Grid grid = Grid::of({shape.rows, shape.cols}, {asked, shape.cols}, shape.k);
+        double now = 0, most_unsaved = 0;
+        bool stopped = false;
+        const auto time = [&](double share) { return 60 * (std::min(share, 0.5) + slower * std::max(share - 0.5, 0.0)) / (0.5 + slower / 2); };
+        grid.clock = [&] { return now; };
+        grid.first_part = std::min(grid.first_part, Pace::multiple);  // as if each pair were a thousand times the work
+        sides.options.progress = [&](std::uint64_t done, std::uint64_t total) {
+          const double all = static_cast<double>(total);
+          now = time(static_cast<double>(done) / all);
+          most_unsaved = std::max(most_unsaved, now - time(static_cast<double>(saved_pieces(folder.path.string()).pairs) / all));
+          return stopped || now < 20;
+        };
+        try {
+          kind.same(sides, folder.path.string(), grid);
+          FAIL() << "was not stopped";
+        } catch (const Error& error) {
+          ASSERT_EQ(error.code(), ErrorCode::cancelled);
+        }
+        EXPECT_GT(saved_pieces(folder.path.string()).pairs, 0);
+        stopped = true;
+        now = time(static_cast<double>(saved_pieces(folder.path.string()).pairs) / static_cast<double>(shape.rows * asked));
+        kind.same(sides, folder.path.string(), grid);
+        EXPECT_GT(most_unsaved, 0) << "the clock did not move";
+        EXPECT_LE(most_unsaved, 10);
+        const SavedPieces saved = saved_pieces(folder.path.string());
+        EXPECT_EQ(saved.pairs, saved.all_pairs);
+        EXPECT_EQ(saved.all_pairs, shape.rows * asked);
+      }
+    }
+  }
+}
+
+TEST(Resume, PiecesThatTakeTooLongAreGivenUpForSmallerOnes) {
+  const Data data;
+  for (const Kind& kind : kinds) {
+    const Folder folder;
+    double now = 0;
+    // Whenever the clock is looked at, more time has passed than a piece may take.
+    kind.same({data.c(), data.q(), {.k = 10}}, folder.path.string(), {1500, 1 << 20, 1 << 20, [&] { return now += Pace::latest + 1; }});
+    EXPECT_GT(now, 4 * Pace::latest) << kind.name;
+  }
+}
+
+TEST(Resume, PaceKeepsSavesApartByAFewSeconds) {
+  for (const double seconds_a_row : {1e-9, 1e-6, 1e-4, 1e-2, 0.1}) {
+    double now = 0;
+    Pace pace([&] { return now; }, 4096, std::int64_t{1} << 40);
+    std::mt19937 random(3);
+    double saved = 0, most = 0;
+    for (int piece = 0; piece < 200; ++piece) {
+      const double cost = seconds_a_row * (piece % 50 > 40 ? 20 : 1) * std::uniform_real_distribution<>(0.7, 1.4)(random);
+      for (;;) {
+        const std::int64_t rows = pace.begin(std::int64_t{1} << 40);
+        ASSERT_GE(rows, 1);
+        ASSERT_EQ(rows % Pace::multiple, 0);
+        const double begun = now, whole = static_cast<double>(rows) * cost;
+        while (now < begun + whole && !pace.overdue()) now = std::min(begun + whole, now + 0.25);
+        if (now >= begun + whole) break;
+        pace.gave_up((now - begun) / whole);
+      }
+      pace.finished();
+      // At first the pace is not known; and no piece is smaller than Pace::multiple rows.
+      if (piece >= 8) most = std::max(most, now - saved - (Pace::multiple * cost > 2 ? Pace::multiple * cost : 0));
+      saved = now;
+    }
+    EXPECT_LE(most, 10) << seconds_a_row;
+    EXPECT_GT(now, 200 * 0.2 * std::min(1.0, seconds_a_row * 1e9)) << "pieces that take no time are not worth a file";
+  }
+}
+
+TEST(Resume, RangesAndGraphsOfAnySizeGiveTheBitsOfOneCall) {
+  const Data data;
+  std::vector<std::int64_t> row_labels(1500), query_labels(37);
+  for (std::int64_t i = 0; i < 1500; ++i) row_labels[static_cast<std::size_t>(i)] = i % 4;
+  for (std::int64_t i = 0; i < 37; ++i) query_labels[static_cast<std::size_t>(i)] = i % 4;
+  KnnOptions labelled{.k = 7};
+  labelled.eligible = {.last = 1400, .ids = {}, .bitmap = {}, .labels = Eligible::Labels::same, .corpus_labels = row_labels, .query_labels = query_labels};
+  for (const Grid& grid : {grid_of(64, 256), grid_of(100, 1500), grid_of(150, 320)}) {
+    const Folder range;
+    const auto at = [](const Folder& folder) { return folder.path.string(); };
+    const RangeOptions negated{.search = {.metric = Metric::inner_product, .distance_type = DistanceType::f64}};
+    expect_same(range_in_pieces(data.c(), data.q(), 4.0, {}, at(range) + "a", grid), range_search(data.c(), data.q(), 4.0));
+    expect_same(range_in_pieces(data.c(), data.q(), 60, negated, at(range) + "b", grid), range_search(data.c(), data.q(), 60, negated));
+    expect_same(range_in_pieces(data.c(), data.q(), 8, {.search = labelled}, at(range) + "c", grid), range_search(data.c(), data.q(), 8, {.search = labelled}));
+    const Points rows = data.c().slice(0, 300);
+    const GraphOptions plain{.search = {.k = 12}}, with{.search = {.k = 12}, .include_self = true}, more{.search = {.k = 400, .pad = true}};
+    expect_same(graph_in_pieces(rows, plain, at(range) + "d", grid), knn_graph(rows, plain));
+    expect_same(graph_in_pieces(rows, with, at(range) + "e", grid), knn_graph(rows, with));
+    expect_same(graph_in_pieces(rows, more, at(range) + "f", grid), knn_graph(rows, more));
+    for (const char* name : {"a", "b", "c", "d", "e", "f"}) discard_pieces(at(range) + name);
+    EXPECT_FALSE(fs::exists(at(range) + "f"));
+  }
+  const Folder folder;
+  try {
+    range_in_pieces(data.c(), data.q(), 4.0, {.max_results = 5}, folder.path.string(), grid_of(7, 256));
+    FAIL() << "more matches than max_results";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::capacity_exceeded);
+    EXPECT_NE(std::string(error.what()).find(std::to_string(range_search(data.c(), data.q(), 4.0).entries())), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
-// The launches of merge.cuh on a device.
-#include "cuda/select/merge.cuh"
-
+// The launches of sorts.cuh on a device.
 #include "cuda/select/launch.cuh"
+#include "cuda/select/sorts.cuh"
 
 namespace vicinal::cuda {
 

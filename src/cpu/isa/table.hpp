@@ -1,0 +1,36 @@
+// The instruction sets of this processor family: one row each, of everything that is compiled for it.
+#pragma once
+#include <span>
+#include <string>
+
+#include "cpu/kernels.hpp"
+#include "cpu/permutation/scores.hpp"
+#include "cpu/permutation/warping.hpp"
+#include "cpu/select/scan.hpp"
+#include "cpu/strings/myers.hpp"
+
+namespace vicinal::cpu {
+
+/// What a user calls an instruction set: tables that run on the same processors. Sets that differ in their tiles of bytes share the rest.
+struct InstructionSet {
+  const char* name;  // "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2", "plain"
+  const Kernels& floats;
+  const ByteKernels& bytes;
+  const Scans& scans;
+  const Myers& myers;
+  const Warping& warping;
+  const Scores& scores;
+  double slowness;   // of a tile of floats beside one of AVX-512
+  double byte_gain;  // speed of a tile of bytes beside one of floats
+
+  bool supported() const { return floats.supported() && bytes.supported(); }
+};
+
+/// All that are compiled in, best first.
+std::span<const InstructionSet> instruction_sets() noexcept;
+/// This processor and this system can run it.
+bool runs_here(const InstructionSet& set);
+/// By name, or the best one for "auto". Throws Unsupported for one that does not run here, InvalidArgument for an unknown name.
+const InstructionSet& find_instruction_set(const std::string& name);
+
+}  // namespace vicinal::cpu

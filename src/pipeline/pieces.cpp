@@ -1,0 +1,182 @@
+// See pieces.hpp.
+#include "pipeline/pieces.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/text.hpp"
+#include "io/atomic_file.hpp"
+#include "vicinal/device.hpp"
+#include "vicinal/error.hpp"
+#include "vicinal/resume.hpp"
+
+namespace vicinal {
+namespace {
+
+namespace fs = std::filesystem;
+using io::Bytes;
+using io::Digest128;
+using io::Hash128;
+
+constexpr const char* piece_suffix = ".vicinal-piece";
+
+template <class T>
+Bytes raw(const T* at, std::size_t count = 1) noexcept {
+  return {reinterpret_cast<const std::byte*>(at), count * sizeof(T)};
+}
+
+/// The values of all rows, whatever their strides: digests of groups of rows, made in parallel, hashed in order.
+void hash_rows(Hash128& hash, const Points& points, Team& team) {
+  constexpr std::int64_t group = 4096;
+  const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
+  const std::array<std::int64_t, 4> shape{points.rows, points.cols, static_cast<std::int64_t>(points.dtype), points.byte_swapped ? 1 : 0};
+  hash.update(raw(shape.data(), shape.size()));
+  std::vector<Digest128> digests(static_cast<std::size_t>((points.rows + group - 1) / group));
+  team.for_each(static_cast<std::int64_t>(digests.size()), [&](std::int64_t piece, int) {
+    Hash128 own;
+    std::vector<std::byte> row(points.col_stride == size ? 0 : static_cast<std::size_t>(points.cols * size));
+    for (std::int64_t r = piece * group; r < std::min(points.rows, (piece + 1) * group); ++r) {
+      const auto* from = static_cast<const std::byte*>(points.data) + r * points.row_stride;
+      if (row.empty()) {
+        own.update({from, static_cast<std::size_t>(points.cols * size)});
+      } else {
+        for (std::int64_t c = 0; c < points.cols; ++c) std::memcpy(row.data() + c * size, from + c * points.col_stride, static_cast<std::size_t>(size));
+        own.update(row);
+      }
+    }
+    digests[static_cast<std::size_t>(piece)] = own.digest();
+    team.tick(0);
+  });
+  hash.update(raw(digests.data(), digests.size()));
+}
+
+}  // namespace
+
+Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOptions& options, std::span<const std::int64_t> words, Team& team) {
+  Hash128 hash;
+  const Eligible& eligible = options.eligible;
+  const std::array<std::int64_t, 8> facts{info().semantics_version, static_cast<std::int64_t>(options.metric), options.pad ? 1 : 0, options.first_id,
+                                          static_cast<std::int64_t>(options.degenerate), static_cast<std::int64_t>(eligible.labels),
+                                          (eligible.ids ? 1 : 0) + (eligible.bitmap ? 2 : 0), static_cast<std::int64_t>(words.size())};
+  hash.update(raw(facts.data(), facts.size()));
+  hash.update(raw(words.data(), words.size()));
+  hash_rows(hash, corpus, team);
+  hash_rows(hash, queries, team);
+  hash.update(raw(&eligible.first));
+  hash.update(raw(&eligible.last));
+  if (eligible.ids) hash.update(raw(eligible.ids->data(), eligible.ids->size()));
+  if (eligible.bitmap) hash.update(raw(eligible.bitmap->data(), eligible.bitmap->size()));
+  hash.update(raw(eligible.corpus_labels.data(), eligible.corpus_labels.size()));
+  hash.update(raw(eligible.query_labels.data(), eligible.query_labels.size()));
+  return hash.digest();
+}
+
+PieceFolder::PieceFolder(std::string directory) : directory_(std::move(directory)) {
+  std::error_code error;
+  fs::create_directory(directory_, error);
+  if (!fs::is_directory(directory_))
+    throw Error(ErrorCode::io_error, cat("cannot make the directory ", directory_, ": ", error ? error.message() : "a file of that name is there"),
+                error ? error.value() : ENOTDIR);
+}
+
+std::string PieceFolder::path(std::int64_t block, std::int64_t first_row) const {
+  const auto digits = [](std::int64_t number, std::size_t width) {
+    std::string text = std::to_string(number);
+    return text.insert(0, std::max(width, text.size()) - text.size(), '0');
+  };
+  const std::string rows = first_row < 0 ? "" : "-row-" + digits(first_row, 12);
+  return (fs::path(directory_) / ("block-" + digits(block, 6) + rows + piece_suffix)).string();
+}
+
+void PieceFolder::save(const std::string& path, const PieceHead& head, std::span<const Bytes> parts) const {
+  io::AtomicFile file(path);
+  Hash128 hash;
+  const auto append = [&](Bytes part) {
+    file.append(part);
+    hash.update(part);
+  };
+  append(raw(&head));
+  for (const Bytes part : parts) append(part);
+  const Digest128 digest = hash.digest();
+  file.append(raw(&digest));
+  io::AtomicFile* const one = &file;
+  io::AtomicFile::publish({&one, 1});
+}
+
+std::optional<PieceFolder::Piece> PieceFolder::load(const std::string& path, const PieceHead& expected, std::int64_t corpus_rows) const {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
+  constexpr auto around = static_cast<std::streamoff>(sizeof(PieceHead) + sizeof(Digest128));
+  if (size < around) return std::nullopt;
+  Piece piece;
+  piece.payload.resize(static_cast<std::size_t>(size - around));
+  Digest128 found;
+  file.seekg(0);
+  const auto read = [&](void* to, std::size_t bytes) { return static_cast<bool>(file.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes))); };
+  PieceHead& head = piece.head;
+  if (!read(&head, sizeof head) || !read(piece.payload.data(), piece.payload.size()) || !read(&found, sizeof found)) return std::nullopt;
+  if (std::memcmp(head.magic, expected.magic, sizeof head.magic) != 0) return std::nullopt;
+  Hash128 hash;
+  hash.update(raw(&head));
+  hash.update(piece.payload);
+  if (hash.digest() != found) return std::nullopt;
+  if (head.key != expected.key)
+    fail(ErrorCode::invalid_argument, cat(path, " belongs to another search: other rows or other options; name another directory, or remove this one"));
+  if (head.block != expected.block || head.queries != expected.queries || head.type != expected.type || head.first_row != expected.first_row ||
+      head.end_row <= head.first_row || head.end_row > corpus_rows)
+    return std::nullopt;
+  return piece;
+}
+
+SavedPieces saved_pieces(const std::string& directory) {
+  SavedPieces saved;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+    PieceHead head;
+    std::ifstream file(entry.path(), std::ios::binary);
+    if (!entry.path().string().ends_with(piece_suffix) || !file.read(reinterpret_cast<char*>(&head), sizeof head)) continue;
+    if (std::memcmp(head.magic, PieceHead{}.magic, sizeof head.magic) != 0) continue;
+    saved.pairs += head.queries * (head.end_row - head.first_row);
+    saved.all_pairs = head.all_pairs;
+  }
+  return saved;
+}
+
+void discard_pieces(const std::string& directory) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored))  // a kill may have left one half written
+    if (entry.path().filename().string().find(piece_suffix) != std::string::npos) fs::remove(entry.path(), ignored);
+  ::rmdir(directory.c_str());  // stays if anything else is in it
+}
+
+Pace::Pace(Clock clock, std::int64_t first, std::int64_t most) : clock_(std::move(clock)), most_(std::max(most, multiple)), rows_(std::min(first, most_)) {}
+
+std::int64_t Pace::begin(std::int64_t left) {
+  started_ = clock_();
+  rows_ = std::max(rows_ / multiple * multiple, multiple);
+  return taken_ = std::min(rows_, left);
+}
+
+bool Pace::overdue() const { return taken_ > multiple && clock_() - started_ > latest; }
+
+void Pace::finished() {
+  constexpr double most_growth = 8;
+  const double took = std::max(clock_() - started_, 1e-9);
+  const double wanted = static_cast<double>(taken_) * std::min(target / took, most_growth);
+  // The last rows of a block say little of what many take.
+  if (taken_ < rows_ && wanted > static_cast<double>(rows_)) return;
+  rows_ = static_cast<std::int64_t>(std::min(wanted, static_cast<double>(most_)));
+}
+
+void Pace::gave_up(double share) {
+  const double rate = std::clamp(share, 0.0, 1.0) / std::max(clock_() - started_, 1e-9);
+  rows_ = static_cast<std::int64_t>(static_cast<double>(taken_) * std::min(rate * target / 2, 0.125));
+}
+
+}  // namespace vicinal

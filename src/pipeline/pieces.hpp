@@ -1,0 +1,72 @@
+// Files of a search that goes on after a kill: each holds a finished piece of work under a digest.
+#pragma once
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/parallel.hpp"
+#include "io/bytes.hpp"
+#include "io/hash128.hpp"
+#include "vicinal/matrix.hpp"
+#include "vicinal/options.hpp"
+
+namespace vicinal {
+
+/// What a piece is of: queries of a block against rows [first_row, end_row) of the corpus.
+struct PieceHead {
+  char magic[8] = {'V', 'C', 'N', 'P', 'I', 'E', 'C', '2'};
+  io::Digest128 key;
+  std::int64_t block = 0, queries = 0, first_row = 0, end_row = 0;
+  std::int64_t width = 0;  // entries a query; of a range search, entries of the piece
+  std::int64_t type = 0, redone = 0;
+  std::int64_t all_pairs = 0;  // of the whole search
+};
+
+/// What the answer of a search and the cut of its queries depend on. `words`: what the values of the rows and the options do not say.
+io::Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOptions& options, std::span<const std::int64_t> words, Team& team);
+
+class PieceFolder {
+ public:
+  /// Makes the directory if it is not there. Throws IoError.
+  explicit PieceFolder(std::string directory);
+  /// Of the k-lists of a block so far, or (first_row >= 0) of the matches in the rows from there on.
+  std::string path(std::int64_t block, std::int64_t first_row = -1) const;
+  /// The file takes its name when it is complete and synced.
+  void save(const std::string& path, const PieceHead& head, std::span<const io::Bytes> parts) const;
+  struct Piece {
+    PieceHead head;
+    std::vector<std::byte> payload;
+  };
+  /// Nothing if there is no such file, or a damaged one. Throws InvalidArgument for a piece of another search.
+  std::optional<Piece> load(const std::string& path, const PieceHead& expected, std::int64_t corpus_rows) const;
+
+ private:
+  std::string directory_;
+};
+
+/// Decides how many rows of the corpus the next piece takes, so that pieces end some `target` seconds apart whatever a row costs: the
+/// next one is sized by the last, and one that takes more than `latest` seconds is given up for a smaller one.
+class Pace {
+ public:
+  using Clock = std::function<double()>;  // seconds
+  static constexpr double target = 2.5, latest = 6;
+  static constexpr std::int64_t multiple = 64;  // words of bitmaps are not cut
+  /// first, most: rows.
+  Pace(Clock clock, std::int64_t first, std::int64_t most);
+  /// Begins a piece of the `left` rows; how many it takes.
+  std::int64_t begin(std::int64_t left);
+  /// Whether the piece that was begun should be given up.
+  bool overdue() const;
+  void finished();
+  /// share: of its work, how much had been done.
+  void gave_up(double share);
+
+ private:
+  Clock clock_;
+  std::int64_t most_, rows_, taken_ = 0;
+  double started_ = 0;
+};
+
+}  // namespace vicinal

@@ -1,0 +1,149 @@
+// The calls that return a plan without searching, from shapes alone or with a look at a sample of the rows, and its text.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "core/fpenv.hpp"
+#include "core/text.hpp"
+#include "pipeline/check.hpp"
+#include "pipeline/plan.hpp"
+
+namespace vicinal {
+namespace {
+
+constexpr double looks_a_rank = 4;                     // second looks that take the time of a canonical distance
+constexpr double least_excluded = 16;                  // a filter that leaves a row in so many is given up, and every pair ranked
+
+/// What the sample says: the rung that the search will begin with, and its time. Rows that neither bytes nor floats exclude are all ranked.
+void look(Plan& plan, Backend& backend, const Problem& problem, const Points& corpus, const KnnOptions& options, std::optional<double> radius) {
+  if (corpus.rows == 0 || plan.groups) return;
+  const Question question{.corpus = corpus, .metric = options.metric, .type = plan.distance_type, .degenerate = options.degenerate, .k = problem.k, .radius = radius};
+  const Outlook outlook = backend.look(question, plan);
+  if (outlook.sampled == 0) return;
+  const bool bytes = rung_of(plan.rungs.front()) == Rung::int8 && (outlook.int8_pays || !plan.pilot);
+  if (rung_of(plan.rungs.front()) == Rung::int8 && !bytes) {
+    plan.rungs.erase(plan.rungs.begin());
+    plan.second = false;
+  }
+  plan.rotated |= plan.pilot && bytes && outlook.rotated;
+  plan.pilot = false;
+  const double n = static_cast<double>(corpus.rows);
+  Left left{outlook.left_int8, outlook.left_f32};
+  plan.sampled_rows = outlook.sampled;
+  plan.left_rows = static_cast<std::int64_t>(std::min(n, bytes ? left.bytes : left.floats));
+  if (plan.second) left.bytes = left.bytes / looks_a_rank + left.floats;
+  plan.seconds = host_seconds(backend, problem, plan, &left);
+  if (bytes || left.floats * least_excluded <= n) return;
+  Plan all = plan;
+  all.rungs = {plan.rungs.back()};
+  plan.seconds += host_seconds(backend, problem, all);
+}
+
+}  // namespace
+
+Plan plan(const Points& corpus, const Shape& queries, const KnnOptions& options) {
+  const FpGuard guard;
+  check_view(corpus, "corpus");
+  check_shapes(shape_of(corpus), queries, options.metric);
+  Backend& backend = find_backend(options.run.device);
+  check_reach(backend, corpus, {}, options);
+  check_options(shape_of(corpus), queries, options);
+  const Problem problem = knn_problem(shape_on(backend, corpus), queries, options);
+  Plan made = make_plan(backend, problem, options);
+  look(made, backend, problem, corpus, options, std::nullopt);
+  return made;
+}
+
+Plan plan(const Points& corpus, const Points& queries, const KnnOptions& options) {
+  check_view(queries, "query");
+  const Backend& backend = find_backend(options.run.device);
+  check_reach(backend, {}, queries, options);
+  return plan(corpus, shape_on(backend, queries), options);
+}
+
+Plan plan_graph(const Points& rows, const GraphOptions& options) {
+  const FpGuard guard;
+  check_view(rows, "corpus");
+  check_shapes(shape_of(rows), shape_of(rows), options.search.metric);
+  Backend& backend = find_backend(options.search.run.device);
+  check_reach(backend, rows, {}, options.search);
+  check_graph(shape_of(rows), options);
+  const Problem problem = graph_problem(shape_on(backend, rows), options);
+  Plan made = make_plan(backend, problem, options.search);
+  look(made, backend, problem, rows, options.search, std::nullopt);
+  return made;
+}
+
+Plan plan_range(const Points& corpus, const Shape& queries, double radius, const RangeOptions& options) {
+  const FpGuard guard;
+  if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
+  check_view(corpus, "corpus");
+  check_shapes(shape_of(corpus), queries, options.search.metric);
+  Backend& backend = find_backend(options.search.run.device);
+  check_reach(backend, corpus, {}, options.search);
+  check_range(shape_of(corpus), queries, options);
+  const Problem problem = range_problem(shape_on(backend, corpus), queries, options.search);
+  Plan made = make_plan(backend, problem, options.search);
+  look(made, backend, problem, corpus, options.search, radius);
+  return made;
+}
+
+Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
+  const FpGuard guard;
+  check_shapes(corpus, queries, options.metric);
+  const Backend& backend = find_backend(options.run.device);
+  check_reach(backend, options.eligible);
+  check_options(corpus, queries, options);
+  return make_plan(backend, knn_problem(corpus, queries, options), options);
+}
+
+Plan plan_graph(const Shape& rows, const GraphOptions& options) {
+  const FpGuard guard;
+  check_shapes(rows, rows, options.search.metric);
+  const Backend& backend = find_backend(options.search.run.device);
+  check_reach(backend, options.search.eligible);
+  check_graph(rows, options);
+  return make_plan(backend, graph_problem(rows, options), options.search);
+}
+
+Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options) {
+  const FpGuard guard;
+  check_shapes(corpus, queries, options.search.metric);
+  const Backend& backend = find_backend(options.search.run.device);
+  check_reach(backend, options.search.eligible);
+  check_range(corpus, queries, options);
+  return make_plan(backend, range_problem(corpus, queries, options.search), options.search);
+}
+
+std::string Plan::text() const {
+  const FpGuard guard;  // numbers for people are rounded, too
+  std::string out;
+  const auto line = [&](const char* name, const std::string& value) {
+    char padded[32];
+    std::snprintf(padded, sizeof padded, "%-16s", name);
+    out += padded + value + "\n";
+  };
+  line("device", cat(device, ", ", threads, threads == 1 ? " thread, " : " threads, ", instruction_set));
+  line("ladder", cat(joined(rungs, " -> "), pilot ? cat(" (", rungs.front(), " where a sample of the rows says that it pays, of rotated rows or not)") : ""));
+  line("distances", distance_type_name(distance_type));
+  line("memory", cat(bytes_text(peak_bytes), " of ", bytes_text(budget_bytes), " (least that works: ", bytes_text(minimum_bytes),
+                     "), results ", bytes_text(result_bytes), " besides"));
+  line("corpus", resident ? cat("all rows prepared once") : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
+  line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
+  if (groups) line("groups", "rows near each other in leaves of a tree; leaves farther than the k-th are passed over");
+  if (second) line("second look", "rows that bytes cannot exclude are looked at again by a second byte of each element");
+  if (rotated) line("rotation", "rows are rotated at random before they are rounded to bytes");
+  if (symmetric) line("symmetry", cat("each tile of distances serves both of its sides, ", pair_rows, " rows against ", pair_rows));
+  line("candidates", cat(candidate_slots, " slots a query"));
+  if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g s", seconds);
+  line("predicted", cat(text, sampled_rows > 0 ? "" : " (by the shapes alone)"));
+  if (sampled_rows > 0)
+    line("sample", cat("by a look at ", sampled_rows, " rows of the corpus, about ", left_rows, " of its rows are ranked for a query"));
+  for (const std::string& note : notes) line("note", note);
+  return out;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,30 @@
+// The searches of the library, over rows that may be prepared already: those of a Corpus, and the free functions, which have
+// nothing prepared.
+#pragma once
+#include <memory>
+
+#include "backend/backend.hpp"
+#include "vicinal/search.hpp"
+#include "vicinal/verify.hpp"
+
+namespace vicinal {
+
+/// What a Corpus keeps of all of its rows, in the form of one backend.
+struct Prepared {
+  std::shared_ptr<const Kept> kept = nullptr;  // null: nothing, and each search prepares the rows
+  Plan made = {};                              // by which the form was prepared: it can be searched in no other
+
+  const Plan* plan() const noexcept { return kept ? &made : nullptr; }
+};
+
+/// `prepared` holds rows of `corpus` under the metric and the rule for degenerate rows of the options. Arguments are checked here.
+Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
+                const KnnOptions& options);
+Neighbors knn(const Points& corpus, const Prepared& prepared, const Points& queries, const KnnOptions& options);
+Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOptions& options);
+CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const Points& queries, double radius,
+                          const RangeOptions& options);
+Verdict verify(const Points& corpus, const Prepared& prepared, const Points& queries, const Claim& claim,
+               const VerifyOptions& options);
+
+}  // namespace vicinal

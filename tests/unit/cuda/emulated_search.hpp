@@ -1,0 +1,245 @@
+// A search of vectors by the device's code on the emulator, for the tests of src/cuda/search: its device, and an answer beside the CPU's.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "cuda/search/session.hpp"
+#include "cuda/select/merge.cuh"
+#include "pipeline/certify.hpp"
+#include "unit/cuda/emulated_device.hpp"
+#include "vicinal/search.hpp"
+
+namespace emulated_search {
+
+using namespace vicinal;
+
+/// With what a search of vectors asks for besides.
+struct Device : emulated::Device {
+  struct Launch {
+    Device* device;
+    template <class Args>
+    void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) const {
+      if (shared > device->shared_bytes) fail(ErrorCode::device_error, cat("a kernel was refused ", shared, " bytes of shared memory"));
+      device->launches(blocks, threads, shared, kernel, args);
+    }
+    template <class Args>
+    void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) const {
+      (*this)(blocks, threads, shared, kernel, args);
+    }
+  };
+  int multiprocessors = 3;
+  std::int64_t shared_bytes = 227 << 10;  // that a block may have
+  std::int64_t packed_rows = cuda::most_packed_rows;
+
+  Launch launch() { return {this}; }
+  void copy(void* to, const void* from, std::int64_t bytes) { in(to, from, bytes); }
+  bool has_hopper() const { return false; }
+  template <bool seeding>
+  void hopper_filter(const cuda::Filter& /*filter*/, std::int64_t /*grid*/) {}
+  bool holds(const void* memory) const { return held.count(const_cast<void*>(memory)) > 0; }
+  void rows_in(std::byte* to, const Points& rows) {
+    const auto size = static_cast<std::int64_t>(dtype_size(rows.dtype));
+    for (std::int64_t r = 0; r < rows.rows; ++r)
+      for (std::int64_t c = 0; c < rows.cols; ++c)
+        std::memcpy(to + (r * rows.cols + c) * size, static_cast<const std::byte*>(rows.data) + r * rows.row_stride + c * rows.col_stride, static_cast<std::size_t>(size));
+  }
+  std::int64_t select_bytes(const cuda::SelectTask& /*task*/) const { return 1; }
+  void select(const cuda::SelectTask& task, void* /*workspace*/) const {
+    for (std::int64_t r = 0; r < task.values.rows; ++r) {
+      const auto run = [&](auto zero) {
+        using T = decltype(zero);
+        const auto* row = reinterpret_cast<const T*>(static_cast<const std::byte*>(task.values.data) + r * task.values.row_stride);
+        std::vector<std::int64_t> at(static_cast<std::size_t>(task.values.cols));
+        for (std::size_t i = 0; i < at.size(); ++i) at[i] = static_cast<std::int64_t>(i);
+        std::stable_sort(at.begin(), at.end(), [&](std::int64_t a, std::int64_t b) { return row[a] < row[b]; });
+        for (std::int64_t i = 0; i < task.k; ++i) {
+          task.out.ids[r * task.k + i] = at[static_cast<std::size_t>(i)];
+          static_cast<T*>(task.out.values)[r * task.k + i] = row[at[static_cast<std::size_t>(i)]];
+        }
+      };
+      task.values.type == ValueType::f64 ? run(0.0) : run(0.0F);
+    }
+  }
+};
+
+struct Ask {
+  KnnOptions options;
+  std::int64_t chunk = INT64_MAX;
+  bool filter = true;
+  std::int64_t slots = 500;
+  bool graph = false;
+  Rung rung = Rung::int8;
+  bool there = false;  // results stay on the device
+  std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
+};
+
+struct Answer {
+  Neighbors result;
+  Stats stats;
+  double largest = 0;  // error that was proved
+  std::int64_t redone = 0, planned_bytes = INT64_MAX, used_bytes = 0;  // bytes: of the rung that is asked for
+};
+
+/// The corpus past a session, in chunks of so many rows or whole.
+inline void sweep(Session& session, std::int64_t rows, std::int64_t chunk) {
+  for (std::int64_t first = 0; first < rows; first += chunk) {
+    session.prepare_corpus(first, std::min(chunk, rows - first));
+    session.filter();
+    session.select();
+    session.rerank();
+    if (chunk > rows) break;
+  }
+}
+
+/// The rung where it is asked for, then the canonical one for what is left.
+inline Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
+  const KnnOptions& options = ask.options;
+  Question question{.corpus = corpus, .metric = options.metric,
+                    .type = ask.options.distance_type == DistanceType::automatic && counts(options.metric) ? DistanceType::u32
+                            : corpus.dtype == DType::f64                                                ? DistanceType::f64
+                                                                                                        : DistanceType::f32,
+                    .degenerate = options.degenerate, .k = std::min(options.k, corpus.rows), .first_id = options.first_id,
+                    .filter = RowFilter(options.eligible, corpus.rows, options.first_id, ask.graph)};
+  Answer answer;
+  answer.result = Neighbors(queries.rows, options.k, question.type, options.pad);
+  Plan plan;
+  plan.rungs = {rung_name(ask.rung), "canonical"};
+  plan.candidate_slots = ask.slots;
+  plan.query_batch = queries.rows;
+  plan.corpus_chunk = std::min(ask.chunk, corpus.rows);
+  plan.distance_type = question.type;
+  plan.threads = 1;
+  const Problem problem{.corpus = {corpus.rows, corpus.cols, corpus.dtype}, .queries = {queries.rows, queries.cols, queries.dtype}, .metric = options.metric, .k = question.k,
+                        .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
+  Team team(1, nullptr, {}, 1);
+  Device device;
+  device.packed_rows = ask.packed_rows;
+  device.shared_bytes = ask.shared_bytes;
+  NeighborsView out = answer.result.view();
+  const std::int64_t entries = queries.rows * options.k, bytes = entries * static_cast<std::int64_t>(distance_size(question.type));
+  if (ask.there) {
+    out.ids = static_cast<std::int64_t*>(device.take(entries * 8));
+    out.distances = device.take(bytes);
+  }
+  std::vector<std::int64_t> rows;
+  for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
+  for (const Rung rung : {ask.rung, Rung::canonical}) {
+    if (rows.empty() || (rung != Rung::canonical && !ask.filter)) continue;
+    cuda::CudaSession<Device> session(device, question, plan, rung, nullptr, team, answer.stats);
+    session.prepare_queries(queries, rows);
+    sweep(session, corpus.rows, ask.chunk);
+    std::vector<double> settled(rows.size()), largest(rows.size());
+    std::vector<std::int64_t> found(rows.size());
+    const BoundsView bounds{settled.data(), largest.data(), found.data()};
+    session.finish(out, bounds);
+    std::vector<bool> redo(static_cast<std::size_t>(queries.rows));
+    certify(out, question, rows, bounds, redo);
+    rows.clear();
+    for (std::int64_t i = 0; i < queries.rows; ++i)
+      if (redo[static_cast<std::size_t>(i)]) rows.push_back(i);
+    if (rung == Rung::canonical) continue;
+    answer.redone = static_cast<std::int64_t>(rows.size());
+    answer.planned_bytes = cuda::session_bytes(plan, problem, 0, device.multiprocessors, device.packed_rows);
+    answer.used_bytes = device.most_held;
+    answer.largest = *std::max_element(largest.begin(), largest.end());
+  }
+  if (ask.there) {
+    device.out(answer.result.view().ids, out.ids, entries * 8);
+    device.out(answer.result.view().distances, out.distances, bytes);
+    device.give(out.ids);
+    device.give(out.distances);
+  }
+  EXPECT_TRUE(rows.empty());
+  return answer;
+}
+
+inline std::vector<float> gaussian(unsigned seed, std::int64_t count, double offset = 0, double spread = 1) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = static_cast<float>(offset + spread * normal(random));
+  return values;
+}
+
+inline void expect_same(const Neighbors& got, const Neighbors& want) {
+  ASSERT_EQ(got.rows(), want.rows());
+  const std::int64_t all = got.rows() * got.k();
+  for (std::int64_t i = 0; i < all; ++i)
+    ASSERT_EQ(got.ids()[i], want.ids()[i]) << "row " << i / got.k() << ", rank " << i % got.k();
+  ASSERT_EQ(std::memcmp(got.distances(), want.distances(), static_cast<std::size_t>(all) * distance_size(got.type())), 0);
+}
+
+inline void compare(const Points& corpus, const Points& queries, Ask ask, std::int64_t most_redone = 0) {
+  const Answer got = by_device(corpus, queries, ask);
+  KnnOptions options = ask.options;
+  options.run.device = "cpu";
+  options.proof = Proof::exhaustive;
+  expect_same(got.result, knn(corpus, queries, options));
+  EXPECT_LE(got.redone, most_redone);
+  EXPECT_LE(got.used_bytes, got.planned_bytes);
+}
+
+inline Points view(const std::vector<float>& values, std::int64_t dims) {
+  return Points(values.data(), DType::f32, static_cast<std::int64_t>(values.size()) / dims, dims);
+}
+
+/// Everything within a radius, as src/pipeline/range.cpp asks for it. room: Plan::match_bytes; queries that it leaves out are searched again.
+inline std::int64_t compare_range(const Points& corpus, const Points& queries, double radius, const Ask& ask, std::int64_t room) {
+  RangeOptions options{.search = ask.options};
+  options.search.run.device = "cpu";
+  options.search.proof = Proof::exhaustive;
+  const CsrNeighbors want = range_search(corpus, queries, radius, options);
+  const Question question{.corpus = corpus, .metric = ask.options.metric, .type = want.type(), .degenerate = ask.options.degenerate, .first_id = ask.options.first_id,
+                          .filter = RowFilter(ask.options.eligible, corpus.rows, ask.options.first_id, false), .radius = radius};
+  Plan plan;
+  plan.rungs = {"int8", "canonical"};
+  plan.query_batch = queries.rows;
+  plan.threads = 1;
+  plan.match_bytes = room;
+  Team team(1, nullptr, {}, 1);
+  Device device;
+  device.packed_rows = ask.packed_rows;
+  Stats stats;
+  cuda::CudaSession<Device> session(device, question, plan, ask.filter ? ask.rung : Rung::canonical, nullptr, team, stats);
+  std::vector<std::int64_t> rows, counts(static_cast<std::size_t>(queries.rows)), begin(counts.size());
+  for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
+  session.prepare_queries(queries, rows);
+  sweep(session, corpus.rows, ask.chunk);
+  std::vector<bool> lost(counts.size());
+  session.counts(counts, lost);
+  for (std::size_t i = 0; i < counts.size(); ++i) EXPECT_EQ(counts[i], want.count(static_cast<std::int64_t>(i))) << "query " << i;
+  CsrNeighbors got(queries.rows, want.entries(), want.type());
+  if (testing::Test::HasFailure()) return 0;
+  std::vector<double> settled(rows.size()), largest(rows.size());
+  std::vector<std::int64_t> again, again_begin, again_count;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    begin[i] = want.offsets()[i];
+    if (!lost[i]) continue;
+    again.push_back(static_cast<std::int64_t>(i));
+    again_begin.push_back(begin[i]);
+    again_count.push_back(std::exchange(counts[i], 0));
+  }
+  session.finish_range({got.ids(), got.distances(), want.type(), begin, counts}, {settled.data(), largest.data()});
+  if (!again.empty()) {
+    const RangeView places{got.ids(), got.distances(), want.type(), again_begin, again_count};
+    session.prepare_queries(queries, again);
+    session.place(places);
+    sweep(session, corpus.rows, ask.chunk);
+    session.finish_range(places, {settled.data(), largest.data()});
+  }
+  const auto all = static_cast<std::size_t>(want.entries());
+  EXPECT_EQ(std::memcmp(got.ids(), want.ids(), all * 8), 0);
+  EXPECT_EQ(std::memcmp(got.distances(), want.distances(), all * distance_size(want.type())), 0);
+  EXPECT_EQ(stats.underflowed, want.stats.underflowed);
+  return static_cast<std::int64_t>(again.size());
+}
+
+/// VICINAL_TEST_SCALE asks for a part.
+inline bool sampled() {
+  const char* scale = std::getenv("VICINAL_TEST_SCALE");
+  return scale != nullptr && std::atof(scale) < 1;
+}
+
+}  // namespace emulated_search

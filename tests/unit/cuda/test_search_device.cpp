@@ -1,0 +1,219 @@
+// What searches make of a device: filters that its shared memory does not hold, and the self-test of its filter in
+// bytes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cuda/search/seconds.hpp"
+#include "cuda/search/self_test.cuh"
+#include "pipeline/plan.hpp"
+#include "unit/cuda/emulated_search.hpp"
+
+namespace {
+
+using namespace emulated_search;
+using Device = emulated_search::Device;
+
+/// A backend as src/cuda/backend.cu is one, as far as plans ask for it, of a device whose blocks have so much shared
+/// memory.
+struct Planned final : Backend {
+  std::int64_t shared_bytes = 0;
+
+  explicit Planned(std::int64_t shared) : shared_bytes(shared) {}
+  Facts facts() const override {
+    Facts facts;
+    facts.name = "cuda:0";
+    facts.tile_rows = cuda::tile_rows;
+    facts.has_halves = true;
+    facts.has_pairs = false;
+    facts.most_filtered_k = cuda::most_filtered_k;
+    facts.instruction_sets = {"mma"};
+    return facts;
+  }
+  std::int64_t free_bytes() const override { return std::int64_t{1} << 33; }
+  std::int64_t bytes(const Plan& plan, const Problem& problem) const override {
+    return problem.range ? cuda::range_bytes(plan, problem) : cuda::session_bytes(plan, problem, 0, 3);
+  }
+  std::int64_t query_lanes(const std::string&) const override { return 32; }
+  double slowness(const std::string&) const override { return 1; }
+  double byte_gain(const std::string&) const override { return 1; }
+  double seconds(const Plan& plan, const Problem& problem) const override {
+    return cuda::search_seconds(plan, problem);
+  }
+  std::string filter_refusal(Rung rung, std::int64_t cols, const std::string& instruction_set) const override {
+    return cuda::filter_refusal("cuda:0", rung, cols, instruction_set == "wgmma", shared_bytes);
+  }
+
+  SelectStats select_k(const SelectProblem&) override { return {}; }
+  std::string select_refusal(const SelectProblem&) const override { return ""; }
+  std::int64_t kept_bytes(const Problem&, const Plan&) const override { return 0; }
+  std::shared_ptr<const Kept> keep(const Question&, const Plan&, Team&) override { return nullptr; }
+  std::unique_ptr<Session> open(const Question&, const Plan&, Rung, std::shared_ptr<const Kept>, Team&,
+                                Stats&) override {
+    return nullptr;
+  }
+  std::int64_t shape_strings(Plan&, const StringSizes&, Metric, std::int64_t, bool) const override { return 0; }
+  std::int64_t search_strings(const StringQuestion&, const Plan&, const StringAnswer&, Team&, Stats&) override {
+    return 0;
+  }
+};
+
+constexpr std::int64_t rtx = 99 << 10, a100 = 163 << 10, h100 = 227 << 10;
+
+Plan plan_on(std::int64_t shared_bytes, std::int64_t dims, Metric metric, const std::string& filter) {
+  KnnOptions options{.k = 10, .metric = metric};
+  options.run.filter = filter;
+  options.run.instruction_set = "mma";
+  return make_plan(Planned(shared_bytes),
+                   knn_problem({1000000, dims, DType::f32}, {1000, dims, DType::f32}, options, false), options);
+}
+
+TEST(CudaSharedMemory, PlansNameTheFiltersThatFit) {
+  using Rungs = std::vector<std::string>;
+  for (const std::int64_t dims : {3, 64, 65, 128, 129, 784}) {
+    SCOPED_TRACE(std::to_string(dims) + " columns");
+    const Rungs all{"int8", "fp16", "f32", "canonical"};
+    EXPECT_EQ(plan_on(h100, dims, Metric::euclidean, "auto").rungs, all);
+    EXPECT_EQ(plan_on(a100, dims, Metric::euclidean, "auto").rungs,
+              dims <= 128 ? all : Rungs({"fp16", "f32", "canonical"}));
+    EXPECT_EQ(plan_on(rtx, dims, Metric::euclidean, "auto").rungs,
+              dims <= 64 ? Rungs({"int8", "canonical"}) : Rungs({"canonical"}));
+    EXPECT_EQ(plan_on(rtx, dims, Metric::l1, "auto").rungs, Rungs({"canonical"}));
+    EXPECT_EQ(plan_on(a100, dims, Metric::l1, "auto").rungs, Rungs({"f32", "canonical"}));
+    for (const char* filter : {"auto", "int8", "fp16", "f32", "canonical"})
+      for (const std::int64_t shared_bytes : {rtx, a100, h100}) {
+        const Plan plan = plan_on(shared_bytes, dims, Metric::cosine, filter);
+        ASSERT_EQ(plan.rungs.back(), "canonical");
+        for (const std::string& rung : plan.rungs)
+          EXPECT_EQ(cuda::filter_refusal("cuda:0", rung_of(rung), dims, false, shared_bytes), "") << rung;
+        // The plan's bytes are of the rung that it begins with, and a note says what it does not begin with.
+        KnnOptions options{.k = 10, .metric = Metric::cosine};
+        EXPECT_EQ(plan.peak_bytes,
+                  Planned(shared_bytes)
+                      .bytes(plan, knn_problem({1000000, dims, DType::f32}, {1000, dims, DType::f32}, options, false)));
+        const std::string first = std::string(filter) == "auto" ? "int8" : filter;
+        ASSERT_EQ(plan.notes.size(), plan.rungs.front() == first ? 0u : 1u) << filter;
+        if (plan.rungs.front() == first) continue;
+        EXPECT_NE(plan.notes.front().find(std::to_string(shared_bytes)), std::string::npos) << plan.notes.front();
+        EXPECT_NE(plan.notes.front().find("filter " + first + " of " + std::to_string(dims) + " columns"),
+                  std::string::npos)
+            << plan.notes.front();
+      }
+  }
+}
+
+TEST(CudaSharedMemory, SearchesOfEveryDeviceStayWithinIt) {
+  // The emulated device refuses a launch that asks for more, as a real one does.
+  for (const std::int64_t dims : {40, 100, 200}) {
+    const std::vector<float> corpus = gaussian(51, (dims == 40 && !sampled() ? 2200 : 400) * dims), queries = gaussian(52, dims);
+    for (const std::int64_t shared_bytes : {rtx, a100}) {
+      for (const std::int64_t k : {5, 2048}) {  // the longest list that shared memory holds, in wide words
+        if (k > 5 && (dims > 40 || shared_bytes == a100 || sampled())) continue;
+        SCOPED_TRACE(std::to_string(dims) + " columns, " + std::to_string(shared_bytes) + " bytes, k " +
+                     std::to_string(k));
+        const Rung rung = rung_of(plan_on(shared_bytes, dims, Metric::euclidean, "auto").rungs.front());
+        const Ask ask{.options = {.k = k},
+                      .filter = rung != Rung::canonical,
+                      .slots = 700,
+                      .rung = rung,
+                      .packed_rows = 100,
+                      .shared_bytes = shared_bytes};
+        compare(view(corpus, dims), view(queries, dims), ask);
+      }
+      Ask over{.options = {.k = 5}, .shared_bytes = shared_bytes};
+      if (cuda::filter_refusal("cuda:0", Rung::int8, dims, false, shared_bytes).empty())
+        by_device(view(corpus, dims), view(queries, dims), over);
+      else EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), over), Error);
+    }
+  }
+}
+
+TEST(CudaFilterTest, TellsAWrongSumAFindThatIsMissingAndOneTooMany) {
+  Device device;
+  for (const std::int64_t width : {128, 256}) {
+    cuda::FilterTest wide(width, 128, false, 4);
+    wide.run(device);
+    EXPECT_TRUE(wide.judge()) << width;
+  }
+  cuda::FilterTest test(64, 128, false, 4);
+  test.run(device);
+  ASSERT_TRUE(test.judge());
+  const auto worker =
+      static_cast<std::size_t>(std::max_element(test.used().begin(), test.used().end()) - test.used().begin());
+  const std::size_t first = worker * (test.found().size() / test.used().size());
+  ASSERT_GT(test.used()[worker], 10u);
+  const auto wrong = [&](const char* what, const auto& spoil) {
+    cuda::FilterTest spoiled = test;
+    spoil(spoiled);
+    EXPECT_FALSE(spoiled.judge()) << what;
+  };
+  wrong("a sum", [&](cuda::FilterTest& t) { t.found()[first + 3].sum ^= 1; });
+  wrong("a row", [&](cuda::FilterTest& t) { t.found()[first + 3].place ^= 1; });
+  wrong("missing", [&](cuda::FilterTest& t) { --t.used()[worker]; });
+  wrong("twice", [&](cuda::FilterTest& t) { t.found()[first + t.used()[worker]++] = t.found()[first]; });
+  wrong("a group's largest sum", [&](cuda::FilterTest& t) { --t.nearest().back(); });
+  wrong("nobody's", [&](cuda::FilterTest& t) { t.found()[first].query = 128; });
+}
+
+/// A device with wgmma, of which this plays the kernel: keys of sums as filter_hopper.cuh makes them.
+struct Hopper : Device {
+  bool empty = false;  // the kernel is: its code is that of another architecture
+
+  bool has_hopper() const { return true; }
+  template <bool seeding>
+  void hopper_filter(const cuda::Filter& f, std::int64_t /*grid*/) {
+    if (empty) return;
+    const std::int64_t width = f.job.rows.width, slab = width == 64 ? 64 : 128;
+    const bool shifted = width <= 128;
+    const float most = cuda::hopper_limit(shifted);
+    if (!seeding) std::fill_n(f.used, cuda::hopper_warps, 0u);
+    for (std::int64_t visit = 0; visit < f.last; ++visit)
+      for (std::int64_t query = 0; query < f.job.queries.count; ++query) {
+        const std::int64_t tile = f.job.visits.at(visit);
+        const cuda::TileHead& head = f.job.rows.heads[tile];
+        int groups[8];
+        std::fill_n(groups, 8, INT32_MIN);
+        for (int row = 0; row < cuda::tile_rows; ++row) {
+          int sum = 0;
+          for (std::int64_t s = 0; s < width; s += slab)
+            for (int chunk = 0; chunk < slab / 16; ++chunk)
+              for (int i = 0; i < 16; ++i) {
+                const auto at = [&](std::int64_t line) {
+                  return line / 128 * 128 * width + s * 128 + line % 128 * slab +
+                         cuda::chunk_place(static_cast<int>(slab), static_cast<int>(line % 128), chunk) * 16 + i;
+                };
+                sum += f.job.rows.bytes[at(tile * 128 + row)] * f.job.queries.bytes[at(query)];
+              }
+          int& nearest = groups[row % 8 / 2 * 2 + row / 64];
+          if (seeding) {
+            nearest = std::max(nearest, sum + byte_seed(head.terms[row], 1));
+            continue;
+          }
+          const QuickLine line = quick_line(f.job.states[query].line);
+          const int which = (row >> 3 & 7) << 1 | (row & 1), seed = quick_seed(head.terms[row], 1, most);
+          const int key = shifted ? (sum + seed) * 16 + which : ((sum + seed) & ~15) | which;
+          int limit = 0x7fffffff;
+          if (line.base > -static_cast<float>(infinite))
+            limit = shifted ? quick_limit(line, 0, 0, 1, most) * 16 : quick_limit(line, 0, 0, 1, most) & ~15;
+          const std::int64_t warp = query / 16;
+          if (key >= limit)
+            f.found[warp * f.room + f.used[warp]++] = {static_cast<std::uint32_t>(query),
+                                                       static_cast<std::uint32_t>(tile * 128 + row),
+                                                       shifted ? key >> 4 : key | 15, 0};
+        }
+        for (int g = 0; g < 8 && seeding; ++g) f.nearest[query * f.groups + visit * 8 + g] = groups[g];
+      }
+  }
+};
+
+TEST(CudaFilterTest, AKernelOfAnotherArchitectureFailsAndMmaIsLeft) {
+  Hopper device;
+  EXPECT_TRUE(cuda::test_filter(device, true, 4));
+  device.empty = true;
+  EXPECT_FALSE(cuda::test_filter(device, true, 4));
+  const cuda::SelfTest tested = cuda::self_test(device);  // whose code here is not that of sm_90a
+  EXPECT_FALSE(tested.wgmma);
+  EXPECT_TRUE(tested.bytes && tested.halves && tested.floats);
+}
+
+}  // namespace
