@@ -35,8 +35,7 @@ bench: build  ## speed beside faiss-cpu and scikit-learn; appends to bench/resul
 	@$(PYTHON) bench/run.py
 
 docs: build  ## tutorials and a page a function: build/docs/index.html
-	@scripts/bootstrap docs
-	@$(PYTHON) -m sphinx -q -W --keep-going -b html docs build/docs
+	@scripts/docs
 
 lint: build  ## clang-format, clang-tidy, habits of the tree
 	@$(PYTHON) scripts/lint.py

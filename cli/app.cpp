@@ -115,11 +115,13 @@ Option App::add_flag(const std::string& names, bool& target, const std::string& 
 }
 
 Option App::add_integer(const std::string& names, std::int64_t& target, const std::string& description) {
-  return Option(not_empty(app_->add_option_function<std::string>(names, reader(names, "an integer", target), description)));
+  return Option(
+      not_empty(app_->add_option_function<std::string>(names, reader(names, "an integer", target), description)));
 }
 
 Option App::add_number(const std::string& names, double& target, const std::string& description) {
-  return Option(not_empty(app_->add_option_function<std::string>(names, reader(names, "a number", target), description)));
+  return Option(
+      not_empty(app_->add_option_function<std::string>(names, reader(names, "a number", target), description)));
 }
 
 void App::footer(const std::string& text) { app_->footer(text); }
@@ -128,7 +130,8 @@ std::optional<std::string> App::parse(int argc, char** argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word = argv[i];  // the parser would take the word after --output= for its value
     if (word.starts_with("--") && word.find('=') == word.size() - 1)
-      throw usage(std::string(word.substr(0, word.size() - 1)) + ": the value is empty, perhaps of a variable that is not set");
+      throw usage(std::string(word.substr(0, word.size() - 1)) +
+                  ": the value is empty, perhaps of a variable that is not set");
   }
   try {
     app_->parse(argc, argv);
@@ -146,7 +149,8 @@ bool App::parsed() const { return app_->parsed(); }
 
 std::string App::help(const std::string& command) const {
   // CLI::App::help() of the whole is that of the subcommand that was parsed.
-  if (command.empty()) return app_->get_formatter()->make_help(app_.get(), app_->get_name(), CLI::AppFormatMode::Normal);
+  if (command.empty())
+    return app_->get_formatter()->make_help(app_.get(), app_->get_name(), CLI::AppFormatMode::Normal);
   const auto named = [&](const CLI::App* app) { return app->get_name() == command; };
   const std::vector<const CLI::App*> all = subcommands(*app_);
   const auto found = std::find_if(all.begin(), all.end(), named);

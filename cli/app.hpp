@@ -77,7 +77,8 @@ class App {
     CLI::Option* option;
     bool written;
   };
-  App(std::shared_ptr<CLI::App> app, std::shared_ptr<std::vector<FileOption>> files) : app_(std::move(app)), files_(std::move(files)) {}
+  App(std::shared_ptr<CLI::App> app, std::shared_ptr<std::vector<FileOption>> files)
+      : app_(std::move(app)), files_(std::move(files)) {}
   Option file(const Option& option, bool written);
   std::shared_ptr<CLI::App> app_;
   std::shared_ptr<std::vector<FileOption>> files_;  // of the whole command

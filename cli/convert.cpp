@@ -171,7 +171,8 @@ Done first_of(First first, Second second, bool rows_first) {
   try {
     return first();
   } catch (const vicinal::Error& error) {
-    if (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::format_error && error.code() != ErrorCode::invalid_value)
+    if (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::format_error &&
+        error.code() != ErrorCode::invalid_value)
       throw;  // invalid_value: integers that no float holds
     try {
       return second();
@@ -186,8 +187,10 @@ Done first_of(First first, Second second, bool rows_first) {
 Done convert(const Flags& flags, const InputFile& in, const OutputFile& out) {
   const vicinal::FormatInfo from = vicinal::format_of(in.path()), to = vicinal::format_of(out.path());
   const auto read = [&](bool vectors) {
-    const vicinal::Matrix matrix = vicinal::read_matrix(in.path(), {.member = in.member(), .header = flags.text.header()});
-    if (vectors && matrix.converted()) throw vicinal::Error(ErrorCode::invalid_argument, flags.input + " holds integers");
+    const vicinal::Matrix matrix =
+        vicinal::read_matrix(in.path(), {.member = in.member(), .header = flags.text.header()});
+    if (vectors && matrix.converted())
+      throw vicinal::Error(ErrorCode::invalid_argument, flags.input + " holds integers");
     print_note(flags.input, matrix);
     return convert_rows(matrix, out, flags);
   };

@@ -97,7 +97,8 @@ void on_bus_error(int number, siginfo_t* what, void*) {
     for (;;) ::pause();
   }
   vicinal::discard_unfinished_files();
-  constexpr char before[] = "vicinal: error [IoError]: ", after[] = ": the file was cut short, or its storage failed, while it was read\n";
+  constexpr char before[] = "vicinal: error [IoError]: ",
+                 after[] = ": the file was cut short, or its storage failed, while it was read\n";
   write_text(before, sizeof before - 1);
   write_text(path, std::strlen(path));
   write_text(after, sizeof after - 1);

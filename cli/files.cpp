@@ -112,8 +112,8 @@ void refuse_to_replace(const NamedFiles& files) {
       const auto source = file_of(read.path, STDIN_FILENO);
       if (!source || source->st_dev != target->st_dev || source->st_ino != target->st_ino) continue;
       throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
-                           written.option + " " + written.path + " is the same file as " + read.option + " " + read.path +
-                               ", which would be replaced; give what is written another name");
+                           written.option + " " + written.path + " is the same file as " + read.option + " " +
+                               read.path + ", which would be replaced; give what is written another name");
     }
   }
 }

@@ -350,8 +350,7 @@ Command register_index(App& root) {
          .type_name("SIZE"));
   of("-o build, search",
      app.add_written_file("-o,--output", f.output, "build: the index; search: the result (- for CSV on stdout)"));
-  of("--distances search",
-     app.add_written_file("--distances", f.distances, "search: write the distances here"));
+  of("--distances search", app.add_written_file("--distances", f.distances, "search: write the distances here"));
   add_json(app, f.json);
   app.footer(words);
   return {app, [flags](Context& context) { return run_index(*flags, context); }};

@@ -12,7 +12,8 @@ namespace cli {
 
 void add_inputs(App& app, SearchFlags& flags) {
   app.add_read_file("CORPUS", flags.corpus, "rows to search in (PATH, PATH.npz:NAME, - for CSV on stdin)").required();
-  app.add_read_file("QUERIES", flags.queries, "rows to search for (PATH, PATH.npz:NAME, - for CSV on stdin)").required();
+  app.add_read_file("QUERIES", flags.queries, "rows to search for (PATH, PATH.npz:NAME, - for CSV on stdin)")
+      .required();
 }
 
 void add_header(App& app, HeaderFlags& flags) {
@@ -21,7 +22,8 @@ void add_header(App& app, HeaderFlags& flags) {
 }
 
 vicinal::Header HeaderFlags::header() const {
-  if (present && absent) throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--header and --no-header exclude each other");
+  if (present && absent)
+    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--header and --no-header exclude each other");
   return present ? vicinal::Header::present : absent ? vicinal::Header::absent : vicinal::Header::automatic;
 }
 
@@ -125,8 +127,8 @@ vicinal::KnnOptions search_options(SearchFlags& flags, bool of_search) {
   const vicinal::MetricInfo& metric = vicinal::metric_info(options.metric);
   if (of_search && !metric.vectors && !metric.strings)
     throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
-                         std::string(metric.name) + " is a distance of indexes alone: vicinal index build --metric " + std::string(metric.name) +
-                             ", which vicinal index search --exact searches exactly");
+                         std::string(metric.name) + " is a distance of indexes alone: vicinal index build --metric " +
+                             std::string(metric.name) + ", which vicinal index search --exact searches exactly");
   options.distance_type = vicinal::parse_distance_type(flags.distance_type);
   options.degenerate = vicinal::parse_degenerate(flags.degenerate);
   options.pad = flags.pad;

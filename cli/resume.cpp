@@ -12,7 +12,8 @@
 namespace cli {
 
 void add_resume(App& app, std::string& directory) {
-  app.add_text("--resume", directory, "save finished pieces here, and go on from those that are there").type_name("DIR");
+  app.add_text("--resume", directory, "save finished pieces here, and go on from those that are there")
+      .type_name("DIR");
 }
 
 void check_resume(const std::string& directory, const OutputFlags& output) {
@@ -23,12 +24,14 @@ void check_resume(const std::string& directory, const OutputFlags& output) {
 void begin_resume(const std::string& directory, const Side& corpus, Context& context) {
   if (directory.empty()) return;
   if (corpus.strings)
-    throw vicinal::Error(vicinal::ErrorCode::unsupported, "--resume keeps pieces of searches of vectors; search strings without it");
+    throw vicinal::Error(vicinal::ErrorCode::unsupported,
+                         "--resume keeps pieces of searches of vectors; search strings without it");
   context.interrupt.explain([directory, command = context.command_line] {
     const vicinal::SavedPieces saved = vicinal::saved_pieces(directory);
     if (saved.pairs <= 0 || saved.all_pairs <= 0) return std::string("nothing is saved yet");
     const double share = std::min(1.0, static_cast<double>(saved.pairs) / static_cast<double>(saved.all_pairs));
-    return fmt::format("{} of the pairs are saved in {}; to go on: {}", percent_text(share), quoted_word(directory), command);
+    return fmt::format("{} of the pairs are saved in {}; to go on: {}", percent_text(share), quoted_word(directory),
+                       command);
   });
 }
 

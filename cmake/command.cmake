@@ -1,6 +1,16 @@
 # The command `vicinal`, a client of the public headers like any other program; its man page and shell
 # completions come from the command itself, so they cannot disagree with it.
 
+if(SKBUILD)  # a wheel has the command where what it is made of is here: docs/design/0006-tbb-in-the-wheel.md
+  foreach(package CLI11 nlohmann_json fmt)
+    find_package(${package} QUIET)
+    if(NOT ${package}_FOUND)
+      message(WARNING "The wheel will be without the command vicinal: CMake finds no ${package} "
+                      "(Debian: libcli11-dev, nlohmann-json3-dev, libfmt-dev)")
+      return()
+    endif()
+  endforeach()
+endif()
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
@@ -12,7 +22,11 @@ list(REMOVE_DUPLICATES search_path)
 set_target_properties(vicinal_cli PROPERTIES OUTPUT_NAME vicinal INSTALL_RPATH "${search_path}")
 target_link_libraries(vicinal_cli PRIVATE vicinal CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
 target_compile_definitions(vicinal_cli PRIVATE VICINAL_DEMO_DIR="${PROJECT_SOURCE_DIR}/data/demo")
-vicinal_precompile(vicinal_cli 1 <algorithm> <chrono> <functional> <memory> <optional> <string> <vector> <fmt/format.h>)
+if(SKBUILD)  # ccache has nothing for precompiled headers of a folder that is made for one wheel
+  target_compile_options(vicinal_cli PRIVATE -O1)
+else()
+  vicinal_precompile(vicinal_cli 1 <algorithm> <chrono> <functional> <memory> <optional> <string> <vector> <fmt/format.h>)
+endif()
 install(TARGETS vicinal_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
 
 if(VICINAL_BUILD_MAN)

@@ -134,8 +134,28 @@ def install_lists():
                 yield f"{path}: installs packages; scripts/bootstrap is the place"
 
 
+def pinned_packages():
+    """scripts/requirements.txt has a version and a digest for everything that scripts/bootstrap takes from PyPI, which it takes with --require-hashes."""
+    bootstrap, text = (ROOT / "scripts/bootstrap").read_text(), (ROOT / "scripts/requirements.txt").read_text()
+    pins = {}
+    for entry in re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ").splitlines():
+        pin = re.fullmatch(r"([\w.-]+)==([\w.]+)((?:\s+--hash=sha256:[0-9a-f]{64})+)", entry)
+        if not pin:
+            yield f"scripts/requirements.txt: not a version with digests: {entry[:60]}"
+        else:
+            pins[pin[1].lower().replace("_", "-")] = pin[2]
+    for group in re.findall(r"^# group (\w+)$", text, re.MULTILINE):
+        for name in re.search(rf'^{group}="([^"]*)"', bootstrap, re.MULTILINE)[1].split():
+            name, _, version = name.lower().partition("==")
+            if name not in pins or version not in ("", pins[name]):
+                yield f"scripts/requirements.txt has no {name} {version}; `scripts/bootstrap lock` writes it"
+    for line in bootstrap.splitlines():
+        if "-m pip install" in line and "--require-hashes" not in line and "$names" not in line:
+            yield f"scripts/bootstrap installs without digests: {line.strip()}"
+
+
 CHECKS = (ascii_text, sizes, folders, long_sources, opening_lines, unfinished, error_codes, links, tables,
-          performance, install_lists)
+          performance, install_lists, pinned_packages)
 
 
 def main():

@@ -107,6 +107,7 @@ def all_steps(scale):
         Step("ctest", ["ctest", "--test-dir", "build", "-j", CORES, "--output-on-failure",
                        "--output-junit", LOGS / "ctest.xml"], "junit", ("build",)),
         Step("readme", [PYTHON, "scripts/readme_snippets.py"], needs=("build",)),
+        Step("docs", ["scripts/docs"], needs=("build",)),
         Step("objects", [PYTHON, "scripts/check_build.py"], needs=("build",)),
     ]
 

@@ -26,9 +26,10 @@ class Matrix {
   const std::string& note() const noexcept { return note_; }
 
   Matrix() = default;
-  Matrix(const Points& points, std::shared_ptr<const void> keeper, bool mapped, std::string path, bool converted = false,
-         std::string note = "")
-      : points_(points), keeper_(std::move(keeper)), mapped_(mapped), converted_(converted), path_(std::move(path)), note_(std::move(note)) {}
+  Matrix(const Points& points, std::shared_ptr<const void> keeper, bool mapped, std::string path,
+         bool converted = false, std::string note = "")
+      : points_(points), keeper_(std::move(keeper)), mapped_(mapped), converted_(converted), path_(std::move(path)),
+        note_(std::move(note)) {}
 
  private:
   Points points_;
@@ -58,7 +59,8 @@ class ValueMatrix {
   const std::string& note() const noexcept { return note_; }  // as of a Matrix
 
   ValueMatrix() = default;
-  ValueMatrix(const Values& values, std::shared_ptr<const void> keeper, bool mapped, std::string path, std::string note = "")
+  ValueMatrix(const Values& values, std::shared_ptr<const void> keeper, bool mapped, std::string path,
+              std::string note = "")
       : values_(values), keeper_(std::move(keeper)), mapped_(mapped), path_(std::move(path)), note_(std::move(note)) {}
 
  private:

@@ -152,6 +152,20 @@ def test_plan_graph(rng):
         vicinal.plan_graph((10_000, 64), memory=1000)
 
 
+def test_plans_of_arrays_see_a_sample(rng):
+    """The filter of the search, where rows are given: of equal rows and of Gaussian ones; of shapes none is looked at."""
+    for x in (rng.standard_normal((6000, 64)).astype("f4"), np.full((6000, 64), 3.25, "f4")):
+        seen = vicinal.plan(x, x[:300], 10)
+        found = vicinal.knn(x, x[:300], 10)
+        assert seen.rungs[0] == found.certificate.rungs[0] and seen.rotated == found.stats.rotated
+        assert 16 <= seen.sampled_rows <= 512 and "by a look at" in seen.text
+        assert vicinal.plan(x, (300, 64), 10).seconds == seen.seconds
+        assert vicinal.plan_graph(x).sampled_rows > 0
+        assert vicinal.plan_range(x, x[:9], radius=1.5).sampled_rows > 0 == vicinal.plan_range(x, x[:9]).sampled_rows
+    blind = vicinal.plan((6000, 64), (300, 64), 10)
+    assert blind.sampled_rows == 0 and blind.peak_bytes == seen.peak_bytes and "by a look at" not in blind.text
+
+
 def test_copy_and_pickle(rng):
     x = data(rng, "euclidean")
     for result in (vicinal.knn_graph(x, 4, pad=True), vicinal.knn_graph(x, 4, symmetrize="union")):

@@ -63,8 +63,9 @@ def test_graph_and_range():
     assert described(vicinal.range_search) == RANGE
     assert positional(vicinal.range_search) == ["corpus", "queries", "radius", "metric"]
     for plan, search in ((vicinal.plan_graph, GRAPH), (vicinal.plan_range, RANGE), (vicinal.plan, KNN)):
-        shared = {name: default for name, default in described(plan).items() if name != "dtype"}
+        shared = {name: default for name, default in described(plan).items() if name not in ("dtype", "radius")}
         assert shared.items() <= search.items() and described(plan)["dtype"] == "float32"
+    assert described(vicinal.plan_range)["radius"] is None  # a plan of shapes needs none
     for function in (vicinal.Neighbors.to_csr, vicinal.CsrNeighbors.to_csr):
         assert described(function) == {"n_columns": None}
 

@@ -31,6 +31,16 @@ def call(function: str, first: Any, *rest: Any) -> Any:
     return getattr(_native, function + "_strings" * isinstance(first, _native.Strings))(first, *rest)
 
 
+def plan(function: str, first: Any, *rest: Any, radius: Any = None) -> Any:
+    """The native plan of that name for what the first argument is: a shape, rows that a sample is taken of, or strings."""
+    if not isinstance(first, _native.Rows):
+        return call(function, first, *rest)
+    of_range = function == "plan_range"
+    if first.cuda_device >= 0 or (of_range and radius is None):
+        return call(function, shape_of(first), *rest)
+    return getattr(_native, function + "_rows")(first, *rest, *((float(radius),) if of_range else ()))
+
+
 def device(asked: Any, *given: Any) -> str:
     """Where a search runs: for "auto" and "cuda" on the CUDA device that holds a side, if one does. given: sides, seen already or not."""
     name = text("device", asked)

@@ -1,9 +1,10 @@
 // .csv and .tsv: one row a line. Vectors are read as f64; a first line in which no cell is a number is a header and
-// skipped, as is one of the integers 0 to d - 1 under conditions that docs/semantics.md names (C24). A header whose first cell is empty
-// has an index below it, which is left out. Cells of a csv lie apart by commas, or all by semicolons. A result has the header id_0, id_1, ..., d_0, d_1, ...: d_0 are f32 distances, d_0:f64 and d_0:u32 the other
-// types, so that the bits come back. A selection has v_0, v_1, ... for values and p_0, p_1, ... for a payload, with their type in
-// the same way (written only), a range result is lines of query,id,distance (written only). A cell may stand in quotes. Rows and
-// columns of errors count from 1.
+// skipped, as is one of the integers 0 to d - 1 under conditions that docs/semantics.md names (C24). A header whose
+// first cell is empty has names of rows below that cell, which are left out. Cells of a csv lie apart by commas, or all
+// by semicolons. A result has the header id_0, id_1, ..., d_0, d_1, ...: d_0 are f32 distances, d_0:f64 and d_0:u32 the
+// other types, so that the bits come back. A selection has v_0, v_1, ... for values and p_0, p_1, ... for a payload,
+// with their type in the same way (written only), a range result is lines of query,id,distance (written only). A cell
+// may stand in quotes. Rows and columns of errors count from 1.
 #include <algorithm>
 #include <memory>
 #include <span>
@@ -72,7 +73,8 @@ struct Head {
 };
 
 bool all_words(Words cells) {
-  return std::all_of(cells.begin(), cells.end(), [](std::string_view cell) { return !cell.empty() && !number_of<double>(cell); });
+  return std::all_of(cells.begin(), cells.end(),
+                     [](std::string_view cell) { return !cell.empty() && !number_of<double>(cell); });
 }
 
 /// first, first + 1, ... as pandas writes integers.
@@ -82,13 +84,16 @@ bool counts_from(std::size_t first, Words cells) {
   return !cells.empty();
 }
 
-/// Judges a first line of the integers 0 to d - 1 by the second line: names of columns or a row? Says what it took where it could be wrong.
+/// Judges a first line of the integers 0 to d - 1 by the second line: names of columns or a row? Says what it took where
+/// it could be wrong.
 bool numbers_are_names(std::size_t count, Words second, std::string& note) {
   if (second.empty() || counts_from(count, second)) return false;  // the only row, or the first of rows that count on
-  const bool integers = std::all_of(second.begin(), second.end(), [](std::string_view cell) { return number_of<std::int64_t>(cell).has_value(); });
+  const bool integers = std::all_of(second.begin(), second.end(),
+                                    [](std::string_view cell) { return number_of<std::int64_t>(cell).has_value(); });
   const bool names = count > 2 || (count == 2 && !integers);
-  note = cat("row 1 is the integers 0 to ", count - 1, ", and was taken as ", names ? "names of columns; --no-header takes it as a row"
-                                                                                  : "a row; --header takes it as names of columns");
+  note =
+      cat("row 1 is the integers 0 to ", count - 1, ", and was taken as ",
+          names ? "names of columns; --no-header takes it as a row" : "a row; --header takes it as names of columns");
   return names;
 }
 
@@ -105,19 +110,22 @@ Head head_of(const Format& self, const std::string& path, Bytes file, bool rows,
   const bool unnamed = rows && head.cols > 1 && head.names[0].empty();  // what pandas and R write before names of rows
   const Words named = Words(head.names).subspan(unnamed ? 1 : 0);
   bool header = asked == Header::present || all_words(named) || (unnamed && counts_from(0, named));
-  if (rows && !header && counts_from(0, named)) {
+  if (rows && !header && asked == Header::automatic && counts_from(0, named)) {
     Lines rest = lines;
     std::string_view second;
-    header = asked == Header::automatic && numbers_are_names(head.cols, rest.next(second) && !trimmed(second).empty() ? cells_of(second, head.separator) : std::vector<std::string_view>(), head.note);
+    std::vector<std::string_view> cells;
+    if (rest.next(second) && !trimmed(second).empty()) cells = cells_of(second, head.separator);
+    header = numbers_are_names(head.cols, cells, head.note);
   }
-  if (asked == Header::absent) header = false, head.note.clear();
+  if (asked == Header::absent) header = false;
   if (!header) {
     head.names.clear();
     return head;
   }
   head.rows = lines;
   head.index = unnamed ? 1 : 0;
-  if (unnamed) head.note = "column 1 has no name, and was taken as names of rows and left out; give it a name if it is values";
+  if (unnamed)
+    head.note = "column 1 has no name, and was taken as names of rows and left out; give it a name if it is values";
   return head;
 }
 
@@ -135,8 +143,7 @@ bool blank_to_the_end(std::string_view rest) { return rest.find_first_not_of("\r
 
 /// Columns [first, first + count) of all rows, dense, in memory.
 template <class T>
-Array parse(const Source& source, Head head, std::size_t first, std::size_t count, Item item,
-            const char* kind) {
+Array parse(const Source& source, Head head, std::size_t first, std::size_t count, Item item, const char* kind) {
   const std::string& path = source->path();
   const std::string_view body = head.rows.rest();
   const auto lines = static_cast<std::uint64_t>(std::count(body.begin(), body.end(), '\n')) + 1;

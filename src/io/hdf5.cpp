@@ -116,7 +116,9 @@ std::optional<Item> item_of(hid_t type) {
 }
 
 /// h5py's bool, FALSE and TRUE in a byte.
-bool is_bool(hid_t type) { return H5Tget_class(type) == H5T_ENUM && H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2; }
+bool is_bool(hid_t type) {
+  return H5Tget_class(type) == H5T_ENUM && H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2;
+}
 
 std::optional<Dataset> open_dataset(hid_t file, const std::string& name) {
   const Id object(H5Oopen(file, name.c_str(), H5P_DEFAULT), H5Oclose);
@@ -183,12 +185,12 @@ int suits(const Dataset& one, Role role) {
 std::optional<Dataset> find(const std::string& path, hid_t file, const Want& want) {
   if ((want.role == as_vectors || want.role == as_values) && want.member.empty()) {
     std::vector<Dataset> all = top_datasets(file);
-    const int best = std::any_of(all.begin(), all.end(), [&](const Dataset& one) { return suits(one, want.role) == 2; }) ? 2 : 1;
+    const int best =
+        std::any_of(all.begin(), all.end(), [&](const Dataset& one) { return suits(one, want.role) == 2; }) ? 2 : 1;
     const auto wanted = [&](const Dataset& one) { return suits(one, want.role) == best; };
     if (std::count_if(all.begin(), all.end(), wanted) == 1) return std::move(*std::find_if(all.begin(), all.end(), wanted));
     fail(ErrorCode::format_error, path,
-         "give the name of the dataset to read as the member (FILE.hdf5:NAME); it holds ",
-         list_text(all));
+         "give the name of the dataset to read as the member (FILE.hdf5:NAME); it holds ", list_text(all));
   }
   std::vector<std::string> names = {want.member};
   if (want.role == as_ids && want.member.empty()) names = {"neighbors", "ids", "indices"};
@@ -272,7 +274,8 @@ Array read(const Format& self, const Source& source, const Want& want) {
     fail(ErrorCode::unsupported, path, "dataset ", printable(one->name, 64), " lies in another file; open that one");
 
   const std::string where = cat(path, ", dataset ", printable(one->name, 64));
-  if (!one->item || (one->flags && want.role != as_vectors)) fail(ErrorCode::invalid_argument, where, "its type is not supported; convert with astype");
+  if (!one->item || (one->flags && want.role != as_vectors))
+    fail(ErrorCode::invalid_argument, where, "its type is not supported; convert with astype");
   const bool line = want.role == as_range || (want.role == as_values && one->shape.size() == 1);
   if (one->shape.size() != (line ? 1 : 2)) {
     const char* wanted = want.role == as_range ? "1 dimension" : want.role == as_values ? "1 or 2 dimensions" : "2 dimensions";

@@ -79,9 +79,10 @@ const ZipEntry& find_rows(const std::string& path, const std::vector<ZipEntry>& 
   }
   if (candidates == 1) return *rows;
   if (arrays == 1) return *any;  // the reader of arrays will say what is wrong with it
-  fail(ErrorCode::format_error, path, candidates, role == as_values ? " arrays can be values" : " arrays can be rows of vectors",
-       "; give the name of the one to read as the member (FILE.npz:NAME), ",
-       "or save it on its own as .npy; it holds ", list_arrays(path, entries));
+  fail(ErrorCode::format_error, path, candidates,
+       role == as_values ? " arrays can be values" : " arrays can be rows of vectors",
+       "; give the name of the one to read as the member (FILE.npz:NAME), ", "or save it on its own as .npy; it holds ",
+       list_arrays(path, entries));
 }
 
 const ZipEntry* find_named(const std::vector<ZipEntry>& entries, std::initializer_list<std::string_view> names) {

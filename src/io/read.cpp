@@ -129,7 +129,8 @@ Matrix read_matrix(const std::string& path, const ReadOptions& options) try {
     fail(ErrorCode::invalid_argument, path, "dtype ", item_name(array.item), " not supported; convert with astype");
   const Elements elements = exact_elements(values_of(array), printable(path));
   const bool converted = elements.keeper() != nullptr;
-  return Matrix(elements.points(), converted ? elements.keeper() : array.keeper, array.mapped && !converted, path, converted, array.note);
+  return Matrix(elements.points(), converted ? elements.keeper() : array.keeper, array.mapped && !converted, path,
+                converted, array.note);
 } catch (const std::bad_alloc&) {
   throw Error(ErrorCode::out_of_memory, cat("no memory to read ", printable(path)));
 }

@@ -40,7 +40,7 @@ Item payload_item(const std::string& path, std::int64_t size, std::optional<Valu
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code ignored;
   return a == b || std::filesystem::weakly_canonical(follow_links(a), ignored) ==
-                         std::filesystem::weakly_canonical(follow_links(b), ignored);
+                       std::filesystem::weakly_canonical(follow_links(b), ignored);
 }
 
 }  // namespace

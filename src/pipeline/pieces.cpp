@@ -35,7 +35,8 @@ Bytes raw(const T* at, std::size_t count = 1) noexcept {
 void hash_rows(Hash128& hash, const Points& points, Team& team) {
   constexpr std::int64_t group = 4096;
   const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
-  const std::array<std::int64_t, 4> shape{points.rows, points.cols, static_cast<std::int64_t>(points.dtype), points.byte_swapped ? 1 : 0};
+  const std::array<std::int64_t, 4> shape{points.rows, points.cols, static_cast<std::int64_t>(points.dtype),
+                                          points.byte_swapped ? 1 : 0};
   hash.update(raw(shape.data(), shape.size()));
   std::vector<Digest128> digests(static_cast<std::size_t>((points.rows + group - 1) / group));
   team.for_each(static_cast<std::int64_t>(digests.size()), [&](std::int64_t piece, int) {
@@ -46,7 +47,8 @@ void hash_rows(Hash128& hash, const Points& points, Team& team) {
       if (row.empty()) {
         own.update({from, static_cast<std::size_t>(points.cols * size)});
       } else {
-        for (std::int64_t c = 0; c < points.cols; ++c) std::memcpy(row.data() + c * size, from + c * points.col_stride, static_cast<std::size_t>(size));
+        for (std::int64_t c = 0; c < points.cols; ++c)
+          std::memcpy(row.data() + c * size, from + c * points.col_stride, static_cast<std::size_t>(size));
         own.update(row);
       }
     }
@@ -58,12 +60,18 @@ void hash_rows(Hash128& hash, const Points& points, Team& team) {
 
 }  // namespace
 
-Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOptions& options, std::span<const std::int64_t> words, Team& team) {
+Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOptions& options,
+                    std::span<const std::int64_t> words, Team& team) {
   Hash128 hash;
   const Eligible& eligible = options.eligible;
-  const std::array<std::int64_t, 8> facts{info().semantics_version, static_cast<std::int64_t>(options.metric), options.pad ? 1 : 0, options.first_id,
-                                          static_cast<std::int64_t>(options.degenerate), static_cast<std::int64_t>(eligible.labels),
-                                          (eligible.ids ? 1 : 0) + (eligible.bitmap ? 2 : 0), static_cast<std::int64_t>(words.size())};
+  const std::array<std::int64_t, 8> facts{info().semantics_version,
+                                          static_cast<std::int64_t>(options.metric),
+                                          options.pad ? 1 : 0,
+                                          options.first_id,
+                                          static_cast<std::int64_t>(options.degenerate),
+                                          static_cast<std::int64_t>(eligible.labels),
+                                          (eligible.ids ? 1 : 0) + (eligible.bitmap ? 2 : 0),
+                                          static_cast<std::int64_t>(words.size())};
   hash.update(raw(facts.data(), facts.size()));
   hash.update(raw(words.data(), words.size()));
   hash_rows(hash, corpus, team);
@@ -81,8 +89,10 @@ PieceFolder::PieceFolder(std::string directory) : directory_(std::move(directory
   std::error_code error;
   fs::create_directory(directory_, error);
   if (!fs::is_directory(directory_))
-    throw Error(ErrorCode::io_error, cat("cannot make the directory ", directory_, ": ", error ? error.message() : "a file of that name is there"),
-                error ? error.value() : ENOTDIR);
+    throw Error(
+        ErrorCode::io_error,
+        cat("cannot make the directory ", directory_, ": ", error ? error.message() : "a file of that name is there"),
+        error ? error.value() : ENOTDIR);
 }
 
 std::string PieceFolder::path(std::int64_t block, std::int64_t first_row) const {
@@ -109,7 +119,8 @@ void PieceFolder::save(const std::string& path, const PieceHead& head, std::span
   io::AtomicFile::publish({&one, 1});
 }
 
-std::optional<PieceFolder::Piece> PieceFolder::load(const std::string& path, const PieceHead& expected, std::int64_t corpus_rows) const {
+std::optional<PieceFolder::Piece> PieceFolder::load(const std::string& path, const PieceHead& expected,
+                                                    std::int64_t corpus_rows) const {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
   constexpr auto around = static_cast<std::streamoff>(sizeof(PieceHead) + sizeof(Digest128));
@@ -118,18 +129,23 @@ std::optional<PieceFolder::Piece> PieceFolder::load(const std::string& path, con
   piece.payload.resize(static_cast<std::size_t>(size - around));
   Digest128 found;
   file.seekg(0);
-  const auto read = [&](void* to, std::size_t bytes) { return static_cast<bool>(file.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes))); };
+  const auto read = [&](void* to, std::size_t bytes) {
+    return static_cast<bool>(file.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes)));
+  };
   PieceHead& head = piece.head;
-  if (!read(&head, sizeof head) || !read(piece.payload.data(), piece.payload.size()) || !read(&found, sizeof found)) return std::nullopt;
+  if (!read(&head, sizeof head) || !read(piece.payload.data(), piece.payload.size()) || !read(&found, sizeof found))
+    return std::nullopt;
   if (std::memcmp(head.magic, expected.magic, sizeof head.magic) != 0) return std::nullopt;
   Hash128 hash;
   hash.update(raw(&head));
   hash.update(piece.payload);
   if (hash.digest() != found) return std::nullopt;
   if (head.key != expected.key)
-    fail(ErrorCode::invalid_argument, cat(path, " belongs to another search: other rows or other options; name another directory, or remove this one"));
-  if (head.block != expected.block || head.queries != expected.queries || head.type != expected.type || head.first_row != expected.first_row ||
-      head.end_row <= head.first_row || head.end_row > corpus_rows)
+    fail(ErrorCode::invalid_argument,
+         cat(path,
+             " belongs to another search: other rows or other options; name another directory, or remove this one"));
+  if (head.block != expected.block || head.queries != expected.queries || head.type != expected.type ||
+      head.first_row != expected.first_row || head.end_row <= head.first_row || head.end_row > corpus_rows)
     return std::nullopt;
   return piece;
 }
@@ -140,7 +156,8 @@ SavedPieces saved_pieces(const std::string& directory) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
     PieceHead head;
     std::ifstream file(entry.path(), std::ios::binary);
-    if (!entry.path().string().ends_with(piece_suffix) || !file.read(reinterpret_cast<char*>(&head), sizeof head)) continue;
+    if (!entry.path().string().ends_with(piece_suffix) || !file.read(reinterpret_cast<char*>(&head), sizeof head))
+      continue;
     if (std::memcmp(head.magic, PieceHead{}.magic, sizeof head.magic) != 0) continue;
     saved.pairs += head.queries * (head.end_row - head.first_row);
     saved.all_pairs = head.all_pairs;
@@ -150,12 +167,14 @@ SavedPieces saved_pieces(const std::string& directory) {
 
 void discard_pieces(const std::string& directory) {
   std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored))  // a kill may have left one half written
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(directory, ignored))  // a kill may have left one half written
     if (entry.path().filename().string().find(piece_suffix) != std::string::npos) fs::remove(entry.path(), ignored);
   ::rmdir(directory.c_str());  // stays if anything else is in it
 }
 
-Pace::Pace(Clock clock, std::int64_t first, std::int64_t most) : clock_(std::move(clock)), most_(std::max(most, multiple)), rows_(std::min(first, most_)) {}
+Pace::Pace(Clock clock, std::int64_t first, std::int64_t most)
+    : clock_(std::move(clock)), most_(std::max(most, multiple)), rows_(std::min(first, most_)) {}
 
 std::int64_t Pace::begin(std::int64_t left) {
   started_ = clock_();

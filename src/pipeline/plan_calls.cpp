@@ -12,15 +12,21 @@
 namespace vicinal {
 namespace {
 
-constexpr double looks_a_rank = 4;                     // second looks that take the time of a canonical distance
-constexpr double least_excluded = 16;                  // a filter that leaves a row in so many is given up, and every pair ranked
+constexpr double looks_a_rank = 4;     // second looks that take the time of a canonical distance
+constexpr double least_excluded = 16;  // a filter that leaves a row in so many is given up, and every pair ranked
 
 /// What the sample says: the rung that the search will begin with, and its time. Rows that neither bytes nor floats exclude are all ranked.
-void look(Plan& plan, Backend& backend, const Problem& problem, const Points& corpus, const KnnOptions& options, std::optional<double> radius) {
+void look(Plan& plan, Backend& backend, const Problem& problem, const Points& corpus, const KnnOptions& options,
+          std::optional<double> radius) {
   if (corpus.rows == 0 || plan.groups) return;
-  const Question question{.corpus = corpus, .metric = options.metric, .type = plan.distance_type, .degenerate = options.degenerate, .k = problem.k, .radius = radius};
+  const Question question{.corpus = corpus,
+                          .metric = options.metric,
+                          .type = plan.distance_type,
+                          .degenerate = options.degenerate,
+                          .k = problem.k,
+                          .radius = radius};
   const Outlook outlook = backend.look(question, plan);
-  if (outlook.sampled == 0) return;
+  if (outlook.sampled == 0 && outlook.int8_pays) return;
   const bool bytes = rung_of(plan.rungs.front()) == Rung::int8 && (outlook.int8_pays || !plan.pilot);
   if (rung_of(plan.rungs.front()) == Rung::int8 && !bytes) {
     plan.rungs.erase(plan.rungs.begin());
@@ -28,6 +34,7 @@ void look(Plan& plan, Backend& backend, const Problem& problem, const Points& co
   }
   plan.rotated |= plan.pilot && bytes && outlook.rotated;
   plan.pilot = false;
+  if (outlook.sampled == 0) return void(plan.seconds = host_seconds(backend, problem, plan));
   const double n = static_cast<double>(corpus.rows);
   Left left{outlook.left_int8, outlook.left_f32};
   plan.sampled_rows = outlook.sampled;
@@ -125,23 +132,31 @@ std::string Plan::text() const {
     out += padded + value + "\n";
   };
   line("device", cat(device, ", ", threads, threads == 1 ? " thread, " : " threads, ", instruction_set));
-  line("ladder", cat(joined(rungs, " -> "), pilot ? cat(" (", rungs.front(), " where a sample of the rows says that it pays, of rotated rows or not)") : ""));
+  line("ladder",
+       cat(joined(rungs, " -> "),
+           pilot ? cat(" (", rungs.front(), " where a sample of the rows says that it pays, of rotated rows or not)")
+                 : ""));
   line("distances", distance_type_name(distance_type));
-  line("memory", cat(bytes_text(peak_bytes), " of ", bytes_text(budget_bytes), " (least that works: ", bytes_text(minimum_bytes),
-                     "), results ", bytes_text(result_bytes), " besides"));
-  line("corpus", resident ? cat("all rows prepared once") : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
-  line("queries", cat(query_batch, " at a time, blocks of ", query_block, row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
+  line("memory", cat(bytes_text(peak_bytes), " of ", bytes_text(budget_bytes), " (least that works: ",
+                     bytes_text(minimum_bytes), "), results ", bytes_text(result_bytes), " besides"));
+  line("corpus", resident ? cat("all rows prepared once")
+                          : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
+  line("queries", cat(query_batch, " at a time, blocks of ", query_block,
+                      row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
   if (groups) line("groups", "rows near each other in leaves of a tree; leaves farther than the k-th are passed over");
-  if (second) line("second look", "rows that bytes cannot exclude are looked at again by a second byte of each element");
+  if (second)
+    line("second look", "rows that bytes cannot exclude are looked at again by a second byte of each element");
   if (rotated) line("rotation", "rows are rotated at random before they are rounded to bytes");
-  if (symmetric) line("symmetry", cat("each tile of distances serves both of its sides, ", pair_rows, " rows against ", pair_rows));
+  if (symmetric)
+    line("symmetry", cat("each tile of distances serves both of its sides, ", pair_rows, " rows against ", pair_rows));
   line("candidates", cat(candidate_slots, " slots a query"));
   if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));
   char text[32];
   std::snprintf(text, sizeof text, "%.2g s", seconds);
   line("predicted", cat(text, sampled_rows > 0 ? "" : " (by the shapes alone)"));
   if (sampled_rows > 0)
-    line("sample", cat("by a look at ", sampled_rows, " rows of the corpus, about ", left_rows, " of its rows are ranked for a query"));
+    line("sample", cat("by a look at ", sampled_rows, " rows of the corpus, about ", left_rows,
+                       " of its rows are ranked for a query"));
   for (const std::string& note : notes) line("note", note);
   return out;
 }

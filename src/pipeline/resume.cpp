@@ -14,10 +14,11 @@ namespace {
 
 using io::Bytes;
 
-constexpr std::int64_t most_queries = 16384;                        // queries
-constexpr std::int64_t first_products = std::int64_t{1} << 31;      // ranked one by one: half a second of one core
-constexpr std::int64_t column_work = 32;                            // of a pair, beside its columns
-constexpr std::int64_t most_list_bytes = std::int64_t{1} << 28;     // of a block's lists, which are saved whole after each part
+constexpr std::int64_t most_queries = 16384;                    // queries
+constexpr std::int64_t first_products = std::int64_t{1} << 31;  // ranked one by one: half a second of one core
+constexpr std::int64_t column_work = 32;                        // of a pair, beside its columns
+constexpr std::int64_t most_list_bytes = std::int64_t{1}
+                                         << 28;  // of a block's lists, which are saved whole after each part
 
 struct Lists {
   Neighbors list;
@@ -43,8 +44,9 @@ void save_lists(Walk& walk, const Lists& lists) {
   walk.head.redone = lists.redone;
   walk.head.width = lists.list.k();
   const auto entries = static_cast<std::size_t>(lists.list.rows() * lists.list.k());
-  const Bytes parts[] = {{reinterpret_cast<const std::byte*>(lists.list.ids()), entries * 8},
-                         {static_cast<const std::byte*>(lists.list.distances()), entries * distance_size(lists.list.type())}};
+  const Bytes parts[] = {
+      {reinterpret_cast<const std::byte*>(lists.list.ids()), entries * 8},
+      {static_cast<const std::byte*>(lists.list.distances()), entries * distance_size(lists.list.type())}};
   walk.folder.save(walk.folder.path(walk.head.block), walk.head, parts);
 }
 
@@ -56,7 +58,9 @@ void walk_lists(Walk& walk, const Points& corpus, const KnnOptions& options, Dis
     Lists lists = load_lists(walk, options.k, type, corpus.rows);
     while (lists.rows_done < corpus.rows) {
       Neighbors found;
-      const std::int64_t rows = walk.part(lists.rows_done, [&](const Points& part, const Points& queries, const KnnOptions& with) { found = knn(part, queries, with); });
+      const std::int64_t rows = walk.part(
+          lists.rows_done,
+          [&](const Points& part, const Points& queries, const KnnOptions& with) { found = knn(part, queries, with); });
       walk.note(found.stats, found.certificate);
       lists.redone = std::min(lists.redone + found.certificate.redone, block.rows);
       if (lists.rows_done == 0) {
@@ -75,28 +79,32 @@ void walk_lists(Walk& walk, const Points& corpus, const KnnOptions& options, Dis
 }
 
 /// Entries [from, from + count) of a list to place `at` of the result.
-void copy_entries(const Neighbors& list, std::int64_t from, std::int64_t count, const NeighborsView& out, std::int64_t at) {
+void copy_entries(const Neighbors& list, std::int64_t from, std::int64_t count, const NeighborsView& out,
+                  std::int64_t at) {
   const std::size_t size = distance_size(list.type());
   std::memcpy(out.ids + at, list.ids() + from, static_cast<std::size_t>(count) * 8);
   std::memcpy(static_cast<std::byte*>(out.distances) + static_cast<std::size_t>(at) * size,
-              static_cast<const std::byte*>(list.distances()) + static_cast<std::size_t>(from) * size, static_cast<std::size_t>(count) * size);
+              static_cast<const std::byte*>(list.distances()) + static_cast<std::size_t>(from) * size,
+              static_cast<std::size_t>(count) * size);
 }
 
 void count_eligible(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows) {
-  for (std::int64_t q = 0; out.counts != nullptr && q < out.rows; ++q) out.counts[q] = std::min(out.k, filter.all() ? corpus_rows : filter.count(q));
+  for (std::int64_t q = 0; out.counts != nullptr && q < out.rows; ++q)
+    out.counts[q] = std::min(out.k, filter.all() ? corpus_rows : filter.count(q));
 }
 
 }  // namespace
 
 Grid Grid::of(const Shape& corpus, const Shape& queries, std::int64_t k) {
   const std::int64_t work = std::max<std::int64_t>(corpus.cols, 1) + column_work;
-  const std::int64_t most = std::min({most_queries, first_products / Pace::multiple / work, most_list_bytes / 16 / std::max<std::int64_t>(k, 1)});
+  const std::int64_t most = std::min(
+      {most_queries, first_products / Pace::multiple / work, most_list_bytes / 16 / std::max<std::int64_t>(k, 1)});
   const std::int64_t block = std::clamp<std::int64_t>(queries.rows, 1, std::max<std::int64_t>(most, 1));
   return {block, std::max(Pace::multiple, first_products / block / work)};
 }
 
-Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOptions& options, const std::string& directory,
-                        const Grid& grid) {
+Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOptions& options,
+                        const std::string& directory, const Grid& grid) {
   const double start = now_seconds();
   const Backend& backend = find_backend(options.run.device);
   check_search(backend, corpus, queries, options);
@@ -108,14 +116,16 @@ Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOp
   Neighbors result(queries.rows, options.k, whole.distance_type, options.pad);
   const std::int64_t words[] = {0, options.k, static_cast<std::int64_t>(whole.distance_type), grid.block};
   Walk walk(corpus, queries, options, whole, directory, grid, words);
-  walk_lists(walk, corpus, options, whole.distance_type,
-             [&](std::int64_t first, const Neighbors& list) { copy_entries(list, 0, list.rows() * options.k, result.view(), first * options.k); });
+  walk_lists(walk, corpus, options, whole.distance_type, [&](std::int64_t first, const Neighbors& list) {
+    copy_entries(list, 0, list.rows() * options.k, result.view(), first * options.k);
+  });
   count_eligible(result.view(), filter, corpus.rows);
   walk.close(result.certificate, result.stats, start);
   return result;
 }
 
-Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const std::string& directory, const Grid& grid) {
+Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const std::string& directory,
+                          const Grid& grid) {
   const double start = now_seconds();
   check_view(rows, "corpus");
   check_shapes(shape_of(rows), shape_of(rows), options.search.metric);
@@ -129,7 +139,8 @@ Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const
   const RowFilter filter(search.eligible, rows.rows, 0, !options.include_self);
   check_k(filter, rows.rows, rows.rows, search.k, search.pad);
   Neighbors result(rows.rows, search.k, whole.distance_type, search.pad);
-  const std::int64_t words[] = {1, search.k, static_cast<std::int64_t>(whole.distance_type), grid.block, options.include_self ? 1 : 0};
+  const std::int64_t words[] = {1, search.k, static_cast<std::int64_t>(whole.distance_type), grid.block,
+                                options.include_self ? 1 : 0};
   // One neighbour more than is asked for; then either the row itself is left out of its list, or the last.
   const std::int64_t k = search.k;
   search.k += options.include_self ? 0 : 1;
@@ -147,7 +158,8 @@ Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const
   return result;
 }
 
-Neighbors knn_resumable(const Points& corpus, const Points& queries, const KnnOptions& options, const std::string& directory) {
+Neighbors knn_resumable(const Points& corpus, const Points& queries, const KnnOptions& options,
+                        const std::string& directory) {
   return knn_in_pieces(corpus, queries, options, directory, Grid::of(shape_of(corpus), shape_of(queries), options.k));
 }
 

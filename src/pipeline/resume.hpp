@@ -9,18 +9,19 @@
 namespace vicinal {
 
 struct Grid {
-  std::int64_t block;                                  // queries; the same in every run
-  std::int64_t first_part;                             // rows of the first piece of a run
-  std::int64_t most_part = std::int64_t{1} << 40;      // rows
-  Pace::Clock clock = nullptr;                         // null: the system's
+  std::int64_t block;                              // queries; the same in every run
+  std::int64_t first_part;                         // rows of the first piece of a run
+  std::int64_t most_part = std::int64_t{1} << 40;  // rows
+  Pace::Clock clock = nullptr;                     // null: the system's
   /// From the shapes and k alone.
   static Grid of(const Shape& corpus, const Shape& queries, std::int64_t k);
 };
 
-Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOptions& options, const std::string& directory,
-                        const Grid& grid);
-Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const std::string& directory, const Grid& grid);
-CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double radius, const RangeOptions& options, const std::string& directory,
-                             const Grid& grid);
+Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOptions& options,
+                        const std::string& directory, const Grid& grid);
+Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const std::string& directory,
+                          const Grid& grid);
+CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double radius, const RangeOptions& options,
+                             const std::string& directory, const Grid& grid);
 
 }  // namespace vicinal

@@ -31,8 +31,10 @@ std::optional<Matches> load_matches(const Walk& walk, DistanceType type, std::in
   found = piece->head;
   Matches matches{std::move(piece->payload), found.queries, found.width};
   const auto entry = 8 + distance_size(type), offsets = static_cast<std::size_t>(found.queries + 1) * 8;
-  if (matches.payload.size() < offsets || (matches.payload.size() - offsets) / entry != static_cast<std::size_t>(found.width) ||
-      (matches.payload.size() - offsets) % entry != 0 || matches.offsets()[0] != 0 || matches.offsets()[found.queries] != found.width ||
+  if (matches.payload.size() < offsets ||
+      (matches.payload.size() - offsets) / entry != static_cast<std::size_t>(found.width) ||
+      (matches.payload.size() - offsets) % entry != 0 || matches.offsets()[0] != 0 ||
+      matches.offsets()[found.queries] != found.width ||
       !std::is_sorted(matches.offsets(), matches.offsets() + found.queries + 1))
     return std::nullopt;
   return matches;
@@ -43,14 +45,16 @@ void save_matches(Walk& walk, const CsrNeighbors& matches, std::int64_t rows) {
   walk.head.width = matches.entries();
   walk.head.redone = matches.certificate.redone;
   const auto entries = static_cast<std::size_t>(matches.entries());
-  const Bytes parts[] = {{reinterpret_cast<const std::byte*>(matches.offsets()), static_cast<std::size_t>(matches.rows() + 1) * 8},
-                         {reinterpret_cast<const std::byte*>(matches.ids()), entries * 8},
-                         {static_cast<const std::byte*>(matches.distances()), entries * distance_size(matches.type())}};
+  const Bytes parts[] = {
+      {reinterpret_cast<const std::byte*>(matches.offsets()), static_cast<std::size_t>(matches.rows() + 1) * 8},
+      {reinterpret_cast<const std::byte*>(matches.ids()), entries * 8},
+      {static_cast<const std::byte*>(matches.distances()), entries * distance_size(matches.type())}};
   walk.folder.save(walk.folder.path(walk.head.block, walk.head.first_row), walk.head, parts);
 }
 
 /// One query's matches in all parts, which come in the order of their rows: by (key, id).
-void join(const std::vector<Matches>& parts, std::int64_t query, bool descends, CsrNeighbors& out, std::int64_t at, std::vector<Entry>& entries) {
+void join(const std::vector<Matches>& parts, std::int64_t query, bool descends, CsrNeighbors& out, std::int64_t at,
+          std::vector<Entry>& entries) {
   entries.clear();
   for (const Matches& part : parts)
     for (std::int64_t i = part.offsets()[query]; i < part.offsets()[query + 1]; ++i)
@@ -64,8 +68,8 @@ void join(const std::vector<Matches>& parts, std::int64_t query, bool descends, 
 
 }  // namespace
 
-CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double radius, const RangeOptions& options, const std::string& directory,
-                             const Grid& grid) {
+CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double radius, const RangeOptions& options,
+                             const std::string& directory, const Grid& grid) {
   const double start = now_seconds();
   if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
   check_view(corpus, "corpus");
@@ -87,7 +91,8 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
     std::int64_t redone = 0, rows = 0;
     for (walk.head.first_row = 0; walk.head.first_row < corpus.rows; walk.head.first_row += rows) {
       const auto count = [&](const std::int64_t* offsets) {
-        for (std::int64_t q = 0; q < asked; ++q) counts[static_cast<std::size_t>(walk.first_query() + q)] += offsets[q + 1] - offsets[q];
+        for (std::int64_t q = 0; q < asked; ++q)
+          counts[static_cast<std::size_t>(walk.first_query() + q)] += offsets[q + 1] - offsets[q];
         total += offsets[asked];
       };
       PieceHead saved;
@@ -98,7 +103,9 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
         walk.resumed(rows);
       } else {
         CsrNeighbors found;
-        rows = walk.part(walk.head.first_row, [&](const Points& part, const Points& block, const KnnOptions& with) { found = range_search(part, block, radius, {.search = with}); });
+        rows = walk.part(walk.head.first_row, [&](const Points& part, const Points& block, const KnnOptions& with) {
+          found = range_search(part, block, radius, {.search = with});
+        });
         walk.note(found.stats, found.certificate);
         redone += found.certificate.redone;
         count(found.offsets());
@@ -108,9 +115,11 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
     walk.redone(std::min(redone, asked));
   }
   if (options.max_results > 0 && total > options.max_results)
-    fail(ErrorCode::capacity_exceeded, cat("result needs ", total, " entries, limit ", options.max_results, "; lower the radius, or raise max_results"));
+    fail(ErrorCode::capacity_exceeded, cat("result needs ", total, " entries, limit ", options.max_results,
+                                           "; lower the radius, or raise max_results"));
   CsrNeighbors result(queries.rows, total, whole.distance_type);
-  for (std::int64_t q = 0; q < queries.rows; ++q) result.offsets()[q + 1] = result.offsets()[q] + counts[static_cast<std::size_t>(q)];
+  for (std::int64_t q = 0; q < queries.rows; ++q)
+    result.offsets()[q + 1] = result.offsets()[q] + counts[static_cast<std::size_t>(q)];
   std::vector<Entry> entries;
   for (std::int64_t number = 0; number < walk.blocks(); ++number) {
     const std::int64_t asked = walk.block(number).rows;
@@ -118,7 +127,9 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
     PieceHead saved;
     for (walk.head.first_row = 0; walk.head.first_row < corpus.rows; walk.head.first_row = saved.end_row) {
       auto matches = load_matches(walk, whole.distance_type, corpus.rows, saved);
-      if (!matches) fail(ErrorCode::io_error, cat(walk.folder.path(number, walk.head.first_row), " changed while the search ran; search again"));
+      if (!matches)
+        fail(ErrorCode::io_error,
+             cat(walk.folder.path(number, walk.head.first_row), " changed while the search ran; search again"));
       parts.push_back(std::move(*matches));
     }
     for (std::int64_t q = 0; q < asked; ++q)
@@ -128,7 +139,8 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
   return result;
 }
 
-CsrNeighbors range_search_resumable(const Points& corpus, const Points& queries, double radius, const RangeOptions& options, const std::string& directory) {
+CsrNeighbors range_search_resumable(const Points& corpus, const Points& queries, double radius,
+                                    const RangeOptions& options, const std::string& directory) {
   return range_in_pieces(corpus, queries, radius, options, directory, Grid::of(shape_of(corpus), shape_of(queries), 1));
 }
 

@@ -20,17 +20,22 @@ void add(Stats& to, const Stats& from) {
 
 }  // namespace
 
-double now_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
-KnnOptions piece_options(const KnnOptions& options, std::int64_t first_row, std::int64_t rows, std::int64_t first_query, std::int64_t queries) {
+KnnOptions piece_options(const KnnOptions& options, std::int64_t first_row, std::int64_t rows, std::int64_t first_query,
+                         std::int64_t queries) {
   KnnOptions part = options;
   part.pad = true;
   part.first_id = options.first_id + first_row;
   Eligible& eligible = part.eligible;
   if (eligible.bitmap) eligible.bitmap = eligible.bitmap->subspan(static_cast<std::size_t>(first_row / 64));
   if (eligible.labels == Eligible::Labels::ignored) return part;
-  eligible.corpus_labels = eligible.corpus_labels.subspan(static_cast<std::size_t>(first_row), static_cast<std::size_t>(rows));
-  eligible.query_labels = eligible.query_labels.subspan(static_cast<std::size_t>(first_query), static_cast<std::size_t>(queries));
+  eligible.corpus_labels =
+      eligible.corpus_labels.subspan(static_cast<std::size_t>(first_row), static_cast<std::size_t>(rows));
+  eligible.query_labels =
+      eligible.query_labels.subspan(static_cast<std::size_t>(first_query), static_cast<std::size_t>(queries));
   return part;
 }
 
@@ -44,10 +49,10 @@ void blame_row(const Points& corpus, const Points& queries, KnnOptions options, 
   throw error;
 }
 
-Walk::Walk(const Points& corpus, const Points& queries, const KnnOptions& options, const Plan& whole, const std::string& directory, const Grid& grid,
-           std::span<const std::int64_t> words)
-    : folder(directory), corpus_(corpus), queries_(queries), options_(options), whole_(whole), directory_(directory), grid_(grid),
-      pace_(grid.clock ? grid.clock : now_seconds, grid.first_part, grid.most_part),
+Walk::Walk(const Points& corpus, const Points& queries, const KnnOptions& options, const Plan& whole,
+           const std::string& directory, const Grid& grid, std::span<const std::int64_t> words)
+    : folder(directory), corpus_(corpus), queries_(queries), options_(options), whole_(whole), directory_(directory),
+      grid_(grid), pace_(grid.clock ? grid.clock : now_seconds, grid.first_part, grid.most_part),
       total_(static_cast<std::uint64_t>(corpus.rows) * static_cast<std::uint64_t>(queries.rows)) {
   Team team(whole.threads, nullptr, options.stop, 1);
   head.key = piece_key(corpus, queries, options, words, team);
@@ -58,7 +63,8 @@ Walk::Walk(const Points& corpus, const Points& queries, const KnnOptions& option
 void Walk::note(const Stats& stats, const Certificate& certificate) {
   add(stats_, stats);
   for (const std::string& rung : certificate.rungs)
-    if (std::find(certificate_.rungs.begin(), certificate_.rungs.end(), rung) == certificate_.rungs.end()) certificate_.rungs.push_back(rung);
+    if (std::find(certificate_.rungs.begin(), certificate_.rungs.end(), rung) == certificate_.rungs.end())
+      certificate_.rungs.push_back(rung);
   certificate_.largest_bound = std::max(certificate_.largest_bound, certificate.largest_bound);
 }
 

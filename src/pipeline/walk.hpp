@@ -14,15 +14,16 @@ inline constexpr const char* resumable = "a resumable search";
 
 double now_seconds();
 /// The options of one piece: what is given a row or a query is cut as they are.
-KnnOptions piece_options(const KnnOptions& options, std::int64_t first_row, std::int64_t rows, std::int64_t first_query, std::int64_t queries);
+KnnOptions piece_options(const KnnOptions& options, std::int64_t first_row, std::int64_t rows, std::int64_t first_query,
+                         std::int64_t queries);
 /// Says of a bad row what a search of the whole says: a piece numbers rows from its own first.
 [[noreturn]] void blame_row(const Points& corpus, const Points& queries, KnnOptions options, const Error& error);
 
 /// What the searches have in common: the walk over blocks and parts, what is saved, progress and the certificate.
 class Walk {
  public:
-  Walk(const Points& corpus, const Points& queries, const KnnOptions& options, const Plan& whole, const std::string& directory, const Grid& grid,
-       std::span<const std::int64_t> words);
+  Walk(const Points& corpus, const Points& queries, const KnnOptions& options, const Plan& whole,
+       const std::string& directory, const Grid& grid, std::span<const std::int64_t> words);
 
   std::int64_t blocks() const noexcept { return (queries_.rows + grid_.block - 1) / grid_.block; }
   std::int64_t first_query() const noexcept { return head.block * grid_.block; }
@@ -58,7 +59,8 @@ class Walk {
           pace_.gave_up(share);
           continue;
         }
-        if (error.code() == ErrorCode::invalid_value || error.code() == ErrorCode::range_error) blame_row(corpus_, queries_, options_, error);
+        if (error.code() == ErrorCode::invalid_value || error.code() == ErrorCode::range_error)
+          blame_row(corpus_, queries_, options_, error);
         throw;
       }
       pace_.finished();

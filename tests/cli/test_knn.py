@@ -163,7 +163,7 @@ def sparse_npy(path, rows, cols):
         file.truncate(10 + len(header) + rows * cols * 4)
 
 
-def test_plan_reads_only_shapes(vicinal, data):
+def test_plan_reads_a_few_rows_at_most(vicinal, data):
     """Sixteen GiB of rows are planned for at once, and nothing is written."""
     sparse_npy(data.path("huge.npy"), 2**25, 128)
     queries = data.save("q.npy", np.full((100, 128), np.nan, np.float32))  # a search would refuse NaN

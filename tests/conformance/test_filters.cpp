@@ -334,6 +334,34 @@ TEST(Filters, ThePilotTakesBytesWhereTheyPay) {
   EXPECT_NE(first_rung(all_data[8], DType::f32), "int8");
 }
 
+TEST(Filters, APlanThatSeesRowsSaysWithWhichFilterTheSearchBegins) {
+  Rng rng(31);
+  int looked = 0, dearer = 0;
+  for (const Data& data : all_data)
+    for (const Metric metric : {Metric::sqeuclidean, Metric::cosine, Metric::inner_product}) {
+      SCOPED_TRACE(testing::Message() << data.name << ", " << vicinal::metric_info(metric).name);
+      const Table corpus = make(data, rng, DType::f32, 12000, 64), queries = make(data, rng, DType::f32, 300, 64);
+      const KnnOptions options{.k = 10, .metric = metric, .degenerate = vicinal::Degenerate::one};
+      const vicinal::Plan blind = vicinal::plan({12000, 64}, {300, 64}, options), seeing = vicinal::plan(corpus.points(), queries.points(), options);
+      const Neighbors found = vicinal::knn(corpus.points(), queries.points(), options);
+      EXPECT_EQ(seeing.rungs.front(), found.certificate.rungs.front());
+      EXPECT_EQ(seeing.rotated, found.stats.rotated);
+      EXPECT_EQ(seeing.peak_bytes, blind.peak_bytes);
+      EXPECT_EQ(blind.sampled_rows, 0);
+      EXPECT_LE(seeing.sampled_rows, 512);
+      looked += seeing.sampled_rows > 0;
+      if (seeing.rungs != blind.rungs) {
+        EXPECT_GT(seeing.seconds, blind.seconds);
+        ++dearer;
+      }
+    }
+  EXPECT_GT(looked, 15);
+  const std::string best = instruction_sets().front();
+  if (best == "avx512amx" || best == "avx512vnni" || best == "avxvnni") {
+    EXPECT_GT(dearer, 2) << "no data on which bytes do not pay";
+  }
+}
+
 TEST(Filters, ThePilotRotatesRowsWhereItPays) {
   const std::string best = instruction_sets().front();
   if (best != "avx512amx" && best != "avx512vnni" && best != "avxvnni") GTEST_SKIP() << "not run: bytes are not faster here";

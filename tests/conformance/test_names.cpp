@@ -38,7 +38,8 @@ TEST(Names, ForeignAndMisspeltMetricsAreAnsweredWithTheNearest) {
   EXPECT_EQ(refusal([] { vicinal::parse_metric(""); }).code, ErrorCode::invalid_argument);
   // Which call takes which: each name after the kind that it is of.
   const std::string text = refusal([] { vicinal::parse_metric("zzzzzzzzz"); }).message;
-  const std::size_t vectors = text.find("of vectors: "), strings = text.find("; of strings: "), indexes = text.find("; of permutation indexes");
+  const std::size_t vectors = text.find("of vectors: "), strings = text.find("; of strings: "),
+                    indexes = text.find("; of permutation indexes");
   ASSERT_TRUE(vectors < strings && strings < indexes && indexes < text.size()) << text;
   for (const vicinal::MetricInfo& info : vicinal::metrics()) {
     const std::string name = " " + std::string(info.name);

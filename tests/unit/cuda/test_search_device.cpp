@@ -65,7 +65,7 @@ Plan plan_on(std::int64_t shared_bytes, std::int64_t dims, Metric metric, const 
   options.run.filter = filter;
   options.run.instruction_set = "mma";
   return make_plan(Planned(shared_bytes),
-                   knn_problem({1000000, dims, DType::f32}, {1000, dims, DType::f32}, options, false), options);
+                   knn_problem({1000000, dims, DType::f32}, {1000, dims, DType::f32}, options), options);
 }
 
 TEST(CudaSharedMemory, PlansNameTheFiltersThatFit) {
@@ -90,7 +90,7 @@ TEST(CudaSharedMemory, PlansNameTheFiltersThatFit) {
         KnnOptions options{.k = 10, .metric = Metric::cosine};
         EXPECT_EQ(plan.peak_bytes,
                   Planned(shared_bytes)
-                      .bytes(plan, knn_problem({1000000, dims, DType::f32}, {1000, dims, DType::f32}, options, false)));
+                      .bytes(plan, knn_problem({1000000, dims, DType::f32}, {1000, dims, DType::f32}, options)));
         const std::string first = std::string(filter) == "auto" ? "int8" : filter;
         ASSERT_EQ(plan.notes.size(), plan.rungs.front() == first ? 0u : 1u) << filter;
         if (plan.rungs.front() == first) continue;

@@ -68,18 +68,30 @@ std::string random_number(std::mt19937_64& random) {
 std::string random_table(char separator, bool lines) {
   std::mt19937_64 random(20);
   std::string text;
-  const char* const hard[] = {"0.1", "4.9406564584124654e-324", "2.2250738585072011e-308", "1.7976931348623157e308", "9007199254740993",
-                              "3", "123456789012345678", "1e22", "1e23", "0.5", "8.5e-5", "1.0000000000000002220446049250313080847263"};
+  const char* const hard[] = {"0.1",
+                              "4.9406564584124654e-324",
+                              "2.2250738585072011e-308",
+                              "1.7976931348623157e308",
+                              "9007199254740993",
+                              "3",
+                              "123456789012345678",
+                              "1e22",
+                              "1e23",
+                              "0.5",
+                              "8.5e-5",
+                              "1.0000000000000002220446049250313080847263"};
   for (int row = 0; row < 500; ++row)
     for (int col = 0; col < 4; ++col)
-      text += (row < 3 ? hard[4 * row + col] : random_number(random)) + std::string(1, col == 3 || lines ? '\n' : separator);
+      text += (row < 3 ? hard[4 * row + col] : random_number(random)) +
+              std::string(1, col == 3 || lines ? '\n' : separator);
   return text;
 }
 
 TEST_F(FileState, TextIsReadToTheSameBits) {
   const std::string mtx = "%%MatrixMarket matrix array real general\n500 4\n";
-  const std::pair<const char*, std::string> files[] = {
-      {"a.csv", random_table(',', false)}, {"a.tsv", random_table('\t', false)}, {"a.mtx", mtx + random_table(' ', true)}};
+  const std::pair<const char*, std::string> files[] = {{"a.csv", random_table(',', false)},
+                                                       {"a.tsv", random_table('\t', false)},
+                                                       {"a.mtx", mtx + random_table(' ', true)}};
   for (const auto& [name, text] : files) {
     spit(file(name), text);
     const std::string want = elements(read_matrix(file(name)).points());
@@ -131,7 +143,8 @@ TEST_F(FileState, EveryFormatIsWrittenAndReadAlike) {
     for (const DType type : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::u8, DType::i8}) {
       const std::vector<std::byte> rows = scrub(type);
       const Points points(rows.data(), type, 300, 4);
-      const std::string want = file(std::string("want") + format->suffix), got = file(std::string("got") + format->suffix);
+      const std::string want = file(std::string("want") + format->suffix),
+                        got = file(std::string("got") + format->suffix);
       try {
         write_matrix(want, points);
       } catch (const Error&) {
@@ -146,8 +159,10 @@ TEST_F(FileState, EveryFormatIsWrittenAndReadAlike) {
           write_matrix(got, points);
           back = elements(read_matrix(got).points());
         }
-        EXPECT_EQ(slurp(got) == slurp(want), true) << format->suffix << " " << dtype_name(type) << " " << state.rounding << state.flush;
-        EXPECT_EQ(back == values, true) << format->suffix << " " << dtype_name(type) << " " << state.rounding << state.flush;
+        EXPECT_EQ(slurp(got) == slurp(want), true)
+            << format->suffix << " " << dtype_name(type) << " " << state.rounding << state.flush;
+        EXPECT_EQ(back == values, true) << format->suffix << " " << dtype_name(type) << " " << state.rounding
+                                        << state.flush;
       }
     }
   }
@@ -160,16 +175,22 @@ TEST_F(FileState, ResultsAndRangesToo) {
     Neighbors result(50, 3, type, false);
     CsrNeighbors lists(50, 150, type);
     for (int i = 0; i < 150; ++i) {
-      const double value = std::ldexp(static_cast<double>(random() >> 11), i % 2 == 0 ? -60 : type == DistanceType::f32 ? -195 : -1120);
+      const double value = std::ldexp(static_cast<double>(random() >> 11), i % 2 == 0                  ? -60
+                                                                           : type == DistanceType::f32 ? -195
+                                                                                                       : -1120);
       result.view().ids[i] = lists.ids()[i] = i % 50;
-      if (type == DistanceType::f32) static_cast<float*>(result.view().distances)[i] = static_cast<float*>(lists.distances())[i] = static_cast<float>(value);
+      if (type == DistanceType::f32)
+        static_cast<float*>(result.view().distances)[i] = static_cast<float*>(lists.distances())[i] =
+            static_cast<float>(value);
       else static_cast<double*>(result.view().distances)[i] = static_cast<double*>(lists.distances())[i] = value;
       lists.offsets()[i / 3 + 1] = i + 1;
     }
     for (const char* suffix : {".csv", ".tsv", ".npz", ".mtx"}) {
       const std::string want = file(std::string("want") + suffix), got = file(std::string("got") + suffix);
       const bool graph = std::string(suffix) == ".mtx";
-      const auto write = [&](const std::string& path) { graph ? write_graph(path, lists) : write_neighbors(path, result); };
+      const auto write = [&](const std::string& path) {
+        graph ? write_graph(path, lists) : write_neighbors(path, result);
+      };
       write(want);
       for (const State& state : odd_states) {
         {
@@ -191,14 +212,16 @@ TEST_F(FileState, PlansAndSizesToo) {
   const char* const sizes[] = {"0.1GB", "1.7GiB", "333.3MB", "1.0000000001TB", "7"};
   std::vector<std::int64_t> bytes;
   for (const char* size : sizes) bytes.push_back(parse_bytes(size));
-  const Shape corpus{.rows = 1000003, .cols = 97, .dtype = DType::f32}, queries{.rows = 7919, .cols = 97, .dtype = DType::f32};
+  const Shape corpus{.rows = 1000003, .cols = 97, .dtype = DType::f32},
+      queries{.rows = 7919, .cols = 97, .dtype = DType::f32};
   KnnOptions options;
   options.k = 37;
   options.memory.host = 1 << 30;
   options.run.threads = 2;
   const GraphOptions graph{.search = options};
   const RangeOptions range{.search = options};
-  const std::string want[] = {plan(corpus, queries, options).text(), plan_graph(corpus, graph).text(), plan_range(corpus, queries, range).text()};
+  const std::string want[] = {plan(corpus, queries, options).text(), plan_graph(corpus, graph).text(),
+                              plan_range(corpus, queries, range).text()};
   for (const State& state : odd_states) {
     std::vector<std::int64_t> got;
     std::string plans[3];

@@ -115,8 +115,8 @@ TEST_F(Npy, RefusesOtherDimensions) {
 
 TEST_F(Npy, RefusesTypesThatAreNoVectors) {
   const std::pair<const char*, const char*> types[] = {
-      {"<c8", "complex64"},  {"<c16", "complex128"},   {"<f16", "float128"},
-      {"|S5", "bytes (S5)"}, {"<U3", "str (U3)"}, {"|V2", "void (V2)"}, {"<M8[ns]", "datetime64"}};
+      {"<c8", "complex64"}, {"<c16", "complex128"}, {"<f16", "float128"},     {"|S5", "bytes (S5)"},
+      {"<U3", "str (U3)"},  {"|V2", "void (V2)"},   {"<M8[ns]", "datetime64"}};
   for (const auto& [descr, name] : types) {
     refuse(ErrorCode::invalid_argument, std::string("dtype ") + name + " not supported; convert with astype",
            npy(descr, "(1, 1)", std::string(16, '\0')));
@@ -157,7 +157,8 @@ TEST_F(Npy, ReadsIntegersAsFloats) {
       EXPECT_TRUE(m.converted());
       EXPECT_FALSE(m.mapped());
       ASSERT_EQ(m.points().dtype, type) << descr;
-      EXPECT_EQ(type == DType::f32 ? values_as_doubles<float>(m.points()) : values_as_doubles<double>(m.points()), want) << descr;
+      EXPECT_EQ(type == DType::f32 ? values_as_doubles<float>(m.points()) : values_as_doubles<double>(m.points()), want)
+          << descr;
     }
   };
   check(std::int16_t{}, "i", DType::f32);

@@ -64,7 +64,8 @@ TEST_F(Npz, TakesTheOnlyMatrixUnlessToldWhich) {
 TEST_F(Npz, SaysWhatIsWrongWithTheOnlyArray) {
   EXPECT_EQ(read(zip({{"x.npy", ids}})).points().dtype, DType::f64) << "and where there is nothing else";
   EXPECT_EQ(read(zip({{"x.npy", ids}, {"labels.npy", npy("|u1", "(3,)", "abc")}})).points().dtype, DType::f64);
-  refuse(ErrorCode::format_error, "2 arrays can be rows of vectors", zip({{"x.npy", ids}, {"y.npy", npy("|b1", "(1, 2)", std::string("\0\1", 2))}}));
+  refuse(ErrorCode::format_error, "2 arrays can be rows of vectors",
+         zip({{"x.npy", ids}, {"y.npy", npy("|b1", "(1, 2)", std::string("\0\1", 2))}}));
   refuse(ErrorCode::invalid_argument, "expected 2 dimensions", zip({{"x.npy", npy("|u1", "(3,)", "abc")}}));
   refuse(ErrorCode::format_error, "object arrays are refused", zip({{"x.npy", npy("|O", "(1, 1)", "\x80\x04.")}}));
   refuse(ErrorCode::format_error, "it holds no arrays", zip({{"readme.txt", "hello"}}));

@@ -349,8 +349,11 @@ TEST(PermutationIndex, SmallSetsAndBadArguments) {
     expect_same(index.knn(view(corpus, 3), {.k = k, .exact = true}).neighbors, exact, "exact");
   }
   EXPECT_EQ(index.knn(MatrixView<float>{corpus.data(), 0, 3}, {.k = 2}).neighbors.rows(), 0);
-  EXPECT_NE(refused([&] { PermutationIndex(view(corpus, 3), {}); }).find("permutants=64 exceeds the 6 objects"),
+  EXPECT_NE(refused([&] {
+              PermutationIndex(view(corpus, 3), {.permutants = 64});
+            }).find("permutants=64 exceeds the 6 objects"),
             std::string::npos);
+  EXPECT_EQ(PermutationIndex(view(corpus, 3), {}).permutants().size(), 6u);  // unless a number is asked for
   refused([&] { PermutationIndex(view(corpus, 3), {.permutants = 0}); });
   refused([&] { PermutationIndex(view(corpus, 3), {.choice = PermutantChoice::given, .given = {1, 1}}); });
   refused([&] { PermutationIndex(view(corpus, 3), {.choice = PermutantChoice::given, .given = {6}}); });

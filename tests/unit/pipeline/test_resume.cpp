@@ -59,7 +59,9 @@ void expect_same(const Neighbors& a, const Neighbors& b) {
 }
 
 /// Pieces of `part` rows, whatever the clock says.
-Grid grid_of(std::int64_t block, std::int64_t part) { return {block, part, part, [] { return 0.0; }}; }
+Grid grid_of(std::int64_t block, std::int64_t part) {
+  return {block, part, part, [] { return 0.0; }};
+}
 const Grid grids[] = {grid_of(37, 1500), grid_of(7, 256), grid_of(16, 64), grid_of(1, 832), grid_of(64, 4096)};
 
 TEST(Resume, PiecesOfAnySizeGiveTheBitsOfOneCall) {
@@ -70,10 +72,18 @@ TEST(Resume, PiecesOfAnySizeGiveTheBitsOfOneCall) {
   for (std::int64_t i = 100; i < 1600; i += 3) listed.push_back(i);
   std::vector<std::uint64_t> bits(24, 0xF0F0F0F0F0F0F0F0u);
   KnnOptions filtered{.k = 12, .first_id = 100};
-  filtered.eligible = {.first = 150, .last = 1550, .ids = listed, .bitmap = bits, .labels = Eligible::Labels::other,
-                       .corpus_labels = row_labels, .query_labels = query_labels};
-  const KnnOptions all[] = {{.k = 10}, {.k = 1, .metric = Metric::cosine, .degenerate = Degenerate::one}, {.k = 1700, .metric = Metric::l1, .pad = true},
-                            {.k = 20, .metric = Metric::inner_product, .distance_type = DistanceType::f64}, filtered};
+  filtered.eligible = {.first = 150,
+                       .last = 1550,
+                       .ids = listed,
+                       .bitmap = bits,
+                       .labels = Eligible::Labels::other,
+                       .corpus_labels = row_labels,
+                       .query_labels = query_labels};
+  const KnnOptions all[] = {{.k = 10},
+                            {.k = 1, .metric = Metric::cosine, .degenerate = Degenerate::one},
+                            {.k = 1700, .metric = Metric::l1, .pad = true},
+                            {.k = 20, .metric = Metric::inner_product, .distance_type = DistanceType::f64},
+                            filtered};
   for (const KnnOptions& options : all) {
     const Neighbors whole = knn(data.c(), data.q(), options);
     for (const Grid& grid : grids) {
@@ -140,7 +150,8 @@ TEST(Resume, AnotherSearchIsNotMixedIn) {
   const Folder folder;
   const std::string path = folder.path.string();
   knn_in_pieces(data.c(), data.q(), {.k = 10}, path, grid_of(16, 512));
-  const auto expect_refused = [&](const Points& corpus, const Points& queries, const KnnOptions& options, const Grid& grid) {
+  const auto expect_refused = [&](const Points& corpus, const Points& queries, const KnnOptions& options,
+                                  const Grid& grid) {
     try {
       knn_in_pieces(corpus, queries, options, path, grid);
       FAIL() << "took another search's pieces";
@@ -191,29 +202,43 @@ struct Kind {
   void (*same)(const Sides&, const std::string& directory, const Grid&);
 };
 const Kind kinds[] = {
-    {"knn", [](const Sides& s, const std::string& at, const Grid& grid) { expect_same(knn_in_pieces(s.corpus, s.queries, s.options, at, grid), knn(s.corpus, s.queries, [&] { auto o = s.options; o.progress = nullptr; return o; }())); }},
-    {"graph", [](const Sides& s, const std::string& at, const Grid& grid) {
+    {"knn",
+     [](const Sides& s, const std::string& at, const Grid& grid) {
+       expect_same(knn_in_pieces(s.corpus, s.queries, s.options, at, grid), knn(s.corpus, s.queries, [&] {
+                     auto o = s.options;
+                     o.progress = nullptr;
+                     return o;
+                   }()));
+     }},
+    {"graph",
+     [](const Sides& s, const std::string& at, const Grid& grid) {
        GraphOptions options{.search = s.options}, plain = options;
        plain.search.progress = nullptr;
        expect_same(graph_in_pieces(s.corpus, options, at, grid), knn_graph(s.corpus, plain));
      }},
-    {"range", [](const Sides& s, const std::string& at, const Grid& grid) {
+    {"range",
+     [](const Sides& s, const std::string& at, const Grid& grid) {
        RangeOptions options{.search = s.options}, plain = options;
        plain.search.progress = nullptr;
-       expect_same(range_in_pieces(s.corpus, s.queries, 3.5, options, at, grid), range_search(s.corpus, s.queries, 3.5, plain));
+       expect_same(range_in_pieces(s.corpus, s.queries, 3.5, options, at, grid),
+                   range_search(s.corpus, s.queries, 3.5, plain));
      }},
 };
 
 struct Shaped {
   std::vector<float> corpus, queries;
   std::int64_t rows, asked, cols;
-  Shaped(std::int64_t rows, std::int64_t asked, std::int64_t cols) : corpus(static_cast<std::size_t>(rows * cols)), queries(static_cast<std::size_t>(asked * cols)), rows(rows), asked(asked), cols(cols) {
+  Shaped(std::int64_t rows, std::int64_t asked, std::int64_t cols)
+      : corpus(static_cast<std::size_t>(rows * cols)), queries(static_cast<std::size_t>(asked * cols)), rows(rows),
+        asked(asked), cols(cols) {
     std::mt19937 random(static_cast<unsigned>(rows));
     std::uniform_int_distribution<int> few(0, 5);
     for (float& x : corpus) x = static_cast<float>(few(random));
     for (float& x : queries) x = static_cast<float>(few(random));
   }
-  Sides sides(std::int64_t k) const { return {MatrixView<float>{corpus.data(), rows, cols}, MatrixView<float>{queries.data(), asked, cols}, {.k = k}}; }
+  Sides sides(std::int64_t k) const {
+    return {MatrixView<float>{corpus.data(), rows, cols}, MatrixView<float>{queries.data(), asked, cols}, {.k = k}};
+  }
 };
 
 TEST(Resume, LosesLessThanTenSecondsOfWorkWhateverTheShape) {
@@ -224,7 +249,8 @@ TEST(Resume, LosesLessThanTenSecondsOfWorkWhateverTheShape) {
   for (const auto& shape : shapes) {
     for (const double slower : {1.0, 3.0}) {
       for (const Kind& kind : kinds) {
-        SCOPED_TRACE(testing::Message() << kind.name << " " << shape.rows << " x " << shape.asked << " x " << shape.cols << ", " << slower << " times as slow");
+        SCOPED_TRACE(testing::Message() << kind.name << " " << shape.rows << " x " << shape.asked << " x " << shape.cols
+                                        << ", " << slower << " times as slow");
         const Shaped data(shape.rows, shape.asked, shape.cols);
         const Folder folder;
         Sides sides = data.sides(shape.k);
@@ -233,13 +259,16 @@ TEST(Resume, LosesLessThanTenSecondsOfWorkWhateverTheShape) {
         Grid grid = Grid::of({shape.rows, shape.cols}, {asked, shape.cols}, shape.k);
         double now = 0, most_unsaved = 0;
         bool stopped = false;
-        const auto time = [&](double share) { return 60 * (std::min(share, 0.5) + slower * std::max(share - 0.5, 0.0)) / (0.5 + slower / 2); };
+        const auto time = [&](double share) {
+          return 60 * (std::min(share, 0.5) + slower * std::max(share - 0.5, 0.0)) / (0.5 + slower / 2);
+        };
         grid.clock = [&] { return now; };
         grid.first_part = std::min(grid.first_part, Pace::multiple);  // as if each pair were a thousand times the work
         sides.options.progress = [&](std::uint64_t done, std::uint64_t total) {
           const double all = static_cast<double>(total);
           now = time(static_cast<double>(done) / all);
-          most_unsaved = std::max(most_unsaved, now - time(static_cast<double>(saved_pieces(folder.path.string()).pairs) / all));
+          most_unsaved =
+              std::max(most_unsaved, now - time(static_cast<double>(saved_pieces(folder.path.string()).pairs) / all));
           return stopped || now < 20;
         };
         try {
@@ -250,7 +279,8 @@ TEST(Resume, LosesLessThanTenSecondsOfWorkWhateverTheShape) {
         }
         EXPECT_GT(saved_pieces(folder.path.string()).pairs, 0);
         stopped = true;
-        now = time(static_cast<double>(saved_pieces(folder.path.string()).pairs) / static_cast<double>(shape.rows * asked));
+        now = time(static_cast<double>(saved_pieces(folder.path.string()).pairs) /
+                   static_cast<double>(shape.rows * asked));
         kind.same(sides, folder.path.string(), grid);
         EXPECT_GT(most_unsaved, 0) << "the clock did not move";
         EXPECT_LE(most_unsaved, 10);
@@ -268,7 +298,8 @@ TEST(Resume, PiecesThatTakeTooLongAreGivenUpForSmallerOnes) {
     const Folder folder;
     double now = 0;
     // Whenever the clock is looked at, more time has passed than a piece may take.
-    kind.same({data.c(), data.q(), {.k = 10}}, folder.path.string(), {1500, 1 << 20, 1 << 20, [&] { return now += Pace::latest + 1; }});
+    kind.same({data.c(), data.q(), {.k = 10}}, folder.path.string(),
+              {1500, 1 << 20, 1 << 20, [&] { return now += Pace::latest + 1; }});
     EXPECT_GT(now, 4 * Pace::latest) << kind.name;
   }
 }
@@ -280,7 +311,8 @@ TEST(Resume, PaceKeepsSavesApartByAFewSeconds) {
     std::mt19937 random(3);
     double saved = 0, most = 0;
     for (int piece = 0; piece < 200; ++piece) {
-      const double cost = seconds_a_row * (piece % 50 > 40 ? 20 : 1) * std::uniform_real_distribution<>(0.7, 1.4)(random);
+      const double cost =
+          seconds_a_row * (piece % 50 > 40 ? 20 : 1) * std::uniform_real_distribution<>(0.7, 1.4)(random);
       for (;;) {
         const std::int64_t rows = pace.begin(std::int64_t{1} << 40);
         ASSERT_GE(rows, 1);
@@ -306,16 +338,25 @@ TEST(Resume, RangesAndGraphsOfAnySizeGiveTheBitsOfOneCall) {
   for (std::int64_t i = 0; i < 1500; ++i) row_labels[static_cast<std::size_t>(i)] = i % 4;
   for (std::int64_t i = 0; i < 37; ++i) query_labels[static_cast<std::size_t>(i)] = i % 4;
   KnnOptions labelled{.k = 7};
-  labelled.eligible = {.last = 1400, .ids = {}, .bitmap = {}, .labels = Eligible::Labels::same, .corpus_labels = row_labels, .query_labels = query_labels};
+  labelled.eligible = {.last = 1400,
+                       .ids = {},
+                       .bitmap = {},
+                       .labels = Eligible::Labels::same,
+                       .corpus_labels = row_labels,
+                       .query_labels = query_labels};
   for (const Grid& grid : {grid_of(64, 256), grid_of(100, 1500), grid_of(150, 320)}) {
     const Folder range;
     const auto at = [](const Folder& folder) { return folder.path.string(); };
     const RangeOptions negated{.search = {.metric = Metric::inner_product, .distance_type = DistanceType::f64}};
-    expect_same(range_in_pieces(data.c(), data.q(), 4.0, {}, at(range) + "a", grid), range_search(data.c(), data.q(), 4.0));
-    expect_same(range_in_pieces(data.c(), data.q(), 60, negated, at(range) + "b", grid), range_search(data.c(), data.q(), 60, negated));
-    expect_same(range_in_pieces(data.c(), data.q(), 8, {.search = labelled}, at(range) + "c", grid), range_search(data.c(), data.q(), 8, {.search = labelled}));
+    expect_same(range_in_pieces(data.c(), data.q(), 4.0, {}, at(range) + "a", grid),
+                range_search(data.c(), data.q(), 4.0));
+    expect_same(range_in_pieces(data.c(), data.q(), 60, negated, at(range) + "b", grid),
+                range_search(data.c(), data.q(), 60, negated));
+    expect_same(range_in_pieces(data.c(), data.q(), 8, {.search = labelled}, at(range) + "c", grid),
+                range_search(data.c(), data.q(), 8, {.search = labelled}));
     const Points rows = data.c().slice(0, 300);
-    const GraphOptions plain{.search = {.k = 12}}, with{.search = {.k = 12}, .include_self = true}, more{.search = {.k = 400, .pad = true}};
+    const GraphOptions plain{.search = {.k = 12}}, with{.search = {.k = 12}, .include_self = true},
+        more{.search = {.k = 400, .pad = true}};
     expect_same(graph_in_pieces(rows, plain, at(range) + "d", grid), knn_graph(rows, plain));
     expect_same(graph_in_pieces(rows, with, at(range) + "e", grid), knn_graph(rows, with));
     expect_same(graph_in_pieces(rows, more, at(range) + "f", grid), knn_graph(rows, more));
@@ -328,7 +369,9 @@ TEST(Resume, RangesAndGraphsOfAnySizeGiveTheBitsOfOneCall) {
     FAIL() << "more matches than max_results";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::capacity_exceeded);
-    EXPECT_NE(std::string(error.what()).find(std::to_string(range_search(data.c(), data.q(), 4.0).entries())), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(std::to_string(range_search(data.c(), data.q(), 4.0).entries())),
+              std::string::npos)
+        << error.what();
   }
 }
 
