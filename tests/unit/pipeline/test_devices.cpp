@@ -12,6 +12,7 @@
 #include "unit/pipeline/fake_devices.hpp"
 #include "vicinal/corpus.hpp"
 #include "vicinal/device.hpp"
+#include "vicinal/plan.hpp"
 #include "vicinal/resume.hpp"
 #include "vicinal/search.hpp"
 #include "vicinal/verify.hpp"
@@ -27,8 +28,8 @@ namespace vicinal {
 namespace {
 
 /// Rows and queries of both sides, whole numbers, so that there are ties.
-struct Sides {
-  explicit Sides(std::int64_t rows, std::int64_t count, std::int64_t cols = 24)
+struct Arrays {
+  explicit Arrays(std::int64_t rows, std::int64_t count, std::int64_t cols = 24)
       : corpus(static_cast<std::size_t>(rows * cols)), queries(static_cast<std::size_t>(count * cols)),
         rows_(view(corpus, rows, cols)), queries_(view(queries, count, cols)) {
     std::mt19937 random(7);
@@ -59,11 +60,21 @@ void expect_bits(const Neighbors& got, const Neighbors& want) {
   EXPECT_EQ(std::memcmp(got.distances(), want.distances(), entries * distance_size(want.type())), 0);
 }
 
+void expect_bits(const CsrNeighbors& got, const CsrNeighbors& want) {
+  ASSERT_EQ(got.rows(), want.rows());
+  ASSERT_EQ(got.entries(), want.entries());
+  const auto entries = static_cast<std::size_t>(want.entries());
+  EXPECT_GT(entries, static_cast<std::size_t>(want.rows()));
+  EXPECT_EQ(std::memcmp(got.offsets(), want.offsets(), (static_cast<std::size_t>(want.rows()) + 1) * 8), 0);
+  EXPECT_EQ(std::memcmp(got.ids(), want.ids(), entries * 8), 0);
+  EXPECT_EQ(std::memcmp(got.distances(), want.distances(), entries * distance_size(want.type())), 0);
+}
+
 KnnOptions on(const char* device, std::int64_t k = 5) { return {.k = k, .run = {.device = device}}; }
 
 TEST(Devices, MemoryOfAnotherDeviceIsRefusedInEveryCall) {
   fakes::Devices devices;
-  Sides here(500, 20), there(500, 20);
+  Arrays here(500, 20), there(500, 20);
   devices.own(there.corpus, 1);
   devices.own(there.queries, 1);
   const GraphOptions graph{.search = on("cuda:0")};
@@ -78,16 +89,34 @@ TEST(Devices, MemoryOfAnotherDeviceIsRefusedInEveryCall) {
   expect_refused([&] { Corpus(there.rows_, {.run = {.device = "cuda"}}); }, ErrorCode::device_error, corpus);
   const Corpus kept(here.rows_, {.run = {.device = "cuda"}});
   expect_refused([&] { kept.knn(there.queries_); }, ErrorCode::device_error, query);
+  expect_refused([&] { kept.range_search(there.queries_, 3); }, ErrorCode::device_error, query);
+  const Shape shape{20, 24, DType::f32};
+  expect_refused([&] { plan(there.rows_, shape, on("cuda:0")); }, ErrorCode::device_error, corpus);
+  expect_refused([&] { plan(there.rows_, here.queries_, on("cuda:0")); }, ErrorCode::device_error, corpus);
+  expect_refused([&] { plan(here.rows_, there.queries_, on("cuda:0")); }, ErrorCode::device_error, query);
+  expect_refused([&] { plan_graph(there.rows_, graph); }, ErrorCode::device_error, corpus);
+  expect_refused([&] { plan_range(there.rows_, shape, 3, range); }, ErrorCode::device_error, corpus);
+  const std::string folder = std::filesystem::temp_directory_path() / "vicinal_devices";
+  expect_refused([&] { knn_resumable(there.rows_, here.queries_, on("cuda:0"), folder); }, ErrorCode::device_error,
+                 corpus);
+  expect_refused([&] { knn_graph_resumable(there.rows_, graph, folder); }, ErrorCode::device_error, corpus);
+  expect_refused([&] { range_search_resumable(here.rows_, there.queries_, 3, range, folder); }, ErrorCode::device_error,
+                 query);
   // Their own device takes them, with the same bits.
   const Neighbors want = knn(here.rows_, here.queries_, on("cpu"));
   expect_bits(knn(there.rows_, there.queries_, on("cuda:1")), want);
   expect_bits(knn(there.rows_, here.queries_, on("cuda:1")), want);
-  expect_bits(Corpus(there.rows_, {.run = {.device = "cuda:1"}}).knn(there.queries_, {.k = 5}), want);
+  const Corpus theirs(there.rows_, {.run = {.device = "cuda:1"}});
+  expect_bits(theirs.knn(there.queries_, {.k = 5}), want);
+  expect_bits(theirs.knn_graph({.search = {.k = 5}}), knn_graph(here.rows_, {.search = on("cpu")}));
+  expect_bits(theirs.range_search(there.queries_, 11),
+              range_search(here.rows_, here.queries_, 11, {.search = on("cpu")}));
+  EXPECT_EQ(plan(there.rows_, there.queries_, on("cuda:1")).device, "cuda:1");
 }
 
 TEST(Devices, ResultsAreInOneMemoryThatTheDeviceWrites) {
   fakes::Devices devices;
-  const Sides sides(300, 6);
+  const Arrays sides(300, 6);
   std::vector<std::int64_t> ids(30), counts(6), ids_there(30), ids_far(30), counts_there(6);
   std::vector<float> distances(30), distances_there(30), distances_far(30);
   devices.own(ids_there, 0), devices.own(distances_there, 0), devices.own(counts_there, 0);
@@ -119,7 +148,7 @@ TEST(Devices, ResultsAreInOneMemoryThatTheDeviceWrites) {
 
 TEST(Devices, WhatTheHostReadsIsNoMemoryOfADevice) {
   fakes::Devices devices;
-  const Sides sides(300, 6);
+  const Arrays sides(300, 6);
   std::vector<std::int64_t> ids = {1, 2, 3, 4, 5, 6, -1}, labels(300, 1), query_labels(6, 1);
   std::vector<std::uint64_t> bits(5, ~std::uint64_t{0});
   devices.own(ids, 0), devices.own(bits, 0), devices.own(labels, 0), devices.own(query_labels, 1);
@@ -132,7 +161,17 @@ TEST(Devices, WhatTheHostReadsIsNoMemoryOfADevice) {
     expect_refused([&] { kept.knn(sides.queries_, options); }, ErrorCode::device_error, pattern);
     expect_refused([&] { range_search(sides.rows_, sides.queries_, 3, {.search = options}); }, ErrorCode::device_error,
                    pattern);
-    expect_refused([&] { knn_graph(sides.rows_, {.search = options}); }, ErrorCode::device_error, pattern);
+    expect_refused([&] { kept.range_search(sides.queries_, 3, {.search = options}); }, ErrorCode::device_error,
+                   pattern);
+    expect_refused([&] { plan(sides.rows_, sides.queries_, options); }, ErrorCode::device_error, pattern);
+    const Shape corpus{300, 24, DType::f32}, queries{6, 24, DType::f32};
+    expect_refused([&] { plan(corpus, queries, options); }, ErrorCode::device_error, pattern);
+    expect_refused([&] { plan_range(corpus, queries, {.search = options}); }, ErrorCode::device_error, pattern);
+    const GraphOptions graph{.search = options};
+    expect_refused([&] { knn_graph(sides.rows_, graph); }, ErrorCode::device_error, pattern);
+    expect_refused([&] { kept.knn_graph(graph); }, ErrorCode::device_error, pattern);
+    expect_refused([&] { plan_graph(sides.rows_, graph); }, ErrorCode::device_error, pattern);
+    expect_refused([&] { plan_graph(corpus, graph); }, ErrorCode::device_error, pattern);
   };
   Eligible eligible;
   eligible.ids = ids;  // whose -1 would be refused if it were read
@@ -149,16 +188,21 @@ TEST(Devices, WhatTheHostReadsIsNoMemoryOfADevice) {
   eligible.query_labels = query_labels;
   refused(eligible, "labels of the queries: memory of cuda:1");
 
-  Sides there(300, 6);
+  Arrays there(300, 6);
   devices.own(there.corpus, 0);
   const Corpus borrowed(there.rows_, {.run = {.device = "cuda"}});
   const std::string folder = std::filesystem::temp_directory_path() / "vicinal_devices";
   expect_refused([&] { borrowed.save(folder + ".vicinal"); }, ErrorCode::device_error,
                  "corpus: rows are in memory of cuda:0, saving reads");
+  expect_refused([&] { borrowed.saved(); }, ErrorCode::device_error, "cuda:0, saving reads");
   expect_refused([&] { Corpus(there.rows_, {.copy = true, .run = {.device = "cuda"}}); }, ErrorCode::device_error,
                  "cuda:0, copying reads");
   expect_refused([&] { knn_resumable(there.rows_, sides.queries_, on("cuda"), folder); }, ErrorCode::device_error,
                  "cuda:0, a resumable search reads");
+  expect_refused([&] { knn_graph_resumable(there.rows_, {.search = on("cuda")}, folder); }, ErrorCode::device_error,
+                 "cuda:0, a resumable search reads");
+  expect_refused([&] { range_search_resumable(there.rows_, sides.queries_, 3, {.search = on("cuda")}, folder); },
+                 ErrorCode::device_error, "cuda:0, a resumable search reads");
   const Neighbors found = knn(sides.rows_, sides.queries_, on("cpu"));
   Claim claim;
   claim.rows = found.rows();
@@ -166,11 +210,12 @@ TEST(Devices, WhatTheHostReadsIsNoMemoryOfADevice) {
   claim.ids = found.ids();
   expect_refused([&] { verify(there.rows_, sides.queries_, claim, {.search = on("cuda")}); }, ErrorCode::device_error,
                  "cuda:0, verify reads");
+  expect_refused([&] { borrowed.verify(sides.queries_, claim); }, ErrorCode::device_error, "cuda:0, verify reads");
 }
 
 TEST(Devices, APreparedCorpusAnswersOnItsDeviceAlone) {
   fakes::Devices devices;
-  const Sides sides(900, 10);
+  const Arrays sides(900, 10);
   const Neighbors want = knn(sides.rows_, sides.queries_, on("cpu"));
   const Corpus first(sides.rows_, {.run = {.device = "cuda:0"}}), host(sides.rows_);
   ASSERT_TRUE(first.resident() && host.resident());
@@ -186,20 +231,26 @@ TEST(Devices, APreparedCorpusAnswersOnItsDeviceAlone) {
                  "prepared for cuda:0, and device=cpu");
   expect_refused([&] { host.knn(sides.queries_, on("cuda:1")); }, ErrorCode::device_error,
                  "prepared for cpu, and device=cuda:1");
+  EXPECT_EQ(first.knn_graph({.search = {.k = 3}}).stats.device, "cuda:0");
+  EXPECT_EQ(first.range_search(sides.queries_, 3).stats.device, "cuda:0");
+  Claim claim;
+  claim.rows = want.rows();
+  claim.k = want.k();
+  claim.ids = want.ids();
+  EXPECT_TRUE(first.verify(sides.queries_, claim).ok());
+  const char* other = "prepared for cuda:0, and device=cuda:1";
+  expect_refused([&] { first.knn_graph({.search = on("cuda:1")}); }, ErrorCode::device_error, other);
+  expect_refused([&] { first.range_search(sides.queries_, 3, {.search = on("cuda:1")}); }, ErrorCode::device_error,
+                 other);
+  expect_refused([&] { first.verify(sides.queries_, claim, {.search = on("cuda:1")}); }, ErrorCode::device_error,
+                 other);
 }
 
 TEST(Devices, RefusedMemoryIsAskedForInSmallerPieces) {
-  const Sides sides(6000, 700);
+  const Arrays sides(6000, 700);
   const KnnOptions cpu = on("cpu");
   const Neighbors want = knn(sides.rows_, sides.queries_, cpu);
   const CsrNeighbors near = range_search(sides.rows_, sides.queries_, 11, {.search = cpu});
-  ASSERT_GT(near.entries(), 700);
-  const auto same_ranges = [&](const CsrNeighbors& got) {
-    ASSERT_EQ(got.entries(), near.entries());
-    EXPECT_EQ(std::memcmp(got.offsets(), near.offsets(), 701 * 8), 0);
-    EXPECT_EQ(std::memcmp(got.ids(), near.ids(), static_cast<std::size_t>(near.entries()) * 8), 0);
-    EXPECT_EQ(std::memcmp(got.distances(), near.distances(), static_cast<std::size_t>(near.entries()) * 4), 0);
-  };
   // The queries take most, the rows, both the same; and once in the middle of the first batch, and of the second of smaller ones.
   struct Case {
     std::int64_t query_bytes, most_bytes;
@@ -230,7 +281,7 @@ TEST(Devices, RefusedMemoryIsAskedForInSmallerPieces) {
     fakes::Devices devices;
     limit(devices);
     const CsrNeighbors got = range_search(sides.rows_, sides.queries_, 11, {.search = on("cuda")});
-    same_ranges(got);
+    expect_bits(got, near);
     EXPECT_TRUE(got.certificate.all());
     noted(devices, got.stats);
   }
@@ -239,10 +290,12 @@ TEST(Devices, RefusedMemoryIsAskedForInSmallerPieces) {
   devices.most_bytes = 100000;
   expect_bits(kept.knn(sides.queries_, {.k = 5}), want);
   EXPECT_EQ(devices.refused, 3);  // 700, 350 and 175
+  expect_bits(kept.range_search(sides.queries_, 11), near);
+  EXPECT_EQ(devices.refused, 6);
 }
 
 TEST(Devices, MemoryThatIsAlwaysRefusedEndsTheSearch) {
-  const Sides sides(3000, 300);
+  const Arrays sides(3000, 300);
   fakes::Devices devices;
   devices.most_bytes = 0;
   expect_refused([&] { knn(sides.rows_, sides.queries_, on("cuda")); }, ErrorCode::out_of_memory,
@@ -254,17 +307,20 @@ TEST(Devices, MemoryThatIsAlwaysRefusedEndsTheSearch) {
 }
 
 TEST(Devices, TheCallersStreamReachesTheBackend) {
-  const Sides sides(900, 10);
+  const Arrays sides(900, 10);
   fakes::Devices devices;
   int token = 0;
   KnnOptions options = on("cuda");
   options.stream = &token;
   const Corpus kept(sides.rows_, {.run = {.device = "cuda"}});
   const std::function<void()> calls[] = {
-      [&] { knn(sides.rows_, sides.queries_, options); }, [&] { knn_graph(sides.rows_, {.search = options}); },
+      [&] { knn(sides.rows_, sides.queries_, options); },
+      [&] { knn_graph(sides.rows_, {.search = options}); },
       [&] { range_search(sides.rows_, sides.queries_, 3, {.search = options}); },
       [&] { Corpus(sides.rows_, {.run = {.device = "cuda"}, .stream = options.stream}); },
-      [&] { kept.knn(sides.queries_, options); }};
+      [&] { kept.knn(sides.queries_, options); },
+      [&] { kept.knn_graph({.search = options}); },
+      [&] { kept.range_search(sides.queries_, 3, {.search = options}); }};
   for (const auto& call : calls) {
     devices.streams.clear();
     devices.capturing = nullptr;
