@@ -15,7 +15,7 @@ using vicinal::GraphOptions;
 using vicinal::Neighbors;
 using vicinal::Symmetrize;
 
-GraphOptions ask(Metric metric, std::int64_t k) {
+GraphOptions graph_options(Metric metric, std::int64_t k) {
   GraphOptions options;
   options.search.metric = metric;
   options.search.k = k;
@@ -34,7 +34,7 @@ class Graph : public testing::TestWithParam<Kind> {
 
 TEST_P(Graph, EverySettingWithAndWithoutSymmetry) {
   const Table rows = table(290, 37);
-  GraphOptions options = ask(GetParam().metric, 17);
+  GraphOptions options = graph_options(GetParam().metric, 17);
   const oracle::Answer want = expected(rows, options);
   ASSERT_FALSE(want.error);
   for (Setting setting : every_setting())
@@ -56,7 +56,7 @@ TEST_P(Graph, OtherOutputTypesAndEveryLayout) {
   const Table rows = table(200, 19);
   for (const auto type : {vicinal::DistanceType::automatic, vicinal::DistanceType::f32, vicinal::DistanceType::f64}) {
     if (GetParam().metric == Metric::hamming && type != vicinal::DistanceType::automatic) continue;
-    GraphOptions options = ask(GetParam().metric, 11);
+    GraphOptions options = graph_options(GetParam().metric, 11);
     options.search.distance_type = type;
     const oracle::Answer want = expected(rows, options);
     EXPECT_EQ(check_graph(rows.points(), options, want), "") << vicinal::distance_type_name(type);
@@ -75,7 +75,7 @@ TEST_P(Graph, OtherOutputTypesAndEveryLayout) {
 TEST_P(Graph, IsTheSearchWithItselfRemoved) {
   const Table rows = table(420, 23);
   constexpr std::int64_t k = 20;
-  const GraphOptions options = ask(GetParam().metric, k);
+  const GraphOptions options = graph_options(GetParam().metric, k);
   vicinal::KnnOptions one_more = options.search;
   one_more.k = k + 1;
   const Neighbors graph = vicinal::knn_graph(rows.points(), options);
@@ -91,7 +91,7 @@ TEST_P(Graph, IsTheSearchWithItselfRemoved) {
 
 TEST_P(Graph, IncludingSelfIsTheSearchOfTheRowsInThemselves) {
   const Table rows = table(280, 9);
-  GraphOptions options = ask(GetParam().metric, 12);
+  GraphOptions options = graph_options(GetParam().metric, 12);
   options.include_self = true;
   for (const bool symmetry : {true, false}) {
     options.symmetry = symmetry;
@@ -110,7 +110,7 @@ TEST_P(Graph, KAtItsLimits) {
       for (const std::int64_t k : {n - 2, n - 1, n, n + 1, n + 40})
         for (const bool pad : {false, true}) {
           if (k < 1) continue;
-          GraphOptions options = ask(GetParam().metric, k);
+          GraphOptions options = graph_options(GetParam().metric, k);
           options.search.pad = pad;
           options.include_self = self;
           options.symmetry = rng.chance(0.5);
@@ -129,7 +129,7 @@ TEST_P(Graph, CopiesOfOneRowStayAndGoById) {
     for (std::size_t i = 1; i < static_cast<std::size_t>(n); ++i)
       if (n == 33 || i % 7 != 3)  // 33: all are equal
         std::copy_n(rows.bytes.begin(), bytes, rows.bytes.begin() + static_cast<std::ptrdiff_t>(i * bytes));
-    GraphOptions options = ask(GetParam().metric, std::min<std::int64_t>(n - 1, 40));
+    GraphOptions options = graph_options(GetParam().metric, std::min<std::int64_t>(n - 1, 40));
     const oracle::Answer want = expected(rows, options);
     for (const bool symmetry : {true, false}) {
       options.symmetry = symmetry;
@@ -141,7 +141,7 @@ TEST_P(Graph, CopiesOfOneRowStayAndGoById) {
 TEST_P(Graph, SymmetrisedFormsAreTheOraclesAndSymmetricToTheBit) {
   for (const std::int64_t n : {1, 2, 40, 300}) {
     const Table rows = table(n, 8);
-    GraphOptions options = ask(GetParam().metric, std::min<std::int64_t>(n, 9));
+    GraphOptions options = graph_options(GetParam().metric, std::min<std::int64_t>(n, 9));
     options.search.pad = true;
     options.include_self = n == 40;
     const Neighbors graph = vicinal::knn_graph(rows.points(), options);
@@ -180,7 +180,7 @@ TEST(GraphShapes, SampledAroundEveryEdge) {
     std::int64_t n = rng.pick(ns), d = rng.pick(ds);
     while (n * n * d > 3000000) n = rng.pick(ns), d = rng.pick(ds);
     const std::vector<std::int64_t> ks = {1, 2, 10, 31, 32, 33, 100, 129, n - 1, n};
-    GraphOptions options = ask(kind.metric, std::clamp<std::int64_t>(rng.pick(ks), 1, n));
+    GraphOptions options = graph_options(kind.metric, std::clamp<std::int64_t>(rng.pick(ks), 1, n));
     options.search.pad = n == 1 || rng.chance(0.2);
     options.include_self = rng.chance(0.2);
     options.symmetry = rng.chance(0.7);
@@ -199,7 +199,7 @@ TEST(GraphShapes, EverySmallCountOfRows) {
   const Table rows = mixed_table(rng, DType::f32, 140, 5);
   for (std::int64_t n = 2; n <= 140; ++n) {
     GraphOptions options =
-        ask(n % 2 ? Metric::euclidean : Metric::inner_product, std::min<std::int64_t>(n - 1, 1 + n % 40));
+        graph_options(n % 2 ? Metric::euclidean : Metric::inner_product, std::min<std::int64_t>(n - 1, 1 + n % 40));
     for (const int threads : all_threads) {
       options.search.run.threads = threads;
       options.search.run.filter = filters().front();
@@ -215,7 +215,7 @@ TEST(GraphShapes, MovedByOneThousand) {
   Rng rng(72);
   const Table rows = gaussian(rng, DType::f32, 1500, 64, 1000, 1);
   for (const Metric metric : {Metric::euclidean, Metric::sqeuclidean, Metric::cosine}) {
-    GraphOptions options = ask(metric, 15);
+    GraphOptions options = graph_options(metric, 15);
     const oracle::Answer want = expected(rows, options);
     for (const bool symmetry : {true, false}) {
       options.symmetry = symmetry;
@@ -231,7 +231,7 @@ TEST(GraphMemory, TheLeastOfThePlanIsEnoughAndLessIsRefused) {
                           Kind{Metric::cosine, DType::u8}, Kind{Metric::hamming, DType::u8}}) {
     const Table rows = mixed_table(rng, kind.dtype, 1300, 24);
     for (const bool symmetry : {true, false}) {
-      GraphOptions options = ask(kind.metric, 12);
+      GraphOptions options = graph_options(kind.metric, 12);
       options.symmetry = symmetry;
       const oracle::Answer want = expected(rows, options);
       for (const int threads : all_threads) {
@@ -257,37 +257,37 @@ TEST(GraphErrors, ARequestThatIsNoGraphIsRefused) {
   const auto refused = [&](const GraphOptions& options, std::int64_t n = 10) {
     return refusal([&] { vicinal::knn_graph(rows.points().slice(0, n), options); });
   };
-  GraphOptions options = ask(Metric::euclidean, 3);
+  GraphOptions options = graph_options(Metric::euclidean, 3);
   options.search.first_id = 5;
   EXPECT_EQ(refused(options).code, ErrorCode::invalid_argument);
   EXPECT_NE(refused(options).message.find("first_id"), std::string::npos) << refused(options).message;
   for (const std::int64_t k : {0, -3, 10}) {
-    const Refusal got = refused(ask(Metric::euclidean, k));
+    const Refusal got = refused(graph_options(Metric::euclidean, k));
     EXPECT_EQ(got.code, ErrorCode::invalid_argument) << got.message;
     EXPECT_NE(got.message.find(std::to_string(k)), std::string::npos) << got.message;
   }
-  EXPECT_NE(refused(ask(Metric::euclidean, 10)).message.find("pad"), std::string::npos);
-  EXPECT_EQ(refused(ask(Metric::euclidean, 3), 0).code, ErrorCode::invalid_argument);
-  GraphOptions padded = ask(Metric::euclidean, 3);
+  EXPECT_NE(refused(graph_options(Metric::euclidean, 10)).message.find("pad"), std::string::npos);
+  EXPECT_EQ(refused(graph_options(Metric::euclidean, 3), 0).code, ErrorCode::invalid_argument);
+  GraphOptions padded = graph_options(Metric::euclidean, 3);
   padded.search.pad = true;
   EXPECT_EQ(vicinal::knn_graph(rows.points().slice(0, 0), padded).rows(), 0);
   rows.set(7, 2, std::nan(""));
-  EXPECT_EQ(refused(ask(Metric::euclidean, 3)).code, ErrorCode::invalid_value);
-  EXPECT_NE(refused(ask(Metric::euclidean, 3)).message.find("row 7, column 2 is NaN (1 bad row"), std::string::npos)
-      << refused(ask(Metric::euclidean, 3)).message;
+  EXPECT_EQ(refused(graph_options(Metric::euclidean, 3)).code, ErrorCode::invalid_value);
+  EXPECT_NE(refused(graph_options(Metric::euclidean, 3)).message.find("row 7, column 2 is NaN (1 bad row"), std::string::npos)
+      << refused(graph_options(Metric::euclidean, 3)).message;
 }
 
 TEST(GraphErrors, DegenerateRowsAndOverflow) {
   Rng rng(74);
   Table rows = mixed_table(rng, DType::f32, 40, 4);
   for (std::int64_t j = 0; j < 4; ++j) rows.set(11, j, 0);
-  GraphOptions options = ask(Metric::cosine, 5);
+  GraphOptions options = graph_options(Metric::cosine, 5);
   EXPECT_EQ(check_graph(rows.points(), options, expected(rows, options)), "");
   options.search.degenerate = vicinal::Degenerate::error;
   EXPECT_EQ(refusal([&] { vicinal::knn_graph(rows.points(), options); }).code, ErrorCode::invalid_value);
   rows.set(11, 0, 1e30);  // its own list cannot be returned; those of the others can, but there is one answer
   for (const bool symmetry : {true, false}) {
-    options = ask(Metric::sqeuclidean, 5);
+    options = graph_options(Metric::sqeuclidean, 5);
     options.symmetry = symmetry;
     EXPECT_EQ(check_graph(rows.points(), options, expected(rows, options)), "");
     EXPECT_EQ(refusal([&] { vicinal::knn_graph(rows.points(), options); }).code, ErrorCode::range_error);
@@ -328,7 +328,7 @@ TEST(GraphWithFilters, EveryConditionOnTheRows) {
       if (!in_share(share, 0.2)) continue;
       const std::int64_t n = rng.pick(std::vector<std::int64_t>{1, 33, 130, 270});
       const Table rows = mixed_table(rng, kind.dtype, n, rng.between(1, 20));
-      GraphOptions options = ask(kind.metric, rng.pick(std::vector<std::int64_t>{1, 7, 40}));
+      GraphOptions options = graph_options(kind.metric, rng.pick(std::vector<std::int64_t>{1, 7, 40}));
       options.search.pad = rng.chance(0.7);
       options.include_self = rng.chance(0.2);
       options.symmetry = rng.chance(0.5);
@@ -350,7 +350,7 @@ TEST(GraphWithFilters, LabelsOfTheQueriesMayBeOthers) {
   for (const Condition condition : {Condition::same_label, Condition::other_label})
     for (const bool symmetry : {true, false}) {
       const Table rows = mixed_table(rng, DType::f32, 150, 6);
-      GraphOptions options = ask(Metric::euclidean, 7);
+      GraphOptions options = graph_options(Metric::euclidean, 7);
       options.search.pad = true;
       options.symmetry = symmetry;
       const Filter filter = make_filter(rng, condition, 150, 150);

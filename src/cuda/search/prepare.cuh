@@ -24,7 +24,7 @@ struct RowMap {
   double shift, factor;
 };
 __device__ __forceinline__ RowMap row_map(const Prepare& job, std::int64_t row) {
-  if (!needs_norms(job.model.metric)) return {0.0, job.is_query ? job.side.scales[row] : job.frame.scale};
+  if (!job.model.unit) return {0.0, job.is_query ? job.side.scales[row] : job.frame.scale};
   const double self = job.side.self[row];
   return {job.model.metric == Metric::correlation ? job.side.mean[row] : 0.0, self > 0 ? 1.0 / sqrt(self) : 0.0};
 }
@@ -236,7 +236,7 @@ __device__ __forceinline__ void close_row(const Prepare& job, std::int64_t place
   const FilterNorms norms = filter_norms(job.model, sums);
   if (job.copies == nullptr || job.copies[row] == 0) {
     // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
-    const bool degenerate = needs_norms(job.model.metric) && side.self[row] < 0;
+    const bool degenerate = job.model.unit && side.self[row] < 0;
     term = degenerate ? -static_cast<float>(infinite) : row_term(job.model, sums, norms);
   }
   const bool sound = is_finite(static_cast<double>(term));
