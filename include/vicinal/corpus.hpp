@@ -21,6 +21,7 @@ struct CorpusOptions {
   Execution run = {};
   Progress progress = nullptr;
   std::stop_token stop = {};
+  void* stream = nullptr;       // as KnnOptions::stream
 };
 
 struct OpenOptions {

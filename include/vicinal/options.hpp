@@ -72,6 +72,7 @@ struct KnnOptions {
   Execution run = {};
   Progress progress = nullptr;
   std::stop_token stop = {};
+  void* stream = nullptr;      // a cudaStream_t of the search's device, on which rows are still made or memory for results is still read
 };
 
 struct GraphOptions {

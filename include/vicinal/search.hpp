@@ -14,6 +14,8 @@ namespace vicinal {
 /// The bits of ids and distances depend on values, metric, k and the options that name semantics, and on
 /// nothing else. Throws Error (InvalidArgument, InvalidValue, RangeError, MemoryBudget, OutOfMemory,
 /// Cancelled, DeviceError, Unsupported); on error no result exists.
+/// For a CUDA device rows and results may be in its memory. The search begins after what is queued on KnnOptions::stream, and on the legacy
+/// default stream where that is null; work on other streams is the caller's to wait for. It returns when the results are complete.
 Neighbors knn(const Points& corpus, const Points& queries, const KnnOptions& options = {});
 
 /// The same into the caller's memory. `out.rows` and `out.k` must be queries.rows and options.k, and

@@ -106,6 +106,9 @@ int vicinal_last_error(const char **text);
 /* Version, instruction sets, filters and devices, a line each. The text holds until this thread asks again. */
 int vicinal_info(const char **text);
 
+/* Gives back to the drivers what CUDA devices keep of their memory between calls; `bytes`, which may be null, says how much. */
+int vicinal_release_memory(int64_t *bytes);
+
 /* Rows prepared once and searched often; safe to search from many threads at once. Borrowed rows must outlive it. */
 typedef struct vicinal_corpus vicinal_corpus;
 int vicinal_corpus_create(const DLTensor *rows, const vicinal_options *options, vicinal_corpus **corpus);

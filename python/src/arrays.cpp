@@ -169,7 +169,7 @@ Rows Rows::from_buffer(nb::handle array, const std::string& name, bool bfloat16)
   return rows;
 }
 
-Rows Rows::from_dlpack(nb::handle capsule, const std::string& name) {
+Rows Rows::from_dlpack(nb::handle capsule, const std::string& name, std::uintptr_t stream) {
   Rows rows;
   rows.tensor_ = tensor_of(capsule, name);
   const auto& tensor = rows.tensor_;
@@ -184,6 +184,7 @@ Rows Rows::from_dlpack(nb::handle capsule, const std::string& name) {
   values.col_stride = tensor.stride(1) * size;
   values.cuda_device = rows.cuda_device_ = cuda_device_of(tensor);
   rows.name_ = name;
+  rows.stream_ = stream;
   rows.see(values);
   return rows;
 }
@@ -219,13 +220,14 @@ const Points& Rows::anywhere() const {
 }
 
 Rows Rows::from_address(std::uintptr_t address, const nb::tuple& shape, const std::string& dtype, const std::string& name, int cuda_device,
-                        nb::object owner) {
+                        nb::object owner, std::uintptr_t stream) {
   if (shape.size() != 2) refuse_shape(name, shape.size(), nb::cast<std::string>(nb::str(shape)));
   Rows rows;
   rows.points_ = Points(reinterpret_cast<const void*>(address), dtype_of_name(dtype), nb::cast<std::int64_t>(shape[0]), nb::cast<std::int64_t>(shape[1]));
   rows.name_ = name;
   rows.cuda_device_ = cuda_device;
   rows.owner_ = std::move(owner);
+  rows.stream_ = stream;
   return rows;
 }
 
@@ -245,7 +247,7 @@ const Points& Rows::points() const {
 void check_reach(const Options& options, std::initializer_list<const Rows*> sides) {
   for (const Rows* side : sides) {
     if (side->cuda_device_ < 0) continue;
-    KnnOptions least{.k = 1, .run = {.device = options.knn.run.device}};
+    KnnOptions least{.k = 1, .run = {.device = options.knn.run.device}, .stream = options.knn.stream};
     const std::string device = plan({1, 1, DType::f32}, {1, 1, DType::f32}, least).device;  // with what the environment forces
     const std::string place = "cuda:" + std::to_string(side->cuda_device_);
     if (device != place)
@@ -313,14 +315,15 @@ void bind_rows(nb::module_& m) {
   nb::class_<Rows>(m, "Rows", nb::type_slots(collected<Rows>),
                    "Two-dimensional numbers seen in place; holds their owner.")
       .def_static("from_buffer", &Rows::from_buffer, nb::arg("array"), nb::arg("name"), nb::arg("bfloat16"))
-      .def_static("from_dlpack", &Rows::from_dlpack, nb::arg("capsule").none(), nb::arg("name"))
+      .def_static("from_dlpack", &Rows::from_dlpack, nb::arg("capsule").none(), nb::arg("name"), nb::arg("stream") = 0)
       .def_static("from_address", &Rows::from_address, nb::arg("address"), nb::arg("shape"), nb::arg("dtype"),
-                  nb::arg("name"), nb::arg("cuda_device"), nb::arg("owner"))
+                  nb::arg("name"), nb::arg("cuda_device"), nb::arg("owner"), nb::arg("stream") = 0)
       .def_prop_ro("shape", [](const Rows& self) { return nb::make_tuple(self.declared().rows, self.declared().cols); })
       .def("convert", &Rows::convert)
       .def_prop_ro("conversion_bytes", &Rows::conversion_bytes)
       .def_prop_ro("dtype", [](const Rows& self) { return std::string(dtype_name(self.declared().dtype)); })
       .def_prop_ro("cuda_device", &Rows::cuda_device, "Ordinal of the device whose memory it is, -1: the host's.")
+      .def_prop_ro("stream", &Rows::stream, "CUDA stream that its owner still works on, 0: none.")
       .def_prop_ro(
           "data", [](const Rows& self) { return reinterpret_cast<std::uintptr_t>(self.declared().data); },
           "Address of element (0, 0): tests use it to see that nothing was copied.");

@@ -33,10 +33,11 @@ class Rows {
   /// An exporter of the buffer protocol. `bfloat16`: its 16-bit integers are the bits of bfloat16.
   static Rows from_buffer(nb::handle array, const std::string& name, bool bfloat16);
   /// A DLPack capsule whose tensor lies in memory that the CPU reads, or in that of a CUDA device.
-  static Rows from_dlpack(nb::handle capsule, const std::string& name);
+  /// stream: on which its owner still works, a cudaStream_t; 0: none.
+  static Rows from_dlpack(nb::handle capsule, const std::string& name, std::uintptr_t stream = 0);
   /// Dense rows in memory of a CUDA device, which `owner` holds.
   static Rows from_address(std::uintptr_t address, const nb::tuple& shape, const std::string& dtype, const std::string& name, int cuda_device,
-                           nb::object owner);
+                           nb::object owner, std::uintptr_t stream);
 
   /// Of the host; throws DeviceError for others.
   const Points& points() const;
@@ -49,6 +50,7 @@ class Rows {
   /// What convert() would return.
   std::int64_t conversion_bytes() const noexcept;
   int cuda_device() const noexcept { return cuda_device_; }  // -1: the host
+  std::uintptr_t stream() const noexcept { return stream_; }
 
   int traverse(visitproc visit, void* arg) const;
   void clear();
@@ -62,6 +64,7 @@ class Rows {
   std::shared_ptr<const void> converted_;
   std::string name_;
   int cuda_device_ = -1;
+  std::uintptr_t stream_ = 0;
   nb::object owner_;
   std::shared_ptr<Py_buffer> buffer_;
   nb::ndarray<nb::ro> tensor_;

@@ -85,6 +85,7 @@ class PreparedCorpus {
           wanted.memory = options.knn.memory;
           wanted.run = options.knn.run;
           wanted.progress = progress;
+          wanted.stream = options.knn.stream;
           if (copy) return Corpus(rows.points(), wanted);
           check_reach(options, {&rows});
           return Corpus(rows.anywhere(), wanted);

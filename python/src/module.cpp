@@ -32,4 +32,8 @@ NB_MODULE(_native, m) {
     for (const vicinal::Device& device : vicinal::devices()) all.append(python::device_to_python(device));
     return all;
   });
+  m.def("release_memory", [] {
+    const nb::gil_scoped_release released;
+    return vicinal::release_memory();
+  });
 }

@@ -44,7 +44,8 @@ void construct_eligible(EligibleRows* self, std::int64_t first, std::int64_t las
 void construct_options(Options* self, std::int64_t k, const std::string& metric, const std::string& device,
                        std::int64_t threads, std::int64_t memory, const std::string& distance_type, bool pad,
                        const std::string& degenerate, std::int64_t first_id, const EligibleRows& eligible,
-                       std::int64_t ngram, std::int64_t max_length, nb::object progress, const std::string& sort) {
+                       std::int64_t ngram, std::int64_t max_length, nb::object progress, const std::string& sort,
+                       std::uintptr_t stream) {
   KnnOptions knn;
   knn.k = k;
   knn.metric = parse_metric(metric, sort == "vectors"   ? &MetricInfo::vectors
@@ -58,6 +59,7 @@ void construct_options(Options* self, std::int64_t k, const std::string& metric,
   knn.strings = {.max_length = max_length, .ngram = ngram};
   knn.memory.host = memory;
   knn.run.device = device;
+  knn.stream = reinterpret_cast<void*>(stream);
   using Limits = std::numeric_limits<int>;
   knn.run.threads = static_cast<int>(std::clamp<std::int64_t>(threads, Limits::min(), Limits::max()));
   new (self) Options{std::move(knn), std::move(progress), eligible};
@@ -84,7 +86,7 @@ void bind_options(nb::module_& m) {
       .def("__init__", &construct_options, nb::kw_only(), nb::arg("k"), nb::arg("metric"), nb::arg("device"),
            nb::arg("threads"), nb::arg("memory"), nb::arg("distance_type"), nb::arg("pad"), nb::arg("degenerate"),
            nb::arg("first_id"), nb::arg("eligible"), nb::arg("ngram"), nb::arg("max_length"),
-           nb::arg("progress").none(), nb::arg("sort"))
+           nb::arg("progress").none(), nb::arg("sort"), nb::arg("stream") = 0)
       .def_prop_ro("k", [](const Options& self) { return self.knn.k; })
       .def_prop_ro("pad", [](const Options& self) { return self.knn.pad; })
       .def_prop_ro("first_id", [](const Options& self) { return self.knn.first_id; });

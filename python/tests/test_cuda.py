@@ -373,3 +373,151 @@ def test_rows_beyond_32_bits_of_the_device(library, monkeypatch, ladder):
         assert found.certificate.all()
         within = vicinal.range_search(rows, query, 0.0)
         assert library.get(within.ids).tolist() == where
+
+
+# Streams, captures, contexts, memory, and a second device
+
+
+def same_arrays(library, found, wanted):
+    for mine, other in ((found.distances, wanted.distances), (found.ids, wanted.ids)):
+        assert library.get(mine).tobytes() == other.tobytes()
+
+
+def test_a_stream_that_captures_is_refused_and_goes_on():
+    torch = cuda("torch")
+    x = torch.from_numpy(rows_of("f4", 500)).cuda()
+    wanted = vicinal.knn(x, x[:20], 4)  # what is made once is there
+    y = torch.zeros_like(x)
+    calls = (lambda: vicinal.knn(x, x[:20], 4), lambda: vicinal.knn_graph(x, 4), lambda: vicinal.range_search(x, x, 3.0),
+             lambda: vicinal.Corpus(x), lambda: vicinal.select_k(x, 4))  # fmt: skip
+    refused = 0
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y.copy_(x * 2)
+        for call in calls:
+            try:
+                call()
+            except vicinal.Unsupported as error:
+                refused += "capturing a CUDA graph" in str(error)
+        y.add_(1)
+    assert refused == len(calls)
+    graph.replay()
+    assert torch.equal(y, x * 2 + 1)
+    assert torch.equal(vicinal.knn(x, x[:20], 4).ids, wanted.ids)
+
+
+def test_the_stream_of_the_array_interface_comes_first():
+    torch = cuda("torch")
+    x = rows_of("f4", 20000, 64)
+    wanted = vicinal.knn(x, x[:50], 6)
+    there, queries = torch.from_numpy(x).cuda(), torch.from_numpy(x[:50]).cuda()
+    late = torch.zeros_like(there)
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(200):
+            late.add_(there, alpha=0.0)
+        torch.cuda._sleep(50_000_000)
+        late.copy_(there)
+
+    class Streamed:
+        __cuda_array_interface__ = {**late.__cuda_array_interface__, "stream": side.cuda_stream}
+
+    same_arrays(Torch(), vicinal.knn(Streamed(), queries, 6), wanted)  # its queries are of another stream
+    same_arrays(Torch(), vicinal.Corpus(Streamed()).knn(queries, 6), wanted)
+
+
+def test_refused_memory_makes_batches_smaller():
+    torch = cuda("torch")
+    x, queries = rows_of("f4", 100000, 64), rows_of("f4", 60000, 64, seed=3)
+    there, asked = torch.from_numpy(x).cuda(), torch.from_numpy(queries).cuda()
+    wanted = vicinal.knn(there, asked, 10)
+    vicinal.release_memory()
+    torch.cuda.empty_cache()
+    plan = vicinal.plan(there, asked, 10, memory="100GiB")
+    free = torch.cuda.mem_get_info()[0]
+    hog = torch.empty(free - int(plan.peak_bytes * 0.6), dtype=torch.uint8, device="cuda")
+    found = vicinal.knn(there, asked, 10, memory="100GiB")
+    del hog
+    assert any("memory was refused on cuda:0" in note for note in found.stats.notes)
+    assert torch.equal(found.ids, wanted.ids) and torch.equal(found.distances, wanted.distances)
+
+
+def test_memory_is_given_back():
+    torch = cuda("torch")
+    there = torch.from_numpy(rows_of("f4", 300000, 64)).cuda()
+    vicinal.knn_graph(there, 10)
+    before = torch.cuda.mem_get_info()[0]
+    released = vicinal.release_memory()
+    assert 0 < released <= (4 << 30) + (64 << 20)
+    assert torch.cuda.mem_get_info()[0] >= before + released - (64 << 20)
+    assert vicinal.release_memory() == 0
+    corpus = vicinal.Corpus(there)
+    vicinal.release_memory()
+    held = torch.cuda.mem_get_info()[0]
+    del corpus
+    vicinal.release_memory()
+    assert torch.cuda.mem_get_info()[0] > held
+
+
+def test_another_context_of_the_device_is_set_aside():
+    import ctypes
+
+    if not any(d.usable and d.name == "cuda:0" for d in vicinal.devices()):
+        pytest.skip("no CUDA device here")
+    driver = ctypes.CDLL("libcuda.so.1")
+    x = rows_of("f4", 3000)
+    wanted = vicinal.knn(x, x[:40], 5, device="cuda")
+    theirs, now = ctypes.c_void_p(), ctypes.c_void_p()
+    assert driver.cuCtxCreate_v2(ctypes.byref(theirs), 0, 0) == 0
+    try:
+        found = vicinal.knn(x, x[:40], 5, device="cuda")
+        prepared = vicinal.Corpus(x, device="cuda").knn(x[:40], 5)
+        chosen = vicinal.select_k(x, 3, device="cuda")
+        assert driver.cuCtxGetCurrent(ctypes.byref(now)) == 0 and now.value == theirs.value
+    finally:
+        driver.cuCtxDestroy_v2(theirs)
+    assert found.ids.tobytes() == prepared.ids.tobytes() == wanted.ids.tobytes()
+    assert chosen.ids.tobytes() == vicinal.select_k(x, 3).ids.tobytes()
+
+
+def second_device():
+    torch = cuda("torch")
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one CUDA device here")
+    return torch
+
+
+def test_tensors_of_a_device_that_is_not_the_current_one():
+    torch = second_device()
+    x = rows_of("f4", 2000)
+    graph, ranges, wanted = vicinal.knn_graph(x, 5), vicinal.range_search(x, x[:30], 8.0), vicinal.knn(x, x[:30], 5)
+    for current in (0, 1):
+        with torch.cuda.device(current):
+            there = torch.from_numpy(x).to("cuda:1")
+            results = [vicinal.knn(there, there[:30], 5, device=device) for device in ("auto", "cuda", "cuda:1")]
+            results += [vicinal.Corpus(there).knn(there[:30], 5), vicinal.knn(there[::1, :], there[:60:2], 5)]
+            for found in results[:-1]:
+                assert found.ids.device.index == 1 and found.stats.device == "cuda:1"
+                assert found.ids.cpu().numpy().tobytes() == wanted.ids.tobytes() and found.distances.cpu().numpy().tobytes() == wanted.distances.tobytes()
+            assert results[-1].ids.cpu().numpy().tobytes() == vicinal.knn(x, x[:60:2], 5).ids.tobytes()
+            assert vicinal.knn_graph(there, 5).ids.cpu().numpy().tobytes() == graph.ids.tobytes()
+            assert vicinal.range_search(there, there[:30], 8.0).ids.cpu().numpy().tobytes() == ranges.ids.tobytes()
+            chosen = vicinal.select_k(there, 3)
+            assert chosen.ids.device.index == 1 and chosen.ids.cpu().numpy().tobytes() == vicinal.select_k(x, 3).ids.tobytes()
+            assert torch.cuda.current_device() == current
+
+
+def test_devices_that_are_mixed_up():
+    torch = second_device()
+    x = torch.from_numpy(rows_of("f4", 500))
+    first, second = x.to("cuda:0"), x.to("cuda:1")
+    prepared = vicinal.Corpus(first)
+    for call in (
+        lambda: vicinal.knn(first, second, 3),
+        lambda: vicinal.knn(first, first, 3, device="cuda:1"),
+        lambda: vicinal.range_search(second, first, 3.0),
+        lambda: prepared.knn(second, 3),
+    ):
+        with pytest.raises(vicinal.DeviceError, match="in memory of cuda:[01], this search runs on cuda:[01]"):
+            call()

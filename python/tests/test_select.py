@@ -1,5 +1,6 @@
 """select_k against NumPy's stable sort: every type, NaN and ties, strides and byte orders, both ends, payloads, errors."""
 
+import contextlib
 import ctypes
 import os
 import pickle
@@ -173,7 +174,9 @@ class FakeTorch(types.ModuleType):
 
     def __init__(self, stream):
         super().__init__("torch")
-        self.cuda = types.SimpleNamespace(current_stream=lambda device: types.SimpleNamespace(cuda_stream=stream))
+        self.cuda = types.SimpleNamespace(
+            current_stream=lambda device: types.SimpleNamespace(cuda_stream=stream), device=lambda device: contextlib.nullcontext()
+        )
 
     def empty(self, shape, dtype, device):
         return self.Tensor(np.empty(shape, dtype), device.type)

@@ -55,8 +55,9 @@ class Corpus:
         rows, self._copied_bytes = _inputs.rows(x, "corpus")
         device = _inputs.device(device, rows)
         options = _inputs.options(
-            metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, progress=progress, sort="vectors"
-        )
+            metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, progress=progress, sort="vectors",
+            stream=_inputs.stream(rows),
+        )  # fmt: skip
         self._native = _native.Corpus(rows, options, own)
         self._device, self._threads, self._memory, self._degenerate = device, threads, memory, degenerate
         self._there = x if rows.cuda_device >= 0 else None  # rows that only their own library brings to the host
@@ -149,11 +150,11 @@ class Corpus:
 
         Parameters are those of :func:`vicinal.knn`; ``threads`` and ``memory`` default to the Corpus's own.
         """
+        rows, copied = _inputs.rows(queries, "query")
         options = self._options(
             threads, memory, k=k, distance_type=distance_type, pad=pad, first_id=first_id,
-            eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress,
+            eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress, stream=_inputs.stream(rows),
         )  # fmt: skip
-        rows, copied = _inputs.rows(queries, "query")
         columns, home = self.shape[0] + options.first_id, _homes.of(queries)
         if rows.cuda_device < 0:
             return _results.neighbors(self._native.knn(rows, options), copied, columns, home)
@@ -212,11 +213,11 @@ class Corpus:
 
         Parameters are those of :func:`vicinal.range_search`; ``threads`` and ``memory`` default to the Corpus's own.
         """
+        rows, copied = _inputs.rows(queries, "query")
         options = self._options(
             threads, memory, distance_type=distance_type, first_id=first_id,
-            eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress,
+            eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress, stream=_inputs.stream(rows),
         )  # fmt: skip
-        rows, copied = _inputs.rows(queries, "query")
         native = self._native.range_search(rows, _inputs.real("radius", radius), options, _inputs.max_results(max_results))
         return _results.csr_neighbors(native, copied, self.shape[0] + int(first_id), _homes.of(queries))
 

@@ -77,7 +77,7 @@ def knn_graph(
     options = _inputs.options(
         k=k, metric=metric, device=_inputs.device(device, rows), threads=threads, memory=memory, distance_type=distance_type,
         pad=pad, degenerate=degenerate, eligible=_inputs.eligible(eligible, labels, label_rule, graph=True), ngram=ngram,
-        max_length=max_length, progress=progress, sort=rows,
+        max_length=max_length, progress=progress, sort=rows, stream=_inputs.stream(rows),
     )  # fmt: skip
     with_self = _inputs.flag("include_self", include_self)
     how = None if symmetrize is None else _inputs.text("symmetrize", symmetrize)

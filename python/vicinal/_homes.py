@@ -36,9 +36,6 @@ class Numpy:
         """The library's current one."""
         return 0
 
-    def wait(self) -> None:
-        """Until what is queued on the current stream has run."""
-
     def like(self, array: np.ndarray) -> Any:
         """A result of the host where the input lies."""
         return array
@@ -57,9 +54,6 @@ class Torch:
         if self._like.device.type != "cuda":
             return 0
         return int(self._torch.cuda.current_stream(self._like.device).cuda_stream) or _DEFAULT_STREAM
-
-    def wait(self) -> None:
-        self._torch.cuda.current_stream(self._like.device).synchronize()
 
     def like(self, array: np.ndarray) -> Any:
         return self._torch.from_numpy(array).to(self._like.device)
@@ -83,6 +77,14 @@ class Torch:
         dense = given.contiguous()
         return dense, 0 if dense.data_ptr() == self._like.data_ptr() else dense.numel() * dense.element_size()
 
+    def capsule(self, x: Any, name: str) -> Any:
+        """What DLPack hands over of `x`, an array of this library in memory of a CUDA device: for work on the current stream.
+
+        torch does it for tensors of the current device alone.
+        """
+        with self._torch.cuda.device(self._like.device):
+            return handed_over(x, name, stream=self.stream())
+
     def copied(self) -> Any:
         return self._like.clone(memory_format=self._torch.contiguous_format)
 
@@ -99,10 +101,6 @@ class Cupy:
     def stream(self) -> int:
         with self._like.device:
             return int(self._cupy.cuda.get_current_stream().ptr) or _DEFAULT_STREAM
-
-    def wait(self) -> None:
-        with self._like.device:
-            self._cupy.cuda.get_current_stream().synchronize()
 
     def like(self, array: np.ndarray) -> Any:
         with self._like.device:
@@ -123,6 +121,10 @@ class Cupy:
             if not given.flags.c_contiguous:
                 given = given.copy(order="C")
         return given, 0 if given.data.ptr == self._like.data.ptr else given.nbytes
+
+    def capsule(self, x: Any, name: str) -> Any:
+        with self._like.device:
+            return handed_over(x, name, stream=self.stream())
 
     def copied(self) -> Any:
         with self._like.device:
@@ -188,6 +190,38 @@ def ordinal(address: int) -> int:
     return found.value
 
 
+def handed_over(x: Any, name: str, **how: Any) -> Any:
+    """The capsule of ``x.__dlpack__``; Unsupported, with its owner's words, where it is refused."""
+    try:
+        return x.__dlpack__(**how)
+    except BufferError as error:
+        kind = f"{type(x).__module__}.{type(x).__qualname__}"
+        raise Unsupported(f"{name}: {kind} does not hand over its memory by DLPack ({error}); copy it to an array that does") from error
+
+
+def interface_stream(facts: dict[str, Any], name: str) -> int:
+    """The stream that ``__cuda_array_interface__`` says its data are made on; 0: none."""
+    stream = facts.get("stream")
+    if stream is None:
+        return 0
+    if isinstance(stream, bool) or not isinstance(stream, int) or stream < 1:
+        raise InvalidArgument(f"{name}: the stream of __cuda_array_interface__ is None or a number from 1 on, got {stream!r}")
+    return stream
+
+
+def one_stream(*streams: int) -> int:
+    """The first stream of those that inputs are made on (0: none), when what is queued on the others has run."""
+    distinct = list(dict.fromkeys(stream for stream in streams if stream))
+    for stream in distinct[1:]:
+        try:
+            status = ctypes.CDLL("libcuda.so.1").cuStreamSynchronize(ctypes.c_void_p(stream))
+        except OSError:
+            raise DeviceError("an array says that a CUDA stream works on it, and there is no driver of CUDA here") from None
+        if status != 0:
+            raise DeviceError(f"CUDA: waiting for the stream of an array: error {status} of the driver")
+    return distinct[0] if distinct else 0
+
+
 def check_exact(inexact: bool, kind: str, name: str) -> None:
     if inexact:
         raise InvalidValue(f"{name}: {kind} elements beyond 2^53 have no exact float64; subtract an offset, or scale them down")
@@ -211,6 +245,6 @@ def search(home: Home, shape: tuple[int, int], pad: bool, plan: Callable[[], Any
     """A search whose results are made where the queries lie; what the native one returns that makes them on the host."""
     distances, ids = home.room(shape, _DISTANCES[plan()["distance_type"]]), home.room(shape, np.int64)
     counts = home.room(shape[:1], np.int64) if pad else (None, 0)
-    home.wait()  # for the queries, and for whoever had that memory before
+    # Whoever had that memory before may still use it on the queries' stream, which the search begins after.
     certificate, stats = into((distances[1], ids[1], counts[1]))
     return distances[0], ids[0], certificate, stats, counts[0]

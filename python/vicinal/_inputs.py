@@ -49,6 +49,11 @@ def device(asked: Any, *given: Any) -> str:
     return f"cuda:{held[0]}" if held and name in ("auto", "cuda") else name
 
 
+def stream(*given: Any) -> int:
+    """The CUDA stream that a search begins after: that on which its sides are made; 0: none."""
+    return _homes.one_stream(*(side.stream for side in given if isinstance(side, _native.Rows)))
+
+
 def integer(name: str, value: Any) -> int:
     """An integer of Python or NumPy, never a bool or a float that happens to be whole."""
     if isinstance(value, (bool, np.bool_)):
@@ -298,6 +303,7 @@ def options(
     *, k: Any = 10, metric: Any = "euclidean", device: Any = "auto", threads: Any = 0, memory: Any = None,
     distance_type: Any = None, pad: Any = False, degenerate: Any = "error", first_id: Any = 0,
     eligible: _native.Eligible = EVERY_ROW, ngram: Any = 0, max_length: Any = 65535, progress: Any = None, sort: Any = "",
+    stream: int = 0,
 ) -> _native.Options:  # fmt: skip
     """sort: what is searched, "vectors", "strings" or a side of theirs: an unknown metric's error says the metrics of those."""
     return _native.Options(
@@ -315,6 +321,7 @@ def options(
         max_length=integer("max_length", max_length),
         progress=progress_callback(progress),
         sort=sort if isinstance(sort, str) else "strings" if isinstance(sort, _native.Strings) else "vectors",
+        stream=stream,
     )
 
 

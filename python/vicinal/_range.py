@@ -71,7 +71,7 @@ def range_search(
         metric=metric, device=_inputs.device(device, corpus_rows, query_rows), threads=threads, memory=memory,
         distance_type=distance_type, degenerate=degenerate, first_id=first_id,
         eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length, progress=progress,
-        sort=corpus_rows,
+        sort=corpus_rows, stream=_inputs.stream(corpus_rows, query_rows),
     )  # fmt: skip
     limit = _inputs.max_results(max_results)
     within = _inputs.real("radius", radius)

@@ -95,11 +95,15 @@ def _from_dlpack(x: Any, name: str) -> _native.Rows:
 def _from_cuda(x: Any, name: str) -> tuple[_native.Rows, int]:
     """Rows that lie dense in memory of a CUDA device are read there; others become so there."""
     if _homes.library(x) not in ("torch", "cupy"):
-        return _native.Rows.from_dlpack(x.__dlpack__(stream=1), name), 0
+        try:
+            return _native.Rows.from_dlpack(_homes.handed_over(x, name, stream=1), name, 1), 0
+        except Unsupported:  # an owner who hands over what is of the current device alone, for one
+            if not hasattr(x, "__cuda_array_interface__"):
+                raise
+            return _from_cuda_interface(x, name), 0
     home = _homes.of(x)
     dense, copied = home.dense(name)
-    home.wait()  # the search has a stream of its own
-    return _native.Rows.from_dlpack(dense.__dlpack__(), name), copied
+    return _native.Rows.from_dlpack(home.capsule(dense, name), name, home.stream()), copied
 
 
 def _from_cuda_interface(x: Any, name: str) -> _native.Rows:
@@ -114,13 +118,12 @@ def _from_cuda_interface(x: Any, name: str) -> _native.Rows:
     dense = strides is None or strides == tuple(dtype.itemsize * math.prod(shape[at + 1 :]) for at in range(len(shape)))
     if not dense or not dtype.isnative:
         raise Unsupported(f"{name}: rows in memory of a CUDA device must be dense, row-major and of this machine's byte order")
-    if facts.get("stream") not in (None, 1, 2):  # those two are waited for
-        raise Unsupported(f"{name}: the array belongs to a stream of its own; hand it over by __dlpack__, or wait for the stream")
+    stream = _homes.interface_stream(facts, name)
     element = "u8" if dtype.kind == "b" else ELEMENTS.get(dtype.name)
     if element is None or element == "u32":
         raise InvalidArgument(f"{name}: dtype {dtype.name} not supported in memory of a CUDA device; convert with astype")
     where = _homes.ordinal(address)
-    return _native.Rows.from_address(address, shape, element, name, where, x)
+    return _native.Rows.from_address(address, shape, element, name, where, x, stream)
 
 
 def host_capsule(x: Any, name: str) -> Any:
@@ -132,9 +135,9 @@ def host_capsule(x: Any, name: str) -> Any:
         device = _DEVICE_NAMES.get(kind, f"device type {kind}")
         raise DeviceError(f"{name}: tensor is on {device}:{number}, this search runs on cpu; copy it to the host")
     try:
-        return x.__dlpack__(max_version=(1, 0))  # the version that can say "read-only"
+        return _homes.handed_over(x, name, max_version=(1, 0))  # the version that can say "read-only"
     except TypeError:
-        return x.__dlpack__()
+        return _homes.handed_over(x, name)
 
 
 def _converted(x: Any, name: str) -> np.ndarray:

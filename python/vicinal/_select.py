@@ -222,7 +222,7 @@ def _from_dlpack(x: Any, name: str) -> _Seen:
     if _homes.on_cuda(x):
         if home is None:
             raise _homes.foreign(x, name)
-        capsule = x.__dlpack__(stream=home.stream())
+        capsule = home.capsule(x, name)
     else:
         capsule = _inputs.host_capsule(x, name)
     rows = _native.ValueRows.from_dlpack(capsule, name, name == "payload")

@@ -34,7 +34,7 @@ struct Facts {
   bool has_halves = false;      // tiles of halves between those of bytes and of floats; then floats take differences, of large sides only
   bool has_pairs = true;        // a graph's tiles may serve both sides
   bool has_groups = false;      // takes Plan::groups
-  std::int64_t ready_bytes = INT64_MAX;      // kept from call to call: beyond it memory costs more time than taking queries in batches
+  std::int64_t ready_bytes = INT64_MAX;      // of a call: beyond it memory costs more time than taking queries in batches
   std::int64_t most_filtered_k = INT64_MAX;  // beyond it every pair is ranked
 };
 
@@ -49,6 +49,7 @@ struct Question {
   RowFilter filter = {};
   std::optional<double> radius = {};  // a range search: everything within it, and k is 0
   bool symmetric = false;             // the queries are the corpus, prepared alike, so that a tile serves both sides
+  void* stream = nullptr;             // KnnOptions::stream
 };
 
 /// The shapes that bytes() needs.
@@ -140,6 +141,14 @@ struct Backend {
   virtual std::string filter_refusal(Rung /*rung*/, std::int64_t /*cols*/, const std::string& /*instruction_set*/) const { return ""; }
   /// Whether it reads this memory in place, where the host does not.
   virtual bool holds(const void* /*rows*/) const { return false; }
+  /// Ordinal of the CUDA device in whose memory this is, where the host cannot read it; -1: the host's, as far as the backend can tell.
+  virtual int cuda_device(const void* /*memory*/) const { return -1; }
+  /// Throws Unsupported where no search can begin on the caller's stream (KnnOptions::stream) now.
+  virtual void check_stream(void* /*stream*/) const {}
+  /// Until what is queued on that stream has run.
+  virtual void wait_for(void* /*stream*/) const {}
+  /// Gives back what it keeps between calls and nobody uses; returns how many bytes that were.
+  virtual std::int64_t release_memory() { return 0; }
   /// Predicted seconds of a search; below 0: by `slowness` beside a core of the build machine.
   virtual double seconds(const Plan& /*plan*/, const Problem& /*problem*/) const { return -1; }
   /// In milliseconds, whatever the shape.

@@ -3,6 +3,7 @@
 //   VICINAL_FILTER   forces a filter rung the same way
 //   VICINAL_BACKEND  forces a device the same way: cpu, cuda, cuda:1
 //   VICINAL_BACKEND_PATH  an absolute path, of a folder in which to look for libvicinal_cuda.so when it is not beside the library
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -40,8 +41,16 @@ std::optional<int> cuda_ordinal(const std::string& device) {
   return ordinal;
 }
 
-Backend& cuda_backend(int ordinal) {
+std::atomic<bool> opened{false};  // there may be CUDA devices that hold memory
+
+const CudaDevices& open_cuda_devices() {
   const CudaDevices& cuda = cuda_devices();
+  opened.store(true, std::memory_order_release);
+  return cuda;
+}
+
+Backend& cuda_backend(int ordinal) {
+  const CudaDevices& cuda = open_cuda_devices();
   const auto count = static_cast<int>(cuda.devices.size());
   std::string reason = cuda.reason;
   if (ordinal < count) {
@@ -116,7 +125,7 @@ std::vector<Device> devices() {
     const Facts facts = entry.get().facts();
     found.push_back({facts.name, facts.description, true, "", entry.get().free_bytes()});
   }
-  const CudaDevices& cuda = cuda_devices();
+  const CudaDevices& cuda = open_cuda_devices();
   if (cuda.devices.empty()) found.push_back({"cuda", "", false, cuda.reason, 0});
   for (std::size_t ordinal = 0; ordinal < cuda.devices.size(); ++ordinal) {
     const CudaDevice& device = cuda.devices[ordinal];
@@ -133,6 +142,14 @@ std::vector<Device> devices() {
     found.push_back(std::move(line));
   }
   return found;
+}
+
+std::int64_t release_memory() {
+  std::int64_t released = 0;
+  if (!opened.load(std::memory_order_acquire)) return released;
+  for (const CudaDevice& device : cuda_devices().devices)
+    if (device.backend != nullptr) released += device.backend->release_memory();
+  return released;
 }
 
 Rates measure_rates(const Execution& run) {

@@ -221,6 +221,14 @@ int vicinal_info(const char** text) {
   });
 }
 
+int vicinal_release_memory(std::int64_t* bytes) {
+  if (bytes != nullptr) *bytes = 0;
+  return guarded([&] {
+    const std::int64_t released = vicinal::release_memory();
+    if (bytes != nullptr) *bytes = released;
+  });
+}
+
 int vicinal_corpus_create(const DLTensor* rows, const vicinal_options* given, vicinal_corpus** corpus) {
   if (corpus != nullptr) *corpus = nullptr;
   return guarded([&] {

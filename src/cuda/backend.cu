@@ -16,6 +16,7 @@
 #include "cuda/search/job.hpp"
 #include "cuda/search/search.hpp"
 #include "cuda/search/seconds.hpp"
+#include "cuda/stream.hpp"
 #include "cuda/strings/strings.hpp"
 
 namespace vicinal::cuda {
@@ -39,7 +40,7 @@ class CudaBackend final : public Backend {
     facts.has_halves = true;
     facts.has_pairs = false;
     facts.most_filtered_k = most_filtered_k;
-    facts.ready_bytes = pool().kept_bytes();
+    facts.ready_bytes = pool().ready_bytes();
     facts.instruction_sets = facts.built_instruction_sets = {"mma"};
     if (hopper_) facts.instruction_sets.insert(facts.instruction_sets.begin(), "wgmma");
     facts.description = description_;
@@ -73,6 +74,25 @@ class CudaBackend final : public Backend {
   bool holds(const void* rows) const override {
     check_process();
     return rows != nullptr && device_of(rows, ordinal_) == ordinal_;
+  }
+  int cuda_device(const void* memory) const override {
+    check_process();
+    return memory == nullptr ? -1 : device_of(memory, -1);
+  }
+  void check_stream(void* stream) const override {
+    check_process();
+    const OnDevice here(ordinal_);
+    refuse_capture(stream != nullptr ? static_cast<cudaStream_t>(stream) : cudaStreamPerThread);
+  }
+  void wait_for(void* stream) const override {
+    check_process();
+    const OnDevice here(ordinal_);
+    check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "waiting for the caller's stream");
+  }
+  std::int64_t release_memory() override {
+    if (getpid() != home_) return 0;  // what the parent holds
+    const std::lock_guard lock(making_);
+    return pool_ ? pool_->release() : 0;
   }
   double seconds(const Plan& plan, const Problem& problem) const override { return search_seconds(plan, problem); }
   double byte_gain(const std::string& /*instruction_set*/) const override { return 1; }
@@ -124,6 +144,7 @@ class CudaBackend final : public Backend {
 
   Pool& pool() const {
     std::call_once(once_, [this] {
+      const std::lock_guard lock(making_);
       pool_.emplace(ordinal_);
       searches_ = make_search_device(ordinal_, multiprocessors_, shared_bytes_, hopper_, *pool_);
     });
@@ -140,6 +161,7 @@ class CudaBackend final : public Backend {
   pid_t home_ = getpid();
   std::string name_, description_;
   mutable std::once_flag once_;
+  mutable std::mutex making_;  // for those who ask whether there is a pool
   mutable std::shared_ptr<SearchDevice> searches_;
   mutable std::optional<Pool> pool_;  // made with the device's context at first use, which takes a while
 };

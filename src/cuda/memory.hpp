@@ -4,10 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <optional>
+
+struct CUctx_st;  // of the driver's interface: what a CUcontext points to
 
 namespace vicinal::cuda {
 
-/// Makes a device current for a while; the thread's own choice comes back.
+/// Makes a device current for a while, in its primary context, in which all that is ours lives: another context of the same device,
+/// or a green one, is set aside too. The thread's own choice comes back.
 class OnDevice {
  public:
   explicit OnDevice(int ordinal);
@@ -16,11 +21,12 @@ class OnDevice {
   OnDevice& operator=(const OnDevice&) = delete;
 
  private:
-  int before_ = -1;  // -1: nothing to restore
+  int before_ = -1;                // -1: nothing to restore
+  CUctx_st* context_ = nullptr;    // null: that of `before_`
 };
 
-/// The memory that vicinal holds on one device, which must be current. It keeps some between calls, so that a call in a loop asks the
-/// driver for nothing, and gives it back when the driver is short.
+/// The memory that vicinal holds on one device, which must be current. During a call nothing goes back to the driver, unless it is
+/// short. Between calls some is kept, so that calls in a loop ask the driver for nothing (docs/design/0026).
 class Pool {
  public:
   explicit Pool(int ordinal);
@@ -35,17 +41,41 @@ class Pool {
   void give(void* memory, cudaStream_t stream) noexcept;
   /// What take() can count on: free on the device or unused in the pool.
   std::int64_t free_bytes() const;
-  /// What it keeps between calls at most.
-  std::int64_t kept_bytes() const noexcept { return kept_; }
+  /// What a call may take before the time to map it counts: an eighth of the device. More than is kept between calls.
+  std::int64_t ready_bytes() const noexcept { return ready_; }
   /// Most bytes in use since the last call of this, and those in use now.
   struct Use {
     std::int64_t most, now;
   };
   Use use();
 
+  /// A call that takes memory, from its first piece until it has given back the last one. When the last of several ends, what is unused
+  /// goes back to the driver, but for 1 GiB, or what was in use in between where that was more, of up to 4 GiB.
+  class Call {
+   public:
+    /// waited: the stream that the pieces were given back on, on which nothing else is left to run; nothing where work may still be queued.
+    explicit Call(Pool& pool, std::optional<cudaStream_t> waited = {}) noexcept;
+    ~Call();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    Pool& pool_;
+    std::optional<cudaStream_t> waited_;
+  };
+  /// Gives back to the driver all that is unused now; returns how many bytes that were.
+  std::int64_t release();
+
  private:
+  std::int64_t get(cudaMemPoolAttr which) const;
+  void set(cudaMemPoolAttr which, std::uint64_t value);
+
+  int ordinal_;
   cudaMemPool_t pool_ = nullptr;
-  std::int64_t kept_ = 0;
+  std::int64_t ready_ = 0;
+  std::mutex mutex_;        // of what follows
+  int calls_ = 0;
+  std::int64_t before_ = 0, most_ = 0;  // in use when the first of the calls began, and most since
 };
 
 /// Bytes of a pool, given back in stream order at the end of the scope.

@@ -6,17 +6,18 @@
 #include <chrono>
 #include <optional>
 
+#include "core/retry.hpp"
 #include "core/text.hpp"
 #include "cuda/check.hpp"
 #include "cuda/load.hpp"
 #include "cuda/select/select.hpp"
+#include "cuda/stream.hpp"
 
 namespace vicinal::cuda {
 namespace {
 
 constexpr std::int64_t batch_bytes = std::int64_t{512}
                                      << 20;  // copied at a time: the caller can cancel between batches
-constexpr int retries = 4;                   // with half the rows, when memory is refused
 constexpr std::int64_t asks_above = std::int64_t{64}
                                     << 20;  // smaller needs are tried before asking what is free, which takes long
 constexpr std::int64_t alignment = 256;
@@ -37,6 +38,7 @@ class Run {
     // not wait for one another. Values of the device may still be written by what is on the default stream.
     stream_ = static_cast<cudaStream_t>(problem.stream);
     if (stream_ == nullptr && staged_) stream_ = cudaStreamPerThread;
+    refuse_capture(stream_);
   }
 
   Ran operator()() {
@@ -44,10 +46,13 @@ class Run {
     if (const char* why = select_refusal(whole))
       fail(ErrorCode::invalid_argument, cat("algorithm ", problem_.algorithm, " cannot take this selection on cuda:",
                                             place_.ordinal, ": ", why, "; use algorithm=auto"));
+    const bool waits = staged_ || problem_.stream == nullptr;
+    // A small selection leaves the pool as it is: there it takes longer to ask than to select.
+    std::optional<Pool::Call> call;
+    if (bytes_for(problem_.values.rows) > asks_above) call.emplace(place_.pool, waits ? std::optional(stream_) : std::nullopt);
     std::optional<Block> memory;
     const std::int64_t rows = allocate(memory);
-    const bool waits = staged_ || problem_.stream == nullptr;
-    const Drain drain{stream_, waits};
+    Drain drain(stream_, waits);
     Ran ran = {"", ""};
     for (std::int64_t first = 0; first < problem_.values.rows; first += rows) {
       if (problem_.stop.stop_requested() || !go_on(first)) fail(ErrorCode::cancelled, "cancelled by the caller");
@@ -60,15 +65,6 @@ class Run {
   }
 
  private:
-  /// Where a call waits for the device, it does so also when it ends by an error: the caller's memory may be in use.
-  struct Drain {
-    cudaStream_t stream;
-    bool waits;
-    ~Drain() {
-      if (waits && cudaStreamSynchronize(stream) != cudaSuccess) cudaGetLastError();
-    }
-  };
-
   /// Some rows as the launches get them, and what they take of the piece of memory: copies first, then the workspace.
   struct Task {
     SelectTask launch;
@@ -169,16 +165,20 @@ class Run {
       const std::int64_t limit = staged_ ? std::min(batch_bytes, free) : free;
       while (rows > 1 && bytes_for(rows) > limit) rows = (rows + 1) / 2;
     }
-    for (int tries = 0;; ++tries) {
-      const std::int64_t bytes = bytes_for(rows);
-      memory.emplace(place_.pool, bytes, stream_);
-      if (memory->data() != nullptr) return rows;
-      if (rows == 1 || tries == retries)
-        fail(ErrorCode::out_of_memory,
-             cat("cuda:", place_.ordinal, " refused ", bytes_text(bytes), ", which selection from ", rows, " of ",
-                 problem_.values.rows, " rows needs; ", bytes_text(place_.pool.free_bytes()), " are free there"));
-      rows = (rows + 1) / 2;
-    }
+    return retry_smaller(
+        [&] {
+          const std::int64_t bytes = bytes_for(rows);
+          memory.emplace(place_.pool, bytes, stream_);
+          if (memory->data() == nullptr)
+            fail(ErrorCode::out_of_memory, cat("cuda:", place_.ordinal, " refused ", bytes_text(bytes), ", which selection from ", rows, " of ",
+                                               problem_.values.rows, " rows needs; ", bytes_text(place_.pool.free_bytes()), " are free there"));
+          return rows;
+        },
+        [&] {
+          const bool smaller = rows > 1;
+          rows = (rows + 1) / 2;
+          return smaller;
+        });
   }
 
   Ran run_rows(std::int64_t first, std::int64_t rows, std::byte* memory) const {

@@ -1,6 +1,7 @@
 // The runtime that the host's parts of searches are written for (search/session.hpp, strings/search.hpp, permutation/search.hpp): memory of
 // the pool, copies and launches on a stream of the calling thread's own. tests/unit/cuda has its twin for the emulator.
 #pragma once
+#include <memory>
 #include <utility>
 
 #include "core/text.hpp"
@@ -8,6 +9,7 @@
 #include "cuda/load.hpp"
 #include "cuda/run.hpp"
 #include "cuda/select/launch.cuh"
+#include "cuda/stream.hpp"
 #include "vicinal/matrix.hpp"
 
 namespace vicinal::cuda {
@@ -20,14 +22,19 @@ struct RuntimeTexts {
 class Runtime {
  public:
   /// carves: small arrays are pieces of one, which goes back when the runtime ends; a search takes a score of them, and the driver some 2 us
-  /// for each to take and to give back.
-  Runtime(const Place& place, const RuntimeTexts& texts, bool carves = false)
-      : multiprocessors(place.multiprocessors), place_(place), texts_(texts), carves_(carves) {}
+  /// for each to take and to give back. after: null, or a stream of the caller's, whose work so far comes before ours.
+  Runtime(const Place& place, const RuntimeTexts& texts, bool carves = false, void* after = nullptr)
+      : multiprocessors(place.multiprocessors), place_(place), texts_(texts), carves_(carves) {
+    if (after != nullptr) order_streams(static_cast<cudaStream_t>(after), stream_);
+  }
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
   ~Runtime() {
+    drain();
     if (carved_ != nullptr) give_back(carved_);
   }
+  /// Before memory that is not of this runtime is let go: waits where an exception ends the search.
+  void drain() noexcept { drain_.now(); }
 
   void* take(std::int64_t bytes) {
     const std::int64_t size = (bytes + 255) / 256 * 256;
@@ -47,7 +54,7 @@ class Runtime {
   void zero(void* at, std::int64_t bytes) { check(cudaMemsetAsync(at, 0, static_cast<std::size_t>(bytes), stream_), "clearing counts"); }
   void wait() { check(cudaStreamSynchronize(stream_), texts_.waiting); }
   const CudaLaunch& launch() const { return launch_; }
-  bool holds(const void* memory) const { return memory != nullptr && device_of(memory, place_.ordinal) >= 0; }
+  bool holds(const void* memory) const { return memory != nullptr && device_of(memory, place_.ordinal) == place_.ordinal; }
   void rows_in(std::byte* to, const Points& rows) {
     copy_in(to, {static_cast<const std::byte*>(rows.data), static_cast<std::int64_t>(dtype_size(rows.dtype)), rows.row_stride, rows.col_stride, rows.byte_swapped},
             0, rows.rows, rows.cols, stream_);
@@ -75,11 +82,22 @@ class Runtime {
   }
 
   CudaLaunch launch_{stream_};
+  Drain drain_{stream_};
   Place place_;
   RuntimeTexts texts_;
   bool carves_;
   std::byte* carved_ = nullptr;
   std::int64_t used_ = 0;
 };
+
+/// What is kept on a device between searches, and whose memory the driver gets back when the last of its owners lets it go, on any thread.
+template <class T>
+std::shared_ptr<const T> given_back(const Place& place, std::shared_ptr<const T> kept) {
+  const T* const seen = kept.get();
+  return {seen, [place, kept = std::move(kept)](const T*) mutable {
+            const Pool::Call call(place.pool, cudaStreamPerThread);
+            kept.reset();
+          }};
+}
 
 }  // namespace vicinal::cuda

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/metric.hpp"
 #include "core/result_size.hpp"
@@ -121,15 +122,71 @@ void refuse_memory() {
   fail(ErrorCode::out_of_memory, "the system refused memory that the plan allows; set a smaller memory budget");
 }
 
-void check_on_host(const std::string& device, const Points& points, const char* side) {
-  if (const Backend& backend = find_backend(device); points.rows > 0 && backend.holds(points.data))
-    fail(ErrorCode::device_error, cat(side, ": rows are in memory of ", backend.facts().name, ", this call reads those of the host; copy them there"));
+namespace {
+
+std::string cuda_name(int ordinal) { return cat("cuda:", ordinal); }
+
+/// Ordinal of the device whose memory a side is, where that is not the backend's own.
+int elsewhere(const Backend& backend, const void* memory) {
+  const int device = memory == nullptr ? -1 : backend.cuda_device(memory);
+  return device >= 0 && backend.holds(memory) ? -1 : device;
 }
 
-void check_search(const Points& corpus, const Points& queries, const KnnOptions& options) {
+void check_side(const Backend& backend, const Points& points, const char* side) {
+  const int device = points.rows > 0 ? elsewhere(backend, points.data) : -1;
+  if (device < 0) return;
+  fail(ErrorCode::device_error, cat(side, ": rows are in memory of ", cuda_name(device), ", this search runs on ", backend.facts().name,
+                                    "; copy them there, or name device=", cuda_name(device)));
+}
+
+template <class T>
+void check_list(const Backend& backend, std::span<const T> list, const char* what) {
+  const int device = list.empty() ? -1 : backend.cuda_device(list.data());
+  if (device < 0) return;
+  fail(ErrorCode::device_error, cat(what, ": memory of ", cuda_name(device), ", which the host reads; copy it to the host"));
+}
+
+}  // namespace
+
+void check_reach(const Backend& backend, const Points& corpus, const Points& queries, const KnnOptions& options) {
+  check_side(backend, corpus, "corpus");
+  check_side(backend, queries, "query");
+  check_reach(backend, options.eligible);
+}
+
+void check_reach(const Backend& backend, const Eligible& eligible) {
+  if (eligible.ids) check_list(backend, *eligible.ids, "eligible ids");
+  if (eligible.bitmap) check_list(backend, *eligible.bitmap, "bitmap of eligible rows");
+  check_list(backend, eligible.corpus_labels, "labels of the corpus");
+  check_list(backend, eligible.query_labels, "labels of the queries");
+}
+
+void check_host(const Backend& backend, const Points& points, const char* side, const char* doing) {
+  const int device = points.rows > 0 ? backend.cuda_device(points.data) : -1;
+  if (device < 0) return;
+  fail(ErrorCode::device_error, cat(side, ": rows are in memory of ", cuda_name(device), ", ", doing, " reads those of the host; copy them there"));
+}
+
+void check_reach(const Backend& backend, const NeighborsView& out) {
+  if (out.rows == 0) return;
+  const bool there = backend.holds(out.ids);
+  const std::pair<const char*, const void*> parts[] = {{"ids", out.ids}, {"distances", out.distances}, {"counts", out.counts}};
+  for (const auto& [name, memory] : parts) {
+    if (memory == nullptr) continue;
+    if (const int device = elsewhere(backend, memory); device >= 0)
+      fail(ErrorCode::device_error, cat(name, " of the result: memory of ", cuda_name(device), ", this search runs on ", backend.facts().name,
+                                        "; give memory there, or name device=", cuda_name(device)));
+    if (backend.holds(memory) != there)
+      fail(ErrorCode::device_error, cat(name, " of the result: memory of ", there ? "the host" : backend.facts().name, ", and the ids are in memory of ",
+                                        there ? backend.facts().name : "the host", "; all of one result is in one memory"));
+  }
+}
+
+void check_search(const Backend& backend, const Points& corpus, const Points& queries, const KnnOptions& options) {
   check_view(corpus, "corpus");
   check_view(queries, "query");
   check_shapes(shape_of(corpus), shape_of(queries), options.metric);
+  check_reach(backend, corpus, queries, options);
   check_options(shape_of(corpus), shape_of(queries), options);
 }
 

@@ -17,12 +17,18 @@ void check_corpus(const Shape& corpus, Metric metric);
 /// A metric of strings, and rules that go with it.
 void check_string_metric(Metric metric, const StringRules& rules);
 void check_view(const Points& points, const char* side);
-/// Throws DeviceError for rows that only the device can read, where a call reads them on the host.
-void check_on_host(const std::string& device, const Points& points, const char* side);
 /// Throws OutOfMemory: what a refused allocation becomes at the edge of the library.
 [[noreturn]] void refuse_memory();
+/// Memory that is handed to a search, before anything reads it. Throws DeviceError for rows in memory of another device than the backend's, and
+/// for eligible rows and labels in memory of any.
+void check_reach(const Backend& backend, const Points& corpus, const Points& queries, const KnnOptions& options);
+void check_reach(const Backend& backend, const Eligible& eligible);
+/// A side that the host reads. doing: "saving". Throws DeviceError for rows that only a device can read.
+void check_host(const Backend& backend, const Points& points, const char* side, const char* doing);
+/// Results: all in the host's memory, or all in that of the backend's device. Throws DeviceError.
+void check_reach(const Backend& backend, const NeighborsView& out);
 /// All of the above for a search.
-void check_search(const Points& corpus, const Points& queries, const KnnOptions& options);
+void check_search(const Backend& backend, const Points& corpus, const Points& queries, const KnnOptions& options);
 
 inline Shape shape_of(const Points& points) { return {points.rows, points.cols, points.dtype}; }
 /// With where they are.

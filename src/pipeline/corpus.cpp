@@ -28,10 +28,14 @@ struct Corpus::State {
   Prepared prepared;
   double seconds = 0;
 
-  /// The caller's options with what a corpus fixes.
+  /// The caller's options with what a corpus fixes. Throws DeviceError for another device than that of the prepared form.
   KnnOptions fixed(KnnOptions search) const {
     search.metric = options.metric;
     search.degenerate = options.degenerate;
+    if (search.run.device == "auto") search.run.device = prepared.made.device;
+    if (prepared.kept && find_backend(search.run.device).facts().name != prepared.made.device)
+      fail(ErrorCode::device_error, cat("the corpus was prepared for ", prepared.made.device, ", and device=", search.run.device,
+                                        "; use device=auto, or prepare it for the other device too"));
     return search;
   }
   void append_to(io::FileSink& file) const;
@@ -46,8 +50,11 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   state_->options = options;
   state_->options.progress = nullptr;
   state_->options.stop = {};
-  const KnnOptions search{.metric = options.metric, .memory = options.memory, .run = options.run};
+  state_->options.stream = nullptr;
+  const KnnOptions search{.metric = options.metric, .memory = options.memory, .run = options.run, .stream = options.stream};
   Backend& backend = find_backend(options.run.device);
+  if (options.copy) check_host(backend, rows, "corpus", "copying");
+  check_reach(backend, rows, rows, search);
   const Plan plan = make_corpus_plan(backend, {rows.rows, rows.cols, rows.dtype, !options.copy && backend.holds(rows.data)}, search);
   state_->prepared.made = plan;
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
@@ -55,8 +62,10 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   if (plan.resident && rows.rows > 0) {
     const DistanceType type = resolve_distance_type(DistanceType::automatic, options.metric, rows.dtype, rows.dtype);
     const Question question{.corpus = state_->rows, .metric = options.metric, .type = type, .degenerate = options.degenerate,
-                            .k = std::min(search.k, rows.rows)};
+                            .k = std::min(search.k, rows.rows), .stream = options.stream};
     state_->prepared.kept = backend.keep(question, plan, team);
+  } else if (options.stream != nullptr) {
+    backend.wait_for(options.stream);  // searches read the rows, and know nothing of that stream
   }
   team.finish();
   state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -136,7 +145,7 @@ Corpus Corpus::open(std::span<const std::byte> saved, const OpenOptions& options
 }
 
 void Corpus::State::append_to(io::FileSink& file) const {
-  check_on_host(options.run.device, rows, "corpus");
+  check_host(find_backend(prepared.made.device), rows, "corpus", "saving");
   io::append_corpus(file, {rows.dtype, options.metric, options.degenerate, rows.rows, rows.cols}, io::Array::view(rows));
 }
 

@@ -16,12 +16,13 @@ Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOpt
   KnnOptions search_options = options.search;
   check_view(rows, "corpus");
   check_shapes(shape_of(rows), shape_of(rows), search_options.metric);
+  const Backend& backend = find_backend(search_options.run.device);
+  check_reach(backend, rows, rows, search_options);
   check_graph(shape_of(rows), options);
   if (search_options.eligible.query_labels.empty()) search_options.eligible.query_labels = search_options.eligible.corpus_labels;
-  const Backend& backend = find_backend(search_options.run.device);
   const Plan plan = make_plan(backend, graph_problem(shape_on(backend, rows), options, prepared.plan()), search_options);
   Question question{.corpus = rows, .metric = search_options.metric, .type = plan.distance_type, .degenerate = search_options.degenerate,
-                    .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self), .symmetric = plan.symmetric};
+                    .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self), .symmetric = plan.symmetric, .stream = search_options.stream};
   question.k = check_k(question.filter, rows.rows, rows.rows, search_options.k, search_options.pad);
   Neighbors result(rows.rows, search_options.k, plan.distance_type, search_options.pad);
   Report report = search(result.view(), question, rows, plan, prepared.kept, search_options);

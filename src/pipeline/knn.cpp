@@ -18,6 +18,7 @@
 
 #include "core/fpenv.hpp"
 #include "core/read_ahead.hpp"
+#include "core/retry.hpp"
 #include "core/text.hpp"
 #include "pipeline/certify.hpp"
 #include "pipeline/check.hpp"
@@ -52,36 +53,47 @@ std::size_t take_batch(std::vector<std::int64_t>& batch, std::size_t size, std::
 /// One rung over the pending queries, a bit for each so that a plan in little memory holds for many queries.
 class RungRun {
  public:
-  RungRun(Session& session, const Question& question, const Plan& plan, bool kept, Report& report)
-      : session_(session), question_(question), plan_(plan), report_(report), sweep_(session, question, plan, kept, report.stats) {}
+  /// pending: the run clears the bits of the queries that it proves. asked: how many are set.
+  RungRun(const Question& question, const NeighborsView& out, const Points& queries, std::vector<bool>& pending, std::int64_t asked, Report& report)
+      : question_(question), out_(out), queries_(queries), pending_(pending), asked_(asked), report_(report) {}
 
-  /// Clears the bits of the queries that it proves; returns how many are left. asked: how many are set.
-  std::int64_t run(const NeighborsView& out, const Points& queries, std::vector<bool>& pending, std::int64_t asked) {
-    const auto size = static_cast<std::size_t>(plan_.query_batch);
+  /// Goes on where an earlier session ended, for want of memory, perhaps in smaller batches.
+  void run(Session& session, const Plan& plan, bool kept) {
+    Sweep sweep(session, question_, plan, kept, report_.stats);
+    const auto size = static_cast<std::size_t>(plan.query_batch);
     std::vector<double> settled(size), largest(size);
     std::vector<std::int64_t> found(size), batch;
     batch.reserve(size);
-    std::int64_t left = 0;
-    for (std::size_t row = 0; row < pending.size();) {
-      row = take_batch(batch, size, pending, row, asked);
-      if (batch.empty()) break;
-      session_.prepare_queries(queries, batch);
-      sweep_.run();
+    while (row_ < pending_.size()) {
+      const std::size_t next = take_batch(batch, size, pending_, row_, asked_);
+      if (batch.empty()) return;
       const BoundsView bounds{settled.data(), largest.data(), found.data()};
-      session_.finish(out, bounds);
-      left += certify(out, question_, batch, bounds, pending);
+      try {
+        session.prepare_queries(queries_, batch);
+        sweep.run();
+        session.finish(out_, bounds);
+      } catch (...) {  // nothing of the batch is proved
+        for (const std::int64_t row : batch) pending_[static_cast<std::size_t>(row)] = true;
+        throw;
+      }
+      left_ += certify(out_, question_, batch, bounds, pending_);
       for (std::size_t i = 0; i < batch.size(); ++i)
         if (largest[i] > report_.certificate.largest_bound) report_.certificate.largest_bound = largest[i];
+      row_ = next;
     }
-    return left;
   }
+  /// Queries that are not proved.
+  std::int64_t left() const noexcept { return left_; }
 
  private:
-  Session& session_;
   const Question& question_;
-  const Plan& plan_;
+  const NeighborsView& out_;
+  const Points& queries_;
+  std::vector<bool>& pending_;
+  std::int64_t asked_;
   Report& report_;
-  Sweep sweep_;
+  std::size_t row_ = 0;
+  std::int64_t left_ = 0;
 };
 
 /// The few queries that a finer rung takes over should still keep every thread busy, in the memory of the plan.
@@ -119,13 +131,27 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
   problem.k = question.k;
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
   note_threads(stats, team);
+  Plan whole = plan;  // and smaller where memory was refused
   for (const std::string& name : plan.rungs) {
     if (left == 0) break;
-    Plan rung_plan = report.certificate.rungs.empty() ? plan : plan_for_rest(plan, left);
+    Plan rung_plan = report.certificate.rungs.empty() ? whole : plan_for_rest(whole, left);
     if (name != plan.rungs.front()) fit_batch(rung_plan, name, backend, problem);
-    auto session = backend.open(question, rung_plan, rung_of(name), kept, team, stats);
-    if (!session) continue;
-    left = RungRun(*session, question, rung_plan, kept != nullptr, report).run(out, queries, pending, left);
+    RungRun run(question, out, queries, pending, left, report);
+    const bool ran = retry_smaller(
+        [&] {
+          const auto session = backend.open(question, rung_plan, rung_of(name), kept, team, stats);
+          if (session) run.run(*session, rung_plan, kept != nullptr);
+          return session != nullptr;
+        },
+        [&] {
+          const bool smaller = halve(rung_plan, name, backend, problem, stats);
+          whole.query_batch = std::min(whole.query_batch, rung_plan.query_batch);
+          whole.corpus_chunk = std::min(whole.corpus_chunk, rung_plan.corpus_chunk);
+          whole.resident = rung_plan.resident;
+          return smaller;
+        });
+    if (!ran) continue;
+    left = run.left();
     report.certificate.rungs.push_back(name);
     if (report.certificate.rungs.size() == 1) report.certificate.proven = queries.rows - left;
   }
@@ -146,6 +172,25 @@ void note_plan(Stats& stats, const Plan& plan, std::int64_t pairs) {
   stats.planned_seconds = plan.seconds;
   stats.notes = plan.notes;
   stats.pairs = pairs;
+}
+
+bool halve(Plan& plan, const std::string& rung, const Backend& backend, const Problem& problem, Stats& stats) {
+  const auto bytes = [&](Plan shape) {
+    shape.rungs = {rung};
+    return backend.bytes(shape, problem);
+  };
+  const std::int64_t tile = backend.facts().tile_rows, least = backend.query_lanes(plan.instruction_set);
+  Plan fewer = plan, shorter = plan;
+  fewer.query_batch = std::min(plan.query_batch, std::max(least, (plan.query_batch + 1) / 2));
+  if (!problem.kept && !plan.groups) shorter.corpus_chunk = std::min(plan.corpus_chunk, std::max(tile, (plan.corpus_chunk / 2 + tile - 1) / tile * tile));
+  shorter.resident = shorter.corpus_chunk >= problem.corpus.rows;
+  const bool queries = fewer.query_batch < plan.query_batch, rows = shorter.corpus_chunk < plan.corpus_chunk;
+  if (plan.symmetric || (!queries && !rows)) return false;
+  plan = rows && (!queries || bytes(shorter) < bytes(fewer)) ? shorter : fewer;
+  plan.match_bytes /= 2;
+  stats.notes.push_back(cat("memory was refused on ", plan.device, ": the search goes on with ", plan.query_batch, " queries and ",
+                            std::min(plan.corpus_chunk, problem.corpus.rows), " rows of the corpus at a time"));
+  return true;
 }
 
 void note_threads(Stats& stats, const Team& team) {
@@ -205,12 +250,14 @@ void check_out(const NeighborsView& out, const Points& queries, const KnnOptions
 }
 
 Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries, const KnnOptions& options) try {
-  check_search(corpus, queries, options);
   const Backend& backend = find_backend(options.run.device);
+  check_search(backend, corpus, queries, options);
   const Plan plan = make_plan(backend, knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan()), options);
   check_out(out, queries, options, plan.distance_type);
+  check_reach(backend, out);
   Question question{.corpus = corpus, .metric = options.metric, .type = plan.distance_type, .degenerate = options.degenerate,
-                    .first_id = options.first_id, .filter = RowFilter(options.eligible, corpus.rows, options.first_id, false)};
+                    .first_id = options.first_id, .filter = RowFilter(options.eligible, corpus.rows, options.first_id, false),
+                    .stream = options.stream};
   question.k = check_k(question.filter, corpus.rows, queries.rows, options.k, options.pad);
   return search(out, question, queries, plan, prepared.kept, options);
 } catch (const std::bad_alloc&) {
@@ -218,7 +265,7 @@ Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& 
 }
 
 Neighbors knn(const Points& corpus, const Prepared& prepared, const Points& queries, const KnnOptions& options) try {
-  check_search(corpus, queries, options);
+  check_search(find_backend(options.run.device), corpus, queries, options);
   Neighbors result(queries.rows, options.k, resolve_distance_type(options.distance_type, options.metric, corpus.dtype, queries.dtype),
                    options.pad);
   Report report = knn_into(result.view(), corpus, prepared, queries, options);

@@ -27,6 +27,10 @@ void note_underflow(Stats& stats, DistanceType type);
 /// Where the system starts fewer threads than the plan has.
 void note_threads(Stats& stats, const Team& team);
 
+/// A smaller plan, after memory was refused: half of the queries at a time, or of the corpus, whichever leaves less, and a note about it. False
+/// where there is nothing to halve, or tiles serve both of their sides.
+bool halve(Plan& plan, const std::string& rung, const Backend& backend, const Problem& problem, Stats& stats);
+
 /// Arguments were checked. kept: null, or the whole corpus in the backend's form.
 Report search(const NeighborsView& out, const Question& question, const Points& queries, const Plan& plan,
               std::shared_ptr<const Kept> kept, const KnnOptions& options);

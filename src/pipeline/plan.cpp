@@ -293,6 +293,7 @@ Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions
 }  // namespace
 
 Plan open_plan(const Backend& backend, const KnnOptions& options) {
+  backend.check_stream(options.stream);  // before what a capture does not survive
   const Execution run = with_environment(options.run);
   const Facts facts = backend.facts();
   Plan plan;

@@ -5,7 +5,7 @@
 
 namespace vicinal {
 
-/// Device, instruction set, threads and budget: what every plan begins with. Throws DeviceError, Unsupported, InvalidArgument (names).
+/// Device, instruction set, threads and budget: what every plan begins with. Throws DeviceError, Unsupported (the caller's stream, too), InvalidArgument (names).
 Plan open_plan(const Backend& backend, const KnnOptions& options);
 
 /// Throws MemoryBudget for a plan of which minimum_bytes are beyond budget_bytes. or_else: what helps besides more memory.

@@ -53,8 +53,9 @@ Plan plan(const Points& corpus, const Shape& queries, const KnnOptions& options)
   const FpGuard guard;
   check_view(corpus, "corpus");
   check_shapes(shape_of(corpus), queries, options.metric);
-  check_options(shape_of(corpus), queries, options);
   Backend& backend = find_backend(options.run.device);
+  check_reach(backend, corpus, {}, options);
+  check_options(shape_of(corpus), queries, options);
   const Problem problem = knn_problem(shape_on(backend, corpus), queries, options);
   Plan made = make_plan(backend, problem, options);
   look(made, backend, problem, corpus, options, std::nullopt);
@@ -63,15 +64,18 @@ Plan plan(const Points& corpus, const Shape& queries, const KnnOptions& options)
 
 Plan plan(const Points& corpus, const Points& queries, const KnnOptions& options) {
   check_view(queries, "query");
-  return plan(corpus, shape_on(find_backend(options.run.device), queries), options);
+  const Backend& backend = find_backend(options.run.device);
+  check_reach(backend, {}, queries, options);
+  return plan(corpus, shape_on(backend, queries), options);
 }
 
 Plan plan_graph(const Points& rows, const GraphOptions& options) {
   const FpGuard guard;
   check_view(rows, "corpus");
   check_shapes(shape_of(rows), shape_of(rows), options.search.metric);
-  check_graph(shape_of(rows), options);
   Backend& backend = find_backend(options.search.run.device);
+  check_reach(backend, rows, {}, options.search);
+  check_graph(shape_of(rows), options);
   const Problem problem = graph_problem(shape_on(backend, rows), options);
   Plan made = make_plan(backend, problem, options.search);
   look(made, backend, problem, rows, options.search, std::nullopt);
@@ -83,8 +87,9 @@ Plan plan_range(const Points& corpus, const Shape& queries, double radius, const
   if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
   check_view(corpus, "corpus");
   check_shapes(shape_of(corpus), queries, options.search.metric);
-  check_range(shape_of(corpus), queries, options);
   Backend& backend = find_backend(options.search.run.device);
+  check_reach(backend, corpus, {}, options.search);
+  check_range(shape_of(corpus), queries, options);
   const Problem problem = range_problem(shape_on(backend, corpus), queries, options.search);
   Plan made = make_plan(backend, problem, options.search);
   look(made, backend, problem, corpus, options.search, radius);
@@ -94,23 +99,28 @@ Plan plan_range(const Points& corpus, const Shape& queries, double radius, const
 Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
   const FpGuard guard;
   check_shapes(corpus, queries, options.metric);
+  const Backend& backend = find_backend(options.run.device);
+  check_reach(backend, options.eligible);
   check_options(corpus, queries, options);
-  return make_plan(find_backend(options.run.device), knn_problem(corpus, queries, options), options);
+  return make_plan(backend, knn_problem(corpus, queries, options), options);
 }
 
 Plan plan_graph(const Shape& rows, const GraphOptions& options) {
   const FpGuard guard;
   check_shapes(rows, rows, options.search.metric);
+  const Backend& backend = find_backend(options.search.run.device);
+  check_reach(backend, options.search.eligible);
   check_graph(rows, options);
-  return make_plan(find_backend(options.search.run.device), graph_problem(rows, options), options.search);
+  return make_plan(backend, graph_problem(rows, options), options.search);
 }
 
 Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options) {
   const FpGuard guard;
   check_shapes(corpus, queries, options.search.metric);
+  const Backend& backend = find_backend(options.search.run.device);
+  check_reach(backend, options.search.eligible);
   check_range(corpus, queries, options);
-  return make_plan(find_backend(options.search.run.device), range_problem(corpus, queries, options.search),
-                   options.search);
+  return make_plan(backend, range_problem(corpus, queries, options.search), options.search);
 }
 
 std::string Plan::text() const {

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "core/fpenv.hpp"
+#include "core/retry.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
@@ -53,9 +54,10 @@ class Growing {
 
 class RangeRun {
  public:
-  RangeRun(const Question& question, const std::shared_ptr<const Kept>& kept, const Points& queries, const Plan& plan, const RangeOptions& options,
-           std::int64_t most)
-      : question_(question), kept_(kept), queries_(queries), plan_(plan), most_(most), size_(static_cast<std::int64_t>(distance_size(question.type))),
+  RangeRun(const Question& question, const std::shared_ptr<const Kept>& kept, const Points& queries, const Plan& plan, const Problem& problem,
+           const RangeOptions& options, std::int64_t most)
+      : question_(question), kept_(kept), queries_(queries), plan_(plan), problem_(problem), most_(most),
+        size_(static_cast<std::int64_t>(distance_size(question.type))),
         team_(plan.threads, options.search.progress, options.search.stop, static_cast<std::uint64_t>(question.corpus.rows * queries.rows)),
         offsets_(new std::int64_t[static_cast<std::size_t>(queries.rows) + 1]()) {}
 
@@ -63,21 +65,8 @@ class RangeRun {
     note_plan(report_.stats, plan_, question_.corpus.rows * queries_.rows);
     note_threads(report_.stats, team_);
     report_.certificate.queries = queries_.rows;
-    std::unique_ptr<Session> session;
-    for (const std::string& name : plan_.rungs) {
-      session = find_backend(plan_.device).open(question_, plan_, rung_of(name), kept_, team_, report_.stats);
-      report_.certificate.rungs = {name};
-      if (session) break;
-    }
-    Sweep sweep(*session, question_, plan_, kept_ != nullptr, report_.stats);
-    std::vector<std::int64_t> rows;
-    for (std::int64_t first = 0; first < queries_.rows; first += plan_.query_batch) {
-      rows.resize(static_cast<std::size_t>(std::min(plan_.query_batch, queries_.rows - first)));
-      for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = first + static_cast<std::int64_t>(i);
-      session->prepare_queries(queries_, rows);
-      sweep.run();
-      batch(*session, sweep, rows);
-    }
+    Backend& backend = find_backend(plan_.device);
+    retry_smaller([&] { return search(backend), true; }, [&] { return halve(plan_, report_.certificate.rungs.back(), backend, problem_, report_.stats); });
     if (total_ > most_)
       fail(ErrorCode::capacity_exceeded, cat("result needs ", total_, " entries, limit ", most_, "; lower the radius, or raise max_results"));
     team_.finish();
@@ -91,6 +80,33 @@ class RangeRun {
   }
 
  private:
+  /// The queries that are left, in one session.
+  void search(Backend& backend) {
+    std::unique_ptr<Session> session;
+    for (const std::string& name : plan_.rungs) {
+      report_.certificate.rungs = {name};
+      session = backend.open(question_, plan_, rung_of(name), kept_, team_, report_.stats);
+      if (session) break;
+    }
+    Sweep sweep(*session, question_, plan_, kept_ != nullptr, report_.stats);
+    std::vector<std::int64_t> rows;
+    while (done_ < queries_.rows) {
+      rows.resize(static_cast<std::size_t>(std::min(plan_.query_batch, queries_.rows - done_)));
+      for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = done_ + static_cast<std::int64_t>(i);
+      const std::int64_t total = total_, redone = report_.certificate.redone;
+      try {
+        session->prepare_queries(queries_, rows);
+        sweep.run();
+        batch(*session, sweep, rows);
+      } catch (...) {  // nothing of the batch counts
+        total_ = total;
+        report_.certificate.redone = redone;
+        throw;
+      }
+      done_ += static_cast<std::int64_t>(rows.size());
+    }
+  }
+
   /// Takes over the matches of one batch; searches again those that were only counted.
   void batch(Session& session, Sweep& sweep, const std::vector<std::int64_t>& rows) {
     const std::size_t size = rows.size();
@@ -137,8 +153,9 @@ class RangeRun {
   const Question& question_;
   const std::shared_ptr<const Kept>& kept_;
   const Points& queries_;
-  const Plan& plan_;
-  std::int64_t most_, size_, total_ = 0;
+  Plan plan_;  // smaller where memory was refused
+  const Problem& problem_;
+  std::int64_t most_, size_, total_ = 0, done_ = 0;  // done_: queries
   Report report_;
   Team team_;
   std::shared_ptr<std::int64_t[]> offsets_;
@@ -155,16 +172,18 @@ CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const 
   check_view(corpus, "corpus");
   check_view(queries, "query");
   check_shapes(shape_of(corpus), shape_of(queries), search.metric);
-  check_range(shape_of(corpus), shape_of(queries), options);
   Backend& backend = find_backend(search.run.device);
-  const Plan plan = make_plan(backend, range_problem(shape_on(backend, corpus), shape_on(backend, queries), search, prepared.plan()), search);
+  check_reach(backend, corpus, queries, search);
+  check_range(shape_of(corpus), shape_of(queries), options);
+  const Problem problem = range_problem(shape_on(backend, corpus), shape_on(backend, queries), search, prepared.plan());
+  const Plan plan = make_plan(backend, problem, search);
   const Question question{.corpus = corpus, .metric = search.metric, .type = plan.distance_type, .degenerate = search.degenerate,
                           .first_id = search.first_id, .filter = RowFilter(search.eligible, corpus.rows, search.first_id, false),
-                          .radius = radius};
+                          .radius = radius, .stream = search.stream};
   const std::int64_t entry = 8 + static_cast<std::int64_t>(distance_size(plan.distance_type));
   const std::int64_t most = options.max_results > 0 ? options.max_results : std::max<std::int64_t>(backend.free_bytes() / 10 * 9 / entry, 1);
   FpGuard guard;
-  CsrNeighbors result = RangeRun(question, prepared.kept, queries, plan, options, most).run();
+  CsrNeighbors result = RangeRun(question, prepared.kept, queries, plan, problem, options, most).run();
   if (spot_checks() && on_host(backend, {corpus.data, queries.data})) spot_check(result, question, queries);
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

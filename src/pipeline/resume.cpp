@@ -106,7 +106,10 @@ Grid Grid::of(const Shape& corpus, const Shape& queries, std::int64_t k) {
 Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOptions& options,
                         const std::string& directory, const Grid& grid) {
   const double start = now_seconds();
-  check_search(corpus, queries, options);
+  const Backend& backend = find_backend(options.run.device);
+  check_search(backend, corpus, queries, options);
+  check_host(backend, corpus, "corpus", resumable);
+  check_host(backend, queries, "query", resumable);
   const Plan whole = plan(shape_of(corpus), shape_of(queries), options);
   const RowFilter filter(options.eligible, corpus.rows, options.first_id, false);
   check_k(filter, corpus.rows, queries.rows, options.k, options.pad);
@@ -126,6 +129,9 @@ Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const
   const double start = now_seconds();
   check_view(rows, "corpus");
   check_shapes(shape_of(rows), shape_of(rows), options.search.metric);
+  const Backend& backend = find_backend(options.search.run.device);
+  check_reach(backend, rows, rows, options.search);
+  check_host(backend, rows, "corpus", resumable);
   check_graph(shape_of(rows), options);
   KnnOptions search = options.search;
   if (search.eligible.query_labels.empty()) search.eligible.query_labels = search.eligible.corpus_labels;

@@ -74,6 +74,10 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
   if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
   check_view(corpus, "corpus");
   check_view(queries, "query");
+  const Backend& backend = find_backend(options.search.run.device);
+  check_reach(backend, corpus, queries, options.search);
+  check_host(backend, corpus, "corpus", resumable);
+  check_host(backend, queries, "query", resumable);
   const Plan whole = plan_range(shape_of(corpus), shape_of(queries), options);
   const KnnOptions& search = options.search;
   std::int64_t exact_radius = 0;

@@ -145,7 +145,9 @@ Verdict verify(const Points& corpus, const Prepared& prepared, const Points& que
   if (!(options.relative_tolerance >= 0))
     fail(ErrorCode::invalid_argument, cat("relative tolerance must be >= 0, got ", options.relative_tolerance));
   if (claim.k < 1) fail(ErrorCode::invalid_argument, cat("the result has ", claim.k, " columns; it needs at least 1"));
-  for (const Points* side : {&corpus, &queries}) check_on_host(options.search.run.device, *side, side == &corpus ? "corpus" : "query");
+  const Backend& backend = find_backend(options.search.run.device);
+  check_host(backend, corpus, "corpus", "verify");
+  check_host(backend, queries, "query", "verify");
   FpGuard guard;
   VerifyOptions with = options;
   with.search.k = claim.k;

@@ -9,6 +9,9 @@
 
 namespace vicinal {
 
+/// What refusals call these searches, which read rows on the host.
+inline constexpr const char* resumable = "a resumable search";
+
 double now_seconds();
 /// The options of one piece: what is given a row or a query is cut as they are.
 KnnOptions piece_options(const KnnOptions& options, std::int64_t first_row, std::int64_t rows, std::int64_t first_query,

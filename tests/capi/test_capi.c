@@ -12,6 +12,10 @@ static void knows_itself(void) {
   CHECK(strstr(text, vicinal_version()) != NULL && strstr(text, "\ncpu: ") != NULL);
   EXPECT(vicinal_info(NULL), VICINAL_INVALID_ARGUMENT, "text is null");
   CHECK(vicinal_last_error(NULL) == VICINAL_INVALID_ARGUMENT);
+  int64_t released = -1;
+  OK(vicinal_release_memory(&released));
+  OK(vicinal_release_memory(NULL));
+  CHECK(released >= 0);
 }
 
 static void finds_neighbours(void) {

@@ -21,13 +21,16 @@ struct KeptHere final : Kept {
 }  // namespace
 
 std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows, const Place& place) {
-  return std::make_shared<KeptHere>(place, ranks, permutants, rows);
+  const Pool::Call call(place.pool, cudaStreamPerThread);
+  Drain drain(cudaStreamPerThread);
+  return given_back<KeptHere>(place, std::make_shared<const KeptHere>(place, ranks, permutants, rows));
 }
 
 bool measures(const Kept& kept, std::int64_t k) { return static_cast<const KeptHere&>(kept).kept.measures(k); }
 
 bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates, const NearestAnswer& nearest, Team& team,
                   const Place& place) {
+  const Pool::Call call(place.pool, cudaStreamPerThread);
   Runtime runtime(place, texts);
   return RankSearch<Runtime>(runtime, question, static_cast<const KeptHere&>(kept).kept, team).run(candidates, nearest);
 }

@@ -16,8 +16,8 @@ namespace vicinal::cuda {
 /// With what searches of vectors ask for besides.
 class SearchRuntime : public Runtime {
  public:
-  SearchRuntime(const Place& place, bool hopper, bool carves)
-      : Runtime(place, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carves), hopper_(hopper) {}
+  SearchRuntime(const Place& place, bool hopper, bool carves, void* after = nullptr)
+      : Runtime(place, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carves, after), hopper_(hopper) {}
 
   static constexpr std::int64_t packed_rows = most_packed_rows;
   bool has_hopper() const noexcept { return hopper_; }
@@ -141,11 +141,13 @@ class Roofline {
 class OnItsDevice final : public Session {
  public:
   OnItsDevice(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<SearchRuntime>> kept, Team& team, Stats& stats)
-      : ordinal_(device.ordinal()), pool_(device.runtime().place().pool), in_use_(pool_.use().now), runtime_(device.runtime().place(), rung != Rung::canonical && device.takes_wgmma(), true),
+      : ordinal_(device.ordinal()), pool_(device.runtime().place().pool), call_(pool_, cudaStreamPerThread), in_use_(pool_.use().now),
+        runtime_(device.runtime().place(), rung != Rung::canonical && device.takes_wgmma(), true, question.stream),
         session_(std::make_unique<CudaSession<SearchRuntime>>(runtime_, question, plan, rung, std::move(kept), team, stats)),
         roofline_(device, question, rung, stats), rows_(question.corpus.rows), stats_(stats) {}
   ~OnItsDevice() override {
     const OnDevice here(ordinal_);
+    runtime_.drain();  // before the kept corpus and the caller's rows are let go
     session_.reset();
   }
   void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
@@ -201,6 +203,7 @@ class OnItsDevice final : public Session {
 
   int ordinal_;
   Pool& pool_;
+  Pool::Call call_;
   std::int64_t in_use_;  // memory that others had before the session was made
   SearchRuntime runtime_;
   std::unique_ptr<Session> session_;
@@ -234,7 +237,11 @@ std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan) {
 }
 
 std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& question, const Plan& plan, Team& team) {
-  return CudaSession<SearchRuntime>::keep(device.runtime(), question, plan, team);
+  const Place& place = device.runtime().place();
+  const Pool::Call call(place.pool, cudaStreamPerThread);
+  Drain drain(cudaStreamPerThread);
+  if (question.stream != nullptr) order_streams(static_cast<cudaStream_t>(question.stream), cudaStreamPerThread);
+  return given_back(place, CudaSession<SearchRuntime>::keep(device.runtime(), question, plan, team));
 }
 
 std::unique_ptr<Session> open_search(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,

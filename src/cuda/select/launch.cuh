@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "core/text.hpp"
-#include "cuda/select/job.hpp"
+#include "vicinal/error.hpp"
 
 namespace vicinal::cuda {
 

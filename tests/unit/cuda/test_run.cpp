@@ -63,6 +63,8 @@ class CudaRun : public ::testing::Test {
     fake::largest_block = SIZE_MAX;
     fake::free_bytes = std::size_t{1} << 33;
     fake::device_memory.clear();
+    fake::capture = cudaStreamCaptureStatusNone;
+    fake::log.clear();
   }
 
   template <class T>
@@ -215,6 +217,13 @@ TEST_F(CudaRun, WhatIsRefused) {
   odd = device;
   odd.values.cuda_device = 1;
   expect_error(odd, ErrorCode::device_error, "of cuda:0, and memory of cuda:1 was expected");
+
+  // The memory of another device passes for nobody's.
+  fake::memory_device = 1;
+  expect_error(device, ErrorCode::device_error, "of cuda:1, and memory of cuda:0 was expected");
+  odd.values.cuda_device = 1;
+  expect_error(odd, ErrorCode::device_error, "memory is of cuda:1, and the selection runs on cuda:0");
+  fake::memory_device = 0;
 
   fake::device_memory.clear();
   host.algorithm = "scan";

@@ -1,0 +1,203 @@
+"""Arrays in memory of a CUDA device as their owners hand them over, played by stand-ins in the host's memory: which device is current
+while a tensor is asked for its memory, which stream the search begins after, and what is said where memory is not handed over."""
+
+import sys
+import types
+
+import dlpack
+import numpy as np
+import pytest
+import vicinal
+from vicinal import _inputs, _rows
+
+
+class Device:
+    """A device of a stand-in library; entering it makes it current, as cupy's own and torch.cuda.device() do."""
+
+    type = "cuda"
+    current = 0
+
+    def __init__(self, index):
+        self.index, self.before = index, []
+
+    def __enter__(self):
+        self.before.append(Device.current)
+        Device.current = self.index
+        return self
+
+    def __exit__(self, *_):
+        Device.current = self.before.pop()
+
+
+class Tensor(dlpack.Tensor):
+    """Hands its memory over as torch does: of the current device, without gradient, and for a stream that is named by a number."""
+
+    requires_grad = False
+
+    def __init__(self, array, index, code=dlpack.FLOAT):
+        super().__init__(array, code, device=(dlpack.CUDA, index))
+        self.dtype, self.asked = array.dtype, []
+
+    def __dlpack__(self, stream=-1):
+        if Device.current != self.device[1]:
+            raise BufferError(f"Can't export tensors on a different CUDA device index. Expected: {self.device[1]}. Current device: {Device.current}.")
+        if stream is not None and (type(stream) is not int or stream == 0):
+            raise TypeError(f"stream must be a number other than 0, got {stream!r}")
+        self.asked.append(stream)
+        return super().__dlpack__()
+
+
+class TorchTensor(Tensor):
+    __module__ = "torch"
+
+    def __init__(self, array, index, code=dlpack.FLOAT):
+        super().__init__(array, index, code)
+        self.where = self.device
+        self.device = Placed(index, self.where)
+
+    def detach(self):
+        return self
+
+    def is_contiguous(self):
+        return True
+
+
+class Placed(tuple):
+    """DLPack's pair (kind, ordinal), and what torch calls a tensor's device."""
+
+    type = "cuda"
+
+    def __new__(cls, index, pair):
+        self = super().__new__(cls, pair)
+        self.index = index
+        return self
+
+
+class CupyArray(Tensor):
+    __module__ = "cupy"
+
+    def __init__(self, array, index, code=dlpack.FLOAT):
+        super().__init__(array, index, code)
+        self.pair, self.device = self.device, Device(index)
+        self.flags = types.SimpleNamespace(c_contiguous=True)
+
+    def __dlpack_device__(self):
+        return self.pair
+
+    def __dlpack__(self, stream=-1):
+        self.device, home = self.pair, self.device
+        try:
+            return super().__dlpack__(stream)
+        finally:
+            self.device = home
+
+
+STREAMS = {0: 0, 1: 0x51EA}  # current streams of the two devices, the first of which is the default one
+
+
+@pytest.fixture(params=["torch", "cupy"])
+def tensor(request, monkeypatch):
+    monkeypatch.setattr(Device, "current", 0)
+    torch = types.ModuleType("torch")
+    torch.cuda = types.SimpleNamespace(
+        device=lambda placed: Device(placed.index),
+        current_stream=lambda placed: types.SimpleNamespace(cuda_stream=STREAMS[placed.index]),
+    )
+    cupy = types.ModuleType("cupy")
+    cupy.cuda = types.SimpleNamespace(get_current_stream=lambda: types.SimpleNamespace(ptr=STREAMS[Device.current]))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    return TorchTensor if request.param == "torch" else CupyArray
+
+
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("current", [0, 1])
+def test_a_tensor_of_any_device_is_seen_while_another_is_current(tensor, index, current):
+    Device.current = current
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    rows, copied = _rows.rows(tensor(x, index), "corpus")
+    assert (rows.cuda_device, rows.data, rows.shape, copied) == (index, x.ctypes.data, (4, 3), 0)
+    assert rows.stream == (STREAMS[index] or 1)
+    assert Device.current == current
+    for asked in ("auto", "cuda"):
+        assert _inputs.device(asked, rows) == f"cuda:{index}"
+    assert _inputs.device("cuda:5", rows) == "cuda:5"
+
+
+def test_every_call_takes_tensors_of_the_second_device(tensor):
+    """There is no such device, which is the library's to say; nothing else may go wrong before."""
+    x = np.zeros((40, 3), np.float32)
+    calls = [
+        lambda t: vicinal.knn(t, t, 2),
+        lambda t: vicinal.knn(x, t, 2, device="cuda:1"),
+        lambda t: vicinal.knn(t, t, 2, device="cuda:1"),
+        lambda t: vicinal.knn_graph(t, 2),
+        lambda t: vicinal.range_search(t, t, 1.0),
+        lambda t: vicinal.Corpus(t),
+        lambda t: vicinal.plan(t, t, 2),
+    ]
+    if any(device.name == "cuda:1" and device.usable for device in vicinal.devices()):
+        pytest.skip("there is a second device here, which these arrays are not in memory of")
+    for call in calls:
+        with pytest.raises(vicinal.DeviceError, match="no usable CUDA device 1"):
+            call(tensor(x, 1))
+    with pytest.raises(vicinal.DeviceError, match="corpus: rows are in memory of cuda:1, this search runs on cpu"):
+        vicinal.knn(tensor(x, 1), x, 2, device="cpu")
+
+
+class Foreign(Tensor):
+    """Of a library that vicinal does not know."""
+
+
+class WithInterface(Foreign):
+    @property
+    def __cuda_array_interface__(self):
+        return dict(shape=self.array.shape, typestr=self.array.dtype.str, data=(self.array.ctypes.data, True), version=3, stream=7)
+
+
+def test_memory_that_is_not_handed_over(monkeypatch):
+    monkeypatch.setattr(Device, "current", 0)
+    x = np.zeros((4, 3), np.float32)
+    assert _rows.rows(Foreign(x, 0), "corpus")[0].stream == 1
+    with pytest.raises(vicinal.Unsupported, match="corpus: .*Foreign does not hand over its memory by DLPack .Can't export tensors on a different"):
+        vicinal.knn(Foreign(x, 1), x, 1)
+    monkeypatch.setattr(vicinal._homes, "ordinal", lambda address: 1)
+    rows, _ = _rows.rows(WithInterface(x, 1), "corpus")
+    assert (rows.cuda_device, rows.data, rows.stream) == (1, x.ctypes.data, 7)
+
+    class Refusing(dlpack.Tensor):
+        def __dlpack__(self, **how):
+            raise BufferError("conjugated")
+
+    for call in (lambda t: vicinal.knn(t, x, 1), lambda t: vicinal.select_k(t, 1)):
+        with pytest.raises(vicinal.Unsupported, match="Refusing does not hand over its memory by DLPack .conjugated"):
+            call(Refusing(x, dlpack.FLOAT))
+
+
+@pytest.mark.parametrize(("stream", "seen"), [(None, 0), (1, 1), (2, 2), (0xABC, 0xABC), (0, None), (-1, None), ("1", None), (True, None)])
+def test_the_stream_of_the_array_interface(monkeypatch, stream, seen):
+    monkeypatch.setattr(vicinal._homes, "ordinal", lambda address: 0)
+    x = np.zeros((4, 3), np.float32)
+    facts = dict(shape=x.shape, typestr="<f4", data=(x.ctypes.data, True), version=3, stream=stream)
+    array = types.SimpleNamespace(__cuda_array_interface__=facts)
+    if seen is None:
+        with pytest.raises(vicinal.InvalidArgument, match="stream of __cuda_array_interface__ is None or a number from 1 on"):
+            _rows.rows(array, "corpus")
+    else:
+        assert _rows.rows(array, "corpus")[0].stream == seen
+
+
+def test_one_stream_of_several(monkeypatch):
+    waited = []
+    driver = types.SimpleNamespace(cuStreamSynchronize=lambda stream: waited.append(stream.value) or 0)
+    monkeypatch.setattr(vicinal._homes.ctypes, "CDLL", lambda name: driver)
+    assert vicinal._homes.one_stream() == vicinal._homes.one_stream(0, 0) == 0
+    assert vicinal._homes.one_stream(0, 5, 5) == 5 and waited == []
+    assert vicinal._homes.one_stream(5, 0, 9, 5, 8) == 5 and waited == [9, 8]
+    driver.cuStreamSynchronize = lambda stream: 900
+    with pytest.raises(vicinal.DeviceError, match="waiting for the stream of an array: error 900"):
+        vicinal._homes.one_stream(5, 9)
+
+
+def test_release_memory_without_a_device():
+    assert vicinal.release_memory() >= 0

@@ -1,0 +1,154 @@
+// Two CUDA devices made of the host's memory and the CPU's code, for what lies above the seam: who may read which memory, what is done
+// when memory is refused, and what reaches a backend. They stand in for those of the machine as long as one of these objects lives.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "backend/devices.hpp"
+#include "core/text.hpp"
+
+namespace vicinal::fakes {
+
+/// What the devices were told to do, and what they saw.
+struct State {
+  std::vector<std::pair<std::string_view, int>>
+      memory;                           // bytes, and the ordinal of the device that they are said to be of
+  std::int64_t query_bytes = 1000;      // that a query takes, beside the rows of the corpus
+  std::int64_t most_bytes = INT64_MAX;  // more is refused
+  int refuse_after = -1;                // sessions refuse once after so many batches
+  int refused = 0;
+  std::vector<std::int64_t> batches;  // queries of each batch that was begun
+  std::vector<void*> streams;         // of the questions
+  void* capturing = nullptr;
+  std::int64_t unused = 0;  // bytes that release_memory() gives back
+};
+
+class FakeSession final : public Session {
+ public:
+  FakeSession(State& state, std::unique_ptr<Session> session, std::int64_t row_bytes)
+      : state_(state), session_(std::move(session)), row_bytes_(row_bytes) {}
+  void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
+    state_.batches.push_back(static_cast<std::int64_t>(rows.size()));
+    queries_ = static_cast<std::int64_t>(rows.size()) * state_.query_bytes;
+    refuse(queries_ > state_.most_bytes);
+    session_->prepare_queries(queries, rows);
+  }
+  void prepare_corpus(std::int64_t first, std::int64_t count) override {
+    refuse(queries_ + count * row_bytes_ > state_.most_bytes);
+    session_->prepare_corpus(first, count);
+  }
+  void filter() override { session_->filter(); }
+  void select() override {
+    refuse(state_.refuse_after-- == 0);  // in the middle of a batch
+    session_->select();
+  }
+  void rerank() override { session_->rerank(); }
+  void finish(const NeighborsView& out, const BoundsView& bounds) override { session_->finish(out, bounds); }
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { session_->counts(counts, lost); }
+  void place(const RangeView& out) override { session_->place(out); }
+  void finish_range(const RangeView& out, const BoundsView& bounds) override { session_->finish_range(out, bounds); }
+
+ private:
+  void refuse(bool now) {
+    if (!now) return;
+    ++state_.refused;
+    fail(ErrorCode::out_of_memory, "the fake device refused memory");
+  }
+  State& state_;
+  std::unique_ptr<Session> session_;
+  std::int64_t row_bytes_, queries_ = 0;
+};
+
+class FakeDevice final : public Backend {
+ public:
+  FakeDevice(State& state, int ordinal) : state_(state), ordinal_(ordinal) {}
+  Facts facts() const override {
+    Facts facts = cpu_backend().facts();
+    facts.name = cat("cuda:", ordinal_);
+    return facts;
+  }
+  std::int64_t free_bytes() const override { return cpu_backend().free_bytes(); }
+  SelectStats select_k(const SelectProblem& problem) override { return cpu_backend().select_k(problem); }
+  std::string select_refusal(const SelectProblem& problem) const override {
+    return cpu_backend().select_refusal(problem);
+  }
+  std::int64_t bytes(const Plan& plan, const Problem& problem) const override {
+    return plan.query_batch * state_.query_bytes +
+           (problem.kept ? 0 : std::min(plan.corpus_chunk, problem.corpus.rows) * row_bytes(problem.corpus));
+  }
+  std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const override {
+    return cpu_backend().kept_bytes(problem, plan);
+  }
+  std::int64_t query_lanes(const std::string& set) const override { return cpu_backend().query_lanes(set); }
+  double slowness(const std::string& set) const override { return cpu_backend().slowness(set); }
+  double byte_gain(const std::string& set) const override { return cpu_backend().byte_gain(set); }
+  bool holds(const void* memory) const override { return cuda_device(memory) == ordinal_; }
+  int cuda_device(const void* memory) const override {
+    for (const auto& [bytes, ordinal] : state_.memory)
+      if (memory >= bytes.data() && memory < bytes.data() + bytes.size()) return ordinal;
+    return -1;
+  }
+  void check_stream(void* stream) const override {
+    if (stream != nullptr && stream == state_.capturing) fail(ErrorCode::unsupported, "the stream is capturing");
+  }
+  std::int64_t release_memory() override { return std::exchange(state_.unused, 0); }
+  std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {
+    state_.streams.push_back(question.stream);
+    return cpu_backend().keep(question, plan, team);
+  }
+  std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
+                                Team& team, Stats& stats) override {
+    state_.streams.push_back(question.stream);
+    auto session = cpu_backend().open(question, plan, rung, std::move(kept), team, stats);
+    return session ? std::make_unique<FakeSession>(
+                         state_, std::move(session),
+                         row_bytes({.cols = question.corpus.cols, .dtype = question.corpus.dtype}))
+                   : nullptr;
+  }
+  std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k,
+                             bool range) const override {
+    return cpu_backend().shape_strings(plan, sizes, metric, k, range);
+  }
+  std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team,
+                              Stats& stats) override {
+    return cpu_backend().search_strings(question, plan, answer, team, stats);
+  }
+
+ private:
+  static std::int64_t row_bytes(const Shape& rows) {
+    return rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype));
+  }
+  State& state_;
+  int ordinal_;
+};
+
+/// Those that cuda_devices() answers with; null: the machine's own.
+inline const CudaDevices*& shown() {
+  static const CudaDevices* devices = nullptr;
+  return devices;
+}
+
+class Devices : public State {
+ public:
+  Devices() { shown() = &devices_; }
+  ~Devices() { shown() = nullptr; }
+  Devices(const Devices&) = delete;
+  Devices& operator=(const Devices&) = delete;
+  template <class Items>
+  void own(const Items& items, int ordinal) {
+    memory.emplace_back(
+        std::string_view(reinterpret_cast<const char*>(items.data()), items.size() * sizeof(*items.data())), ordinal);
+  }
+
+ private:
+  FakeDevice first_{*this, 0}, second_{*this, 1};
+  CudaDevices devices_{{{&first_, ""}, {&second_, ""}}, ""};
+};
+
+}  // namespace vicinal::fakes
