@@ -61,10 +61,13 @@ int main(int argc, char** argv) {
   const int words = padded_rank_words(permutants);
   if (words > most_rank_words) return std::fprintf(stderr, "at most %d permutants\n", 4 * most_rank_words), 2;
   std::mt19937 random(1);
-  const std::vector<std::uint8_t> rows = orders(random, objects, permutants, words), asked = orders(random, queries, permutants, words);
-  std::vector<std::uint32_t> packed(static_cast<std::size_t>(objects * words)), query_words(static_cast<std::size_t>(queries * words));
+  const std::vector<std::uint8_t> rows = orders(random, objects, permutants, words),
+                                  asked = orders(random, queries, permutants, words);
+  std::vector<std::uint32_t> packed(static_cast<std::size_t>(objects * words)),
+      query_words(static_cast<std::size_t>(queries * words));
   for (std::int64_t i = 0; i < objects; ++i)
-    for (int w = 0; w < words; ++w) std::memcpy(&packed[static_cast<std::size_t>(w * objects + i)], rows.data() + (i * words + w) * 4, 4);
+    for (int w = 0; w < words; ++w)
+      std::memcpy(&packed[static_cast<std::size_t>(w * objects + i)], rows.data() + (i * words + w) * 4, 4);
   std::memcpy(query_words.data(), asked.data(), asked.size());
 
   RanksJob job{.pitch = objects, .count = objects, .query_count = queries, .words = words};
@@ -90,14 +93,18 @@ int main(int argc, char** argv) {
   job.counts = room<std::uint32_t>(queries);
   job.list = room<unsigned long long>(queries * job.capacity);
   job.failed = room<std::uint32_t>(queries);
-  const auto clear = [&](std::uint32_t* at, std::int64_t count) { must(cudaMemsetAsync(at, 0, static_cast<std::size_t>(queries * count) * 4)); };
+  const auto clear = [&](std::uint32_t* at, std::int64_t count) {
+    must(cudaMemsetAsync(at, 0, static_cast<std::size_t>(queries * count) * 4));
+  };
 
   std::vector<std::vector<std::uint32_t>> expected;
   for (std::int64_t query = 0; query < std::min<std::int64_t>(queries, 8); ++query) {
     std::vector<std::pair<int, std::uint32_t>> scored;
     for (std::int64_t i = 0; i < objects; ++i) {
       int score = 0;
-      for (int p = 0; p < 4 * words; ++p) score += std::abs(int{asked[static_cast<std::size_t>(query * 4 * words + p)]} - int{rows[static_cast<std::size_t>(i * 4 * words + p)]});
+      for (int p = 0; p < 4 * words; ++p)
+        score += std::abs(int{asked[static_cast<std::size_t>(query * 4 * words + p)]} -
+                          int{rows[static_cast<std::size_t>(i * 4 * words + p)]});
       scored.emplace_back(score, static_cast<std::uint32_t>(i));
     }
     std::nth_element(scored.begin(), scored.begin() + job.candidates - 1, scored.end());
@@ -112,12 +119,15 @@ int main(int argc, char** argv) {
     const double ms = bench::median_ms(nullptr, seconds, run);
     std::vector<std::uint32_t> found(static_cast<std::size_t>(job.candidates));
     for (std::size_t query = 0; query < expected.size(); ++query) {
-      must(cudaMemcpy(found.data(), job.found + static_cast<std::int64_t>(query) * job.candidates, found.size() * 4, cudaMemcpyDeviceToHost));
+      must(cudaMemcpy(found.data(), job.found + static_cast<std::int64_t>(query) * job.candidates, found.size() * 4,
+                      cudaMemcpyDeviceToHost));
       std::sort(found.begin(), found.end());
-      if (found != expected[query]) std::fprintf(stderr, "%s, query %zu: other candidates than a full sort's\n", way, query), right = false;
+      if (found != expected[query])
+        std::fprintf(stderr, "%s, query %zu: other candidates than a full sort's\n", way, query), right = false;
     }
-    std::printf("%s,%lld,%lld,%d,%lld,%.3f,%.3e,%.3e\n", way, static_cast<long long>(objects), static_cast<long long>(queries), permutants,
-                static_cast<long long>(job.candidates), ms, pairs / ms * 1e3, pairs * permutants / ms * 1e3);
+    std::printf("%s,%lld,%lld,%d,%lld,%.3f,%.3e,%.3e\n", way, static_cast<long long>(objects),
+                static_cast<long long>(queries), permutants, static_cast<long long>(job.candidates), ms,
+                pairs / ms * 1e3, pairs * permutants / ms * 1e3);
     std::fflush(stdout);
   };
   measure("counted", [&] {

@@ -28,9 +28,21 @@ int main(int argc, char** argv) {
     std::int64_t rows, cols;
     std::vector<std::int64_t> ks;
   };
-  const std::vector<Shape> shapes = {{1000, 1 << 20, {10, 100, 1000}}, {8192, 65536, {100}}, {65536, 8192, {10, 100, 1000}}, {524288, 1024, {100}},
-                                     {256, 1 << 20, {2, 1024, 3000}},  {1, 1 << 16, {100}}, {1, 1 << 18, {100}}, {1, 1 << 20, {10, 100}}, {1, 1 << 22, {100}}, {1, 1 << 24, {100, 65536}}, {8, 1 << 16, {100}}, {8, 1 << 20, {100}}, {64, 1 << 16, {100}}, {64, 1 << 20, {100}},
-                                               {1, 1 << 28, {10, 100, 16384}}};
+  const std::vector<Shape> shapes = {{1000, 1 << 20, {10, 100, 1000}},
+                                     {8192, 65536, {100}},
+                                     {65536, 8192, {10, 100, 1000}},
+                                     {524288, 1024, {100}},
+                                     {256, 1 << 20, {2, 1024, 3000}},
+                                     {1, 1 << 16, {100}},
+                                     {1, 1 << 18, {100}},
+                                     {1, 1 << 20, {10, 100}},
+                                     {1, 1 << 22, {100}},
+                                     {1, 1 << 24, {100, 65536}},
+                                     {8, 1 << 16, {100}},
+                                     {8, 1 << 20, {100}},
+                                     {64, 1 << 16, {100}},
+                                     {64, 1 << 20, {100}},
+                                     {1, 1 << 28, {10, 100, 16384}}};
   constexpr std::int64_t most = 1000ll << 20;
   float *values = nullptr, *out = nullptr;
   std::int64_t* ids = nullptr;
@@ -47,20 +59,25 @@ int main(int argc, char** argv) {
   for (const auto& [shape, f] : runs) {
     fill<<<4096, 256, 0, stream>>>(values, shape.rows * shape.cols, shape.cols, f);
     must(cudaGetLastError());
-    const double read = median_ms(stream, 0.2, [&] { add_up<<<132 * 16, 256, 0, stream>>>(reinterpret_cast<const float4*>(values), shape.rows * shape.cols / 4, out); });
+    const double read = median_ms(stream, 0.2, [&] {
+      add_up<<<132 * 16, 256, 0, stream>>>(reinterpret_cast<const float4*>(values), shape.rows * shape.cols / 4, out);
+    });
     for (const std::int64_t k : shape.ks) {
       for (const vicinal::SelectAlgorithm& algorithm : vicinal::select_algorithms()) {
-        if (algorithm.devices.find("cuda") == std::string_view::npos || algorithm.name.substr(0, only.size()) != only) continue;
+        if (algorithm.devices.find("cuda") == std::string_view::npos || algorithm.name.substr(0, only.size()) != only)
+          continue;
         vicinal::Values view(values, vicinal::ValueType::f32, shape.rows, shape.cols);
         view.cuda_device = 0;
         const vicinal::SelectOptions options{.k = k, .algorithm = std::string(algorithm.name), .stream = stream};
         const vicinal::SelectionView result{.values = out, .ids = ids, .rows = shape.rows, .k = k};
         try {
           const double ms = median_ms(stream, seconds, [&] { vicinal::select_k_into(result, view, options); });
-          std::printf("%lld,%lld,%lld,%s,%s,%.4f,%.4f,%.4f\n", static_cast<long long>(shape.rows), static_cast<long long>(shape.cols), static_cast<long long>(k), families[f],
+          std::printf("%lld,%lld,%lld,%s,%s,%.4f,%.4f,%.4f\n", static_cast<long long>(shape.rows),
+                      static_cast<long long>(shape.cols), static_cast<long long>(k), families[f],
                       std::string(algorithm.name).c_str(), ms, read, read / ms);
         } catch (const std::exception& error) {
-          std::printf("%lld,%lld,%lld,%s,%s,,,\"%s\"\n", static_cast<long long>(shape.rows), static_cast<long long>(shape.cols), static_cast<long long>(k), families[f],
+          std::printf("%lld,%lld,%lld,%s,%s,,,\"%s\"\n", static_cast<long long>(shape.rows),
+                      static_cast<long long>(shape.cols), static_cast<long long>(k), families[f],
                       std::string(algorithm.name).c_str(), error.what());
         }
         std::fflush(stdout);

@@ -47,7 +47,8 @@ std::vector<std::string> lines(const char* path) {
 
 std::vector<std::string> made_up(std::size_t count, bool dna) {
   std::mt19937 random(7);
-  const std::string letters = dna ? "ACGT" : "eeeeeeeeiiiiiiiaaaaaaannnnnnrrrrrrttttttoooooosssssslllllccccdddduuuugggpppmmmhhbbyffvkwzxjq";
+  const std::string letters =
+      dna ? "ACGT" : "eeeeeeeeiiiiiiiaaaaaaannnnnnrrrrrrttttttoooooosssssslllllccccdddduuuugggpppmmmhhbbyffvkwzxjq";
   std::binomial_distribution<int> length(dna ? 64 : 17, 0.5);
   std::vector<std::string> words;
   while (words.size() < count) {
@@ -73,20 +74,25 @@ struct Side {
 
   Side(const std::vector<std::string>& given, const std::vector<int>& code_of) : rows(given.size()), texts(given) {
     std::iota(rows.begin(), rows.end(), 0u);
-    std::stable_sort(rows.begin(), rows.end(), [&](std::uint32_t a, std::uint32_t b) { return given[a].size() < given[b].size(); });
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return given[a].size() < given[b].size(); });
     for (const std::uint32_t row : rows) {
-      for (const char c : given[row]) codes.push_back(static_cast<std::uint8_t>(code_of[static_cast<unsigned char>(c)]));
+      for (const char c : given[row])
+        codes.push_back(static_cast<std::uint8_t>(code_of[static_cast<unsigned char>(c)]));
       offsets.push_back(static_cast<std::int64_t>(codes.size()));
     }
   }
   std::int64_t up_to(std::size_t letters) const {
-    return std::partition_point(rows.begin(), rows.end(), [&](std::uint32_t row) { return texts[row].size() <= letters; }) - rows.begin();
+    return std::partition_point(rows.begin(), rows.end(),
+                                [&](std::uint32_t row) { return texts[row].size() <= letters; }) -
+           rows.begin();
   }
   std::int64_t longest() const { return static_cast<std::int64_t>(texts[rows.back()].size()); }
 };
 
 CodedStrings copied(const Side& side) {
-  return {on_device(side.codes), on_device(side.offsets), on_device(side.rows), static_cast<std::int64_t>(side.rows.size())};
+  return {on_device(side.codes), on_device(side.offsets), on_device(side.rows),
+          static_cast<std::int64_t>(side.rows.size())};
 }
 
 vicinal::StringList listed(const std::vector<std::string>& texts) {
@@ -128,7 +134,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "the kernels do not take this: %s\n", why);
     return 1;
   }
-  const StringsCuts cuts{corpus.up_to(16), corpus.up_to(32), corpus.up_to(64), word_count, queries.up_to(32), queries.up_to(64), count, queries.longest()};
+  const StringsCuts cuts{
+      corpus.up_to(16), corpus.up_to(32), corpus.up_to(64), word_count, queries.up_to(32), queries.up_to(64), count,
+      queries.longest()};
 
   constexpr std::int64_t room = most_picked;
   std::vector<std::int64_t> begin(asked.size() + 1);
@@ -149,15 +157,20 @@ int main(int argc, char** argv) {
   CudaLaunch launch{stream};
 
   const auto query_copy = [&] {
-    must(cudaMemcpyAsync(const_cast<std::uint8_t*>(job.queries.codes), queries.codes.data(), queries.codes.size(), cudaMemcpyHostToDevice, stream));
-    must(cudaMemcpyAsync(const_cast<std::int64_t*>(job.queries.offsets), queries.offsets.data(), queries.offsets.size() * 8, cudaMemcpyHostToDevice, stream));
+    must(cudaMemcpyAsync(const_cast<std::uint8_t*>(job.queries.codes), queries.codes.data(), queries.codes.size(),
+                         cudaMemcpyHostToDevice, stream));
+    must(cudaMemcpyAsync(const_cast<std::int64_t*>(job.queries.offsets), queries.offsets.data(),
+                         queries.offsets.size() * 8, cudaMemcpyHostToDevice, stream));
     must(cudaMemsetAsync(job.counts, 0, asked.size() * sizeof(std::uint32_t), stream));
   };
-  const auto counts_back = [&] { must(cudaMemcpyAsync(counts, job.counts, asked.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost, stream)); };
+  const auto counts_back = [&] {
+    must(cudaMemcpyAsync(counts, job.counts, asked.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost, stream));
+  };
   const auto report = [&](const std::string& call, double ms, std::int64_t entries, std::int64_t left) {
-    std::printf("%s,%lld,%lld,%.4f,%.0f,%.4g,%lld,%lld\n", call.c_str(), static_cast<long long>(count), static_cast<long long>(word_count), ms,
-                static_cast<double>(count) / ms * 1e3, static_cast<double>(count) * static_cast<double>(word_count) / ms * 1e3, static_cast<long long>(entries),
-                static_cast<long long>(left));
+    std::printf("%s,%lld,%lld,%.4f,%.0f,%.4g,%lld,%lld\n", call.c_str(), static_cast<long long>(count),
+                static_cast<long long>(word_count), ms, static_cast<double>(count) / ms * 1e3,
+                static_cast<double>(count) * static_cast<double>(word_count) / ms * 1e3,
+                static_cast<long long>(entries), static_cast<long long>(left));
     std::fflush(stdout);
   };
   // left: queries whose list had no room or was too long for a block to sort; they would be asked again.
@@ -168,10 +181,13 @@ int main(int argc, char** argv) {
     run_strings_bound(launch, job, k);
     run_strings_near(launch, job, cuts);
     run_strings_pick(launch, job, k, best);
-    must(cudaMemcpyAsync(result, best, static_cast<std::size_t>(count * k) * sizeof(Key), cudaMemcpyDeviceToHost, stream));
+    must(cudaMemcpyAsync(result, best, static_cast<std::size_t>(count * k) * sizeof(Key), cudaMemcpyDeviceToHost,
+                         stream));
     counts_back();
   });
-  const auto too_many = [&] { return std::count_if(counts, counts + count, [&](std::uint32_t found) { return found > room; }); };
+  const auto too_many = [&] {
+    return std::count_if(counts, counts + count, [&](std::uint32_t found) { return found > room; });
+  };
   report("k=" + std::to_string(k), nearest, std::accumulate(counts, counts + count, std::int64_t{0}), too_many());
 
   // The same by the library on the CPU, of some queries.
@@ -186,9 +202,13 @@ int main(int argc, char** argv) {
     const std::int64_t row = queries.rows[static_cast<std::size_t>(at)];
     if (row >= want.rows() || counts[at] > room) continue;
     for (std::int64_t i = 0; i < k; ++i)
-      wrong += result[at * k + i] != (static_cast<Key>(want.distance(row, i)) << row_bits | static_cast<Key>(want.id(row, i))) ? 1 : 0;
+      wrong += result[at * k + i] !=
+                       (static_cast<Key>(want.distance(row, i)) << row_bits | static_cast<Key>(want.id(row, i)))
+                   ? 1
+                   : 0;
   }
-  std::printf("# %lld entries of %lld queries differ from the CPU's\n", static_cast<long long>(wrong), static_cast<long long>(want.rows()));
+  std::printf("# %lld entries of %lld queries differ from the CPU's\n", static_cast<long long>(wrong),
+              static_cast<long long>(want.rows()));
 
   const double first_limits = median_ms(stream, seconds / 4, [&] { run_strings_bound(launch, job, k); });
   report("first limits", first_limits, 0, 0);

@@ -11,7 +11,9 @@ namespace {
 
 std::string trouble;
 using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
 template <class Body>
 const char* guarded(const Body& body) {
@@ -53,7 +55,8 @@ vicinal::KnnOptions options_of(const char* device, const char* metric, const cha
 
 extern "C" {
 
-const char* knn_prepare(const void* rows, int dtype, std::int64_t n, std::int64_t d, const char* device, const char* metric, double* ms, void** made) {
+const char* knn_prepare(const void* rows, int dtype, std::int64_t n, std::int64_t d, const char* device,
+                        const char* metric, double* ms, void** made) {
   return guarded([&] {
     vicinal::CorpusOptions options;
     options.metric = vicinal::parse_metric(metric);
@@ -66,34 +69,38 @@ const char* knn_prepare(const void* rows, int dtype, std::int64_t n, std::int64_
 }
 void knn_forget(void* corpus) { delete static_cast<vicinal::Corpus*>(corpus); }
 
-const char* knn_search(void* corpus, const void* queries, int dtype, std::int64_t q, std::int64_t k, const char* device, const char* metric,
-                       std::int64_t* ids, void* distances, double* out) {
+const char* knn_search(void* corpus, const void* queries, int dtype, std::int64_t q, std::int64_t k, const char* device,
+                       const char* metric, std::int64_t* ids, void* distances, double* out) {
   return guarded([&] {
     const auto& rows = *static_cast<const vicinal::Corpus*>(corpus);
     const auto start = Clock::now();
-    const vicinal::Report report = rows.knn_into({.ids = ids, .distances = distances, .rows = q, .k = k}, view(queries, dtype, q, rows.cols()),
-                                                 options_of(device, metric, "auto", k));
+    const vicinal::Report report =
+        rows.knn_into({.ids = ids, .distances = distances, .rows = q, .k = k}, view(queries, dtype, q, rows.cols()),
+                      options_of(device, metric, "auto", k));
     note(out, ms_since(start), report);
   });
 }
 
 /// The k smallest of each row, sorted, with their columns, queued on a stream; everything is on cuda:0. row: values from a row to the next.
-const char* knn_select(const float* values, std::int64_t rows, std::int64_t cols, std::int64_t row, std::int64_t k, const char* algorithm, void* stream,
-                       float* out, std::int64_t* columns) {
+const char* knn_select(const float* values, std::int64_t rows, std::int64_t cols, std::int64_t row, std::int64_t k,
+                       const char* algorithm, void* stream, float* out, std::int64_t* columns) {
   return guarded([&] {
     vicinal::Values view(values, vicinal::ValueType::f32, rows, cols);
     view.row_stride = row * static_cast<std::int64_t>(sizeof(float));
     view.cuda_device = 0;
-    vicinal::select_k_into({.values = out, .ids = columns, .rows = rows, .k = k}, view, {.k = k, .algorithm = algorithm, .stream = stream});
+    vicinal::select_k_into({.values = out, .ids = columns, .rows = rows, .k = k}, view,
+                           {.k = k, .algorithm = algorithm, .stream = stream});
   });
 }
 
-const char* knn_once(const void* rows, const void* queries, int dtype, std::int64_t n, std::int64_t d, std::int64_t q, std::int64_t k, const char* device,
-                     const char* metric, const char* filter, std::int64_t* ids, void* distances, double* out) {
+const char* knn_once(const void* rows, const void* queries, int dtype, std::int64_t n, std::int64_t d, std::int64_t q,
+                     std::int64_t k, const char* device, const char* metric, const char* filter, std::int64_t* ids,
+                     void* distances, double* out) {
   return guarded([&] {
     const auto start = Clock::now();
-    const vicinal::Report report = vicinal::knn_into({.ids = ids, .distances = distances, .rows = q, .k = k}, view(rows, dtype, n, d), view(queries, dtype, q, d),
-                                                     options_of(device, metric, filter, k));
+    const vicinal::Report report =
+        vicinal::knn_into({.ids = ids, .distances = distances, .rows = q, .k = k}, view(rows, dtype, n, d),
+                          view(queries, dtype, q, d), options_of(device, metric, filter, k));
     note(out, ms_since(start), report);
   });
 }

@@ -6,11 +6,14 @@
 
 namespace bench {
 
-inline constexpr const char* families[] = {"random", "equal", "ascending", "descending", "few-valued", "one outlier", "NaN-rich", "denormals"};
+inline constexpr const char* families[] = {"random",     "equal",       "ascending", "descending",
+                                           "few-valued", "one outlier", "NaN-rich",  "denormals"};
 
 /// Rows of `cols` values of a family, by its place in `families`.
-static __global__ void fill(float* values, std::int64_t count, std::int64_t cols, int family, unsigned long long seed = 0) {
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count; i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+static __global__ void fill(float* values, std::int64_t count, std::int64_t cols, int family,
+                            unsigned long long seed = 0) {
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     unsigned long long x = (static_cast<unsigned long long>(i) + 1 + (seed << 40)) * 0x9e3779b97f4a7c15ull;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ x >> 27) * 0x94d049bb133111ebull;
@@ -30,7 +33,8 @@ static __global__ void fill(float* values, std::int64_t count, std::int64_t cols
 
 static __global__ void add_up(const float4* values, std::int64_t count, float* out) {
   float sum = 0;
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count; i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     const float4 v = values[i];
     sum += v.x + v.y + v.z + v.w;
   }

@@ -21,7 +21,8 @@ void for_rows(std::int64_t rows, int threads, const Row& row) {
 }
 
 template <class Select>
-void select_pairs(const float* values, std::int64_t rows, std::int64_t n, std::int64_t k, int threads, float* out, std::int64_t* ids, const Select& select) {
+void select_pairs(const float* values, std::int64_t rows, std::int64_t n, std::int64_t k, int threads, float* out,
+                  std::int64_t* ids, const Select& select) {
   for_rows(rows, threads, [&](std::int64_t row) {
     thread_local std::vector<std::pair<float, std::int64_t>> pairs;
     pairs.resize(static_cast<std::size_t>(n));
@@ -39,19 +40,23 @@ void select_pairs(const float* values, std::int64_t rows, std::int64_t n, std::i
 extern "C" {
 
 /// The papers' baseline: std::nth_element on (value, id), then the k sorted.
-void nth_element_pairs(const float* values, std::int64_t rows, std::int64_t n, std::int64_t k, int threads, float* out, std::int64_t* ids) {
+void nth_element_pairs(const float* values, std::int64_t rows, std::int64_t n, std::int64_t k, int threads, float* out,
+                       std::int64_t* ids) {
   select_pairs(values, rows, n, k, threads, out, ids, [k](auto& pairs) {
     std::nth_element(pairs.begin(), pairs.begin() + (k - 1), pairs.end());
     std::sort(pairs.begin(), pairs.begin() + k);
   });
 }
 
-void partial_sort_pairs(const float* values, std::int64_t rows, std::int64_t n, std::int64_t k, int threads, float* out, std::int64_t* ids) {
-  select_pairs(values, rows, n, k, threads, out, ids, [k](auto& pairs) { std::partial_sort(pairs.begin(), pairs.begin() + k, pairs.end()); });
+void partial_sort_pairs(const float* values, std::int64_t rows, std::int64_t n, std::int64_t k, int threads, float* out,
+                        std::int64_t* ids) {
+  select_pairs(values, rows, n, k, threads, out, ids,
+               [k](auto& pairs) { std::partial_sort(pairs.begin(), pairs.begin() + k, pairs.end()); });
 }
 
 /// Reads everything once, adding it up: the time that no selection can beat on these cores.
-void read_all(const float* values, std::int64_t rows, std::int64_t n, std::int64_t /*k*/, int threads, float* out, std::int64_t* /*ids*/) {
+void read_all(const float* values, std::int64_t rows, std::int64_t n, std::int64_t /*k*/, int threads, float* out,
+              std::int64_t* /*ids*/) {
   for_rows(rows, threads, [&](std::int64_t row) {
     const auto* words = reinterpret_cast<const std::int32_t*>(values + row * n);
     std::int32_t sum[64] = {};

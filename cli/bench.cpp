@@ -17,7 +17,8 @@ namespace cli {
 namespace {
 
 constexpr const char* examples =
-    "Normal random rows in f32. Every time is the median of --repeat runs: one call with the corpus prepared inside it, and\n"
+    "Normal random rows in f32. Every time is the median of --repeat runs: one call with the corpus prepared inside "
+    "it, and\n"
     "a search of a corpus prepared before. Work is 2 operations a column and pair, a graph counted as all pairs.\n\n"
     "Examples:\n"
     "  vicinal bench\n"
@@ -34,8 +35,9 @@ struct Case {
   Kind kind;
   std::int64_t rows, cols, queries, k;
 };
-constexpr Case cases[] = {{Kind::knn, 100000, 128, 1000, 10},  {Kind::knn, 100000, 128, 1000, 100}, {Kind::knn, 10000, 784, 2000, 15},
-                          {Kind::knn, 100000, 16, 1000, 15},   {Kind::knn, 200000, 128, 1, 10},     {Kind::graph, 10000, 128, 10000, 15},
+constexpr Case cases[] = {{Kind::knn, 100000, 128, 1000, 10}, {Kind::knn, 100000, 128, 1000, 100},
+                          {Kind::knn, 10000, 784, 2000, 15},  {Kind::knn, 100000, 16, 1000, 15},
+                          {Kind::knn, 200000, 128, 1, 10},    {Kind::graph, 10000, 128, 10000, 15},
                           {Kind::range, 50000, 64, 1000, 100}};
 
 struct Line {
@@ -65,8 +67,10 @@ double median_seconds(std::int64_t repeat, const Run& run) {
 }
 
 Line measure(const Case& shape, const vicinal::KnnOptions& base, std::int64_t repeat) {
-  const std::vector<float> corpus = normal_rows(shape.rows, shape.cols, 1), queries = normal_rows(shape.queries, shape.cols, 2);
-  const vicinal::MatrixView<float> rows{corpus.data(), shape.rows, shape.cols}, asked{queries.data(), shape.queries, shape.cols};
+  const std::vector<float> corpus = normal_rows(shape.rows, shape.cols, 1),
+                           queries = normal_rows(shape.queries, shape.cols, 2);
+  const vicinal::MatrixView<float> rows{corpus.data(), shape.rows, shape.cols},
+      asked{queries.data(), shape.queries, shape.cols};
   vicinal::KnnOptions options = base;
   options.k = shape.k;
   Line line;
@@ -77,7 +81,8 @@ Line measure(const Case& shape, const vicinal::KnnOptions& base, std::int64_t re
     line.what = fmt::format("graph {}, k={}", size, shape.k);
     line.once = median_seconds(repeat, [&] { vicinal::knn_graph(rows, graph); });
   } else if (shape.kind == Kind::range) {
-    const vicinal::Neighbors some = vicinal::knn(rows, vicinal::MatrixView<float>{queries.data(), 1, shape.cols}, options);
+    const vicinal::Neighbors some =
+        vicinal::knn(rows, vicinal::MatrixView<float>{queries.data(), 1, shape.cols}, options);
     const double radius = some.distance(0, shape.k - 1);
     line.what = fmt::format("range {}, {}, about {} each", size, plural(shape.queries, "query"), shape.k);
     line.once = median_seconds(repeat, [&] { vicinal::range_search(rows, asked, radius, {.search = options}); });
@@ -93,7 +98,8 @@ Line measure(const Case& shape, const vicinal::KnnOptions& base, std::int64_t re
 
 int run_bench(Flags& flags, Context& context) {
   if (flags.repeat < 1)
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, fmt::format("--repeat must be >= 1, got {}", flags.repeat));
+    throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
+                         fmt::format("--repeat must be >= 1, got {}", flags.repeat));
   vicinal::KnnOptions options = search_options(flags.search);
   options.stop = context.interrupt.token();
   std::vector<Line> lines;
@@ -122,9 +128,10 @@ int run_bench(Flags& flags, Context& context) {
   std::vector<std::vector<std::string>> table = {{"search", "one call", "prepared", "pairs/s", "Gflop/s"}};
   for (const Line& line : lines)
     table.push_back({line.what, seconds_text(line.once), line.prepared > 0 ? seconds_text(line.prepared) : "-",
-                     fmt::format("{:.3g}", static_cast<double>(line.pairs) / line.once), fmt::format("{:.0f}", line.operations / 1e9)});
-  print(table_text(table) + fmt::format("\n{}, f32, {}, {}; medians of {}\n", metric_name(flags.search.metric), plan.instruction_set,
-                                        plural(plan.threads, "thread"), flags.repeat));
+                     fmt::format("{:.3g}", static_cast<double>(line.pairs) / line.once),
+                     fmt::format("{:.0f}", line.operations / 1e9)});
+  print(table_text(table) + fmt::format("\n{}, f32, {}, {}; medians of {}\n", metric_name(flags.search.metric),
+                                        plan.instruction_set, plural(plan.threads, "thread"), flags.repeat));
   return 0;
 }
 

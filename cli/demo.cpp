@@ -155,8 +155,7 @@ int run_demo(Flags& flags, Context& context) {
 Command register_demo(App& root) {
   auto flags = std::make_shared<Flags>();
   App app = root.add_subcommand("demo", "Exact 100-NN of photographs' SIFT descriptors, checked");
-  app.add_text("--data", flags->data, "folder with sift.npz (default: installed, or the source tree)")
-      .type_name("DIR");
+  app.add_text("--data", flags->data, "folder with sift.npz (default: installed, or the source tree)").type_name("DIR");
   add_execution(app, flags->search);
   add_json(app, flags->json);
   app.footer("Example:\n  vicinal demo --threads 1");

@@ -171,7 +171,8 @@ vicinal::Matrix read_points(const std::string& path, vicinal::Header header) {
 
 vicinal::StringList read_lines(const std::string& path, bool bytes) {
   const auto encoding = bytes ? vicinal::Encoding::bytes : vicinal::Encoding::utf8;
-  if (path.find(':') != std::string::npos && !is_stream(path)) return vicinal::read_strings(path, encoding);  // a name, not a member
+  if (path.find(':') != std::string::npos && !is_stream(path))
+    return vicinal::read_strings(path, encoding);  // a name, not a member
   const InputFile file(path);
   return vicinal::read_strings(file.path(), encoding);
 }

@@ -19,7 +19,8 @@ namespace {
 constexpr std::int64_t table_rows = 8, table_nearest = 4;
 
 constexpr const char* examples =
-    "The suffix of -o decides the format: .npz is a sparse matrix for scipy.sparse.load_npz, .mtx the same as text; the\n"
+    "The suffix of -o decides the format: .npz is a sparse matrix for scipy.sparse.load_npz, .mtx the same as text; "
+    "the\n"
     "others take the lists as `vicinal knn` writes them. --symmetrize needs .npz or .mtx.\n\n"
     "Examples:\n"
     "  vicinal graph embeddings.npy -k 15 -o graph.npz\n"
@@ -48,7 +49,8 @@ std::optional<vicinal::Symmetrize> symmetrize_of(const Flags& flags) {
   if (flags.symmetrize.empty()) return std::nullopt;
   if (flags.symmetrize == "union") return vicinal::Symmetrize::either;
   if (flags.symmetrize == "mutual") return vicinal::Symmetrize::mutual;
-  throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--symmetrize must be union or mutual, got " + flags.symmetrize);
+  throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
+                       "--symmetrize must be union or mutual, got " + flags.symmetrize);
 }
 
 Json describe(const Flags& flags, const Run& run) {
@@ -83,7 +85,8 @@ void print_result_text(const Flags& flags, const Run& run) {
   text += fmt::format("{} nearest others of {}, {}, {}: {} {}\n", count_text(flags.k), plural(run.graph.rows(), "row"),
                       width_text(run.corpus), metric_name(flags.search.metric), seconds_text(run.seconds.search),
                       place_text(run.graph.stats));
-  if (run.symmetric) text += fmt::format("made symmetric ({}): {}\n", flags.symmetrize, plural(run.symmetric->entries(), "entry"));
+  if (run.symmetric)
+    text += fmt::format("made symmetric ({}): {}\n", flags.symmetrize, plural(run.symmetric->entries(), "entry"));
   text += certificate_text(run.graph.certificate) + "\n";
   if (!flags.output.path.empty()) text += "wrote " + flags.output.path + "\n";
   if (!flags.distances.empty()) text += "wrote " + flags.distances + "\n";
@@ -94,13 +97,16 @@ void print_result_text(const Flags& flags, const Run& run) {
 vicinal::Plan plan_of(const vicinal::Points& rows, const vicinal::GraphOptions& options) {
   return vicinal::plan_graph(rows, options);
 }
-vicinal::Plan plan_of(const vicinal::Strings& rows, const vicinal::GraphOptions& options) { return vicinal::plan_graph(rows, options); }
+vicinal::Plan plan_of(const vicinal::Strings& rows, const vicinal::GraphOptions& options) {
+  return vicinal::plan_graph(rows, options);
+}
 
 int run_graph(Flags& flags, Context& context) {
   const auto symmetrize = symmetrize_of(flags);
   if (!flags.distances.empty() && (flags.output.path.empty() || symmetrize))
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, symmetrize ? "--symmetrize writes one file; leave out --distances"
-                                                                          : "--distances PATH needs -o PATH for the ids");
+    throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
+                         symmetrize ? "--symmetrize writes one file; leave out --distances"
+                                    : "--distances PATH needs -o PATH for the ids");
   vicinal::GraphOptions options{.search = search_options(flags.search), .include_self = flags.include_self};
   options.search.k = flags.k;
   check_resume(flags.resume, flags.output);
@@ -128,10 +134,12 @@ int run_graph(Flags& flags, Context& context) {
     if (symmetrize) run.symmetric = vicinal::symmetrize(run.graph, *symmetrize);
   };
   const auto write = [&] {
-    run.symmetric ? vicinal::write_graph(out.path(), *run.symmetric) : vicinal::write_graph(out.path(), run.graph, flags.distances);
+    run.symmetric ? vicinal::write_graph(out.path(), *run.symmetric)
+                  : vicinal::write_graph(out.path(), run.graph, flags.distances);
     if (resumable) vicinal::discard_pieces(flags.resume);
   };
-  if (carry_out(run.seconds, out, search, write)) flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
+  if (carry_out(run.seconds, out, search, write))
+    flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
 }
 

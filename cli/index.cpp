@@ -309,7 +309,8 @@ Command register_index(App& root) {
   of("--metric build",
      app.add_text("--metric", f.search.metric, "build: distance (default euclidean)").type_name("METRIC"));
   of("--permutants build",
-     app.add_integer("--permutants", f.permutants, "build: how many (default 64, or all of fewer objects)").type_name("M"));
+     app.add_integer("--permutants", f.permutants, "build: how many (default 64, or all of fewer objects)")
+         .type_name("M"));
   of("--choice build", app.add_text("--choice", f.choice, "build: how they are chosen (default random)")
                            .type_name("random|farthest_first|sss"));
   of("--seed build", app.add_integer("--seed", f.seed, "build: of the choice (default 0)").type_name("N"));

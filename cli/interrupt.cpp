@@ -25,7 +25,8 @@ Interrupt& Interrupt::install() {
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     try {
       std::thread([made, signals] { made->watch(signals); }).detach();
-    } catch (const std::system_error&) {  // the system starts no thread: then a signal ends the process as it would without us
+    } catch (const std::
+                 system_error&) {  // the system starts no thread: then a signal ends the process as it would without us
       pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
     }
     return made;

@@ -82,10 +82,12 @@ void print_result_text(const Flags& flags, const Run& run) {
   print(text);
 }
 
-vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, const vicinal::KnnOptions& options) {
+vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries,
+                      const vicinal::KnnOptions& options) {
   return vicinal::plan(corpus, queries, options);
 }
-vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries, const vicinal::KnnOptions& options) {
+vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries,
+                      const vicinal::KnnOptions& options) {
   return vicinal::plan(corpus, queries, options);
 }
 
@@ -107,14 +109,18 @@ int run_knn(Flags& flags, Context& context) {
   run.seconds.read = seconds_since(start);
 
   begin_resume(flags.resume, run.corpus, context);
-  run.plan = with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return plan_of(corpus, queries, options); });
+  run.plan = with_sides(run.corpus, run.queries,
+                        [&](const auto& corpus, const auto& queries) { return plan_of(corpus, queries, options); });
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
   const bool resumable = !flags.resume.empty();
   const auto search = [&] {
     run.result = interruptible("knn", options, context.interrupt, [&] {
-      if (resumable) return vicinal::knn_resumable(run.corpus.matrix.points(), run.queries.matrix.points(), options, flags.resume);
-      return with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return vicinal::knn(corpus, queries, options); });
+      if (resumable)
+        return vicinal::knn_resumable(run.corpus.matrix.points(), run.queries.matrix.points(), options, flags.resume);
+      return with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) {
+        return vicinal::knn(corpus, queries, options);
+      });
     });
     add_notes(run.result.stats, run.corpus, flags.search.corpus);
     add_notes(run.result.stats, run.queries, flags.search.queries);
@@ -123,7 +129,8 @@ int run_knn(Flags& flags, Context& context) {
     vicinal::write_neighbors(out.path(), run.result, flags.distances);
     if (resumable) vicinal::discard_pieces(flags.resume);
   };
-  if (carry_out(run.seconds, out, search, write)) flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
+  if (carry_out(run.seconds, out, search, write))
+    flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
 }
 

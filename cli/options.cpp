@@ -48,7 +48,8 @@ void add_execution(App& app, SearchFlags& flags) {
 void add_strings(App& app, SearchFlags& flags) {
   app.add_flag("--strings", flags.strings, "inputs are text, one string a line (only hamming needs to be told)");
   app.add_flag("--bytes", flags.bytes, "strings are bytes, not UTF-8");
-  app.add_integer("--ngram", flags.ngram, "jaccard: tokens of this many symbols (default: words between white space)").type_name("N");
+  app.add_integer("--ngram", flags.ngram, "jaccard: tokens of this many symbols (default: words between white space)")
+      .type_name("N");
   app.add_integer("--max-length", flags.max_length, "refuse strings of more symbols (default 65535)").type_name("N");
 }
 
@@ -65,10 +66,12 @@ Side read_side(const std::string& path, const SearchFlags& flags) {
 
 void add_eligible(App& app, EligibleFlags& flags, bool queries) {
   app.add_read_file("--eligible", flags.ids, "only these rows may answer: ids (.npy, .txt), or a mask (.npy of bool)");
-  app.add_text("--eligible-ids", flags.range, "only ids FIRST to LAST may answer, both included").type_name("FIRST:LAST");
+  app.add_text("--eligible-ids", flags.range, "only ids FIRST to LAST may answer, both included")
+      .type_name("FIRST:LAST");
   app.add_read_file("--corpus-labels", flags.corpus_labels, "a label for each row of CORPUS (.npy, .txt)");
   if (queries) app.add_read_file("--query-labels", flags.query_labels, "a label for each query (.npy, .txt)");
-  app.add_text("--label-rule", flags.rule, "rows with the query's label (default), or with another").type_name("same|other");
+  app.add_text("--label-rule", flags.rule, "rows with the query's label (default), or with another")
+      .type_name("same|other");
 }
 
 namespace {
@@ -77,7 +80,8 @@ std::int64_t id_of(const std::string& text, const std::string& whole) {
   std::int64_t id = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), id);
   if (text.empty() || error != std::errc() || stop != text.data() + text.size())
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--eligible-ids must be FIRST:LAST, two integers, got " + whole);
+    throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
+                         "--eligible-ids must be FIRST:LAST, two integers, got " + whole);
   return id;
 }
 
@@ -112,9 +116,7 @@ vicinal::Eligible eligible_of(EligibleFlags& flags) {
 
 }  // namespace
 
-void add_json(App& app, bool& json) {
-  app.add_flag("--json", json, "one JSON object on stdout, and nothing else");
-}
+void add_json(App& app, bool& json) { app.add_flag("--json", json, "one JSON object on stdout, and nothing else"); }
 
 vicinal::Execution execution(const std::string& device, std::int64_t threads) {
   constexpr std::int64_t least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();

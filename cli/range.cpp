@@ -19,7 +19,8 @@ constexpr std::int64_t table_queries = 8, table_nearest = 4;
 
 constexpr const char* examples =
     "A row is in the answer when its distance, as returned, is at most R (for inner_product at least R).\n"
-    "The suffix of -o decides the format: .npz holds offsets, ids and distances (entries offsets[i] to offsets[i+1] belong\n"
+    "The suffix of -o decides the format: .npz holds offsets, ids and distances (entries offsets[i] to offsets[i+1] "
+    "belong\n"
     "to query i), .rangeres and .csv the same their way.\n\n"
     "Examples:\n"
     "  vicinal range corpus.npy queries.npy -r 0.3 --metric cosine -o near.npz\n"
@@ -71,7 +72,8 @@ std::string matches_text(const vicinal::CsrNeighbors& result) {
   for (std::int64_t query = 0; query < shown; ++query) {
     std::string nearest;
     for (std::int64_t rank = 0; rank < std::min(table_nearest, result.count(query)); ++rank)
-      nearest += fmt::format("{}{} ({:.6g})", rank == 0 ? "" : ", ", result.id(query, rank), result.distance(query, rank));
+      nearest +=
+          fmt::format("{}{} ({:.6g})", rank == 0 ? "" : ", ", result.id(query, rank), result.distance(query, rank));
     rows.push_back({std::to_string(query), count_text(result.count(query)), nearest});
   }
   const std::int64_t more = result.rows() - shown;
@@ -81,8 +83,8 @@ std::string matches_text(const vicinal::CsrNeighbors& result) {
 void print_result_text(const Flags& flags, const Run& run) {
   std::string text;
   if (flags.output.path.empty()) text += matches_text(run.result) + "\n";
-  text += fmt::format("{} within {:.9g} among {} for {}, {}, {}: {} {}\n", plural(run.result.entries(), "entry"), flags.radius,
-                      plural(run.corpus.rows(), "row"), plural(run.result.rows(), "query"),
+  text += fmt::format("{} within {:.9g} among {} for {}, {}, {}: {} {}\n", plural(run.result.entries(), "entry"),
+                      flags.radius, plural(run.corpus.rows(), "row"), plural(run.result.rows(), "query"),
                       width_text(run.corpus), metric_name(flags.search.metric), seconds_text(run.seconds.search),
                       place_text(run.result.stats));
   text += certificate_text(run.result.certificate) + "\n";
@@ -91,10 +93,12 @@ void print_result_text(const Flags& flags, const Run& run) {
   print(text);
 }
 
-vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, double radius, const vicinal::RangeOptions& options) {
+vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, double radius,
+                      const vicinal::RangeOptions& options) {
   return vicinal::plan_range(corpus, {queries.rows, queries.cols, queries.dtype}, radius, options);
 }
-vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries, double /*radius*/, const vicinal::RangeOptions& options) {
+vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries, double /*radius*/,
+                      const vicinal::RangeOptions& options) {
   return vicinal::plan_range(corpus, queries, options);
 }
 
@@ -111,16 +115,20 @@ int run_range(Flags& flags, Context& context) {
   run.queries = read_side(flags.search.queries, flags.search);
   run.seconds.read = seconds_since(start);
   begin_resume(flags.resume, run.corpus, context);
-  run.plan = with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) { return plan_of(corpus, queries, flags.radius, options); });
+  run.plan = with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) {
+    return plan_of(corpus, queries, flags.radius, options);
+  });
   if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
 
   const bool resumable = !flags.resume.empty();
   const auto search = [&] {
     run.result = interruptible("range", options.search, context.interrupt, [&] {
       if (resumable)
-        return vicinal::range_search_resumable(run.corpus.matrix.points(), run.queries.matrix.points(), flags.radius, options, flags.resume);
-      return with_sides(run.corpus, run.queries,
-                        [&](const auto& corpus, const auto& queries) { return vicinal::range_search(corpus, queries, flags.radius, options); });
+        return vicinal::range_search_resumable(run.corpus.matrix.points(), run.queries.matrix.points(), flags.radius,
+                                               options, flags.resume);
+      return with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) {
+        return vicinal::range_search(corpus, queries, flags.radius, options);
+      });
     });
     add_notes(run.result.stats, run.corpus, flags.search.corpus);
     add_notes(run.result.stats, run.queries, flags.search.queries);
@@ -129,7 +137,8 @@ int run_range(Flags& flags, Context& context) {
     vicinal::write_range(out.path(), run.result);
     if (resumable) vicinal::discard_pieces(flags.resume);
   };
-  if (carry_out(run.seconds, out, search, write)) flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
+  if (carry_out(run.seconds, out, search, write))
+    flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
 }
 
@@ -140,7 +149,8 @@ Command register_range(App& root) {
   App app = root.add_subcommand("range", "Every row of CORPUS within a distance of each row of QUERIES, exactly");
   add_inputs(app, flags->search);
   app.add_number("-r,--radius", flags->radius, "the distance, itself included").required().type_name("R");
-  app.add_integer("--max-results", flags->max_results, "refuse more matches than this (default: what memory holds)").type_name("N");
+  app.add_integer("--max-results", flags->max_results, "refuse more matches than this (default: what memory holds)")
+      .type_name("N");
   add_meaning(app, flags->search);
   app.add_text("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
       .type_name("auto|f32|f64|u32");

@@ -24,9 +24,11 @@ constexpr std::int64_t table_rows = 8, table_ranks = 4;
 constexpr std::int64_t not_given = std::numeric_limits<std::int64_t>::min();
 
 constexpr const char* examples =
-    "Ties go to the lower position, NaN comes last whichever end is asked for, -0 equals +0, and values keep their bits.\n"
+    "Ties go to the lower position, NaN comes last whichever end is asked for, -0 equals +0, and values keep their "
+    "bits.\n"
     "FILE holds one or two dimensions of any type (PATH, PATH.npz:NAME, PATH.hdf5:NAME, - for CSV on stdin). With -o\n"
-    ".npz holds ids, values and payload, .csv and .tsv the same as columns id_0, ..., v_0, ..., p_0, ..., .npy the ids.\n\n"
+    ".npz holds ids, values and payload, .csv and .tsv the same as columns id_0, ..., v_0, ..., p_0, ..., .npy the "
+    "ids.\n\n"
     "Examples:\n"
     "  vicinal select scores.npy -k 10 --largest\n"
     "  vicinal select distances.fbin -k 100 --payload labels.npy -o nearest.npz\n"
@@ -54,8 +56,10 @@ int list_algorithms(bool json) {
   Json object = json_head("select");
   object["algorithms"] = Json::array();
   for (const vicinal::SelectAlgorithm& one : vicinal::select_algorithms()) {
-    object["algorithms"].push_back({{"name", one.name}, {"devices", one.devices}, {"source", one.source}, {"about", one.about}});
-    facts.emplace_back(one.name, fmt::format("{:<8}  {}{}", one.devices, one.about, one.source.empty() ? "" : fmt::format(" ({})", one.source)));
+    object["algorithms"].push_back(
+        {{"name", one.name}, {"devices", one.devices}, {"source", one.source}, {"about", one.about}});
+    facts.emplace_back(one.name, fmt::format("{:<8}  {}{}", one.devices, one.about,
+                                             one.source.empty() ? "" : fmt::format(" ({})", one.source)));
   }
   json ? print_json(object) : (void)print(facts_text(facts));
   return 0;
@@ -70,7 +74,8 @@ auto with_number(const void* items, ValueType type, std::int64_t at, const Body&
     case ValueType::f64: return body(item.template operator()<double>());
     case ValueType::f16: return body(half_value(item.template operator()<std::uint16_t>()));
     case ValueType::bf16:
-      return body(static_cast<double>(std::bit_cast<float>(std::uint32_t{item.template operator()<std::uint16_t>()} << 16)));
+      return body(
+          static_cast<double>(std::bit_cast<float>(std::uint32_t{item.template operator()<std::uint16_t>()} << 16)));
     case ValueType::u8: return body(int{item.template operator()<std::uint8_t>()});
     case ValueType::i8: return body(int{item.template operator()<std::int8_t>()});
     case ValueType::u16: return body(int{item.template operator()<std::uint16_t>()});
@@ -133,8 +138,11 @@ void print_result_json(const Flags& flags, const Run& run) {
   const vicinal::Selection& result = run.result;
   const vicinal::Values& values = run.values.values();
   Json object = json_head("select");
-  object["input"] = {{"path", flags.input}, {"rows", values.rows}, {"cols", values.cols},
-                     {"type", vicinal::value_type_name(values.type)}, {"mapped", run.values.mapped()}};
+  object["input"] = {{"path", flags.input},
+                     {"rows", values.rows},
+                     {"cols", values.cols},
+                     {"type", vicinal::value_type_name(values.type)},
+                     {"mapped", run.values.mapped()}};
   object["k"] = flags.k;
   object["largest"] = flags.largest;
   object["sorted"] = !flags.unsorted;
@@ -164,9 +172,10 @@ void print_result_text(const Flags& flags, const Run& run) {
   std::string text;
   if (flags.output.empty()) text += result_text(run) + "\n";
   const std::string threads = stats.threads > 0 ? ", " + plural(stats.threads, "thread") : "";
-  text += fmt::format("{} {} of {} of each of {}, {}: {} on {} ({}{})\n", count_text(flags.k), flags.largest ? "largest" : "smallest",
-                      plural(values.cols, "value"), plural(values.rows, "row"), vicinal::value_type_name(values.type),
-                      seconds_text(run.seconds.search), stats.device, stats.algorithm, threads);
+  text += fmt::format("{} {} of {} of each of {}, {}: {} on {} ({}{})\n", count_text(flags.k),
+                      flags.largest ? "largest" : "smallest", plural(values.cols, "value"), plural(values.rows, "row"),
+                      vicinal::value_type_name(values.type), seconds_text(run.seconds.search), stats.device,
+                      stats.algorithm, threads);
   if (!flags.output.empty()) text += "wrote " + flags.output + "\n";
   if (flags.explain) {
     std::string can, cannot;
@@ -174,22 +183,24 @@ void print_result_text(const Flags& flags, const Run& run) {
       std::string& list = one.refusal.empty() ? can : cannot;
       list += fmt::format("{}{}{}", list.empty() ? "" : "; ", one.name, one.refusal.empty() ? "" : ": " + one.refusal);
     }
-    text += "\n" + facts_text({{"algorithm", stats.algorithm},
-                               {"why", flags.algorithm == "auto" ? stats.why : "it was asked for"},
-                               {"possible", can},
-                               {"not possible", cannot.empty() ? "none here" : cannot},
-                               {"read", seconds_text(run.seconds.read) + (run.values.mapped() ? " (mapped)" : " (decoded)")},
-                               {"selected", seconds_text(run.seconds.search)},
-                               {"written", flags.output.empty() ? "not asked for" : seconds_text(run.seconds.write)}});
+    text += "\n" +
+            facts_text({{"algorithm", stats.algorithm},
+                        {"why", flags.algorithm == "auto" ? stats.why : "it was asked for"},
+                        {"possible", can},
+                        {"not possible", cannot.empty() ? "none here" : cannot},
+                        {"read", seconds_text(run.seconds.read) + (run.values.mapped() ? " (mapped)" : " (decoded)")},
+                        {"selected", seconds_text(run.seconds.search)},
+                        {"written", flags.output.empty() ? "not asked for" : seconds_text(run.seconds.write)}});
   }
   print(text);
 }
 
 vicinal::Payload payload_of(const vicinal::Values& values, const Flags& flags, const vicinal::Values& payload) {
   if (payload.rows != values.rows || payload.cols != values.cols)
-    refuse(fmt::format("{} has {} x {} items, {} has {} x {}; a payload has one for each value", flags.payload, payload.rows,
-                       payload.cols, flags.input, values.rows, values.cols));
-  return {payload.data, static_cast<std::int64_t>(vicinal::value_size(payload.type)), payload.row_stride, payload.col_stride};
+    refuse(fmt::format("{} has {} x {} items, {} has {} x {}; a payload has one for each value", flags.payload,
+                       payload.rows, payload.cols, flags.input, values.rows, values.cols));
+  return {payload.data, static_cast<std::int64_t>(vicinal::value_size(payload.type)), payload.row_stride,
+          payload.col_stride};
 }
 
 /// The library moves items of a payload as they are; the other byte order ends here.
@@ -219,11 +230,13 @@ int run_select(const Flags& flags, Context& context) {
   run.seconds.read = seconds_since(start);
   if (!flags.output.empty()) vicinal::check_writable(out.path(), "", vicinal::ResultKind::selection, values.type);
 
-  vicinal::SelectOptions options{.k = flags.k, .largest = flags.largest, .sorted = !flags.unsorted, .algorithm = flags.algorithm};
+  vicinal::SelectOptions options{
+      .k = flags.k, .largest = flags.largest, .sorted = !flags.unsorted, .algorithm = flags.algorithm};
   options.run = execution(flags.device, flags.threads);
   const auto select = [&] {
     if (flags.explain) run.choices = vicinal::select_choices(values, options);
-    run.result = interruptible("select", options, context.interrupt, [&] { return vicinal::select_k(values, options, payload); });
+    run.result = interruptible("select", options, context.interrupt,
+                               [&] { return vicinal::select_k(values, options, payload); });
     if (run.payload.values().byte_swapped) swap_items(run.result);
   };
   const auto write = [&] {
@@ -231,7 +244,8 @@ int run_select(const Flags& flags, Context& context) {
     if (payload.data != nullptr) type = run.payload.values().type;
     vicinal::write_selection(out.path(), run.result, type);
   };
-  if (carry_out(run.seconds, out, select, write)) flags.json ? print_result_json(flags, run) : print_result_text(flags, run);
+  if (carry_out(run.seconds, out, select, write))
+    flags.json ? print_result_json(flags, run) : print_result_text(flags, run);
   return 0;
 }
 

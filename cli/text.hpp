@@ -8,7 +8,7 @@
 
 namespace cli {
 
-double half_value(std::uint16_t bits);                              // an IEEE half, exactly
+double half_value(std::uint16_t bits);                            // an IEEE half, exactly
 std::string bytes_text(std::int64_t bytes);                       // "93.1 MiB"
 std::string count_text(std::int64_t count);                       // "1,234,567"
 std::string seconds_text(double seconds);                         // "0.42 s", "3 min 20 s"

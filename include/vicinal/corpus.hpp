@@ -15,18 +15,18 @@ namespace vicinal {
 
 struct CorpusOptions {
   Metric metric = Metric::euclidean;
-  bool copy = false;            // false: the rows are borrowed and must outlive the Corpus unchanged
+  bool copy = false;  // false: the rows are borrowed and must outlive the Corpus unchanged
   Degenerate degenerate = Degenerate::error;
-  Budget memory = {};           // the prepared form is kept if it fits, else made again in each search
+  Budget memory = {};  // the prepared form is kept if it fits, else made again in each search
   Execution run = {};
   Progress progress = nullptr;
   std::stop_token stop = {};
-  void* stream = nullptr;       // as KnnOptions::stream
+  void* stream = nullptr;  // as KnnOptions::stream
 };
 
 struct OpenOptions {
-  bool verify = true;           // check every block's checksum; false: those of the header and the section table only
-  bool copy = false;            // rows into memory; false: the file stays mapped and must not change (a truncated file is SIGBUS)
+  bool verify = true;  // check every block's checksum; false: those of the header and the section table only
+  bool copy = false;  // rows into memory; false: the file stays mapped and must not change (a truncated file is SIGBUS)
   Budget memory = {};
   Execution run = {};
   Progress progress = nullptr;
@@ -71,9 +71,9 @@ class Corpus {
   std::int64_t cols() const noexcept;
   DType dtype() const noexcept;
   Metric metric() const noexcept;
-  bool owns_rows() const noexcept;         // the rows were copied
-  bool resident() const noexcept;          // the prepared form is kept in memory
-  std::int64_t bytes() const noexcept;     // anonymous memory held
+  bool owns_rows() const noexcept;      // the rows were copied
+  bool resident() const noexcept;       // the prepared form is kept in memory
+  std::int64_t bytes() const noexcept;  // anonymous memory held
   double prepare_seconds() const noexcept;
 
  private:

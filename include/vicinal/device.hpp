@@ -9,10 +9,10 @@
 namespace vicinal {
 
 struct Device {
-  std::string name;          // "cpu", "cuda:0"
-  std::string description;   // "2 threads, avx512"
+  std::string name;         // "cpu", "cuda:0"
+  std::string description;  // "2 threads, avx512"
   bool usable = false;
-  std::string reason;        // why not, when it is not usable
+  std::string reason;  // why not, when it is not usable
   std::int64_t free_bytes = 0;
 };
 /// The CPU first; a backend that is absent is listed with the reason.
@@ -24,15 +24,16 @@ std::vector<Device> devices();
 std::int64_t release_memory();
 
 struct Info {
-  std::string version;                        // "0.1.0"
-  int semantics_version = 1;                  // changes with any change of values or order
+  std::string version;        // "0.1.0"
+  int semantics_version = 1;  // changes with any change of values or order
   std::string compiler;
-  std::vector<std::string> instruction_sets;  // usable here, best first: "avx512amx", "avx512", "avx2", "plain"
+  std::vector<std::string> instruction_sets;        // usable here, best first: "avx512amx", "avx512", "avx2", "plain"
   std::vector<std::string> built_instruction_sets;  // compiled in, whether or not this CPU has them
-  std::vector<std::string> filters;           // precisions of the CPU's filter, first to last: "int8", "f32", "canonical"; a CUDA device has "fp16" before "f32" too
-  std::vector<std::string> backends;          // those that search: "cpu"
+  std::vector<std::string>
+      filters;  // precisions of the CPU's filter, first to last: "int8", "f32", "canonical"; a CUDA device has "fp16" before "f32" too
+  std::vector<std::string> backends;  // those that search: "cpu"
   std::vector<Device> devices;
-  int threads = 1;                            // what threads = 0 means here
+  int threads = 1;  // what threads = 0 means here
 };
 Info info();
 

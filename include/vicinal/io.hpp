@@ -19,8 +19,8 @@ namespace vicinal {
 class Matrix {
  public:
   const Points& points() const noexcept { return points_; }
-  bool mapped() const noexcept { return mapped_; }              // false: the rows were decoded into memory
-  bool converted() const noexcept { return converted_; }        // the file holds integers of 16 to 64 bits
+  bool mapped() const noexcept { return mapped_; }        // false: the rows were decoded into memory
+  bool converted() const noexcept { return converted_; }  // the file holds integers of 16 to 64 bits
   const std::string& path() const noexcept { return path_; }
   /// How text that can be read in two ways was read, for people; empty where there was no choice.
   const std::string& note() const noexcept { return note_; }
@@ -103,8 +103,8 @@ enum class ResultKind : std::uint8_t { neighbors, graph, sparse_graph, range, se
 /// Throws exactly what write_neighbors would for these paths, before any work: unknown suffix, a folder
 /// that does not exist or cannot be written, a format that cannot hold `distances_path`. Of a selection, whose type is known
 /// when its values have been read: a format that cannot hold `values` either.
-void check_writable(const std::string& path, const std::string& distances_path = "", ResultKind kind = ResultKind::neighbors,
-                    std::optional<ValueType> values = {});
+void check_writable(const std::string& path, const std::string& distances_path = "",
+                    ResultKind kind = ResultKind::neighbors, std::optional<ValueType> values = {});
 /// Removes the temporaries of saves in progress, for a handler of SIGINT or SIGTERM: async-signal-safe.
 void discard_unfinished_files() noexcept;
 
@@ -123,13 +123,13 @@ struct Column {
 Column read_column(const std::string& path);
 
 struct FormatInfo {
-  std::string name;        // "fvecs"
-  std::string suffixes;    // ".fvecs", ".hdf5, .h5"
-  std::string reads;       // "f32 rows"
-  std::string writes;      // "ids", "ids and distances", ...
+  std::string name;      // "fvecs"
+  std::string suffixes;  // ".fvecs", ".hdf5, .h5"
+  std::string reads;     // "f32 rows"
+  std::string writes;    // "ids", "ids and distances", ...
   bool reads_rows = false, reads_results = false, writes_rows = false, writes_results = false;
   bool holds_distances = false;  // beside the ids of a result, in the same file
-  bool has_members = false;  // several arrays under names: FILE.npz:NAME on the command line
+  bool has_members = false;      // several arrays under names: FILE.npz:NAME on the command line
 };
 std::vector<FormatInfo> formats();
 /// The one that the name's suffix means. Throws Unsupported with the known ones.

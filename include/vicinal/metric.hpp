@@ -14,11 +14,11 @@ enum class Metric : std::uint8_t {
   inner_product,  // q.r, larger is nearer
   l1,             // sum of |q - r|; also cityblock, manhattan
   linf,           // largest |q - r|; also chebyshev
-  hamming,        // differing bits of packed rows (u8, eight bits a byte); of strings of one length, differing positions
-  levenshtein,    // strings from here on: insertions, deletions and substitutions, at cost 1 each
+  hamming,      // differing bits of packed rows (u8, eight bits a byte); of strings of one length, differing positions
+  levenshtein,  // strings from here on: insertions, deletions and substitutions, at cost 1 each
   normalized_levenshtein,  // 2 L / (|a| + |b| + L) of that number L, a metric in [0, 1]
-  jaccard,        // 1 - |A and B| / |A or B| of the sets of tokens
-  jensen_shannon,    // of histograms and series from here on, searched by PermutationIndex alone: square root, natural logarithm
+  jaccard,                 // 1 - |A and B| / |A or B| of the sets of tokens
+  jensen_shannon,  // of histograms and series from here on, searched by PermutationIndex alone: square root, natural logarithm
   kullback_leibler,  // of a row from the query, sum x ln(x / q)
   hellinger,         // with the factor 1 / sqrt 2
   emd,               // earth mover's distance on a line, of equal mass
@@ -29,10 +29,10 @@ struct MetricInfo {
   Metric metric;
   std::string_view name;
   std::span<const std::string_view> aliases;
-  bool descending;     // true when a larger value is nearer
+  bool descending;  // true when a larger value is nearer
   std::string_view formula;
-  bool vectors;        // compares rows of numbers
-  bool strings;        // compares strings; neither: rows of numbers, by PermutationIndex alone
+  bool vectors;  // compares rows of numbers
+  bool strings;  // compares strings; neither: rows of numbers, by PermutationIndex alone
 };
 
 /// Every metric, in the order in which they are listed to users.

@@ -19,7 +19,8 @@ struct Certificate {
   std::int64_t queries = 0;
   std::int64_t proven = 0;
   std::int64_t redone = 0;
-  std::vector<std::string> rungs;  // precisions used, first to last: "int8", "fp16" (on a CUDA device), "f32", "canonical"
+  std::vector<std::string>
+      rungs;  // precisions used, first to last: "int8", "fp16" (on a CUDA device), "f32", "canonical"
   /// Largest proved |filter distance - true distance| of a proven query: of |q - r| for sqeuclidean too, of the chord
   /// between unit rows for cosine and correlation, of the value itself for the others.
   double largest_bound = 0;
@@ -28,22 +29,23 @@ struct Certificate {
 
 /// How the work was done. Not covered by the promise of equal bits.
 struct Stats {
-  std::string device;             // "cpu"
-  std::string instruction_set;    // "avx512"
+  std::string device;           // "cpu"
+  std::string instruction_set;  // "avx512"
   int threads = 0;
-  double seconds = 0;             // wall time of the call
-  double prepare_seconds = 0;     // wall time of preparing the corpus inside this call; 0 when it was kept
-  std::int64_t pairs = 0;         // rows of the corpus times queries
-  std::int64_t candidates = 0;    // pairs that passed the filter
-  std::int64_t reranked = 0;      // canonical fp64 distances computed
-  std::int64_t underflowed = 0;   // returned values that are 0 or subnormal though the canonical one is not
-  std::int64_t copied_bytes = 0;  // input copied before the search could read it
-  std::int64_t planned_bytes = 0; // peak anonymous memory that the plan allowed
-  std::int64_t used_bytes = 0;    // most of a CUDA device's memory that it held at once, beyond what was kept before; 0 on the CPU
-  bool rotated = false;           // rows were rotated before they were rounded to bytes
-  double planned_seconds = 0;     // what the plan predicted
-  std::int64_t passes = 0;        // times the corpus was read
-  std::vector<std::string> notes; // what a user may want to know: a cap on threads, underflow, ...
+  double seconds = 0;              // wall time of the call
+  double prepare_seconds = 0;      // wall time of preparing the corpus inside this call; 0 when it was kept
+  std::int64_t pairs = 0;          // rows of the corpus times queries
+  std::int64_t candidates = 0;     // pairs that passed the filter
+  std::int64_t reranked = 0;       // canonical fp64 distances computed
+  std::int64_t underflowed = 0;    // returned values that are 0 or subnormal though the canonical one is not
+  std::int64_t copied_bytes = 0;   // input copied before the search could read it
+  std::int64_t planned_bytes = 0;  // peak anonymous memory that the plan allowed
+  std::int64_t used_bytes =
+      0;  // most of a CUDA device's memory that it held at once, beyond what was kept before; 0 on the CPU
+  bool rotated = false;            // rows were rotated before they were rounded to bytes
+  double planned_seconds = 0;      // what the plan predicted
+  std::int64_t passes = 0;         // times the corpus was read
+  std::vector<std::string> notes;  // what a user may want to know: a cap on threads, underflow, ...
 };
 
 /// Caller's memory for rows x k results, row-major and dense. `distances` points at float, double or
@@ -75,7 +77,9 @@ class Neighbors {
   std::shared_ptr<const void> shared_ids() const noexcept { return ids_; }
   std::shared_ptr<const void> shared_distances() const noexcept { return distances_; }
   std::shared_ptr<const void> shared_counts() const noexcept { return counts_; }
-  std::int64_t id(std::int64_t row, std::int64_t rank) const noexcept { return ids_[static_cast<std::size_t>(row * k_ + rank)]; }
+  std::int64_t id(std::int64_t row, std::int64_t rank) const noexcept {
+    return ids_[static_cast<std::size_t>(row * k_ + rank)];
+  }
   /// Any distance type, widened exactly to double.
   double distance(std::int64_t row, std::int64_t rank) const noexcept;
   NeighborsView view() noexcept;
@@ -104,7 +108,8 @@ class CsrNeighbors {
   /// Takes over arrays that exist.
   CsrNeighbors(std::int64_t rows, DistanceType type, std::shared_ptr<std::int64_t[]> offsets,
                std::shared_ptr<std::int64_t[]> ids, std::shared_ptr<std::byte[]> distances)
-      : rows_(rows), type_(type), offsets_(std::move(offsets)), ids_(std::move(ids)), distances_(std::move(distances)) {}
+      : rows_(rows), type_(type), offsets_(std::move(offsets)), ids_(std::move(ids)), distances_(std::move(distances)) {
+  }
 
   std::int64_t rows() const noexcept { return rows_; }
   std::int64_t entries() const noexcept { return rows_ == 0 ? 0 : offsets_[static_cast<std::size_t>(rows_)]; }
@@ -118,7 +123,9 @@ class CsrNeighbors {
   std::shared_ptr<const void> shared_offsets() const noexcept { return offsets_; }
   std::shared_ptr<const void> shared_ids() const noexcept { return ids_; }
   std::shared_ptr<const void> shared_distances() const noexcept { return distances_; }
-  std::int64_t count(std::int64_t row) const noexcept { return offsets_[static_cast<std::size_t>(row + 1)] - offsets_[static_cast<std::size_t>(row)]; }
+  std::int64_t count(std::int64_t row) const noexcept {
+    return offsets_[static_cast<std::size_t>(row + 1)] - offsets_[static_cast<std::size_t>(row)];
+  }
   std::int64_t id(std::int64_t row, std::int64_t rank) const noexcept {
     return ids_[static_cast<std::size_t>(offsets_[static_cast<std::size_t>(row)] + rank)];
   }

@@ -19,8 +19,8 @@ using Progress = std::function<bool(std::uint64_t done, std::uint64_t total)>;
 
 /// Type of returned distances. automatic: f64 if either side is f64, u32 for hamming and levenshtein, else f32.
 enum class DistanceType : std::uint8_t { automatic, f32, f64, u32 };
-const char* distance_type_name(DistanceType type) noexcept;   // "auto", "f32", "f64", "u32"
-DistanceType parse_distance_type(std::string_view name);      // those, or InvalidArgument
+const char* distance_type_name(DistanceType type) noexcept;  // "auto", "f32", "f64", "u32"
+DistanceType parse_distance_type(std::string_view name);     // those, or InvalidArgument
 
 /// What a zero row (cosine) or a constant row (correlation) means.
 /// error: InvalidValue naming the rows. one: distance 1 to everything, itself included.
@@ -43,18 +43,19 @@ struct Execution {
   std::string device = "auto";           // "auto", "cpu", "cuda", "cuda:N"
   int threads = 0;                       // 0: affinity mask and cgroup quota decide
   std::string instruction_set = "auto";  // "auto", or one of info().instruction_sets, forced by name
-  std::string filter = "auto";           // "auto", or one of info().filters, or on the CPU "rotated" (int8 of rotated rows), forced by name
+  std::string filter =
+      "auto";  // "auto", or one of info().filters, or on the CPU "rotated" (int8 of rotated rows), forced by name
 };
 
 /// Which rows of the corpus may be in an answer, by the ids that are returned (first_id counted). The conditions that are
 /// set hold together; with none of them every row may. Rows that may not are checked for NaN all the same.
 /// The memory behind the spans is the caller's, for the length of the call.
 struct Eligible {
-  std::int64_t first = 0, last = INT64_MAX;                // ids first..last, both included
-  std::optional<std::span<const std::int64_t>> ids;        // these, in any order; ids outside this corpus are of no use
-  std::optional<std::span<const std::uint64_t>> bitmap;    // bit i % 64 of word i / 64 is row i (first_id not counted)
+  std::int64_t first = 0, last = INT64_MAX;              // ids first..last, both included
+  std::optional<std::span<const std::int64_t>> ids;      // these, in any order; ids outside this corpus are of no use
+  std::optional<std::span<const std::uint64_t>> bitmap;  // bit i % 64 of word i / 64 is row i (first_id not counted)
   enum class Labels : std::uint8_t { ignored, same, other };
-  Labels labels = Labels::ignored;                         // rows whose label is the query's, or is not
+  Labels labels = Labels::ignored;                            // rows whose label is the query's, or is not
   std::span<const std::int64_t> corpus_labels, query_labels;  // one a row
 };
 
@@ -62,17 +63,18 @@ struct KnnOptions {
   std::int64_t k = 10;
   Metric metric = Metric::euclidean;
   DistanceType distance_type = DistanceType::automatic;
-  bool pad = false;            // k beyond the eligible rows: fill with id -1 and the worst distance
-  std::int64_t first_id = 0;   // id of corpus row 0, so that parts of a larger corpus return global ids
+  bool pad = false;           // k beyond the eligible rows: fill with id -1 and the worst distance
+  std::int64_t first_id = 0;  // id of corpus row 0, so that parts of a larger corpus return global ids
   Degenerate degenerate = Degenerate::error;
   Eligible eligible = {};
-  StringRules strings = {};    // of searches of strings
+  StringRules strings = {};  // of searches of strings
   Proof proof = Proof::certified;
   Budget memory = {};
   Execution run = {};
   Progress progress = nullptr;
   std::stop_token stop = {};
-  void* stream = nullptr;      // a cudaStream_t of the search's device, on which rows are still made or memory for results is still read
+  void* stream =
+      nullptr;  // a cudaStream_t of the search's device, on which rows are still made or memory for results is still read
 };
 
 struct GraphOptions {
@@ -82,8 +84,8 @@ struct GraphOptions {
 };
 
 struct RangeOptions {
-  KnnOptions search = {};          // k and pad are not used
-  std::int64_t max_results = 0;    // in all; more is CapacityExceeded with the exact need. 0: what free memory holds
+  KnnOptions search = {};        // k and pad are not used
+  std::int64_t max_results = 0;  // in all; more is CapacityExceeded with the exact need. 0: what free memory holds
 };
 
 }  // namespace vicinal

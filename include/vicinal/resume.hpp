@@ -13,12 +13,13 @@ namespace vicinal {
 /// options reads what is there and does the rest; threads, memory and device may differ. Rows are read once more to tell
 /// whether they are the same. Throws as knn does, IoError, and InvalidArgument if the directory holds another search's
 /// pieces. Damaged pieces are done again.
-Neighbors knn_resumable(const Points& corpus, const Points& queries, const KnnOptions& options, const std::string& directory);
+Neighbors knn_resumable(const Points& corpus, const Points& queries, const KnnOptions& options,
+                        const std::string& directory);
 /// The same of knn_graph; a tile of distances does not serve both of its sides then, which takes up to twice the time.
 Neighbors knn_graph_resumable(const Points& rows, const GraphOptions& options, const std::string& directory);
 /// The same of range_search, whose matches wait in the directory until all are there.
-CsrNeighbors range_search_resumable(const Points& corpus, const Points& queries, double radius, const RangeOptions& options,
-                                    const std::string& directory);
+CsrNeighbors range_search_resumable(const Points& corpus, const Points& queries, double radius,
+                                    const RangeOptions& options, const std::string& directory);
 
 /// Pairs of a query and a row whose work is saved in a directory, of all that the search has; both 0 where there are no pieces.
 struct SavedPieces {

@@ -24,8 +24,7 @@ struct Report {
   Certificate certificate;
   Stats stats;
 };
-Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries,
-                const KnnOptions& options = {});
+Report knn_into(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options = {});
 
 /// The k nearest other rows of each row. Row i leaves out id i only: duplicates stay, at distance 0. Labels of queries
 /// are those of the corpus where none are given. Throws as knn does; k above rows - 1 is InvalidArgument unless padded.
@@ -71,9 +70,9 @@ CsrNeighbors range_search(const Strings& corpus, const Strings& queries, double 
 }
 
 struct MergeOptions {
-  std::int64_t k = 0;                        // 0: the width of the widest part
-  Metric metric = Metric::euclidean;         // only its direction matters
-  bool pad = false;                          // fewer than k entries in all parts together: fill up
+  std::int64_t k = 0;                 // 0: the width of the widest part
+  Metric metric = Metric::euclidean;  // only its direction matters
+  bool pad = false;                   // fewer than k entries in all parts together: fill up
 };
 /// One result from the results of parts of a corpus (ids already global: KnnOptions::first_id). Entries
 /// with id -1 are skipped. Every part has the same rows and distance type; ids are distinct across parts.

@@ -43,7 +43,8 @@ constexpr ValueType value_type_of() noexcept {
   else if constexpr (std::is_same_v<T, f16>) return ValueType::f16;
   else if constexpr (std::is_same_v<T, bf16>) return ValueType::bf16;
   else {
-    static_assert(std::is_integral_v<T> && !std::is_same_v<T, bool>, "values are f16, bf16, f32, f64 or integers of 8 to 64 bits");
+    static_assert(std::is_integral_v<T> && !std::is_same_v<T, bool>,
+                  "values are f16, bf16, f32, f64 or integers of 8 to 64 bits");
     constexpr bool plus = std::is_unsigned_v<T>;
     if constexpr (sizeof(T) == 1) return plus ? ValueType::u8 : ValueType::i8;
     else if constexpr (sizeof(T) == 2) return plus ? ValueType::u16 : ValueType::i16;
@@ -88,16 +89,17 @@ struct SelectOptions {
   bool sorted = true;              // false: the same set in any order
   std::string algorithm = "auto";  // a name of select_algorithms()
   Execution run = {};
-  Progress progress = nullptr;     // of values on the host: done of total are read
+  Progress progress = nullptr;  // of values on the host: done of total are read
   std::stop_token stop = {};
-  void* stream = nullptr;  // a cudaStream_t, for values in device memory: the call returns when the work is queued on it
+  void* stream =
+      nullptr;  // a cudaStream_t, for values in device memory: the call returns when the work is queued on it
 };
 
 /// Caller's memory for rows x k results, row-major and dense, where the values are: on the host or on their device.
 struct SelectionView {
-  void* values = nullptr;         // of the type of the input; may be null: ids alone
-  std::int64_t* ids = nullptr;    // positions in the row; may be null: values alone
-  void* payload = nullptr;        // may be null where there is no payload
+  void* values = nullptr;       // of the type of the input; may be null: ids alone
+  std::int64_t* ids = nullptr;  // positions in the row; may be null: values alone
+  void* payload = nullptr;      // may be null where there is no payload
   std::int64_t rows = 0;
   std::int64_t k = 0;
 };
@@ -124,7 +126,9 @@ class Selection {
   const void* values() const noexcept { return values_.get(); }
   const std::int64_t* ids() const noexcept { return ids_.get(); }
   const void* payload() const noexcept { return payload_.get(); }
-  std::int64_t id(std::int64_t row, std::int64_t rank) const noexcept { return ids_[static_cast<std::size_t>(row * k_ + rank)]; }
+  std::int64_t id(std::int64_t row, std::int64_t rank) const noexcept {
+    return ids_[static_cast<std::size_t>(row * k_ + rank)];
+  }
   template <class T>
   T value(std::int64_t row, std::int64_t rank) const noexcept {
     return reinterpret_cast<const T*>(values_.get())[row * k_ + rank];
@@ -153,7 +157,8 @@ class Selection {
 Selection select_k(const Values& values, const SelectOptions& options = {}, const Payload& payload = {});
 /// The same into the caller's memory. `out.rows` and `out.k` must be values.rows and options.k. On error the contents of
 /// `out` are unspecified.
-SelectStats select_k_into(const SelectionView& out, const Values& values, const SelectOptions& options = {}, const Payload& payload = {});
+SelectStats select_k_into(const SelectionView& out, const Values& values, const SelectOptions& options = {},
+                          const Payload& payload = {});
 
 struct SelectAlgorithm {
   std::string_view name;     // "quick"

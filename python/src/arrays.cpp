@@ -26,7 +26,9 @@ namespace {
 
 [[noreturn]] void refuse_shape(const std::string& name, std::size_t ndim, const std::string& shape) {
   const bool values = name == "values" || name == "payload";
-  const std::string wanted = values ? "1 or 2 dimensions" : name == "corpus" ? "2 dimensions (n,d)" : "2 dimensions (Q,d)";
+  const std::string wanted = values             ? "1 or 2 dimensions"
+                             : name == "corpus" ? "2 dimensions (n,d)"
+                                                : "2 dimensions (Q,d)";
   const char* const instead = values      ? ""
                               : ndim == 1 ? "; one row is x[None, :], one column x[:, None]"
                               : ndim == 3 ? "; a batch of clouds is searched by "
@@ -101,7 +103,8 @@ Element element_of_dlpack(nb::dlpack::dtype type, const std::string& name) {
   if (code == Code::Float && type.bits == 16) return {ValueType::f16, false};
   if (code == Code::Bfloat && type.bits == 16) return {ValueType::bf16, false};
   const bool whole = type.bits == 8 || type.bits == 16 || type.bits == 32 || type.bits == 64;
-  if ((code == Code::Int || code == Code::UInt) && whole) return {integer_type(type.bits / 8, code == Code::Int), false};
+  if ((code == Code::Int || code == Code::UInt) && whole)
+    return {integer_type(type.bits / 8, code == Code::Int), false};
   if (code == Code::Int) refuse_width(name, "int" + bits);
   if (code == Code::UInt) refuse_width(name, "uint" + bits);
   if (code == Code::Float) refuse_width(name, "float" + bits);
@@ -124,7 +127,8 @@ std::shared_ptr<Py_buffer> buffer_of(nb::handle array) {
 }
 
 Element element_of(const Py_buffer& buffer, const std::string& name, bool bfloat16) {
-  const Element element = element_of_format(buffer.format != nullptr ? buffer.format : "B", buffer.itemsize, name, bfloat16);
+  const Element element =
+      element_of_format(buffer.format != nullptr ? buffer.format : "B", buffer.itemsize, name, bfloat16);
   if (buffer.suboffsets != nullptr) {
     throw Error(ErrorCode::unsupported, name + ": rows behind pointers are not supported; copy them first");
   }
@@ -219,11 +223,12 @@ const Points& Rows::anywhere() const {
   return points_;
 }
 
-Rows Rows::from_address(std::uintptr_t address, const nb::tuple& shape, const std::string& dtype, const std::string& name, int cuda_device,
-                        nb::object owner, std::uintptr_t stream) {
+Rows Rows::from_address(std::uintptr_t address, const nb::tuple& shape, const std::string& dtype,
+                        const std::string& name, int cuda_device, nb::object owner, std::uintptr_t stream) {
   if (shape.size() != 2) refuse_shape(name, shape.size(), nb::cast<std::string>(nb::str(shape)));
   Rows rows;
-  rows.points_ = Points(reinterpret_cast<const void*>(address), dtype_of_name(dtype), nb::cast<std::int64_t>(shape[0]), nb::cast<std::int64_t>(shape[1]));
+  rows.points_ = Points(reinterpret_cast<const void*>(address), dtype_of_name(dtype), nb::cast<std::int64_t>(shape[0]),
+                        nb::cast<std::int64_t>(shape[1]));
   rows.name_ = name;
   rows.cuda_device_ = cuda_device;
   rows.owner_ = std::move(owner);
@@ -240,18 +245,20 @@ void Rows::clear() { *this = Rows(); }
 
 const Points& Rows::points() const {
   if (cuda_device_ < 0) return anywhere();
-  throw Error(ErrorCode::device_error,
-              name_ + ": rows are in memory of cuda:" + std::to_string(cuda_device_) + ", this call reads those of the host; copy them there");
+  throw Error(ErrorCode::device_error, name_ + ": rows are in memory of cuda:" + std::to_string(cuda_device_) +
+                                           ", this call reads those of the host; copy them there");
 }
 
 void check_reach(const Options& options, std::initializer_list<const Rows*> sides) {
   for (const Rows* side : sides) {
     if (side->cuda_device_ < 0) continue;
     KnnOptions least{.k = 1, .run = {.device = options.knn.run.device}, .stream = options.knn.stream};
-    const std::string device = plan({1, 1, DType::f32}, {1, 1, DType::f32}, least).device;  // with what the environment forces
+    const std::string device =
+        plan({1, 1, DType::f32}, {1, 1, DType::f32}, least).device;  // with what the environment forces
     const std::string place = "cuda:" + std::to_string(side->cuda_device_);
     if (device != place)
-      throw Error(ErrorCode::device_error, side->name_ + ": rows are in memory of " + place + ", this search runs on " + device + "; copy them there");
+      throw Error(ErrorCode::device_error, side->name_ + ": rows are in memory of " + place + ", this search runs on " +
+                                               device + "; copy them there");
   }
 }
 

@@ -36,8 +36,8 @@ class Rows {
   /// stream: on which its owner still works, a cudaStream_t; 0: none.
   static Rows from_dlpack(nb::handle capsule, const std::string& name, std::uintptr_t stream = 0);
   /// Dense rows in memory of a CUDA device, which `owner` holds.
-  static Rows from_address(std::uintptr_t address, const nb::tuple& shape, const std::string& dtype, const std::string& name, int cuda_device,
-                           nb::object owner, std::uintptr_t stream);
+  static Rows from_address(std::uintptr_t address, const nb::tuple& shape, const std::string& dtype,
+                           const std::string& name, int cuda_device, nb::object owner, std::uintptr_t stream);
 
   /// Of the host; throws DeviceError for others.
   const Points& points() const;
@@ -83,7 +83,9 @@ class ValueRows {
   const Values& values() const noexcept { return values_; }
   int traverse(visitproc visit, void* arg) const;
   void clear();
-  nb::tuple extents() const { return line_ ? nb::make_tuple(values_.cols) : nb::make_tuple(values_.rows, values_.cols); }
+  nb::tuple extents() const {
+    return line_ ? nb::make_tuple(values_.cols) : nb::make_tuple(values_.rows, values_.cols);
+  }
 
  private:
   Values values_;

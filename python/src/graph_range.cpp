@@ -69,11 +69,13 @@ nb::dict plan_range_from_python(const Shape& corpus, const Shape& queries, const
 }
 
 nb::dict plan_graph_rows_from_python(const Rows& rows, const Options& options, bool include_self) {
-  return plan_to_python(vicinal::plan_graph(rows.anywhere(), graph_options(options, include_self, rows.anywhere().rows)));
+  return plan_to_python(
+      vicinal::plan_graph(rows.anywhere(), graph_options(options, include_self, rows.anywhere().rows)));
 }
 
 nb::dict plan_range_rows_from_python(const Rows& corpus, const Shape& queries, const Options& options, double radius) {
-  return plan_to_python(vicinal::plan_range(corpus.anywhere(), queries, radius, {.search = options.search(corpus.anywhere().rows)}));
+  return plan_to_python(
+      vicinal::plan_range(corpus.anywhere(), queries, radius, {.search = options.search(corpus.anywhere().rows)}));
 }
 
 }  // namespace
@@ -86,7 +88,8 @@ void bind_graph_range(nb::module_& m) {
   m.def("plan_graph", &plan_graph_from_python, nb::arg("rows"), nb::arg("options"), nb::arg("include_self"));
   m.def("plan_range", &plan_range_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
   m.def("plan_graph_rows", &plan_graph_rows_from_python, nb::arg("rows"), nb::arg("options"), nb::arg("include_self"));
-  m.def("plan_range_rows", &plan_range_rows_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"), nb::arg("radius"));
+  m.def("plan_range_rows", &plan_range_rows_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"),
+        nb::arg("radius"));
 }
 
 }  // namespace vicinal::python

@@ -69,7 +69,8 @@ nb::tuple knn_into_from_python(const Rows& corpus, const Rows& queries, const Op
   check_reach(options, {&corpus, &queries});
   const NeighborsView room = room_of(out, corpus.anywhere().dtype, queries.anywhere(), options.knn);
   return report_to_python(without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::knn_into(room, corpus.anywhere(), queries.anywhere(), options.search(corpus.anywhere().rows, progress));
+    return vicinal::knn_into(room, corpus.anywhere(), queries.anywhere(),
+                             options.search(corpus.anywhere().rows, progress));
   }));
 }
 
@@ -140,7 +141,8 @@ class PreparedCorpus {
                   double relative_tolerance) const {
     if (rows_) (void)rows_->points();
     return verdict_to_python(without_gil(options.progress, [&](const Progress& progress) {
-      const VerifyOptions wanted{.search = options.search(corpus_.rows(), progress), .relative_tolerance = relative_tolerance};
+      const VerifyOptions wanted{.search = options.search(corpus_.rows(), progress),
+                                 .relative_tolerance = relative_tolerance};
       return corpus_.verify(queries.points(), claim_of(ids, distances), wanted);
     }));
   }

@@ -20,8 +20,8 @@
 namespace vicinal::python {
 namespace {
 
-PermutationOptions index_options(const Options& options, std::optional<std::int64_t> permutants, const std::string& choice,
-                                 const std::vector<std::int64_t>& given, std::uint64_t seed,
+PermutationOptions index_options(const Options& options, std::optional<std::int64_t> permutants,
+                                 const std::string& choice, const std::vector<std::int64_t>& given, std::uint64_t seed,
                                  const std::string& rank_distance, const std::string& form, std::int64_t prefix,
                                  std::int64_t window, bool bounds, bool copy) {
   return {.metric = options.knn.metric,

@@ -26,9 +26,9 @@ Payload payload_of(const Values& values, const ValueRows* given) {
 }
 
 /// `out`: addresses of values, ids and payload (0: none), dense, where the values are.
-nb::dict select_from_python(const ValueRows& rows, const ValueRows* payload, const nb::tuple& out, std::int64_t k, bool largest,
-                            bool sorted, const std::string& algorithm, const std::string& device, std::int64_t threads,
-                            std::uintptr_t stream) {
+nb::dict select_from_python(const ValueRows& rows, const ValueRows* payload, const nb::tuple& out, std::int64_t k,
+                            bool largest, bool sorted, const std::string& algorithm, const std::string& device,
+                            std::int64_t threads, std::uintptr_t stream) {
   const auto address = [&](std::size_t i) { return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(out[i])); };
   const Values& values = rows.values();
   const SelectionView view{address(0), static_cast<std::int64_t*>(address(1)), address(2), values.rows, k};
@@ -55,7 +55,8 @@ nb::dict select_from_python(const ValueRows& rows, const ValueRows* payload, con
 
 void bind_select(nb::module_& m) {
   m.def("select_k", &select_from_python, nb::arg("values"), nb::arg("payload").none(), nb::arg("out"), nb::arg("k"),
-        nb::arg("largest"), nb::arg("sorted"), nb::arg("algorithm"), nb::arg("device"), nb::arg("threads"), nb::arg("stream"));
+        nb::arg("largest"), nb::arg("sorted"), nb::arg("algorithm"), nb::arg("device"), nb::arg("threads"),
+        nb::arg("stream"));
   m.def("select_algorithms", [] {
     nb::list all;
     for (const SelectAlgorithm& one : vicinal::select_algorithms()) {

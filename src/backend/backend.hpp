@@ -26,15 +26,16 @@ namespace vicinal {
 inline constexpr std::int64_t most_group_dims = 8;
 
 struct Facts {
-  std::string name;             // "cpu", "cuda:0"
-  std::string description;      // "2 threads, avx512"
+  std::string name;                                 // "cpu", "cuda:0"
+  std::string description;                          // "2 threads, avx512"
   std::vector<std::string> instruction_sets;        // usable here, best first
   std::vector<std::string> built_instruction_sets;  // compiled in
-  std::int64_t tile_rows = 0;   // corpus chunks are multiples of this
-  bool has_halves = false;      // tiles of halves between those of bytes and of floats; then floats take differences, of large sides only
-  bool has_pairs = true;        // a graph's tiles may serve both sides
-  bool has_groups = false;      // takes Plan::groups
-  std::int64_t ready_bytes = INT64_MAX;      // of a call: beyond it memory costs more time than taking queries in batches
+  std::int64_t tile_rows = 0;                       // corpus chunks are multiples of this
+  bool has_halves =
+      false;  // tiles of halves between those of bytes and of floats; then floats take differences, of large sides only
+  bool has_pairs = true;                 // a graph's tiles may serve both sides
+  bool has_groups = false;               // takes Plan::groups
+  std::int64_t ready_bytes = INT64_MAX;  // of a call: beyond it memory costs more time than taking queries in batches
   std::int64_t most_filtered_k = INT64_MAX;  // beyond it every pair is ranked
 };
 
@@ -56,8 +57,8 @@ struct Question {
 struct Problem {
   Shape corpus, queries;
   Metric metric = Metric::euclidean;
-  std::int64_t k = 0;      // min(k, rows)
-  bool kept = false;       // the prepared corpus exists already and is not counted
+  std::int64_t k = 0;          // min(k, rows)
+  bool kept = false;           // the prepared corpus exists already and is not counted
   const Plan* made = nullptr;  // the plan that the kept corpus was prepared by; null while it is being prepared
   bool range = false;
   bool symmetric = false;  // a graph, where tiles may serve both sides
@@ -73,9 +74,10 @@ struct Kept {
 /// What finish() says of each query of the batch, for certify.
 inline constexpr std::int64_t unknown_count = -1;
 struct BoundsView {
-  double* settled;   // every row whose folded key is <= this was ranked canonically; +inf: all rows were
-  double* largest;   // largest proved |filter distance - true distance| (0 on the canonical rung)
-  std::int64_t* found = nullptr;  // rows in the query's answer; unknown_count where the answer lies on a device, which counts them itself. Null: not asked for
+  double* settled;  // every row whose folded key is <= this was ranked canonically; +inf: all rows were
+  double* largest;  // largest proved |filter distance - true distance| (0 on the canonical rung)
+  std::int64_t* found =
+      nullptr;  // rows in the query's answer; unknown_count where the answer lies on a device, which counts them itself. Null: not asked for
 };
 
 /// Where the matches of a batch go: query i has entries [begin[i], begin[i] + count[i]).
@@ -112,8 +114,8 @@ struct Session {
 
 /// What a sample of the rows says of a plan, before the search. No answer depends on it.
 struct Outlook {
-  std::int64_t sampled = 0;   // rows of the corpus; 0: it says nothing
-  bool int8_pays = true;      // where Plan::pilot leaves it open
+  std::int64_t sampled = 0;  // rows of the corpus; 0: it says nothing
+  bool int8_pays = true;     // where Plan::pilot leaves it open
   bool rotated = false;
   double left_int8 = 0, left_f32 = 0;  // rows of the corpus, a query, that each precision does not exclude
 };
@@ -138,7 +140,10 @@ struct Backend {
   /// Speed of its tiles of bytes beside those of floats, for the choice between them.
   virtual double byte_gain(const std::string& instruction_set) const = 0;
   /// Why it has no filter of the rung for rows of so many columns, a plan's note; empty where it has. The plan names no such rung.
-  virtual std::string filter_refusal(Rung /*rung*/, std::int64_t /*cols*/, const std::string& /*instruction_set*/) const { return ""; }
+  virtual std::string filter_refusal(Rung /*rung*/, std::int64_t /*cols*/,
+                                     const std::string& /*instruction_set*/) const {
+    return "";
+  }
   /// Whether it reads this memory in place, where the host does not.
   virtual bool holds(const void* /*rows*/) const { return false; }
   /// Ordinal of the CUDA device in whose memory this is, where the host cannot read it; -1: the host's, as far as the backend can tell.
@@ -163,23 +168,26 @@ struct Backend {
 
   // Strings. One call each: a search is one stage, since a lane's distance is exact when it is there.
   /// Decides the shape of a plan that knows its device, instruction set, threads and budget; returns peak bytes beyond the strings.
-  virtual std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range) const = 0;
+  virtual std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k,
+                                     bool range) const = 0;
   /// What search_strings() can be asked; the rest is for the host.
   virtual StringShare share_strings(const StringQuestion& question) const { return {question.queries.count(), ""}; }
   /// Returns the entries of a range search, those beyond StringQuestion::most too.
-  virtual std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team, Stats& stats) = 0;
+  virtual std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer,
+                                      Team& team, Stats& stats) = 0;
 
   // A permutation index: its footrules with queries, the cut, and where rows are given and fit, the distances of candidates.
   /// Ranks, and rows, there for many searches. Null: the backend has nothing that the host's own code is not better at.
-  virtual std::shared_ptr<const Kept> keep_ranks(const RankRows& /*ranks*/, const std::vector<std::uint32_t>& /*permutants*/,
+  virtual std::shared_ptr<const Kept> keep_ranks(const RankRows& /*ranks*/,
+                                                 const std::vector<std::uint32_t>& /*permutants*/,
                                                  const MeasuredRows* /*rows*/) {
     return nullptr;
   }
   /// Can it measure those k of the rows that it keeps?
   virtual bool measures(const Kept& /*kept*/, std::int64_t /*k*/) const { return false; }
   /// False: a distance to a permutant is not finite, which the host has words for; not where ranks are given.
-  virtual bool search_ranks(const RankQuestion& /*question*/, const Kept& /*kept*/, const CandidatesAnswer& /*candidates*/,
-                            const NearestAnswer& /*nearest*/, Team& /*team*/) {
+  virtual bool search_ranks(const RankQuestion& /*question*/, const Kept& /*kept*/,
+                            const CandidatesAnswer& /*candidates*/, const NearestAnswer& /*nearest*/, Team& /*team*/) {
     return false;
   }
 };

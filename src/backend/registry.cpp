@@ -156,7 +156,8 @@ Rates measure_rates(const Execution& run) {
   const Execution asked = with_environment(run);
   for (const RungName& rung : rung_names)
     if (asked.filter == rung.name && (rung.rung == Rung::int8 || rung.rung == Rung::f32))
-      return find_backend(run.device).rates(asked.instruction_set, rung.rung, run.threads == 0 ? default_threads() : run.threads);
+      return find_backend(run.device)
+          .rates(asked.instruction_set, rung.rung, run.threads == 0 ? default_threads() : run.threads);
   fail(ErrorCode::invalid_argument, cat("rates are those of filter int8 or f32, got \"", asked.filter, "\""));
 }
 

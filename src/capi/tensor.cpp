@@ -105,9 +105,10 @@ DLDataType type_of(DistanceType type) {
 }
 
 ValueType value_of(const DLTensor& tensor, const char* name) {
-  constexpr std::pair<int, std::pair<ValueType, ValueType>> integers[] = {
-      {8, {ValueType::i8, ValueType::u8}}, {16, {ValueType::i16, ValueType::u16}},
-      {32, {ValueType::i32, ValueType::u32}}, {64, {ValueType::i64, ValueType::u64}}};
+  constexpr std::pair<int, std::pair<ValueType, ValueType>> integers[] = {{8, {ValueType::i8, ValueType::u8}},
+                                                                          {16, {ValueType::i16, ValueType::u16}},
+                                                                          {32, {ValueType::i32, ValueType::u32}},
+                                                                          {64, {ValueType::i64, ValueType::u64}}};
   const DLDataType type = tensor.dtype;
   if (is(type, code_float, 32)) return ValueType::f32;
   if (is(type, code_float, 64)) return ValueType::f64;
@@ -117,7 +118,8 @@ ValueType value_of(const DLTensor& tensor, const char* name) {
     if (is(type, code_int, bits)) return types.first;
     if (is(type, code_uint, bits)) return types.second;
   }
-  refuse(name, cat("dtype ", type_text(type), " not supported; it must be a float of 16, 32 or 64 bits, bfloat16 or an integer"));
+  refuse(name, cat("dtype ", type_text(type),
+                   " not supported; it must be a float of 16, 32 or 64 bits, bfloat16 or an integer"));
 }
 
 struct Layout {
@@ -127,7 +129,8 @@ struct Layout {
 Layout layout_of(const DLTensor& tensor, std::int64_t size, const char* name) {
   Layout layout;
   if (tensor.shape[0] < 0 || tensor.shape[1] < 0) refuse(name, cat("a negative size: ", shape_text(tensor)));
-  if (__builtin_mul_overflow(tensor.strides != nullptr ? tensor.strides[0] : tensor.shape[1], size, &layout.row_stride) ||
+  if (__builtin_mul_overflow(tensor.strides != nullptr ? tensor.strides[0] : tensor.shape[1], size,
+                             &layout.row_stride) ||
       __builtin_mul_overflow(tensor.strides != nullptr ? tensor.strides[1] : 1, size, &layout.col_stride))
     refuse(name, cat("shape ", shape_text(tensor), ": a stride does not fit 64 bits"));
   return layout;
@@ -199,7 +202,8 @@ Tensor int64_tensor(std::shared_ptr<const void> owner, const std::int64_t* data,
 Tensor int64_tensor(std::shared_ptr<const void> owner, const std::int64_t* data, std::int64_t rows, std::int64_t cols) {
   return make(std::move(owner), data, {code_int, 64, 1}, 2, rows, cols);
 }
-Tensor tensor_like(const DLTensor& like, std::shared_ptr<const void> owner, const void* data, std::int64_t rows, std::int64_t cols) {
+Tensor tensor_like(const DLTensor& like, std::shared_ptr<const void> owner, const void* data, std::int64_t rows,
+                   std::int64_t cols) {
   return make(std::move(owner), data, like.dtype, 2, rows, cols);
 }
 Tensor distance_tensor(std::shared_ptr<const void> owner, const void* data, DistanceType type, std::int64_t rows) {

@@ -27,7 +27,8 @@ using Tensor = std::unique_ptr<DLManagedTensor, FreeTensor>;
 
 Tensor int64_tensor(std::shared_ptr<const void> owner, const std::int64_t* data, std::int64_t rows);
 Tensor int64_tensor(std::shared_ptr<const void> owner, const std::int64_t* data, std::int64_t rows, std::int64_t cols);
-Tensor tensor_like(const DLTensor& like, std::shared_ptr<const void> owner, const void* data, std::int64_t rows, std::int64_t cols);
+Tensor tensor_like(const DLTensor& like, std::shared_ptr<const void> owner, const void* data, std::int64_t rows,
+                   std::int64_t cols);
 Tensor distance_tensor(std::shared_ptr<const void> owner, const void* data, DistanceType type, std::int64_t rows);
 Tensor distance_tensor(std::shared_ptr<const void> owner, const void* data, DistanceType type, std::int64_t rows,
                        std::int64_t cols);

@@ -5,5 +5,6 @@
 #define VICINAL_BOTH __host__ __device__ __forceinline__
 #else
 #define VICINAL_HOST_DEVICE
-#define VICINAL_BOTH static inline __attribute__((always_inline))  // no copy that the linker could take from a vector file
+#define VICINAL_BOTH \
+  static inline __attribute__((always_inline))  // no copy that the linker could take from a vector file
 #endif

@@ -21,27 +21,31 @@
 
 namespace vicinal {
 
-inline constexpr double float_u = 0x1p-24;   // half an ulp of float, relative
+inline constexpr double float_u = 0x1p-24;  // half an ulp of float, relative
 inline constexpr double double_u = 0x1p-53;
 inline constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// The smallest float that is certainly >= value, and the largest that is certainly <= value.
 /// Half an ulp of float is at most 2^-24 |v|, or 2^-150 among subnormals.
-VICINAL_HOST_DEVICE inline float up32(double value) noexcept { return static_cast<float>(value + (std::fabs(value) * 0x1p-23 + 0x1p-149)); }
-VICINAL_HOST_DEVICE inline float down32(double value) noexcept { return static_cast<float>(value - (std::fabs(value) * 0x1p-23 + 0x1p-149)); }
+VICINAL_HOST_DEVICE inline float up32(double value) noexcept {
+  return static_cast<float>(value + (std::fabs(value) * 0x1p-23 + 0x1p-149));
+}
+VICINAL_HOST_DEVICE inline float down32(double value) noexcept {
+  return static_cast<float>(value - (std::fabs(value) * 0x1p-23 + 0x1p-149));
+}
 
 /// Facts of one rung of filters over one corpus.
 struct BoundModel {
   Metric metric = Metric::euclidean;
-  Sum sum = Sum::squares;  // that the filter estimates
-  bool unit = false;       // of rows divided by their norms
+  Sum sum = Sum::squares;                 // that the filter estimates
+  bool unit = false;                      // of rows divided by their norms
   DistanceType type = DistanceType::f32;  // of the keys
   std::int64_t dims = 0;
-  double scale = 1;        // corpus rows are multiplied by this power of two (1 for unit rows)
-  double alpha = 0;        // |g~ - g| <= alpha |q^| |r^| for the rung's product of two rows
-  double kappa = 0;        // the same for t of the l2 test, relative to (|q^| + |r^|)^2
-  double rotated = 0;      // Rotation::roundings() of the corpus's frame
-  bool direct = false;     // l2 by squares of differences in float: no kappa, and an error relative to the distance itself
+  double scale = 1;     // corpus rows are multiplied by this power of two (1 for unit rows)
+  double alpha = 0;     // |g~ - g| <= alpha |q^| |r^| for the rung's product of two rows
+  double kappa = 0;     // the same for t of the l2 test, relative to (|q^| + |r^|)^2
+  double rotated = 0;   // Rotation::roundings() of the corpus's frame
+  bool direct = false;  // l2 by squares of differences in float: no kappa, and an error relative to the distance itself
 
   /// chain: float operations that round, an element: 1 with fused multiply-add, 2 without, 0 for bytes, whose sums are exact.
   BoundModel(Metric m, DistanceType t, std::int64_t d, double s, int chain)
@@ -52,8 +56,12 @@ struct BoundModel {
   }
 
   /// Relative error of a canonical value against the true one, generously.
-  VICINAL_HOST_DEVICE double canonical_error() const noexcept { return (static_cast<double>(dims) / 16 + 20) * double_u; }
-  VICINAL_HOST_DEVICE double key_relative() const noexcept { return type == DistanceType::f64 ? 2 * canonical_error() : 0x1p-22; }
+  VICINAL_HOST_DEVICE double canonical_error() const noexcept {
+    return (static_cast<double>(dims) / 16 + 20) * double_u;
+  }
+  VICINAL_HOST_DEVICE double key_relative() const noexcept {
+    return type == DistanceType::f64 ? 2 * canonical_error() : 0x1p-22;
+  }
   /// Keys this small may have underflowed; a euclidean key of f64 rows does so at the root of the smallest double.
   VICINAL_HOST_DEVICE double key_absolute() const noexcept {
     if (type != DistanceType::f64) return 0x1p-149;
@@ -61,11 +69,15 @@ struct BoundModel {
   }
 
   /// Relative error of x' itself: subtraction, norm, division, and rotation.
-  VICINAL_HOST_DEVICE double evaluated() const noexcept { return (static_cast<double>(dims) / 32 + 32 + rotated) * double_u; }
+  VICINAL_HOST_DEVICE double evaluated() const noexcept {
+    return (static_cast<double>(dims) / 32 + 32 + rotated) * double_u;
+  }
 
   /// What a sum of squares of differences in float is to be multiplied by to be no less than the true one: two roundings of a
   /// difference, one of each sum, and the term's.
-  VICINAL_HOST_DEVICE double direct_wider() const noexcept { return (1 + (static_cast<double>(dims) + 8) * 2 * float_u) / (1 - 16 * double_u); }
+  VICINAL_HOST_DEVICE double direct_wider() const noexcept {
+    return (1 + (static_cast<double>(dims) + 8) * 2 * float_u) / (1 - 16 * double_u);
+  }
 };
 
 /// One row or query as the filter sees it; both rounded up.
@@ -87,14 +99,12 @@ struct Residuals {
 
 VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, const Residuals& f) noexcept {
   const double d = static_cast<double>(model.dims);
-  const double sums = 1 + (d + 8) * double_u;              // each sum, any order, and its square root
+  const double sums = 1 + (d + 8) * double_u;  // each sum, any order, and its square root
   const double evaluated = model.evaluated();
   const double unit = model.unit ? 1.0 : 0.0;
   switch (model.sum) {
-    case Sum::magnitudes:
-      return {f.e_abs * sums + evaluated * (f.n_abs + f.e_abs) + 1e-300, f.n_abs * sums};
-    case Sum::largest:
-      return {f.e_max * sums + evaluated * (f.n_abs + f.e_abs) + 1e-300, f.n_abs * sums};
+    case Sum::magnitudes: return {f.e_abs * sums + evaluated * (f.n_abs + f.e_abs) + 1e-300, f.n_abs * sums};
+    case Sum::largest: return {f.e_max * sums + evaluated * (f.n_abs + f.e_abs) + 1e-300, f.n_abs * sums};
     case Sum::squares:
     case Sum::products:
     case Sum::bits:
@@ -104,7 +114,8 @@ VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, con
 }
 
 /// The term that the kernel adds to multiplier * g~. Not finite: the row is never excluded (-inf).
-VICINAL_HOST_DEVICE inline float row_term(const BoundModel& model, const Residuals& f, const FilterNorms& norms) noexcept {
+VICINAL_HOST_DEVICE inline float row_term(const BoundModel& model, const Residuals& f,
+                                          const FilterNorms& norms) noexcept {
   double term = 0;
   if (model.direct) {
     term = static_cast<double>(down32(-norms.e * norms.e * model.direct_wider()));
@@ -114,8 +125,8 @@ VICINAL_HOST_DEVICE inline float row_term(const BoundModel& model, const Residua
   }
   // A row so much larger than the sample that a product with a query (at most 2^61 an element) could leave float
   // half way would spoil its whole tile; it is kept out of the tile's maxima and is always a candidate.
-  const bool sound = std::isfinite(term) && std::isfinite(norms.e) &&
-                     norms.n * std::sqrt(static_cast<double>(model.dims)) < 0x1p65;
+  const bool sound =
+      std::isfinite(term) && std::isfinite(norms.e) && norms.n * std::sqrt(static_cast<double>(model.dims)) < 0x1p65;
   return sound ? static_cast<float>(term) : -std::numeric_limits<float>::infinity();
 }
 
@@ -154,7 +165,8 @@ VICINAL_HOST_DEVICE inline double value_of_upper(const BoundModel& model, double
 }
 
 /// Inner product: |g~ - true product| plus the canonical routine's own error, for rows of a tile (e_t, n_t).
-VICINAL_HOST_DEVICE inline double ip_slack(const BoundModel& model, const FilterNorms& q, const FilterNorms& tile) noexcept {
+VICINAL_HOST_DEVICE inline double ip_slack(const BoundModel& model, const FilterNorms& q,
+                                           const FilterNorms& tile) noexcept {
   const double canonical = (static_cast<double>(model.dims) / 32 + 8) * double_u;
   return q.e * (tile.n + tile.e) + q.n * tile.e +
          (model.alpha + 6 * float_u + canonical) * (q.n + q.e) * (tile.n + tile.e) + 0x1p-120;
@@ -162,8 +174,8 @@ VICINAL_HOST_DEVICE inline double ip_slack(const BoundModel& model, const Filter
 
 /// EXCLUDE iff t > threshold: every such row of the tile has a true distance above theta. `tile` holds the maxima of
 /// its rows. Underflow of products below 2^-149 is covered by the absolute 2^-120 (largest elements are about 1).
-VICINAL_HOST_DEVICE inline float threshold(const BoundModel& model, double theta, double query_square, const FilterNorms& q,
-                       const FilterNorms& tile) noexcept {
+VICINAL_HOST_DEVICE inline float threshold(const BoundModel& model, double theta, double query_square,
+                                           const FilterNorms& q, const FilterNorms& tile) noexcept {
   double bound = infinite;
   // A partial sum could leave float and come back as an infinity that looks far away: then nothing is excluded.
   if (!(q.n * tile.n < 0x1p120 && q.n + tile.n < 0x1p120)) return std::numeric_limits<float>::infinity();
@@ -180,7 +192,8 @@ VICINAL_HOST_DEVICE inline float threshold(const BoundModel& model, double theta
     }
     case Sum::products: bound = theta + std::fabs(theta) * 4 * double_u + ip_slack(model, q, tile); break;
     case Sum::magnitudes:
-      bound = (theta + q.e + tile.e) / (1 - (static_cast<double>(model.dims) + 2) * float_u) * (1 + 8 * double_u) + 0x1p-120;
+      bound = (theta + q.e + tile.e) / (1 - (static_cast<double>(model.dims) + 2) * float_u) * (1 + 8 * double_u) +
+              0x1p-120;
       if (!((static_cast<double>(model.dims) + 2) * float_u < 0.5)) bound = infinite;
       break;
     case Sum::largest: bound = (theta + q.e + tile.e) / (1 - 2 * float_u) * (1 + 8 * double_u) + 0x1p-120; break;
@@ -192,14 +205,15 @@ VICINAL_HOST_DEVICE inline float threshold(const BoundModel& model, double theta
 
 /// An upper bound, in filter units, of the true distance (folded product for ip) of a row that gave t in that tile.
 VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, double query_square, const FilterNorms& q,
-                       const FilterNorms& tile) noexcept {
+                                           const FilterNorms& tile) noexcept {
   const double value = static_cast<double>(t);
   double upper = infinite;
   switch (model.sum) {
     case Sum::squares: {
       const double norms = q.n + tile.n;
       if (model.direct) {
-        const double sum = value + std::fabs(value) * 0x1p-22 + tile.e * tile.e * model.direct_wider() * (1 + 0x1p-20) + 0x1p-120;
+        const double sum =
+            value + std::fabs(value) * 0x1p-22 + tile.e * tile.e * model.direct_wider() * (1 + 0x1p-20) + 0x1p-120;
         upper = (std::sqrt(std::max(sum, 0.0) * model.direct_wider()) + q.e + tile.e) * (1 + 8 * double_u);
         break;
       }
@@ -209,7 +223,10 @@ VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, dou
       break;
     }
     case Sum::products: upper = value + ip_slack(model, q, tile); break;
-    case Sum::magnitudes: upper = (value / (1 - (static_cast<double>(model.dims) + 2) * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
+    case Sum::magnitudes:
+      upper = (value / (1 - (static_cast<double>(model.dims) + 2) * float_u) + q.e + tile.e) * (1 + 8 * double_u) +
+              0x1p-120;
+      break;
     case Sum::largest: upper = (value / (1 - 2 * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
     case Sum::bits:
     case Sum::none: break;
@@ -250,13 +267,15 @@ struct ByteLine {
   double base = infinite, by_e = 0, by_n = 0;
 };
 /// The same for floats, as devices use it: (n + e) stands for n, and one factor for the error of every term.
-VICINAL_HOST_DEVICE inline ByteLine float_line(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
+VICINAL_HOST_DEVICE inline ByteLine float_line(const BoundModel& model, double theta, double query_square,
+                                               const FilterNorms& q) noexcept {
   constexpr double rounded = 1 + 4 * double_u, sums = 1 + 8 * double_u;
   const double reach = theta + q.e;
   switch (model.sum) {
     case Sum::products: {
       const double relative = (static_cast<double>(model.dims) / 32 + 8) * double_u + model.alpha + 6 * float_u;
-      return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * rounded, (q.e + relative * (q.n + q.e)) * rounded};
+      return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * rounded,
+              (q.e + relative * (q.n + q.e)) * rounded};
     }
     case Sum::magnitudes:
     case Sum::largest: {
@@ -268,22 +287,28 @@ VICINAL_HOST_DEVICE inline ByteLine float_line(const BoundModel& model, double t
     case Sum::bits:
     case Sum::none: break;
   }
-  if (model.direct) return {reach * reach * model.direct_wider() * sums + 0x1p-120, 2 * reach * model.direct_wider() * rounded, 0};
-  return {reach * reach * sums - query_square + model.kappa * q.n * q.n * rounded + 0x1p-50 * query_square + 0x1p-120, 2 * reach * rounded,
-          2 * model.kappa * q.n * rounded};
+  if (model.direct)
+    return {reach * reach * model.direct_wider() * sums + 0x1p-120, 2 * reach * model.direct_wider() * rounded, 0};
+  return {reach * reach * sums - query_square + model.kappa * q.n * q.n * rounded + 0x1p-50 * query_square + 0x1p-120,
+          2 * reach * rounded, 2 * model.kappa * q.n * rounded};
 }
-VICINAL_HOST_DEVICE inline ByteLine byte_line(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
+VICINAL_HOST_DEVICE inline ByteLine byte_line(const BoundModel& model, double theta, double query_square,
+                                              const FilterNorms& q) noexcept {
   if (model.sum == Sum::products) {
     const double canonical = (static_cast<double>(model.dims) / 32 + 8) * double_u;
-    return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * (1 + 4 * double_u), (q.e + canonical * (q.n + q.e)) * (1 + 4 * double_u)};
+    return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * (1 + 4 * double_u),
+            (q.e + canonical * (q.n + q.e)) * (1 + 4 * double_u)};
   }
   const double a = theta + q.e;
   return {a * a * (1 + 8 * double_u) - query_square + 0x1p-50 * query_square + 0x1p-120, 2 * a * (1 + 4 * double_u), 0};
 }
 /// Whether the model is of bytes, whose products have no error.
-VICINAL_HOST_DEVICE inline bool of_bytes(const BoundModel& model) noexcept { return model.alpha == 0 && !model.direct && model.sum != Sum::magnitudes && model.sum != Sum::largest; }
+VICINAL_HOST_DEVICE inline bool of_bytes(const BoundModel& model) noexcept {
+  return model.alpha == 0 && !model.direct && model.sum != Sum::magnitudes && model.sum != Sum::largest;
+}
 /// Of either.
-VICINAL_HOST_DEVICE inline ByteLine line_of_query(const BoundModel& model, double theta, double query_square, const FilterNorms& q) noexcept {
+VICINAL_HOST_DEVICE inline ByteLine line_of_query(const BoundModel& model, double theta, double query_square,
+                                                  const FilterNorms& q) noexcept {
   return of_bytes(model) ? byte_line(model, theta, query_square, q) : float_line(model, theta, query_square, q);
 }
 
@@ -293,7 +318,8 @@ VICINAL_HOST_DEVICE inline double byte_bound(const ByteLine& line, const FilterN
 
 /// EXCLUDE iff the kernel's sum is below this: every such row of the tile has a true distance above theta.
 /// Sums are whole, so a limit between two of them may be raised to the next.
-VICINAL_HOST_DEVICE inline std::int32_t byte_limit(const ByteLine& line, const FilterNorms& tile, double inverse, double shift) noexcept {
+VICINAL_HOST_DEVICE inline std::int32_t byte_limit(const ByteLine& line, const FilterNorms& tile, double inverse,
+                                                   double shift) noexcept {
   const double limit = shift - byte_bound(line, tile) * inverse - byte_slack;
   if (!(limit > -0x1p31)) return std::numeric_limits<std::int32_t>::min();  // NaN among them
   return whole_above(limit < most_limit ? limit : most_limit);
@@ -309,7 +335,8 @@ VICINAL_HOST_DEVICE inline std::int32_t byte_limit(const ByteLine& line, const F
 
 inline constexpr float most_quick_limit = 0x1p28F;
 VICINAL_HOST_DEVICE inline std::int32_t quick_seed(float term, float inverse, float most = most_quick_limit) noexcept {
-  const float exact = -term * inverse, least = term == std::numeric_limits<float>::infinity() ? -3.75F * most : -1.5F * most;
+  const float exact = -term * inverse,
+              least = term == std::numeric_limits<float>::infinity() ? -3.75F * most : -1.5F * most;
   const float seed = exact + std::min(std::fabs(exact), 0x1p100F) * 0x1p-21F;  // -inf with a term of +inf
   if (!(seed < 2 * most)) return static_cast<std::int32_t>(2 * most);
   return static_cast<std::int32_t>(std::ceil(seed > least ? seed : least));
@@ -323,7 +350,8 @@ VICINAL_HOST_DEVICE inline QuickLine quick_line(const ByteLine& line) noexcept {
   if (!(line.base > -infinite)) return {-std::numeric_limits<float>::infinity(), 0, 0};
   return {up32(line.base), up32(line.by_e), up32(line.by_n)};
 }
-VICINAL_HOST_DEVICE inline std::int32_t quick_limit(const QuickLine& line, float e, float n, float inverse, float most = most_quick_limit) noexcept {
+VICINAL_HOST_DEVICE inline std::int32_t quick_limit(const QuickLine& line, float e, float n, float inverse,
+                                                    float most = most_quick_limit) noexcept {
   const float by_e = line.by_e * e, by_n = line.by_n * (n + e);
   const float bound = line.base + by_e + by_n, size = std::fabs(line.base) + by_e + by_n;
   const float limit = -(bound + size * 0x1p-21F) * inverse, low = limit - std::fabs(limit) * 0x1p-21F - 0x1p-4F;
@@ -337,9 +365,10 @@ VICINAL_HOST_DEVICE inline float byte_t(std::int32_t sum, double unit, double sh
 }
 
 /// upper_of() for a t from byte_t: a seed is up to 1 above what it stands for, and the term was rounded down.
-VICINAL_HOST_DEVICE inline double byte_upper(const BoundModel& model, float t, double unit, double query_square, const FilterNorms& q,
-                         const FilterNorms& tile) noexcept {
-  const double value = static_cast<double>(t) + std::fabs(static_cast<double>(t)) * 0x1p-22 + (1 + 2 * byte_slack) * unit;
+VICINAL_HOST_DEVICE inline double byte_upper(const BoundModel& model, float t, double unit, double query_square,
+                                             const FilterNorms& q, const FilterNorms& tile) noexcept {
+  const double value =
+      static_cast<double>(t) + std::fabs(static_cast<double>(t)) * 0x1p-22 + (1 + 2 * byte_slack) * unit;
   double upper = value + ip_slack(model, q, tile);
   if (model.sum != Sum::products) {
     const double square = query_square * (1 + 0x1p-50) + value + tile.e * tile.e + 0x1p-22 * tile.n * tile.n + 0x1p-120;
@@ -349,16 +378,19 @@ VICINAL_HOST_DEVICE inline double byte_upper(const BoundModel& model, float t, d
 }
 
 /// |filter distance - true distance| for the worst row of the corpus, in units of the distance; for the certificate.
-VICINAL_HOST_DEVICE inline double largest_error(const BoundModel& model, const FilterNorms& q, const FilterNorms& corpus, double query_scale) noexcept {
+VICINAL_HOST_DEVICE inline double largest_error(const BoundModel& model, const FilterNorms& q,
+                                                const FilterNorms& corpus, double query_scale) noexcept {
   switch (model.sum) {
     case Sum::products: return ip_slack(model, q, corpus) / (model.scale * query_scale);
-    case Sum::magnitudes: return (q.e + corpus.e + (static_cast<double>(model.dims) + 2) * float_u * (q.n + corpus.n)) / model.scale;
+    case Sum::magnitudes:
+      return (q.e + corpus.e + (static_cast<double>(model.dims) + 2) * float_u * (q.n + corpus.n)) / model.scale;
     case Sum::largest: return (q.e + corpus.e + 2 * float_u * (q.n + corpus.n)) / model.scale;
     case Sum::squares:
     case Sum::bits:
     case Sum::none: break;
   }
-  if (model.direct) return (q.e + corpus.e + (static_cast<double>(model.dims) + 8) * 2 * float_u * (q.n + corpus.n)) / model.scale;
+  if (model.direct)
+    return (q.e + corpus.e + (static_cast<double>(model.dims) + 8) * 2 * float_u * (q.n + corpus.n)) / model.scale;
   return (q.e + corpus.e + std::sqrt(model.kappa) * (q.n + corpus.n)) / model.scale;
 }
 

@@ -26,8 +26,8 @@ void* acquire_bytes(std::size_t bytes) {
     if (at != nullptr && bytes >= huge_from) madvise(at, bytes, MADV_HUGEPAGE);  // a wish; refusal is fine
   }
   if (at == nullptr)
-    fail(ErrorCode::out_of_memory,
-         cat(bytes_text(static_cast<std::int64_t>(bytes)), " requested and refused by the system; set a smaller memory budget"));
+    fail(ErrorCode::out_of_memory, cat(bytes_text(static_cast<std::int64_t>(bytes)),
+                                       " requested and refused by the system; set a smaller memory budget"));
   return at;
 }
 

@@ -17,7 +17,8 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(std::int64_t count)
       : data_(static_cast<T*>(acquire_bytes(static_cast<std::size_t>(count) * sizeof(T)))), count_(count) {}
-  Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  Buffer(Buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(count_, other.count_);

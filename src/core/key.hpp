@@ -12,13 +12,11 @@
 namespace vicinal {
 
 struct Entry {
-  double key;       // folded: smaller is nearer
+  double key;  // folded: smaller is nearer
   std::int64_t id;
 };
 
-inline bool before(const Entry& a, const Entry& b) noexcept {
-  return a.key < b.key || (a.key == b.key && a.id < b.id);
-}
+inline bool before(const Entry& a, const Entry& b) noexcept { return a.key < b.key || (a.key == b.key && a.id < b.id); }
 
 /// The canonical value rounded once to the output type, widened back exactly, and folded.
 inline double fold_key(double canonical, DistanceType type, bool descends) noexcept {

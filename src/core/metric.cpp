@@ -21,9 +21,15 @@ constexpr auto alias_array(Names... names) {
 #include "core/metric.def"
 #undef METRIC
 
-constexpr MetricInfo info_of(Metric metric, std::string_view name, std::span<const std::string_view> aliases, std::string_view formula) {
+constexpr MetricInfo info_of(Metric metric, std::string_view name, std::span<const std::string_view> aliases,
+                             std::string_view formula) {
   const Compares sides = row_of(metric).compares;
-  return {metric, name, aliases, descending(metric), formula, sides == Compares::rows || sides == Compares::rows_or_strings,
+  return {metric,
+          name,
+          aliases,
+          descending(metric),
+          formula,
+          sides == Compares::rows || sides == Compares::rows_or_strings,
           sides == Compares::strings || sides == Compares::rows_or_strings};
 }
 
@@ -36,15 +42,35 @@ constexpr MetricInfo table[] = {
 
 // What other tools call these. Not aliases, because l2 means two things; only hints.
 constexpr std::pair<std::string_view, std::string_view> foreign[] = {
-    {"l2", "euclidean\" or \"sqeuclidean"}, {"l2sq", "sqeuclidean"},
-    {"sql2", "sqeuclidean"}, {"squared_euclidean", "sqeuclidean"}, {"l2_squared", "sqeuclidean"},
-    {"ip", "inner_product"}, {"dot", "inner_product"}, {"dotproduct", "inner_product"},
-    {"innerproduct", "inner_product"}, {"max_inner_product", "inner_product"}, {"angular", "cosine"},
-    {"cos", "cosine"}, {"cosinesimil", "cosine"}, {"pearson", "correlation"}, {"taxicab", "l1"},
-    {"infinity", "linf"}, {"max", "linf"}, {"bit_hamming", "hamming"}, {"bitwise_hamming", "hamming"},
-    {"edit", "levenshtein"}, {"edit_distance", "levenshtein"}, {"lev", "levenshtein"}, {"leven", "levenshtein"},
-    {"normed_levenshtein", "normalized_levenshtein"}, {"tanimoto", "jaccard"},
-    {"js", "jensen_shannon"}, {"jensenshannon", "jensen_shannon"}, {"kl", "kullback_leibler"}, {"earth_mover", "emd"},
+    {"l2", "euclidean\" or \"sqeuclidean"},
+    {"l2sq", "sqeuclidean"},
+    {"sql2", "sqeuclidean"},
+    {"squared_euclidean", "sqeuclidean"},
+    {"l2_squared", "sqeuclidean"},
+    {"ip", "inner_product"},
+    {"dot", "inner_product"},
+    {"dotproduct", "inner_product"},
+    {"innerproduct", "inner_product"},
+    {"max_inner_product", "inner_product"},
+    {"angular", "cosine"},
+    {"cos", "cosine"},
+    {"cosinesimil", "cosine"},
+    {"pearson", "correlation"},
+    {"taxicab", "l1"},
+    {"infinity", "linf"},
+    {"max", "linf"},
+    {"bit_hamming", "hamming"},
+    {"bitwise_hamming", "hamming"},
+    {"edit", "levenshtein"},
+    {"edit_distance", "levenshtein"},
+    {"lev", "levenshtein"},
+    {"leven", "levenshtein"},
+    {"normed_levenshtein", "normalized_levenshtein"},
+    {"tanimoto", "jaccard"},
+    {"js", "jensen_shannon"},
+    {"jensenshannon", "jensen_shannon"},
+    {"kl", "kullback_leibler"},
+    {"earth_mover", "emd"},
 };
 
 }  // namespace
@@ -92,12 +118,15 @@ Metric parse_metric(std::string_view name, bool MetricInfo::*sort) {
       if (taken && word == name && ours.substr(0, ours.find('"')) == info.name) meant = ours;
   }
   if (meant.empty()) meant = nearest_name(name, known);
-  const std::string all = sort != nullptr ? cat(": ", joined(known))
-                                          : cat(" of vectors: ", names_where([](const MetricInfo& info) { return info.vectors; }), "; of strings: ",
-                                                names_where([](const MetricInfo& info) { return info.strings; }), "; of permutation indexes, which take all: ",
-                                                names_where([](const MetricInfo& info) { return !info.vectors && !info.strings; }));
+  const std::string all = sort != nullptr
+                              ? cat(": ", joined(known))
+                              : cat(" of vectors: ", names_where([](const MetricInfo& info) { return info.vectors; }),
+                                    "; of strings: ", names_where([](const MetricInfo& info) { return info.strings; }),
+                                    "; of permutation indexes, which take all: ",
+                                    names_where([](const MetricInfo& info) { return !info.vectors && !info.strings; }));
   fail(ErrorCode::invalid_argument,
-       cat("unknown metric \"", name, "\"", meant.empty() ? "" : cat("; did you mean \"", meant, "\"?"), meant.empty() ? "; metrics" : " metrics", all));
+       cat("unknown metric \"", name, "\"", meant.empty() ? "" : cat("; did you mean \"", meant, "\"?"),
+           meant.empty() ? "; metrics" : " metrics", all));
 }
 
 }  // namespace vicinal

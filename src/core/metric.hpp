@@ -36,9 +36,10 @@ struct MetricRow {
 /// The row of metric.def. A metric without a row does not compile (-Werror=switch).
 VICINAL_HOST_DEVICE constexpr MetricRow row_of(Metric metric) noexcept {
   switch (metric) {
-#define METRIC(name, aliases, compares, sum, finish, filter, direction, result, triangle, formula)                    \
-  case Metric::name:                                                                                                  \
-    return {Compares::compares, Sum::sum, Finish::finish, FilterRows::filter, Direction::direction, Result::result, Triangle::triangle};
+#define METRIC(name, aliases, compares, sum, finish, filter, direction, result, triangle, formula) \
+  case Metric::name:                                                                               \
+    return {Compares::compares,   Sum::sum,       Finish::finish,    FilterRows::filter,           \
+            Direction::direction, Result::result, Triangle::triangle};
 #include "core/metric.def"
 #undef METRIC
   }
@@ -60,18 +61,23 @@ using MetricSet = std::uint32_t;
 template <class Fact>
 constexpr MetricSet metrics_where(const Fact& holds) noexcept {
   MetricSet set = 0;
-#define METRIC(name, ...)                                                             \
+#define METRIC(name, ...)                                                        \
   static_assert(static_cast<int>(Metric::name) < 32, "a MetricSet has 32 bits"); \
   if (holds(row_of(Metric::name))) set |= MetricSet{1} << static_cast<int>(Metric::name);
 #include "core/metric.def"
 #undef METRIC
   return set;
 }
-VICINAL_HOST_DEVICE constexpr bool holds_for(MetricSet set, Metric metric) noexcept { return (set >> static_cast<int>(metric) & 1) != 0; }
+VICINAL_HOST_DEVICE constexpr bool holds_for(MetricSet set, Metric metric) noexcept {
+  return (set >> static_cast<int>(metric) & 1) != 0;
+}
 
-inline constexpr MetricSet metrics_of_counts = metrics_where([](const MetricRow& row) { return row.result == Result::count; });
-inline constexpr MetricSet metrics_with_norms = metrics_where([](const MetricRow& row) { return row.finish == Finish::cosine; });
-inline constexpr MetricSet metrics_descending = metrics_where([](const MetricRow& row) { return row.direction == Direction::descending; });
+inline constexpr MetricSet metrics_of_counts =
+    metrics_where([](const MetricRow& row) { return row.result == Result::count; });
+inline constexpr MetricSet metrics_with_norms =
+    metrics_where([](const MetricRow& row) { return row.finish == Finish::cosine; });
+inline constexpr MetricSet metrics_descending =
+    metrics_where([](const MetricRow& row) { return row.direction == Direction::descending; });
 
 /// Distances are counts, returned as u32.
 VICINAL_HOST_DEVICE constexpr bool counts(Metric metric) noexcept { return holds_for(metrics_of_counts, metric); }

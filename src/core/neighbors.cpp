@@ -13,7 +13,8 @@ namespace vicinal {
 void check_result_size(std::int64_t rows, std::int64_t k) {
   constexpr std::int64_t most = std::int64_t{1} << 56;  // entries; with room to multiply by their bytes
   if (rows < 0 || k < 0 || (k > 0 && rows > most / k))
-    fail(ErrorCode::memory_budget, cat("a result of ", rows, " x ", k, " neighbours does not fit any memory; lower k or search fewer queries"));
+    fail(ErrorCode::memory_budget,
+         cat("a result of ", rows, " x ", k, " neighbours does not fit any memory; lower k or search fewer queries"));
 }
 
 Neighbors::Neighbors(std::int64_t rows, std::int64_t k, DistanceType type, bool counted)
@@ -51,9 +52,7 @@ double CsrNeighbors::distance(std::int64_t row, std::int64_t rank) const noexcep
   return load_key(distances_.get(), type_, false, offsets_[static_cast<std::size_t>(row)] + rank);
 }
 
-NeighborsView Neighbors::view() noexcept {
-  return {ids_.get(), distances_.get(), type_, rows_, k_, counts_.get()};
-}
+NeighborsView Neighbors::view() noexcept { return {ids_.get(), distances_.get(), type_, rows_, k_, counts_.get()}; }
 NeighborsView Neighbors::view() const noexcept {
   return {ids_.get(), distances_.get(), type_, rows_, k_, counts_.get()};
 }
@@ -61,11 +60,12 @@ NeighborsView Neighbors::view() const noexcept {
 DistanceType resolve_distance_type(DistanceType asked, Metric metric, DType corpus, DType queries) {
   if (counts(metric)) {
     if (asked == DistanceType::automatic || asked == DistanceType::u32) return DistanceType::u32;
-    fail(ErrorCode::invalid_argument, cat(metric_info(metric).name, " distances are u32, got distance_type=", distance_type_name(asked)));
+    fail(ErrorCode::invalid_argument,
+         cat(metric_info(metric).name, " distances are u32, got distance_type=", distance_type_name(asked)));
   }
   if (asked == DistanceType::u32)
-    fail(ErrorCode::invalid_argument,
-         cat("distance_type=u32 is for counts (hamming, levenshtein); ", metric_info(metric).name, " gives f32 or f64"));
+    fail(ErrorCode::invalid_argument, cat("distance_type=u32 is for counts (hamming, levenshtein); ",
+                                          metric_info(metric).name, " gives f32 or f64"));
   if (asked != DistanceType::automatic) return asked;
   return corpus == DType::f64 || queries == DType::f64 ? DistanceType::f64 : DistanceType::f32;
 }

@@ -61,9 +61,20 @@ std::int64_t parse_bytes(std::string_view text) {
   static constexpr struct {
     const char* name;
     double bytes;
-  } units[] = {{"", 1}, {"b", 1}, {"k", 1024.0}, {"kib", 1024.0}, {"kb", 1e3}, {"m", 1048576.0}, {"mib", 1048576.0},
-               {"mb", 1e6}, {"g", 1073741824.0}, {"gib", 1073741824.0}, {"gb", 1e9}, {"t", 1099511627776.0},
-               {"tib", 1099511627776.0}, {"tb", 1e12}};
+  } units[] = {{"", 1},
+               {"b", 1},
+               {"k", 1024.0},
+               {"kib", 1024.0},
+               {"kb", 1e3},
+               {"m", 1048576.0},
+               {"mib", 1048576.0},
+               {"mb", 1e6},
+               {"g", 1073741824.0},
+               {"gib", 1073741824.0},
+               {"gb", 1e9},
+               {"t", 1099511627776.0},
+               {"tib", 1099511627776.0},
+               {"tb", 1e12}};
   for (const auto& known : units) {
     if (unit != known.name) continue;
     const double bytes = std::ceil(value * known.bytes);

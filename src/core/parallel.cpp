@@ -107,8 +107,7 @@ class Arenas {
     try {
       const std::lock_guard lock(mutex_);
       idle_.emplace(threads, std::move(arena));
-    } catch (...) {
-    }
+    } catch (...) {}
   }
   static Arenas& all() {
     static auto* arenas = new Arenas;  // never destroyed: calls may outlive static objects
@@ -140,10 +139,13 @@ class Workers {
   }
 
  private:
-  static int allowed() { return static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)); }
+  static int allowed() {
+    return static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
+  }
   void set(int threads) {
     if (set_ == threads || (set_ == 0 && threads == natural_)) return;
-    auto next = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+    auto next = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                                      static_cast<std::size_t>(threads));
     limit_ = std::move(next);  // the old one ends when the new one is there: oneTBB's own never holds in between
     set_ = threads;
   }

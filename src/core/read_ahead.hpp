@@ -17,7 +17,8 @@ inline void read_ahead(const Points& rows) noexcept {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(rows.data) / page * page;
   const auto bytes = static_cast<std::size_t>(std::min(rows.rows * rows.row_stride, most));
-  (void)::madvise(reinterpret_cast<void*>(begin), bytes, MADV_WILLNEED);  // NOLINT(performance-no-int-to-ptr): a page's address
+  (void)::madvise(reinterpret_cast<void*>(begin), bytes,
+                  MADV_WILLNEED);  // NOLINT(performance-no-int-to-ptr): a page's address
 }
 
 }  // namespace vicinal

@@ -25,7 +25,8 @@ void check_eligible(const Eligible& eligible, std::int64_t corpus_rows, std::int
     for (const std::int64_t id : *eligible.ids)
       if (id < 0) refuse(cat("eligible id ", id, " is negative"));
   if (eligible.bitmap && static_cast<std::int64_t>(eligible.bitmap->size()) < words(corpus_rows))
-    refuse(cat("the bitmap of eligible rows has ", eligible.bitmap->size() * 64, " bits, corpus has ", corpus_rows, " rows"));
+    refuse(cat("the bitmap of eligible rows has ", eligible.bitmap->size() * 64, " bits, corpus has ", corpus_rows,
+               " rows"));
   const auto rows = static_cast<std::int64_t>(eligible.corpus_labels.size());
   const auto queries = static_cast<std::int64_t>(eligible.query_labels.size());
   if (!labelled(eligible)) {
@@ -43,7 +44,8 @@ std::int64_t RowFilter::bytes(const Eligible& eligible, std::int64_t corpus_rows
 RowFilter::RowFilter(const Eligible& eligible, std::int64_t corpus_rows, std::int64_t first_id, bool without_self)
     : without_self_(without_self), labels_(eligible.labels) {
   begin_ = std::clamp<std::int64_t>(eligible.first - first_id, 0, corpus_rows);
-  end_ = eligible.last - first_id >= corpus_rows ? corpus_rows : std::max<std::int64_t>(eligible.last - first_id + 1, 0);
+  end_ =
+      eligible.last - first_id >= corpus_rows ? corpus_rows : std::max<std::int64_t>(eligible.last - first_id + 1, 0);
   end_ = std::max(begin_, end_);
   if (eligible.bitmap) bits_ = eligible.bitmap->data();
   if (eligible.ids) {
@@ -98,7 +100,8 @@ bool RowFilter::any(std::int64_t first, std::int64_t count) const noexcept {
 std::int64_t RowFilter::count(std::int64_t query) const noexcept {
   std::int64_t rows = allowed_;
   if (labels_ != Eligible::Labels::ignored) {
-    const auto [low, high] = std::equal_range(sorted_labels_.data(), sorted_labels_.data() + allowed_, query_labels_[query]);
+    const auto [low, high] =
+        std::equal_range(sorted_labels_.data(), sorted_labels_.data() + allowed_, query_labels_[query]);
     rows = labels_ == Eligible::Labels::same ? high - low : allowed_ - (high - low);
   }
   if (!without_self_ || query < begin_ || query >= end_) return rows;

@@ -48,7 +48,14 @@ class RowFilter {
     std::int64_t queries;  // that have labels
   };
   View view() const noexcept {
-    return {begin_, end_, bits_, without_self_, labels_ == Eligible::Labels::same, labels_ == Eligible::Labels::ignored ? nullptr : row_labels_, query_labels_, queries_};
+    return {begin_,
+            end_,
+            bits_,
+            without_self_,
+            labels_ == Eligible::Labels::same,
+            labels_ == Eligible::Labels::ignored ? nullptr : row_labels_,
+            query_labels_,
+            queries_};
   }
 
  private:

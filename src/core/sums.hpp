@@ -10,7 +10,7 @@
 namespace vicinal {
 
 enum class Sum : unsigned char {
-  squares,     // of differences
+  squares,  // of differences
   products,
   magnitudes,  // of differences
   largest,     // magnitude of a difference

@@ -29,7 +29,8 @@ std::vector<Rung> filters_of(const Plan& plan) {
 }
 
 /// The frame of a rung; false where it is of bytes and they do not pay. queries: that each preparation serves.
-bool choose(Frame& frame, const Kernels& kernels, const Question& question, const Plan& plan, Rung rung, double queries, Team& team) {
+bool choose(Frame& frame, const Kernels& kernels, const Question& question, const Plan& plan, Rung rung, double queries,
+            Team& team) {
   if (rung == Rung::canonical) return true;
   frame = choose_frame(kernels, question, rung, team);
   if (rung != Rung::int8) return true;
@@ -79,14 +80,17 @@ class CpuBackend final : public Backend {
   std::int64_t bytes(const Plan& plan, const Problem& problem) const override {
     std::int64_t chunk = 0;  // rungs come one after another
     for (const std::string& name : plan.rungs)
-      if (!problem.kept) chunk = std::max(chunk, PackedRows::bytes(plan.corpus_chunk, problem.corpus.cols, problem.metric, rung_of(name), {plan.groups, plan.second}));
+      if (!problem.kept)
+        chunk = std::max(chunk, PackedRows::bytes(plan.corpus_chunk, problem.corpus.cols, problem.metric, rung_of(name),
+                                                  {plan.groups, plan.second}));
     return chunk + CpuSession::bytes(plan, problem);
   }
 
   std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const override {
     std::int64_t total = plan.threads * PrepareScratch::bytes(problem.corpus.cols);
     for (const std::string& name : plan.rungs)
-      total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, rung_of(name), {plan.groups, plan.second});
+      total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, rung_of(name),
+                                 {plan.groups, plan.second});
     return total;
   }
 
@@ -115,7 +119,8 @@ class CpuBackend final : public Backend {
   Rates rates(const std::string& instruction_set, Rung rung, int threads) override {
     Team team(threads, nullptr, {}, 0);
     const InstructionSet& set = find_instruction_set(instruction_set);
-    return {.products = rung == Rung::int8 ? peak_products(set.bytes, team) : peak_products(set.floats, team), .bytes = peak_bytes(team)};
+    return {.products = rung == Rung::int8 ? peak_products(set.bytes, team) : peak_products(set.floats, team),
+            .bytes = peak_bytes(team)};
   }
 
   std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {
@@ -127,7 +132,8 @@ class CpuBackend final : public Backend {
       CpuKept::Packed packed;
       if (!choose(packed.frame, kernels, question, plan, rung, infinite, team)) continue;
       const auto model = make_model(kernels, question, rung, packed.frame);
-      prepare_rows(kernels, question, rung, model.get(), &packed.frame, {plan.groups, plan.second}, 0, question.corpus.rows, team, packed.rows);
+      prepare_rows(kernels, question, rung, model.get(), &packed.frame, {plan.groups, plan.second}, 0,
+                   question.corpus.rows, team, packed.rows);
       kept->rungs.push_back(std::move(packed));
     }
     return kept;
@@ -139,23 +145,28 @@ class CpuBackend final : public Backend {
     auto own = std::static_pointer_cast<const CpuKept>(std::move(kept));
     Frame frame;
     if (own && rung != Rung::canonical && own->of(rung).rows.rung != rung) return nullptr;
-    if (!own && !choose(frame, set.floats, question, plan, rung, static_cast<double>(plan.query_batch), team)) return nullptr;
+    if (!own && !choose(frame, set.floats, question, plan, rung, static_cast<double>(plan.query_batch), team))
+      return nullptr;
     if (rung == Rung::int8) stats.rotated = (own ? own->of(rung).frame : frame).rotation.present();
     return std::make_unique<CpuSession>(set, question, plan, rung, std::move(frame), std::move(own), team, stats);
   }
 
-  std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range) const override {
+  std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k,
+                             bool range) const override {
     return cpu::shape_strings(plan, sizes, metric, k, range);
   }
 
-  std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team, Stats& stats) override {
+  std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team,
+                              Stats& stats) override {
     return cpu::search_strings(question, plan, answer, team, stats);
   }
 };
 
 }  // namespace
 
-Frame choose_frame(const Question& question, Rung rung, Team& team) { return choose_frame(find_instruction_set("auto").floats, question, rung, team); }
+Frame choose_frame(const Question& question, Rung rung, Team& team) {
+  return choose_frame(find_instruction_set("auto").floats, question, rung, team);
+}
 
 void report_unfit_rows(const Question& question, const Points& rows, const char* side, Team& team) {
   report_unfit_rows(find_instruction_set("auto").floats, question, rows, side, team);

@@ -38,6 +38,7 @@ bool supported() {
 
 }  // namespace
 
-constinit const ByteKernels bytes_avx2 = {"avx2", supported, query_lanes, QueryLayout::halves, tile<Quads>, second_sums};
+constinit const ByteKernels bytes_avx2 = {"avx2",      supported,  query_lanes, QueryLayout::halves,
+                                          tile<Quads>, second_sums};
 
 }  // namespace vicinal::cpu

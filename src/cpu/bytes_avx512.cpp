@@ -37,6 +37,7 @@ bool supported() {
 
 }  // namespace
 
-constinit const ByteKernels bytes_avx512 = {"avx512", supported, query_lanes, QueryLayout::halves, tile<Quads>, second_sums};
+constinit const ByteKernels bytes_avx512 = {"avx512",    supported,  query_lanes, QueryLayout::halves,
+                                            tile<Quads>, second_sums};
 
 }  // namespace vicinal::cpu

@@ -190,7 +190,9 @@ void tile_of(const ByteTileArgs& a) {
   const std::int64_t visits = (a.query_panels + 1) / 2 * steps;
   for (int number = 0; number < a.row_panels; ++number) {
     const std::int32_t* rows = a.rows + number * a.dims * panel_rows;
-    if (left != 0) __builtin_memcpy(tail, rows + (a.dims - left) * panel_rows, static_cast<std::size_t>(left) * panel_rows * sizeof(*tail));
+    if (left != 0)
+      __builtin_memcpy(tail, rows + (a.dims - left) * panel_rows,
+                       static_cast<std::size_t>(left) * panel_rows * sizeof(*tail));
     const Panel p = {a, registers, number, rows, left != 0 ? tail : nullptr, steps, a.dims * 2 / visits + 1};
     const std::int32_t* next_rows = rows + a.dims * panel_rows;
     for (std::int64_t cut = 0; cut < cuts; ++cut) {

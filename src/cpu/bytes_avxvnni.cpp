@@ -36,6 +36,7 @@ bool supported() {
 
 }  // namespace
 
-constinit const ByteKernels bytes_avxvnni = {"avxvnni", supported, query_lanes, QueryLayout::quads, tile<Quads>, second_sums};
+constinit const ByteKernels bytes_avxvnni = {"avxvnni",          supported,   query_lanes,
+                                             QueryLayout::quads, tile<Quads>, second_sums};
 
 }  // namespace vicinal::cpu

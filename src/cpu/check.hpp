@@ -6,8 +6,8 @@
 
 namespace vicinal::cpu {
 
-[[noreturn]] void report_unfit_rows(const Kernels& kernels, const Question& question, const Points& rows, const char* side,
-                                    Team& team);
+[[noreturn]] void report_unfit_rows(const Kernels& kernels, const Question& question, const Points& rows,
+                                    const char* side, Team& team);
 /// The same by the fastest kernels of this machine, for other backends.
 [[noreturn]] void report_unfit_rows(const Question& question, const Points& rows, const char* side, Team& team);
 /// A distance that was to be returned is infinite.

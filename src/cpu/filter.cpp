@@ -17,7 +17,8 @@ float FilterTask::threshold_at(int query, const FilterNorms& maxima) const {
 
 void FilterTask::face(const FilterNorms& maxima, int padded) {
   facing = maxima;
-  for (int q = 0; q < padded; ++q) thr[q] = q < queries ? threshold_at(q, maxima) : -std::numeric_limits<float>::infinity();
+  for (int q = 0; q < padded; ++q)
+    thr[q] = q < queries ? threshold_at(q, maxima) : -std::numeric_limits<float>::infinity();
 }
 
 TileArgs FilterTask::tile_args(const float* panels, int query_panels, float* partial) {
@@ -45,7 +46,8 @@ void FilterTask::start_bytes() {
   for (int q = 0; q < queries; ++q) lines[q] = byte_line(model, states[q].theta, facts[q].square, facts[q].norms);
 }
 
-ByteTileArgs FilterTask::face_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile) {
+ByteTileArgs FilterTask::face_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial,
+                                    std::int64_t which_tile) {
   tile = which_tile;
   const auto at = static_cast<std::size_t>(tile);
   facing = chunk.tiles[at];
@@ -58,7 +60,9 @@ ByteTileArgs FilterTask::face_bytes(const std::int32_t* panels, int query_panels
   else
     for (int r = 0; r < row_panels * panel_rows; ++r) seeds[r] = byte_seed(chunk.terms[begin + r], inverse);
   for (int q = 0; !whole && q < query_panels * bytes->query_lanes; ++q)
-    limits[q] = q < queries && !states[q].abandoned && !states[q].idle ? byte_limit(lines[q], facing, inverse, shift_of(q)) : every_sum;
+    limits[q] = q < queries && !states[q].abandoned && !states[q].idle
+                    ? byte_limit(lines[q], facing, inverse, shift_of(q))
+                    : every_sum;
   const std::int64_t quads = quads_of(model.dims);
   return {.queries = panels,
           .rows = chunk.quads.data() + begin * quads,
@@ -73,22 +77,26 @@ ByteTileArgs FilterTask::face_bytes(const std::int32_t* panels, int query_panels
           .context = this};
 }
 
-void FilterTask::run_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile) {
+void FilterTask::run_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial,
+                           std::int64_t which_tile) {
   bytes->tile(face_bytes(panels, query_panels, partial, which_tile));
 }
 
-void FilterTask::meet_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile,
-                            std::int32_t* query_terms, FilterTask& facing_block) {
+void FilterTask::meet_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial,
+                            std::int64_t which_tile, std::int32_t* query_terms, FilterTask& facing_block) {
   ByteTileArgs args = face_bytes(panels, query_panels, partial, which_tile);
   other = &facing_block;
   other->unit = unit;
   other->inverse = inverse;
   other->facing = chunk.tiles[static_cast<std::size_t>(first / tile_rows)];
   for (int r = 0; r < args.row_panels * panel_rows; ++r)
-    other->limits[r] = r < other->queries && !other->states[r].abandoned ? byte_limit(other->lines[r], other->facing, inverse, 0) : every_sum;
+    other->limits[r] = r < other->queries && !other->states[r].abandoned
+                           ? byte_limit(other->lines[r], other->facing, inverse, 0)
+                           : every_sum;
   // As a row a query has no 128 in its sums.
   for (int q = 0; q < query_panels * bytes->query_lanes; ++q)
-    query_terms[q] = q < queries ? byte_seed(chunk.terms[first + q], inverse) - static_cast<std::int32_t>(facts[q].shift) : 0;
+    query_terms[q] =
+        q < queries ? byte_seed(chunk.terms[first + q], inverse) - static_cast<std::int32_t>(facts[q].shift) : 0;
   args.query_term = query_terms;
   args.row_thr = other->limits;
   args.on_column_hit = &FilterTask::on_byte_column_hit;
@@ -152,7 +160,8 @@ void FilterTask::take_columns(int query, int panel, std::uint32_t hits, const TO
     const int lane = std::countr_zero(hits);
     const auto facing_query = static_cast<int>(begin + lane);
     if (facing_query >= other->queries || other->states[facing_query].abandoned) continue;
-    if (!other->filter.allows(other->rows[facing_query], chunk.row_at(place)) || !other->make_room(facing_query)) continue;
+    if (!other->filter.allows(other->rows[facing_query], chunk.row_at(place)) || !other->make_room(facing_query))
+      continue;
     other->keep(facing_query, t_of(lane), place);
   }
 }
@@ -166,7 +175,9 @@ void FilterTask::on_byte_hit(void* context, int query, int panel, std::uint32_t 
   const double shift = task.shift_of(query);
   if (task.whole) {
     const std::int32_t* squares = task.chunk.squares.data() + task.tile * tile_rows + std::int64_t{panel} * panel_rows;
-    return task.take(query, panel, hits, [&](int lane) { return static_cast<float>(2 * (static_cast<std::int64_t>(shift) - values[lane]) + (squares[lane] & 1)); });
+    return task.take(query, panel, hits, [&](int lane) {
+      return static_cast<float>(2 * (static_cast<std::int64_t>(shift) - values[lane]) + (squares[lane] & 1));
+    });
   }
   task.take(query, panel, hits, [&](int lane) { return byte_t(values[lane], task.unit, shift); });
 }
@@ -175,7 +186,8 @@ void FilterTask::on_column_hit(void* context, int query, int panel, std::uint32_
   static_cast<FilterTask*>(context)->take_columns(query, panel, hits, [&](int lane) { return values[lane]; });
 }
 
-void FilterTask::on_byte_column_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
+void FilterTask::on_byte_column_hit(void* context, int query, int panel, std::uint32_t hits,
+                                    const std::int32_t* values) {
   auto& task = *static_cast<FilterTask*>(context);
   task.take_columns(query, panel, hits, [&](int lane) { return byte_t(values[lane], task.unit, 0); });
 }
@@ -204,7 +216,7 @@ void FilterTask::tighten(int query, double bound) {
 
 namespace {
 
-constexpr std::int64_t guess_reserve = 2;        // rows ranked for each that a guess takes
+constexpr std::int64_t guess_reserve = 2;   // rows ranked for each that a guess takes
 constexpr double tight_residual = 0x1p-12;  // of the norms; bytes that are whole numbers have next to none
 constexpr auto tile_of = [](const Slot& slot) { return static_cast<std::int64_t>(slot.row / tile_rows); };
 
@@ -276,7 +288,8 @@ void FilterTask::drop_farther(int query) {
   QueryState& state = states[query];
   if (state.abandoned) return;
   guess(query);
-  const ByteLine line = bytes != nullptr ? byte_line(model, state.theta, facts[query].square, facts[query].norms) : ByteLine{};
+  const ByteLine line =
+      bytes != nullptr ? byte_line(model, state.theta, facts[query].square, facts[query].norms) : ByteLine{};
   const auto limit_in = [&](std::size_t which_tile) {
     const FilterNorms& maxima = chunk.tiles[which_tile];
     return bytes != nullptr ? up32(byte_bound(line, maxima)) : threshold_at(query, maxima);
@@ -295,7 +308,8 @@ void FilterTask::drop_farther(int query) {
     }
   };
   sift(0, state.looked, [&](std::size_t which_tile) {
-    return second_threshold(model, state.theta, facts[query].second, facts[query].norms.n, chunk.second.tiles[which_tile]);
+    return second_threshold(model, state.theta, facts[query].second, facts[query].norms.n,
+                            chunk.second.tiles[which_tile]);
   });
   const std::int64_t looked = std::exchange(state.looked, kept);
   sift(looked, state.count, limit_in);

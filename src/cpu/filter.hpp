@@ -19,7 +19,9 @@ struct Slot {
 };
 
 /// An order for all bits, NaN last: rows that another thread changes while they are packed may give any.
-inline constexpr auto nearer = [](const Slot& a, const Slot& b) { return a.t < b.t || (std::isnan(b.t) && !std::isnan(a.t)); };
+inline constexpr auto nearer = [](const Slot& a, const Slot& b) {
+  return a.t < b.t || (std::isnan(b.t) && !std::isnan(a.t));
+};
 inline constexpr std::int64_t looks_a_rank = 4;  // as many take about the time of one canonical distance
 inline constexpr std::int32_t every_sum = std::numeric_limits<std::int32_t>::max();  // is below this
 
@@ -32,13 +34,13 @@ struct QueryState {
   std::int64_t due = 0;     // count at which the threshold tightens next
   Pool pool;
   Matches* matches = nullptr;  // a range search keeps these, not a pool, and its bound never moves
-  double bound = infinite;  // every excluded row has a canonical folded value above this
-  double theta = infinite;  // the same as a true distance, inflated for key rounding
-  std::int64_t settled = 0; // rows ranked, for the share
-  std::int64_t passed = 0;  // rows that passed the filter
+  double bound = infinite;     // every excluded row has a canonical folded value above this
+  double theta = infinite;     // the same as a true distance, inflated for key rounding
+  std::int64_t settled = 0;    // rows ranked, for the share
+  std::int64_t passed = 0;     // rows that passed the filter
   bool abandoned = false;
-  bool guessed = false;     // no k rows are known to be within bound; filter_guess.cpp
-  bool idle = false;        // has seen all rows, while others see them once more
+  bool guessed = false;  // no k rows are known to be within bound; filter_guess.cpp
+  bool idle = false;     // has seen all rows, while others see them once more
 
   void take(std::span<const Entry> entries) {
     if (matches != nullptr) return matches->take(entries);
@@ -52,38 +54,38 @@ struct FilterTask {
   const BoundModel& model;
   const PackedRows& chunk;
   const RowFilter& filter;
-  const QueryFacts* facts;     // of the block
-  QueryState* states;          // of the block in this split
-  const std::int64_t* rows;    // query rows of the block
-  std::int64_t first;          // position of the block's first query in the batch
-  int queries;                 // used queries of the block
-  std::int64_t capacity;       // slots a query
-  std::int64_t share;          // rows that a query may settle before it is abandoned
-  float* thr;                  // thresholds of the block for the rows that it meets now
+  const QueryFacts* facts;             // of the block
+  QueryState* states;                  // of the block in this split
+  const std::int64_t* rows;            // query rows of the block
+  std::int64_t first;                  // position of the block's first query in the batch
+  int queries;                         // used queries of the block
+  std::int64_t capacity;               // slots a query
+  std::int64_t share;                  // rows that a query may settle before it is abandoned
+  float* thr;                          // thresholds of the block for the rows that it meets now
   const ByteKernels* bytes = nullptr;  // on the int8 rung, and then besides:
-  bool whole = false;                  // queries and rows are whole numbers: t + |q|^2 is the squared distance, and its key the key
+  bool whole = false;  // queries and rows are whole numbers: t + |q|^2 is the squared distance, and its key the key
   const Question* question = nullptr;
-  float step = 0;                      // of the block's queries
-  FilterNorms largest = {};            // maxima over all rows
-  bool as_rows = false;                // its queries are the tile's rows, as in meet_bytes, and sums have no shift
+  float step = 0;                        // of the block's queries
+  FilterNorms largest = {};              // maxima over all rows
+  bool as_rows = false;                  // its queries are the tile's rows, as in meet_bytes, and sums have no shift
   const std::int8_t* seconds = nullptr;  // PackedQueries::second of the block; null: rows are not looked at twice
-  ByteLine* lines = nullptr;           // of each query
-  std::int32_t* limits = nullptr;      // what thr is, in units of the sums
-  std::int32_t* seeds = nullptr;       // of the tile's rows
+  ByteLine* lines = nullptr;             // of each query
+  std::int32_t* limits = nullptr;        // what thr is, in units of the sums
+  std::int32_t* seeds = nullptr;         // of the tile's rows
   Ranker& ranker;
   Team& team;
-  double seen = 0;             // the share of all rows that the block has met, or 0 where bounds are not guessed
-  FilterNorms facing = {};     // maxima over those rows
+  double seen = 0;          // the share of all rows that the block has met, or 0 where bounds are not guessed
+  FilterNorms facing = {};  // maxima over those rows
   std::int64_t tile = 0;
   double unit = 1, inverse = 1;  // of the sums of bytes in the tile
-  FilterTask* other = nullptr; // whose queries are the tile's rows, in run_both
+  FilterTask* other = nullptr;   // whose queries are the tile's rows, in run_both
 
   /// One tile against the block. `panels`: the block's packed queries.
   void run(const float* panels, int query_panels, float* partial, std::int64_t which_tile);
   /// The same tile against the block, and another block, whose queries are the tile's rows, against this block's queries
   /// as rows (docs/design/0008). query_terms: row terms of this block. Both face each other already.
-  void run_both(const float* panels, int query_panels, float* partial, std::int64_t which_tile, const float* query_terms,
-                FilterTask& facing_block);
+  void run_both(const float* panels, int query_panels, float* partial, std::int64_t which_tile,
+                const float* query_terms, FilterTask& facing_block);
   /// The same in bytes.
   void run_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile);
   /// The same on both sides, as run_both. query_terms: memory for those of this block.

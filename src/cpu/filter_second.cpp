@@ -48,8 +48,8 @@ void FilterTask::look_again(int query, std::int64_t end) {
 
 double FilterTask::upper_of_look(int query, const Slot& slot) const {
   const auto at = static_cast<std::size_t>(slot.row / tile_rows);
-  return second_upper(model, slot.t, byte_unit(model.sum, step, chunk.steps[at]), facts[query].second, facts[query].norms.n,
-                      chunk.second.tiles[at]);
+  return second_upper(model, slot.t, byte_unit(model.sum, step, chunk.steps[at]), facts[query].second,
+                      facts[query].norms.n, chunk.second.tiles[at]);
 }
 
 void FilterTask::drop_twice(int query) {

@@ -36,7 +36,8 @@ double outlier_limit(Sample& sample, std::int64_t dims) {
 
 double power_of_two(double largest) noexcept { return std::ldexp(1.0, -std::ilogb(largest)); }
 
-SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const Question& question, DType dtype) {
+SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const Question& question,
+                         DType dtype) {
   const bool correlation = question.metric == Metric::correlation;
   SelfProduct result;
   CanonicalArgs args{nullptr, row, 0, nullptr, 1, dims, nullptr, &result.mean};
@@ -98,7 +99,8 @@ Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, 
   }
   const bool integers = (dtype == DType::u8 || dtype == DType::i8) && !unit;
   // Whole numbers that fit a byte have one centre for all columns, so that they stay whole numbers that fit.
-  double lowest = *std::min_element(low.data(), low.data() + dims), highest = *std::max_element(high.data(), high.data() + dims);
+  double lowest = *std::min_element(low.data(), low.data() + dims),
+         highest = *std::max_element(high.data(), high.data() + dims);
   if (integers) lowest = dtype == DType::u8 ? 0 : -128;
   if (integers) highest = lowest + 255;
   whole = whole && used > 0 && highest - lowest <= 255;

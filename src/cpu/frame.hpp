@@ -28,11 +28,12 @@ inline constexpr int extreme_exponent = 400;  // beyond it, scale * scale leaves
 
 /// A row's canonical product with itself (of the shifted row for correlation), and its mean.
 struct SelfProduct {
-  double self = 0;   // -1: degenerate, and allowed to be
-  double mean = 0;   // correlation only
-  bool fit = true;   // false: the contract refuses this row; check.hpp says how
+  double self = 0;  // -1: degenerate, and allowed to be
+  double mean = 0;  // correlation only
+  bool fit = true;  // false: the contract refuses this row; check.hpp says how
 };
-SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const Question& question, DType dtype);
+SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const Question& question,
+                         DType dtype);
 
 /// (x - shift) * factor of a row, before the centre is taken away.
 struct Affine {

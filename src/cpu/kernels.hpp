@@ -14,8 +14,8 @@
 
 namespace vicinal::cpu {
 
-inline constexpr int panel_rows = 32;   // corpus rows side by side in a packed panel
-inline constexpr int tile_panels = 8;   // panels that share one pair of bounds (e, n)
+inline constexpr int panel_rows = 32;  // corpus rows side by side in a packed panel
+inline constexpr int tile_panels = 8;  // panels that share one pair of bounds (e, n)
 inline constexpr int tile_rows = panel_rows * tile_panels;
 inline constexpr int max_query_lanes = 16;
 
@@ -40,18 +40,18 @@ template <class T>
 struct TileArgsOf {
   const T* queries;
   const T* rows;
-  const T* row_term;      // [row_panels * panel_rows]
-  const T* thr;           // [query_panels * query_lanes], changes under the kernel's feet
-  std::int64_t dims;      // elements of a row
+  const T* row_term;  // [row_panels * panel_rows]
+  const T* thr;       // [query_panels * query_lanes], changes under the kernel's feet
+  std::int64_t dims;  // elements of a row
   int query_panels;
-  int row_panels;         // 1..tile_panels
-  T multiplier;           // floats only
-  T* partial;             // scratch: query_panels * query_lanes * panel_rows, for products split over dims
+  int row_panels;  // 1..tile_panels
+  T multiplier;    // floats only
+  T* partial;      // scratch: query_panels * query_lanes * panel_rows, for products split over dims
   HitFn<T> on_hit;
   void* context;
-  const T* query_term = nullptr;        // [query_panels * query_lanes]
-  const T* row_thr = nullptr;           // [row_panels * panel_rows], changes under the kernel's feet
-  HitFn<T> on_column_hit = nullptr;     // values[j] is u of row j
+  const T* query_term = nullptr;     // [query_panels * query_lanes]
+  const T* row_thr = nullptr;        // [row_panels * panel_rows], changes under the kernel's feet
+  HitFn<T> on_column_hit = nullptr;  // values[j] is u of row j
 };
 using TileArgs = TileArgsOf<float>;
 using TileFn = void (*)(const TileArgs&);
@@ -77,13 +77,13 @@ inline constexpr int dtype_count = 6;  // in the order of DType
 /// core/sums.hpp) of one query against rows at data + index[i] * row_stride (index null: 0..count-1). Elements of a row are
 /// adjacent and aligned to their type. out[i] for i < count.
 struct CanonicalArgs {
-  const double* query;         // dims values, already exact in fp64; null where rows alone are summed
+  const double* query;  // dims values, already exact in fp64; null where rows alone are summed
   const void* rows;
   std::int64_t row_stride;     // bytes
   const std::uint32_t* index;  // or null
   std::int64_t count;
   std::int64_t dims;
-  const double* shift;         // [count], taken from each element of a row; null where the kernel takes none
+  const double* shift;  // [count], taken from each element of a row; null where the kernel takes none
   double* out;
 };
 using CanonicalFn = void (*)(const CanonicalArgs&);
@@ -98,15 +98,15 @@ struct QuantiseArgs {
   const double* centre;  // [dims]
   double shift, scale;
   std::int64_t dims;
-  float* out;            // [dims]
+  float* out;  // [dims]
 };
 struct RowFacts {
-  double xx;        // sum x'^2
-  double nn;        // sum xhat^2
-  double ee;        // sum (x' - xhat)^2
-  double e_abs;     // sum |x' - xhat|
-  double e_max;     // max |x' - xhat|
-  double n_abs;     // sum |xhat|
+  double xx;     // sum x'^2
+  double nn;     // sum xhat^2
+  double ee;     // sum (x' - xhat)^2
+  double e_abs;  // sum |x' - xhat|
+  double e_max;  // max |x' - xhat|
+  double n_abs;  // sum |xhat|
 };
 using QuantiseFn = RowFacts (*)(const QuantiseArgs&);
 
@@ -117,17 +117,17 @@ struct ByteQuantiseArgs {
   double shift, scale;
   double step, inverse;  // inverse is 1 / step, or about that
   std::int64_t dims;
-  std::int8_t* out;      // [dims]
+  std::int8_t* out;  // [dims]
 };
 struct ByteFacts {
   RowFacts facts;
-  std::int64_t sum;      // of i
+  std::int64_t sum;  // of i
 };
 using ByteQuantiseFn = ByteFacts (*)(const ByteQuantiseArgs&);
 /// The second byte of each element, 16 T + L of a row and j of a query (core/bound_second.hpp): sums as SecondResiduals has them.
 struct SecondFacts {
   double coarse, fine;
-  std::int64_t sum;      // of j
+  std::int64_t sum;  // of j
 };
 using SecondByteFn = SecondFacts (*)(const ByteQuantiseArgs&);
 /// max |x'_i|, of the fields that say what x' is.
@@ -159,7 +159,9 @@ struct NearArgs {
 using NearFn = std::uint32_t (*)(const NearArgs&);
 struct NearFns {
   NearFn squares, magnitudes, largest;
-  NearFn of(Sum sum) const noexcept { return sum == Sum::magnitudes ? magnitudes : sum == Sum::largest ? largest : squares; }
+  NearFn of(Sum sum) const noexcept {
+    return sum == Sum::magnitudes ? magnitudes : sum == Sum::largest ? largest : squares;
+  }
 };
 inline constexpr int near_widths[] = {2, 4, 8};
 
@@ -167,13 +169,13 @@ inline constexpr int near_widths[] = {2, 4, 8};
 using FiniteFn = std::int64_t (*)(const double* values, std::int64_t count);
 
 struct Kernels {
-  const char* name;                 // "plain", "avx2", "avx512"
-  bool (*supported)();              // this CPU and this system can run it
-  bool fused;                       // a product of the tile kernels rounds once an element, else twice
-  int query_lanes;                  // queries side by side in a packed panel, <= max_query_lanes
+  const char* name;     // "plain", "avx2", "avx512"
+  bool (*supported)();  // this CPU and this system can run it
+  bool fused;           // a product of the tile kernels rounds once an element, else twice
+  int query_lanes;      // queries side by side in a packed panel, <= max_query_lanes
   TileFn tile_products, tile_magnitudes, tile_largest;
-  CanonicalFn canonical[float_sums][dtype_count];  // of a query and rows
-  CanonicalFn shifted_products[dtype_count];       // s = fma(q_i, r_i - shift, s)
+  CanonicalFn canonical[float_sums][dtype_count];    // of a query and rows
+  CanonicalFn shifted_products[dtype_count];         // s = fma(q_i, r_i - shift, s)
   CanonicalFn self_product, shifted_squares, total;  // of rows of f64 alone: of r_i r_i, (r_i - shift)^2, r_i
   ConvertFn convert[dtype_count];
   QuantiseFn quantise;
@@ -191,35 +193,35 @@ struct Kernels {
   }
 };
 
-#define VICINAL_NEAR_WIDTH(width, boxes)                                              \
-  {                                                                                   \
+#define VICINAL_NEAR_WIDTH(width, boxes)                                             \
+  {                                                                                  \
     near_sums<Sum::squares, width, boxes>, near_sums<Sum::magnitudes, width, boxes>, \
-        near_sums<Sum::largest, width, boxes>                                         \
+        near_sums<Sum::largest, width, boxes>                                        \
   }
 #define VICINAL_NEAR(boxes) \
   { VICINAL_NEAR_WIDTH(2, boxes), VICINAL_NEAR_WIDTH(4, boxes), VICINAL_NEAR_WIDTH(8, boxes) }
 
 /// The canonical kernels of a summand, one a type of the rows, in the order of DType.
-#define VICINAL_TYPES(...)                                                                                          \
-  {                                                                                                                 \
-    canonical<__VA_ARGS__, float>, canonical<__VA_ARGS__, double>, canonical<__VA_ARGS__, f16>,                     \
-        canonical<__VA_ARGS__, bf16>, canonical<__VA_ARGS__, std::uint8_t>, canonical<__VA_ARGS__, std::int8_t>     \
+#define VICINAL_TYPES(...)                                                                                      \
+  {                                                                                                             \
+    canonical<__VA_ARGS__, float>, canonical<__VA_ARGS__, double>, canonical<__VA_ARGS__, f16>,                 \
+        canonical<__VA_ARGS__, bf16>, canonical<__VA_ARGS__, std::uint8_t>, canonical<__VA_ARGS__, std::int8_t> \
   }
 /// The table of an instruction set, of the functions that its file has in its unnamed namespace.
-#define VICINAL_KERNELS(set, products_round_once)                                                                      \
-  {                                                                                                                    \
-    .name = set, .supported = supported, .fused = products_round_once, .query_lanes = query_lanes,                     \
-    .tile_products = tile<FloatSum<Sum::products>>, .tile_magnitudes = tile<FloatSum<Sum::magnitudes>>,                \
-    .tile_largest = tile<FloatSum<Sum::largest>>,                                                                      \
-    .canonical = {VICINAL_TYPES(Pair<Sum::squares>), VICINAL_TYPES(Pair<Sum::products>),                               \
-                  VICINAL_TYPES(Pair<Sum::magnitudes>), VICINAL_TYPES(Pair<Sum::largest>)},                            \
-    .shifted_products = VICINAL_TYPES(ShiftedProduct), .self_product = canonical<SelfProduct, double>,                 \
-    .shifted_squares = canonical<ShiftedSquare, double>, .total = canonical<Total, double>,                            \
-    .convert = {convert<float>, convert<double>, convert<f16>, convert<bf16>, convert<std::uint8_t>,                   \
-                convert<std::int8_t>},                                                                                 \
-    .quantise = quantise, .pack = pack, .hamming = hamming, .first_bad = first_bad, .quantise_bytes = quantise_bytes,  \
-    .second_row = second_row, .second_query = second_query, .largest = largest_moved,                                  \
-    .near_rows = VICINAL_NEAR(false), .near_boxes = VICINAL_NEAR(true)                                                 \
+#define VICINAL_KERNELS(set, products_round_once)                                                                     \
+  {                                                                                                                   \
+    .name = set, .supported = supported, .fused = products_round_once, .query_lanes = query_lanes,                    \
+    .tile_products = tile<FloatSum<Sum::products>>, .tile_magnitudes = tile<FloatSum<Sum::magnitudes>>,               \
+    .tile_largest = tile<FloatSum<Sum::largest>>,                                                                     \
+    .canonical = {VICINAL_TYPES(Pair<Sum::squares>), VICINAL_TYPES(Pair<Sum::products>),                              \
+                  VICINAL_TYPES(Pair<Sum::magnitudes>), VICINAL_TYPES(Pair<Sum::largest>)},                           \
+    .shifted_products = VICINAL_TYPES(ShiftedProduct), .self_product = canonical<SelfProduct, double>,                \
+    .shifted_squares = canonical<ShiftedSquare, double>, .total = canonical<Total, double>,                           \
+    .convert = {convert<float>, convert<double>,       convert<f16>,                                                  \
+                convert<bf16>,  convert<std::uint8_t>, convert<std::int8_t>},                                         \
+    .quantise = quantise, .pack = pack, .hamming = hamming, .first_bad = first_bad, .quantise_bytes = quantise_bytes, \
+    .second_row = second_row, .second_query = second_query, .largest = largest_moved,                                 \
+    .near_rows = VICINAL_NEAR(false), .near_boxes = VICINAL_NEAR(true)                                                \
   }
 
 extern const Kernels kernels_plain, kernels_avx2, kernels_avx512;
@@ -234,14 +236,15 @@ constexpr std::int64_t query_width(QueryLayout layout, std::int64_t quads) noexc
   return layout == QueryLayout::halves ? 2 * quads : quads;
 }
 /// The first word of a quad of a query in its panel.
-constexpr std::int64_t query_place(QueryLayout layout, std::int64_t lanes, std::int64_t query, std::int64_t quad) noexcept {
+constexpr std::int64_t query_place(QueryLayout layout, std::int64_t lanes, std::int64_t query,
+                                   std::int64_t quad) noexcept {
   if (layout == QueryLayout::blocks) return (quad / block_quads * lanes + query) * block_quads + quad % block_quads;
   return (quad * lanes + query) * query_width(layout, 1);
 }
 
 /// Tiles of bytes. Queries of a panel are as many as in the Kernels beside it, so that blocks are the same.
 struct ByteKernels {
-  const char* name;                 // "plain", "avx2", "avxvnni", "avx512vnni", "avx512amx"
+  const char* name;  // "plain", "avx2", "avxvnni", "avx512vnni", "avx512amx"
   bool (*supported)();
   int query_lanes;
   QueryLayout layout;

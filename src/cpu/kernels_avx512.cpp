@@ -195,8 +195,8 @@ VICINAL_INLINE Vd widen_part(const std::int8_t* p, int n) {
 #include "cpu/canonical_text.inc"
 #include "cpu/groups_text.inc"
 #include "cpu/prepare_text.inc"
-#include "cpu/tile_text.inc"
 #include "cpu/tile_floats.inc"
+#include "cpu/tile_text.inc"
 
 bool supported() {
   __builtin_cpu_init();

@@ -98,7 +98,8 @@ void tile(const TileArgs& a) {
       }
       // In fp64 the product is exact; against fma only the sum's own rounding is added, 2^-29 of u.
       const auto finished = [&](float sum, float term) {
-        return static_cast<float>(static_cast<double>(a.multiplier) * static_cast<double>(sum) + static_cast<double>(term));
+        return static_cast<float>(static_cast<double>(a.multiplier) * static_cast<double>(sum) +
+                                  static_cast<double>(term));
       };
       std::uint32_t rows = 0;
       std::uint32_t columns = 0;

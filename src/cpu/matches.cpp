@@ -163,7 +163,8 @@ void sort_pairs(T* distances, std::int64_t* ids, std::int64_t count, bool descen
 void sort_matches(const RangeView& out, bool descends, std::int64_t at, std::int64_t count) {
   std::int64_t* ids = out.ids + at;
   if (out.type == DistanceType::f64) return sort_pairs(static_cast<double*>(out.distances) + at, ids, count, descends);
-  if (out.type == DistanceType::u32) return sort_pairs(static_cast<std::uint32_t*>(out.distances) + at, ids, count, descends);
+  if (out.type == DistanceType::u32)
+    return sort_pairs(static_cast<std::uint32_t*>(out.distances) + at, ids, count, descends);
   sort_pairs(static_cast<float*>(out.distances) + at, ids, count, descends);
 }
 
@@ -175,7 +176,8 @@ double radius_key(double radius, DistanceType type, bool descends) noexcept {
   if (folded >= most) return most;
   if (folded < -most) return -none;  // only what overflowed is beyond
   const auto nearest = static_cast<float>(folded);
-  return static_cast<double>(static_cast<double>(nearest) <= folded ? nearest : std::nextafterf(nearest, -std::numeric_limits<float>::max()));
+  return static_cast<double>(
+      static_cast<double>(nearest) <= folded ? nearest : std::nextafterf(nearest, -std::numeric_limits<float>::max()));
 }
 
 }  // namespace vicinal::cpu

@@ -28,7 +28,7 @@ class Room {
 struct Place {
   const RangeView* out = nullptr;
   bool descends = false;
-  std::int64_t end = 0;  // entries from here on are of the next query
+  std::int64_t end = 0;               // entries from here on are of the next query
   std::atomic<std::int64_t> next{0};  // beyond `end`: rows changed after they were counted
 };
 

@@ -25,7 +25,8 @@ class Tournament {
   /// b beyond the teams: no such pair in this round.
   Pair pair(std::int64_t round, std::int64_t number) const noexcept {
     const std::int64_t others = even_ - 1;
-    const Pair pair = number == 0 ? Pair{round, others} : Pair{(round + number) % others, (round - number + others) % others};
+    const Pair pair =
+        number == 0 ? Pair{round, others} : Pair{(round + number) % others, (round - number + others) % others};
     return {std::min(pair.a, pair.b), std::max(pair.a, pair.b)};
   }
 
@@ -37,7 +38,8 @@ class Tournament {
 class Meetings {
  public:
   explicit Meetings(std::int64_t blocks)
-      : blocks_(blocks), tournament_(blocks), busy_(static_cast<std::size_t>(blocks)), done_(static_cast<std::size_t>(tournament_.rounds() * tournament_.pairs())) {}
+      : blocks_(blocks), tournament_(blocks), busy_(static_cast<std::size_t>(blocks)),
+        done_(static_cast<std::size_t>(tournament_.rounds() * tournament_.pairs())) {}
   std::int64_t count() const noexcept { return blocks_ * (blocks_ - 1) / 2; }
 
   /// Takes a pair and gives its blocks back at the end. Waits when every pair that is left has a block in use.
@@ -101,7 +103,9 @@ FilterNorms maxima_of(const PackedRows& chunk, std::int64_t first, std::int64_t 
 void CpuSession::filter_pairs() {
   if (bytes_ != nullptr) turn_rows_to_queries();
   const std::int64_t blocks = (queries_.count + plan_.pair_rows - 1) / plan_.pair_rows;
-  const auto pair = [&](Worker& own, std::int64_t a, std::int64_t b) { bytes_ != nullptr ? pair_bytes(own, a, b) : this->pair(own, a, b); };
+  const auto pair = [&](Worker& own, std::int64_t a, std::int64_t b) {
+    bytes_ != nullptr ? pair_bytes(own, a, b) : this->pair(own, a, b);
+  };
   team_.for_each(blocks, [&](std::int64_t block, int number) { pair(worker(number), block, block); });
   const VisitOrder order(blocks);  // so that rows in the order of their distances do not meet in that order
   Meetings meetings(blocks);
@@ -124,12 +128,13 @@ void CpuSession::pair(Worker& own, std::int64_t block, std::int64_t facing) {
   }
 }
 
-void CpuSession::pair_panels(Worker& own, std::int64_t block, std::int64_t facing, std::int64_t panel, std::int64_t panels,
-                             FilterTask& other) {
+void CpuSession::pair_panels(Worker& own, std::int64_t block, std::int64_t facing, std::int64_t panel,
+                             std::int64_t panels, FilterTask& other) {
   const std::int64_t last = std::min((block + 1) * queries_.block, queries_.count);
   const std::int64_t first = block * queries_.block + panel * queries_.lanes;
   FilterTask piece = task(own, 0, first, std::min(panels * queries_.lanes, last - first));
-  const float* packed = queries_.panels.data() + block * queries_.block_size(model_->dims) + panel * queries_.lanes * model_->dims;
+  const float* packed =
+      queries_.panels.data() + block * queries_.block_size(model_->dims) + panel * queries_.lanes * model_->dims;
   const auto query_panels = static_cast<int>(panels);
   if (block != facing) {
     std::fill_n(own.terms.data(), panels * queries_.lanes, std::numeric_limits<float>::infinity());
@@ -144,7 +149,8 @@ void CpuSession::pair_panels(Worker& own, std::int64_t block, std::int64_t facin
     } else {
       piece.run_both(packed, query_panels, own.partial.data(), row / tile_rows, own.terms.data(), other);
     }
-    team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(used) * (block == facing ? 1 : 2));
+    team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(used) *
+               (block == facing ? 1 : 2));
   }
   // From its own block a query has its first threshold: as tight as those rows allow, before it meets all others.
   for (int q = 0; block == facing && q < piece.queries; ++q)
@@ -161,14 +167,16 @@ void CpuSession::turn_rows_to_queries() {
 void CpuSession::pair_bytes(Worker& own, std::int64_t block, std::int64_t facing) {
   const std::int64_t tiles = plan_.pair_rows / tile_rows, count = chunk().tile_count();
   for (std::int64_t tile = block * tiles; tile < std::min(count, (block + 1) * tiles); ++tile)
-    for (std::int64_t face = facing * tiles; face < std::min(count, (facing + 1) * tiles); ++face) meet_tiles(own, tile, face, block != facing);
+    for (std::int64_t face = facing * tiles; face < std::min(count, (facing + 1) * tiles); ++face)
+      meet_tiles(own, tile, face, block != facing);
 }
 
 void CpuSession::meet_tiles(Worker& own, std::int64_t tile, std::int64_t facing, bool both) {
   const auto size = [&](std::int64_t of) { return std::min<std::int64_t>(tile_rows, chunk().count - of * tile_rows); };
   FilterTask piece = task(own, 0, tile * tile_rows, size(tile));
   const auto panels = static_cast<int>((piece.queries + queries_.lanes - 1) / queries_.lanes);
-  const std::int32_t* packed = queries_.quads.data() + tile * queries_.block_size(query_width(bytes_->layout, quads_of(model_->dims)));
+  const std::int32_t* packed =
+      queries_.quads.data() + tile * queries_.block_size(query_width(bytes_->layout, quads_of(model_->dims)));
   piece.start_bytes();
   if (both) {
     FilterTask other = task(own, 0, facing * tile_rows, size(facing));

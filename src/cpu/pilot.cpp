@@ -93,7 +93,8 @@ class Pilot {
     kernel_({sample_.data() + pilot * dims_, sample_.data(), dims_ * 8, nullptr, count(), dims_, nullptr,
              distances_.data()});
     // Of outliers products may leave fp64 both ways; what is no number is as good as far, and has a place in the order.
-    for (double& x : distances_) x = std::isnan(x) ? std::numeric_limits<double>::infinity() : products_ ? -x : std::sqrt(x);
+    for (double& x : distances_)
+      x = std::isnan(x) ? std::numeric_limits<double>::infinity() : products_ ? -x : std::sqrt(x);
     distances_.erase(distances_.begin() + pilot);
     std::sort(distances_.begin(), distances_.end());
   }
@@ -105,7 +106,7 @@ class Pilot {
   double left_by_floats(double k) const {
     const double d = static_cast<double>(dims_);
     return left(k, products_ ? d * float_u * norms_[pilot_] * norm_
-                                     : std::sqrt((d / 2 + 6) * float_u) * (norms_[pilot_] + norm_));
+                             : std::sqrt((d / 2 + 6) * float_u) * (norms_[pilot_] + norm_));
   }
 
  private:
@@ -160,7 +161,7 @@ class Pilot {
   std::int64_t dims_;
   double rows_;
   std::optional<double> radius_;  // in units of the filter
-  bool products_;  // is what the filter estimates, else squares
+  bool products_;                 // is what the filter estimates, else squares
   CanonicalFn kernel_ = nullptr;
   double norm_ = 0;  // mean
   std::vector<double> sample_, norms_, scales_, distances_;

@@ -17,8 +17,8 @@ constexpr int far_exponent = 60;  // queries so much larger than the corpus skip
 /// Rounds one row into `floats`, filling its term and norms.
 FilterNorms round_row(const Kernels& kernels, const BoundModel& model, const Frame& frame, const double* row,
                       const Affine& map, float* floats, float& term) {
-  const RowFacts facts = kernels.quantise(
-      {row, frame.centre.data(), map.shift, map.factor, frame.centre.size(), floats});
+  const RowFacts facts =
+      kernels.quantise({row, frame.centre.data(), map.shift, map.factor, frame.centre.size(), floats});
   const FilterNorms norms = filter_norms(model, residuals(facts));
   term = row_term(model, residuals(facts), norms);
   return norms;
@@ -38,16 +38,18 @@ PrepareScratch::PrepareScratch(std::int64_t dims)
 
 std::int64_t PrepareScratch::bytes(std::int64_t dims) noexcept { return dims * (4 * 8 + 4 * panel_rows + 1) + 1024; }
 
-bool load_checked(const Kernels& kernels, const Question& question, const Points& points, std::int64_t row, PrepareScratch& scratch,
-                  SelfProduct& product) {
+bool load_checked(const Kernels& kernels, const Question& question, const Points& points, std::int64_t row,
+                  PrepareScratch& scratch, SelfProduct& product) {
   const bool integers = points.dtype == DType::u8 || points.dtype == DType::i8;
   load_row(kernels, points, row, scratch.gathered.data(), scratch.row.data());
   if (!integers && kernels.first_bad(scratch.row.data(), points.cols) >= 0) return false;
-  if (needs_norms(question.metric)) product = self_product(kernels, scratch.row.data(), points.cols, question, points.dtype);
+  if (needs_norms(question.metric))
+    product = self_product(kernels, scratch.row.data(), points.cols, question, points.dtype);
   return product.fit;
 }
 
-std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metric, Rung rung, Packing packing) noexcept {
+std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metric, Rung rung,
+                               Packing packing) noexcept {
   const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows;
   const std::int64_t padded = (rows + panel_rows - 1) / panel_rows * panel_rows;
   std::int64_t total = 0;
@@ -57,7 +59,8 @@ std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metr
   // The order, and while it is made the sizes that it goes by.
   if (rung == Rung::int8) total += padded * quads_of(dims) * 4 + rows * 8 + tiles * 4 + order_bytes;
   if (rung == Rung::int8 && dims <= most_whole_dims) total += padded * 4;
-  if (rung == Rung::int8 && packing.second) total += padded * (SecondBytes::stride(dims) + 4) + tiles * static_cast<std::int64_t>(sizeof(SecondNorms));
+  if (rung == Rung::int8 && packing.second)
+    total += padded * (SecondBytes::stride(dims) + 4) + tiles * static_cast<std::int64_t>(sizeof(SecondNorms));
   if (needs_norms(metric)) total += rows * (metric == Metric::correlation ? 16 : 8);
   return total;
 }
@@ -85,8 +88,9 @@ void group_chunk(const Kernels& kernels, const Question& question, Team& team, P
 
 }  // namespace
 
-void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, const BoundModel* model, const Frame* frame,
-                  Packing packing, std::int64_t first, std::int64_t count, Team& team, PackedRows& out) {
+void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, const BoundModel* model,
+                  const Frame* frame, Packing packing, std::int64_t first, std::int64_t count, Team& team,
+                  PackedRows& out) {
   const Points& corpus = question.corpus;
   const std::int64_t dims = corpus.cols;
   const bool norms = needs_norms(question.metric), integers = corpus.dtype == DType::u8 || corpus.dtype == DType::i8;
@@ -130,7 +134,8 @@ void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, c
           continue;
         }
         float& term = out.terms[at + r];
-        const FilterNorms rounded = round_row(kernels, *model, *frame, row, map, scratch.floats.data() + r * dims, term);
+        const FilterNorms rounded =
+            round_row(kernels, *model, *frame, row, map, scratch.floats.data() + r * dims, term);
         // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
         if (product.self < 0) term = -std::numeric_limits<float>::infinity();
         if (std::isinf(term)) continue;
@@ -143,13 +148,15 @@ void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, c
     }
   });
   if (unfit) report_unfit_rows(kernels, question, corpus, "corpus", team);
-  if (rung == Rung::int8) pack_bytes(kernels, question, *model, *frame, sizes, packing.second && !(frame->whole > 0), team, out);
+  if (rung == Rung::int8)
+    pack_bytes(kernels, question, *model, *frame, sizes, packing.second && !(frame->whole > 0), team, out);
 }
 
 namespace {
 
 /// What is known of a query before it is rounded. row: it, in fp64.
-void describe_query(const Question& question, const Frame& frame, const double* row, std::int64_t dims, QueryFacts& facts) {
+void describe_query(const Question& question, const Frame& frame, const double* row, std::int64_t dims,
+                    QueryFacts& facts) {
   facts.scale = frame.scale;
   facts.filterable = frame.usable && facts.self >= 0;
   double largest = 0;
@@ -165,9 +172,9 @@ void describe_query(const Question& question, const Frame& frame, const double* 
 
 }  // namespace
 
-void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std::vector<float>* steps, bool second, const Question& question, const BoundModel* model,
-                     const Frame* frame, const Points& queries, std::span<const std::int64_t> rows, std::int64_t block, Team& team,
-                     PackedQueries& out) {
+void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std::vector<float>* steps, bool second,
+                     const Question& question, const BoundModel* model, const Frame* frame, const Points& queries,
+                     std::span<const std::int64_t> rows, std::int64_t block, Team& team, PackedQueries& out) {
   const std::int64_t dims = queries.cols, lanes = kernels.query_lanes;
   out.count = static_cast<std::int64_t>(rows.size());
   out.block = block;
@@ -208,14 +215,16 @@ void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std
         continue;
       }
       float* floats = scratch.floats.data() + i * dims;
-      const Residuals sums = residuals(kernels.quantise({row, frame->centre.data(), map.shift, map.factor, dims, floats}));
+      const Residuals sums =
+          residuals(kernels.quantise({row, frame->centre.data(), map.shift, map.factor, dims, floats}));
       facts.norms = filter_norms(*model, sums);
       facts.square = sums.nn;
       if (!std::isfinite(row_term(*model, sums, facts.norms))) facts.filterable = false;
     }
     team.tick(0);
     if (model == nullptr || bytes != nullptr) return;
-    kernels.pack(scratch.floats.data(), dims, static_cast<int>(part.used), static_cast<int>(lanes), dims, out.panels.data() + panel * lanes * dims);
+    kernels.pack(scratch.floats.data(), dims, static_cast<int>(part.used), static_cast<int>(lanes), dims,
+                 out.panels.data() + panel * lanes * dims);
   });
   if (unfit) report_unfit_rows(kernels, question, queries, "query", team);
   if (bytes == nullptr) return;

@@ -39,8 +39,8 @@ struct Packing {
 /// Rows' second bytes (core/bound_second.hpp), in their places, each row filled up with zeros to whole lines of the cache.
 struct SecondBytes {
   Buffer<std::uint8_t> bytes;
-  Buffer<float> terms;              // second_term of each row
-  std::vector<SecondNorms> tiles;   // maxima over each tile
+  Buffer<float> terms;             // second_term of each row
+  std::vector<SecondNorms> tiles;  // maxima over each tile
 
   bool present() const noexcept { return !tiles.empty(); }
   static std::int64_t stride(std::int64_t dims) noexcept { return (dims + 63) / 64 * 64; }
@@ -51,17 +51,17 @@ struct SecondBytes {
 struct PackedRows {
   std::int64_t first = 0, count = 0;
   Buffer<float> panels;
-  Buffer<std::int32_t> quads;       // bytes: panels of four columns, i + 128
+  Buffer<std::int32_t> quads;  // bytes: panels of four columns, i + 128
   Buffer<std::uint32_t> order;
-  std::vector<float> steps;         // bytes: of each tile
-  Buffer<std::int32_t> squares;     // bytes: of rows that are whole numbers
-  bool whole = false;               // bytes: all rows are, and their distances are exact
-  SecondBytes second;               // bytes: where the plan asks for them and rows are not whole
-  Groups groups;                    // of few columns, on the canonical rung
-  Buffer<float> terms;              // row_term of each row
-  std::vector<FilterNorms> tiles;   // maxima over each tile
+  std::vector<float> steps;        // bytes: of each tile
+  Buffer<std::int32_t> squares;    // bytes: of rows that are whole numbers
+  bool whole = false;              // bytes: all rows are, and their distances are exact
+  SecondBytes second;              // bytes: where the plan asks for them and rows are not whole
+  Groups groups;                   // of few columns, on the canonical rung
+  Buffer<float> terms;             // row_term of each row
+  std::vector<FilterNorms> tiles;  // maxima over each tile
   Norms norms;
-  Rung rung = Rung::canonical;      // canonical: only checked (and norms taken, or put into groups)
+  Rung rung = Rung::canonical;  // canonical: only checked (and norms taken, or put into groups)
 
   std::int64_t tile_count() const noexcept { return (count + tile_rows - 1) / tile_rows; }
   bool ordered() const noexcept { return rung == Rung::int8; }
@@ -95,8 +95,8 @@ class Scratches {
 };
 
 /// Puts a row and its self product into the scratch and `product`; false when the contract refuses it.
-bool load_checked(const Kernels& kernels, const Question& question, const Points& points, std::int64_t row, PrepareScratch& scratch,
-                  SelfProduct& product);
+bool load_checked(const Kernels& kernels, const Question& question, const Points& points, std::int64_t row,
+                  PrepareScratch& scratch, SelfProduct& product);
 inline Residuals residuals(const RowFacts& f) noexcept { return {f.xx, f.nn, f.ee, f.e_abs, f.e_max, f.n_abs}; }
 template <class T>
 void grow(Buffer<T>& buffer, std::int64_t count) {
@@ -110,24 +110,25 @@ inline constexpr std::int64_t order_bytes = std::int64_t{1} << 19;  // while row
 
 /// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. model: null on the
 /// canonical rung, where rows whose columns are few are put into groups if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
-void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, const BoundModel* model, const Frame* frame,
-                  Packing packing, std::int64_t first, std::int64_t count, Team& team, PackedRows& out);
+void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, const BoundModel* model,
+                  const Frame* frame, Packing packing, std::int64_t first, std::int64_t count, Team& team,
+                  PackedRows& out);
 /// The second pass of bytes, over rows whose largest elements are `sizes`; prepare_bytes.cpp.
 void pack_bytes(const Kernels& kernels, const Question& question, const BoundModel& model, const Frame& frame,
                 const Buffer<float>& sizes, bool second, Team& team, PackedRows& out);
 
 /// One query as every stage needs it.
 struct QueryFacts {
-  FilterNorms norms;     // filter units
-  double square = 0;     // |xhat|^2
-  double scale = 1;      // its own power of two (inner product), else the corpus's
-  double self = 0;       // canonical q.q (cosine, correlation); -1: degenerate
-  double mean = 0;       // correlation
-  double shift = 0;      // bytes: 128 times the sum of its elements
-  SecondNorms second = {};   // bytes, for the second look, as the next
+  FilterNorms norms;        // filter units
+  double square = 0;        // |xhat|^2
+  double scale = 1;         // its own power of two (inner product), else the corpus's
+  double self = 0;          // canonical q.q (cosine, correlation); -1: degenerate
+  double mean = 0;          // correlation
+  double shift = 0;         // bytes: 128 times the sum of its elements
+  SecondNorms second = {};  // bytes, for the second look, as the next
   double second_shift = 0;
   bool filterable = true;
-  bool whole = false;    // bytes: exactly what they are
+  bool whole = false;  // bytes: exactly what they are
 };
 
 /// A batch of queries, packed in blocks of `block` queries: panels [block][panel][elements][lanes], the last panel of a
@@ -135,9 +136,10 @@ struct QueryFacts {
 struct PackedQueries {
   std::int64_t count = 0, block = 0, block_panels = 0, lanes = 1;
   Buffer<float> panels;
-  Buffer<std::int32_t> quads;       // bytes, as ByteKernels::layout says
-  std::vector<float> steps;         // bytes: of each block
-  Buffer<std::int8_t> second;       // for the second look: of each query first bytes, then residuals, each SecondBytes::stride
+  Buffer<std::int32_t> quads;  // bytes, as ByteKernels::layout says
+  std::vector<float> steps;    // bytes: of each block
+  Buffer<std::int8_t>
+      second;  // for the second look: of each query first bytes, then residuals, each SecondBytes::stride
   std::vector<QueryFacts> facts;
 
   std::int64_t block_count() const noexcept { return (count + block - 1) / block; }
@@ -154,12 +156,13 @@ struct PackedQueries {
 };
 /// rows: which rows of `queries`. bytes: its table on the int8 rung; steps: of each block where they are given, and then
 /// all queries are packed, since they are rows as well. second: they will look at rows' second bytes. Throws as prepare_rows, naming query rows.
-void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std::vector<float>* steps, bool second, const Question& question, const BoundModel* model,
-                     const Frame* frame, const Points& queries, std::span<const std::int64_t> rows, std::int64_t block, Team& team,
-                     PackedQueries& out);
+void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std::vector<float>* steps, bool second,
+                     const Question& question, const BoundModel* model, const Frame* frame, const Points& queries,
+                     std::span<const std::int64_t> rows, std::int64_t block, Team& team, PackedQueries& out);
 /// One panel of queries whose facts are known but for what rounding says; prepare_bytes.cpp.
-void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Question& question, const BoundModel& model,
-                      const Frame& frame, const Points& queries, std::span<const std::int64_t> rows, std::int64_t panel,
-                      PrepareScratch& scratch, PackedQueries& out);
+void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Question& question,
+                      const BoundModel& model, const Frame& frame, const Points& queries,
+                      std::span<const std::int64_t> rows, std::int64_t panel, PrepareScratch& scratch,
+                      PackedQueries& out);
 
 }  // namespace vicinal::cpu

@@ -126,7 +126,8 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
       SelfProduct product;
       if (needs_norms(question.metric)) product.self = out.norms.self[row];
       if (question.metric == Metric::correlation) product.mean = out.norms.mean[row];
-      ByteQuantiseArgs args = byte_args(frame, affine(question.metric, product, frame.scale), step, scratch, scratch.narrow.data());
+      ByteQuantiseArgs args =
+          byte_args(frame, affine(question.metric, product, frame.scale), step, scratch, scratch.narrow.data());
       const ByteFacts facts = kernels.quantise_bytes(args);
       // Rows were checked when their sizes were taken; this one was read again, and another thread may have changed it.
       if (std::isnan(facts.facts.xx)) unfit = true;
@@ -147,7 +148,8 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
       if (may_be_whole) {
         const bool is = is_whole(frame, step, scratch.row.data(), facts);
         if (!is) whole = false;
-        out.squares[at] = is ? static_cast<std::int32_t>(facts.facts.nn / (frame.whole * frame.whole)) : 0;  // of others it may leave 32 bits
+        out.squares[at] = is ? static_cast<std::int32_t>(facts.facts.nn / (frame.whole * frame.whole))
+                             : 0;  // of others it may leave 32 bits
       }
       for (std::int64_t k = 0; k < quads; ++k)
         to[k * panel_rows] = quad_at(scratch.narrow.data(), k) ^ std::int32_t(0x80808080);

@@ -49,7 +49,8 @@ void CpuSession::place(const RangeView& out) {
     place.descends = descending(question_.metric);
     place.next = out.begin[given(query)];
     place.end = out.begin[given(query)] + out.count[given(query)];
-    for (std::int64_t split = 0; split < plan_.row_splits; ++split) state(split, query).matches->start(radius, room_, &place);
+    for (std::int64_t split = 0; split < plan_.row_splits; ++split)
+      state(split, query).matches->start(radius, room_, &place);
   }
 }
 

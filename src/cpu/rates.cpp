@@ -13,7 +13,7 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t elements = 128;  // of a row: 16 KiB of rows and twice 8 KiB of queries
-constexpr int query_panels = 2;             // as many as some tiles take at once
+constexpr int query_panels = 2;         // as many as some tiles take at once
 constexpr double product_seconds = 4e-3;
 constexpr std::int64_t memory = std::int64_t{96} << 20;  // beyond the caches of most
 constexpr int rounds = 3;                                // the best of them
@@ -26,8 +26,8 @@ template <class T, class Kernel>
 double products(Kernel kernel, int lanes, std::int64_t width, int columns, T thr, Team& team) {
   std::atomic<double> total{0};
   team.for_each(team.threads(), [&](std::int64_t, int) {
-    Buffer<T> rows(elements * panel_rows), queries(query_panels * lanes * width), terms(panel_rows), limits(query_panels * lanes),
-        partial(query_panels * lanes * panel_rows);
+    Buffer<T> rows(elements * panel_rows), queries(query_panels * lanes * width), terms(panel_rows),
+        limits(query_panels * lanes), partial(query_panels * lanes * panel_rows);
     for (Buffer<T>* all : {&rows, &queries, &terms, &partial}) std::fill_n(all->data(), all->size(), T{0});
     std::fill_n(limits.data(), limits.size(), thr);
     const TileArgsOf<T> args{.queries = queries.data(),
@@ -50,7 +50,8 @@ double products(Kernel kernel, int lanes, std::int64_t width, int columns, T thr
         for (int i = 0; i < 16; ++i, ++calls) kernel(args);
         seconds = seconds_since(start);
       } while (seconds < product_seconds);
-      best = std::max(best, static_cast<double>(calls * elements * columns * panel_rows * query_panels * lanes) / seconds);
+      best =
+          std::max(best, static_cast<double>(calls * elements * columns * panel_rows * query_panels * lanes) / seconds);
     }
     total += best;
   });

@@ -28,12 +28,13 @@ RankScratch::RankScratch(std::int64_t dims, DType corpus, bool plain)
       rows((plain ? 1 : gather_block + 1) * std::max<std::int64_t>(row_bytes(dims, corpus), dims * 8)) {}
 
 std::int64_t RankScratch::bytes(std::int64_t dims, DType corpus, bool plain) noexcept {
-  return dims * 8 + rank_block * 36 + (plain ? 1 : gather_block + 1) * std::max(row_bytes(dims, corpus), dims * 8) + 512;
+  return dims * 8 + rank_block * 36 + (plain ? 1 : gather_block + 1) * std::max(row_bytes(dims, corpus), dims * 8) +
+         512;
 }
 
 Ranker::Ranker(const Kernels& kernels, const Question& question, const Points& queries, RankScratch& scratch)
-    : kernels_(kernels), question_(question), queries_(queries), scratch_(scratch), sums_(sums_of(kernels, question.metric)),
-      plain_(question.corpus.plain_rows()) {}
+    : kernels_(kernels), question_(question), queries_(queries), scratch_(scratch),
+      sums_(sums_of(kernels, question.metric)), plain_(question.corpus.plain_rows()) {}
 
 void Ranker::start(std::int64_t row, const QueryFacts& facts) {
   self_ = facts.self;
@@ -47,10 +48,12 @@ void Ranker::start(std::int64_t row, const QueryFacts& facts) {
     for (std::int64_t i = 0; i < queries_.cols; ++i) query[i] -= facts.mean;
 }
 
-void Ranker::sums(const Points& rows, const std::uint32_t* index, std::int64_t count, const double* shifts, double* out) {
+void Ranker::sums(const Points& rows, const std::uint32_t* index, std::int64_t count, const double* shifts,
+                  double* out) {
   if (sums_ == nullptr) {
-    kernels_.hamming({reinterpret_cast<const std::uint8_t*>(scratch_.query.data()), static_cast<const std::uint8_t*>(rows.data),
-                      rows.row_stride, index, count, rows.cols, scratch_.bits.data()});
+    kernels_.hamming({reinterpret_cast<const std::uint8_t*>(scratch_.query.data()),
+                      static_cast<const std::uint8_t*>(rows.data), rows.row_stride, index, count, rows.cols,
+                      scratch_.bits.data()});
     for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<double>(scratch_.bits[i]);
     return;
   }
@@ -58,7 +61,8 @@ void Ranker::sums(const Points& rows, const std::uint32_t* index, std::int64_t c
       {scratch_.query.data(), rows.data, rows.row_stride, index, count, rows.cols, shifts, out});
 }
 
-std::span<const Entry> Ranker::rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first, std::int64_t count) {
+std::span<const Entry> Ranker::rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first,
+                                    std::int64_t count) {
   const Metric metric = question_.metric;
   const bool norms = needs_norms(metric), descends = descending(metric);
   const Points rows = question_.corpus.slice(chunk.first, chunk.count);
@@ -66,7 +70,9 @@ std::span<const Entry> Ranker::rank(const PackedRows& chunk, const std::uint32_t
   double* values = scratch_.values.data();
   for (std::int64_t begin = 0; begin < count; begin += step) {
     const std::int64_t used = std::min(step, count - begin);
-    const auto number = [&](std::int64_t i) { return index != nullptr ? std::int64_t{index[begin + i]} : first + begin + i; };
+    const auto number = [&](std::int64_t i) {
+      return index != nullptr ? std::int64_t{index[begin + i]} : first + begin + i;
+    };
     const double* shifts = nullptr;
     if (metric == Metric::correlation) {
       for (std::int64_t i = 0; i < used; ++i) scratch_.shifts[i] = chunk.norms.mean[number(i)];
@@ -91,7 +97,8 @@ std::span<const Entry> Ranker::rank(const PackedRows& chunk, const std::uint32_t
         value = canonical_value(metric, value, 0, 0);
       }
       if (std::isnan(value))
-        fail(ErrorCode::range_error, cat("corpus row ", chunk.first + row, ": the product with a query leaves f64; scale the rows first"));
+        fail(ErrorCode::range_error,
+             cat("corpus row ", chunk.first + row, ": the product with a query leaves f64; scale the rows first"));
       scratch_.entries[begin + i] = {fold_key(value, question_.type, descends), question_.first_id + chunk.first + row};
     }
   }

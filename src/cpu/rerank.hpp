@@ -10,8 +10,8 @@
 
 namespace vicinal::cpu {
 
-inline constexpr std::int64_t rank_block = 256;  // rows ranked at a time
-inline constexpr std::int64_t gather_block = 32; // the same when rows must be gathered first
+inline constexpr std::int64_t rank_block = 256;   // rows ranked at a time
+inline constexpr std::int64_t gather_block = 32;  // the same when rows must be gathered first
 
 /// The best entries seen so far. Memory for `capacity` > k entries belongs to the session; trimmed when full.
 struct Pool {
@@ -35,7 +35,8 @@ struct Pool {
   /// Keeps the best k. Afterwards `worst` is the k-th, if there are k.
   void trim() noexcept {
     if (count < k || k == 0) return;  // k is 0 for a corpus without rows
-    std::nth_element(entries, entries + (k - 1), entries + count, [](const Entry& a, const Entry& b) { return before(a, b); });
+    std::nth_element(entries, entries + (k - 1), entries + count,
+                     [](const Entry& a, const Entry& b) { return before(a, b); });
     count = k;
     worst = entries[k - 1];
   }
@@ -60,7 +61,8 @@ class Ranker {
   /// Loads row `row` of the queries.
   void start(std::int64_t row, const QueryFacts& facts);
   /// Ranks at most rank_block rows of the chunk: index[i], or first + i when index is null. Valid until the next call.
-  std::span<const Entry> rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first, std::int64_t count);
+  std::span<const Entry> rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first,
+                              std::int64_t count);
   /// The canonical value rounds to nothing though it is not zero: metrics without norms only.
   bool vanishes(std::int64_t corpus_row);
 

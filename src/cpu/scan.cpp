@@ -15,7 +15,8 @@ std::int64_t differing_rows(const Points& rows, std::int64_t first, std::int64_t
   const std::size_t bytes = static_cast<std::size_t>(rows.cols) * dtype_size(rows.dtype);
   std::int64_t found = 0;
   for (std::int64_t i = 0; i < count; ++i, data += rows.row_stride)
-    if (i == 0 || std::memcmp(data, data - rows.row_stride, bytes) != 0) index[found++] = static_cast<std::uint32_t>(first + i);
+    if (i == 0 || std::memcmp(data, data - rows.row_stride, bytes) != 0)
+      index[found++] = static_cast<std::uint32_t>(first + i);
   return found;
 }
 
@@ -43,12 +44,14 @@ void CpuSession::scan_canonical() {
         if (!all) {
           allowed = 0;
           for (std::int64_t i = 0; i < used; ++i)
-            if (question_.filter.allows(query, chunk().first + row + i)) index[allowed++] = static_cast<std::uint32_t>(row + i);
+            if (question_.filter.allows(query, chunk().first + row + i))
+              index[allowed++] = static_cast<std::uint32_t>(row + i);
         }
         team_.tick(static_cast<std::uint64_t>(used));
         if (allowed == 0) continue;
         ranker.start(query, queries_.facts[static_cast<std::size_t>(q)]);
-        std::span<const Entry> ranked = ranker.rank(chunk(), all && differing == used ? nullptr : index, row, std::min(allowed, differing));
+        std::span<const Entry> ranked =
+            ranker.rank(chunk(), all && differing == used ? nullptr : index, row, std::min(allowed, differing));
         if (differing < used) {
           for (std::int64_t i = 0, at = -1; i < used; ++i) {
             if (at + 1 < differing && std::int64_t{index[at + 1]} == row + i) ++at;

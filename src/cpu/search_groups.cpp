@@ -110,7 +110,8 @@ void CpuSession::group_queries(const Points& queries) {
   Buffer<std::byte> gathered(dims * 8);
   for (std::int64_t i = 0; i < count; ++i)
     load_row(kernels_, queries, rows_[static_cast<std::size_t>(i)], gathered.data(), points.data() + i * dims);
-  if (kernels_.first_bad(points.data(), points.size()) >= 0) report_unfit_rows(kernels_, question_, queries, "query", team_);
+  if (kernels_.first_bad(points.data(), points.size()) >= 0)
+    report_unfit_rows(kernels_, question_, queries, "query", team_);
   std::vector<std::uint32_t> order(rows_.size());
   group_rows(points.data(), count, dims, team_, order.data());
   given_.assign(order.begin(), order.end());

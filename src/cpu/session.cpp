@@ -8,16 +8,17 @@
 #include <limits>
 #include <optional>
 
-#include "core/visit_order.hpp"
 #include "core/text.hpp"
+#include "core/visit_order.hpp"
 #include "cpu/check.hpp"
 #include "cpu/pilot.hpp"
 
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t least_guessed = 64; // tiles
-constexpr std::int64_t settle_share = 8, byte_settle_share = 32;  // a query may settle n / 8 rows before it is abandoned
+constexpr std::int64_t least_guessed = 64;  // tiles
+constexpr std::int64_t settle_share = 8,
+                       byte_settle_share = 32;  // a query may settle n / 8 rows before it is abandoned
 
 }  // namespace
 
@@ -32,13 +33,17 @@ const CpuKept::Packed& CpuKept::of(Rung rung) const noexcept {
 std::int64_t CpuKept::bytes() const {
   std::int64_t total = 0;
   for (const auto& [frame, rows] : rungs)
-    total += rows.panels.bytes() + rows.quads.bytes() + rows.second.bytes.bytes() + rows.second.terms.bytes() + static_cast<std::int64_t>(rows.second.tiles.size() * sizeof(SecondNorms)) + rows.squares.bytes() + rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() +
-             rows.norms.mean.bytes() + static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float)) + rows.groups.bytes() +
-             frame.centre.bytes() + (frame.rotation.present() ? Rotation::bytes(frame.centre.size()) : 0);
+    total += rows.panels.bytes() + rows.quads.bytes() + rows.second.bytes.bytes() + rows.second.terms.bytes() +
+             static_cast<std::int64_t>(rows.second.tiles.size() * sizeof(SecondNorms)) + rows.squares.bytes() +
+             rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() + rows.norms.mean.bytes() +
+             static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float)) +
+             rows.groups.bytes() + frame.centre.bytes() +
+             (frame.rotation.present() ? Rotation::bytes(frame.centre.size()) : 0);
   return total;
 }
 
-std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const Question& question, Rung rung, const Frame& frame) {
+std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const Question& question, Rung rung,
+                                       const Frame& frame) {
   if (rung == Rung::canonical) return nullptr;
   const int chain = rung == Rung::int8 ? 0 : kernels.fused ? 1 : 2;
   auto model = std::make_unique<BoundModel>(question.metric, question.type, question.corpus.cols, frame.scale, chain);
@@ -57,17 +62,21 @@ std::int64_t CpuSession::block_of(const Plan& plan, Rung rung) noexcept {
 
 // A block that serves as rows has whole tiles, and as queries whole panels: some lanes more than queries.
 CpuSession::Worker::Worker(const Points& corpus, const Plan& plan, Rung rung)
-    : rank(corpus.cols, corpus.dtype, corpus.plain_rows()), thr(rung == Rung::f32 ? block_of(plan, rung) + max_query_lanes : 0),
-      partial(rung == Rung::f32 ? (plan.query_block + max_query_lanes) * panel_rows : 0), facing_thr(plan.symmetric && rung == Rung::f32 ? plan.pair_rows : 0),
-      terms(plan.symmetric ? plan.query_block + max_query_lanes : 0), lines(rung == Rung::int8 ? block_of(plan, rung) + max_query_lanes : 0),
-      limits(lines.size()), seeds(rung == Rung::int8 ? tile_rows : 0), sums(lines.size() * panel_rows),
+    : rank(corpus.cols, corpus.dtype, corpus.plain_rows()),
+      thr(rung == Rung::f32 ? block_of(plan, rung) + max_query_lanes : 0),
+      partial(rung == Rung::f32 ? (plan.query_block + max_query_lanes) * panel_rows : 0),
+      facing_thr(plan.symmetric && rung == Rung::f32 ? plan.pair_rows : 0),
+      terms(plan.symmetric ? plan.query_block + max_query_lanes : 0),
+      lines(rung == Rung::int8 ? block_of(plan, rung) + max_query_lanes : 0), limits(lines.size()),
+      seeds(rung == Rung::int8 ? tile_rows : 0), sums(lines.size() * panel_rows),
       facing_lines(plan.symmetric && rung == Rung::int8 ? tile_rows : 0), facing_limits(facing_lines.size()),
       byte_terms(plan.symmetric && rung == Rung::int8 ? tile_rows + max_query_lanes : 0) {}
 
 CpuSession::CpuSession(const InstructionSet& set, const Question& question, const Plan& plan, Rung rung, Frame chosen,
                        std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats)
-    : kernels_(set.floats), bytes_(rung == Rung::int8 ? &set.bytes : nullptr), rung_(rung), question_(question), plan_(plan),
-      kept_(std::move(kept)), team_(team), stats_(stats), frame_(std::move(chosen)), workers_(static_cast<std::size_t>(team.threads())) {
+    : kernels_(set.floats), bytes_(rung == Rung::int8 ? &set.bytes : nullptr), rung_(rung), question_(question),
+      plan_(plan), kept_(std::move(kept)), team_(team), stats_(stats), frame_(std::move(chosen)),
+      workers_(static_cast<std::size_t>(team.threads())) {
   if (rung == Rung::canonical) return;
   model_ = make_model(kernels_, question, rung, frame());
   if (kept_) note_largest_rows();
@@ -78,22 +87,27 @@ CpuSession::~CpuSession() = default;
 std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcept {
   const std::int64_t dims = problem.corpus.cols, batch = plan.query_batch, states = batch * plan.row_splits;
   const bool filters = plan.rungs.size() > 1;
-  const std::int64_t block = std::max(block_of(plan, Rung::f32), block_of(plan, Rung::int8)), padded = (batch + block - 1) / block * block;
-  std::int64_t total = states * static_cast<std::int64_t>(sizeof(QueryState)) +
-                       states * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
-                       batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 3 * sizeof(std::int64_t) + 2 * sizeof(double));
+  const std::int64_t block = std::max(block_of(plan, Rung::f32), block_of(plan, Rung::int8)),
+                     padded = (batch + block - 1) / block * block;
+  std::int64_t total =
+      states * static_cast<std::int64_t>(sizeof(QueryState)) +
+      states * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
+      batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 3 * sizeof(std::int64_t) + 2 * sizeof(double));
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
   if (filters && plan.second) total += batch * 2 * SecondBytes::stride(dims) + plan.threads * rank_block * 8;
   if (filters)
-    total += (padded + padded / block * lanes) * std::max(dims + 3, block_quads) * 4 + batch * 4 + states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
+    total += (padded + padded / block * lanes) * std::max(dims + 3, block_quads) * 4 + batch * 4 +
+             states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
   if (plan.groups) total += batch * ((group_width(dims) + dims) * 8 + 48);
-  if (problem.range) total += states * static_cast<std::int64_t>(sizeof(Matches) + sizeof(Place)) + batch * 64 + plan.match_bytes;
+  if (problem.range)
+    total += states * static_cast<std::int64_t>(sizeof(Matches) + sizeof(Place)) + batch * 64 + plan.match_bytes;
   // A thread prepares (fp64 rows, one panel) or ranks and filters; views that are not plain need the larger rank scratch.
   const std::int64_t thread = PrepareScratch::bytes(dims) + RankScratch::bytes(dims, problem.corpus.dtype, false) +
                               (block + max_query_lanes) * (10 + panel_rows) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam
   if (plan.symmetric) total += plan.threads * (tile_rows + max_query_lanes) * (2 * panel_rows + 16) * 4;  // of bytes
-  return total + plan.threads * thread + (plan.pilot ? pilot_bytes : 0) + dims * 24 + Rotation::bytes(dims) + (std::int64_t{1} << 20);
+  return total + plan.threads * thread + (plan.pilot ? pilot_bytes : 0) + dims * 24 + Rotation::bytes(dims) +
+         (std::int64_t{1} << 20);
 }
 
 CpuSession::Worker& CpuSession::worker(int number) {
@@ -117,7 +131,8 @@ void CpuSession::start_queries(const std::vector<float>* steps) {
     queries_.block = block_of(plan_, rung_);
     queries_.facts.assign(rows_.size(), QueryFacts{});
   } else {
-    cpu::prepare_queries(kernels_, bytes_, steps, looks_twice(), question_, model_.get(), &frame(), query_points_, rows_, block_of(plan_, rung_), team_, queries_);
+    cpu::prepare_queries(kernels_, bytes_, steps, looks_twice(), question_, model_.get(), &frame(), query_points_,
+                         rows_, block_of(plan_, rung_), team_, queries_);
   }
   const std::int64_t states = queries_.count * plan_.row_splits, k = question_.k, room = k + pool_slack(k);
   const std::int64_t capacity = this->capacity();
@@ -129,14 +144,17 @@ void CpuSession::start_queries(const std::vector<float>* steps) {
     state.pool = {.entries = entries_.data() + i * room, .count = 0, .k = k, .capacity = room};
     if (!model_) continue;
     state.slots = slots_.data() + i * capacity;
-    state.due = rung_ == Rung::int8 && !question_.radius ? std::min(capacity, (plan_.symmetric ? 4 : 2) * k + 3 * panel_rows) : capacity;
+    state.due = rung_ == Rung::int8 && !question_.radius
+                    ? std::min(capacity, (plan_.symmetric ? 4 : 2) * k + 3 * panel_rows)
+                    : capacity;
     state.abandoned = !question_.radius && !queries_.facts[static_cast<std::size_t>(i % queries_.count)].filterable;
   }
   if (question_.radius) start_matches();
 }
 
 void CpuSession::prepare_corpus(std::int64_t first, std::int64_t count) {
-  prepare_rows(kernels_, question_, rung_, model_.get(), &frame_, {plan_.groups, plan_.second}, first, count, team_, streamed_);
+  prepare_rows(kernels_, question_, rung_, model_.get(), &frame_, {plan_.groups, plan_.second}, first, count, team_,
+               streamed_);
   note_largest_rows();
 }
 
@@ -146,7 +164,9 @@ void CpuSession::note_largest_rows() {
 
 std::int64_t CpuSession::capacity() const noexcept {
   const std::int64_t k = question_.k;
-  return rung_ == Rung::int8 || question_.radius ? plan_.candidate_slots : std::min(plan_.candidate_slots, k + panel_rows + std::max<std::int64_t>(2 * panel_rows, k));
+  return rung_ == Rung::int8 || question_.radius
+             ? plan_.candidate_slots
+             : std::min(plan_.candidate_slots, k + panel_rows + std::max<std::int64_t>(2 * panel_rows, k));
 }
 
 FilterTask CpuSession::block_task(Worker& worker, std::int64_t split, std::int64_t block) {
@@ -156,32 +176,35 @@ FilterTask CpuSession::block_task(Worker& worker, std::int64_t split, std::int64
 
 FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t first, std::int64_t count) {
   worker.ranker.emplace(kernels_, question_, query_points_, worker.rank);
-  const auto facts = std::span(queries_.facts).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  const auto facts =
+      std::span(queries_.facts).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
   const bool whole = bytes_ != nullptr && chunk().whole && !plan_.symmetric && !question_.radius &&
                      std::all_of(facts.begin(), facts.end(), [](const QueryFacts& query) { return query.whole; });
-  return FilterTask{.kernels = kernels_,
-                    .model = *model_,
-                    .chunk = chunk(),
-                    .filter = question_.filter,
-                    .facts = facts.data(),
-                    .states = &state(split, first),
-                    .rows = rows_.data() + first,
-                    .first = first,
-                    .queries = static_cast<int>(count),
-                    .capacity = capacity(),
-                    .share = question_.corpus.rows / (bytes_ != nullptr ? byte_settle_share : settle_share) + 4 * capacity(),
-                    .thr = worker.thr.data(),
-                    .bytes = bytes_,
-                    .whole = whole,
-                    .question = &question_,
-                    .step = bytes_ != nullptr ? queries_.steps[static_cast<std::size_t>(first / queries_.block)] : 0,
-                    .largest = largest_rows_,
-                    .seconds = queries_.second.size() > 0 ? queries_.second.data() + first * 2 * SecondBytes::stride(model_->dims) : nullptr,
-                    .lines = worker.lines.data(),
-                    .limits = worker.limits.data(),
-                    .seeds = worker.seeds.data(),
-                    .ranker = *worker.ranker,
-                    .team = team_};
+  return FilterTask{
+      .kernels = kernels_,
+      .model = *model_,
+      .chunk = chunk(),
+      .filter = question_.filter,
+      .facts = facts.data(),
+      .states = &state(split, first),
+      .rows = rows_.data() + first,
+      .first = first,
+      .queries = static_cast<int>(count),
+      .capacity = capacity(),
+      .share = question_.corpus.rows / (bytes_ != nullptr ? byte_settle_share : settle_share) + 4 * capacity(),
+      .thr = worker.thr.data(),
+      .bytes = bytes_,
+      .whole = whole,
+      .question = &question_,
+      .step = bytes_ != nullptr ? queries_.steps[static_cast<std::size_t>(first / queries_.block)] : 0,
+      .largest = largest_rows_,
+      .seconds =
+          queries_.second.size() > 0 ? queries_.second.data() + first * 2 * SecondBytes::stride(model_->dims) : nullptr,
+      .lines = worker.lines.data(),
+      .limits = worker.limits.data(),
+      .seeds = worker.seeds.data(),
+      .ranker = *worker.ranker,
+      .team = team_};
 }
 
 template <class Body>
@@ -208,7 +231,8 @@ bool CpuSession::any_eligible(std::int64_t tile) const noexcept {
 
 /// Bounds are guessed where a block meets all rows of its split in one go, and there are enough to guess from.
 bool CpuSession::may_guess(std::int64_t tiles) const noexcept {
-  return bytes_ != nullptr && !question_.radius && question_.filter.all() && chunk().count == question_.corpus.rows && tiles >= least_guessed && !missed_;
+  return bytes_ != nullptr && !question_.radius && question_.filter.all() && chunk().count == question_.corpus.rows &&
+         tiles >= least_guessed && !missed_;
 }
 
 void CpuSession::filter_tiles() {
@@ -229,10 +253,11 @@ void CpuSession::filter_tiles() {
       if (any_eligible(tile)) {
         if (bytes_ != nullptr) {
           const std::int64_t width = query_width(bytes_->layout, quads_of(model_->dims));
-          piece.run_bytes(queries_.quads.data() + block * queries_.block_size(width), query_panels,
-                          own.sums.data(), tile);
+          piece.run_bytes(queries_.quads.data() + block * queries_.block_size(width), query_panels, own.sums.data(),
+                          tile);
         } else {
-          piece.run(queries_.panels.data() + block * queries_.block_size(model_->dims), query_panels, own.partial.data(), tile);
+          piece.run(queries_.panels.data() + block * queries_.block_size(model_->dims), query_panels,
+                    own.partial.data(), tile);
         }
       }
       return std::min<std::int64_t>(tile_rows, chunk().count - tile * tile_rows);
@@ -304,7 +329,8 @@ std::int64_t CpuSession::write_row(std::int64_t query, const NeighborsView& out,
     out.ids[base + i] = entry.id;
     store_key(entry.key, question_.type, descends, out.distances, base + i);
   }
-  for (std::int64_t i = pool.count; i < out.k; ++i) store_missing(question_.type, descends, out.ids, out.distances, base + i);
+  for (std::int64_t i = pool.count; i < out.k; ++i)
+    store_missing(question_.type, descends, out.ids, out.distances, base + i);
   if (out.counts != nullptr) out.counts[row] = pool.count;
   return gone;
 }
@@ -320,7 +346,9 @@ CpuSession::Totals CpuSession::totals(std::int64_t query, const BoundsView& boun
   }
   const QueryFacts& facts = queries_.facts[static_cast<std::size_t>(query)];
   bounds.settled[given(query)] = all.abandoned ? -infinite : fold_key(all.settled, question_.type, false);
-  bounds.largest[given(query)] = model_ && facts.filterable && !all.abandoned ? largest_error(*model_, facts.norms, largest_rows_, facts.scale) : 0;
+  bounds.largest[given(query)] = model_ && facts.filterable && !all.abandoned
+                                     ? largest_error(*model_, facts.norms, largest_rows_, facts.scale)
+                                     : 0;
   return all;
 }
 

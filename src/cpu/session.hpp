@@ -48,9 +48,9 @@ class CpuSession final : public Session {
   void select() override;
   void rerank() override;
   void finish(const NeighborsView& out, const BoundsView& bounds) override;
-  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override;             // range.cpp
-  void place(const RangeView& out) override;                                                 // range.cpp
-  void finish_range(const RangeView& out, const BoundsView& bounds) override;                // range.cpp
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override;  // range.cpp
+  void place(const RangeView& out) override;                                      // range.cpp
+  void finish_range(const RangeView& out, const BoundsView& bounds) override;     // range.cpp
 
   /// Bytes of everything a session holds but the packed corpus.
   static std::int64_t bytes(const Plan& plan, const Problem& problem) noexcept;
@@ -64,7 +64,7 @@ class CpuSession final : public Session {
     Buffer<float> facing_thr, terms;  // of the other block of a pair; of the block's queries as rows
     Buffer<ByteLine> lines;           // of bytes, as the next two
     Buffer<std::int32_t> limits, seeds, sums;
-    Buffer<ByteLine> facing_lines;    // of bytes in pairs, as the next two
+    Buffer<ByteLine> facing_lines;  // of bytes in pairs, as the next two
     Buffer<std::int32_t> facing_limits, byte_terms;
     std::optional<Ranker> ranker;
   };
@@ -87,7 +87,7 @@ class CpuSession final : public Session {
   void note_largest_rows();
   void filter_tiles();
   bool may_guess(std::int64_t tiles) const noexcept;
-  void filter_groups();                                                                      // search_groups.cpp
+  void filter_groups();  // search_groups.cpp
   /// Of few columns, and not every pair is asked for.
   bool grouped() const noexcept { return rung_ == Rung::canonical && plan_.groups; }
   void group_queries(const Points& queries);
@@ -105,7 +105,8 @@ class CpuSession final : public Session {
   void pair_bytes(Worker& worker, std::int64_t block, std::int64_t facing);
   void meet_tiles(Worker& worker, std::int64_t tile, std::int64_t facing, bool both);
   void pair(Worker& worker, std::int64_t block, std::int64_t facing);
-  void pair_panels(Worker& worker, std::int64_t block, std::int64_t facing, std::int64_t panel, std::int64_t panels, FilterTask& other);
+  void pair_panels(Worker& worker, std::int64_t block, std::int64_t facing, std::int64_t panel, std::int64_t panels,
+                   FilterTask& other);
   void scan_canonical();
   std::int64_t write_row(std::int64_t query, const NeighborsView& out, Worker& worker);
   void start_matches();

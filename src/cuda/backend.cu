@@ -27,7 +27,9 @@ int capability_of(const cudaDeviceProp& about) { return about.major * 10 + about
 class CudaBackend final : public Backend {
  public:
   CudaBackend(int ordinal, const cudaDeviceProp& about)
-      : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount), shared_bytes_(static_cast<std::int64_t>(about.sharedMemPerBlockOptin)), hopper_(has_wgmma(VICINAL_CUDA_ARCHITECTURES, capability_of(about))), name_(cat("cuda:", ordinal)),
+      : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount),
+        shared_bytes_(static_cast<std::int64_t>(about.sharedMemPerBlockOptin)),
+        hopper_(has_wgmma(VICINAL_CUDA_ARCHITECTURES, capability_of(about))), name_(cat("cuda:", ordinal)),
         description_(cat(about.name, ", ", about.multiProcessorCount, " multiprocessors, compute capability ",
                          about.major, ".", about.minor)) {}
 
@@ -60,17 +62,24 @@ class CudaBackend final : public Backend {
 
   std::string select_refusal(const SelectProblem& problem) const override { return refusal_of(problem); }
 
-  std::int64_t bytes(const Plan& plan, const Problem& problem) const override { return search_bytes(plan, problem, multiprocessors_); }
-  std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const override { return search_kept_bytes(problem, plan); }
+  std::int64_t bytes(const Plan& plan, const Problem& problem) const override {
+    return search_bytes(plan, problem, multiprocessors_);
+  }
+  std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const override {
+    return search_kept_bytes(problem, plan);
+  }
   std::int64_t query_lanes(const std::string& asked) const override {
     if (asked != "mma" && (asked != "wgmma" || !hopper_))
-      fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: auto, ", hopper_ ? "wgmma, mma" : "mma"));
+      fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: auto, ",
+                                            hopper_ ? "wgmma, mma" : "mma"));
     return 32;
   }
   std::string filter_refusal(Rung rung, std::int64_t cols, const std::string& instruction_set) const override {
     return search_refusal(name_, rung, cols, instruction_set == "wgmma", shared_bytes_);
   }
-  double slowness(const std::string& /*instruction_set*/) const override { return 0.02; }  // of a core's AVX-512, for predictions
+  double slowness(const std::string& /*instruction_set*/) const override {
+    return 0.02;
+  }  // of a core's AVX-512, for predictions
   bool holds(const void* rows) const override {
     check_process();
     return rows != nullptr && device_of(rows, ordinal_) == ordinal_;
@@ -101,35 +110,43 @@ class CudaBackend final : public Backend {
     const OnDevice here(ordinal_);
     return keep_corpus(searches(), question, plan, team);
   }
-  std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept, Team& team, Stats& stats) override {
+  std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
+                                Team& team, Stats& stats) override {
     check_process();
     const OnDevice here(ordinal_);
     return open_search(searches(), question, plan, rung, std::move(kept), team, stats);
   }
-  std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric /*metric*/, std::int64_t /*k*/, bool /*range*/) const override {
+  std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric /*metric*/, std::int64_t /*k*/,
+                             bool /*range*/) const override {
     plan.corpus_chunk = sizes.rows;
     plan.query_batch = plan.query_block = 4096;
     plan.resident = true;
-    return 4 * (sizes.rows + sizes.queries) + (std::int64_t{1} << 28);  // ids on their way there, lists on their way back
+    return 4 * (sizes.rows + sizes.queries) +
+           (std::int64_t{1} << 28);  // ids on their way there, lists on their way back
   }
   StringShare share_strings(const StringQuestion& question) const override { return cuda::share_strings(question); }
-  std::int64_t search_strings(const StringQuestion& question, const Plan& /*plan*/, const StringAnswer& answer, Team& team,
-                              Stats& stats) override {
+  std::int64_t search_strings(const StringQuestion& question, const Plan& /*plan*/, const StringAnswer& answer,
+                              Team& team, Stats& stats) override {
     check_process();
     const OnDevice here(ordinal_);
     stats.candidates = question.corpus.count() * (question.query_end() - question.first_query);
-    return cuda::search_strings(question, answer, team, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
+    return cuda::search_strings(question, answer, team,
+                                {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
-  std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows) override {
+  std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
+                                         const MeasuredRows* rows) override {
     check_process();
     const OnDevice here(ordinal_);
-    return cuda::keep_ranks(ranks, permutants, rows, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
+    return cuda::keep_ranks(ranks, permutants, rows,
+                            {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
   bool measures(const Kept& kept, std::int64_t k) const override { return cuda::measures(kept, k); }
-  bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates, const NearestAnswer& nearest, Team& team) override {
+  bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates,
+                    const NearestAnswer& nearest, Team& team) override {
     check_process();
     const OnDevice here(ordinal_);
-    return cuda::search_ranks(question, kept, candidates, nearest, team, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
+    return cuda::search_ranks(question, kept, candidates, nearest, team,
+                              {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
 
  private:

@@ -25,7 +25,8 @@ template <class Function>
 void find(const char* name, Function& function) {
   void* found = nullptr;
 #if CUDART_VERSION >= 12050
-  check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, nullptr), "looking for the driver's contexts");
+  check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, nullptr),
+        "looking for the driver's contexts");
 #else
   check(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, nullptr), "looking for the driver's contexts");
 #endif
@@ -88,7 +89,9 @@ std::int64_t Pool::get(cudaMemPoolAttr which) const {
   check(cudaMemPoolGetAttribute(pool_, which, &value), "asking a memory pool");
   return static_cast<std::int64_t>(value);
 }
-void Pool::set(cudaMemPoolAttr which, std::uint64_t value) { check(cudaMemPoolSetAttribute(pool_, which, &value), "setting up a memory pool"); }
+void Pool::set(cudaMemPoolAttr which, std::uint64_t value) {
+  check(cudaMemPoolSetAttribute(pool_, which, &value), "setting up a memory pool");
+}
 
 Pool::Call::Call(Pool& pool, std::optional<cudaStream_t> waited) noexcept : pool_(pool), waited_(waited) {
   const std::lock_guard lock(pool.mutex_);
@@ -109,9 +112,11 @@ Pool::Call::~Call() {
   try {
     const OnDevice here(pool_.ordinal_);
     // Memory in use, of kept corpora, counts as reserved for the driver.
-    const std::int64_t used = pool_.get(cudaMemPoolAttrUsedMemCurrent), most = std::max(pool_.most_, pool_.get(cudaMemPoolAttrUsedMemHigh));
+    const std::int64_t used = pool_.get(cudaMemPoolAttrUsedMemCurrent),
+                       most = std::max(pool_.most_, pool_.get(cudaMemPoolAttrUsedMemHigh));
     const std::int64_t keep = used + std::clamp(most - std::max(used, pool_.before_), least_kept, most_kept);
-    pool_.set(cudaMemPoolAttrReleaseThreshold, static_cast<std::uint64_t>(keep));  // at the next wait, for what is still queued
+    pool_.set(cudaMemPoolAttrReleaseThreshold,
+              static_cast<std::uint64_t>(keep));  // at the next wait, for what is still queued
     if (pool_.get(cudaMemPoolAttrReservedMemCurrent) <= keep) return;
     if (waited_) check(cudaStreamSynchronize(*waited_), "waiting for memory that was given back");
     check(cudaMemPoolTrimTo(pool_.pool_, static_cast<std::size_t>(keep)), "giving memory back");

@@ -21,8 +21,8 @@ class OnDevice {
   OnDevice& operator=(const OnDevice&) = delete;
 
  private:
-  int before_ = -1;                // -1: nothing to restore
-  CUctx_st* context_ = nullptr;    // null: that of `before_`
+  int before_ = -1;              // -1: nothing to restore
+  CUctx_st* context_ = nullptr;  // null: that of `before_`
 };
 
 /// The memory that vicinal holds on one device, which must be current. During a call nothing goes back to the driver, unless it is
@@ -73,7 +73,7 @@ class Pool {
   int ordinal_;
   cudaMemPool_t pool_ = nullptr;
   std::int64_t ready_ = 0;
-  std::mutex mutex_;        // of what follows
+  std::mutex mutex_;  // of what follows
   int calls_ = 0;
   std::int64_t before_ = 0, most_ = 0;  // in use when the first of the calls began, and most since
 };

@@ -49,7 +49,8 @@ class Run {
     const bool waits = staged_ || problem_.stream == nullptr;
     // A small selection leaves the pool as it is: there it takes longer to ask than to select.
     std::optional<Pool::Call> call;
-    if (bytes_for(problem_.values.rows) > asks_above) call.emplace(place_.pool, waits ? std::optional(stream_) : std::nullopt);
+    if (bytes_for(problem_.values.rows) > asks_above)
+      call.emplace(place_.pool, waits ? std::optional(stream_) : std::nullopt);
     std::optional<Block> memory;
     const std::int64_t rows = allocate(memory);
     Drain drain(stream_, waits);
@@ -73,7 +74,9 @@ class Run {
 
   /// Tells how far it is, between batches of values of the host.
   bool go_on(std::int64_t done) const {
-    const auto values = [&](std::int64_t rows) { return static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(problem_.values.cols); };
+    const auto values = [&](std::int64_t rows) {
+      return static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(problem_.values.cols);
+    };
     return !staged_ || !problem_.progress || problem_.progress(values(done), values(problem_.values.rows));
   }
 
@@ -170,8 +173,9 @@ class Run {
           const std::int64_t bytes = bytes_for(rows);
           memory.emplace(place_.pool, bytes, stream_);
           if (memory->data() == nullptr)
-            fail(ErrorCode::out_of_memory, cat("cuda:", place_.ordinal, " refused ", bytes_text(bytes), ", which selection from ", rows, " of ",
-                                               problem_.values.rows, " rows needs; ", bytes_text(place_.pool.free_bytes()), " are free there"));
+            fail(ErrorCode::out_of_memory,
+                 cat("cuda:", place_.ordinal, " refused ", bytes_text(bytes), ", which selection from ", rows, " of ",
+                     problem_.values.rows, " rows needs; ", bytes_text(place_.pool.free_bytes()), " are free there"));
           return rows;
         },
         [&] {
@@ -225,7 +229,8 @@ class Run {
 std::string refusal_of(const SelectProblem& problem) {
   SelectTask task;
   task.values = problem.values;
-  if (task.values.cuda_device < 0) task.values = Values(nullptr, problem.values.type, problem.values.rows, problem.values.cols);  // as they are copied
+  if (task.values.cuda_device < 0)
+    task.values = Values(nullptr, problem.values.type, problem.values.rows, problem.values.cols);  // as they are copied
   task.k = problem.k;
   task.largest = problem.largest;
   task.sorted = problem.sorted;

@@ -49,14 +49,21 @@ class Runtime {
   void in(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
   void out(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
   void copy(void* to, const void* from, std::int64_t bytes) {
-    if (bytes > 0) check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_), texts_.copying);
+    if (bytes > 0)
+      check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_), texts_.copying);
   }
-  void zero(void* at, std::int64_t bytes) { check(cudaMemsetAsync(at, 0, static_cast<std::size_t>(bytes), stream_), "clearing counts"); }
+  void zero(void* at, std::int64_t bytes) {
+    check(cudaMemsetAsync(at, 0, static_cast<std::size_t>(bytes), stream_), "clearing counts");
+  }
   void wait() { check(cudaStreamSynchronize(stream_), texts_.waiting); }
   const CudaLaunch& launch() const { return launch_; }
-  bool holds(const void* memory) const { return memory != nullptr && device_of(memory, place_.ordinal) == place_.ordinal; }
+  bool holds(const void* memory) const {
+    return memory != nullptr && device_of(memory, place_.ordinal) == place_.ordinal;
+  }
   void rows_in(std::byte* to, const Points& rows) {
-    copy_in(to, {static_cast<const std::byte*>(rows.data), static_cast<std::int64_t>(dtype_size(rows.dtype)), rows.row_stride, rows.col_stride, rows.byte_swapped},
+    copy_in(to,
+            {static_cast<const std::byte*>(rows.data), static_cast<std::int64_t>(dtype_size(rows.dtype)),
+             rows.row_stride, rows.col_stride, rows.byte_swapped},
             0, rows.rows, rows.cols, stream_);
   }
   std::int64_t free_bytes() const { return place_.pool.free_bytes(); }
@@ -73,7 +80,8 @@ class Runtime {
   void* from_pool(std::int64_t bytes) {
     void* memory = place_.pool.take(bytes, stream_);
     if (memory == nullptr)
-      fail(ErrorCode::out_of_memory, cat("cuda:", place_.ordinal, " refused ", bytes_text(bytes), "; ", bytes_text(free_bytes()), " are free there; ", texts_.way_out));
+      fail(ErrorCode::out_of_memory, cat("cuda:", place_.ordinal, " refused ", bytes_text(bytes), "; ",
+                                         bytes_text(free_bytes()), " are free there; ", texts_.way_out));
     return memory;
   }
   void give_back(void* memory) {

@@ -15,9 +15,11 @@ inline void refuse_capture(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t answer = cudaStreamIsCapturing(stream, &status);
   if (answer == cudaSuccess && status == cudaStreamCaptureStatusNone) return;
-  if (answer != cudaSuccess && answer != cudaErrorStreamCaptureImplicit) fail_cuda(answer, "asking for the state of the caller's stream");
+  if (answer != cudaSuccess && answer != cudaErrorStreamCaptureImplicit)
+    fail_cuda(answer, "asking for the state of the caller's stream");
   cudaGetLastError();
-  fail(ErrorCode::unsupported, "the stream is capturing a CUDA graph, in which vicinal cannot run; call it before or after the capture");
+  fail(ErrorCode::unsupported,
+       "the stream is capturing a CUDA graph, in which vicinal cannot run; call it before or after the capture");
 }
 
 /// Work queued on `later` from now on begins when what is queued on `earlier` so far has run. Nobody waits on the host.

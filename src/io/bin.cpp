@@ -67,9 +67,13 @@ constexpr Format family(const char* name, const char* suffix, Item item, const c
 
 const Format fbin_format = family("fbin", ".fbin", Item::f32, "f32 rows, distances", "f32 rows, distances",
                                   as_vectors | as_values | as_distances, as_vectors | as_distances);
-const Format f16bin_format = family("f16bin", ".f16bin", Item::f16, "f16 rows", "f16 rows", as_vectors | as_values, as_vectors);
-const Format u8bin_format = family("u8bin", ".u8bin", Item::u8, "u8 rows", "u8 rows", as_vectors | as_values, as_vectors);
-const Format i8bin_format = family("i8bin", ".i8bin", Item::i8, "i8 rows", "i8 rows", as_vectors | as_values, as_vectors);
-const Format ibin_format = family("ibin", ".ibin", Item::i32, "ids", "ids (int32)", as_vectors | as_values | as_ids, as_ids);
+const Format f16bin_format =
+    family("f16bin", ".f16bin", Item::f16, "f16 rows", "f16 rows", as_vectors | as_values, as_vectors);
+const Format u8bin_format =
+    family("u8bin", ".u8bin", Item::u8, "u8 rows", "u8 rows", as_vectors | as_values, as_vectors);
+const Format i8bin_format =
+    family("i8bin", ".i8bin", Item::i8, "i8 rows", "i8 rows", as_vectors | as_values, as_vectors);
+const Format ibin_format =
+    family("ibin", ".ibin", Item::i32, "ids", "ids (int32)", as_vectors | as_values | as_ids, as_ids);
 
 }  // namespace vicinal::io

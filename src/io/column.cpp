@@ -17,22 +17,26 @@ template <class T>
 void widen(const std::string& path, const std::byte* at, std::uint64_t count, std::vector<std::int64_t>& values) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const T value = load<T>(at + i * sizeof(T));
-    if (!std::in_range<std::int64_t>(value)) fail(ErrorCode::range_error, path, "row ", i, ": ", value, " exceeds 2^63 - 1");
+    if (!std::in_range<std::int64_t>(value))
+      fail(ErrorCode::range_error, path, "row ", i, ": ", value, " exceeds 2^63 - 1");
     values.push_back(static_cast<std::int64_t>(value));  // NOLINT(bugprone-signed-char-misuse): -1 of an int8 is -1
   }
 }
 
 Column npy_column(const std::string& path, Bytes file) {
   const NpyHeader header = npy_header(path, file, file.size());
-  const bool mask = header.dtype == "bool", line = header.shape.size() == 1 || (header.shape.size() == 2 && header.shape[1] == 1);
-  if (!mask && (!header.item || *header.item == Item::f16 || *header.item == Item::bf16 || *header.item == Item::f32 || *header.item == Item::f64))
+  const bool mask = header.dtype == "bool",
+             line = header.shape.size() == 1 || (header.shape.size() == 2 && header.shape[1] == 1);
+  if (!mask && (!header.item || *header.item == Item::f16 || *header.item == Item::bf16 || *header.item == Item::f32 ||
+                *header.item == Item::f64))
     fail(ErrorCode::invalid_argument, path, "expected integers or bool, got ", header.dtype);
   if (!line) fail(ErrorCode::invalid_argument, path, "expected one value a row, got shape ", header.shape_text());
   if (header.swapped) fail(ErrorCode::unsupported, path, "big-endian integers; convert with astype");
   const std::uint64_t count = header.shape[0], size = mask ? 1 : value_size(*header.item);
   const auto need = product({count, size});
   if (!need || *need != file.size() - header.data_offset)
-    fail(ErrorCode::format_error, path, "shape ", header.shape_text(), " of ", header.dtype, " does not fit a file of ", file.size(), " bytes");
+    fail(ErrorCode::format_error, path, "shape ", header.shape_text(), " of ", header.dtype, " does not fit a file of ",
+         file.size(), " bytes");
   Column column{.values = {}, .mask = mask};
   column.values.reserve(count);
   const std::byte* at = file.data() + header.data_offset;
@@ -75,7 +79,8 @@ Column text_column(const std::string& path, Bytes file) {
 }  // namespace
 
 Column read_column(const std::string& path) try {
-  const std::string name = path.substr(path.rfind('/') + 1), suffix = name.substr(std::min(name.rfind('.'), name.size()));
+  const std::string name = path.substr(path.rfind('/') + 1),
+                    suffix = name.substr(std::min(name.rfind('.'), name.size()));
   const bool npy = suffix == ".npy";
   if (!npy && suffix != ".txt")
     fail(ErrorCode::unsupported, path, "lists of integers are read from .npy (one dimension) and .txt (one a line)");

@@ -18,12 +18,18 @@ namespace vicinal::io {
 /// as_graph: a sparse matrix (indices, indptr, data). as_range: three lines named offsets, ids and distances. as_values: to
 /// select from, of any type, and a line is one row. as_selection: ids, values and perhaps payload of the same shape.
 enum Role : unsigned {
-  as_vectors = 1, as_ids = 2, as_distances = 4, as_graph = 8, as_range = 16, as_values = 32, as_selection = 64
+  as_vectors = 1,
+  as_ids = 2,
+  as_distances = 4,
+  as_graph = 8,
+  as_range = 16,
+  as_values = 32,
+  as_selection = 64
 };
 
 struct Want {
   Role role = as_vectors;
-  std::string member;  // of a file of several arrays; empty: by role
+  std::string member;                 // of a file of several arrays; empty: by role
   Header header = Header::automatic;  // of text, where rows are wanted
 };
 
@@ -43,8 +49,8 @@ struct Format {
   const char* reads;
   const char* writes;
   unsigned read_roles, write_roles;
-  bool holds_distances = false;       // beside the ids, in the same file
-  bool has_members = false;           // several arrays, each with a name
+  bool holds_distances = false;            // beside the ids, in the same file
+  bool has_members = false;                // several arrays, each with a name
   std::optional<Item> item = {};           // the one type that it stores; none: the file says
   std::optional<Item> distance_item = {};  // the same of distances beside ids
   std::uint64_t largest_rows = INT64_MAX, largest_cols = INT64_MAX;

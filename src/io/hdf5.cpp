@@ -188,7 +188,8 @@ std::optional<Dataset> find(const std::string& path, hid_t file, const Want& wan
     const int best =
         std::any_of(all.begin(), all.end(), [&](const Dataset& one) { return suits(one, want.role) == 2; }) ? 2 : 1;
     const auto wanted = [&](const Dataset& one) { return suits(one, want.role) == best; };
-    if (std::count_if(all.begin(), all.end(), wanted) == 1) return std::move(*std::find_if(all.begin(), all.end(), wanted));
+    if (std::count_if(all.begin(), all.end(), wanted) == 1)
+      return std::move(*std::find_if(all.begin(), all.end(), wanted));
     fail(ErrorCode::format_error, path,
          "give the name of the dataset to read as the member (FILE.hdf5:NAME); it holds ", list_text(all));
   }
@@ -278,7 +279,9 @@ Array read(const Format& self, const Source& source, const Want& want) {
     fail(ErrorCode::invalid_argument, where, "its type is not supported; convert with astype");
   const bool line = want.role == as_range || (want.role == as_values && one->shape.size() == 1);
   if (one->shape.size() != (line ? 1 : 2)) {
-    const char* wanted = want.role == as_range ? "1 dimension" : want.role == as_values ? "1 or 2 dimensions" : "2 dimensions";
+    const char* wanted = want.role == as_range    ? "1 dimension"
+                         : want.role == as_values ? "1 or 2 dimensions"
+                                                  : "2 dimensions";
     fail(ErrorCode::invalid_argument, path, "expected ", wanted, ", got ", one->text());
   }
   const std::uint64_t rows = line ? 1 : one->shape[0], cols = one->shape.back(), size = value_size(*one->item);

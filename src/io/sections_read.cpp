@@ -55,7 +55,7 @@ Section entry_of(const std::string& path, const std::byte* entry, std::size_t nu
       refuse_file(path, cat("section ", number, what, " lies at ", offset, ", not a multiple of ", section_alignment));
     if (length <= file_size && offset <= file_size - length) return;
     refuse_file(path, cat("section ", number, what, " needs ", count_text(length), " bytes at ", offset, ", file has ",
-                     file_size));
+                          file_size));
   };
   inside(section.offset, section.length, "");
   inside(section.list, section.list_length(), "'s checksums");
@@ -91,7 +91,8 @@ std::string count_text(std::uint64_t count) {
 std::uint64_t Section::blocks() const noexcept { return length / section_block + (length % section_block != 0); }
 
 bool is_vicinal(Bytes beginning) noexcept {
-  return beginning.size() >= layout::magic.size() && std::memcmp(beginning.data(), layout::magic.data(), layout::magic.size()) == 0;
+  return beginning.size() >= layout::magic.size() &&
+         std::memcmp(beginning.data(), layout::magic.data(), layout::magic.size()) == 0;
 }
 
 // In this order, which every version of the format keeps.
@@ -133,10 +134,11 @@ std::vector<Section> read_table(const std::string& path, Bytes beginning, std::u
   if (table != file_header) refuse_file(path, cat("the section table lies at ", table, ", expected ", file_header));
   const std::size_t table_size = count * section_entry;
   if (beginning.size() < file_header + table_size)
-    refuse_file(path,
-           cat("the section table needs ", table_size, " bytes at ", table, ", file has ", file_size, ": truncated?"));
+    refuse_file(path, cat("the section table needs ", table_size, " bytes at ", table, ", file has ", file_size,
+                          ": truncated?"));
   const Bytes entries = beginning.subspan(file_header, table_size);
-  if (crc32c(entries) != load<std::uint32_t>(header + at_table_crc)) refuse_file(path, "section table: checksum differs");
+  if (crc32c(entries) != load<std::uint32_t>(header + at_table_crc))
+    refuse_file(path, "section table: checksum differs");
   std::vector<Section> sections;
   for (std::size_t i = 0; i < count; ++i)
     sections.push_back(

@@ -11,24 +11,24 @@ namespace io {
 namespace {
 
 constexpr const Format* table[] = {
-    &npy_format,     //
-    &npz_format,     //
-    &fvecs_format,   //
-    &bvecs_format,   //
-    &ivecs_format,   //
-    &fbin_format,    //
-    &f16bin_format,  //
-    &u8bin_format,   //
-    &i8bin_format,   //
-    &ibin_format,    //
-    &bin_format,     //
+    &npy_format,       //
+    &npz_format,       //
+    &fvecs_format,     //
+    &bvecs_format,     //
+    &ivecs_format,     //
+    &fbin_format,      //
+    &f16bin_format,    //
+    &u8bin_format,     //
+    &i8bin_format,     //
+    &ibin_format,      //
+    &bin_format,       //
     &rangeres_format,  //
-    &csv_format,     //
-    &tsv_format,     //
-    &idx_format,     //
-    &mtx_format,     //
-    &hdf5_format,    //
-    &corpus_format,  //
+    &csv_format,       //
+    &tsv_format,       //
+    &idx_format,       //
+    &mtx_format,       //
+    &hdf5_format,      //
+    &corpus_format,    //
 };
 
 /// ".npy, .npz": those that have the role.

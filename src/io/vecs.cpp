@@ -72,7 +72,9 @@ constexpr Format family(const char* name, const char* suffix, Item item, const c
 
 const Format fvecs_format = family("fvecs", ".fvecs", Item::f32, "f32 rows, distances", "f32 rows, distances",
                                    as_vectors | as_values | as_distances, as_vectors | as_distances);
-const Format bvecs_format = family("bvecs", ".bvecs", Item::u8, "u8 rows", "u8 rows", as_vectors | as_values, as_vectors);
-const Format ivecs_format = family("ivecs", ".ivecs", Item::i32, "ids", "ids (int32)", as_vectors | as_values | as_ids, as_ids);
+const Format bvecs_format =
+    family("bvecs", ".bvecs", Item::u8, "u8 rows", "u8 rows", as_vectors | as_values, as_vectors);
+const Format ivecs_format =
+    family("ivecs", ".ivecs", Item::i32, "ids", "ids (int32)", as_vectors | as_values | as_ids, as_ids);
 
 }  // namespace vicinal::io

@@ -31,7 +31,8 @@ void check_ids_fit(const Format& format, const std::string& path, const Array& i
 /// What the items of a payload are written as.
 Item payload_item(const std::string& path, std::int64_t size, std::optional<ValueType> type) {
   if (type && value_size(*type) != static_cast<std::size_t>(size))
-    fail(ErrorCode::invalid_argument, path, "payload items have ", size, " bytes, ", item_name(*type), " has ", value_size(*type));
+    fail(ErrorCode::invalid_argument, path, "payload items have ", size, " bytes, ", item_name(*type), " has ",
+         value_size(*type));
   const Item bits = size == 1 ? Item::u8 : size == 2 ? Item::u16 : size == 4 ? Item::u32 : Item::u64;
   // .npz has no bfloat16: its bits then.
   return type && (*type != Item::bf16 || &format_to_write(path, as_selection) != &npz_format) ? *type : bits;
@@ -94,12 +95,14 @@ const Format& format_for(const std::string& path, ResultKind kind) {
 
 }  // namespace io
 
-void check_writable(const std::string& path, const std::string& distances_path, ResultKind kind, std::optional<ValueType> values) {
+void check_writable(const std::string& path, const std::string& distances_path, ResultKind kind,
+                    std::optional<ValueType> values) {
   const Format& format = format_for(path, kind);
   check_target(path);
   // NumPy has no bfloat16 of its own, so .npz has none; .npy holds ids alone, and text any number.
   if (values == ValueType::bf16 && &format == &npz_format)
-    fail(ErrorCode::unsupported, path, "npz holds no bfloat16, and the values are; .csv and .tsv hold them, .npy the ids alone");
+    fail(ErrorCode::unsupported, path,
+         "npz holds no bfloat16, and the values are; .csv and .tsv hold them, .npy the ids alone");
   if (distances_path.empty()) return;
   const bool whole = kind == ResultKind::sparse_graph || kind == ResultKind::range || kind == ResultKind::selection ||
                      (kind == ResultKind::graph && (format.write_roles & as_graph) != 0);
@@ -143,12 +146,15 @@ void write_neighbors(const std::string& path, const Neighbors& result, const std
 void write_selection(const std::string& path, const Selection& selection, std::optional<ValueType> payload_type) try {
   check_writable(path, "", ResultKind::selection, selection.type());
   const Format& format = format_to_write(path, as_selection);
-  const auto array = [&](const void* data, Item item) { return Array::dense(data, item, selection.rows(), selection.k()); };
+  const auto array = [&](const void* data, Item item) {
+    return Array::dense(data, item, selection.rows(), selection.k());
+  };
   Job job = {&format, path, as_selection, {{"ids", array(selection.ids(), Item::i64)}}};
   if (&format != &npy_format) {
     job.arrays.push_back({"values", array(selection.values(), selection.type())});
     if (selection.payload_size() > 0)
-      job.arrays.push_back({"payload", array(selection.payload(), payload_item(path, selection.payload_size(), payload_type))});
+      job.arrays.push_back(
+          {"payload", array(selection.payload(), payload_item(path, selection.payload_size(), payload_type))});
   }
   save({job});
 } catch (const std::bad_alloc&) {

@@ -12,8 +12,8 @@
 #include "cpu/isa/table.hpp"
 #include "permutation/device.hpp"
 #include "permutation/own.hpp"
-#include "permutation/plan.hpp"
 #include "permutation/permutants.hpp"
+#include "permutation/plan.hpp"
 #include "permutation/search.hpp"
 #include "permutation/share.hpp"
 #include "pipeline/check.hpp"
@@ -109,8 +109,10 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
   else if (rows > 0) counts = search_on(*run.backend, state, *queries, question, team, answer);
   team.finish();
   outcome.stats.device = device && rows > 0 ? kept_on(state, *run.backend).device : "cpu";
-  if (const auto permutants = static_cast<std::int64_t>(state.permutants.size()); permutants == count && count < usual_permutants)
-    outcome.stats.notes.push_back(cat("the index has ", permutants, " permutants, all of its objects; usual are ", usual_permutants));
+  if (const auto permutants = static_cast<std::int64_t>(state.permutants.size());
+      permutants == count && count < usual_permutants)
+    outcome.stats.notes.push_back(
+        cat("the index has ", permutants, " permutants, all of its objects; usual are ", usual_permutants));
   if (!outcome.share.note.empty()) outcome.stats.notes.push_back(outcome.share.note);
   if (!reason.empty())
     outcome.stats.notes.push_back(cat("searched on the CPU, not on ", run.backend->facts().name, ": ", reason));

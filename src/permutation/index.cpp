@@ -35,8 +35,8 @@ void check_objects(std::int64_t count) {
 /// Distances from objects to the permutants, each in the place that was asked for. The caller is asked after every thousand of them: a distance may
 /// be the caller's own, and expensive.
 template <class Use>
-void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, const std::vector<std::int64_t>& ids, Team& team,
-         const Use& use) {
+void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, const std::vector<std::int64_t>& ids,
+         Team& team, const Use& use) {
   std::size_t unasked = 0;
   const auto queries = objects.some(ids);
   const auto meter = queries->meter();

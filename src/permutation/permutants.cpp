@@ -101,7 +101,8 @@ std::vector<std::int64_t> sparse(const Objects& objects, std::int64_t wanted, st
 
 void check_measured(std::int64_t object, std::span<const double> distances) {
   for (const double distance : distances)
-    if (!std::isfinite(distance)) fail(ErrorCode::range_error, cat("object ", object, ": a distance leaves f64; scale the rows first"));
+    if (!std::isfinite(distance))
+      fail(ErrorCode::range_error, cat("object ", object, ": a distance leaves f64; scale the rows first"));
 }
 
 std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample) {

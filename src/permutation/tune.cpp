@@ -176,7 +176,8 @@ RecallEstimate RecallCurve::at(std::size_t point) const {
   if (point + 1 == candidates.size()) return {1, 1, 1, static_cast<std::int64_t>(recalls.size()), queries > 0};
   const Moments moments = moments_at(*this, point);
   const Limits limits = wilson(moments.mean, moments.trials, two_sided);
-  return {moments.mean, std::min(limits.low, moments.mean), std::max(limits.high, moments.mean), static_cast<std::int64_t>(recalls.size()), queries > 0};
+  return {moments.mean, std::min(limits.low, moments.mean), std::max(limits.high, moments.mean),
+          static_cast<std::int64_t>(recalls.size()), queries > 0};
 }
 
 std::size_t RecallCurve::point_for(double target) const {

@@ -79,7 +79,9 @@ void check_common(const Shape& corpus, const Shape& queries, const KnnOptions& o
   check_eligible(options.eligible, corpus.rows, queries.rows);
 }
 
-[[noreturn]] void refuse_k(std::int64_t k, const std::string& what) { refuse(cat("k=", k, " exceeds ", what, " (use pad)")); }
+[[noreturn]] void refuse_k(std::int64_t k, const std::string& what) {
+  refuse(cat("k=", k, " exceeds ", what, " (use pad)"));
+}
 
 }  // namespace
 
@@ -95,7 +97,9 @@ void check_graph(const Shape& rows, const GraphOptions& options) {
   const KnnOptions& search = options.search;
   const std::int64_t others = rows.rows - (options.include_self ? 0 : 1);
   if (search.first_id != 0) refuse(cat("the ids of a graph are its rows; first_id must be 0, got ", search.first_id));
-  if (rows.rows > 0 && search.k > others && !search.pad) refuse_k(search.k, options.include_self ? cat("the n=", others, " rows") : cat("the ", others, " other rows of n=", rows.rows));
+  if (rows.rows > 0 && search.k > others && !search.pad)
+    refuse_k(search.k, options.include_self ? cat("the n=", others, " rows")
+                                            : cat("the ", others, " other rows of n=", rows.rows));
   KnnOptions with = search;
   if (with.eligible.query_labels.empty()) with.eligible.query_labels = with.eligible.corpus_labels;
   check_options(rows, rows, with);
@@ -112,7 +116,9 @@ std::int64_t check_k(const RowFilter& filter, std::int64_t corpus_rows, std::int
   std::int64_t most = 0;
   for (std::int64_t query = 0; query < (filter.uniform() ? std::min<std::int64_t>(queries, 1) : queries); ++query) {
     const std::int64_t eligible = filter.count(query);
-    if (eligible < k && !pad) refuse_k(k, cat(eligible, " eligible rows", filter.uniform() ? "" : cat(" of query ", query), " of n=", corpus_rows));
+    if (eligible < k && !pad)
+      refuse_k(
+          k, cat(eligible, " eligible rows", filter.uniform() ? "" : cat(" of query ", query), " of n=", corpus_rows));
     most = std::max(most, std::min(k, eligible));
   }
   return most;
@@ -135,15 +141,16 @@ int elsewhere(const Backend& backend, const void* memory) {
 void check_side(const Backend& backend, const Points& points, const char* side) {
   const int device = points.rows > 0 ? elsewhere(backend, points.data) : -1;
   if (device < 0) return;
-  fail(ErrorCode::device_error, cat(side, ": rows are in memory of ", cuda_name(device), ", this search runs on ", backend.facts().name,
-                                    "; copy them there, or name device=", cuda_name(device)));
+  fail(ErrorCode::device_error, cat(side, ": rows are in memory of ", cuda_name(device), ", this search runs on ",
+                                    backend.facts().name, "; copy them there, or name device=", cuda_name(device)));
 }
 
 template <class T>
 void check_list(const Backend& backend, std::span<const T> list, const char* what) {
   const int device = list.empty() ? -1 : backend.cuda_device(list.data());
   if (device < 0) return;
-  fail(ErrorCode::device_error, cat(what, ": memory of ", cuda_name(device), ", which the host reads; copy it to the host"));
+  fail(ErrorCode::device_error,
+       cat(what, ": memory of ", cuda_name(device), ", which the host reads; copy it to the host"));
 }
 
 }  // namespace
@@ -164,21 +171,25 @@ void check_reach(const Backend& backend, const Eligible& eligible) {
 void check_host(const Backend& backend, const Points& points, const char* side, const char* doing) {
   const int device = points.rows > 0 ? backend.cuda_device(points.data) : -1;
   if (device < 0) return;
-  fail(ErrorCode::device_error, cat(side, ": rows are in memory of ", cuda_name(device), ", ", doing, " reads those of the host; copy them there"));
+  fail(ErrorCode::device_error, cat(side, ": rows are in memory of ", cuda_name(device), ", ", doing,
+                                    " reads those of the host; copy them there"));
 }
 
 void check_reach(const Backend& backend, const NeighborsView& out) {
   if (out.rows == 0) return;
   const bool there = backend.holds(out.ids);
-  const std::pair<const char*, const void*> parts[] = {{"ids", out.ids}, {"distances", out.distances}, {"counts", out.counts}};
+  const std::pair<const char*, const void*> parts[] = {
+      {"ids", out.ids}, {"distances", out.distances}, {"counts", out.counts}};
   for (const auto& [name, memory] : parts) {
     if (memory == nullptr) continue;
     if (const int device = elsewhere(backend, memory); device >= 0)
-      fail(ErrorCode::device_error, cat(name, " of the result: memory of ", cuda_name(device), ", this search runs on ", backend.facts().name,
-                                        "; give memory there, or name device=", cuda_name(device)));
+      fail(ErrorCode::device_error,
+           cat(name, " of the result: memory of ", cuda_name(device), ", this search runs on ", backend.facts().name,
+               "; give memory there, or name device=", cuda_name(device)));
     if (backend.holds(memory) != there)
-      fail(ErrorCode::device_error, cat(name, " of the result: memory of ", there ? "the host" : backend.facts().name, ", and the ids are in memory of ",
-                                        there ? backend.facts().name : "the host", "; all of one result is in one memory"));
+      fail(ErrorCode::device_error, cat(name, " of the result: memory of ", there ? "the host" : backend.facts().name,
+                                        ", and the ids are in memory of ", there ? backend.facts().name : "the host",
+                                        "; all of one result is in one memory"));
   }
 }
 

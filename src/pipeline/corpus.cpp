@@ -34,8 +34,9 @@ struct Corpus::State {
     search.degenerate = options.degenerate;
     if (search.run.device == "auto") search.run.device = prepared.made.device;
     if (prepared.kept && find_backend(search.run.device).facts().name != prepared.made.device)
-      fail(ErrorCode::device_error, cat("the corpus was prepared for ", prepared.made.device, ", and device=", search.run.device,
-                                        "; use device=auto, or prepare it for the other device too"));
+      fail(ErrorCode::device_error,
+           cat("the corpus was prepared for ", prepared.made.device, ", and device=", search.run.device,
+               "; use device=auto, or prepare it for the other device too"));
     return search;
   }
   void append_to(io::FileSink& file) const;
@@ -45,24 +46,31 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   const auto start = std::chrono::steady_clock::now();
   check_view(rows, "corpus");
   check_corpus(shape_of(rows), options.metric);
-  if (options.run.threads < 0) fail(ErrorCode::invalid_argument, cat("threads must be >= 0, got ", options.run.threads));
+  if (options.run.threads < 0)
+    fail(ErrorCode::invalid_argument, cat("threads must be >= 0, got ", options.run.threads));
   FpGuard guard;
   state_->options = options;
   state_->options.progress = nullptr;
   state_->options.stop = {};
   state_->options.stream = nullptr;
-  const KnnOptions search{.metric = options.metric, .memory = options.memory, .run = options.run, .stream = options.stream};
+  const KnnOptions search{
+      .metric = options.metric, .memory = options.memory, .run = options.run, .stream = options.stream};
   Backend& backend = find_backend(options.run.device);
   if (options.copy) check_host(backend, rows, "corpus", "copying");
   check_reach(backend, rows, rows, search);
-  const Plan plan = make_corpus_plan(backend, {rows.rows, rows.cols, rows.dtype, !options.copy && backend.holds(rows.data)}, search);
+  const Plan plan =
+      make_corpus_plan(backend, {rows.rows, rows.cols, rows.dtype, !options.copy && backend.holds(rows.data)}, search);
   state_->prepared.made = plan;
   Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
   state_->rows = options.copy ? copy_rows(rows, state_->copy, team) : rows;
   if (plan.resident && rows.rows > 0) {
     const DistanceType type = resolve_distance_type(DistanceType::automatic, options.metric, rows.dtype, rows.dtype);
-    const Question question{.corpus = state_->rows, .metric = options.metric, .type = type, .degenerate = options.degenerate,
-                            .k = std::min(search.k, rows.rows), .stream = options.stream};
+    const Question question{.corpus = state_->rows,
+                            .metric = options.metric,
+                            .type = type,
+                            .degenerate = options.degenerate,
+                            .k = std::min(search.k, rows.rows),
+                            .stream = options.stream};
     state_->prepared.kept = backend.keep(question, plan, team);
   } else if (options.stream != nullptr) {
     backend.wait_for(options.stream);  // searches read the rows, and know nothing of that stream
@@ -102,7 +110,8 @@ struct Corpus::Opened {
 Corpus Corpus::opened(Opened from, const OpenOptions& options) {
   const int threads = threads_of(options.run);
   const io::Bytes file = from.file;
-  const io::CorpusLayout layout = io::corpus_layout(from.name, file.first(std::min(file.size(), io::file_head)), file.size());
+  const io::CorpusLayout layout =
+      io::corpus_layout(from.name, file.first(std::min(file.size(), io::file_head)), file.size());
   const std::uint64_t half = options.verify ? std::max<std::uint64_t>(1, layout.rows().length) : 0;
   if (options.verify) {
     Team team(threads, half_of(options.progress, half, false), options.stop, half);
@@ -112,8 +121,12 @@ Corpus Corpus::opened(Opened from, const OpenOptions& options) {
   }
   const io::CorpusFacts& facts = layout.facts;
   const Points rows(file.data() + layout.rows().offset, facts.dtype, facts.rows, facts.cols);
-  Corpus corpus(rows, {.metric = facts.metric, .degenerate = facts.degenerate, .memory = options.memory, .run = options.run,
-                       .progress = options.verify ? half_of(options.progress, half, true) : options.progress, .stop = options.stop});
+  Corpus corpus(rows, {.metric = facts.metric,
+                       .degenerate = facts.degenerate,
+                       .memory = options.memory,
+                       .run = options.run,
+                       .progress = options.verify ? half_of(options.progress, half, true) : options.progress,
+                       .stop = options.stop});
   corpus.state_->options.copy = options.copy;
   corpus.state_->copy = std::move(from.copied);
   corpus.state_->mapping = std::move(from.mapped);
@@ -126,7 +139,8 @@ Corpus Corpus::open(const std::string& path, const OpenOptions& options) try {
     const io::Bytes file = mapped->bytes();
     return opened({.name = path, .file = file, .mapped = std::move(mapped)}, options);
   }
-  Buffer<std::byte> copied = io::read_file(path, io::file_head, [&](io::Bytes beginning, std::uint64_t size) { io::corpus_layout(path, beginning, size); });
+  Buffer<std::byte> copied = io::read_file(
+      path, io::file_head, [&](io::Bytes beginning, std::uint64_t size) { io::corpus_layout(path, beginning, size); });
   const io::Bytes file = io::as_bytes(copied.data(), static_cast<std::size_t>(copied.size()));
   return opened({.name = path, .file = file, .copied = std::move(copied)}, options);
 } catch (const std::bad_alloc&) {
@@ -146,7 +160,8 @@ Corpus Corpus::open(std::span<const std::byte> saved, const OpenOptions& options
 
 void Corpus::State::append_to(io::FileSink& file) const {
   check_host(find_backend(prepared.made.device), rows, "corpus", "saving");
-  io::append_corpus(file, {rows.dtype, options.metric, options.degenerate, rows.rows, rows.cols}, io::Array::view(rows));
+  io::append_corpus(file, {rows.dtype, options.metric, options.degenerate, rows.rows, rows.cols},
+                    io::Array::view(rows));
 }
 
 void Corpus::save(const std::string& path) const try {
@@ -202,7 +217,9 @@ DType Corpus::dtype() const noexcept { return state_->rows.dtype; }
 Metric Corpus::metric() const noexcept { return state_->options.metric; }
 bool Corpus::owns_rows() const noexcept { return state_->options.copy; }
 bool Corpus::resident() const noexcept { return state_->prepared.kept != nullptr; }
-std::int64_t Corpus::bytes() const noexcept { return state_->copy.bytes() + (state_->prepared.kept ? state_->prepared.kept->bytes() : 0); }
+std::int64_t Corpus::bytes() const noexcept {
+  return state_->copy.bytes() + (state_->prepared.kept ? state_->prepared.kept->bytes() : 0);
+}
 double Corpus::prepare_seconds() const noexcept { return state_->seconds; }
 
 }  // namespace vicinal

@@ -19,10 +19,17 @@ Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOpt
   const Backend& backend = find_backend(search_options.run.device);
   check_reach(backend, rows, rows, search_options);
   check_graph(shape_of(rows), options);
-  if (search_options.eligible.query_labels.empty()) search_options.eligible.query_labels = search_options.eligible.corpus_labels;
-  const Plan plan = make_plan(backend, graph_problem(shape_on(backend, rows), options, prepared.plan()), search_options);
-  Question question{.corpus = rows, .metric = search_options.metric, .type = plan.distance_type, .degenerate = search_options.degenerate,
-                    .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self), .symmetric = plan.symmetric, .stream = search_options.stream};
+  if (search_options.eligible.query_labels.empty())
+    search_options.eligible.query_labels = search_options.eligible.corpus_labels;
+  const Plan plan =
+      make_plan(backend, graph_problem(shape_on(backend, rows), options, prepared.plan()), search_options);
+  Question question{.corpus = rows,
+                    .metric = search_options.metric,
+                    .type = plan.distance_type,
+                    .degenerate = search_options.degenerate,
+                    .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self),
+                    .symmetric = plan.symmetric,
+                    .stream = search_options.stream};
   question.k = check_k(question.filter, rows.rows, rows.rows, search_options.k, search_options.pad);
   Neighbors result(rows.rows, search_options.k, plan.distance_type, search_options.pad);
   Report report = search(result.view(), question, rows, plan, prepared.kept, search_options);
@@ -67,8 +74,8 @@ CsrNeighbors transposed(const CsrNeighbors& from, std::int64_t n) {
 void check_weights(const CsrNeighbors& a, std::int64_t i, const CsrNeighbors& b, std::int64_t j, std::int64_t row) {
   const double forth = load_key(a.distances(), a.type(), false, i), back = load_key(b.distances(), b.type(), false, j);
   if (forth == back) return;
-  fail(ErrorCode::invalid_argument, cat("rows ", row, " and ", a.ids()[i], " list each other at distances ", forth, " and ", back,
-                                        "; only what knn_graph returned can be made symmetric"));
+  fail(ErrorCode::invalid_argument, cat("rows ", row, " and ", a.ids()[i], " list each other at distances ", forth,
+                                        " and ", back, "; only what knn_graph returned can be made symmetric"));
 }
 
 /// Calls take(list, at, row) for each entry of the result; both lists are by id. list is the one that holds the entry.
@@ -118,7 +125,9 @@ CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how) try {
   const CsrNeighbors lists = to_csr(graph);  // our own copy: what is checked here is what is used
   for (std::int64_t row = 0; row < n; ++row)
     for (std::int64_t i = lists.offsets()[row]; i < lists.offsets()[row + 1]; ++i)
-      if (lists.ids()[i] >= n) fail(ErrorCode::invalid_argument, cat("row ", row, " lists id ", lists.ids()[i], ", the graph has ", n, " rows"));
+      if (lists.ids()[i] >= n)
+        fail(ErrorCode::invalid_argument,
+             cat("row ", row, " lists id ", lists.ids()[i], ", the graph has ", n, " rows"));
   // By id, which a transposition does: twice gives the lists themselves, sorted.
   const CsrNeighbors backward = transposed(lists, n), forward = transposed(backward, n);
   std::int64_t entries = 0;
@@ -130,7 +139,8 @@ CsrNeighbors symmetrize(const Neighbors& graph, Symmetrize how) try {
     copy_distance(from.distances(), i, result.distances(), at++, graph.type());
     result.offsets()[row + 1] = at;
   });
-  for (std::int64_t row = 0; row < n; ++row) result.offsets()[row + 1] = std::max(result.offsets()[row + 1], result.offsets()[row]);
+  for (std::int64_t row = 0; row < n; ++row)
+    result.offsets()[row + 1] = std::max(result.offsets()[row + 1], result.offsets()[row]);
   result.certificate = graph.certificate;
   result.stats = graph.stats;
   return result;

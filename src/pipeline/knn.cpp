@@ -33,7 +33,8 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// The next queries that are pending, which then are not; returns where to go on. All at once where all are pending: a device waits for this.
-std::size_t take_batch(std::vector<std::int64_t>& batch, std::size_t size, std::vector<bool>& pending, std::size_t row, std::int64_t asked) {
+std::size_t take_batch(std::vector<std::int64_t>& batch, std::size_t size, std::vector<bool>& pending, std::size_t row,
+                       std::int64_t asked) {
   batch.clear();
   if (asked == static_cast<std::int64_t>(pending.size())) {
     batch.resize(std::min(size, pending.size() - row));
@@ -54,7 +55,8 @@ std::size_t take_batch(std::vector<std::int64_t>& batch, std::size_t size, std::
 class RungRun {
  public:
   /// pending: the run clears the bits of the queries that it proves. asked: how many are set.
-  RungRun(const Question& question, const NeighborsView& out, const Points& queries, std::vector<bool>& pending, std::int64_t asked, Report& report)
+  RungRun(const Question& question, const NeighborsView& out, const Points& queries, std::vector<bool>& pending,
+          std::int64_t asked, Report& report)
       : question_(question), out_(out), queries_(queries), pending_(pending), asked_(asked), report_(report) {}
 
   /// Goes on where an earlier session ended, for want of memory, perhaps in smaller batches.
@@ -99,7 +101,8 @@ class RungRun {
 /// The few queries that a finer rung takes over should still keep every thread busy, in the memory of the plan.
 Plan plan_for_rest(const Plan& plan, std::int64_t pending) {
   Plan rest = plan;
-  const std::int64_t most = std::max(plan.row_splits, plan.query_batch * plan.row_splits / std::max<std::int64_t>(pending, 1));
+  const std::int64_t most =
+      std::max(plan.row_splits, plan.query_batch * plan.row_splits / std::max<std::int64_t>(pending, 1));
   rest.symmetric = false;
   rest.query_batch = std::min(plan.query_batch, std::max<std::int64_t>(pending, 1));
   rest.row_splits = std::clamp<std::int64_t>(2 * plan.threads, plan.row_splits, most);
@@ -112,7 +115,8 @@ void fit_batch(Plan& plan, const std::string& rung, const Backend& backend, cons
   Plan alone = plan;
   alone.rungs = {rung};
   const std::int64_t least = backend.query_lanes(plan.instruction_set);
-  while (alone.query_batch > least && backend.bytes(alone, problem) > plan.budget_bytes) alone.query_batch = std::max(least, alone.query_batch / 2);
+  while (alone.query_batch > least && backend.bytes(alone, problem) > plan.budget_bytes)
+    alone.query_batch = std::max(least, alone.query_batch / 2);
   plan.query_batch = alone.query_batch;
 }
 
@@ -155,7 +159,10 @@ Report climb(const NeighborsView& out, const Question& question, const Points& q
     report.certificate.rungs.push_back(name);
     if (report.certificate.rungs.size() == 1) report.certificate.proven = queries.rows - left;
   }
-  if (left != 0) fail(ErrorCode::internal, cat(left, " queries are not proved after every row was ranked; where no array changed during the call, please report it"));
+  if (left != 0)
+    fail(ErrorCode::internal, cat(left,
+                                  " queries are not proved after every row was ranked; where no array changed during "
+                                  "the call, please report it"));
   report.certificate.redone = queries.rows - report.certificate.proven;
   team.finish();
   note_underflow(stats, question.type);
@@ -182,14 +189,17 @@ bool halve(Plan& plan, const std::string& rung, const Backend& backend, const Pr
   const std::int64_t tile = backend.facts().tile_rows, least = backend.query_lanes(plan.instruction_set);
   Plan fewer = plan, shorter = plan;
   fewer.query_batch = std::min(plan.query_batch, std::max(least, (plan.query_batch + 1) / 2));
-  if (!problem.kept && !plan.groups) shorter.corpus_chunk = std::min(plan.corpus_chunk, std::max(tile, (plan.corpus_chunk / 2 + tile - 1) / tile * tile));
+  if (!problem.kept && !plan.groups)
+    shorter.corpus_chunk =
+        std::min(plan.corpus_chunk, std::max(tile, (plan.corpus_chunk / 2 + tile - 1) / tile * tile));
   shorter.resident = shorter.corpus_chunk >= problem.corpus.rows;
   const bool queries = fewer.query_batch < plan.query_batch, rows = shorter.corpus_chunk < plan.corpus_chunk;
   if (plan.symmetric || (!queries && !rows)) return false;
   plan = rows && (!queries || bytes(shorter) < bytes(fewer)) ? shorter : fewer;
   plan.match_bytes /= 2;
-  stats.notes.push_back(cat("memory was refused on ", plan.device, ": the search goes on with ", plan.query_batch, " queries and ",
-                            std::min(plan.corpus_chunk, problem.corpus.rows), " rows of the corpus at a time"));
+  stats.notes.push_back(cat("memory was refused on ", plan.device, ": the search goes on with ", plan.query_batch,
+                            " queries and ", std::min(plan.corpus_chunk, problem.corpus.rows),
+                            " rows of the corpus at a time"));
   return true;
 }
 
@@ -232,7 +242,8 @@ Report search(const NeighborsView& out, const Question& question, const Points& 
   FpGuard guard;
   try {
     Report report = climb(out, question, queries, plan, kept, options);
-    if (spot_checks() && on_host(find_backend(plan.device), {question.corpus.data, queries.data, out.ids})) spot_check(out, question, queries);
+    if (spot_checks() && on_host(find_backend(plan.device), {question.corpus.data, queries.data, out.ids}))
+      spot_check(out, question, queries);
     report.stats.seconds = seconds_since(start);
     return report;
   } catch (const std::bad_alloc&) {
@@ -242,21 +253,29 @@ Report search(const NeighborsView& out, const Question& question, const Points& 
 
 void check_out(const NeighborsView& out, const Points& queries, const KnnOptions& options, DistanceType type) {
   if (out.rows != queries.rows || out.k != options.k)
-    fail(ErrorCode::invalid_argument, cat("out is ", out.rows, " x ", out.k, ", the result is ", queries.rows, " x ", options.k));
+    fail(ErrorCode::invalid_argument,
+         cat("out is ", out.rows, " x ", out.k, ", the result is ", queries.rows, " x ", options.k));
   if (out.type != type)
-    fail(ErrorCode::invalid_argument, cat("out holds ", distance_type_name(out.type), ", the distances are ", distance_type_name(type)));
+    fail(ErrorCode::invalid_argument,
+         cat("out holds ", distance_type_name(out.type), ", the distances are ", distance_type_name(type)));
   if (out.rows > 0 && (out.ids == nullptr || out.distances == nullptr))
     fail(ErrorCode::invalid_argument, "out has no memory for ids or distances");
 }
 
-Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries, const KnnOptions& options) try {
+Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
+                const KnnOptions& options) try {
   const Backend& backend = find_backend(options.run.device);
   check_search(backend, corpus, queries, options);
-  const Plan plan = make_plan(backend, knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan()), options);
+  const Plan plan = make_plan(
+      backend, knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan()), options);
   check_out(out, queries, options, plan.distance_type);
   check_reach(backend, out);
-  Question question{.corpus = corpus, .metric = options.metric, .type = plan.distance_type, .degenerate = options.degenerate,
-                    .first_id = options.first_id, .filter = RowFilter(options.eligible, corpus.rows, options.first_id, false),
+  Question question{.corpus = corpus,
+                    .metric = options.metric,
+                    .type = plan.distance_type,
+                    .degenerate = options.degenerate,
+                    .first_id = options.first_id,
+                    .filter = RowFilter(options.eligible, corpus.rows, options.first_id, false),
                     .stream = options.stream};
   question.k = check_k(question.filter, corpus.rows, queries.rows, options.k, options.pad);
   return search(out, question, queries, plan, prepared.kept, options);
@@ -266,7 +285,8 @@ Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& 
 
 Neighbors knn(const Points& corpus, const Prepared& prepared, const Points& queries, const KnnOptions& options) try {
   check_search(find_backend(options.run.device), corpus, queries, options);
-  Neighbors result(queries.rows, options.k, resolve_distance_type(options.distance_type, options.metric, corpus.dtype, queries.dtype),
+  Neighbors result(queries.rows, options.k,
+                   resolve_distance_type(options.distance_type, options.metric, corpus.dtype, queries.dtype),
                    options.pad);
   Report report = knn_into(result.view(), corpus, prepared, queries, options);
   result.certificate = std::move(report.certificate);

@@ -19,16 +19,18 @@ void check_parts(std::span<const NeighborsView> parts) {
     if (parts[i].rows != parts[0].rows)
       fail(ErrorCode::invalid_argument, cat("part ", i, " has ", parts[i].rows, " rows, part 0 has ", parts[0].rows));
     if (parts[i].type != parts[0].type)
-      fail(ErrorCode::invalid_argument, cat("part ", i, " holds ", distance_type_name(parts[i].type), " distances, part 0 ",
-                                            distance_type_name(parts[0].type)));
+      fail(ErrorCode::invalid_argument, cat("part ", i, " holds ", distance_type_name(parts[i].type),
+                                            " distances, part 0 ", distance_type_name(parts[0].type)));
   }
 }
 
 void refuse_repeated_id(std::vector<Entry>& best, std::int64_t row) {
   std::sort(best.begin(), best.end(), [](const Entry& a, const Entry& b) { return a.id < b.id; });
-  const auto twin = std::adjacent_find(best.begin(), best.end(), [](const Entry& a, const Entry& b) { return a.id == b.id; });
+  const auto twin =
+      std::adjacent_find(best.begin(), best.end(), [](const Entry& a, const Entry& b) { return a.id == b.id; });
   if (twin != best.end())
-    fail(ErrorCode::invalid_argument, cat("row ", row, ": id ", twin->id, " is in two parts; search each part with its own first_id"));
+    fail(ErrorCode::invalid_argument,
+         cat("row ", row, ": id ", twin->id, " is in two parts; search each part with its own first_id"));
 }
 
 }  // namespace
@@ -52,11 +54,13 @@ Neighbors merge(std::span<const NeighborsView> parts, const MergeOptions& option
         if (part.ids[i] < 0) continue;
         all.push_back({load_key(part.distances, type, descends, i), part.ids[i]});
         if (std::isnan(all.back().key))
-          fail(ErrorCode::invalid_value, cat("row ", row, ", id ", part.ids[i], ": the distance is NaN; only results of a search can be merged"));
+          fail(ErrorCode::invalid_value,
+               cat("row ", row, ", id ", part.ids[i], ": the distance is NaN; only results of a search can be merged"));
       }
     const auto found = std::min(k, static_cast<std::int64_t>(all.size()));
     if (found < k && !options.pad)
-      fail(ErrorCode::invalid_argument, cat("k=", k, " exceeds the ", found, " entries of row ", row, " in all parts (use pad)"));
+      fail(ErrorCode::invalid_argument,
+           cat("k=", k, " exceeds the ", found, " entries of row ", row, " in all parts (use pad)"));
     std::partial_sort(all.begin(), all.begin() + found, all.end(), before);
     for (std::int64_t i = 0; i < found; ++i) {
       out.ids[row * k + i] = all[static_cast<std::size_t>(i)].id;

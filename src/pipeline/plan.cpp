@@ -21,26 +21,31 @@ constexpr double canonical_cycles_per_element = 0.6, canonical_cycles_per_pair =
 constexpr double prepare_cycles_per_element = 2.5, prepare_cycles_per_row = 80;
 constexpr double candidate_cycles = 12;
 constexpr double byte_cycles_per_element = 0.0125, byte_cycles_per_pair = 0.4;
-constexpr double byte_prepare = 2, byte_spread = 2.5;  // of what floats take: passes over the rows; rows that bytes cannot tell apart
-constexpr std::int64_t least_byte_dims = 16;           // below, the test costs more than the product
-constexpr std::int64_t least_second_dims = 256;        // below, a canonical distance costs little more than a second look
-constexpr std::int64_t likely_matches = 1024;          // of a query in a range search, whose result is not known before
-constexpr std::int64_t second_gain = 4;                // answers that must be asked for, a row, before its second byte pays in one call
+constexpr double byte_prepare = 2,
+                 byte_spread = 2.5;  // of what floats take: passes over the rows; rows that bytes cannot tell apart
+constexpr std::int64_t least_byte_dims = 16;     // below, the test costs more than the product
+constexpr std::int64_t least_second_dims = 256;  // below, a canonical distance costs little more than a second look
+constexpr std::int64_t likely_matches = 1024;    // of a query in a range search, whose result is not known before
+constexpr std::int64_t second_gain =
+    4;  // answers that must be asked for, a row, before its second byte pays in one call
 
-constexpr std::int64_t least_filtered_rows = 4096;     // on a device, which ranks so many at once
+constexpr std::int64_t least_filtered_rows = 4096;           // on a device, which ranks so many at once
 constexpr std::int64_t ready_batch = std::int64_t{1} << 14;  // there: as many queries at a time are as fast as more
-constexpr std::int64_t long_list = 2048, least_rows_a_neighbor = 24;  // there: of longer lists, ranking every pair is faster below so many rows for each
+constexpr std::int64_t long_list = 2048,
+                       least_rows_a_neighbor =
+                           24;  // there: of longer lists, ranking every pair is faster below so many rows for each
 constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // there, where sums of floats prove something
 
-constexpr double group_cycles_per_row = 20, group_cycles_per_query = 3000, group_cycles_per_neighbor = 200;  // where boxes tell rows apart
+constexpr double group_cycles_per_row = 20, group_cycles_per_query = 3000,
+                 group_cycles_per_neighbor = 200;  // where boxes tell rows apart
 constexpr std::int64_t least_group_rows = 1024, least_group_queries = 512;
 
 constexpr int most_threads = 1024;
 constexpr std::int64_t block_bytes = std::int64_t{512} << 10;  // packed queries of a block stay in a core's L2
 constexpr std::int64_t largest_block = 256;
-constexpr std::int64_t stream_rows = 8192;                     // a streamed chunk is at least this, if memory allows
-constexpr std::int64_t pair_bytes = std::int64_t{3} << 20;       // packed rows of one of two blocks that meet
-constexpr std::int64_t least_symmetric_dims = 16;              // below, testing both sides costs what the product saves
+constexpr std::int64_t stream_rows = 8192;                  // a streamed chunk is at least this, if memory allows
+constexpr std::int64_t pair_bytes = std::int64_t{3} << 20;  // packed rows of one of two blocks that meet
+constexpr std::int64_t least_symmetric_dims = 16;           // below, testing both sides costs what the product saves
 constexpr std::int64_t most_match_bytes = std::int64_t{1} << 30;
 constexpr std::int64_t largest_chunk = std::int64_t{1} << 30;  // rows; slots hold 32-bit row numbers
 
@@ -53,10 +58,13 @@ Left likely_left(double k) { return {byte_spread * 1.3 * k, 1.3 * k}; }
 
 Costs costs(const Problem& problem, bool symmetric = false, const Left* sampled = nullptr) {
   const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
-  const double q = static_cast<double>(problem.queries.rows), k = static_cast<double>(std::max<std::int64_t>(problem.k, 1));
+  const double q = static_cast<double>(problem.queries.rows),
+               k = static_cast<double>(std::max<std::int64_t>(problem.k, 1));
   const double canonical = canonical_cycles_per_pair + canonical_cycles_per_element * d;
   const Left left = sampled != nullptr ? *sampled : likely_left(k);
-  const auto candidates = [&](double most) { return most * (2 + std::log2(std::max(n / most, 1.0))) * candidate_cycles; };
+  const auto candidates = [&](double most) {
+    return most * (2 + std::log2(std::max(n / most, 1.0))) * candidate_cycles;
+  };
   const double floats = candidates(sampled != nullptr ? std::max(k, left.floats) : k);
   const double bytes = sampled != nullptr ? candidates(std::max(k, left.bytes)) : byte_spread * floats;
   const double prepare = problem.kept ? 0 : n * (prepare_cycles_per_row + prepare_cycles_per_element * d);
@@ -64,7 +72,8 @@ Costs costs(const Problem& problem, bool symmetric = false, const Left* sampled 
   const double byte_pairs = n * (byte_cycles_per_pair + byte_cycles_per_element * d) / (symmetric ? 2 : 1);
   return {q * n * canonical, prepare + q * (pairs + floats + left.floats * 2 * canonical),
           byte_prepare * prepare + q * (byte_pairs + bytes + left.bytes * 2 * canonical),
-          (problem.kept ? 0 : n * group_cycles_per_row * std::log2(n + 1)) + q * (group_cycles_per_query + k * group_cycles_per_neighbor)};
+          (problem.kept ? 0 : n * group_cycles_per_row * std::log2(n + 1)) +
+              q * (group_cycles_per_query + k * group_cycles_per_neighbor)};
 }
 
 /// Bytes can test products alone, and their sums must fit 32 bits.
@@ -85,7 +94,8 @@ bool ranked_sooner(const Problem& problem, const Backend& backend, Plan plan) {
 }
 
 /// The rungs of a device's ladder that it has a filter for, and the last one. A note says why the search does not begin with the first.
-std::vector<std::string> those_with_a_filter(const std::vector<Rung>& ladder, const Problem& problem, const Backend& backend, Plan& plan) {
+std::vector<std::string> those_with_a_filter(const std::vector<Rung>& ladder, const Problem& problem,
+                                             const Backend& backend, Plan& plan) {
   std::vector<std::string> rungs;
   for (const Rung rung : ladder) {
     std::string why = backend.filter_refusal(rung, problem.corpus.cols, plan.instruction_set);
@@ -96,9 +106,12 @@ std::vector<std::string> those_with_a_filter(const std::vector<Rung>& ladder, co
   return rungs;
 }
 
-std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter, const Backend& backend, Plan& plan) {
-  const std::string last = rung_name(Rung::canonical), floats = rung_name(Rung::f32), halves = rung_name(Rung::fp16), bytes = rung_name(Rung::int8);
-  if (filter != "auto" && filter != last && filter != floats && filter != halves && filter != bytes && filter != rotated_filter) {
+std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter,
+                                      const Backend& backend, Plan& plan) {
+  const std::string last = rung_name(Rung::canonical), floats = rung_name(Rung::f32), halves = rung_name(Rung::fp16),
+                    bytes = rung_name(Rung::int8);
+  if (filter != "auto" && filter != last && filter != floats && filter != halves && filter != bytes &&
+      filter != rotated_filter) {
     std::vector<std::string> known{"auto"};
     for (const RungName& rung : rung_names) known.emplace_back(rung.name);
     known.emplace_back(rotated_filter);
@@ -106,16 +119,24 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
   }
   if (options.proof == Proof::exhaustive || filter == last || filter_sum_of(problem.metric) == Sum::none) return {last};
   const Facts facts = backend.facts();
-  if (facts.has_halves && filter == rotated_filter) fail(ErrorCode::unsupported, cat("filter ", filter, " does not run on ", facts.name));
+  if (facts.has_halves && filter == rotated_filter)
+    fail(ErrorCode::unsupported, cat("filter ", filter, " does not run on ", facts.name));
   if (facts.has_halves) {
     const bool few = problem.corpus.rows < least_filtered_rows || problem.k * 3 >= problem.corpus.rows;
     const bool many_asked = problem.k > long_list && problem.k * least_rows_a_neighbor > problem.corpus.rows;
-    if (problem.corpus.cols > most_float_dims || problem.k > facts.most_filtered_k || (filter == "auto" && (many_asked || (few && !problem.kept) || ranked_sooner(problem, backend, plan)))) return {last};
-    if (filter == floats || filter_sum_of(problem.metric) == Sum::magnitudes || filter_sum_of(problem.metric) == Sum::largest) return those_with_a_filter({Rung::f32}, problem, backend, plan);
-    if (filter == halves || !takes_bytes(problem)) return those_with_a_filter({Rung::fp16, Rung::f32}, problem, backend, plan);
+    if (problem.corpus.cols > most_float_dims || problem.k > facts.most_filtered_k ||
+        (filter == "auto" && (many_asked || (few && !problem.kept) || ranked_sooner(problem, backend, plan))))
+      return {last};
+    if (filter == floats || filter_sum_of(problem.metric) == Sum::magnitudes ||
+        filter_sum_of(problem.metric) == Sum::largest)
+      return those_with_a_filter({Rung::f32}, problem, backend, plan);
+    if (filter == halves || !takes_bytes(problem))
+      return those_with_a_filter({Rung::fp16, Rung::f32}, problem, backend, plan);
     return those_with_a_filter({Rung::int8, Rung::fp16, Rung::f32}, problem, backend, plan);
   }
-  if (filter == halves) fail(ErrorCode::unsupported, cat("filter ", halves, " does not run on ", facts.name, "; filters there: auto, ", bytes, ", ", floats, ", ", last));
+  if (filter == halves)
+    fail(ErrorCode::unsupported, cat("filter ", halves, " does not run on ", facts.name, "; filters there: auto, ",
+                                     bytes, ", ", floats, ", ", last));
   const double byte_gain = backend.byte_gain(plan.instruction_set);
   const Costs cost = costs(problem);
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
@@ -132,15 +153,17 @@ std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& 
 bool takes_second(const Problem& problem, const KnnOptions& options, const Backend& backend, const Plan& plan) {
   if (rung_of(plan.rungs.front()) != Rung::int8 || plan.symmetric || backend.facts().has_halves) return false;
   const bool many = problem.corpus.cols >= least_second_dims || with_environment(options.run).filter != "auto";
-  return many && (problem.kept || problem.queries.rows * (problem.range ? likely_matches : problem.k) >= second_gain * problem.corpus.rows);
+  return many && (problem.kept || problem.queries.rows * (problem.range ? likely_matches : problem.k) >=
+                                      second_gain * problem.corpus.rows);
 }
 
 /// Sorting rows into groups costs as much as comparing them with some hundreds of queries. Ranked at once, they need no filter. A kept corpus has a
 /// tree or has none, whatever this search would have chosen.
 bool takes_groups(const Problem& problem, const KnnOptions& options, const std::string& filter, const Facts& facts) {
   if (problem.made != nullptr && !problem.made->groups) return false;
-  return filter == "auto" && options.proof != Proof::exhaustive && facts.has_groups && problem.corpus.cols <= most_group_dims &&
-         problem.corpus.rows >= least_group_rows && (problem.kept || problem.queries.rows >= least_group_queries) &&
+  return filter == "auto" && options.proof != Proof::exhaustive && facts.has_groups &&
+         problem.corpus.cols <= most_group_dims && problem.corpus.rows >= least_group_rows &&
+         (problem.kept || problem.queries.rows >= least_group_queries) &&
          row_of(problem.metric).filter == FilterRows::plain && sum_of(problem.metric) != Sum::products;
 }
 
@@ -175,7 +198,8 @@ class Fitter {
     }
     const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
     if (rows_ <= largest_chunk) {
-      if (ready_ < budget_ && take_whole(queries, std::max(several, std::min(queries, ready_batch)), threads, ready_)) return;
+      if (ready_ < budget_ && take_whole(queries, std::max(several, std::min(queries, ready_batch)), threads, ready_))
+        return;
       if (take_whole(queries, several, threads, budget_)) return;
     }
     if (problem_.kept) {
@@ -232,8 +256,10 @@ class Fitter {
     plan_.query_batch = batch;
     plan_.corpus_chunk = chunk;
     plan_.resident = chunk >= rows_;
-    const bool narrow = plan_.rungs.front() == rung_name(Rung::int8) || (backend_.facts().has_halves && plan_.rungs.size() > 1);
-    const std::int64_t waiting = narrow ? std::max(byte_slots, std::min(10 * problem_.k, 5 * problem_.k + 500)) : std::max<std::int64_t>(problem_.range ? 480 : 64, problem_.k);
+    const bool narrow =
+        plan_.rungs.front() == rung_name(Rung::int8) || (backend_.facts().has_halves && plan_.rungs.size() > 1);
+    const std::int64_t waiting = narrow ? std::max(byte_slots, std::min(10 * problem_.k, 5 * problem_.k + 500))
+                                        : std::max<std::int64_t>(problem_.range ? 480 : 64, problem_.k);
     plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : waiting);
     const std::int64_t most = std::clamp(block_bytes / (problem_.corpus.cols * 4) / lanes_ * lanes_, lanes_,
                                          rounded_up(largest_block, lanes_));
@@ -272,21 +298,26 @@ double cycles(const Problem& problem, const Plan& plan, const Left* sampled = nu
 
 /// Of the ladder what a kept corpus was prepared for; the last rung needs nothing prepared.
 void keep_prepared_rungs(std::vector<std::string>& rungs, const Plan& made) {
-  const auto missing = [&](const std::string& name) { return std::find(made.rungs.begin(), made.rungs.end(), name) == made.rungs.end(); };
+  const auto missing = [&](const std::string& name) {
+    return std::find(made.rungs.begin(), made.rungs.end(), name) == made.rungs.end();
+  };
   rungs.erase(std::remove_if(rungs.begin(), rungs.end() - 1, missing), rungs.end() - 1);
 }
 
 Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
   Plan plan = open_plan(backend, options);
-  if (problem.made != nullptr) plan.instruction_set = problem.made->instruction_set;  // rows are packed and measured by its kernels
+  if (problem.made != nullptr)
+    plan.instruction_set = problem.made->instruction_set;  // rows are packed and measured by its kernels
   const std::string filter = with_environment(options.run).filter;
   plan.rungs = choose_rungs(problem, options, filter, backend, plan);
   if (problem.made != nullptr) keep_prepared_rungs(plan.rungs, *problem.made);
   plan.groups = takes_groups(problem, options, filter, backend.facts());
   if (plan.groups) plan.rungs = {rung_name(Rung::canonical)};
-  plan.pilot = filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && plan.rungs.size() > 2 && !backend.facts().has_halves;
+  plan.pilot = filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && plan.rungs.size() > 2 &&
+               !backend.facts().has_halves;
   plan.rotated = filter == rotated_filter && plan.rungs.front() == rung_name(Rung::int8);
-  plan.distance_type = resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
+  plan.distance_type =
+      resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
   return plan;
 }
 
@@ -306,8 +337,9 @@ Plan open_plan(const Backend& backend, const KnnOptions& options) {
 }
 
 void fail_budget(const Plan& plan, const char* or_else) {
-  fail(ErrorCode::memory_budget, cat("this search needs at least ", plan.minimum_bytes, " bytes (", bytes_text(plan.minimum_bytes), "), budget is ",
-                                     plan.budget_bytes, " bytes (", bytes_text(plan.budget_bytes), "); raise memory, or ", or_else));
+  fail(ErrorCode::memory_budget, cat("this search needs at least ", plan.minimum_bytes, " bytes (",
+                                     bytes_text(plan.minimum_bytes), "), budget is ", plan.budget_bytes, " bytes (",
+                                     bytes_text(plan.budget_bytes), "); raise memory, or ", or_else));
 }
 
 double host_seconds(const Backend& backend, const Problem& problem, const Plan& plan, const Left* sampled) {
@@ -315,7 +347,12 @@ double host_seconds(const Backend& backend, const Problem& problem, const Plan& 
 }
 
 Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made) {
-  return {.corpus = corpus, .queries = queries, .metric = options.metric, .k = std::min(options.k, corpus.rows), .kept = made != nullptr, .made = made,
+  return {.corpus = corpus,
+          .queries = queries,
+          .metric = options.metric,
+          .k = std::min(options.k, corpus.rows),
+          .kept = made != nullptr,
+          .made = made,
           .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
 }
 
@@ -345,7 +382,8 @@ Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions&
     plan.match_bytes = std::clamp<std::int64_t>((plan.budget_bytes - plan.peak_bytes) / 2, 0, most_match_bytes);
     plan.peak_bytes += plan.match_bytes;
   } else {
-    plan.result_bytes = problem.queries.rows * options.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
+    plan.result_bytes =
+        problem.queries.rows * options.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
   }
 
   plan.seconds = backend.seconds(plan, problem);

@@ -54,11 +54,12 @@ class Growing {
 
 class RangeRun {
  public:
-  RangeRun(const Question& question, const std::shared_ptr<const Kept>& kept, const Points& queries, const Plan& plan, const Problem& problem,
-           const RangeOptions& options, std::int64_t most)
+  RangeRun(const Question& question, const std::shared_ptr<const Kept>& kept, const Points& queries, const Plan& plan,
+           const Problem& problem, const RangeOptions& options, std::int64_t most)
       : question_(question), kept_(kept), queries_(queries), plan_(plan), problem_(problem), most_(most),
         size_(static_cast<std::int64_t>(distance_size(question.type))),
-        team_(plan.threads, options.search.progress, options.search.stop, static_cast<std::uint64_t>(question.corpus.rows * queries.rows)),
+        team_(plan.threads, options.search.progress, options.search.stop,
+              static_cast<std::uint64_t>(question.corpus.rows * queries.rows)),
         offsets_(new std::int64_t[static_cast<std::size_t>(queries.rows) + 1]()) {}
 
   CsrNeighbors run() {
@@ -66,9 +67,11 @@ class RangeRun {
     note_threads(report_.stats, team_);
     report_.certificate.queries = queries_.rows;
     Backend& backend = find_backend(plan_.device);
-    retry_smaller([&] { return search(backend), true; }, [&] { return halve(plan_, report_.certificate.rungs.back(), backend, problem_, report_.stats); });
+    retry_smaller([&] { return search(backend), true; },
+                  [&] { return halve(plan_, report_.certificate.rungs.back(), backend, problem_, report_.stats); });
     if (total_ > most_)
-      fail(ErrorCode::capacity_exceeded, cat("result needs ", total_, " entries, limit ", most_, "; lower the radius, or raise max_results"));
+      fail(ErrorCode::capacity_exceeded,
+           cat("result needs ", total_, " entries, limit ", most_, "; lower the radius, or raise max_results"));
     team_.finish();
     if (report_.certificate.redone > 0) report_.certificate.rungs.emplace_back(rung_name(Rung::canonical));
     report_.certificate.proven = queries_.rows - report_.certificate.redone;
@@ -165,7 +168,8 @@ class RangeRun {
 
 }  // namespace
 
-CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const Points& queries, double radius, const RangeOptions& options) try {
+CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const Points& queries, double radius,
+                          const RangeOptions& options) try {
   const auto start = std::chrono::steady_clock::now();
   const KnnOptions& search = options.search;
   if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
@@ -177,18 +181,25 @@ CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const 
   check_range(shape_of(corpus), shape_of(queries), options);
   const Problem problem = range_problem(shape_on(backend, corpus), shape_on(backend, queries), search, prepared.plan());
   const Plan plan = make_plan(backend, problem, search);
-  const Question question{.corpus = corpus, .metric = search.metric, .type = plan.distance_type, .degenerate = search.degenerate,
-                          .first_id = search.first_id, .filter = RowFilter(search.eligible, corpus.rows, search.first_id, false),
-                          .radius = radius, .stream = search.stream};
+  const Question question{.corpus = corpus,
+                          .metric = search.metric,
+                          .type = plan.distance_type,
+                          .degenerate = search.degenerate,
+                          .first_id = search.first_id,
+                          .filter = RowFilter(search.eligible, corpus.rows, search.first_id, false),
+                          .radius = radius,
+                          .stream = search.stream};
   const std::int64_t entry = 8 + static_cast<std::int64_t>(distance_size(plan.distance_type));
-  const std::int64_t most = options.max_results > 0 ? options.max_results : std::max<std::int64_t>(backend.free_bytes() / 10 * 9 / entry, 1);
+  const std::int64_t most =
+      options.max_results > 0 ? options.max_results : std::max<std::int64_t>(backend.free_bytes() / 10 * 9 / entry, 1);
   FpGuard guard;
   CsrNeighbors result = RangeRun(question, prepared.kept, queries, plan, problem, options, most).run();
   if (spot_checks() && on_host(backend, {corpus.data, queries.data})) spot_check(result, question, queries);
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::out_of_memory, "the system refused memory for the matches; lower the radius, or search fewer queries at a time");
+  fail(ErrorCode::out_of_memory,
+       "the system refused memory for the matches; lower the radius, or search fewer queries at a time");
 }
 
 CsrNeighbors range_search(const Points& corpus, const Points& queries, double radius, const RangeOptions& options) {

@@ -12,7 +12,8 @@ void copy_row(const Points& rows, std::int64_t row, std::byte* out) {
   if (rows.col_stride == size) {
     std::memcpy(out, from, static_cast<std::size_t>(rows.cols * size));
   } else {
-    for (std::int64_t c = 0; c < rows.cols; ++c) std::memcpy(out + c * size, from + c * rows.col_stride, static_cast<std::size_t>(size));
+    for (std::int64_t c = 0; c < rows.cols; ++c)
+      std::memcpy(out + c * size, from + c * rows.col_stride, static_cast<std::size_t>(size));
   }
 }
 
@@ -38,9 +39,11 @@ Points copy_rows(const Points& rows, Buffer<std::byte>& to, Team& team) {
 }
 
 Points gather_rows(const Points& rows, std::span<const std::int64_t> chosen, std::vector<std::byte>& to) {
-  const std::int64_t row_bytes = rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype)), count = std::ssize(chosen);
+  const std::int64_t row_bytes = rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype)),
+                     count = std::ssize(chosen);
   to.resize(static_cast<std::size_t>(count * row_bytes));
-  for (std::int64_t i = 0; i < count; ++i) copy_row(rows, chosen[static_cast<std::size_t>(i)], to.data() + i * row_bytes);
+  for (std::int64_t i = 0; i < count; ++i)
+    copy_row(rows, chosen[static_cast<std::size_t>(i)], to.data() + i * row_bytes);
   return dense_as(rows, to.data(), count);
 }
 

@@ -23,7 +23,8 @@ namespace {
 
 class RowJudge {
  public:
-  RowJudge(const Points& corpus, const Points& queries, const Claim& claim, const VerifyOptions& options, const Neighbors& truth)
+  RowJudge(const Points& corpus, const Points& queries, const Claim& claim, const VerifyOptions& options,
+           const Neighbors& truth)
       : corpus_(corpus), queries_(queries), claim_(claim), options_(options), truth_(truth),
         filter_(options.search.eligible, corpus.rows, options.search.first_id, false) {}
 
@@ -41,7 +42,8 @@ class RowJudge {
     std::int64_t first = 0;
     while (first < claim_.k && !differs(first)) ++first;
     Judgment judgment;
-    std::vector<double> own;  // the contract's distances of the claimed ids; those of the truth where all ids are its own
+    std::vector<double>
+        own;  // the contract's distances of the claimed ids; those of the truth where all ids are its own
     if (first < claim_.k) {
       own = distances_of(row);
       for (std::int64_t i = 0; i < claim_.k; ++i) {
@@ -52,7 +54,9 @@ class RowJudge {
       }
       // Distances that the tolerance calls equal have no order among themselves.
       if (tolerance > 0) judgment.near_tie = true;
-      else judgment.fault = Verdict::Row{row, Fault::tie_order, first, own[static_cast<std::size_t>(first)], truth_.distance(row, first)};
+      else
+        judgment.fault = Verdict::Row{row, Fault::tie_order, first, own[static_cast<std::size_t>(first)],
+                                      truth_.distance(row, first)};
     }
     if (claim_.distances == nullptr) return judgment;
     for (std::int64_t i = 0; i < claim_.k; ++i) {
@@ -70,8 +74,12 @@ class RowJudge {
   }
 
  private:
-  static double relative(double value, double ours) { return std::fabs(value - ours) / std::max(std::fabs(ours), 1e-300); }
-  static bool within(double value, double ours, double tolerance) { return value == ours || relative(value, ours) <= tolerance; }
+  static double relative(double value, double ours) {
+    return std::fabs(value - ours) / std::max(std::fabs(ours), 1e-300);
+  }
+  static bool within(double value, double ours, double tolerance) {
+    return value == ours || relative(value, ours) <= tolerance;
+  }
 
   /// The contract's distance of each claimed id, NaN where it is no row that may answer or stands in the list before. The
   /// rows are ranked as a small corpus of their own, in binary64: a claimed row may be farther than any result can be.
@@ -111,13 +119,15 @@ class RowJudge {
     options.k = rows.rows;
     const Neighbors ranked = knn(rows, query, options);
     std::vector<double> distances(static_cast<std::size_t>(rows.rows));
-    for (std::int64_t i = 0; i < ranked.k(); ++i) distances[static_cast<std::size_t>(ranked.id(0, i))] = ranked.distance(0, i);
+    for (std::int64_t i = 0; i < ranked.k(); ++i)
+      distances[static_cast<std::size_t>(ranked.id(0, i))] = ranked.distance(0, i);
     return distances;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::range_error) throw;
     if (rows.rows == 1) return {descending(options.metric) ? -HUGE_VAL : HUGE_VAL};
     std::vector<double> distances;
-    for (std::int64_t i = 0; i < rows.rows; ++i) distances.push_back(distances_to(rows.slice(i, 1), query, options).front());
+    for (std::int64_t i = 0; i < rows.rows; ++i)
+      distances.push_back(distances_to(rows.slice(i, 1), query, options).front());
     return distances;
   }
 
@@ -139,9 +149,11 @@ std::int64_t common_ids(const std::int64_t* claimed, const Neighbors& truth, std
 
 }  // namespace
 
-Verdict verify(const Points& corpus, const Prepared& prepared, const Points& queries, const Claim& claim, const VerifyOptions& options) {
+Verdict verify(const Points& corpus, const Prepared& prepared, const Points& queries, const Claim& claim,
+               const VerifyOptions& options) {
   if (claim.rows != queries.rows)
-    fail(ErrorCode::invalid_argument, cat("the result has ", claim.rows, " rows, there are ", queries.rows, " queries"));
+    fail(ErrorCode::invalid_argument,
+         cat("the result has ", claim.rows, " rows, there are ", queries.rows, " queries"));
   if (!(options.relative_tolerance >= 0))
     fail(ErrorCode::invalid_argument, cat("relative tolerance must be >= 0, got ", options.relative_tolerance));
   if (claim.k < 1) fail(ErrorCode::invalid_argument, cat("the result has ", claim.k, " columns; it needs at least 1"));
@@ -152,8 +164,8 @@ Verdict verify(const Points& corpus, const Prepared& prepared, const Points& que
   VerifyOptions with = options;
   with.search.k = claim.k;
   with.search.pad = true;
-  if (claim.distances != nullptr && with.search.distance_type == DistanceType::automatic && with.search.metric != Metric::hamming &&
-      claim.type != DistanceType::u32)
+  if (claim.distances != nullptr && with.search.distance_type == DistanceType::automatic &&
+      with.search.metric != Metric::hamming && claim.type != DistanceType::u32)
     with.search.distance_type = claim.type;
   Verdict verdict;
   verdict.truth = knn(corpus, prepared, queries, with.search);
@@ -162,8 +174,9 @@ Verdict verify(const Points& corpus, const Prepared& prepared, const Points& que
   std::int64_t common = 0;
   // Looking at faulty rows takes time too: the caller may still stop it. The search has reported its end already.
   const Progress& progress = with.search.progress;
-  Team team(1, progress ? Progress([&](std::uint64_t, std::uint64_t total) { return progress(total, total); }) : Progress(),
-            with.search.stop, static_cast<std::uint64_t>(claim.rows));
+  Team team(
+      1, progress ? Progress([&](std::uint64_t, std::uint64_t total) { return progress(total, total); }) : Progress(),
+      with.search.stop, static_cast<std::uint64_t>(claim.rows));
   for (std::int64_t row = 0; row < claim.rows; ++row) {
     team.tick(1);
     common += common_ids(claim.ids + row * claim.k, verdict.truth, row);
@@ -173,7 +186,9 @@ Verdict verify(const Points& corpus, const Prepared& prepared, const Points& que
       verdict.near_ties += static_cast<std::int64_t>(near_tie);
       continue;
     }
-    ++(fault->fault == Fault::wrong ? verdict.wrong : fault->fault == Fault::tie_order ? verdict.tie_order : verdict.distance);
+    ++(fault->fault == Fault::wrong       ? verdict.wrong
+       : fault->fault == Fault::tie_order ? verdict.tie_order
+                                          : verdict.distance);
     verdict.faults.push_back(*fault);
   }
   if (claim.rows > 0) verdict.recall = static_cast<double>(common) / static_cast<double>(claim.rows * claim.k);

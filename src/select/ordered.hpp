@@ -32,15 +32,42 @@ template <ValueType T>
 struct ValueBits {
   using type = std::uint32_t;
 };
-template <> struct ValueBits<ValueType::f64> { using type = std::uint64_t; };
-template <> struct ValueBits<ValueType::u64> { using type = std::uint64_t; };
-template <> struct ValueBits<ValueType::i64> { using type = std::uint64_t; };
-template <> struct ValueBits<ValueType::f16> { using type = std::uint16_t; };
-template <> struct ValueBits<ValueType::bf16> { using type = std::uint16_t; };
-template <> struct ValueBits<ValueType::u16> { using type = std::uint16_t; };
-template <> struct ValueBits<ValueType::i16> { using type = std::uint16_t; };
-template <> struct ValueBits<ValueType::u8> { using type = std::uint8_t; };
-template <> struct ValueBits<ValueType::i8> { using type = std::uint8_t; };
+template <>
+struct ValueBits<ValueType::f64> {
+  using type = std::uint64_t;
+};
+template <>
+struct ValueBits<ValueType::u64> {
+  using type = std::uint64_t;
+};
+template <>
+struct ValueBits<ValueType::i64> {
+  using type = std::uint64_t;
+};
+template <>
+struct ValueBits<ValueType::f16> {
+  using type = std::uint16_t;
+};
+template <>
+struct ValueBits<ValueType::bf16> {
+  using type = std::uint16_t;
+};
+template <>
+struct ValueBits<ValueType::u16> {
+  using type = std::uint16_t;
+};
+template <>
+struct ValueBits<ValueType::i16> {
+  using type = std::uint16_t;
+};
+template <>
+struct ValueBits<ValueType::u8> {
+  using type = std::uint8_t;
+};
+template <>
+struct ValueBits<ValueType::i8> {
+  using type = std::uint8_t;
+};
 
 /// The key of a value given by its bits; as wide as the value.
 template <ValueType T>
@@ -50,7 +77,9 @@ VICINAL_BOTH typename ValueBits<T>::type ordered(typename ValueBits<T>::type bit
   else if constexpr (T == ValueType::f64) return ordered_float<Bits>(bits, 0x7ff0000000000000u, largest);
   else if constexpr (T == ValueType::f16) return ordered_float<Bits>(bits, 0x7c00, largest);
   else if constexpr (T == ValueType::bf16) return ordered_float<Bits>(bits, 0x7f80, largest);
-  else return ordered_integer<Bits>(bits, T == ValueType::i8 || T == ValueType::i16 || T == ValueType::i32 || T == ValueType::i64, largest);
+  else
+    return ordered_integer<Bits>(
+        bits, T == ValueType::i8 || T == ValueType::i16 || T == ValueType::i32 || T == ValueType::i64, largest);
 }
 
 /// The bits of the value that has a key; of a zero and of a NaN, which share keys, one of them (see keeps_bits).
@@ -62,7 +91,9 @@ VICINAL_BOTH typename ValueBits<T>::type unordered(typename ValueBits<T>::type k
   if constexpr (T == ValueType::f32 || T == ValueType::f64 || T == ValueType::f16 || T == ValueType::bf16)
     return static_cast<Bits>((key & sign) != 0 ? key ^ sign : ~key);
   else
-    return T == ValueType::i8 || T == ValueType::i16 || T == ValueType::i32 || T == ValueType::i64 ? static_cast<Bits>(key ^ sign) : key;
+    return T == ValueType::i8 || T == ValueType::i16 || T == ValueType::i32 || T == ValueType::i64
+               ? static_cast<Bits>(key ^ sign)
+               : key;
 }
 
 /// Whether unordered() gives back the very bits of the value behind `key`: not for zeros, of either sign, and NaNs.
@@ -71,8 +102,7 @@ VICINAL_BOTH bool keeps_bits(typename ValueBits<T>::type key, bool largest) {
   using Bits = typename ValueBits<T>::type;
   if constexpr (T == ValueType::f32 || T == ValueType::f64 || T == ValueType::f16 || T == ValueType::bf16)
     return key != static_cast<Bits>(~Bits{0}) && key != ordered<T>(Bits{0}, largest);
-  else
-    return true;
+  else return true;
 }
 
 /// Calls body.template operator()<T>() for a type known at run time only.

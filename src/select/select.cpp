@@ -13,20 +13,24 @@ namespace {
 
 void check_values(const Values& values) {
   if (values.rows < 0 || values.cols < 0)
-    fail(ErrorCode::invalid_argument, cat("values have shape (", values.rows, ", ", values.cols, "); neither may be negative"));
-  if (values.data == nullptr && values.rows > 0 && values.cols > 0) fail(ErrorCode::invalid_argument, "values have no data (null pointer)");
+    fail(ErrorCode::invalid_argument,
+         cat("values have shape (", values.rows, ", ", values.cols, "); neither may be negative"));
+  if (values.data == nullptr && values.rows > 0 && values.cols > 0)
+    fail(ErrorCode::invalid_argument, "values have no data (null pointer)");
 }
 
 void check_payload(const Payload& payload) {
   if (payload.data == nullptr) return;
   const std::int64_t size = payload.item_size;
   if (size != 1 && size != 2 && size != 4 && size != 8)
-    fail(ErrorCode::invalid_argument, cat("payload has items of ", size, " bytes; 1, 2, 4 and 8 are possible. Select ids and gather by them"));
+    fail(ErrorCode::invalid_argument,
+         cat("payload has items of ", size, " bytes; 1, 2, 4 and 8 are possible. Select ids and gather by them"));
 }
 
 void check_count(const Values& values, std::int64_t k) {
   if (k < 1) fail(ErrorCode::invalid_argument, cat("k must be >= 1, got ", k));
-  if (values.rows > 0 && k > values.cols) fail(ErrorCode::invalid_argument, cat("k=", k, " exceeds the ", values.cols, " values of a row"));
+  if (values.rows > 0 && k > values.cols)
+    fail(ErrorCode::invalid_argument, cat("k=", k, " exceeds the ", values.cols, " values of a row"));
 }
 
 int select_threads(int asked) {
@@ -37,7 +41,8 @@ int select_threads(int asked) {
 }  // namespace
 
 const char* value_type_name(ValueType type) noexcept {
-  static constexpr const char* names[] = {"f32", "f64", "f16", "bf16", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"};
+  static constexpr const char* names[] = {"f32", "f64", "f16", "bf16", "u8",  "i8",
+                                          "u16", "i16", "u32", "i32",  "u64", "i64"};
   return names[static_cast<int>(type)];
 }
 
@@ -48,15 +53,18 @@ Selection::Selection(std::int64_t rows, std::int64_t k, ValueType type, std::int
     const auto entries = static_cast<std::size_t>(rows) * static_cast<std::size_t>(k);
     values_ = std::shared_ptr<std::byte[]>(new std::byte[entries * value_size(type)]);
     ids_ = std::shared_ptr<std::int64_t[]>(new std::int64_t[entries]);
-    if (payload_size > 0) payload_ = std::shared_ptr<std::byte[]>(new std::byte[entries * static_cast<std::size_t>(payload_size)]);
+    if (payload_size > 0)
+      payload_ = std::shared_ptr<std::byte[]>(new std::byte[entries * static_cast<std::size_t>(payload_size)]);
   } catch (const std::bad_alloc&) {
-    fail(ErrorCode::out_of_memory, cat("no memory for a result of ", rows, " x ", k, " values; select from fewer rows at a time"));
+    fail(ErrorCode::out_of_memory,
+         cat("no memory for a result of ", rows, " x ", k, " values; select from fewer rows at a time"));
   }
 }
 
 SelectionView Selection::view() noexcept { return {values_.get(), ids_.get(), payload_.get(), rows_, k_}; }
 
-SelectStats select_k_into(const SelectionView& out, const Values& values, const SelectOptions& options, const Payload& payload) try {
+SelectStats select_k_into(const SelectionView& out, const Values& values, const SelectOptions& options,
+                          const Payload& payload) try {
   const auto start = std::chrono::steady_clock::now();
   const FpGuard guard;
   check_select_algorithm(options.algorithm);
@@ -64,18 +72,31 @@ SelectStats select_k_into(const SelectionView& out, const Values& values, const 
   check_payload(payload);
   check_count(values, options.k);
   if (out.rows != values.rows || out.k != options.k)
-    fail(ErrorCode::invalid_argument, cat("the result has room for ", out.rows, " x ", out.k, ", the selection has ", values.rows, " x ", options.k));
+    fail(ErrorCode::invalid_argument, cat("the result has room for ", out.rows, " x ", out.k, ", the selection has ",
+                                          values.rows, " x ", options.k));
   const Execution run = with_environment(options.run);
   Backend& backend = find_select_backend(run.device, values.cuda_device);
-  SelectProblem problem{.values = values, .payload = payload, .out = out, .k = options.k, .largest = options.largest,
-                        .sorted = options.sorted, .algorithm = options.algorithm, .instruction_set = run.instruction_set,
-                        .threads = select_threads(run.threads), .progress = options.progress, .stop = options.stop,
+  SelectProblem problem{.values = values,
+                        .payload = payload,
+                        .out = out,
+                        .k = options.k,
+                        .largest = options.largest,
+                        .sorted = options.sorted,
+                        .algorithm = options.algorithm,
+                        .instruction_set = run.instruction_set,
+                        .threads = select_threads(run.threads),
+                        .progress = options.progress,
+                        .stop = options.stop,
                         .stream = options.stream};
   SelectStats stats;
   if (values.rows > 0) {
     stats = backend.select_k(problem);
   } else {
-    stats = {.algorithm = options.algorithm, .device = backend.facts().name, .threads = 0, .seconds = 0, .why = "there are no rows"};
+    stats = {.algorithm = options.algorithm,
+             .device = backend.facts().name,
+             .threads = 0,
+             .seconds = 0,
+             .why = "there are no rows"};
   }
   stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return stats;

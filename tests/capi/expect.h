@@ -8,17 +8,17 @@
 
 static int failures = 0;
 
-#define CHECK(condition)                                                  \
-  do {                                                                    \
-    if (!(condition)) {                                                   \
-      ++failures;                                                         \
-      printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);      \
-    }                                                                     \
+#define CHECK(condition)                                             \
+  do {                                                               \
+    if (!(condition)) {                                              \
+      ++failures;                                                    \
+      printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+    }                                                                \
   } while (0)
 
 /* The code, and a part of the text. */
-static void expect_(int line, int code, int wanted, const char *part) {
-  const char *text = NULL;
+static void expect_(int line, int code, int wanted, const char* part) {
+  const char* text = NULL;
   const int last = vicinal_last_error(&text);
   if (code == wanted && last == wanted && strstr(text, part) != NULL) return;
   ++failures;
@@ -35,7 +35,7 @@ typedef struct {
   int64_t shape[2], strides[2];
 } View;
 
-static DLTensor *view(View *v, void *data, uint8_t code, uint8_t bits, int64_t rows, int64_t cols) {
+static DLTensor* view(View* v, void* data, uint8_t code, uint8_t bits, int64_t rows, int64_t cols) {
   memset(v, 0, sizeof *v);
   v->shape[0] = rows;
   v->shape[1] = cols;
@@ -56,7 +56,7 @@ static vicinal_options defaults(void) {
   return options;
 }
 
-static int64_t id(const DLManagedTensor *t, int i) { return ((const int64_t *)t->dl_tensor.data)[i]; }
-static float value(const DLManagedTensor *t, int i) { return ((const float *)t->dl_tensor.data)[i]; }
+static int64_t id(const DLManagedTensor* t, int i) { return ((const int64_t*)t->dl_tensor.data)[i]; }
+static float value(const DLManagedTensor* t, int i) { return ((const float*)t->dl_tensor.data)[i]; }
 
 #endif

@@ -134,7 +134,8 @@ struct Answered {
 int refused(const std::string& argument) {
   Answered one;
   const vicinal::Neighbors want = one.search(1);
-  if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) return std::puts("cannot become another user"), 0;
+  if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0))
+    return std::puts("cannot become another user"), 0;
   const rlimit limit{std::stoul(argument), std::stoul(argument)};
   if (::setrlimit(RLIMIT_NPROC, &limit) != 0) return std::puts("cannot set a limit"), 0;
   const vicinal::Neighbors got = one.search(4);
@@ -154,7 +155,8 @@ int differing(const std::string& argument) {
   for (int caller = 0; caller < std::stoi(argument); ++caller)
     callers.emplace_back([&, caller] {
       Answered own;
-      for (int call = 0; call < 6; ++call) wrong += difference(own.search(2 + (caller * 11 + call * 5) % 40), want).empty() ? 0 : 1;
+      for (int call = 0; call < 6; ++call)
+        wrong += difference(own.search(2 + (caller * 11 + call * 5) % 40), want).empty() ? 0 : 1;
     });
   for (std::thread& caller : callers) caller.join();
   return std::printf("%d wrong\n", wrong.load()), 0;

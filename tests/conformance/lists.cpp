@@ -188,7 +188,8 @@ std::vector<Setting> every_setting() {
     for (const int threads : all_threads)
       for (const Memory memory : all_memory)
         // Few queries may skip the filter on their own; here it is forced.
-        if (in_share(share, 0.15)) settings.push_back({set, filters().front(), threads, memory, vicinal::Proof::certified});
+        if (in_share(share, 0.15))
+          settings.push_back({set, filters().front(), threads, memory, vicinal::Proof::certified});
   return settings;
 }
 

@@ -86,7 +86,8 @@ std::int64_t cases() {
 void run_cases(const char* device, std::int64_t part, std::int64_t parts) {
   const std::uint64_t seed = seed_or(20240601);
   const char* single = std::getenv("VICINAL_TEST_CASE");
-  const std::int64_t first = single ? std::atoll(single) : cases() * part / parts, last = single ? first + 1 : cases() * (part + 1) / parts;
+  const std::int64_t first = single ? std::atoll(single) : cases() * part / parts,
+                     last = single ? first + 1 : cases() * (part + 1) / parts;
   std::int64_t mismatches = 0, errors_due = 0;
   for (std::int64_t number = first; number < last; ++number) {
     Case c = make_case(seed, number);
@@ -151,7 +152,8 @@ TEST(CudaAdversarial, RangesHaveTheBitsOfTheOracle) {
     options.search.pad = false;
     options.search.run.device = "cuda";
     const std::vector<std::string> filters = {"auto", "int8", "fp16", "f32", "canonical"};
-    Setting setting{rng.chance(0.5) ? "auto" : "mma", rng.pick(filters), 2, rng.pick(all_memory), vicinal::Proof::certified};
+    Setting setting{rng.chance(0.5) ? "auto" : "mma", rng.pick(filters), 2, rng.pick(all_memory),
+                    vicinal::Proof::certified};
     oracle::Question asked = question(options.search);
     const Filter filter = make_filter(rng, rng.pick(all_conditions), c.corpus.n, c.queries.n, options.search.first_id);
     if (rng.chance(0.3)) filter.put(options.search, asked);
@@ -160,10 +162,13 @@ TEST(CudaAdversarial, RangesHaveTheBitsOfTheOracle) {
     whole.k = rng.between(1, c.corpus.n);
     whole.pad = false;
     const oracle::Answer nearest = oracle::knn(c.corpus.rows(), c.queries.rows(), whole);
-    const double radius = nearest.error ? 1.0 : nearest.keys[static_cast<std::size_t>((rng.between(1, c.queries.n) * whole.k) - 1)];
-    const std::string fault = check_range(setting, c.corpus.points(), c.queries.points(), radius, options, oracle::range(c.corpus.rows(), c.queries.rows(), radius, asked));
+    const double radius =
+        nearest.error ? 1.0 : nearest.keys[static_cast<std::size_t>((rng.between(1, c.queries.n) * whole.k) - 1)];
+    const std::string fault = check_range(setting, c.corpus.points(), c.queries.points(), radius, options,
+                                          oracle::range(c.corpus.rows(), c.queries.rows(), radius, asked));
     if (fault.empty()) continue;
-    if (++mismatches <= 10) ADD_FAILURE() << c.text(seed, number / 4, setting) << " radius " << radius << "\n  " << fault;
+    if (++mismatches <= 10)
+      ADD_FAILURE() << c.text(seed, number / 4, setting) << " radius " << radius << "\n  " << fault;
   }
   std::printf("%lld ranges, %lld mismatches\n", static_cast<long long>(run), static_cast<long long>(mismatches));
 }
@@ -175,12 +180,16 @@ TEST(CudaAdversarial, LargerRangesHaveTheBitsOfTheCpu) {
     Metric metric;
     DType dtype;
     double radius, radius_of_all;
-  } shapes[] = {{200000, 3000, 32, Metric::euclidean, DType::f32, 4.6, 9}, {60000, 500, 200, Metric::cosine, DType::f32, 0.8, 1.2},
-                {60000, 300, 64, Metric::inner_product, DType::f32, 22, 0}, {40000, 300, 96, Metric::l1, DType::f32, 80, 120}};
+  } shapes[] = {{200000, 3000, 32, Metric::euclidean, DType::f32, 4.6, 9},
+                {60000, 500, 200, Metric::cosine, DType::f32, 0.8, 1.2},
+                {60000, 300, 64, Metric::inner_product, DType::f32, 22, 0},
+                {40000, 300, 96, Metric::l1, DType::f32, 80, 120}};
   for (const auto& shape : shapes) {
-    SCOPED_TRACE(std::string(metric_name(shape.metric)) + " " + std::to_string(shape.n) + " x " + std::to_string(shape.d));
+    SCOPED_TRACE(std::string(metric_name(shape.metric)) + " " + std::to_string(shape.n) + " x " +
+                 std::to_string(shape.d));
     Rng rng(static_cast<std::uint64_t>(shape.n + shape.d));
-    const Table corpus = gaussian(rng, shape.dtype, shape.n, shape.d, 0, 1), queries = gaussian(rng, shape.dtype, shape.q, shape.d, 0, 1);
+    const Table corpus = gaussian(rng, shape.dtype, shape.n, shape.d, 0, 1),
+                queries = gaussian(rng, shape.dtype, shape.q, shape.d, 0, 1);
     vicinal::RangeOptions options;
     options.search.metric = shape.metric;
     for (const bool all : {false, true}) {
@@ -195,8 +204,9 @@ TEST(CudaAdversarial, LargerRangesHaveTheBitsOfTheCpu) {
       const auto size = static_cast<std::size_t>(want.entries());
       EXPECT_EQ(std::memcmp(got.ids(), want.ids(), size * 8), 0);
       EXPECT_EQ(std::memcmp(got.distances(), want.distances(), size * vicinal::distance_size(want.type())), 0);
-      std::printf("%s, %lld rows, %lld queries, radius %g: %lld entries, %lld passed, %.1f ms (cpu %.1f)\n", metric_name(shape.metric).c_str(),
-                  static_cast<long long>(shape.n), static_cast<long long>(asked.rows), radius, static_cast<long long>(want.entries()),
+      std::printf("%s, %lld rows, %lld queries, radius %g: %lld entries, %lld passed, %.1f ms (cpu %.1f)\n",
+                  metric_name(shape.metric).c_str(), static_cast<long long>(shape.n),
+                  static_cast<long long>(asked.rows), radius, static_cast<long long>(want.entries()),
                   static_cast<long long>(got.stats.candidates), got.stats.seconds * 1e3, want.stats.seconds * 1e3);
     }
   }
@@ -210,19 +220,27 @@ TEST(CudaAdversarial, LargerShapesHaveTheBitsOfTheCpu) {
     Metric metric;
     DType dtype;
     double offset;
-  } shapes[] = {{60000, 700, 128, 10, Metric::euclidean, DType::f32, 0},   {60000, 300, 64, 1000, Metric::sqeuclidean, DType::f32, 0},
-                {20000, 500, 784, 15, Metric::cosine, DType::f32, 0},     {50000, 257, 33, 100, Metric::inner_product, DType::f32, 0},
-                {50000, 129, 96, 20, Metric::euclidean, DType::f32, 1e6}, {40000, 300, 128, 100, Metric::sqeuclidean, DType::u8, 0},
-                {30000, 100, 200, 10, Metric::correlation, DType::f64, 0}, {30000, 1, 128, 10, Metric::l1, DType::f32, 0},
-                {30000, 40, 16, 30000, Metric::euclidean, DType::f32, 0},  {30000, 64, 40, 2048, Metric::euclidean, DType::f16, 0},
-                {150000, 60, 64, 4096, Metric::euclidean, DType::f32, 0},  {60000, 20, 24, 2500, Metric::sqeuclidean, DType::u8, 0},
+  } shapes[] = {{60000, 700, 128, 10, Metric::euclidean, DType::f32, 0},
+                {60000, 300, 64, 1000, Metric::sqeuclidean, DType::f32, 0},
+                {20000, 500, 784, 15, Metric::cosine, DType::f32, 0},
+                {50000, 257, 33, 100, Metric::inner_product, DType::f32, 0},
+                {50000, 129, 96, 20, Metric::euclidean, DType::f32, 1e6},
+                {40000, 300, 128, 100, Metric::sqeuclidean, DType::u8, 0},
+                {30000, 100, 200, 10, Metric::correlation, DType::f64, 0},
+                {30000, 1, 128, 10, Metric::l1, DType::f32, 0},
+                {30000, 40, 16, 30000, Metric::euclidean, DType::f32, 0},
+                {30000, 64, 40, 2048, Metric::euclidean, DType::f16, 0},
+                {150000, 60, 64, 4096, Metric::euclidean, DType::f32, 0},
+                {60000, 20, 24, 2500, Metric::sqeuclidean, DType::u8, 0},
                 {130000, 4, 48, 5000, Metric::cosine, DType::f64, 1}};
   for (const auto& shape : shapes) {
-    SCOPED_TRACE(std::string(metric_name(shape.metric)) + " " + std::to_string(shape.n) + " x " + std::to_string(shape.d));
+    SCOPED_TRACE(std::string(metric_name(shape.metric)) + " " + std::to_string(shape.n) + " x " +
+                 std::to_string(shape.d));
     Rng rng(static_cast<std::uint64_t>(shape.n + shape.d));
     const auto table = [&](std::int64_t rows) {
       std::vector<double> values(static_cast<std::size_t>(rows * shape.d));
-      for (double& value : values) value = shape.dtype == DType::u8 ? static_cast<double>(rng.between(0, 255)) : shape.offset + rng.gauss();
+      for (double& value : values)
+        value = shape.dtype == DType::u8 ? static_cast<double>(rng.between(0, 255)) : shape.offset + rng.gauss();
       return Table(shape.dtype, rows, shape.d, values);
     };
     const Table corpus = table(shape.n), queries = table(shape.q);
@@ -235,7 +253,8 @@ TEST(CudaAdversarial, LargerShapesHaveTheBitsOfTheCpu) {
     const vicinal::Neighbors got = vicinal::knn(corpus.points(), queries.points(), options);
     const auto same = [&](const vicinal::Neighbors& a, const vicinal::Neighbors& b) {
       const auto size = static_cast<std::size_t>(a.rows() * a.k());
-      return std::memcmp(a.ids(), b.ids(), size * 8) == 0 && std::memcmp(a.distances(), b.distances(), size * vicinal::distance_size(a.type())) == 0;
+      return std::memcmp(a.ids(), b.ids(), size * 8) == 0 &&
+             std::memcmp(a.distances(), b.distances(), size * vicinal::distance_size(a.type())) == 0;
     };
     EXPECT_TRUE(same(got, want));
     for (const char* filter : {"fp16", "f32"}) {
@@ -243,10 +262,15 @@ TEST(CudaAdversarial, LargerShapesHaveTheBitsOfTheCpu) {
       forced.run.filter = filter;
       const vicinal::Neighbors by = vicinal::knn(corpus.points(), queries.points(), forced);
       EXPECT_TRUE(same(by, want)) << filter;
-      std::printf("%s %lld x %lld, %lld queries, k=%lld by %s: %.1f ms, %lld redone, %.0f passed and %.0f ranked a query (int8 %.1f ms, %lld redone)\n", metric_name(shape.metric).c_str(),
-                  static_cast<long long>(shape.n), static_cast<long long>(shape.d), static_cast<long long>(shape.q), static_cast<long long>(shape.k), filter, by.stats.seconds * 1e3,
-                  static_cast<long long>(by.certificate.redone), static_cast<double>(by.stats.candidates) / static_cast<double>(shape.q),
-                  static_cast<double>(by.stats.reranked) / static_cast<double>(shape.q), got.stats.seconds * 1e3, static_cast<long long>(got.certificate.redone));
+      std::printf(
+          "%s %lld x %lld, %lld queries, k=%lld by %s: %.1f ms, %lld redone, %.0f passed and %.0f ranked a query (int8 "
+          "%.1f ms, %lld redone)\n",
+          metric_name(shape.metric).c_str(), static_cast<long long>(shape.n), static_cast<long long>(shape.d),
+          static_cast<long long>(shape.q), static_cast<long long>(shape.k), filter, by.stats.seconds * 1e3,
+          static_cast<long long>(by.certificate.redone),
+          static_cast<double>(by.stats.candidates) / static_cast<double>(shape.q),
+          static_cast<double>(by.stats.reranked) / static_cast<double>(shape.q), got.stats.seconds * 1e3,
+          static_cast<long long>(got.certificate.redone));
     }
     vicinal::CorpusOptions kept;
     kept.metric = shape.metric;
@@ -254,7 +278,9 @@ TEST(CudaAdversarial, LargerShapesHaveTheBitsOfTheCpu) {
     const vicinal::Corpus prepared(corpus.points(), kept);
     EXPECT_TRUE(same(prepared.knn(queries.points(), options), want));
     vicinal::KnnOptions little = options;
-    little.memory.host = std::max(vicinal::plan(shape_of(corpus.points()), shape_of(queries.points()), options).minimum_bytes, std::int64_t{1} << 20);
+    little.memory.host =
+        std::max(vicinal::plan(shape_of(corpus.points()), shape_of(queries.points()), options).minimum_bytes,
+                 std::int64_t{1} << 20);
     EXPECT_TRUE(same(vicinal::knn(corpus.points(), queries.points(), little), want));
     if (shape.k > 100 || shape.q < 10) continue;
     vicinal::GraphOptions graph;

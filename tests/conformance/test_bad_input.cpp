@@ -145,7 +145,10 @@ std::vector<Row> table() {
        {.options = with_run({.instruction_set = "avx3"})},
        ErrorCode::invalid_argument,
        "avx3.*plain"},
-      {"halves on the CPU", {.options = with_run({.filter = "fp16"})}, ErrorCode::unsupported, "fp16 does not run on cpu.*f32"},
+      {"halves on the CPU",
+       {.options = with_run({.filter = "fp16"})},
+       ErrorCode::unsupported,
+       "fp16 does not run on cpu.*f32"},
       {"unknown filter", {.options = with_run({.filter = "f8"})}, ErrorCode::invalid_argument, "f8.*canonical"},
       {"negative budget", {.options = negative_budget}, ErrorCode::invalid_argument, "memory.*-1"},
   };

@@ -137,48 +137,52 @@ TEST_F(Changing, RowsAndQueriesOfSearches) {
       static const std::vector<Metric> metrics = {Metric::euclidean, Metric::sqeuclidean, Metric::inner_product,
                                                   Metric::cosine,    Metric::correlation, Metric::l1,
                                                   Metric::linf};
-      repeat(changer, [&](Ends& ends) {
-        Setting setting = random_setting(rng);
-        if (rng.chance(0.5)) setting.filter = "auto";
-        KnnOptions options;
-        options.metric = rng.pick(metrics);
-        options.k = rng.log_between(1, 100);
-        options.degenerate = vicinal::Degenerate::one;
-        options.run = {
-            .threads = setting.threads, .instruction_set = setting.instruction_set, .filter = setting.filter};
-        switch (rng.between(0, 5)) {
-          case 0: return ends.run([&] { kept.knn(queries.points(), options); });
-          case 1:
-            return ends.run([&] {
-              vicinal::Corpus(corpus.points(), {.metric = options.metric,
-                                                .copy = rng.chance(0.5),
-                                                .degenerate = options.degenerate,
-                                                .run = options.run})
-                  .knn(queries.points(), options);
-            });
-          case 2: {
-            vicinal::GraphOptions graph;
-            graph.search = options;
-            return ends.run([&] { vicinal::knn_graph(corpus.points().slice(0, 400), graph); });
-          }
-          case 3: {
-            vicinal::RangeOptions range;
-            range.search = options;
-            // Little memory: matches are counted, and written when their places are known.
-            if (rng.chance(0.7))
-              ends.run([&] {
-                range.search.memory.host =
-                    vicinal::plan_range(shape_of(corpus.points()), shape_of(queries.points()), range).minimum_bytes +
-                    rng.log_between(1, 1 << 20);
-              });
-            const double radius = options.metric == Metric::cosine || options.metric == Metric::correlation
-                                      ? 1.0
-                                      : static_cast<double>(shape.dims);
-            return ends.run([&] { vicinal::range_search(corpus.points(), queries.points(), radius, range); });
-          }
-          default: return ends.run([&] { vicinal::knn(corpus.points(), queries.points(), options); });
-        }
-      }, 4);
+      repeat(
+          changer,
+          [&](Ends& ends) {
+            Setting setting = random_setting(rng);
+            if (rng.chance(0.5)) setting.filter = "auto";
+            KnnOptions options;
+            options.metric = rng.pick(metrics);
+            options.k = rng.log_between(1, 100);
+            options.degenerate = vicinal::Degenerate::one;
+            options.run = {
+                .threads = setting.threads, .instruction_set = setting.instruction_set, .filter = setting.filter};
+            switch (rng.between(0, 5)) {
+              case 0: return ends.run([&] { kept.knn(queries.points(), options); });
+              case 1:
+                return ends.run([&] {
+                  vicinal::Corpus(corpus.points(), {.metric = options.metric,
+                                                    .copy = rng.chance(0.5),
+                                                    .degenerate = options.degenerate,
+                                                    .run = options.run})
+                      .knn(queries.points(), options);
+                });
+              case 2: {
+                vicinal::GraphOptions graph;
+                graph.search = options;
+                return ends.run([&] { vicinal::knn_graph(corpus.points().slice(0, 400), graph); });
+              }
+              case 3: {
+                vicinal::RangeOptions range;
+                range.search = options;
+                // Little memory: matches are counted, and written when their places are known.
+                if (rng.chance(0.7))
+                  ends.run([&] {
+                    range.search.memory.host =
+                        vicinal::plan_range(shape_of(corpus.points()), shape_of(queries.points()), range)
+                            .minimum_bytes +
+                        rng.log_between(1, 1 << 20);
+                  });
+                const double radius = options.metric == Metric::cosine || options.metric == Metric::correlation
+                                          ? 1.0
+                                          : static_cast<double>(shape.dims);
+                return ends.run([&] { vicinal::range_search(corpus.points(), queries.points(), radius, range); });
+              }
+              default: return ends.run([&] { vicinal::knn(corpus.points(), queries.points(), options); });
+            }
+          },
+          4);
     }
 }
 

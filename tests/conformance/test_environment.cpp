@@ -180,7 +180,8 @@ TEST(Cancellation, ATokenStoppedBeforeTheCallStopsItAtOnce) {
 
 TEST(Progress, RisesToTheTotalOnTheCallingThread) {
   Rng rng(84);
-  const Table corpus = gaussian(rng, DType::f32, sanitized ? 2000 : 20000, 64), queries = gaussian(rng, DType::f32, sanitized ? 150 : 300, 64);
+  const Table corpus = gaussian(rng, DType::f32, sanitized ? 2000 : 20000, 64),
+              queries = gaussian(rng, DType::f32, sanitized ? 150 : 300, 64);
   for (const vicinal::Proof proof : {vicinal::Proof::certified, vicinal::Proof::exhaustive})
     for (const int threads : all_threads) {
       KnnOptions options;

@@ -240,7 +240,9 @@ TEST(Filters, QueriesWhoseGuessMissedStartAfresh) {
     std::vector<double> rows, asked;
     const auto add = [&](std::vector<double>& to, bool first_half, bool in_cluster) {
       for (std::int64_t j = 0; j + 1 < d; ++j)
-        to.push_back(!in_cluster ? static_cast<double>(rng.between(30, 225)) + (fractions ? 0.9 * rng.uniform() : 0) : whole ? static_cast<double>(rng.between(100, 101)) : 100 + 0.01 * rng.gauss());
+        to.push_back(!in_cluster ? static_cast<double>(rng.between(30, 225)) + (fractions ? 0.9 * rng.uniform() : 0)
+                     : whole     ? static_cast<double>(rng.between(100, 101))
+                                 : 100 + 0.01 * rng.gauss());
       to.push_back(first_half ? 255 : 0);
     };
     for (std::int64_t i = 0; i < n; ++i) add(rows, i < n / 2, i < near || (i < n / 2 && i >= n / 2 - near));
@@ -255,7 +257,8 @@ TEST(Filters, QueriesWhoseGuessMissedStartAfresh) {
         options.run.instruction_set = set;
         options.run.threads = threads;
         // A kept corpus of fractions has second bytes, whose bounds are guesses too.
-        const Neighbors got = fractions ? Corpus(corpus.points(), {.metric = options.metric, .run = options.run}).knn(queries.points(), {.k = options.k, .run = options.run})
+        const Neighbors got = fractions ? Corpus(corpus.points(), {.metric = options.metric, .run = options.run})
+                                              .knn(queries.points(), {.k = options.k, .run = options.run})
                                         : vicinal::knn(corpus.points(), queries.points(), options);
         EXPECT_EQ(difference(got, want), "") << set << " " << kind;
         EXPECT_EQ(got.certificate.proven, count) << set << " " << kind;
@@ -275,7 +278,9 @@ TEST(Filters, RunsOfEqualRowsOnTheCanonicalRung) {
       for (std::int64_t j = 0; j < d; ++j) row.push_back(static_cast<double>(rng.between(0, 3)));
       for (std::int64_t i = 0; i < run; ++i, ++n)
         for (std::int64_t j = 0; j < d; ++j)
-          rows.push_back(type != DType::u8 && i % 7 == 3 && row[static_cast<std::size_t>(j)] == 0 ? -0.0 : row[static_cast<std::size_t>(j)]);
+          rows.push_back(type != DType::u8 && i % 7 == 3 && row[static_cast<std::size_t>(j)] == 0
+                             ? -0.0
+                             : row[static_cast<std::size_t>(j)]);
     }
     const Table corpus{type, n, d, rows};
     const vicinal::Points asked = corpus.points().slice(100, 700);
@@ -298,7 +303,8 @@ TEST(Filters, RunsOfEqualRowsOnTheCanonicalRung) {
 // Where all are whole numbers the sums of bytes are the answer: roots that round to the same float tie, many rows are equal, nothing is ranked.
 TEST(Filters, WholeNumbersAreNotRankedAgain) {
   Rng rng(18);
-  for (const auto& [d, top] : std::vector<std::pair<std::int64_t, std::int64_t>>{{16, 1}, {40, 3}, {130, 255}, {258, 255}})
+  for (const auto& [d, top] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{16, 1}, {40, 3}, {130, 255}, {258, 255}})
     for (const Metric metric : {Metric::sqeuclidean, Metric::euclidean}) {
       const std::int64_t n = 3000;
       std::vector<double> rows, asked;
@@ -311,7 +317,8 @@ TEST(Filters, WholeNumbersAreNotRankedAgain) {
       options.run.filter = "int8";
       options.run.instruction_set = rng.pick(instruction_sets());
       const Neighbors got = vicinal::knn(corpus.points(), queries.points(), options);
-      EXPECT_EQ(difference(got, want), "") << "d=" << d << " " << metric_name(metric) << " " << options.run.instruction_set;
+      EXPECT_EQ(difference(got, want), "")
+          << "d=" << d << " " << metric_name(metric) << " " << options.run.instruction_set;
       EXPECT_EQ(got.stats.reranked, 0);
       EXPECT_EQ(got.certificate.proven, 20);
     }
@@ -320,7 +327,8 @@ TEST(Filters, WholeNumbersAreNotRankedAgain) {
 // Where bytes cannot tell rows apart they are not even tried, and where they are whole numbers they are.
 TEST(Filters, ThePilotTakesBytesWhereTheyPay) {
   const std::string best = instruction_sets().front();
-  if (best != "avx512amx" && best != "avx512vnni" && best != "avxvnni") GTEST_SKIP() << "not run: bytes are not faster here";
+  if (best != "avx512amx" && best != "avx512vnni" && best != "avxvnni")
+    GTEST_SKIP() << "not run: bytes are not faster here";
   Rng rng(15);
   const auto first_rung = [&](const Data& data, DType type) {
     const Table corpus = make(data, rng, type, 20000, 64), queries = make(data, rng, type, 300, 64);
@@ -342,7 +350,8 @@ TEST(Filters, APlanThatSeesRowsSaysWithWhichFilterTheSearchBegins) {
       SCOPED_TRACE(testing::Message() << data.name << ", " << vicinal::metric_info(metric).name);
       const Table corpus = make(data, rng, DType::f32, 12000, 64), queries = make(data, rng, DType::f32, 300, 64);
       const KnnOptions options{.k = 10, .metric = metric, .degenerate = vicinal::Degenerate::one};
-      const vicinal::Plan blind = vicinal::plan({12000, 64}, {300, 64}, options), seeing = vicinal::plan(corpus.points(), queries.points(), options);
+      const vicinal::Plan blind = vicinal::plan({12000, 64}, {300, 64}, options),
+                          seeing = vicinal::plan(corpus.points(), queries.points(), options);
       const Neighbors found = vicinal::knn(corpus.points(), queries.points(), options);
       EXPECT_EQ(seeing.rungs.front(), found.certificate.rungs.front());
       EXPECT_EQ(seeing.rotated, found.stats.rotated);
@@ -364,7 +373,8 @@ TEST(Filters, APlanThatSeesRowsSaysWithWhichFilterTheSearchBegins) {
 
 TEST(Filters, ThePilotRotatesRowsWhereItPays) {
   const std::string best = instruction_sets().front();
-  if (best != "avx512amx" && best != "avx512vnni" && best != "avxvnni") GTEST_SKIP() << "not run: bytes are not faster here";
+  if (best != "avx512amx" && best != "avx512vnni" && best != "avxvnni")
+    GTEST_SKIP() << "not run: bytes are not faster here";
   Rng rng(19);
   const auto rotates = [&](const Data& data, DType type, Metric metric) {
     const Table rows = make(data, rng, type, 20000, 64), queries = make(data, rng, type, 40, 64);
@@ -376,7 +386,8 @@ TEST(Filters, ThePilotRotatesRowsWhereItPays) {
   EXPECT_FALSE(rotates(all_data[5], DType::u8, Metric::sqeuclidean));
   EXPECT_FALSE(rotates(all_data[7], DType::f32, Metric::l1));
   // One call's queries are too few for it.
-  const Table rows = make(all_data[7], rng, DType::f32, 20000, 64), queries = make(all_data[7], rng, DType::f32, 100, 64);
+  const Table rows = make(all_data[7], rng, DType::f32, 20000, 64),
+              queries = make(all_data[7], rng, DType::f32, 100, 64);
   EXPECT_FALSE(vicinal::knn(rows.points(), queries.points(), {.k = 10}).stats.rotated);
 }
 

@@ -174,7 +174,8 @@ TEST(Lists, NameEverythingOnce) {
   EXPECT_TRUE(info.devices.front().usable);
   EXPECT_GE(info.threads, 1);
   EXPECT_EQ(info.semantics_version, 1);
-  const auto of_vectors = std::count_if(vicinal::metrics().begin(), vicinal::metrics().end(), [](const vicinal::MetricInfo& metric) { return metric.vectors; });
+  const auto of_vectors = std::count_if(vicinal::metrics().begin(), vicinal::metrics().end(),
+                                        [](const vicinal::MetricInfo& metric) { return metric.vectors; });
   EXPECT_EQ(all_kinds().size(), static_cast<std::size_t>(of_vectors - 1) * all_dtypes.size() + 1);
 }
 

@@ -13,7 +13,8 @@ int main() {
   const auto within = vicinal::range_search(rows, asked, 5, {.metric = vicinal::Metric::euclidean});
   const auto all = vicinal::range_search(rows, asked, 5);
   const auto others = vicinal::knn_graph(rows, {.search = {.k = 2}, .include_self = true});
-  const bool ok = near.id(0, 0) == 1 && near.id(0, 1) == 3 && near.id(0, 2) == 0 && near.distance(0, 2) == 5 && graph.id(1, 0) == 3 &&
-                  mutual.count(1) == 2 && within.count(0) == 4 && all.count(0) == 4 && others.id(3, 0) == 1;
+  const bool ok = near.id(0, 0) == 1 && near.id(0, 1) == 3 && near.id(0, 2) == 0 && near.distance(0, 2) == 5 &&
+                  graph.id(1, 0) == 3 && mutual.count(1) == 2 && within.count(0) == 4 && all.count(0) == 4 &&
+                  others.id(3, 0) == 1;
   return ok ? 0 : 1;
 }

@@ -67,7 +67,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if ((choice & 0x30) == 0) {  // not each time: syncing a file takes longer than all the rest
       corpus.save(again);
       const Corpus twin = Corpus::open(again, options);
-      if (twin.rows() != corpus.rows() || twin.cols() != corpus.cols() || twin.metric() != corpus.metric()) std::abort();
+      if (twin.rows() != corpus.rows() || twin.cols() != corpus.cols() || twin.metric() != corpus.metric())
+        std::abort();
     }
   } catch (const Error& error) {
     if (error.code() == ErrorCode::internal || error.code() == ErrorCode::out_of_memory ||

@@ -35,7 +35,8 @@ __device__ inline bool passes(const Check& c, const Found& one, double key) {
   const ByteLine line = line_of_query(job.model, theta_of_key(job.model, key, query.scale), query.square, query.norms);
   if (found_t(job, one, c.always) > up32(byte_bound(line, head.maxima))) return false;  // as settle drops it
   if (job.floats) return one.sum >= float_limit(line, query.norms.n, head.maxima);
-  const double inverse = job.queries.heads[one.query / tile_rows].inverse / byte_unit(job.model.sum, 1, 1) * head.inverse;
+  const double inverse =
+      job.queries.heads[one.query / tile_rows].inverse / byte_unit(job.model.sum, 1, 1) * head.inverse;
   if (!c.hopper) return one.sum >= limit_of(quick_line(line), head.maxima, inverse);
   // As face_limit() of filter_hopper.cuh: sums of longer rows have lost their low bits, and so have limits.
   const bool one_slab = job.rows.width <= 128;
@@ -48,7 +49,8 @@ __global__ void __launch_bounds__(match_threads) check_found(Check c) {
   const Found* found = c.found + blockIdx.x * c.room;
   const std::uint32_t used = c.used[blockIdx.x];
   unsigned wrong = 0, pairs = 0;
-  for (std::uint32_t from = static_cast<std::uint32_t>(warp_index() * rows_at_once); from < used; from += static_cast<std::uint32_t>(thread_count() / 32 * rows_at_once)) {
+  for (std::uint32_t from = static_cast<std::uint32_t>(warp_index() * rows_at_once); from < used;
+       from += static_cast<std::uint32_t>(thread_count() / 32 * rows_at_once)) {
     std::int64_t rows[rows_at_once], queries[rows_at_once];
     double shifts[rows_at_once];
     for (int j = 0; j < rows_at_once; ++j) {
@@ -64,7 +66,8 @@ __global__ void __launch_bounds__(match_threads) check_found(Check c) {
     const Found one = found[which];
     if (one.place >= job.rows.count) continue;
     ++pairs;
-    const double key = folded_key(c.ranking, value_of_sum(c.ranking, total, job.queries.order[one.query], job.rows.order[one.place]));
+    const double key =
+        folded_key(c.ranking, value_of_sum(c.ranking, total, job.queries.order[one.query], job.rows.order[one.place]));
     if (!is_finite(key) || passes(c, one, key)) continue;
     ++wrong;
     c.tally->first_query = job.queries.order[one.query];
@@ -76,7 +79,8 @@ __global__ void __launch_bounds__(match_threads) check_found(Check c) {
 
 /// All pairs of `corpus` and `queries` by one rung; what was found before is in `tally`.
 template <class Device>
-void check(Device& device, const Points& corpus, const Points& queries, Metric metric, Rung rung, const char* instruction_set, Team& team, Tally& tally) {
+void check(Device& device, const Points& corpus, const Points& queries, Metric metric, Rung rung,
+           const char* instruction_set, Team& team, Tally& tally) {
   const Question question{.corpus = corpus, .metric = metric, .degenerate = Degenerate::one};
   Plan plan;
   plan.instruction_set = instruction_set;
@@ -89,13 +93,25 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   HeldSide<Device> rows(device), asked(device);
   maker.make(rows, corpus, false, true, model, frame);
   Array<QueryState, Device> states(device);
-  maker.make(asked, queries, true, true, model, frame, {.states = states.of(whole_blocks(queries.rows))});  // no threshold: all pass
-  SearchJob job{.rows = rows.side, .queries = asked.side, .model = model, .floats = in_floats(rung), .choice = {}, .visits = visits_of(rows.side.tiles())};
+  maker.make(asked, queries, true, true, model, frame,
+             {.states = states.of(whole_blocks(queries.rows))});  // no threshold: all pass
+  SearchJob job{.rows = rows.side,
+                .queries = asked.side,
+                .model = model,
+                .floats = in_floats(rung),
+                .choice = {},
+                .visits = visits_of(rows.side.tiles())};
   job.states = states.data();
   job.counters = counters.data();
 
-  Filter f{.job = job, .last = rows.side.tiles(), .part = 1, .parts = rows.side.tiles(), .blocks = whole_blocks(queries.rows) / block_queries, .everything = true};
-  const std::int64_t grid = std::min<std::int64_t>(device.multiprocessors, f.blocks * f.parts), width = rows.side.width, workers = grid * finders(device, plan, rung);
+  Filter f{.job = job,
+           .last = rows.side.tiles(),
+           .part = 1,
+           .parts = rows.side.tiles(),
+           .blocks = whole_blocks(queries.rows) / block_queries,
+           .everything = true};
+  const std::int64_t grid = std::min<std::int64_t>(device.multiprocessors, f.blocks * f.parts), width = rows.side.width,
+                     workers = grid * finders(device, plan, rung);
   f.room = (f.blocks * f.parts + grid - 1) / grid * block_queries * tile_rows * grid / workers;
   Array<Found, Device> found(device);
   Array<std::uint32_t, Device> used(device);
@@ -104,8 +120,17 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   launch_filter<false>(device, plan, rung, f, grid);
   Array<Tally, Device> sum(device);
   device.in(sum.of(1), &tally, sizeof tally);
-  const Ranking ranking{.rows = rows.side, .queries = asked.side, .metric = metric, .type = question.type, .counters = counters.data()};
-  device.launch()(workers, match_threads, 0, check_found, Check{.job = job, .ranking = ranking, .found = f.found, .used = f.used, .room = f.room, .always = always_from(device, plan, rung, width), .hopper = takes_hopper(device, plan, rung), .tally = sum.data()});
+  const Ranking ranking{
+      .rows = rows.side, .queries = asked.side, .metric = metric, .type = question.type, .counters = counters.data()};
+  device.launch()(workers, match_threads, 0, check_found,
+                  Check{.job = job,
+                        .ranking = ranking,
+                        .found = f.found,
+                        .used = f.used,
+                        .room = f.room,
+                        .always = always_from(device, plan, rung, width),
+                        .hopper = takes_hopper(device, plan, rung),
+                        .tally = sum.data()});
   const unsigned long long before = tally.pairs;
   device.out(&tally, sum.data(), sizeof tally);
   device.wait();

@@ -31,27 +31,36 @@ struct TestDevice {
     return memory;
   }
   void give(void* memory) { cudaFreeAsync(memory, stream); }
-  void copy(void* to, const void* from, std::int64_t bytes) { must(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream)); }
+  void copy(void* to, const void* from, std::int64_t bytes) {
+    must(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream));
+  }
   void in(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
   void out(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
   void zero(void* at, std::int64_t bytes) { must(cudaMemsetAsync(at, 0, static_cast<std::size_t>(bytes), stream)); }
   void wait() { must(cudaStreamSynchronize(stream)); }
   cuda::CudaLaunch launch() const { return {stream}; }
   bool holds(const void* /*memory*/) const { return false; }
-  void rows_in(std::byte* to, const Points& rows) { copy(to, rows.data, rows.rows * rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype))); }
+  void rows_in(std::byte* to, const Points& rows) {
+    copy(to, rows.data, rows.rows * rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype)));
+  }
   bool has_hopper() const { return hopper; }
   template <bool seeding>
   void hopper_filter(const cuda::Filter& f, std::int64_t grid) const {
     const std::int64_t width = f.job.rows.width;
-    const auto kernel = width == 64 ? cuda::filter_hopper<64, false, seeding, false> : width == 128 ? cuda::filter_hopper<128, false, seeding, false> : cuda::filter_hopper<128, true, seeding, false>;
+    const auto kernel = width == 64    ? cuda::filter_hopper<64, false, seeding, false>
+                        : width == 128 ? cuda::filter_hopper<128, false, seeding, false>
+                                       : cuda::filter_hopper<128, true, seeding, false>;
     launch()(grid, cuda::hopper_threads, cuda::hopper_memory(width == 64 ? 64 : 128, width > 128).all, kernel, f);
   }
 };
 
-constexpr const char* kinds[] = {"gaussian", "offset 1e6", "clusters 1e-2", "clusters 1e-5", "heavy tails", "lognormal", "whole 0..3", "decades", "sparse", "1e-30", "1e15", "ulps apart"};
+constexpr const char* kinds[] = {"gaussian",    "offset 1e6", "clusters 1e-2", "clusters 1e-5",
+                                 "heavy tails", "lognormal",  "whole 0..3",    "decades",
+                                 "sparse",      "1e-30",      "1e15",          "ulps apart"};
 
 /// A table of a kind; queries are of the same one, some of them rows.
-std::vector<float> table(std::mt19937_64& random, std::size_t kind, std::int64_t rows, std::int64_t dims, const std::vector<float>& centres) {
+std::vector<float> table(std::mt19937_64& random, std::size_t kind, std::int64_t rows, std::int64_t dims,
+                         const std::vector<float>& centres) {
   std::normal_distribution<float> normal;
   std::uniform_real_distribution<float> uniform(1e-6F, 1);
   std::vector<float> values(static_cast<std::size_t>(rows * dims));
@@ -59,7 +68,9 @@ std::vector<float> table(std::mt19937_64& random, std::size_t kind, std::int64_t
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = values.data() + r * dims;
     const float* centre = centres.data() + random() % 64 * static_cast<std::size_t>(dims);
-    const float size = kind == 4 ? 1 / std::sqrt(uniform(random)) : kind == 7 ? std::pow(10.0F, 8 * uniform(random) - 4) : 1;
+    const float size = kind == 4   ? 1 / std::sqrt(uniform(random))
+                       : kind == 7 ? std::pow(10.0F, 8 * uniform(random) - 4)
+                                   : 1;
     for (std::int64_t i = 0; i < dims; ++i) {
       float& x = row[i];
       const float g = normal(random);
@@ -107,14 +118,16 @@ int main(int argc, char** argv) {
   try {
     for (int set = 0; static_cast<double>(all.pairs) < wanted && seconds() < most_seconds; ++set) {
       const std::size_t kind = static_cast<std::size_t>(set) % std::size(kinds);
-      const std::int64_t dims = 1 + static_cast<std::int64_t>(random() % (set % 5 == 0 ? 300 : 64)), rows = 16384 - static_cast<std::int64_t>(random() % 200), queries = 1024;
+      const std::int64_t dims = 1 + static_cast<std::int64_t>(random() % (set % 5 == 0 ? 300 : 64)),
+                         rows = 16384 - static_cast<std::int64_t>(random() % 200), queries = 1024;
       std::vector<float> centres(static_cast<std::size_t>(64 * dims));
       std::normal_distribution<float> normal;
       for (float& x : centres) x = normal(random);
       const std::vector<float> corpus = table(random, kind, rows, dims, centres);
       std::vector<float> asked = table(random, kind, queries, dims, centres);
       std::copy_n(corpus.begin(), 100 * dims, asked.begin());
-      const Points corpus_rows(corpus.data(), DType::f32, rows, dims), query_rows(asked.data(), DType::f32, queries, dims);
+      const Points corpus_rows(corpus.data(), DType::f32, rows, dims),
+          query_rows(asked.data(), DType::f32, queries, dims);
       for (const MetricInfo& metric : metrics()) {
         if (!metric.vectors || metric.metric == Metric::hamming || filter_sum_of(metric.metric) == Sum::none) continue;
         const bool differences = metric.metric == Metric::l1 || metric.metric == Metric::linf;
@@ -124,14 +137,18 @@ int main(int argc, char** argv) {
             const unsigned long long before = all.wrong;
             bounds::check(device, corpus_rows, query_rows, metric.metric, rung, instruction_set, team, all);
             if (all.wrong != before)
-              std::printf("WRONG: %llu of %s, %lld columns, %s by %s (%s); last: query %llu, row %llu\n", all.wrong - before, kinds[kind], static_cast<long long>(dims),
-                          std::string(metric.name).c_str(), rung_name(rung).c_str(), instruction_set, all.first_query, all.first_row);
+              std::printf("WRONG: %llu of %s, %lld columns, %s by %s (%s); last: query %llu, row %llu\n",
+                          all.wrong - before, kinds[kind], static_cast<long long>(dims),
+                          std::string(metric.name).c_str(), rung_name(rung).c_str(), instruction_set, all.first_query,
+                          all.first_row);
           }
       }
     }
   } catch (const Error& error) {
     std::printf("stopped: %s\n", error.what());
   }
-  std::printf("%s: %llu pairs checked, %llu excluded wrongly, %llu of queries that the filter gives up, %.1f s, seed %llu\n", about.name, all.pairs, all.wrong, all.hard, seconds(), seed);
+  std::printf(
+      "%s: %llu pairs checked, %llu excluded wrongly, %llu of queries that the filter gives up, %.1f s, seed %llu\n",
+      about.name, all.pairs, all.wrong, all.hard, seconds(), seed);
   return all.wrong == 0 ? 0 : 1;
 }

@@ -20,7 +20,8 @@ struct Launch {
   }
   /// Here a kernel starts when the one before has ended.
   template <class Args>
-  void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) {
+  void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
+            const std::type_identity_t<Args>& args) {
     (*this)(blocks, threads, shared, kernel, args);
   }
 };

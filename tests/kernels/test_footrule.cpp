@@ -95,7 +95,8 @@ TEST(Footrule, CandidatesAreThoseOfAFullSort) {
       const auto sampled = by_sample.begin() + static_cast<std::ptrdiff_t>(q) * c.candidates;
       std::sort(sampled, sampled + c.candidates);
       if (failed[q] != 0) continue;
-      EXPECT_EQ(std::vector<std::uint32_t>(sampled, sampled + c.candidates), expected) << m << " permutants by a sample, query " << q;
+      EXPECT_EQ(std::vector<std::uint32_t>(sampled, sampled + c.candidates), expected)
+          << m << " permutants by a sample, query " << q;
     }
   }
 }

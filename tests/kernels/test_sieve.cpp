@@ -20,7 +20,8 @@ using vicinal::ValueType;
 /// Every id and every value of the selection.
 void check(const char* algorithm, const Values& values, std::int64_t k, bool largest = false) {
   SCOPED_TRACE(std::string(algorithm) + " " + inputs::name(values.type) + " " + std::to_string(values.rows) + " x " +
-               std::to_string(values.cols) + " k=" + std::to_string(k) + ", VICINAL_SIMT_SEED=" + std::to_string(simt::seed()));
+               std::to_string(values.cols) + " k=" + std::to_string(k) +
+               ", VICINAL_SIMT_SEED=" + std::to_string(simt::seed()));
   const std::size_t size = vicinal::value_size(values.type), results = static_cast<std::size_t>(values.rows * k);
   std::vector<std::byte> out(results * size);
   std::vector<std::int64_t> ids(results, -1);
@@ -46,16 +47,21 @@ std::vector<float> between_one_and_two(std::int64_t count) {
 
 /// Calls body(column) for the first `count` samples that `blocks` blocks take of a row.
 template <class Body>
-void each_sample(const vicinal::cuda::SieveGuess& guess, std::int64_t row, std::int64_t cols, int blocks, std::int64_t count, const Body& body) {
-  const std::int64_t runs = std::int64_t{guess.samples} / guess.run * blocks, stratum = cols / runs / guess.run * guess.run;
-  for (std::int64_t i = 0; i < count; ++i) body(vicinal::cuda::sieve_sample_column(row, i / guess.run, stratum, guess.run) + i % guess.run);
+void each_sample(const vicinal::cuda::SieveGuess& guess, std::int64_t row, std::int64_t cols, int blocks,
+                 std::int64_t count, const Body& body) {
+  const std::int64_t runs = std::int64_t{guess.samples} / guess.run * blocks,
+                     stratum = cols / runs / guess.run * guess.run;
+  for (std::int64_t i = 0; i < count; ++i)
+    body(vicinal::cuda::sieve_sample_column(row, i / guess.run, stratum, guess.run) + i % guess.run);
 }
 
 struct Way {
   const char* algorithm;
   std::int64_t cols, k, samples;
 };
-constexpr Way ways[] = {{"sieve_block", 40000, 100, vicinal::cuda::sieve_block_samples}, {"sieve_grid", 40000, 100, 4096}, {"sieve_grid", 40000, 5000, 4096}};
+constexpr Way ways[] = {{"sieve_block", 40000, 100, vicinal::cuda::sieve_block_samples},
+                        {"sieve_grid", 40000, 100, 4096},
+                        {"sieve_grid", 40000, 5000, 4096}};
 
 TEST(Sieve, AGuessThatIsTooLow) {
   for (const Way& way : ways) {
@@ -75,7 +81,8 @@ TEST(Sieve, AGuessThatIsTooHigh) {
     std::vector<float> rows = between_one_and_two(way.cols);
     // No sample sees the small values, which are most of the row.
     for (float& value : rows) value -= 1;
-    each_sample(guess, 0, way.cols, 1, guess.samples, [&](std::int64_t col) { rows[static_cast<std::size_t>(col)] += 1; });
+    each_sample(guess, 0, way.cols, 1, guess.samples,
+                [&](std::int64_t col) { rows[static_cast<std::size_t>(col)] += 1; });
     check(way.algorithm, Values(rows.data(), ValueType::f32, 1, way.cols), way.k);
     for (float& value : rows) value = 1;
     check(way.algorithm, Values(rows.data(), ValueType::f32, 1, way.cols), way.k);
@@ -99,7 +106,8 @@ TEST(Sieve, EveryFamilyOfLongRows) {
 
 TEST(Sieve, WhatServedARowMisleadsTheNext) {
   int n = 0;
-  for (const auto& [cols, k] : {std::pair{1024, 100}, {1024, 228}, {700, 20}, {8192, 100}, {8192, 1800}, {4000, 250}, {1028, 1}}) {
+  for (const auto& [cols, k] :
+       {std::pair{1024, 100}, {1024, 228}, {700, 20}, {8192, 100}, {8192, 1800}, {4000, 250}, {1028, 1}}) {
     for (const ValueType type : {ValueType::f32, ValueType::u8, ValueType::bf16, ValueType::i32, ValueType::i16}) {
       const bool strided = ++n % 4 == 0;
       const std::int64_t rows = 2 * static_cast<int>(inputs::Family::count), width = strided ? 2 * cols : cols;
@@ -124,7 +132,8 @@ TEST(Sieve, RowsThatStartAnywhere) {
       for (const std::int64_t start : {1, 3, 15}) {
         for (const std::int64_t cols : {5, 16, 17, 100, 1000}) {
           const auto size = static_cast<std::int64_t>(vicinal::value_size(type));
-          const auto data = inputs::make(inputs::Family::random, type, 1, 4 * (cols + 1) + 16, static_cast<std::uint64_t>(cols + start));
+          const auto data = inputs::make(inputs::Family::random, type, 1, 4 * (cols + 1) + 16,
+                                         static_cast<std::uint64_t>(cols + start));
           Values values(data.data() + start * size, type, 3, cols);
           values.row_stride = (cols + 1) * size;
           check(algorithm, values, std::min<std::int64_t>(cols, 20), start == 3);
@@ -149,9 +158,11 @@ struct Watch {
   emulated::Launch launch;
   bool sound = false;
   template <class Args>
-  void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) {
+  void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
+                  const std::type_identity_t<Args>& args) {
     launch(blocks, threads, shared, kernel, args);
-    if constexpr (std::is_same_v<Args, vicinal::cuda::SieveGrid<vicinal::cuda::Packed>>) sound = vicinal::cuda::sieve_sound(args, 0);
+    if constexpr (std::is_same_v<Args, vicinal::cuda::SieveGrid<vicinal::cuda::Packed>>)
+      sound = vicinal::cuda::sieve_sound(args, 0);
   }
 };
 
@@ -160,7 +171,8 @@ TEST(Sieve, GuessesOfManyBlocksAreSound) {
   const std::int64_t cols = (std::int64_t{1} << 21) + 13, k = 100;
   const auto plan = vicinal::cuda::sieve_grid_plan(cols, k, 4, vicinal::cuda::FormName::packed);
   ASSERT_GT(plan.samplers, 1);
-  for (const inputs::Family family : {inputs::Family::random, inputs::Family::equal, inputs::Family::ascending, inputs::Family::descending, inputs::Family::few}) {
+  for (const inputs::Family family : {inputs::Family::random, inputs::Family::equal, inputs::Family::ascending,
+                                      inputs::Family::descending, inputs::Family::few}) {
     const auto data = inputs::make(family, ValueType::f32, 1, cols, 5);
     const Values values(data.data(), ValueType::f32, 1, cols);
     std::vector<std::uint64_t> found(static_cast<std::size_t>(plan.most_found)), spare(1 << 16);
@@ -187,7 +199,8 @@ TEST(Sieve, PartsOfEveryFamily) {
     for (const ValueType one : {ValueType::f32, type}) {
       ++n;
       const std::int64_t cols = (n % 2 == 0 ? 1 << 16 : 1 << 17) + 4 * (n % 5);
-      const auto data = inputs::make(static_cast<inputs::Family>(f), one, n % 2 + 1, cols, static_cast<std::uint64_t>(n));
+      const auto data =
+          inputs::make(static_cast<inputs::Family>(f), one, n % 2 + 1, cols, static_cast<std::uint64_t>(n));
       check("sieve_parts", Values(data.data(), one, n % 2 + 1, cols), n % 3 == 0 ? 128 : 1 + n % 100, n % 2 == 0);
     }
   }
@@ -200,11 +213,13 @@ struct WatchParts {
   emulated::Launch launch;
   bool sound = false;
   template <class Args>
-  void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) {
+  void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
+                  const std::type_identity_t<Args>& args) {
     launch(blocks, threads, shared, kernel, args);
   }
   template <class Args>
-  void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) {
+  void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
+            const std::type_identity_t<Args>& args) {
     std::vector<std::uint64_t> found(args.found, args.found + args.parts * vicinal::cuda::sieve_part_slots);
     std::sort(found.begin(), found.end());
     sound = found[static_cast<std::size_t>(args.one.k - 1)] <= *std::min_element(args.limits, args.limits + args.parts);
@@ -215,7 +230,8 @@ struct WatchParts {
 /// A part that holds more of the answer than it can say costs a row its speed: the families of rows must not do that.
 TEST(Sieve, PartsOfTheFamiliesAreSound) {
   const std::int64_t cols = 1 << 18, k = 128;
-  for (const inputs::Family family : {inputs::Family::random, inputs::Family::equal, inputs::Family::ascending, inputs::Family::descending, inputs::Family::few}) {
+  for (const inputs::Family family : {inputs::Family::random, inputs::Family::equal, inputs::Family::ascending,
+                                      inputs::Family::descending, inputs::Family::few}) {
     const auto data = inputs::make(family, ValueType::f32, 1, cols, 5);
     const Values values(data.data(), ValueType::f32, 1, cols);
     std::vector<std::uint64_t> spare(1 << 14);
@@ -267,12 +283,14 @@ TEST(Sieve, GuessesLeaveRoom) {
   for (const std::int64_t cols : {1000ll, 20000ll, 1ll << 20, 1ll << 28, 1ll << 33}) {
     for (const std::int64_t k : {1ll, 10ll, 100ll, 1000ll, 100000ll}) {
       if (k > cols) continue;
-      const auto plan = vicinal::cuda::sieve_grid_plan(cols, k, 4, cols > 0xffffffffll ? vicinal::cuda::FormName::wide : vicinal::cuda::FormName::packed);
+      const auto plan = vicinal::cuda::sieve_grid_plan(
+          cols, k, 4, cols > 0xffffffffll ? vicinal::cuda::FormName::wide : vicinal::cuda::FormName::packed);
       EXPECT_GE(plan.most_found, k);
       EXPECT_LE(plan.most_found, cols);
       EXPECT_LE(plan.samplers * plan.kept, 8192);
       if (plan.guess.samples == 0) continue;
-      const double expected = static_cast<double>(plan.guess.rank) * static_cast<double>(cols) / (static_cast<double>(plan.guess.samples) * plan.samplers);
+      const double expected = static_cast<double>(plan.guess.rank) * static_cast<double>(cols) /
+                              (static_cast<double>(plan.guess.samples) * plan.samplers);
       EXPECT_GT(expected, static_cast<double>(k)) << cols << " " << k;
       EXPECT_GT(static_cast<double>(plan.most_found), expected) << cols << " " << k;
     }

@@ -8,8 +8,8 @@
 namespace oracle {
 
 struct Selected {
-  std::vector<std::int64_t> ids;        // rows x k
-  std::vector<std::byte> values;        // bits as they were
+  std::vector<std::int64_t> ids;  // rows x k
+  std::vector<std::byte> values;  // bits as they were
 };
 /// `values` on the host, any strides and byte order.
 Selected select_k(const vicinal::Values& values, std::int64_t k, bool largest);

@@ -12,19 +12,61 @@ namespace {
 
 constexpr InstructionSet sets[] = {
 #if defined(__x86_64__)
-    {.name = "avx512amx", .floats = kernels_avx512, .bytes = bytes_avx512amx, .scans = scans_avx512, .myers = myers_avx512,
-     .warping = warping_avx512, .scores = scores_avx2, .slowness = 1, .byte_gain = 3},
-    {.name = "avx512vnni", .floats = kernels_avx512, .bytes = bytes_avx512vnni, .scans = scans_avx512, .myers = myers_avx512,
-     .warping = warping_avx512, .scores = scores_avx2, .slowness = 1, .byte_gain = 3},
-    {.name = "avx512", .floats = kernels_avx512, .bytes = bytes_avx512, .scans = scans_avx512, .myers = myers_avx512,
-     .warping = warping_avx512, .scores = scores_avx2, .slowness = 1, .byte_gain = 1},
-    {.name = "avxvnni", .floats = kernels_avx2, .bytes = bytes_avxvnni, .scans = scans_avx2, .myers = myers_avx2,
-     .warping = warping_avx2, .scores = scores_avx2, .slowness = 2, .byte_gain = 3},
-    {.name = "avx2", .floats = kernels_avx2, .bytes = bytes_avx2, .scans = scans_avx2, .myers = myers_avx2,
-     .warping = warping_avx2, .scores = scores_avx2, .slowness = 2, .byte_gain = 1},
+    {.name = "avx512amx",
+     .floats = kernels_avx512,
+     .bytes = bytes_avx512amx,
+     .scans = scans_avx512,
+     .myers = myers_avx512,
+     .warping = warping_avx512,
+     .scores = scores_avx2,
+     .slowness = 1,
+     .byte_gain = 3},
+    {.name = "avx512vnni",
+     .floats = kernels_avx512,
+     .bytes = bytes_avx512vnni,
+     .scans = scans_avx512,
+     .myers = myers_avx512,
+     .warping = warping_avx512,
+     .scores = scores_avx2,
+     .slowness = 1,
+     .byte_gain = 3},
+    {.name = "avx512",
+     .floats = kernels_avx512,
+     .bytes = bytes_avx512,
+     .scans = scans_avx512,
+     .myers = myers_avx512,
+     .warping = warping_avx512,
+     .scores = scores_avx2,
+     .slowness = 1,
+     .byte_gain = 1},
+    {.name = "avxvnni",
+     .floats = kernels_avx2,
+     .bytes = bytes_avxvnni,
+     .scans = scans_avx2,
+     .myers = myers_avx2,
+     .warping = warping_avx2,
+     .scores = scores_avx2,
+     .slowness = 2,
+     .byte_gain = 3},
+    {.name = "avx2",
+     .floats = kernels_avx2,
+     .bytes = bytes_avx2,
+     .scans = scans_avx2,
+     .myers = myers_avx2,
+     .warping = warping_avx2,
+     .scores = scores_avx2,
+     .slowness = 2,
+     .byte_gain = 1},
 #endif
-    {.name = "plain", .floats = kernels_plain, .bytes = bytes_plain, .scans = scans_plain, .myers = myers_plain,
-     .warping = warping_plain, .scores = scores_plain, .slowness = 12, .byte_gain = 1}};
+    {.name = "plain",
+     .floats = kernels_plain,
+     .bytes = bytes_plain,
+     .scans = scans_plain,
+     .myers = myers_plain,
+     .warping = warping_plain,
+     .scores = scores_plain,
+     .slowness = 12,
+     .byte_gain = 1}};
 
 }  // namespace
 
@@ -34,7 +76,8 @@ std::span<const InstructionSet> instruction_sets() noexcept { return sets; }
 bool runs_here(const InstructionSet& set) {
   static const auto answers = [] {
     std::array<bool, std::size(sets)> all{};
-    std::transform(std::begin(sets), std::end(sets), all.begin(), [](const InstructionSet& one) { return one.supported(); });
+    std::transform(std::begin(sets), std::end(sets), all.begin(),
+                   [](const InstructionSet& one) { return one.supported(); });
     return all;
   }();
   return answers[static_cast<std::size_t>(&set - sets)];

@@ -59,7 +59,9 @@ class MeasureMeter final : public Meter {
     measure_.measure(set_, query_.data(), rows_, objects, count, window_, scratch_, values);
     // Rows were finite when they were checked, so this is of one that another thread changed: it must not reach an order.
     for (std::int64_t i = 0; i < count; ++i)
-      if (std::isnan(values[i])) fail(ErrorCode::invalid_value, cat("the distance to corpus row ", objects[i], " is NaN: a row changed during the call"));
+      if (std::isnan(values[i]))
+        fail(ErrorCode::invalid_value,
+             cat("the distance to corpus row ", objects[i], " is NaN: a row changed during the call"));
   }
 
  private:
@@ -89,8 +91,8 @@ class VectorQueries final : public Queries {
     if (measure_ != nullptr)
       return std::make_unique<MeasureMeter>(set_, *measure_, window_, question_.corpus, queries_,
                                             numbers_.empty() ? nullptr : &numbers_);
-    return std::make_unique<VectorMeter>(set_.floats, question_, rows_, queries_, numbers_.empty() ? nullptr : &numbers_,
-                                         facts_);
+    return std::make_unique<VectorMeter>(set_.floats, question_, rows_, queries_,
+                                         numbers_.empty() ? nullptr : &numbers_, facts_);
   }
 
  private:
@@ -148,8 +150,8 @@ class Vectors final : public VectorObjects {
     std::vector<std::int64_t> all(static_cast<std::size_t>(queries.rows));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
     PackedQueries prepared;
-    prepare_queries(set_.floats, nullptr, nullptr, false, question_, nullptr, nullptr, queries, all, set_.floats.query_lanes,
-                    team, prepared);
+    prepare_queries(set_.floats, nullptr, nullptr, false, question_, nullptr, nullptr, queries, all,
+                    set_.floats.query_lanes, team, prepared);
     if (measure_ != nullptr && measure_->histograms) check_histograms(queries, "query", team);
     return std::make_unique<VectorQueries>(set_, measure_, window_, question_, packed_, queries,
                                            std::vector<std::int64_t>{}, std::move(prepared.facts));

@@ -18,9 +18,11 @@ void merge(const Key* keys, std::int64_t count, std::int64_t k, Ranked<Key>* bes
     std::int64_t out = 0;
     for (std::int64_t begin = 0; begin < held; begin += 2 * length) {
       std::int64_t left = begin, right = std::min(begin + length, held);
-      const std::int64_t middle = right, end = std::min(begin + 2 * length, held), stop = out + std::min(k, end - begin);
+      const std::int64_t middle = right, end = std::min(begin + 2 * length, held),
+                         stop = out + std::min(k, end - begin);
       while (out < stop) {
-        const bool take_left = right == end || (left < middle && before(row[static_cast<std::size_t>(left)], row[static_cast<std::size_t>(right)]));
+        const bool take_left = right == end || (left < middle && before(row[static_cast<std::size_t>(left)],
+                                                                        row[static_cast<std::size_t>(right)]));
         next[static_cast<std::size_t>(out++)] = row[static_cast<std::size_t>(take_left ? left++ : right++)];
       }
     }

@@ -28,7 +28,8 @@ class RowReader {
     if (values_.byte_swapped) std::reverse(static_cast<std::byte*>(to), static_cast<std::byte*>(to) + size_);
   }
   void copy(std::int64_t row, std::int64_t first, std::int64_t count, void* to) const noexcept {
-    for (std::int64_t i = 0; i < count; ++i) copy(row, first + i, static_cast<std::byte*>(to) + static_cast<std::size_t>(i) * size_);
+    for (std::int64_t i = 0; i < count; ++i)
+      copy(row, first + i, static_cast<std::byte*>(to) + static_cast<std::size_t>(i) * size_);
   }
 
  private:
@@ -52,9 +53,10 @@ class RowWriter {
     }
     if (problem_.payload.data != nullptr && problem_.out.payload != nullptr) {
       const Payload& payload = problem_.payload;
-      std::memcpy(static_cast<std::byte*>(problem_.out.payload) + at * payload.item_size,
-                  static_cast<const std::byte*>(payload.data) + row * payload.row_stride + position * payload.col_stride,
-                  static_cast<std::size_t>(payload.item_size));
+      std::memcpy(
+          static_cast<std::byte*>(problem_.out.payload) + at * payload.item_size,
+          static_cast<const std::byte*>(payload.data) + row * payload.row_stride + position * payload.col_stride,
+          static_cast<std::size_t>(payload.item_size));
     }
   }
 

@@ -16,9 +16,9 @@ struct ScanArgs {
   std::int64_t count;   // below 2^32
   std::uint64_t limit;  // the key of a value that is no NaN, or the key between -0 and the largest below it
   bool largest;
-  void* bits;           // `room` entries as wide as a value
+  void* bits;  // `room` entries as wide as a value
   std::uint32_t* places;
-  std::int64_t room;    // the kernel stops before a block that might not fit, so at least scan_block
+  std::int64_t room;  // the kernel stops before a block that might not fit, so at least scan_block
 };
 struct Scanned {
   std::int64_t values;  // looked at

@@ -16,9 +16,11 @@ struct Words {
   using Bits = typename ValueBits<T>::type;
   static constexpr bool half = T == ValueType::f16 || T == ValueType::bf16;
   static constexpr bool is_float = T == ValueType::f32 || T == ValueType::f64;
-  static constexpr bool is_signed = T == ValueType::i8 || T == ValueType::i16 || T == ValueType::i32 || T == ValueType::i64;
+  static constexpr bool is_signed =
+      T == ValueType::i8 || T == ValueType::i16 || T == ValueType::i32 || T == ValueType::i64;
   static constexpr Bits sign = static_cast<Bits>(Bits{1} << (sizeof(Bits) * 8 - 1));
-  static constexpr Bits first_half = static_cast<Bits>(~((T == ValueType::f16 ? 0x7c00u : 0x7f80u) | sign));  // key of the first infinity
+  static constexpr Bits first_half =
+      static_cast<Bits>(~((T == ValueType::f16 ? 0x7c00u : 0x7f80u) | sign));  // key of the first infinity
 
   static VICINAL_INLINE __m512i spread(Bits bits) {
     if constexpr (sizeof(Bits) == 1) return _mm512_set1_epi8(static_cast<char>(bits));
@@ -38,7 +40,8 @@ struct Words {
       flip_ = spread(largest ? sign : Bits{0});
       limit_ = spread(unordered<T>(limit, false));
     } else {
-      flip_ = spread(static_cast<Bits>((is_signed ? sign : Bits{0}) ^ (largest ? static_cast<Bits>(~Bits{0}) : Bits{0})));
+      flip_ =
+          spread(static_cast<Bits>((is_signed ? sign : Bits{0}) ^ (largest ? static_cast<Bits>(~Bits{0}) : Bits{0})));
       limit_ = spread(limit);
     }
   }
@@ -51,8 +54,10 @@ struct Words {
       return _mm512_cmple_epu16_mask(_mm512_sub_epi16(key, first_), limit_);
     } else {
       const __m512i turned = _mm512_xor_si512(bits, flip_);
-      if constexpr (T == ValueType::f32) return _mm512_cmp_ps_mask(_mm512_castsi512_ps(turned), _mm512_castsi512_ps(limit_), _CMP_LE_OQ);
-      else if constexpr (T == ValueType::f64) return _mm512_cmp_pd_mask(_mm512_castsi512_pd(turned), _mm512_castsi512_pd(limit_), _CMP_LE_OQ);
+      if constexpr (T == ValueType::f32)
+        return _mm512_cmp_ps_mask(_mm512_castsi512_ps(turned), _mm512_castsi512_ps(limit_), _CMP_LE_OQ);
+      else if constexpr (T == ValueType::f64)
+        return _mm512_cmp_pd_mask(_mm512_castsi512_pd(turned), _mm512_castsi512_pd(limit_), _CMP_LE_OQ);
       else if constexpr (sizeof(Bits) == 1) return _mm512_cmple_epu8_mask(turned, limit_);
       else if constexpr (sizeof(Bits) == 2) return _mm512_cmple_epu16_mask(turned, limit_);
       else if constexpr (sizeof(Bits) == 4) return _mm512_cmple_epu32_mask(turned, limit_);
@@ -66,17 +71,21 @@ struct Words {
 
 /// Appends the values of a vector that the mask names, and their places. Writes a whole vector: the caller has room.
 template <class Bits>
-VICINAL_INLINE std::int64_t append(__m512i bits, std::uint64_t mask, const Bits* from, std::int64_t at, Bits* to, std::uint32_t* places) {
+VICINAL_INLINE std::int64_t append(__m512i bits, std::uint64_t mask, const Bits* from, std::int64_t at, Bits* to,
+                                   std::uint32_t* places) {
   if constexpr (sizeof(Bits) == 4) {
     const __m512i iota = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), bits));
-    _mm512_storeu_si512(places, _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), _mm512_add_epi32(iota, _mm512_set1_epi32(static_cast<int>(at)))));
+    _mm512_storeu_si512(places,
+                        _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask),
+                                                    _mm512_add_epi32(iota, _mm512_set1_epi32(static_cast<int>(at)))));
     return __builtin_popcountll(mask);
   } else if constexpr (sizeof(Bits) == 8) {
     const __m256i iota = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
     _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(static_cast<__mmask8>(mask), bits));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(places),
-                        _mm256_maskz_compress_epi32(static_cast<__mmask8>(mask), _mm256_add_epi32(iota, _mm256_set1_epi32(static_cast<int>(at)))));
+                        _mm256_maskz_compress_epi32(static_cast<__mmask8>(mask),
+                                                    _mm256_add_epi32(iota, _mm256_set1_epi32(static_cast<int>(at)))));
     return __builtin_popcountll(mask);
   } else {
     std::int64_t hits = 0;
@@ -127,9 +136,10 @@ Scanned scan(const ScanArgs& args) {
 
 }  // namespace
 
-const Scans scans_avx512 = {"avx512",
-                            {&scan<ValueType::f32>, &scan<ValueType::f64>, &scan<ValueType::f16>, &scan<ValueType::bf16>,
-                             &scan<ValueType::u8>, &scan<ValueType::i8>, &scan<ValueType::u16>, &scan<ValueType::i16>,
-                             &scan<ValueType::u32>, &scan<ValueType::i32>, &scan<ValueType::u64>, &scan<ValueType::i64>}};
+const Scans scans_avx512 = {
+    "avx512",
+    {&scan<ValueType::f32>, &scan<ValueType::f64>, &scan<ValueType::f16>, &scan<ValueType::bf16>, &scan<ValueType::u8>,
+     &scan<ValueType::i8>, &scan<ValueType::u16>, &scan<ValueType::i16>, &scan<ValueType::u32>, &scan<ValueType::i32>,
+     &scan<ValueType::u64>, &scan<ValueType::i64>}};
 
 }  // namespace vicinal::cpu

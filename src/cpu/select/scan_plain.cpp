@@ -13,9 +13,10 @@ constexpr int scan_vector = 16;
 
 }  // namespace
 
-const Scans scans_plain = {"plain",
-                           {&scan<ValueType::f32>, &scan<ValueType::f64>, &scan<ValueType::f16>, &scan<ValueType::bf16>,
-                            &scan<ValueType::u8>, &scan<ValueType::i8>, &scan<ValueType::u16>, &scan<ValueType::i16>,
-                            &scan<ValueType::u32>, &scan<ValueType::i32>, &scan<ValueType::u64>, &scan<ValueType::i64>}};
+const Scans scans_plain = {
+    "plain",
+    {&scan<ValueType::f32>, &scan<ValueType::f64>, &scan<ValueType::f16>, &scan<ValueType::bf16>, &scan<ValueType::u8>,
+     &scan<ValueType::i8>, &scan<ValueType::u16>, &scan<ValueType::i16>, &scan<ValueType::u32>, &scan<ValueType::i32>,
+     &scan<ValueType::u64>, &scan<ValueType::i64>}};
 
 }  // namespace vicinal::cpu

@@ -15,8 +15,9 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr const Truncated* const truncated_sorts[] = {&truncated_bubble, &truncated_insertion, &truncated_heap, &truncated_merge,
-                                                      &truncated_quick,  &truncated_radix,     &truncated_bitonic};
+constexpr const Truncated* const truncated_sorts[] = {&truncated_bubble, &truncated_insertion, &truncated_heap,
+                                                      &truncated_merge,  &truncated_quick,     &truncated_radix,
+                                                      &truncated_bitonic};
 
 /// The ordered keys of a row.
 template <ValueType T, class Key>
@@ -44,14 +45,16 @@ void select_rows(const SelectProblem& problem, TruncatedFn<Key> algorithm, Team&
     scratch.best.resize(static_cast<std::size_t>(problem.k));
     keys_of<T>(reader, row, problem.values.cols, problem.largest, scratch.keys.data());
     algorithm(scratch.keys.data(), problem.values.cols, problem.k, scratch.best.data());
-    for (std::int64_t rank = 0; rank < problem.k; ++rank) out.write(row, rank, scratch.best[static_cast<std::size_t>(rank)].position);
+    for (std::int64_t rank = 0; rank < problem.k; ++rank)
+      out.write(row, rank, scratch.best[static_cast<std::size_t>(rank)].position);
     team.tick(static_cast<std::uint64_t>(problem.values.cols));
   });
 }
 
 void select_truncated(const SelectProblem& problem, const Truncated& algorithm, Team& team) {
   with_type(problem.values.type, [&]<ValueType T>() {
-    if constexpr (sizeof(typename ValueBits<T>::type) == 8) select_rows<T, std::uint64_t>(problem, algorithm.wide, team);
+    if constexpr (sizeof(typename ValueBits<T>::type) == 8)
+      select_rows<T, std::uint64_t>(problem, algorithm.wide, team);
     else select_rows<T, std::uint32_t>(problem, algorithm.narrow, team);
   });
 }
@@ -61,7 +64,8 @@ void select_truncated(const SelectProblem& problem, const Truncated& algorithm, 
 SelectStats select_k(const SelectProblem& problem, const Scans& scans) {
   const auto work = static_cast<std::uint64_t>(problem.values.rows) * static_cast<std::uint64_t>(problem.values.cols);
   Team team(problem.threads, problem.progress, problem.stop, work);
-  SelectStats stats{.algorithm = problem.algorithm, .device = "cpu", .threads = team.threads(), .seconds = 0, .why = ""};
+  SelectStats stats{
+      .algorithm = problem.algorithm, .device = "cpu", .threads = team.threads(), .seconds = 0, .why = ""};
   if (problem.algorithm == "auto") {
     stats.algorithm = "threshold";
     stats.why = cat("one pass over memory for any k and shape (", scans.name, ")");
@@ -75,7 +79,9 @@ SelectStats select_k(const SelectProblem& problem, const Scans& scans) {
     select_truncated(problem, *sort, team);
     return stats;
   }
-  fail(ErrorCode::invalid_argument, cat("algorithm \"", problem.algorithm, "\" runs on CUDA only; this selection is on the CPU: use device=cuda, or auto"));
+  fail(ErrorCode::invalid_argument,
+       cat("algorithm \"", problem.algorithm,
+           "\" runs on CUDA only; this selection is on the CPU: use device=cuda, or auto"));
 }
 
 }  // namespace vicinal::cpu

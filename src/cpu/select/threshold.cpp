@@ -18,10 +18,10 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t piece = std::int64_t{1} << 20;        // values between two looks at the stop token
+constexpr std::int64_t piece = std::int64_t{1} << 20;          // values between two looks at the stop token
 constexpr std::int64_t strided_piece = std::int64_t{1} << 13;  // values that are copied side by side first
-constexpr std::int64_t room = 1024;                          // hits of one call of a scan
-constexpr std::int64_t places = 64;                          // from which a sample is drawn
+constexpr std::int64_t room = 1024;                            // hits of one call of a scan
+constexpr std::int64_t places = 64;                            // from which a sample is drawn
 
 /// Key and position in one word, where both fit; else two.
 struct Packed {
@@ -36,7 +36,9 @@ struct Wide {
   static Wide of(std::uint64_t key, std::uint64_t position) { return {key, position}; }
   std::uint64_t key() const { return key_; }
   std::int64_t position() const { return static_cast<std::int64_t>(position_); }
-  friend bool operator<(const Wide& a, const Wide& b) { return a.key_ < b.key_ || (a.key_ == b.key_ && a.position_ < b.position_); }
+  friend bool operator<(const Wide& a, const Wide& b) {
+    return a.key_ < b.key_ || (a.key_ == b.key_ && a.position_ < b.position_);
+  }
 };
 
 constexpr int bucket_bits = 10;
@@ -47,7 +49,8 @@ constexpr std::int64_t few = 256;  // what the standard library does as quickly
 struct Cut {
   std::uint64_t lowest;
   int shift;
-  Cut(std::uint64_t low, std::uint64_t high) : lowest(low), shift(std::max(0, static_cast<int>(std::bit_width(high - low)) - bucket_bits)) {}
+  Cut(std::uint64_t low, std::uint64_t high)
+      : lowest(low), shift(std::max(0, static_cast<int>(std::bit_width(high - low)) - bucket_bits)) {}
   std::size_t of(std::uint64_t word) const { return static_cast<std::size_t>((word - lowest) >> shift); }
 };
 
@@ -157,7 +160,8 @@ class Selector {
 
   /// Sets the limit to a value before which, going by a sample, more than k values of the row lie.
   void guess(std::int64_t row, std::int64_t begin, std::int64_t end) {
-    const std::int64_t count = end - begin, line = std::clamp<std::int64_t>(k_ / 16, 16, strided_piece);  // side by side
+    const std::int64_t count = end - begin,
+                       line = std::clamp<std::int64_t>(k_ / 16, 16, strided_piece);  // side by side
     // The rank in the sample whose chance of lying below the k-th of the row is about one in a thousand.
     const double expected = static_cast<double>(k_) * static_cast<double>(places * line) / static_cast<double>(count);
     const auto rank = static_cast<std::int64_t>(expected + 3 * std::sqrt(expected) + 3);
@@ -186,7 +190,8 @@ class Selector {
   bool limit_before(Bits key) {
     if (key == 0) return false;
     limit_ = limit_at(key) != key ? limit_at(key) : static_cast<Bits>(key - 1);
-    if (is_float && !problem_.largest && limit_ == static_cast<Bits>(~sign)) --limit_;  // no limit lies between the zeros
+    if (is_float && !problem_.largest && limit_ == static_cast<Bits>(~sign))
+      --limit_;  // no limit lies between the zeros
     return true;
   }
 
@@ -205,7 +210,8 @@ class Selector {
       const std::int64_t count = std::min(longest, end - at);
       const Bits* values = read(row, at, count);
       for (std::int64_t done = 0; done < count;) {
-        const Scanned scanned = scan_({values + done, count - done, limit_, problem_.largest, bits_.data(), places_.data(), room});
+        const Scanned scanned =
+            scan_({values + done, count - done, limit_, problem_.largest, bits_.data(), places_.data(), room});
         for (std::int64_t i = 0; i < scanned.hits; ++i) hold(bits_[i], at + done + places_[i]);
         done += scanned.values;
         if (held_ >= most_ && !tighten()) return true;
@@ -219,7 +225,8 @@ class Selector {
     return held_ >= k_;
   }
 
-  static constexpr bool is_float = T == ValueType::f32 || T == ValueType::f64 || T == ValueType::f16 || T == ValueType::bf16;
+  static constexpr bool is_float =
+      T == ValueType::f32 || T == ValueType::f64 || T == ValueType::f16 || T == ValueType::bf16;
   static constexpr Bits sign = static_cast<Bits>(Bits{1} << (sizeof(Bits) * 8 - 1));
   static constexpr Bits infinity = static_cast<Bits>(T == ValueType::f32   ? 0x7f800000u
                                                      : T == ValueType::f64 ? 0x7ff0000000000000u
@@ -240,7 +247,8 @@ class Selector {
 };
 
 template <ValueType T, class Pair>
-void write(const SelectProblem& problem, const RowWriter& out, std::int64_t row, std::span<Pair> best, std::vector<Pair>& scratch) {
+void write(const SelectProblem& problem, const RowWriter& out, std::int64_t row, std::span<Pair> best,
+           std::vector<Pair>& scratch) {
   using Bits = typename ValueBits<T>::type;
   if (problem.sorted) sort_all(best, scratch);
   for (std::int64_t rank = 0; rank < problem.k; ++rank) {
@@ -262,7 +270,8 @@ void select_rows(const SelectProblem& problem, const Scans& scans, Team& team) {
   const RowWriter out(problem);
   std::vector<std::unique_ptr<Selector<T, Pair>>> selectors(static_cast<std::size_t>(team.threads()));
   const std::int64_t rows = problem.values.rows, cols = problem.values.cols;
-  const std::int64_t together = std::clamp<std::int64_t>((piece >> 3) / cols, 1, std::max<std::int64_t>(rows / (4 * team.threads()), 1));
+  const std::int64_t together =
+      std::clamp<std::int64_t>((piece >> 3) / cols, 1, std::max<std::int64_t>(rows / (4 * team.threads()), 1));
   team.for_each((rows + together - 1) / together, [&](std::int64_t index, int worker) {
     auto& selector = selectors[static_cast<std::size_t>(worker)];
     if (selector == nullptr) selector = std::make_unique<Selector<T, Pair>>(scans, problem, reader);
@@ -286,7 +295,8 @@ void select_parts(const SelectProblem& problem, const Scans& scans, Team& team, 
     team.for_each(parts, [&](std::int64_t part, int worker) {
       auto& selector = selectors[static_cast<std::size_t>(worker)];
       if (selector == nullptr) selector = std::make_unique<Selector<T, Pair>>(scans, problem, reader);
-      const std::span<Pair> best = selector->select(row, cols / parts * part, part + 1 == parts ? cols : cols / parts * (part + 1), team);
+      const std::span<Pair> best =
+          selector->select(row, cols / parts * part, part + 1 == parts ? cols : cols / parts * (part + 1), team);
       std::copy(best.begin(), best.end(), all.data() + part * k);
       team.tick(static_cast<std::uint64_t>(cols / parts));
     });
@@ -297,8 +307,10 @@ void select_parts(const SelectProblem& problem, const Scans& scans, Team& team, 
 
 template <ValueType T, class Pair>
 void run(const SelectProblem& problem, const Scans& scans, Team& team) {
-  const std::int64_t parts = std::min<std::int64_t>(4 * team.threads(), problem.values.cols / std::max<std::int64_t>(8 * problem.k, piece / 4));
-  if (problem.values.rows < 2 * team.threads() && team.threads() > 1 && parts > 1) select_parts<T, Pair>(problem, scans, team, parts);
+  const std::int64_t parts = std::min<std::int64_t>(
+      4 * team.threads(), problem.values.cols / std::max<std::int64_t>(8 * problem.k, piece / 4));
+  if (problem.values.rows < 2 * team.threads() && team.threads() > 1 && parts > 1)
+    select_parts<T, Pair>(problem, scans, team, parts);
   else select_rows<T, Pair>(problem, scans, team);
 }
 

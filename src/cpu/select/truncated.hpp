@@ -28,7 +28,7 @@ struct Truncated {
   TruncatedFn<std::uint64_t> wide;
 };
 
-extern const Truncated truncated_bubble, truncated_insertion, truncated_heap, truncated_merge, truncated_quick, truncated_radix,
-    truncated_bitonic;
+extern const Truncated truncated_bubble, truncated_insertion, truncated_heap, truncated_merge, truncated_quick,
+    truncated_radix, truncated_bitonic;
 
 }  // namespace vicinal::cpu

@@ -16,8 +16,10 @@ namespace vicinal::cuda {
 /// The queries of block group `group` to shared memory; how many there are.
 __device__ __forceinline__ int load_queries(const RanksJob& job, std::int64_t group, std::uint32_t* queries) {
   const std::int64_t first = group * rank_queries_at_once;
-  const int used = static_cast<int>(job.query_count - first < rank_queries_at_once ? job.query_count - first : rank_queries_at_once);
-  for (int i = thread_index(); i < used * job.words; i += thread_count()) queries[i] = job.queries[first * job.words + i];
+  const int used =
+      static_cast<int>(job.query_count - first < rank_queries_at_once ? job.query_count - first : rank_queries_at_once);
+  for (int i = thread_index(); i < used * job.words; i += thread_count())
+    queries[i] = job.queries[first * job.words + i];
   __syncthreads();
   return used;
 }
@@ -25,8 +27,8 @@ __device__ __forceinline__ int load_queries(const RanksJob& job, std::int64_t gr
 /// Calls use(object, query, half the score) for the objects of strips first, first + step, ...; of lanes without an object too,
 /// with an object beyond the count. All lanes of a warp are at the same query.
 template <int Words, class Use>
-__device__ __forceinline__ void each_score(const RanksJob& job, const std::uint32_t* queries, int used, std::int64_t first,
-                                           std::int64_t step, const Use& use) {
+__device__ __forceinline__ void each_score(const RanksJob& job, const std::uint32_t* queries, int used,
+                                           std::int64_t first, std::int64_t step, const Use& use) {
   for (std::int64_t strip = first; strip < job.strips; strip += step) {
     for (int i = 0; i < strip_objects; i += 32) {
       const std::int64_t object = strip * strip_objects + i + lane_index();
@@ -61,7 +63,8 @@ __global__ void footrule_count(FootruleArgs args) {
   const int warps = thread_count() / 32;
   each_score<Words>(job, queries, used, part * warps + warp_index(), args.parts * warps,
                     [&](std::int64_t, std::int64_t object, int query, unsigned half) {
-                      if (object < job.count) atomicAdd(&counts[static_cast<std::uint32_t>(query) * job.bins + half], 1u);
+                      if (object < job.count)
+                        atomicAdd(&counts[static_cast<std::uint32_t>(query) * job.bins + half], 1u);
                     });
   __syncthreads();
   for (std::uint32_t i = threadIdx.x; i < static_cast<std::uint32_t>(used) * job.bins; i += blockDim.x)
@@ -69,8 +72,8 @@ __global__ void footrule_count(FootruleArgs args) {
 }
 
 /// The sum of all numbers before this thread's equal share of `count`.
-__device__ __forceinline__ std::uint32_t sum_before_share(const std::uint32_t* numbers, std::int64_t count, std::int64_t share,
-                                                          std::uint32_t* spare) {
+__device__ __forceinline__ std::uint32_t sum_before_share(const std::uint32_t* numbers, std::int64_t count,
+                                                          std::int64_t share, std::uint32_t* spare) {
   std::uint32_t sum = 0, total;
   for (std::int64_t i = thread_index() * share; i < (thread_index() + 1) * share && i < count; ++i) sum += numbers[i];
   return block_sum_before(sum, total, spare);

@@ -41,10 +41,10 @@ struct RanksJob {
   std::uint32_t* found = nullptr;        // [query][candidates]; those of footrule_emit ascend
   std::int64_t strips = 0;               // strips_of(count)
   // near.cuh alone:
-  std::int64_t capacity = 0;                // of each list
-  std::uint32_t* counts = nullptr;          // [query] of its list, and beyond its capacity; zeros at first
-  unsigned long long* list = nullptr;       // [query][capacity]: half the score << 32 | number
-  std::uint32_t* failed = nullptr;          // [query] its candidates were not found
+  std::int64_t capacity = 0;           // of each list
+  std::uint32_t* counts = nullptr;     // [query] of its list, and beyond its capacity; zeros at first
+  unsigned long long* list = nullptr;  // [query][capacity]: half the score << 32 | number
+  std::uint32_t* failed = nullptr;     // [query] its candidates were not found
 };
 
 }  // namespace vicinal::cuda

@@ -8,7 +8,8 @@ namespace vicinal::cuda {
 
 inline constexpr std::int64_t most_measured_k = 1024;
 inline constexpr int rows_measured = 8;  // at once, by a warp
-inline constexpr std::int64_t most_query_values = 4096;  // of a query that a block keeps in shared memory: rows push them out of the cache
+inline constexpr std::int64_t most_query_values =
+    4096;  // of a query that a block keeps in shared memory: rows push them out of the cache
 inline constexpr std::int64_t merged_words = 2048;  // at most, of the lists of one query
 
 /// Words that are sorted at a time: the list, and new ones.
@@ -18,20 +19,22 @@ inline std::int64_t measure_words(std::int64_t k) {
   return words;
 }
 /// Blocks that share a query: so many that the last of them leave little of the device idle, and none that a list costs more than it saves.
-inline std::int64_t measure_parts(std::int64_t queries, std::int64_t candidates, std::int64_t k, std::int64_t multiprocessors) {
+inline std::int64_t measure_parts(std::int64_t queries, std::int64_t candidates, std::int64_t k,
+                                  std::int64_t multiprocessors) {
   const std::int64_t wanted = (32 * multiprocessors + queries - 1) / queries;
   return std::max<std::int64_t>(1, std::min({wanted, candidates / (1024 + 4 * k), merged_words / k}));
 }
 
 struct Measure {
   Ranking ranking;
-  const std::uint32_t* found = nullptr;   // [query][candidates]
-  const std::uint32_t* failed = nullptr;  // [query] it has no candidates, or null
-  const std::uint32_t* only = nullptr;    // queries, a block each, or null: all
+  const std::uint32_t* found = nullptr;           // [query][candidates]
+  const std::uint32_t* failed = nullptr;          // [query] it has no candidates, or null
+  const std::uint32_t* only = nullptr;            // queries, a block each, or null: all
   std::int64_t candidates = 0, k = 0, words = 0;  // words: measure_words
-  std::int64_t count = 0, parts = 1;      // queries, and blocks for each
-  void* lists = nullptr;                  // of several parts: [place among the queries of the launch][part][k], sorted; last() where there are fewer
-  void* best = nullptr;                   // [query][k], the same of all parts
+  std::int64_t count = 0, parts = 1;              // queries, and blocks for each
+  void* lists =
+      nullptr;  // of several parts: [place among the queries of the launch][part][k], sorted; last() where there are fewer
+  void* best = nullptr;  // [query][k], the same of all parts
 };
 
 /// The rows of queries in fp64, without their mean for correlation.
@@ -39,7 +42,8 @@ template <int>
 __global__ void __launch_bounds__(rank_threads) query_values(Ranking ranking) {
   const Side& side = ranking.queries;
   const std::int64_t all = side.count * side.dims;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(); i < all; i += static_cast<std::int64_t>(gridDim.x) * thread_count()) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(); i < all;
+       i += static_cast<std::int64_t>(gridDim.x) * thread_count()) {
     const double value = element(side.rows, side.dtype, i);
     side.values[i] = side.mean != nullptr ? value - side.mean[i / side.dims] : value;
   }
@@ -47,11 +51,11 @@ __global__ void __launch_bounds__(rank_threads) query_values(Ranking ranking) {
 
 /// A block a query: the ranks of the permutants by (distance, number), as footrule.cuh reads them.
 struct OrderQueries {
-  Ranking ranking;                      // in fp64
+  Ranking ranking;  // in fp64
   const std::uint32_t* permutants = nullptr;
   int count = 0, words = 0;
-  std::uint32_t* queries = nullptr;     // [query][words]
-  unsigned* lost = nullptr;             // distances that are not finite
+  std::uint32_t* queries = nullptr;  // [query][words]
+  unsigned* lost = nullptr;          // distances that are not finite
 };
 template <int>
 __global__ void __launch_bounds__(rank_threads) order_queries(OrderQueries o) {
@@ -81,7 +85,8 @@ __global__ void __launch_bounds__(rank_threads) order_queries(OrderQueries o) {
     for (int i = 0; i < 4 && 4 * w + i < o.count; ++i) {
       const double mine = distances[4 * w + i];
       std::uint32_t rank = 0;
-      for (int p = 0; p < o.count; ++p) rank += distances[p] < mine || (distances[p] == mine && p < 4 * w + i) ? 1u : 0u;
+      for (int p = 0; p < o.count; ++p)
+        rank += distances[p] < mine || (distances[p] == mine && p < 4 * w + i) ? 1u : 0u;
       four |= rank << (8 * i);
     }
     o.queries[query * o.words + w] = four;
@@ -95,7 +100,8 @@ __global__ void __launch_bounds__(rank_threads, 3) measure_found(Measure m) {
   using Word = typename Form::Word;
   VICINAL_SHARED(int, filled, 1);
   Word* words = dynamic_shared<Word>();
-  const std::int64_t part = blockIdx.x / m.count, place = blockIdx.x % m.count, query = m.only != nullptr ? m.only[place] : place;
+  const std::int64_t part = blockIdx.x / m.count, place = blockIdx.x % m.count,
+                     query = m.only != nullptr ? m.only[place] : place;
   if (m.failed != nullptr && m.failed[query] != 0) return;
   const std::uint32_t* const found = m.found + query * m.candidates;
   const Ranking& ranking = m.ranking;
@@ -106,7 +112,8 @@ __global__ void __launch_bounds__(rank_threads, 3) measure_found(Measure m) {
   const int mine = lane_index() / lanes;  // the row of a warp's whose sum this lane gets
   const bool near = dims <= most_query_values;
   auto* const values = reinterpret_cast<double*>(words + m.words);
-  for (std::int64_t i = thread_index(); near && i < dims; i += thread_count()) values[i] = ranking.queries.values[query * dims + i];
+  for (std::int64_t i = thread_index(); near && i < dims; i += thread_count())
+    values[i] = ranking.queries.values[query * dims + i];
   Ranking summed = ranking;
   if (near) summed.queries.values = values;
   const std::int64_t queries[1] = {near ? 0 : query * dims};
@@ -119,7 +126,9 @@ __global__ void __launch_bounds__(rank_threads, 3) measure_found(Measure m) {
     const std::int64_t most = from == begin && 256 + 2 * m.k < room ? 256 + 2 * m.k : room;
     const std::int64_t end = from + most < stop ? from + most : stop;
     std::int64_t at = from + warp_index() * rows_measured;
-    const auto number_at = [&](std::int64_t first) { return first < end ? found[first + mine < end ? first + mine : first] : 0u; };
+    const auto number_at = [&](std::int64_t first) {
+      return first < end ? found[first + mine < end ? first + mine : first] : 0u;
+    };
     std::uint32_t next = number_at(at);
     for (; at < end; at += step) {
       const std::uint32_t row = next;
@@ -134,7 +143,8 @@ __global__ void __launch_bounds__(rank_threads, 3) measure_found(Measure m) {
       }
       const double total = pair_sums<rows_measured, 1>(summed, sum, rows, shifts, queries);
       if (lane_index() % lanes == 0 && at + mine < end) {
-        const Word word = Form::make(Words::ordered(folded_key(ranking, value_of_sum(ranking, total, query, row))), row);
+        const Word word =
+            Form::make(Words::ordered(folded_key(ranking, value_of_sum(ranking, total, query, row))), row);
         if (word < limit) words[have + atomicAdd(&filled[0], 1)] = word;
       }
     }
@@ -148,7 +158,8 @@ __global__ void __launch_bounds__(rank_threads, 3) measure_found(Measure m) {
     __syncthreads();
     from = end;
   }
-  auto* const list = m.parts > 1 ? static_cast<Word*>(m.lists) + (place * m.parts + part) * m.k : static_cast<Word*>(m.best) + query * m.k;
+  auto* const list = m.parts > 1 ? static_cast<Word*>(m.lists) + (place * m.parts + part) * m.k
+                                 : static_cast<Word*>(m.best) + query * m.k;
   for (std::int64_t i = thread_index(); i < m.k; i += thread_count()) list[i] = i < have ? words[i] : Form::last();
 }
 

@@ -55,7 +55,8 @@ __global__ void near_limits(NearArgs args) {
   const RanksJob& job = args.job;
   VICINAL_SHARED(std::uint32_t, spare, rank_threads / 32);
   const std::uint32_t* const bins = job.histogram + static_cast<std::int64_t>(blockIdx.x) * job.bins;
-  const float share = static_cast<float>(job.candidates) * static_cast<float>(args.sampled) / static_cast<float>(job.count);
+  const float share =
+      static_cast<float>(job.candidates) * static_cast<float>(args.sampled) / static_cast<float>(job.count);
   const auto wanted = static_cast<std::uint32_t>(args.sampled < job.count ? share + 4 * sqrtf(share) + 4 : share);
   const std::int64_t each = (static_cast<std::int64_t>(job.bins) + thread_count() - 1) / thread_count();
   std::uint32_t before = sum_before_share(bins, job.bins, each, spare);
@@ -68,9 +69,11 @@ __global__ void near_limits(NearArgs args) {
 }
 
 /// To a list that is as long as it may be, and counts on.
-__device__ __forceinline__ void put_near(const RanksJob& job, std::int64_t query, std::uint32_t place, std::int64_t object, unsigned half) {
+__device__ __forceinline__ void put_near(const RanksJob& job, std::int64_t query, std::uint32_t place,
+                                         std::int64_t object, unsigned half) {
   if (place < job.capacity)
-    job.list[query * job.capacity + place] = static_cast<unsigned long long>(half) << 32 | static_cast<unsigned long long>(object);
+    job.list[query * job.capacity + place] =
+        static_cast<unsigned long long>(half) << 32 | static_cast<unsigned long long>(object);
 }
 
 template <int Words, int Each>
@@ -88,7 +91,8 @@ __global__ void __launch_bounds__(rank_threads) near_list(NearArgs args) {
   for (int e = 0; e < Each; ++e) {
     const std::int64_t object = first + e * rank_threads + thread_index();
 #pragma unroll
-    for (int w = 0; w < Words; ++w) ranks[e][w] = object < job.count ? job.objects[w * job.pitch + object] : all_lanes;  // far from all
+    for (int w = 0; w < Words; ++w)
+      ranks[e][w] = object < job.count ? job.objects[w * job.pitch + object] : all_lanes;  // far from all
   }
   const std::int64_t groups = (job.query_count + near_queries - 1) / near_queries;
   for (std::int64_t group = split; group < groups; group += args.splits) {
@@ -128,7 +132,8 @@ __global__ void __launch_bounds__(rank_threads) near_list(NearArgs args) {
         if (place < near_room) {
           kept[query * near_room + static_cast<int>(place)] = sums[e] / 2 << 16 | static_cast<std::uint32_t>(local);
         } else {
-          put_near(job, first_query + query, atomicAdd(&job.counts[first_query + query], 1u), first + local, sums[e] / 2);
+          put_near(job, first_query + query, atomicAdd(&job.counts[first_query + query], 1u), first + local,
+                   sums[e] / 2);
         }
       }
     }
@@ -143,7 +148,8 @@ __global__ void __launch_bounds__(rank_threads) near_list(NearArgs args) {
     for (int i = thread_index(); i < used * near_room; i += rank_threads) {
       const int query = i / near_room, at = i % near_room;
       if (at >= static_cast<int>(counts[query])) continue;
-      put_near(job, first_query + query, places[query] + static_cast<std::uint32_t>(at), first + (kept[i] & 0xffffu), kept[i] >> 16);
+      put_near(job, first_query + query, places[query] + static_cast<std::uint32_t>(at), first + (kept[i] & 0xffffu),
+               kept[i] >> 16);
     }
     __syncthreads();
   }
@@ -153,7 +159,8 @@ __global__ void __launch_bounds__(rank_threads) near_list(NearArgs args) {
 struct Bin {
   std::uint32_t at, wanted;
 };
-__device__ __forceinline__ Bin bin_of_wanted(const std::uint32_t* bins, std::int64_t count, std::uint32_t wanted, std::uint32_t* spare) {
+__device__ __forceinline__ Bin bin_of_wanted(const std::uint32_t* bins, std::int64_t count, std::uint32_t wanted,
+                                             std::uint32_t* spare) {
   const std::int64_t each = (count + thread_count() - 1) / thread_count();
   std::uint32_t before = sum_before_share(bins, count, each, spare);
   for (std::int64_t bin = thread_index() * each; bin < (thread_index() + 1) * each && bin < count; ++bin) {

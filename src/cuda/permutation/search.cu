@@ -7,11 +7,13 @@
 namespace vicinal::cuda {
 namespace {
 
-constexpr RuntimeTexts texts{"copying ranks, rows or results", "waiting for the search of ranks", "ask for fewer candidates, or search with device=cpu"};
+constexpr RuntimeTexts texts{"copying ranks, rows or results", "waiting for the search of ranks",
+                             "ask for fewer candidates, or search with device=cpu"};
 
 /// With the runtime that its memory goes back to.
 struct KeptHere final : Kept {
-  KeptHere(const Place& place, const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows)
+  KeptHere(const Place& place, const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
+           const MeasuredRows* rows)
       : runtime(place, texts), kept(runtime, ranks, permutants, rows) {}
   std::int64_t bytes() const override { return kept.bytes(); }
   Runtime runtime;
@@ -20,7 +22,8 @@ struct KeptHere final : Kept {
 
 }  // namespace
 
-std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants, const MeasuredRows* rows, const Place& place) {
+std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
+                                       const MeasuredRows* rows, const Place& place) {
   const Pool::Call call(place.pool, cudaStreamPerThread);
   Drain drain(cudaStreamPerThread);
   return given_back<KeptHere>(place, std::make_shared<const KeptHere>(place, ranks, permutants, rows));
@@ -28,8 +31,8 @@ std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<
 
 bool measures(const Kept& kept, std::int64_t k) { return static_cast<const KeptHere&>(kept).kept.measures(k); }
 
-bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates, const NearestAnswer& nearest, Team& team,
-                  const Place& place) {
+bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates,
+                  const NearestAnswer& nearest, Team& team, const Place& place) {
   const Pool::Call call(place.pool, cudaStreamPerThread);
   Runtime runtime(place, texts);
   return RankSearch<Runtime>(runtime, question, static_cast<const KeptHere&>(kept).kept, team).run(candidates, nearest);

@@ -21,7 +21,9 @@ void run_footrule(const RanksJob& job, std::int64_t blocks, Launch& launch) {
 }
 
 /// A capacity that lists hardly ever exceed.
-inline std::int64_t near_capacity(std::int64_t candidates, std::int64_t count) { return std::min(count, 2 * candidates + 4096); }
+inline std::int64_t near_capacity(std::int64_t candidates, std::int64_t count) {
+  return std::min(count, 2 * candidates + 4096);
+}
 
 /// Memory of histogram and counts holds zeros. multiprocessors: of the device. sample: objects that tell the limits.
 template <int Words, int Each, class Launch>

@@ -96,7 +96,8 @@ inline void mma_16x8x32(int (&d)[4], const ByteFragments& mine, simt::Place plac
 #endif
 
 /// d += a * b of signed bytes, 16 x 32 and 32 x 8, exact in 32 bits. Fragments as above with four bytes where there are two halves.
-__device__ __forceinline__ void mma_16x8x32(int (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+__device__ __forceinline__ void mma_16x8x32(int (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                            std::uint32_t b1) {
 #if defined(__CUDACC__)
   asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])

@@ -46,7 +46,9 @@ __device__ __forceinline__ double element(const void* rows, DType type, std::int
     case DType::f32: return static_cast<double>(static_cast<const float*>(rows)[at]);
     case DType::f64: return static_cast<const double*>(rows)[at];
     case DType::f16: return half_value(static_cast<const std::uint16_t*>(rows)[at]);
-    case DType::bf16: return static_cast<double>(__uint_as_float(static_cast<std::uint32_t>(static_cast<const std::uint16_t*>(rows)[at]) << 16));
+    case DType::bf16:
+      return static_cast<double>(
+          __uint_as_float(static_cast<std::uint32_t>(static_cast<const std::uint16_t*>(rows)[at]) << 16));
     case DType::u8: return static_cast<double>(static_cast<const std::uint8_t*>(rows)[at]);
     case DType::i8: break;
   }

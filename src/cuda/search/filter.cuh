@@ -23,9 +23,9 @@ struct Filter {
   Found* found = nullptr;            // of each warp of the grid `room` entries
   std::uint32_t* used = nullptr;     // of each warp
   std::int64_t room = 0;
-  bool everything = false;           // no threshold is known, all pairs will be found
-  int* nearest = nullptr;            // seeding: of each query and group of rows, its largest sum
-  std::int64_t groups = 0;           // groups_a_tile of each visit, in any order
+  bool everything = false;  // no threshold is known, all pairs will be found
+  int* nearest = nullptr;   // seeding: of each query and group of rows, its largest sum
+  std::int64_t groups = 0;  // groups_a_tile of each visit, in any order
   bool seeding = false;
 };
 
@@ -60,19 +60,23 @@ __device__ __forceinline__ bool may_answer(const RowChoice& choice, std::int64_t
 }
 /// Whether a row of the chunk may answer a query of the batch.
 __device__ __forceinline__ bool may_pair(const SearchJob& job, std::int64_t query, std::int64_t row) {
-  return job.choice.all || (may_answer(job.choice, job.first_row + row) && may_answer(job.choice, job.number_of(query), job.first_row + row));
+  return job.choice.all || (may_answer(job.choice, job.first_row + row) &&
+                            may_answer(job.choice, job.number_of(query), job.first_row + row));
 }
 
 /// A seed for a row, and a limit for a query, against a tile: `inverse` is 1 / (unit of the tile with the query's half).
 /// Upper bounds of distances are taken from sums when seeding: then a seed must not be far above what it stands for.
 template <bool seeding>
 __device__ __forceinline__ int seed_of(const SearchJob& job, float term, std::int64_t place, double inverse) {
-  if (!job.choice.all && place < job.rows.count && !may_answer(job.choice, job.first_row + job.rows.order[place])) term = static_cast<float>(infinite);
+  if (!job.choice.all && place < job.rows.count && !may_answer(job.choice, job.first_row + job.rows.order[place]))
+    term = static_cast<float>(infinite);
   if constexpr (seeding) return byte_seed(term, inverse);
   else return quick_seed(term, static_cast<float>(inverse));
 }
 __device__ __forceinline__ int limit_of(const QuickLine& line, const FilterNorms& maxima, double inverse) {
-  return line.base > -static_cast<float>(infinite) ? quick_limit(line, up32(maxima.e), up32(maxima.n), static_cast<float>(inverse)) : 0x7fffffff;
+  return line.base > -static_cast<float>(infinite)
+             ? quick_limit(line, up32(maxima.e), up32(maxima.n), static_cast<float>(inverse))
+             : 0x7fffffff;
 }
 /// What a query excludes; nothing is a candidate of one that is not there.
 __device__ __forceinline__ QuickLine line_of(const SearchJob& job, std::int64_t place) {
@@ -95,8 +99,9 @@ struct alignas(8) SumPair {
 template <int pairs>
 inline constexpr int note_pitch = 2 * pairs + 2;
 template <int pairs, class Pair>
-__device__ __forceinline__ void note_hits(const Filter& f, int* scratch, bool hit, int limit, std::uint32_t query, std::uint32_t place, int rows_left,
-                                          Found* stretch, std::uint32_t& used, const Pair& pair) {
+__device__ __forceinline__ void note_hits(const Filter& f, int* scratch, bool hit, int limit, std::uint32_t query,
+                                          std::uint32_t place, int rows_left, Found* stretch, std::uint32_t& used,
+                                          const Pair& pair) {
   unsigned lanes = __ballot_sync(all_lanes, hit);
   if (lanes == 0) return;
   if (hit) {
@@ -116,22 +121,28 @@ __device__ __forceinline__ void note_hits(const Filter& f, int* scratch, bool hi
       passed = sum >= bound && at < rows_left;
     }
     const unsigned all = __ballot_sync(all_lanes, passed);
-    const std::uint32_t which = query + static_cast<std::uint32_t>(from / 4), next = used + static_cast<std::uint32_t>(__popc(all));
+    const std::uint32_t which = query + static_cast<std::uint32_t>(from / 4),
+                        next = used + static_cast<std::uint32_t>(__popc(all));
     if (next > f.room) {
       if (passed) f.job.states[which].lost = true;
       continue;
     }
-    if (passed) stretch[used + static_cast<std::uint32_t>(votes_below(all))] = {which, place + static_cast<std::uint32_t>(at), sum, 0};
+    if (passed)
+      stretch[used + static_cast<std::uint32_t>(votes_below(all))] = {which, place + static_cast<std::uint32_t>(at),
+                                                                      sum, 0};
     used = next;
   }
   __syncwarp();
 }
 /// 16 bytes of a line of a slab in shared memory.
 template <int slab>
-__device__ __forceinline__ unsigned char* line_chunk(unsigned char* tile, int line, int chunk) { return tile + line * slab + chunk_place(slab, line, chunk) * 16; }
+__device__ __forceinline__ unsigned char* line_chunk(unsigned char* tile, int line, int chunk) {
+  return tile + line * slab + chunk_place(slab, line, chunk) * 16;
+}
 
 __device__ __forceinline__ void copy_slab(unsigned char* to, const void* from, int bytes) {
-  for (int i = thread_index() * 16; i < bytes; i += filter_threads * 16) copy_16(to + i, static_cast<const unsigned char*>(from) + i);
+  for (int i = thread_index() * 16; i < bytes; i += filter_threads * 16)
+    copy_16(to + i, static_cast<const unsigned char*>(from) + i);
 }
 
 /// slab: bytes of a line. slabs_of_queries: rows of several slabs.
@@ -166,7 +177,8 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
       if (s < all) {
         unsigned char* to = base + s % stages * memory.stage_bytes;
         copy_slab(to, job.rows.bytes + copy_tile * tile_rows * width + slab_to_copy * tile_bytes, tile_bytes);
-        if (slab_to_copy == 0) copy_slab(base + memory.heads + s % stages * sizeof(TileHead), job.rows.heads + copy_tile, sizeof(TileHead));
+        if (slab_to_copy == 0)
+          copy_slab(base + memory.heads + s % stages * sizeof(TileHead), job.rows.heads + copy_tile, sizeof(TileHead));
         if constexpr (slabs_of_queries) {
           copy_slab(to + tile_bytes, queries + slab_to_copy * tile_bytes, tile_bytes);
           copy_slab(to + 2 * tile_bytes, queries + tile_rows * width + slab_to_copy * tile_bytes, tile_bytes);
@@ -183,19 +195,24 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
       const TileHead& head = heads[s % stages];
       const int i = thread_index() % block_queries;
       const double inverse = inverses[i / tile_rows] * head.inverse;
-      if (thread_index() < block_queries) all_seeds[(turn & 1) * block_queries + i] = seed_of<seeding>(job, head.terms[i % tile_rows], tile * tile_rows + i % tile_rows, inverse);
+      if (thread_index() < block_queries)
+        all_seeds[(turn & 1) * block_queries + i] =
+            seed_of<seeding>(job, head.terms[i % tile_rows], tile * tile_rows + i % tile_rows, inverse);
       else all_limits[(turn & 1) * block_queries + i] = limit_of(lines[i], head.maxima, inverse);
     };
     __syncthreads();  // of the unit before everything is used
     if constexpr (!slabs_of_queries) copy_slab(base + memory.queries, queries, 2 * tile_bytes);
     if (thread_index() < block_queries) lines[thread_index()] = line_of(job, block * block_queries + thread_index());
-    else if (thread_index() < block_queries + 2) inverses[thread_index() - block_queries] = query_inverse(job, block, thread_index() - block_queries);
+    else if (thread_index() < block_queries + 2)
+      inverses[thread_index() - block_queries] = query_inverse(job, block, thread_index() - block_queries);
     for (int s = 0; s < stages - 1; ++s) copy_step(s);
     std::uint32_t a[2][slabs_of_queries ? 1 : slab_steps][4];
     wait_for_copies<stages - 2>();
     __syncthreads();
-    const auto load_queries = [&](unsigned char* from, int step, std::uint32_t (&to)[4], int m) {
-      load_matrices(to, line_chunk<slab>(from + half * tile_bytes, warp_queries % tile_rows + m * 16 + (lane / 8 & 1) * 8 + lane % 8, 2 * step + lane / 16));
+    const auto load_queries = [&](unsigned char* from, int step, std::uint32_t(&to)[4], int m) {
+      load_matrices(to, line_chunk<slab>(from + half * tile_bytes,
+                                         warp_queries % tile_rows + m * 16 + (lane / 8 & 1) * 8 + lane % 8,
+                                         2 * step + lane / 16));
     };
     if constexpr (!slabs_of_queries) {
 #pragma unroll
@@ -234,7 +251,8 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
 #pragma unroll
         for (int n = 0; n < 8; n += 2) {
           std::uint32_t b[4];
-          load_matrices(b, line_chunk<slab>(rows, warp_rows + (n + lane / 16) * 8 + lane % 8, 2 * step + (lane / 8 & 1)));
+          load_matrices(b,
+                        line_chunk<slab>(rows, warp_rows + (n + lane / 16) * 8 + lane % 8, 2 * step + (lane / 8 & 1)));
 #pragma unroll
           for (int m = 0; m < 2; ++m) {
             mma_16x8x32(sums[m][n], a[m][kept ? step : 0], b[0], b[1]);
@@ -267,7 +285,8 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
 #pragma unroll
           for (int h = 0; h < 2; ++h)
             if (const std::int64_t which = query + m * 16 + h * 8; which < job.queries.count)
-              f.nearest[which * f.groups + (first + turn - f.first) * groups_a_tile + 2 * member + warp_rows / 64] = nearest[m][h];
+              f.nearest[which * f.groups + (first + turn - f.first) * groups_a_tile + 2 * member + warp_rows / 64] =
+                  nearest[m][h];
       } else if (__any_sync(all_lanes, any)) {
         const std::int64_t left = job.rows.count - this_tile * tile_rows - warp_rows;  // rows beyond are none
         const int rows_left = static_cast<int>(left < tile_rows ? left : tile_rows);
@@ -277,8 +296,11 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
 #pragma unroll
           for (int h = 0; h < 2; ++h) {
             const int limit = limits[m * 16 + h * 8];
-            note_hits<8>(f, scratch, nearest[m][h] >= limit, limit, static_cast<std::uint32_t>(block * block_queries + warp_queries + m * 16 + h * 8), place,
-                         rows_left, f.found + stretch * f.room, used, [&](int i) { return SumPair{sums[m][i][2 * h], sums[m][i][2 * h + 1]}; });
+            note_hits<8>(f, scratch, nearest[m][h] >= limit, limit,
+                         static_cast<std::uint32_t>(block * block_queries + warp_queries + m * 16 + h * 8), place,
+                         rows_left, f.found + stretch * f.room, used, [&](int i) {
+                           return SumPair{sums[m][i][2 * h], sums[m][i][2 * h + 1]};
+                         });
           }
       }
       this_tile = job.visits.after(this_tile);
@@ -312,13 +334,15 @@ __device__ __forceinline__ float risen(int code) {
 /// always: sums from here on stand for anything.
 __device__ __forceinline__ float found_t(const SearchJob& job, const Found& one, int always) {
   if (job.floats) return risen(one.sum);
-  const double unit = byte_unit(job.model.sum, job.queries.heads[one.query / tile_rows].step, job.rows.heads[one.place / tile_rows].step);
+  const double unit = byte_unit(job.model.sum, job.queries.heads[one.query / tile_rows].step,
+                                job.rows.heads[one.place / tile_rows].step);
   return one.sum < always ? byte_t(one.sum, unit, 0) : -static_cast<float>(infinite);
 }
 
 inline constexpr int hand_out_threads = 128, hand_out_each = 4;
 __device__ __forceinline__ bool may_keep(const SearchJob& job, const Found& one) {
-  return one.place < job.rows.count && (job.choice.all || may_pair(job, job.queries.order[one.query], job.rows.order[one.place]));
+  return one.place < job.rows.count &&
+         (job.choice.all || may_pair(job, job.queries.order[one.query], job.rows.order[one.place]));
 }
 __device__ __forceinline__ void keep(const HandOut& h, const Found& one, std::uint32_t at) {
   const SearchJob& job = h.job;
@@ -332,7 +356,8 @@ __global__ void __launch_bounds__(hand_out_threads) hand_out(HandOut h) {
     const std::uint32_t used = h.used[worker];
     const Found* found = h.found + worker * h.room;
     for (std::uint32_t from = 0; from < used; from += at_once) {
-      const std::uint32_t count = used - from < at_once ? used - from : at_once, together = found[from + count / 2].query / 32;
+      const std::uint32_t count = used - from < at_once ? used - from : at_once,
+                          together = found[from + count / 2].query / 32;
       Found mine[hand_out_each];
       std::uint32_t place[hand_out_each];
       if (thread_index() < 32) taken[thread_index()] = 0;
@@ -349,7 +374,8 @@ __global__ void __launch_bounds__(hand_out_threads) hand_out(HandOut h) {
       }
       __syncthreads();
       if (thread_index() < 32 && taken[thread_index()] > 0)
-        taken[thread_index()] = atomicAdd(&h.job.counts[together * 32 + static_cast<std::uint32_t>(thread_index())], taken[thread_index()]);
+        taken[thread_index()] =
+            atomicAdd(&h.job.counts[together * 32 + static_cast<std::uint32_t>(thread_index())], taken[thread_index()]);
       __syncthreads();
 #pragma unroll
       for (int i = 0; i < hand_out_each; ++i)

@@ -7,7 +7,8 @@
 
 namespace vicinal::cuda {
 
-inline constexpr int float_slab = 64, float_pitch = 80, float_stages = 3;  // bytes of a line at a time, and where the next begins
+inline constexpr int float_slab = 64, float_pitch = 80,
+                     float_stages = 3;  // bytes of a line at a time, and where the next begins
 inline constexpr int float_stage_bytes = (tile_rows + block_queries) * float_pitch;
 
 struct FloatMemory {
@@ -52,7 +53,9 @@ __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned c
     for (int step = 0; step < float_slab / 32; ++step) {
       std::uint32_t a[2][4];
 #pragma unroll
-      for (int m = 0; m < 2; ++m) load_matrices(a[m], queries + (m * 16 + (lane / 8 & 1) * 8 + lane % 8) * float_pitch + (2 * step + lane / 16) * 16);
+      for (int m = 0; m < 2; ++m)
+        load_matrices(a[m],
+                      queries + (m * 16 + (lane / 8 & 1) * 8 + lane % 8) * float_pitch + (2 * step + lane / 16) * 16);
 #pragma unroll
       for (int n = 0; n < 8; n += 2) {
         std::uint32_t b[4];
@@ -72,7 +75,8 @@ __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned c
 #pragma unroll
       for (int m = 0; m < 2; ++m)
 #pragma unroll
-        for (int h = 0; h < 2; ++h) q[m][h] = *reinterpret_cast<const float4*>(queries + (m * 16 + h * 8 + lane / 4) * float_pitch + column);
+        for (int h = 0; h < 2; ++h)
+          q[m][h] = *reinterpret_cast<const float4*>(queries + (m * 16 + h * 8 + lane / 4) * float_pitch + column);
 #pragma unroll
       for (int n = 0; n < 8; ++n)
 #pragma unroll
@@ -110,7 +114,8 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_floats(Filter f) {
   const float factor = job.model.direct ? 1.0f : multiplier(job.model.sum);
   std::uint32_t used = 0;
   for (std::int64_t unit = blockIdx.x; unit < f.blocks * f.parts; unit += gridDim.x) {
-    const std::int64_t block = unit % f.blocks, first = f.first + unit / f.blocks * f.part, last = first + f.part < f.last ? first + f.part : f.last;
+    const std::int64_t block = unit % f.blocks, first = f.first + unit / f.blocks * f.part,
+                       last = first + f.part < f.last ? first + f.part : f.last;
     const int all = static_cast<int>(last - first) * slabs;
     std::int64_t copy_tile = job.visits.at(first), this_tile = copy_tile;
     int slab_to_copy = 0;
@@ -119,7 +124,9 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_floats(Filter f) {
         unsigned char* to = base + s % float_stages * float_stage_bytes;
         for (int i = thread_index(); i < (tile_rows + block_queries) * 4; i += filter_threads) {
           const int line = i / 4;
-          const std::int8_t* from = line < tile_rows ? job.rows.bytes + (copy_tile * tile_rows + line) * width : job.queries.bytes + (block * block_queries + line - tile_rows) * width;
+          const std::int8_t* from = line < tile_rows
+                                        ? job.rows.bytes + (copy_tile * tile_rows + line) * width
+                                        : job.queries.bytes + (block * block_queries + line - tile_rows) * width;
           copy_16(to + line * float_pitch + i % 4 * 16, from + slab_to_copy * float_slab + i % 4 * 16);
         }
         if (++slab_to_copy == slabs) {
@@ -142,11 +149,15 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_floats(Filter f) {
         const TileHead& head = job.rows.heads[this_tile];
         if (thread_index() < block_queries) {
           const std::int64_t place = block * block_queries + thread_index();
-          limits[thread_index()] = place < job.queries.count ? float_limit(job.states[place].line, job.queries.placed[place].norms.n, head.maxima) : 0x7fffffff;
+          limits[thread_index()] =
+              place < job.queries.count
+                  ? float_limit(job.states[place].line, job.queries.placed[place].norms.n, head.maxima)
+                  : 0x7fffffff;
         } else if (thread_index() < block_queries + tile_rows) {
           const int row = thread_index() - block_queries;
           const std::int64_t place = this_tile * tile_rows + row;
-          const bool out = place >= job.rows.count || (!job.choice.all && !may_answer(job.choice, job.first_row + job.rows.order[place]));
+          const bool out = place >= job.rows.count ||
+                           (!job.choice.all && !may_answer(job.choice, job.first_row + job.rows.order[place]));
           terms[row] = out ? static_cast<float>(infinite) : head.terms[row];
         }
 #pragma unroll
@@ -162,7 +173,8 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_floats(Filter f) {
       this_slab = 0;
       __syncthreads();  // limits and terms are there
 
-      const std::int64_t query = block * block_queries + warp_queries + group, left = job.rows.count - this_tile * tile_rows - warp_rows;
+      const std::int64_t query = block * block_queries + warp_queries + group,
+                         left = job.rows.count - this_tile * tile_rows - warp_rows;
       const int rows_left = static_cast<int>(left < tile_rows ? left : tile_rows);
 #pragma unroll
       for (int m = 0; m < 2; ++m)
@@ -180,13 +192,18 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_floats(Filter f) {
             }
           if (f.seeding) {
             if (const std::int64_t which = query + m * 16 + h * 8; which < job.queries.count)
-              f.nearest[which * f.groups + (first + turn - f.first) * groups_a_tile + 2 * member + warp_rows / 64] = nearest;
+              f.nearest[which * f.groups + (first + turn - f.first) * groups_a_tile + 2 * member + warp_rows / 64] =
+                  nearest;
             continue;
           }
           const int limit = limits[warp_queries + m * 16 + h * 8 + group];
-          note_hits<8>(f, scratch, nearest >= limit, limit, static_cast<std::uint32_t>(block * block_queries + warp_queries + m * 16 + h * 8),
-                       static_cast<std::uint32_t>(this_tile * tile_rows + warp_rows), rows_left, f.found + stretch * f.room, used,
-                       [&](int i) { return SumPair{static_cast<int>(bits_of(sums[m][i][2 * h])), static_cast<int>(bits_of(sums[m][i][2 * h + 1]))}; });
+          note_hits<8>(f, scratch, nearest >= limit, limit,
+                       static_cast<std::uint32_t>(block * block_queries + warp_queries + m * 16 + h * 8),
+                       static_cast<std::uint32_t>(this_tile * tile_rows + warp_rows), rows_left,
+                       f.found + stretch * f.room, used, [&](int i) {
+                         return SumPair{static_cast<int>(bits_of(sums[m][i][2 * h])),
+                                        static_cast<int>(bits_of(sums[m][i][2 * h + 1]))};
+                       });
         }
       this_tile = job.visits.after(this_tile);
       ++turn;

@@ -14,7 +14,9 @@ namespace vicinal::cuda {
 
 inline constexpr int hopper_threads = 640;
 inline constexpr int faces = 8;  // tiles whose seeds and limits are there at a time
-static_assert(faces % 2 == 0);   // of groups that share tiles each has its own of these, for who waits at a barrier must meet its every phase
+static_assert(
+    faces % 2 ==
+    0);  // of groups that share tiles each has its own of these, for who waits at a barrier must meet its every phase
 
 struct HopperMemory {
   int stages, stage_bytes;
@@ -32,7 +34,8 @@ VICINAL_HOST_DEVICE inline constexpr HopperMemory hopper_memory(int slab, bool s
   m.all = m.barriers + (2 * m.stages + 3 * faces + 2) * 8 + 1024;  // slabs begin at multiples of 1024
   return m;
 }
-static_assert(hopper_memory(64, false).all <= 227 << 10 && hopper_memory(128, false).all <= 227 << 10 && hopper_memory(128, true).all <= 227 << 10,
+static_assert(hopper_memory(64, false).all <= 227 << 10 && hopper_memory(128, false).all <= 227 << 10 &&
+                  hopper_memory(128, true).all <= 227 << 10,
               "a block has 227 KB at compute capability 9.0, which filter_refusal() does not ask again");
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -43,7 +46,8 @@ __device__ __forceinline__ int which_of_16(int row) { return (row >> 3 & 7) << 1
 template <bool shifted, bool seeding>
 __device__ __forceinline__ int face_seed(float term, int row, double inverse) {
   if constexpr (seeding) return byte_seed(term, inverse);
-  else if constexpr (shifted) return quick_seed(term, static_cast<float>(inverse), hopper_limit(true)) * 16 + which_of_16(row);
+  else if constexpr (shifted)
+    return quick_seed(term, static_cast<float>(inverse), hopper_limit(true)) * 16 + which_of_16(row);
   else return quick_seed(term, static_cast<float>(inverse), hopper_limit(false));
 }
 template <bool shifted>
@@ -55,19 +59,21 @@ __device__ __forceinline__ int face_limit(const QuickLine& line, float e, float 
 
 /// What passed of a lane's 16 keys; `most` is the largest. query: of lane 0; row: of the lane's first key in the tile.
 template <bool shifted>
-__device__ __forceinline__ void note_keys(const Filter& f, const int* keys, int most, int limit, std::uint32_t query, std::uint32_t place, Found* stretch,
-                                          std::uint32_t& used) {
+__device__ __forceinline__ void note_keys(const Filter& f, const int* keys, int most, int limit, std::uint32_t query,
+                                          std::uint32_t place, Found* stretch, std::uint32_t& used) {
   for (;;) {
     const bool passed = most >= limit;
     const unsigned lanes = __ballot_sync(all_lanes, passed);
     if (lanes == 0) return;
-    const std::uint32_t which = query + static_cast<std::uint32_t>(lane_index() / 4), next = used + static_cast<std::uint32_t>(__popc(lanes));
+    const std::uint32_t which = query + static_cast<std::uint32_t>(lane_index() / 4),
+                        next = used + static_cast<std::uint32_t>(__popc(lanes));
     if (next > f.room) {
       if (passed) f.job.states[which].lost = true;
       return;
     }
     if (passed)
-      stretch[used + static_cast<std::uint32_t>(votes_below(lanes))] = {which, place + static_cast<std::uint32_t>((most & 14) * 4 + (most & 1)), shifted ? most >> 4 : most | 15, 0};
+      stretch[used + static_cast<std::uint32_t>(votes_below(lanes))] = {
+          which, place + static_cast<std::uint32_t>((most & 14) * 4 + (most & 1)), shifted ? most >> 4 : most | 15, 0};
     used = next;
     // The largest of those below: as differences without a sign, the key itself is nothing and a smaller one is far above.
     unsigned below = 0;
@@ -106,21 +112,24 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
   // tile t - 2 * facing_warps - faces, which is of the same pair of groups as t; groups test their tiles in order, so t - 2 * faces was
   // tested as well: the assertion says that neither is an earlier tile. Its wait for headed[t % faces] is then within one phase, too, since head t - faces
   // was read before its tile was tested.
-  static_assert((shares ? 2 : 1) * facing_warps <= faces, "a facing warp could take a barrier's phase for the one before");
+  static_assert((shares ? 2 : 1) * facing_warps <= faces,
+                "a facing warp could take a barrier's phase for the one before");
   const SearchJob& job = f.job;
   unsigned char* base = dynamic_shared<unsigned char>();
   base += (1024 - (shared_address(base) & 1023)) & 1023;
   auto* const all_limits = reinterpret_cast<int*>(base + memory.limits);
   auto* const all_seeds = reinterpret_cast<int*>(base + memory.seeds);
   const unsigned at = shared_address(base);
-  const Barrier full{at + static_cast<unsigned>(memory.barriers)}, empty = full[stages], faced = empty[stages], tested = faced[faces], headed = tested[faces],
+  const Barrier full{at + static_cast<unsigned>(memory.barriers)},
+      empty = full[stages], faced = empty[stages], tested = faced[faces], headed = tested[faces],
       queries_there = headed[faces], queries_done = queries_there[1];
   const std::int64_t width = job.rows.width;
   const int slabs = slabs_of_queries ? static_cast<int>(width / slab) : 1;
   if (thread_index() == 0) {
     constexpr int testers = shares ? consumers / 2 : consumers;  // of a tile
     for (int i = 0; i < stages; ++i) start_barrier(full[i], 1), start_barrier(empty[i], testers);
-    for (int i = 0; i < faces; ++i) start_barrier(faced[i], 1), start_barrier(tested[i], testers), start_barrier(headed[i], 1);
+    for (int i = 0; i < faces; ++i)
+      start_barrier(faced[i], 1), start_barrier(tested[i], testers), start_barrier(headed[i], 1);
     start_barrier(queries_there, 1);
     start_barrier(queries_done, consumers);
     show_barriers();
@@ -155,7 +164,8 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
             const unsigned face = turn % faces;
             wait_for(tested[face], (turn / faces & 1) ^ 1);
             arrive_expecting(headed[face], sizeof(TileHead));
-            copy_bulk(at + memory.heads + face * sizeof(TileHead), job.rows.heads + tile, sizeof(TileHead), headed[face]);
+            copy_bulk(at + memory.heads + face * sizeof(TileHead), job.rows.heads + tile, sizeof(TileHead),
+                      headed[face]);
             for (int s = 0; s < slabs; ++s, step.next()) {
               const unsigned stage = step.place;
               wait_for(empty[stage], step.parity ^ 1);
@@ -183,7 +193,8 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
         if (turn % facing_warps != static_cast<unsigned>(warp_index()) - 1) continue;
         const unsigned face = turn % faces;
         const TileHead& head = *reinterpret_cast<const TileHead*>(base + memory.heads + face * sizeof(TileHead));
-        wait_for(tested[face], (turn / faces & 1) ^ 1);  // another warp's: its head was there, and the next one is meant
+        wait_for(tested[face],
+                 (turn / faces & 1) ^ 1);  // another warp's: its head was there, and the next one is meant
         wait_for(headed[face], turn / faces & 1);
         const float4 four = *reinterpret_cast<const float4*>(head.terms + row);
         float terms[4] = {four.x, four.y, four.z, four.w};
@@ -191,7 +202,8 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             const std::int64_t place = tile * tile_rows + row + i;
-            if (place < job.rows.count && !may_answer(job.choice, job.first_row + job.rows.order[place])) terms[i] = static_cast<float>(infinite);
+            if (place < job.rows.count && !may_answer(job.choice, job.first_row + job.rows.order[place]))
+              terms[i] = static_cast<float>(infinite);
           }
         }
 #pragma unroll(seeding ? 1 : 2)
@@ -200,11 +212,14 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
           if constexpr (seeding) inverse = (half == 0 ? low_inverse : high_inverse) * head.inverse;
           else inverse = (half == 0 ? quick_low : quick_high) * head.quick_inverse;  // a float
           *reinterpret_cast<int4*>(all_seeds + face * block_queries + half * tile_rows + row) = {
-              face_seed<shifted, seeding>(terms[0], row, inverse), face_seed<shifted, seeding>(terms[1], row + 1, inverse),
-              face_seed<shifted, seeding>(terms[2], row + 2, inverse), face_seed<shifted, seeding>(terms[3], row + 3, inverse)};
+              face_seed<shifted, seeding>(terms[0], row, inverse),
+              face_seed<shifted, seeding>(terms[1], row + 1, inverse),
+              face_seed<shifted, seeding>(terms[2], row + 2, inverse),
+              face_seed<shifted, seeding>(terms[3], row + 3, inverse)};
         }
         if constexpr (!seeding) {
-          const float e = head.e, n = head.n, inverse = (lane_index() < 16 ? quick_low : quick_high) * head.quick_inverse;
+          const float e = head.e, n = head.n,
+                      inverse = (lane_index() < 16 ? quick_low : quick_high) * head.quick_inverse;
 #pragma unroll
           for (int j = 0; j < 8; j += 4)
             *reinterpret_cast<int4*>(all_limits + face * block_queries + first_query + j / 4 * 64) = {
@@ -220,7 +235,8 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
 
   take_registers<seeding ? 104 : 96>();
   const int lane = lane_index(), group = lane / 4, member = lane % 4;
-  const int which_group = warp_index() / 4 - 1, pair = which_group >> 1, group_queries = (which_group & (shares ? 1 : 3)) * 64, half = group_queries / tile_rows;
+  const int which_group = warp_index() / 4 - 1, pair = which_group >> 1,
+            group_queries = (which_group & (shares ? 1 : 3)) * 64, half = group_queries / tile_rows;
   const int warp_queries = group_queries + warp_index() % 4 * 16;
   const std::int64_t stretch = static_cast<std::int64_t>(blockIdx.x) * consumers + warp_index() - 4;
   std::uint32_t used = 0;
@@ -244,10 +260,12 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
         const unsigned stage = step.place;
         wait_for(full[stage], step.parity);
         const unsigned rows = at + stage * memory.stage_bytes;
-        const unsigned queries = (slabs_of_queries ? rows + tile_bytes : at + static_cast<unsigned>(memory.queries)) + group_queries * slab;
+        const unsigned queries =
+            (slabs_of_queries ? rows + tile_bytes : at + static_cast<unsigned>(memory.queries)) + group_queries * slab;
         open_products();
 #pragma unroll
-        for (int k = 0; k < slab_steps; ++k) wgmma_64x128x32(sums, operand_at<slab>(queries) + 2 * k, operand_at<slab>(rows) + 2 * k, s + k > 0);
+        for (int k = 0; k < slab_steps; ++k)
+          wgmma_64x128x32(sums, operand_at<slab>(queries) + 2 * k, operand_at<slab>(rows) + 2 * k, s + k > 0);
         close_products();
         wait_for_products(sums);
         if (lane == 0) arrive(empty[stage]);
@@ -272,7 +290,8 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
             nearest[g] = most;
           }
           if (query + h * 8 < job.queries.count)
-            *reinterpret_cast<int2*>(f.nearest + (query + h * 8) * f.groups + (first + t - f.first) * groups_a_tile + 2 * member) = {nearest[0], nearest[1]};
+            *reinterpret_cast<int2*>(f.nearest + (query + h * 8) * f.groups + (first + t - f.first) * groups_a_tile +
+                                     2 * member) = {nearest[0], nearest[1]};
         }
       } else {
         int limits[2], most[2][2];
@@ -303,8 +322,10 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
           for (int h = 0; h < 2; ++h)
 #pragma unroll
             for (int g = 0; g < 2; ++g)
-              note_keys<shifted>(f, sums + 32 * g + 2 * h, most[h][g], limits[h], static_cast<std::uint32_t>(block * block_queries + warp_queries + h * 8),
-                                 static_cast<std::uint32_t>(tile * tile_rows + 64 * g + 2 * member), f.found + stretch * f.room, used);
+              note_keys<shifted>(f, sums + 32 * g + 2 * h, most[h][g], limits[h],
+                                 static_cast<std::uint32_t>(block * block_queries + warp_queries + h * 8),
+                                 static_cast<std::uint32_t>(tile * tile_rows + 64 * g + 2 * member),
+                                 f.found + stretch * f.room, used);
         }
       }
       __syncwarp();

@@ -13,19 +13,27 @@ inline constexpr int tile_rows = 128;      // rows or queries that share a step 
 inline constexpr int block_queries = 256;  // of a block of the filter
 inline constexpr int hopper_warps = 16;    // of a block of filter_hopper.cuh, those that test
 /// The largest limit of its kernel, above all sums of one slab or of more; its keys, of one slab shifted by 4, are less than 2^31 apart.
-VICINAL_HOST_DEVICE inline constexpr float hopper_limit(bool one_slab) { return one_slab ? 0x1p-4F * most_quick_limit : most_quick_limit; }
-inline constexpr int groups_a_tile = 8;    // groups of 16 rows whose nearest one seeds a threshold
-inline constexpr std::int64_t most_shared_k = 2048;    // lists up to this are kept in shared memory
+VICINAL_HOST_DEVICE inline constexpr float hopper_limit(bool one_slab) {
+  return one_slab ? 0x1p-4F * most_quick_limit : most_quick_limit;
+}
+inline constexpr int groups_a_tile = 8;              // groups of 16 rows whose nearest one seeds a threshold
+inline constexpr std::int64_t most_shared_k = 2048;  // lists up to this are kept in shared memory
 inline constexpr std::int64_t most_filtered_k = 1 << 15;
 
 /// Bytes of a packed row: 64, or whole slabs of 128. A tile lies in memory slab after slab as shared memory is to hold it, so that
 /// one copy brings it: lines of a slab's bytes, their 16-byte chunks exchanged so that eight lines meet in no bank, which is how
 /// tensor cores read them, too.
-VICINAL_HOST_DEVICE inline std::int64_t packed_width(std::int64_t dims) { return dims <= 64 ? 64 : (dims + 127) / 128 * 128; }
-VICINAL_HOST_DEVICE inline int chunk_place(int slab, int line, int chunk) { return slab == 64 ? chunk ^ (line >> 1 & 3) : chunk ^ (line & 7); }
+VICINAL_HOST_DEVICE inline std::int64_t packed_width(std::int64_t dims) {
+  return dims <= 64 ? 64 : (dims + 127) / 128 * 128;
+}
+VICINAL_HOST_DEVICE inline int chunk_place(int slab, int line, int chunk) {
+  return slab == 64 ? chunk ^ (line >> 1 & 3) : chunk ^ (line & 7);
+}
 
 /// Bytes of a row in floats: whole slabs of 64.
-VICINAL_HOST_DEVICE inline std::int64_t float_width(Rung rung, std::int64_t dims) { return (dims * (rung == Rung::fp16 ? 2 : 4) + 63) / 64 * 64; }
+VICINAL_HOST_DEVICE inline std::int64_t float_width(Rung rung, std::int64_t dims) {
+  return (dims * (rung == Rung::fp16 ? 2 : 4) + 63) / 64 * 64;
+}
 inline bool in_floats(Rung rung) { return rung == Rung::fp16 || rung == Rung::f32; }
 inline std::int64_t filter_width(Rung rung, std::int64_t dims) {
   return in_floats(rung) ? float_width(rung, dims) : packed_width(dims);
@@ -97,11 +105,11 @@ struct alignas(16) Found {
 
 /// A query's state, by place.
 struct QueryState {
-  ByteLine line;           // what the filter excludes
+  ByteLine line;                              // what the filter excludes
   double theta = infinite, bound = infinite;  // of filter units; as a folded key
-  std::uint32_t best = 0;  // entries of its list
-  bool lost = false;       // a row that passed found no slot
-  bool overflowed = false; // on the canonical rung: a row that may answer has an infinite key
+  std::uint32_t best = 0;                     // entries of its list
+  bool lost = false;                          // a row that passed found no slot
+  bool overflowed = false;                    // on the canonical rung: a row that may answer has an infinite key
 };
 
 /// Counted in the kernels.
@@ -121,7 +129,9 @@ struct Visits {
     return static_cast<std::int64_t>(static_cast<unsigned long long>(i) * static_cast<unsigned long long>(step) %
                                      static_cast<unsigned long long>(count));
   }
-  VICINAL_HOST_DEVICE std::int64_t after(std::int64_t place) const { return place + step < count ? place + step : place + step - count; }
+  VICINAL_HOST_DEVICE std::int64_t after(std::int64_t place) const {
+    return place + step < count ? place + step : place + step - count;
+  }
 };
 
 /// One question over one chunk.
@@ -143,7 +153,9 @@ struct SearchJob {
   Counters* counters = nullptr;
 
   /// As the caller counts it.
-  VICINAL_HOST_DEVICE std::int64_t number_of(std::int64_t query) const { return query_rows != nullptr ? query_rows[query] : first_query + query; }
+  VICINAL_HOST_DEVICE std::int64_t number_of(std::int64_t query) const {
+    return query_rows != nullptr ? query_rows[query] : first_query + query;
+  }
 };
 
 }  // namespace vicinal::cuda

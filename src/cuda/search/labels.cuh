@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(label_threads) rows_of_labels(Labels l) {
   const SearchJob& job = l.job;
   const std::int64_t query = blockIdx.x / l.pieces * label_queries, from = l.first + blockIdx.x % l.pieces * label_rows;
   const std::int64_t to = from + label_rows < l.last ? from + label_rows : l.last;
-  const int count = static_cast<int>(job.queries.count - query < label_queries ? job.queries.count - query : label_queries);
+  const int count =
+      static_cast<int>(job.queries.count - query < label_queries ? job.queries.count - query : label_queries);
   if (thread_index() < count) {
     numbers[thread_index()] = job.number_of(job.queries.order[query + thread_index()]);
     labels[thread_index()] = job.choice.query_labels[numbers[thread_index()]];
@@ -37,7 +38,8 @@ __global__ void __launch_bounds__(label_threads) rows_of_labels(Labels l) {
     for (int i = 0; i < count; ++i) {
       if ((label == labels[i]) != job.choice.same_label || !may_answer(job.choice, numbers[i], row)) continue;
       const std::uint32_t at = atomicAdd(&job.counts[query + i], 1u);
-      if (at < job.capacity) job.slots[(query + i) * job.capacity + at] = {static_cast<std::uint32_t>(place), -static_cast<float>(infinite)};
+      if (at < job.capacity)
+        job.slots[(query + i) * job.capacity + at] = {static_cast<std::uint32_t>(place), -static_cast<float>(infinite)};
     }
   }
 }
@@ -57,11 +59,14 @@ inline LabelCounts label_counts(const Question& question) {
     all += static_cast<double>(rows);
     counts.most = std::max(counts.most, rows);
   }
-  if (asked > 0 && question.corpus.rows > 0) counts.share = all / static_cast<double>(asked) / static_cast<double>(question.corpus.rows);
+  if (asked > 0 && question.corpus.rows > 0)
+    counts.share = all / static_cast<double>(asked) / static_cast<double>(question.corpus.rows);
   return counts;
 }
 /// Ranking rows here and there takes some three times as long as ranking every row.
-inline bool labels_leave_few(const Question& question) { return question.k <= most_shared_k && label_counts(question).share < 0.25; }
+inline bool labels_leave_few(const Question& question) {
+  return question.k <= most_shared_k && label_counts(question).share < 0.25;
+}
 
 /// Everything of a chunk that has a query's label goes to its slots and from there to ranked(), those of some rows at a time: about half of what
 /// slots hold, for some queries have more than those that were asked. A query for which they are too few is lost.
@@ -69,11 +74,14 @@ template <class Device, class Ranked>
 void take_labelled(Device& device, const Question& question, const SearchJob& job, Team& team, const Ranked& ranked) {
   Labels l{.job = job};
   const double most = static_cast<double>(std::max<std::int64_t>(label_counts(question).most, 1));
-  const auto part = static_cast<std::int64_t>(static_cast<double>(job.capacity) / 2 / most * static_cast<double>(question.corpus.rows)) + tile_rows;
+  const auto part = static_cast<std::int64_t>(static_cast<double>(job.capacity) / 2 / most *
+                                              static_cast<double>(question.corpus.rows)) +
+                    tile_rows;
   for (; l.first < job.rows.count; l.first = l.last) {
     l.last = std::min(job.rows.count, l.first + part);
     l.pieces = (l.last - l.first + label_rows - 1) / label_rows;
-    device.launch()((job.queries.count + label_queries - 1) / label_queries * l.pieces, label_threads, 0, rows_of_labels, l);
+    device.launch()((job.queries.count + label_queries - 1) / label_queries * l.pieces, label_threads, 0,
+                    rows_of_labels, l);
     if (l.last < job.rows.count) ranked();  // the last ones with the rest
     device.wait();
     team.tick(static_cast<std::uint64_t>(job.queries.count) * static_cast<std::uint64_t>(l.last - l.first));

@@ -16,10 +16,12 @@ inline std::int64_t filter_shared_bytes(Rung rung, std::int64_t dims) {
   return filter_memory(width == 64 ? 64 : 128, width > 128).all;
 }
 /// Backend::filter_refusal of a device whose blocks may have so many bytes of shared memory.
-inline std::string filter_refusal(const std::string& name, Rung rung, std::int64_t dims, bool wgmma, std::int64_t shared_bytes) {
-  if (rung == Rung::canonical || (wgmma && rung == Rung::int8) || filter_shared_bytes(rung, dims) <= shared_bytes) return "";
-  return cat(name, " has ", shared_bytes, " bytes of shared memory a block, filter ", rung_name(rung), " of ", dims, " columns takes ", filter_shared_bytes(rung, dims),
-             ": it is not used there");
+inline std::string filter_refusal(const std::string& name, Rung rung, std::int64_t dims, bool wgmma,
+                                  std::int64_t shared_bytes) {
+  if (rung == Rung::canonical || (wgmma && rung == Rung::int8) || filter_shared_bytes(rung, dims) <= shared_bytes)
+    return "";
+  return cat(name, " has ", shared_bytes, " bytes of shared memory a block, filter ", rung_name(rung), " of ", dims,
+             " columns takes ", filter_shared_bytes(rung, dims), ": it is not used there");
 }
 
 /// Sums of halves are trusted to what the worst device known does: 18 roundings of single precision for 16 products.
@@ -55,11 +57,13 @@ void launch_filter(Device& device, const Plan& plan, Rung rung, Filter f, std::i
   f.seeding = seeding;
   if (takes_hopper(device, plan, rung)) return device.template hopper_filter<seeding>(f, grid);
   if (!in_floats(rung)) {
-    const auto kernel = width == 64 ? filter_bytes<64, false, seeding> : width == 128 ? filter_bytes<128, false, seeding> : filter_bytes<128, true, seeding>;
+    const auto kernel = width == 64    ? filter_bytes<64, false, seeding>
+                        : width == 128 ? filter_bytes<128, false, seeding>
+                                       : filter_bytes<128, true, seeding>;
     return device.launch()(grid, filter_threads, filter_shared_bytes(rung, f.job.rows.dims), kernel, f);
   }
   const Sum sum = f.job.model.sum;
-  const auto kernel = rung == Rung::fp16         ? filter_floats<Sum::products, true>
+  const auto kernel = rung == Rung::fp16       ? filter_floats<Sum::products, true>
                       : sum == Sum::magnitudes ? filter_floats<Sum::magnitudes, false>
                       : sum == Sum::largest    ? filter_floats<Sum::largest, false>
                       : sum == Sum::products   ? filter_floats<Sum::products, false>

@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(long_threads) choose_long(SettleLong s) {
   std::uint32_t count = found < capacity ? found : capacity, used = count;
   const bool full = state.best == want;
   if (s.all || (count <= want && !full)) {
-    for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used; i += static_cast<std::uint32_t>(thread_count()))
+    for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used;
+         i += static_cast<std::uint32_t>(thread_count()))
       chosen[i] = job.rows.order[slots[i].place];
     count = 0;
   } else {
@@ -53,13 +54,18 @@ __global__ void __launch_bounds__(rank_long_threads) rank_long(SettleLong s) {
   const SearchJob& job = s.job;
   const std::int64_t place = blockIdx.x / s.parts, warps = thread_count() / 32;
   rank_rows<Form, 8>(job, s.ranking, job.queries.order[place], s.chosen + place * job.capacity, s.used[place],
-                  static_cast<std::uint32_t>(blockIdx.x % s.parts * warps + warp_index()), static_cast<std::uint32_t>(s.parts * warps),
-                  static_cast<typename Form::Word*>(s.words) + place * job.capacity);
+                     static_cast<std::uint32_t>(blockIdx.x % s.parts * warps + warp_index()),
+                     static_cast<std::uint32_t>(s.parts * warps),
+                     static_cast<typename Form::Word*>(s.words) + place * job.capacity);
 }
 
 /// The byte-th of a word, from the highest on.
-__device__ __forceinline__ unsigned byte_of(std::uint64_t word, int byte) { return static_cast<unsigned>(word >> (56 - 8 * byte)) & 255u; }
-__device__ __forceinline__ unsigned byte_of(const WideWord& word, int byte) { return byte < 8 ? byte_of(word.key, byte) : byte_of(word.position, byte - 8); }
+__device__ __forceinline__ unsigned byte_of(std::uint64_t word, int byte) {
+  return static_cast<unsigned>(word >> (56 - 8 * byte)) & 255u;
+}
+__device__ __forceinline__ unsigned byte_of(const WideWord& word, int byte) {
+  return byte < 8 ? byte_of(word.key, byte) : byte_of(word.position, byte - 8);
+}
 __device__ __forceinline__ void set_byte(std::uint64_t& word, int byte, unsigned to) {
   word = (word & ~(std::uint64_t{255} << (56 - 8 * byte))) | std::uint64_t{to} << (56 - 8 * byte);
 }
@@ -70,12 +76,14 @@ __device__ __forceinline__ void set_byte(WideWord& word, int byte, unsigned to) 
 /// A word that `want` of the `count` words are not beyond, which are all different: counts of bytes, from the highest on, until those with
 /// one beginning are taken all. `spare`: 256 + 3 words of shared memory.
 template <class Form, class WordAt>
-__device__ __forceinline__ typename Form::Word block_cut(std::uint32_t count, std::uint32_t want, unsigned* spare, const WordAt& word_at) {
+__device__ __forceinline__ typename Form::Word block_cut(std::uint32_t count, std::uint32_t want, unsigned* spare,
+                                                         const WordAt& word_at) {
   typename Form::Word low = Form::first(), high = Form::last();
   for (int byte = 0; byte < static_cast<int>(sizeof low); ++byte) {
     for (int i = thread_index(); i < 256; i += thread_count()) spare[i] = 0;
     __syncthreads();
-    for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count; i += static_cast<std::uint32_t>(thread_count())) {
+    for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count;
+         i += static_cast<std::uint32_t>(thread_count())) {
       const auto word = word_at(i);
       if (!(word < low) && !(high < word)) atomicAdd(&spare[byte_of(word, byte)], 1u);
     }
@@ -94,9 +102,11 @@ __device__ __forceinline__ typename Form::Word block_cut(std::uint32_t count, st
 
 /// The largest key of some words, to all threads.
 template <class Form>
-__device__ __forceinline__ typename Form::Key largest_key(const typename Form::Word* words, std::uint32_t count, unsigned long long* largest) {
+__device__ __forceinline__ typename Form::Key largest_key(const typename Form::Word* words, std::uint32_t count,
+                                                          unsigned long long* largest) {
   unsigned long long most = 0;
-  for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count; i += static_cast<std::uint32_t>(thread_count())) {
+  for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count;
+       i += static_cast<std::uint32_t>(thread_count())) {
     const unsigned long long key = Form::key(words[i]);
     most = most < key ? key : most;
   }
@@ -128,12 +138,14 @@ __global__ void __launch_bounds__(long_threads) cut_long(SettleLong s) {
   if (used > 0) {
     Word limit = Form::last();
     if (have + used > k) {
-      limit = block_cut<Form>(have + used, k, spare, [&](std::uint32_t i) { return i < have ? best[i] : words[i - have]; });
+      limit =
+          block_cut<Form>(have + used, k, spare, [&](std::uint32_t i) { return i < have ? best[i] : words[i - have]; });
       have = compact(best, have, spare, [&](const Word& word) { return !(limit < word); });
     }
     if (thread_index() == 0) spare[259] = have;
     __syncthreads();
-    for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used; i += static_cast<std::uint32_t>(thread_count()))
+    for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used;
+         i += static_cast<std::uint32_t>(thread_count()))
       if (!(limit < words[i])) best[atomicAdd(&spare[259], 1u)] = words[i];
     __syncthreads();
     have = spare[259];
@@ -142,24 +154,32 @@ __global__ void __launch_bounds__(long_threads) cut_long(SettleLong s) {
       if (thread_index() == 0) tighten(job, place, ListWords<Form>::key(Form::make(kth, 0)));
       __threadfence_block();
       __syncthreads();
-      const std::uint32_t left = drop_excluded(job, state, job.queries.placed[place], job.slots + place * job.capacity, job.counts[place], spare);
+      const std::uint32_t left = drop_excluded(job, state, job.queries.placed[place], job.slots + place * job.capacity,
+                                               job.counts[place], spare);
       if (thread_index() == 0) job.counts[place] = left;
     }
     if (thread_index() == 0) state.best = have;
   }
   if (!s.all) return;
-  for (std::uint32_t i = have + static_cast<std::uint32_t>(thread_index()); i < k; i += static_cast<std::uint32_t>(thread_count())) best[i] = Form::last();
+  for (std::uint32_t i = have + static_cast<std::uint32_t>(thread_index()); i < k;
+       i += static_cast<std::uint32_t>(thread_count()))
+    best[i] = Form::last();
 }
 
 template <class Device>
 class LongLists {
  public:
-  explicit LongLists(Device& device) : device_(device), chosen_(device), used_(device), words_(device), spare_(device) {}
+  explicit LongLists(Device& device)
+      : device_(device), chosen_(device), used_(device), words_(device), spare_(device) {}
 
   void settle(const SearchJob& job, const Ranking& ranking, bool wide, bool last) {
     const std::int64_t count = job.queries.count, slots = count * job.capacity;
     const FormName form = wide ? FormName::wide : FormName::packed;
-    SettleLong s{.job = job, .ranking = ranking, .chosen = chosen_.of(slots), .used = used_.of(count), .words = words_.of(slots * word_size(form))};
+    SettleLong s{.job = job,
+                 .ranking = ranking,
+                 .chosen = chosen_.of(slots),
+                 .used = used_.of(count),
+                 .words = words_.of(slots * word_size(form))};
     s.parts = std::clamp<std::int64_t>(16 * std::int64_t{device_.multiprocessors} / count, 1, 64);
     for (const bool all : {false, true}) {
       if (all && !last) break;

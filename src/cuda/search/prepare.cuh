@@ -13,7 +13,7 @@ struct Prepare {
   Side side;
   BoundModel model;
   DeviceFrame frame;
-  bool filters = true;         // false: for the canonical rung
+  bool filters = true;  // false: for the canonical rung
   bool is_query = false, degenerate_is_one = false;
   Counters* counters = nullptr;
   const std::uint8_t* copies = nullptr;  // of rows: excluded always, for enough rows like it come before
@@ -32,8 +32,10 @@ __device__ __forceinline__ RowMap row_map(const Prepare& job, std::int64_t row) 
 /// Runs body(load), where load(i) is element i of the side in fp64, with the type decided before.
 template <class Body>
 __device__ __forceinline__ void with_elements(const Side& side, const Body& body) {
-  if (side.dtype == DType::f32) body([rows = static_cast<const float*>(side.rows)](std::int64_t i) { return static_cast<double>(rows[i]); });
-  else if (side.dtype == DType::u8) body([rows = static_cast<const std::uint8_t*>(side.rows)](std::int64_t i) { return static_cast<double>(rows[i]); });
+  if (side.dtype == DType::f32)
+    body([rows = static_cast<const float*>(side.rows)](std::int64_t i) { return static_cast<double>(rows[i]); });
+  else if (side.dtype == DType::u8)
+    body([rows = static_cast<const std::uint8_t*>(side.rows)](std::int64_t i) { return static_cast<double>(rows[i]); });
   else body([&side](std::int64_t i) { return element(side.rows, side.dtype, i); });
 }
 
@@ -43,7 +45,8 @@ __device__ __forceinline__ void measure(const Prepare& job) {
   const Metric metric = job.model.metric;
   const bool norms = needs_norms(metric);
   const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
-  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(); row < side.count; row += warps) {
+  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
+       row < side.count; row += warps) {
     const std::int64_t base = row * side.dims;
     const double first = element(side.rows, side.dtype, base), reference = metric == Metric::cosine ? 0.0 : first;
     bool finite = true, same = true;
@@ -83,7 +86,8 @@ __device__ __forceinline__ void measure(const Prepare& job) {
     }
     if (job.is_query && side.values != nullptr) {
       const double mean = metric == Metric::correlation ? side.mean[row] : 0.0;
-      for (std::int64_t i = lane_index(); i < side.dims; i += 32) side.values[base + i] = element(side.rows, side.dtype, base + i) - mean;
+      for (std::int64_t i = lane_index(); i < side.dims; i += 32)
+        side.values[base + i] = element(side.rows, side.dtype, base + i) - mean;
     }
     double size = 0;
     if (job.filters) {
@@ -96,7 +100,8 @@ __device__ __forceinline__ void measure(const Prepare& job) {
             const bool own_scale = job.model.sum == Sum::products;
             const int exponent = ilogb(largest);
             if (own_scale) scale = ldexp(1.0, -exponent);
-            if (exponent >= extreme_exponent || -exponent >= extreme_exponent || (!own_scale && exponent + ilogb(job.frame.scale) > far_exponent))
+            if (exponent >= extreme_exponent || -exponent >= extreme_exponent ||
+                (!own_scale && exponent + ilogb(job.frame.scale) > far_exponent))
               filterable = false;
           }
           side.scales[row] = scale;
@@ -118,7 +123,8 @@ __device__ __forceinline__ void measure(const Prepare& job) {
     }
     const bool fit = finite && in_range;
     if (!fit && lane_index() == 0) atomicAdd(job.is_query ? &job.counters->bad_queries : &job.counters->bad_rows, 1u);
-    if (job.filters && lane_index() == 0) side.sizes[row] = is_finite(size) && fit && (!job.is_query || side.filterable[row]) ? up32(size) : 0.0f;
+    if (job.filters && lane_index() == 0)
+      side.sizes[row] = is_finite(size) && fit && (!job.is_query || side.filterable[row]) ? up32(size) : 0.0f;
   }
 }
 __global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare job) { measure(job); }
@@ -144,15 +150,18 @@ struct OrderPart {
   std::int64_t begin, end;
 };
 __device__ __forceinline__ OrderPart order_part(const Order& job, std::uint16_t* found) {
-  const std::int64_t each = job.chunk / order_warps, begin = static_cast<std::int64_t>(blockIdx.x) * job.chunk + warp_index() * each;
-  const OrderPart part{begin < job.side.count ? begin : job.side.count, begin + each < job.side.count ? begin + each : job.side.count};
+  const std::int64_t each = job.chunk / order_warps,
+                     begin = static_cast<std::int64_t>(blockIdx.x) * job.chunk + warp_index() * each;
+  const OrderPart part{begin < job.side.count ? begin : job.side.count,
+                       begin + each < job.side.count ? begin + each : job.side.count};
   for (int b = thread_index(); b < order_bins * order_warps; b += thread_count()) found[b] = 0;
   __syncthreads();
   for (std::int64_t from = part.begin; from < part.end; from += 32) {
     const std::int64_t i = from + lane_index();
     const int bin = i < part.end ? order_bin(job.side.sizes[job.shuffle.at(i)]) : -1;
     const unsigned alike = __match_any_sync(all_lanes, bin);
-    if (bin >= 0 && votes_below(alike) == 0) found[bin * order_warps + warp_index()] += static_cast<std::uint16_t>(__popc(alike));
+    if (bin >= 0 && votes_below(alike) == 0)
+      found[bin * order_warps + warp_index()] += static_cast<std::uint16_t>(__popc(alike));
     __syncwarp();
   }
   __syncthreads();
@@ -214,7 +223,8 @@ __global__ void __launch_bounds__(order_threads) place_rows(Order job) {
     unsigned at = 0;
     if (bin >= 0) at = found[bin * order_warps + warp_index()] + static_cast<unsigned>(votes_below(alike));
     __syncwarp();
-    if (bin >= 0 && votes_below(alike) == 0) found[bin * order_warps + warp_index()] = static_cast<std::uint16_t>(at + static_cast<unsigned>(__popc(alike)));
+    if (bin >= 0 && votes_below(alike) == 0)
+      found[bin * order_warps + warp_index()] = static_cast<std::uint16_t>(at + static_cast<unsigned>(__popc(alike)));
     __syncwarp();
     if (bin >= 0) job.side.order[begins[bin] + at] = static_cast<std::uint32_t>(row);
   }
@@ -225,7 +235,8 @@ struct TileNorms {
   double *e, *n;  // of rows
 };
 /// One lane's last words on row r of a tile: the term, and what the maxima are made of. place: where it is, `there` or of nobody.
-__device__ __forceinline__ void close_row(const Prepare& job, std::int64_t place, bool there, const Residuals& sums, const TileNorms& norms_of) {
+__device__ __forceinline__ void close_row(const Prepare& job, std::int64_t place, bool there, const Residuals& sums,
+                                          const TileNorms& norms_of) {
   const Side& side = job.side;
   const auto r = static_cast<int>(place % tile_rows);
   float& term = side.heads[place / tile_rows].terms[r];
@@ -271,7 +282,8 @@ __device__ __forceinline__ void close_tile(const Side& side, std::int64_t tile, 
 }
 
 /// A tile's step, and its rows in bytes, by a block. largest: of shared memory, a word a warp.
-__device__ __forceinline__ void pack_tile(const Prepare& job, std::int64_t tile, const TileNorms& norms, float* largest) {
+__device__ __forceinline__ void pack_tile(const Prepare& job, std::int64_t tile, const TileNorms& norms,
+                                          float* largest) {
   const Side& side = job.side;
   const std::int64_t begin = tile * tile_rows;
   const int used = static_cast<int>(side.count - begin < tile_rows ? side.count - begin : tile_rows);
@@ -290,8 +302,8 @@ __device__ __forceinline__ void pack_tile(const Prepare& job, std::int64_t tile,
     const int slab = side.width == 64 ? 64 : 128;
     const auto to = [&](std::int64_t i) {  // four columns
       const auto in_slab = static_cast<int>(4 * i % slab);
-      return reinterpret_cast<std::uint32_t*>(side.bytes + begin * side.width + 4 * i / slab * slab * tile_rows + r * slab +
-                                              chunk_place(slab, r, in_slab / 16) * 16 + in_slab % 16);
+      return reinterpret_cast<std::uint32_t*>(side.bytes + begin * side.width + 4 * i / slab * slab * tile_rows +
+                                              r * slab + chunk_place(slab, r, in_slab / 16) * 16 + in_slab % 16);
     };
     double xx = 0, nn = 0, ee = 0;
     if (r >= used) {
@@ -353,7 +365,8 @@ __global__ void start_states(StartStates job) {
 }
 
 /// A few queries in one launch, for a launch takes as long as what it does for them. Each is put in order behind those that are smaller.
-inline constexpr int few_threads = 1024, few_measured = few_threads / 32;  // of more than these rows the whole device takes the measures
+inline constexpr int few_threads = 1024,
+                     few_measured = few_threads / 32;  // of more than these rows the whole device takes the measures
 struct PrepareFew {
   Prepare prepare;
   StartStates start;
@@ -393,7 +406,8 @@ struct GatherRows {
 };
 __global__ void gather_rows(GatherRows job) {
   for (std::int64_t row = blockIdx.x; row < job.count; row += gridDim.x)
-    for (std::int64_t i = thread_index(); i < job.row_bytes; i += thread_count()) job.to[row * job.row_bytes + i] = job.from[job.visits.at(row) * job.row_stride + i];
+    for (std::int64_t i = thread_index(); i < job.row_bytes; i += thread_count())
+      job.to[row * job.row_bytes + i] = job.from[job.visits.at(row) * job.row_stride + i];
 }
 
 }  // namespace vicinal::cuda

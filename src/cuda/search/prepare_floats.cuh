@@ -7,7 +7,10 @@ namespace vicinal::cuda {
 
 /// The nearest half to a value, clipped to the largest one; ties to even, as the hardware has it.
 __device__ __forceinline__ std::uint16_t half_bits(double value) {
-  const float clipped = static_cast<float>(value > 65504 ? 65504 : value < -65504 ? -65504 : value == value ? value : 0);
+  const float clipped = static_cast<float>(value > 65504    ? 65504
+                                           : value < -65504 ? -65504
+                                           : value == value ? value
+                                                            : 0);
 #if defined(__CUDACC__)
   std::uint16_t bits;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(clipped));
@@ -71,7 +74,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats job) {
         }
       }
     });
-    sums = {lanes_joined(sums.xx, Plus{}), lanes_joined(sums.nn, Plus{}), lanes_joined(sums.ee, Plus{}),
+    sums = {lanes_joined(sums.xx, Plus{}),    lanes_joined(sums.nn, Plus{}),      lanes_joined(sums.ee, Plus{}),
             lanes_joined(sums.e_abs, Plus{}), lanes_joined(sums.e_max, Larger{}), lanes_joined(sums.n_abs, Plus{})};
     if (lane_index() == 0) close_row(p, place, there, sums, {es, ns});
   }

@@ -25,7 +25,8 @@ struct MatchList {
 };
 
 /// Called by whole warps; lanes without a pair have none to keep.
-__device__ __forceinline__ void keep_match(const MatchList& list, const Ranking& ranking, bool pair, std::int64_t query, std::int64_t row, double value) {
+__device__ __forceinline__ void keep_match(const MatchList& list, const Ranking& ranking, bool pair, std::int64_t query,
+                                           std::int64_t row, double value) {
   const double key = pair ? folded_key(ranking, value) : infinite;
   const bool within = pair && key <= list.radius;
   const unsigned votes = __ballot_sync(all_lanes, within);
@@ -67,7 +68,8 @@ __global__ void end_range(StartRange s) {
   if (place >= s.job.queries.count) return;
   const PlacedQuery& query = s.job.queries.placed[place];
   const FilterNorms rows{double_of(s.job.rows.largest[0]), double_of(s.job.rows.largest[1])};
-  s.largest[s.job.queries.order[place]] = query.filterable ? largest_error(s.job.model, query.norms, rows, query.scale) : 0;
+  s.largest[s.job.queries.order[place]] =
+      query.filterable ? largest_error(s.job.model, query.norms, rows, query.scale) : 0;
 }
 
 /// How much came through a part of the tiles, and whether a stretch had no room for it.
@@ -82,7 +84,8 @@ struct Weigh {
   Weighed* sum;
 };
 __global__ void weigh_found(Weigh w) {
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(), step = static_cast<std::int64_t>(gridDim.x) * thread_count();
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(),
+                     step = static_cast<std::int64_t>(gridDim.x) * thread_count();
   for (std::int64_t i = first; i < w.workers; i += step)
     if (w.used[i] != 0) atomicAdd(&w.sum->found, static_cast<unsigned long long>(w.used[i]));
   for (std::int64_t place = first; place < w.job.queries.count; place += step) {
@@ -95,22 +98,26 @@ __global__ void weigh_found(Weigh w) {
 
 /// Lanes of the sums of pairs, each of its own row and query.
 template <Sum sum>
-__device__ __forceinline__ void own_lanes(const Ranking& job, const std::int64_t (&rows)[rows_at_once], const double (&shifts)[rows_at_once],
+__device__ __forceinline__ void own_lanes(const Ranking& job, const std::int64_t (&rows)[rows_at_once],
+                                          const double (&shifts)[rows_at_once],
                                           const std::int64_t (&queries)[rows_at_once], double (&lists)[rows_at_once]) {
 #pragma unroll
   for (int j = 0; j < rows_at_once; ++j) lists[j] = 0;
   const auto run = [&](auto load) {
     for (std::int64_t i = lane_index(); i < job.rows.dims; i += 32) {
 #pragma unroll
-      for (int j = 0; j < rows_at_once; ++j) lists[j] = with<sum>(lists[j], job.queries.values[queries[j] + i], load(rows[j] + i), shifts[j]);
+      for (int j = 0; j < rows_at_once; ++j)
+        lists[j] = with<sum>(lists[j], job.queries.values[queries[j] + i], load(rows[j] + i), shifts[j]);
     }
   };
-  if (job.rows.dtype == DType::f32) run([&](std::int64_t at) { return static_cast<double>(static_cast<const float*>(job.rows.rows)[at]); });
+  if (job.rows.dtype == DType::f32)
+    run([&](std::int64_t at) { return static_cast<double>(static_cast<const float*>(job.rows.rows)[at]); });
   else run([&](std::int64_t at) { return element(job.rows.rows, job.rows.dtype, at); });
 }
 
 /// Their sums: lane i gets that of pair i / (32 / rows_at_once).
-__device__ __forceinline__ double own_sums(const Ranking& job, const std::int64_t (&rows)[rows_at_once], const double (&shifts)[rows_at_once],
+__device__ __forceinline__ double own_sums(const Ranking& job, const std::int64_t (&rows)[rows_at_once],
+                                           const double (&shifts)[rows_at_once],
                                            const std::int64_t (&queries)[rows_at_once]) {
   double lists[rows_at_once];
   switch (sum_of(job.metric)) {
@@ -172,12 +179,16 @@ struct ScanRange {
   std::int64_t count = 0;                  // of queries
 };
 __global__ void __launch_bounds__(scan_threads) scan_range(ScanRange s) {
-  const auto number = [&](std::int64_t i) { return s.numbers != nullptr ? static_cast<std::int64_t>(s.numbers[i]) : i; };
-  scan_pairs(s.job, s.ranking, s.first, s.last, s.count, number, [&](bool pair, std::int64_t i, std::int64_t row, double sum) {
-    const std::int64_t query = pair ? number(i) : 0;
-    const bool answers = pair && may_pair(s.job, query, row);
-    keep_match(s.matches, s.ranking, answers, query, s.job.first_row + row, answers ? value_of_sum(s.ranking, sum, query, row) : 0.0);
-  });
+  const auto number = [&](std::int64_t i) {
+    return s.numbers != nullptr ? static_cast<std::int64_t>(s.numbers[i]) : i;
+  };
+  scan_pairs(s.job, s.ranking, s.first, s.last, s.count, number,
+             [&](bool pair, std::int64_t i, std::int64_t row, double sum) {
+               const std::int64_t query = pair ? number(i) : 0;
+               const bool answers = pair && may_pair(s.job, query, row);
+               keep_match(s.matches, s.ranking, answers, query, s.job.first_row + row,
+                          answers ? value_of_sum(s.ranking, sum, query, row) : 0.0);
+             });
 }
 
 /// The list to rows of words, and these to ids and distances, sorted.
@@ -193,13 +204,15 @@ struct MatchRows {
 };
 __global__ void fill_rows(MatchRows m) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * thread_count();
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(); i < m.kept; i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(); i < m.kept;
+       i += step) {
     const Match one = m.matches.all[i];
     if (m.matches.lost[one.query] != 0) continue;
     const auto at = m.begins[one.query] + static_cast<std::int64_t>(atomicAdd(&m.cursors[one.query], 1ull));
     // Zeros of either sign are one key; the sign waits below the row.
     const bool negative = one.key == 0 && bits_of(one.key) != 0;
-    m.words[at] = Wide::make(ListWords<Wide>::ordered(one.key), one.row << 2 | (one.gone != 0 ? 2 : 0) | (negative ? 1 : 0));
+    m.words[at] =
+        Wide::make(ListWords<Wide>::ordered(one.key), one.row << 2 | (one.gone != 0 ? 2 : 0) | (negative ? 1 : 0));
   }
 }
 
@@ -217,12 +230,15 @@ __global__ void __launch_bounds__(settle_threads) sort_matches(MatchRows m) {
   }
   __syncthreads();
   for (std::int64_t width = sort_run; width < count; width *= 2) {
-    for (std::int64_t out = static_cast<std::int64_t>(thread_index()) * merge_piece; out < count; out += static_cast<std::int64_t>(thread_count()) * merge_piece) {
+    for (std::int64_t out = static_cast<std::int64_t>(thread_index()) * merge_piece; out < count;
+         out += static_cast<std::int64_t>(thread_count()) * merge_piece) {
       const std::int64_t base = out / (2 * width) * (2 * width), rest = count - base;
-      const std::int64_t a_count = rest < width ? rest : width, b_count = rest - a_count < width ? rest - a_count : width;
+      const std::int64_t a_count = rest < width ? rest : width,
+                         b_count = rest - a_count < width ? rest - a_count : width;
       const WideWord *a = from + base, *b = a + a_count;
       std::int64_t i = merge_path(a, a_count, b, b_count, out - base), j = out - base - i;
-      for (std::int64_t at = out; at < out + merge_piece && at < count; ++at) to[at] = j >= b_count || (i < a_count && !(b[j] < a[i])) ? a[i++] : b[j++];
+      for (std::int64_t at = out; at < out + merge_piece && at < count; ++at)
+        to[at] = j >= b_count || (i < a_count && !(b[j] < a[i])) ? a[i++] : b[j++];
     }
     __syncthreads();
     WideWord* const other = from;
@@ -238,12 +254,14 @@ __global__ void __launch_bounds__(settle_threads) sort_matches(MatchRows m) {
     const double value = descends ? -key : key;
     m.ids[at] = m.first_id + (position >> 2);
     if (m.ranking.type == DistanceType::f64) static_cast<double*>(m.distances)[at] = value;
-    else if (m.ranking.type == DistanceType::u32) static_cast<std::uint32_t*>(m.distances)[at] = static_cast<std::uint32_t>(value);
+    else if (m.ranking.type == DistanceType::u32)
+      static_cast<std::uint32_t*>(m.distances)[at] = static_cast<std::uint32_t>(value);
     else static_cast<float*>(m.distances)[at] = static_cast<float>(value);
     gone += (position & 2) != 0 ? 1u : 0u;
   }
   for (int h = 16; h > 0; h /= 2) gone += __shfl_xor_sync(all_lanes, gone, h);
-  if (lane_index() == 0 && gone != 0) atomicAdd(&m.ranking.counters->underflowed, static_cast<unsigned long long>(gone));
+  if (lane_index() == 0 && gone != 0)
+    atomicAdd(&m.ranking.counters->underflowed, static_cast<unsigned long long>(gone));
 }
 
 }  // namespace vicinal::cuda

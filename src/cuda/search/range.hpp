@@ -22,25 +22,32 @@ inline bool holds_everything(const Question& question) {
 /// A match: where it waits, its words in two arrays, and its place in the result.
 inline constexpr std::int64_t match_bytes = sizeof(Match) + 2 * sizeof(WideWord) + 16;
 /// Of a batch: so many that a tile of rows has room, whatever passes.
-inline std::int64_t match_room(const Plan& plan) { return plan.query_batch * tile_rows + plan.match_bytes / match_bytes; }
-inline std::int64_t found_room(std::int64_t queries) { return std::max(whole_blocks(queries) * tile_rows, std::int64_t{1} << 23); }
+inline std::int64_t match_room(const Plan& plan) {
+  return plan.query_batch * tile_rows + plan.match_bytes / match_bytes;
+}
+inline std::int64_t found_room(std::int64_t queries) {
+  return std::max(whole_blocks(queries) * tile_rows, std::int64_t{1} << 23);
+}
 
 /// Everything that a session holds, but for Plan::match_bytes.
 inline std::int64_t range_bytes(const Plan& plan, const Problem& problem) {
   const Rung rung = rung_of(plan.rungs.front());
   const std::int64_t batch = plan.query_batch, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
-  const std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) + side_bytes(rows, problem.corpus, problem.metric, rung, false) +
-                             batch * 192 + 2 * problem.filter_bytes + (std::int64_t{64} << 20);
-  return total + batch * tile_rows * match_bytes + (rung != Rung::canonical ? found_room(batch) * static_cast<std::int64_t>(sizeof(Found)) : 0);
+  const std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) +
+                             side_bytes(rows, problem.corpus, problem.metric, rung, false) + batch * 192 +
+                             2 * problem.filter_bytes + (std::int64_t{64} << 20);
+  return total + batch * tile_rows * match_bytes +
+         (rung != Rung::canonical ? found_room(batch) * static_cast<std::int64_t>(sizeof(Found)) : 0);
 }
 
 template <class Device>
 class RangeMatches {
  public:
   RangeMatches(Device& device, const Question& question, const Plan& plan, Rung rung, Team& team)
-      : device_(device), question_(question), plan_(plan), rung_(rung), team_(team), descends_(descending(question.metric)), matches_(device), used_(device), counts_(device),
-        cursors_(device), lost_(device), hard_(device), found_(device), stretches_(device), weighed_(device), begins_(device), words_(device), spare_(device),
-        ids_(device), distances_(device), largest_(device) {
+      : device_(device), question_(question), plan_(plan), rung_(rung), team_(team),
+        descends_(descending(question.metric)), matches_(device), used_(device), counts_(device), cursors_(device),
+        lost_(device), hard_(device), found_(device), stretches_(device), weighed_(device), begins_(device),
+        words_(device), spare_(device), ids_(device), distances_(device), largest_(device) {
     list_.radius = cpu::radius_key(*question.radius, question.type, descends_);
   }
 
@@ -90,14 +97,16 @@ class RangeMatches {
     next_.assign(out.begin.begin(), out.begin.end());
   }
 
-  void finish(const RangeView& out, const BoundsView& bounds, const SearchJob& job, const Ranking& ranking, bool filters) {
+  void finish(const RangeView& out, const BoundsView& bounds, const SearchJob& job, const Ranking& ranking,
+              bool filters) {
     if (count_ == 0) return;
     if (places_ != nullptr) {
       to_places();
       for (std::size_t i = 0; i < next_.size(); ++i)
         if (next_[i] != out.begin[i] + out.count[i]) cpu::report_changed_matches(out.count[i], next_[i] - out.begin[i]);
       team_.for_each(count_, [&](std::int64_t i, int) {
-        cpu::sort_matches(out, descends_, out.begin[static_cast<std::size_t>(i)], out.count[static_cast<std::size_t>(i)]);
+        cpu::sort_matches(out, descends_, out.begin[static_cast<std::size_t>(i)],
+                          out.count[static_cast<std::size_t>(i)]);
         team_.tick(0);
       });
     } else {
@@ -119,7 +128,11 @@ class RangeMatches {
 
  private:
   StartRange range_state(const SearchJob& job) {
-    return {.job = job, .radius = list_.radius, .hard = hard_.data(), .hard_count = hard_.data() + count_, .largest = largest_.of(count_)};
+    return {.job = job,
+            .radius = list_.radius,
+            .hard = hard_.data(),
+            .hard_count = hard_.data() + count_,
+            .largest = largest_.of(count_)};
   }
   std::int64_t used() {
     unsigned long long used = 0;
@@ -135,13 +148,15 @@ class RangeMatches {
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(sms, f.blocks * f.parts);
     workers = grid * finders(device_, plan_, rung_);
-    const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / workers;
+    const std::int64_t most =
+        (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / workers;
     f.room = std::min(most, found_room(count_) / workers);
     f.used = stretches_.of(sms * std::max(hopper_warps, filter_warps));
     launch_filter<false>(device_, plan_, rung_, f, grid);
     Weighed sum{};
     device_.zero(weighed_.of(1), sizeof sum);
-    device_.launch()(std::min<std::int64_t>(sms, (count_ + 255) / 256 + 8), 256, 0, weigh_found, Weigh{.job = f.job, .used = f.used, .workers = workers, .sum = weighed_.data()});
+    device_.launch()(std::min<std::int64_t>(sms, (count_ + 255) / 256 + 8), 256, 0, weigh_found,
+                     Weigh{.job = f.job, .used = f.used, .workers = workers, .sum = weighed_.data()});
     device_.out(&sum, weighed_.data(), sizeof sum);
     device_.wait();
     return sum;
@@ -165,10 +180,14 @@ class RangeMatches {
       }
       if (places_ != nullptr && used() + found > list_.capacity) to_places();
       if (found > 0)
-        device_.launch()(workers, match_threads, 0, rank_found, RankFound{.job = job, .ranking = ranking, .matches = list_, .found = f.found, .used = f.used, .room = f.room});
+        device_.launch()(
+            workers, match_threads, 0, rank_found,
+            RankFound{
+                .job = job, .ranking = ranking, .matches = list_, .found = f.found, .used = f.used, .room = f.room});
       candidates_ += found;
       ranked_ += found;
-      const std::int64_t pairs = count_ * std::min((f.last - f.first) * tile_rows, job.rows.count - f.first * tile_rows);
+      const std::int64_t pairs =
+          count_ * std::min((f.last - f.first) * tile_rows, job.rows.count - f.first * tile_rows);
       team_.tick(static_cast<std::uint64_t>(std::max<std::int64_t>(pairs, 0)));
       if (found < found_room(count_) / 32) part = std::min(tiles, part * 4);
       f.first = f.last;
@@ -219,10 +238,19 @@ class RangeMatches {
     if (total == 0) return;
     device_.in(begins_.of(count_ + 1), begins.data(), (count_ + 1) * 8);
     device_.zero(cursors_.of(count_), count_ * 8);
-    const MatchRows m{.matches = list_, .ranking = ranking, .kept = std::min(used(), list_.capacity), .queries = count_, .first_id = question_.first_id,
-                      .begins = begins_.data(), .cursors = cursors_.data(), .words = words_.of(total), .spare = spare_.of(total), .ids = ids_.of(total),
+    const MatchRows m{.matches = list_,
+                      .ranking = ranking,
+                      .kept = std::min(used(), list_.capacity),
+                      .queries = count_,
+                      .first_id = question_.first_id,
+                      .begins = begins_.data(),
+                      .cursors = cursors_.data(),
+                      .words = words_.of(total),
+                      .spare = spare_.of(total),
+                      .ids = ids_.of(total),
                       .distances = distances_.of(total * size)};
-    device_.launch()(std::min<std::int64_t>((m.kept + 255) / 256, std::int64_t{device_.multiprocessors} * 16), 256, 0, fill_rows, m);
+    device_.launch()(std::min<std::int64_t>((m.kept + 255) / 256, std::int64_t{device_.multiprocessors} * 16), 256, 0,
+                     fill_rows, m);
     device_.launch()(count_, settle_threads, 0, sort_matches, m);
     // Queries that lie side by side in the result, too.
     for (std::size_t i = 0; i < out.count.size();) {
@@ -230,7 +258,8 @@ class RangeMatches {
       while (end < out.count.size() && out.begin[end] == out.begin[end - 1] + out.count[end - 1]) ++end;
       const std::int64_t here = begins[end] - begins[i];
       device_.out(out.ids + out.begin[i], ids_.data() + begins[i], here * 8);
-      device_.out(static_cast<std::byte*>(out.distances) + out.begin[i] * size, distances_.data() + begins[i] * size, here * size);
+      device_.out(static_cast<std::byte*>(out.distances) + out.begin[i] * size, distances_.data() + begins[i] * size,
+                  here * size);
       i = end;
     }
     device_.wait();

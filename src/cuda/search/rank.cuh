@@ -44,8 +44,9 @@ struct ListWords<Wide> {
 
 /// Lanes of the sums of Rows rows and Queries queries: rows[r] and queries[q] are where they begin.
 template <Sum sum, int Rows, int Queries>
-__device__ __forceinline__ void sum_lanes(const Ranking& job, const std::int64_t (&rows)[Rows], const double (&shifts)[Rows],
-                                          const std::int64_t (&queries)[Queries], double (&lists)[Rows * Queries]) {
+__device__ __forceinline__ void sum_lanes(const Ranking& job, const std::int64_t (&rows)[Rows],
+                                          const double (&shifts)[Rows], const std::int64_t (&queries)[Queries],
+                                          double (&lists)[Rows * Queries]) {
 #pragma unroll
   for (int i = 0; i < Rows * Queries; ++i) lists[i] = 0;
   const auto run = [&](auto load) {
@@ -61,14 +62,15 @@ __device__ __forceinline__ void sum_lanes(const Ranking& job, const std::int64_t
       }
     }
   };
-  if (job.rows.dtype == DType::f32) run([&](std::int64_t at) { return static_cast<double>(static_cast<const float*>(job.rows.rows)[at]); });
+  if (job.rows.dtype == DType::f32)
+    run([&](std::int64_t at) { return static_cast<double>(static_cast<const float*>(job.rows.rows)[at]); });
   else run([&](std::int64_t at) { return element(job.rows.rows, job.rows.dtype, at); });
 }
 
 /// The sums of Rows x Queries pairs: lane i gets that of pair i / (32 / (Rows * Queries)), queries first.
 template <int Rows, int Queries>
-__device__ __forceinline__ double pair_sums(const Ranking& job, Sum sum, const std::int64_t (&rows)[Rows], const double (&shifts)[Rows],
-                                            const std::int64_t (&queries)[Queries]) {
+__device__ __forceinline__ double pair_sums(const Ranking& job, Sum sum, const std::int64_t (&rows)[Rows],
+                                            const double (&shifts)[Rows], const std::int64_t (&queries)[Queries]) {
   double lists[Rows * Queries];
   switch (sum) {
     case Sum::squares: sum_lanes<Sum::squares, Rows, Queries>(job, rows, shifts, queries, lists); break;
@@ -93,7 +95,8 @@ __device__ __forceinline__ double value_of_sum(const Ranking& job, double sum, s
     value = canonical_value(job.metric, sum, 0, 0);
   }
   if (value != value) {
-    if (atomicAdd(&job.counters->undefined_keys, 1u) == 0) job.counters->first_undefined = static_cast<unsigned long long>(job.first_row + row);
+    if (atomicAdd(&job.counters->undefined_keys, 1u) == 0)
+      job.counters->first_undefined = static_cast<unsigned long long>(job.first_row + row);
   }
   return value;
 }

@@ -24,19 +24,23 @@ __device__ __forceinline__ void store_scan_key(const Scan& s, std::int64_t query
   else static_cast<double*>(s.keys)[at] = key;
 }
 __device__ __forceinline__ double load_scan_key(const Scan& s, const void* keys, std::int64_t at) {
-  return s.ranking.type == DistanceType::f32 ? static_cast<double>(static_cast<const float*>(keys)[at]) : static_cast<const double*>(keys)[at];
+  return s.ranking.type == DistanceType::f32 ? static_cast<double>(static_cast<const float*>(keys)[at])
+                                             : static_cast<const double*>(keys)[at];
 }
 
 /// Rows [first, last) with `count` queries, of which the i-th is number(i): every lane calls each(pair, i, row, sum), with `pair` in one lane a pair.
 template <class Number, class Each>
-__device__ __forceinline__ void scan_pairs(const SearchJob& job, const Ranking& ranking, std::int64_t first, std::int64_t last, std::int64_t count, const Number& number,
+__device__ __forceinline__ void scan_pairs(const SearchJob& job, const Ranking& ranking, std::int64_t first,
+                                           std::int64_t last, std::int64_t count, const Number& number,
                                            const Each& each) {
-  const std::int64_t row_groups = (last - first + scan_rows - 1) / scan_rows, query_groups = (count + scan_queries - 1) / scan_queries;
+  const std::int64_t row_groups = (last - first + scan_rows - 1) / scan_rows,
+                     query_groups = (count + scan_queries - 1) / scan_queries;
   const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
   const Sum sum = sum_of(ranking.metric);
   constexpr int lanes = 32 / (scan_rows * scan_queries);
   // Warps side by side share rows, which then come from the cache.
-  for (std::int64_t piece = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(); piece < row_groups * query_groups; piece += warps) {
+  for (std::int64_t piece = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
+       piece < row_groups * query_groups; piece += warps) {
     const std::int64_t row = first + piece / query_groups * scan_rows, query = piece % query_groups * scan_queries;
     std::int64_t rows[scan_rows], queries[scan_queries];
     double shifts[scan_rows];
@@ -56,13 +60,14 @@ __device__ __forceinline__ void scan_pairs(const SearchJob& job, const Ranking& 
 /// Keys of rows [first, last) with all queries.
 __global__ void __launch_bounds__(scan_threads) scan_keys(Scan s) {
   const auto number = [](std::int64_t i) { return i; };
-  scan_pairs(s.job, s.ranking, s.first, s.last, s.job.queries.count, number, [&](bool pair, std::int64_t query, std::int64_t row, double sum) {
-    if (!pair) return;
-    const bool may = may_pair(s.job, query, row);
-    const double key = may ? folded_key(s.ranking, value_of_sum(s.ranking, sum, query, row)) : infinite;
-    if (may && !is_finite(key)) s.job.states[query].overflowed = true;
-    store_scan_key(s, query, s.job.k + row - s.first, key);
-  });
+  scan_pairs(s.job, s.ranking, s.first, s.last, s.job.queries.count, number,
+             [&](bool pair, std::int64_t query, std::int64_t row, double sum) {
+               if (!pair) return;
+               const bool may = may_pair(s.job, query, row);
+               const double key = may ? folded_key(s.ranking, value_of_sum(s.ranking, sum, query, row)) : infinite;
+               if (may && !is_finite(key)) s.job.states[query].overflowed = true;
+               store_scan_key(s, query, s.job.k + row - s.first, key);
+             });
 }
 
 /// The lists into the first columns of the keys, where the selection finds them before the rows that follow.
@@ -70,18 +75,20 @@ template <class Form>
 __global__ void lists_to_keys(Scan s) {
   const SearchJob& job = s.job;
   const std::int64_t all = job.queries.count * job.k;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(); i < all; i += static_cast<std::int64_t>(gridDim.x) * thread_count()) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(); i < all;
+       i += static_cast<std::int64_t>(gridDim.x) * thread_count()) {
     const std::int64_t query = i / job.k, at = i % job.k;
     const bool there = at < static_cast<std::int64_t>(job.states[query].best);
-    store_scan_key(s, query, at, there ? ListWords<Form>::key(static_cast<const typename Form::Word*>(job.best)[i]) : infinite);
+    store_scan_key(s, query, at,
+                   there ? ListWords<Form>::key(static_cast<const typename Form::Word*>(job.best)[i]) : infinite);
   }
 }
 
 struct ScanLists {
   Scan scan;
-  const void* values = nullptr;         // of the selection, k a query
+  const void* values = nullptr;  // of the selection, k a query
   const std::int64_t* columns = nullptr;
-  void* next = nullptr;                 // words of the lists from now on
+  void* next = nullptr;  // words of the lists from now on
 };
 /// What was selected becomes the lists.
 template <class Form>
@@ -114,11 +121,13 @@ __global__ void keys_to_lists(ScanLists l) {
 template <class Device>
 class EveryPair {
  public:
-  explicit EveryPair(Device& device) : device_(device), keys_(device), values_(device), next_(device), workspace_(device), columns_(device) {}
+  explicit EveryPair(Device& device)
+      : device_(device), keys_(device), values_(device), next_(device), workspace_(device), columns_(device) {}
 
   /// best: the lists of the job, before and afterwards.
   void search(const SearchJob& job, const Ranking& ranking, bool wide, Array<std::byte, Device>& best, Team& team) {
-    const std::int64_t count = job.queries.count, k = job.k, rows = job.rows.count, stretch = scan_stretch(count, k, rows), key = key_size(ranking.type);
+    const std::int64_t count = job.queries.count, k = job.k, rows = job.rows.count,
+                       stretch = scan_stretch(count, k, rows), key = key_size(ranking.type);
     const std::int64_t everyone = std::int64_t{device_.multiprocessors} * 8;
     Scan s{.job = job, .ranking = ranking};
     s.cols = k + stretch;
@@ -135,8 +144,12 @@ class EveryPair {
       device_.launch()(everyone, scan_threads, 0, scan_keys, s);
       void* workspace = workspace_.of(device_.select_bytes(task));
       device_.select(task, workspace);
-      const ScanLists lists{.scan = s, .values = values_.data(), .columns = columns_.data(), .next = next_.of(count * k * word_size(wide))};
-      device_.launch()(std::min(count, everyone), k > 4096 ? 1024 : 256, 0, wide ? keys_to_lists<Wide> : keys_to_lists<Packed>, lists);
+      const ScanLists lists{.scan = s,
+                            .values = values_.data(),
+                            .columns = columns_.data(),
+                            .next = next_.of(count * k * word_size(wide))};
+      device_.launch()(std::min(count, everyone), k > 4096 ? 1024 : 256, 0,
+                       wide ? keys_to_lists<Wide> : keys_to_lists<Packed>, lists);
       std::swap(best, next_);
       s.job.best = best.data();
       device_.wait();

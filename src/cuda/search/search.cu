@@ -17,7 +17,9 @@ namespace vicinal::cuda {
 class SearchRuntime : public Runtime {
  public:
   SearchRuntime(const Place& place, bool hopper, bool carves, void* after = nullptr)
-      : Runtime(place, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carves, after), hopper_(hopper) {}
+      : Runtime(place, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carves,
+                after),
+        hopper_(hopper) {}
 
   static constexpr std::int64_t packed_rows = most_packed_rows;
   bool has_hopper() const noexcept { return hopper_; }
@@ -25,9 +27,10 @@ class SearchRuntime : public Runtime {
   void hopper_filter(const Filter& f, std::int64_t grid) const {
     const std::int64_t width = f.job.rows.width;
     const bool shares = f.job.queries.count <= tile_rows;
-    const auto kernel = width > 128   ? filter_hopper<128, true, seeding, false>
-                        : width == 64 ? (shares ? filter_hopper<64, false, seeding, true> : filter_hopper<64, false, seeding, false>)
-                                      : (shares ? filter_hopper<128, false, seeding, true> : filter_hopper<128, false, seeding, false>);
+    const auto kernel =
+        width > 128   ? filter_hopper<128, true, seeding, false>
+        : width == 64 ? (shares ? filter_hopper<64, false, seeding, true> : filter_hopper<64, false, seeding, false>)
+                      : (shares ? filter_hopper<128, false, seeding, true> : filter_hopper<128, false, seeding, false>);
     launch()(grid, hopper_threads, hopper_memory(width == 64 ? 64 : 128, width > 128).all, kernel, f);
   }
   std::int64_t select_bytes(const SelectTask& task) const { return select_workspace(task, multiprocessors); }
@@ -42,30 +45,47 @@ class SearchRuntime : public Runtime {
 
 class SearchDevice {
  public:
-  SearchDevice(const Place& place, std::int64_t shared_bytes, bool hopper) : runtime_(place, hopper, false), shared_bytes_(shared_bytes) {}
+  SearchDevice(const Place& place, std::int64_t shared_bytes, bool hopper)
+      : runtime_(place, hopper, false), shared_bytes_(shared_bytes) {}
 
   int ordinal() const noexcept { return runtime_.place().ordinal; }
   /// That kept corpora are made with; a session has its own, which carves.
   SearchRuntime& runtime() noexcept { return runtime_; }
   /// Whether a rung's arithmetic is what the proof believes; tried once.
-  bool holds_up(Rung rung) { return rung == Rung::int8 ? tested().bytes : rung == Rung::fp16 ? tested().halves : rung != Rung::f32 || tested().floats; }
+  bool holds_up(Rung rung) {
+    return rung == Rung::int8   ? tested().bytes
+           : rung == Rung::fp16 ? tested().halves
+                                : rung != Rung::f32 || tested().floats;
+  }
   /// Whether it filters by wgmma: where it has that, and the filter did what it does by mma. Else mma is taken.
   bool takes_wgmma() { return runtime_.has_hopper() && tested().wgmma; }
-  bool has_filter(Rung rung, std::int64_t dims, const Plan& plan) { return filter_refusal("", rung, dims, plan.instruction_set == "wgmma" && takes_wgmma(), shared_bytes_).empty(); }
+  bool has_filter(Rung rung, std::int64_t dims, const Plan& plan) {
+    return filter_refusal("", rung, dims, plan.instruction_set == "wgmma" && takes_wgmma(), shared_bytes_).empty();
+  }
   /// Operations a second that the device's units for a rung can do at most; bytes a second of its memory (rung canonical).
   double peak(Rung rung) {
     std::call_once(asked_, [this] { ask_rates(); });
     const double bytes_a_clock = major_ == 9 ? 8192 : major_ == 8 && minor_ == 0 ? 4096 : 2048;
     if (rung == Rung::canonical) return memory_rate_;
-    return clock_rate_ * runtime_.multiprocessors * (rung == Rung::int8 ? bytes_a_clock : rung == Rung::fp16 ? bytes_a_clock / 2 : 128);
+    return clock_rate_ * runtime_.multiprocessors *
+           (rung == Rung::int8   ? bytes_a_clock
+            : rung == Rung::fp16 ? bytes_a_clock / 2
+                                 : 128);
   }
   /// Whether a rung that the plan did not begin with has memory for its rows, and takes less time to prepare than the last one to rank what is left.
   bool climbs(const Question& question, const Plan& plan, Rung rung) const {
     const std::int64_t rows = std::min(plan.corpus_chunk, question.corpus.rows), dims = question.corpus.cols;
     const Shape shape{rows, dims, question.corpus.dtype};
-    if (side_bytes(rows, shape, question.metric, rung, false) + side_bytes(plan.query_batch, shape, question.metric, rung, true) > runtime_.free_bytes() / 2) return false;
+    if (side_bytes(rows, shape, question.metric, rung, false) +
+            side_bytes(plan.query_batch, shape, question.metric, rung, true) >
+        runtime_.free_bytes() / 2)
+      return false;
     const Shape here{question.corpus.rows, dims, question.corpus.dtype, true};
-    return ranked_sooner_on(rung, plan, {.corpus = here, .queries = {plan.query_batch, dims, here.dtype, true}, .metric = question.metric, .k = question.k});
+    return ranked_sooner_on(rung, plan,
+                            {.corpus = here,
+                             .queries = {plan.query_batch, dims, here.dtype, true},
+                             .metric = question.metric,
+                             .k = question.k});
   }
 
  private:
@@ -99,7 +119,8 @@ namespace {
 /// How close a rung came to what the device can do, as a note of the report.
 class Roofline {
  public:
-  Roofline(SearchDevice& device, const Question& question, Rung rung, Stats& stats) : device_(device), question_(question), rung_(rung), stats_(stats) {}
+  Roofline(SearchDevice& device, const Question& question, Rung rung, Stats& stats)
+      : device_(device), question_(question), rung_(rung), stats_(stats) {}
   using Clock = std::chrono::steady_clock;
 
   void start(std::int64_t pairs, std::int64_t rows) {
@@ -114,11 +135,15 @@ class Roofline {
   }
   void note() {
     if (rung_ == Rung::canonical || seconds_ <= 0) return;
-    const double dims = static_cast<double>(question_.corpus.cols), rate = 2 * pairs_ * dims / seconds_, bytes = rows_ * static_cast<double>(filter_width(rung_, question_.corpus.cols)) / seconds_;
+    const double dims = static_cast<double>(question_.corpus.cols), rate = 2 * pairs_ * dims / seconds_,
+                 bytes = rows_ * static_cast<double>(filter_width(rung_, question_.corpus.cols)) / seconds_;
     char text[256];
-    std::snprintf(text, sizeof text, "%s: %.4g T operations a second in filter, select and rerank, %.2g %% of the %.4g of %s; rows read once, %.2g %% of the memory's %.3g TB/s",
+    std::snprintf(text, sizeof text,
+                  "%s: %.4g T operations a second in filter, select and rerank, %.2g %% of the %.4g of %s; rows read "
+                  "once, %.2g %% of the memory's %.3g TB/s",
                   rung_name(rung_).c_str(), rate / 1e12, 100 * rate / device_.peak(rung_), device_.peak(rung_) / 1e12,
-                  rung_ == Rung::f32 ? "single precision" : "the tensor cores", 100 * bytes / device_.peak(Rung::canonical), device_.peak(Rung::canonical) / 1e12);
+                  rung_ == Rung::f32 ? "single precision" : "the tensor cores",
+                  100 * bytes / device_.peak(Rung::canonical), device_.peak(Rung::canonical) / 1e12);
     if (at_ < stats_.notes.size()) {
       stats_.notes[at_] = text;
     } else {
@@ -140,10 +165,13 @@ class Roofline {
 /// The stages with the device made current.
 class OnItsDevice final : public Session {
  public:
-  OnItsDevice(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<SearchRuntime>> kept, Team& team, Stats& stats)
-      : ordinal_(device.ordinal()), pool_(device.runtime().place().pool), call_(pool_, cudaStreamPerThread), in_use_(pool_.use().now),
+  OnItsDevice(SearchDevice& device, const Question& question, const Plan& plan, Rung rung,
+              std::shared_ptr<const CudaKept<SearchRuntime>> kept, Team& team, Stats& stats)
+      : ordinal_(device.ordinal()), pool_(device.runtime().place().pool), call_(pool_, cudaStreamPerThread),
+        in_use_(pool_.use().now),
         runtime_(device.runtime().place(), rung != Rung::canonical && device.takes_wgmma(), true, question.stream),
-        session_(std::make_unique<CudaSession<SearchRuntime>>(runtime_, question, plan, rung, std::move(kept), team, stats)),
+        session_(
+            std::make_unique<CudaSession<SearchRuntime>>(runtime_, question, plan, rung, std::move(kept), team, stats)),
         roofline_(device, question, rung, stats), rows_(question.corpus.rows), stats_(stats) {}
   ~OnItsDevice() override {
     const OnDevice here(ordinal_);
@@ -214,26 +242,31 @@ class OnItsDevice final : public Session {
 
 }  // namespace
 
-std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, std::int64_t shared_bytes, bool hopper, Pool& pool) {
+std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, std::int64_t shared_bytes,
+                                                 bool hopper, Pool& pool) {
   return std::make_shared<SearchDevice>(Place{ordinal, multiprocessors, pool}, shared_bytes, hopper);
 }
 
-std::string search_refusal(const std::string& name, Rung rung, std::int64_t cols, bool wgmma, std::int64_t shared_bytes) {
+std::string search_refusal(const std::string& name, Rung rung, std::int64_t cols, bool wgmma,
+                           std::int64_t shared_bytes) {
   return filter_refusal(name, rung, cols, wgmma, shared_bytes);
 }
 
 std::int64_t search_bytes(const Plan& plan, const Problem& problem, int multiprocessors) {
   if (problem.range) return range_bytes(plan, problem);
   if (plan.rungs.front() != rung_name(Rung::canonical)) return session_bytes(plan, problem, 0, multiprocessors);
-  const std::int64_t rows = std::min(plan.corpus_chunk, problem.corpus.rows), batch = std::max<std::int64_t>(plan.query_batch, 1);
+  const std::int64_t rows = std::min(plan.corpus_chunk, problem.corpus.rows),
+                     batch = std::max<std::int64_t>(plan.query_batch, 1);
   SelectTask task;
   task.values = Values(nullptr, key_type(plan.distance_type), batch, problem.k + scan_stretch(batch, problem.k, rows));
   task.k = problem.k;
-  return session_bytes(plan, problem, problem.k > 0 && rows > 0 ? select_workspace(task, multiprocessors) : 0, multiprocessors);
+  return session_bytes(plan, problem, problem.k > 0 && rows > 0 ? select_workspace(task, multiprocessors) : 0,
+                       multiprocessors);
 }
 
 std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan) {
-  return side_bytes(problem.corpus.rows, problem.corpus, problem.metric, rung_of(plan.rungs.front()) == Rung::int8 ? Rung::int8 : Rung::canonical, false);
+  return side_bytes(problem.corpus.rows, problem.corpus, problem.metric,
+                    rung_of(plan.rungs.front()) == Rung::int8 ? Rung::int8 : Rung::canonical, false);
 }
 
 std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& question, const Plan& plan, Team& team) {
@@ -244,21 +277,26 @@ std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& qu
   return given_back(place, CudaSession<SearchRuntime>::keep(device.runtime(), question, plan, team));
 }
 
-std::unique_ptr<Session> open_search(SearchDevice& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
-                                     Team& team, Stats& stats) {
+std::unique_ptr<Session> open_search(SearchDevice& device, const Question& question, const Plan& plan, Rung rung,
+                                     std::shared_ptr<const Kept> kept, Team& team, Stats& stats) {
   auto own = std::static_pointer_cast<const CudaKept<SearchRuntime>>(std::move(kept));
   const bool labelled = question.filter.view().row_labels != nullptr && !question.radius;
-  if (rung != Rung::canonical && ((labelled && !labels_leave_few(question)) || question.k > most_filtered_k)) return nullptr;
+  if (rung != Rung::canonical && ((labelled && !labels_leave_few(question)) || question.k > most_filtered_k))
+    return nullptr;
   // Rows with more equals than the longest list that was thought of, of which others may answer: the rows themselves are needed.
-  const bool some_left_out = own && own->frame.copies && (question.radius || question.k > kept_copies || (!question.filter.all() && !question.filter.only_self()));
+  const bool some_left_out =
+      own && own->frame.copies &&
+      (question.radius || question.k > kept_copies || (!question.filter.all() && !question.filter.only_self()));
   if (rung == Rung::int8 && own && (!own->packed || some_left_out)) return nullptr;
   if (rung != Rung::canonical && !device.has_filter(rung, question.corpus.cols, plan)) return nullptr;
   if (rung == Rung::int8 && plan.instruction_set == "wgmma" && !device.takes_wgmma()) {
-    stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test of wgmma: filter ", rung_name(rung), " multiplies by mma there"));
+    stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test of wgmma: filter ", rung_name(rung),
+                              " multiplies by mma there"));
     stats.instruction_set = "mma";
   }
   if (rung != Rung::canonical && !device.holds_up(rung)) {
-    stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test: filter ", rung_name(rung), " is not used there"));
+    stats.notes.push_back(
+        cat("cuda:", device.ordinal(), " failed its self-test: filter ", rung_name(rung), " is not used there"));
     return nullptr;
   }
   if (in_floats(rung) && rung_name(rung) != plan.rungs.front() && !device.climbs(question, plan, rung)) return nullptr;

@@ -11,37 +11,50 @@ namespace vicinal::cuda {
 
 /// H200, 2026-11-22, bench/results/plan_cuda.csv. Memory of the host was copied at 7.3e9 to 9.4e9 bytes a second from one loan to the next.
 struct Rates {
-  double a_call = 0.16e-3, a_batch = 0.3e-3, a_scan = 0.07e-3;          // launches, and what comes back; a selection from all pairs
-  double host_bytes = 8.2e9;                                            // a second, to or from memory of the host that is not pinned
-  double prepare = 1.0e-3, sampled_element = 7.5e-9, element = 9e-12;   // of rows that are packed for this search; up to 1024 of them choose the frame
-  double measured_element = 2.9e-12;                                    // of rows that are only looked at
-  double tile = 9.6e-9, tile_of_halves = 2.9e-8;                        // 128 rows x 256 queries x 128 columns
-  double difference = 1.2e-13;                                          // a pair and column of the rung f32
-  double settled = 2.1e-8, long_settled = 2.4e-8;                       // a query and root of k: what passes is settled; in lists of global memory
-  double neighbor_element = 4.5e-12;                                    // a query, neighbour and column: what is ranked of it
-  double pair = 3.6e-11, pair_element = 2.9e-13, listed = 2e-10;        // of the canonical rung, and a neighbour of its lists
+  double a_call = 0.16e-3, a_batch = 0.3e-3,
+         a_scan = 0.07e-3;    // launches, and what comes back; a selection from all pairs
+  double host_bytes = 8.2e9;  // a second, to or from memory of the host that is not pinned
+  double prepare = 1.0e-3, sampled_element = 7.5e-9,
+         element = 9e-12;             // of rows that are packed for this search; up to 1024 of them choose the frame
+  double measured_element = 2.9e-12;  // of rows that are only looked at
+  double tile = 9.6e-9, tile_of_halves = 2.9e-8;  // 128 rows x 256 queries x 128 columns
+  double difference = 1.2e-13;                    // a pair and column of the rung f32
+  double settled = 2.1e-8,
+         long_settled = 2.4e-8;       // a query and root of k: what passes is settled; in lists of global memory
+  double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
+  double pair = 3.6e-11, pair_element = 2.9e-13, listed = 2e-10;  // of the canonical rung, and a neighbour of its lists
 };
 
 inline double search_seconds(const Plan& plan, const Problem& problem) {
   constexpr Rates rates;
-  const auto n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols), q = static_cast<double>(problem.queries.rows);
+  const auto n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols),
+             q = static_cast<double>(problem.queries.rows);
   const double batches = std::max(1.0, std::ceil(q / static_cast<double>(std::max<std::int64_t>(plan.query_batch, 1))));
   const auto copied = [&](const Shape& shape) {
-    return shape.on_device ? 0.0 : static_cast<double>(shape.rows) * d * static_cast<double>(dtype_size(shape.dtype)) / rates.host_bytes;
+    return shape.on_device
+               ? 0.0
+               : static_cast<double>(shape.rows) * d * static_cast<double>(dtype_size(shape.dtype)) / rates.host_bytes;
   };
   double seconds = rates.a_call + (batches - 1) * rates.a_batch + copied(problem.queries);
-  if (!problem.queries.on_device) seconds += q * static_cast<double>(problem.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type))) / rates.host_bytes;
+  if (!problem.queries.on_device)
+    seconds += q * static_cast<double>(problem.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type))) /
+               rates.host_bytes;
   if (!problem.kept) seconds += static_cast<double>(plan.passes) * copied(problem.corpus);
   const Rung rung = rung_of(plan.rungs.front());
   if (rung == Rung::canonical) {
     if (!problem.kept) seconds += static_cast<double>(plan.passes) * rates.measured_element * n * d;
-    return seconds + rates.a_scan + q * n * (rates.pair + rates.pair_element * d) + q * static_cast<double>(problem.k) * rates.listed;
+    return seconds + rates.a_scan + q * n * (rates.pair + rates.pair_element * d) +
+           q * static_cast<double>(problem.k) * rates.listed;
   }
-  if (!problem.kept) seconds += rates.prepare + rates.sampled_element * std::min(n, 1024.0) * d + static_cast<double>(plan.passes) * rates.element * n * d;
+  if (!problem.kept)
+    seconds += rates.prepare + rates.sampled_element * std::min(n, 1024.0) * d +
+               static_cast<double>(plan.passes) * rates.element * n * d;
   if (rung == Rung::f32) return seconds + q * n * d * rates.difference;
-  const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128), k = static_cast<double>(problem.k);
+  const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128),
+               k = static_cast<double>(problem.k);
   return seconds + (rung == Rung::fp16 ? rates.tile_of_halves : rates.tile) * tiles +
-         q * ((problem.k > most_shared_k ? rates.long_settled : rates.settled) * std::sqrt(k) + rates.neighbor_element * k * d);
+         q * ((problem.k > most_shared_k ? rates.long_settled : rates.settled) * std::sqrt(k) +
+              rates.neighbor_element * k * d);
 }
 
 /// Whether some queries are ranked on a rung, whose rows must be made for it, sooner than beside every row.

@@ -7,7 +7,8 @@
 
 namespace vicinal::cuda {
 
-inline constexpr std::int64_t kept_groups = 16384;  // so many groups' guesses stay in shared memory; of more they are made each time
+inline constexpr std::int64_t kept_groups =
+    16384;  // so many groups' guesses stay in shared memory; of more they are made each time
 
 struct Seed {
   SearchJob job;
@@ -15,7 +16,9 @@ struct Seed {
   std::int64_t groups;
   std::uint32_t want;
 };
-inline std::int64_t seed_memory(std::int64_t groups) { return groups <= kept_groups ? groups * static_cast<std::int64_t>(sizeof(float)) : 0; }
+inline std::int64_t seed_memory(std::int64_t groups) {
+  return groups <= kept_groups ? groups * static_cast<std::int64_t>(sizeof(float)) : 0;
+}
 
 /// A group: its tile, and where its largest sum is.
 struct Group {
@@ -23,8 +26,11 @@ struct Group {
 };
 
 /// Of a group's largest sum, and of nothing at either end: seeds there stand for terms beyond them, which bound nothing.
-__device__ __forceinline__ bool tells(const SearchJob& job, int sum) { return job.floats || (sum > -(1 << 29) && sum < 1 << 29); }
-__device__ __forceinline__ double bound_of_group(const SearchJob& job, const PlacedQuery& query, float step, const TileHead& head, int sum) {
+__device__ __forceinline__ bool tells(const SearchJob& job, int sum) {
+  return job.floats || (sum > -(1 << 29) && sum < 1 << 29);
+}
+__device__ __forceinline__ double bound_of_group(const SearchJob& job, const PlacedQuery& query, float step,
+                                                 const TileHead& head, int sum) {
   if (job.floats) return upper_of(job.model, risen(sum), query.square, query.norms, head.maxima);
   if (!tells(job, sum)) return infinite;
   const double unit = byte_unit(job.model.sum, step, head.step);
@@ -35,8 +41,10 @@ __device__ __forceinline__ double bound_of_group(const SearchJob& job, const Pla
 class Guesses {
  public:
   __device__ Guesses(const SearchJob& job, const PlacedQuery& query, float step, const TileHead& head)
-      : job_(job), unit_(static_cast<float>(byte_unit(job.model.sum, step, head.step))), square_(static_cast<float>(query.square)),
-        beside_(job.model.sum == Sum::products ? static_cast<float>(ip_slack(job.model, query.norms, head.maxima)) : head.e) {}
+      : job_(job), unit_(static_cast<float>(byte_unit(job.model.sum, step, head.step))),
+        square_(static_cast<float>(query.square)),
+        beside_(job.model.sum == Sum::products ? static_cast<float>(ip_slack(job.model, query.norms, head.maxima))
+                                               : head.e) {}
   __device__ __forceinline__ float of(int sum) const {
     if (job_.floats) return risen(sum);
     if (!tells(job_, sum)) return static_cast<float>(infinite);
@@ -52,7 +60,8 @@ class Guesses {
 /// take(guess, group) for each group of each tile, by all lanes of a warp together: those without a tile bring an infinite guess.
 /// kept: guesses in shared memory, or null; a thread reads those that it wrote. known: they are there.
 template <class Take>
-__device__ __forceinline__ void each_group(const Seed& s, const PlacedQuery& query, float step, float* kept, bool known, const Take& take) {
+__device__ __forceinline__ void each_group(const Seed& s, const PlacedQuery& query, float step, float* kept, bool known,
+                                           const Take& take) {
   const SearchJob& job = s.job;
   const int* mine = s.nearest + blockIdx.x * s.groups;
   const std::int64_t tiles = s.groups / groups_a_tile;
@@ -74,7 +83,8 @@ __device__ __forceinline__ void each_group(const Seed& s, const PlacedQuery& que
       }
     }
 #pragma unroll
-    for (int g = 0; g < groups_a_tile; ++g) take(guesses[g], Group{static_cast<std::uint32_t>(tile), static_cast<std::uint32_t>(t * groups_a_tile + g)});
+    for (int g = 0; g < groups_a_tile; ++g)
+      take(guesses[g], Group{static_cast<std::uint32_t>(tile), static_cast<std::uint32_t>(t * groups_a_tile + g)});
   }
 }
 
@@ -102,7 +112,8 @@ __global__ void __launch_bounds__(settle_threads) seed_thresholds(Seed s) {
     bounded += count;
     if (lane_index() < count) {
       const Group group = mine[wait + lane_index()];
-      const std::uint32_t upper = ordered_t(up32(bound_of_group(job, query, step, job.rows.heads[group.tile], s.nearest[place * s.groups + group.at])));
+      const std::uint32_t upper = ordered_t(
+          up32(bound_of_group(job, query, step, job.rows.heads[group.tile], s.nearest[place * s.groups + group.at])));
       most = most < upper ? upper : most;
     }
     __syncwarp();

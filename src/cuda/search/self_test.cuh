@@ -31,14 +31,17 @@ __global__ void __launch_bounds__(32) try_products(TestJob job) {
   int bytes[4] = {0, 0, 0, 0};
   for (int step = 0; step < test_steps; ++step) {
     const std::int64_t tile = static_cast<std::int64_t>(blockIdx.x) * test_steps + step;
-    const auto fragments = [&](const std::uint32_t* rows, const std::uint32_t* columns, std::uint32_t (&a)[4], std::uint32_t (&b)[2]) {
+    const auto fragments = [&](const std::uint32_t* rows, const std::uint32_t* columns, std::uint32_t(&a)[4],
+                               std::uint32_t(&b)[2]) {
       for (int i = 0; i < 4; ++i) a[i] = rows[tile * 128 + (group + i % 2 * 8) * 8 + i / 2 * 4 + member];
       for (int i = 0; i < 2; ++i) b[i] = columns[tile * 64 + group * 8 + i * 4 + member];
     };
     std::uint32_t a[4], b[2];
     fragments(job.half_rows, job.half_columns, a, b);
     mma_16x8x16<f16>(halves, a, b);
-    for (int i = 0; i < 4; ++i) chain = fmaf(static_cast<float>(half_value(static_cast<std::uint16_t>(a[i] & 0xffff))), static_cast<float>(half_value(static_cast<std::uint16_t>(b[i % 2] >> 16))), chain);
+    for (int i = 0; i < 4; ++i)
+      chain = fmaf(static_cast<float>(half_value(static_cast<std::uint16_t>(a[i] & 0xffff))),
+                   static_cast<float>(half_value(static_cast<std::uint16_t>(b[i % 2] >> 16))), chain);
     fragments(job.byte_rows, job.byte_columns, a, b);
     mma_16x8x32(bytes, a, b[0], b[1]);
   }
@@ -79,14 +82,20 @@ struct TestData {
   TestData() : half_sums(test_blocks * 128), chains(test_blocks * 32), byte_sums(test_blocks * 128) {
     std::mt19937 random(20240607);
     for (int i = 0; i < test_blocks * test_steps; ++i) {
-      const unsigned kind = static_cast<unsigned>(i / test_steps) % 4, exponent = kind == 0 ? 15 : kind == 1 ? 0 : random() % 31;
+      const unsigned kind = static_cast<unsigned>(i / test_steps) % 4, exponent = kind == 0   ? 15
+                                                                                  : kind == 1 ? 0
+                                                                                              : random() % 31;
       const auto half = [&] {
         const unsigned own = kind == 3 ? random() % 31 : exponent;
         return static_cast<std::uint16_t>((random() & 1) << 15 | own << 10 | (random() & 1023));
       };
       for (int j = 0; j < 256; ++j) half_rows.push_back(half());
       for (int j = 0; j < 128; ++j) half_columns.push_back(half());
-      const auto byte = [&] { return static_cast<std::int8_t>(kind == 0 ? (random() % 2 == 0 ? 127 : -128) : kind == 1 ? -128 : static_cast<int>(random() % 256) - 128); };
+      const auto byte = [&] {
+        return static_cast<std::int8_t>(kind == 0   ? (random() % 2 == 0 ? 127 : -128)
+                                        : kind == 1 ? -128
+                                                    : static_cast<int>(random() % 256) - 128);
+      };
       for (int j = 0; j < 512; ++j) byte_rows.push_back(byte());
       for (int j = 0; j < 256; ++j) byte_columns.push_back(byte());
     }
@@ -108,11 +117,14 @@ struct TestData {
           for (int step = 0; step < test_steps; ++step) {
             const std::size_t tile = static_cast<std::size_t>(block * test_steps + step);
             for (std::size_t k = 0; k < 16; ++k) {
-              const double product = widened(half_rows[tile * 256 + static_cast<std::size_t>(row) * 16 + k]) * widened(half_columns[tile * 128 + static_cast<std::size_t>(column) * 16 + k]);
+              const double product = widened(half_rows[tile * 256 + static_cast<std::size_t>(row) * 16 + k]) *
+                                     widened(half_columns[tile * 128 + static_cast<std::size_t>(column) * 16 + k]);
               exact += product;
               sizes += std::fabs(product);
             }
-            for (std::size_t k = 0; k < 32; ++k) whole += byte_rows[tile * 512 + static_cast<std::size_t>(row) * 32 + k] * byte_columns[tile * 256 + static_cast<std::size_t>(column) * 32 + k];
+            for (std::size_t k = 0; k < 32; ++k)
+              whole += byte_rows[tile * 512 + static_cast<std::size_t>(row) * 32 + k] *
+                       byte_columns[tile * 256 + static_cast<std::size_t>(column) * 32 + k];
           }
           const auto at = static_cast<std::size_t>(block * 128 + row * 8 + column);
           const double error = std::fabs(static_cast<double>(half_sums[at]) - exact);
@@ -123,9 +135,15 @@ struct TestData {
         float chain = 0;
         for (int step = 0; step < test_steps; ++step)
           for (int i = 0; i < 4; ++i) {
-            const std::size_t tile = static_cast<std::size_t>(block * test_steps + step), row = static_cast<std::size_t>(lane / 4 + i % 2 * 8), group = static_cast<std::size_t>(lane / 4);
-            chain = std::fmaf(static_cast<float>(widened(half_rows[tile * 256 + row * 16 + static_cast<std::size_t>(i / 2 * 8 + lane % 4 * 2)])),
-                              static_cast<float>(widened(half_columns[tile * 128 + group * 16 + static_cast<std::size_t>(i % 2 * 8 + lane % 4 * 2 + 1)])), chain);
+            const std::size_t tile = static_cast<std::size_t>(block * test_steps + step),
+                              row = static_cast<std::size_t>(lane / 4 + i % 2 * 8),
+                              group = static_cast<std::size_t>(lane / 4);
+            chain = std::fmaf(
+                static_cast<float>(
+                    widened(half_rows[tile * 256 + row * 16 + static_cast<std::size_t>(i / 2 * 8 + lane % 4 * 2)])),
+                static_cast<float>(widened(
+                    half_columns[tile * 128 + group * 16 + static_cast<std::size_t>(i % 2 * 8 + lane % 4 * 2 + 1)])),
+                chain);
           }
         if (chain != chains[static_cast<std::size_t>(block * 32 + lane)]) result.floats = false;
       }
@@ -139,7 +157,9 @@ SelfTest self_test(Device& device) {
   TestData data;
   Array<std::byte, Device> memory(device);
   const auto bytes = [](const auto& v) { return static_cast<std::int64_t>(v.size() * sizeof(v[0])); };
-  std::byte* at = memory.of(bytes(data.half_rows) + bytes(data.half_columns) + bytes(data.byte_rows) + bytes(data.byte_columns) + bytes(data.half_sums) + bytes(data.chains) + bytes(data.byte_sums));
+  std::byte* at =
+      memory.of(bytes(data.half_rows) + bytes(data.half_columns) + bytes(data.byte_rows) + bytes(data.byte_columns) +
+                bytes(data.half_sums) + bytes(data.chains) + bytes(data.byte_sums));
   const auto put = [&](const auto& v) {
     device.in(at, v.data(), bytes(v));
     return std::exchange(at, at + bytes(v));

@@ -24,11 +24,11 @@
 #include "cuda/search/labels.cuh"
 #include "cuda/search/long_lists.cuh"
 #include "cuda/search/range.hpp"
-#include "cuda/search/sides.hpp"
 #include "cuda/search/scan.cuh"
-#include "cuda/search/vanished.cuh"
 #include "cuda/search/seed.cuh"
 #include "cuda/search/settle.cuh"
+#include "cuda/search/sides.hpp"
+#include "cuda/search/vanished.cuh"
 #include "cuda/select/select.hpp"
 
 namespace vicinal::cuda {
@@ -49,12 +49,16 @@ inline constexpr std::int64_t most_unasked = std::int64_t{1} << 32;
 template <class Device>
 class CudaSession final : public Session {
  public:
-  CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
-      : device_(device), question_(question), plan_(plan), rung_(rung), filters_(rung != Rung::canonical && !holds_everything(question)), wide_(wide_words(question.type, question.corpus.rows, device.packed_rows)), kept_(std::move(kept)), team_(team),
-        stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device), slots_(device), counts_(device), best_(device),
-        facts_(device), nearest_(device), found_(device), used_(device), ids_(device), out_(device),
-        totals_(device), choice_(device, question),
-        model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device), every_pair_(device) {
+  CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung,
+              std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
+      : device_(device), question_(question), plan_(plan), rung_(rung),
+        filters_(rung != Rung::canonical && !holds_everything(question)),
+        wide_(wide_words(question.type, question.corpus.rows, device.packed_rows)), kept_(std::move(kept)), team_(team),
+        stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device),
+        slots_(device), counts_(device), best_(device), facts_(device), nearest_(device), found_(device), used_(device),
+        ids_(device), out_(device), totals_(device), choice_(device, question),
+        model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device),
+        every_pair_(device) {
     facts_.of(counter_words + 2 * plan.query_batch);
     device_.zero(counters(), sizeof(Counters));
     maker_.emplace(device, question, rung, team, counters());
@@ -64,12 +68,15 @@ class CudaSession final : public Session {
       frame_ = maker_->choose(centre_);
     }
     model_ = model_of(question.metric, question.type, question.corpus.cols, frame_.scale, rung);
-    if (own_rows()) make_side(rows_, Points(kept_->held.side.rows, question.corpus.dtype, question.corpus.rows, question.corpus.cols), false);
+    if (own_rows())
+      make_side(rows_, Points(kept_->held.side.rows, question.corpus.dtype, question.corpus.rows, question.corpus.cols),
+                false);
     if (question.radius) range_.emplace(device, question, plan, rung, team);
   }
 
   /// The corpus prepared once.
-  static std::shared_ptr<const CudaKept<Device>> keep(Device& device, const Question& question, const Plan& plan, Team& team) {
+  static std::shared_ptr<const CudaKept<Device>> keep(Device& device, const Question& question, const Plan& plan,
+                                                      Team& team) {
     auto kept = std::make_shared<CudaKept<Device>>(device);
     kept->packed = rung_of(plan.rungs.front()) == Rung::int8;
     Stats stats;
@@ -99,7 +106,8 @@ class CudaSession final : public Session {
     } else {
       const std::int64_t row = queries.cols * static_cast<std::int64_t>(dtype_size(queries.dtype));
       std::byte* to = queries_.rows.of(count * row);
-      for (std::int64_t i = 0; i < count; ++i) one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
+      for (std::int64_t i = 0; i < count; ++i)
+        one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
       Points dense(to, queries.dtype, count, queries.cols);
       make_side(queries_, dense, true);
       device_.in(query_rows_.of(count), numbers_.data(), count * 8);
@@ -128,7 +136,8 @@ class CudaSession final : public Session {
 
   void rerank() override {
     if (filters_ && queries_.side.count > 0 && rows().side.count > 0 && question_.k > 0) settle(true);
-    if (question_.k > 0 && !kept_ && question_.type == DistanceType::f32 && descending(question_.metric) && rows().side.count < question_.corpus.rows)
+    if (question_.k > 0 && !kept_ && question_.type == DistanceType::f32 && descending(question_.metric) &&
+        rows().side.count < question_.corpus.rows)
       vanished_.keep(job(), ranking(), filters_, wide_);
     if (queries_.side.count * rows().side.count > most_unasked) device_.wait();
     team_.tick(0);
@@ -138,7 +147,12 @@ class CudaSession final : public Session {
     const std::int64_t count = queries_.side.count, size = static_cast<std::int64_t>(distance_size(question_.type));
     if (count == 0) return;
     const bool there = device_.holds(out.ids);
-    Finish f{.job = job(), .ranking = ranking(), .first_id = question_.first_id, .out_k = out.k, .filters = filters_, .full_lists = question_.filter.uniform()};
+    Finish f{.job = job(),
+             .ranking = ranking(),
+             .first_id = question_.first_id,
+             .out_k = out.k,
+             .filters = filters_,
+             .full_lists = question_.filter.uniform()};
     f.own_rows = there;
     f.pieces = (out.k + 1023) / 1024;
     f.ids = there ? out.ids : ids_.of(count * out.k);
@@ -200,7 +214,12 @@ class CudaSession final : public Session {
   }
 
   SearchJob job() const {
-    SearchJob job{.rows = rows().side, .queries = queries_.side, .model = model_, .floats = in_floats(rung_), .choice = choice_.choice(), .visits = visits_of(rows().side.tiles())};
+    SearchJob job{.rows = rows().side,
+                  .queries = queries_.side,
+                  .model = model_,
+                  .floats = in_floats(rung_),
+                  .choice = choice_.choice(),
+                  .visits = visits_of(rows().side.tiles())};
     job.first_query = numbers_.empty() ? 0 : numbers_.front();
     job.query_rows = adjacent_ ? nullptr : query_rows_.data();
     job.first_row = kept_ ? 0 : first_row_;
@@ -214,7 +233,11 @@ class CudaSession final : public Session {
     return job;
   }
   Ranking ranking() const {
-    return {.rows = rows().side, .queries = queries_.side, .metric = question_.metric, .type = question_.type, .first_row = kept_ ? 0 : first_row_,
+    return {.rows = rows().side,
+            .queries = queries_.side,
+            .metric = question_.metric,
+            .type = question_.type,
+            .first_row = kept_ ? 0 : first_row_,
             .counters = counters()};
   }
 
@@ -223,21 +246,28 @@ class CudaSession final : public Session {
     const std::int64_t tiles = f.last - f.first, workers = device_.multiprocessors;
     f.blocks = (f.job.queries.count + block_queries - 1) / block_queries;
     // A block of queries alone is dealt out at once: between units the pipeline runs dry.
-    f.part = f.blocks == 1 ? (tiles + workers - 1) / workers : std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
+    f.part = f.blocks == 1 ? (tiles + workers - 1) / workers
+                           : std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
     const std::int64_t stretches = grid * finders(device_, plan_, rung_);
     if constexpr (!seeding) {
       // Where nothing is excluded yet every pair comes through.
-      const std::int64_t most = (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / stretches;
-      f.room = std::max(found_entries(f.job.queries.count, f.job.capacity, stretches) / stretches, f.everything ? most : 0);
+      const std::int64_t most =
+          (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / stretches;
+      f.room =
+          std::max(found_entries(f.job.queries.count, f.job.capacity, stretches) / stretches, f.everything ? most : 0);
       f.found = found_.of(f.room * stretches);
       f.used = used_.of(stretches);
     }
     launch_filter<seeding>(device_, plan_, rung_, f, grid);
     if constexpr (!seeding)
       launch(hand_out, stretches, hand_out_threads, 0,
-             HandOut{.job = f.job, .found = f.found, .used = f.used, .room = f.room, .workers = stretches,
+             HandOut{.job = f.job,
+                     .found = f.found,
+                     .used = f.used,
+                     .room = f.room,
+                     .workers = stretches,
                      .always = always_from(device_, plan_, rung_, f.job.rows.width)});
   }
 
@@ -249,7 +279,8 @@ class CudaSession final : public Session {
     const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
     const bool few = queries_.side.count <= device_.multiprocessors, many = labelled || (question_.k > 256 && !few);
     const int threads = few || many ? settle_threads : question_.k > 32 ? 128 : 64;
-    const auto kernel = wide_ ? (many ? settle_queries<Wide, true> : settle_queries<Wide, false>) : (many ? settle_queries<Packed, true> : settle_queries<Packed, false>);
+    const auto kernel = wide_ ? (many ? settle_queries<Wide, true> : settle_queries<Wide, false>)
+                              : (many ? settle_queries<Packed, true> : settle_queries<Packed, false>);
     launch(kernel, queries_.side.count, threads, settle_memory(words, question_.k, wide_), s);
   }
 
@@ -279,9 +310,11 @@ class CudaSession final : public Session {
       f.everything = seen_rows_ == 0 && begin == 0 && f.nearest == nullptr;
       run_filter<false>(f);
       if (f.last < tiles) settle(false);
-      part = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil((growth - 1) * static_cast<double>(f.last) * (1 + 1e-9))));
+      part = std::max<std::int64_t>(
+          1, static_cast<std::int64_t>(std::ceil((growth - 1) * static_cast<double>(f.last) * (1 + 1e-9))));
       begin = f.last;
-      const std::int64_t pairs = f.job.queries.count * std::min((f.last - f.first) * tile_rows, f.job.rows.count - f.first * tile_rows);
+      const std::int64_t pairs =
+          f.job.queries.count * std::min((f.last - f.first) * tile_rows, f.job.rows.count - f.first * tile_rows);
       if (pairs > most_unasked) device_.wait();
       team_.tick(static_cast<std::uint64_t>(pairs));
     }
@@ -312,7 +345,8 @@ class CudaSession final : public Session {
   void report(const Counters& counters) {
     report_bad_rows(counters);
     if (counters.undefined_keys != 0)
-      fail(ErrorCode::range_error, cat("corpus row ", counters.first_undefined, ": the product with a query leaves f64; scale the rows first"));
+      fail(ErrorCode::range_error,
+           cat("corpus row ", counters.first_undefined, ": the product with a query leaves f64; scale the rows first"));
     if (counters.infinite_keys != 0) cpu::report_infinite(question_);
   }
 
@@ -320,17 +354,20 @@ class CudaSession final : public Session {
   void settle_bounds(const BoundsView& bounds, std::int64_t count, const Counters& counters) {
     std::fill_n(bounds.largest, count, 0.0);
     std::memcpy(bounds.largest, &counters.largest_error, sizeof(double));
-    if (const auto lost = static_cast<std::int64_t>(counters.lost); std::exchange(lost_, lost) == lost) return void(std::fill_n(bounds.settled, count, infinite));
+    if (const auto lost = static_cast<std::int64_t>(counters.lost); std::exchange(lost_, lost) == lost)
+      return void(std::fill_n(bounds.settled, count, infinite));
     device_.out(bounds.settled, facts_.data() + counter_words, count * 8);
     device_.wait();
-    std::replace_if(bounds.settled, bounds.settled + count, [](double settled) { return settled > -infinite; }, infinite);
+    std::replace_if(
+        bounds.settled, bounds.settled + count, [](double settled) { return settled > -infinite; }, infinite);
   }
 
   /// Rows in each answer: ids come first, then -1. Answers that lie on the device are counted there (infinite_keys).
   void count_found(const NeighborsView& out, bool there, std::int64_t* found) const {
     for (std::size_t i = 0; i < numbers_.size(); ++i) {
       const std::int64_t* const ids = out.ids + numbers_[i] * out.k;
-      found[i] = there ? unknown_count : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
+      found[i] =
+          there ? unknown_count : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
     }
   }
 
@@ -341,7 +378,8 @@ class CudaSession final : public Session {
     const auto* in = static_cast<const std::byte*>(from);
     for (std::int64_t i = 0; i < count;) {
       std::int64_t end = i + 1;
-      while (end < count && numbers_[static_cast<std::size_t>(end)] == numbers_[static_cast<std::size_t>(end) - 1] + 1) ++end;
+      while (end < count && numbers_[static_cast<std::size_t>(end)] == numbers_[static_cast<std::size_t>(end) - 1] + 1)
+        ++end;
       device_.out(out + numbers_[static_cast<std::size_t>(i)] * row, in + i * row, (end - i) * row);
       i = end;
     }

@@ -15,7 +15,9 @@ inline std::int64_t settle_words(std::int64_t k) {
   while (words < 2 * k || words - k < 32) words *= 2;
   return words;
 }
-inline std::int64_t settle_memory(std::int64_t words, std::int64_t k, bool wide) { return words * word_size(wide) + (words - k) * 4; }
+inline std::int64_t settle_memory(std::int64_t words, std::int64_t k, bool wide) {
+  return words * word_size(wide) + (words - k) * 4;
+}
 
 struct Settle {
   SearchJob job;
@@ -35,11 +37,14 @@ __device__ __forceinline__ void tighten(const SearchJob& job, std::int64_t place
 }
 
 /// Keys of 32 bits in the order of floats; NaN has no place here.
-__device__ __forceinline__ std::uint32_t ordered_t(float t) { return ListWords<Packed>::ordered(static_cast<double>(t)); }
+__device__ __forceinline__ std::uint32_t ordered_t(float t) {
+  return ListWords<Packed>::ordered(static_cast<double>(t));
+}
 
 /// The least and the largest of `count` keys, at least one, to all threads. `spare`: two words a warp.
 template <class KeyAt>
-__device__ __forceinline__ void block_ends(std::int64_t count, unsigned* spare, std::uint32_t& low, std::uint32_t& high, const KeyAt& key_at) {
+__device__ __forceinline__ void block_ends(std::int64_t count, unsigned* spare, std::uint32_t& low, std::uint32_t& high,
+                                           const KeyAt& key_at) {
   low = 0xffffffffu, high = 0;
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
     const std::uint32_t key = key_at(i);
@@ -82,7 +87,8 @@ __device__ __forceinline__ void find_bin(const unsigned* counts, unsigned want, 
 /// The want-th smallest (from 1) of `count` keys, at least that many: counts of eight bits at a time. What all keys begin with is passed
 /// over, since counts of it would be one counter's, at which all threads wait. `spare`: 256 + 3 words of shared memory.
 template <class KeyAt>
-__device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint32_t want, unsigned* spare, const KeyAt& key_at) {
+__device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint32_t want, unsigned* spare,
+                                                   const KeyAt& key_at) {
   std::uint32_t low, prefix;
   block_ends(count, spare, low, prefix, key_at);
   for (int open = 32 - __clz(static_cast<int>(low ^ prefix)); open > 0;) {  // bits that are not known yet
@@ -137,7 +143,8 @@ __device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins
     const float at = (t - low) * per;
     return at >= 0 && at < static_cast<float>(likely_bins - 1) ? static_cast<int>(at) : at < 0 ? 0 : likely_bins - 1;
   };
-  if (!is_finite(static_cast<double>(low)) || !(width < static_cast<float>(infinite))) return static_cast<float>(infinite);
+  if (!is_finite(static_cast<double>(low)) || !(width < static_cast<float>(infinite)))
+    return static_cast<float>(infinite);
   each([&](float t) { atomicAdd(&bins[bin_of(t)], 1u); });
   __syncthreads();
   find_bin<likely_bins>(bins, want, spare + 64);
@@ -149,7 +156,8 @@ __device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins
 
 /// Items for which stays() holds move to the front; returns how many. All threads see the same.
 template <class Item, class Stays>
-__device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t count, unsigned* spare, const Stays& stays) {
+__device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t count, unsigned* spare,
+                                                 const Stays& stays) {
   constexpr int each = 4;
   const auto threads = static_cast<std::uint32_t>(thread_count());
   std::uint32_t kept = 0;
@@ -180,9 +188,12 @@ __device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t coun
 
 /// About `want` of the slots that look nearest, `room` at most, go to `chosen` as rows; the others stay. full: none that looks farther than the k-th so
 /// far goes: without residuals, what is left of the bound is the estimate. Returns how many went.
-__device__ __forceinline__ std::uint32_t choose_rows(const SearchJob& job, const QueryState& state, const PlacedQuery& query, Slot* slots, std::uint32_t& count,
-                                                     std::uint32_t want, std::uint32_t room, bool full, std::uint32_t* chosen, unsigned* bins, unsigned* spare) {
-  float limit = full ? threshold(job.model, state.theta, query.square, FilterNorms{}, FilterNorms{}) : static_cast<float>(infinite);
+__device__ __forceinline__ std::uint32_t choose_rows(const SearchJob& job, const QueryState& state,
+                                                     const PlacedQuery& query, Slot* slots, std::uint32_t& count,
+                                                     std::uint32_t want, std::uint32_t room, bool full,
+                                                     std::uint32_t* chosen, unsigned* bins, unsigned* spare) {
+  float limit = full ? threshold(job.model, state.theta, query.square, FilterNorms{}, FilterNorms{})
+                     : static_cast<float>(infinite);
   if (count > want) {
     const float nearest = likely_limit(want, bins, spare, [&](const auto& take) {
       // Four are read before the first is counted.
@@ -214,15 +225,20 @@ __device__ __forceinline__ std::uint32_t choose_rows(const SearchJob& job, const
 }
 
 /// What the query's threshold leaves of its slots.
-__device__ __forceinline__ std::uint32_t drop_excluded(const SearchJob& job, const QueryState& state, const PlacedQuery& query, Slot* slots, std::uint32_t count, unsigned* spare) {
+__device__ __forceinline__ std::uint32_t drop_excluded(const SearchJob& job, const QueryState& state,
+                                                       const PlacedQuery& query, Slot* slots, std::uint32_t count,
+                                                       unsigned* spare) {
   const ByteLine line = line_of_query(job.model, state.theta, query.square, query.norms);
-  return compact(slots, count, spare, [&](const Slot& slot) { return !(slot.t > up32(byte_bound(line, job.rows.heads[slot.place / tile_rows].maxima))); });
+  return compact(slots, count, spare, [&](const Slot& slot) {
+    return !(slot.t > up32(byte_bound(line, job.rows.heads[slot.place / tile_rows].maxima)));
+  });
 }
 
 /// Words of some rows for a query, by `warps` warps of which this is one: `each` rows at a time.
 template <class Form, int each>
-__device__ __forceinline__ void rank_rows(const SearchJob& job, const Ranking& ranking, std::int64_t query_row, const std::uint32_t* chosen, std::uint32_t count,
-                                          std::uint32_t warp, std::uint32_t warps, typename Form::Word* words) {
+__device__ __forceinline__ void rank_rows(const SearchJob& job, const Ranking& ranking, std::int64_t query_row,
+                                          const std::uint32_t* chosen, std::uint32_t count, std::uint32_t warp,
+                                          std::uint32_t warps, typename Form::Word* words) {
   const Sum sum = sum_of(ranking.metric);
   for (std::uint32_t from = warp * each; from < count; from += warps * each) {
     std::int64_t rows[each];
@@ -238,7 +254,9 @@ __device__ __forceinline__ void rank_rows(const SearchJob& job, const Ranking& r
     const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / each));
     if (lane_index() % (32 / each) == 0 && which < count) {
       const std::int64_t row = chosen[which];
-      words[which] = Form::make(ListWords<Form>::ordered(folded_key(ranking, value_of_sum(ranking, total, query_row, row))), job.first_row + row);
+      words[which] =
+          Form::make(ListWords<Form>::ordered(folded_key(ranking, value_of_sum(ranking, total, query_row, row))),
+                     job.first_row + row);
     }
   }
 }
@@ -278,14 +296,16 @@ __global__ void __launch_bounds__(settle_threads, many ? 4 : 3) settle_queries(S
     const bool full = have == k;
     if (count <= want && (s.last || !full)) {
       used = count;
-      for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used; i += static_cast<std::uint32_t>(thread_count()))
+      for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used;
+           i += static_cast<std::uint32_t>(thread_count()))
         chosen[i] = job.rows.order[slots[i].place];
       count = 0;
       __syncthreads();
     } else {
       used = choose_rows(job, state, query, slots, count, want, room, first && full, chosen, bins, spare);
     }
-    rank_rows<Form, many ? 8 : 4>(job, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()), static_cast<std::uint32_t>(thread_count() / 32), words + have);
+    rank_rows<Form, many ? 8 : 4>(job, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()),
+                                  static_cast<std::uint32_t>(thread_count() / 32), words + have);
     if (thread_index() == 0) atomicAdd(&job.counters->ranked, static_cast<unsigned long long>(used));
     have += static_cast<int>(used);
     in_order = false;
@@ -297,8 +317,10 @@ __global__ void __launch_bounds__(settle_threads, many ? 4 : 3) settle_queries(S
         // No order is needed yet: the k-th key, and what is not beyond it. More than k are left where several have that key.
         cut = have > sorts_from;
         if (cut) {
-          const std::uint32_t kth = block_kth(have, static_cast<std::uint32_t>(k), bins, [&](std::int64_t i) { return Words::top(words[i]); });
-          have = static_cast<int>(compact(words, static_cast<std::uint32_t>(have), spare, [&](const Word& word) { return Words::top(word) <= kth; }));
+          const std::uint32_t kth = block_kth(have, static_cast<std::uint32_t>(k), bins,
+                                              [&](std::int64_t i) { return Words::top(words[i]); });
+          have = static_cast<int>(compact(words, static_cast<std::uint32_t>(have), spare,
+                                          [&](const Word& word) { return Words::top(word) <= kth; }));
           bound = Words::key(static_cast<Word>(kth) << 32);
         }
       }

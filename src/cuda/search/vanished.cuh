@@ -33,7 +33,8 @@ __global__ void note_vanished(NoteVanished n) {
     if (ListWords<Form>::key(best[i]) != 0 || row < 0 || row >= job.rows.count) continue;
     const std::int64_t rows[1] = {row * job.rows.dims}, queries[1] = {query * job.rows.dims};
     const double shifts[1] = {0.0};
-    const double value = value_of_sum(n.ranking, pair_sums<1, 1>(n.ranking, sum_of(n.ranking.metric), rows, shifts, queries), query, row);
+    const double value = value_of_sum(
+        n.ranking, pair_sums<1, 1>(n.ranking, sum_of(n.ranking.metric), rows, shifts, queries), query, row);
     if (value != 0 && lane_index() == 0) n.found[atomicAdd(n.count, 1u)] = {query, job.first_row + row, value < 0};
   }
 }
@@ -49,8 +50,13 @@ class VanishedProducts {
   void keep(const SearchJob& job, const Ranking& ranking, bool filters, bool wide) {
     constexpr std::int64_t room = vanished_room;
     static_assert(sizeof(Vanished) == vanished_bytes, "session_bytes counts them");
-    const std::int64_t count = job.queries.count, per = std::max<std::int64_t>(1, room / std::max<std::int64_t>(job.k, 1));
-    NoteVanished n{.job = job, .ranking = ranking, .filters = filters, .found = found_.of(std::max(room, job.k)), .count = used_.of(1)};
+    const std::int64_t count = job.queries.count,
+                       per = std::max<std::int64_t>(1, room / std::max<std::int64_t>(job.k, 1));
+    NoteVanished n{.job = job,
+                   .ranking = ranking,
+                   .filters = filters,
+                   .found = found_.of(std::max(room, job.k)),
+                   .count = used_.of(1)};
     for (n.first = 0; n.first < count; n.first = n.last) {
       n.last = std::min(count, n.first + per);
       device_.zero(n.count, sizeof(unsigned));
@@ -67,7 +73,8 @@ class VanishedProducts {
 
   /// Their signs to the entries that are still in the result, but for rows from last_chunk on, which finish_queries had. Returns how many.
   /// rows: of the queries in `out`. there: it is memory of the device.
-  std::int64_t give_back(const NeighborsView& out, const std::vector<std::int64_t>& rows, std::int64_t first_id, std::int64_t last_chunk, bool there) {
+  std::int64_t give_back(const NeighborsView& out, const std::vector<std::int64_t>& rows, std::int64_t first_id,
+                         std::int64_t last_chunk, bool there) {
     std::int64_t given = 0;
     std::vector<std::int64_t> copy(there ? static_cast<std::size_t>(out.k) : 0);
     for (const Vanished& one : all_) {

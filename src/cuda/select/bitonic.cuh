@@ -243,8 +243,11 @@ void run_bitonic(Launch& launch, const Job& job) {
 
 template <class Launch>
 const SelectKernel<Launch>& bitonic_select() {
-  static constexpr SelectKernel<Launch> row = {.name = "bitonic", .needs = [](const SelectShape& s) { return bitonic_needs(s.form, s.cols, s.k); },
-                                          .sorted = true, .select = run_bitonic<Launch>};
+  static constexpr SelectKernel<Launch> row = {
+      .name = "bitonic",
+      .needs = [](const SelectShape& s) { return bitonic_needs(s.form, s.cols, s.k); },
+      .sorted = true,
+      .select = run_bitonic<Launch>};
   return row;
 }
 VICINAL_SELECT_INSTANCE(bitonic);

@@ -33,10 +33,18 @@ Choice choose_select(const SelectTask& task, int multiprocessors) {
     Choice choice;
     bool fits;
   } rules[] = {
-      {{"sieve_rows", "registers hold a row: 65536 x 8192, k=100 0.97, sieve_grid 3.09; 524288 x 1024, k=100 1.28, quick_warp 12.9"}, k <= 512},
-      {{"sieve_parts", "a few rows of medium length: 1 x 2^20, k=100 0.021, sieve_grid 0.040; 8 x 2^20 0.036, sieve_grid 0.051"}, rows <= 16 && rows * cols <= 1 << 23},
-      {{"sieve_block", "a small part of rows that fill the device: 1000 x 2^20, k=100 1.16, sieve_grid 1.44, radix 9.68"}, many && small_part},
-      {{"sieve_grid", "a small part of few long rows: 1 x 2^28, k=16384 0.42, scan 3.74; 64 x 2^20, k=100 0.13, sieve_parts 0.15"}, small_part},
+      {{"sieve_rows",
+        "registers hold a row: 65536 x 8192, k=100 0.97, sieve_grid 3.09; 524288 x 1024, k=100 1.28, quick_warp 12.9"},
+       k <= 512},
+      {{"sieve_parts",
+        "a few rows of medium length: 1 x 2^20, k=100 0.021, sieve_grid 0.040; 8 x 2^20 0.036, sieve_grid 0.051"},
+       rows <= 16 && rows * cols <= 1 << 23},
+      {{"sieve_block",
+        "a small part of rows that fill the device: 1000 x 2^20, k=100 1.16, sieve_grid 1.44, radix 9.68"},
+       many && small_part},
+      {{"sieve_grid",
+        "a small part of few long rows: 1 x 2^28, k=16384 0.42, scan 3.74; 64 x 2^20, k=100 0.13, sieve_parts 0.15"},
+       small_part},
       {{"scan", "a large part of few long rows, which share the device"}, cols >= 1 << 17 && !many},
       {{"quick_warp", "a large part of many short rows"}, cols <= 2048 && rows >= 32 * std::int64_t{multiprocessors}},
       {{"radix", "a large part of rows that fill the device: 65536 x 8192, k=1000 8.67, quick_warp 11.0"}, many},

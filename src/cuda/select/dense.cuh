@@ -52,8 +52,9 @@ struct DenseReader {
       std::uint32_t bits = v.word[i * Size / 4];
       if constexpr (Size == 2) bits = i % 2 == 0 ? bits << 16 : bits & 0xffff0000u;
       if constexpr (Size == 1) bits = bits << (24 - 8 * (i % 4)) & 0xff000000u;
-      const std::uint32_t made = Float || (Size > 1 && rows.is_float) ? ordered_float<std::uint32_t>(bits, rows.infinity, rows.largest)
-                                                                      : ordered_integer<std::uint32_t>(bits, rows.is_signed, rows.largest);
+      const std::uint32_t made = Float || (Size > 1 && rows.is_float)
+                                     ? ordered_float<std::uint32_t>(bits, rows.infinity, rows.largest)
+                                     : ordered_integer<std::uint32_t>(bits, rows.is_signed, rows.largest);
       return made >> (32 - 8 * Size);
     }
   }

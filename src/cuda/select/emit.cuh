@@ -61,9 +61,11 @@ __device__ __forceinline__ void emit_word(const Rows& rows, const Emission& out,
   const int size = Size != 0 ? Size : rows.size;
   if (out.values != nullptr) {
     using Key = typename Form::Key;
-    const Key key = Form::key(word), sign = static_cast<Key>(Key{1} << (8 * size - 1)), all = static_cast<Key>(sign | (sign - 1));
+    const Key key = Form::key(word), sign = static_cast<Key>(Key{1} << (8 * size - 1)),
+              all = static_cast<Key>(sign | (sign - 1));
     const bool kept = !rows.is_float || (key != all && key != (rows.largest ? static_cast<Key>(sign - 1) : sign));
-    store_bits(out.values, at, kept ? value_of_key(rows, key, sign, all) : load_bits<Key>(value_address(rows, row, col), size), size);
+    store_bits(out.values, at,
+               kept ? value_of_key(rows, key, sign, all) : load_bits<Key>(value_address(rows, row, col), size), size);
   }
   if (out.ids != nullptr) out.ids[at] = col;
   if (out.payload_out != nullptr) {

@@ -24,10 +24,10 @@ struct Job {
   Rows rows;  // of one batch
   FormName form = FormName::packed;
   std::int64_t k = 0;
-  void* list = nullptr;      // rows x k words
+  void* list = nullptr;       // rows x k words
   std::int64_t list_row = 0;  // words from a row's list to the next, where that is not k
-  void* spare = nullptr;     // Needs::bytes
-  std::int64_t workers = 1;  // rows in work at a time, of algorithms that keep memory for each
+  void* spare = nullptr;      // Needs::bytes
+  std::int64_t workers = 1;   // rows in work at a time, of algorithms that keep memory for each
   int multiprocessors = 1;
 };
 
@@ -118,8 +118,10 @@ inline SieveGuess sieve_guess(std::int64_t cols, std::int64_t k, std::int64_t sa
   samples -= samples % run;
   if (samples < 4 * run) return guess;
   const double mean = static_cast<double>(k) * static_cast<double>(samples * blocks) / static_cast<double>(cols);
-  auto rank = static_cast<std::int64_t>(std::max(mean, static_cast<double>(run + 1)));  // more than one run: rows may be sorted
-  while (static_cast<double>(rank) * std::log(static_cast<double>(rank) / mean) - static_cast<double>(rank) + mean < 21) ++rank;
+  auto rank =
+      static_cast<std::int64_t>(std::max(mean, static_cast<double>(run + 1)));  // more than one run: rows may be sorted
+  while (static_cast<double>(rank) * std::log(static_cast<double>(rank) / mean) - static_cast<double>(rank) + mean < 21)
+    ++rank;
   const std::int64_t most = rank + std::max<std::int64_t>(1, rank / 4);
   if (most > samples * blocks / 2) return guess;
   guess.samples = static_cast<int>(samples);
@@ -130,11 +132,13 @@ inline SieveGuess sieve_guess(std::int64_t cols, std::int64_t k, std::int64_t sa
 }
 /// Where a run of samples begins: in each stratum of the row at a place that hangs on row and run.
 VICINAL_BOTH std::int64_t sieve_sample_column(std::int64_t row, std::int64_t run, std::int64_t stratum, int length) {
-  auto x = static_cast<std::uint64_t>(row) * 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(run) * 0xd1342543de82ef95ull + 1;
+  auto x = static_cast<std::uint64_t>(row) * 0x9e3779b97f4a7c15ull +
+           static_cast<std::uint64_t>(run) * 0xd1342543de82ef95ull + 1;
   x = (x ^ x >> 32) * 0xbf58476d1ce4e5b9ull;
   x ^= x >> 29;
   const std::int64_t places = stratum / length;
-  return run * stratum + static_cast<std::int64_t>((x & 0xffffffffu) * static_cast<std::uint64_t>(places) >> 32) * length;
+  return run * stratum +
+         static_cast<std::int64_t>((x & 0xffffffffu) * static_cast<std::uint64_t>(places) >> 32) * length;
 }
 /// Words that shared memory keeps between rounds.
 inline std::int64_t sieve_room(std::int64_t k) { return std::max<std::int64_t>(1024, 2 * k); }
@@ -175,7 +179,8 @@ inline SieveGridPlan sieve_grid_plan(std::int64_t cols, std::int64_t k, int size
     if (samplers * plan.kept <= most_kept) break;
   }
   plan.samplers = samplers;
-  const double rank = plan.guess.most_rank, share = static_cast<double>(plan.guess.samples) * samplers / static_cast<double>(cols);
+  const double rank = plan.guess.most_rank,
+               share = static_cast<double>(plan.guess.samples) * samplers / static_cast<double>(cols);
   plan.most_found = std::min(cols, std::max(k, static_cast<std::int64_t>((rank + 7 * std::sqrt(rank)) / share) + 1024));
   return plan;
 }
@@ -188,15 +193,20 @@ inline Needs sieve_grid_needs(std::int64_t cols, std::int64_t k, int size, FormN
 }
 
 // sieve_parts: parts of a row, and what a part finds: at least `kept` words and at most `slots`, from at most `line`.
-inline constexpr std::int64_t sieve_parts_least_cols = 1 << 16, sieve_parts_most_cols = 1 << 22, sieve_parts_most_k = 128;
+inline constexpr std::int64_t sieve_parts_least_cols = 1 << 16, sieve_parts_most_cols = 1 << 22,
+                              sieve_parts_most_k = 128;
 inline constexpr int sieve_most_parts = 256, sieve_part_kept = 16, sieve_part_lanes = 4, sieve_part_slots = 32;
 inline constexpr int sieve_parts_compared = 384;  // words that are ranked by comparing all with all
-inline constexpr int sieve_part_line = static_cast<int>(sieve_part_kept * sieve_part_lanes * (sieve_parts_most_cols / sieve_most_parts / 256 + 1));
-inline int sieve_parts(std::int64_t cols) { return static_cast<int>(std::min<std::int64_t>(sieve_most_parts, power_of_two(cols / 1024))); }
+inline constexpr int sieve_part_line =
+    static_cast<int>(sieve_part_kept * sieve_part_lanes * (sieve_parts_most_cols / sieve_most_parts / 256 + 1));
+inline int sieve_parts(std::int64_t cols) {
+  return static_cast<int>(std::min<std::int64_t>(sieve_most_parts, power_of_two(cols / 1024)));
+}
 /// Which eight values of a row a part gets as its group-th: one of each `parts` in a row.
 VICINAL_BOTH std::int64_t sieve_part_place(std::int64_t row, int part, int group, int parts) {
   const unsigned turn = (static_cast<unsigned>(group) + static_cast<unsigned>(row)) * 0x9e3779b1u >> 16;
-  return std::int64_t{group} * parts + static_cast<std::int64_t>((static_cast<unsigned>(part) + turn) & static_cast<unsigned>(parts - 1));
+  return std::int64_t{group} * parts +
+         static_cast<std::int64_t>((static_cast<unsigned>(part) + turn) & static_cast<unsigned>(parts - 1));
 }
 inline Needs sieve_parts_needs(std::int64_t cols) { return {sieve_parts(cols) * (sieve_part_slots + 1) * 8, 0, 0}; }
 

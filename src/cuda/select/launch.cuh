@@ -19,19 +19,25 @@ struct CudaLaunch {
   }
   /// A kernel that may start before the one queued before it ends, and calls wait_for_earlier().
   template <class Args>
-  void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) const {
+  void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
+            const std::type_identity_t<Args>& args) const {
     launch(blocks, threads, shared, kernel, args, true);
   }
 
  private:
   template <class Args>
-  void launch(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const Args& args, bool early) const {
+  void launch(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const Args& args,
+              bool early) const {
     constexpr std::int64_t most_blocks = 0x7fffffff;  // what is beyond 32 bits would be dropped without a word
-    if (blocks > most_blocks) fail(ErrorCode::device_error, cat("a kernel of ", blocks, " blocks; a device takes ", most_blocks, " at most: set a smaller memory budget"));
+    if (blocks > most_blocks)
+      fail(ErrorCode::device_error, cat("a kernel of ", blocks, " blocks; a device takes ", most_blocks,
+                                        " at most: set a smaller memory budget"));
     if (shared > 48 << 10) {
-      const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+      const cudaError_t allowed =
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
       if (allowed != cudaSuccess)
-        fail(ErrorCode::device_error, cat("a kernel was refused ", shared, " bytes of shared memory: ", cudaGetErrorString(allowed)));
+        fail(ErrorCode::device_error,
+             cat("a kernel was refused ", shared, " bytes of shared memory: ", cudaGetErrorString(allowed)));
     }
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -46,9 +52,8 @@ struct CudaLaunch {
     const cudaError_t status = cudaLaunchKernelEx(&config, kernel, args);
     if (status != cudaSuccess) {
       cudaGetLastError();
-      fail(ErrorCode::device_error,
-           cat("a kernel of ", blocks, " blocks of ", threads, " threads and ", shared,
-               " bytes of shared memory was not launched: ", cudaGetErrorString(status)));
+      fail(ErrorCode::device_error, cat("a kernel of ", blocks, " blocks of ", threads, " threads and ", shared,
+                                        " bytes of shared memory was not launched: ", cudaGetErrorString(status)));
     }
   }
 };

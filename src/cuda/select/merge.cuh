@@ -175,8 +175,11 @@ void run_sort(Launch& launch, const Job& job) {
 
 template <class Launch>
 const SelectKernel<Launch>& merge_select() {
-  static constexpr SelectKernel<Launch> row = {.name = "merge", .needs = [](const SelectShape& s) { return merge_needs(s.form, s.cols, s.k); },
-                                          .sorted = true, .select = run_merge<Launch>};
+  static constexpr SelectKernel<Launch> row = {
+      .name = "merge",
+      .needs = [](const SelectShape& s) { return merge_needs(s.form, s.cols, s.k); },
+      .sorted = true,
+      .select = run_merge<Launch>};
   return row;
 }
 VICINAL_SELECT_INSTANCE(merge);

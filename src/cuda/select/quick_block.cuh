@@ -24,8 +24,11 @@ void run_quick_block(Launch& launch, const Job& job) {
 
 template <class Launch>
 const SelectKernel<Launch>& quick_block_select() {
-  static constexpr SelectKernel<Launch> row = {.name = "quick_block", .needs = [](const SelectShape& s) { return quick_needs(s.form, s.cols, false, s.multiprocessors); },
-                                          .values_alone = true, .select = run_quick_block<Launch>};
+  static constexpr SelectKernel<Launch> row = {
+      .name = "quick_block",
+      .needs = [](const SelectShape& s) { return quick_needs(s.form, s.cols, false, s.multiprocessors); },
+      .values_alone = true,
+      .select = run_quick_block<Launch>};
   return row;
 }
 VICINAL_SELECT_INSTANCE(quick_block);

@@ -26,8 +26,11 @@ void run_quick_warp(Launch& launch, const Job& job) {
 
 template <class Launch>
 const SelectKernel<Launch>& quick_warp_select() {
-  static constexpr SelectKernel<Launch> row = {.name = "quick_warp", .needs = [](const SelectShape& s) { return quick_needs(s.form, s.cols, true, s.multiprocessors); },
-                                          .values_alone = true, .select = run_quick_warp<Launch>};
+  static constexpr SelectKernel<Launch> row = {
+      .name = "quick_warp",
+      .needs = [](const SelectShape& s) { return quick_needs(s.form, s.cols, true, s.multiprocessors); },
+      .values_alone = true,
+      .select = run_quick_warp<Launch>};
   return row;
 }
 VICINAL_SELECT_INSTANCE(quick_warp);

@@ -119,8 +119,10 @@ void run_radix(Launch& launch, const Job& job) {
 
 template <class Launch>
 const SelectKernel<Launch>& radix_select() {
-  static constexpr SelectKernel<Launch> row = {.name = "radix", .needs = [](const SelectShape& s) { return radix_needs(s.form, s.cols, s.multiprocessors); },
-                                          .select = run_radix<Launch>};
+  static constexpr SelectKernel<Launch> row = {
+      .name = "radix",
+      .needs = [](const SelectShape& s) { return radix_needs(s.form, s.cols, s.multiprocessors); },
+      .select = run_radix<Launch>};
   return row;
 }
 VICINAL_SELECT_INSTANCE(radix);

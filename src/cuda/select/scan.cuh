@@ -184,7 +184,8 @@ void run_scan(Launch& launch, const Job& job) {
 
 template <class Launch>
 const SelectKernel<Launch>& scan_select() {
-  static constexpr SelectKernel<Launch> row = {.name = "scan", .needs = [](const SelectShape& s) { return scan_needs(s.cols); }, .select = run_scan<Launch>};
+  static constexpr SelectKernel<Launch> row = {
+      .name = "scan", .needs = [](const SelectShape& s) { return scan_needs(s.cols); }, .select = run_scan<Launch>};
   return row;
 }
 VICINAL_SELECT_INSTANCE(scan);

@@ -42,7 +42,9 @@ SelectPlan<Launch> plan_select(const SelectTask& task, int multiprocessors, std:
   if (needs.worker > 0)
     plan.workers = std::max<std::int64_t>(1, std::min({rows, needs.most_workers, most_bytes / 2 / needs.worker}));
   const std::int64_t word = word_size(plan.form);
-  const std::int64_t list_words = plan.kernel->list_words != nullptr ? plan.kernel->list_words(shape) : emits ? 0 : task.k;
+  const std::int64_t list_words = plan.kernel->list_words != nullptr ? plan.kernel->list_words(shape)
+                                  : emits                            ? 0
+                                                                     : task.k;
   const std::int64_t row = std::max<std::int64_t>(1, list_words * word + std::max(needs.row, sort.row));
   const std::int64_t left = most_bytes - plan.workers * needs.worker;
   plan.batch = std::max<std::int64_t>(1, std::min(rows, left / row));

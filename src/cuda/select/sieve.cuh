@@ -12,7 +12,7 @@
 namespace vicinal::cuda {
 
 inline constexpr int sieve_threads = 256, sieve_warps = sieve_threads / 32;
-inline constexpr int sieve_blocks = 4;  // of a multiprocessor, at least
+inline constexpr int sieve_blocks = 4;   // of a multiprocessor, at least
 inline constexpr int sieve_vectors = 2;  // that a thread has in work, and as many on the way
 
 struct Sieve {
@@ -26,8 +26,8 @@ struct Sieve {
 
 /// The lines of shared memory of a block.
 struct SieveState {
-  int count;    // words gathered
-  int chosen;   // of another list
+  int count;   // words gathered
+  int chosen;  // of another list
   std::int64_t need;
   std::uint64_t digit;
 };
@@ -228,7 +228,8 @@ class SieveRow {
         }
         __syncthreads();
       }
-    for (int i = thread_index(); i < k; i += sieve_threads) emit_word<Form>(p_.rows, p_.out, row, row * k + i, answer_[i]);
+    for (int i = thread_index(); i < k; i += sieve_threads)
+      emit_word<Form>(p_.rows, p_.out, row, row * k + i, answer_[i]);
     __syncthreads();
   }
 

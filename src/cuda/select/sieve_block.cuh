@@ -41,19 +41,22 @@ void run_sieve_block(Launch& launch, const Job& job, const Emission& emission) {
     p.sorted = static_cast<int>(power_of_two(job.k));
     const std::int64_t word = word_size(job.form);
     p.capacity = static_cast<int>(sieve_room(job.k)) + SieveRow<Form, Reader>::round_words + 32;
-    p.guess = sieve_guess(job.rows.cols, job.k, std::min<std::int64_t>(p.capacity, sieve_block_samples), 1, Reader::count == 1 ? 1 : 32 / job.rows.size);
-    launch(blocks_for(job.rows.rows, job.multiprocessors), sieve_threads, (p.sorted + p.capacity) * word, sieve_block<Form, Reader>, p);
+    p.guess = sieve_guess(job.rows.cols, job.k, std::min<std::int64_t>(p.capacity, sieve_block_samples), 1,
+                          Reader::count == 1 ? 1 : 32 / job.rows.size);
+    launch(blocks_for(job.rows.rows, job.multiprocessors), sieve_threads, (p.sorted + p.capacity) * word,
+           sieve_block<Form, Reader>, p);
   });
 }
 
 template <class Launch>
 const SelectKernel<Launch>& sieve_block_select() {
-  static constexpr SelectKernel<Launch> row = {.name = "sieve_block",
-                                          .refusal = [](const SelectTask& task, FormName form) -> const char* {
-                                          if (task.k <= sieve_most_k(form)) return nullptr;
-                                          return form == FormName::wide ? "its k is at most 2,048 for values of 8 bytes" : "its k is at most 4,096";
-                                          },
-                                          .select_and_emit = run_sieve_block<Launch>};
+  static constexpr SelectKernel<Launch> row = {
+      .name = "sieve_block",
+      .refusal = [](const SelectTask& task, FormName form) -> const char* {
+        if (task.k <= sieve_most_k(form)) return nullptr;
+        return form == FormName::wide ? "its k is at most 2,048 for values of 8 bytes" : "its k is at most 4,096";
+      },
+      .select_and_emit = run_sieve_block<Launch>};
   return row;
 }
 VICINAL_SELECT_INSTANCE(sieve_block);

@@ -27,7 +27,8 @@ using SlowRow = SieveRow<Form, StridedReader<typename Form::Key>>;
 template <class Form>
 __global__ void sieve_start(SieveGrid<Form> p) {
   const std::int64_t step = std::int64_t{gridDim.x} * sieve_threads;
-  for (std::int64_t row = std::int64_t{blockIdx.x} * sieve_threads + thread_index(); row < p.one.rows.rows; row += step) {
+  for (std::int64_t row = std::int64_t{blockIdx.x} * sieve_threads + thread_index(); row < p.one.rows.rows;
+       row += step) {
     p.counts[row] = 0;
     p.arrived[row] = 0;
     p.limits[row] = Form::last();
@@ -77,9 +78,11 @@ __global__ void __launch_bounds__(sieve_threads) sieve_guess_limits(SieveGrid<Fo
 
 /// The line's words to the row's list in global memory, as many as fit there.
 template <class Form, class Reader>
-__device__ void sieve_flush(const SieveGrid<Form>& p, SieveRow<Form, Reader>& sieve, SieveState* state, std::int64_t row) {
+__device__ void sieve_flush(const SieveGrid<Form>& p, SieveRow<Form, Reader>& sieve, SieveState* state,
+                            std::int64_t row) {
   const int count = state->count;
-  if (thread_index() == 0) state->need = static_cast<std::int64_t>(atomicAdd(p.counts + row, static_cast<unsigned long long>(count)));
+  if (thread_index() == 0)
+    state->need = static_cast<std::int64_t>(atomicAdd(p.counts + row, static_cast<unsigned long long>(count)));
   __syncthreads();
   const std::int64_t first = state->need;
   for (int i = thread_index(); i < count; i += sieve_threads)
@@ -168,7 +171,8 @@ __global__ void __launch_bounds__(sieve_threads) sieve_settle(SieveGrid<Form> p)
       if (state->count > 0) sieve_flush(p, sieve, state, row);
       __syncthreads();
     }
-    for (std::int64_t i = static_cast<std::int64_t>(p.counts[row]) + thread_index(); i < p.most_found; i += sieve_threads)
+    for (std::int64_t i = static_cast<std::int64_t>(p.counts[row]) + thread_index(); i < p.most_found;
+         i += sieve_threads)
       p.found[row * p.most_found + i] = Form::last();
   }
 }
@@ -201,7 +205,8 @@ void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission) {
     if (plan.guess.samples == 0 || plan.samplers > 1)  // else one block a row starts it
       launch(blocks_for(divide_up(rows, sieve_threads), job.multiprocessors), sieve_threads, 0, sieve_start<Form>, p);
     if (plan.guess.samples > 0) {
-      const std::int64_t bytes = memory(plan.kept, std::max<std::int64_t>(plan.guess.samples, plan.samplers * plan.kept));
+      const std::int64_t bytes =
+          memory(plan.kept, std::max<std::int64_t>(plan.guess.samples, plan.samplers * plan.kept));
       launch(blocks_for(rows * plan.samplers, job.multiprocessors), sieve_threads, bytes, sieve_guess_limits<Form>, p);
     }
     // As many blocks as the device holds at a time, or some times that.
@@ -209,10 +214,12 @@ void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission) {
     p.chunk = std::max<std::int64_t>(p.chunk, 4096);
     p.chunks = divide_up(job.rows.cols, p.chunk);
     const std::int64_t gather_bytes = memory(0, 1024 + round);
-    launch(blocks_for(rows * p.chunks, job.multiprocessors), sieve_threads, gather_bytes, sieve_gather<Form, Reader>, p);
+    launch(blocks_for(rows * p.chunks, job.multiprocessors), sieve_threads, gather_bytes, sieve_gather<Form, Reader>,
+           p);
     const std::int64_t by_row = blocks_for(rows, job.multiprocessors);
     if (plan.in_block) {
-      const std::int64_t all = std::min<std::int64_t>(plan.most_found, (64 << 10) / word);  // what was found, at once where it fits
+      const std::int64_t all =
+          std::min<std::int64_t>(plan.most_found, (64 << 10) / word);  // what was found, at once where it fits
       const std::int64_t bytes = memory(power_of_two(job.k), std::max(sieve_room(job.k) + round, all));
       launch(by_row, sieve_threads, bytes, sieve_finish<Form>, p);
       return;
@@ -231,10 +238,11 @@ void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission) {
 
 template <class Launch>
 const SelectKernel<Launch>& sieve_grid_select() {
-  static constexpr SelectKernel<Launch> row = {.name = "sieve_grid",
-                                          .needs = [](const SelectShape& s) { return sieve_grid_needs(s.cols, s.k, s.size, s.form); },
-                                          .list_words = [](const SelectShape& s) { return sieve_grid_plan(s.cols, s.k, s.size, s.form).most_found; },
-                                          .select_and_emit = run_sieve_grid<Launch>};
+  static constexpr SelectKernel<Launch> row = {
+      .name = "sieve_grid",
+      .needs = [](const SelectShape& s) { return sieve_grid_needs(s.cols, s.k, s.size, s.form); },
+      .list_words = [](const SelectShape& s) { return sieve_grid_plan(s.cols, s.k, s.size, s.form).most_found; },
+      .select_and_emit = run_sieve_grid<Launch>};
   return row;
 }
 VICINAL_SELECT_INSTANCE(sieve_grid);

@@ -11,8 +11,9 @@ namespace vicinal::cuda {
 template <class Form>
 struct SieveParts {
   Sieve one;
-  int parts;                    // a power of two
-  typename Form::Word* found;   // of each row: the first of each part, the second of each part, ..., with last() where a part has no more
+  int parts;  // a power of two
+  typename Form::Word*
+      found;  // of each row: the first of each part, the second of each part, ..., with last() where a part has no more
   typename Form::Word* limits;  // of each part: words that are not beyond it were found
 };
 
@@ -53,7 +54,8 @@ template <bool Float>
 class PartOfRow {
  public:
   __device__ PartOfRow(const Rows& rows, std::int64_t row, int part, int parts)
-      : rows_(rows), row_(row), part_(part), parts_(parts), vectors_(static_cast<int>(rows.cols / 4)), groups_((vectors_ + 2 * parts - 1) / (2 * parts)),
+      : rows_(rows), row_(row), part_(part), parts_(parts), vectors_(static_cast<int>(rows.cols / 4)),
+        groups_((vectors_ + 2 * parts - 1) / (2 * parts)),
         first_(reinterpret_cast<const Sixteen*>(rows.data + row * rows.row_stride)) {
     load(thread_index() / 2);
   }
@@ -87,7 +89,8 @@ class PartOfRow {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         std::uint32_t& one = keys_[u].word[i];
-        one = Float ? ordered_float<std::uint32_t>(one, 0x7f800000u, rows_.largest) : ordered_integer<std::uint32_t>(one, rows_.is_signed, rows_.largest);
+        one = Float ? ordered_float<std::uint32_t>(one, 0x7f800000u, rows_.largest)
+                    : ordered_integer<std::uint32_t>(one, rows_.is_signed, rows_.largest);
       }
   }
 
@@ -133,7 +136,8 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_find(SieveParts<For
     const int n = *count;
     Word* found = p.found + row * p.parts * sieve_part_slots + part;
     if (n <= sieve_part_slots) {
-      if (thread_index() < sieve_part_slots) found[thread_index() * p.parts] = thread_index() < n ? line[thread_index()] : Form::last();
+      if (thread_index() < sieve_part_slots)
+        found[thread_index() * p.parts] = thread_index() < n ? line[thread_index()] : Form::last();
       if (thread_index() == 0) p.limits[work] = limit;
     } else {
       for (int i = thread_index(); i < n; i += sieve_threads) {
@@ -197,7 +201,8 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_finish(SieveParts<F
     __syncthreads();
     const bool beyond = n < k || least_limit < sieve.answer()[k - 1];
     if (!__syncthreads_or(beyond)) {
-      for (int i = t; i < k; i += sieve_threads) emit_word<Form, 4>(p.one.rows, p.one.out, row, row * k + i, sieve.answer()[i]);
+      for (int i = t; i < k; i += sieve_threads)
+        emit_word<Form, 4>(p.one.rows, p.one.out, row, row * k + i, sieve.answer()[i]);
     } else {
       Word exact = sieve.exact_limit(row, p.one.k);
       sieve.clear();
@@ -218,27 +223,32 @@ void run_sieve_parts(Launch& launch, const Job& job, const Emission& emission) {
   p.parts = sieve_parts(job.rows.cols);
   p.found = static_cast<Packed::Word*>(job.spare);
   p.limits = p.found + job.rows.rows * p.parts * sieve_part_slots;
-  launch(blocks_for(job.rows.rows * p.parts, job.multiprocessors), sieve_threads, 0, job.rows.is_float ? sieve_parts_find<Packed, true> : sieve_parts_find<Packed, false>, p);
+  launch(blocks_for(job.rows.rows * p.parts, job.multiprocessors), sieve_threads, 0,
+         job.rows.is_float ? sieve_parts_find<Packed, true> : sieve_parts_find<Packed, false>, p);
   p.one.sorted = static_cast<int>(power_of_two(job.k));
   p.one.capacity = sieve_most_parts * sieve_part_slots;  // all that may be found
-  launch.next(blocks_for(job.rows.rows, job.multiprocessors), sieve_threads, (p.one.sorted + p.one.capacity) * sizeof(Packed::Word), sieve_parts_finish<Packed>, p);
+  launch.next(blocks_for(job.rows.rows, job.multiprocessors), sieve_threads,
+              (p.one.sorted + p.one.capacity) * sizeof(Packed::Word), sieve_parts_finish<Packed>, p);
 }
 
 inline const char* sieve_parts_refusal(const SelectTask& task, FormName /*form*/) {
   const auto multiple = [](std::int64_t bytes) { return bytes % 16 == 0; };
   const Values& values = task.values;
   if (value_size(values.type) != 4) return "it is for values of 4 bytes";
-  if (values.col_stride != 4 || (values.rows > 1 && !multiple(values.row_stride)) || !multiple(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(values.data))))
+  if (values.col_stride != 4 || (values.rows > 1 && !multiple(values.row_stride)) ||
+      !multiple(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(values.data))))
     return "its rows are values side by side that start at multiples of 16 bytes";
-  if (values.cols < sieve_parts_least_cols || values.cols > sieve_parts_most_cols) return "its rows have 65,536 to 4,194,304 columns";
+  if (values.cols < sieve_parts_least_cols || values.cols > sieve_parts_most_cols)
+    return "its rows have 65,536 to 4,194,304 columns";
   return task.k <= sieve_parts_most_k ? nullptr : "its k is at most 128";
 }
 
 template <class Launch>
 const SelectKernel<Launch>& sieve_parts_select() {
-  static constexpr SelectKernel<Launch> row = {.name = "sieve_parts", .refusal = sieve_parts_refusal,
-                                          .needs = [](const SelectShape& s) { return sieve_parts_needs(s.cols); },
-                                          .select_and_emit = run_sieve_parts<Launch>};
+  static constexpr SelectKernel<Launch> row = {.name = "sieve_parts",
+                                               .refusal = sieve_parts_refusal,
+                                               .needs = [](const SelectShape& s) { return sieve_parts_needs(s.cols); },
+                                               .select_and_emit = run_sieve_parts<Launch>};
   return row;
 }
 VICINAL_SELECT_INSTANCE(sieve_parts);

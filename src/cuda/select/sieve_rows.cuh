@@ -66,7 +66,8 @@ __device__ __forceinline__ void sort_line(Word* line, int count, int t, int thre
 /// Sorts the first `count` words of a line of 32 * words, by the warp; their keys are from `least` to `most`, their positions
 /// below 2^13, and the line ends with words that stand for none. False, and nothing done, when the high bits were not enough.
 template <int words>
-__device__ __forceinline__ bool sort_by_high_bits(std::uint64_t* line, int count, std::uint32_t least, std::uint32_t most) {
+__device__ __forceinline__ bool sort_by_high_bits(std::uint64_t* line, int count, std::uint32_t least,
+                                                  std::uint32_t most) {
   constexpr std::uint32_t beyond = 0xffffffffu;
   constexpr int place_bits = words == 1 ? 5 : words == 2 ? 6 : words == 4 ? 7 : 8, room = 32 - place_bits;
   constexpr std::uint32_t place = (1u << place_bits) - 1;
@@ -77,7 +78,8 @@ __device__ __forceinline__ bool sort_by_high_bits(std::uint64_t* line, int count
 #pragma unroll
   for (int w = 0; w < words; ++w) {
     const int i = w * 32 + lane_index();
-    number[w] = i < count ? (Packed::key(line[i]) - least) >> drop << place_bits | static_cast<std::uint32_t>(i) : beyond;
+    number[w] =
+        i < count ? (Packed::key(line[i]) - least) >> drop << place_bits | static_cast<std::uint32_t>(i) : beyond;
   }
   sort_in_warp(number);
   std::uint64_t word[words];
@@ -109,7 +111,9 @@ __device__ __forceinline__ bool sort_by_high_bits(std::uint64_t* line, int count
       rank += Packed::key(word[w]) != Packed::key(previous);
       previous = word[w];
       if (number[w] != beyond)
-        number[w] = (static_cast<std::uint32_t>(rank) << 13 | static_cast<std::uint32_t>(Packed::position(word[w]))) << place_bits | (number[w] & place);
+        number[w] = (static_cast<std::uint32_t>(rank) << 13 | static_cast<std::uint32_t>(Packed::position(word[w])))
+                        << place_bits |
+                    (number[w] & place);
     }
     sort_in_warp(number);
     fetch();
@@ -137,7 +141,8 @@ inline constexpr int sieve_rows_blocks = warps == 1 ? 4 : 2;
 
 /// `vectors` a lane hold a row; `warps` a row.
 template <class Reader, int vectors, int warps>
-__global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), sieve_rows_blocks<warps>) sieve_rows(SieveRows p) {
+__global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), sieve_rows_blocks<warps>)
+    sieve_rows(SieveRows p) {
   constexpr int values = vectors * Reader::count, threads = 32 * warps, groups = warps == 1 ? sieve_rows_warps : 1;
   constexpr std::uint32_t beyond = 0xffffffffu;
   constexpr bool four = Reader::size == 4;  // bytes a value: these may be floats, to compare as they are
@@ -204,7 +209,8 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
   const std::uint32_t change = floats ? flip : (p.rows.is_signed ? 0x80000000u : 0u) ^ (p.rows.largest ? ~0u : 0u);
   if constexpr (four) {
 #pragma unroll
-    for (int v = 0; v < vectors; ++v) next[v] = {{~change, ~change, ~change, ~change}};  // what is no value stays `beyond`, a NaN too
+    for (int v = 0; v < vectors; ++v)
+      next[v] = {{~change, ~change, ~change, ~change}};  // what is no value stays `beyond`, a NaN too
   }
 
   // What served the row before: a key, and how much of a key one word more or less is.
@@ -212,7 +218,8 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
   float slope = 1 << 18;
   int patience = 2;
   if (warps > 1 && t == 0) gathered = 0;
-  const std::int64_t step = std::int64_t{gridDim.x} * groups, begin = std::int64_t{blockIdx.x} * groups + (warps == 1 ? warp_index() : 0);
+  const std::int64_t step = std::int64_t{gridDim.x} * groups,
+                     begin = std::int64_t{blockIdx.x} * groups + (warps == 1 ? warp_index() : 0);
   load(begin);
   for (std::int64_t row = begin; row < p.rows.rows; row += step) {
     // Floats of 32 bits are compared as such, where the largest are wanted their opposites; only what is kept gets its key. A row
@@ -255,7 +262,8 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       if (floats && pivot == before_zero) --pivot;
       const int now = within(pivot);
       if (tries > 0 && now != before) {
-        const float rise = (static_cast<float>(pivot) - static_cast<float>(pivot_before)) / static_cast<float>(now - before);
+        const float rise =
+            (static_cast<float>(pivot) - static_cast<float>(pivot_before)) / static_cast<float>(now - before);
         if (rise > 0) slope = rise;
       }
       before = now;
@@ -309,7 +317,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       bool settled = false;
 #pragma unroll
       for (int v = 0; v < vectors; ++v) {  // vectors of all lanes lie side by side
-        if (settled) continue;  // and not out of the loop, which must unroll: registers have no index
+        if (settled) continue;             // and not out of the loop, which must unroll: registers have no index
         int same = 0, all;
 #pragma unroll
         for (int n = 0; n < Reader::count; ++n) {
@@ -412,10 +420,13 @@ void launch_sieve_rows(Launch& launch, const Job& job, const Emission& emission)
   const SieveRows p = {job.rows, static_cast<int>(job.k), static_cast<int>(sieve_rows_sorted(job.k)), emission};
   constexpr int groups = warps == 1 ? sieve_rows_warps : 1;
   // Blocks stay, so that what served a row serves the next.
-  const std::int64_t blocks = std::min<std::int64_t>(divide_up(job.rows.rows, groups), std::int64_t{job.multiprocessors} * sieve_rows_blocks<warps>);
-  const bool whole = job.rows.col_stride == job.rows.size && job.rows.cols * job.rows.size % 16 == 0 && job.rows.row_stride % 16 == 0 &&
-                     reinterpret_cast<std::uintptr_t>(job.rows.data) % 16 == 0;
-  const auto go = [&]<class Reader>() { launch(blocks, 32 * groups * warps, 0, sieve_rows<Reader, 32 / Reader::count, warps>, p); };
+  const std::int64_t blocks = std::min<std::int64_t>(divide_up(job.rows.rows, groups),
+                                                     std::int64_t{job.multiprocessors} * sieve_rows_blocks<warps>);
+  const bool whole = job.rows.col_stride == job.rows.size && job.rows.cols * job.rows.size % 16 == 0 &&
+                     job.rows.row_stride % 16 == 0 && reinterpret_cast<std::uintptr_t>(job.rows.data) % 16 == 0;
+  const auto go = [&]<class Reader>() {
+    launch(blocks, 32 * groups * warps, 0, sieve_rows<Reader, 32 / Reader::count, warps>, p);
+  };
   // Values of four bytes, and one text for all others.
   if (whole && job.rows.size == 4) go.template operator()<DenseReader<std::uint32_t, 4>>();
   else go.template operator()<StridedReader<std::uint32_t>>();
@@ -437,7 +448,8 @@ inline const char* sieve_rows_refusal(const SelectTask& task, FormName /*form*/)
 
 template <class Launch>
 const SelectKernel<Launch>& sieve_rows_select() {
-  static constexpr SelectKernel<Launch> row = {.name = "sieve_rows", .refusal = sieve_rows_refusal, .select_and_emit = run_sieve_rows<Launch>};
+  static constexpr SelectKernel<Launch> row = {
+      .name = "sieve_rows", .refusal = sieve_rows_refusal, .select_and_emit = run_sieve_rows<Launch>};
   return row;
 }
 VICINAL_SELECT_INSTANCE(sieve_rows);

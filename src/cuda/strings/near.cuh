@@ -13,9 +13,9 @@ namespace vicinal::cuda {
 
 inline constexpr int strings_threads = 256;  // words of a tile
 inline constexpr int most_queries_at_once = 64;
-inline constexpr int most_masks = 16;        // of a query: 1024 letters
+inline constexpr int most_masks = 16;  // of a query: 1024 letters
 inline constexpr int bound_bins = 128;
-inline constexpr int most_picked = 4096;     // entries of a list that one block sorts
+inline constexpr int most_picked = 4096;  // entries of a list that one block sorts
 
 template <class Mask>
 __device__ __forceinline__ int bits_of(Mask x) {
@@ -104,9 +104,10 @@ __device__ __forceinline__ void fill_table(const CodedStrings& queries, std::int
 
 /// Queries of the block that still want words as long as those of its tile, or -1 in their limit; false when none does.
 struct Wanted {
-  int* limit;   // [queries]
+  int* limit;  // [queries]
   int* length;
-  __device__ __forceinline__ bool read(const StringsTile& tile, std::int64_t first_query, int queries, int shortest, int longest) const {
+  __device__ __forceinline__ bool read(const StringsTile& tile, std::int64_t first_query, int queries, int shortest,
+                                       int longest) const {
     int wanted = 0;
     if (thread_index() < queries) {
       const std::int64_t query = first_query + thread_index();
@@ -126,7 +127,8 @@ __global__ void __launch_bounds__(strings_threads) strings_near(const StringsTil
   const StringsJob& job = tile.job;
   const std::int64_t first = tile.first_word + static_cast<std::int64_t>(blockIdx.x) % tile.tiles * strings_threads;
   const std::int64_t last = first + strings_threads < tile.last_word ? first + strings_threads : tile.last_word;
-  const std::int64_t first_query = tile.first_query + static_cast<std::int64_t>(blockIdx.x) / tile.tiles * tile.queries_at_once;
+  const std::int64_t first_query =
+      tile.first_query + static_cast<std::int64_t>(blockIdx.x) / tile.tiles * tile.queries_at_once;
   const std::int64_t left = tile.last_query - first_query;
   const int queries = left < tile.queries_at_once ? static_cast<int>(left) : tile.queries_at_once;
   VICINAL_SHARED(int, limit, most_queries_at_once);
@@ -290,7 +292,8 @@ __global__ void __launch_bounds__(strings_threads) strings_pick(const StringsPic
       __syncthreads();
     }
   }
-  for (std::int64_t i = thread_index(); i < pick.k; i += thread_count()) pick.best[query * pick.k + i] = i < count ? keys[i] : ~Key{0};
+  for (std::int64_t i = thread_index(); i < pick.k; i += thread_count())
+    pick.best[query * pick.k + i] = i < count ? keys[i] : ~Key{0};
 }
 
 }  // namespace vicinal::cuda

@@ -232,7 +232,8 @@ TEST(Bound, ThresholdKeepsARowAtThetaAndIsMetWithinOnePercent) {
         ASSERT_GE(limit, t) << metric_info(metric).name << " d=" << d << " theta " << p.theta;
         ASSERT_LE(limit - base, (t - base) * 1.01L + 12 * u32 * 4) << metric_info(metric).name << " d=" << d;
         // As a line: never below.
-        ASSERT_GE(static_cast<Real>(byte_bound(float_line(model, p.theta, p.query_square, p.q), p.r)), t) << metric_info(metric).name << " d=" << d;
+        ASSERT_GE(static_cast<Real>(byte_bound(float_line(model, p.theta, p.query_square, p.q), p.r)), t)
+            << metric_info(metric).name << " d=" << d;
         // Maxima of a tile are larger than the row's own, never smaller.
         const FilterNorms tile{p.r.e * 3, p.r.n * 2};
         ASSERT_GE(static_cast<Real>(threshold(model, p.theta, p.query_square, p.q, tile)), t);
@@ -364,7 +365,11 @@ TEST(Bound, WholeFilterOnVectors) {
       if (style == 2) q[j] = grid + 0x1.fp-25, r[j] = -grid - 0x1.fp-25;
       if (style == 3) q[j] = (j % 2 ? -1 : 1) * random.between(0.999, 1), r[j] = random.between(0.999, 1);
     }
-    for (const auto& [metric, direct] : {std::pair{Metric::euclidean, false}, {Metric::euclidean, true}, {Metric::inner_product, false}, {Metric::l1, false}, {Metric::linf, false}}) {
+    for (const auto& [metric, direct] : {std::pair{Metric::euclidean, false},
+                                         {Metric::euclidean, true},
+                                         {Metric::inner_product, false},
+                                         {Metric::l1, false},
+                                         {Metric::linf, false}}) {
       BoundModel model(metric, DistanceType::f64, d, 1, direct ? 0 : 1);
       model.direct = direct;
       Residuals facts[2] = {};
@@ -395,9 +400,7 @@ TEST(Bound, WholeFilterOnVectors) {
             sum = std::fma(a, b, sum);
             truth -= static_cast<Real>(q[j]) * r[j];
             break;
-          default:
-            sum = direct ? std::fma(a - b, a - b, sum) : std::fma(a, b, sum);
-            truth += t * t;
+          default: sum = direct ? std::fma(a - b, a - b, sum) : std::fma(a, b, sum); truth += t * t;
         }
       }
       if (metric == Metric::euclidean) truth = sqrtl(truth);
@@ -436,7 +439,8 @@ struct BytePair {
   float term = 0;
 };
 BytePair draw_bytes(Random& random, Sum kind, int i) {
-  const float query_step = static_cast<float>(random.between(0.005, 0.02)), row_step = static_cast<float>(random.between(0.005, 0.02));
+  const float query_step = static_cast<float>(random.between(0.005, 0.02)),
+              row_step = static_cast<float>(random.between(0.005, 0.02));
   BytePair p;
   p.q = {i % 5 == 0 ? 0 : random.magnitude(-12, -3), random.between(0.5, 2)};
   p.r = {i % 7 == 0 ? 0 : random.magnitude(-12, -3), random.between(0.5, 2)};
@@ -451,14 +455,17 @@ BytePair draw_bytes(Random& random, Sum kind, int i) {
 Real byte_edge(const BoundModel& model, const BytePair& p) {
   if (model.sum == Sum::products) {
     const Real canonical = (static_cast<Real>(model.dims) / 32 + 8) * u64 * (p.q.n + p.q.e) * (p.r.n + p.r.e);
-    return static_cast<Real>(p.theta) + static_cast<Real>(p.q.e) * (p.r.n + p.r.e) + static_cast<Real>(p.q.n) * p.r.e + canonical;
+    return static_cast<Real>(p.theta) + static_cast<Real>(p.q.e) * (p.r.n + p.r.e) + static_cast<Real>(p.q.n) * p.r.e +
+           canonical;
   }
   const Real a = static_cast<Real>(p.theta) + p.q.e;
   return a * a - static_cast<Real>(p.query_square) + 2 * a * p.r.e;
 }
 
 /// The smallest whole sum of products whose t is not beyond the edge.
-Real byte_least(const BoundModel& model, const BytePair& p) { return ceill((static_cast<Real>(p.term) - byte_edge(model, p)) / p.unit); }
+Real byte_least(const BoundModel& model, const BytePair& p) {
+  return ceill((static_cast<Real>(p.term) - byte_edge(model, p)) / p.unit);
+}
 
 TEST(Bound, BytesKeepARowAtThetaAndDropOneAFewUnitsBeyond) {
   Random random;
@@ -487,9 +494,13 @@ TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
       const auto inverse = static_cast<float>(1 / p.unit);
       for (const float most : {0x1p24F, most_quick_limit}) {
         if (!(fabsl(least) < most)) continue;  // sums are smaller
-        const std::int32_t seed = quick_seed(p.term, inverse, most), limit = quick_limit(line, up32(p.r.e), up32(p.r.n), inverse, most);
-        ASSERT_GE(least + seed, limit) << metric_info(metric).name << " theta " << p.theta << " unit " << p.unit << " most " << most;
-        const Real size = (fabsl(p.term) + fabsl(static_cast<Real>(line.base)) + static_cast<Real>(line.by_e) * p.r.e + static_cast<Real>(line.by_n) * (p.r.n + p.r.e)) / p.unit;
+        const std::int32_t seed = quick_seed(p.term, inverse, most),
+                           limit = quick_limit(line, up32(p.r.e), up32(p.r.n), inverse, most);
+        ASSERT_GE(least + seed, limit) << metric_info(metric).name << " theta " << p.theta << " unit " << p.unit
+                                       << " most " << most;
+        const Real size = (fabsl(p.term) + fabsl(static_cast<Real>(line.base)) + static_cast<Real>(line.by_e) * p.r.e +
+                           static_cast<Real>(line.by_n) * (p.r.n + p.r.e)) /
+                          p.unit;
         if (size < most / 4) {
           ASSERT_LT(least + seed - 4 - size * 0x1p-18L, limit) << metric_info(metric).name;
         }
@@ -499,16 +510,20 @@ TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
   for (const float most : {0x1p24F, most_quick_limit})
     for (const float inverse : {1e-3F, 1.0F, 1e3F}) {
       const auto top = static_cast<std::int64_t>(most);
-      const std::int64_t none = quick_limit({infinity, infinity, 0}, 0, 1, inverse, most), high = quick_limit({-1e30F, 0, 0}, 1, 1, inverse, most);
+      const std::int64_t none = quick_limit({infinity, infinity, 0}, 0, 1, inverse, most),
+                         high = quick_limit({-1e30F, 0, 0}, 1, 1, inverse, most);
       EXPECT_EQ(quick_limit({std::nanf(""), 0, 0}, 1, 1, inverse, most), none);
       EXPECT_EQ(quick_limit({largest, 0, 0}, 1, 1, inverse, most), none);  // as if nothing were known
       EXPECT_EQ(high, top);
       // With any product: nobody is below each limit, who is there not below the least, and what stands for anything below none.
       EXPECT_LT(quick_seed(infinity, inverse, most) + top, none);
-      for (const float term : {largest, 1e30F, 0.0F, -1e30F}) EXPECT_GE(quick_seed(term, inverse, most) - top, none) << term;
-      for (const float term : {-infinity, std::nanf("")}) EXPECT_GE(quick_seed(term, inverse, most) - top, high) << term;
+      for (const float term : {largest, 1e30F, 0.0F, -1e30F})
+        EXPECT_GE(quick_seed(term, inverse, most) - top, none) << term;
+      for (const float term : {-infinity, std::nanf("")})
+        EXPECT_GE(quick_seed(term, inverse, most) - top, high) << term;
       // Words of 32 bits hold them, and two are less than 2^31 apart, of sums four bits longer too.
-      const std::int64_t lowest = quick_seed(infinity, inverse, most) - top, highest = quick_seed(-infinity, inverse, most) + top;
+      const std::int64_t lowest = quick_seed(infinity, inverse, most) - top,
+                         highest = quick_seed(-infinity, inverse, most) + top;
       EXPECT_GE(lowest, std::numeric_limits<std::int32_t>::min());
       EXPECT_LE((highest - lowest) * (most < most_quick_limit ? 16 : 1), std::numeric_limits<std::int32_t>::max());
     }
@@ -607,7 +622,8 @@ TEST(Bound, BytesOfVectorsWithAlignedResiduals) {
       const double a = std::floor(random.between(60, 127)), b = std::floor(random.between(-127, -60));
       const double inward = aligned ? 0.499 : random.between(-0.5, 0.5);
       const bool products = model.sum == Sum::products;  // larger is nearer: outwards for those
-      const double q = (a - (products ? -inward : inward)) * query_step, r = (products ? -b + inward : b + inward) * row_step;
+      const double q = (a - (products ? -inward : inward)) * query_step,
+                   r = (products ? -b + inward : b + inward) * row_step;
       const double qhat = a * query_step, rhat = (products ? -b : b) * row_step;
       facts[0].xx += q * q, facts[0].nn += qhat * qhat, facts[0].ee += (q - qhat) * (q - qhat);
       facts[1].xx += r * r, facts[1].nn += rhat * rhat, facts[1].ee += (r - rhat) * (r - rhat);
@@ -622,7 +638,8 @@ TEST(Bound, BytesOfVectorsWithAlignedResiduals) {
     const std::int32_t seed = byte_seed(row_term(model, facts[1], r), 1 / unit);
     const std::int32_t limit = byte_limit(byte_line(model, theta, facts[0].nn, q), r, 1 / unit, 0);
     ASSERT_GE(seed + sum, limit) << metric_info(model.metric).name << " d=" << d;
-    ASSERT_GE(byte_upper(model, byte_t(static_cast<std::int32_t>(seed + sum), unit, 0), unit, facts[0].nn, q, r), truth);
+    ASSERT_GE(byte_upper(model, byte_t(static_cast<std::int32_t>(seed + sum), unit, 0), unit, facts[0].nn, q, r),
+              truth);
   }
 }
 

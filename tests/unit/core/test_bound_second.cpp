@@ -146,7 +146,8 @@ TEST(Bound, TheSecondLookKeepsARowAtThetaAndDropsOneAHairBeyond) {
         q.coarse = i % 4 == 2 ? q.coarse : 0;
         rounded = i % 4 == 3 ? rounded : 0;
       }
-      const double theta = model.sum == Sum::products ? (i % 5 == 0 ? 0 : random.between(-2, 2)) : random.between(0.01, 4);
+      const double theta =
+          model.sum == Sum::products ? (i % 5 == 0 ? 0 : random.between(-2, 2)) : random.between(0.01, 4);
       const Real slack = slack_of(q, rounded, r);
       const Real edge = model.sum == Sum::products
                             ? theta + slack + canonical_of(model, q, r)

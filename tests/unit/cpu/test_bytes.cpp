@@ -32,8 +32,8 @@ struct ByteTile {
            bool extreme)
       : kernels(table), quads(quads_), query_panels(query_panels_), row_panels(row_panels_),
         query_count(query_panels * table.query_lanes), row_count(row_panels * panel_rows),
-        queries(query_count * query_width(table.layout, quads)), rows(row_count * quads), term(row_count), thr(query_count),
-        partial(std::int64_t{query_count} * panel_rows), query_term(query_count), row_thr(row_count),
+        queries(query_count * query_width(table.layout, quads)), rows(row_count * quads), term(row_count),
+        thr(query_count), partial(std::int64_t{query_count} * panel_rows), query_term(query_count), row_thr(row_count),
         raw_queries(static_cast<std::size_t>(query_count * quads * 4)),
         raw_rows(static_cast<std::size_t>(row_count * quads * 4)) {
     std::mt19937_64 random(seed);
@@ -57,7 +57,8 @@ struct ByteTile {
   void pack_query(int q, std::int64_t k) {
     const int lanes = kernels.query_lanes;
     const std::int8_t* four = &raw_queries[static_cast<std::size_t>((q * quads + k) * 4)];
-    std::int32_t* to = &queries[q / lanes * lanes * query_width(kernels.layout, quads) + query_place(kernels.layout, lanes, q % lanes, k)];
+    std::int32_t* to = &queries[q / lanes * lanes * query_width(kernels.layout, quads) +
+                                query_place(kernels.layout, lanes, q % lanes, k)];
     const std::int16_t halves[4] = {four[0], four[2], four[1], four[3]};
     kernels.layout == QueryLayout::halves ? std::memcpy(to, halves, 8) : std::memcpy(to, four, 4);
   }
@@ -119,7 +120,7 @@ struct ByteTile {
   Guarded<std::int32_t> queries, rows, term, thr, partial, query_term, row_thr;
   std::vector<std::int8_t> raw_queries;
   std::vector<std::uint8_t> raw_rows;
-  bool after_hit = false;  // the first hit raises every limit to the highest
+  bool after_hit = false;      // the first hit raises every limit to the highest
   ByteTile* inside = nullptr;  // each hit runs it
   Values found, found_columns;
   int calls = 0;
@@ -140,8 +141,10 @@ TEST_P(ByteTileTest, ACallbackMayRunTiles) {
     tile.inside = &inner;
     tile.run(both);
     ASSERT_EQ(static_cast<std::int64_t>(tile.found.size()), std::int64_t{tile.query_count} * tile.row_count);
-    for (const auto& [pair, t] : tile.found) ASSERT_EQ(t, tile.product(pair.first, pair.second) + tile.term[pair.second]);
-    for (const auto& [pair, t] : inner.found) ASSERT_EQ(t, inner.product(pair.first, pair.second) + inner.term[pair.second]);
+    for (const auto& [pair, t] : tile.found)
+      ASSERT_EQ(t, tile.product(pair.first, pair.second) + tile.term[pair.second]);
+    for (const auto& [pair, t] : inner.found)
+      ASSERT_EQ(t, inner.product(pair.first, pair.second) + inner.term[pair.second]);
   }
 }
 
@@ -252,7 +255,8 @@ TEST_P(ByteTileTest, SecondSumsAreExact) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tables, ByteTileTest,
-                         ::testing::Values(&bytes_plain, &bytes_avx2, &bytes_avxvnni, &bytes_avx512, &bytes_avx512vnni, &bytes_avx512amx),
+                         ::testing::Values(&bytes_plain, &bytes_avx2, &bytes_avxvnni, &bytes_avx512, &bytes_avx512vnni,
+                                           &bytes_avx512amx),
                          [](const auto& info) { return std::string(info.param->name); });
 
 class ByteRowTest : public ::testing::TestWithParam<const Kernels*> {
@@ -261,8 +265,8 @@ class ByteRowTest : public ::testing::TestWithParam<const Kernels*> {
     if (!kernels().supported()) GTEST_SKIP() << "not run: " << kernels().name;
   }
   const Kernels& kernels() const { return *GetParam(); }
-  static ByteQuantiseArgs moved(const Guarded<double>& row, const Guarded<double>& centre, double step, std::int64_t dims,
-                                std::int8_t* out) {
+  static ByteQuantiseArgs moved(const Guarded<double>& row, const Guarded<double>& centre, double step,
+                                std::int64_t dims, std::int8_t* out) {
     return {.row = row.data(),
             .centre = centre.data(),
             .shift = 0.125,

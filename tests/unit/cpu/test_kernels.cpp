@@ -91,7 +91,8 @@ class KernelTest : public ::testing::TestWithParam<const Kernels*> {
 enum class Summand { squares, products, magnitudes, largest, shifted_products, self_product, shifted_squares, total };
 constexpr bool reads_query(Summand summand) { return summand <= Summand::shifted_products; }
 
-double canonical_by_definition(Summand summand, const std::vector<double>& q, const std::vector<double>& r, double shift) {
+double canonical_by_definition(Summand summand, const std::vector<double>& q, const std::vector<double>& r,
+                               double shift) {
   std::vector<double> s(32, 0.0);
   for (std::size_t i = 0; i < r.size(); ++i) {
     double& lane = s[i % 32];
@@ -175,8 +176,8 @@ void check_canonical(const Kernels& kernels, Summand summand, std::int64_t dims,
     for (std::int64_t k = 0; k < dims; ++k) r.push_back(meaning(row[k]));
     const double expected = canonical_by_definition(summand, {query.begin(), query.end()}, r, shift[i]);
     ASSERT_TRUE(same_bits(out[i], expected))
-        << kernels.name << " summand " << static_cast<int>(summand) << " type " << dtype_name(dtype_of<T>()) << " d=" << dims
-        << " family " << static_cast<int>(family) << " row " << i;
+        << kernels.name << " summand " << static_cast<int>(summand) << " type " << dtype_name(dtype_of<T>())
+        << " d=" << dims << " family " << static_cast<int>(family) << " row " << i;
   }
 }
 
@@ -204,13 +205,13 @@ TEST_P(KernelTest, AMinusZeroSurvivesUnlessALaneIsEmpty) {
     for (double& x : query) x = -1e-200;
     for (double& x : row) x = 1e-200;
     kernels().canonical[static_cast<int>(Sum::products)][static_cast<int>(DType::f64)]({.query = query.data(),
-                                                                                  .rows = row.data(),
-                                                                                  .row_stride = dims * 8,
-                                                                                  .index = nullptr,
-                                                                                  .count = 1,
-                                                                                  .dims = dims,
-                                                                                  .shift = nullptr,
-                                                                                  .out = out.data()});
+                                                                                        .rows = row.data(),
+                                                                                        .row_stride = dims * 8,
+                                                                                        .index = nullptr,
+                                                                                        .count = 1,
+                                                                                        .dims = dims,
+                                                                                        .shift = nullptr,
+                                                                                        .out = out.data()});
     EXPECT_TRUE(same_bits(out[0], dims >= 32 ? -0.0 : 0.0)) << "d=" << dims;
   }
 }

@@ -20,12 +20,15 @@ struct Device : emulated::Device {
   struct Launch {
     Device* device;
     template <class Args>
-    void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) const {
-      if (shared > device->shared_bytes) fail(ErrorCode::device_error, cat("a kernel was refused ", shared, " bytes of shared memory"));
+    void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
+                    const std::type_identity_t<Args>& args) const {
+      if (shared > device->shared_bytes)
+        fail(ErrorCode::device_error, cat("a kernel was refused ", shared, " bytes of shared memory"));
       device->launches(blocks, threads, shared, kernel, args);
     }
     template <class Args>
-    void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args), const std::type_identity_t<Args>& args) const {
+    void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
+              const std::type_identity_t<Args>& args) const {
       (*this)(blocks, threads, shared, kernel, args);
     }
   };
@@ -43,14 +46,17 @@ struct Device : emulated::Device {
     const auto size = static_cast<std::int64_t>(dtype_size(rows.dtype));
     for (std::int64_t r = 0; r < rows.rows; ++r)
       for (std::int64_t c = 0; c < rows.cols; ++c)
-        std::memcpy(to + (r * rows.cols + c) * size, static_cast<const std::byte*>(rows.data) + r * rows.row_stride + c * rows.col_stride, static_cast<std::size_t>(size));
+        std::memcpy(to + (r * rows.cols + c) * size,
+                    static_cast<const std::byte*>(rows.data) + r * rows.row_stride + c * rows.col_stride,
+                    static_cast<std::size_t>(size));
   }
   std::int64_t select_bytes(const cuda::SelectTask& /*task*/) const { return 1; }
   void select(const cuda::SelectTask& task, void* /*workspace*/) const {
     for (std::int64_t r = 0; r < task.values.rows; ++r) {
       const auto run = [&](auto zero) {
         using T = decltype(zero);
-        const auto* row = reinterpret_cast<const T*>(static_cast<const std::byte*>(task.values.data) + r * task.values.row_stride);
+        const auto* row =
+            reinterpret_cast<const T*>(static_cast<const std::byte*>(task.values.data) + r * task.values.row_stride);
         std::vector<std::int64_t> at(static_cast<std::size_t>(task.values.cols));
         for (std::size_t i = 0; i < at.size(); ++i) at[i] = static_cast<std::int64_t>(i);
         std::stable_sort(at.begin(), at.end(), [&](std::int64_t a, std::int64_t b) { return row[a] < row[b]; });
@@ -78,7 +84,7 @@ struct Ask {
 struct Answer {
   Neighbors result;
   Stats stats;
-  double largest = 0;  // error that was proved
+  double largest = 0;                                                  // error that was proved
   std::int64_t redone = 0, planned_bytes = INT64_MAX, used_bytes = 0;  // bytes: of the rung that is asked for
 };
 
@@ -96,11 +102,15 @@ inline void sweep(Session& session, std::int64_t rows, std::int64_t chunk) {
 /// The rung where it is asked for, then the canonical one for what is left.
 inline Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
   const KnnOptions& options = ask.options;
-  Question question{.corpus = corpus, .metric = options.metric,
-                    .type = ask.options.distance_type == DistanceType::automatic && counts(options.metric) ? DistanceType::u32
-                            : corpus.dtype == DType::f64                                                ? DistanceType::f64
-                                                                                                        : DistanceType::f32,
-                    .degenerate = options.degenerate, .k = std::min(options.k, corpus.rows), .first_id = options.first_id,
+  Question question{.corpus = corpus,
+                    .metric = options.metric,
+                    .type = ask.options.distance_type == DistanceType::automatic && counts(options.metric)
+                                ? DistanceType::u32
+                            : corpus.dtype == DType::f64 ? DistanceType::f64
+                                                         : DistanceType::f32,
+                    .degenerate = options.degenerate,
+                    .k = std::min(options.k, corpus.rows),
+                    .first_id = options.first_id,
                     .filter = RowFilter(options.eligible, corpus.rows, options.first_id, ask.graph)};
   Answer answer;
   answer.result = Neighbors(queries.rows, options.k, question.type, options.pad);
@@ -111,14 +121,18 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   plan.corpus_chunk = std::min(ask.chunk, corpus.rows);
   plan.distance_type = question.type;
   plan.threads = 1;
-  const Problem problem{.corpus = {corpus.rows, corpus.cols, corpus.dtype}, .queries = {queries.rows, queries.cols, queries.dtype}, .metric = options.metric, .k = question.k,
+  const Problem problem{.corpus = {corpus.rows, corpus.cols, corpus.dtype},
+                        .queries = {queries.rows, queries.cols, queries.dtype},
+                        .metric = options.metric,
+                        .k = question.k,
                         .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
   Team team(1, nullptr, {}, 1);
   Device device;
   device.packed_rows = ask.packed_rows;
   device.shared_bytes = ask.shared_bytes;
   NeighborsView out = answer.result.view();
-  const std::int64_t entries = queries.rows * options.k, bytes = entries * static_cast<std::int64_t>(distance_size(question.type));
+  const std::int64_t entries = queries.rows * options.k,
+                     bytes = entries * static_cast<std::int64_t>(distance_size(question.type));
   if (ask.there) {
     out.ids = static_cast<std::int64_t*>(device.take(entries * 8));
     out.distances = device.take(bytes);
@@ -168,7 +182,8 @@ inline void expect_same(const Neighbors& got, const Neighbors& want) {
   const std::int64_t all = got.rows() * got.k();
   for (std::int64_t i = 0; i < all; ++i)
     ASSERT_EQ(got.ids()[i], want.ids()[i]) << "row " << i / got.k() << ", rank " << i % got.k();
-  ASSERT_EQ(std::memcmp(got.distances(), want.distances(), static_cast<std::size_t>(all) * distance_size(got.type())), 0);
+  ASSERT_EQ(std::memcmp(got.distances(), want.distances(), static_cast<std::size_t>(all) * distance_size(got.type())),
+            0);
 }
 
 inline void compare(const Points& corpus, const Points& queries, Ask ask, std::int64_t most_redone = 0) {
@@ -186,13 +201,19 @@ inline Points view(const std::vector<float>& values, std::int64_t dims) {
 }
 
 /// Everything within a radius, as src/pipeline/range.cpp asks for it. room: Plan::match_bytes; queries that it leaves out are searched again.
-inline std::int64_t compare_range(const Points& corpus, const Points& queries, double radius, const Ask& ask, std::int64_t room) {
+inline std::int64_t compare_range(const Points& corpus, const Points& queries, double radius, const Ask& ask,
+                                  std::int64_t room) {
   RangeOptions options{.search = ask.options};
   options.search.run.device = "cpu";
   options.search.proof = Proof::exhaustive;
   const CsrNeighbors want = range_search(corpus, queries, radius, options);
-  const Question question{.corpus = corpus, .metric = ask.options.metric, .type = want.type(), .degenerate = ask.options.degenerate, .first_id = ask.options.first_id,
-                          .filter = RowFilter(ask.options.eligible, corpus.rows, ask.options.first_id, false), .radius = radius};
+  const Question question{.corpus = corpus,
+                          .metric = ask.options.metric,
+                          .type = want.type(),
+                          .degenerate = ask.options.degenerate,
+                          .first_id = ask.options.first_id,
+                          .filter = RowFilter(ask.options.eligible, corpus.rows, ask.options.first_id, false),
+                          .radius = radius};
   Plan plan;
   plan.rungs = {"int8", "canonical"};
   plan.query_batch = queries.rows;
@@ -202,14 +223,16 @@ inline std::int64_t compare_range(const Points& corpus, const Points& queries, d
   Device device;
   device.packed_rows = ask.packed_rows;
   Stats stats;
-  cuda::CudaSession<Device> session(device, question, plan, ask.filter ? ask.rung : Rung::canonical, nullptr, team, stats);
+  cuda::CudaSession<Device> session(device, question, plan, ask.filter ? ask.rung : Rung::canonical, nullptr, team,
+                                    stats);
   std::vector<std::int64_t> rows, counts(static_cast<std::size_t>(queries.rows)), begin(counts.size());
   for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
   session.prepare_queries(queries, rows);
   sweep(session, corpus.rows, ask.chunk);
   std::vector<bool> lost(counts.size());
   session.counts(counts, lost);
-  for (std::size_t i = 0; i < counts.size(); ++i) EXPECT_EQ(counts[i], want.count(static_cast<std::int64_t>(i))) << "query " << i;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    EXPECT_EQ(counts[i], want.count(static_cast<std::int64_t>(i))) << "query " << i;
   CsrNeighbors got(queries.rows, want.entries(), want.type());
   if (testing::Test::HasFailure()) return 0;
   std::vector<double> settled(rows.size()), largest(rows.size());

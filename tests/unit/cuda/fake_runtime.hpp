@@ -50,9 +50,11 @@ inline cudaError_t cudaGetDevice(int* device) { return *device = fake::device_of
 inline cudaError_t cudaSetDevice(int device) { return fake::current = fake::context_of(device), cudaSuccess; }
 inline CUresult fakeCtxGetCurrent(CUcontext* context) { return *context = fake::current, CUDA_SUCCESS; }
 inline CUresult fakeCtxSetCurrent(CUcontext context) { return fake::current = context, CUDA_SUCCESS; }
-inline cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned /*version*/, unsigned long long /*flags*/,
+inline cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned /*version*/,
+                                                    unsigned long long /*flags*/,
                                                     cudaDriverEntryPointQueryResult* /*status*/) {
-  *function = std::strcmp(symbol, "cuCtxGetCurrent") == 0 ? reinterpret_cast<void*>(&fakeCtxGetCurrent) : reinterpret_cast<void*>(&fakeCtxSetCurrent);
+  *function = std::strcmp(symbol, "cuCtxGetCurrent") == 0 ? reinterpret_cast<void*>(&fakeCtxGetCurrent)
+                                                          : reinterpret_cast<void*>(&fakeCtxSetCurrent);
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceSynchronize() { return fake::note("wait for the device"), cudaSuccess; }
@@ -64,9 +66,13 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   return *status = fake::name(stream) == "caller" ? fake::capture : cudaStreamCaptureStatusNone, cudaSuccess;
 }
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) { return *event = nullptr, cudaSuccess; }
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  return *event = nullptr, cudaSuccess;
+}
 inline cudaError_t cudaEventDestroy(cudaEvent_t /*event*/) { return cudaSuccess; }
-inline cudaError_t cudaEventRecord(cudaEvent_t /*event*/, cudaStream_t stream) { return fake::note("record " + fake::name(stream)), cudaSuccess; }
+inline cudaError_t cudaEventRecord(cudaEvent_t /*event*/, cudaStream_t stream) {
+  return fake::note("record " + fake::name(stream)), cudaSuccess;
+}
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t /*event*/, unsigned /*flags*/) {
   return fake::note(fake::name(stream) + " waits for it"), cudaSuccess;
 }
@@ -81,11 +87,13 @@ inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t /*pool*/, cudaMemPoolAt
 }
 inline cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t /*pool*/, cudaMemPoolAttr name, void* value) {
   *static_cast<std::uint64_t*>(value) = name == cudaMemPoolAttrReservedMemCurrent ? fake::reserved
-                                        : name == cudaMemPoolAttrUsedMemCurrent  ? fake::used
-                                                                                 : fake::most_used;
+                                        : name == cudaMemPoolAttrUsedMemCurrent   ? fake::used
+                                                                                  : fake::most_used;
   return cudaSuccess;
 }
-inline cudaError_t cudaMemPoolTrimTo(cudaMemPool_t /*pool*/, std::size_t bytes) { return fake::note("trim"), fake::trim(bytes), cudaSuccess; }
+inline cudaError_t cudaMemPoolTrimTo(cudaMemPool_t /*pool*/, std::size_t bytes) {
+  return fake::note("trim"), fake::trim(bytes), cudaSuccess;
+}
 inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *free = fake::free_bytes;
   *total = std::size_t{1} << 33;
@@ -131,7 +139,8 @@ inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* about, const 
   *about = {};
   about->type = cudaMemoryTypeUnregistered;
   for (const auto& [begin, bytes] : fake::device_memory)
-    if (memory >= begin && memory < begin + bytes) about->type = cudaMemoryTypeDevice, about->device = fake::memory_device;
+    if (memory >= begin && memory < begin + bytes)
+      about->type = cudaMemoryTypeDevice, about->device = fake::memory_device;
   return cudaSuccess;
 }
 }

@@ -25,7 +25,8 @@ TEST(CudaSearch, EveryMetricOfEveryWidth) {
       if (sampled() && number++ % 3 != 0) continue;  // 7 metrics: each once
       const bool filters = metric.metric != Metric::l1 && metric.metric != Metric::linf;
       SCOPED_TRACE(std::string(metric.name) + ", " + std::to_string(dims) + " columns");
-      compare(view(corpus, dims), view(queries, dims), {.options = {.k = 7, .metric = metric.metric}, .filter = filters});
+      compare(view(corpus, dims), view(queries, dims),
+              {.options = {.k = 7, .metric = metric.metric}, .filter = filters});
     }
   }
 }
@@ -48,13 +49,16 @@ TEST(CudaSearch, WholeNumbersTiesAndDuplicates) {
   std::vector<std::uint8_t> bytes(500 * dims), asked(5 * dims);
   for (std::uint8_t& value : bytes) value = static_cast<std::uint8_t>(random());
   for (std::uint8_t& value : asked) value = static_cast<std::uint8_t>(random());
-  compare(Points(bytes.data(), DType::u8, 500, dims), Points(asked.data(), DType::u8, 5, dims), {.options = {.k = 12, .metric = Metric::sqeuclidean}});
-  compare(Points(bytes.data(), DType::u8, 500, dims), Points(asked.data(), DType::u8, 5, dims), {.options = {.k = 12, .metric = Metric::hamming}, .filter = false});
+  compare(Points(bytes.data(), DType::u8, 500, dims), Points(asked.data(), DType::u8, 5, dims),
+          {.options = {.k = 12, .metric = Metric::sqeuclidean}});
+  compare(Points(bytes.data(), DType::u8, 500, dims), Points(asked.data(), DType::u8, 5, dims),
+          {.options = {.k = 12, .metric = Metric::hamming}, .filter = false});
   // Equal rows overflow no list: but for the first of each kind they are left out.
   std::fill(corpus.begin(), corpus.end(), 1.0F);
   std::fill_n(corpus.begin() + 300 * dims, 400 * dims, 2.0F);
   compare(view(corpus, dims), view(queries, dims), {.options = {.k = 10}, .slots = 100}, 0);
-  compare(view(corpus, dims), Points(corpus.data(), DType::f32, 1000, dims).slice(298, 4), {.options = {.k = 10}, .slots = 100, .rung = Rung::f32}, 0);
+  compare(view(corpus, dims), Points(corpus.data(), DType::f32, 1000, dims).slice(298, 4),
+          {.options = {.k = 10}, .slots = 100, .rung = Rung::f32}, 0);
 }
 
 TEST(CudaSearch, KeptCopiesAreNeighboursOfLongerLists) {
@@ -103,11 +107,13 @@ TEST(CudaSearch, RowsOfNobodyAreExcludedBeforeAThresholdIsKnown) {
   for (std::int64_t row = 0; row < copies; row += 1280) same[static_cast<std::size_t>(row * dims)] = 2;
   compare(view(same, dims), view(same, dims).slice(0, 1), {.options = {.k = 40}, .slots = 60});
   const std::vector<float> corpus = gaussian(16, 1280 * dims), asked = gaussian(17, 16 * dims);
-  const std::vector<std::uint64_t> bitmap{1, 0, 2, 4, 0, 8, 0, 16, 32, 64, 0, 128, 256, 0, 512, 1024, 0, 2048, 0, 0};  // 12 rows
+  const std::vector<std::uint64_t> bitmap{1, 0,   2,   4, 0,   8,    0, 16,   32, 64,
+                                          0, 128, 256, 0, 512, 1024, 0, 2048, 0,  0};  // 12 rows
   KnnOptions few{.k = 10};
   few.eligible.bitmap = bitmap;
   for (const Rung rung : {Rung::int8, Rung::f32})
-    if (rung == Rung::int8 || !sampled()) compare(view(corpus, dims), view(asked, dims), {.options = few, .slots = 60, .rung = rung});
+    if (rung == Rung::int8 || !sampled())
+      compare(view(corpus, dims), view(asked, dims), {.options = few, .slots = 60, .rung = rung});
 }
 
 TEST(CudaSearch, ClustersTighterThanAStep) {
@@ -115,7 +121,8 @@ TEST(CudaSearch, ClustersTighterThanAStep) {
   std::vector<float> centres = gaussian(6, 40 * dims), corpus, noise = gaussian(7, 40 * each * dims, 0, 1e-5);
   for (std::int64_t row = 0; row < 40 * each; ++row)
     for (std::int64_t i = 0; i < dims; ++i)
-      corpus.push_back(centres[static_cast<std::size_t>(row % 40 * dims + i)] + noise[static_cast<std::size_t>(row * dims + i)]);
+      corpus.push_back(centres[static_cast<std::size_t>(row % 40 * dims + i)] +
+                       noise[static_cast<std::size_t>(row * dims + i)]);
   compare(view(corpus, dims), Points(corpus.data(), DType::f32, 9, dims), {.options = {.k = 10}});
 }
 
@@ -125,10 +132,13 @@ TEST(CudaSearch, RungsOfFloats) {
   std::int64_t number = 0;
   for (const Rung rung : {Rung::fp16, Rung::f32})
     for (const MetricInfo& metric : metrics()) {
-      if (!metric.vectors || metric.metric == Metric::hamming || (rung == Rung::fp16 && (metric.metric == Metric::l1 || metric.metric == Metric::linf))) continue;
+      if (!metric.vectors || metric.metric == Metric::hamming ||
+          (rung == Rung::fp16 && (metric.metric == Metric::l1 || metric.metric == Metric::linf)))
+        continue;
       if (sampled() && number++ % 2 != 0) continue;
       SCOPED_TRACE(std::string(metric.name) + " " + rung_name(rung));
-      compare(view(corpus, dims), view(queries, dims), {.options = {.k = 7, .metric = metric.metric}, .chunk = number % 3 == 0 ? 256 : INT64_MAX, .rung = rung});
+      compare(view(corpus, dims), view(queries, dims),
+              {.options = {.k = 7, .metric = metric.metric}, .chunk = number % 3 == 0 ? 256 : INT64_MAX, .rung = rung});
     }
 }
 
@@ -136,10 +146,13 @@ TEST(CudaSearch, RungsOfFloatsFromASampleAndInClusters) {
   const std::int64_t dims = 20, each = 30;
   const std::vector<float> far = gaussian(33, 1200 * dims, 1e3), near = gaussian(34, 5 * dims, 1e3);
   for (const Rung rung : {Rung::fp16, Rung::f32})
-    if (rung == Rung::f32 || !sampled()) compare(view(far, dims), view(near, dims), {.options = {.k = 10}, .slots = 60, .rung = rung});
+    if (rung == Rung::f32 || !sampled())
+      compare(view(far, dims), view(near, dims), {.options = {.k = 10}, .slots = 60, .rung = rung});
   std::vector<float> centres = gaussian(6, 10 * dims), corpus, noise = gaussian(7, 10 * each * dims, 0, 1e-3);
   for (std::int64_t row = 0; row < 10 * each; ++row)
-    for (std::int64_t i = 0; i < dims; ++i) corpus.push_back(centres[static_cast<std::size_t>(row % 10 * dims + i)] + noise[static_cast<std::size_t>(row * dims + i)]);
+    for (std::int64_t i = 0; i < dims; ++i)
+      corpus.push_back(centres[static_cast<std::size_t>(row % 10 * dims + i)] +
+                       noise[static_cast<std::size_t>(row * dims + i)]);
   compare(view(corpus, dims), Points(corpus.data(), DType::f32, 9, dims), {.options = {.k = 10}, .rung = Rung::f32});
 }
 
@@ -147,14 +160,16 @@ TEST(CudaSearch, ChunksFiltersAndGraphs) {
   const std::int64_t dims = 70;
   const std::vector<float> corpus = gaussian(8, 700 * dims), queries = gaussian(9, 5 * dims);
   for (const bool filter : {true, false}) {
-    compare(view(corpus, dims), view(queries, dims), {.options = {.k = 5, .first_id = 1000}, .chunk = 384, .filter = filter});
+    compare(view(corpus, dims), view(queries, dims),
+            {.options = {.k = 5, .first_id = 1000}, .chunk = 384, .filter = filter});
     std::vector<std::uint64_t> bitmap(40, 0x0123456789abcdefu);
     KnnOptions options{.k = 5};
     options.eligible.bitmap = bitmap;
     options.eligible.first = 77;
     compare(view(corpus, dims), view(queries, dims), {.options = options, .filter = filter});
     compare(view(corpus, dims), view(queries, dims), {.options = options, .chunk = 128, .filter = filter});
-    const Answer graph = by_device(view(queries, 7), view(queries, 7), {.options = {.k = 3}, .filter = filter, .graph = true});
+    const Answer graph =
+        by_device(view(queries, 7), view(queries, 7), {.options = {.k = 3}, .filter = filter, .graph = true});
     GraphOptions graph_options;
     graph_options.search.k = 3;
     graph_options.search.run.device = "cpu";
@@ -170,7 +185,8 @@ TEST(CudaSearch, RowsOfALabelAreRanked) {
   std::copy_n(corpus.begin(), 400 * dims, corpus.begin() + 1200 * dims);
   std::mt19937 random(20);
   std::vector<std::int64_t> labels(rows), own(asked);
-  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = random() % 2 == 0 ? static_cast<std::int64_t>(random() % 40) - 5 : INT64_MIN;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    labels[i] = random() % 2 == 0 ? static_cast<std::int64_t>(random() % 40) - 5 : INT64_MIN;
   for (std::size_t i = 0; i < own.size(); ++i) own[i] = static_cast<std::int64_t>(i % 50) - 8;
   KnnOptions options{.k = 12, .pad = true};
   options.eligible.corpus_labels = labels;
@@ -182,7 +198,8 @@ TEST(CudaSearch, RowsOfALabelAreRanked) {
     options.eligible.first = 333;
     for (const Metric metric : {Metric::inner_product, Metric::cosine}) {
       options.metric = metric;
-      compare(view(corpus, dims), view(queries, dims), {.options = options, .chunk = 768, .slots = 60}, same ? 0 : asked);
+      compare(view(corpus, dims), view(queries, dims), {.options = options, .chunk = 768, .slots = 60},
+              same ? 0 : asked);
     }
     options.metric = Metric::euclidean;
     options.eligible.first = 0;
@@ -191,14 +208,17 @@ TEST(CudaSearch, RowsOfALabelAreRanked) {
   own[7] = INT64_MIN;
   compare(view(corpus, dims), view(queries, dims), {.options = options, .slots = 20, .rung = Rung::f32}, 1);
   const std::vector<double> doubles(corpus.begin(), corpus.end()), asked_doubles(queries.begin(), queries.end());
-  compare(Points(doubles.data(), DType::f64, rows, dims), Points(asked_doubles.data(), DType::f64, asked, dims), {.options = options, .slots = 60}, 1);
+  compare(Points(doubles.data(), DType::f64, rows, dims), Points(asked_doubles.data(), DType::f64, asked, dims),
+          {.options = options, .slots = 60}, 1);
   options.eligible.query_labels = labels;
   GraphOptions graph_options;
   graph_options.search = options;
   graph_options.search.run.device = "cpu";
   const Points some = view(corpus, dims).slice(0, 300);
-  graph_options.search.eligible.corpus_labels = graph_options.search.eligible.query_labels = options.eligible.corpus_labels = options.eligible.query_labels = std::span(labels).first(300);
-  expect_same(by_device(some, some, {.options = options, .slots = 256, .graph = true}).result, knn_graph(some, graph_options));
+  graph_options.search.eligible.corpus_labels = graph_options.search.eligible.query_labels =
+      options.eligible.corpus_labels = options.eligible.query_labels = std::span(labels).first(300);
+  expect_same(by_device(some, some, {.options = options, .slots = 256, .graph = true}).result,
+              knn_graph(some, graph_options));
 }
 
 TEST(CudaSearch, AnInfiniteDistanceIsRefusedWhereFewRowsMayAnswer) {
@@ -215,12 +235,14 @@ TEST(CudaSearch, AnInfiniteDistanceIsRefusedWhereFewRowsMayAnswer) {
       options.eligible.corpus_labels = labels;
       options.eligible.query_labels = own;
       if (rule == Eligible::Labels::other) own[0] = 9;
-      EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), {.options = options, .filter = filter}), Error) << filter;
+      EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), {.options = options, .filter = filter}), Error)
+          << filter;
       options.k = 2;
       compare(view(corpus, dims), view(queries, dims), {.options = options, .filter = filter}, 1);
       options.k = 4;
       options.pad = true;
-      EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), {.options = options, .filter = filter}), Error) << filter;
+      EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), {.options = options, .filter = filter}), Error)
+          << filter;
       own[0] = 1;
     }
 }
@@ -233,7 +255,8 @@ TEST(CudaSearch, AsManyNeighboursAsRowsAndSidesOfOneRow) {
   for (const bool filter : {true, false}) {
     compare(view(corpus, dims), view(queries, dims), {.options = {.k = 130}, .filter = filter}, 3);
     compare(view(corpus, dims), view(queries, dims), {.options = {.k = 130}, .chunk = 128, .filter = filter}, 3);
-    compare(Points(corpus.data(), DType::f32, 1, dims), Points(queries.data(), DType::f32, 1, dims), {.options = {.k = 1}, .filter = filter}, 1);
+    compare(Points(corpus.data(), DType::f32, 1, dims), Points(queries.data(), DType::f32, 1, dims),
+            {.options = {.k = 1}, .filter = filter}, 1);
   }
 }
 
@@ -251,8 +274,10 @@ TEST(CudaSearch, ListsThatSharedMemoryDoesNotHold) {
   // The longest list that a block sorts, and one that is merged; keys of 64 bits; queries that lose rows; half of the rows.
   compare(view(corpus, dims), view(queries, dims), {.options = {.k = 4096}, .chunk = 5120, .slots = 2000});
   compare(view(corpus, dims), view(queries, dims), {.options = {.k = 5000}, .slots = 1500, .rung = Rung::f32});
-  std::vector<double> doubles(corpus.begin(), corpus.begin() + 3500 * dims), asked(queries.begin(), queries.begin() + dims);
-  compare(Points(doubles.data(), DType::f64, 3500, dims), Points(asked.data(), DType::f64, 1, dims), {.options = {.k = 2500}, .slots = 1000});
+  std::vector<double> doubles(corpus.begin(), corpus.begin() + 3500 * dims),
+      asked(queries.begin(), queries.begin() + dims);
+  compare(Points(doubles.data(), DType::f64, 3500, dims), Points(asked.data(), DType::f64, 1, dims),
+          {.options = {.k = 2500}, .slots = 1000});
   compare(view(whole, dims), view(near, dims), {.options = {.k = 3000}, .slots = 100}, 2);
   KnnOptions half{.k = 2100};
   const std::vector<std::uint64_t> bitmap(71, 0x5555555555555555u);
@@ -265,7 +290,8 @@ TEST(CudaSearch, ProductsThatVanishInAChunkKeepTheirSign) {
   std::vector<float> corpus, queries = {1e-30F, 1e-30F, 1e-30F};
   for (int row = 0; row < 300; ++row)
     for (int i = 0; i < dims; ++i) corpus.push_back(row % 3 == 0 ? -1e-20F : row % 3 == 1 ? 1e-20F : 0.0F);
-  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 40, .metric = Metric::inner_product}, .chunk = 128, .filter = false});
+  compare(view(corpus, dims), view(queries, dims),
+          {.options = {.k = 40, .metric = Metric::inner_product}, .chunk = 128, .filter = false});
 }
 
 TEST(CudaSearch, DoublesAndHalves) {
@@ -276,7 +302,8 @@ TEST(CudaSearch, DoublesAndHalves) {
   for (double& value : corpus) value = normal(random);
   for (double& value : queries) value = normal(random);
   for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product})
-    compare(Points(corpus.data(), DType::f64, 300, dims), Points(queries.data(), DType::f64, 5, dims), {.options = {.k = 9, .metric = metric}});
+    compare(Points(corpus.data(), DType::f64, 300, dims), Points(queries.data(), DType::f64, 5, dims),
+            {.options = {.k = 9, .metric = metric}});
   std::vector<std::uint16_t> halves(300 * dims), asked(5 * dims);
   for (std::uint16_t& value : halves) value = static_cast<std::uint16_t>((random() & 0x83ff) | 0x3800);
   for (std::uint16_t& value : asked) value = static_cast<std::uint16_t>((random() & 0x83ff) | 0x3800);
@@ -296,7 +323,8 @@ TEST(CudaSearch, FarAndDegenerateRows) {
   }
   compare(view(corpus, dims), view(queries, dims), {.options = {.k = 10}}, 12);
   compare(view(corpus, dims), view(queries, dims), {.options = {.k = 10, .metric = Metric::inner_product}}, 12);
-  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 10, .metric = Metric::cosine, .degenerate = Degenerate::one}}, 12);
+  compare(view(corpus, dims), view(queries, dims),
+          {.options = {.k = 10, .metric = Metric::cosine, .degenerate = Degenerate::one}}, 12);
   EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), {.options = {.metric = Metric::cosine}}), Error);
   corpus[5] = std::numeric_limits<float>::quiet_NaN();
   try {
@@ -313,7 +341,8 @@ TEST(CudaSearch, ResultsThatStayOnTheDevice) {
   const std::vector<float> corpus = gaussian(19, 400 * dims);
   std::vector<float> queries = gaussian(20, 40 * dims);
   for (const bool lost : {false, true}) {
-    for (std::int64_t i = 0; i < dims && lost; ++i) queries[static_cast<std::size_t>(7 * dims + i)] *= 1e25F;  // nothing is proved of it
+    for (std::int64_t i = 0; i < dims && lost; ++i)
+      queries[static_cast<std::size_t>(7 * dims + i)] *= 1e25F;  // nothing is proved of it
     Ask ask{.options = {.k = 6}};
     const Answer here = by_device(view(corpus, dims), view(queries, dims), ask);
     ask.there = true;
@@ -343,16 +372,19 @@ TEST(CudaSearch, RowsOnTheDeviceTakeNoMemoryAndNoCopy) {
   plan.corpus_chunk = host.rows;
   plan.query_batch = 10000;
   plan.candidate_slots = 500;
-  const Problem here{.corpus = host, .queries = host, .k = 10}, there{.corpus = device, .queries = host, .k = 10}, kept{.corpus = host, .queries = host, .k = 10, .kept = true};
+  const Problem here{.corpus = host, .queries = host, .k = 10}, there{.corpus = device, .queries = host, .k = 10},
+      kept{.corpus = host, .queries = host, .k = 10, .kept = true};
   EXPECT_EQ(cuda::session_bytes(plan, here, 0, 132), cuda::session_bytes(plan, there, 0, 132) + bytes);
   EXPECT_GT(cuda::session_bytes(plan, there, 0, 132), cuda::session_bytes(plan, kept, 0, 132) + host.rows * host.cols);
-  EXPECT_NEAR(cuda::search_seconds(plan, here) - cuda::search_seconds(plan, there), static_cast<double>(bytes) / cuda::Rates().host_bytes, 1e-6);
+  EXPECT_NEAR(cuda::search_seconds(plan, here) - cuda::search_seconds(plan, there),
+              static_cast<double>(bytes) / cuda::Rates().host_bytes, 1e-6);
   EXPECT_GT(cuda::search_seconds(plan, there), cuda::search_seconds(plan, kept));
   Plan batches = plan;
   batches.query_batch = 1000;
   EXPECT_GT(cuda::search_seconds(batches, here), cuda::search_seconds(plan, here));
   // What is left of a search climbs where its rows are made sooner than every pair is ranked.
-  const Problem many{.corpus = device, .queries = {5000, 128, DType::f32, true}, .k = 10}, one{.corpus = device, .queries = {1, 128, DType::f32, true}, .k = 10};
+  const Problem many{.corpus = device, .queries = {5000, 128, DType::f32, true}, .k = 10},
+      one{.corpus = device, .queries = {1, 128, DType::f32, true}, .k = 10};
   EXPECT_TRUE(cuda::ranked_sooner_on(Rung::fp16, plan, many));
   EXPECT_FALSE(cuda::ranked_sooner_on(Rung::fp16, plan, one));
 }
@@ -397,9 +429,11 @@ TEST(CudaRange, EveryMetricWithinARadius) {
     if (!metric.vectors || metric.metric == Metric::hamming) continue;
     if (++number % 2 == 0 && sampled()) continue;
     SCOPED_TRACE(std::string(metric.name));
-    const Ask ask{.options = {.k = 40, .metric = metric.metric, .first_id = 7}, .chunk = number % 3 == 0 ? 256 : INT64_MAX,
+    const Ask ask{.options = {.k = 40, .metric = metric.metric, .first_id = 7},
+                  .chunk = number % 3 == 0 ? 256 : INT64_MAX,
                   .filter = metric.metric != Metric::l1 && metric.metric != Metric::linf};
-    const double radius = knn(view(corpus, dims), view(queries, dims), ask.options).distance(2, 39);  // on a returned value
+    const double radius =
+        knn(view(corpus, dims), view(queries, dims), ask.options).distance(2, 39);  // on a returned value
     EXPECT_EQ(compare_range(view(corpus, dims), view(queries, dims), radius, ask, 1 << 20), 0);
   }
 }
@@ -417,7 +451,8 @@ TEST(CudaRange, MatchesWithoutRoomGoToTheirPlaces) {
   // 128 rows of each query have room: the others are counted, searched again, and sent to the host when there are too many.
   const std::int64_t dims = 6, rows = 500;
   std::vector<float> corpus = gaussian(25, rows * dims), queries = gaussian(26, 4 * dims);
-  for (std::int64_t i = 0; i < dims; ++i) queries[static_cast<std::size_t>(3 * dims + i)] *= 1e25F;  // nothing is proved of it
+  for (std::int64_t i = 0; i < dims; ++i)
+    queries[static_cast<std::size_t>(3 * dims + i)] *= 1e25F;  // nothing is proved of it
   std::vector<std::int64_t> labels(rows), own(4);
   for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int64_t>(i % 3);
   for (std::size_t i = 0; i < own.size(); ++i) own[i] = static_cast<std::int64_t>(i % 4);

@@ -64,8 +64,8 @@ Plan plan_on(std::int64_t shared_bytes, std::int64_t dims, Metric metric, const 
   KnnOptions options{.k = 10, .metric = metric};
   options.run.filter = filter;
   options.run.instruction_set = "mma";
-  return make_plan(Planned(shared_bytes),
-                   knn_problem({1000000, dims, DType::f32}, {1000, dims, DType::f32}, options), options);
+  return make_plan(Planned(shared_bytes), knn_problem({1000000, dims, DType::f32}, {1000, dims, DType::f32}, options),
+                   options);
 }
 
 TEST(CudaSharedMemory, PlansNameTheFiltersThatFit) {
@@ -105,7 +105,8 @@ TEST(CudaSharedMemory, PlansNameTheFiltersThatFit) {
 TEST(CudaSharedMemory, SearchesOfEveryDeviceStayWithinIt) {
   // The emulated device refuses a launch that asks for more, as a real one does.
   for (const std::int64_t dims : {40, 100, 200}) {
-    const std::vector<float> corpus = gaussian(51, (dims == 40 && !sampled() ? 2200 : 400) * dims), queries = gaussian(52, dims);
+    const std::vector<float> corpus = gaussian(51, (dims == 40 && !sampled() ? 2200 : 400) * dims),
+                             queries = gaussian(52, dims);
     for (const std::int64_t shared_bytes : {rtx, a100}) {
       for (const std::int64_t k : {5, 2048}) {  // the longest list that shared memory holds, in wide words
         if (k > 5 && (dims > 40 || shared_bytes == a100 || sampled())) continue;

@@ -384,7 +384,8 @@ TEST(PermutationIndex, ObjectsAtInfiniteDistancesAreRefusedHoweverPermutantsAreC
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = (i % 2 == 0 ? 1e200 : -1e199) * static_cast<double>(i + 1);
   const vicinal::Points points(rows.data(), vicinal::DType::f64, 32, 2);
   for (const auto choice : {PermutantChoice::random, PermutantChoice::farthest_first, PermutantChoice::sss})
-    EXPECT_THROW(PermutationIndex(points, {.metric = vicinal::Metric::sqeuclidean, .permutants = 8, .choice = choice}), vicinal::Error);
+    EXPECT_THROW(PermutationIndex(points, {.metric = vicinal::Metric::sqeuclidean, .permutants = 8, .choice = choice}),
+                 vicinal::Error);
 }
 
 }  // namespace
