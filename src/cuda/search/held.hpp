@@ -68,6 +68,17 @@ struct HeldSide {
   }
 };
 
+/// A whole corpus on the device, for searches to come.
+template <class Device>
+struct CudaKept final : Kept {
+  explicit CudaKept(Device& device) : centre(device), held(device) {}
+  std::int64_t bytes() const override { return held.size() + centre.bytes(); }
+  DeviceFrame frame;
+  bool packed = false;
+  Array<double, Device> centre;
+  HeldSide<Device> held;
+};
+
 /// A kept corpus of many equal rows has enough of each for lists up to this; for longer ones a finer rung packs its own. All equal rows of a list
 /// come from few tiles: of 2,048 the finds of 2,048 queries overflowed.
 inline constexpr std::int64_t kept_copies = 128;

@@ -33,16 +33,6 @@
 
 namespace vicinal::cuda {
 
-template <class Device>
-struct CudaKept final : Kept {
-  explicit CudaKept(Device& device) : centre(device), held(device) {}
-  std::int64_t bytes() const override { return held.size() + centre.bytes(); }
-  DeviceFrame frame;
-  bool packed = false;
-  Array<double, Device> centre;
-  HeldSide<Device> held;
-};
-
 /// Pairs after which the caller is asked whether to go on; of fewer nobody waits long.
 inline constexpr std::int64_t most_unasked = std::int64_t{1} << 32;
 
