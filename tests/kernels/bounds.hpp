@@ -84,15 +84,15 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   const Question question{.corpus = corpus, .metric = metric, .degenerate = Degenerate::one};
   Plan plan;
   plan.instruction_set = instruction_set;
-  Array<Counters, Device> counters(device);
+  DeviceBuffer<Counters, Device> counters(device);
   device.zero(counters.of(1), sizeof(Counters));
   SideMaker<Device> maker(device, question, rung, team, counters.data());
-  Array<double, Device> centre(device);
+  DeviceBuffer<double, Device> centre(device);
   const DeviceFrame frame = maker.choose(centre);
   const BoundModel model = model_of(metric, question.type, corpus.cols, frame.scale, rung);
   HeldSide<Device> rows(device), asked(device);
   maker.make(rows, corpus, false, true, model, frame);
-  Array<QueryState, Device> states(device);
+  DeviceBuffer<QueryState, Device> states(device);
   maker.make(asked, queries, true, true, model, frame,
              {.states = states.of(whole_blocks(queries.rows))});  // no threshold: all pass
   SearchJob job{.rows = rows.side,
@@ -113,12 +113,12 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   const std::int64_t grid = std::min<std::int64_t>(device.multiprocessors, f.blocks * f.parts), width = rows.side.width,
                      workers = grid * finders(device, plan, rung);
   f.room = (f.blocks * f.parts + grid - 1) / grid * block_queries * tile_rows * grid / workers;
-  Array<Found, Device> found(device);
-  Array<std::uint32_t, Device> used(device);
+  DeviceBuffer<Found, Device> found(device);
+  DeviceBuffer<std::uint32_t, Device> used(device);
   f.found = found.of(f.room * workers);
   f.used = used.of(workers);
   launch_filter<false>(device, plan, rung, f, grid);
-  Array<Tally, Device> sum(device);
+  DeviceBuffer<Tally, Device> sum(device);
   device.in(sum.of(1), &tally, sizeof tally);
   const Ranking ranking{
       .rows = rows.side, .queries = asked.side, .metric = metric, .type = question.type, .counters = counters.data()};

@@ -1,8 +1,5 @@
 // Searches of a permutation index on a device, their host's part: what stays there between searches, queries in batches, and those for
-// which a sample of the scores told too little. `Device` is the runtime (cuda/runtime.hpp) or the emulator (tests/unit/cuda/test_permutation.cpp),
-// as in cuda/strings/search.hpp, and besides
-//   void rows_in(to, Points);   dense rows from the host, any strides
-//   std::int64_t free_bytes(); int multiprocessors;
+// which a sample of the scores told too little.
 #pragma once
 #include <bit>
 #include <cstring>
@@ -49,20 +46,20 @@ class HeldRows {
   explicit HeldRows(Device& device) : device_(device), rows_(device), self_(device), mean_(device), values_(device) {}
   void in(const MeasuredRows& from, std::int64_t first, std::int64_t count) {
     const Points& points = from.rows;
-    device_.rows_in(rows_.of(bytes_of(points, count)), points.slice(first, count));
+    device_.rows_in(rows_.reserve(bytes_of(points, count)), points.slice(first, count));
     side = {.rows = rows_.data(), .dtype = points.dtype, .count = count, .dims = points.cols};
     if (needs_norms(from.metric)) {
-      side.self = self_.of(count);
+      side.self = self_.reserve(count);
       device_.in(side.self, from.self + first, count * 8);
     }
     if (from.metric == Metric::correlation) {
-      side.mean = mean_.of(count);
+      side.mean = mean_.reserve(count);
       device_.in(side.mean, from.mean + first, count * 8);
     }
   }
   void make_values(const Ranking& ranking) {
     Ranking with_values = ranking;
-    with_values.queries.values = side.values = values_.of(side.count * side.dims);
+    with_values.queries.values = side.values = values_.reserve(side.count * side.dims);
     device_.launch()((side.count * side.dims + rank_threads - 1) / rank_threads, rank_threads, 0, query_values<0>,
                      with_values);
   }
@@ -74,8 +71,8 @@ class HeldRows {
 
  private:
   Device& device_;
-  Array<std::byte, Device> rows_;
-  Array<double, Device> self_, mean_, values_;
+  DeviceBuffer<std::byte, Device> rows_;
+  DeviceBuffer<double, Device> self_, mean_, values_;
 };
 
 template <class Device>
@@ -87,7 +84,7 @@ class KeptRanks final : public Kept {
       : words(padded_rank_words(ranks.permutants)), count(ranks.count), ranks_(device), permutants_(device),
         objects_(device) {
     constexpr std::int64_t piece = 1 << 16;
-    std::uint32_t* const to = ranks_.of(words * count);
+    std::uint32_t* const to = ranks_.reserve(words * count);
     std::vector<std::uint32_t> packed(static_cast<std::size_t>(words * std::min(piece, count)));
     for (std::int64_t first = 0; first < count; first += piece) {
       const std::int64_t used = std::min(piece, count - first);
@@ -97,7 +94,7 @@ class KeptRanks final : public Kept {
     }
     if (rows == nullptr || HeldRows<Device>::bytes_of(rows->rows, count) > device.free_bytes() / 4 * 3) return;
     objects_.in(*rows, 0, count);
-    device.in(permutants_.of(ranks.permutants), permutants.data(), ranks.permutants * 4);
+    device.in(permutants_.reserve(ranks.permutants), permutants.data(), ranks.permutants * 4);
     device.wait();
     holds_rows = true;
     metric = rows->metric;
@@ -114,7 +111,7 @@ class KeptRanks final : public Kept {
   Metric metric = Metric::euclidean;
 
  private:
-  Array<std::uint32_t, Device> ranks_, permutants_;
+  DeviceBuffer<std::uint32_t, Device> ranks_, permutants_;
   HeldRows<Device> objects_;
 };
 
@@ -183,24 +180,24 @@ class RankSearch {
 
  private:
   RanksJob job_of(std::int64_t count, std::int64_t capacity, std::int64_t bins) {
-    std::byte* const batch = batch_.of(layout_.end);
+    std::byte* const batch = batch_.reserve(layout_.end);
     device_.zero(batch, layout_.cleared());
     RanksJob job{.objects = kept_.ranks(),
                  .pitch = kept_.count,
                  .count = kept_.count,
-                 .queries = queries_.of(count * kept_.words),
+                 .queries = queries_.reserve(count * kept_.words),
                  .query_count = count,
                  .words = kept_.words};
     job.candidates = question_.candidates;
     job.bins = static_cast<std::uint32_t>(bins);
     job.strips = strips_of(kept_.count);
     job.histogram = reinterpret_cast<std::uint32_t*>(batch);
-    job.last = last_.of(count);
-    job.found = found_.of(count * job.candidates);
+    job.last = last_.reserve(count);
+    job.found = found_.reserve(count * job.candidates);
     job.capacity = capacity;
     job.counts = at<std::uint32_t>(layout_.counts);
     job.failed = at<std::uint32_t>(layout_.failed);
-    job.list = list_.of(count * capacity);
+    job.list = list_.reserve(count * capacity);
     return job;
   }
   template <class T>
@@ -240,14 +237,14 @@ class RankSearch {
     const std::int64_t words = job.words;
     for (std::size_t begin = 0; begin < which.size(); begin += at_once) {
       const auto used = std::min<std::int64_t>(at_once, static_cast<std::int64_t>(which.size() - begin));
-      Array<std::uint32_t, Device> queries(device_), found(device_);
+      DeviceBuffer<std::uint32_t, Device> queries(device_), found(device_);
       RanksJob part = job;
       part.query_count = used;
-      part.queries = queries.of(used * words);
-      part.found = found.of(used * job.candidates);
-      part.equal_taken = equal_taken_.of(used);
-      part.below = below_.of(used * job.strips);
-      part.equal = equal_.of(used * job.strips);
+      part.queries = queries.reserve(used * words);
+      part.found = found.reserve(used * job.candidates);
+      part.equal_taken = equal_taken_.reserve(used);
+      part.below = below_.reserve(used * job.strips);
+      part.equal = equal_.reserve(used * job.strips);
       device_.zero(part.histogram, used * std::int64_t{job.bins} * 4);
       device_.zero(part.below, used * job.strips * 4);
       device_.zero(part.equal, used * job.strips * 4);
@@ -285,9 +282,9 @@ class RankSearch {
               .count = count,
               .parts = measure_parts(count, job.candidates, question_.k, device_.multiprocessors),
               .best = at<std::byte>(layout_.best)};
-    if (m.parts > 1) m.lists = lists_.of(count * m.parts * m.k * word_size(wide_));
+    if (m.parts > 1) m.lists = lists_.reserve(count * m.parts * m.k * word_size(wide_));
     if (only != nullptr) {
-      device_.in(only_.of(count), only, count * 4);
+      device_.in(only_.reserve(count), only, count * 4);
       m.only = only_.data();
     } else {
       m.failed = job.failed;
@@ -325,9 +322,9 @@ class RankSearch {
   Team& team_;
   std::int64_t sample_;
   bool wide_;
-  Array<std::uint32_t, Device> queries_, last_, equal_taken_, below_, equal_, found_, only_;
-  Array<unsigned long long, Device> list_;
-  Array<std::byte, Device> batch_, lists_;
+  DeviceBuffer<std::uint32_t, Device> queries_, last_, equal_taken_, below_, equal_, found_, only_;
+  DeviceBuffer<unsigned long long, Device> list_;
+  DeviceBuffer<std::byte, Device> batch_, lists_;
   BatchLayout layout_{0, 0, 0};
   HeldRows<Device> asked_;
   Ranking ranking_;

@@ -17,14 +17,14 @@ class HeldChoice {
     choice_.without_self = view.without_self;
     if (view.bits != nullptr) {
       const std::int64_t words = (question.corpus.rows + 63) / 64;
-      device.in(bits_.of(words), view.bits, words * 8);
+      device.in(bits_.reserve(words), view.bits, words * 8);
       choice_.bits = bits_.data();
     }
     if (view.row_labels != nullptr) {
       choice_.labelled = true;
       choice_.same_label = view.same_label;
-      device.in(row_labels_.of(question.corpus.rows), view.row_labels, question.corpus.rows * 8);
-      device.in(query_labels_.of(view.queries), view.query_labels, view.queries * 8);
+      device.in(row_labels_.reserve(question.corpus.rows), view.row_labels, question.corpus.rows * 8);
+      device.in(query_labels_.reserve(view.queries), view.query_labels, view.queries * 8);
       choice_.row_labels = row_labels_.data();
       choice_.query_labels = query_labels_.data();
     }
@@ -34,8 +34,8 @@ class HeldChoice {
 
  private:
   RowChoice choice_;
-  Array<std::uint64_t, Device> bits_;
-  Array<std::int64_t, Device> row_labels_, query_labels_;
+  DeviceBuffer<std::uint64_t, Device> bits_;
+  DeviceBuffer<std::int64_t, Device> row_labels_, query_labels_;
 };
 
 }  // namespace vicinal::cuda

@@ -93,11 +93,11 @@ class CopyMarks {
     while (slots < 2 * side.count) slots *= 2;
     Copies c{.side = side,
              .enough = static_cast<std::uint32_t>(enough),
-             .table = table_.of(slots),
-             .counts = counts_.of(slots),
+             .table = table_.reserve(slots),
+             .counts = counts_.reserve(slots),
              .slots = slots,
-             .slot_of = slot_of_.of(side.count),
-             .marks = marks_.of(side.count)};
+             .slot_of = slot_of_.reserve(side.count),
+             .marks = marks_.reserve(side.count)};
     device_.zero(c.table, slots * 4);
     device_.zero(c.counts, slots * 4);
     for (c.last = std::min(side.count, (enough + 63) / 64 * 64);; c.last = std::min(side.count, 2 * c.last)) {
@@ -112,8 +112,8 @@ class CopyMarks {
 
  private:
   Device& device_;
-  Array<std::uint32_t, Device> table_, counts_, slot_of_;
-  Array<std::uint8_t, Device> marks_;
+  DeviceBuffer<std::uint32_t, Device> table_, counts_, slot_of_;
+  DeviceBuffer<std::uint8_t, Device> marks_;
 };
 
 }  // namespace vicinal::cuda

@@ -64,14 +64,14 @@ class FilterTest {
   /// What the kernels of a device make of it, with thresholds and seeding them.
   template <class Device>
   void run(Device& device) {
-    Array<std::int8_t, Device> row_bytes(device), query_bytes(device);
-    Array<TileHead, Device> row_heads(device), query_heads(device);
-    Array<QueryState, Device> states(device);
-    Array<Found, Device> found(device);
-    Array<std::uint32_t, Device> used(device);
-    Array<int, Device> nearest(device);
+    DeviceBuffer<std::int8_t, Device> row_bytes(device), query_bytes(device);
+    DeviceBuffer<TileHead, Device> row_heads(device), query_heads(device);
+    DeviceBuffer<QueryState, Device> states(device);
+    DeviceBuffer<Found, Device> found(device);
+    DeviceBuffer<std::uint32_t, Device> used(device);
+    DeviceBuffer<int, Device> nearest(device);
     const auto in = [&](auto& array, const auto* from, std::int64_t count) {
-      device.in(array.of(count), from, count * static_cast<std::int64_t>(sizeof *from));
+      device.in(array.reserve(count), from, count * static_cast<std::int64_t>(sizeof *from));
       return array.data();
     };
     Filter f{.job = {.rows = {},
@@ -94,11 +94,11 @@ class FilterTest {
     Plan plan;
     plan.instruction_set = wgmma_ ? "wgmma" : "mma";
     const std::int64_t workers = finders(device, plan, Rung::int8);
-    f.found = found.of(workers * room_);
-    f.used = used.of(workers);
+    f.found = found.reserve(workers * room_);
+    f.used = used.reserve(workers);
     f.groups = std::int64_t{visits_} * groups_a_tile;
     launch_filter<false>(device, plan, Rung::int8, f, 1);
-    f.nearest = nearest.of(block_queries * f.groups);
+    f.nearest = nearest.reserve(block_queries * f.groups);
     launch_filter<true>(device, plan, Rung::int8, f, 1);
     found_.resize(static_cast<std::size_t>(workers * room_));
     used_.resize(static_cast<std::size_t>(workers));

@@ -1,47 +1,14 @@
-// What a search holds on the device: arrays that grow, prepared sides, and how many bytes it all takes.
+// What a search holds on the device: prepared sides, and how many bytes it all takes.
 #pragma once
 #include <algorithm>
-#include <utility>
 
 #include "backend/backend.hpp"
 #include "core/metric.hpp"
+#include "cuda/device.hpp"
 #include "cuda/search/job.hpp"
 #include "cuda/select/job.hpp"
 
 namespace vicinal::cuda {
-
-/// An array that is made when it is needed, and again when it is too small.
-template <class T, class Device>
-class Array {
- public:
-  explicit Array(Device& device) : device_(&device) {}
-  Array(Array&& other) noexcept
-      : device_(other.device_), data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
-  Array& operator=(Array&& other) noexcept {
-    std::swap(device_, other.device_);
-    std::swap(data_, other.data_);
-    std::swap(count_, other.count_);
-    return *this;
-  }
-  ~Array() {
-    if (data_ != nullptr) device_->give(data_);
-  }
-  T* of(std::int64_t count) {
-    if (data_ == nullptr || count_ < count) {
-      if (data_ != nullptr) device_->give(std::exchange(data_, nullptr));
-      data_ = static_cast<T*>(device_->take(std::max<std::int64_t>(count, 1) * static_cast<std::int64_t>(sizeof(T))));
-      count_ = count;
-    }
-    return data_;
-  }
-  T* data() const noexcept { return data_; }
-  std::int64_t bytes() const noexcept { return count_ * static_cast<std::int64_t>(sizeof(T)); }
-
- private:
-  Device* device_;
-  T* data_ = nullptr;
-  std::int64_t count_ = 0;
-};
 
 /// A prepared side with its memory.
 template <class Device>
@@ -49,17 +16,17 @@ struct HeldSide {
   explicit HeldSide(Device& d)
       : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), heads(d), largest(d), scales(d), filterable(d),
         placed(d), values(d) {}
-  Array<std::byte, Device> rows;
-  Array<double, Device> self, mean;
-  Array<float, Device> sizes;
-  Array<std::uint32_t, Device> order;
-  Array<std::int8_t, Device> bytes;
-  Array<TileHead, Device> heads;
-  Array<unsigned long long, Device> largest;
-  Array<double, Device> scales;
-  Array<std::uint8_t, Device> filterable;
-  Array<PlacedQuery, Device> placed;
-  Array<double, Device> values;
+  DeviceBuffer<std::byte, Device> rows;
+  DeviceBuffer<double, Device> self, mean;
+  DeviceBuffer<float, Device> sizes;
+  DeviceBuffer<std::uint32_t, Device> order;
+  DeviceBuffer<std::int8_t, Device> bytes;
+  DeviceBuffer<TileHead, Device> heads;
+  DeviceBuffer<unsigned long long, Device> largest;
+  DeviceBuffer<double, Device> scales;
+  DeviceBuffer<std::uint8_t, Device> filterable;
+  DeviceBuffer<PlacedQuery, Device> placed;
+  DeviceBuffer<double, Device> values;
   Side side;
 
   std::int64_t size() const noexcept {
@@ -75,7 +42,7 @@ struct CudaKept final : Kept {
   std::int64_t bytes() const override { return held.size() + centre.bytes(); }
   DeviceFrame frame;
   bool packed = false;
-  Array<double, Device> centre;
+  DeviceBuffer<double, Device> centre;
   HeldSide<Device> held;
 };
 

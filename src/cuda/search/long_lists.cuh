@@ -177,9 +177,9 @@ class LongLists {
     const FormName form = wide ? FormName::wide : FormName::packed;
     SettleLong s{.job = job,
                  .ranking = ranking,
-                 .chosen = chosen_.of(slots),
-                 .used = used_.of(count),
-                 .words = words_.of(slots * word_size(form))};
+                 .chosen = chosen_.reserve(slots),
+                 .used = used_.reserve(count),
+                 .words = words_.reserve(slots * word_size(form))};
     s.parts = std::clamp<std::int64_t>(16 * std::int64_t{device_.multiprocessors} / count, 1, 64);
     for (const bool all : {false, true}) {
       if (all && !last) break;
@@ -194,7 +194,7 @@ class LongLists {
     sort.form = form;
     sort.k = job.k;
     sort.list = job.best;
-    sort.spare = spare_.of(count * merge_needs(form, job.k, job.k).row);
+    sort.spare = spare_.reserve(count * merge_needs(form, job.k, job.k).row);
     sort.multiprocessors = device_.multiprocessors;
     auto launch = device_.launch();
     run_sort(launch, sort);
@@ -202,8 +202,8 @@ class LongLists {
 
  private:
   Device& device_;
-  Array<std::uint32_t, Device> chosen_, used_;
-  Array<std::byte, Device> words_, spare_;
+  DeviceBuffer<std::uint32_t, Device> chosen_, used_;
+  DeviceBuffer<std::byte, Device> words_, spare_;
 };
 
 }  // namespace vicinal::cuda

@@ -56,16 +56,16 @@ class RangeMatches {
     count_ = job.queries.count;
     places_ = nullptr;
     list_.capacity = match_room(plan_);
-    list_.all = matches_.of(list_.capacity);
-    list_.used = used_.of(1);
-    list_.counts = counts_.of(count_);
-    list_.lost = lost_.of(count_);
+    list_.all = matches_.reserve(list_.capacity);
+    list_.used = used_.reserve(1);
+    list_.counts = counts_.reserve(count_);
+    list_.lost = lost_.reserve(count_);
     device_.zero(list_.used, 8);
     device_.zero(list_.counts, count_ * 8);
     device_.zero(list_.lost, count_ * 4);
     numbers_.clear();
     if (!filters || count_ == 0) return;
-    hard_.of(count_ + 1);
+    hard_.reserve(count_ + 1);
     device_.zero(hard_.data() + count_, 4);
     device_.launch()((count_ + 255) / 256, 256, 0, start_range, range_state(job));
     std::uint32_t hard = 0;
@@ -132,7 +132,7 @@ class RangeMatches {
             .radius = list_.radius,
             .hard = hard_.data(),
             .hard_count = hard_.data() + count_,
-            .largest = largest_.of(count_)};
+            .largest = largest_.reserve(count_)};
   }
   std::int64_t used() {
     unsigned long long used = 0;
@@ -151,10 +151,10 @@ class RangeMatches {
     const std::int64_t most =
         (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / workers;
     f.room = std::min(most, found_room(count_) / workers);
-    f.used = stretches_.of(sms * std::max(hopper_warps, filter_warps));
+    f.used = stretches_.reserve(sms * std::max(hopper_warps, filter_warps));
     launch_filter<false>(device_, plan_, rung_, f, grid);
     Weighed sum{};
-    device_.zero(weighed_.of(1), sizeof sum);
+    device_.zero(weighed_.reserve(1), sizeof sum);
     device_.launch()(std::min<std::int64_t>(sms, (count_ + 255) / 256 + 8), 256, 0, weigh_found,
                      Weigh{.job = f.job, .used = f.used, .workers = workers, .sum = weighed_.data()});
     device_.out(&sum, weighed_.data(), sizeof sum);
@@ -165,7 +165,7 @@ class RangeMatches {
   void filter(const SearchJob& job, const Ranking& ranking) {
     Filter f{.job = job};
     f.blocks = (count_ + block_queries - 1) / block_queries;
-    f.found = found_.of(found_room(count_));
+    f.found = found_.reserve(found_room(count_));
     const std::int64_t tiles = job.rows.tiles();
     for (std::int64_t part = std::max<std::int64_t>(1, tiles / 32); f.first < tiles;) {
       f.last = std::min(tiles, f.first + part);
@@ -236,8 +236,8 @@ class RangeMatches {
     for (std::size_t i = 0; i < out.count.size(); ++i) begins[i + 1] = begins[i] + out.count[i];
     const std::int64_t total = begins.back(), size = static_cast<std::int64_t>(distance_size(question_.type));
     if (total == 0) return;
-    device_.in(begins_.of(count_ + 1), begins.data(), (count_ + 1) * 8);
-    device_.zero(cursors_.of(count_), count_ * 8);
+    device_.in(begins_.reserve(count_ + 1), begins.data(), (count_ + 1) * 8);
+    device_.zero(cursors_.reserve(count_), count_ * 8);
     const MatchRows m{.matches = list_,
                       .ranking = ranking,
                       .kept = std::min(used(), list_.capacity),
@@ -245,10 +245,10 @@ class RangeMatches {
                       .first_id = question_.first_id,
                       .begins = begins_.data(),
                       .cursors = cursors_.data(),
-                      .words = words_.of(total),
-                      .spare = spare_.of(total),
-                      .ids = ids_.of(total),
-                      .distances = distances_.of(total * size)};
+                      .words = words_.reserve(total),
+                      .spare = spare_.reserve(total),
+                      .ids = ids_.reserve(total),
+                      .distances = distances_.reserve(total * size)};
     device_.launch()(std::min<std::int64_t>((m.kept + 255) / 256, std::int64_t{device_.multiprocessors} * 16), 256, 0,
                      fill_rows, m);
     device_.launch()(count_, settle_threads, 0, sort_matches, m);
@@ -272,17 +272,17 @@ class RangeMatches {
   Team& team_;
   bool descends_;
   MatchList list_;
-  Array<Match, Device> matches_;
-  Array<unsigned long long, Device> used_, counts_, cursors_;
-  Array<std::uint32_t, Device> lost_, hard_;  // hard_: numbers, and how many at the end
-  Array<Found, Device> found_;
-  Array<std::uint32_t, Device> stretches_;
-  Array<Weighed, Device> weighed_;
-  Array<std::int64_t, Device> begins_;
-  Array<WideWord, Device> words_, spare_;
-  Array<std::int64_t, Device> ids_;
-  Array<std::byte, Device> distances_;
-  Array<double, Device> largest_;
+  DeviceBuffer<Match, Device> matches_;
+  DeviceBuffer<unsigned long long, Device> used_, counts_, cursors_;
+  DeviceBuffer<std::uint32_t, Device> lost_, hard_;  // hard_: numbers, and how many at the end
+  DeviceBuffer<Found, Device> found_;
+  DeviceBuffer<std::uint32_t, Device> stretches_;
+  DeviceBuffer<Weighed, Device> weighed_;
+  DeviceBuffer<std::int64_t, Device> begins_;
+  DeviceBuffer<WideWord, Device> words_, spare_;
+  DeviceBuffer<std::int64_t, Device> ids_;
+  DeviceBuffer<std::byte, Device> distances_;
+  DeviceBuffer<double, Device> largest_;
   std::vector<std::uint32_t> numbers_;  // of the queries that the filter proves nothing of
   const RangeView* places_ = nullptr;
   std::vector<std::int64_t> next_;

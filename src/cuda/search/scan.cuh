@@ -125,29 +125,30 @@ class EveryPair {
       : device_(device), keys_(device), values_(device), next_(device), workspace_(device), columns_(device) {}
 
   /// best: the lists of the job, before and afterwards.
-  void search(const SearchJob& job, const Ranking& ranking, bool wide, Array<std::byte, Device>& best, Team& team) {
+  void search(const SearchJob& job, const Ranking& ranking, bool wide, DeviceBuffer<std::byte, Device>& best,
+              Team& team) {
     const std::int64_t count = job.queries.count, k = job.k, rows = job.rows.count,
                        stretch = scan_stretch(count, k, rows), key = key_size(ranking.type);
     const std::int64_t everyone = std::int64_t{device_.multiprocessors} * 8;
     Scan s{.job = job, .ranking = ranking};
     s.cols = k + stretch;
-    s.keys = keys_.of(count * s.cols * key);
+    s.keys = keys_.reserve(count * s.cols * key);
     SelectTask task;
     task.values = Values(s.keys, key_type(ranking.type), count, s.cols);
     task.k = k;
-    task.out.values = values_.of(count * k * key);
-    task.out.ids = columns_.of(count * k);
+    task.out.values = values_.reserve(count * k * key);
+    task.out.ids = columns_.reserve(count * k);
     for (s.first = 0; s.first < rows; s.first = s.last) {
       s.last = std::min(rows, s.first + stretch);
       task.values.cols = k + s.last - s.first;
       device_.launch()(everyone, 256, 0, wide ? lists_to_keys<Wide> : lists_to_keys<Packed>, s);
       device_.launch()(everyone, scan_threads, 0, scan_keys, s);
-      void* workspace = workspace_.of(device_.select_bytes(task));
+      void* workspace = workspace_.reserve(device_.select_bytes(task));
       device_.select(task, workspace);
       const ScanLists lists{.scan = s,
                             .values = values_.data(),
                             .columns = columns_.data(),
-                            .next = next_.of(count * k * word_size(wide))};
+                            .next = next_.reserve(count * k * word_size(wide))};
       device_.launch()(std::min(count, everyone), k > 4096 ? 1024 : 256, 0,
                        wide ? keys_to_lists<Wide> : keys_to_lists<Packed>, lists);
       std::swap(best, next_);
@@ -159,8 +160,8 @@ class EveryPair {
 
  private:
   Device& device_;
-  Array<std::byte, Device> keys_, values_, next_, workspace_;
-  Array<std::int64_t, Device> columns_;
+  DeviceBuffer<std::byte, Device> keys_, values_, next_, workspace_;
+  DeviceBuffer<std::int64_t, Device> columns_;
 };
 
 }  // namespace vicinal::cuda

@@ -63,9 +63,9 @@ __global__ void tell_wgmma(int* there) {
 }
 template <class Device>
 bool wgmma_is_there(Device& device) {
-  Array<int, Device> there(device);
+  DeviceBuffer<int, Device> there(device);
   int told = 0;
-  device.launch()(1, 1, 0, tell_wgmma, there.of(1));
+  device.launch()(1, 1, 0, tell_wgmma, there.reserve(1));
   device.out(&told, there.data(), sizeof told);
   device.wait();
   return told == 1;
@@ -155,11 +155,11 @@ struct TestData {
 template <class Device>
 SelfTest self_test(Device& device) {
   TestData data;
-  Array<std::byte, Device> memory(device);
+  DeviceBuffer<std::byte, Device> memory(device);
   const auto bytes = [](const auto& v) { return static_cast<std::int64_t>(v.size() * sizeof(v[0])); };
   std::byte* at =
-      memory.of(bytes(data.half_rows) + bytes(data.half_columns) + bytes(data.byte_rows) + bytes(data.byte_columns) +
-                bytes(data.half_sums) + bytes(data.chains) + bytes(data.byte_sums));
+      memory.reserve(bytes(data.half_rows) + bytes(data.half_columns) + bytes(data.byte_rows) +
+                     bytes(data.byte_columns) + bytes(data.half_sums) + bytes(data.chains) + bytes(data.byte_sums));
   const auto put = [&](const auto& v) {
     device.in(at, v.data(), bytes(v));
     return std::exchange(at, at + bytes(v));

@@ -1,12 +1,4 @@
 // A search of vectors on a device, its host's part: what goes there, which launches in which order, and what comes back.
-// `Device` is the runtime (cuda/runtime.hpp) or the emulator (tests/unit/cuda/test_search.cpp), as in cuda/strings/search.hpp, and besides
-//   bool holds(pointer);                        memory of the device
-//   void rows_in(to, Points);                   dense rows from the host, any strides
-//   void copy(to, from, bytes);                 between any two memories
-//   int multiprocessors;
-//   std::int64_t packed_rows;                   most_packed_rows, which tests lower
-//   bool has_hopper(); void hopper_filter<seeding>(Filter, grid);   filter_hopper.cuh
-//   std::int64_t select_bytes(SelectTask); void select(SelectTask, workspace);
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -19,11 +11,13 @@
 #include "core/text.hpp"
 #include "cpu/check.hpp"
 #include "cuda/search/choice.hpp"
+#include "cuda/search/device.hpp"
 #include "cuda/search/finish.cuh"
 #include "cuda/search/held.hpp"
 #include "cuda/search/labels.cuh"
 #include "cuda/search/long_lists.cuh"
 #include "cuda/search/range.hpp"
+#include "cuda/search/results.hpp"
 #include "cuda/search/scan.cuh"
 #include "cuda/search/seed.cuh"
 #include "cuda/search/settle.cuh"
@@ -36,7 +30,7 @@ namespace vicinal::cuda {
 /// Pairs after which the caller is asked whether to go on; of fewer nobody waits long.
 inline constexpr std::int64_t most_unasked = std::int64_t{1} << 32;
 
-template <class Device>
+template <SearchDeviceRuntime Device>
 class CudaSession final : public Session {
  public:
   CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung,
@@ -49,7 +43,7 @@ class CudaSession final : public Session {
         ids_(device), out_(device), totals_(device), choice_(device, question),
         model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device),
         every_pair_(device) {
-    facts_.of(counter_words + 2 * plan.query_batch);
+    facts_.reserve(counter_words + 2 * plan.query_batch);
     device_.zero(counters(), sizeof(Counters));
     maker_.emplace(device, question, rung, team, counters());
     if (kept_ && !own_rows()) {
@@ -85,22 +79,22 @@ class CudaSession final : public Session {
     numbers_.assign(rows.begin(), rows.end());
     const auto count = static_cast<std::int64_t>(rows.size());
     adjacent_ = count > 0 && rows.back() - rows.front() == count - 1;
-    states_.of(whole_blocks(count));
-    best_.of(count * question_.k * word_size(wide_));
+    states_.reserve(whole_blocks(count));
+    best_.reserve(count * question_.k * word_size(wide_));
     if (filters_ && !range_) {
-      slots_.of(count * slots_of(plan_));
-      counts_.of(count);
+      slots_.reserve(count * slots_of(plan_));
+      counts_.reserve(count);
     }
     if (adjacent_) {
       make_side(queries_, queries.slice(rows.front(), count), true);
     } else {
       const std::int64_t row = queries.cols * static_cast<std::int64_t>(dtype_size(queries.dtype));
-      std::byte* to = queries_.rows.of(count * row);
+      std::byte* to = queries_.rows.reserve(count * row);
       for (std::int64_t i = 0; i < count; ++i)
         one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
       Points dense(to, queries.dtype, count, queries.cols);
       make_side(queries_, dense, true);
-      device_.in(query_rows_.of(count), numbers_.data(), count * 8);
+      device_.in(query_rows_.reserve(count), numbers_.data(), count * 8);
     }
     if (range_) range_->start(job(), filters_);
     seen_rows_ = 0;
@@ -145,11 +139,11 @@ class CudaSession final : public Session {
              .full_lists = question_.filter.uniform()};
     f.own_rows = there;
     f.pieces = (out.k + 1023) / 1024;
-    f.ids = there ? out.ids : ids_.of(count * out.k);
-    f.distances = there ? out.distances : out_.of(count * out.k * size);
+    f.ids = there ? out.ids : ids_.reserve(count * out.k);
+    f.distances = there ? out.distances : out_.reserve(count * out.k * size);
     f.settled = facts_.data() + counter_words;
     f.largest = f.settled + count;
-    f.counts = out.counts == nullptr ? nullptr : there ? out.counts : totals_.of(count);
+    f.counts = out.counts == nullptr ? nullptr : there ? out.counts : totals_.reserve(count);
     launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count * f.pieces + 3) / 4, 128, 0, f);
     std::vector<double> facts(static_cast<std::size_t>(counter_words + (there ? 0 : 2 * count)));
     device_.out(facts.data(), facts_.data(), static_cast<std::int64_t>(facts.size()) * 8);
@@ -162,12 +156,12 @@ class CudaSession final : public Session {
     } else {
       std::copy_n(facts.data() + counter_words, count, bounds.settled);
       std::copy_n(facts.data() + counter_words + count, count, bounds.largest);
-      rows_out(out.ids, f.ids, out.k * 8);
-      rows_out(out.distances, f.distances, out.k * size);
-      if (out.counts != nullptr) rows_out(out.counts, f.counts, 8);
+      rows_out(device_, numbers_, out.ids, f.ids, out.k * 8);
+      rows_out(device_, numbers_, out.distances, f.distances, out.k * size);
+      if (out.counts != nullptr) rows_out(device_, numbers_, out.counts, f.counts, 8);
       device_.wait();
     }
-    if (bounds.found != nullptr) count_found(out, there, bounds.found);
+    if (bounds.found != nullptr) count_found(out, numbers_, there, bounds.found);
     stats_.underflowed += vanished_.give_back(out, numbers_, question_.first_id, first_row_, there);
     note(counters);
   }
@@ -247,8 +241,8 @@ class CudaSession final : public Session {
           (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / stretches;
       f.room =
           std::max(found_entries(f.job.queries.count, f.job.capacity, stretches) / stretches, f.everything ? most : 0);
-      f.found = found_.of(f.room * stretches);
-      f.used = used_.of(stretches);
+      f.found = found_.reserve(f.room * stretches);
+      f.used = used_.reserve(stretches);
     }
     launch_filter<seeding>(device_, plan_, rung_, f, grid);
     if constexpr (!seeding)
@@ -284,7 +278,7 @@ class CudaSession final : public Session {
       if (samples_first(tiles, want, f.job.capacity)) {
         f.last = part = sample_tiles(tiles, want);
         f.groups = part * groups_a_tile;
-        f.nearest = nearest_.of(whole_blocks(f.job.queries.count) * f.groups);
+        f.nearest = nearest_.reserve(whole_blocks(f.job.queries.count) * f.groups);
         run_filter<true>(f);
         launch(seed_thresholds, f.job.queries.count, settle_threads, seed_memory(f.groups),
                Seed{.job = f.job, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
@@ -352,29 +346,6 @@ class CudaSession final : public Session {
         bounds.settled, bounds.settled + count, [](double settled) { return settled > -infinite; }, infinite);
   }
 
-  /// Rows in each answer: ids come first, then -1. Answers that lie on the device are counted there (infinite_keys).
-  void count_found(const NeighborsView& out, bool there, std::int64_t* found) const {
-    for (std::size_t i = 0; i < numbers_.size(); ++i) {
-      const std::int64_t* const ids = out.ids + numbers_[i] * out.k;
-      found[i] =
-          there ? unknown_count : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
-    }
-  }
-
-  /// Dense rows of the batch to their rows of the host's memory.
-  void rows_out(void* to, const void* from, std::int64_t row) {
-    const auto count = static_cast<std::int64_t>(numbers_.size());
-    auto* out = static_cast<std::byte*>(to);
-    const auto* in = static_cast<const std::byte*>(from);
-    for (std::int64_t i = 0; i < count;) {
-      std::int64_t end = i + 1;
-      while (end < count && numbers_[static_cast<std::size_t>(end)] == numbers_[static_cast<std::size_t>(end) - 1] + 1)
-        ++end;
-      device_.out(out + numbers_[static_cast<std::size_t>(i)] * row, in + i * row, (end - i) * row);
-      i = end;
-    }
-  }
-
   Device& device_;
   const Question& question_;
   const Plan& plan_;
@@ -385,20 +356,20 @@ class CudaSession final : public Session {
   Stats& stats_;
   std::optional<SideMaker<Device>> maker_;
   DeviceFrame frame_;
-  Array<double, Device> centre_;
+  DeviceBuffer<double, Device> centre_;
   HeldSide<Device> rows_, queries_;
-  Array<std::int64_t, Device> query_rows_;
-  Array<QueryState, Device> states_;
-  Array<Slot, Device> slots_;
-  Array<std::uint32_t, Device> counts_;
-  Array<std::byte, Device> best_;
-  Array<double, Device> facts_;  // the counters, then bounds and largest errors of a batch: one copy brings them
-  Array<int, Device> nearest_;
-  Array<Found, Device> found_;
-  Array<std::uint32_t, Device> used_;
-  Array<std::int64_t, Device> ids_;
-  Array<std::byte, Device> out_;
-  Array<std::int64_t, Device> totals_;
+  DeviceBuffer<std::int64_t, Device> query_rows_;
+  DeviceBuffer<QueryState, Device> states_;
+  DeviceBuffer<Slot, Device> slots_;
+  DeviceBuffer<std::uint32_t, Device> counts_;
+  DeviceBuffer<std::byte, Device> best_;
+  DeviceBuffer<double, Device> facts_;  // the counters, then bounds and largest errors of a batch: one copy brings them
+  DeviceBuffer<int, Device> nearest_;
+  DeviceBuffer<Found, Device> found_;
+  DeviceBuffer<std::uint32_t, Device> used_;
+  DeviceBuffer<std::int64_t, Device> ids_;
+  DeviceBuffer<std::byte, Device> out_;
+  DeviceBuffer<std::int64_t, Device> totals_;
   HeldChoice<Device> choice_;
   BoundModel model_;
   Points query_points_;

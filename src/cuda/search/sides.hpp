@@ -31,7 +31,7 @@ class SideMaker {
   std::int64_t longest;  // list that rows with many equals are left out of
 
   /// Centre and scale by a sample of the rows (src/cpu/frame.cpp); any choice is sound, since residuals are measured.
-  DeviceFrame choose(Array<double, Device>& centre) {
+  DeviceFrame choose(DeviceBuffer<double, Device>& centre) {
     constexpr std::int64_t most_rows = 1024;
     Question sampled{.corpus = question_.corpus,
                      .metric = question_.metric,
@@ -44,11 +44,11 @@ class SideMaker {
     copy.resize(static_cast<std::size_t>(count * row));
     const Points some(copy.data(), corpus.dtype, count, corpus.cols);
     if (device_.holds(corpus.data)) {
-      Array<unsigned char, Device> gathered(device_);
+      DeviceBuffer<unsigned char, Device> gathered(device_);
       if (count > 0)
         device_.launch()(count, 128, 0, gather_rows,
                          GatherRows{.from = static_cast<const unsigned char*>(corpus.data),
-                                    .to = gathered.of(count * row),
+                                    .to = gathered.reserve(count * row),
                                     .row_bytes = row,
                                     .row_stride = corpus.row_stride,
                                     .count = count,
@@ -64,7 +64,7 @@ class SideMaker {
     }
     const cpu::Frame chosen = cpu::choose_frame(sampled, in_floats(rung_) ? Rung::f32 : Rung::int8, team_);
     DeviceFrame frame{
-        .centre = centre.of(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
+        .centre = centre.reserve(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
     // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
     const double typical = needs_norms(question_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
     frame.least_step = static_cast<float>(0x1p-12 * typical);
@@ -87,23 +87,23 @@ class SideMaker {
     side.dims = points.cols;
     side.width = filter_width(rung_, points.cols);
     if (count == 0) return;
-    if (needs_norms(question_.metric)) side.self = held.self.of(count);
-    if (question_.metric == Metric::correlation) side.mean = held.mean.of(count);
-    if (queries) side.values = held.values.of(count * points.cols);
+    if (needs_norms(question_.metric)) side.self = held.self.reserve(count);
+    if (question_.metric == Metric::correlation) side.mean = held.mean.reserve(count);
+    if (queries) side.values = held.values.reserve(count * points.cols);
     const bool few = queries && filters && count <= block_queries && !in_floats(rung_);
     if (filters) {
-      side.sizes = held.sizes.of(count);
-      side.order = held.order.of(padded);
-      side.bytes = held.bytes.of(padded * side.width);
-      side.heads = held.heads.of(padded / tile_rows);
+      side.sizes = held.sizes.reserve(count);
+      side.order = held.order.reserve(padded);
+      side.bytes = held.bytes.reserve(padded * side.width);
+      side.heads = held.heads.reserve(padded / tile_rows);
       // Of all chunks.
       const bool first = held.largest.data() == nullptr || queries;
-      side.largest = held.largest.of(2);
+      side.largest = held.largest.reserve(2);
       if (first && !few) device_.zero(side.largest, 16);
       if (queries) {
-        side.scales = held.scales.of(count);
-        side.filterable = held.filterable.of(count);
-        side.placed = held.placed.of(padded);
+        side.scales = held.scales.reserve(count);
+        side.filterable = held.filterable.reserve(count);
+        side.placed = held.placed.reserve(padded);
       }
     }
     Prepare prepare{.side = side,
@@ -128,7 +128,7 @@ class SideMaker {
       // The golden ratio's step, as for tiles.
       const Order order{.side = side,
                         .shuffle = visits_of(count),
-                        .counts = order_counts_.of(std::int64_t{order_bins} * blocks),
+                        .counts = order_counts_.reserve(std::int64_t{order_bins} * blocks),
                         .chunk = chunk,
                         .blocks = blocks};
       device_.launch()(blocks, order_threads, 0, count_sizes, order);
@@ -166,7 +166,7 @@ class SideMaker {
       fail(ErrorCode::unsupported,
            "rows in memory of a CUDA device must be dense and row-major in this version; copy them first");
     }
-    device_.rows_in(held.rows.of(points.rows * row), points);
+    device_.rows_in(held.rows.reserve(points.rows * row), points);
     return held.rows.data();
   }
 
@@ -175,7 +175,7 @@ class SideMaker {
   Rung rung_;
   Team& team_;
   Counters* counters_;
-  Array<std::uint32_t, Device> order_counts_;
+  DeviceBuffer<std::uint32_t, Device> order_counts_;
   CopyMarks<Device> copies_;
 };
 

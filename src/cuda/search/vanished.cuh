@@ -55,8 +55,8 @@ class VanishedProducts {
     NoteVanished n{.job = job,
                    .ranking = ranking,
                    .filters = filters,
-                   .found = found_.of(std::max(room, job.k)),
-                   .count = used_.of(1)};
+                   .found = found_.reserve(std::max(room, job.k)),
+                   .count = used_.reserve(1)};
     for (n.first = 0; n.first < count; n.first = n.last) {
       n.last = std::min(count, n.first + per);
       device_.zero(n.count, sizeof(unsigned));
@@ -98,8 +98,8 @@ class VanishedProducts {
 
  private:
   Device& device_;
-  Array<Vanished, Device> found_;
-  Array<unsigned, Device> used_;
+  DeviceBuffer<Vanished, Device> found_;
+  DeviceBuffer<unsigned, Device> used_;
   std::vector<Vanished> all_;
 };
 

@@ -1,9 +1,4 @@
 // A search of strings on a device, its host's part: what goes there, in which batches, and what is done about lists that were too long.
-// `Device` is the runtime (cuda/runtime.hpp) or the emulator (tests/unit/cuda/test_strings.cpp):
-//   void* take(bytes); void give(void*);  memory of the device, aligned for anything; take throws
-//   void in(to, from, bytes); void out(to, from, bytes); void zero(at, bytes);  in the order of the launches
-//   void wait();  until all of them are done
-//   auto& launch();
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -11,31 +6,10 @@
 
 #include "backend/strings.hpp"
 #include "core/text.hpp"
+#include "cuda/device.hpp"
 #include "cuda/strings/sequence.hpp"
 
 namespace vicinal::cuda {
-
-/// An array on the device.
-template <class T, class Device>
-class Held {
- public:
-  Held(Device& device, std::int64_t count)
-      : device_(device),
-        data_(static_cast<T*>(device.take(std::max<std::int64_t>(count, 1) * static_cast<std::int64_t>(sizeof(T))))) {}
-  ~Held() { device_.give(data_); }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  T* data() const noexcept { return data_; }
-  void in(const T* from, std::int64_t count) const {
-    device_.in(data_, from, count * static_cast<std::int64_t>(sizeof(T)));
-  }
-  void out(T* to, std::int64_t count) const { device_.out(to, data_, count * static_cast<std::int64_t>(sizeof(T))); }
-  void zero(std::int64_t count) const { device_.zero(data_, count * static_cast<std::int64_t>(sizeof(T))); }
-
- private:
-  Device& device_;
-  T* data_;
-};
 
 /// One side on the device.
 template <class Device>
@@ -58,9 +32,9 @@ class HeldStrings {
 
  private:
   std::int64_t count_;
-  Held<std::uint8_t, Device> codes_;
-  Held<std::int64_t, Device> offsets_;
-  Held<std::uint32_t, Device> rows_;
+  DeviceBuffer<std::uint8_t, Device> codes_;
+  DeviceBuffer<std::int64_t, Device> offsets_;
+  DeviceBuffer<std::uint32_t, Device> rows_;
 };
 
 /// What of the question the kernels take: all of it, its shorter queries, or nothing.
@@ -97,8 +71,8 @@ class StringsSearch {
  private:
   using Key = unsigned long long;
 
-  StringsJob job_of(std::int64_t first, std::int64_t count, const Held<std::int32_t, Device>& limits,
-                    const Held<std::uint32_t, Device>& counts) const {
+  StringsJob job_of(std::int64_t first, std::int64_t count, const DeviceBuffer<std::int32_t, Device>& limits,
+                    const DeviceBuffer<std::uint32_t, Device>& counts) const {
     StringsJob job;
     job.words = words_.part(0, question_.corpus.count());
     job.queries = queries_.part(first, count);
@@ -128,7 +102,7 @@ class StringsSearch {
   void near(StringsJob job, std::int64_t first, const std::vector<std::int64_t>* begin, Key* found) {
     const std::int64_t count = job.queries.count;
     const std::vector<std::int64_t> nowhere(begin == nullptr ? static_cast<std::size_t>(count) + 1 : 0, 0);
-    const Held<std::int64_t, Device> places(device_, count + 1);
+    const DeviceBuffer<std::int64_t, Device> places(device_, count + 1);
     places.in(begin != nullptr ? begin->data() : nowhere.data(), count + 1);
     device_.zero(job.counts, count * static_cast<std::int64_t>(sizeof(std::uint32_t)));
     job.begin = places.data();
@@ -161,7 +135,7 @@ class StringsSearch {
       }
       begin.resize(static_cast<std::size_t>(count) + 1, begin.back());
       const std::int64_t entries = begin.back();
-      const Held<Key, Device> found(device_, entries);
+      const DeviceBuffer<Key, Device> found(device_, entries);
       device_.in(job.limits, now.data(), count * static_cast<std::int64_t>(sizeof(std::int32_t)));
       near(job, first, &begin, found.data());
       std::vector<Key> keys(static_cast<std::size_t>(entries) + 1);
@@ -182,20 +156,21 @@ class StringsSearch {
   }
 
   void nearest(std::int64_t first, std::int64_t count, const StringAnswer& answer) {
-    const Held<std::int32_t, Device> limits(device_, count);
-    const Held<std::uint32_t, Device> counts(device_, count);
+    const DeviceBuffer<std::int32_t, Device> limits(device_, count);
+    const DeviceBuffer<std::uint32_t, Device> counts(device_, count);
     const StringsJob job = job_of(first, count, limits, counts);
     const std::int64_t k = question_.k,
                        room = std::min<std::int64_t>(most_picked, std::max<std::int64_t>(most_entries_ / count, 1));
     run_strings_bound(device_.launch(), job, k);
     std::vector<Key> best(static_cast<std::size_t>(k <= room ? count * k : 0));
     {
-      const Held<Key, Device> found(device_, count * room), chosen(device_, static_cast<std::int64_t>(best.size()));
+      const DeviceBuffer<Key, Device> found(device_, count * room),
+          chosen(device_, static_cast<std::int64_t>(best.size()));
       std::vector<std::int64_t> begin(static_cast<std::size_t>(count) + 1);
       for (std::int64_t i = 0; i <= count; ++i) begin[static_cast<std::size_t>(i)] = i * room;
       near(job, first, &begin, found.data());
       if (k <= room) {
-        const Held<std::int64_t, Device> places(device_, count + 1);
+        const DeviceBuffer<std::int64_t, Device> places(device_, count + 1);
         places.in(begin.data(), count + 1);
         StringsJob pick = job;
         pick.begin = places.data();
@@ -220,8 +195,8 @@ class StringsSearch {
   }
 
   void within(std::int64_t first, std::int64_t count, const StringAnswer& answer) {
-    const Held<std::int32_t, Device> limits(device_, count);
-    const Held<std::uint32_t, Device> counts(device_, count);
+    const DeviceBuffer<std::int32_t, Device> limits(device_, count);
+    const DeviceBuffer<std::uint32_t, Device> counts(device_, count);
     const StringsJob job = job_of(first, count, limits, counts);
     const double radius = *question_.radius;
     const auto limit = radius < 0 ? -1 : static_cast<std::int32_t>(std::min<double>(std::floor(radius), 1 << 30));

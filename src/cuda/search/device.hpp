@@ -1,0 +1,28 @@
+// What a search of vectors asks of a device besides (cuda/device.hpp).
+#pragma once
+#include "cuda/device.hpp"
+#include "cuda/search/filter.cuh"
+#include "cuda/select/select.hpp"
+#include "vicinal/matrix.hpp"
+
+namespace vicinal::cuda {
+
+template <class D>
+concept SearchDeviceRuntime = DeviceRuntime<D> &&
+    requires(D& device, std::byte* memory, const void* from, std::int64_t bytes, const Points& rows,
+             const SelectTask& task, const Filter& filter) {
+  { device.holds(from) } -> std::same_as<bool>;  // memory of the device
+  device.rows_in(memory, rows);                  // dense rows from the host, of any strides
+  device.copy(memory, from, bytes);              // between any two memories
+  { device.multiprocessors } -> std::convertible_to<int>;
+  {
+    device.packed_rows
+    } -> std::convertible_to<std::int64_t>;  // most rows of a corpus that packed words name, which tests lower
+  { device.has_hopper() } -> std::same_as<bool>;
+  device.template hopper_filter<false>(filter, bytes);  // filter_hopper.cuh
+  device.template hopper_filter<true>(filter, bytes);
+  { device.select_bytes(task) } -> std::same_as<std::int64_t>;
+  device.select(task, memory);
+};
+
+}  // namespace vicinal::cuda
