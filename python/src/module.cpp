@@ -33,7 +33,7 @@ NB_MODULE(_native, m) {
     return all;
   });
   m.def("release_memory", [] {
-    const nb::gil_scoped_release released;
+    const python::GilRelease released;
     return vicinal::release_memory();
   });
 }

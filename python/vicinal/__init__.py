@@ -303,7 +303,8 @@ def verify(
         A result of another type, or of another number of rows than there are queries.
     DeviceError
         Rows in memory of a CUDA device: claimed rows are looked at on the host.
-    What else :func:`knn` raises.
+    Error
+        What else :func:`knn` raises.
     """
     options = _inputs.options(
         metric=metric, device=device, threads=threads, memory=memory, degenerate=degenerate, first_id=first_id,

@@ -289,7 +289,9 @@ std::unique_ptr<Session> open_search(SearchDevice& device, const Question& quest
       (question.radius || question.k > kept_copies || (!question.filter.all() && !question.filter.only_self()));
   if (rung == Rung::int8 && own && (!own->packed || some_left_out)) return nullptr;
   if (rung != Rung::canonical && !device.has_filter(rung, question.corpus.cols, plan)) return nullptr;
-  if (rung == Rung::int8 && plan.instruction_set == "wgmma" && !device.takes_wgmma()) {
+  // stats say so from the first session on; another one may follow, where memory was refused.
+  if (rung == Rung::int8 && plan.instruction_set == "wgmma" && stats.instruction_set != "mma" &&
+      !device.takes_wgmma()) {
     stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test of wgmma: filter ", rung_name(rung),
                               " multiplies by mma there"));
     stats.instruction_set = "mma";
