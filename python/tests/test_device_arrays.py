@@ -58,8 +58,11 @@ class TorchTensor(Tensor):
     def detach(self):
         return self
 
-    def is_contiguous(self):
-        return True
+    def contiguous(self):
+        return self
+
+    def data_ptr(self):
+        return self.array.ctypes.data
 
 
 class Placed(tuple):
@@ -80,6 +83,7 @@ class CupyArray(Tensor):
         super().__init__(array, index, code)
         self.pair, self.device = self.device, Device(index)
         self.flags = types.SimpleNamespace(c_contiguous=True)
+        self.data = types.SimpleNamespace(ptr=array.ctypes.data)
 
     def __dlpack_device__(self):
         return self.pair
