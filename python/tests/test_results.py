@@ -147,7 +147,7 @@ def test_plan(small):
     assert vicinal.plan((10, 4), (2, 4), 3, dtype="bfloat16").distance_type == "f32"
     with pytest.raises(vicinal.MemoryBudget):
         vicinal.plan((1_000_000, 128), (1000, 128), memory=1000)
-    with pytest.raises(vicinal.InvalidArgument, match="exceeds 10 eligible rows"):
+    with pytest.raises(vicinal.InvalidArgument, match="k=11 exceeds the n=10 rows"):
         vicinal.plan((10, 4), (2, 4), 11)
     with pytest.raises(vicinal.InvalidArgument, match="complex64"):
         vicinal.plan((10, 4), (2, 4), 3, dtype=np.complex64)

@@ -85,7 +85,7 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   Plan plan;
   plan.instruction_set = instruction_set;
   DeviceBuffer<Counters, Device> counters(device);
-  device.zero(counters.of(1), sizeof(Counters));
+  device.zero(counters.reserve(1), sizeof(Counters));
   SideMaker<Device> maker(device, question, rung, team, counters.data());
   DeviceBuffer<double, Device> centre(device);
   const DeviceFrame frame = maker.choose(centre);
@@ -94,7 +94,7 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   maker.make(rows, corpus, false, true, model, frame);
   DeviceBuffer<QueryState, Device> states(device);
   maker.make(asked, queries, true, true, model, frame,
-             {.states = states.of(whole_blocks(queries.rows))});  // no threshold: all pass
+             {.states = states.reserve(whole_blocks(queries.rows))});  // no threshold: all pass
   SearchJob job{.rows = rows.side,
                 .queries = asked.side,
                 .model = model,
@@ -115,11 +115,11 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   f.room = (f.blocks * f.parts + grid - 1) / grid * block_queries * tile_rows * grid / workers;
   DeviceBuffer<Found, Device> found(device);
   DeviceBuffer<std::uint32_t, Device> used(device);
-  f.found = found.of(f.room * workers);
-  f.used = used.of(workers);
+  f.found = found.reserve(f.room * workers);
+  f.used = used.reserve(workers);
   launch_filter<false>(device, plan, rung, f, grid);
   DeviceBuffer<Tally, Device> sum(device);
-  device.in(sum.of(1), &tally, sizeof tally);
+  device.in(sum.reserve(1), &tally, sizeof tally);
   const Ranking ranking{
       .rows = rows.side, .queries = asked.side, .metric = metric, .type = question.type, .counters = counters.data()};
   device.launch()(workers, match_threads, 0, check_found,
