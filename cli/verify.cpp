@@ -169,7 +169,7 @@ Command register_verify(App& root) {
   app.add_read_file("--distances", flags->distances, "the distances, if RESULT has none");
   add_meaning(app, flags->search);
   app.add_number("--rtol", flags->rtol,
-                 "distances within this relative difference are ties, in any order (default 0: equal bits)")
+                 "distances within this relative difference tie, in any order (default 0: equal bits)")
       .type_name("R");
   app.add_text("--ties", flags->ties, "order of equal distances where --rtol is 0: smaller id first (default), or any")
       .type_name("strict|any");

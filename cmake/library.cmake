@@ -11,7 +11,8 @@ target_include_directories(vicinal_objects PUBLIC ${PROJECT_SOURCE_DIR}/include 
 if(NOT VICINAL_XXHASH STREQUAL "/usr/include")
   target_include_directories(vicinal_objects SYSTEM PRIVATE ${VICINAL_XXHASH})
 endif()
-target_compile_definitions(vicinal_objects PRIVATE VICINAL_VERSION="${PROJECT_VERSION}")
+# No build defines NDEBUG: what a debug build checks besides asks for this.
+target_compile_definitions(vicinal_objects PRIVATE VICINAL_VERSION="${PROJECT_VERSION}" $<$<CONFIG:Debug>:VICINAL_DEBUG>)
 target_link_libraries(vicinal_objects PUBLIC TBB::tbb ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
 
 # HDF5 is one file, src/io/hdf5.cpp, which without the library says so: docs/design/0011-hdf5.md. Debian keeps several

@@ -187,28 +187,38 @@ Corpus::Corpus(Corpus&&) noexcept = default;
 Corpus& Corpus::operator=(Corpus&&) noexcept = default;
 Corpus::~Corpus() = default;
 
-Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& options) const {
+Report Corpus::knn_into(const NeighborsView& out, const Points& queries, const KnnOptions& options) const try {
   return vicinal::knn_into(out, state_->rows, state_->prepared, queries, state_->fixed(options));
+} catch (const std::bad_alloc&) {
+  refuse_memory();
 }
 
-Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const {
+Neighbors Corpus::knn(const Points& queries, const KnnOptions& options) const try {
   return vicinal::knn(state_->rows, state_->prepared, queries, state_->fixed(options));
+} catch (const std::bad_alloc&) {
+  refuse_memory();
 }
 
-Neighbors Corpus::knn_graph(const GraphOptions& options) const {
+Neighbors Corpus::knn_graph(const GraphOptions& options) const try {
   GraphOptions with = options;
   with.search = state_->fixed(options.search);
   return vicinal::knn_graph(state_->rows, state_->prepared, with);
+} catch (const std::bad_alloc&) {
+  refuse_memory();
 }
 
-CsrNeighbors Corpus::range_search(const Points& queries, double radius, const RangeOptions& options) const {
+CsrNeighbors Corpus::range_search(const Points& queries, double radius, const RangeOptions& options) const try {
   return vicinal::range_search(state_->rows, state_->prepared, queries, radius,
                                {.search = state_->fixed(options.search), .max_results = options.max_results});
+} catch (const std::bad_alloc&) {
+  refuse_memory();
 }
 
-Verdict Corpus::verify(const Points& queries, const Claim& claim, const VerifyOptions& options) const {
+Verdict Corpus::verify(const Points& queries, const Claim& claim, const VerifyOptions& options) const try {
   return vicinal::verify(state_->rows, state_->prepared, queries, claim,
                          {.search = state_->fixed(options.search), .relative_tolerance = options.relative_tolerance});
+} catch (const std::bad_alloc&) {
+  refuse_memory();
 }
 
 std::int64_t Corpus::rows() const noexcept { return state_->rows.rows; }

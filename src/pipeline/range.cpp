@@ -36,9 +36,8 @@ class Growing {
   /// Gives the memory to a result of exactly `count`.
   std::shared_ptr<T[]> take(std::int64_t count) {
     reserve(std::max<std::int64_t>(count, 1));
-    std::shared_ptr<T[]> owner(data_, [](T* at) { std::free(at); });
-    data_ = nullptr;
-    return owner;
+    // A shared_ptr that finds no memory for its counts gives back what it was to own, so this lets go of it first.
+    return {std::exchange(data_, nullptr), [](T* at) { std::free(at); }};
   }
 
  private:

@@ -147,7 +147,7 @@ class Checker {
 }  // namespace
 
 bool spot_checks() {
-#if defined(NDEBUG)
+#if !defined(VICINAL_DEBUG)
   const char* const asked = std::getenv("VICINAL_SPOT_CHECK");
   if (asked == nullptr || *asked == '\0') return false;
 #endif

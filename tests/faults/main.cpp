@@ -146,6 +146,9 @@ std::vector<Job> all_jobs(const std::string& folder, const Neighbors& result, co
   const KnnOptions options{.k = 3, .memory = {.host = 64 << 20}, .run = {.threads = 1}};
   jobs.push_back({"knn", [rows, options] { knn(rows, rows, options); }, {}});
   jobs.push_back({"knn in a corpus", [&corpus, rows, options] { corpus.knn(rows, options); }});
+  jobs.push_back({"graph of a corpus", [&corpus, options] { corpus.knn_graph({.search = options}); }});
+  jobs.push_back(
+      {"range in a corpus", [&corpus, rows, options] { corpus.range_search(rows, 9.0, {.search = options}); }});
   return jobs;
 }
 
