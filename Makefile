@@ -41,7 +41,7 @@ lint: build  ## clang-format, clang-tidy, habits of the tree
 	@$(PYTHON) scripts/lint.py
 
 format: bootstrap  ## apply clang-format to every C++ file
-	@git ls-files -z --cached --others --exclude-standard '*.cpp' '*.hpp' | xargs -0 clang-format-14 -i
+	@git ls-files -z --cached --others --exclude-standard '*.cpp' '*.hpp' '*.h' '*.cu' '*.cuh' '*.inc' | xargs -0 clang-format-14 -i
 
 install: build  ## into PREFIX (/usr/local): library, headers, CMake package, command, man page, completions
 	@cmake --install build --prefix "$(PREFIX)"

@@ -1,10 +1,11 @@
 """Habits of the tree, checked on every file that git would track.
 
-ASCII, line ends, sizes, folders described in HACKING.md, long sources explained in docs/design, error codes in
+ASCII, line ends, sizes, the format of C++ and CUDA sources, folders described in HACKING.md, long sources explained in docs/design, error codes in
 docs/errors.md, links of the documents, install lists in one place. Closes with "N passed, N failed".
 """
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,20 @@ def opening_lines():
             yield f"{path}: no #pragma once"
         if path.suffix == ".py" and data and not re.match(rb'(#!.*\n)?(#.*\n)*\s*r?"""', data):
             yield f"{path}: does not open with a docstring"
+
+
+def formatted():
+    """Every C++ and CUDA source holds the declared format; `make format` applies it."""
+    tool = shutil.which("clang-format-14")
+    if tool is None:
+        return
+    names = [str(path) for path in FILES if path.suffix in (".cpp", ".hpp", ".h", ".cu", ".cuh", ".inc")]
+    half = len(names) // 2
+    runs = [subprocess.Popen([tool, "--dry-run", "-Werror", *part], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+            for part in (names[:half], names[half:])]
+    for run in runs:
+        faults = re.findall(r"^(.+?):\d+:\d+: error", run.communicate()[1], re.MULTILINE)
+        yield from (f"{name}: not as clang-format lays it out" for name in sorted(set(faults)))
 
 
 def forgotten_enumerators():
@@ -167,7 +182,7 @@ def pinned_packages():
             yield f"scripts/bootstrap installs without digests: {line.strip()}"
 
 
-CHECKS = (ascii_text, sizes, folders, long_sources, opening_lines, forgotten_enumerators, unfinished, error_codes, links, tables,
+CHECKS = (ascii_text, sizes, folders, long_sources, opening_lines, formatted, forgotten_enumerators, unfinished, error_codes, links, tables,
           performance, install_lists, pinned_packages)
 
 

@@ -18,8 +18,9 @@ struct Device {
 /// The CPU first; a backend that is absent is listed with the reason.
 std::vector<Device> devices();
 
-/// Gives back to the drivers what CUDA devices keep of their memory between calls, at most 4 GiB each (docs/design/0026), for another
-/// library in this process; returns how many bytes that were. Prepared corpora stay, and the next search takes memory anew, 1 ms a GiB.
+/// Gives back to the drivers what CUDA devices keep of their memory between calls, for another library in this process:
+/// at most 4 GiB each, or an eighth while a corpus is prepared there (docs/design/0026). Returns how many bytes that were.
+/// Prepared corpora stay, and the next search takes memory anew, 1 ms a GiB.
 /// May be called at any time, from any thread; opens no device. Throws Error (DeviceError).
 std::int64_t release_memory();
 

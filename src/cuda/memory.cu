@@ -97,13 +97,12 @@ Pool::Call::Call(Pool& pool, std::optional<cudaStream_t> waited) noexcept : pool
   const std::lock_guard lock(pool.mutex_);
   if (pool.calls_++ > 0) return;
   pool.most_ = 0;
-  std::uint64_t all = UINT64_MAX, none = 0;  // all: else each wait for a stream would give memory back
-  if (cudaMemPoolSetAttribute(pool.pool_, cudaMemPoolAttrReleaseThreshold, &all) != cudaSuccess ||
-      cudaMemPoolSetAttribute(pool.pool_, cudaMemPoolAttrUsedMemHigh, &none) != cudaSuccess)
-    cudaGetLastError();  // a broken context: what comes next says so
-  std::uint64_t used = 0;
-  if (cudaMemPoolGetAttribute(pool.pool_, cudaMemPoolAttrUsedMemCurrent, &used) != cudaSuccess) cudaGetLastError();
-  pool.before_ = static_cast<std::int64_t>(used);
+  std::uint64_t all = UINT64_MAX, none = 0;
+  // All: else each wait for a stream would give memory back. A broken context: what comes next says so.
+  if (pool.limited_ && cudaMemPoolSetAttribute(pool.pool_, cudaMemPoolAttrReleaseThreshold, &all) != cudaSuccess)
+    cudaGetLastError();
+  pool.limited_ = false;
+  if (cudaMemPoolSetAttribute(pool.pool_, cudaMemPoolAttrUsedMemHigh, &none) != cudaSuccess) cudaGetLastError();
 }
 
 Pool::Call::~Call() {
@@ -111,13 +110,17 @@ Pool::Call::~Call() {
   if (--pool_.calls_ > 0) return;
   try {
     const OnDevice here(pool_.ordinal_);
-    // Memory in use, of kept corpora, counts as reserved for the driver.
+    // Memory in use, of kept corpora, counts as reserved for the driver. Who keeps one is about to search again: then a call's memory stays,
+    // up to what calls count on.
     const std::int64_t used = pool_.get(cudaMemPoolAttrUsedMemCurrent),
-                       most = std::max(pool_.most_, pool_.get(cudaMemPoolAttrUsedMemHigh));
-    const std::int64_t keep = used + std::clamp(most - std::max(used, pool_.before_), least_kept, most_kept);
+                       most = std::max(pool_.most_, pool_.get(cudaMemPoolAttrUsedMemHigh)),
+                       limit = used > 0 ? std::max(pool_.ready_, most_kept) : most_kept;
+    const std::int64_t keep = used + std::clamp(most - std::max(used, pool_.before_), least_kept, limit);
+    pool_.before_ = used;
+    if (pool_.get(cudaMemPoolAttrReservedMemCurrent) <= keep) return;
     pool_.set(cudaMemPoolAttrReleaseThreshold,
               static_cast<std::uint64_t>(keep));  // at the next wait, for what is still queued
-    if (pool_.get(cudaMemPoolAttrReservedMemCurrent) <= keep) return;
+    pool_.limited_ = true;
     if (waited_) check(cudaStreamSynchronize(*waited_), "waiting for memory that was given back");
     check(cudaMemPoolTrimTo(pool_.pool_, static_cast<std::size_t>(keep)), "giving memory back");
   } catch (const Error&) {  // a broken context: nothing is left to give back

@@ -50,7 +50,8 @@ class Pool {
   Use use();
 
   /// A call that takes memory, from its first piece until it has given back the last one. When the last of several ends, what is unused
-  /// goes back to the driver, but for 1 GiB, or what was in use in between where that was more, of up to 4 GiB.
+  /// goes back to the driver, but for 1 GiB, or what was in use in between where that was more, of up to 4 GiB; of up to ready_bytes() while
+  /// something is kept there, which is going to be searched again.
   class Call {
    public:
     /// waited: the stream that the pieces were given back on, on which nothing else is left to run; nothing where work may still be queued.
@@ -76,6 +77,7 @@ class Pool {
   std::mutex mutex_;  // of what follows
   int calls_ = 0;
   std::int64_t before_ = 0, most_ = 0;  // in use when the first of the calls began, and most since
+  bool limited_ = true;                 // waits give back what is beyond a bound
 };
 
 /// Bytes of a pool, given back in stream order at the end of the scope.

@@ -96,7 +96,7 @@ inline cudaError_t cudaMemPoolTrimTo(cudaMemPool_t /*pool*/, std::size_t bytes) 
 }
 inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *free = fake::free_bytes;
-  *total = std::size_t{1} << 33;
+  *total = std::size_t{1} << 36;
   return cudaSuccess;
 }
 inline cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t /*pool*/,
