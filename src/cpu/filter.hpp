@@ -18,10 +18,9 @@ struct Slot {
   std::uint32_t row;  // its place in the chunk
 };
 
-/// An order for all bits, NaN last: rows that another thread changes while they are packed may give any.
-inline constexpr auto nearer = [](const Slot& a, const Slot& b) {
-  return a.t < b.t || (std::isnan(b.t) && !std::isnan(a.t));
-};
+/// An order, since no slot holds a NaN, which proves nothing and so counts as the best possible.
+inline constexpr auto nearer = [](const Slot& a, const Slot& b) { return a.t < b.t; };
+inline float never_nan(float t) noexcept { return std::isnan(t) ? -std::numeric_limits<float>::infinity() : t; }
 inline constexpr std::int64_t looks_a_rank = 4;  // as many take about the time of one canonical distance
 inline constexpr std::int32_t every_sum = std::numeric_limits<std::int32_t>::max();  // is below this
 
@@ -100,8 +99,7 @@ struct FilterTask {
   /// Keeps a row of the chunk that was not excluded. The filter allows it.
   void keep(int query, float t, std::uint32_t row) {
     QueryState& state = states[query];
-    // A NaN proves nothing, so it counts as the best possible; it must not reach a comparison.
-    state.slots[state.count++] = {std::isnan(t) ? -std::numeric_limits<float>::infinity() : t, row};
+    state.slots[state.count++] = {never_nan(t), row};
   }
   /// Tightens the query's threshold by its own candidates, then drops what it excludes.
   void drop(int query);

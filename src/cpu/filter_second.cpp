@@ -36,8 +36,9 @@ void FilterTask::look_again(int query, std::int64_t end) {
                         .out = sums});
     for (std::int64_t i = 0; i < used; ++i) {
       const float of_tile = chunk.steps[static_cast<std::size_t>(slots[i].row / tile_rows)];
-      slots[i].t = second_t(slots[i].t, chunk.second.terms[slots[i].row], byte_unit(model.sum, step, of_tile), sums[i],
-                            facts[query].second_shift);
+      slots[i].t =
+          never_nan(second_t(slots[i].t, chunk.second.terms[slots[i].row], byte_unit(model.sum, step, of_tile), sums[i],
+                             facts[query].second_shift));  // of rows that another thread changes it may be any
     }
     team.tick(0);
   }
