@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kernels/emulated.hpp"
+#include "vicinal/matrix.hpp"
 
 namespace emulated {
 
@@ -29,6 +30,15 @@ struct Device {
   }
   void in(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
   void out(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
+  void copy(void* to, const void* from, std::int64_t bytes) { in(to, from, bytes); }
+  void rows_in(std::byte* to, const vicinal::Points& rows) {
+    const auto size = static_cast<std::int64_t>(vicinal::dtype_size(rows.dtype));
+    for (std::int64_t r = 0; r < rows.rows; ++r)
+      for (std::int64_t c = 0; c < rows.cols; ++c)
+        std::memcpy(to + (r * rows.cols + c) * size,
+                    static_cast<const std::byte*>(rows.data) + r * rows.row_stride + c * rows.col_stride,
+                    static_cast<std::size_t>(size));
+  }
   void zero(void* at, std::int64_t bytes) { std::memset(at, 0, static_cast<std::size_t>(bytes)); }
   void wait() {}
   emulated::Launch& launch() { return launches; }

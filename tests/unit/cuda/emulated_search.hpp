@@ -37,19 +37,10 @@ struct Device : emulated::Device {
   std::int64_t packed_rows = cuda::most_packed_rows;
 
   Launch launch() { return {this}; }
-  void copy(void* to, const void* from, std::int64_t bytes) { in(to, from, bytes); }
   bool has_hopper() const { return false; }
   template <bool seeding>
   void hopper_filter(const cuda::Filter& /*filter*/, std::int64_t /*grid*/) {}
   bool holds(const void* memory) const { return held.count(const_cast<void*>(memory)) > 0; }
-  void rows_in(std::byte* to, const Points& rows) {
-    const auto size = static_cast<std::int64_t>(dtype_size(rows.dtype));
-    for (std::int64_t r = 0; r < rows.rows; ++r)
-      for (std::int64_t c = 0; c < rows.cols; ++c)
-        std::memcpy(to + (r * rows.cols + c) * size,
-                    static_cast<const std::byte*>(rows.data) + r * rows.row_stride + c * rows.col_stride,
-                    static_cast<std::size_t>(size));
-  }
   std::int64_t select_bytes(const cuda::SelectTask& /*task*/) const { return 1; }
   void select(const cuda::SelectTask& task, void* /*workspace*/) const {
     for (std::int64_t r = 0; r < task.values.rows; ++r) {

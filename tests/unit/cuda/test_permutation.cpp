@@ -8,6 +8,7 @@
 #include "cuda/permutation/search.hpp"
 #include "permutation/device.hpp"
 #include "unit/cuda/emulated_device.hpp"
+#include "unit/idle_backend.hpp"
 
 namespace {
 
@@ -19,19 +20,10 @@ struct Device : emulated::Device {
   std::int64_t free = std::int64_t{1} << 30;
 
   std::int64_t free_bytes() const { return free; }
-  void copy(void* to, const void* from, std::int64_t bytes) { in(to, from, bytes); }
-  void rows_in(std::byte* to, const Points& rows) {
-    const auto size = static_cast<std::int64_t>(dtype_size(rows.dtype));
-    for (std::int64_t r = 0; r < rows.rows; ++r)
-      for (std::int64_t c = 0; c < rows.cols; ++c)
-        std::memcpy(to + (r * rows.cols + c) * size,
-                    static_cast<const std::byte*>(rows.data) + r * rows.row_stride + c * rows.col_stride,
-                    static_cast<std::size_t>(size));
-  }
 };
 
 /// The device's backend, as far as an index asks for it.
-struct Emulated final : Backend {
+struct Emulated final : IdleBackend {
   Device device;
   std::int64_t sample = 1 << 16;
 
@@ -46,25 +38,6 @@ struct Emulated final : Backend {
                     const NearestAnswer& nearest, Team& team) override {
     return cuda::RankSearch<Device>(device, question, static_cast<const cuda::KeptRanks<Device>&>(kept), team, sample)
         .run(candidates, nearest);
-  }
-
-  Facts facts() const override { return {}; }
-  std::int64_t free_bytes() const override { return 0; }
-  SelectStats select_k(const SelectProblem&) override { return {}; }
-  std::string select_refusal(const SelectProblem&) const override { return ""; }
-  std::int64_t bytes(const Plan&, const Problem&) const override { return 0; }
-  std::int64_t kept_bytes(const Problem&, const Plan&) const override { return 0; }
-  std::int64_t query_lanes(const std::string&) const override { return 0; }
-  double slowness(const std::string&) const override { return 1; }
-  double byte_gain(const std::string&) const override { return 1; }
-  std::shared_ptr<const Kept> keep(const Question&, const Plan&, Team&) override { return nullptr; }
-  std::unique_ptr<Session> open(const Question&, const Plan&, Rung, std::shared_ptr<const Kept>, Team&,
-                                Stats&) override {
-    return nullptr;
-  }
-  std::int64_t shape_strings(Plan&, const StringSizes&, Metric, std::int64_t, bool) const override { return 0; }
-  std::int64_t search_strings(const StringQuestion&, const Plan&, const StringAnswer&, Team&, Stats&) override {
-    return 0;
   }
 };
 

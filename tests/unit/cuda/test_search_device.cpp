@@ -8,6 +8,7 @@
 #include "cuda/search/self_test.cuh"
 #include "pipeline/plan.hpp"
 #include "unit/cuda/emulated_search.hpp"
+#include "unit/idle_backend.hpp"
 
 namespace {
 
@@ -16,7 +17,7 @@ using Device = emulated_search::Device;
 
 /// A backend as src/cuda/backend.cu is one, as far as plans ask for it, of a device whose blocks have so much shared
 /// memory.
-struct Planned final : Backend {
+struct Planned final : IdleBackend {
   std::int64_t shared_bytes = 0;
 
   explicit Planned(std::int64_t shared) : shared_bytes(shared) {}
@@ -42,19 +43,6 @@ struct Planned final : Backend {
   }
   std::string filter_refusal(Rung rung, std::int64_t cols, const std::string& instruction_set) const override {
     return cuda::filter_refusal("cuda:0", rung, cols, instruction_set == "wgmma", shared_bytes);
-  }
-
-  SelectStats select_k(const SelectProblem&) override { return {}; }
-  std::string select_refusal(const SelectProblem&) const override { return ""; }
-  std::int64_t kept_bytes(const Problem&, const Plan&) const override { return 0; }
-  std::shared_ptr<const Kept> keep(const Question&, const Plan&, Team&) override { return nullptr; }
-  std::unique_ptr<Session> open(const Question&, const Plan&, Rung, std::shared_ptr<const Kept>, Team&,
-                                Stats&) override {
-    return nullptr;
-  }
-  std::int64_t shape_strings(Plan&, const StringSizes&, Metric, std::int64_t, bool) const override { return 0; }
-  std::int64_t search_strings(const StringQuestion&, const Plan&, const StringAnswer&, Team&, Stats&) override {
-    return 0;
   }
 };
 
