@@ -3,11 +3,20 @@
 // Plain C++ that CUDA compiles too.
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
 #include "core/both.hpp"
 #include "vicinal/select.hpp"
 
 namespace vicinal {
+
+VICINAL_BOTH constexpr bool is_floating_point(ValueType type) {
+  return type == ValueType::f32 || type == ValueType::f64 || type == ValueType::f16 || type == ValueType::bf16;
+}
+
+VICINAL_BOTH constexpr bool is_signed_integer(ValueType type) {
+  return type == ValueType::i8 || type == ValueType::i16 || type == ValueType::i32 || type == ValueType::i64;
+}
 
 /// A floating-point value of `Bits` by its bits, `infinity` those of +inf.
 template <class Bits>
@@ -30,43 +39,10 @@ VICINAL_BOTH Bits ordered_integer(Bits bits, bool is_signed, bool largest) {
 /// Unsigned integers of the size of a value.
 template <ValueType T>
 struct ValueBits {
-  using type = std::uint32_t;
-};
-template <>
-struct ValueBits<ValueType::f64> {
-  using type = std::uint64_t;
-};
-template <>
-struct ValueBits<ValueType::u64> {
-  using type = std::uint64_t;
-};
-template <>
-struct ValueBits<ValueType::i64> {
-  using type = std::uint64_t;
-};
-template <>
-struct ValueBits<ValueType::f16> {
-  using type = std::uint16_t;
-};
-template <>
-struct ValueBits<ValueType::bf16> {
-  using type = std::uint16_t;
-};
-template <>
-struct ValueBits<ValueType::u16> {
-  using type = std::uint16_t;
-};
-template <>
-struct ValueBits<ValueType::i16> {
-  using type = std::uint16_t;
-};
-template <>
-struct ValueBits<ValueType::u8> {
-  using type = std::uint8_t;
-};
-template <>
-struct ValueBits<ValueType::i8> {
-  using type = std::uint8_t;
+  using type =
+      std::conditional_t<value_size(T) == 8, std::uint64_t,
+                         std::conditional_t<value_size(T) == 4, std::uint32_t,
+                                            std::conditional_t<value_size(T) == 2, std::uint16_t, std::uint8_t>>>;
 };
 
 /// The key of a value given by its bits; as wide as the value.
@@ -77,9 +53,7 @@ VICINAL_BOTH typename ValueBits<T>::type ordered(typename ValueBits<T>::type bit
   else if constexpr (T == ValueType::f64) return ordered_float<Bits>(bits, 0x7ff0000000000000u, largest);
   else if constexpr (T == ValueType::f16) return ordered_float<Bits>(bits, 0x7c00, largest);
   else if constexpr (T == ValueType::bf16) return ordered_float<Bits>(bits, 0x7f80, largest);
-  else
-    return ordered_integer<Bits>(
-        bits, T == ValueType::i8 || T == ValueType::i16 || T == ValueType::i32 || T == ValueType::i64, largest);
+  else return ordered_integer<Bits>(bits, is_signed_integer(T), largest);
 }
 
 /// The bits of the value that has a key; of a zero and of a NaN, which share keys, one of them (see keeps_bits).
@@ -88,20 +62,15 @@ VICINAL_BOTH typename ValueBits<T>::type unordered(typename ValueBits<T>::type k
   using Bits = typename ValueBits<T>::type;
   constexpr Bits sign = static_cast<Bits>(Bits{1} << (sizeof(Bits) * 8 - 1));
   if (largest) key = static_cast<Bits>(~key);
-  if constexpr (T == ValueType::f32 || T == ValueType::f64 || T == ValueType::f16 || T == ValueType::bf16)
-    return static_cast<Bits>((key & sign) != 0 ? key ^ sign : ~key);
-  else
-    return T == ValueType::i8 || T == ValueType::i16 || T == ValueType::i32 || T == ValueType::i64
-               ? static_cast<Bits>(key ^ sign)
-               : key;
+  if constexpr (is_floating_point(T)) return static_cast<Bits>((key & sign) != 0 ? key ^ sign : ~key);
+  else return is_signed_integer(T) ? static_cast<Bits>(key ^ sign) : key;
 }
 
 /// Whether unordered() gives back the very bits of the value behind `key`: not for zeros, of either sign, and NaNs.
 template <ValueType T>
 VICINAL_BOTH bool keeps_bits(typename ValueBits<T>::type key, bool largest) {
   using Bits = typename ValueBits<T>::type;
-  if constexpr (T == ValueType::f32 || T == ValueType::f64 || T == ValueType::f16 || T == ValueType::bf16)
-    return key != static_cast<Bits>(~Bits{0}) && key != ordered<T>(Bits{0}, largest);
+  if constexpr (is_floating_point(T)) return key != static_cast<Bits>(~Bits{0}) && key != ordered<T>(Bits{0}, largest);
   else return true;
 }
 

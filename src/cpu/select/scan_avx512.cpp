@@ -16,8 +16,7 @@ struct Words {
   using Bits = typename ValueBits<T>::type;
   static constexpr bool half = T == ValueType::f16 || T == ValueType::bf16;
   static constexpr bool is_float = T == ValueType::f32 || T == ValueType::f64;
-  static constexpr bool is_signed =
-      T == ValueType::i8 || T == ValueType::i16 || T == ValueType::i32 || T == ValueType::i64;
+  static constexpr bool is_signed = is_signed_integer(T);
   static constexpr Bits sign = static_cast<Bits>(Bits{1} << (sizeof(Bits) * 8 - 1));
   static constexpr Bits first_half =
       static_cast<Bits>(~((T == ValueType::f16 ? 0x7c00u : 0x7f80u) | sign));  // key of the first infinity

@@ -225,8 +225,7 @@ class Selector {
     return held_ >= k_;
   }
 
-  static constexpr bool is_float =
-      T == ValueType::f32 || T == ValueType::f64 || T == ValueType::f16 || T == ValueType::bf16;
+  static constexpr bool is_float = is_floating_point(T);
   static constexpr Bits sign = static_cast<Bits>(Bits{1} << (sizeof(Bits) * 8 - 1));
   static constexpr Bits infinity = static_cast<Bits>(T == ValueType::f32   ? 0x7f800000u
                                                      : T == ValueType::f64 ? 0x7ff0000000000000u

@@ -22,10 +22,9 @@ inline Rows device_rows(const Values& values, bool largest) {
   rows.col_stride = values.col_stride;
   rows.size = static_cast<int>(value_size(values.type));
   rows.shift = rows.size < 4 ? 32 - 8 * rows.size : 0;
-  const ValueType type = values.type;
-  rows.is_float = type == ValueType::f32 || type == ValueType::f64 || type == ValueType::f16 || type == ValueType::bf16;
-  rows.is_signed = type == ValueType::i8 || type == ValueType::i16 || type == ValueType::i32 || type == ValueType::i64;
-  rows.infinity = type == ValueType::f16 ? 0x7c000000u : 0x7f800000u;
+  rows.is_float = is_floating_point(values.type);
+  rows.is_signed = is_signed_integer(values.type);
+  rows.infinity = values.type == ValueType::f16 ? 0x7c000000u : 0x7f800000u;
   rows.largest = largest;
   return rows;
 }
