@@ -192,6 +192,7 @@ PermutationRange find_within(const PermutationIndex::State& state, double radius
   if (search.max_results > 0 && total > search.max_results)
     fail(ErrorCode::capacity_exceeded, cat("result needs ", total.load(), " entries, limit ", search.max_results,
                                            "; lower the radius, or raise max_results"));
+  const FpGuard guard;  // distances are converted
   std::int64_t entries = 0;
   for (const std::vector<Entry>& row : found) entries += static_cast<std::int64_t>(row.size());
   PermutationRange result{.neighbors = CsrNeighbors(rows, entries, type),

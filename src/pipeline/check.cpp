@@ -20,7 +20,7 @@ constexpr std::int64_t most_rows = std::int64_t{1} << 48, most_elements = std::i
 /// Beyond this, products of sizes with bytes would leave 64 bits; no machine holds such a side.
 void check_size(const Shape& shape, const char* side) {
   if (shape.rows < 0 || shape.cols < 0) refuse(cat(side, " has a negative size: ", shape.rows, " x ", shape.cols));
-  if (shape.rows > most_rows || (shape.rows > 0 && shape.cols > most_elements / shape.rows))
+  if (shape.rows > most_rows || shape.cols > most_elements / std::max<std::int64_t>(shape.rows, 1))
     refuse(cat(side, " of ", shape.rows, " x ", shape.cols, " is larger than ", most_rows, " rows or ", most_elements,
                " elements"));
 }

@@ -95,7 +95,7 @@ class Fitter {
     if (problem_.corpus.cols < least_symmetric_dims || rows_ > largest_chunk) return false;
     // Large blocks, so that a block's queries are fetched seldom; small enough that rounds have pairs for every thread.
     const std::int64_t tiles = rows_ / tile_;
-    std::int64_t most = std::clamp<std::int64_t>(pair_bytes / (problem_.corpus.cols * 4 * tile_), 1, 8);
+    std::int64_t most = std::clamp<std::int64_t>(pair_bytes / (problem_.corpus.cols * 4) / tile_, 1, 8);
     while (most > 1 && tiles / most < 8 * threads) --most;
     if (tiles / most < 2 * threads) return false;
     if (!shape(problem_.queries.rows, rows_, threads, false)) return false;

@@ -4,6 +4,7 @@
 #include "pipeline/resume.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "pipeline/check.hpp"
@@ -96,7 +97,7 @@ void count_eligible(const NeighborsView& out, const RowFilter& filter, std::int6
 }  // namespace
 
 Grid Grid::of(const Shape& corpus, const Shape& queries, std::int64_t k) {
-  const std::int64_t work = std::max<std::int64_t>(corpus.cols, 1) + column_work;
+  const std::int64_t work = std::clamp<std::int64_t>(corpus.cols, 1, first_products) + column_work;
   const std::int64_t most = std::min(
       {most_queries, first_products / Pace::multiple / work, most_list_bytes / 16 / std::max<std::int64_t>(k, 1)});
   const std::int64_t block = std::clamp<std::int64_t>(queries.rows, 1, std::max<std::int64_t>(most, 1));
@@ -143,7 +144,7 @@ Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const
                                 options.include_self ? 1 : 0};
   // One neighbour more than is asked for; then either the row itself is left out of its list, or the last.
   const std::int64_t k = search.k;
-  search.k += options.include_self ? 0 : 1;
+  search.k += options.include_self || rows.rows == 0 ? 0 : 1;  // without rows nothing bounds k
   Walk walk(rows, rows, search, whole, directory, grid, words);
   walk_lists(walk, rows, search, whole.distance_type, [&](std::int64_t first, const Neighbors& list) {
     for (std::int64_t i = 0; i < list.rows(); ++i) {
@@ -164,7 +165,8 @@ Neighbors knn_resumable(const Points& corpus, const Points& queries, const KnnOp
 }
 
 Neighbors knn_graph_resumable(const Points& rows, const GraphOptions& options, const std::string& directory) {
-  return graph_in_pieces(rows, options, directory, Grid::of(shape_of(rows), shape_of(rows), options.search.k + 1));
+  return graph_in_pieces(rows, options, directory,
+                         Grid::of(shape_of(rows), shape_of(rows), std::min(options.search.k, INT64_MAX - 1) + 1));
 }
 
 }  // namespace vicinal

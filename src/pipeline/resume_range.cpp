@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/fpenv.hpp"
 #include "core/key.hpp"
 #include "core/metric.hpp"
 #include "core/text.hpp"
@@ -121,6 +122,7 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
   for (std::int64_t q = 0; q < queries.rows; ++q)
     result.offsets()[q + 1] = result.offsets()[q] + counts[static_cast<std::size_t>(q)];
   std::vector<Entry> entries;
+  const FpGuard guard;  // join converts distances
   for (std::int64_t number = 0; number < walk.blocks(); ++number) {
     const std::int64_t asked = walk.block(number).rows;
     std::vector<Matches> parts;

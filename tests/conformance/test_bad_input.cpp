@@ -1,10 +1,12 @@
 // The bad-input table, for what the C++ API has: the code of each error, and a message that names the offending value
 // and the bound. Then the error guarantee: a refused call leaves everything usable.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <regex>
 
 #include "conformance/settings.hpp"
@@ -182,6 +184,44 @@ TEST(BadInput, PlanRefusesAsTheSearchDoes) {
               vicinal::plan({10, 8, DType::f32}, {3, 8, DType::f32}, with(Metric::hamming, 3));
             }).code,
             ErrorCode::invalid_argument);
+}
+
+/// Sizes at the largest that 64 bits can hold in products are refused whatever the other size is, never divided by.
+TEST(BadInput, SizesBeyondAnyMachineAreRefusedWithoutRowsToo) {
+  constexpr std::int64_t most = std::int64_t{1} << 56;
+  KnnOptions padded = with(Metric::euclidean, 1);
+  padded.pad = true;
+  const vicinal::GraphOptions graph{.search = padded};
+  for (const std::int64_t cols : {most + 1, std::int64_t{1} << 62, INT64_MAX})
+    for (const std::int64_t rows : {0, 1}) {
+      const vicinal::Shape shape{rows, cols, DType::u8};
+      for (const Refusal& got :
+           {refusal([&] { vicinal::plan(shape, shape, padded); }), refusal([&] { vicinal::plan_graph(shape, graph); }),
+            refusal([&] { vicinal::plan_range(shape, shape, {.search = padded}); })}) {
+        ASSERT_TRUE(got.code) << rows << " x " << cols;
+        EXPECT_STREQ(vicinal::error_name(*got.code), "InvalidArgument") << got.message;
+        EXPECT_NE(got.message.find("is larger than"), std::string::npos) << got.message;
+      }
+    }
+  const vicinal::Points empty(nullptr, DType::u8, 0, std::int64_t{1} << 62);
+  EXPECT_EQ(refusal([&] { vicinal::knn(empty, empty, padded); }).code, ErrorCode::invalid_argument);
+  const vicinal::Shape widest{0, most, DType::u8};
+  EXPECT_EQ(refusal([&] { vicinal::plan(widest, widest, padded); }).message.find("is larger than"), std::string::npos);
+}
+
+/// One neighbour more than k is asked for inside a resumable graph, where k may be the largest there is.
+TEST(BadInput, TheLargestKOfAResumableGraph) {
+  const float row[] = {1, 2, 3, 4};
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / ("vicinal-large-k-" + std::to_string(::getpid()))).string();
+  vicinal::GraphOptions options{.search = with(Metric::euclidean, INT64_MAX)};
+  options.search.pad = true;
+  const auto search = [&](std::int64_t rows) {
+    return vicinal::knn_graph_resumable(vicinal::MatrixView<float>{row, rows, 1}, options, folder);
+  };
+  EXPECT_EQ(search(0).rows(), 0);
+  EXPECT_TRUE(refusal([&] { search(4); }).code);
+  vicinal::discard_pieces(folder);
 }
 
 TEST(BadInput, AnEmptySetOfQueriesIsAnEmptyAnswer) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -18,6 +19,7 @@
 
 namespace conformance {
 namespace {
+using vicinal::DistanceType;
 using vicinal::ErrorCode;
 using vicinal::KnnOptions;
 using vicinal::Neighbors;
@@ -100,6 +102,68 @@ TEST(FloatingPoint, FlushingToZeroChangesNothingAndIsRestored) {
       EXPECT_EQ(difference(again, want), "") << threads << " prepared";
       EXPECT_EQ(after & 0xffc0u, flushing & 0xffc0u);  // control bits; flags may be raised
     }
+  }
+}
+
+/// What a result holds, as bytes.
+std::string bytes_of(const std::int64_t* ids, const void* distances, std::int64_t entries, DistanceType type) {
+  const auto count = static_cast<std::size_t>(entries);
+  std::string bytes(reinterpret_cast<const char*>(ids), count * 8);
+  return bytes.append(static_cast<const char*>(distances), count * vicinal::distance_size(type));
+}
+std::string bytes_of(const Neighbors& result) {
+  return bytes_of(result.ids(), result.distances(), result.rows() * result.k(), result.type());
+}
+std::string bytes_of(const vicinal::CsrNeighbors& result) {
+  return bytes_of(result.ids(), result.distances(), result.entries(), result.type())
+      .append(reinterpret_cast<const char*>(result.offsets()), static_cast<std::size_t>(result.rows() + 1) * 8);
+}
+
+/// Every call that returns distances, in small: what each returns, as bytes.
+std::vector<std::pair<const char*, std::string>> every_call(const Table& corpus, const Table& queries) {
+  const vicinal::Points rows = corpus.points(), asked = queries.points();
+  const KnnOptions options{.k = 30, .metric = Metric::sqeuclidean};
+  const double radius = 25;
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / ("vicinal-state-" + std::to_string(::getpid()))).string();
+  const vicinal::Corpus prepared(rows, {.metric = Metric::sqeuclidean});
+  const vicinal::PermutationIndex index(rows, {.metric = Metric::sqeuclidean});
+  const Neighbors graph = vicinal::knn_graph(rows, {.search = options});
+  const Neighbors parts[] = {
+      vicinal::knn(rows.slice(0, 100), asked, options),
+      vicinal::knn(rows.slice(100, rows.rows - 100), asked, {.k = 30, .metric = Metric::sqeuclidean, .first_id = 100})};
+  const vicinal::NeighborsView views[] = {parts[0].view(), parts[1].view()};
+  std::vector<std::pair<const char*, std::string>> all = {
+      {"knn", bytes_of(vicinal::knn(rows, asked, options))},
+      {"Corpus.knn", bytes_of(prepared.knn(asked, options))},
+      {"Corpus.range_search", bytes_of(prepared.range_search(asked, radius, {.search = options}))},
+      {"knn_graph", bytes_of(graph)},
+      {"to_csr", bytes_of(vicinal::to_csr(graph))},
+      {"symmetrize", bytes_of(vicinal::symmetrize(graph, vicinal::Symmetrize::either))},
+      {"range_search", bytes_of(vicinal::range_search(rows, asked, radius, {.search = options}))},
+      {"merge", bytes_of(vicinal::merge(views, {.k = 30}))},
+      {"PermutationIndex.knn", bytes_of(index.knn(asked, {.k = 30, .exact = true}).neighbors)},
+      {"PermutationIndex.range", bytes_of(index.range(asked, radius, {.exact = true}).neighbors)},
+      {"knn_resumable", bytes_of(vicinal::knn_resumable(rows, asked, options, folder + "k"))},
+      {"knn_graph_resumable", bytes_of(vicinal::knn_graph_resumable(rows, {.search = options}, folder + "g"))},
+      {"range_search_resumable",
+       bytes_of(vicinal::range_search_resumable(rows, asked, radius, {.search = options}, folder + "r"))}};
+  for (const char* name : {"k", "g", "r"}) vicinal::discard_pieces(folder + name);
+  return all;
+}
+
+TEST(FloatingPoint, EveryCallHasTheBitsOfTheOrdinaryState) {
+  Rng rng(88);
+  const Table corpus = sensitive(rng, DType::f32, 300), queries = sensitive(rng, DType::f32, 6);
+  const auto want = every_call(corpus, queries);
+  for (const unsigned odd :
+       {_MM_FLUSH_ZERO_ON | 0x0040u, 0x2000u, 0x4000u, 0x6000u}) {  // flushing, and three roundings
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(before | odd);
+    const auto got = every_call(corpus, queries);
+    _mm_setcsr(before);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      EXPECT_TRUE(got[i].second == want[i].second) << want[i].first << " under " << odd;
   }
 }
 #endif
