@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/text.hpp"
+#include "pipeline/knn.hpp"
 
 namespace vicinal {
 namespace {
@@ -71,13 +72,8 @@ void Walk::note(const Stats& stats, const Certificate& certificate) {
 void Walk::close(Certificate& certificate, Stats& stats, double start) {
   certificate_.queries = queries_.rows;
   certificate_.proven = queries_.rows - certificate_.redone;
-  stats_.device = whole_.device;
-  stats_.instruction_set = whole_.instruction_set;
-  stats_.threads = whole_.threads;
-  stats_.pairs = static_cast<std::int64_t>(total_);
-  stats_.planned_bytes = whole_.peak_bytes;
-  stats_.planned_seconds = whole_.seconds;
-  stats_.notes = whole_.notes;
+  note_plan(stats_, whole_, static_cast<std::int64_t>(total_));
+  note_underflow(stats_, whole_.distance_type);
   if (resumed_ > 0) stats_.notes.push_back(cat(resumed_, " of ", total_, " pairs were done before, in ", directory_));
   stats_.seconds = now_seconds() - start;
   certificate = std::move(certificate_);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -330,6 +331,19 @@ TEST(Resume, PaceKeepsSavesApartByAFewSeconds) {
     EXPECT_LE(most, 10) << seconds_a_row;
     EXPECT_GT(now, 200 * 0.2 * std::min(1.0, seconds_a_row * 1e9)) << "pieces that take no time are not worth a file";
   }
+}
+
+TEST(Resume, UnderflowIsNotedAsByOneCall) {
+  const float rows[] = {0, 1e-30f, 2e-30f, 1};
+  const Points points = MatrixView<float>{rows, 4, 1};
+  const KnnOptions options{.k = 3, .metric = Metric::sqeuclidean};
+  const Folder folder;
+  const Neighbors whole = knn(points, points, options),
+                  pieces = knn_in_pieces(points, points, options, folder.path.string(), grid_of(4, 64));
+  EXPECT_GT(whole.stats.underflowed, 0);
+  EXPECT_EQ(pieces.stats.underflowed, whole.stats.underflowed);
+  EXPECT_EQ(std::count(pieces.stats.notes.begin(), pieces.stats.notes.end(), whole.stats.notes.back()), 1);
+  EXPECT_NE(whole.stats.notes.back().find("underflow"), std::string::npos);
 }
 
 TEST(Resume, RangesAndGraphsOfAnySizeGiveTheBitsOfOneCall) {
