@@ -2,7 +2,7 @@
 // code add a column's term by these functions alone, each over primitives of its own. The order of columns and lanes is the caller's.
 //
 // Primitives is a struct with a type Value and static functions of it, each one correctly rounded operation:
-//   add(a, b)  sub(a, b)  fma(a, b, c) = a b + c  abs(a)  max(a, b)  max_abs(a, b) = max(a, |b|)  div(a, b)
+//   add(a, b)  sub(a, b)  fma(a, b, c) = a b + c  abs(a)  max(a, b)  max_abs(a, b) = max(a, |b|)
 //   add_differing_bits(s, q, r): s plus the number of bits in which two bytes differ, where Sum::bits is taken
 #pragma once
 #include "core/both.hpp"

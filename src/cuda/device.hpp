@@ -51,7 +51,6 @@ class DeviceBuffer {
   std::int64_t bytes() const noexcept { return count_ * size; }
   void in(const T* from, std::int64_t count) const { device_->in(data_, from, count * size); }
   void out(T* to, std::int64_t count) const { device_->out(to, data_, count * size); }
-  void zero(std::int64_t count) const { device_->zero(data_, count * size); }
 
  private:
   static constexpr auto size = static_cast<std::int64_t>(sizeof(T));

@@ -2,7 +2,6 @@
 // bounds. Objects are independent, so pieces of them go to threads.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <new>
 
 #include "core/fpenv.hpp"

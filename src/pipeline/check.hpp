@@ -27,7 +27,7 @@ void check_reach(const Backend& backend, const Eligible& eligible);
 void check_host(const Backend& backend, const Points& points, const char* side, const char* doing);
 /// Results: all in the host's memory, or all in that of the backend's device. Throws DeviceError.
 void check_reach(const Backend& backend, const NeighborsView& out);
-/// All of the above for a search.
+/// Checks the view, shapes, reach and options of a k-NN search.
 void check_search(const Backend& backend, const Points& corpus, const Points& queries, const KnnOptions& options);
 
 inline Shape shape_of(const Points& points) { return {points.rows, points.cols, points.dtype}; }

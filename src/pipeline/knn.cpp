@@ -240,15 +240,11 @@ Report search(const NeighborsView& out, const Question& question, const Points& 
               std::shared_ptr<const Kept> kept, const KnnOptions& options) {
   const auto start = Clock::now();
   FpGuard guard;
-  try {
-    Report report = climb(out, question, queries, plan, kept, options);
-    if (spot_checks() && on_host(find_backend(plan.device), {question.corpus.data, queries.data, out.ids}))
-      spot_check(out, question, queries);
-    report.stats.seconds = seconds_since(start);
-    return report;
-  } catch (const std::bad_alloc&) {
-    refuse_memory();
-  }
+  Report report = climb(out, question, queries, plan, kept, options);
+  if (spot_checks() && on_host(find_backend(plan.device), {question.corpus.data, queries.data, out.ids}))
+    spot_check(out, question, queries);
+  report.stats.seconds = seconds_since(start);
+  return report;
 }
 
 void check_out(const NeighborsView& out, const Points& queries, const KnnOptions& options, DistanceType type) {

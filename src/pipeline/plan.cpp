@@ -7,7 +7,6 @@
 
 #include "core/text.hpp"
 #include "pipeline/cascade.hpp"
-#include "pipeline/check.hpp"
 
 namespace vicinal {
 namespace {
