@@ -219,7 +219,7 @@ class Corpus:
             eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress, stream=_inputs.stream(rows),
         )  # fmt: skip
         native = self._native.range_search(rows, _inputs.real("radius", radius), options, _inputs.max_results(max_results))
-        return _results.csr_neighbors(native, copied, self.shape[0] + int(first_id), _homes.of(queries))
+        return _results.csr_neighbors(native, copied, self.shape[0] + options.first_id, _homes.of(queries))
 
     def verify(
         self,

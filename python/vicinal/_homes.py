@@ -18,7 +18,7 @@ from .errors import DeviceError, InvalidArgument, InvalidValue, Unsupported
 _DEFAULT_STREAM = 1  # as CUDA and DLPack number it, for work that is only queued; 0 would be waited for
 _CUDA_DEVICES = {2, 13}  # DLPack's numbers: CUDA's own memory, and that which it shares with the host
 # Integers of more than 8 bits, and what they become, where they are (element_type in vicinal/elements.hpp).
-_WIDE = {"int16": "float32", "uint16": "float32", "int32": "float64", "uint32": "float64", "int64": "float64", "uint64": "float64"}
+WIDE = {"int16": "float32", "uint16": "float32", "int32": "float64", "uint32": "float64", "int64": "float64", "uint64": "float64"}
 _BEYOND = {"int64": 2.0**63, "uint64": 2.0**64}  # the first float64 that is none of them: a device turns it into the largest
 _DISTANCES = {"f32": np.float32, "f64": np.float64, "u32": np.uint32}
 
@@ -68,10 +68,10 @@ class Torch:
         kind = str(given.dtype).removeprefix("torch.")
         if kind == "bool":
             given = given.view(self._torch.uint8)
-        elif kind in _WIDE:
-            given = given.to(getattr(self._torch, _WIDE[kind]))
+        elif kind in WIDE:
             if kind == "uint64":  # torch compares none of them
                 raise InvalidArgument(f"{name}: dtype uint64 not supported in memory of a CUDA device; convert with .to(torch.float64)")
+            given = given.to(getattr(self._torch, WIDE[kind]))
             if kind in _BEYOND and given.numel() > 0:
                 check_exact(bool(((given >= _BEYOND[kind]) | (given.to(self._like.dtype) != self._like)).any()), kind, name)
         dense = given.contiguous()
@@ -114,8 +114,8 @@ class Cupy:
         with given.device:
             if kind == "bool":
                 given = given.view("u1")
-            elif kind in _WIDE:
-                given = given.astype(_WIDE[kind], order="C")
+            elif kind in WIDE:
+                given = given.astype(WIDE[kind], order="C")
                 if kind in _BEYOND and given.size > 0:
                     check_exact(bool(((given >= _BEYOND[kind]) | (given.astype(kind) != self._like)).any()), kind, name)
             if not given.flags.c_contiguous:

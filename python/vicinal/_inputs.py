@@ -31,22 +31,20 @@ def call(function: str, first: Any, *rest: Any) -> Any:
     return getattr(_native, function + "_strings" * isinstance(first, _native.Strings))(first, *rest)
 
 
-def plan(function: str, first: Any, *rest: Any, radius: Any = None) -> Any:
-    """The native plan of that name for what the first argument is: a shape, rows that a sample is taken of, or strings."""
-    if not isinstance(first, _native.Rows):
-        return call(function, first, *rest)
-    of_range = function == "plan_range"
-    if first.cuda_device >= 0 or (of_range and radius is None):
-        return call(function, shape_of(first), *rest)
-    return getattr(_native, function + "_rows")(first, *rest, *((float(radius),) if of_range else ()))
-
-
 def device(asked: Any, *given: Any) -> str:
     """Where a search runs: for "auto" and "cuda" on the CUDA device that holds a side, if one does. given: sides, seen already or not."""
     name = text("device", asked)
-    seen = [unconverted(side, "rows")[0] if _homes.on_cuda(side) else side for side in given]
-    held = [side.cuda_device for side in seen if isinstance(side, _native.Rows) and side.cuda_device >= 0]
+    held = [ordinal for ordinal in map(_ordinal, given) if ordinal >= 0]
     return f"cuda:{held[0]}" if held and name in ("auto", "cuda") else name
+
+
+def _ordinal(side: Any) -> int:
+    """Of the CUDA device that holds a side, asked without converting it; -1: none does."""
+    if isinstance(side, _native.Rows):
+        return side.cuda_device
+    if not _homes.on_cuda(side):
+        return -1
+    return _homes.dlpack_device(side)[1] if hasattr(side, "__dlpack_device__") else unconverted(side, "rows")[0].cuda_device
 
 
 def stream(*given: Any) -> int:

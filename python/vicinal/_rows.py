@@ -26,9 +26,7 @@ ELEMENTS = {
 
 
 # What integers and bools become (element_type in vicinal/elements.hpp): bools are seen in place as bytes of 0 and 1.
-INTEGERS = {
-    "bool": "u8", "int16": "f32", "uint16": "f32", "int32": "f64", "uint32": "f64", "int64": "f64", "uint64": "f64",
-}  # fmt: skip
+INTEGERS = {"bool": "u8", **{name: ELEMENTS[becomes] for name, becomes in _homes.WIDE.items()}}
 
 
 def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
@@ -38,7 +36,7 @@ def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
 
 
 def unconverted(x: Any, name: str) -> tuple[_native.Rows, int]:
-    """The same but for integers, which stay as they are: for plans, which read nothing."""
+    """The same but for integers, which stay as they are: for plans, which look at no rows that a search would convert."""
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name}: masked arrays are not supported")
     if isinstance(x, np.ndarray):
