@@ -90,8 +90,11 @@ def formatted():
     runs = [subprocess.Popen([tool, "--dry-run", "-Werror", *part], cwd=ROOT, stderr=subprocess.PIPE, text=True)
             for part in (names[:half], names[half:])]
     for run in runs:
-        faults = re.findall(r"^(.+?):\d+:\d+: error", run.communicate()[1], re.MULTILINE)
-        yield from (f"{name}: not as clang-format lays it out" for name in sorted(set(faults)))
+        errors = run.communicate()[1]
+        faults = sorted(set(re.findall(r"^(.+?):\d+:\d+: error", errors, re.MULTILINE)))
+        if run.returncode and not faults:
+            yield f"clang-format-14: {errors.strip()[-300:]}"
+        yield from (f"{name}: not as clang-format lays it out" for name in faults)
 
 
 def forgotten_enumerators():
