@@ -260,7 +260,10 @@ def tell(step, outcome, status, output):
         (f", {outcome.skipped} not run" if outcome.skipped else ""))
     print(f"{step.name:18} {facts}  ({outcome.seconds:.1f} s, {outcome.cpu:.1f} of CPU)", flush=True)
     if outcome.failed:
-        print("\n".join(output.splitlines()[-80:]), flush=True)
+        # One of several processes may end in the middle of what the others print, so what names a fault comes first.
+        lines = output.splitlines()
+        print("\n".join(line for line in lines[:-80] if re.search(r"runtime error|ERROR: |FAILED|Failure$", line)), flush=True)
+        print("\n".join(lines[-80:]), flush=True)
         print(f"  exit status {status}; the whole log: {(LOGS / step.name).relative_to(ROOT)}.log", flush=True)
 
 

@@ -15,14 +15,16 @@ namespace {
 [[noreturn]] void refuse(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
 
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t most_rows = std::int64_t{1} << 48, most_elements = std::int64_t{1} << 56;
+constexpr std::int64_t most_rows = std::int64_t{1} << 48, most_cols = std::int64_t{1} << 40,
+                       most_elements = std::int64_t{1} << 56;
 
 /// Beyond this, products of sizes with bytes would leave 64 bits; no machine holds such a side.
 void check_size(const Shape& shape, const char* side) {
   if (shape.rows < 0 || shape.cols < 0) refuse(cat(side, " has a negative size: ", shape.rows, " x ", shape.cols));
-  if (shape.rows > most_rows || shape.cols > most_elements / std::max<std::int64_t>(shape.rows, 1))
-    refuse(cat(side, " of ", shape.rows, " x ", shape.cols, " is larger than ", most_rows, " rows or ", most_elements,
-               " elements"));
+  if (shape.rows > most_rows || shape.cols > most_cols ||
+      shape.cols > most_elements / std::max<std::int64_t>(shape.rows, 1))
+    refuse(cat(side, " of ", shape.rows, " x ", shape.cols, " is larger than ", most_rows, " rows, ", most_cols,
+               " columns or ", most_elements, " elements"));
 }
 
 }  // namespace
