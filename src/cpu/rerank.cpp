@@ -64,7 +64,9 @@ void Ranker::sums(const Points& rows, const std::uint32_t* index, std::int64_t c
 std::span<const Entry> Ranker::rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first,
                                     std::int64_t count) {
   const Metric metric = question_.metric;
+  const Finish finish = row_of(metric).finish;
   const bool norms = needs_norms(metric), descends = descending(metric);
+  const DistanceType type = question_.type;
   const Points rows = question_.corpus.slice(chunk.first, chunk.count);
   const std::int64_t step = plain_ ? rank_block : gather_block;
   double* values = scratch_.values.data();
@@ -92,14 +94,14 @@ std::span<const Entry> Ranker::rank(const PackedRows& chunk, const std::uint32_t
       double value = values[i];
       if (norms) {
         const double self = chunk.norms.self[row];
-        value = self < 0 || self_ < 0 ? 1.0 : canonical_value(metric, value, self_, self);
+        value = self < 0 || self_ < 0 ? 1.0 : canonical_value(finish, value, self_, self);
       } else {
-        value = canonical_value(metric, value, 0, 0);
+        value = canonical_value(finish, value, 0, 0);
       }
       if (std::isnan(value))
         fail(ErrorCode::range_error,
              cat("corpus row ", chunk.first + row, ": the product with a query leaves f64; scale the rows first"));
-      scratch_.entries[begin + i] = {fold_key(value, question_.type, descends), question_.first_id + chunk.first + row};
+      scratch_.entries[begin + i] = {fold_key(value, type, descends), question_.first_id + chunk.first + row};
     }
   }
   return {scratch_.entries.data(), static_cast<std::size_t>(count)};
