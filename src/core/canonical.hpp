@@ -9,17 +9,14 @@
 namespace vicinal {
 
 /// sum: of the metric's own kind, q.r for cosine and correlation (of the shifted rows). qq, rr: their self products.
-VICINAL_HOST_DEVICE inline double canonical_value(Finish finish, double sum, double qq, double rr) noexcept {
-  switch (finish) {
+VICINAL_HOST_DEVICE inline double canonical_value(Metric metric, double sum, double qq, double rr) noexcept {
+  switch (row_of(metric).finish) {
     case Finish::itself: return sum;
     case Finish::root: return std::sqrt(sum);
     case Finish::cosine: break;
   }
   const double value = 1.0 - sum / std::sqrt(qq * rr);
   return value < 0.0 ? 0.0 : (value > 2.0 ? 2.0 : value);
-}
-VICINAL_HOST_DEVICE inline double canonical_value(Metric metric, double sum, double qq, double rr) noexcept {
-  return canonical_value(row_of(metric).finish, sum, qq, rr);
 }
 
 }  // namespace vicinal
