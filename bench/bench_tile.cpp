@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "cpu/kernels.hpp"
+#include "cpu/isa/kernels.hpp"
 
 namespace {
 

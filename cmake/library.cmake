@@ -36,8 +36,8 @@ target_link_libraries(vicinal_objects PUBLIC ${VICINAL_HDF5_LINK})
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   file(GLOB_RECURSE VICINAL_AVX2 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx2.cpp)
   file(GLOB_RECURSE VICINAL_AVX512 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx512.cpp)
-  set(VICINAL_AVXVNNI ${PROJECT_SOURCE_DIR}/src/cpu/bytes_avxvnni.cpp)
-  set(VICINAL_AVX512VNNI ${PROJECT_SOURCE_DIR}/src/cpu/bytes_avx512vnni.cpp ${PROJECT_SOURCE_DIR}/src/cpu/bytes_avx512amx.cpp)
+  set(VICINAL_AVXVNNI ${PROJECT_SOURCE_DIR}/src/cpu/isa/int8_avxvnni.cpp)
+  set(VICINAL_AVX512VNNI ${PROJECT_SOURCE_DIR}/src/cpu/isa/int8_avx512vnni.cpp ${PROJECT_SOURCE_DIR}/src/cpu/isa/int8_avx512amx.cpp)
   set_source_files_properties(${VICINAL_AVXVNNI} PROPERTIES COMPILE_OPTIONS "-mavx2;-mavxvnni")
   set_source_files_properties(${VICINAL_AVX512VNNI} PROPERTIES COMPILE_OPTIONS
     "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mavx2;-mprefer-vector-width=512")
@@ -76,7 +76,7 @@ if(VICINAL_SANITIZE)
   set_source_files_properties(${VICINAL_AVX2} ${VICINAL_AVX512} ${PROJECT_SOURCE_DIR}/src/core/parallel.cpp PROPERTIES
     SKIP_PRECOMPILE_HEADERS ON)  # their own flags
   # What takes the time of a test stays optimized (the presets are not: half of the time to compile).
-  foreach(stem bytes_plain kernels_plain rerank strings/myers_plain)
+  foreach(stem isa/int8_plain isa/float_plain rerank/rerank strings/myers_plain)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cpu/${stem}.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS -O1)
   endforeach()
   set_property(SOURCE ${VICINAL_AVX2} ${VICINAL_AVX512} APPEND PROPERTY COMPILE_OPTIONS -O1)

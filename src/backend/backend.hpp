@@ -12,7 +12,7 @@
 #include "backend/strings.hpp"
 #include "core/parallel.hpp"
 #include "core/row_filter.hpp"
-#include "core/rung.hpp"
+#include "core/precision.hpp"
 #include "select/problem.hpp"
 #include "vicinal/device.hpp"
 #include "vicinal/matrix.hpp"

@@ -1,5 +1,5 @@
 // From canonical sums to canonical values (semantics C4): the last few correctly rounded operations of each metric.
-// The sums themselves, in 32 lanes, belong to the backend (src/cpu/kernels.hpp), their steps to core/sums.hpp.
+// The sums themselves, in 32 lanes, belong to the backend (src/cpu/isa/kernels.hpp), their steps to core/sums.hpp.
 #pragma once
 #include <cmath>
 

@@ -9,10 +9,10 @@
 
 #include "core/bound.hpp"
 #include "core/text.hpp"
-#include "cpu/check.hpp"
+#include "cpu/prepare/check.hpp"
 #include "cpu/isa/table.hpp"
-#include "cpu/pilot.hpp"
-#include "cpu/rates.hpp"
+#include "cpu/propose/pilot.hpp"
+#include "cpu/propose/rates.hpp"
 #include "cpu/select/select.hpp"
 #include "cpu/session.hpp"
 #include "cpu/strings/search.hpp"

@@ -10,8 +10,8 @@
 
 #include "core/text.hpp"
 #include "core/visit_order.hpp"
-#include "cpu/check.hpp"
-#include "cpu/pilot.hpp"
+#include "cpu/prepare/check.hpp"
+#include "cpu/propose/pilot.hpp"
 
 namespace vicinal::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
-#include "cpu/filter.hpp"
+#include "cpu/filter/filter.hpp"
 #include "cpu/isa/table.hpp"
 
 namespace vicinal::cpu {
@@ -87,7 +87,7 @@ class CpuSession final : public Session {
   void note_largest_rows();
   void filter_tiles();
   bool may_guess(std::int64_t tiles) const noexcept;
-  void filter_groups();  // search_groups.cpp
+  void filter_groups();  // search.cpp
   /// Of few columns, and not every pair is asked for.
   bool grouped() const noexcept { return rung_ == Rung::canonical && plan_.groups; }
   void group_queries(const Points& queries);

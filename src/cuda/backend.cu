@@ -8,15 +8,15 @@
 
 #include "backend/plugin.hpp"
 #include "core/text.hpp"
-#include "cuda/architectures.hpp"
-#include "cuda/check.hpp"
-#include "cuda/memory.hpp"
+#include "cuda/device/architectures.hpp"
+#include "cuda/device/check.hpp"
+#include "cuda/device/memory.hpp"
 #include "cuda/permutation/permutation.hpp"
-#include "cuda/run.hpp"
+#include "cuda/select/run.hpp"
 #include "cuda/search/job.hpp"
 #include "cuda/search/search.hpp"
 #include "cuda/search/seconds.hpp"
-#include "cuda/stream.hpp"
+#include "cuda/device/stream.hpp"
 #include "cuda/strings/strings.hpp"
 
 namespace vicinal::cuda {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/key.hpp"
-#include "cpu/rerank.hpp"
+#include "cpu/rerank/rerank.hpp"
 #include "permutation/cut.hpp"
 #include "permutation/state.hpp"
 

@@ -88,7 +88,7 @@ class Fitter {
     return shape(batch, chunk, threads, false);
   }
 
-  /// Blocks against blocks, each pair once (src/cpu/pairs.cpp): needs everything in memory, and enough blocks that a
+  /// Blocks against blocks, each pair once (src/cpu/filter/symmetric.cpp): needs everything in memory, and enough blocks that a
   /// round of pairs has work for every thread. False when it does not fit or would not pay.
   bool shape_symmetric(int threads) {
     if (problem_.corpus.cols < least_symmetric_dims || rows_ > largest_chunk) return false;

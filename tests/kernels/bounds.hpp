@@ -4,8 +4,8 @@
 #pragma once
 #include <optional>
 
-#include "cuda/search/range.cuh"
-#include "cuda/search/sides.hpp"
+#include "cuda/search/output/range.cuh"
+#include "cuda/search/prepare/prepare.hpp"
 
 namespace bounds {
 using namespace vicinal;
@@ -38,7 +38,7 @@ __device__ inline bool passes(const Check& c, const Found& one, double key) {
   const double inverse =
       job.queries.heads[one.query / tile_rows].inverse / byte_unit(job.model.sum, 1, 1) * head.inverse;
   if (!c.hopper) return one.sum >= limit_of(quick_line(line), head.maxima, inverse);
-  // As face_limit() of filter_hopper.cuh: sums of longer rows have lost their low bits, and so have limits.
+  // As face_limit() of int8_wgmma.cuh: sums of longer rows have lost their low bits, and so have limits.
   const bool one_slab = job.rows.width <= 128;
   const int limit = quick_limit(quick_line(line), head.e, head.n, static_cast<float>(inverse), hopper_limit(one_slab));
   return one.sum >= (one_slab ? limit : limit & ~15);

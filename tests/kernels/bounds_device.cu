@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <random>
 
-#include "cuda/search/filter_hopper.cuh"
-#include "cuda/search/self_test.cuh"
+#include "cuda/search/filter/int8_wgmma.cuh"
+#include "cuda/search/filter/self_test.cuh"
 #include "cuda/select/launch.cuh"
 #include "kernels/bounds.hpp"
 

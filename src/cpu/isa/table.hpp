@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "cpu/kernels.hpp"
+#include "cpu/isa/kernels.hpp"
 #include "cpu/permutation/scores.hpp"
 #include "cpu/permutation/warping.hpp"
 #include "cpu/select/scan.hpp"

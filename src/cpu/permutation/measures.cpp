@@ -6,7 +6,7 @@
 #include "core/measures/jensen_shannon.hpp"
 #include "core/measures/kullback_leibler.hpp"
 #include "cpu/isa/table.hpp"
-#include "cpu/load.hpp"
+#include "cpu/prepare/load.hpp"
 #include "cpu/permutation/objects.hpp"
 
 namespace vicinal::cpu {

@@ -5,10 +5,10 @@
 #include "core/measures/math.hpp"
 #include "core/text.hpp"
 #include "cpu/isa/table.hpp"
-#include "cpu/load.hpp"
+#include "cpu/prepare/load.hpp"
 #include "cpu/permutation/objects.hpp"
-#include "cpu/prepare.hpp"
-#include "cpu/rerank.hpp"
+#include "cpu/prepare/prepare.hpp"
+#include "cpu/rerank/rerank.hpp"
 #include "pipeline/check.hpp"
 #include "vicinal/corpus.hpp"
 

@@ -1,7 +1,7 @@
 // Dynamic time warping (core/measures/dtw.hpp) of one query and several rows side by side, as many as hide the wait of one for its last
 // step: a table an instruction set. The bits are the same.
 #pragma once
-#include "cpu/kernels.hpp"
+#include "cpu/isa/kernels.hpp"
 
 namespace vicinal::cpu {
 

@@ -9,7 +9,7 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr int scan_vector = 32;
-#include "cpu/select/scan_text.inc"
+#include "cpu/select/scan_generic.inc"
 
 }  // namespace
 

@@ -2,9 +2,9 @@
 
 #include <type_traits>
 
-#include "cpu/intrinsics_512.hpp"
+#include "cpu/isa/intrinsics_512.hpp"
 #include "cpu/select/scan.hpp"
-#include "cpu/vector_macros.hpp"
+#include "cpu/isa/vector_macros.hpp"
 #include "select/ordered.hpp"
 
 namespace vicinal::cpu {

@@ -1,11 +1,11 @@
 // AVX2: two vectors of 32 bytes a block, so 64 words of up to 8 letters, 32 of 16, 16 of 32, 8 of 64. Internal linkage
-// throughout, for the reason given in kernels_avx512.cpp.
+// throughout, for the reason given in float_avx512.cpp.
 #include "cpu/strings/myers.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include "cpu/vector_macros.hpp"
+#include "cpu/isa/vector_macros.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -82,9 +82,9 @@ constexpr int lane_shift = W == 8    ? 0
                            : W == 32 ? 2
                                      : 3;
 
-#include "cpu/strings/myers_text.inc"
+#include "cpu/strings/myers_generic.inc"
 // after it, whose words it uses
-#include "cpu/strings/myers_band_text.inc"
+#include "cpu/strings/myers_band_generic.inc"
 
 }  // namespace
 

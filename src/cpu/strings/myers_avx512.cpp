@@ -1,12 +1,12 @@
 // AVX-512 (F, BW): two vectors of 64 bytes a block, so 128 words of up to 8 letters, 64 of 16, 32 of 32, 16 of 64. Three-way
 // logic makes a letter of the query eleven instructions for all of them. Internal linkage throughout, for the reason given
-// in kernels_avx512.cpp.
+// in float_avx512.cpp.
 #include "cpu/strings/myers.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include "cpu/vector_macros.hpp"
+#include "cpu/isa/vector_macros.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -82,9 +82,9 @@ VICINAL_INLINE std::uint64_t at_most_wide(V a, std::int64_t limit) {
 template <int W>
 constexpr int lane_shift = 0;
 
-#include "cpu/strings/myers_text.inc"
+#include "cpu/strings/myers_generic.inc"
 // after it, whose words it uses
-#include "cpu/strings/myers_band_text.inc"
+#include "cpu/strings/myers_band_generic.inc"
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // The twin in plain C++: one word of 64 bits is one lane, and a block is one word. Also what reads words so long that the masks
 // of several would not fit a cache.
 #include "cpu/strings/myers.hpp"
-#include "cpu/vector_macros.hpp"
+#include "cpu/isa/vector_macros.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -49,7 +49,7 @@ VICINAL_INLINE std::uint64_t at_most_wide(V a, std::int64_t limit) {
 template <int W>
 constexpr int lane_shift = 0;
 
-#include "cpu/strings/myers_text.inc"
+#include "cpu/strings/myers_generic.inc"
 
 }  // namespace
 

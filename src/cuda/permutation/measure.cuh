@@ -2,7 +2,7 @@
 // the list of a block's best; a second kernel makes one list of them.
 #pragma once
 #include "cuda/permutation/job.hpp"
-#include "cuda/search/rank.cuh"
+#include "cuda/search/rerank/rank.cuh"
 
 namespace vicinal::cuda {
 

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "backend/backend.hpp"
-#include "cuda/run.hpp"
+#include "cuda/select/run.hpp"
 
 namespace vicinal::cuda {
 

@@ -2,7 +2,7 @@
 #include "cuda/permutation/search.hpp"
 
 #include "cuda/permutation/permutation.hpp"
-#include "cuda/runtime.hpp"
+#include "cuda/device/runtime.hpp"
 
 namespace vicinal::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include "backend/backend.hpp"
 #include "cuda/permutation/measure.cuh"
 #include "cuda/permutation/sequence.hpp"
-#include "cuda/search/held.hpp"
+#include "cuda/search/memory_plan.hpp"
 
 namespace vicinal::cuda {
 

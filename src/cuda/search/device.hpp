@@ -1,7 +1,7 @@
-// What a search of vectors asks of a device besides (cuda/device.hpp).
+// What a search of vectors asks of a device besides (cuda/device/device.hpp).
 #pragma once
-#include "cuda/device.hpp"
-#include "cuda/search/filter.cuh"
+#include "cuda/device/device.hpp"
+#include "cuda/search/filter/int8_mma.cuh"
 #include "cuda/select/select.hpp"
 #include "vicinal/matrix.hpp"
 
@@ -19,7 +19,7 @@ concept SearchDeviceRuntime = DeviceRuntime<D> &&
     device.packed_rows
     } -> std::convertible_to<std::int64_t>;  // most rows of a corpus that packed words name, which tests lower
   { device.has_hopper() } -> std::same_as<bool>;
-  device.template hopper_filter<false>(filter, bytes);  // filter_hopper.cuh
+  device.template hopper_filter<false>(filter, bytes);  // int8_wgmma.cuh
   device.template hopper_filter<true>(filter, bytes);
   { device.select_bytes(task) } -> std::same_as<std::int64_t>;
   device.select(task, memory);

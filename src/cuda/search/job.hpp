@@ -5,13 +5,13 @@
 
 #include "backend/backend.hpp"
 #include "core/bound.hpp"
-#include "core/rung.hpp"
+#include "core/precision.hpp"
 
 namespace vicinal::cuda {
 
 inline constexpr int tile_rows = 128;      // rows or queries that share a step and a pair of maxima
 inline constexpr int block_queries = 256;  // of a block of the filter
-inline constexpr int hopper_warps = 16;    // of a block of filter_hopper.cuh, those that test
+inline constexpr int hopper_warps = 16;    // of a block of int8_wgmma.cuh, those that test
 /// The largest limit of its kernel, above all sums of one slab or of more; its keys, of one slab shifted by 4, are less than 2^31 apart.
 VICINAL_HOST_DEVICE inline constexpr float hopper_limit(bool one_slab) {
   return one_slab ? 0x1p-4F * most_quick_limit : most_quick_limit;
@@ -54,7 +54,7 @@ struct DeviceFrame {
   double scale = 1, whole = 0;
   float least_step = 0;
   bool usable = true;
-  bool copies = false;  // many rows are equal (copies.cuh)
+  bool copies = false;  // many rows are equal (duplicates.cuh)
 };
 
 /// What rounding said of a query.
@@ -138,7 +138,7 @@ struct Visits {
 struct SearchJob {
   Side rows, queries;
   BoundModel model;
-  bool floats = false;  // sums are of floats (filter_floats.cuh)
+  bool floats = false;  // sums are of floats (float_mma.cuh)
   RowChoice choice;
   std::int64_t first_query = 0;              // of the batch, as the caller counts them
   const std::int64_t* query_rows = nullptr;  // of each, or null: they are adjacent

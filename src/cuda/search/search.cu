@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <mutex>
 
-#include "cuda/runtime.hpp"
-#include "cuda/search/filter_hopper.cuh"
+#include "cuda/device/runtime.hpp"
+#include "cuda/search/filter/int8_wgmma.cuh"
 #include "cuda/search/seconds.hpp"
-#include "cuda/search/self_test.cuh"
+#include "cuda/search/filter/self_test.cuh"
 #include "cuda/search/session.hpp"
 
 namespace vicinal::cuda {

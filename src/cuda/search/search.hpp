@@ -4,7 +4,7 @@
 #include <string>
 
 #include "backend/backend.hpp"
-#include "cuda/memory.hpp"
+#include "cuda/device/memory.hpp"
 
 namespace vicinal::cuda {
 

@@ -1,7 +1,7 @@
 // Searches of strings with the runtime.
 #include "cuda/strings/search.hpp"
 
-#include "cuda/runtime.hpp"
+#include "cuda/device/runtime.hpp"
 #include "cuda/strings/strings.hpp"
 
 namespace vicinal::cuda {

@@ -6,7 +6,7 @@
 
 #include "backend/strings.hpp"
 #include "core/text.hpp"
-#include "cuda/device.hpp"
+#include "cuda/device/device.hpp"
 #include "cuda/strings/sequence.hpp"
 
 namespace vicinal::cuda {

@@ -2,7 +2,7 @@
 #pragma once
 #include "backend/strings.hpp"
 #include "core/parallel.hpp"
-#include "cuda/run.hpp"
+#include "cuda/select/run.hpp"
 
 namespace vicinal::cuda {
 

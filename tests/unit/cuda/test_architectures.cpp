@@ -1,7 +1,7 @@
 // Which devices a build has code for, and where that code has wgmma.
 #include <gtest/gtest.h>
 
-#include "cuda/architectures.hpp"
+#include "cuda/device/architectures.hpp"
 
 namespace {
 

@@ -10,9 +10,9 @@
 #include <regex>
 
 // The host's side of the plugin, compiled by the host's compiler.
-#include "cuda/load.cu"    // NOLINT(bugprone-suspicious-include)
-#include "cuda/memory.cu"  // NOLINT(bugprone-suspicious-include)
-#include "cuda/run.cu"     // NOLINT(bugprone-suspicious-include)
+#include "cuda/device/load.cu"    // NOLINT(bugprone-suspicious-include)
+#include "cuda/device/memory.cu"  // NOLINT(bugprone-suspicious-include)
+#include "cuda/select/run.cu"     // NOLINT(bugprone-suspicious-include)
 #include "select/ordered.hpp"
 
 namespace vicinal::cuda {

@@ -6,7 +6,7 @@
 
 #include <stdexcept>
 
-#include "cuda/runtime.hpp"
+#include "cuda/device/runtime.hpp"
 
 namespace vicinal::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "cuda/search/seconds.hpp"
-#include "cuda/search/self_test.cuh"
+#include "cuda/search/filter/self_test.cuh"
 #include "cuda/select/merge.cuh"
 #include "kernels/bounds.hpp"
 #include "unit/cuda/emulated_search.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cuda/search/seconds.hpp"
-#include "cuda/search/self_test.cuh"
+#include "cuda/search/filter/self_test.cuh"
 #include "pipeline/plan.hpp"
 #include "unit/cuda/emulated_search.hpp"
 #include "unit/idle_backend.hpp"
@@ -144,7 +144,7 @@ TEST(CudaFilterTest, TellsAWrongSumAFindThatIsMissingAndOneTooMany) {
   wrong("nobody's", [&](cuda::FilterTest& t) { t.found()[first].query = 128; });
 }
 
-/// A device with wgmma, of which this plays the kernel: keys of sums as filter_hopper.cuh makes them.
+/// A device with wgmma, of which this plays the kernel: keys of sums as int8_wgmma.cuh makes them.
 struct Hopper : Device {
   bool empty = false;  // the kernel is: its code is that of another architecture
 

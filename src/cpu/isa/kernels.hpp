@@ -1,0 +1,257 @@
+// The words that an instruction set must provide, a table for floats and one for bytes (float_plain.cpp is the slow, obvious twin).
+// Everything above this header is written once and never sees a vector register.
+//
+// Values: canonical sums (semantics C2) must have equal bits in every table. The filter's f32 products need not:
+// their error is inside the bound (src/core/bound.hpp) for any order of summation that is a chain of at most
+// `dims` fused multiply-adds per lane.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "core/sums.hpp"
+#include "vicinal/matrix.hpp"
+
+namespace vicinal::cpu {
+
+inline constexpr int panel_rows = 32;  // corpus rows side by side in a packed panel
+inline constexpr int tile_panels = 8;  // panels that share one pair of bounds (e, n)
+inline constexpr int tile_rows = panel_rows * tile_panels;
+inline constexpr int max_query_lanes = 16;
+
+/// Called for one query and one panel when at least one row was not excluded. Bit j of `rows` is row j of the
+/// panel; values[j] is the filter's t for it. May lower thr[] of any query; the kernel reads thr again before each test.
+template <class T>
+using HitFn = void (*)(void* context, int query, int panel, std::uint32_t rows, const T* values);
+
+/// One block of queries against one tile of rows. In floats:
+///   acc(q, r) = sum over i of q_i r_i        (dot)     one fused multiply-add an element
+///             = sum over i of |q_i - r_i|    (l1)
+///             = max over i of |q_i - r_i|    (linf)
+///   t = fma(multiplier, acc, row_term[r]);   hit iff NOT (t > thr[q])   (so a NaN is a hit)
+/// The other side of the same sums, where row_thr is not null (a graph: rows are queries too, queries are rows too):
+///   u = fma(multiplier, acc, query_term[q]); hit iff NOT (u > row_thr[r])
+/// In bytes (ByteKernels) an element is a quad: four columns side by side in 32 bits, of rows u8 and of queries s8.
+///   acc(q, r) = sum over i of q_i r_i, exact: callers see to it that no sum leaves 32 bits
+///   t = acc + row_term[r];   hit iff NOT (t < thr[q]);      u = acc + query_term[q];   hit iff NOT (u < row_thr[r])
+/// Layouts, 64-byte aligned: queries [query_panels][dims][query_lanes], of bytes as QueryLayout says; rows [row_panels][dims][panel_rows].
+/// Absent queries and rows are zeros; their hits are dropped by the callee.
+template <class T>
+struct TileArgsOf {
+  const T* queries;
+  const T* rows;
+  const T* row_term;  // [row_panels * panel_rows]
+  const T* thr;       // [query_panels * query_lanes], changes under the kernel's feet
+  std::int64_t dims;  // elements of a row
+  int query_panels;
+  int row_panels;  // 1..tile_panels
+  T multiplier;    // floats only
+  T* partial;      // scratch: query_panels * query_lanes * panel_rows, for products split over dims
+  HitFn<T> on_hit;
+  void* context;
+  const T* query_term = nullptr;     // [query_panels * query_lanes]
+  const T* row_thr = nullptr;        // [row_panels * panel_rows], changes under the kernel's feet
+  HitFn<T> on_column_hit = nullptr;  // values[j] is u of row j
+};
+using TileArgs = TileArgsOf<float>;
+using TileFn = void (*)(const TileArgs&);
+using ByteTileArgs = TileArgsOf<std::int32_t>;
+using ByteTileFn = void (*)(const ByteTileArgs&);
+
+/// The second look at rows: out[i] = sum over k of residuals[k] T[k] + firsts[k] L[k], exact, of row index[i], whose bytes are 16 T + L.
+/// All 64-byte aligned, rows too, and filled up with zeros to stride.
+struct SecondArgs {
+  const std::int8_t* firsts;
+  const std::int8_t* residuals;
+  const std::uint8_t* rows;
+  std::int64_t stride;
+  const std::uint32_t* index;
+  std::int64_t count;
+  std::int32_t* out;
+};
+using SecondFn = void (*)(const SecondArgs&);
+
+inline constexpr int dtype_count = 6;  // in the order of DType
+
+/// Canonical sums (C2: 32 lanes, lane j takes i = j mod 32 in increasing i, then lanes j and j + h are joined, h = 16..1;
+/// core/sums.hpp) of one query against rows at data + index[i] * row_stride (index null: 0..count-1). Elements of a row are
+/// adjacent and aligned to their type. out[i] for i < count.
+struct CanonicalArgs {
+  const double* query;  // dims values, already exact in fp64; null where rows alone are summed
+  const void* rows;
+  std::int64_t row_stride;     // bytes
+  const std::uint32_t* index;  // or null
+  std::int64_t count;
+  std::int64_t dims;
+  const double* shift;  // [count], taken from each element of a row; null where the kernel takes none
+  double* out;
+};
+using CanonicalFn = void (*)(const CanonicalArgs&);
+
+/// `count` adjacent elements to fp64, exactly.
+using ConvertFn = void (*)(const void* from, std::int64_t count, double* to);
+
+/// One row for the filter: x'_i = (x_i - shift) * scale - centre_i in fp64, then xhat_i = float(x'_i).
+/// Sums are plain fp64 in any order.
+struct QuantiseArgs {
+  const double* row;
+  const double* centre;  // [dims]
+  double shift, scale;
+  std::int64_t dims;
+  float* out;  // [dims]
+};
+struct RowFacts {
+  double xx;     // sum x'^2
+  double nn;     // sum xhat^2
+  double ee;     // sum (x' - xhat)^2
+  double e_abs;  // sum |x' - xhat|
+  double e_max;  // max |x' - xhat|
+  double n_abs;  // sum |xhat|
+};
+using QuantiseFn = RowFacts (*)(const QuantiseArgs&);
+
+/// The same for bytes: i = x' / step rounded to nearest and held to [-128, 127], xhat = step * i.
+struct ByteQuantiseArgs {
+  const double* row;
+  const double* centre;  // [dims]
+  double shift, scale;
+  double step, inverse;  // inverse is 1 / step, or about that
+  std::int64_t dims;
+  std::int8_t* out;  // [dims]
+};
+struct ByteFacts {
+  RowFacts facts;
+  std::int64_t sum;  // of i
+};
+using ByteQuantiseFn = ByteFacts (*)(const ByteQuantiseArgs&);
+/// The second byte of each element, 16 T + L of a row and j of a query (core/bound_second.hpp): sums as SecondResiduals has them.
+struct SecondFacts {
+  double coarse, fine;
+  std::int64_t sum;  // of j
+};
+using SecondByteFn = SecondFacts (*)(const ByteQuantiseArgs&);
+/// max |x'_i|, of the fields that say what x' is.
+using LargestFn = double (*)(const ByteQuantiseArgs&);
+
+/// `lanes` rows of dims floats (row i at from + i * stride) to [dims][lanes]; rows from `count` on are zeros.
+using PackFn = void (*)(const float* from, std::int64_t stride, int count, int lanes, std::int64_t dims, float* to);
+
+/// Differing bits of one packed query against rows as in CanonicalArgs.
+struct HammingArgs {
+  const std::uint8_t* query;
+  const std::uint8_t* rows;
+  std::int64_t row_stride;
+  const std::uint32_t* index;
+  std::int64_t count, dims;
+  std::uint32_t* out;
+};
+using HammingFn = void (*)(const HammingArgs&);
+
+/// One query against 32 rows of few columns, or 32 boxes, side by side: [width][panel_rows], columns filled up with zeros to width.
+/// sums: canonical, of a box those of the nearest point in it. Returns bit j where sums[j] is not greater than limit.
+struct NearArgs {
+  const double* query;  // [width]
+  const double* low;    // the rows, or the least of each box
+  const double* high;   // boxes only: the greatest
+  double limit;
+  double* sums;  // [panel_rows]
+};
+using NearFn = std::uint32_t (*)(const NearArgs&);
+struct NearFns {
+  NearFn squares, magnitudes, largest;
+  NearFn of(Sum sum) const noexcept {
+    return sum == Sum::magnitudes ? magnitudes : sum == Sum::largest ? largest : squares;
+  }
+};
+inline constexpr int near_widths[] = {2, 4, 8};
+
+/// First position of a NaN or infinity among `count` fp64 values, or -1.
+using FiniteFn = std::int64_t (*)(const double* values, std::int64_t count);
+
+struct Kernels {
+  const char* name;     // "plain", "avx2", "avx512"
+  bool (*supported)();  // this CPU and this system can run it
+  bool fused;           // a product of the tile kernels rounds once an element, else twice
+  int query_lanes;      // queries side by side in a packed panel, <= max_query_lanes
+  TileFn tile_products, tile_magnitudes, tile_largest;
+  CanonicalFn canonical[float_sums][dtype_count];    // of a query and rows
+  CanonicalFn shifted_products[dtype_count];         // s = fma(q_i, r_i - shift, s)
+  CanonicalFn self_product, shifted_squares, total;  // of rows of f64 alone: of r_i r_i, (r_i - shift)^2, r_i
+  ConvertFn convert[dtype_count];
+  QuantiseFn quantise;
+  PackFn pack;
+  HammingFn hamming;
+  FiniteFn first_bad;
+  ByteQuantiseFn quantise_bytes;
+  SecondByteFn second_row, second_query;
+  LargestFn largest;
+  NearFns near_rows[3], near_boxes[3];  // in the order of near_widths
+
+  /// Tiles of the sum that a filter estimates; squares of differences come from products (core/bound.hpp).
+  TileFn tile_of(Sum sum) const noexcept {
+    return sum == Sum::magnitudes ? tile_magnitudes : sum == Sum::largest ? tile_largest : tile_products;
+  }
+};
+
+#define VICINAL_NEAR_WIDTH(width, boxes)                                             \
+  {                                                                                  \
+    near_sums<Sum::squares, width, boxes>, near_sums<Sum::magnitudes, width, boxes>, \
+        near_sums<Sum::largest, width, boxes>                                        \
+  }
+#define VICINAL_NEAR(boxes) \
+  { VICINAL_NEAR_WIDTH(2, boxes), VICINAL_NEAR_WIDTH(4, boxes), VICINAL_NEAR_WIDTH(8, boxes) }
+
+/// The canonical kernels of a summand, one a type of the rows, in the order of DType.
+#define VICINAL_TYPES(...)                                                                                      \
+  {                                                                                                             \
+    canonical<__VA_ARGS__, float>, canonical<__VA_ARGS__, double>, canonical<__VA_ARGS__, f16>,                 \
+        canonical<__VA_ARGS__, bf16>, canonical<__VA_ARGS__, std::uint8_t>, canonical<__VA_ARGS__, std::int8_t> \
+  }
+/// The table of an instruction set, of the functions that its file has in its unnamed namespace.
+#define VICINAL_KERNELS(set, products_round_once)                                                                     \
+  {                                                                                                                   \
+    .name = set, .supported = supported, .fused = products_round_once, .query_lanes = query_lanes,                    \
+    .tile_products = tile<FloatSum<Sum::products>>, .tile_magnitudes = tile<FloatSum<Sum::magnitudes>>,               \
+    .tile_largest = tile<FloatSum<Sum::largest>>,                                                                     \
+    .canonical = {VICINAL_TYPES(Pair<Sum::squares>), VICINAL_TYPES(Pair<Sum::products>),                              \
+                  VICINAL_TYPES(Pair<Sum::magnitudes>), VICINAL_TYPES(Pair<Sum::largest>)},                           \
+    .shifted_products = VICINAL_TYPES(ShiftedProduct), .self_product = canonical<SelfProduct, double>,                \
+    .shifted_squares = canonical<ShiftedSquare, double>, .total = canonical<Total, double>,                           \
+    .convert = {convert<float>, convert<double>,       convert<f16>,                                                  \
+                convert<bf16>,  convert<std::uint8_t>, convert<std::int8_t>},                                         \
+    .quantise = quantise, .pack = pack, .hamming = hamming, .first_bad = first_bad, .quantise_bytes = quantise_bytes, \
+    .second_row = second_row, .second_query = second_query, .largest = largest_moved,                                 \
+    .near_rows = VICINAL_NEAR(false), .near_boxes = VICINAL_NEAR(true)                                                \
+  }
+
+extern const Kernels kernels_plain, kernels_avx2, kernels_avx512;
+
+/// How the quads of a panel's queries lie: lane by lane, [quads][lanes], as their 4 bytes or as columns 0 and 2, then 1 and 3, of 16 bits each;
+/// or in blocks, [quads / block_quads][lanes][block_quads], filled up with zeros.
+enum class QueryLayout : std::uint8_t { quads, halves, blocks };
+inline constexpr std::int64_t block_quads = 16;
+/// 32-bit words of a query.
+constexpr std::int64_t query_width(QueryLayout layout, std::int64_t quads) noexcept {
+  if (layout == QueryLayout::blocks) return (quads + block_quads - 1) / block_quads * block_quads;
+  return layout == QueryLayout::halves ? 2 * quads : quads;
+}
+/// The first word of a quad of a query in its panel.
+constexpr std::int64_t query_place(QueryLayout layout, std::int64_t lanes, std::int64_t query,
+                                   std::int64_t quad) noexcept {
+  if (layout == QueryLayout::blocks) return (quad / block_quads * lanes + query) * block_quads + quad % block_quads;
+  return (quad * lanes + query) * query_width(layout, 1);
+}
+
+/// Tiles of bytes. Queries of a panel are as many as in the Kernels beside it, so that blocks are the same.
+struct ByteKernels {
+  const char* name;  // "plain", "avx2", "avxvnni", "avx512vnni", "avx512amx"
+  bool (*supported)();
+  int query_lanes;
+  QueryLayout layout;
+  ByteTileFn tile;
+  SecondFn second_sums;
+};
+
+extern const ByteKernels bytes_plain, bytes_avx2, bytes_avxvnni, bytes_avx512amx, bytes_avx512vnni, bytes_avx512;
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,24 @@
+// Messages for rows that have no distance. Called only after a kernel saw one; reads the whole side again, so that the
+// message is the same whatever was seen first: not finite before out of range before degenerate, lowest row, and a count.
+#pragma once
+#include "backend/backend.hpp"
+#include "cpu/isa/kernels.hpp"
+
+namespace vicinal::cpu {
+
+[[noreturn]] void report_unfit_rows(const Kernels& kernels, const Question& question, const Points& rows,
+                                    const char* side, Team& team);
+/// The same by the fastest kernels of this machine, for other backends.
+[[noreturn]] void report_unfit_rows(const Question& question, const Points& rows, const char* side, Team& team);
+/// A distance that was to be returned is infinite.
+[[noreturn]] void report_infinite(const Question& question);
+/// A range search found another number of matches when it wrote them than when it counted them.
+[[noreturn]] void report_changed_matches(std::int64_t counted, std::int64_t found);
+
+/// A zero row (cosine) or a constant row (correlation), by its values.
+bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept;
+
+/// Self products outside this range would overflow or vanish in cosine and correlation of f64 rows (C6).
+inline bool norm_in_range(double self) noexcept { return self >= 0x1p-500 && self <= 0x1p500; }
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,168 @@
+// PREPARE: rows checked, centred, scaled, rounded to floats or bytes and packed into panels, with everything that the proof
+// needs measured on the way. Floats take one pass over the rows, about two cycles an element; bytes two, because rows are
+// first sorted by their largest element, so that those of a tile can share one step (prepare_bytes.cpp).
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "core/bound_second.hpp"
+#include "core/buffer.hpp"
+#include "core/precision.hpp"
+#include "cpu/prepare/transform.hpp"
+#include "cpu/kd_tree/kd_tree.hpp"
+#include "cpu/isa/kernels.hpp"
+
+namespace vicinal::cpu {
+
+/// Self products for cosine and correlation, canonical. A degenerate row has self = -1.
+struct Norms {
+  Buffer<double> self;  // row . row, of the shifted row for correlation
+  Buffer<double> mean;  // correlation only
+};
+
+/// Squared distances of whole numbers within a byte are floats in so many columns.
+constexpr std::int64_t most_whole_dims = 258;
+static_assert(most_whole_dims * 255 * 255 < 1 << 24, "whole numbers that floats hold");
+
+/// Columns in fours.
+constexpr std::int64_t quads_of(std::int64_t dims) noexcept { return (dims + 3) / 4; }
+
+/// What a plan asks of packed rows besides their rung.
+struct Packing {
+  bool groups = false, second = false;
+};
+
+/// Rows' second bytes (core/bound_second.hpp), in their places, each row filled up with zeros to whole lines of the cache.
+struct SecondBytes {
+  Buffer<std::uint8_t> bytes;
+  Buffer<float> terms;             // second_term of each row
+  std::vector<SecondNorms> tiles;  // maxima over each tile
+
+  bool present() const noexcept { return !tiles.empty(); }
+  static std::int64_t stride(std::int64_t dims) noexcept { return (dims + 63) / 64 * 64; }
+};
+
+/// A chunk of the corpus. Panels are [panel][elements][panel_rows]; tiles of tile_rows share one pair of bounds, and of bytes
+/// one step. Rows of bytes are not in their order: order[place] is the row of the chunk there.
+struct PackedRows {
+  std::int64_t first = 0, count = 0;
+  Buffer<float> panels;
+  Buffer<std::int32_t> quads;  // bytes: panels of four columns, i + 128
+  Buffer<std::uint32_t> order;
+  std::vector<float> steps;        // bytes: of each tile
+  Buffer<std::int32_t> squares;    // bytes: of rows that are whole numbers
+  bool whole = false;              // bytes: all rows are, and their distances are exact
+  SecondBytes second;              // bytes: where the plan asks for them and rows are not whole
+  Groups groups;                   // of few columns, on the canonical rung
+  Buffer<float> terms;             // row_term of each row
+  std::vector<FilterNorms> tiles;  // maxima over each tile
+  Norms norms;
+  Rung rung = Rung::canonical;  // canonical: only checked (and norms taken, or put into groups)
+
+  std::int64_t tile_count() const noexcept { return (count + tile_rows - 1) / tile_rows; }
+  bool ordered() const noexcept { return rung == Rung::int8; }
+  std::uint32_t row_at(std::uint32_t place) const noexcept { return ordered() ? order[place] : place; }
+  /// Bytes that a chunk of `rows` needs.
+  static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, Rung rung, Packing packing) noexcept;
+};
+
+/// One thread's memory while it prepares: fp64 row, gathered row, one panel of float rows, one row of bytes. Of rotated rows one, and a centre of zeros.
+struct PrepareScratch {
+  explicit PrepareScratch(std::int64_t dims);
+  static std::int64_t bytes(std::int64_t dims) noexcept;
+  Buffer<double> row, gathered, rotated, zeros;
+  Buffer<float> floats;
+  Buffer<std::int8_t> narrow;  // filled up to quads with zeros
+};
+
+/// That of each thread, made when it is first needed.
+class Scratches {
+ public:
+  Scratches(const Team& team, std::int64_t dims) : dims_(dims), all_(static_cast<std::size_t>(team.threads())) {}
+  PrepareScratch& of(int worker) {
+    auto& one = all_[static_cast<std::size_t>(worker)];
+    if (!one) one = std::make_unique<PrepareScratch>(dims_);
+    return *one;
+  }
+
+ private:
+  std::int64_t dims_;
+  std::vector<std::unique_ptr<PrepareScratch>> all_;
+};
+
+/// Puts a row and its self product into the scratch and `product`; false when the contract refuses it.
+bool load_checked(const Kernels& kernels, const Question& question, const Points& points, std::int64_t row,
+                  PrepareScratch& scratch, SelfProduct& product);
+inline Residuals residuals(const RowFacts& f) noexcept { return {f.xx, f.nn, f.ee, f.e_abs, f.e_max, f.n_abs}; }
+template <class T>
+void grow(Buffer<T>& buffer, std::int64_t count) {
+  if (buffer.size() < count) buffer = Buffer<T>(count);
+}
+/// The row in the scratch as the kernels of bytes read it; of a rotated frame it is rotated here.
+ByteQuantiseArgs byte_args(const Frame& frame, const Affine& map, float step, PrepareScratch& scratch, void* out);
+/// The step of rows whose largest element is `size`; prepare_bytes.cpp.
+float byte_step(const Frame& frame, float size) noexcept;
+inline constexpr std::int64_t order_bytes = std::int64_t{1} << 19;  // while rows are sorted
+
+/// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. model: null on the
+/// canonical rung, where rows whose columns are few are put into groups if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
+void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, const BoundModel* model,
+                  const Frame* frame, Packing packing, std::int64_t first, std::int64_t count, Team& team,
+                  PackedRows& out);
+/// The second pass of bytes, over rows whose largest elements are `sizes`; prepare_bytes.cpp.
+void pack_bytes(const Kernels& kernels, const Question& question, const BoundModel& model, const Frame& frame,
+                const Buffer<float>& sizes, bool second, Team& team, PackedRows& out);
+
+/// One query as every stage needs it.
+struct QueryFacts {
+  FilterNorms norms;        // filter units
+  double square = 0;        // |xhat|^2
+  double scale = 1;         // its own power of two (inner product), else the corpus's
+  double self = 0;          // canonical q.q (cosine, correlation); -1: degenerate
+  double mean = 0;          // correlation
+  double shift = 0;         // bytes: 128 times the sum of its elements
+  SecondNorms second = {};  // bytes, for the second look, as the next
+  double second_shift = 0;
+  bool filterable = true;
+  bool whole = false;  // bytes: exactly what they are
+};
+
+/// A batch of queries, packed in blocks of `block` queries: panels [block][panel][elements][lanes], the last panel of a
+/// block filled up with zeros.
+struct PackedQueries {
+  std::int64_t count = 0, block = 0, block_panels = 0, lanes = 1;
+  Buffer<float> panels;
+  Buffer<std::int32_t> quads;  // bytes, as ByteKernels::layout says
+  std::vector<float> steps;    // bytes: of each block
+  Buffer<std::int8_t>
+      second;  // for the second look: of each query first bytes, then residuals, each SecondBytes::stride
+  std::vector<QueryFacts> facts;
+
+  std::int64_t block_count() const noexcept { return (count + block - 1) / block; }
+  /// The queries of panel `panel` of all blocks.
+  struct Part {
+    std::int64_t begin, used;
+  };
+  Part part(std::int64_t panel) const noexcept {
+    const std::int64_t first = panel / block_panels * block, begin = first + panel % block_panels * lanes;
+    return {begin, std::clamp<std::int64_t>(std::min(count, first + block) - begin, 0, lanes)};
+  }
+  /// Elements of a block; `width` of a query: dims, or query_width.
+  std::int64_t block_size(std::int64_t width) const noexcept { return block_panels * lanes * width; }
+};
+/// rows: which rows of `queries`. bytes: its table on the int8 rung; steps: of each block where they are given, and then
+/// all queries are packed, since they are rows as well. second: they will look at rows' second bytes. Throws as prepare_rows, naming query rows.
+void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std::vector<float>* steps, bool second,
+                     const Question& question, const BoundModel* model, const Frame* frame, const Points& queries,
+                     std::span<const std::int64_t> rows, std::int64_t block, Team& team, PackedQueries& out);
+/// One panel of queries whose facts are known but for what rounding says; prepare_bytes.cpp.
+void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Question& question,
+                      const BoundModel& model, const Frame& frame, const Points& queries,
+                      std::span<const std::int64_t> rows, std::int64_t panel, PrepareScratch& scratch,
+                      PackedQueries& out);
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,47 @@
+// Rows of the corpus from all over it, for what is chosen before the search.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "core/buffer.hpp"
+#include "core/visit_order.hpp"
+#include "cpu/prepare/transform.hpp"
+#include "cpu/prepare/load.hpp"
+
+namespace vicinal::cpu {
+
+/// The sampled rows, one after another, as fp64 mapped to unit rows where the metric asks for it.
+class Sample {
+ public:
+  /// As many rows as have `elements` in all, but 16 to `most`.
+  Sample(const Kernels& kernels, const Question& question, std::int64_t most, std::int64_t elements, Team& team)
+      : kernels_(kernels), question_(question), team_(team), rows_(question.corpus),
+        order_(std::max<std::int64_t>(rows_.rows, 1)),
+        count_(std::min(rows_.rows, std::clamp<std::int64_t>(elements / rows_.cols, 16, most))), row_(rows_.cols),
+        gathered_(rows_.cols) {}
+
+  std::int64_t count() const noexcept { return count_; }
+  /// Row i of the sample, or null where it has no place in the filter (prepare_rows will report it or set it apart).
+  const double* row(std::int64_t i) {
+    team_.tick(0);
+    load_row(kernels_, rows_, order_.at(i), gathered_.data(), row_.data());
+    if (kernels_.first_bad(row_.data(), rows_.cols) >= 0) return nullptr;
+    if (!needs_norms(question_.metric)) return row_.data();
+    const SelfProduct product = self_product(kernels_, row_.data(), rows_.cols, question_, rows_.dtype);
+    if (!product.fit || product.self < 0) return nullptr;
+    const Affine map = affine(question_.metric, product, 1.0);
+    for (std::int64_t j = 0; j < rows_.cols; ++j) row_[j] = (row_[j] - map.shift) * map.factor;
+    return row_.data();
+  }
+
+ private:
+  const Kernels& kernels_;
+  const Question& question_;
+  Team& team_;
+  const Points& rows_;
+  VisitOrder order_;
+  std::int64_t count_;
+  Buffer<double> row_, gathered_;
+};
+
+}  // namespace vicinal::cpu

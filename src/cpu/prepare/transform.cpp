@@ -1,0 +1,123 @@
+// See frame.hpp.
+#include "cpu/prepare/transform.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/bound.hpp"
+#include "cpu/prepare/check.hpp"
+#include "cpu/prepare/sample.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr std::int64_t most_sampled_rows = 1024, sampled_elements = std::int64_t{1} << 20;
+constexpr double outlier = 1024;  // rows so many times larger than the median row do not choose the frame
+
+double largest_element(const double* row, std::int64_t dims) noexcept {
+  double largest = 0;
+  for (std::int64_t j = 0; j < dims; ++j) largest = std::max(largest, std::fabs(row[j]));
+  return largest;
+}
+
+/// Rows with a larger element than this are left out, so that one wild row cannot squash all others to nothing.
+double outlier_limit(Sample& sample, std::int64_t dims) {
+  std::vector<double> sizes;
+  for (std::int64_t i = 0; i < sample.count(); ++i)
+    if (const double* row = sample.row(i)) sizes.push_back(largest_element(row, dims));
+  if (sizes.empty()) return 0;
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  return *middle > 0 ? *middle * outlier : *std::max_element(sizes.begin(), sizes.end());
+}
+
+}  // namespace
+
+double power_of_two(double largest) noexcept { return std::ldexp(1.0, -std::ilogb(largest)); }
+
+SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const Question& question,
+                         DType dtype) {
+  const bool correlation = question.metric == Metric::correlation;
+  SelfProduct result;
+  CanonicalArgs args{nullptr, row, 0, nullptr, 1, dims, nullptr, &result.mean};
+  if (correlation) {
+    kernels.total(args);
+    result.mean /= static_cast<double>(dims);
+    args.shift = &result.mean;
+  }
+  args.out = &result.self;
+  (correlation ? kernels.shifted_squares : kernels.self_product)(args);
+  if (is_degenerate(row, dims, question.metric)) {
+    result.self = -1;
+    result.fit = question.degenerate == Degenerate::one;
+  } else if (dtype == DType::f64) {
+    result.fit = norm_in_range(result.self);
+  }
+  return result;
+}
+
+Affine affine(Metric metric, const SelfProduct& product, double scale) noexcept {
+  if (!needs_norms(metric)) return {0.0, scale};
+  return {metric == Metric::correlation ? product.mean : 0.0, product.self > 0 ? 1.0 / std::sqrt(product.self) : 0.0};
+}
+
+namespace {
+
+bool all_whole(const double* row, std::int64_t dims) noexcept {
+  return std::all_of(row, row + dims, [](double x) { return x == std::nearbyint(x); });
+}
+
+}  // namespace
+
+Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, Team& team) {
+  const std::int64_t dims = question.corpus.cols;
+  const DType dtype = question.corpus.dtype;
+  const Sum sum = filter_sum_of(question.metric);
+  const bool unit = needs_norms(question.metric);
+  Frame frame;
+  frame.centre = Buffer<double>(dims);
+  double* const centre = frame.centre.data();
+  std::fill_n(centre, dims, 0.0);
+  Buffer<double> low(dims), high(dims);
+  std::fill_n(low.data(), dims, infinite);
+  std::fill_n(high.data(), dims, -infinite);
+  Sample sample(kernels, question, most_sampled_rows, sampled_elements, team);
+  const double limit = outlier_limit(sample, dims);
+  std::int64_t used = 0;
+  bool whole = rung == Rung::int8 && sum == Sum::squares && !unit;
+  for (std::int64_t i = 0; i < sample.count(); ++i) {
+    const double* row = sample.row(i);
+    if (row == nullptr || largest_element(row, dims) > limit) continue;
+    ++used;
+    whole = whole && all_whole(row, dims);
+    for (std::int64_t j = 0; j < dims; ++j) {
+      centre[j] += (row[j] - centre[j]) / static_cast<double>(used);  // a running mean cannot overflow
+      low[j] = std::min(low[j], row[j]);
+      high[j] = std::max(high[j], row[j]);
+    }
+  }
+  const bool integers = (dtype == DType::u8 || dtype == DType::i8) && !unit;
+  // Whole numbers that fit a byte have one centre for all columns, so that they stay whole numbers that fit.
+  double lowest = *std::min_element(low.data(), low.data() + dims),
+         highest = *std::max_element(high.data(), high.data() + dims);
+  if (integers) lowest = dtype == DType::u8 ? 0 : -128;
+  if (integers) highest = lowest + 255;
+  whole = whole && used > 0 && highest - lowest <= 255;
+  if (whole) std::fill_n(centre, dims, lowest + std::floor((highest - lowest + 1) / 2));
+  double largest = 0;
+  for (std::int64_t j = 0; j < dims && used > 0; ++j) {
+    // Integers stay integers: no residual at all.
+    centre[j] = integers ? std::nearbyint(centre[j]) : static_cast<double>(static_cast<float>(centre[j]));
+    if (sum == Sum::products || !std::isfinite(centre[j])) centre[j] = 0.0;
+    largest = std::max({largest, std::fabs(high[j] - centre[j]), std::fabs(low[j] - centre[j])});
+  }
+  frame.usable = std::isfinite(largest) && (largest == 0 || std::abs(std::ilogb(largest)) < extreme_exponent);
+  if (unit || largest == 0 || !frame.usable) return frame;
+  frame.scale = power_of_two(largest);
+  if (whole) frame.whole = frame.scale;
+  for (std::int64_t j = 0; j < dims; ++j) centre[j] *= frame.scale;
+  return frame;
+}
+
+}  // namespace vicinal::cpu

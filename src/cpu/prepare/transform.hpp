@@ -1,0 +1,44 @@
+// How rows become filter rows: moved, scaled, and for cosine and correlation divided by their canonical norm.
+#pragma once
+#include <cstdint>
+
+#include "backend/backend.hpp"
+#include "core/buffer.hpp"
+#include "core/rotation.hpp"
+#include "cpu/isa/kernels.hpp"
+
+namespace vicinal::cpu {
+
+/// x' = (x - shift) * factor - centre, then rotated if at all. Chosen from a spread sample of the corpus; any choice is sound because residuals
+/// are measured afterwards.
+struct Frame {
+  Buffer<double> centre;  // dims values, already scaled; aligned, for every row is read against it
+  double scale = 1;       // power of two that brings the sample's largest elements to about 1; 1 for unit rows
+  bool usable = true;     // false: exponents so extreme that float proves nothing
+  double whole = 0;       // int8 rung: sampled rows are multiples of this within 128 of them; 0: they are not
+  Rotation rotation;      // int8 rung of the CPU, which adds it where the pilot or the caller says so
+};
+Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, Team& team);
+/// By the fastest kernels of this machine, for other backends.
+Frame choose_frame(const Question& question, Rung rung, Team& team);
+
+/// The power of two that brings `largest` into [1, 2).
+double power_of_two(double largest) noexcept;
+inline constexpr int extreme_exponent = 400;  // beyond it, scale * scale leaves fp64
+
+/// A row's canonical product with itself (of the shifted row for correlation), and its mean.
+struct SelfProduct {
+  double self = 0;  // -1: degenerate, and allowed to be
+  double mean = 0;  // correlation only
+  bool fit = true;  // false: the contract refuses this row; check.hpp says how
+};
+SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const Question& question,
+                         DType dtype);
+
+/// (x - shift) * factor of a row, before the centre is taken away.
+struct Affine {
+  double shift = 0, factor = 1;
+};
+Affine affine(Metric metric, const SelfProduct& product, double scale) noexcept;
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,233 @@
+// See pilot.hpp. With eps the residuals of a query and a row, what a filter cannot exclude are the rows within eps beyond the
+// k-th distance. The sample is rounded to bytes, as it is and rotated, which tells the residuals; rotation changes no distance. The sample says how many those are: where it has rows so near by counting them, else by how fast the number
+// of rows grows with the distance.
+#include "cpu/propose/pilot.hpp"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "core/bound.hpp"
+#include "cpu/filter/filter.hpp"
+#include "cpu/prepare/sample.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr std::int64_t pilots = 32, most_rows = 512, pilot_elements = std::int64_t{1} << 16;
+static_assert(pilot_bytes >= 8 * pilot_elements + 64 * most_rows, "the sample is kept in fp64");
+constexpr std::int64_t block_queries = 256;  // at most, that share a step
+constexpr std::int64_t likely_k = 50;        // of a corpus that is kept before its searches are known
+constexpr std::int64_t least_share = 16;     // a filter that leaves a row in so many is given up
+
+// Cycles, as in src/pipeline/plan.cpp: of a pair in each kind of tile, of a row that is kept, of one that is ranked.
+double byte_pair(double d) { return 0.4 + 0.0125 * d; }
+double float_pair(double d) { return 0.7 + 0.045 * d; }
+double survivor(double d) { return 2 * (16 + 0.6 * d); }
+constexpr double kept_cycles = 60;
+/// Of a row, each time that rows are read to prepare them: once for floats, twice for bytes, three times where they have second ones.
+double reading(double d) { return 80 + 2.5 * d; }
+// Of an operation of a rotation, once for each of the two passes over the rows: one-shot calls at 100,000 x 96 and x 128 (2026-11-22, Granite Rapids).
+constexpr double rotate_cycles = 1.1;
+constexpr double least_gain = 1.05;  // what is estimated to gain less does not pay
+
+class Pilot {
+ public:
+  Pilot(const Kernels& kernels, const Question& question, const Frame& frame, Team& team)
+      : kernels_(kernels), dims_(question.corpus.cols), rows_(static_cast<double>(question.corpus.rows)),
+        products_(filter_sum_of(question.metric) == Sum::products), row_(dims_), zeros_(dims_), bytes_(dims_) {
+    if (question.radius) {
+      const BoundModel model(question.metric, question.type, dims_, frame.scale, 0);
+      radius_ =
+          theta_of_key(model, radius_key(*question.radius, question.type, descending(question.metric)), frame.scale);
+    }
+    Sample sample(kernels, question, most_rows, pilot_elements, team);
+    for (std::int64_t i = 0; i < sample.count(); ++i) {
+      const double* row = sample.row(i);
+      if (row == nullptr) continue;
+      double square = 0, size = 0;
+      for (std::int64_t j = 0; j < dims_; ++j) {
+        const double x = row[j] * frame.scale - frame.centre[j];
+        sample_.push_back(x);
+        size = std::max(size, std::fabs(x));
+        square += x * x;
+      }
+      norms_.push_back(std::sqrt(square));
+      // Queries of products have a scale of their own.
+      scales_.push_back(products_ && size > 0 ? power_of_two(size) : 1);
+    }
+    for (const double norm : norms_) norm_ += norm / static_cast<double>(norms_.size());
+    std::fill_n(zeros_.data(), dims_, 0.0);
+    kernel_ =
+        kernels.canonical[static_cast<int>(products_ ? Sum::products : Sum::squares)][static_cast<int>(DType::f64)];
+  }
+  std::int64_t count() const noexcept { return static_cast<std::int64_t>(norms_.size()); }
+
+  /// Residuals of the pilots in bytes: as rows, whose step is their tile's and so about their own, and as queries, which share that of their
+  /// block.
+  struct Rounded {
+    double row = 0;  // mean
+    std::vector<double> queries;
+  };
+  Rounded rounded(const Rotation& rotation) {
+    Rounded result;
+    const std::int64_t few = std::min(pilots, count());
+    double largest = 0;
+    for (std::int64_t i = 0; i < std::min(block_queries, count()); ++i) {
+      load(i, rotation);
+      const double size = kernels_.largest(args(1));
+      largest = std::max(largest, size * scales_[static_cast<std::size_t>(i)]);
+      if (i < few) result.row += residual(size) / static_cast<double>(few);
+    }
+    for (std::int64_t i = 0; i < few; ++i) {
+      load(i, rotation);
+      result.queries.push_back(residual(largest / scales_[static_cast<std::size_t>(i)]));
+    }
+    return result;
+  }
+
+  void take(std::int64_t pilot) {
+    pilot_ = static_cast<std::size_t>(pilot);
+    distances_.resize(norms_.size());
+    kernel_({sample_.data() + pilot * dims_, sample_.data(), dims_ * 8, nullptr, count(), dims_, nullptr,
+             distances_.data()});
+    // Of outliers products may leave fp64 both ways; what is no number is as good as far, and has a place in the order.
+    for (double& x : distances_)
+      x = std::isnan(x) ? std::numeric_limits<double>::infinity() : products_ ? -x : std::sqrt(x);
+    distances_.erase(distances_.begin() + pilot);
+    std::sort(distances_.begin(), distances_.end());
+  }
+  /// What is left of all rows for the pilot that was taken.
+  double left_by(const Rounded& rounded, double k) const {
+    const double query = rounded.queries[pilot_];
+    return left(k, products_ ? query * norm_ + norms_[pilot_] * rounded.row : query + rounded.row);
+  }
+  double left_by_floats(double k) const {
+    const double d = static_cast<double>(dims_);
+    return left(k, products_ ? d * float_u * norms_[pilot_] * norm_
+                             : std::sqrt((d / 2 + 6) * float_u) * (norms_[pilot_] + norm_));
+  }
+
+ private:
+  void load(std::int64_t i, const Rotation& rotation) {
+    std::copy_n(sample_.data() + i * dims_, dims_, row_.data());
+    rotation.apply(row_.data());
+  }
+  ByteQuantiseArgs args(double step) {
+    return {.row = row_.data(),
+            .centre = zeros_.data(),
+            .shift = 0,
+            .scale = 1,
+            .step = step,
+            .inverse = 1 / step,
+            .dims = dims_,
+            .out = bytes_.data()};
+  }
+  /// Of the row that was loaded, with the step for elements up to `size`.
+  double residual(double size) { return size > 0 ? std::sqrt(kernels_.quantise_bytes(args(size / 127)).facts.ee) : 0; }
+
+  double left(double k, double eps) const { return radius_ ? within(eps) : beyond(k, eps); }
+  double per_row() const noexcept { return rows_ / static_cast<double>(distances_.size()); }
+  double near(double r) const noexcept {
+    return distances_[std::min(static_cast<std::size_t>(r), distances_.size() - 1)];
+  }
+  double counted(double distance) const {
+    return static_cast<double>(std::upper_bound(distances_.begin(), distances_.end(), distance) - distances_.begin());
+  }
+  /// The power of the distance with which the number of rows grows about the nearest of the sample.
+  double growth() const {
+    const double inner = near(4), outer = near(12);
+    if (products_ || !(inner > 0)) return 1e9;
+    return std::log(13.0 / 5.0) / std::log(std::max(outer / inner, 1 + 1e-9));
+  }
+
+  /// Rows not farther than eps beyond the k-th.
+  double beyond(double k, double eps) const {
+    const double rank = k / per_row(), power = rank < 4 ? growth() : 1;
+    const double kth = rank < 4 ? near(4) * std::pow((rank + 1e-9) / 5, 1 / power) : near(rank);
+    const double count = counted(kth + eps);
+    if (count >= 4 || !(kth > 0)) return std::max(k, count * per_row());
+    return std::min(k * std::pow(1 + eps / kth, power), 4 * per_row());
+  }
+  /// Rows not farther than eps beyond the radius.
+  double within(double eps) const {
+    const double reach = *radius_ + eps, count = counted(reach);
+    if (count >= 4 || !(near(4) > 0)) return std::max(1.0, count * per_row());
+    return std::clamp(5 * per_row() * std::pow(std::max(reach, 0.0) / near(4), growth()), 1.0, 5 * per_row());
+  }
+
+  const Kernels& kernels_;
+  std::int64_t dims_;
+  double rows_;
+  std::optional<double> radius_;  // in units of the filter
+  bool products_;                 // is what the filter estimates, else squares
+  CanonicalFn kernel_ = nullptr;
+  double norm_ = 0;  // mean
+  std::vector<double> sample_, norms_, scales_, distances_;
+  std::size_t pilot_ = 0;
+  Buffer<double> row_, zeros_;
+  Buffer<std::int8_t> bytes_;
+};
+
+}  // namespace
+
+bool bytes_pay(const Kernels& kernels, const Question& question, Frame& frame, bool second, double queries,
+               Team& team) {
+  if (!frame.usable || frame.whole > 0) return frame.usable;
+  return look(kernels, question, frame, second, queries, team).int8_pays;
+}
+
+Outlook look(const Kernels& kernels, const Question& question, Frame& frame, bool second, double queries, Team& team) {
+  Outlook outlook{.int8_pays = frame.usable};
+  if (!frame.usable) return outlook;
+  Pilot pilot(kernels, question, frame, team);
+  if (pilot.count() < 16) return outlook;
+  const double n = static_cast<double>(question.corpus.rows), d = static_cast<double>(question.corpus.cols);
+  const auto k = static_cast<double>(std::max(question.k, likely_k));
+  const auto cycles = [&](double pair, double left, double each) {
+    return n * pair + left * (each + kept_cycles * (1 + std::log(std::max(n / left, 1.0))));
+  };
+  const std::int64_t count = std::min(pilots, pilot.count());
+  struct Way {
+    Rotation rotation;
+    Pilot::Rounded rounded;
+    double cycles = 0, left = 0;  // of all pilots
+  };
+  Way ways[2];
+  ways[1].rotation = Rotation(question.corpus.cols);
+  for (Way& way : ways) {
+    way.rounded = pilot.rounded(way.rotation);
+    const double row =
+        reading(d) * (second ? 2 : 1) + rotate_cycles * way.rotation.operations();  // more than floats take
+    way.cycles = static_cast<double>(count) * n * row / queries;
+  }
+  double floats = 0, left_f32 = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    pilot.take(i);
+    const double finest = pilot.left_by_floats(k);
+    floats += cycles(float_pair(d), finest, survivor(d));
+    left_f32 += finest;
+    for (Way& way : ways) {
+      const double left = pilot.left_by(way.rounded, k);
+      way.cycles += cycles(byte_pair(d), left, second ? survivor(d) / looks_a_rank : survivor(d)) +
+                    (second ? finest * survivor(d) : 0);
+      way.left += left;
+    }
+    team.tick(0);
+  }
+  Way& best = ways[ways[1].cycles * least_gain < ways[0].cycles];
+  outlook.sampled = pilot.count();
+  outlook.left_f32 = left_f32 / static_cast<double>(count);
+  if (frame.whole > 0) {  // bytes hold such rows as they are
+    outlook.left_int8 = outlook.left_f32;
+    return outlook;
+  }
+  outlook.left_int8 = best.left / static_cast<double>(count);
+  outlook.rotated = best.rotation.present();
+  outlook.int8_pays = best.cycles < floats && best.left * least_share < n * static_cast<double>(count);
+  frame.rotation = std::move(best.rotation);
+  return outlook;
+}
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,16 @@
+// Whether bytes are worth their while on these rows, and whether of rotated ones: some of them play queries. Speed depends on it and no answer does.
+#pragma once
+#include "cpu/prepare/transform.hpp"
+
+namespace vicinal::cpu {
+
+/// frame: of the int8 rung, which will rotate where rotated rows are worth preparing. second: rows that bytes leave are looked at again before they are
+/// ranked. queries: that each preparation serves; infinite for a kept corpus.
+bool bytes_pay(const Kernels& kernels, const Question& question, Frame& frame, bool second, double queries, Team& team);
+/// The same as figures, which take some milliseconds: of the rows as they are or rotated, whichever is the better. frame: of the int8 rung, or
+/// of floats where that comes first.
+Outlook look(const Kernels& kernels, const Question& question, Frame& frame, bool second, double queries, Team& team);
+/// Memory that it takes.
+inline constexpr std::int64_t pilot_bytes = std::int64_t{1} << 20;
+
+}  // namespace vicinal::cpu

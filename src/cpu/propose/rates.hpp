@@ -1,0 +1,14 @@
+// What the cores do at best, measured in a few milliseconds, for --explain.
+#pragma once
+#include "core/parallel.hpp"
+#include "cpu/isa/kernels.hpp"
+
+namespace vicinal::cpu {
+
+/// Multiply-adds a second of all threads at once in tiles that stay in the first-level cache and find nothing near.
+double peak_products(const ByteKernels& kernels, Team& team);
+double peak_products(const Kernels& kernels, Team& team);
+/// Bytes a second that all threads together read from memory.
+double peak_bytes(Team& team);
+
+}  // namespace vicinal::cpu

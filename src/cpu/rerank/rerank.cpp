@@ -1,0 +1,122 @@
+// See rerank.hpp. The values come from the canonical kernels; nothing here rounds but fold_key.
+#include "cpu/rerank/rerank.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/canonical.hpp"
+#include "core/text.hpp"
+#include "cpu/prepare/load.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+/// The kernels of the metric's sum, one a type of the rows; null for bits, which are counted.
+const CanonicalFn* sums_of(const Kernels& kernels, Metric metric) {
+  const Sum sum = sum_of(metric);
+  if (sum == Sum::bits) return nullptr;
+  if (sum == Sum::none) fail(ErrorCode::internal, cat(metric_info(metric).name, " is no sum over columns"));
+  return metric == Metric::correlation ? kernels.shifted_products : kernels.canonical[static_cast<int>(sum)];
+}
+
+std::int64_t row_bytes(std::int64_t dims, DType dtype) { return dims * static_cast<std::int64_t>(dtype_size(dtype)); }
+
+}  // namespace
+
+RankScratch::RankScratch(std::int64_t dims, DType corpus, bool plain)
+    : query(dims), values(rank_block), shifts(rank_block), entries(rank_block), bits(rank_block),
+      rows((plain ? 1 : gather_block + 1) * std::max<std::int64_t>(row_bytes(dims, corpus), dims * 8)) {}
+
+std::int64_t RankScratch::bytes(std::int64_t dims, DType corpus, bool plain) noexcept {
+  return dims * 8 + rank_block * 36 + (plain ? 1 : gather_block + 1) * std::max(row_bytes(dims, corpus), dims * 8) +
+         512;
+}
+
+Ranker::Ranker(const Kernels& kernels, const Question& question, const Points& queries, RankScratch& scratch)
+    : kernels_(kernels), question_(question), queries_(queries), scratch_(scratch),
+      sums_(sums_of(kernels, question.metric)), plain_(question.corpus.plain_rows()) {}
+
+void Ranker::start(std::int64_t row, const QueryFacts& facts) {
+  self_ = facts.self;
+  double* query = scratch_.query.data();
+  if (question_.metric == Metric::hamming) {
+    gather_row(queries_, row, query);  // raw bytes
+    return;
+  }
+  load_row(kernels_, queries_, row, scratch_.rows.data(), query);
+  if (question_.metric == Metric::correlation)
+    for (std::int64_t i = 0; i < queries_.cols; ++i) query[i] -= facts.mean;
+}
+
+void Ranker::sums(const Points& rows, const std::uint32_t* index, std::int64_t count, const double* shifts,
+                  double* out) {
+  if (sums_ == nullptr) {
+    kernels_.hamming({reinterpret_cast<const std::uint8_t*>(scratch_.query.data()),
+                      static_cast<const std::uint8_t*>(rows.data), rows.row_stride, index, count, rows.cols,
+                      scratch_.bits.data()});
+    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<double>(scratch_.bits[i]);
+    return;
+  }
+  sums_[static_cast<int>(rows.dtype)](
+      {scratch_.query.data(), rows.data, rows.row_stride, index, count, rows.cols, shifts, out});
+}
+
+std::span<const Entry> Ranker::rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first,
+                                    std::int64_t count) {
+  const Metric metric = question_.metric;
+  const bool finished =
+      row_of(metric).finish == Finish::itself;  // asked once: a lookup a row takes 3 % of one query's time
+  const bool norms = needs_norms(metric), descends = descending(metric);
+  const DistanceType type = question_.type;
+  const Points rows = question_.corpus.slice(chunk.first, chunk.count);
+  const std::int64_t step = plain_ ? rank_block : gather_block;
+  double* values = scratch_.values.data();
+  for (std::int64_t begin = 0; begin < count; begin += step) {
+    const std::int64_t used = std::min(step, count - begin);
+    const auto number = [&](std::int64_t i) {
+      return index != nullptr ? std::int64_t{index[begin + i]} : first + begin + i;
+    };
+    const double* shifts = nullptr;
+    if (metric == Metric::correlation) {
+      for (std::int64_t i = 0; i < used; ++i) scratch_.shifts[i] = chunk.norms.mean[number(i)];
+      shifts = scratch_.shifts.data();
+    }
+    if (!plain_) {
+      const std::int64_t bytes = row_bytes(rows.cols, rows.dtype);
+      for (std::int64_t i = 0; i < used; ++i) gather_row(rows, number(i), scratch_.rows.data() + i * bytes);
+      sums(Points(scratch_.rows.data(), rows.dtype, used, rows.cols), nullptr, used, shifts, values);
+    } else if (index != nullptr) {
+      sums(rows, index + begin, used, shifts, values);
+    } else {
+      sums(rows.slice(first + begin, used), nullptr, used, shifts, values);
+    }
+    for (std::int64_t i = 0; i < used; ++i) {
+      const std::int64_t row = number(i);
+      double value = values[i];
+      if (norms) {
+        const double self = chunk.norms.self[row];
+        value = self < 0 || self_ < 0 ? 1.0 : canonical_value(metric, value, self_, self);
+      } else if (!finished) {
+        value = canonical_value(metric, value, 0, 0);
+      }
+      if (std::isnan(value))
+        fail(ErrorCode::range_error,
+             cat("corpus row ", chunk.first + row, ": the product with a query leaves f64; scale the rows first"));
+      scratch_.entries[begin + i] = {fold_key(value, type, descends), question_.first_id + chunk.first + row};
+    }
+  }
+  return {scratch_.entries.data(), static_cast<std::size_t>(count)};
+}
+
+bool Ranker::vanishes(std::int64_t corpus_row) {
+  const Points row = question_.corpus.slice(corpus_row, 1);
+  if (plain_) {
+    sums(row, nullptr, 1, nullptr, scratch_.values.data());
+  } else {
+    gather_row(row, 0, scratch_.rows.data());
+    sums(Points(scratch_.rows.data(), row.dtype, 1, row.cols), nullptr, 1, nullptr, scratch_.values.data());
+  }
+  return canonical_value(question_.metric, scratch_.values[0], 0, 0) != 0;
+}
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,80 @@
+// RERANK: canonical fp64 distance of chosen rows for one query, and the pool that keeps the best k in the total order.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "core/buffer.hpp"
+#include "core/key.hpp"
+#include "cpu/prepare/prepare.hpp"
+
+namespace vicinal::cpu {
+
+inline constexpr std::int64_t rank_block = 256;   // rows ranked at a time
+inline constexpr std::int64_t gather_block = 32;  // the same when rows must be gathered first
+
+/// The best entries seen so far. Memory for `capacity` > k entries belongs to the session; trimmed when full.
+struct Pool {
+  Entry* entries = nullptr;
+  std::int64_t count = 0, k = 0, capacity = 0;
+  Entry worst{infinite, INT64_MAX};  // an entry that is not before this one cannot be among the best k
+
+  void offer(const Entry& entry) noexcept {
+    if (!before(entry, worst)) return;
+    entries[count++] = entry;
+    if (count == capacity) trim();
+  }
+  /// The same for few, which are kept in order.
+  void insert(const Entry& entry) noexcept {
+    if (!before(entry, worst)) return;
+    std::int64_t at = count < k ? count++ : k - 1;
+    for (; at > 0 && before(entry, entries[at - 1]); --at) entries[at] = entries[at - 1];
+    entries[at] = entry;
+    if (count == k) worst = entries[k - 1];
+  }
+  /// Keeps the best k. Afterwards `worst` is the k-th, if there are k.
+  void trim() noexcept {
+    if (count < k || k == 0) return;  // k is 0 for a corpus without rows
+    std::nth_element(entries, entries + (k - 1), entries + count,
+                     [](const Entry& a, const Entry& b) { return before(a, b); });
+    count = k;
+    worst = entries[k - 1];
+  }
+  bool full() const noexcept { return count >= k; }
+};
+
+/// One thread's memory for ranking.
+struct RankScratch {
+  RankScratch(std::int64_t dims, DType corpus, bool plain);
+  static std::int64_t bytes(std::int64_t dims, DType corpus, bool plain) noexcept;
+  Buffer<double> query, values, shifts;
+  Buffer<Entry> entries;
+  Buffer<std::uint32_t> bits;
+  Buffer<std::byte> rows;  // gathered rows, and the raw query for hamming
+};
+
+/// Everything that ranking one query against one chunk needs.
+class Ranker {
+ public:
+  Ranker(const Kernels& kernels, const Question& question, const Points& queries, RankScratch& scratch);
+
+  /// Loads row `row` of the queries.
+  void start(std::int64_t row, const QueryFacts& facts);
+  /// Ranks at most rank_block rows of the chunk: index[i], or first + i when index is null. Valid until the next call.
+  std::span<const Entry> rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first,
+                              std::int64_t count);
+  /// The canonical value rounds to nothing though it is not zero: metrics without norms only.
+  bool vanishes(std::int64_t corpus_row);
+
+ private:
+  void sums(const Points& rows, const std::uint32_t* index, std::int64_t count, const double* shifts, double* out);
+  const Kernels& kernels_;
+  const Question& question_;
+  const Points& queries_;
+  RankScratch& scratch_;
+  const CanonicalFn* sums_;
+  bool plain_;
+  double self_ = 0;
+};
+
+}  // namespace vicinal::cpu

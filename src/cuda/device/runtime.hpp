@@ -1,0 +1,111 @@
+// The runtime that the host's parts of searches are written for (search/session.hpp, strings/search.hpp, permutation/search.hpp): memory of
+// the pool, copies and launches on a stream of the calling thread's own. tests/unit/cuda has its twin for the emulator.
+#pragma once
+#include <memory>
+#include <utility>
+
+#include "core/text.hpp"
+#include "cuda/device/check.hpp"
+#include "cuda/device/load.hpp"
+#include "cuda/select/run.hpp"
+#include "cuda/select/launch.cuh"
+#include "cuda/device/stream.hpp"
+#include "vicinal/matrix.hpp"
+
+namespace vicinal::cuda {
+
+/// What its errors say.
+struct RuntimeTexts {
+  const char *copying, *waiting, *way_out;
+};
+
+class Runtime {
+ public:
+  /// carves: small arrays are pieces of one, which goes back when the runtime ends; a search takes a score of them, and the driver some 2 us
+  /// for each to take and to give back. after: null, or a stream of the caller's, whose work so far comes before ours.
+  Runtime(const Place& place, const RuntimeTexts& texts, bool carves = false, void* after = nullptr)
+      : multiprocessors(place.multiprocessors), place_(place), texts_(texts), carves_(carves) {
+    if (after != nullptr) order_streams(static_cast<cudaStream_t>(after), stream_);
+  }
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+  ~Runtime() {
+    drain();
+    if (carved_ != nullptr) give_back(carved_);
+  }
+  /// Before memory that is not of this runtime is let go: waits where an exception ends the search.
+  void drain() noexcept { drain_.now(); }
+
+  void* take(std::int64_t bytes) {
+    const std::int64_t size = (bytes + 255) / 256 * 256;
+    if (!carves_ || size > carved_bytes / 8) return from_pool(bytes);
+    if (carved_ == nullptr) carved_ = static_cast<std::byte*>(from_pool(carved_bytes));
+    if (used_ + size > carved_bytes) return from_pool(bytes);
+    return carved_ + std::exchange(used_, used_ + size);
+  }
+  void give(void* memory) {
+    if (carved_ == nullptr || memory < carved_ || memory >= carved_ + carved_bytes) give_back(memory);
+  }
+  void in(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
+  void out(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
+  void copy(void* to, const void* from, std::int64_t bytes) {
+    if (bytes > 0)
+      check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_), texts_.copying);
+  }
+  void zero(void* at, std::int64_t bytes) {
+    check(cudaMemsetAsync(at, 0, static_cast<std::size_t>(bytes), stream_), "clearing counts");
+  }
+  void wait() { check(cudaStreamSynchronize(stream_), texts_.waiting); }
+  const CudaLaunch& launch() const { return launch_; }
+  bool holds(const void* memory) const {
+    return memory != nullptr && device_of(memory, place_.ordinal) == place_.ordinal;
+  }
+  void rows_in(std::byte* to, const Points& rows) {
+    copy_in(to,
+            {static_cast<const std::byte*>(rows.data), static_cast<std::int64_t>(dtype_size(rows.dtype)),
+             rows.row_stride, rows.col_stride, rows.byte_swapped},
+            0, rows.rows, rows.cols, stream_);
+  }
+  std::int64_t free_bytes() const { return place_.pool.free_bytes(); }
+  const Place& place() const noexcept { return place_; }
+
+  int multiprocessors;
+
+ protected:
+  cudaStream_t stream_ = cudaStreamPerThread;
+
+ private:
+  static constexpr std::int64_t carved_bytes = std::int64_t{2} << 20;
+
+  void* from_pool(std::int64_t bytes) {
+    void* memory = place_.pool.take(bytes, stream_);
+    if (memory == nullptr)
+      fail(ErrorCode::out_of_memory, cat("cuda:", place_.ordinal, " refused ", bytes_text(bytes), "; ",
+                                         bytes_text(free_bytes()), " are free there; ", texts_.way_out));
+    return memory;
+  }
+  void give_back(void* memory) {
+    const OnDevice here(place_.ordinal);
+    place_.pool.give(memory, stream_);
+  }
+
+  CudaLaunch launch_{stream_};
+  Drain drain_{stream_};
+  Place place_;
+  RuntimeTexts texts_;
+  bool carves_;
+  std::byte* carved_ = nullptr;
+  std::int64_t used_ = 0;
+};
+
+/// What is kept on a device between searches, and whose memory the driver gets back when the last of its owners lets it go, on any thread.
+template <class T>
+std::shared_ptr<const T> given_back(const Place& place, std::shared_ptr<const T> kept) {
+  const T* const seen = kept.get();
+  return {seen, [place, kept = std::move(kept)](const T*) mutable {
+            const Pool::Call call(place.pool, cudaStreamPerThread);
+            kept.reset();
+          }};
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,96 @@
+// FINISH: the lists of a batch become rows of the result, and what certify asks of each query.
+#pragma once
+#include "cuda/search/rerank/rank.cuh"
+
+namespace vicinal::cuda {
+
+/// The lists to their rows of the result, a warp a query.
+struct Finish {
+  SearchJob job;
+  Ranking ranking;
+  std::int64_t first_id = 0, out_k = 0;
+  bool own_rows = false;  // each query has the row of its number, and not of its place in the batch
+  std::int64_t* ids = nullptr;
+  void* distances = nullptr;
+  std::int64_t* counts = nullptr;  // or null
+  double *settled = nullptr, *largest = nullptr;
+  bool filters = true;      // false: every row was ranked
+  std::int64_t pieces = 1;  // warps that share a query's row
+  bool full_lists = true;   // every query has k rows that may answer it: a shorter list has lost them to infinity
+};
+template <class Form>
+__global__ void finish_queries(Finish f) {
+  using Words = ListWords<Form>;
+  const SearchJob& job = f.job;
+  const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(),
+                     place = warp / f.pieces, piece = warp % f.pieces;
+  if (place >= job.queries.count) return;
+  const QueryState& state = job.states[place];
+  const std::int64_t query = f.filters ? job.queries.order[place] : place,
+                     at = f.own_rows ? job.number_of(query) : query;
+  const bool speaks = piece == 0 && lane_index() == 0;  // for the query
+  if (speaks) {
+    f.settled[query] = state.lost ? -infinite : state.bound;
+    const double error = f.filters && !state.lost
+                             ? largest_error(job.model, job.queries.placed[place].norms,
+                                             {double_of(job.rows.largest[0]), double_of(job.rows.largest[1])},
+                                             job.queries.placed[place].scale)
+                             : 0;
+    f.largest[query] = error;
+    if (state.lost) atomicAdd(&job.counters->lost, 1ull);
+    if (bits_of(error) > job.counters->largest_error)
+      atomicMax(&job.counters->largest_error, bits_of(error));  // seldom: it grows
+  }
+  if (state.lost) return;
+  if (speaks && (f.full_lists || state.overflowed) && static_cast<std::int64_t>(state.best) < job.k)
+    atomicAdd(&job.counters->infinite_keys, 1u);
+  const auto* best = static_cast<const typename Form::Word*>(job.best) + place * job.k;
+  const auto have = static_cast<std::int64_t>(state.best);
+  const bool descends = descending(f.ranking.metric), sums = f.ranking.type != DistanceType::u32;
+  const bool narrow = !Words::wide || f.ranking.type == DistanceType::f32;  // keys, whatever the words are
+  const double normal = narrow ? 0x1p-126 : 0x1p-1022;
+  unsigned gone = 0;
+  const auto put = [&](std::int64_t i, std::int64_t id, double value) {
+    f.ids[at * f.out_k + i] = id;
+    if (f.ranking.type == DistanceType::f64) static_cast<double*>(f.distances)[at * f.out_k + i] = value;
+    else if (f.ranking.type == DistanceType::u32)
+      static_cast<std::uint32_t*>(f.distances)[at * f.out_k + i] =
+          id < 0 ? 0xffffffffu : static_cast<std::uint32_t>(value);
+    else static_cast<float*>(f.distances)[at * f.out_k + i] = static_cast<float>(value);
+  };
+  for (std::int64_t from = 32 * piece; from < f.out_k; from += 32 * f.pieces) {
+    const std::int64_t i = from + lane_index();
+    bool again = false;
+    if (i < have) {
+      const double key = Words::key(best[i]);
+      if (!is_finite(key)) atomicAdd(&job.counters->infinite_keys, 1u);
+      again = key == 0 && sums;
+      gone += sums && key != 0 && fabs(key) < normal ? 1u : 0u;
+      if (!again) put(i, f.first_id + Form::position(best[i]), descends ? -key : key);
+    } else if (i < f.out_k) {
+      put(i, -1, descends ? -infinite : infinite);
+    }
+    // A key of zero may be of a value that is not: it is taken again, by the whole warp, for its sign and for the note of what vanished.
+    for (unsigned left = __ballot_sync(all_lanes, again); left != 0; left &= left - 1) {
+      const std::int64_t which = from + __ffs(static_cast<int>(left)) - 1,
+                         row = Form::position(best[which]) - f.ranking.first_row;
+      double value_there = 0;  // rows of an earlier chunk are gone: a product that is nothing is +0
+      if (row >= 0 && row < job.rows.count) {
+        const std::int64_t rows[1] = {row * job.rows.dims}, queries[1] = {query * job.rows.dims};
+        const double shifts[1] = {f.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0};
+        const double value = value_of_sum(
+            f.ranking, pair_sums<1, 1>(f.ranking, sum_of(f.ranking.metric), rows, shifts, queries), query, row);
+        const double key = folded_key(f.ranking, value);
+        value_there = descends ? -key : key;
+        gone += lane_index() == 0 && !needs_norms(f.ranking.metric) && narrow && value != 0 ? 1u : 0u;
+      }
+      if (lane_index() == 0) put(which, f.first_id + Form::position(best[which]), value_there);
+    }
+  }
+  for (int h = 16; h > 0; h /= 2) gone += __shfl_xor_sync(all_lanes, gone, h);
+  if (lane_index() != 0) return;
+  if (piece == 0 && f.counts != nullptr) f.counts[at] = have;
+  if (gone != 0) atomicAdd(&job.counters->underflowed, static_cast<unsigned long long>(gone));
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,292 @@
+// RANGE on a device, its host's part, for session.hpp: parts of the tiles as large as what comes through them has room, the rows of the
+// queries whose matches were kept, and the places of those that were only counted.
+#pragma once
+#include <cmath>
+#include <vector>
+
+#include "core/key.hpp"
+#include "core/text.hpp"
+#include "cpu/prepare/check.hpp"
+#include "cpu/rerank/matches.hpp"
+#include "cuda/search/memory_plan.hpp"
+#include "cuda/search/filter/launch.hpp"
+#include "cuda/search/output/range.cuh"
+
+namespace vicinal::cuda {
+
+/// Nothing can be excluded: every row is within it, as far as a filter knows.
+inline bool holds_everything(const Question& question) {
+  return question.radius && std::isinf(cpu::radius_key(*question.radius, question.type, descending(question.metric)));
+}
+
+/// A match: where it waits, its words in two arrays, and its place in the result.
+inline constexpr std::int64_t match_bytes = sizeof(Match) + 2 * sizeof(WideWord) + 16;
+/// Of a batch: so many that a tile of rows has room, whatever passes.
+inline std::int64_t match_room(const Plan& plan) {
+  return plan.query_batch * tile_rows + plan.match_bytes / match_bytes;
+}
+inline std::int64_t found_room(std::int64_t queries) {
+  return std::max(whole_blocks(queries) * tile_rows, std::int64_t{1} << 23);
+}
+
+/// Everything that a session holds, but for Plan::match_bytes.
+inline std::int64_t range_bytes(const Plan& plan, const Problem& problem) {
+  const Rung rung = rung_of(plan.rungs.front());
+  const std::int64_t batch = plan.query_batch, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
+  const std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) +
+                             side_bytes(rows, problem.corpus, problem.metric, rung, false) + batch * 192 +
+                             2 * problem.filter_bytes + (std::int64_t{64} << 20);
+  return total + batch * tile_rows * match_bytes +
+         (rung != Rung::canonical ? found_room(batch) * static_cast<std::int64_t>(sizeof(Found)) : 0);
+}
+
+template <class Device>
+class RangeMatches {
+ public:
+  RangeMatches(Device& device, const Question& question, const Plan& plan, Rung rung, Team& team)
+      : device_(device), question_(question), plan_(plan), rung_(rung), team_(team),
+        descends_(descending(question.metric)), matches_(device), used_(device), counts_(device), cursors_(device),
+        lost_(device), hard_(device), found_(device), stretches_(device), weighed_(device), begins_(device),
+        words_(device), spare_(device), ids_(device), distances_(device), largest_(device) {
+    list_.radius = cpu::radius_key(*question.radius, question.type, descends_);
+  }
+
+  /// A new batch, whose states are there.
+  void start(const SearchJob& job, bool filters) {
+    count_ = job.queries.count;
+    places_ = nullptr;
+    list_.capacity = match_room(plan_);
+    list_.all = matches_.reserve(list_.capacity);
+    list_.used = used_.reserve(1);
+    list_.counts = counts_.reserve(count_);
+    list_.lost = lost_.reserve(count_);
+    device_.zero(list_.used, 8);
+    device_.zero(list_.counts, count_ * 8);
+    device_.zero(list_.lost, count_ * 4);
+    numbers_.clear();
+    if (!filters || count_ == 0) return;
+    hard_.reserve(count_ + 1);
+    device_.zero(hard_.data() + count_, 4);
+    device_.launch()((count_ + 255) / 256, 256, 0, start_range, range_state(job));
+    std::uint32_t hard = 0;
+    device_.out(&hard, hard_.data() + count_, 4);
+    device_.wait();
+    numbers_.resize(hard);
+    device_.out(numbers_.data(), hard_.data(), std::int64_t{hard} * 4);
+    device_.wait();
+  }
+
+  /// One chunk of the corpus.
+  void search(const SearchJob& job, const Ranking& ranking, bool filters) {
+    if (!filters) return scan(job, ranking, nullptr, count_);
+    filter(job, ranking);
+    if (!numbers_.empty()) scan(job, ranking, hard_.data(), static_cast<std::int64_t>(numbers_.size()));
+  }
+
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) {
+    std::vector<std::uint32_t> gone(static_cast<std::size_t>(count_));
+    device_.out(counts.data(), list_.counts, count_ * 8);
+    device_.out(gone.data(), list_.lost, count_ * 4);
+    device_.wait();
+    for (std::size_t i = 0; i < gone.size(); ++i) lost[i] = gone[i] != 0;
+  }
+
+  /// From now on matches go to the host, when there is no room for more of them.
+  void place(const RangeView& out) {
+    places_ = &out;
+    next_.assign(out.begin.begin(), out.begin.end());
+  }
+
+  void finish(const RangeView& out, const BoundsView& bounds, const SearchJob& job, const Ranking& ranking,
+              bool filters) {
+    if (count_ == 0) return;
+    if (places_ != nullptr) {
+      to_places();
+      for (std::size_t i = 0; i < next_.size(); ++i)
+        if (next_[i] != out.begin[i] + out.count[i]) cpu::report_changed_matches(out.count[i], next_[i] - out.begin[i]);
+      team_.for_each(count_, [&](std::int64_t i, int) {
+        cpu::sort_matches(out, descends_, out.begin[static_cast<std::size_t>(i)],
+                          out.count[static_cast<std::size_t>(i)]);
+        team_.tick(0);
+      });
+    } else {
+      to_rows(out, ranking);
+    }
+    std::fill_n(bounds.settled, count_, filters ? list_.radius : infinite);
+    std::fill_n(bounds.largest, count_, 0.0);
+    if (!filters || job.rows.count == 0) return;
+    for (const std::uint32_t number : numbers_) bounds.settled[number] = infinite;
+    device_.launch()((count_ + 255) / 256, 256, 0, end_range, range_state(job));
+    device_.out(bounds.largest, largest_.data(), count_ * 8);
+    device_.wait();
+  }
+
+  /// Since the last call.
+  std::int64_t candidates() { return std::exchange(candidates_, 0); }
+  std::int64_t ranked() { return std::exchange(ranked_, 0); }
+  std::int64_t gone() { return std::exchange(gone_, 0); }
+
+ private:
+  StartRange range_state(const SearchJob& job) {
+    return {.job = job,
+            .radius = list_.radius,
+            .hard = hard_.data(),
+            .hard_count = hard_.data() + count_,
+            .largest = largest_.reserve(count_)};
+  }
+  std::int64_t used() {
+    unsigned long long used = 0;
+    device_.out(&used, list_.used, 8);
+    device_.wait();
+    return static_cast<std::int64_t>(used);
+  }
+
+  /// Tiles [f.first, f.last) past all queries; what came through stays in found_.
+  Weighed run(Filter& f, std::int64_t& workers) {
+    const std::int64_t tiles = f.last - f.first, sms = device_.multiprocessors;
+    f.part = std::clamp<std::int64_t>(tiles * f.blocks / (4 * sms), 1, 64);
+    f.parts = (tiles + f.part - 1) / f.part;
+    const std::int64_t grid = std::min(sms, f.blocks * f.parts);
+    workers = grid * finders(device_, plan_, rung_);
+    const std::int64_t most =
+        (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / workers;
+    f.room = std::min(most, found_room(count_) / workers);
+    f.used = stretches_.reserve(sms * std::max(hopper_warps, filter_warps));
+    launch_filter<false>(device_, plan_, rung_, f, grid);
+    Weighed sum{};
+    device_.zero(weighed_.reserve(1), sizeof sum);
+    device_.launch()(std::min<std::int64_t>(sms, (count_ + 255) / 256 + 8), 256, 0, weigh_found,
+                     Weigh{.job = f.job, .used = f.used, .workers = workers, .sum = weighed_.data()});
+    device_.out(&sum, weighed_.data(), sizeof sum);
+    device_.wait();
+    return sum;
+  }
+
+  void filter(const SearchJob& job, const Ranking& ranking) {
+    Filter f{.job = job};
+    f.blocks = (count_ + block_queries - 1) / block_queries;
+    f.found = found_.reserve(found_room(count_));
+    const std::int64_t tiles = job.rows.tiles();
+    for (std::int64_t part = std::max<std::int64_t>(1, tiles / 32); f.first < tiles;) {
+      f.last = std::min(tiles, f.first + part);
+      std::int64_t workers = 0;
+      const Weighed sum = run(f, workers);
+      const auto found = static_cast<std::int64_t>(sum.found);
+      const bool fits = places_ == nullptr || found <= list_.capacity;
+      if (sum.lost != 0 || !fits) {
+        if (f.last == f.first + 1) fail(ErrorCode::internal, "a tile of rows had no room on the device");
+        part = (f.last - f.first) / 2;
+        continue;
+      }
+      if (places_ != nullptr && used() + found > list_.capacity) to_places();
+      if (found > 0)
+        device_.launch()(
+            workers, match_threads, 0, rank_found,
+            RankFound{
+                .job = job, .ranking = ranking, .matches = list_, .found = f.found, .used = f.used, .room = f.room});
+      candidates_ += found;
+      ranked_ += found;
+      const std::int64_t pairs =
+          count_ * std::min((f.last - f.first) * tile_rows, job.rows.count - f.first * tile_rows);
+      team_.tick(static_cast<std::uint64_t>(std::max<std::int64_t>(pairs, 0)));
+      if (found < found_room(count_) / 32) part = std::min(tiles, part * 4);
+      f.first = f.last;
+    }
+  }
+
+  void scan(const SearchJob& job, const Ranking& ranking, const std::uint32_t* numbers, std::int64_t count) {
+    const std::int64_t rows = job.rows.count;
+    std::int64_t stretch = std::max<std::int64_t>(8192, (std::int64_t{1} << 30) / std::max<std::int64_t>(count, 1));
+    if (places_ != nullptr) stretch = std::min(stretch, list_.capacity / std::max<std::int64_t>(count, 1));
+    ScanRange s{.job = job, .ranking = ranking, .matches = list_, .numbers = numbers, .count = count};
+    for (; s.first < rows; s.first = s.last) {
+      s.last = std::min(rows, s.first + stretch);
+      if (places_ != nullptr && used() + count * (s.last - s.first) > list_.capacity) to_places();
+      device_.launch()(std::int64_t{device_.multiprocessors} * 8, scan_threads, 0, scan_range, s);
+      device_.wait();
+      ranked_ += count * (s.last - s.first);
+      team_.tick(numbers == nullptr ? static_cast<std::uint64_t>(count * (s.last - s.first)) : 0);
+    }
+  }
+
+  /// What the list holds to its places on the host, and the list is empty.
+  void to_places() {
+    constexpr std::int64_t piece = 1 << 16;
+    const std::int64_t all = used();
+    std::vector<Match> some(static_cast<std::size_t>(std::min(all, piece)));
+    for (std::int64_t first = 0; first < all; first += piece) {
+      const std::int64_t here = std::min(piece, all - first);
+      device_.out(some.data(), list_.all + first, here * static_cast<std::int64_t>(sizeof(Match)));
+      device_.wait();
+      for (std::int64_t i = 0; i < here; ++i) {
+        const Match& one = some[static_cast<std::size_t>(i)];
+        const std::int64_t at = next_[one.query]++;
+        if (at >= places_->begin[one.query] + places_->count[one.query]) continue;  // rows changed; finish says so
+        places_->ids[at] = question_.first_id + one.row;
+        store_key(one.key, places_->type, descends_, places_->distances, at);
+        gone_ += one.gone;
+      }
+    }
+    device_.zero(list_.used, 8);
+  }
+
+  /// Rows of the queries that were not lost, sorted on the device.
+  void to_rows(const RangeView& out, const Ranking& ranking) {
+    std::vector<std::int64_t> begins(static_cast<std::size_t>(count_) + 1);
+    for (std::size_t i = 0; i < out.count.size(); ++i) begins[i + 1] = begins[i] + out.count[i];
+    const std::int64_t total = begins.back(), size = static_cast<std::int64_t>(distance_size(question_.type));
+    if (total == 0) return;
+    device_.in(begins_.reserve(count_ + 1), begins.data(), (count_ + 1) * 8);
+    device_.zero(cursors_.reserve(count_), count_ * 8);
+    const MatchRows m{.matches = list_,
+                      .ranking = ranking,
+                      .kept = std::min(used(), list_.capacity),
+                      .queries = count_,
+                      .first_id = question_.first_id,
+                      .begins = begins_.data(),
+                      .cursors = cursors_.data(),
+                      .words = words_.reserve(total),
+                      .spare = spare_.reserve(total),
+                      .ids = ids_.reserve(total),
+                      .distances = distances_.reserve(total * size)};
+    device_.launch()(std::min<std::int64_t>((m.kept + 255) / 256, std::int64_t{device_.multiprocessors} * 16), 256, 0,
+                     fill_rows, m);
+    device_.launch()(count_, settle_threads, 0, sort_matches, m);
+    // Queries that lie side by side in the result, too.
+    for (std::size_t i = 0; i < out.count.size();) {
+      std::size_t end = i + 1;
+      while (end < out.count.size() && out.begin[end] == out.begin[end - 1] + out.count[end - 1]) ++end;
+      const std::int64_t here = begins[end] - begins[i];
+      device_.out(out.ids + out.begin[i], ids_.data() + begins[i], here * 8);
+      device_.out(static_cast<std::byte*>(out.distances) + out.begin[i] * size, distances_.data() + begins[i] * size,
+                  here * size);
+      i = end;
+    }
+    device_.wait();
+  }
+
+  Device& device_;
+  const Question& question_;
+  const Plan& plan_;
+  Rung rung_;
+  Team& team_;
+  bool descends_;
+  MatchList list_;
+  DeviceBuffer<Match, Device> matches_;
+  DeviceBuffer<unsigned long long, Device> used_, counts_, cursors_;
+  DeviceBuffer<std::uint32_t, Device> lost_, hard_;  // hard_: numbers, and how many at the end
+  DeviceBuffer<Found, Device> found_;
+  DeviceBuffer<std::uint32_t, Device> stretches_;
+  DeviceBuffer<Weighed, Device> weighed_;
+  DeviceBuffer<std::int64_t, Device> begins_;
+  DeviceBuffer<WideWord, Device> words_, spare_;
+  DeviceBuffer<std::int64_t, Device> ids_;
+  DeviceBuffer<std::byte, Device> distances_;
+  DeviceBuffer<double, Device> largest_;
+  std::vector<std::uint32_t> numbers_;  // of the queries that the filter proves nothing of
+  const RangeView* places_ = nullptr;
+  std::vector<std::int64_t> next_;
+  std::int64_t count_ = 0, candidates_ = 0, ranked_ = 0, gone_ = 0;
+};
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,34 @@
+// Results of a batch on their way to the caller. rows: those of the results that the batch's queries are.
+#pragma once
+#include <algorithm>
+#include <span>
+
+#include "backend/backend.hpp"
+#include "cuda/device/device.hpp"
+
+namespace vicinal::cuda {
+
+/// Rows in each answer: ids come first, then -1. Answers that lie on the device are counted there (infinite_keys).
+inline void count_found(const NeighborsView& out, std::span<const std::int64_t> rows, bool there, std::int64_t* found) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::int64_t* const ids = out.ids + rows[i] * out.k;
+    found[i] =
+        there ? unknown_count : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
+  }
+}
+
+/// Dense rows on the device to those of the host's memory, `size` bytes each; rows that follow one another by one copy.
+template <DeviceRuntime Device>
+void rows_out(Device& device, std::span<const std::int64_t> rows, void* to, const void* from, std::int64_t size) {
+  auto* out = static_cast<std::byte*>(to);
+  const auto* in = static_cast<const std::byte*>(from);
+  for (std::size_t i = 0; i < rows.size();) {
+    std::size_t end = i + 1;
+    while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
+    device.out(out + rows[i] * size, in + static_cast<std::int64_t>(i) * size,
+               static_cast<std::int64_t>(end - i) * size);
+    i = end;
+  }
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,84 @@
+// PREPARE for the float rungs: rows of halves or floats in the order of prepare.cuh, a line a row, with the terms and residuals that the
+// proof needs. Elements are about 1, so halves hold them to 2^-11 of their size.
+#pragma once
+#include "cuda/search/prepare/pack_int8.cuh"
+
+namespace vicinal::cuda {
+
+/// The nearest half to a value, clipped to the largest one; ties to even, as the hardware has it.
+__device__ __forceinline__ std::uint16_t half_bits(double value) {
+  const float clipped = static_cast<float>(value > 65504    ? 65504
+                                           : value < -65504 ? -65504
+                                           : value == value ? value
+                                                            : 0);
+#if defined(__CUDACC__)
+  std::uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(clipped));
+  return bits;
+#else
+  const std::uint32_t word = bits_of(clipped), magnitude = word & 0x7fffffffu;
+  std::uint32_t half;
+  if (magnitude < 0x38800000u) {  // subnormal: multiples of 2^-24
+    half = static_cast<std::uint32_t>(std::nearbyint(std::fabs(static_cast<double>(clipped)) * 0x1p24));
+  } else {
+    half = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+  }
+  return static_cast<std::uint16_t>((word >> 16 & 0x8000u) | half);
+#endif
+}
+
+/// A tile's rows as halves or floats: a block a tile.
+struct PackFloats {
+  Prepare prepare;
+  Rung rung;
+};
+__global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats job) {
+  VICINAL_SHARED(double, es, tile_rows);
+  VICINAL_SHARED(double, ns, tile_rows);
+  const Prepare& p = job.prepare;
+  const Side& side = p.side;
+  const bool halves = job.rung == Rung::fp16;
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * tile_rows, columns = side.width / (halves ? 2 : 4);
+  for (int r = warp_index(); r < tile_rows; r += thread_count() / 32) {
+    const std::int64_t place = begin + r;
+    auto* const line = side.bytes + place * side.width;
+    const bool there = place < side.count;
+    const std::int64_t row = there ? side.order[place] : 0, base = row * side.dims;
+    const RowMap map = there ? row_map(p, row) : RowMap{0, 0};
+    Residuals sums{0, 0, 0, 0, 0, 0};
+    with_elements(side, [&](auto load) {
+      for (std::int64_t i = lane_index(); i < columns; i += 32) {
+        double rounded = 0;
+        if (there && i < side.dims) {
+          const double x = (load(base + i) - map.shift) * map.factor - p.frame.centre[i];
+          if (halves) {
+            const std::uint16_t bits = half_bits(x);
+            rounded = half_value(bits);
+            reinterpret_cast<std::uint16_t*>(line)[i] = bits;
+          } else {
+            const float nearest = static_cast<float>(x);
+            rounded = is_finite(static_cast<double>(nearest)) ? static_cast<double>(nearest) : 0.0;
+            reinterpret_cast<float*>(line)[i] = static_cast<float>(rounded);
+          }
+          const double e = x - rounded, size = fabs(e);
+          sums.xx = fma(x, x, sums.xx);
+          sums.nn = fma(rounded, rounded, sums.nn);
+          sums.ee = fma(e, e, sums.ee);
+          sums.e_abs += size;
+          sums.e_max = sums.e_max < size ? size : sums.e_max;
+          sums.n_abs += fabs(rounded);
+        } else if (halves) {
+          reinterpret_cast<std::uint16_t*>(line)[i] = 0;
+        } else {
+          reinterpret_cast<float*>(line)[i] = 0;
+        }
+      }
+    });
+    sums = {lanes_joined(sums.xx, Plus{}),    lanes_joined(sums.nn, Plus{}),      lanes_joined(sums.ee, Plus{}),
+            lanes_joined(sums.e_abs, Plus{}), lanes_joined(sums.e_max, Larger{}), lanes_joined(sums.n_abs, Plus{})};
+    if (lane_index() == 0) close_row(p, place, there, sums, {es, ns});
+  }
+  close_tile(side, blockIdx.x, {es, ns}, 1);
+}
+
+}  // namespace vicinal::cuda

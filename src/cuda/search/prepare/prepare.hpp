@@ -1,0 +1,182 @@
+// PREPARE, its host's part: a side's rows to the device, the launches that make bytes of them, and what is said of rows that the
+// contract refuses.
+#pragma once
+#include <vector>
+
+#include "core/parallel.hpp"
+#include "core/text.hpp"
+#include "core/visit_order.hpp"
+#include "cpu/prepare/check.hpp"
+#include "cpu/prepare/transform.hpp"
+#include "cuda/search/prepare/duplicates.cuh"
+#include "cuda/search/memory_plan.hpp"
+#include "cuda/search/filter/launch.hpp"
+#include "cuda/search/prepare/pack_int8.cuh"
+
+namespace vicinal::cuda {
+
+inline Visits visits_of(std::int64_t count) {
+  const VisitOrder order(std::max<std::int64_t>(count, 1));
+  return {std::max<std::int64_t>(count, 1), order.at(1)};
+}
+
+template <class Device>
+class SideMaker {
+ public:
+  /// counters: on the device.
+  SideMaker(Device& device, const Question& question, Rung rung, Team& team, Counters* counters)
+      : longest(question.k), device_(device), question_(question), rung_(rung), team_(team), counters_(counters),
+        order_counts_(device), copies_(device) {}
+
+  std::int64_t longest;  // list that rows with many equals are left out of
+
+  /// Centre and scale by a sample of the rows (src/cpu/prepare/transform.cpp); any choice is sound, since residuals are measured.
+  DeviceFrame choose(DeviceBuffer<double, Device>& centre) {
+    constexpr std::int64_t most_rows = 1024;
+    Question sampled{.corpus = question_.corpus,
+                     .metric = question_.metric,
+                     .type = question_.type,
+                     .degenerate = question_.degenerate};
+    std::vector<std::byte> copy;
+    const Points& corpus = question_.corpus;
+    const std::int64_t count = std::min(corpus.rows, most_rows),
+                       row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
+    copy.resize(static_cast<std::size_t>(count * row));
+    const Points some(copy.data(), corpus.dtype, count, corpus.cols);
+    if (device_.holds(corpus.data)) {
+      DeviceBuffer<unsigned char, Device> gathered(device_);
+      if (count > 0)
+        device_.launch()(count, 128, 0, gather_rows,
+                         GatherRows{.from = static_cast<const unsigned char*>(corpus.data),
+                                    .to = gathered.reserve(count * row),
+                                    .row_bytes = row,
+                                    .row_stride = corpus.row_stride,
+                                    .count = count,
+                                    .visits = visits_of(corpus.rows)});
+      device_.out(copy.data(), gathered.data(), count * row);
+      device_.wait();
+      sampled.corpus = some;
+    } else {
+      const VisitOrder order(std::max<std::int64_t>(corpus.rows, 1));
+      for (std::int64_t i = 0; i < count && corpus.plain_rows(); ++i)
+        std::memcpy(copy.data() + i * row, static_cast<const std::byte*>(corpus.data) + order.at(i) * corpus.row_stride,
+                    static_cast<std::size_t>(row));
+    }
+    const cpu::Frame chosen = cpu::choose_frame(sampled, in_floats(rung_) ? Rung::f32 : Rung::int8, team_);
+    DeviceFrame frame{
+        .centre = centre.reserve(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
+    // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
+    const double typical = needs_norms(question_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
+    frame.least_step = static_cast<float>(0x1p-12 * typical);
+    const bool compared = device_.holds(corpus.data) || corpus.plain_rows();
+    frame.copies =
+        compared && !question_.radius && (question_.filter.all() || question_.filter.only_self()) && many_copies(some);
+    device_.in(centre.data(), chosen.centre.data(), corpus.cols * 8);
+    device_.wait();
+    return frame;
+  }
+
+  /// start: of queries, whose states are begun.
+  void make(HeldSide<Device>& held, const Points& points, bool queries, bool filters, const BoundModel& model,
+            const DeviceFrame& frame, StartStates start = {}) {
+    Side& side = held.side;
+    const std::int64_t count = points.rows, padded = whole_blocks(count);
+    side.rows = dense(held, points);
+    side.dtype = points.dtype;
+    side.count = count;
+    side.dims = points.cols;
+    side.width = filter_width(rung_, points.cols);
+    if (count == 0) return;
+    if (needs_norms(question_.metric)) side.self = held.self.reserve(count);
+    if (question_.metric == Metric::correlation) side.mean = held.mean.reserve(count);
+    if (queries) side.values = held.values.reserve(count * points.cols);
+    const bool few = queries && filters && count <= block_queries && !in_floats(rung_);
+    if (filters) {
+      side.sizes = held.sizes.reserve(count);
+      side.order = held.order.reserve(padded);
+      side.bytes = held.bytes.reserve(padded * side.width);
+      side.heads = held.heads.reserve(padded / tile_rows);
+      // Of all chunks.
+      const bool first = held.largest.data() == nullptr || queries;
+      side.largest = held.largest.reserve(2);
+      if (first && !few) device_.zero(side.largest, 16);
+      if (queries) {
+        side.scales = held.scales.reserve(count);
+        side.filterable = held.filterable.reserve(count);
+        side.placed = held.placed.reserve(padded);
+      }
+    }
+    Prepare prepare{.side = side,
+                    .model = model,
+                    .frame = frame,
+                    .filters = filters,
+                    .is_query = queries,
+                    .degenerate_is_one = question_.degenerate == Degenerate::one,
+                    .counters = counters_};
+    start.queries = side;
+    start.filters = filters;
+    const bool measured = !few || count > few_measured;
+    if (measured)
+      device_.launch()(std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32),
+                       prepare_threads, 0, measure_rows, prepare);
+    if (few) return device_.launch()(1, few_threads, 0, prepare_few, PrepareFew{prepare, start, measured});
+    // The row itself may be one of those before it, and is no neighbour in a graph.
+    if (filters && !queries && frame.copies) prepare.copies = copies_.mark(side, longest + 1);
+    if (filters) {
+      const std::int64_t chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
+      const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
+      // The golden ratio's step, as for tiles.
+      const Order order{.side = side,
+                        .shuffle = visits_of(count),
+                        .counts = order_counts_.reserve(std::int64_t{order_bins} * blocks),
+                        .chunk = chunk,
+                        .blocks = blocks};
+      device_.launch()(blocks, order_threads, 0, count_sizes, order);
+      device_.launch()(1, 1024, 0, place_bins, order);
+      device_.launch()(blocks, order_threads, 0, place_rows, order);
+      if (in_floats(rung_))
+        device_.launch()(side.tiles(), prepare_threads, 0, pack_floats, PackFloats{.prepare = prepare, .rung = rung_});
+      else device_.launch()(side.tiles(), prepare_threads, 0, pack_rows, prepare);
+    }
+    if (queries) device_.launch()((count + 255) / 256, 256, 0, start_states, start);
+  }
+
+  /// Rows that the contract refuses are found again on the host, which has the words for them.
+  void report_rows(const Points& whole, const char* side) {
+    std::vector<std::byte> copy;
+    Points read = whole;
+    if (device_.holds(whole.data)) {
+      const std::int64_t bytes = whole.rows * whole.cols * static_cast<std::int64_t>(dtype_size(whole.dtype));
+      copy.resize(static_cast<std::size_t>(bytes));
+      device_.copy(copy.data(), whole.data, bytes);
+      device_.wait();
+      read = Points(copy.data(), whole.dtype, whole.rows, whole.cols);
+    }
+    cpu::report_unfit_rows(question_, read, side, team_);
+  }
+
+ private:
+  /// Dense rows on the device: in place where they are that already.
+  const void* dense(HeldSide<Device>& held, const Points& points) {
+    const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
+    const std::int64_t row = points.cols * size;
+    if (device_.holds(points.data)) {
+      if (points.col_stride == size && (points.row_stride == row || points.rows < 2) && !points.byte_swapped)
+        return points.data;
+      fail(ErrorCode::unsupported,
+           "rows in memory of a CUDA device must be dense and row-major in this version; copy them first");
+    }
+    device_.rows_in(held.rows.reserve(points.rows * row), points);
+    return held.rows.data();
+  }
+
+  Device& device_;
+  const Question& question_;
+  Rung rung_;
+  Team& team_;
+  Counters* counters_;
+  DeviceBuffer<std::uint32_t, Device> order_counts_;
+  CopyMarks<Device> copies_;
+};
+
+}  // namespace vicinal::cuda

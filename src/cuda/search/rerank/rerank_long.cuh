@@ -1,0 +1,209 @@
+// SETTLE for lists that shared memory does not hold (k beyond most_shared_k), in global memory and in three kernels: about k rows that look
+// nearest are chosen, all warps of the device rank them, and a block a query cuts the list to the best k and drops what its new
+// threshold excludes. At the end what is left is ranked in the same way, and a merge sort puts the lists in order.
+#pragma once
+#include "cuda/search/memory_plan.hpp"
+#include "cuda/search/rerank/rerank.cuh"
+#include "cuda/select/job.hpp"
+
+namespace vicinal::cuda {
+
+inline constexpr int long_threads = 1024, rank_long_threads = 256;
+
+struct SettleLong {
+  SearchJob job;
+  Ranking ranking;
+  std::uint32_t* chosen = nullptr;  // rows to rank, SearchJob::capacity a query
+  std::uint32_t* used = nullptr;    // how many of them, a query
+  void* words = nullptr;            // and what they ranked as
+  std::int64_t parts = 1;           // blocks that share a query's rows
+  bool all = false;                 // whatever is left, not what looks nearest alone
+};
+
+__global__ void __launch_bounds__(long_threads) choose_long(SettleLong s) {
+  VICINAL_SHARED(unsigned, spare, 260);
+  VICINAL_SHARED(unsigned, bins, likely_bins);
+  const SearchJob& job = s.job;
+  const std::int64_t place = blockIdx.x;
+  QueryState& state = job.states[place];
+  Slot* slots = job.slots + place * job.capacity;
+  std::uint32_t* chosen = s.chosen + place * job.capacity;
+  const auto capacity = static_cast<std::uint32_t>(job.capacity), want = static_cast<std::uint32_t>(job.k);
+  const std::uint32_t found = job.counts[place];
+  std::uint32_t count = found < capacity ? found : capacity, used = count;
+  const bool full = state.best == want;
+  if (s.all || (count <= want && !full)) {
+    for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used;
+         i += static_cast<std::uint32_t>(thread_count()))
+      chosen[i] = job.rows.order[slots[i].place];
+    count = 0;
+  } else {
+    used = choose_rows(job, state, job.queries.placed[place], slots, count, want, capacity, full, chosen, bins, spare);
+  }
+  __syncthreads();  // of all who read the count
+  if (thread_index() != 0) return;
+  if (found > capacity) state.lost = true;
+  if (!s.all) atomicAdd(&job.counters->passed, static_cast<unsigned long long>(found < capacity ? found : capacity));
+  atomicAdd(&job.counters->ranked, static_cast<unsigned long long>(used));
+  job.counts[place] = count;
+  s.used[place] = used;
+}
+
+template <class Form>
+__global__ void __launch_bounds__(rank_long_threads) rank_long(SettleLong s) {
+  const SearchJob& job = s.job;
+  const std::int64_t place = blockIdx.x / s.parts, warps = thread_count() / 32;
+  rank_rows<Form, 8>(job, s.ranking, job.queries.order[place], s.chosen + place * job.capacity, s.used[place],
+                     static_cast<std::uint32_t>(blockIdx.x % s.parts * warps + warp_index()),
+                     static_cast<std::uint32_t>(s.parts * warps),
+                     static_cast<typename Form::Word*>(s.words) + place * job.capacity);
+}
+
+/// The byte-th of a word, from the highest on.
+__device__ __forceinline__ unsigned byte_of(std::uint64_t word, int byte) {
+  return static_cast<unsigned>(word >> (56 - 8 * byte)) & 255u;
+}
+__device__ __forceinline__ unsigned byte_of(const WideWord& word, int byte) {
+  return byte < 8 ? byte_of(word.key, byte) : byte_of(word.position, byte - 8);
+}
+__device__ __forceinline__ void set_byte(std::uint64_t& word, int byte, unsigned to) {
+  word = (word & ~(std::uint64_t{255} << (56 - 8 * byte))) | std::uint64_t{to} << (56 - 8 * byte);
+}
+__device__ __forceinline__ void set_byte(WideWord& word, int byte, unsigned to) {
+  byte < 8 ? set_byte(word.key, byte, to) : set_byte(word.position, byte - 8, to);
+}
+
+/// A word that `want` of the `count` words are not beyond, which are all different: counts of bytes, from the highest on, until those with
+/// one beginning are taken all. `spare`: 256 + 3 words of shared memory.
+template <class Form, class WordAt>
+__device__ __forceinline__ typename Form::Word block_cut(std::uint32_t count, std::uint32_t want, unsigned* spare,
+                                                         const WordAt& word_at) {
+  typename Form::Word low = Form::first(), high = Form::last();
+  for (int byte = 0; byte < static_cast<int>(sizeof low); ++byte) {
+    for (int i = thread_index(); i < 256; i += thread_count()) spare[i] = 0;
+    __syncthreads();
+    for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count;
+         i += static_cast<std::uint32_t>(thread_count())) {
+      const auto word = word_at(i);
+      if (!(word < low) && !(high < word)) atomicAdd(&spare[byte_of(word, byte)], 1u);
+    }
+    __syncthreads();
+    find_bin<256>(spare, want, spare + 256);
+    __syncthreads();
+    const unsigned bin = spare[256], here = spare[258];
+    want = spare[257];
+    set_byte(low, byte, bin);
+    set_byte(high, byte, bin);
+    __syncthreads();
+    if (want == here) break;
+  }
+  return high;
+}
+
+/// The largest key of some words, to all threads.
+template <class Form>
+__device__ __forceinline__ typename Form::Key largest_key(const typename Form::Word* words, std::uint32_t count,
+                                                          unsigned long long* largest) {
+  unsigned long long most = 0;
+  for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count;
+       i += static_cast<std::uint32_t>(thread_count())) {
+    const unsigned long long key = Form::key(words[i]);
+    most = most < key ? key : most;
+  }
+  for (int h = 16; h > 0; h /= 2) {
+    const unsigned long long other = __shfl_xor_sync(all_lanes, most, h);
+    most = most < other ? other : most;
+  }
+  if (thread_index() == 0) *largest = 0;
+  __syncthreads();
+  if (lane_index() == 0) atomicMax(largest, most);
+  __syncthreads();
+  return static_cast<typename Form::Key>(*largest);
+}
+
+/// What was ranked joins the list, of which the best k stay. The lists are in no order.
+template <class Form>
+__global__ void __launch_bounds__(long_threads) cut_long(SettleLong s) {
+  using Word = typename Form::Word;
+  VICINAL_SHARED(unsigned, spare, 260);
+  VICINAL_SHARED(unsigned long long, largest, 1);
+  const SearchJob& job = s.job;
+  const std::int64_t place = blockIdx.x;
+  QueryState& state = job.states[place];
+  Word* best = static_cast<Word*>(job.best) + place * job.k;
+  const Word* words = static_cast<const Word*>(s.words) + place * job.capacity;
+  const auto k = static_cast<std::uint32_t>(job.k);
+  const std::uint32_t used = s.used[place];
+  std::uint32_t have = state.best;
+  if (used > 0) {
+    Word limit = Form::last();
+    if (have + used > k) {
+      limit =
+          block_cut<Form>(have + used, k, spare, [&](std::uint32_t i) { return i < have ? best[i] : words[i - have]; });
+      have = compact(best, have, spare, [&](const Word& word) { return !(limit < word); });
+    }
+    if (thread_index() == 0) spare[259] = have;
+    __syncthreads();
+    for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used;
+         i += static_cast<std::uint32_t>(thread_count()))
+      if (!(limit < words[i])) best[atomicAdd(&spare[259], 1u)] = words[i];
+    __syncthreads();
+    have = spare[259];
+    if (have == k) {
+      const typename Form::Key kth = largest_key<Form>(best, k, largest);
+      if (thread_index() == 0) tighten(job, place, ListWords<Form>::key(Form::make(kth, 0)));
+      __threadfence_block();
+      __syncthreads();
+      const std::uint32_t left = drop_excluded(job, state, job.queries.placed[place], job.slots + place * job.capacity,
+                                               job.counts[place], spare);
+      if (thread_index() == 0) job.counts[place] = left;
+    }
+    if (thread_index() == 0) state.best = have;
+  }
+  if (!s.all) return;
+  for (std::uint32_t i = have + static_cast<std::uint32_t>(thread_index()); i < k;
+       i += static_cast<std::uint32_t>(thread_count()))
+    best[i] = Form::last();
+}
+
+template <class Device>
+class LongLists {
+ public:
+  explicit LongLists(Device& device)
+      : device_(device), chosen_(device), used_(device), words_(device), spare_(device) {}
+
+  void settle(const SearchJob& job, const Ranking& ranking, bool wide, bool last) {
+    const std::int64_t count = job.queries.count, slots = count * job.capacity;
+    const FormName form = wide ? FormName::wide : FormName::packed;
+    SettleLong s{.job = job,
+                 .ranking = ranking,
+                 .chosen = chosen_.reserve(slots),
+                 .used = used_.reserve(count),
+                 .words = words_.reserve(slots * word_size(form))};
+    s.parts = std::clamp<std::int64_t>(16 * std::int64_t{device_.multiprocessors} / count, 1, 64);
+    for (const bool all : {false, true}) {
+      if (all && !last) break;
+      s.all = all;
+      device_.launch()(count, long_threads, 0, choose_long, s);
+      device_.launch()(count * s.parts, rank_long_threads, 0, wide ? rank_long<Wide> : rank_long<Packed>, s);
+      device_.launch()(count, long_threads, 0, wide ? cut_long<Wide> : cut_long<Packed>, s);
+    }
+    if (!last) return;
+    Job sort;
+    sort.rows.rows = count;
+    sort.form = form;
+    sort.k = job.k;
+    sort.list = job.best;
+    sort.spare = spare_.reserve(count * merge_needs(form, job.k, job.k).row);
+    sort.multiprocessors = device_.multiprocessors;
+    auto launch = device_.launch();
+    run_sort(launch, sort);
+  }
+
+ private:
+  Device& device_;
+  DeviceBuffer<std::uint32_t, Device> chosen_, used_;
+  DeviceBuffer<std::byte, Device> words_, spare_;
+};
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,366 @@
+// Tiles of bytes of every instruction set: every sum to the bit against 64-bit integers, hits exactly where NOT (t < limit), both
+// sides of a tile, limits that rise during the call, nothing read or written past an end. And rows in bytes: equal in
+// every table, with residuals that are what they say.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cpu/isa/kernels.hpp"
+#include "unit/cpu/isa/guarded.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr std::int64_t byte_dims[] = {1, 2, 3, 4, 5, 8, 31, 32, 33, 128, 129, 200, 300};  // in quads
+constexpr std::int32_t lowest = std::numeric_limits<std::int32_t>::min(),
+                       highest = std::numeric_limits<std::int32_t>::max();
+
+/// One call's operands, all ending at inaccessible pages, and what the call reported.
+struct ByteTile {
+  using Values = std::map<std::pair<int, int>, std::int32_t>;  // (query, row) to t
+
+  /// extreme: bytes at the ends of their ranges alone, which is what saturates where it can.
+  ByteTile(const ByteKernels& table, std::int64_t quads_, int query_panels_, int row_panels_, std::uint64_t seed,
+           bool extreme)
+      : kernels(table), quads(quads_), query_panels(query_panels_), row_panels(row_panels_),
+        query_count(query_panels * table.query_lanes), row_count(row_panels * panel_rows),
+        queries(query_count * query_width(table.layout, quads)), rows(row_count * quads), term(row_count),
+        thr(query_count), partial(std::int64_t{query_count} * panel_rows), query_term(query_count), row_thr(row_count),
+        raw_queries(static_cast<std::size_t>(query_count * quads * 4)),
+        raw_rows(static_cast<std::size_t>(row_count * quads * 4)) {
+    std::mt19937_64 random(seed);
+    for (std::int8_t& x : raw_queries)
+      x = static_cast<std::int8_t>(extreme ? (random() % 4 == 0 ? 127 : -128) : static_cast<int>(random() % 256) - 128);
+    for (std::uint8_t& x : raw_rows)
+      x = static_cast<std::uint8_t>(extreme ? (random() % 8 == 0 ? 0 : 255) : random() % 256);
+    for (int q = 0; q < query_count; ++q)
+      for (std::int64_t k = 0; k < quads; ++k) pack_query(q, k);
+    for (int r = 0; r < row_count; ++r)
+      for (std::int64_t k = 0; k < quads; ++k)
+        std::memcpy(&rows[(r / panel_rows * quads + k) * panel_rows + r % panel_rows],
+                    &raw_rows[static_cast<std::size_t>((r * quads + k) * 4)], 4);
+    for (std::int32_t& x : term) x = static_cast<std::int32_t>(random() % 2000000) - 1000000;
+    for (std::int32_t& x : query_term) x = static_cast<std::int32_t>(random() % 2000000) - 1000000;
+    std::fill(thr.begin(), thr.end(), lowest);
+    std::fill(row_thr.begin(), row_thr.end(), lowest);
+    std::fill(partial.begin(), partial.end(), 12345);  // scratch: what it held must not matter
+  }
+
+  void pack_query(int q, std::int64_t k) {
+    const int lanes = kernels.query_lanes;
+    const std::int8_t* four = &raw_queries[static_cast<std::size_t>((q * quads + k) * 4)];
+    std::int32_t* to = &queries[q / lanes * lanes * query_width(kernels.layout, quads) +
+                                query_place(kernels.layout, lanes, q % lanes, k)];
+    const std::int16_t halves[4] = {four[0], four[2], four[1], four[3]};
+    kernels.layout == QueryLayout::halves ? std::memcpy(to, halves, 8) : std::memcpy(to, four, 4);
+  }
+
+  std::int64_t product(int q, int r) const {
+    std::int64_t sum = 0;
+    for (std::int64_t j = 0; j < quads * 4; ++j)
+      sum += std::int64_t{raw_queries[static_cast<std::size_t>(q * quads * 4 + j)]} *
+             raw_rows[static_cast<std::size_t>(r * quads * 4 + j)];
+    return sum;
+  }
+
+  void run(bool both) {
+    kernels.tile({.queries = queries.data(),
+                  .rows = rows.data(),
+                  .row_term = term.data(),
+                  .thr = thr.data(),
+                  .dims = quads,
+                  .query_panels = query_panels,
+                  .row_panels = row_panels,
+                  .multiplier = 1,
+                  .partial = partial.data(),
+                  .on_hit =
+                      [](void* context, int query, int panel, std::uint32_t hit, const std::int32_t* values) {
+                        auto& tile = *static_cast<ByteTile*>(context);
+                        tile.note(tile.found, tile.thr[query], -1, query, panel, hit, values);
+                        if (tile.after_hit) std::fill(tile.thr.begin(), tile.thr.end(), highest);
+                      },
+                  .context = this,
+                  .query_term = query_term.data(),
+                  .row_thr = both ? row_thr.data() : nullptr,
+                  .on_column_hit =
+                      [](void* context, int query, int panel, std::uint32_t hit, const std::int32_t* values) {
+                        auto& tile = *static_cast<ByteTile*>(context);
+                        tile.note(tile.found_columns, 0, panel * panel_rows, query, panel, hit, values);
+                      }});
+  }
+
+  void note(Values& into, std::int32_t limit, int first_row, int query, int panel, std::uint32_t hit,
+            const std::int32_t* values) {
+    ++calls;
+    if (inside != nullptr) {
+      inside->found.clear();
+      inside->found_columns.clear();
+      inside->run(calls % 2 == 0);
+    }
+    ASSERT_TRUE(query >= 0 && query < query_count && panel >= 0 && panel < row_panels);
+    ASSERT_NE(hit, 0u) << "a call without a row";
+    for (int j = 0; j < panel_rows; ++j) {
+      if ((hit >> j & 1) == 0) continue;
+      ASSERT_GE(values[j], first_row < 0 ? limit : row_thr[first_row + j]) << "reported against the limit as it is now";
+      ASSERT_TRUE(into.emplace(std::pair(query, panel * panel_rows + j), values[j]).second) << "reported twice";
+    }
+  }
+
+  const ByteKernels& kernels;
+  std::int64_t quads;
+  int query_panels, row_panels, query_count, row_count;
+  Guarded<std::int32_t> queries, rows, term, thr, partial, query_term, row_thr;
+  std::vector<std::int8_t> raw_queries;
+  std::vector<std::uint8_t> raw_rows;
+  bool after_hit = false;      // the first hit raises every limit to the highest
+  ByteTile* inside = nullptr;  // each hit runs it
+  Values found, found_columns;
+  int calls = 0;
+};
+
+class ByteTileTest : public ::testing::TestWithParam<const ByteKernels*> {
+ protected:
+  void SetUp() override {
+    if (!kernels().supported()) GTEST_SKIP() << "not run: " << kernels().name;
+  }
+  const ByteKernels& kernels() const { return *GetParam(); }
+};
+
+// A search's callback may search: what is left in registers that have to be shaped (AMX) must not be what the outer tile goes on with.
+TEST_P(ByteTileTest, ACallbackMayRunTiles) {
+  for (const bool both : {false, true}) {
+    ByteTile inner(kernels(), 5, 1, 1, 7, false), tile(kernels(), 33, 3, 2, 8, false);
+    tile.inside = &inner;
+    tile.run(both);
+    ASSERT_EQ(static_cast<std::int64_t>(tile.found.size()), std::int64_t{tile.query_count} * tile.row_count);
+    for (const auto& [pair, t] : tile.found)
+      ASSERT_EQ(t, tile.product(pair.first, pair.second) + tile.term[pair.second]);
+    for (const auto& [pair, t] : inner.found)
+      ASSERT_EQ(t, inner.product(pair.first, pair.second) + inner.term[pair.second]);
+  }
+}
+
+TEST_P(ByteTileTest, EverySumIsExactOnBothSides) {
+  for (const std::int64_t quads : byte_dims)
+    for (const bool extreme : {false, true})
+      for (const bool both : {false, true}) {
+        ByteTile tile(kernels(), quads, 1 + static_cast<int>(quads) % 3, quads % 5 == 0 ? 3 : 1,
+                      static_cast<std::uint64_t>(quads), extreme);
+        tile.run(both);
+        ASSERT_EQ(static_cast<std::int64_t>(tile.found.size()), std::int64_t{tile.query_count} * tile.row_count);
+        ASSERT_EQ(tile.found_columns.size(), both ? tile.found.size() : 0);
+        for (const auto& [pair, t] : tile.found)
+          ASSERT_EQ(t, tile.product(pair.first, pair.second) + tile.term[pair.second])
+              << kernels().name << " quads " << quads;
+        for (const auto& [pair, u] : tile.found_columns)
+          ASSERT_EQ(u, tile.product(pair.first, pair.second) + tile.query_term[pair.first])
+              << kernels().name << " quads " << quads;
+      }
+}
+
+TEST_P(ByteTileTest, HitsAreExactlyThePairsNotBelowTheLimit) {
+  for (const std::int64_t quads : {1, 7, 33, 200})
+    for (const bool both : {false, true}) {
+      ByteTile tile(kernels(), quads, 2, 3, static_cast<std::uint64_t>(quads) + 1000, false);
+      for (int q = 0; q < tile.query_count; ++q) {
+        const auto t =
+            static_cast<std::int32_t>(tile.product(q, 5 * q % tile.row_count) + tile.term[5 * q % tile.row_count]);
+        const std::int32_t choices[] = {lowest, highest, t, t + 1, t - 1000, t + 1000};  // a tie is a hit
+        tile.thr[q] = choices[q % 6];
+      }
+      for (int r = 0; r < tile.row_count; ++r) {
+        const auto u =
+            static_cast<std::int32_t>(tile.product(r % tile.query_count, r) + tile.query_term[r % tile.query_count]);
+        const std::int32_t choices[] = {highest, u, u + 1, u + 2000};
+        tile.row_thr[r] = choices[r % 4];
+      }
+      tile.run(both);
+      for (int q = 0; q < tile.query_count; ++q)
+        for (int r = 0; r < tile.row_count; ++r) {
+          ASSERT_EQ(tile.found.count({q, r}) == 1, tile.product(q, r) + tile.term[r] >= tile.thr[q])
+              << kernels().name << " " << q << " " << r;
+          ASSERT_EQ(tile.found_columns.count({q, r}) == 1,
+                    both && tile.product(q, r) + tile.query_term[q] >= tile.row_thr[r])
+              << kernels().name << " " << q << " " << r;
+        }
+    }
+}
+
+// One pair in a whole call, at every place of it: nothing else opens the way to the exact test.
+TEST_P(ByteTileTest, ASingleHitIsFoundWhereverItIs) {
+  ByteTile tile(kernels(), 3, 2, 1, 21, false);
+  std::fill(tile.term.begin(), tile.term.end(), -(1 << 30));
+  for (int q = 0; q < tile.query_count; ++q)
+    for (int r = 0; r < tile.row_count; ++r) {
+      std::fill(tile.thr.begin(), tile.thr.end(), highest);
+      tile.term[r] = 0;
+      tile.thr[q] = static_cast<std::int32_t>(tile.product(q, r));
+      tile.found.clear();
+      tile.run(false);
+      tile.term[r] = -(1 << 30);
+      ASSERT_EQ(tile.found.size(), 1u) << "query " << q << " row " << r;
+      ASSERT_EQ(tile.found.begin()->first, std::pair(q, r));
+    }
+}
+
+TEST_P(ByteTileTest, ALimitThatRisesInsideACallCountsFromThereOn) {
+  ByteTile tile(kernels(), 33, 3, 4, 9, false);
+  tile.after_hit = true;
+  tile.run(false);
+  EXPECT_EQ(tile.calls, 1);
+}
+
+TEST_P(ByteTileTest, SecondSumsAreExact) {
+  std::mt19937_64 random(11);
+  for (const std::int64_t stride : {64, 128, 832, 16384})
+    for (const bool extreme : {false, true}) {
+      constexpr std::int64_t row_count = 9;
+      Guarded<std::int8_t> firsts(stride), residuals(stride);
+      Guarded<std::uint8_t> rows(row_count * stride);
+      for (std::int8_t& x : firsts)
+        x = static_cast<std::int8_t>(extreme ? -128 : static_cast<int>(random() % 256) - 128);
+      for (std::int8_t& x : residuals)
+        x = static_cast<std::int8_t>(extreme ? -128 : static_cast<int>(random() % 256) - 128);
+      for (std::uint8_t& x : rows) x = static_cast<std::uint8_t>(extreme ? 255 : random() % 256);
+      const std::uint32_t index[] = {8, 0, 3, 3, 7, 1};
+      for (int count = 0; count <= 6; ++count) {
+        std::int32_t found[7];
+        std::fill(found, found + 7, 12345);
+        kernels().second_sums({.firsts = firsts.data(),
+                               .residuals = residuals.data(),
+                               .rows = rows.data(),
+                               .stride = stride,
+                               .index = index,
+                               .count = count,
+                               .out = found});
+        for (int i = 0; i < count; ++i) {
+          std::int64_t sum = 0;
+          for (std::int64_t k = 0; k < stride; ++k) {
+            const std::uint8_t both = rows[index[i] * stride + k];
+            sum += std::int64_t{residuals[k]} * (both / 16) + std::int64_t{firsts[k]} * (both % 16);
+          }
+          ASSERT_EQ(found[i], sum) << kernels().name << " stride " << stride;
+        }
+        ASSERT_EQ(found[count], 12345) << "written past the end";
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, ByteTileTest,
+                         ::testing::Values(&bytes_plain, &bytes_avx2, &bytes_avxvnni, &bytes_avx512, &bytes_avx512vnni,
+                                           &bytes_avx512amx),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+class ByteRowTest : public ::testing::TestWithParam<const Kernels*> {
+ protected:
+  void SetUp() override {
+    if (!kernels().supported()) GTEST_SKIP() << "not run: " << kernels().name;
+  }
+  const Kernels& kernels() const { return *GetParam(); }
+  static ByteQuantiseArgs moved(const Guarded<double>& row, const Guarded<double>& centre, double step,
+                                std::int64_t dims, std::int8_t* out) {
+    return {.row = row.data(),
+            .centre = centre.data(),
+            .shift = 0.125,
+            .scale = 0.5,
+            .step = step,
+            .inverse = 1 / step,
+            .dims = dims,
+            .out = out};
+  }
+};
+
+TEST_P(ByteRowTest, RowsAreThoseOfThePlainTableAndResidualsAreTrue) {
+  std::mt19937_64 random(5);
+  std::normal_distribution<double> normal;
+  for (std::int64_t dims = 1; dims <= 70; ++dims)
+    for (const double step : {0.01, 1.0 / 64, 3e-9, 0.5}) {  // 3e-9: held to the ends of a byte
+      Guarded<double> row(dims), centre(dims);
+      Guarded<std::int8_t> bytes(dims), expected(dims);
+      for (double& x : row) x = normal(random);
+      for (double& x : centre) x = step == 0.5 ? 0 : 0.1 * normal(random);
+      if (step == 0.5)
+        for (double& x : row) x = 0.25 * std::floor(4 * x);  // halves of a step: to even
+      ByteQuantiseArgs args = moved(row, centre, step, dims, bytes.data());
+      const ByteFacts facts = kernels().quantise_bytes(args);
+      args.out = expected.data();
+      const ByteFacts plain = kernels_plain.quantise_bytes(args);
+      long double xx = 0, nn = 0, ee = 0, largest = 0;
+      std::int64_t sum = 0;
+      for (std::int64_t i = 0; i < dims; ++i) {
+        ASSERT_EQ(bytes[i], expected[i]) << kernels().name << " dims " << dims << " step " << step;
+        const double x = (row[i] - 0.125) * 0.5 - centre[i];
+        const long double rounded = static_cast<long double>(step) * bytes[i];
+        xx += static_cast<long double>(x) * x, nn += rounded * rounded, ee += (x - rounded) * (x - rounded);
+        largest = std::max(largest, fabsl(x));
+        sum += bytes[i];
+      }
+      EXPECT_EQ(facts.sum, sum);
+      EXPECT_EQ(plain.sum, sum);
+      EXPECT_EQ(kernels().largest(args), static_cast<double>(largest));
+      for (const RowFacts& f : {facts.facts, plain.facts}) {
+        EXPECT_NEAR(f.xx, static_cast<double>(xx), 1e-12 * static_cast<double>(xx));
+        EXPECT_NEAR(f.nn, static_cast<double>(nn), 1e-12 * static_cast<double>(nn));
+        EXPECT_NEAR(f.ee, static_cast<double>(ee), 1e-12 * static_cast<double>(ee) + 1e-28);
+      }
+    }
+}
+
+TEST_P(ByteRowTest, SecondBytesAreThoseOfThePlainTableAndResidualsAreTrue) {
+  std::mt19937_64 random(6);
+  std::normal_distribution<double> normal;
+  for (std::int64_t dims = 1; dims <= 70; ++dims)
+    for (const double step : {0.01, 1.0 / 64, 3e-9}) {  // 3e-9: held to the ends of a byte
+      Guarded<double> row(dims), centre(dims);
+      Guarded<std::int8_t> first(dims), second(dims), expected(dims);
+      for (double& x : row) x = normal(random);
+      for (double& x : centre) x = 0.1 * normal(random);
+      ByteQuantiseArgs args = moved(row, centre, step, dims, first.data());
+      kernels_plain.quantise_bytes(args);
+      for (const bool query : {false, true}) {
+        args.out = second.data();
+        const SecondFacts facts = query ? kernels().second_query(args) : kernels().second_row(args);
+        args.out = expected.data();
+        const SecondFacts plain = query ? kernels_plain.second_query(args) : kernels_plain.second_row(args);
+        long double coarse = 0, fine = 0;
+        std::int64_t sum = 0;
+        for (std::int64_t i = 0; i < dims; ++i) {
+          ASSERT_EQ(second[i], expected[i])
+              << kernels().name << " dims " << dims << " step " << step << " query " << query;
+          const long double x = (row[i] - 0.125) * 0.5 - centre[i],
+                            residual = x - static_cast<long double>(step) * first[i];
+          const auto both = static_cast<std::uint8_t>(second[i]);
+          const long double p = static_cast<long double>(step) * second[i] / 256,
+                            u = static_cast<long double>(step) * (16 * (both / 16) - 120.5L),
+                            v = static_cast<long double>(step) * ((both % 16) - 7.5L) / 16;
+          coarse += query ? p * p : (x - u) * (x - u);
+          fine += query ? (residual - p) * (residual - p) : (residual - v) * (residual - v);
+          sum += second[i];
+          if (fabsl(x) > 127 * step) continue;  // held to the ends of a byte
+          ASSERT_LE(fabsl(query ? residual - p : residual - v), step * (query ? 1.01L / 256 : 1.01L / 32))
+              << "half a cell";
+          ASSERT_TRUE(query || fabsl(x - u) <= step * 8.01L);
+        }
+        EXPECT_EQ(facts.sum, query ? sum : 0);
+        for (const SecondFacts& f : {facts, plain}) {
+          EXPECT_NEAR(f.coarse, static_cast<double>(coarse), 1e-12 * static_cast<double>(coarse) + 1e-28);
+          const auto of_fine = static_cast<double>(fine);  // differences of numbers of about 1
+          EXPECT_NEAR(f.fine, of_fine, 1e-12 * of_fine + 1e-15 * std::sqrt(of_fine) + 1e-28);
+        }
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, ByteRowTest, ::testing::Values(&kernels_plain, &kernels_avx2, &kernels_avx512),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+}  // namespace
+}  // namespace vicinal::cpu

@@ -1,0 +1,113 @@
+// Rows and queries in bytes of a frame that rotates: what is kept is the rotated row to within its measured residual, for the plain rotation in long double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "../../core/rotation_twin.hpp"
+#include "cpu/prepare/prepare.hpp"
+#include "cpu/session.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+using rotations::Real;
+
+struct Rotated : testing::TestWithParam<std::int64_t> {
+  static constexpr std::int64_t count = 300;
+
+  Rotated() : dims(GetParam()), values(static_cast<std::size_t>(count * dims)) {
+    std::mt19937_64 random(45);
+    std::normal_distribution<double> gauss;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(7 + gauss(random) * (i % static_cast<std::size_t>(dims) == 2 ? 500 : 1));
+    question = {.corpus = Points(values.data(), DType::f32, count, dims), .metric = Metric::euclidean, .k = 10};
+    frame = choose_frame(kernels, question, Rung::int8, team);
+    EXPECT_FALSE(frame.rotation.present()) << "frames are shared with devices, which do not rotate";
+    frame.rotation = Rotation(dims);
+    model = make_model(kernels, question, Rung::int8, frame);
+    EXPECT_EQ(model->rotated, frame.rotation.roundings());
+  }
+
+  /// Row i where the filter should see it.
+  std::vector<Real> moved(std::int64_t i) const {
+    std::vector<Real> row;
+    for (std::int64_t j = 0; j < dims; ++j)
+      row.push_back(static_cast<Real>(values[static_cast<std::size_t>(i * dims + j)]) * frame.scale - frame.centre[j]);
+    return rotations::rotated(row);
+  }
+  /// |row - step * bytes|; also the bytes' length.
+  Real residual(std::int64_t i, const std::vector<int>& bytes, float step, Real& length) const {
+    const std::vector<Real> truth = moved(i);
+    Real sum = 0, size = 0;
+    for (std::size_t j = 0; j < truth.size(); ++j) {
+      const Real rounded = static_cast<Real>(step) * bytes[j], error = truth[j] - rounded;
+      sum += error * error;
+      size += rounded * rounded;
+    }
+    length = sqrtl(size);
+    return sqrtl(sum);
+  }
+
+  std::int64_t dims;
+  std::vector<float> values;
+  const Kernels& kernels = kernels_plain;
+  Question question;
+  Team team{1, nullptr, {}, 0};
+  Frame frame;
+  std::unique_ptr<BoundModel> model;
+};
+
+TEST_P(Rotated, RowsAreWithinTheirResiduals) {
+  PackedRows packed;
+  prepare_rows(kernels, question, Rung::int8, model.get(), &frame, {.groups = false, .second = true}, 0, count, team,
+               packed);
+  const std::int64_t quads = quads_of(dims);
+  for (std::int64_t place = 0; place < count; ++place) {
+    std::vector<int> bytes;
+    for (std::int64_t j = 0; j < dims; ++j) {
+      std::uint8_t four[4];
+      std::memcpy(four, &packed.quads[(place / panel_rows * quads + j / 4) * panel_rows + place % panel_rows], 4);
+      bytes.push_back(four[j % 4] - 128);
+    }
+    const auto tile = static_cast<std::size_t>(place / tile_rows);
+    Real length = 0;
+    const Real error = residual(packed.order[place], bytes, packed.steps[tile], length);
+    ASSERT_LE(error, packed.tiles[tile].e);
+    ASSERT_GE(error, packed.tiles[tile].e / 4) << "the step of a large column is not that of all";
+    ASSERT_LE(length, packed.tiles[tile].n);
+    ASSERT_LE(packed.terms[place], length * length - error * error);
+  }
+}
+
+TEST_P(Rotated, QueriesAreWithinTheirResiduals) {
+  PackedQueries packed;
+  const std::vector<std::int64_t> rows = {0, 3, 17, 250, 299};
+  prepare_queries(kernels, &bytes_plain, nullptr, true, question, model.get(), &frame, question.corpus, rows, 16, team,
+                  packed);
+  ASSERT_EQ(bytes_plain.layout, QueryLayout::quads);
+  const std::int64_t quads = quads_of(dims), lanes = packed.lanes;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto query = static_cast<std::int64_t>(i);
+    std::vector<int> bytes;
+    for (std::int64_t j = 0; j < dims; ++j) {
+      std::int8_t four[4];
+      std::memcpy(four, &packed.quads[(query / lanes * quads + j / 4) * lanes + query % lanes], 4);
+      bytes.push_back(four[j % 4]);
+    }
+    const QueryFacts& facts = packed.facts[i];
+    Real length = 0;
+    const Real error = residual(rows[i], bytes, packed.steps[0], length);
+    ASSERT_LE(error, facts.norms.e);
+    ASSERT_GE(error, facts.norms.e * (1 - 1e-9));
+    ASSERT_LE(length, facts.norms.n);
+    ASSERT_FALSE(facts.whole);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Widths, Rotated, testing::Values(16, 33, 96, 128, 300));
+
+}  // namespace
+}  // namespace vicinal::cpu
