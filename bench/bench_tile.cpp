@@ -132,7 +132,7 @@ void measure(const Kernels& table, const char* metric, TileFn kernel, std::int64
 
 int print_peak() {
   double best = 0;
-  const bool wide = vicinal::cpu::kernels_avx512.supported(), narrow = vicinal::cpu::kernels_avx2.supported();
+  const bool wide = vicinal::cpu::float_avx512.supported(), narrow = vicinal::cpu::float_avx2.supported();
   for (int i = 0; i < 20 && (wide || narrow); ++i) best = std::max(best, wide ? peak_avx512() : peak_avx2());
   std::printf("peak %.1f\n", best);
   return 0;
@@ -146,15 +146,15 @@ int main(int argc, char** argv) {
   if (argc > 3) dims.clear();
   for (int i = 3; i < argc; ++i) dims.push_back(std::atoll(argv[i]));
   using namespace vicinal::cpu;
-  for (const Kernels* table : {&kernels_avx512, &kernels_avx2, &kernels_plain}) {
+  for (const Kernels* table : {&float_avx512, &float_avx2, &float_plain}) {
     if (argc > 1 && std::strcmp(argv[1], table->name) != 0) continue;
     if (!table->supported()) {
       std::printf("%-7s not run: this machine lacks it\n", table->name);
       continue;
     }
     double (*peak)() = nullptr;
-    if (table == &kernels_avx512) peak = peak_avx512;
-    if (table == &kernels_avx2) peak = peak_avx2;
+    if (table == &float_avx512) peak = peak_avx512;
+    if (table == &float_avx2) peak = peak_avx2;
     const std::pair<const char*, TileFn> metrics[] = {
         {"products", table->tile_products}, {"magnitudes", table->tile_magnitudes}, {"largest", table->tile_largest}};
     for (const auto& [metric, kernel] : metrics) {

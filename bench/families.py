@@ -92,7 +92,7 @@ def main():
             median, r = statistics.median(seconds), said[engine]
             report = dict(rungs="", proven="", ranked="")
             if hasattr(r, "certificate"):
-                report = dict(rungs=" ".join(r.certificate.rungs), proven=f"{r.certificate.proven / len(q):.4f}", ranked=f"{r.stats.reranked / len(q):.0f}")
+                report = dict(rungs=" ".join(r.certificate.precisions), proven=f"{r.certificate.proven / len(q):.4f}", ranked=f"{r.stats.reranked / len(q):.0f}")
             print(f"  {engine:18} {median:8.4f} s  {median / base:5.2f} of f32's  {report['rungs']:22} proven {report['proven']:7} ranked {report['ranked']}")
             lines.append(dict(threads=args.threads, family=name,
                               Q=args.queries, n=args.rows, d=args.cols, k=args.k, engine=engine, median_s=f"{median:.5f}",

@@ -3,7 +3,7 @@
     python3 bench/plan_cuda.py [--repeat 5] [--only NAME,...] > lines.csv
 
 The cases of bench/knn_cuda.py, rows on the device, `prepared` and in `one call`; then some with rows of the host. Memory is what a search
-takes beside a corpus that was kept before. `decides` says data where the first rung left some queries: then no plan can know the time.
+takes beside a corpus that was kept before. `decides` says data where the first precision left some queries: then no plan can know the time.
 Needs VICINAL_KNN_ENGINE, the path of libknn_engine.so.
 """
 

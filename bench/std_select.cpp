@@ -12,12 +12,12 @@ namespace {
 template <class Row>
 void for_rows(std::int64_t rows, int threads, const Row& row) {
   std::atomic<std::int64_t> next{0};
-  std::vector<std::thread> team;
+  std::vector<std::thread> thread_pool;
   for (int t = 0; t < threads; ++t)
-    team.emplace_back([&] {
+    thread_pool.emplace_back([&] {
       for (std::int64_t i = next++; i < rows; i = next++) row(i);
     });
-  for (std::thread& one : team) one.join();
+  for (std::thread& one : thread_pool) one.join();
 }
 
 template <class Select>

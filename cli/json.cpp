@@ -23,9 +23,9 @@ Json json_of(const vicinal::Matrix& matrix, const std::string& path) {
 }
 
 Json json_of(const vicinal::Certificate& certificate) {
-  return {{"certified", certificate.all()}, {"queries", certificate.queries},
-          {"proven", certificate.proven},   {"redone", certificate.redone},
-          {"rungs", certificate.rungs},     {"largest_bound", certificate.largest_bound}};
+  return {{"certified", certificate.all()},       {"queries", certificate.queries},
+          {"proven", certificate.proven},         {"redone", certificate.redone},
+          {"precisions", certificate.precisions}, {"largest_bound", certificate.largest_bound}};
 }
 
 Json json_of(const vicinal::Stats& stats) {
@@ -50,7 +50,7 @@ Json json_of(const vicinal::Stats& stats) {
 Json json_of(const vicinal::Plan& plan) {
   return {{"device", plan.device},
           {"instruction_set", plan.instruction_set},
-          {"rungs", plan.rungs},
+          {"cascade", plan.cascade},
           {"threads", plan.threads},
           {"distance_type", vicinal::distance_type_name(plan.distance_type)},
           {"budget_bytes", plan.budget_bytes},

@@ -55,19 +55,20 @@ struct Explanation {
 
   /// The products of the first filter and the rows that blocks of queries read, as if they took all the time of the search but preparing.
   void compare(const Report& run, std::int64_t cols) {
-    const std::string rung = run.certificate.rungs.empty() ? "" : run.certificate.rungs.front();
+    const std::string precision = run.certificate.precisions.empty() ? "" : run.certificate.precisions.front();
     const double seconds = run.stats.seconds - run.stats.prepare_seconds;
-    if ((rung != "int8" && rung != "f32") || !(seconds > 0)) return;
+    if ((precision != "int8" && precision != "f32") || !(seconds > 0)) return;
     const vicinal::Rates best = vicinal::measure_rates({.device = run.stats.device,
                                                         .threads = run.stats.threads,
                                                         .instruction_set = run.stats.instruction_set,
-                                                        .filter = rung});
+                                                        .filter = precision});
     const double elements =
         static_cast<double>(run.stats.pairs) * static_cast<double>(cols) / (run.plan.symmetric ? 2 : 1);
     if (best.products > 0) product_share = elements / seconds / best.products;
     const double block =
         static_cast<double>(run.plan.symmetric ? run.plan.pair_rows : std::min(run.plan.query_block, run.queries));
-    if (best.bytes > 0 && block > 0) memory_share = elements * (rung == "int8" ? 1 : 4) / block / seconds / best.bytes;
+    if (best.bytes > 0 && block > 0)
+      memory_share = elements * (precision == "int8" ? 1 : 4) / block / seconds / best.bytes;
   }
 };
 
@@ -88,10 +89,10 @@ std::string explain_text(const Report& run, bool written) {
   };
   std::vector<std::pair<std::string, std::string>> facts = {
       {"device", fmt::format("{}, {}, {}", stats.device, stats.instruction_set, plural(stats.threads, "thread"))},
-      {"rungs",
-       fmt::format("{}{}", fmt::join(certificate.rungs, ", then "), stats.rotated ? "; bytes of rotated rows" : "")},
-      {"settled", fmt::format("{} by the first rung, {} by a finer one", count_text(certificate.proven),
-                              count_text(certificate.redone))},
+      {"precisions", fmt::format("{}{}", fmt::join(certificate.precisions, ", then "),
+                                 stats.rotated ? "; bytes of rotated rows" : "")},
+      {"certified", fmt::format("{} at the first precision, {} at a finer one", count_text(certificate.proven),
+                                count_text(certificate.redone))},
       {"largest bound",
        fmt::format("{:.3g} between the filter's distance and the true one", certificate.largest_bound)},
       {"survivors", fmt::format("{:.1f} a query ({} of all pairs)", why.survivors, percent_text(why.survivor_share))},
@@ -109,7 +110,7 @@ std::string explain_text(const Report& run, bool written) {
       {"speed", fmt::format("{:.3g} million pairs a second", why.pairs_a_second / 1e6)}};
   if (why.product_share > 0)
     facts.emplace_back("of the best", fmt::format("{} of the {} products, {} of the memory reads that {} can do",
-                                                  percent_text(why.product_share), certificate.rungs.front(),
+                                                  percent_text(why.product_share), certificate.precisions.front(),
                                                   percent_text(why.memory_share), plural(stats.threads, "thread")));
   if (written) facts.emplace_back("write", timed(run.seconds.write));
   for (const std::string& note : stats.notes) facts.emplace_back("note", note);

@@ -118,10 +118,11 @@ std::string neighbors_text(const vicinal::Neighbors& result, std::int64_t querie
 
 std::string certificate_text(const vicinal::Certificate& certificate) {
   if (certificate.queries == 0) return "certified exact: nothing was asked";
-  const std::string first = certificate.rungs.empty() ? "the first rung" : certificate.rungs.front();
+  const std::string first = certificate.precisions.empty() ? "the first precision" : certificate.precisions.front();
   std::string text = fmt::format("certified exact: {} of {} proved by {}", count_text(certificate.proven),
                                  plural(certificate.queries, "query"), first);
-  if (certificate.redone > 0) text += fmt::format(", {} settled by a finer rung", count_text(certificate.redone));
+  if (certificate.redone > 0)
+    text += fmt::format(", {} certified at a finer precision", count_text(certificate.redone));
   return text;
 }
 

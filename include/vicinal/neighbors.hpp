@@ -14,13 +14,13 @@
 namespace vicinal {
 
 /// Why the answer is exact. Every query is settled when a call returns, so all() is always true;
-/// `proven` were settled by the first rung, `redone` needed a finer one.
+/// `proven` were settled by the first precision, `redone` needed a finer one.
 struct Certificate {
   std::int64_t queries = 0;
   std::int64_t proven = 0;
   std::int64_t redone = 0;
   std::vector<std::string>
-      rungs;  // precisions used, first to last: "int8", "fp16" (on a CUDA device), "f32", "canonical"
+      precisions;  // precisions used, first to last: "int8", "fp16" (on a CUDA device), "f32", "canonical"
   /// Largest proved |filter distance - true distance| of a proven query: of |q - r| for sqeuclidean too, of the chord
   /// between unit rows for cosine and correlation, of the value itself for the others.
   double largest_bound = 0;

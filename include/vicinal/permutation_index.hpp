@@ -114,7 +114,7 @@ struct PermutationPlan {
   std::int64_t query_batch = 0;  // of a search: queries that a thread answers at a time
   bool together = false;         // of a search: all threads share each query
   std::int64_t peak_bytes = 0, minimum_bytes = 0, budget_bytes = 0;
-  std::int64_t kept_bytes = 0;  // of a build: what the index holds afterwards
+  std::int64_t prepared_bytes = 0;  // of a build: what the index holds afterwards
   std::string text() const;
 };
 

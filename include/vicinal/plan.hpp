@@ -17,14 +17,14 @@ struct Shape {
 };
 
 struct Plan {
-  std::string device;              // "cpu"
-  std::string instruction_set;     // "avx512vnni"
-  std::vector<std::string> rungs;  // filter ladder, first to last; the last is always "canonical"
+  std::string device;                // "cpu"
+  std::string instruction_set;       // "avx512vnni"
+  std::vector<std::string> cascade;  // precisions, first to last; the last is always "canonical"
   int threads = 1;
   DistanceType distance_type = DistanceType::f32;
   std::int64_t budget_bytes = 0;  // what the plan had to fit
   std::int64_t peak_bytes =
-      0;  // what it will use at most, results not counted; on a CUDA device while its first rung runs, later ones stay within the budget
+      0;  // what it will use at most, results not counted; on a CUDA device while its first precision runs, later ones stay within the budget
   std::int64_t minimum_bytes = 0;    // the smallest budget that would do
   std::int64_t result_bytes = 0;     // ids and distances
   std::int64_t corpus_chunk = 0;     // rows of the corpus prepared at a time
@@ -37,14 +37,14 @@ struct Plan {
   std::int64_t pair_rows = 0;        // graph: rows of the blocks that meet in pairs
   bool symmetric = false;            // graph: each tile of distances serves both of its sides
   bool groups = false;               // few columns: rows near each other share a tile, and far tiles are passed over
-  bool second = false;    // many columns: a second byte of each element is kept for rows that the first cannot exclude
-  bool pilot = false;     // a sample of the rows decides whether the first rung is used, and whether of rotated rows
+  bool second = false;  // many columns: a second byte of each element is kept for rows that the first cannot exclude
+  bool pilot = false;   // a sample of the rows decides whether the first precision is used, and whether of rotated rows
   bool rotated = false;   // rows are rotated before they are rounded to bytes: forced by name
   bool resident = false;  // the prepared corpus stays in memory for the whole call
   double seconds =
-      0;  // predicted wall time, from rates in src/pipeline/plan.cpp and src/cuda/search/seconds.hpp; of data that the first rung settles, unless rows were looked at
+      0;  // predicted wall time, from rates in src/pipeline/plan.cpp and src/cuda/search/seconds.hpp; of data that the first precision settles, unless rows were looked at
   std::int64_t sampled_rows =
-      0;  // of the corpus, that were looked at for rungs, rotated and seconds; 0: they go by the shapes alone
+      0;  // of the corpus, that were looked at for precisions, rotated and seconds; 0: they go by the shapes alone
   std::int64_t left_rows = 0;      // by that sample, rows of the corpus that the filter leaves to be ranked for a query
   std::vector<std::string> notes;  // e.g. a cap on threads
   /// One line a fact, for people.
@@ -57,7 +57,7 @@ Plan plan_graph(const Shape& rows, const GraphOptions& options = {});
 /// What the result will take is not known before the search: result_bytes is 0.
 Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options = {});
 
-/// The same with a look at some hundred rows of the corpus, which takes milliseconds whatever the shape: which rung the search will begin with,
+/// The same with a look at some hundred rows of the corpus, which takes milliseconds whatever the shape: which precision the search will begin with,
 /// and how many rows it will leave. Looked at are searches on the CPU by products or squared differences; for others sampled_rows stays 0.
 Plan plan(const Points& corpus, const Shape& queries, const KnnOptions& options = {});
 Plan plan(const Points& corpus, const Points& queries, const KnnOptions& options = {});

@@ -75,9 +75,9 @@ nb::tuple knn_into_from_python(const Rows& corpus, const Rows& queries, const Op
 }
 
 /// Keeps the rows alive that the library's Corpus may have borrowed.
-class PreparedCorpus {
+class PythonCorpus {
  public:
-  PreparedCorpus(const Rows& rows, const Options& options, bool copy)
+  PythonCorpus(const Rows& rows, const Options& options, bool copy)
       : corpus_(without_gil(options.progress, [&](const Progress& progress) {
           CorpusOptions wanted;
           wanted.metric = options.knn.metric;
@@ -94,7 +94,7 @@ class PreparedCorpus {
     if (!corpus_.owns_rows()) rows_ = rows;
   }
   /// What save() wrote; device, threads and memory are those of the options, the rest is in the file.
-  PreparedCorpus(const std::string& path, const Options& options, bool verify, bool copy)
+  PythonCorpus(const std::string& path, const Options& options, bool verify, bool copy)
       : corpus_(without_gil(options.progress, [&](const Progress& progress) {
           OpenOptions wanted;
           wanted.verify = verify;
@@ -105,7 +105,7 @@ class PreparedCorpus {
           return Corpus::open(path, wanted);
         })) {}
   /// What saved() gave, which is borrowed.
-  PreparedCorpus(const SavedArray& saved, const Options& options)
+  PythonCorpus(const SavedArray& saved, const Options& options)
       : saved_(saved), corpus_(without_gil(options.progress, [&](const Progress& progress) {
           OpenOptions wanted;
           wanted.memory = options.knn.memory;
@@ -240,38 +240,37 @@ void bind_search(nb::module_& m) {
   m.def("plan", &plan_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
   m.def("plan_rows", &plan_rows_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
 
-  nb::class_<PreparedCorpus>(m, "Corpus", nb::type_slots(collected<PreparedCorpus>),
-                             "A prepared corpus that keeps borrowed rows alive.")
+  nb::class_<PythonCorpus>(m, "Corpus", nb::type_slots(collected<PythonCorpus>),
+                           "A prepared corpus that keeps borrowed rows alive.")
       .def(nb::init<const Rows&, const Options&, bool>(), nb::arg("rows"), nb::arg("options"), nb::arg("copy"))
       .def_static(
           "open",
           [](const nb::bytes& path, const Options& options, bool verify, bool copy) {
-            return new PreparedCorpus(text_of(path), options, verify, copy);
+            return new PythonCorpus(text_of(path), options, verify, copy);
           },
           nb::arg("path"), nb::arg("options"), nb::arg("verify"), nb::arg("copy"))
       .def(
-          "save", [](const PreparedCorpus& self, const nb::bytes& path) { self.save(text_of(path)); }, nb::arg("path"))
+          "save", [](const PythonCorpus& self, const nb::bytes& path) { self.save(text_of(path)); }, nb::arg("path"))
       .def_static(
-          "opened", [](const SavedArray& saved, const Options& options) { return new PreparedCorpus(saved, options); },
+          "opened", [](const SavedArray& saved, const Options& options) { return new PythonCorpus(saved, options); },
           nb::arg("saved"), nb::arg("options"))
-      .def("saved", &PreparedCorpus::saved)
-      .def("knn_graph", &PreparedCorpus::knn_graph, nb::arg("options"), nb::arg("include_self"),
+      .def("saved", &PythonCorpus::saved)
+      .def("knn_graph", &PythonCorpus::knn_graph, nb::arg("options"), nb::arg("include_self"),
            nb::arg("symmetrize").none())
-      .def("range_search", &PreparedCorpus::range_search, nb::arg("queries"), nb::arg("radius"), nb::arg("options"),
+      .def("range_search", &PythonCorpus::range_search, nb::arg("queries"), nb::arg("radius"), nb::arg("options"),
            nb::arg("max_results"))
-      .def("verify", &PreparedCorpus::verify, nb::arg("queries"), nb::arg("ids"), nb::arg("distances").none(),
+      .def("verify", &PythonCorpus::verify, nb::arg("queries"), nb::arg("ids"), nb::arg("distances").none(),
            nb::arg("options"), nb::arg("relative_tolerance"))
-      .def("knn", &PreparedCorpus::knn, nb::arg("queries"), nb::arg("options"))
-      .def("knn_into", &PreparedCorpus::knn_into, nb::arg("queries"), nb::arg("options"), nb::arg("out"))
-      .def_prop_ro(
-          "shape",
-          [](const PreparedCorpus& self) { return nb::make_tuple(self.corpus().rows(), self.corpus().cols()); })
-      .def_prop_ro("dtype", [](const PreparedCorpus& self) { return std::string(dtype_name(self.corpus().dtype())); })
+      .def("knn", &PythonCorpus::knn, nb::arg("queries"), nb::arg("options"))
+      .def("knn_into", &PythonCorpus::knn_into, nb::arg("queries"), nb::arg("options"), nb::arg("out"))
+      .def_prop_ro("shape",
+                   [](const PythonCorpus& self) { return nb::make_tuple(self.corpus().rows(), self.corpus().cols()); })
+      .def_prop_ro("dtype", [](const PythonCorpus& self) { return std::string(dtype_name(self.corpus().dtype())); })
       .def_prop_ro("metric",
-                   [](const PreparedCorpus& self) { return std::string(metric_info(self.corpus().metric()).name); })
-      .def_prop_ro("resident", [](const PreparedCorpus& self) { return self.corpus().resident(); })
-      .def_prop_ro("nbytes", [](const PreparedCorpus& self) { return self.corpus().bytes(); })
-      .def_prop_ro("prepare_seconds", [](const PreparedCorpus& self) { return self.corpus().prepare_seconds(); });
+                   [](const PythonCorpus& self) { return std::string(metric_info(self.corpus().metric()).name); })
+      .def_prop_ro("resident", [](const PythonCorpus& self) { return self.corpus().resident(); })
+      .def_prop_ro("nbytes", [](const PythonCorpus& self) { return self.corpus().bytes(); })
+      .def_prop_ro("prepare_seconds", [](const PythonCorpus& self) { return self.corpus().prepare_seconds(); });
 }
 
 }  // namespace vicinal::python

@@ -61,7 +61,7 @@ nb::tuple recall_to_python(const RecallEstimate& recall) {
 
 nb::tuple plan_to_python(const PermutationPlan& plan) {
   return nb::make_tuple(plan.threads, plan.query_batch, plan.together, plan.peak_bytes, plan.minimum_bytes,
-                        plan.budget_bytes, plan.kept_bytes, plan.text());
+                        plan.budget_bytes, plan.prepared_bytes, plan.text());
 }
 
 /// A callable (query, objects) -> distances of Python, called with the GIL. An exception is kept while the search winds up.

@@ -37,7 +37,7 @@ nb::dict certificate_to_python(const Certificate& certificate) {
   d["queries"] = certificate.queries;
   d["proven"] = certificate.proven;
   d["redone"] = certificate.redone;
-  d["rungs"] = nb::tuple(nb::cast(certificate.rungs));
+  d["precisions"] = nb::tuple(nb::cast(certificate.precisions));
   d["largest_bound"] = certificate.largest_bound;
   return d;
 }
@@ -103,7 +103,7 @@ nb::dict plan_to_python(const Plan& plan) {
   nb::dict d;
   d["device"] = plan.device;
   d["instruction_set"] = plan.instruction_set;
-  d["rungs"] = nb::tuple(nb::cast(plan.rungs));
+  d["cascade"] = nb::tuple(nb::cast(plan.cascade));
   d["threads"] = plan.threads;
   d["distance_type"] = std::string(distance_type_name(plan.distance_type));
   d["budget_bytes"] = plan.budget_bytes;

@@ -345,8 +345,8 @@ def test_corpora_of_device_rows(library):
         assert vicinal.Corpus(x, device="cuda").verify(x[:9], vicinal.knn(x, x[:9], 4)).ok()
 
 
-@pytest.mark.parametrize("ladder", ["auto", "int8", "f32", "canonical"])
-def test_rows_beyond_32_bits_of_the_device(library, monkeypatch, ladder):
+@pytest.mark.parametrize("cascade", ["auto", "int8", "f32", "canonical"])
+def test_rows_beyond_32_bits_of_the_device(library, monkeypatch, cascade):
     """Planted rows that nothing else of 4.4e9 equals, on both sides of row 2^32, and equal ones at i and i + 2^32."""
     module, beyond, n = library.module, 1 << 32, 4_400_000_000
     free = module.cuda.mem_get_info()[0] if hasattr(module.cuda, "mem_get_info") else module.cuda.runtime.memGetInfo()[0]
@@ -364,7 +364,7 @@ def test_rows_beyond_32_bits_of_the_device(library, monkeypatch, ladder):
     for value, where in planted.items():
         for row in where:
             rows[row] = library.put(np.array(value, np.uint8))
-    monkeypatch.setenv("VICINAL_FILTER", ladder)
+    monkeypatch.setenv("VICINAL_FILTER", cascade)
     for value, where in planted.items():
         query = library.put(np.array([value], np.uint8))
         found = vicinal.knn(rows, query, len(where))

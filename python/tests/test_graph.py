@@ -157,7 +157,7 @@ def test_plans_of_arrays_see_a_sample(rng):
     for x in (rng.standard_normal((6000, 64)).astype("f4"), np.full((6000, 64), 3.25, "f4")):
         seen = vicinal.plan(x, x[:300], 10)
         found = vicinal.knn(x, x[:300], 10)
-        assert seen.rungs[0] == found.certificate.rungs[0] and seen.rotated == found.stats.rotated
+        assert seen.cascade[0] == found.certificate.precisions[0] and seen.rotated == found.stats.rotated
         assert 16 <= seen.sampled_rows <= 512 and "by a look at" in seen.text
         assert vicinal.plan(x, (300, 64), 10).seconds == seen.seconds
         assert vicinal.plan_graph(x).sampled_rows > 0

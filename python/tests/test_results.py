@@ -139,7 +139,7 @@ def test_plan(small):
     corpus, queries = small
     plan = vicinal.plan((1_000_000, 128), (1000, 128), 10, memory="256MiB")
     assert plan.peak_bytes <= plan.budget_bytes == 256 << 20 and plan.minimum_bytes <= plan.peak_bytes
-    assert plan.result_bytes == 1000 * 10 * 12 and plan.distance_type == "f32" and plan.rungs[-1] == "canonical"
+    assert plan.result_bytes == 1000 * 10 * 12 and plan.distance_type == "f32" and plan.cascade[-1] == "canonical"
     assert str(plan) == plan.text and len(str(plan).splitlines()) > 3
     assert vicinal.plan(corpus, queries.astype(np.float64), 5).distance_type == "f64"
     assert vicinal.plan((10, 4), (2, 4), 3, "hamming", dtype="uint8").distance_type == "u32"

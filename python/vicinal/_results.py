@@ -14,17 +14,17 @@ from .errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Certificate:
-    """Why an answer is exact. Every query is settled when a call returns, so ``all()`` is always True.
+    """Why an answer is exact. Every query is certified when a call returns, so ``all()`` is always True.
 
-    queries: number of queries. proven: settled by the first rung of the filter ladder. redone: settled by
-    a finer one. rungs: names of the rungs used, first to last. largest_bound: the largest proved
+    queries: number of queries. proven: certified at the first precision of the cascade. redone: certified
+    at a finer one. precisions: names of those used, first to last. largest_bound: the largest proved
     difference between a filter distance and the true one, in units of the distance.
     """
 
     queries: int
     proven: int
     redone: int
-    rungs: tuple[str, ...]
+    precisions: tuple[str, ...]
     largest_bound: float
 
     def all(self) -> bool:
@@ -113,7 +113,7 @@ class Neighbors(tuple):
         certificate = self.certificate
         return (
             f"<vicinal.Neighbors of {rows} queries, k={k}, {self.distances.dtype}: "
-            f"{certificate.proven} proven by the first rung, {certificate.redone} redone>"
+            f"{certificate.proven} proven at the first precision, {certificate.redone} redone>"
         )
 
 
@@ -201,13 +201,13 @@ class Plan:
     counted), minimum_bytes the smallest budget that would do. corpus_chunk, query_batch, query_block are
     in rows; seconds is a prediction. match_bytes: what a range search holds until the places of its matches are
     known. symmetric: in a graph, each tile of distances serves both of its sides. rotated: rows are rotated before they are rounded to bytes. sampled_rows: rows
-    of the corpus that were looked at for rungs, rotated and seconds (0: they go by the shapes alone), and left_rows, how many rows the filter then
+    of the corpus that were looked at for the cascade, rotated and seconds (0: they go by the shapes alone), and left_rows, how many rows the filter then
     leaves to be ranked for a query.
     """
 
     device: str
     instruction_set: str
-    rungs: tuple[str, ...]
+    cascade: tuple[str, ...]
     threads: int
     distance_type: str
     budget_bytes: int
@@ -249,8 +249,8 @@ class Device:
 class Info:
     """This build on this machine. semantics_version changes with any change of values or order.
 
-    instruction_sets: usable here, best first. built_instruction_sets: compiled in. filters: rungs of the
-    ladder, first to last. threads: what ``threads=0`` means here.
+    instruction_sets: usable here, best first. built_instruction_sets: compiled in. filters: precisions of the
+    cascade, first to last. threads: what ``threads=0`` means here.
     """
 
     version: str

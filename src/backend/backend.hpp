@@ -11,8 +11,8 @@
 #include "backend/ranks.hpp"
 #include "backend/strings.hpp"
 #include "core/parallel.hpp"
-#include "core/row_filter.hpp"
 #include "core/precision.hpp"
+#include "core/row_filter.hpp"
 #include "select/problem.hpp"
 #include "vicinal/device.hpp"
 #include "vicinal/matrix.hpp"
@@ -40,7 +40,7 @@ struct Facts {
 };
 
 /// What a search is, apart from how it is carried out. `k` is what a query can really get: min(k, eligible rows).
-struct Question {
+struct SearchSpec {
   Points corpus;
   Metric metric = Metric::euclidean;
   DistanceType type = DistanceType::f32;
@@ -54,7 +54,7 @@ struct Question {
 };
 
 /// The shapes that bytes() needs.
-struct Problem {
+struct ProblemShape {
   Shape corpus, queries;
   Metric metric = Metric::euclidean;
   std::int64_t k = 0;          // min(k, rows)
@@ -66,8 +66,8 @@ struct Problem {
 };
 
 /// A whole corpus in the form that a backend searches, immutable.
-struct Kept {
-  virtual ~Kept() = default;
+struct PreparedCorpus {
+  virtual ~PreparedCorpus() = default;
   virtual std::int64_t bytes() const = 0;
 };
 
@@ -75,7 +75,7 @@ struct Kept {
 inline constexpr std::int64_t unknown_count = -1;
 struct BoundsView {
   double* settled;  // every row whose folded key is <= this was ranked canonically; +inf: all rows were
-  double* largest;  // largest proved |filter distance - true distance| (0 on the canonical rung)
+  double* largest;  // largest proved |filter distance - true distance| (0 on the canonical precision)
   std::int64_t* found =
       nullptr;  // rows in the query's answer; unknown_count where the answer lies on a device, which counts them itself. Null: not asked for
 };
@@ -103,7 +103,7 @@ struct Session {
   /// Results of query i of the batch to row rows[i] of `out`, sorted; bounds to position i.
   virtual void finish(const NeighborsView& out, const BoundsView& bounds) = 0;
 
-  // A range search (Question::radius) ends differently, for the size of its result is not known before:
+  // A range search (SearchSpec::radius) ends differently, for the size of its result is not known before:
   /// Matches of each query of the batch after the last chunk. lost: they were counted and not kept, for want of memory.
   virtual void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) = 0;
   /// After prepare_queries, for queries that were lost once: their matches go straight to their places.
@@ -130,17 +130,17 @@ struct Backend {
   /// Why problem.algorithm, which runs on this kind of device, cannot take the problem; empty where it can.
   virtual std::string select_refusal(const SelectProblem& problem) const = 0;
   /// Peak bytes of anonymous memory of a plan. Pure.
-  virtual std::int64_t bytes(const Plan& plan, const Problem& problem) const = 0;
+  virtual std::int64_t bytes(const Plan& plan, const ProblemShape& problem) const = 0;
   /// Peak bytes of making the kept form, most of which stay.
-  virtual std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const = 0;
+  virtual std::int64_t prepared_bytes(const ProblemShape& problem, const Plan& plan) const = 0;
   /// Queries that a tile takes side by side; query blocks are multiples of this.
   virtual std::int64_t query_lanes(const std::string& instruction_set) const = 0;
   /// Time of an instruction set beside the backend's fastest, for predictions only.
   virtual double slowness(const std::string& instruction_set) const = 0;
   /// Speed of its tiles of bytes beside those of floats, for the choice between them.
-  virtual double byte_gain(const std::string& instruction_set) const = 0;
-  /// Why it has no filter of the rung for rows of so many columns, a plan's note; empty where it has. The plan names no such rung.
-  virtual std::string filter_refusal(Rung /*rung*/, std::int64_t /*cols*/,
+  virtual double int8_gain(const std::string& instruction_set) const = 0;
+  /// Why it has no filter of the precision for rows of so many columns, a plan's note; empty where it has. The plan names no such precision.
+  virtual std::string filter_refusal(Precision /*precision*/, std::int64_t /*cols*/,
                                      const std::string& /*instruction_set*/) const {
     return "";
   }
@@ -155,39 +155,42 @@ struct Backend {
   /// Gives back what it keeps between calls and nobody uses; returns how many bytes that were.
   virtual std::int64_t release_memory() { return 0; }
   /// Predicted seconds of a search; below 0: by `slowness` beside a core of the build machine.
-  virtual double seconds(const Plan& /*plan*/, const Problem& /*problem*/) const { return -1; }
+  virtual double seconds(const Plan& /*plan*/, const ProblemShape& /*problem*/) const { return -1; }
   /// In milliseconds, whatever the shape.
-  virtual Outlook look(const Question& /*question*/, const Plan& /*plan*/) { return {}; }
+  virtual Outlook look(const SearchSpec& /*spec*/, const Plan& /*plan*/) { return {}; }
   /// Measured here and now; nothing where a backend does not say.
-  virtual Rates rates(const std::string& /*instruction_set*/, Rung /*rung*/, int /*threads*/) { return {}; }
+  virtual Rates rates(const std::string& /*instruction_set*/, Precision /*precision*/, int /*threads*/) { return {}; }
   /// Prepares the whole corpus once.
-  virtual std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) = 0;
-  /// Null where Plan::pilot leaves it open whether the rung pays, and on these rows it does not, or where they were kept without it.
-  virtual std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung,
-                                        std::shared_ptr<const Kept> kept, Team& team, Stats& stats) = 0;
+  virtual std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const Plan& plan,
+                                                               ThreadPool& thread_pool) = 0;
+  /// Null where Plan::pilot leaves it open whether the precision pays, and on these rows it does not, or where they were kept without it.
+  virtual std::unique_ptr<Session> open(const SearchSpec& spec, const Plan& plan, Precision precision,
+                                        std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
+                                        Stats& stats) = 0;
 
   // Strings. One call each: a search is one stage, since a lane's distance is exact when it is there.
   /// Decides the shape of a plan that knows its device, instruction set, threads and budget; returns peak bytes beyond the strings.
   virtual std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k,
                                      bool range) const = 0;
   /// What search_strings() can be asked; the rest is for the host.
-  virtual StringShare share_strings(const StringQuestion& question) const { return {question.queries.count(), ""}; }
-  /// Returns the entries of a range search, those beyond StringQuestion::most too.
-  virtual std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer,
-                                      Team& team, Stats& stats) = 0;
+  virtual StringShare share_strings(const StringSearchSpec& spec) const { return {spec.queries.count(), ""}; }
+  /// Returns the entries of a range search, those beyond StringSearchSpec::most too.
+  virtual std::int64_t search_strings(const StringSearchSpec& spec, const Plan& plan, const StringAnswer& answer,
+                                      ThreadPool& thread_pool, Stats& stats) = 0;
 
   // A permutation index: its footrules with queries, the cut, and where rows are given and fit, the distances of candidates.
   /// Ranks, and rows, there for many searches. Null: the backend has nothing that the host's own code is not better at.
-  virtual std::shared_ptr<const Kept> keep_ranks(const RankRows& /*ranks*/,
-                                                 const std::vector<std::uint32_t>& /*permutants*/,
-                                                 const MeasuredRows* /*rows*/) {
+  virtual std::shared_ptr<const PreparedCorpus> keep_ranks(const RankRows& /*ranks*/,
+                                                           const std::vector<std::uint32_t>& /*permutants*/,
+                                                           const MeasuredRows* /*rows*/) {
     return nullptr;
   }
   /// Can it measure those k of the rows that it keeps?
-  virtual bool measures(const Kept& /*kept*/, std::int64_t /*k*/) const { return false; }
+  virtual bool measures(const PreparedCorpus& /*kept*/, std::int64_t /*k*/) const { return false; }
   /// False: a distance to a permutant is not finite, which the host has words for; not where ranks are given.
-  virtual bool search_ranks(const RankQuestion& /*question*/, const Kept& /*kept*/,
-                            const CandidatesAnswer& /*candidates*/, const NearestAnswer& /*nearest*/, Team& /*team*/) {
+  virtual bool search_ranks(const RankSearchSpec& /*spec*/, const PreparedCorpus& /*kept*/,
+                            const CandidatesAnswer& /*candidates*/, const NearestAnswer& /*nearest*/,
+                            ThreadPool& /*thread_pool*/) {
     return false;
   }
 };

@@ -25,7 +25,7 @@ struct MeasuredRows {
   Metric metric = Metric::euclidean;
 };
 
-struct RankQuestion {
+struct RankSearchSpec {
   RankRows queries;                       // ranks null: the device measures the permutants itself
   std::int64_t candidates = 0;            // 1 to the objects
   std::optional<MeasuredRows> rows = {};  // queries whose k nearest candidates are wanted; else the candidates are

@@ -1,6 +1,6 @@
 // The list of backends, and what this build and machine can do. Here, and in plugin.cpp, the environment is read:
 //   VICINAL_ISA      forces an instruction set by name where a call says "auto" (tests, bug reports)
-//   VICINAL_FILTER   forces a filter rung the same way
+//   VICINAL_FILTER   forces a filter precision the same way
 //   VICINAL_BACKEND  forces a device the same way: cpu, cuda, cuda:1
 //   VICINAL_BACKEND_PATH  an absolute path, of a folder in which to look for libvicinal_cuda.so when it is not beside the library
 #include <atomic>
@@ -154,10 +154,11 @@ std::int64_t release_memory() {
 
 Rates measure_rates(const Execution& run) {
   const Execution asked = with_environment(run);
-  for (const RungName& rung : rung_names)
-    if (asked.filter == rung.name && (rung.rung == Rung::int8 || rung.rung == Rung::f32))
+  for (const PrecisionName& precision : precision_names)
+    if (asked.filter == precision.name &&
+        (precision.precision == Precision::int8 || precision.precision == Precision::f32))
       return find_backend(run.device)
-          .rates(asked.instruction_set, rung.rung, run.threads == 0 ? default_threads() : run.threads);
+          .rates(asked.instruction_set, precision.precision, run.threads == 0 ? default_threads() : run.threads);
   fail(ErrorCode::invalid_argument, cat("rates are those of filter int8 or f32, got \"", asked.filter, "\""));
 }
 
@@ -172,8 +173,8 @@ Info info() {
 #endif
   result.instruction_sets = facts.instruction_sets;
   result.built_instruction_sets = facts.built_instruction_sets;
-  for (const RungName& rung : rung_names)
-    if (rung.rung != Rung::fp16 || facts.has_halves) result.filters.emplace_back(rung.name);
+  for (const PrecisionName& precision : precision_names)
+    if (precision.precision != Precision::fp16 || facts.has_halves) result.filters.emplace_back(precision.name);
   result.backends = backend_names();
   result.devices = devices();
   result.threads = default_threads();

@@ -13,7 +13,7 @@
 
 namespace vicinal {
 
-struct StringQuestion {
+struct StringSearchSpec {
   const StringSet& corpus;
   const StringSet& queries;  // the corpus itself, in a graph
   const Alphabet& alphabet;
@@ -32,7 +32,7 @@ struct StringQuestion {
   std::int64_t query_end() const { return std::min(last_query, queries.count()); }
 };
 
-/// What a backend takes of a question: queries before this one, and in a few words why not the others.
+/// What a backend takes of a spec: queries before this one, and in a few words why not the others.
 struct StringShare {
   std::int64_t end = 0;
   std::string why;

@@ -1,7 +1,7 @@
 // The proof of the filter, in one place: what may be excluded, and why nothing that matters is.
 //
 // A filter sees rounded rows xhat = float((x - centre) * scale). For each row it knows, rounded outward,
-//   e >= |x' - xhat|   the residual, measured, in the norm of the sum,   and   n >= |xhat|.
+//   e >= |x' - xhat|   the quantization_error, measured, in the norm of the sum,   and   n >= |xhat|.
 // Its arithmetic is a chain of float operations with a known worst case. docs/exactness.md has the derivations.
 //
 // Every threshold is first inflated for the rounding of keys (theta_of_key): the order is decided by the value rounded
@@ -34,7 +34,7 @@ VICINAL_HOST_DEVICE inline float down32(double value) noexcept {
   return static_cast<float>(value - (std::fabs(value) * 0x1p-23 + 0x1p-149));
 }
 
-/// Facts of one rung of filters over one corpus.
+/// Facts of one precision of filters over one corpus.
 struct BoundModel {
   Metric metric = Metric::euclidean;
   Sum sum = Sum::squares;                 // that the filter estimates
@@ -42,9 +42,9 @@ struct BoundModel {
   DistanceType type = DistanceType::f32;  // of the keys
   std::int64_t dims = 0;
   double scale = 1;     // corpus rows are multiplied by this power of two (1 for unit rows)
-  double alpha = 0;     // |g~ - g| <= alpha |q^| |r^| for the rung's product of two rows
+  double alpha = 0;     // |g~ - g| <= alpha |q^| |r^| for the precision's product of two rows
   double kappa = 0;     // the same for t of the l2 test, relative to (|q^| + |r^|)^2
-  double rotated = 0;   // Rotation::roundings() of the corpus's frame
+  double rotated = 0;   // Rotation::roundings() of the corpus's transform
   bool direct = false;  // l2 by squares of differences in float: no kappa, and an error relative to the distance itself
 
   /// chain: float operations that round, an element: 1 with fused multiply-add, 2 without, 0 for bytes, whose sums are exact.
@@ -93,11 +93,11 @@ VICINAL_HOST_DEVICE inline void take_maxima(FilterNorms& tile, const FilterNorms
 }
 
 /// Sums measured while a row was rounded (any order of summation). `unit`: the row was divided by its norm first.
-struct Residuals {
+struct QuantizationErrors {
   double xx, nn, ee, e_abs, e_max, n_abs;
 };
 
-VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, const Residuals& f) noexcept {
+VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, const QuantizationErrors& f) noexcept {
   const double d = static_cast<double>(model.dims);
   const double sums = 1 + (d + 8) * double_u;  // each sum, any order, and its square root
   const double evaluated = model.evaluated();
@@ -114,7 +114,7 @@ VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, con
 }
 
 /// The term that the kernel adds to multiplier * g~. Not finite: the row is never excluded (-inf).
-VICINAL_HOST_DEVICE inline float row_term(const BoundModel& model, const Residuals& f,
+VICINAL_HOST_DEVICE inline float row_term(const BoundModel& model, const QuantizationErrors& f,
                                           const FilterNorms& norms) noexcept {
   double term = 0;
   if (model.direct) {
@@ -240,15 +240,15 @@ VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, dou
 // (i_r + 128) i_q column by column, and excludes where that is below a limit; `shift` is the part that belongs to the 128.
 
 /// Seeds and limits are within 2^30 and 2^29; sums of up to 255 * 128 a column stay below 2^29 in so many columns.
-inline constexpr std::int64_t most_byte_dims = 16384;
+inline constexpr std::int64_t most_int8_dims = 16384;
 inline constexpr double most_seed = 0x1p30, most_limit = 0x1p29;
 
-VICINAL_HOST_DEVICE inline double byte_unit(Sum sum, float query_step, float row_step) noexcept {
+VICINAL_HOST_DEVICE inline double int8_unit(Sum sum, float query_step, float row_step) noexcept {
   return -static_cast<double>(multiplier(sum)) * static_cast<double>(query_step) * static_cast<double>(row_step);
 }
 
-/// Doubles of that size are known to 2^-20, so a seed may be so much below what it should be; byte_slack covers it.
-inline constexpr double byte_slack = 0x1p-10;
+/// Doubles of that size are known to 2^-20, so a seed may be so much below what it should be; int8_slack covers it.
+inline constexpr double int8_slack = 0x1p-10;
 
 VICINAL_HOST_DEVICE inline std::int32_t whole_above(double value) noexcept {
   const auto cut = static_cast<std::int32_t>(value);
@@ -256,19 +256,19 @@ VICINAL_HOST_DEVICE inline std::int32_t whole_above(double value) noexcept {
 }
 
 /// At least -term / unit; a term that is not finite starts at the top and is never excluded. inverse: 1 / unit.
-VICINAL_HOST_DEVICE inline std::int32_t byte_seed(float term, double inverse) noexcept {
+VICINAL_HOST_DEVICE inline std::int32_t int8_bias(float term, double inverse) noexcept {
   const double seed = -static_cast<double>(term) * inverse;
   if (!(seed < most_seed)) return static_cast<std::int32_t>(most_seed);
   return whole_above(std::max(seed, -most_seed));
 }
 
 /// threshold() of a query for any tile, as far as it can be computed before: base + by_e * e + by_n * (n + e).
-struct ByteLine {
+struct ThresholdCoeffs {
   double base = infinite, by_e = 0, by_n = 0;
 };
 /// The same for floats, as devices use it: (n + e) stands for n, and one factor for the error of every term.
-VICINAL_HOST_DEVICE inline ByteLine float_line(const BoundModel& model, double theta, double query_square,
-                                               const FilterNorms& q) noexcept {
+VICINAL_HOST_DEVICE inline ThresholdCoeffs float_threshold_coeffs(const BoundModel& model, double theta,
+                                                                  double query_square, const FilterNorms& q) noexcept {
   constexpr double rounded = 1 + 4 * double_u, sums = 1 + 8 * double_u;
   const double reach = theta + q.e;
   switch (model.sum) {
@@ -292,8 +292,8 @@ VICINAL_HOST_DEVICE inline ByteLine float_line(const BoundModel& model, double t
   return {reach * reach * sums - query_square + model.kappa * q.n * q.n * rounded + 0x1p-50 * query_square + 0x1p-120,
           2 * reach * rounded, 2 * model.kappa * q.n * rounded};
 }
-VICINAL_HOST_DEVICE inline ByteLine byte_line(const BoundModel& model, double theta, double query_square,
-                                              const FilterNorms& q) noexcept {
+VICINAL_HOST_DEVICE inline ThresholdCoeffs threshold_coeffs(const BoundModel& model, double theta, double query_square,
+                                                            const FilterNorms& q) noexcept {
   if (model.sum == Sum::products) {
     const double canonical = (static_cast<double>(model.dims) / 32 + 8) * double_u;
     return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * (1 + 4 * double_u),
@@ -307,20 +307,21 @@ VICINAL_HOST_DEVICE inline bool of_bytes(const BoundModel& model) noexcept {
   return model.alpha == 0 && !model.direct && model.sum != Sum::magnitudes && model.sum != Sum::largest;
 }
 /// Of either.
-VICINAL_HOST_DEVICE inline ByteLine line_of_query(const BoundModel& model, double theta, double query_square,
-                                                  const FilterNorms& q) noexcept {
-  return of_bytes(model) ? byte_line(model, theta, query_square, q) : float_line(model, theta, query_square, q);
+VICINAL_HOST_DEVICE inline ThresholdCoeffs coeffs_of_query(const BoundModel& model, double theta, double query_square,
+                                                           const FilterNorms& q) noexcept {
+  return of_bytes(model) ? threshold_coeffs(model, theta, query_square, q)
+                         : float_threshold_coeffs(model, theta, query_square, q);
 }
 
-VICINAL_HOST_DEVICE inline double byte_bound(const ByteLine& line, const FilterNorms& tile) noexcept {
+VICINAL_HOST_DEVICE inline double int8_bound(const ThresholdCoeffs& line, const FilterNorms& tile) noexcept {
   return line.base + line.by_e * tile.e + line.by_n * (tile.n + tile.e);
 }
 
 /// EXCLUDE iff the kernel's sum is below this: every such row of the tile has a true distance above theta.
 /// Sums are whole, so a limit between two of them may be raised to the next.
-VICINAL_HOST_DEVICE inline std::int32_t byte_limit(const ByteLine& line, const FilterNorms& tile, double inverse,
-                                                   double shift) noexcept {
-  const double limit = shift - byte_bound(line, tile) * inverse - byte_slack;
+VICINAL_HOST_DEVICE inline std::int32_t int8_threshold(const ThresholdCoeffs& line, const FilterNorms& tile,
+                                                       double inverse, double shift) noexcept {
+  const double limit = shift - int8_bound(line, tile) * inverse - int8_slack;
   if (!(limit > -0x1p31)) return std::numeric_limits<std::int32_t>::min();  // NaN among them
   return whole_above(limit < most_limit ? limit : most_limit);
 }
@@ -333,8 +334,9 @@ VICINAL_HOST_DEVICE inline std::int32_t byte_limit(const ByteLine& line, const F
 //   -1.5   the least seed of a row that is there       -2.5 at least, the least limit: such a row passes while nothing is known
 //   -3.75  the seed of nobody                          -2.75 at most: excluded by every limit
 
-inline constexpr float most_quick_limit = 0x1p28F;
-VICINAL_HOST_DEVICE inline std::int32_t quick_seed(float term, float inverse, float most = most_quick_limit) noexcept {
+inline constexpr float most_quick_threshold = 0x1p28F;
+VICINAL_HOST_DEVICE inline std::int32_t quick_bias(float term, float inverse,
+                                                   float most = most_quick_threshold) noexcept {
   const float exact = -term * inverse,
               least = term == std::numeric_limits<float>::infinity() ? -3.75F * most : -1.5F * most;
   const float seed = exact + std::min(std::fabs(exact), 0x1p100F) * 0x1p-21F;  // -inf with a term of +inf
@@ -342,16 +344,16 @@ VICINAL_HOST_DEVICE inline std::int32_t quick_seed(float term, float inverse, fl
   return static_cast<std::int32_t>(std::ceil(seed > least ? seed : least));
 }
 
-struct QuickLine {
+struct ThresholdCoeffsF32 {
   float base, by_e, by_n;
 };
 /// Of a line that is not of a query given up, whose base is -inf.
-VICINAL_HOST_DEVICE inline QuickLine quick_line(const ByteLine& line) noexcept {
+VICINAL_HOST_DEVICE inline ThresholdCoeffsF32 threshold_coeffs_f32(const ThresholdCoeffs& line) noexcept {
   if (!(line.base > -infinite)) return {-std::numeric_limits<float>::infinity(), 0, 0};
   return {up32(line.base), up32(line.by_e), up32(line.by_n)};
 }
-VICINAL_HOST_DEVICE inline std::int32_t quick_limit(const QuickLine& line, float e, float n, float inverse,
-                                                    float most = most_quick_limit) noexcept {
+VICINAL_HOST_DEVICE inline std::int32_t quick_threshold(const ThresholdCoeffsF32& line, float e, float n, float inverse,
+                                                        float most = most_quick_threshold) noexcept {
   const float by_e = line.by_e * e, by_n = line.by_n * (n + e);
   const float bound = line.base + by_e + by_n, size = std::fabs(line.base) + by_e + by_n;
   const float limit = -(bound + size * 0x1p-21F) * inverse, low = limit - std::fabs(limit) * 0x1p-21F - 0x1p-4F;
@@ -360,15 +362,15 @@ VICINAL_HOST_DEVICE inline std::int32_t quick_limit(const QuickLine& line, float
 }
 
 /// At most the t of a row whose sum came out as this.
-VICINAL_HOST_DEVICE inline float byte_t(std::int32_t sum, double unit, double shift) noexcept {
-  return down32(unit * (shift - static_cast<double>(sum) - byte_slack));
+VICINAL_HOST_DEVICE inline float int8_distance(std::int32_t sum, double unit, double shift) noexcept {
+  return down32(unit * (shift - static_cast<double>(sum) - int8_slack));
 }
 
-/// upper_of() for a t from byte_t: a seed is up to 1 above what it stands for, and the term was rounded down.
-VICINAL_HOST_DEVICE inline double byte_upper(const BoundModel& model, float t, double unit, double query_square,
+/// upper_of() for a t from int8_distance: a seed is up to 1 above what it stands for, and the term was rounded down.
+VICINAL_HOST_DEVICE inline double int8_upper(const BoundModel& model, float t, double unit, double query_square,
                                              const FilterNorms& q, const FilterNorms& tile) noexcept {
   const double value =
-      static_cast<double>(t) + std::fabs(static_cast<double>(t)) * 0x1p-22 + (1 + 2 * byte_slack) * unit;
+      static_cast<double>(t) + std::fabs(static_cast<double>(t)) * 0x1p-22 + (1 + 2 * int8_slack) * unit;
   double upper = value + ip_slack(model, q, tile);
   if (model.sum != Sum::products) {
     const double square = query_square * (1 + 0x1p-50) + value + tile.e * tile.e + 0x1p-22 * tile.n * tile.n + 0x1p-120;

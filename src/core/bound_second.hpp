@@ -1,5 +1,5 @@
 // The proof of the filter's second look: a byte more of each row, read for the few that bytes alone cannot exclude
-// (docs/exactness.md, section 8). With f = x' - x^ the residual of a row's or a query's first byte,
+// (docs/exactness.md, section 8). With f = x' - x^ the quantization_error of a row's or a query's first byte,
 //
 //   q'.r' = q^.r^ + f_q.r' + q^.f_r.
 //
@@ -24,7 +24,7 @@ inline constexpr double second_coarse = 16, second_coarse_middle = 120.5, second
 
 /// Sums measured while a second byte was made, in filter units: xx of x'^2; `coarse` and `fine` of a row (r' - u)^2 and (f_r - v)^2; of a
 /// query `coarse` p^2 and `fine` (f_q - p)^2.
-struct SecondResiduals {
+struct SecondQuantizationErrors {
   double xx = 0, coarse = 0, fine = 0;
 };
 
@@ -39,7 +39,7 @@ inline void take_maxima(SecondNorms& tile, const SecondNorms& row) noexcept {
   tile.fine = std::max(tile.fine, row.fine);
 }
 
-inline SecondNorms second_norms(const BoundModel& model, const SecondResiduals& f) noexcept {
+inline SecondNorms second_norms(const BoundModel& model, const SecondQuantizationErrors& f) noexcept {
   const double d = static_cast<double>(model.dims);
   const double sums = 1 + (d + 8) * double_u, root = std::sqrt(f.xx);
   const double evaluated = model.evaluated() * (root + (model.unit ? 1.0 : 0.0)) + 1e-300;
@@ -61,9 +61,9 @@ inline float second_t(float t, float term, double unit, std::int64_t sum, double
                 unit * (static_cast<double>(sum) * second_fine + shift));
 }
 
-/// first: sum of i_q; residual: sum of j.
-inline double second_shift(std::int64_t first, std::int64_t residual) noexcept {
-  return -second_query * second_coarse_middle * static_cast<double>(residual) -
+/// first: sum of i_q; quantization_error: sum of j.
+inline double second_shift(std::int64_t first, std::int64_t quantization_error) noexcept {
+  return -second_query * second_coarse_middle * static_cast<double>(quantization_error) -
          second_fine * second_fine_middle * static_cast<double>(first);
 }
 
@@ -91,7 +91,7 @@ inline double second_upper(const BoundModel& model, float t, double unit, const 
                            const SecondNorms& tile) noexcept {
   if (!std::isfinite(t)) return infinite;
   const double lengths = q.n + tile.n;
-  const double value = static_cast<double>(t) + (1 + 2 * byte_slack) * unit + lengths * lengths * 0x1p-18 + 0x1p-120;
+  const double value = static_cast<double>(t) + (1 + 2 * int8_slack) * unit + lengths * lengths * 0x1p-18 + 0x1p-120;
   const double slack = second_slack(q, rounded, tile);
   if (model.sum == Sum::products) return value + slack + second_canonical(model, q, tile);
   return std::sqrt(std::max(q.n * q.n + value + 2 * slack, 0.0)) * (1 + 8 * double_u);

@@ -152,17 +152,17 @@ Elements exact_elements(const Values& values, const std::string& side, const Exe
     const std::int64_t rows = std::max<std::int64_t>(block_elements / values.cols, 1),
                        blocks = (values.rows + rows - 1) / rows;
     const int threads = run.threads > 0 ? std::min(run.threads, 1024) : default_threads();
-    Team team(static_cast<int>(std::min<std::int64_t>(threads, blocks)), progress, {},
-              static_cast<std::uint64_t>(values.rows));
+    ThreadPool thread_pool(static_cast<int>(std::min<std::int64_t>(threads, blocks)), progress, {},
+                           static_cast<std::uint64_t>(values.rows));
     with_types(values.type, [&]<class From, class To>(From, To) {
       auto* const to = reinterpret_cast<To*>(memory->data());
-      team.for_each(blocks, [&](std::int64_t block, int) {
+      thread_pool.for_each(blocks, [&](std::int64_t block, int) {
         const std::int64_t first = block * rows, last = std::min(first + rows, values.rows);
         convert_rows<From>(values, first, last, to, inexact);
-        team.tick(static_cast<std::uint64_t>(last - first));
+        thread_pool.poll(static_cast<std::uint64_t>(last - first));
       });
     });
-    team.finish();
+    thread_pool.finish();
   }
   if (inexact.count != 0) refuse_inexact(values, side, inexact);
   const void* data = memory->data();

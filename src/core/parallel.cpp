@@ -17,8 +17,8 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
+#include "core/callback_epoch.hpp"
 #include "core/fpenv.hpp"
-#include "core/outings.hpp"
 #include "core/startable.hpp"
 #include "core/text.hpp"
 
@@ -160,7 +160,7 @@ class Workers {
 
 }  // namespace
 
-struct Team::Arena {
+struct ThreadPool::Arena {
   explicit Arena(int allowed) : threads(allowed), lent(Arenas::all().take(allowed)), arena(*lent) {}
   ~Arena() { Arenas::all().give_back(threads, std::move(lent)); }
   int threads;
@@ -168,22 +168,22 @@ struct Team::Arena {
   tbb::task_arena& arena;
 };
 
-std::uint64_t& outings() noexcept {
+std::uint64_t& callback_epoch() noexcept {
   static thread_local std::uint64_t count = 0;
   return count;
 }
 
-Team::Team(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total)
+ThreadPool::ThreadPool(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total)
     : threads_(home_process() == getpid() ? threads : 1), progress_(progress), stop_(std::move(stop)), total_(total),
       caller_(std::this_thread::get_id()), polled_(std::chrono::steady_clock::now()) {
   if (threads_ > 1) threads_ = Workers::all().allow(threads_);
   if (threads_ > 1) arena_ = std::make_unique<Arena>(threads_);
-  poll(true);
+  ask(true);
 }
 
-Team::~Team() = default;
+ThreadPool::~ThreadPool() = default;
 
-void Team::for_each(std::int64_t count, const std::function<void(std::int64_t, int)>& body) {
+void ThreadPool::for_each(std::int64_t count, const std::function<void(std::int64_t, int)>& body) {
   if (!arena_ || count <= 1) {
     FpGuard guard;
     for (std::int64_t i = 0; i < count; ++i) body(i, 0);
@@ -210,20 +210,20 @@ void Team::for_each(std::int64_t count, const std::function<void(std::int64_t, i
   }
 }
 
-void Team::tick(std::uint64_t work) {
+void ThreadPool::poll(std::uint64_t work) {
   done_.fetch_add(work, std::memory_order_relaxed);
-  if (std::this_thread::get_id() == caller_) poll(false);
+  if (std::this_thread::get_id() == caller_) ask(false);
   if (cancelled_.load(std::memory_order_relaxed) || stop_.stop_requested()) {
     cancelled_.store(true, std::memory_order_relaxed);
     fail(ErrorCode::cancelled, "cancelled by the caller");
   }
 }
 
-void Team::poll(bool always) {
+void ThreadPool::ask(bool always) {
   const auto now = std::chrono::steady_clock::now();
   if (!always && now - polled_ < std::chrono::milliseconds(10)) return;
   polled_ = now;
-  if (progress_) ++outings();
+  if (progress_) ++callback_epoch();
   if (stop_.stop_requested() ||
       (progress_ && !progress_(std::min(done_.load(std::memory_order_relaxed), total_), total_))) {
     cancelled_.store(true, std::memory_order_relaxed);
@@ -231,9 +231,9 @@ void Team::poll(bool always) {
   }
 }
 
-void Team::finish() {
+void ThreadPool::finish() {
   done_.store(total_, std::memory_order_relaxed);
-  poll(true);
+  ask(true);
 }
 
 }  // namespace vicinal

@@ -15,26 +15,26 @@ namespace vicinal {
 /// What threads = 0 means: the affinity mask and the cgroup's quota, at least 1.
 int default_threads();
 
-class Team {
+class ThreadPool {
  public:
   /// `threads` is already resolved (>= 1); where the system starts fewer, there are fewer. total: units of work that progress counts to.
-  Team(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total);
-  ~Team();
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
+  ThreadPool(int threads, const Progress& progress, std::stop_token stop, std::uint64_t total);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const noexcept { return threads_; }
   /// body(index, worker) for every index in [0, count), each once; worker < threads() names a scratch of its own.
   /// Runs on at most threads() threads, the calling one among them; the first exception is thrown here.
   void for_each(std::int64_t count, const std::function<void(std::int64_t index, int worker)>& body);
   /// Called by bodies between tiles with the work just done. Throws Cancelled when the caller wants to stop.
-  /// Only the thread that made the Team runs the caller's progress function, at most every 10 ms.
-  void tick(std::uint64_t work);
+  /// Only the thread that made the ThreadPool runs the caller's progress function, at most every 10 ms.
+  void poll(std::uint64_t work);
   /// Reports the end.
   void finish();
 
  private:
-  void poll(bool always);
+  void ask(bool always);
   struct Arena;
   int threads_;
   Progress progress_;

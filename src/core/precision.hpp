@@ -1,4 +1,4 @@
-// The ladder of filters, cheapest first. The last one computes the canonical distance of every pair and proves itself.
+// The cascade of filters, cheapest first. The last one computes the canonical distance of every pair and proves itself.
 #pragma once
 #include <string>
 #include <string_view>
@@ -6,23 +6,26 @@
 
 namespace vicinal {
 
-enum class Rung : unsigned char { int8, fp16, f32, canonical };
+enum class Precision : unsigned char { int8, fp16, f32, canonical };
 
-inline constexpr struct RungName {
-  Rung rung;
+inline constexpr struct PrecisionName {
+  Precision precision;
   std::string_view name;
-} rung_names[] = {{Rung::int8, "int8"}, {Rung::fp16, "fp16"}, {Rung::f32, "f32"}, {Rung::canonical, "canonical"}};
+} precision_names[] = {
+    {Precision::int8, "int8"}, {Precision::fp16, "fp16"}, {Precision::f32, "f32"}, {Precision::canonical, "canonical"}};
 
-/// The name that forces the int8 rung with rows rotated (core/rotation.hpp); it is no rung of its own.
+/// The name that forces the int8 precision with rows rotated (core/rotation.hpp); it is no precision of its own.
 inline constexpr std::string_view rotated_filter = "rotated";
 
-inline std::string rung_name(Rung rung) { return std::string(rung_names[static_cast<std::size_t>(rung)].name); }
+inline std::string precision_name(Precision precision) {
+  return std::string(precision_names[static_cast<std::size_t>(precision)].name);
+}
 
-/// Of a name that is in the list; the canonical rung for any other.
-inline Rung rung_of(std::string_view name) {
-  for (const RungName& known : rung_names)
-    if (known.name == name) return known.rung;
-  return Rung::canonical;
+/// Of a name that is in the list; the canonical precision for any other.
+inline Precision precision_of(std::string_view name) {
+  for (const PrecisionName& known : precision_names)
+    if (known.name == name) return known.precision;
+  return Precision::canonical;
 }
 
 }  // namespace vicinal

@@ -152,7 +152,7 @@ void check_offsets(const Strings& strings, const char* side) {
 }
 
 std::vector<std::int64_t> Alphabet::read(const Strings& strings, const char* side, std::int64_t max_length,
-                                         Team& team) {
+                                         ThreadPool& thread_pool) {
   check_offsets(strings, side);
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(strings.rows));
   std::array<bool, 128> seen{};
@@ -171,7 +171,7 @@ std::vector<std::int64_t> Alphabet::read(const Strings& strings, const char* sid
       fail(ErrorCode::invalid_argument,
            cat(side, " string ", row, " has ", length, " symbols, the limit is ", max_length, "; raise max_length"));
     lengths[static_cast<std::size_t>(row)] = length;
-    if (row % 1024 == 0) team.tick(0);
+    if (row % 1024 == 0) thread_pool.poll(0);
   }
   return lengths;
 }
@@ -182,7 +182,7 @@ std::int64_t StringSet::bytes(const std::vector<std::int64_t>& lengths, std::int
 }
 
 StringSet::StringSet(const Strings& strings, const std::vector<std::int64_t>& lengths, const Alphabet& alphabet,
-                     Team& team)
+                     ThreadPool& thread_pool)
     : narrow_(alphabet.size() < 256), offsets_(strings.rows + 1), rows_(strings.rows) {
   const auto length_of = [&](std::int64_t row) { return lengths[static_cast<std::size_t>(row)]; };
   const std::int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
@@ -202,7 +202,7 @@ StringSet::StringSet(const Strings& strings, const std::vector<std::int64_t>& le
   constexpr std::int64_t at_once = 4096;
   constexpr std::uint32_t any_code =
       1;  // of symbols that were not there when the string was measured: another thread changed it
-  team.for_each((count() + at_once - 1) / at_once, [&](std::int64_t piece, int) {
+  thread_pool.for_each((count() + at_once - 1) / at_once, [&](std::int64_t piece, int) {
     for (std::int64_t at = piece * at_once; at < std::min(count(), (piece + 1) * at_once); ++at) {
       std::int64_t to = offsets_[at];
       const std::int64_t end = offsets_[at + 1];
@@ -216,7 +216,7 @@ StringSet::StringSet(const Strings& strings, const std::vector<std::int64_t>& le
         if (to < end) put(std::max(alphabet.find(symbol), any_code));
       });
       while (to < end) put(any_code);
-      if (at % 256 == 0) team.tick(0);
+      if (at % 256 == 0) thread_pool.poll(0);
     }
   });
 }

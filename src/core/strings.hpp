@@ -24,7 +24,8 @@ class Alphabet {
  public:
   /// Checks every string of one side and adds its symbols; returns the lengths in symbols. `side` is "corpus" or "query".
   /// Throws InvalidArgument (offsets, max_length) and InvalidValue (no code point, invalid UTF-8).
-  std::vector<std::int64_t> read(const Strings& strings, const char* side, std::int64_t max_length, Team& team);
+  std::vector<std::int64_t> read(const Strings& strings, const char* side, std::int64_t max_length,
+                                 ThreadPool& thread_pool);
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(symbols_.size()); }
   std::uint32_t code(std::uint32_t symbol) const noexcept { return (*pages_[symbol >> 8])[symbol & 255]; }
   /// The same for a symbol that need not be there: then 0.
@@ -41,7 +42,8 @@ class Alphabet {
 class StringSet {
  public:
   /// `lengths` and `alphabet` as Alphabet::read left them.
-  StringSet(const Strings& strings, const std::vector<std::int64_t>& lengths, const Alphabet& alphabet, Team& team);
+  StringSet(const Strings& strings, const std::vector<std::int64_t>& lengths, const Alphabet& alphabet,
+            ThreadPool& thread_pool);
   /// Bytes that the constructor takes.
   static std::int64_t bytes(const std::vector<std::int64_t>& lengths, std::int64_t alphabet);
 

@@ -9,8 +9,8 @@
 
 #include "core/bound.hpp"
 #include "core/text.hpp"
-#include "cpu/prepare/check.hpp"
 #include "cpu/isa/table.hpp"
+#include "cpu/prepare/check.hpp"
 #include "cpu/propose/pilot.hpp"
 #include "cpu/propose/rates.hpp"
 #include "cpu/select/select.hpp"
@@ -21,21 +21,22 @@ namespace vicinal {
 namespace cpu {
 namespace {
 
-std::vector<Rung> filters_of(const Plan& plan) {
-  std::vector<Rung> rungs;
-  for (const std::string& name : plan.rungs)
-    if (const Rung rung = rung_of(name); rung != Rung::canonical) rungs.push_back(rung);
-  return rungs;
+std::vector<Precision> filters_of(const Plan& plan) {
+  std::vector<Precision> precisions;
+  for (const std::string& name : plan.cascade)
+    if (const Precision precision = precision_of(name); precision != Precision::canonical)
+      precisions.push_back(precision);
+  return precisions;
 }
 
-/// The frame of a rung; false where it is of bytes and they do not pay. queries: that each preparation serves.
-bool choose(Frame& frame, const Kernels& kernels, const Question& question, const Plan& plan, Rung rung, double queries,
-            Team& team) {
-  if (rung == Rung::canonical) return true;
-  frame = choose_frame(kernels, question, rung, team);
-  if (rung != Rung::int8) return true;
-  if (plan.pilot) return bytes_pay(kernels, question, frame, plan.second, queries, team);
-  if (plan.rotated && frame.usable && !(frame.whole > 0)) frame.rotation = Rotation(question.corpus.cols);
+/// The transform of a precision; false where it is of bytes and they do not pay. queries: that each preparation serves.
+bool choose(Transform& transform, const Kernels& kernels, const SearchSpec& spec, const Plan& plan, Precision precision,
+            double queries, ThreadPool& thread_pool) {
+  if (precision == Precision::canonical) return true;
+  transform = choose_transform(kernels, spec, precision, thread_pool);
+  if (precision != Precision::int8) return true;
+  if (plan.pilot) return bytes_pay(kernels, spec, transform, plan.second, queries, thread_pool);
+  if (plan.rotated && transform.usable && !(transform.whole > 0)) transform.rotation = Rotation(spec.corpus.cols);
   return true;
 }
 
@@ -77,19 +78,19 @@ class CpuBackend final : public Backend {
     return cpu::select_k(problem, find_instruction_set(problem.instruction_set).scans);
   }
 
-  std::int64_t bytes(const Plan& plan, const Problem& problem) const override {
-    std::int64_t chunk = 0;  // rungs come one after another
-    for (const std::string& name : plan.rungs)
+  std::int64_t bytes(const Plan& plan, const ProblemShape& problem) const override {
+    std::int64_t chunk = 0;  // precisions come one after another
+    for (const std::string& name : plan.cascade)
       if (!problem.kept)
-        chunk = std::max(chunk, PackedRows::bytes(plan.corpus_chunk, problem.corpus.cols, problem.metric, rung_of(name),
-                                                  {plan.groups, plan.second}));
+        chunk = std::max(chunk, PackedRows::bytes(plan.corpus_chunk, problem.corpus.cols, problem.metric,
+                                                  precision_of(name), {plan.groups, plan.second}));
     return chunk + CpuSession::bytes(plan, problem);
   }
 
-  std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const override {
+  std::int64_t prepared_bytes(const ProblemShape& problem, const Plan& plan) const override {
     std::int64_t total = plan.threads * PrepareScratch::bytes(problem.corpus.cols);
-    for (const std::string& name : plan.rungs)
-      total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, rung_of(name),
+    for (const std::string& name : plan.cascade)
+      total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, precision_of(name),
                                  {plan.groups, plan.second});
     return total;
   }
@@ -102,53 +103,59 @@ class CpuBackend final : public Backend {
     return find_instruction_set(instruction_set).slowness;
   }
 
-  double byte_gain(const std::string& instruction_set) const override {
-    return find_instruction_set(instruction_set).byte_gain;
+  double int8_gain(const std::string& instruction_set) const override {
+    return find_instruction_set(instruction_set).int8_gain;
   }
 
-  Outlook look(const Question& question, const Plan& plan) override {
-    const Sum sum = filter_sum_of(question.metric);
-    const std::vector<Rung> filters = filters_of(plan);
+  Outlook look(const SearchSpec& spec, const Plan& plan) override {
+    const Sum sum = filter_sum_of(spec.metric);
+    const std::vector<Precision> filters = filters_of(plan);
     if (filters.empty() || (sum != Sum::squares && sum != Sum::products)) return {};
-    Team team(1, nullptr, {}, 0);
+    ThreadPool thread_pool(1, nullptr, {}, 0);
     const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
-    Frame frame = choose_frame(kernels, question, filters.front(), team);
-    return cpu::look(kernels, question, frame, plan.second, static_cast<double>(plan.query_batch), team);
+    Transform transform = choose_transform(kernels, spec, filters.front(), thread_pool);
+    return cpu::look(kernels, spec, transform, plan.second, static_cast<double>(plan.query_batch), thread_pool);
   }
 
-  Rates rates(const std::string& instruction_set, Rung rung, int threads) override {
-    Team team(threads, nullptr, {}, 0);
+  Rates rates(const std::string& instruction_set, Precision precision, int threads) override {
+    ThreadPool thread_pool(threads, nullptr, {}, 0);
     const InstructionSet& set = find_instruction_set(instruction_set);
-    return {.products = rung == Rung::int8 ? peak_products(set.bytes, team) : peak_products(set.floats, team),
-            .bytes = peak_bytes(team)};
+    return {.products = precision == Precision::int8 ? peak_products(set.bytes, thread_pool)
+                                                     : peak_products(set.floats, thread_pool),
+            .bytes = peak_bytes(thread_pool)};
   }
 
-  std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {
+  std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const Plan& plan,
+                                                       ThreadPool& thread_pool) override {
     const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
-    auto kept = std::make_shared<CpuKept>();
-    std::vector<Rung> rungs = filters_of(plan);
-    if (rungs.empty()) rungs.push_back(Rung::canonical);
-    for (const Rung rung : rungs) {
-      CpuKept::Packed packed;
-      if (!choose(packed.frame, kernels, question, plan, rung, infinite, team)) continue;
-      const auto model = make_model(kernels, question, rung, packed.frame);
-      prepare_rows(kernels, question, rung, model.get(), &packed.frame, {plan.groups, plan.second}, 0,
-                   question.corpus.rows, team, packed.rows);
-      kept->rungs.push_back(std::move(packed));
+    auto kept = std::make_shared<CpuPreparedCorpus>();
+    std::vector<Precision> precisions = filters_of(plan);
+    if (precisions.empty()) precisions.push_back(Precision::canonical);
+    for (const Precision precision : precisions) {
+      CpuPreparedCorpus::Packed packed;
+      if (!choose(packed.transform, kernels, spec, plan, precision, infinite, thread_pool)) continue;
+      const auto model = make_model(kernels, spec, precision, packed.transform);
+      prepare_rows(kernels, spec, precision, model.get(), &packed.transform, {plan.groups, plan.second}, 0,
+                   spec.corpus.rows, thread_pool, packed.rows);
+      kept->precisions.push_back(std::move(packed));
     }
     return kept;
   }
 
-  std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
-                                Team& team, Stats& stats) override {
+  std::unique_ptr<Session> open(const SearchSpec& spec, const Plan& plan, Precision precision,
+                                std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
+                                Stats& stats) override {
     const InstructionSet& set = find_instruction_set(plan.instruction_set);
-    auto own = std::static_pointer_cast<const CpuKept>(std::move(kept));
-    Frame frame;
-    if (own && rung != Rung::canonical && own->of(rung).rows.rung != rung) return nullptr;
-    if (!own && !choose(frame, set.floats, question, plan, rung, static_cast<double>(plan.query_batch), team))
+    auto own = std::static_pointer_cast<const CpuPreparedCorpus>(std::move(kept));
+    Transform transform;
+    if (own && precision != Precision::canonical && own->of(precision).rows.precision != precision) return nullptr;
+    if (!own &&
+        !choose(transform, set.floats, spec, plan, precision, static_cast<double>(plan.query_batch), thread_pool))
       return nullptr;
-    if (rung == Rung::int8) stats.rotated = (own ? own->of(rung).frame : frame).rotation.present();
-    return std::make_unique<CpuSession>(set, question, plan, rung, std::move(frame), std::move(own), team, stats);
+    if (precision == Precision::int8)
+      stats.rotated = (own ? own->of(precision).transform : transform).rotation.present();
+    return std::make_unique<CpuSession>(set, spec, plan, precision, std::move(transform), std::move(own), thread_pool,
+                                        stats);
   }
 
   std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k,
@@ -156,20 +163,20 @@ class CpuBackend final : public Backend {
     return cpu::shape_strings(plan, sizes, metric, k, range);
   }
 
-  std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team,
-                              Stats& stats) override {
-    return cpu::search_strings(question, plan, answer, team, stats);
+  std::int64_t search_strings(const StringSearchSpec& spec, const Plan& plan, const StringAnswer& answer,
+                              ThreadPool& thread_pool, Stats& stats) override {
+    return cpu::search_strings(spec, plan, answer, thread_pool, stats);
   }
 };
 
 }  // namespace
 
-Frame choose_frame(const Question& question, Rung rung, Team& team) {
-  return choose_frame(find_instruction_set("auto").floats, question, rung, team);
+Transform choose_transform(const SearchSpec& spec, Precision precision, ThreadPool& thread_pool) {
+  return choose_transform(find_instruction_set("auto").floats, spec, precision, thread_pool);
 }
 
-void report_unfit_rows(const Question& question, const Points& rows, const char* side, Team& team) {
-  report_unfit_rows(find_instruction_set("auto").floats, question, rows, side, team);
+void report_unfit_rows(const SearchSpec& spec, const Points& rows, const char* side, ThreadPool& thread_pool) {
+  report_unfit_rows(find_instruction_set("auto").floats, spec, rows, side, thread_pool);
 }
 
 }  // namespace cpu

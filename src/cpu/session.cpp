@@ -18,42 +18,42 @@ namespace {
 
 constexpr std::int64_t least_guessed = 64;  // tiles
 constexpr std::int64_t settle_share = 8,
-                       byte_settle_share = 32;  // a query may settle n / 8 rows before it is abandoned
+                       int8_rerank_share = 32;  // a query may settle n / 8 rows before it is abandoned
 
 }  // namespace
 
 std::int64_t pool_slack(std::int64_t k) noexcept { return std::clamp<std::int64_t>(k / 2, 32, 4096); }
 
-const CpuKept::Packed& CpuKept::of(Rung rung) const noexcept {
-  for (const Packed& one : rungs)
-    if (one.rows.rung == rung) return one;
-  return rungs.front();  // the canonical rung needs no more than the norms, which all have
+const CpuPreparedCorpus::Packed& CpuPreparedCorpus::of(Precision precision) const noexcept {
+  for (const Packed& one : precisions)
+    if (one.rows.precision == precision) return one;
+  return precisions.front();  // the canonical precision needs no more than the norms, which all have
 }
 
-std::int64_t CpuKept::bytes() const {
+std::int64_t CpuPreparedCorpus::bytes() const {
   std::int64_t total = 0;
-  for (const auto& [frame, rows] : rungs)
+  for (const auto& [transform, rows] : precisions)
     total += rows.panels.bytes() + rows.quads.bytes() + rows.second.bytes.bytes() + rows.second.terms.bytes() +
              static_cast<std::int64_t>(rows.second.tiles.size() * sizeof(SecondNorms)) + rows.squares.bytes() +
              rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() + rows.norms.mean.bytes() +
              static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float)) +
-             rows.groups.bytes() + frame.centre.bytes() +
-             (frame.rotation.present() ? Rotation::bytes(frame.centre.size()) : 0);
+             rows.groups.bytes() + transform.centre.bytes() +
+             (transform.rotation.present() ? Rotation::bytes(transform.centre.size()) : 0);
   return total;
 }
 
-std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const Question& question, Rung rung,
-                                       const Frame& frame) {
-  if (rung == Rung::canonical) return nullptr;
-  const int chain = rung == Rung::int8 ? 0 : kernels.fused ? 1 : 2;
-  auto model = std::make_unique<BoundModel>(question.metric, question.type, question.corpus.cols, frame.scale, chain);
-  model->rotated = frame.rotation.roundings();
+std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const SearchSpec& spec, Precision precision,
+                                       const Transform& transform) {
+  if (precision == Precision::canonical) return nullptr;
+  const int chain = precision == Precision::int8 ? 0 : kernels.fused ? 1 : 2;
+  auto model = std::make_unique<BoundModel>(spec.metric, spec.type, spec.corpus.cols, transform.scale, chain);
+  model->rotated = transform.rotation.roundings();
   return model;
 }
 
-std::int64_t CpuSession::block_of(const Plan& plan, Rung rung) noexcept {
-  if (plan.symmetric) return rung == Rung::int8 ? tile_rows : plan.pair_rows;
-  if (rung != Rung::int8) return plan.query_block;
+std::int64_t CpuSession::block_of(const Plan& plan, Precision precision) noexcept {
+  if (plan.symmetric) return precision == Precision::int8 ? tile_rows : plan.pair_rows;
+  if (precision != Precision::int8) return plan.query_block;
   const std::int64_t pieces = plan.query_block * plan.threads, rounds = (plan.query_batch + pieces - 1) / pieces;
   std::int64_t joined = sizeof(float);
   while (rounds % joined != 0) --joined;
@@ -61,40 +61,41 @@ std::int64_t CpuSession::block_of(const Plan& plan, Rung rung) noexcept {
 }
 
 // A block that serves as rows has whole tiles, and as queries whole panels: some lanes more than queries.
-CpuSession::Worker::Worker(const Points& corpus, const Plan& plan, Rung rung)
+CpuSession::Worker::Worker(const Points& corpus, const Plan& plan, Precision precision)
     : rank(corpus.cols, corpus.dtype, corpus.plain_rows()),
-      thr(rung == Rung::f32 ? block_of(plan, rung) + max_query_lanes : 0),
-      partial(rung == Rung::f32 ? (plan.query_block + max_query_lanes) * panel_rows : 0),
-      facing_thr(plan.symmetric && rung == Rung::f32 ? plan.pair_rows : 0),
+      thr(precision == Precision::f32 ? block_of(plan, precision) + max_query_lanes : 0),
+      partial(precision == Precision::f32 ? (plan.query_block + max_query_lanes) * panel_rows : 0),
+      facing_thr(plan.symmetric && precision == Precision::f32 ? plan.pair_rows : 0),
       terms(plan.symmetric ? plan.query_block + max_query_lanes : 0),
-      lines(rung == Rung::int8 ? block_of(plan, rung) + max_query_lanes : 0), limits(lines.size()),
-      seeds(rung == Rung::int8 ? tile_rows : 0), sums(lines.size() * panel_rows),
-      facing_lines(plan.symmetric && rung == Rung::int8 ? tile_rows : 0), facing_limits(facing_lines.size()),
-      byte_terms(plan.symmetric && rung == Rung::int8 ? tile_rows + max_query_lanes : 0) {}
+      lines(precision == Precision::int8 ? block_of(plan, precision) + max_query_lanes : 0), limits(lines.size()),
+      seeds(precision == Precision::int8 ? tile_rows : 0), sums(lines.size() * panel_rows),
+      facing_lines(plan.symmetric && precision == Precision::int8 ? tile_rows : 0), facing_limits(facing_lines.size()),
+      int8_terms(plan.symmetric && precision == Precision::int8 ? tile_rows + max_query_lanes : 0) {}
 
-CpuSession::CpuSession(const InstructionSet& set, const Question& question, const Plan& plan, Rung rung, Frame chosen,
-                       std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats)
-    : kernels_(set.floats), bytes_(rung == Rung::int8 ? &set.bytes : nullptr), rung_(rung), question_(question),
-      plan_(plan), kept_(std::move(kept)), team_(team), stats_(stats), frame_(std::move(chosen)),
-      workers_(static_cast<std::size_t>(team.threads())) {
-  if (rung == Rung::canonical) return;
-  model_ = make_model(kernels_, question, rung, frame());
+CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const Plan& plan, Precision precision,
+                       Transform chosen, std::shared_ptr<const CpuPreparedCorpus> kept, ThreadPool& thread_pool,
+                       Stats& stats)
+    : kernels_(set.floats), bytes_(precision == Precision::int8 ? &set.bytes : nullptr), precision_(precision),
+      spec_(spec), plan_(plan), kept_(std::move(kept)), thread_pool_(thread_pool), stats_(stats),
+      transform_(std::move(chosen)), workers_(static_cast<std::size_t>(thread_pool.threads())) {
+  if (precision == Precision::canonical) return;
+  model_ = make_model(kernels_, spec, precision, transform());
   if (kept_) note_largest_rows();
 }
 
 CpuSession::~CpuSession() = default;
 
-std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcept {
+std::int64_t CpuSession::bytes(const Plan& plan, const ProblemShape& problem) noexcept {
   const std::int64_t dims = problem.corpus.cols, batch = plan.query_batch, states = batch * plan.row_splits;
-  const bool filters = plan.rungs.size() > 1;
-  const std::int64_t block = std::max(block_of(plan, Rung::f32), block_of(plan, Rung::int8)),
+  const bool filters = plan.cascade.size() > 1;
+  const std::int64_t block = std::max(block_of(plan, Precision::f32), block_of(plan, Precision::int8)),
                      padded = (batch + block - 1) / block * block;
   std::int64_t total =
       states * static_cast<std::int64_t>(sizeof(QueryState)) +
       states * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
       batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 3 * sizeof(std::int64_t) + 2 * sizeof(double));
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
-  if (filters && plan.second) total += batch * 2 * SecondBytes::stride(dims) + plan.threads * rank_block * 8;
+  if (filters && plan.second) total += batch * 2 * SecondCode::stride(dims) + plan.threads * rank_block * 8;
   if (filters)
     total += (padded + padded / block * lanes) * std::max(dims + 3, block_quads) * 4 + batch * 4 +
              states * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
@@ -112,7 +113,7 @@ std::int64_t CpuSession::bytes(const Plan& plan, const Problem& problem) noexcep
 
 CpuSession::Worker& CpuSession::worker(int number) {
   auto& slot = workers_[static_cast<std::size_t>(number)];
-  if (!slot) slot = std::make_unique<Worker>(question_.corpus, plan_, rung_);
+  if (!slot) slot = std::make_unique<Worker>(spec_.corpus, plan_, precision_);
   return *slot;
 }
 
@@ -121,20 +122,20 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
   rows_.assign(rows.begin(), rows.end());
   given_.clear();
   if (grouped()) group_queries(queries);
-  if (rung_ != Rung::int8 || !plan_.symmetric) start_queries(nullptr);  // else when their order is known
+  if (precision_ != Precision::int8 || !plan_.symmetric) start_queries(nullptr);  // else when their order is known
 }
 
 void CpuSession::start_queries(const std::vector<float>* steps) {
   const auto count = static_cast<std::int64_t>(rows_.size());
-  if (question_.metric == Metric::hamming) {
+  if (spec_.metric == Metric::hamming) {
     queries_.count = count;
-    queries_.block = block_of(plan_, rung_);
+    queries_.block = block_of(plan_, precision_);
     queries_.facts.assign(rows_.size(), QueryFacts{});
   } else {
-    cpu::prepare_queries(kernels_, bytes_, steps, looks_twice(), question_, model_.get(), &frame(), query_points_,
-                         rows_, block_of(plan_, rung_), team_, queries_);
+    cpu::prepare_queries(kernels_, bytes_, steps, looks_twice(), spec_, model_.get(), &transform(), query_points_,
+                         rows_, block_of(plan_, precision_), thread_pool_, queries_);
   }
-  const std::int64_t states = queries_.count * plan_.row_splits, k = question_.k, room = k + pool_slack(k);
+  const std::int64_t states = queries_.count * plan_.row_splits, k = spec_.k, room = k + pool_slack(k);
   const std::int64_t capacity = this->capacity();
   if (entries_.size() < states * room) entries_ = Buffer<Entry>(states * room);
   if (model_ && slots_.size() < states * capacity) slots_ = Buffer<Slot>(states * capacity);
@@ -144,17 +145,17 @@ void CpuSession::start_queries(const std::vector<float>* steps) {
     state.pool = {.entries = entries_.data() + i * room, .count = 0, .k = k, .capacity = room};
     if (!model_) continue;
     state.slots = slots_.data() + i * capacity;
-    state.due = rung_ == Rung::int8 && !question_.radius
+    state.due = precision_ == Precision::int8 && !spec_.radius
                     ? std::min(capacity, (plan_.symmetric ? 4 : 2) * k + 3 * panel_rows)
                     : capacity;
-    state.abandoned = !question_.radius && !queries_.facts[static_cast<std::size_t>(i % queries_.count)].filterable;
+    state.abandoned = !spec_.radius && !queries_.facts[static_cast<std::size_t>(i % queries_.count)].filterable;
   }
-  if (question_.radius) start_matches();
+  if (spec_.radius) start_matches();
 }
 
 void CpuSession::prepare_corpus(std::int64_t first, std::int64_t count) {
-  prepare_rows(kernels_, question_, rung_, model_.get(), &frame_, {plan_.groups, plan_.second}, first, count, team_,
-               streamed_);
+  prepare_rows(kernels_, spec_, precision_, model_.get(), &transform_, {plan_.groups, plan_.second}, first, count,
+               thread_pool_, streamed_);
   note_largest_rows();
 }
 
@@ -163,8 +164,8 @@ void CpuSession::note_largest_rows() {
 }
 
 std::int64_t CpuSession::capacity() const noexcept {
-  const std::int64_t k = question_.k;
-  return rung_ == Rung::int8 || question_.radius
+  const std::int64_t k = spec_.k;
+  return precision_ == Precision::int8 || spec_.radius
              ? plan_.candidate_slots
              : std::min(plan_.candidate_slots, k + panel_rows + std::max<std::int64_t>(2 * panel_rows, k));
 }
@@ -175,42 +176,42 @@ FilterTask CpuSession::block_task(Worker& worker, std::int64_t split, std::int64
 }
 
 FilterTask CpuSession::task(Worker& worker, std::int64_t split, std::int64_t first, std::int64_t count) {
-  worker.ranker.emplace(kernels_, question_, query_points_, worker.rank);
+  worker.ranker.emplace(kernels_, spec_, query_points_, worker.rank);
   const auto facts =
       std::span(queries_.facts).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
-  const bool whole = bytes_ != nullptr && chunk().whole && !plan_.symmetric && !question_.radius &&
+  const bool whole = bytes_ != nullptr && chunk().whole && !plan_.symmetric && !spec_.radius &&
                      std::all_of(facts.begin(), facts.end(), [](const QueryFacts& query) { return query.whole; });
   return FilterTask{
       .kernels = kernels_,
       .model = *model_,
       .chunk = chunk(),
-      .filter = question_.filter,
+      .filter = spec_.filter,
       .facts = facts.data(),
       .states = &state(split, first),
       .rows = rows_.data() + first,
       .first = first,
       .queries = static_cast<int>(count),
       .capacity = capacity(),
-      .share = question_.corpus.rows / (bytes_ != nullptr ? byte_settle_share : settle_share) + 4 * capacity(),
+      .share = spec_.corpus.rows / (bytes_ != nullptr ? int8_rerank_share : settle_share) + 4 * capacity(),
       .thr = worker.thr.data(),
       .bytes = bytes_,
       .whole = whole,
-      .question = &question_,
+      .spec = &spec_,
       .step = bytes_ != nullptr ? queries_.steps[static_cast<std::size_t>(first / queries_.block)] : 0,
       .largest = largest_rows_,
       .seconds =
-          queries_.second.size() > 0 ? queries_.second.data() + first * 2 * SecondBytes::stride(model_->dims) : nullptr,
+          queries_.second.size() > 0 ? queries_.second.data() + first * 2 * SecondCode::stride(model_->dims) : nullptr,
       .lines = worker.lines.data(),
       .limits = worker.limits.data(),
       .seeds = worker.seeds.data(),
       .ranker = *worker.ranker,
-      .team = team_};
+      .thread_pool = thread_pool_};
 }
 
 template <class Body>
 void CpuSession::each_block(const Body& body) {
   const std::int64_t blocks = queries_.block_count();
-  team_.for_each(plan_.row_splits * blocks, [&](std::int64_t piece, int number) {
+  thread_pool_.for_each(plan_.row_splits * blocks, [&](std::int64_t piece, int number) {
     Worker& own = worker(number);
     body(piece / blocks, piece % blocks, own);
   });
@@ -223,15 +224,15 @@ void CpuSession::filter() {
 
 bool CpuSession::any_eligible(std::int64_t tile) const noexcept {
   const std::int64_t begin = tile * tile_rows, end = std::min(begin + tile_rows, chunk().count);
-  if (!chunk().ordered() || question_.filter.all()) return question_.filter.any(chunk().first + begin, end - begin);
+  if (!chunk().ordered() || spec_.filter.all()) return spec_.filter.any(chunk().first + begin, end - begin);
   for (std::int64_t place = begin; place < end; ++place)
-    if (question_.filter.any(chunk().first + chunk().row_at(static_cast<std::uint32_t>(place)), 1)) return true;
+    if (spec_.filter.any(chunk().first + chunk().row_at(static_cast<std::uint32_t>(place)), 1)) return true;
   return false;
 }
 
 /// Bounds are guessed where a block meets all rows of its split in one go, and there are enough to guess from.
 bool CpuSession::may_guess(std::int64_t tiles) const noexcept {
-  return bytes_ != nullptr && !question_.radius && question_.filter.all() && chunk().count == question_.corpus.rows &&
+  return bytes_ != nullptr && !spec_.radius && spec_.filter.all() && chunk().count == spec_.corpus.rows &&
          tiles >= least_guessed && !missed_;
 }
 
@@ -263,7 +264,7 @@ void CpuSession::filter_tiles() {
       return std::min<std::int64_t>(tile_rows, chunk().count - tile * tile_rows);
     };
     for (std::int64_t i = 0; i < tiles_here; ++i)
-      team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(meet_tile(i)));
+      thread_pool_.poll(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(meet_tile(i)));
     piece.seen = 0;
     if (!guesses || piece.restart_missed() == 0) return;
     missed_ = true;
@@ -271,19 +272,19 @@ void CpuSession::filter_tiles() {
     if (piece.whole) piece.start_bytes();
     for (std::int64_t i = 0; i < tiles_here; ++i) {
       meet_tile(i);
-      team_.tick(0);
+      thread_pool_.poll(0);
     }
     piece.end_restart();
   });
 }
 
 void CpuSession::select() {
-  if (!model_ || question_.radius) return;
+  if (!model_ || spec_.radius) return;
   each_block([&](std::int64_t split, std::int64_t block, Worker& own) {
     FilterTask piece = block_task(own, split, block);
     for (int q = 0; q < piece.queries; ++q)
       if (!piece.states[q].abandoned) piece.drop(q);
-    team_.tick(0);
+    thread_pool_.poll(0);
   });
 }
 
@@ -293,21 +294,21 @@ void CpuSession::rerank() {
     FilterTask piece = block_task(own, split, block);
     for (int q = 0; q < piece.queries; ++q) {
       if (!piece.states[q].abandoned) piece.settle(q);
-      team_.tick(0);
+      thread_pool_.poll(0);
     }
   });
 }
 
-bool CpuSession::vanished(const Entry& entry, std::int64_t query, Ranker& ranker, bool& started) {
-  const double normal = question_.type == DistanceType::f64 ? std::numeric_limits<double>::min()
-                                                            : static_cast<double>(std::numeric_limits<float>::min());
-  if (std::isinf(entry.key)) report_infinite(question_);
-  if (!(std::fabs(entry.key) < normal) || question_.type == DistanceType::u32) return false;
+bool CpuSession::underflowed(const Entry& entry, std::int64_t query, Ranker& ranker, bool& started) {
+  const double normal = spec_.type == DistanceType::f64 ? std::numeric_limits<double>::min()
+                                                        : static_cast<double>(std::numeric_limits<float>::min());
+  if (std::isinf(entry.key)) report_infinite(spec_);
+  if (!(std::fabs(entry.key) < normal) || spec_.type == DistanceType::u32) return false;
   if (entry.key != 0) return true;
-  if (needs_norms(question_.metric) || question_.type != DistanceType::f32) return false;
+  if (needs_norms(spec_.metric) || spec_.type != DistanceType::f32) return false;
   if (!started) ranker.start(rows_[static_cast<std::size_t>(query)], queries_.facts[static_cast<std::size_t>(query)]);
   started = true;
-  return ranker.vanishes(entry.id - question_.first_id);
+  return ranker.underflows(entry.id - spec_.first_id);
 }
 
 std::int64_t CpuSession::write_row(std::int64_t query, const NeighborsView& out, Worker& own) {
@@ -318,19 +319,19 @@ std::int64_t CpuSession::write_row(std::int64_t query, const NeighborsView& out,
   }
   pool.trim();
   std::sort(pool.entries, pool.entries + pool.count, [](const Entry& a, const Entry& b) { return before(a, b); });
-  const bool descends = descending(question_.metric);
+  const bool descends = descending(spec_.metric);
   const std::int64_t row = rows_[static_cast<std::size_t>(query)], base = row * out.k;
   std::int64_t gone = 0;
   bool started = false;
-  Ranker ranker(kernels_, question_, query_points_, own.rank);
+  Ranker ranker(kernels_, spec_, query_points_, own.rank);
   for (std::int64_t i = 0; i < pool.count; ++i) {
     const Entry& entry = pool.entries[i];
-    gone += static_cast<std::int64_t>(vanished(entry, query, ranker, started));
+    gone += static_cast<std::int64_t>(underflowed(entry, query, ranker, started));
     out.ids[base + i] = entry.id;
-    store_key(entry.key, question_.type, descends, out.distances, base + i);
+    store_key(entry.key, spec_.type, descends, out.distances, base + i);
   }
   for (std::int64_t i = pool.count; i < out.k; ++i)
-    store_missing(question_.type, descends, out.ids, out.distances, base + i);
+    store_missing(spec_.type, descends, out.ids, out.distances, base + i);
   if (out.counts != nullptr) out.counts[row] = pool.count;
   return gone;
 }
@@ -345,7 +346,7 @@ CpuSession::Totals CpuSession::totals(std::int64_t query, const BoundsView& boun
     all.ranked += part.settled;
   }
   const QueryFacts& facts = queries_.facts[static_cast<std::size_t>(query)];
-  bounds.settled[given(query)] = all.abandoned ? -infinite : fold_key(all.settled, question_.type, false);
+  bounds.settled[given(query)] = all.abandoned ? -infinite : fold_key(all.settled, spec_.type, false);
   bounds.largest[given(query)] = model_ && facts.filterable && !all.abandoned
                                      ? largest_error(*model_, facts.norms, largest_rows_, facts.scale)
                                      : 0;
@@ -354,14 +355,14 @@ CpuSession::Totals CpuSession::totals(std::int64_t query, const BoundsView& boun
 
 void CpuSession::finish(const NeighborsView& out, const BoundsView& bounds) {
   std::atomic<std::int64_t> gone{0}, passed{0}, ranked{0};
-  team_.for_each(queries_.count, [&](std::int64_t query, int number) {
+  thread_pool_.for_each(queries_.count, [&](std::int64_t query, int number) {
     Worker& own = worker(number);
     const Totals all = totals(query, bounds);
     passed += all.passed;
     ranked += all.ranked;
     if (!all.abandoned) gone += write_row(query, out, own);
     if (bounds.found != nullptr) bounds.found[given(query)] = state(0, query).pool.count;
-    team_.tick(0);
+    thread_pool_.poll(0);
   });
   stats_.underflowed += gone;
   stats_.candidates += passed;

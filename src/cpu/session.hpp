@@ -11,19 +11,20 @@
 
 namespace vicinal::cpu {
 
-/// A whole corpus as rungs see it: packed, or only checked and normed.
-struct CpuKept final : Kept {
+/// A whole corpus as precisions see it: packed, or only checked and normed.
+struct CpuPreparedCorpus final : PreparedCorpus {
   struct Packed {
-    Frame frame;
+    Transform transform;
     PackedRows rows;
   };
-  std::vector<Packed> rungs;  // of the ladder's filters, or the canonical one alone
-  const Packed& of(Rung rung) const noexcept;
+  std::vector<Packed> precisions;  // of the cascade's filters, or the canonical one alone
+  const Packed& of(Precision precision) const noexcept;
   std::int64_t bytes() const override;
 };
 
-/// The facts of a rung's bound; null for the canonical one.
-std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const Question& question, Rung rung, const Frame& frame);
+/// The facts of a precision's bound; null for the canonical one.
+std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const SearchSpec& spec, Precision precision,
+                                       const Transform& transform);
 
 /// Entries that a pool holds beyond k before it is trimmed.
 std::int64_t pool_slack(std::int64_t k) noexcept;
@@ -38,8 +39,8 @@ inline Range split_range(std::int64_t count, std::int64_t split, std::int64_t sp
 
 class CpuSession final : public Session {
  public:
-  CpuSession(const InstructionSet& set, const Question& question, const Plan& plan, Rung rung, Frame chosen,
-             std::shared_ptr<const CpuKept> kept, Team& team, Stats& stats);
+  CpuSession(const InstructionSet& set, const SearchSpec& spec, const Plan& plan, Precision precision, Transform chosen,
+             std::shared_ptr<const CpuPreparedCorpus> kept, ThreadPool& thread_pool, Stats& stats);
   ~CpuSession() override;
 
   void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override;
@@ -53,23 +54,23 @@ class CpuSession final : public Session {
   void finish_range(const RangeView& out, const BoundsView& bounds) override;     // range.cpp
 
   /// Bytes of everything a session holds but the packed corpus.
-  static std::int64_t bytes(const Plan& plan, const Problem& problem) noexcept;
+  static std::int64_t bytes(const Plan& plan, const ProblemShape& problem) noexcept;
 
  private:
   /// One thread's memory for ranking and filtering.
   struct Worker {
-    Worker(const Points& corpus, const Plan& plan, Rung rung);
+    Worker(const Points& corpus, const Plan& plan, Precision precision);
     RankScratch rank;
     Buffer<float> thr, partial;
     Buffer<float> facing_thr, terms;  // of the other block of a pair; of the block's queries as rows
-    Buffer<ByteLine> lines;           // of bytes, as the next two
+    Buffer<ThresholdCoeffs> lines;    // of bytes, as the next two
     Buffer<std::int32_t> limits, seeds, sums;
-    Buffer<ByteLine> facing_lines;  // of bytes in pairs, as the next two
-    Buffer<std::int32_t> facing_limits, byte_terms;
+    Buffer<ThresholdCoeffs> facing_lines;  // of bytes in pairs, as the next two
+    Buffer<std::int32_t> facing_limits, int8_terms;
     std::optional<Ranker> ranker;
   };
-  const PackedRows& chunk() const noexcept { return kept_ ? kept_->of(rung_).rows : streamed_; }
-  const Frame& frame() const noexcept { return kept_ ? kept_->of(rung_).frame : frame_; }
+  const PackedRows& chunk() const noexcept { return kept_ ? kept_->of(precision_).rows : streamed_; }
+  const Transform& transform() const noexcept { return kept_ ? kept_->of(precision_).transform : transform_; }
   QueryState& state(std::int64_t split, std::int64_t query) noexcept {
     return states_[static_cast<std::size_t>(split * queries_.count + query)];
   }
@@ -80,7 +81,7 @@ class CpuSession final : public Session {
   std::int64_t capacity() const noexcept;
   /// Queries of a packed block: in pairs of floats all that meet at once, in pairs of bytes those that share a step. Else bytes join as many blocks
   /// of the plan, which are those of floats, as take the same place in the cache and leave each thread as much to do.
-  static std::int64_t block_of(const Plan& plan, Rung rung) noexcept;
+  static std::int64_t block_of(const Plan& plan, Precision precision) noexcept;
   /// Runs body(split, block, worker) over all of them.
   template <class Body>
   void each_block(const Body& body);
@@ -89,14 +90,15 @@ class CpuSession final : public Session {
   bool may_guess(std::int64_t tiles) const noexcept;
   void filter_groups();  // search.cpp
   /// Of few columns, and not every pair is asked for.
-  bool grouped() const noexcept { return rung_ == Rung::canonical && plan_.groups; }
+  bool grouped() const noexcept { return precision_ == Precision::canonical && plan_.groups; }
   void group_queries(const Points& queries);
   std::size_t given(std::int64_t query) const noexcept {
     return static_cast<std::size_t>(given_.empty() ? query : given_[static_cast<std::size_t>(query)]);
   }
   /// Rows that bytes cannot exclude are looked at again by their second bytes.
   bool looks_twice() const noexcept {
-    return rung_ == Rung::int8 && plan_.second && !(frame().whole > 0) && (!kept_ || chunk().second.present());
+    return precision_ == Precision::int8 && plan_.second && !(transform().whole > 0) &&
+           (!kept_ || chunk().second.present());
   }
   bool any_eligible(std::int64_t tile) const noexcept;
   void start_queries(const std::vector<float>* steps);
@@ -118,18 +120,18 @@ class CpuSession final : public Session {
   };
   Totals totals(std::int64_t query, const BoundsView& bounds);
   /// The entry's key is nothing though its distance is not; throws RangeError for one that is infinite.
-  bool vanished(const Entry& entry, std::int64_t query, Ranker& ranker, bool& started);
+  bool underflowed(const Entry& entry, std::int64_t query, Ranker& ranker, bool& started);
 
   const Kernels& kernels_;
-  const ByteKernels* bytes_;  // null but on the int8 rung
-  Rung rung_;
-  const Question& question_;
+  const Int8Kernels* bytes_;  // null but on the int8 precision
+  Precision precision_;
+  const SearchSpec& spec_;
   const Plan& plan_;
-  std::shared_ptr<const CpuKept> kept_;
-  Team& team_;
+  std::shared_ptr<const CpuPreparedCorpus> kept_;
+  ThreadPool& thread_pool_;
   Stats& stats_;
-  Frame frame_;
-  std::unique_ptr<BoundModel> model_;  // null on the canonical rung
+  Transform transform_;
+  std::unique_ptr<BoundModel> model_;  // null on the canonical precision
   PackedRows streamed_;
   Points query_points_;
   std::vector<std::int64_t> rows_;   // of the queries, in the session's order

@@ -11,12 +11,12 @@
 #include "cuda/device/architectures.hpp"
 #include "cuda/device/check.hpp"
 #include "cuda/device/memory.hpp"
+#include "cuda/device/stream.hpp"
 #include "cuda/permutation/permutation.hpp"
-#include "cuda/select/run.hpp"
 #include "cuda/search/job.hpp"
 #include "cuda/search/search.hpp"
 #include "cuda/search/seconds.hpp"
-#include "cuda/device/stream.hpp"
+#include "cuda/select/run.hpp"
 #include "cuda/strings/strings.hpp"
 
 namespace vicinal::cuda {
@@ -62,11 +62,11 @@ class CudaBackend final : public Backend {
 
   std::string select_refusal(const SelectProblem& problem) const override { return refusal_of(problem); }
 
-  std::int64_t bytes(const Plan& plan, const Problem& problem) const override {
+  std::int64_t bytes(const Plan& plan, const ProblemShape& problem) const override {
     return search_bytes(plan, problem, multiprocessors_);
   }
-  std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const override {
-    return search_kept_bytes(problem, plan);
+  std::int64_t prepared_bytes(const ProblemShape& problem, const Plan& plan) const override {
+    return search_prepared_bytes(problem, plan);
   }
   std::int64_t query_lanes(const std::string& asked) const override {
     if (asked != "mma" && (asked != "wgmma" || !hopper_))
@@ -74,8 +74,9 @@ class CudaBackend final : public Backend {
                                             hopper_ ? "wgmma, mma" : "mma"));
     return 32;
   }
-  std::string filter_refusal(Rung rung, std::int64_t cols, const std::string& instruction_set) const override {
-    return search_refusal(name_, rung, cols, instruction_set == "wgmma", shared_bytes_);
+  std::string filter_refusal(Precision precision, std::int64_t cols,
+                             const std::string& instruction_set) const override {
+    return search_refusal(name_, precision, cols, instruction_set == "wgmma", shared_bytes_);
   }
   double slowness(const std::string& /*instruction_set*/) const override {
     return 0.02;
@@ -103,18 +104,20 @@ class CudaBackend final : public Backend {
     const std::lock_guard lock(making_);
     return pool_ ? pool_->release() : 0;
   }
-  double seconds(const Plan& plan, const Problem& problem) const override { return search_seconds(plan, problem); }
-  double byte_gain(const std::string& /*instruction_set*/) const override { return 1; }
-  std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {
+  double seconds(const Plan& plan, const ProblemShape& problem) const override { return search_seconds(plan, problem); }
+  double int8_gain(const std::string& /*instruction_set*/) const override { return 1; }
+  std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const Plan& plan,
+                                                       ThreadPool& thread_pool) override {
     check_process();
     const OnDevice here(ordinal_);
-    return keep_corpus(searches(), question, plan, team);
+    return keep_corpus(searches(), spec, plan, thread_pool);
   }
-  std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
-                                Team& team, Stats& stats) override {
+  std::unique_ptr<Session> open(const SearchSpec& spec, const Plan& plan, Precision precision,
+                                std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
+                                Stats& stats) override {
     check_process();
     const OnDevice here(ordinal_);
-    return open_search(searches(), question, plan, rung, std::move(kept), team, stats);
+    return open_search(searches(), spec, plan, precision, std::move(kept), thread_pool, stats);
   }
   std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric /*metric*/, std::int64_t /*k*/,
                              bool /*range*/) const override {
@@ -124,28 +127,28 @@ class CudaBackend final : public Backend {
     return 4 * (sizes.rows + sizes.queries) +
            (std::int64_t{1} << 28);  // ids on their way there, lists on their way back
   }
-  StringShare share_strings(const StringQuestion& question) const override { return cuda::share_strings(question); }
-  std::int64_t search_strings(const StringQuestion& question, const Plan& /*plan*/, const StringAnswer& answer,
-                              Team& team, Stats& stats) override {
+  StringShare share_strings(const StringSearchSpec& spec) const override { return cuda::share_strings(spec); }
+  std::int64_t search_strings(const StringSearchSpec& spec, const Plan& /*plan*/, const StringAnswer& answer,
+                              ThreadPool& thread_pool, Stats& stats) override {
     check_process();
     const OnDevice here(ordinal_);
-    stats.candidates = question.corpus.count() * (question.query_end() - question.first_query);
-    return cuda::search_strings(question, answer, team,
+    stats.candidates = spec.corpus.count() * (spec.query_end() - spec.first_query);
+    return cuda::search_strings(spec, answer, thread_pool,
                                 {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
-  std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
-                                         const MeasuredRows* rows) override {
+  std::shared_ptr<const PreparedCorpus> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
+                                                   const MeasuredRows* rows) override {
     check_process();
     const OnDevice here(ordinal_);
     return cuda::keep_ranks(ranks, permutants, rows,
                             {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
-  bool measures(const Kept& kept, std::int64_t k) const override { return cuda::measures(kept, k); }
-  bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates,
-                    const NearestAnswer& nearest, Team& team) override {
+  bool measures(const PreparedCorpus& kept, std::int64_t k) const override { return cuda::measures(kept, k); }
+  bool search_ranks(const RankSearchSpec& spec, const PreparedCorpus& kept, const CandidatesAnswer& candidates,
+                    const NearestAnswer& nearest, ThreadPool& thread_pool) override {
     check_process();
     const OnDevice here(ordinal_);
-    return cuda::search_ranks(question, kept, candidates, nearest, team,
+    return cuda::search_ranks(spec, kept, candidates, nearest, thread_pool,
                               {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
 

@@ -35,8 +35,8 @@ Array read(const Format&, const Source& source, const Want&) {
   const Bytes file = source->bytes();
   const CorpusLayout layout = corpus_layout(source->path(), file.first(std::min(file.size(), file_head)), file.size());
   const MappedFile::Sequential reading(*source);
-  Team team(default_threads(), nullptr, {}, layout.rows().length);
-  verify_sections(source->path(), layout.sections, file, team);
+  ThreadPool thread_pool(default_threads(), nullptr, {}, layout.rows().length);
+  verify_sections(source->path(), layout.sections, file, thread_pool);
   const CorpusFacts& facts = layout.facts;
   Array array = Array::dense(file.data() + layout.rows().offset, item_of(facts.dtype), facts.rows, facts.cols);
   array.keeper = source;

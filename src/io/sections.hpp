@@ -52,7 +52,8 @@ void check_places(const std::string& path, Bytes beginning, std::uint64_t file_s
                   const std::vector<Section>& sections);
 /// Everything else: the checksum of each block and of each section, and zeros in between. Ticks in bytes of sections.
 /// Throws FormatError naming the first block that differs, Cancelled.
-void verify_sections(const std::string& path, const std::vector<Section>& sections, Bytes file, Team& team);
+void verify_sections(const std::string& path, const std::vector<Section>& sections, Bytes file,
+                     ThreadPool& thread_pool);
 
 /// Writes a file of `count` sections in turn: begin, append, and at the end finish with what the header says besides.
 class SectionWriter final : public Sink {

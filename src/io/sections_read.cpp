@@ -160,7 +160,7 @@ void check_places(const std::string& path, Bytes beginning, std::uint64_t file_s
 namespace {
 
 /// The first block whose checksum differs; blocks() when all are right. The hash is of the whole section.
-std::uint64_t first_bad_block(const Section& section, Bytes file, Team& team, Digest128& hash) {
+std::uint64_t first_bad_block(const Section& section, Bytes file, ThreadPool& thread_pool, Digest128& hash) {
   // The hash is one chain and the blocks are many: each window has a piece that carries the chain on and pieces that
   // check blocks. Windows keep the two near each other, so that a file larger than memory is read from disk once.
   constexpr std::uint64_t window = 64;
@@ -174,16 +174,16 @@ std::uint64_t first_bad_block(const Section& section, Bytes file, Team& team, Di
   Hash128 chain;
   for (std::uint64_t first = 0; first < blocks; first += window) {
     const std::uint64_t last = std::min(blocks, first + window);
-    team.for_each(static_cast<std::int64_t>(last - first) + 1, [&](std::int64_t piece, int) {
+    thread_pool.for_each(static_cast<std::int64_t>(last - first) + 1, [&](std::int64_t piece, int) {
       if (piece == 0) {
         for (std::uint64_t b = first; b < last; ++b) {
           chain.update(block(b));
-          team.tick(0);
+          thread_pool.poll(0);
         }
         return;
       }
       const std::uint64_t b = first + static_cast<std::uint64_t>(piece) - 1;
-      team.tick(block(b).size());
+      thread_pool.poll(block(b).size());
       if (crc32c(block(b)) == load<std::uint32_t>(list + 4 * b)) return;
       for (std::uint64_t least = bad.load(); b < least && !bad.compare_exchange_weak(least, b);) {}
     });
@@ -195,7 +195,8 @@ std::uint64_t first_bad_block(const Section& section, Bytes file, Team& team, Di
 
 }  // namespace
 
-void verify_sections(const std::string& path, const std::vector<Section>& sections, Bytes file, Team& team) {
+void verify_sections(const std::string& path, const std::vector<Section>& sections, Bytes file,
+                     ThreadPool& thread_pool) {
   std::uint64_t end = 0;
   const auto check_padding = [&](std::uint64_t next) {
     if (!all_zero(file.subspan(end, next - end))) refuse_file(path, cat("the padding at ", end, " is not zero"));
@@ -210,7 +211,7 @@ void verify_sections(const std::string& path, const std::vector<Section>& sectio
     if (crc32c(file.subspan(section.list, section.list_length())) != section.list_crc)
       refuse_file(path, cat("section ", i, ": the checksum of its checksums differs"));
     Digest128 hash;
-    const std::uint64_t bad = first_bad_block(section, file, team, hash);
+    const std::uint64_t bad = first_bad_block(section, file, thread_pool, hash);
     if (bad != section.blocks()) refuse_file(path, cat("section ", i, " block ", bad, ": checksum differs"));
     if (hash != section.hash) refuse_file(path, cat("section ", i, ": hash differs"));
   }

@@ -59,20 +59,21 @@ void check_finite(std::span<const Entry> entries, Metric metric, DistanceType ty
     if (std::isinf(entry.key)) report_infinite(metric, type);
 }
 
-IndexCounts search_here(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question,
-                        const Resolved& run, const PermutationPlan& plan, Team& team,
+IndexCounts search_here(const PermutationIndex::State& state, const Queries& queries, const IndexSearchSpec& spec,
+                        const Resolved& run, const PermutationPlan& plan, ThreadPool& thread_pool,
                         const IndexSearch::Answer& answer) {
   const std::int64_t rows = queries.count(), batch = plan.query_batch;
   const cpu::Scores& kernels = cpu::find_instruction_set(run.instruction_set).scores;
   if (rows == 0) return {};
-  if (plan.together) return IndexSearch(state, queries, question, kernels, 1, &team).run(0, rows, team, answer);
+  if (plan.together)
+    return IndexSearch(state, queries, spec, kernels, 1, &thread_pool).run(0, rows, thread_pool, answer);
   std::vector<std::unique_ptr<IndexSearch>> searches(static_cast<std::size_t>(plan.threads));
   std::atomic<std::int64_t> candidates{0}, measured{0};
-  team.for_each((rows + batch - 1) / batch, [&](std::int64_t piece, int worker) {
+  thread_pool.for_each((rows + batch - 1) / batch, [&](std::int64_t piece, int worker) {
     auto& one = searches[static_cast<std::size_t>(worker)];
-    if (!one) one = std::make_unique<IndexSearch>(state, queries, question, kernels, batch);
+    if (!one) one = std::make_unique<IndexSearch>(state, queries, spec, kernels, batch);
     const std::int64_t first = piece * batch;
-    const IndexCounts counts = one->run(first, std::min(batch, rows - first), team, answer);
+    const IndexCounts counts = one->run(first, std::min(batch, rows - first), thread_pool, answer);
     candidates += counts.candidates;
     measured += counts.measured;
   });
@@ -96,18 +97,18 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
   const std::string reason = run.host() ? "" : host_reason(state, search.exact);
   const bool device = !run.host() && reason.empty();
   const PermutationPlan plan = plan_search(state, search, rows, k, radius, run, device);
-  Team team(plan.threads, search.progress, search.stop, static_cast<std::uint64_t>(rows * count));
-  const std::unique_ptr<Queries> queries = read(team);
-  if (rows > 0) outcome.share = share_of(state, search, queries.get(), k, radius, team, run.instruction_set);
-  const IndexQuestion question{.type = type,
-                               .k = k,
-                               .radius = radius != nullptr ? *radius : everywhere,
-                               .candidates = outcome.share.candidates,
-                               .exact = search.exact};
+  ThreadPool thread_pool(plan.threads, search.progress, search.stop, static_cast<std::uint64_t>(rows * count));
+  const std::unique_ptr<Queries> queries = read(thread_pool);
+  if (rows > 0) outcome.share = share_of(state, search, queries.get(), k, radius, thread_pool, run.instruction_set);
+  const IndexSearchSpec spec{.type = type,
+                             .k = k,
+                             .radius = radius != nullptr ? *radius : everywhere,
+                             .candidates = outcome.share.candidates,
+                             .exact = search.exact};
   IndexCounts counts;
-  if (!device) counts = search_here(state, *queries, question, run, plan, team, answer);
-  else if (rows > 0) counts = search_on(*run.backend, state, *queries, question, team, answer);
-  team.finish();
+  if (!device) counts = search_here(state, *queries, spec, run, plan, thread_pool, answer);
+  else if (rows > 0) counts = search_on(*run.backend, state, *queries, spec, thread_pool, answer);
+  thread_pool.finish();
   outcome.stats.device = device && rows > 0 ? kept_on(state, *run.backend).device : "cpu";
   if (const auto permutants = static_cast<std::int64_t>(state.permutants.size());
       permutants == count && count < usual_permutants)
@@ -118,7 +119,7 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
     outcome.stats.notes.push_back(cat("searched on the CPU, not on ", run.backend->facts().name, ": ", reason));
   outcome.stats.instruction_set = run.instruction_set;
   outcome.stats.threads = plan.threads;
-  note_threads(outcome.stats, team);
+  note_threads(outcome.stats, thread_pool);
   outcome.stats.planned_bytes = plan.peak_bytes;
   outcome.stats.pairs = rows * count;
   outcome.stats.candidates = counts.candidates;
@@ -131,7 +132,7 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
 Certificate certificate_of(std::int64_t rows, bool exact) {
   Certificate certificate;
   certificate.queries = rows;
-  if (exact) certificate.proven = rows, certificate.rungs = {"bounds"};
+  if (exact) certificate.proven = rows, certificate.precisions = {"bounds"};
   return certificate;
 }
 
@@ -224,7 +225,7 @@ void check_kind(const PermutationIndex::State& state, const void* wanted, const 
 PermutationNeighbors PermutationIndex::knn(const Points& queries, const PermutationSearch& search) const try {
   check_kind(*state_, state_->vectors.get(), "rows of numbers");
   return find_nearest(*state_, search, queries.rows, queries.dtype,
-                      [&](Team& team) { return state_->vectors->read(queries, team); });
+                      [&](ThreadPool& thread_pool) { return state_->vectors->read(queries, thread_pool); });
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
@@ -232,7 +233,7 @@ PermutationNeighbors PermutationIndex::knn(const Points& queries, const Permutat
 PermutationNeighbors PermutationIndex::knn(const Strings& queries, const PermutationSearch& search) const try {
   check_kind(*state_, state_->strings.get(), "strings");
   return find_nearest(*state_, search, queries.rows, DType::f32,
-                      [&](Team& team) { return state_->strings->read(queries, team); });
+                      [&](ThreadPool& thread_pool) { return state_->strings->read(queries, thread_pool); });
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
@@ -241,7 +242,7 @@ PermutationRange PermutationIndex::range(const Points& queries, double radius, c
     try {
   check_kind(*state_, state_->vectors.get(), "rows of numbers");
   return find_within(*state_, radius, search, queries.rows, queries.dtype,
-                     [&](Team& team) { return state_->vectors->read(queries, team); });
+                     [&](ThreadPool& thread_pool) { return state_->vectors->read(queries, thread_pool); });
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
@@ -250,7 +251,7 @@ PermutationRange PermutationIndex::range(const Strings& queries, double radius, 
     try {
   check_kind(*state_, state_->strings.get(), "strings");
   return find_within(*state_, radius, search, queries.rows, DType::f32,
-                     [&](Team& team) { return state_->strings->read(queries, team); });
+                     [&](ThreadPool& thread_pool) { return state_->strings->read(queries, thread_pool); });
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
@@ -258,7 +259,8 @@ PermutationRange PermutationIndex::range(const Strings& queries, double radius, 
 PermutationNeighbors PermutationIndex::knn(std::int64_t queries, const OwnDistance& distance,
                                            const PermutationSearch& search) const try {
   check_kind(*state_, state_->own.get(), "known by number");
-  return find_nearest(*state_, search, queries, DType::f64, [&](Team&) { return own_queries(queries, distance); });
+  return find_nearest(*state_, search, queries, DType::f64,
+                      [&](ThreadPool&) { return own_queries(queries, distance); });
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
@@ -267,7 +269,7 @@ PermutationRange PermutationIndex::range(std::int64_t queries, const OwnDistance
                                          const PermutationSearch& search) const try {
   check_kind(*state_, state_->own.get(), "known by number");
   return find_within(*state_, radius, search, queries, DType::f64,
-                     [&](Team&) { return own_queries(queries, distance); });
+                     [&](ThreadPool&) { return own_queries(queries, distance); });
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
@@ -297,10 +299,10 @@ PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const 
     PermutationSearch measured = search;
     measured.fraction.reset();
     const PermutationPlan plan = plan_search(*state_, measured, 1, search.k, nullptr, run, false);
-    Team team(plan.threads, search.progress, search.stop, static_cast<std::uint64_t>(count));
-    Share share = share_of(*state_, search, nullptr, search.k, nullptr, team, run.instruction_set);
+    ThreadPool thread_pool(plan.threads, search.progress, search.stop, static_cast<std::uint64_t>(count));
+    Share share = share_of(*state_, search, nullptr, search.k, nullptr, thread_pool, run.instruction_set);
     if (search.fraction) {
-      const auto curve = recall_curve(*state_, search.k, nullptr, team, run.instruction_set);
+      const auto curve = recall_curve(*state_, search.k, nullptr, thread_pool, run.instruction_set);
       const auto point = std::lower_bound(curve->candidates.begin(), curve->candidates.end(), share.candidates) -
                          curve->candidates.begin();
       share.recall = curve->at(static_cast<std::size_t>(
@@ -318,7 +320,7 @@ PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const 
   const auto time = [&](const PermutationSearch& how) {
     const Outcome outcome = run_search(
         *state_, how, static_cast<std::int64_t>(ids.size()), search.k, nullptr, type,
-        [&](Team&) { return state_->objects().some(ids); }, [](std::int64_t, std::span<const Entry>) {});
+        [&](ThreadPool&) { return state_->objects().some(ids); }, [](std::int64_t, std::span<const Entry>) {});
     return outcome.stats.seconds / static_cast<double>(ids.size());
   };
   result.index_seconds = time(asked);

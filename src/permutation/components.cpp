@@ -27,7 +27,7 @@ void turn(double* x, double* y, std::int64_t n, double cosine, double sine) {
 
 }  // namespace
 
-std::vector<double> diagonalize(std::vector<double>& matrix, std::int64_t n, Team& team) {
+std::vector<double> diagonalize(std::vector<double>& matrix, std::int64_t n, ThreadPool& thread_pool) {
   std::vector<double> vectors(static_cast<std::size_t>(n * n), 0);
   for (std::int64_t i = 0; i < n; ++i) vectors[static_cast<std::size_t>(i * n + i)] = 1;
   double* const a = matrix.data();
@@ -57,7 +57,7 @@ std::vector<double> diagonalize(std::vector<double>& matrix, std::int64_t n, Tea
         }
         turn(vectors.data() + p * n, vectors.data() + q * n, n, cosine, sine);
       }
-      team.tick(0);
+      thread_pool.poll(0);
     }
   }
   return vectors;
@@ -67,7 +67,7 @@ std::int64_t Components::sampled(std::int64_t objects, std::int64_t permutants) 
   return std::min(objects, std::max<std::int64_t>(1024, 32 * permutants));
 }
 
-Components::Components(std::int64_t permutants, const double* rows, std::int64_t count, Team& team)
+Components::Components(std::int64_t permutants, const double* rows, std::int64_t count, ThreadPool& thread_pool)
     : permutants_(permutants), numbers_(static_cast<std::size_t>(numbers_for(permutants)), 0) {
   const std::int64_t m = permutants;
   double largest = 0;
@@ -85,10 +85,10 @@ Components::Components(std::int64_t permutants, const double* rows, std::int64_t
       for (std::int64_t q = 0; q < m; ++q)
         covariance[static_cast<std::size_t>(p * m + q)] +=
             off[static_cast<std::size_t>(p)] * off[static_cast<std::size_t>(q)];
-    team.tick(0);
+    thread_pool.poll(0);
   }
   for (double& one : covariance) one /= static_cast<double>(count);
-  const std::vector<double> vectors = diagonalize(covariance, m, team);
+  const std::vector<double> vectors = diagonalize(covariance, m, thread_pool);
   const auto variance = [&](std::int64_t i) { return covariance[static_cast<std::size_t>(i * m + i)]; };
   std::vector<std::int64_t> order(static_cast<std::size_t>(m));
   std::iota(order.begin(), order.end(), 0);

@@ -13,7 +13,7 @@ namespace vicinal {
 class Components {
  public:
   /// rows: distances from some objects to the permutants.
-  Components(std::int64_t permutants, const double* rows, std::int64_t count, Team& team);
+  Components(std::int64_t permutants, const double* rows, std::int64_t count, ThreadPool& thread_pool);
   /// As numbers() gave them; to be checked with fit().
   Components(std::int64_t permutants, std::vector<double> numbers);
 
@@ -38,6 +38,6 @@ class Components {
 
 /// Eigenvectors of a symmetric n x n matrix, one a row; it keeps its eigenvalues on its diagonal. Jacobi's rotations in rows' order,
 /// until what is beside the diagonal is lost in it.
-std::vector<double> diagonalize(std::vector<double>& matrix, std::int64_t n, Team& team);
+std::vector<double> diagonalize(std::vector<double>& matrix, std::int64_t n, ThreadPool& thread_pool);
 
 }  // namespace vicinal

@@ -1,5 +1,5 @@
 // The first c objects by (score, number), out of scores that are small integers: counted, not sorted. Two or three passes over
-// the scores whatever c is, by one thread or by those of a team; cut_by_sorting is the way of the papers, which sort everything, and
+// the scores whatever c is, by one thread or by those of a thread_pool; cut_by_sorting is the way of the papers, which sort everything, and
 // gives the same.
 #pragma once
 #include <algorithm>
@@ -22,10 +22,10 @@ class Cut {
   }
   /// The same by several threads, a part of the scores each.
   void by_counting(const std::uint32_t* scores, std::int64_t count, std::uint32_t largest, std::int64_t wanted,
-                   std::uint32_t* out, Team& team) {
-    const std::int64_t parts = std::clamp<std::int64_t>(count / least_part, 1, team.threads());
+                   std::uint32_t* out, ThreadPool& thread_pool) {
+    const std::int64_t parts = std::clamp<std::int64_t>(count / least_part, 1, thread_pool.threads());
     const auto together = [&](const auto& body) {
-      team.for_each(parts, [&](std::int64_t part, int) { body(static_cast<std::size_t>(part)); });
+      thread_pool.for_each(parts, [&](std::int64_t part, int) { body(static_cast<std::size_t>(part)); });
     };
     cut(scores, count, parts, largest, wanted, out, together);
   }

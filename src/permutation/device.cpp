@@ -11,11 +11,11 @@ constexpr std::int64_t most_there = 128;  // of the kernels
 constexpr std::int64_t queries_at_once = 16;
 
 /// The order in which each query sees the permutants.
-Buffer<std::uint8_t> orders_of(const PermutationIndex::State& state, const Queries& queries, Team& team) {
+Buffer<std::uint8_t> orders_of(const PermutationIndex::State& state, const Queries& queries, ThreadPool& thread_pool) {
   const RankLayout& layout = *state.layout;
   const std::vector<std::uint32_t> permutants = narrow(state.permutants);
   Buffer<std::uint8_t> orders(queries.count() * layout.stride);
-  team.for_each((queries.count() + queries_at_once - 1) / queries_at_once, [&](std::int64_t piece, int) {
+  thread_pool.for_each((queries.count() + queries_at_once - 1) / queries_at_once, [&](std::int64_t piece, int) {
     const auto meter = queries.meter();
     OrderWriter writer(layout);
     std::vector<double> distances(permutants.size());
@@ -55,30 +55,30 @@ KeptOn kept_on(const PermutationIndex::State& state, Backend& backend) {
 }
 
 IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries,
-                      const IndexQuestion& question, Team& team, const IndexSearch::Answer& answer) {
-  const std::shared_ptr<const Kept> kept = kept_on(state, backend).ranks;
-  RankQuestion asked{.queries = {nullptr, state.layout->stride, queries.count(), state.layout->permutants},
-                     .candidates = question.candidates,
-                     .type = question.type,
-                     .k = question.k};
-  if (backend.measures(*kept, question.k)) asked.rows = queries.measured_rows();
+                      const IndexSearchSpec& spec, ThreadPool& thread_pool, const IndexSearch::Answer& answer) {
+  const std::shared_ptr<const PreparedCorpus> kept = kept_on(state, backend).ranks;
+  RankSearchSpec asked{.queries = {nullptr, state.layout->stride, queries.count(), state.layout->permutants},
+                       .candidates = spec.candidates,
+                       .type = spec.type,
+                       .k = spec.k};
+  if (backend.measures(*kept, spec.k)) asked.rows = queries.measured_rows();
   Buffer<std::uint8_t> orders;
   const auto order_here = [&] {
-    orders = orders_of(state, queries, team);
+    orders = orders_of(state, queries, thread_pool);
     asked.queries.ranks = orders.data();
   };
   if (!asked.rows) order_here();
-  std::vector<std::unique_ptr<Collector>> collectors(static_cast<std::size_t>(team.threads()));
+  std::vector<std::unique_ptr<Collector>> collectors(static_cast<std::size_t>(thread_pool.threads()));
   const auto collector = [&](int worker) -> Collector& {
     auto& one = collectors[static_cast<std::size_t>(worker)];
-    if (!one) one = std::make_unique<Collector>(state, queries, question);
+    if (!one) one = std::make_unique<Collector>(state, queries, spec);
     return *one;
   };
   const auto from_candidates = [&](std::int64_t first, std::int64_t count, const std::uint32_t* candidates) {
-    team.for_each(count, [&](std::int64_t i, int worker) {
+    thread_pool.for_each(count, [&](std::int64_t i, int worker) {
       Collector& one = collector(worker);
       one.start(first + i);
-      one.look_at(candidates + i * question.candidates, question.candidates);
+      one.look_at(candidates + i * spec.candidates, spec.candidates);
       answer(first + i, one.sorted());
     });
   };
@@ -91,11 +91,11 @@ IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, co
     one.measure_zeros(signed_zeros);
     answer(query, signed_zeros);
   };
-  if (!backend.search_ranks(asked, *kept, from_candidates, from_nearest, team)) {
+  if (!backend.search_ranks(asked, *kept, from_candidates, from_nearest, thread_pool)) {
     order_here();  // throws; its words name the query
-    backend.search_ranks(asked, *kept, from_candidates, from_nearest, team);
+    backend.search_ranks(asked, *kept, from_candidates, from_nearest, thread_pool);
   }
-  const std::int64_t all = queries.count() * question.candidates;
+  const std::int64_t all = queries.count() * spec.candidates;
   return {all, all};
 }
 

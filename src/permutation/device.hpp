@@ -14,8 +14,8 @@ KeptOn kept_on(const PermutationIndex::State& state, Backend& backend);
 /// Why the search is the host's; empty where it is not.
 std::string host_reason(const PermutationIndex::State& state, bool exact);
 
-/// Answers are called from any thread of the team.
+/// Answers are called from any thread of the thread_pool.
 IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries,
-                      const IndexQuestion& question, Team& team, const IndexSearch::Answer& answer);
+                      const IndexSearchSpec& spec, ThreadPool& thread_pool, const IndexSearch::Answer& answer);
 
 }  // namespace vicinal

@@ -161,11 +161,11 @@ std::vector<std::int64_t> read_permutants(const std::string& path, const IndexFa
 }
 
 Buffer<std::uint8_t> read_ranks(const std::string& path, const IndexFacts& facts, const RankLayout& layout,
-                                io::Bytes file, Team& team) {
+                                io::Bytes file, ThreadPool& thread_pool) {
   const auto* from = reinterpret_cast<const std::uint8_t*>(contents(facts, file, type_ranks).data());
   Buffer<std::uint8_t> ranks(facts.rows * layout.stride);
   constexpr std::int64_t at_once = 4096;
-  team.for_each((facts.rows + at_once - 1) / at_once, [&](std::int64_t piece, int) {
+  thread_pool.for_each((facts.rows + at_once - 1) / at_once, [&](std::int64_t piece, int) {
     std::vector<std::uint8_t> scratch;
     for (std::int64_t row = piece * at_once; row < std::min(facts.rows, (piece + 1) * at_once); ++row) {
       std::uint8_t* to = ranks.data() + row * layout.stride;
@@ -174,7 +174,7 @@ Buffer<std::uint8_t> read_ranks(const std::string& path, const IndexFacts& facts
       if (!is_order(layout, to, scratch))
         refuse_index(path, cat("the ranks of object ", row, " are no order of the permutants"));
     }
-    team.tick(0);
+    thread_pool.poll(0);
   });
   return ranks;
 }
@@ -199,7 +199,7 @@ std::shared_ptr<const Components> read_components(const std::string& path, const
 }
 
 std::unique_ptr<cpu::StringObjects> read_strings(const std::string& path, const IndexFacts& facts, io::Bytes file,
-                                                 Team& team) {
+                                                 ThreadPool& thread_pool) {
   const io::Bytes text = contents(facts, file, type_text), places = contents(facts, file, type_offsets);
   std::vector<std::int64_t> offsets(places.size() / 8);
   std::memcpy(offsets.data(), places.data(), places.size());
@@ -208,7 +208,7 @@ std::unique_ptr<cpu::StringObjects> read_strings(const std::string& path, const 
     refuse_index(path, "offsets of strings do not fit their text");
   try {
     return cpu::open_strings({text.data(), offsets.data(), facts.rows, facts.encoding}, facts.options.metric,
-                             facts.options.strings, team);
+                             facts.options.strings, thread_pool);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_value && error.code() != ErrorCode::invalid_argument) throw;
     refuse_index(path, error.what());
@@ -247,21 +247,21 @@ std::unique_ptr<PermutationIndex::State> open_index(const std::string& path, io:
   const Resolved run = resolve(options.run, options.memory);
   const IndexFacts facts = read_facts(path, file.first(std::min(file.size(), io::file_head)), file.size());
   FpGuard guard;
-  Team team(run.threads, options.progress, options.stop, file.size());
-  if (options.verify) io::verify_sections(path, facts.sections, file, team);
+  ThreadPool thread_pool(run.threads, options.progress, options.stop, file.size());
+  if (options.verify) io::verify_sections(path, facts.sections, file, thread_pool);
   auto state = std::make_unique<PermutationIndex::State>();
   state->options = facts.options;
   state->options.copy = options.copy;
   state->permutants = read_permutants(path, facts, file);
   state->layout = std::make_unique<RankLayout>(facts.layout());
   if (facts.options.form == RankForm::components) state->layout->components = read_components(path, facts, file);
-  state->ranks = read_ranks(path, facts, *state->layout, file, team);
+  state->ranks = read_ranks(path, facts, *state->layout, file, thread_pool);
   if (facts.strings) {
-    state->strings = read_strings(path, facts, file, team);
+    state->strings = read_strings(path, facts, file, thread_pool);
   } else {
     state->rows = Points(contents(facts, file, type_rows).data(), facts.dtype, facts.rows, facts.cols);
     state->vectors =
-        cpu::open_vectors(state->rows, facts.options.metric, facts.options.window, run.instruction_set, team);
+        cpu::open_vectors(state->rows, facts.options.metric, facts.options.window, run.instruction_set, thread_pool);
     state->copy = std::move(copied);
     state->mapping = std::move(mapped);
   }
@@ -269,7 +269,7 @@ std::unique_ptr<PermutationIndex::State> open_index(const std::string& path, io:
     if (!state->objects().true_distance().known()) refuse_index(path, "bounds of a metric that has none");
     state->bounds = read_bounds(path, facts, file);
   }
-  team.finish();
+  thread_pool.finish();
   state->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return state;
 }

@@ -35,7 +35,7 @@ void check_objects(std::int64_t count) {
 /// be the caller's own, and expensive.
 template <class Use>
 void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, const std::vector<std::int64_t>& ids,
-         Team& team, const Use& use) {
+         ThreadPool& thread_pool, const Use& use) {
   std::size_t unasked = 0;
   const auto queries = objects.some(ids);
   const auto meter = queries->meter();
@@ -46,26 +46,26 @@ void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, c
     check_measured(ids[i], distances);
     use(i, distances.data());
     if ((unasked += permutants.size()) < distances_unasked) continue;
-    team.tick(0);
+    thread_pool.poll(0);
     unasked = 0;
   }
 }
 
 std::vector<double> sample_of(const Objects& objects, const std::vector<std::uint32_t>& permutants, std::int64_t rows,
-                              Team& team) {
+                              ThreadPool& thread_pool) {
   const auto width = static_cast<std::int64_t>(permutants.size());
   std::vector<double> sample(static_cast<std::size_t>(rows * width));
   const VisitOrder order(objects.count());
   constexpr std::int64_t at_once = 256;
-  team.for_each((rows + at_once - 1) / at_once, [&](std::int64_t piece, int) {
+  thread_pool.for_each((rows + at_once - 1) / at_once, [&](std::int64_t piece, int) {
     const std::int64_t first = piece * at_once;
     std::vector<std::int64_t> ids;
     for (std::int64_t i = first; i < std::min(rows, first + at_once); ++i) ids.push_back(order.at(i));
-    see(objects, permutants, ids, team, [&](std::size_t i, const double* distances) {
+    see(objects, permutants, ids, thread_pool, [&](std::size_t i, const double* distances) {
       std::copy_n(distances, width,
                   sample.begin() + static_cast<std::ptrdiff_t>((first + static_cast<std::int64_t>(i)) * width));
     });
-    team.tick(0);
+    thread_pool.poll(0);
   });
   return sample;
 }
@@ -86,9 +86,9 @@ Resolved resolve(const Execution& run, const Budget& memory) {
 
 std::vector<std::uint32_t> narrow(const std::vector<std::int64_t>& ids) { return {ids.begin(), ids.end()}; }
 
-void PermutationIndex::State::build(Team& team) {
+void PermutationIndex::State::build(ThreadPool& thread_pool) {
   const Objects& all = objects();
-  permutants = choose_permutants(all, options, team);
+  permutants = choose_permutants(all, options, thread_pool);
   options.permutants = static_cast<std::int64_t>(permutants.size());
   layout = std::make_unique<RankLayout>(options.rank_distance, options.form, options.permutants, options.prefix);
   options.prefix = layout->prefix;
@@ -100,21 +100,21 @@ void PermutationIndex::State::build(Team& team) {
   if (bounded || by_components) {
     const std::int64_t told = Components::sampled(count, options.permutants);
     const std::int64_t sampled = bounded ? sampled_for_bounds(count, options.permutants) : told;
-    const std::vector<double> sample = sample_of(all, seen_from, sampled, team);
-    if (bounded) bounds = std::make_unique<Bounds>(count, options.permutants, sample, team.threads());
+    const std::vector<double> sample = sample_of(all, seen_from, sampled, thread_pool);
+    if (bounded) bounds = std::make_unique<Bounds>(count, options.permutants, sample, thread_pool.threads());
     if (by_components)  // of the same objects whether there are bounds or not
-      layout->components = std::make_shared<const Components>(options.permutants, sample.data(), told, team);
+      layout->components = std::make_shared<const Components>(options.permutants, sample.data(), told, thread_pool);
   }
-  team.for_each((count + piece_objects - 1) / piece_objects, [&](std::int64_t piece, int worker) {
+  thread_pool.for_each((count + piece_objects - 1) / piece_objects, [&](std::int64_t piece, int worker) {
     OrderWriter writer(*layout);
     std::vector<std::int64_t> ids;
     for (std::int64_t id = piece * piece_objects; id < std::min(count, (piece + 1) * piece_objects); ++id)
       ids.push_back(id);
-    see(all, seen_from, ids, team, [&](std::size_t i, const double* distances) {
+    see(all, seen_from, ids, thread_pool, [&](std::size_t i, const double* distances) {
       writer.write(distances, ranks.data() + ids[i] * layout->stride);
       if (bounds) bounds->note(ids[i], distances, worker);
     });
-    team.tick(ids.size());
+    thread_pool.poll(ids.size());
   });
   if (bounds) bounds->finish();
 }
@@ -166,12 +166,12 @@ PermutationIndex::PermutationIndex(const Points& rows, const PermutationOptions&
   const Resolved run = resolve(options.run, options.memory);
   const PermutationPlan plan = vicinal::plan_build(rows.rows, bytes_of(rows, options), options, run);
   FpGuard guard;
-  Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
+  ThreadPool thread_pool(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
   state_->options = kept_options(options);
-  state_->rows = options.copy ? copy_rows(rows, state_->copy, team) : rows;
-  state_->vectors = cpu::open_vectors(state_->rows, options.metric, options.window, run.instruction_set, team);
-  state_->build(team);
-  team.finish();
+  state_->rows = options.copy ? copy_rows(rows, state_->copy, thread_pool) : rows;
+  state_->vectors = cpu::open_vectors(state_->rows, options.metric, options.window, run.instruction_set, thread_pool);
+  state_->build(thread_pool);
+  thread_pool.finish();
   state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::out_of_memory, "the system refused memory for the index; take fewer permutants, or bounds=false");
@@ -185,11 +185,11 @@ PermutationIndex::PermutationIndex(const Strings& strings, const PermutationOpti
   const Resolved run = resolve(options.run, options.memory);
   const PermutationPlan plan = vicinal::plan_build(strings.rows, bytes_of(strings), options, run);
   FpGuard guard;
-  Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(strings.rows));
+  ThreadPool thread_pool(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(strings.rows));
   state_->options = kept_options(options);
-  state_->strings = cpu::open_strings(strings, options.metric, options.strings, team);
-  state_->build(team);
-  team.finish();
+  state_->strings = cpu::open_strings(strings, options.metric, options.strings, thread_pool);
+  state_->build(thread_pool);
+  thread_pool.finish();
   state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::out_of_memory, "the system refused memory for the index; take fewer permutants, or bounds=false");
@@ -204,12 +204,12 @@ PermutationIndex::PermutationIndex(std::int64_t objects, OwnDistance between, co
   alone.run.threads = 1;
   alone.bounds = false;
   vicinal::plan_build(objects, 0, alone, resolve(alone.run, alone.memory));
-  Team team(1, options.progress, options.stop, static_cast<std::uint64_t>(objects));
+  ThreadPool thread_pool(1, options.progress, options.stop, static_cast<std::uint64_t>(objects));
   state_->options = kept_options(options);
   state_->rows.dtype = DType::f64;
   state_->own = open_own(objects, std::move(between));
-  state_->build(team);
-  team.finish();
+  state_->build(thread_pool);
+  thread_pool.finish();
   state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::out_of_memory, "the system refused memory for the index; take fewer permutants");

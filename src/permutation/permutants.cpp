@@ -27,14 +27,15 @@ void check_given(const std::vector<std::int64_t>& given, std::int64_t count) {
 /// Each object's distance to the nearest permutant so far.
 class Nearest {
  public:
-  Nearest(const Objects& objects, Team& team) : objects_(objects), team_(team), values_(objects.count()) {
+  Nearest(const Objects& objects, ThreadPool& thread_pool)
+      : objects_(objects), thread_pool_(thread_pool), values_(objects.count()) {
     std::fill_n(values_.data(), values_.size(), std::numeric_limits<double>::infinity());
   }
   void add(std::int64_t permutant) {
     constexpr std::int64_t at_once = 4096;
     const auto queries = objects_.some({permutant});
     const std::int64_t count = objects_.count();
-    team_.for_each((count + at_once - 1) / at_once, [&](std::int64_t piece, int) {
+    thread_pool_.for_each((count + at_once - 1) / at_once, [&](std::int64_t piece, int) {
       const auto meter = queries->meter();
       meter->start(0);
       std::uint32_t numbers[meter_block];
@@ -45,7 +46,7 @@ class Nearest {
         meter->measure(numbers, used, found);
         for (std::int64_t i = 0; i < used; ++i) check_measured(begin + i, {found + i, 1});
         for (std::int64_t i = 0; i < used; ++i) values_[begin + i] = std::min(values_[begin + i], found[i]);
-        team_.tick(0);
+        thread_pool_.poll(0);
       }
     });
     values_[permutant] = taken;
@@ -59,13 +60,14 @@ class Nearest {
  private:
   static constexpr double taken = -std::numeric_limits<double>::infinity();  // never to be chosen again
   const Objects& objects_;
-  Team& team_;
+  ThreadPool& thread_pool_;
   Buffer<double> values_;
 };
 
-std::vector<std::int64_t> farthest_first(const Objects& objects, std::int64_t wanted, std::int64_t first, Team& team) {
+std::vector<std::int64_t> farthest_first(const Objects& objects, std::int64_t wanted, std::int64_t first,
+                                         ThreadPool& thread_pool) {
   std::vector<std::int64_t> chosen{first};
-  Nearest nearest(objects, team);
+  Nearest nearest(objects, thread_pool);
   while (static_cast<std::int64_t>(chosen.size()) < wanted) {
     nearest.add(chosen.back());
     chosen.push_back(nearest.farthest());
@@ -74,10 +76,11 @@ std::vector<std::int64_t> farthest_first(const Objects& objects, std::int64_t wa
 }
 
 /// Pedreira and Brisaboa 2007. Where one pass finds too few, the share of the diameter shrinks and another follows.
-std::vector<std::int64_t> sparse(const Objects& objects, std::int64_t wanted, std::int64_t first, Team& team) {
+std::vector<std::int64_t> sparse(const Objects& objects, std::int64_t wanted, std::int64_t first,
+                                 ThreadPool& thread_pool) {
   constexpr double share = 0.4, shrink = 0.9;
   std::vector<std::int64_t> chosen{first};
-  Nearest nearest(objects, team);
+  Nearest nearest(objects, thread_pool);
   nearest.add(first);
   const std::int64_t count = objects.count();
   const double diameter = nearest.at(nearest.farthest());  // seen from the first, which is at least half of it
@@ -126,7 +129,8 @@ std::int64_t wanted_permutants(const PermutationOptions& options, std::int64_t o
   return options.permutants == default_permutants ? std::min(usual_permutants, objects) : options.permutants;
 }
 
-std::vector<std::int64_t> choose_permutants(const Objects& objects, const PermutationOptions& options, Team& team) {
+std::vector<std::int64_t> choose_permutants(const Objects& objects, const PermutationOptions& options,
+                                            ThreadPool& thread_pool) {
   const std::int64_t count = objects.count();
   const bool given = options.choice == PermutantChoice::given;
   if (!given && !options.given.empty())
@@ -142,8 +146,8 @@ std::vector<std::int64_t> choose_permutants(const Objects& objects, const Permut
   }
   if (options.choice == PermutantChoice::random) return random_ids(wanted, count, options.seed, false);
   const std::int64_t first = random_ids(1, count, options.seed, false).front();
-  return options.choice == PermutantChoice::sss ? sparse(objects, wanted, first, team)
-                                                : farthest_first(objects, wanted, first, team);
+  return options.choice == PermutantChoice::sss ? sparse(objects, wanted, first, thread_pool)
+                                                : farthest_first(objects, wanted, first, thread_pool);
 }
 
 }  // namespace vicinal

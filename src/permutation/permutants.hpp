@@ -14,7 +14,8 @@ inline constexpr std::int64_t most_permutants = 1024, usual_permutants = 64;
 std::int64_t wanted_permutants(const PermutationOptions& options, std::int64_t objects) noexcept;
 
 /// Ids in the order of their numbers. Throws InvalidArgument.
-std::vector<std::int64_t> choose_permutants(const Objects& objects, const PermutationOptions& options, Team& team);
+std::vector<std::int64_t> choose_permutants(const Objects& objects, const PermutationOptions& options,
+                                            ThreadPool& thread_pool);
 
 /// `wanted` different ids below `count`, in random order: the i-th is picked among those that are left (Fisher and Yates).
 std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample);

@@ -27,10 +27,10 @@ class SearchNeeds {
               bool range, bool device)
       : state_(state), rows_(rows), tunes_(!search.exact && !search.fraction), range_(range), device_(device) {
     const std::int64_t count = state.objects().count();
-    question_.k = k;
+    spec_.k = k;
     if (tunes_on_queries(search, rows)) measured_ = measured_for(search.recall.value_or(default_recall), rows);
-    question_.exact = search.exact;
-    question_.candidates = search.fraction ? candidates_of(*search.fraction, count, k) : count;
+    spec_.exact = search.exact;
+    spec_.candidates = search.fraction ? candidates_of(*search.fraction, count, k) : count;
   }
   /// With as many queries at a time as the budget has room for, one if it has none.
   Needs of(int threads, std::int64_t budget) const {
@@ -39,8 +39,8 @@ class SearchNeeds {
     needs.batch = needs.together ? 1 : RankScan::batch_for(count, rows_, threads);
     const auto bytes = [&] {
       const std::int64_t search = device_          ? beside_device(threads)
-                                  : needs.together ? IndexSearch::bytes(state_, question_, 1, threads)
-                                                   : threads * IndexSearch::bytes(state_, question_, needs.batch, 1);
+                                  : needs.together ? IndexSearch::bytes(state_, spec_, 1, threads)
+                                                   : threads * IndexSearch::bytes(state_, spec_, needs.batch, 1);
       return rows_ * query_bytes + threads * small_bytes +
              std::max(search, tunes_ ? curve_bytes(state_, range_, threads, measured_) : 0);
     };
@@ -58,14 +58,14 @@ class SearchNeeds {
  private:
   /// Queries' orders, and candidates that come back to be measured here.
   std::int64_t beside_device(int threads) const {
-    return rows_ * state_.layout->stride + std::min(rows_ * question_.candidates * 4, most_back_bytes) +
-           threads * (2 * question_.k * static_cast<std::int64_t>(sizeof(Entry)) + state_.objects().meter_bytes());
+    return rows_ * state_.layout->stride + std::min(rows_ * spec_.candidates * 4, most_back_bytes) +
+           threads * (2 * spec_.k * static_cast<std::int64_t>(sizeof(Entry)) + state_.objects().meter_bytes());
   }
 
   const PermutationIndex::State& state_;
   std::int64_t rows_, measured_ = 0;
   bool tunes_, range_, device_;
-  IndexQuestion question_;
+  IndexSearchSpec spec_;
 };
 
 PermutationPlan checked(const PermutationPlan& plan, const char* or_else) {
@@ -84,22 +84,22 @@ PermutationPlan plan_build(std::int64_t objects, std::int64_t object_bytes, cons
   if (permutants < 1 || permutants > most_permutants) return {};  // judged, and refused, where they are chosen
   const RankLayout layout(options.rank_distance, options.form, permutants, options.prefix);
   PermutationPlan plan{.threads = run.threads, .budget_bytes = run.budget};
-  plan.kept_bytes = object_bytes + objects * layout.stride;
+  plan.prepared_bytes = object_bytes + objects * layout.stride;
   const bool chosen = options.choice == PermutantChoice::farthest_first || options.choice == PermutantChoice::sss;
   std::int64_t once = chosen ? objects * 8 : 0;
   if (options.bounds && TrueDistance(options.metric, 1).known()) {
-    plan.kept_bytes +=
+    plan.prepared_bytes +=
         objects * cpu::score_stride(permutants) + permutants * static_cast<std::int64_t>(sizeof(CellEnds));
     once = std::max(
         once, sampled_for_bounds(objects, permutants) * (permutants + 3) * 8 + permutants * (24 + 8 * bound_cells));
   }
   if (options.form == RankForm::components) {
-    plan.kept_bytes += Components::bytes_for(permutants);
+    plan.prepared_bytes += Components::bytes_for(permutants);
     once = std::max(once,
                     Components::sampled(objects, permutants) * permutants * 8 + 2 * Components::bytes_for(permutants));
   }
   const std::int64_t a_thread = permutants * (static_cast<std::int64_t>(sizeof(CellEnds)) + 16) + small_bytes;
-  const auto bytes = [&](int threads) { return plan.kept_bytes + once + threads * a_thread; };
+  const auto bytes = [&](int threads) { return plan.prepared_bytes + once + threads * a_thread; };
   while (plan.threads > 1 && bytes(plan.threads) > plan.budget_bytes) --plan.threads;
   plan.peak_bytes = bytes(plan.threads);
   plan.minimum_bytes = bytes(1);
@@ -127,7 +127,7 @@ std::string PermutationPlan::text() const {
   else if (query_batch > 0) out += cat(", ", query_batch, query_batch == 1 ? " query" : " queries", " at a time each");
   out += cat("; ", bytes_text(peak_bytes), " of ", bytes_text(budget_bytes),
              " (least that works: ", bytes_text(minimum_bytes), ")");
-  if (kept_bytes > 0) out += cat(", ", bytes_text(kept_bytes), " of it stay");
+  if (prepared_bytes > 0) out += cat(", ", bytes_text(prepared_bytes), " of it stay");
   return out;
 }
 

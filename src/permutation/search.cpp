@@ -59,7 +59,7 @@ std::int64_t RankScan::block_rows() const noexcept {
   return std::max<std::int64_t>(scan_bytes / state_.layout->stride, 64);
 }
 
-void RankScan::run(Meter& meter, std::int64_t first, std::int64_t used, Team& team) {
+void RankScan::run(Meter& meter, std::int64_t first, std::int64_t used, ThreadPool& thread_pool) {
   for (std::int64_t i = 0; i < used; ++i) {
     double* const distances = distances_.data() + i * width_;
     meter.start(first + i);
@@ -72,39 +72,39 @@ void RankScan::run(Meter& meter, std::int64_t first, std::int64_t used, Team& te
     const std::int64_t rows = std::min(block, count_ - begin);
     for (std::int64_t i = 0; i < used; ++i)
       scorers_[static_cast<std::size_t>(i)].score(state_.ranks_of(begin), rows, scores_.data() + i * count_ + begin);
-    team.tick(static_cast<std::uint64_t>(rows * used));
+    thread_pool.poll(static_cast<std::uint64_t>(rows * used));
   }
 }
 
-void RankScan::share(const Meters& meters, std::int64_t query, Team& team) {
+void RankScan::share(const Meters& meters, std::int64_t query, ThreadPool& thread_pool) {
   double* const distances = distances_.data();
-  team.for_each(pieces_of(width_, permutants_a_piece), [&](std::int64_t piece, int worker) {
+  thread_pool.for_each(pieces_of(width_, permutants_a_piece), [&](std::int64_t piece, int worker) {
     const std::int64_t first = piece * permutants_a_piece;
     meters(worker).measure(permutants_.data() + first, std::min(permutants_a_piece, width_ - first), distances + first);
   });
   check_order_of(query, {distances, static_cast<std::size_t>(width_)});
   for (RankScorer& scorer : scorers_) scorer.start(distances);
   const std::int64_t block = block_rows();
-  team.for_each(pieces_of(count_, block), [&](std::int64_t piece, int worker) {
+  thread_pool.for_each(pieces_of(count_, block), [&](std::int64_t piece, int worker) {
     const std::int64_t begin = piece * block, rows = std::min(block, count_ - begin);
     scorers_[static_cast<std::size_t>(worker)].score(state_.ranks_of(begin), rows, scores_.data() + begin);
-    team.tick(static_cast<std::uint64_t>(rows));
+    thread_pool.poll(static_cast<std::uint64_t>(rows));
   });
 }
 
-Collector::Collector(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question)
-    : question_(question), meter_(queries.meter()), descends_(descending(state.options.metric)),
-      entries_(static_cast<std::size_t>(question.k > 0 ? 2 * question.k + 64 : 0)) {}
+Collector::Collector(const PermutationIndex::State& state, const Queries& queries, const IndexSearchSpec& spec)
+    : spec_(spec), meter_(queries.meter()), descends_(descending(state.options.metric)),
+      entries_(static_cast<std::size_t>(spec.k > 0 ? 2 * spec.k + 64 : 0)) {}
 
 void Collector::start(std::int64_t query) {
   meter_->start(query);
-  if (question_.k == 0) entries_.clear();
+  if (spec_.k == 0) entries_.clear();
   pool_ = {
-      .entries = entries_.data(), .count = 0, .k = question_.k, .capacity = static_cast<std::int64_t>(entries_.size())};
+      .entries = entries_.data(), .count = 0, .k = spec_.k, .capacity = static_cast<std::int64_t>(entries_.size())};
 }
 
 Entry Collector::entry_of(double value, std::int64_t id) const {
-  return {fold_key(descends_ ? -value : value, question_.type, descends_), id};
+  return {fold_key(descends_ ? -value : value, spec_.type, descends_), id};
 }
 
 void Collector::look_at(const std::uint32_t* objects, std::int64_t count) {
@@ -114,8 +114,8 @@ void Collector::look_at(const std::uint32_t* objects, std::int64_t count) {
     meter_->measure(objects + begin, used, values);
     for (std::int64_t i = 0; i < used; ++i) {
       const Entry entry = entry_of(values[i], objects[begin + i]);
-      if (question_.k > 0) pool_.offer(entry);
-      else if (entry.key <= question_.radius) entries_.push_back(entry);
+      if (spec_.k > 0) pool_.offer(entry);
+      else if (entry.key <= spec_.radius) entries_.push_back(entry);
     }
     measured += used;
   }
@@ -123,15 +123,14 @@ void Collector::look_at(const std::uint32_t* objects, std::int64_t count) {
 
 std::span<const Entry> Collector::sorted() {
   trim();
-  const std::span<Entry> found(entries_.data(),
-                               question_.k > 0 ? static_cast<std::size_t>(pool_.count) : entries_.size());
+  const std::span<Entry> found(entries_.data(), spec_.k > 0 ? static_cast<std::size_t>(pool_.count) : entries_.size());
   std::sort(found.begin(), found.end(), [](const Entry& a, const Entry& b) { return before(a, b); });
   return found;
 }
 
 void Collector::take(Collector& other) {
   measured += std::exchange(other.measured, 0);
-  if (question_.k == 0) {
+  if (spec_.k == 0) {
     entries_.insert(entries_.end(), other.entries_.begin(), other.entries_.end());
     return other.entries_.clear();
   }
@@ -149,21 +148,21 @@ void Collector::measure_zeros(std::vector<Entry>& entries) {
   }
 }
 
-IndexSearch::IndexSearch(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question,
-                         const cpu::Scores& kernels, std::int64_t batch, Team* together)
-    : state_(state), question_(question), kernels_(kernels), together_(together), count_(state.objects().count()),
+IndexSearch::IndexSearch(const PermutationIndex::State& state, const Queries& queries, const IndexSearchSpec& spec,
+                         const cpu::Scores& kernels, std::int64_t batch, ThreadPool* together)
+    : state_(state), spec_(spec), kernels_(kernels), together_(together), count_(state.objects().count()),
       scan_(state, kernels, batch, together != nullptr ? together->threads() : 1),
-      objects_(static_cast<std::size_t>(question.candidates)) {
+      objects_(static_cast<std::size_t>(spec.candidates)) {
   for (int worker = 0; worker < (together != nullptr ? together->threads() : 1); ++worker)
-    collectors_.push_back(std::make_unique<Collector>(state, queries, question));
+    collectors_.push_back(std::make_unique<Collector>(state, queries, spec));
 }
 
-std::int64_t IndexSearch::bytes(const PermutationIndex::State& state, const IndexQuestion& question, std::int64_t batch,
+std::int64_t IndexSearch::bytes(const PermutationIndex::State& state, const IndexSearchSpec& spec, std::int64_t batch,
                                 int workers) noexcept {
   const std::int64_t count = state.objects().count();
-  const std::int64_t listed = (question.exact ? 3 * count : question.candidates) * 4;  // objects_, survivors_, rest_
+  const std::int64_t listed = (spec.exact ? 3 * count : spec.candidates) * 4;  // objects_, survivors_, rest_
   const std::int64_t collector =
-      (2 * question.k + 64) * static_cast<std::int64_t>(sizeof(Entry)) + state.objects().meter_bytes();
+      (2 * spec.k + 64) * static_cast<std::int64_t>(sizeof(Entry)) + state.objects().meter_bytes();
   return RankScan::bytes(state, std::max<std::int64_t>(batch, 1)) + listed + workers * (collector + Cut::bytes(1));
 }
 
@@ -174,9 +173,8 @@ void IndexSearch::start(std::int64_t query) {
 void IndexSearch::cut(std::int64_t place) {
   const std::uint32_t* scores = scan_.scores(place);
   const std::uint32_t largest = state_.layout->largest();
-  if (together_ != nullptr)
-    cut_.by_counting(scores, count_, largest, question_.candidates, objects_.data(), *together_);
-  else cut_.by_counting(scores, count_, largest, question_.candidates, objects_.data());
+  if (together_ != nullptr) cut_.by_counting(scores, count_, largest, spec_.candidates, objects_.data(), *together_);
+  else cut_.by_counting(scores, count_, largest, spec_.candidates, objects_.data());
 }
 
 void IndexSearch::look_at(const std::uint32_t* objects, std::int64_t count) {
@@ -185,7 +183,7 @@ void IndexSearch::look_at(const std::uint32_t* objects, std::int64_t count) {
   together_->for_each(pieces_of(count, objects_a_piece), [&](std::int64_t piece, int worker) {
     const std::int64_t first = piece * objects_a_piece;
     collectors_[static_cast<std::size_t>(worker)]->look_at(objects + first, std::min(objects_a_piece, count - first));
-    together_->tick(0);
+    together_->poll(0);
   });
   for (std::size_t worker = 1; worker < collectors_.size(); ++worker) all.take(*collectors_[worker]);
 }
@@ -215,7 +213,7 @@ void IndexSearch::find_survivors(const BoundTest& test) {
 void IndexSearch::look_within(std::int64_t place) {
   BoundTest test(*state_.bounds, state_.objects().true_distance());
   const auto start_test = [&] {
-    test.start(scan_.distances(place), state_.objects().true_distance().of(limit(), question_.type).high);
+    test.start(scan_.distances(place), state_.objects().true_distance().of(limit(), spec_.type).high);
   };
   start_test();
   find_survivors(test);
@@ -225,7 +223,7 @@ void IndexSearch::look_within(std::int64_t place) {
   rest_.clear();
   std::set_difference(survivors_.begin(), survivors_.end(), objects_.begin(), objects_.end(),
                       std::back_inserter(rest_));
-  if (question_.k == 0) return look_at(rest_.data(), static_cast<std::int64_t>(rest_.size()));
+  if (spec_.k == 0) return look_at(rest_.data(), static_cast<std::int64_t>(rest_.size()));
   const std::uint32_t* scores = scan_.scores(place);
   if (left <= count_ / few_survivors)  // else sorting costs more than it saves
     std::sort(rest_.begin(), rest_.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -259,35 +257,35 @@ void IndexSearch::answer_exactly(std::int64_t place) {
     counts_.candidates += count_;
     return look_at(objects_.data(), count_);
   }
-  if (question_.k > 0) {
-    objects_.resize(static_cast<std::size_t>(question_.candidates));
+  if (spec_.k > 0) {
+    objects_.resize(static_cast<std::size_t>(spec_.candidates));
     cut(place);
-    look_at(objects_.data(), question_.candidates);
+    look_at(objects_.data(), spec_.candidates);
     collectors_.front()->trim();
   }
   look_within(place);
 }
 
-IndexCounts IndexSearch::run(std::int64_t first, std::int64_t used, Team& team, const Answer& answer) {
+IndexCounts IndexSearch::run(std::int64_t first, std::int64_t used, ThreadPool& thread_pool, const Answer& answer) {
   counts_ = {};
   Collector& all = *collectors_.front();
   all.measured = 0;
-  if (together_ == nullptr) scan_.run(all.meter(), first, used, team);
+  if (together_ == nullptr) scan_.run(all.meter(), first, used, thread_pool);
   for (std::int64_t i = 0; i < used; ++i) {
     start(first + i);
     if (together_ != nullptr)
       scan_.share([&](int worker) -> Meter& { return collectors_[static_cast<std::size_t>(worker)]->meter(); },
-                  first + i, team);
+                  first + i, thread_pool);
     const std::int64_t place = together_ != nullptr ? 0 : i;  // of its scores
-    if (question_.exact) {
+    if (spec_.exact) {
       answer_exactly(place);
     } else {
       cut(place);
-      counts_.candidates += question_.candidates;
-      look_at(objects_.data(), question_.candidates);
+      counts_.candidates += spec_.candidates;
+      look_at(objects_.data(), spec_.candidates);
     }
     answer(first + i, all.sorted());
-    team.tick(0);
+    thread_pool.poll(0);
   }
   counts_.measured = all.measured;
   return counts_;

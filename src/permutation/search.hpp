@@ -1,4 +1,4 @@
-// One search of an index by one thread, a few queries at a time against blocks of ranks; or by all threads of a team, one query at a
+// One search of an index by one thread, a few queries at a time against blocks of ranks; or by all threads of a thread_pool, one query at a
 // time. Either way scores, the cut, and what is measured of it.
 #pragma once
 #include <functional>
@@ -13,7 +13,7 @@
 namespace vicinal {
 
 /// What is asked of every query.
-struct IndexQuestion {
+struct IndexSearchSpec {
   DistanceType type = DistanceType::f32;
   std::int64_t k = 0;           // 0: everything within the radius
   double radius = 0;            // folded
@@ -32,16 +32,16 @@ struct IndexCounts {
 /// Throws RangeError where a distance from query `query` to a permutant is infinite.
 void check_order_of(std::int64_t query, std::span<const double> distances);
 
-/// Scores of several queries with all objects. Memory for one thread; or of one query for those of a team.
+/// Scores of several queries with all objects. Memory for one thread; or of one query for those of a thread_pool.
 class RankScan {
  public:
   /// workers: threads that share a query.
   RankScan(const PermutationIndex::State& state, const cpu::Scores& kernels, std::int64_t batch, int workers = 1);
   /// Queries [first, first + used) of the meter's.
-  void run(Meter& meter, std::int64_t first, std::int64_t used, Team& team);
+  void run(Meter& meter, std::int64_t first, std::int64_t used, ThreadPool& thread_pool);
   /// One query, which each worker's meter was started with.
   using Meters = std::function<Meter&(int worker)>;
-  void share(const Meters& meters, std::int64_t query, Team& team);
+  void share(const Meters& meters, std::int64_t query, ThreadPool& thread_pool);
   const std::uint32_t* scores(std::int64_t query) const noexcept { return scores_.data() + query * count_; }
   /// Distances to the permutants.
   const double* distances(std::int64_t query) const noexcept { return distances_.data() + query * width_; }
@@ -63,15 +63,15 @@ class RankScan {
 /// What is looked at for one query at a time, and what of it is the answer.
 class Collector {
  public:
-  Collector(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question);
+  Collector(const PermutationIndex::State& state, const Queries& queries, const IndexSearchSpec& spec);
   void start(std::int64_t query);
   void look_at(const std::uint32_t* objects, std::int64_t count);
   /// What another looked at for the same query.
   void take(Collector& other);
   /// Entries with a key above are of no use.
-  double limit() const noexcept { return question_.k > 0 ? pool_.worst.key : question_.radius; }
+  double limit() const noexcept { return spec_.k > 0 ? pool_.worst.key : spec_.radius; }
   void trim() noexcept {
-    if (question_.k > 0) pool_.trim();
+    if (spec_.k > 0) pool_.trim();
   }
   std::span<const Entry> sorted();
   /// Keys that lost their sign, by their objects.
@@ -81,7 +81,7 @@ class Collector {
 
  private:
   Entry entry_of(double value, std::int64_t id) const;
-  const IndexQuestion& question_;
+  const IndexSearchSpec& spec_;
   std::unique_ptr<Meter> meter_;
   bool descends_;
   std::vector<Entry> entries_;
@@ -96,14 +96,14 @@ constexpr bool shares_queries(std::int64_t objects, std::int64_t queries, int th
 
 class IndexSearch {
  public:
-  /// together: the team whose threads share every query, or null.
-  IndexSearch(const PermutationIndex::State& state, const Queries& queries, const IndexQuestion& question,
-              const cpu::Scores& kernels, std::int64_t batch, Team* together = nullptr);
-  /// Answers to queries [first, first + used), sorted, with folded keys of the question's type.
+  /// together: the thread_pool whose threads share every query, or null.
+  IndexSearch(const PermutationIndex::State& state, const Queries& queries, const IndexSearchSpec& spec,
+              const cpu::Scores& kernels, std::int64_t batch, ThreadPool* together = nullptr);
+  /// Answers to queries [first, first + used), sorted, with folded keys of the spec's type.
   using Answer = std::function<void(std::int64_t query, std::span<const Entry> entries)>;
-  IndexCounts run(std::int64_t first, std::int64_t used, Team& team, const Answer& answer);
+  IndexCounts run(std::int64_t first, std::int64_t used, ThreadPool& thread_pool, const Answer& answer);
   /// Memory at most, but for the answers of a range search. workers: that share a query.
-  static std::int64_t bytes(const PermutationIndex::State& state, const IndexQuestion& question, std::int64_t batch,
+  static std::int64_t bytes(const PermutationIndex::State& state, const IndexSearchSpec& spec, std::int64_t batch,
                             int workers) noexcept;
 
  private:
@@ -118,9 +118,9 @@ class IndexSearch {
   double limit() const noexcept { return collectors_.front()->limit(); }
 
   const PermutationIndex::State& state_;
-  const IndexQuestion& question_;
+  const IndexSearchSpec& spec_;
   const cpu::Scores& kernels_;
-  Team* together_;
+  ThreadPool* together_;
   std::int64_t count_;
   std::vector<std::unique_ptr<Collector>> collectors_;  // one, or of each worker; the first has what all have found
   RankScan scan_;

@@ -10,7 +10,7 @@
 namespace vicinal {
 
 Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, const Queries* queries,
-               std::int64_t k, const double* radius, Team& team, const std::string& instruction_set) {
+               std::int64_t k, const double* radius, ThreadPool& thread_pool, const std::string& instruction_set) {
   const std::int64_t count = state.objects().count();
   if (search.exact) {  // what is looked at first: enough for a good k-th distance
     const std::int64_t first = std::min(count, std::max(4 * k, count / 256));
@@ -26,8 +26,8 @@ Share share_of(const PermutationIndex::State& state, const PermutationSearch& se
   const std::int64_t asked = queries != nullptr ? queries->count() : 0;
   const bool on_queries = queries != nullptr && tunes_on_queries(search, asked);
   const auto curve = on_queries ? std::make_shared<const RecallCurve>(
-                                      recall_curve_of(state, *queries, target, k, radius, team, instruction_set))
-                                : recall_curve(state, k, radius, team, instruction_set);
+                                      recall_curve_of(state, *queries, target, k, radius, thread_pool, instruction_set))
+                                : recall_curve(state, k, radius, thread_pool, instruction_set);
   const std::size_t point = curve->point_for(target);
   const std::int64_t candidates = std::max(curve->candidates[point], std::min(k, count));
   Share share{candidates, static_cast<double>(candidates) / static_cast<double>(count), curve->at(point),

@@ -20,7 +20,7 @@ inline constexpr double default_recall = 0.95;
 
 /// queries: null where there are none, as of a tuning.
 Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, const Queries* queries,
-               std::int64_t k, const double* radius, Team& team, const std::string& instruction_set);
+               std::int64_t k, const double* radius, ThreadPool& thread_pool, const std::string& instruction_set);
 
 /// Whether this search measures a recall on so many queries of its own.
 bool tunes_on_queries(const PermutationSearch& search, std::int64_t queries) noexcept;

@@ -29,7 +29,7 @@ struct RecallCurve {
 
 /// What a device has of an index, and its name.
 struct KeptOn {
-  std::shared_ptr<const Kept> ranks;
+  std::shared_ptr<const PreparedCorpus> ranks;
   std::string device;
 };
 
@@ -57,7 +57,7 @@ struct PermutationIndex::State {
   }
   const std::uint8_t* ranks_of(std::int64_t object) const noexcept { return ranks.data() + object * layout->stride; }
   /// Chooses permutants and makes ranks and bounds. Ticks once an object.
-  void build(Team& team);
+  void build(ThreadPool& thread_pool);
 };
 
 /// The device, threads and instruction set of the host beside it, and its memory; names and numbers judged.
@@ -78,10 +78,11 @@ std::vector<std::uint32_t> narrow(const std::vector<std::int64_t>& ids);
 
 /// The curve of a k-NN search (radius null) or of a range, made where it is not known. Folded radius.
 std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& state, std::int64_t k,
-                                                const double* radius, Team& team, const std::string& instruction_set);
+                                                const double* radius, ThreadPool& thread_pool,
+                                                const std::string& instruction_set);
 /// The same of measured_for() of these queries. Queries with an empty answer are not in the curve.
 RecallCurve recall_curve_of(const PermutationIndex::State& state, const Queries& queries, double target, std::int64_t k,
-                            const double* radius, Team& team, const std::string& instruction_set);
+                            const double* radius, ThreadPool& thread_pool, const std::string& instruction_set);
 /// Of so many queries, those that are measured for it.
 std::int64_t measured_for(double target, std::int64_t queries) noexcept;
 /// Queries from which on that is no more than a third of them.

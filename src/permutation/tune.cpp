@@ -73,10 +73,10 @@ class Measured {
 
   /// k nearest, or those within the folded radius, without the object `self` (-1: none); empty where there are none.
   std::vector<float> recalls(std::int64_t query, std::int64_t self, std::int64_t k, const double* radius,
-                             const std::vector<std::int64_t>& points, Team& team) {
-    scan_.run(*meter_, query, 1, team);
+                             const std::vector<std::int64_t>& points, ThreadPool& thread_pool) {
+    scan_.run(*meter_, query, 1, thread_pool);
     meter_->start(query);
-    measure_all(team);
+    measure_all(thread_pool);
     if (self >= 0) values_[self] = std::numeric_limits<double>::infinity();
     double limit = radius != nullptr ? *radius : 0;
     if (radius == nullptr) {
@@ -101,13 +101,13 @@ class Measured {
   double farthest = 0;  // value up to which the last query's answer was
 
  private:
-  void measure_all(Team& team) {
+  void measure_all(ThreadPool& thread_pool) {
     std::uint32_t numbers[meter_block];
     for (std::int64_t begin = 0; begin < count_; begin += meter_block) {
       const std::int64_t used = std::min(meter_block, count_ - begin);
       for (std::int64_t i = 0; i < used; ++i) numbers[i] = static_cast<std::uint32_t>(begin + i);
       meter_->measure(numbers, used, values_.data() + begin);
-      if (begin % (64 * meter_block) == 0) team.tick(0);
+      if (begin % (64 * meter_block) == 0) thread_pool.poll(0);
     }
   }
 
@@ -150,19 +150,20 @@ class Measured {
 /// Of the queries `numbers`, or of objects that were left out: selves are their ids, else null.
 RecallCurve make_curve(const PermutationIndex::State& state, const Queries& queries,
                        const std::vector<std::int64_t>* numbers, const std::vector<std::int64_t>* selves,
-                       std::int64_t k, const double* radius, Team& team, const std::string& instruction_set) {
+                       std::int64_t k, const double* radius, ThreadPool& thread_pool,
+                       const std::string& instruction_set) {
   RecallCurve curve;
   curve.candidates = points_up_to(state.objects().count());
   const cpu::Scores& kernels = cpu::find_instruction_set(instruction_set).scores;
   std::vector<std::vector<float>> all(numbers != nullptr ? numbers->size() : static_cast<std::size_t>(queries.count()));
-  std::vector<std::unique_ptr<Measured>> workers(static_cast<std::size_t>(team.threads()));
+  std::vector<std::unique_ptr<Measured>> workers(static_cast<std::size_t>(thread_pool.threads()));
   if (radius == nullptr) curve.farthest.resize(all.size());
-  team.for_each(static_cast<std::int64_t>(all.size()), [&](std::int64_t i, int worker) {
+  thread_pool.for_each(static_cast<std::int64_t>(all.size()), [&](std::int64_t i, int worker) {
     const auto at = static_cast<std::size_t>(i);
     auto& one = workers[static_cast<std::size_t>(worker)];
     if (!one) one = std::make_unique<Measured>(state, queries, kernels);
     all[at] = one->recalls(numbers != nullptr ? (*numbers)[at] : i, selves != nullptr ? (*selves)[at] : -1, k, radius,
-                           curve.candidates, team);
+                           curve.candidates, thread_pool);
     if (radius == nullptr) curve.farthest[at] = one->farthest;
   });
   for (std::vector<float>& recalls : all)
@@ -215,7 +216,8 @@ std::vector<std::int64_t> left_out(const PermutationIndex::State& state) {
 }
 
 std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& state, std::int64_t k,
-                                                const double* radius, Team& team, const std::string& instruction_set) {
+                                                const double* radius, ThreadPool& thread_pool,
+                                                const std::string& instruction_set) {
   const std::pair<bool, double> key{radius != nullptr, radius != nullptr ? *radius : static_cast<double>(k)};
   {
     const std::lock_guard lock(state.mutex);
@@ -224,7 +226,7 @@ std::shared_ptr<const RecallCurve> recall_curve(const PermutationIndex::State& s
   RecallCurve made;
   const std::vector<std::int64_t> ids = left_out(state);
   if (k < state.objects().count())
-    made = make_curve(state, *state.objects().some(ids), nullptr, &ids, k, radius, team, instruction_set);
+    made = make_curve(state, *state.objects().some(ids), nullptr, &ids, k, radius, thread_pool, instruction_set);
   else made.candidates = points_up_to(state.objects().count());  // no answer without the object itself
   auto curve = std::make_shared<const RecallCurve>(std::move(made));
   const std::lock_guard lock(state.mutex);
@@ -242,10 +244,10 @@ std::int64_t least_to_tune_on(double target) noexcept {
 }
 
 RecallCurve recall_curve_of(const PermutationIndex::State& state, const Queries& queries, double target, std::int64_t k,
-                            const double* radius, Team& team, const std::string& instruction_set) {
+                            const double* radius, ThreadPool& thread_pool, const std::string& instruction_set) {
   const std::int64_t sample = measured_for(target, queries.count());
   const std::vector<std::int64_t> numbers = random_ids(sample, queries.count(), state.options.seed, true);
-  RecallCurve curve = make_curve(state, queries, &numbers, nullptr, k, radius, team, instruction_set);
+  RecallCurve curve = make_curve(state, queries, &numbers, nullptr, k, radius, thread_pool, instruction_set);
   curve.measured = sample;
   curve.queries = queries.count();
   return curve;

@@ -8,12 +8,13 @@
 
 namespace vicinal {
 
-/// The filters by name for Plan::rungs. filter: the name that is forced, or "auto". Throws InvalidArgument, Unsupported; notes of the plan say
+/// The filters by name for Plan::precisions. filter: the name that is forced, or "auto". Throws InvalidArgument, Unsupported; notes of the plan say
 /// what a device has no filter for.
-std::vector<std::string> choose_rungs(const Problem& problem, const KnnOptions& options, const std::string& filter,
-                                      const Backend& backend, Plan& plan);
-bool takes_second(const Problem& problem, const KnnOptions& options, const Backend& backend, const Plan& plan);
-bool takes_groups(const Problem& problem, const KnnOptions& options, const std::string& filter, const Facts& facts);
-void keep_prepared_rungs(std::vector<std::string>& rungs, const Plan& made);
+std::vector<std::string> choose_cascade(const ProblemShape& problem, const KnnOptions& options,
+                                        const std::string& filter, const Backend& backend, Plan& plan);
+bool takes_second(const ProblemShape& problem, const KnnOptions& options, const Backend& backend, const Plan& plan);
+bool takes_groups(const ProblemShape& problem, const KnnOptions& options, const std::string& filter,
+                  const Facts& facts);
+void keep_prepared_precisions(std::vector<std::string>& precisions, const Plan& made);
 
 }  // namespace vicinal

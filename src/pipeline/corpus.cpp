@@ -61,21 +61,21 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   const Plan plan =
       make_corpus_plan(backend, {rows.rows, rows.cols, rows.dtype, !options.copy && backend.holds(rows.data)}, search);
   state_->prepared.made = plan;
-  Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
-  state_->rows = options.copy ? copy_rows(rows, state_->copy, team) : rows;
+  ThreadPool thread_pool(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
+  state_->rows = options.copy ? copy_rows(rows, state_->copy, thread_pool) : rows;
   if (plan.resident && rows.rows > 0) {
     const DistanceType type = resolve_distance_type(DistanceType::automatic, options.metric, rows.dtype, rows.dtype);
-    const Question question{.corpus = state_->rows,
-                            .metric = options.metric,
-                            .type = type,
-                            .degenerate = options.degenerate,
-                            .k = std::min(search.k, rows.rows),
-                            .stream = options.stream};
-    state_->prepared.kept = backend.keep(question, plan, team);
+    const SearchSpec spec{.corpus = state_->rows,
+                          .metric = options.metric,
+                          .type = type,
+                          .degenerate = options.degenerate,
+                          .k = std::min(search.k, rows.rows),
+                          .stream = options.stream};
+    state_->prepared.kept = backend.prepare_corpus(spec, plan, thread_pool);
   } else if (options.stream != nullptr) {
     backend.wait_for(options.stream);  // searches read the rows, and know nothing of that stream
   }
-  team.finish();
+  thread_pool.finish();
   state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::out_of_memory, "the system refused memory for the prepared corpus; set a smaller memory budget");
@@ -114,10 +114,10 @@ Corpus Corpus::opened(Opened from, const OpenOptions& options) {
       io::corpus_layout(from.name, file.first(std::min(file.size(), io::file_head)), file.size());
   const std::uint64_t half = options.verify ? std::max<std::uint64_t>(1, layout.rows().length) : 0;
   if (options.verify) {
-    Team team(threads, half_of(options.progress, half, false), options.stop, half);
+    ThreadPool thread_pool(threads, half_of(options.progress, half, false), options.stop, half);
     std::optional<io::MappedFile::Sequential> reading;
     if (from.mapped) reading.emplace(*from.mapped);
-    io::verify_sections(from.name, layout.sections, file, team);
+    io::verify_sections(from.name, layout.sections, file, thread_pool);
   }
   const io::CorpusFacts& facts = layout.facts;
   const Points rows(file.data() + layout.rows().offset, facts.dtype, facts.rows, facts.cols);

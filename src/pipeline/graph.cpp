@@ -23,16 +23,16 @@ Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOpt
     search_options.eligible.query_labels = search_options.eligible.corpus_labels;
   const Plan plan =
       make_plan(backend, graph_problem(shape_on(backend, rows), options, prepared.plan()), search_options);
-  Question question{.corpus = rows,
-                    .metric = search_options.metric,
-                    .type = plan.distance_type,
-                    .degenerate = search_options.degenerate,
-                    .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self),
-                    .symmetric = plan.symmetric,
-                    .stream = search_options.stream};
-  question.k = check_k(question.filter, rows.rows, rows.rows, search_options.k, search_options.pad);
+  SearchSpec spec{.corpus = rows,
+                  .metric = search_options.metric,
+                  .type = plan.distance_type,
+                  .degenerate = search_options.degenerate,
+                  .filter = RowFilter(search_options.eligible, rows.rows, 0, !options.include_self),
+                  .symmetric = plan.symmetric,
+                  .stream = search_options.stream};
+  spec.k = check_k(spec.filter, rows.rows, rows.rows, search_options.k, search_options.pad);
   Neighbors result(rows.rows, search_options.k, plan.distance_type, search_options.pad);
-  Report report = search(result.view(), question, rows, plan, prepared.kept, search_options);
+  Report report = search(result.view(), spec, rows, plan, prepared.kept, search_options);
   result.certificate = std::move(report.certificate);
   result.stats = std::move(report.stats);
   return result;

@@ -1,13 +1,13 @@
 // Life of a query:
 //
-//   views -> plan -> for each rung of the ladder, while queries are left:
+//   views -> plan -> for each precision of the cascade, while queries are left:
 //                      for each batch of queries:          prepare
 //                        for each chunk of the corpus:     prepare -> filter -> select -> rerank
-//                      finish -> certify -(not proved: next rung)-> Neighbors
+//                      finish -> certify -(not proved: next precision)-> Neighbors
 //
 // Prepare rounds rows and measures what rounding cost. Filter computes tile distances in low precision and keeps what
 // beats each query's threshold; select drops what the tightened thresholds exclude; rerank ranks the rest by canonical
-// fp64 distance in the one total order. Certify checks the bound against the answer. The last rung ranks every row, so
+// fp64 distance in the one total order. Certify checks the bound against the answer. The last precision ranks every row, so
 // the loop always ends. Backends do the stages (src/backend/backend.hpp); this file only says in which order.
 #include "pipeline/knn.hpp"
 
@@ -51,17 +51,17 @@ std::size_t take_batch(std::vector<std::int64_t>& batch, std::size_t size, std::
   return row;
 }
 
-/// One rung over the pending queries, a bit for each so that a plan in little memory holds for many queries.
-class RungRun {
+/// One precision over the pending queries, a bit for each so that a plan in little memory holds for many queries.
+class PrecisionRun {
  public:
   /// pending: the run clears the bits of the queries that it proves. asked: how many are set.
-  RungRun(const Question& question, const NeighborsView& out, const Points& queries, std::vector<bool>& pending,
-          std::int64_t asked, Report& report)
-      : question_(question), out_(out), queries_(queries), pending_(pending), asked_(asked), report_(report) {}
+  PrecisionRun(const SearchSpec& spec, const NeighborsView& out, const Points& queries, std::vector<bool>& pending,
+               std::int64_t asked, Report& report)
+      : spec_(spec), out_(out), queries_(queries), pending_(pending), asked_(asked), report_(report) {}
 
   /// Goes on where an earlier session ended, for want of memory, perhaps in smaller batches.
   void run(Session& session, const Plan& plan, bool kept) {
-    Sweep sweep(session, question_, plan, kept, report_.stats);
+    Sweep sweep(session, spec_, plan, kept, report_.stats);
     const auto size = static_cast<std::size_t>(plan.query_batch);
     std::vector<double> settled(size), largest(size);
     std::vector<std::int64_t> found(size), batch;
@@ -78,7 +78,7 @@ class RungRun {
         for (const std::int64_t row : batch) pending_[static_cast<std::size_t>(row)] = true;
         throw;
       }
-      left_ += certify(out_, question_, batch, bounds, pending_);
+      left_ += certify(out_, spec_, batch, bounds, pending_);
       for (std::size_t i = 0; i < batch.size(); ++i)
         if (largest[i] > report_.certificate.largest_bound) report_.certificate.largest_bound = largest[i];
       row_ = next;
@@ -88,7 +88,7 @@ class RungRun {
   std::int64_t left() const noexcept { return left_; }
 
  private:
-  const Question& question_;
+  const SearchSpec& spec_;
   const NeighborsView& out_;
   const Points& queries_;
   std::vector<bool>& pending_;
@@ -98,7 +98,7 @@ class RungRun {
   std::int64_t left_ = 0;
 };
 
-/// The few queries that a finer rung takes over should still keep every thread busy, in the memory of the plan.
+/// The few queries that a finer precision takes over should still keep every thread busy, in the memory of the plan.
 Plan plan_for_rest(const Plan& plan, std::int64_t pending) {
   Plan rest = plan;
   const std::int64_t most =
@@ -110,62 +110,62 @@ Plan plan_for_rest(const Plan& plan, std::int64_t pending) {
   return rest;
 }
 
-/// A rung that the plan did not begin with may take more memory a query.
-void fit_batch(Plan& plan, const std::string& rung, const Backend& backend, const Problem& problem) {
+/// A precision that the plan did not begin with may take more memory a query.
+void fit_batch(Plan& plan, const std::string& precision, const Backend& backend, const ProblemShape& problem) {
   Plan alone = plan;
-  alone.rungs = {rung};
+  alone.cascade = {precision};
   const std::int64_t least = backend.query_lanes(plan.instruction_set);
   while (alone.query_batch > least && backend.bytes(alone, problem) > plan.budget_bytes)
     alone.query_batch = std::max(least, alone.query_batch / 2);
   plan.query_batch = alone.query_batch;
 }
 
-Report climb(const NeighborsView& out, const Question& question, const Points& queries, const Plan& plan,
-             const std::shared_ptr<const Kept>& kept, const KnnOptions& options) {
+Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const Plan& plan,
+             const std::shared_ptr<const PreparedCorpus>& kept, const KnnOptions& options) {
   Report report;
   Stats& stats = report.stats;
-  note_plan(stats, plan, question.corpus.rows * queries.rows);
+  note_plan(stats, plan, spec.corpus.rows * queries.rows);
   report.certificate.queries = queries.rows;
   std::vector<bool> pending(static_cast<std::size_t>(queries.rows), true);
   std::int64_t left = queries.rows;
 
   Backend& backend = find_backend(plan.device);
-  Problem problem = knn_problem(shape_on(backend, question.corpus), shape_on(backend, queries), options);
+  ProblemShape problem = knn_problem(shape_on(backend, spec.corpus), shape_on(backend, queries), options);
   problem.kept = kept != nullptr;
-  problem.k = question.k;
-  Team team(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
-  note_threads(stats, team);
+  problem.k = spec.k;
+  ThreadPool thread_pool(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
+  note_threads(stats, thread_pool);
   Plan whole = plan;  // and smaller where memory was refused
-  for (const std::string& name : plan.rungs) {
+  for (const std::string& name : plan.cascade) {
     if (left == 0) break;
-    Plan rung_plan = report.certificate.rungs.empty() ? whole : plan_for_rest(whole, left);
-    if (name != plan.rungs.front()) fit_batch(rung_plan, name, backend, problem);
-    RungRun run(question, out, queries, pending, left, report);
+    Plan precision_plan = report.certificate.precisions.empty() ? whole : plan_for_rest(whole, left);
+    if (name != plan.cascade.front()) fit_batch(precision_plan, name, backend, problem);
+    PrecisionRun run(spec, out, queries, pending, left, report);
     const bool ran = retry_smaller(
         [&] {
-          const auto session = backend.open(question, rung_plan, rung_of(name), kept, team, stats);
-          if (session) run.run(*session, rung_plan, kept != nullptr);
+          const auto session = backend.open(spec, precision_plan, precision_of(name), kept, thread_pool, stats);
+          if (session) run.run(*session, precision_plan, kept != nullptr);
           return session != nullptr;
         },
         [&] {
-          const bool smaller = halve(rung_plan, name, backend, problem, stats);
-          whole.query_batch = std::min(whole.query_batch, rung_plan.query_batch);
-          whole.corpus_chunk = std::min(whole.corpus_chunk, rung_plan.corpus_chunk);
-          whole.resident = rung_plan.resident;
+          const bool smaller = halve(precision_plan, name, backend, problem, stats);
+          whole.query_batch = std::min(whole.query_batch, precision_plan.query_batch);
+          whole.corpus_chunk = std::min(whole.corpus_chunk, precision_plan.corpus_chunk);
+          whole.resident = precision_plan.resident;
           return smaller;
         });
     if (!ran) continue;
     left = run.left();
-    report.certificate.rungs.push_back(name);
-    if (report.certificate.rungs.size() == 1) report.certificate.proven = queries.rows - left;
+    report.certificate.precisions.push_back(name);
+    if (report.certificate.precisions.size() == 1) report.certificate.proven = queries.rows - left;
   }
   if (left != 0)
     fail(ErrorCode::internal, cat(left,
                                   " queries are not proved after every row was ranked; where no array changed during "
                                   "the call, please report it"));
   report.certificate.redone = queries.rows - report.certificate.proven;
-  team.finish();
-  note_underflow(stats, question.type);
+  thread_pool.finish();
+  note_underflow(stats, spec.type);
   return report;
 }
 
@@ -181,9 +181,10 @@ void note_plan(Stats& stats, const Plan& plan, std::int64_t pairs) {
   stats.pairs = pairs;
 }
 
-bool halve(Plan& plan, const std::string& rung, const Backend& backend, const Problem& problem, Stats& stats) {
+bool halve(Plan& plan, const std::string& precision, const Backend& backend, const ProblemShape& problem,
+           Stats& stats) {
   const auto bytes = [&](Plan shape) {
-    shape.rungs = {rung};
+    shape.cascade = {precision};
     return backend.bytes(shape, problem);
   };
   const std::int64_t tile = backend.facts().tile_rows, least = backend.query_lanes(plan.instruction_set);
@@ -203,10 +204,11 @@ bool halve(Plan& plan, const std::string& rung, const Backend& backend, const Pr
   return true;
 }
 
-void note_threads(Stats& stats, const Team& team) {
-  if (team.threads() >= stats.threads) return;
-  stats.notes.push_back(cat("threads: ", team.threads(), " of ", stats.threads, ", for the system starts no more"));
-  stats.threads = team.threads();
+void note_threads(Stats& stats, const ThreadPool& thread_pool) {
+  if (thread_pool.threads() >= stats.threads) return;
+  stats.notes.push_back(
+      cat("threads: ", thread_pool.threads(), " of ", stats.threads, ", for the system starts no more"));
+  stats.threads = thread_pool.threads();
 }
 
 void note_underflow(Stats& stats, DistanceType type) {
@@ -216,8 +218,8 @@ void note_underflow(Stats& stats, DistanceType type) {
 }
 
 void Sweep::run() {
-  for (std::int64_t first = 0; first < question_.corpus.rows; first += plan_.corpus_chunk) {
-    const std::int64_t rows = std::min(plan_.corpus_chunk, question_.corpus.rows - first);
+  for (std::int64_t first = 0; first < spec_.corpus.rows; first += plan_.corpus_chunk) {
+    const std::int64_t rows = std::min(plan_.corpus_chunk, spec_.corpus.rows - first);
     if (!kept_ && !(plan_.resident && prepared_)) {
       const auto start = Clock::now();
       session_.prepare_corpus(first, rows);
@@ -226,8 +228,8 @@ void Sweep::run() {
       if (first == 0) ++stats_.passes;
       // While this chunk is searched the system reads the next one (the first again, for the next batch).
       if (!plan_.resident) {
-        const std::int64_t next = first + rows < question_.corpus.rows ? first + rows : 0;
-        read_ahead(question_.corpus.slice(next, std::min(plan_.corpus_chunk, question_.corpus.rows - next)));
+        const std::int64_t next = first + rows < spec_.corpus.rows ? first + rows : 0;
+        read_ahead(spec_.corpus.slice(next, std::min(plan_.corpus_chunk, spec_.corpus.rows - next)));
       }
     }
     session_.filter();
@@ -236,13 +238,13 @@ void Sweep::run() {
   }
 }
 
-Report search(const NeighborsView& out, const Question& question, const Points& queries, const Plan& plan,
-              std::shared_ptr<const Kept> kept, const KnnOptions& options) {
+Report search(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const Plan& plan,
+              std::shared_ptr<const PreparedCorpus> kept, const KnnOptions& options) {
   const auto start = Clock::now();
   FpGuard guard;
-  Report report = climb(out, question, queries, plan, kept, options);
-  if (spot_checks() && on_host(find_backend(plan.device), {question.corpus.data, queries.data, out.ids}))
-    spot_check(out, question, queries);
+  Report report = escalate(out, spec, queries, plan, kept, options);
+  if (spot_checks() && on_host(find_backend(plan.device), {spec.corpus.data, queries.data, out.ids}))
+    spot_check(out, spec, queries);
   report.stats.seconds = seconds_since(start);
   return report;
 }
@@ -266,15 +268,15 @@ Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& 
       backend, knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan()), options);
   check_out(out, queries, options, plan.distance_type);
   check_reach(backend, out);
-  Question question{.corpus = corpus,
-                    .metric = options.metric,
-                    .type = plan.distance_type,
-                    .degenerate = options.degenerate,
-                    .first_id = options.first_id,
-                    .filter = RowFilter(options.eligible, corpus.rows, options.first_id, false),
-                    .stream = options.stream};
-  question.k = check_k(question.filter, corpus.rows, queries.rows, options.k, options.pad);
-  return search(out, question, queries, plan, prepared.kept, options);
+  SearchSpec spec{.corpus = corpus,
+                  .metric = options.metric,
+                  .type = plan.distance_type,
+                  .degenerate = options.degenerate,
+                  .first_id = options.first_id,
+                  .filter = RowFilter(options.eligible, corpus.rows, options.first_id, false),
+                  .stream = options.stream};
+  spec.k = check_k(spec.filter, corpus.rows, queries.rows, options.k, options.pad);
+  return search(out, spec, queries, plan, prepared.kept, options);
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }

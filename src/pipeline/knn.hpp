@@ -8,14 +8,14 @@ namespace vicinal {
 /// One batch of queries past the whole corpus, chunk by chunk; chunks that stay in memory are prepared once.
 class Sweep {
  public:
-  Sweep(Session& session, const Question& question, const Plan& plan, bool kept, Stats& stats)
-      : session_(session), question_(question), plan_(plan), kept_(kept), stats_(stats) {}
+  Sweep(Session& session, const SearchSpec& spec, const Plan& plan, bool kept, Stats& stats)
+      : session_(session), spec_(spec), plan_(plan), kept_(kept), stats_(stats) {}
   /// After Session::prepare_queries.
   void run();
 
  private:
   Session& session_;
-  const Question& question_;
+  const SearchSpec& spec_;
   const Plan& plan_;
   bool kept_, prepared_ = false;
   Stats& stats_;
@@ -25,15 +25,15 @@ class Sweep {
 void note_plan(Stats& stats, const Plan& plan, std::int64_t pairs);
 void note_underflow(Stats& stats, DistanceType type);
 /// Where the system starts fewer threads than the plan has.
-void note_threads(Stats& stats, const Team& team);
+void note_threads(Stats& stats, const ThreadPool& thread_pool);
 
 /// A smaller plan, after memory was refused: half of the queries at a time, or of the corpus, whichever leaves less, and a note about it. False
 /// where there is nothing to halve, or tiles serve both of their sides.
-bool halve(Plan& plan, const std::string& rung, const Backend& backend, const Problem& problem, Stats& stats);
+bool halve(Plan& plan, const std::string& precision, const Backend& backend, const ProblemShape& problem, Stats& stats);
 
 /// Arguments were checked. kept: null, or the whole corpus in the backend's form.
-Report search(const NeighborsView& out, const Question& question, const Points& queries, const Plan& plan,
-              std::shared_ptr<const Kept> kept, const KnnOptions& options);
+Report search(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const Plan& plan,
+              std::shared_ptr<const PreparedCorpus> kept, const KnnOptions& options);
 
 /// Checks `out` against what the search will write.
 void check_out(const NeighborsView& out, const Points& queries, const KnnOptions& options, DistanceType type);

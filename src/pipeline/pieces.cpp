@@ -32,14 +32,14 @@ Bytes raw(const T* at, std::size_t count = 1) noexcept {
 }
 
 /// The values of all rows, whatever their strides: digests of groups of rows, made in parallel, hashed in order.
-void hash_rows(Hash128& hash, const Points& points, Team& team) {
+void hash_rows(Hash128& hash, const Points& points, ThreadPool& thread_pool) {
   constexpr std::int64_t group = 4096;
   const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
   const std::array<std::int64_t, 4> shape{points.rows, points.cols, static_cast<std::int64_t>(points.dtype),
                                           points.byte_swapped ? 1 : 0};
   hash.update(raw(shape.data(), shape.size()));
   std::vector<Digest128> digests(static_cast<std::size_t>((points.rows + group - 1) / group));
-  team.for_each(static_cast<std::int64_t>(digests.size()), [&](std::int64_t piece, int) {
+  thread_pool.for_each(static_cast<std::int64_t>(digests.size()), [&](std::int64_t piece, int) {
     Hash128 own;
     std::vector<std::byte> row(points.col_stride == size ? 0 : static_cast<std::size_t>(points.cols * size));
     for (std::int64_t r = piece * group; r < std::min(points.rows, (piece + 1) * group); ++r) {
@@ -53,7 +53,7 @@ void hash_rows(Hash128& hash, const Points& points, Team& team) {
       }
     }
     digests[static_cast<std::size_t>(piece)] = own.digest();
-    team.tick(0);
+    thread_pool.poll(0);
   });
   hash.update(raw(digests.data(), digests.size()));
 }
@@ -61,7 +61,7 @@ void hash_rows(Hash128& hash, const Points& points, Team& team) {
 }  // namespace
 
 Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOptions& options,
-                    std::span<const std::int64_t> words, Team& team) {
+                    std::span<const std::int64_t> words, ThreadPool& thread_pool) {
   Hash128 hash;
   const Eligible& eligible = options.eligible;
   const std::array<std::int64_t, 8> facts{info().semantics_version,
@@ -74,8 +74,8 @@ Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOption
                                           static_cast<std::int64_t>(words.size())};
   hash.update(raw(facts.data(), facts.size()));
   hash.update(raw(words.data(), words.size()));
-  hash_rows(hash, corpus, team);
-  hash_rows(hash, queries, team);
+  hash_rows(hash, corpus, thread_pool);
+  hash_rows(hash, queries, thread_pool);
   hash.update(raw(&eligible.first));
   hash.update(raw(&eligible.last));
   if (eligible.ids) hash.update(raw(eligible.ids->data(), eligible.ids->size()));

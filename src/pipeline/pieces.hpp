@@ -26,7 +26,7 @@ struct PieceHead {
 
 /// What the answer of a search and the cut of its queries depend on. `words`: what the values of the rows and the options do not say.
 io::Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOptions& options,
-                        std::span<const std::int64_t> words, Team& team);
+                        std::span<const std::int64_t> words, ThreadPool& thread_pool);
 
 class PieceFolder {
  public:

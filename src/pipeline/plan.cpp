@@ -34,7 +34,7 @@ int choose_threads(int asked, Plan& plan) {
 
 class Fitter {
  public:
-  Fitter(const Backend& backend, const Problem& problem, Plan& plan, std::int64_t budget)
+  Fitter(const Backend& backend, const ProblemShape& problem, Plan& plan, std::int64_t budget)
       : backend_(backend), problem_(problem), plan_(plan), budget_(budget),
         lanes_(backend.query_lanes(plan.instruction_set)), tile_(backend.facts().tile_rows),
         rows_(rounded_up(std::max<std::int64_t>(problem.corpus.rows, 1), tile_)), ready_(backend.facts().ready_bytes) {}
@@ -45,13 +45,13 @@ class Fitter {
     const int threads = plan_.threads;
     shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true);
     plan_.minimum_bytes = plan_.peak_bytes;
-    if (problem_.symmetric && plan_.rungs.size() > 1 && backend_.facts().has_pairs) {
+    if (problem_.symmetric && plan_.cascade.size() > 1 && backend_.facts().has_pairs) {
       if (shape_symmetric(threads)) return;
       // Bytes take more slots; where floats alone would fit, their tiles serve both sides.
-      std::vector<std::string> all = plan_.rungs;
-      if (plan_.pilot) plan_.rungs.erase(plan_.rungs.begin());
+      std::vector<std::string> all = plan_.cascade;
+      if (plan_.pilot) plan_.cascade.erase(plan_.cascade.begin());
       if (plan_.pilot && shape_symmetric(threads)) return void(plan_.pilot = false);
-      plan_.rungs = std::move(all);
+      plan_.cascade = std::move(all);
     }
     const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
     if (rows_ <= largest_chunk) {
@@ -113,9 +113,9 @@ class Fitter {
     plan_.query_batch = batch;
     plan_.corpus_chunk = chunk;
     plan_.resident = chunk >= rows_;
-    const bool narrow =
-        plan_.rungs.front() == rung_name(Rung::int8) || (backend_.facts().has_halves && plan_.rungs.size() > 1);
-    const std::int64_t waiting = narrow ? std::max(byte_slots, std::min(10 * problem_.k, 5 * problem_.k + 500))
+    const bool narrow = plan_.cascade.front() == precision_name(Precision::int8) ||
+                        (backend_.facts().has_halves && plan_.cascade.size() > 1);
+    const std::int64_t waiting = narrow ? std::max(int8_slots, std::min(10 * problem_.k, 5 * problem_.k + 500))
                                         : std::max<std::int64_t>(problem_.range ? 480 : 64, problem_.k);
     plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : waiting);
     const std::int64_t most = std::clamp(block_bytes / (problem_.corpus.cols * 4) / lanes_ * lanes_, lanes_,
@@ -132,26 +132,26 @@ class Fitter {
     return plan_.peak_bytes <= budget_;
   }
 
-  static constexpr std::int64_t byte_slots = 320;
+  static constexpr std::int64_t int8_slots = 320;
   static constexpr std::int64_t tile_slots = 32;  // one panel may arrive at once
   const Backend& backend_;
-  const Problem& problem_;
+  const ProblemShape& problem_;
   Plan& plan_;
   std::int64_t budget_, lanes_, tile_, rows_, ready_;
 };
 
-Plan start_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
+Plan start_plan(const Backend& backend, const ProblemShape& problem, const KnnOptions& options) {
   Plan plan = open_plan(backend, options);
   if (problem.made != nullptr)
     plan.instruction_set = problem.made->instruction_set;  // rows are packed and measured by its kernels
   const std::string filter = with_environment(options.run).filter;
-  plan.rungs = choose_rungs(problem, options, filter, backend, plan);
-  if (problem.made != nullptr) keep_prepared_rungs(plan.rungs, *problem.made);
+  plan.cascade = choose_cascade(problem, options, filter, backend, plan);
+  if (problem.made != nullptr) keep_prepared_precisions(plan.cascade, *problem.made);
   plan.groups = takes_groups(problem, options, filter, backend.facts());
-  if (plan.groups) plan.rungs = {rung_name(Rung::canonical)};
-  plan.pilot = filter == "auto" && plan.rungs.front() == rung_name(Rung::int8) && plan.rungs.size() > 2 &&
+  if (plan.groups) plan.cascade = {precision_name(Precision::canonical)};
+  plan.pilot = filter == "auto" && plan.cascade.front() == precision_name(Precision::int8) && plan.cascade.size() > 2 &&
                !backend.facts().has_halves;
-  plan.rotated = filter == rotated_filter && plan.rungs.front() == rung_name(Rung::int8);
+  plan.rotated = filter == rotated_filter && plan.cascade.front() == precision_name(Precision::int8);
   plan.distance_type =
       resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
   return plan;
@@ -178,7 +178,7 @@ void fail_budget(const Plan& plan, const char* or_else) {
                                      bytes_text(plan.budget_bytes), "); raise memory, or ", or_else));
 }
 
-Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made) {
+ProblemShape knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made) {
   return {.corpus = corpus,
           .queries = queries,
           .metric = options.metric,
@@ -188,20 +188,20 @@ Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions&
           .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
 }
 
-Problem graph_problem(const Shape& rows, const GraphOptions& options, const Plan* made) {
-  Problem problem = knn_problem(rows, rows, options.search, made);
+ProblemShape graph_problem(const Shape& rows, const GraphOptions& options, const Plan* made) {
+  ProblemShape problem = knn_problem(rows, rows, options.search, made);
   problem.symmetric = options.symmetry;
   return problem;
 }
 
-Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made) {
-  Problem problem = knn_problem(corpus, queries, options, made);
+ProblemShape range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made) {
+  ProblemShape problem = knn_problem(corpus, queries, options, made);
   problem.k = 0;
   problem.range = true;
   return problem;
 }
 
-Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions& options) {
+Plan make_plan(const Backend& backend, const ProblemShape& problem, const KnnOptions& options) {
   Plan plan = start_plan(backend, problem, options);
   Fitter(backend, problem, plan, plan.budget_bytes).fit();
   if (takes_second(problem, options, backend, plan)) {
@@ -227,17 +227,17 @@ Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOpti
   // kept: a corpus that is prepared at all is prepared for the filter, however small it is.
   KnnOptions likely = options;
   likely.k = 1;
-  Problem problem = knn_problem(corpus, {1, corpus.cols, corpus.dtype}, likely);
+  ProblemShape problem = knn_problem(corpus, {1, corpus.cols, corpus.dtype}, likely);
   problem.kept = true;
   Plan plan = start_plan(backend, problem, likely);
   plan.corpus_chunk = std::max<std::int64_t>(corpus.rows, 1);
   plan.query_block = backend.query_lanes(plan.instruction_set);
   plan.query_batch = plan.query_block;
   plan.second = takes_second(problem, likely, backend, plan);
-  plan.peak_bytes = backend.kept_bytes(problem, plan);
+  plan.peak_bytes = backend.prepared_bytes(problem, plan);
   if (plan.peak_bytes > plan.budget_bytes && plan.second) {
     plan.second = false;
-    plan.peak_bytes = backend.kept_bytes(problem, plan);
+    plan.peak_bytes = backend.prepared_bytes(problem, plan);
   }
   plan.resident = plan.peak_bytes <= plan.budget_bytes && corpus.rows < largest_chunk;
   return plan;

@@ -12,22 +12,25 @@ Plan open_plan(const Backend& backend, const KnnOptions& options);
 [[noreturn]] void fail_budget(const Plan& plan, const char* or_else);
 
 /// Arguments were checked. Throws MemoryBudget, DeviceError, Unsupported, InvalidArgument (names).
-Plan make_plan(const Backend& backend, const Problem& problem, const KnnOptions& options);
+Plan make_plan(const Backend& backend, const ProblemShape& problem, const KnnOptions& options);
 
 /// The rows of the corpus, a query, that a filter in bytes or in floats leaves to be ranked.
 struct Left {
   double bytes, floats;
 };
 /// Predicted seconds of a plan by the rates of a core of the build machine. sampled: null, where the shapes alone are known.
-double host_seconds(const Backend& backend, const Problem& problem, const Plan& plan, const Left* sampled = nullptr);
+double host_seconds(const Backend& backend, const ProblemShape& problem, const Plan& plan,
+                    const Left* sampled = nullptr);
 
 /// The searches of these shapes. `made`: the plan by which a kept corpus (Corpus) was prepared, which is not part of the budget and can be
 /// searched in the forms alone that it was prepared in; null: nothing is kept.
-Problem knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made = nullptr);
-Problem graph_problem(const Shape& rows, const GraphOptions& options, const Plan* made = nullptr);
-Problem range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made = nullptr);
+ProblemShape knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options,
+                         const Plan* made = nullptr);
+ProblemShape graph_problem(const Shape& rows, const GraphOptions& options, const Plan* made = nullptr);
+ProblemShape range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options,
+                           const Plan* made = nullptr);
 
-/// The plan of preparing a corpus once: threads, rungs, instruction set, bytes. resident says whether it may be kept.
+/// The plan of preparing a corpus once: threads, precisions, instruction set, bytes. resident says whether it may be kept.
 Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options);
 
 }  // namespace vicinal

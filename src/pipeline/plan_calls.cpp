@@ -15,21 +15,21 @@ namespace {
 constexpr double looks_a_rank = 4;     // second looks that take the time of a canonical distance
 constexpr double least_excluded = 16;  // a filter that leaves a row in so many is given up, and every pair ranked
 
-/// What the sample says: the rung that the search will begin with, and its time. Rows that neither bytes nor floats exclude are all ranked.
-void look(Plan& plan, Backend& backend, const Problem& problem, const Points& corpus, const KnnOptions& options,
+/// What the sample says: the precision that the search will begin with, and its time. Rows that neither bytes nor floats exclude are all ranked.
+void look(Plan& plan, Backend& backend, const ProblemShape& problem, const Points& corpus, const KnnOptions& options,
           std::optional<double> radius) {
   if (corpus.rows == 0 || plan.groups) return;
-  const Question question{.corpus = corpus,
-                          .metric = options.metric,
-                          .type = plan.distance_type,
-                          .degenerate = options.degenerate,
-                          .k = problem.k,
-                          .radius = radius};
-  const Outlook outlook = backend.look(question, plan);
+  const SearchSpec spec{.corpus = corpus,
+                        .metric = options.metric,
+                        .type = plan.distance_type,
+                        .degenerate = options.degenerate,
+                        .k = problem.k,
+                        .radius = radius};
+  const Outlook outlook = backend.look(spec, plan);
   if (outlook.sampled == 0 && outlook.int8_pays) return;
-  const bool bytes = rung_of(plan.rungs.front()) == Rung::int8 && (outlook.int8_pays || !plan.pilot);
-  if (rung_of(plan.rungs.front()) == Rung::int8 && !bytes) {
-    plan.rungs.erase(plan.rungs.begin());
+  const bool bytes = precision_of(plan.cascade.front()) == Precision::int8 && (outlook.int8_pays || !plan.pilot);
+  if (precision_of(plan.cascade.front()) == Precision::int8 && !bytes) {
+    plan.cascade.erase(plan.cascade.begin());
     plan.second = false;
   }
   plan.rotated |= plan.pilot && bytes && outlook.rotated;
@@ -43,7 +43,7 @@ void look(Plan& plan, Backend& backend, const Problem& problem, const Points& co
   plan.seconds = host_seconds(backend, problem, plan, &left);
   if (bytes || left.floats * least_excluded <= n) return;
   Plan all = plan;
-  all.rungs = {plan.rungs.back()};
+  all.cascade = {plan.cascade.back()};
   plan.seconds += host_seconds(backend, problem, all);
 }
 
@@ -56,7 +56,7 @@ Plan plan(const Points& corpus, const Shape& queries, const KnnOptions& options)
   Backend& backend = find_backend(options.run.device);
   check_reach(backend, corpus, {}, options);
   check_options(shape_of(corpus), queries, options);
-  const Problem problem = knn_problem(shape_on(backend, corpus), queries, options);
+  const ProblemShape problem = knn_problem(shape_on(backend, corpus), queries, options);
   Plan made = make_plan(backend, problem, options);
   look(made, backend, problem, corpus, options, std::nullopt);
   return made;
@@ -76,7 +76,7 @@ Plan plan_graph(const Points& rows, const GraphOptions& options) {
   Backend& backend = find_backend(options.search.run.device);
   check_reach(backend, rows, {}, options.search);
   check_graph(shape_of(rows), options);
-  const Problem problem = graph_problem(shape_on(backend, rows), options);
+  const ProblemShape problem = graph_problem(shape_on(backend, rows), options);
   Plan made = make_plan(backend, problem, options.search);
   look(made, backend, problem, rows, options.search, std::nullopt);
   return made;
@@ -90,7 +90,7 @@ Plan plan_range(const Points& corpus, const Shape& queries, double radius, const
   Backend& backend = find_backend(options.search.run.device);
   check_reach(backend, corpus, {}, options.search);
   check_range(shape_of(corpus), queries, options);
-  const Problem problem = range_problem(shape_on(backend, corpus), queries, options.search);
+  const ProblemShape problem = range_problem(shape_on(backend, corpus), queries, options.search);
   Plan made = make_plan(backend, problem, options.search);
   look(made, backend, problem, corpus, options.search, radius);
   return made;
@@ -132,9 +132,9 @@ std::string Plan::text() const {
     out += padded + value + "\n";
   };
   line("device", cat(device, ", ", threads, threads == 1 ? " thread, " : " threads, ", instruction_set));
-  line("ladder",
-       cat(joined(rungs, " -> "),
-           pilot ? cat(" (", rungs.front(), " where a sample of the rows says that it pays, of rotated rows or not)")
+  line("cascade",
+       cat(joined(cascade, " -> "),
+           pilot ? cat(" (", cascade.front(), " where a sample of the rows says that it pays, of rotated rows or not)")
                  : ""));
   line("distances", distance_type_name(distance_type));
   line("memory", cat(bytes_text(peak_bytes), " of ", bytes_text(budget_bytes), " (least that works: ",

@@ -1,4 +1,4 @@
-// RANGE: everything within a radius. The same stages as a k-NN search on one rung: the threshold is known from the start,
+// RANGE: everything within a radius. The same stages as a k-NN search on one precision: the threshold is known from the start,
 // so what the filter does not exclude is ranked at once, and a query for which the filter proves nothing has every row
 // ranked. Batches come in order, so the result grows at its end; a query whose matches found no memory is searched again
 // when its place in the result is known.
@@ -53,29 +53,31 @@ class Growing {
 
 class RangeRun {
  public:
-  RangeRun(const Question& question, const std::shared_ptr<const Kept>& kept, const Points& queries, const Plan& plan,
-           const Problem& problem, const RangeOptions& options, std::int64_t most)
-      : question_(question), kept_(kept), queries_(queries), plan_(plan), problem_(problem), most_(most),
-        size_(static_cast<std::int64_t>(distance_size(question.type))),
-        team_(plan.threads, options.search.progress, options.search.stop,
-              static_cast<std::uint64_t>(question.corpus.rows * queries.rows)),
+  RangeRun(const SearchSpec& spec, const std::shared_ptr<const PreparedCorpus>& kept, const Points& queries,
+           const Plan& plan, const ProblemShape& problem, const RangeOptions& options, std::int64_t most)
+      : spec_(spec), kept_(kept), queries_(queries), plan_(plan), problem_(problem), most_(most),
+        size_(static_cast<std::int64_t>(distance_size(spec.type))),
+        thread_pool_(plan.threads, options.search.progress, options.search.stop,
+                     static_cast<std::uint64_t>(spec.corpus.rows * queries.rows)),
         offsets_(new std::int64_t[static_cast<std::size_t>(queries.rows) + 1]()) {}
 
   CsrNeighbors run() {
-    note_plan(report_.stats, plan_, question_.corpus.rows * queries_.rows);
-    note_threads(report_.stats, team_);
+    note_plan(report_.stats, plan_, spec_.corpus.rows * queries_.rows);
+    note_threads(report_.stats, thread_pool_);
     report_.certificate.queries = queries_.rows;
     Backend& backend = find_backend(plan_.device);
-    retry_smaller([&] { return search(backend), true; },
-                  [&] { return halve(plan_, report_.certificate.rungs.back(), backend, problem_, report_.stats); });
+    retry_smaller(
+        [&] { return search(backend), true; },
+        [&] { return halve(plan_, report_.certificate.precisions.back(), backend, problem_, report_.stats); });
     if (total_ > most_)
       fail(ErrorCode::capacity_exceeded,
            cat("result needs ", total_, " entries, limit ", most_, "; lower the radius, or raise max_results"));
-    team_.finish();
-    if (report_.certificate.redone > 0) report_.certificate.rungs.emplace_back(rung_name(Rung::canonical));
+    thread_pool_.finish();
+    if (report_.certificate.redone > 0)
+      report_.certificate.precisions.emplace_back(precision_name(Precision::canonical));
     report_.certificate.proven = queries_.rows - report_.certificate.redone;
-    note_underflow(report_.stats, question_.type);
-    CsrNeighbors result(queries_.rows, question_.type, offsets_, ids_.take(total_), distances_.take(total_ * size_));
+    note_underflow(report_.stats, spec_.type);
+    CsrNeighbors result(queries_.rows, spec_.type, offsets_, ids_.take(total_), distances_.take(total_ * size_));
     result.certificate = std::move(report_.certificate);
     result.stats = std::move(report_.stats);
     return result;
@@ -85,12 +87,12 @@ class RangeRun {
   /// The queries that are left, in one session.
   void search(Backend& backend) {
     std::unique_ptr<Session> session;
-    for (const std::string& name : plan_.rungs) {
-      report_.certificate.rungs = {name};
-      session = backend.open(question_, plan_, rung_of(name), kept_, team_, report_.stats);
+    for (const std::string& name : plan_.cascade) {
+      report_.certificate.precisions = {name};
+      session = backend.open(spec_, plan_, precision_of(name), kept_, thread_pool_, report_.stats);
       if (session) break;
     }
-    Sweep sweep(*session, question_, plan_, kept_ != nullptr, report_.stats);
+    Sweep sweep(*session, spec_, plan_, kept_ != nullptr, report_.stats);
     std::vector<std::int64_t> rows;
     while (done_ < queries_.rows) {
       rows.resize(static_cast<std::size_t>(std::min(plan_.query_batch, queries_.rows - done_)));
@@ -131,9 +133,9 @@ class RangeRun {
       again_count.push_back(counts[i]);
       counts[i] = 0;
     }
-    finish(session, {ids_.data(), distances_.data(), question_.type, begin, counts});
+    finish(session, {ids_.data(), distances_.data(), spec_.type, begin, counts});
     if (again.empty()) return;
-    const RangeView places{ids_.data(), distances_.data(), question_.type, again_begin, again_count};
+    const RangeView places{ids_.data(), distances_.data(), spec_.type, again_begin, again_count};
     session.prepare_queries(queries_, again);
     session.place(places);
     sweep.run();
@@ -147,19 +149,19 @@ class RangeRun {
     session.finish_range(out, {settled.data(), largest.data()});
     for (std::size_t i = 0; i < settled.size(); ++i) {
       report_.certificate.largest_bound = std::max(report_.certificate.largest_bound, largest[i]);
-      const bool everything = std::isinf(*question_.radius) || plan_.rungs.size() == 1;
+      const bool everything = std::isinf(*spec_.radius) || plan_.cascade.size() == 1;
       report_.certificate.redone += static_cast<std::int64_t>(!everything && std::isinf(settled[i]));
     }
   }
 
-  const Question& question_;
-  const std::shared_ptr<const Kept>& kept_;
+  const SearchSpec& spec_;
+  const std::shared_ptr<const PreparedCorpus>& kept_;
   const Points& queries_;
   Plan plan_;  // smaller where memory was refused
-  const Problem& problem_;
+  const ProblemShape& problem_;
   std::int64_t most_, size_, total_ = 0, done_ = 0;  // done_: queries
   Report report_;
-  Team team_;
+  ThreadPool thread_pool_;
   std::shared_ptr<std::int64_t[]> offsets_;
   Growing<std::int64_t> ids_;
   Growing<std::byte> distances_;
@@ -178,22 +180,23 @@ CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const 
   Backend& backend = find_backend(search.run.device);
   check_reach(backend, corpus, queries, search);
   check_range(shape_of(corpus), shape_of(queries), options);
-  const Problem problem = range_problem(shape_on(backend, corpus), shape_on(backend, queries), search, prepared.plan());
+  const ProblemShape problem =
+      range_problem(shape_on(backend, corpus), shape_on(backend, queries), search, prepared.plan());
   const Plan plan = make_plan(backend, problem, search);
-  const Question question{.corpus = corpus,
-                          .metric = search.metric,
-                          .type = plan.distance_type,
-                          .degenerate = search.degenerate,
-                          .first_id = search.first_id,
-                          .filter = RowFilter(search.eligible, corpus.rows, search.first_id, false),
-                          .radius = radius,
-                          .stream = search.stream};
+  const SearchSpec spec{.corpus = corpus,
+                        .metric = search.metric,
+                        .type = plan.distance_type,
+                        .degenerate = search.degenerate,
+                        .first_id = search.first_id,
+                        .filter = RowFilter(search.eligible, corpus.rows, search.first_id, false),
+                        .radius = radius,
+                        .stream = search.stream};
   const std::int64_t entry = 8 + static_cast<std::int64_t>(distance_size(plan.distance_type));
   const std::int64_t most =
       options.max_results > 0 ? options.max_results : std::max<std::int64_t>(backend.free_bytes() / 10 * 9 / entry, 1);
   FpGuard guard;
-  CsrNeighbors result = RangeRun(question, prepared.kept, queries, plan, problem, options, most).run();
-  if (spot_checks() && on_host(backend, {corpus.data, queries.data})) spot_check(result, question, queries);
+  CsrNeighbors result = RangeRun(spec, prepared.kept, queries, plan, problem, options, most).run();
+  if (spot_checks() && on_host(backend, {corpus.data, queries.data})) spot_check(result, spec, queries);
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 } catch (const std::bad_alloc&) {

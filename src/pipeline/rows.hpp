@@ -12,7 +12,7 @@
 namespace vicinal {
 
 /// A dense row-major copy; byte order and type stay.
-Points copy_rows(const Points& rows, Buffer<std::byte>& to, Team& team);
+Points copy_rows(const Points& rows, Buffer<std::byte>& to, ThreadPool& thread_pool);
 /// The same of rows `chosen`, in that order.
 Points gather_rows(const Points& rows, std::span<const std::int64_t> chosen, std::vector<std::byte>& to);
 

@@ -11,8 +11,8 @@ namespace vicinal {
 
 /// What a Corpus keeps of all of its rows, in the form of one backend.
 struct Prepared {
-  std::shared_ptr<const Kept> kept = nullptr;  // null: nothing, and each search prepares the rows
-  Plan made = {};                              // by which the form was prepared: it can be searched in no other
+  std::shared_ptr<const PreparedCorpus> kept = nullptr;  // null: nothing, and each search prepares the rows
+  Plan made = {};  // by which the form was prepared: it can be searched in no other
 
   const Plan* plan() const noexcept { return kept ? &made : nullptr; }
 };

@@ -46,9 +46,9 @@ struct List {
 
 class Checker {
  public:
-  Checker(const Question& question, const Points& queries)
-      : question_(question), queries_(queries), descends_(descending(question.metric)),
-        drawn_(draw_rows(question.corpus.rows)), sample_(gather_rows(question.corpus, drawn_, bytes_)) {}
+  Checker(const SearchSpec& spec, const Points& queries)
+      : spec_(spec), queries_(queries), descends_(descending(spec.metric)), drawn_(draw_rows(spec.corpus.rows)),
+        sample_(gather_rows(spec.corpus, drawn_, bytes_)) {}
 
   /// lists(query): the list of each query. cut: the last key that belongs into a list that holds what it must.
   template <class Lists, class Cut>
@@ -65,7 +65,7 @@ class Checker {
   }
 
   Entry entry(const List& list, std::int64_t i) const {
-    return {load_key(list.distances, question_.type, descends_, list.first + i), list.ids[list.first + i]};
+    return {load_key(list.distances, spec_.type, descends_, list.first + i), list.ids[list.first + i]};
   }
   [[noreturn]] static void refuse(std::int64_t query, const std::string& why) {
     fail(ErrorCode::internal,
@@ -76,10 +76,10 @@ class Checker {
   /// Canonical values of the sample for these queries, in fp64; nothing where one of them leaves it.
   std::optional<Neighbors> rank(const Points& queries) const {
     KnnOptions options;
-    options.metric = question_.metric;
-    options.degenerate = question_.degenerate;
+    options.metric = spec_.metric;
+    options.degenerate = spec_.degenerate;
     options.k = sample_.rows;
-    if (question_.metric != Metric::hamming) options.distance_type = DistanceType::f64;
+    if (spec_.metric != Metric::hamming) options.distance_type = DistanceType::f64;
     options.proof = Proof::exhaustive;
     options.run = {.device = "cpu",
                    .threads = 1,
@@ -103,11 +103,10 @@ class Checker {
   void check_list(const List& list) {
     ids_.assign(list.ids + list.first, list.ids + list.first + list.count);
     for (std::int64_t i = 0; i < list.count; ++i) {
-      const std::int64_t row = ids_[static_cast<std::size_t>(i)] - question_.first_id;
-      if (row < 0 || row >= question_.corpus.rows)
-        refuse(list.query, cat("id ", row + question_.first_id, " is of no row"));
-      if (!question_.filter.allows(list.query, row))
-        refuse(list.query, cat("id ", row + question_.first_id, " is not eligible"));
+      const std::int64_t row = ids_[static_cast<std::size_t>(i)] - spec_.first_id;
+      if (row < 0 || row >= spec_.corpus.rows) refuse(list.query, cat("id ", row + spec_.first_id, " is of no row"));
+      if (!spec_.filter.allows(list.query, row))
+        refuse(list.query, cat("id ", row + spec_.first_id, " is not eligible"));
       if (i > 0 && !before(entry(list, i - 1), entry(list, i)))
         refuse(list.query, cat("entries ", i - 1, " and ", i, " are out of order"));
     }
@@ -119,8 +118,8 @@ class Checker {
   void check_sample(const List& list, const Neighbors& ranked, std::int64_t at, const Entry& cut) const {
     for (std::int64_t i = 0; i < ranked.k(); ++i) {
       const std::int64_t row = drawn_[static_cast<std::size_t>(ranked.id(at, i))];
-      if (!question_.filter.allows(list.query, row)) continue;
-      const Entry sampled{fold_key(ranked.distance(at, i), question_.type, descends_), question_.first_id + row};
+      if (!spec_.filter.allows(list.query, row)) continue;
+      const Entry sampled{fold_key(ranked.distance(at, i), spec_.type, descends_), spec_.first_id + row};
       const bool listed = std::binary_search(ids_.begin(), ids_.end(), sampled.id);
       if (!listed && before(sampled, cut))
         refuse(list.query, cat("row ", sampled.id, " is nearer than the last entry, and missing"));
@@ -135,7 +134,7 @@ class Checker {
     return false;
   }
 
-  const Question& question_;
+  const SearchSpec& spec_;
   const Points& queries_;
   bool descends_;
   std::vector<std::int64_t> drawn_;
@@ -154,34 +153,32 @@ bool spot_checks() {
   return !checking;
 }
 
-void spot_check(const NeighborsView& out, const Question& question, const Points& queries) {
+void spot_check(const NeighborsView& out, const SearchSpec& spec, const Points& queries) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   constexpr Entry beyond{infinite, INT64_MAX};
   if (queries.rows == 0) return;
   const auto list_of = [&](std::int64_t query) {
-    return List{query, out.ids, out.distances, query * out.k, needed_rows(question, query)};
+    return List{query, out.ids, out.distances, query * out.k, needed_rows(spec, query)};
   };
   for (std::int64_t query = 0; query < queries.rows; ++query) {
-    const std::int64_t needed = needed_rows(question, query);
+    const std::int64_t needed = needed_rows(spec, query);
     if (out.counts != nullptr && out.counts[query] != needed)
       Checker::refuse(query, cat("counts ", out.counts[query], " rows of ", needed));
     for (std::int64_t i = query * out.k + needed; i < (query + 1) * out.k; ++i)
       if (out.ids[i] != -1) Checker::refuse(query, cat("id ", out.ids[i], " stands where nothing is left"));
   }
-  if (question.corpus.rows == 0) return;
-  Checker checker(question, queries);
+  if (spec.corpus.rows == 0) return;
+  Checker checker(spec, queries);
   checker.run(list_of, [&](const List& list) {
-    return list.count < question.k ? beyond
-           : list.count == 0       ? Entry{-infinite, 0}
-                                   : checker.entry(list, list.count - 1);
+    return list.count < spec.k ? beyond : list.count == 0 ? Entry{-infinite, 0} : checker.entry(list, list.count - 1);
   });
 }
 
-void spot_check(const CsrNeighbors& out, const Question& question, const Points& queries) {
-  if (queries.rows == 0 || question.corpus.rows == 0) return;
-  const double radius = descending(question.metric) ? -*question.radius : *question.radius;
+void spot_check(const CsrNeighbors& out, const SearchSpec& spec, const Points& queries) {
+  if (queries.rows == 0 || spec.corpus.rows == 0) return;
+  const double radius = descending(spec.metric) ? -*spec.radius : *spec.radius;
   const Entry last{radius, INT64_MAX};
-  Checker checker(question, queries);
+  Checker checker(spec, queries);
   checker.run(
       [&](std::int64_t query) {
         const std::int64_t first = out.offsets()[query], count = out.offsets()[query + 1] - first;

@@ -19,9 +19,9 @@ inline bool on_host(const Backend& backend, std::initializer_list<const void*> a
 /// Throws Internal for a list that does not hold the rows that it must: as many as are needed, distinct, of the corpus, eligible, in the total
 /// order, with padding after them; or for one of 32 random rows that is nearer than the last of the list and missing, or listed at another
 /// distance. Their distances are ranked by the plainest code, all in canonical order. `out`, corpus and queries are in the host's memory.
-void spot_check(const NeighborsView& out, const Question& question, const Points& queries);
+void spot_check(const NeighborsView& out, const SearchSpec& spec, const Points& queries);
 
 /// The same for a range search: every row of a list is within the radius, and none of the 32 that is within it is missing.
-void spot_check(const CsrNeighbors& out, const Question& question, const Points& queries);
+void spot_check(const CsrNeighbors& out, const SearchSpec& spec, const Points& queries);
 
 }  // namespace vicinal

@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* string_rung = "exact";
+constexpr const char* string_precision = "exact";
 // Cycles a pair and letter of the longer side, where lengths and limits leave out nothing (Cascade Lake, AVX-512, one core;
 // bench/strings.py). They predict time; no answer depends on them.
 constexpr double string_clock_hz = 2.5e9, cycles_per_string_pair = 0.5, cycles_per_string_letter = 0.15;
@@ -61,12 +61,13 @@ class StringJob {
       : options_(options), corpus_(corpus), queries_(queries), backend_(find_backend(options.run.device)),
         plan_(open_plan(backend_, options)), rows_(queries != nullptr ? queries->rows : corpus.rows),
         start_(Clock::now()),
-        team_(plan_.threads, options.progress, options.stop, static_cast<std::uint64_t>(corpus.rows * rows_)),
+        thread_pool_(plan_.threads, options.progress, options.stop, static_cast<std::uint64_t>(corpus.rows * rows_)),
         alphabet_(std::make_unique<Alphabet>()) {
-    plan_.rungs = {string_rung};
+    plan_.cascade = {string_precision};
     plan_.distance_type = resolve_distance_type(options.distance_type, options.metric, DType::f32, DType::f32);
-    lengths_ = alphabet_->read(corpus, "corpus", options.strings.max_length, team_);
-    if (queries != nullptr) query_lengths_ = alphabet_->read(*queries, "query", options.strings.max_length, team_);
+    lengths_ = alphabet_->read(corpus, "corpus", options.strings.max_length, thread_pool_);
+    if (queries != nullptr)
+      query_lengths_ = alphabet_->read(*queries, "query", options.strings.max_length, thread_pool_);
     if (options.metric == Metric::hamming && !lengths_.empty()) {
       check_lengths("corpus", lengths_, lengths_[0]);
       check_lengths("query", query_lengths_, lengths_[0]);
@@ -80,30 +81,31 @@ class StringJob {
   /// Entries of each query to `answer`; returns what a range search found in all.
   std::int64_t run(const RowFilter& filter, std::int64_t k, std::optional<double> radius, std::int64_t most,
                    const StringAnswer& answer, Report& report) {
-    const StringSet set(corpus_, lengths_, *alphabet_, team_);
+    const StringSet set(corpus_, lengths_, *alphabet_, thread_pool_);
     std::optional<StringSet> others;
-    if (queries_ != nullptr) others.emplace(*queries_, query_lengths_, *alphabet_, team_);
+    if (queries_ != nullptr) others.emplace(*queries_, query_lengths_, *alphabet_, thread_pool_);
     lengths_ = query_lengths_ = {};
     note_plan(report.stats, plan_, corpus_.rows * rows_);
-    note_threads(report.stats, team_);
+    note_threads(report.stats, thread_pool_);
     report.stats.prepare_seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    const StringQuestion question{.corpus = set,
-                                  .queries = others ? *others : set,
-                                  .alphabet = *alphabet_,
-                                  .metric = options_.metric,
-                                  .type = plan_.distance_type,
-                                  .encoding = corpus_.encoding,
-                                  .ngram = options_.strings.ngram,
-                                  .k = k,
-                                  .first_id = options_.first_id,
-                                  .filter = filter,
-                                  .radius = radius,
-                                  .most = most};
+    const StringSearchSpec spec{.corpus = set,
+                                .queries = others ? *others : set,
+                                .alphabet = *alphabet_,
+                                .metric = options_.metric,
+                                .type = plan_.distance_type,
+                                .encoding = corpus_.encoding,
+                                .ngram = options_.strings.ngram,
+                                .k = k,
+                                .first_id = options_.first_id,
+                                .filter = filter,
+                                .radius = radius,
+                                .most = most};
     const bool nothing = !radius && k == 0;  // an empty corpus, padded
-    const std::int64_t entries = nothing ? 0 : search(question, answer, report.stats);
+    const std::int64_t entries = nothing ? 0 : search(spec, answer, report.stats);
     report.stats.passes = 1;
-    report.certificate = {.queries = rows_, .proven = rows_, .redone = 0, .rungs = {string_rung}, .largest_bound = 0};
-    team_.finish();
+    report.certificate = {
+        .queries = rows_, .proven = rows_, .redone = 0, .precisions = {string_precision}, .largest_bound = 0};
+    thread_pool_.finish();
     report.stats.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     return entries;
   }
@@ -114,18 +116,18 @@ class StringJob {
 
  private:
   /// By the backend what it takes, by the host the rest: queries come by length, so both have a stretch of them.
-  std::int64_t search(StringQuestion question, const StringAnswer& answer, Stats& stats) {
-    const StringShare share = backend_.share_strings(question);
-    question.last_query = share.end;
-    const std::int64_t entries = share.end > 0 ? backend_.search_strings(question, plan_, answer, team_, stats) : 0;
+  std::int64_t search(StringSearchSpec spec, const StringAnswer& answer, Stats& stats) {
+    const StringShare share = backend_.share_strings(spec);
+    spec.last_query = share.end;
+    const std::int64_t entries = share.end > 0 ? backend_.search_strings(spec, plan_, answer, thread_pool_, stats) : 0;
     if (share.end >= rows_) return entries;
     stats.notes.push_back(cat("of ", rows_, " queries ", rows_ - share.end, " were searched on the CPU, not on ",
                               plan_.device, ": ", share.why));
-    question.first_query = share.end;
-    question.last_query = rows_;
-    question.most = std::max<std::int64_t>(question.most - entries, 0);
+    spec.first_query = share.end;
+    spec.last_query = rows_;
+    spec.most = std::max<std::int64_t>(spec.most - entries, 0);
     Stats here;
-    const std::int64_t others = cpu_backend().search_strings(question, host_, answer, team_, here);
+    const std::int64_t others = cpu_backend().search_strings(spec, host_, answer, thread_pool_, here);
     stats.candidates += here.candidates;
     stats.reranked += here.reranked;
     return entries + others;
@@ -170,7 +172,7 @@ class StringJob {
   Plan plan_, host_;  // host_: of what the backend does not take
   std::int64_t rows_;
   Clock::time_point start_;
-  Team team_;
+  ThreadPool thread_pool_;
   std::unique_ptr<Alphabet> alphabet_;
   std::vector<std::int64_t> lengths_, query_lengths_;
 };

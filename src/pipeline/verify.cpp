@@ -174,11 +174,11 @@ Verdict verify(const Points& corpus, const Prepared& prepared, const Points& que
   std::int64_t common = 0;
   // Looking at faulty rows takes time too: the caller may still stop it. The search has reported its end already.
   const Progress& progress = with.search.progress;
-  Team team(
+  ThreadPool thread_pool(
       1, progress ? Progress([&](std::uint64_t, std::uint64_t total) { return progress(total, total); }) : Progress(),
       with.search.stop, static_cast<std::uint64_t>(claim.rows));
   for (std::int64_t row = 0; row < claim.rows; ++row) {
-    team.tick(1);
+    thread_pool.poll(1);
     common += common_ids(claim.ids + row * claim.k, verdict.truth, row);
     const auto [fault, near_tie] = judge.judge(row, verdict.largest_relative_difference);
     if (!fault) {

@@ -55,17 +55,18 @@ Walk::Walk(const Points& corpus, const Points& queries, const KnnOptions& option
     : folder(directory), corpus_(corpus), queries_(queries), options_(options), whole_(whole), directory_(directory),
       grid_(grid), pace_(grid.clock ? grid.clock : now_seconds, grid.first_part, grid.most_part),
       total_(static_cast<std::uint64_t>(corpus.rows) * static_cast<std::uint64_t>(queries.rows)) {
-  Team team(whole.threads, nullptr, options.stop, 1);
-  head.key = piece_key(corpus, queries, options, words, team);
+  ThreadPool thread_pool(whole.threads, nullptr, options.stop, 1);
+  head.key = piece_key(corpus, queries, options, words, thread_pool);
   head.type = static_cast<std::int64_t>(whole.distance_type);
   head.all_pairs = static_cast<std::int64_t>(total_);
 }
 
 void Walk::note(const Stats& stats, const Certificate& certificate) {
   add(stats_, stats);
-  for (const std::string& rung : certificate.rungs)
-    if (std::find(certificate_.rungs.begin(), certificate_.rungs.end(), rung) == certificate_.rungs.end())
-      certificate_.rungs.push_back(rung);
+  for (const std::string& precision : certificate.precisions)
+    if (std::find(certificate_.precisions.begin(), certificate_.precisions.end(), precision) ==
+        certificate_.precisions.end())
+      certificate_.precisions.push_back(precision);
   certificate_.largest_bound = std::max(certificate_.largest_bound, certificate.largest_bound);
 }
 

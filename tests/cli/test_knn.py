@@ -67,7 +67,7 @@ def test_json_is_one_object(vicinal, data):
     assert (answer["k"], answer["metric"], answer["device"], answer["distance_type"]) == (6, "euclidean", "cpu", "f32")
     certificate = answer["certificate"]
     assert certificate["certified"] is True and certificate["queries"] == 17
-    assert certificate["proven"] + certificate["redone"] == 17 and certificate["rungs"]
+    assert certificate["proven"] + certificate["redone"] == 17 and certificate["precisions"]
     stats = answer["stats"]
     assert stats["pairs"] == 300 * 17 and stats["threads"] >= 1 and stats["passes"] >= 1
     assert set(stats) == {"device", "instruction_set", "threads", "seconds", "prepare_seconds", "pairs", "candidates",
@@ -172,14 +172,14 @@ def test_plan_reads_a_few_rows_at_most(vicinal, data):
     assert "memory" in text and "predicted" in text
     plan = vicinal(*arguments, "--json").succeeds().json
     assert plan["command"] == "knn" and plan["corpus"]["rows"] == 2**25
-    assert plan["plan"]["peak_bytes"] <= 2**28 and plan["plan"]["rungs"][-1] == "canonical"
+    assert plan["plan"]["peak_bytes"] <= 2**28 and plan["plan"]["cascade"][-1] == "canonical"
     assert not data.path("out.npz").exists()
 
 
 def test_explain(vicinal, data):
     text = vicinal("knn", *data.pair, "-k", 6, "--explain").succeeds().out
     facts = [line.split()[0] for line in text.split("\n\n")[-1].splitlines()]
-    for word in ("device", "rungs", "settled", "survivors", "reranked", "corpus", "memory", "prepare", "search"):
+    for word in ("device", "precisions", "certified", "survivors", "reranked", "corpus", "memory", "prepare", "search"):
         assert word in facts
     explained = vicinal("knn", *data.pair, "-k", 6, "--explain", "--json").succeeds().json["explain"]
     assert explained["survivors_per_query"] >= 6 and explained["corpus_bytes"] == 300 * 24 * 4

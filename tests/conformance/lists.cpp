@@ -22,9 +22,9 @@ vicinal::Eligible Filter::view() const {
   eligible.query_labels = plain.query_labels;
   return eligible;
 }
-void Filter::put(KnnOptions& options, oracle::Question& question) const {
+void Filter::put(KnnOptions& options, oracle::SearchSpec& spec) const {
   options.eligible = view();
-  question.eligible = plain;
+  spec.eligible = plain;
 }
 
 namespace {

@@ -16,7 +16,7 @@ struct Filter {
   std::vector<std::uint64_t> bitmap;  // bits beyond the last row are set: they mean nothing
   vicinal::Eligible view() const;
   /// The same for the oracle and the library.
-  void put(vicinal::KnnOptions& options, oracle::Question& question) const;
+  void put(vicinal::KnnOptions& options, oracle::SearchSpec& spec) const;
 };
 enum class Condition { none, id_range, id_list, bitmap, same_label, other_label, together, last_row, no_row };
 extern const std::vector<Condition> all_conditions;

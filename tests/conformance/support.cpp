@@ -212,8 +212,8 @@ std::string difference(const vicinal::Neighbors& got, const vicinal::Neighbors& 
   return "";
 }
 
-oracle::Question question(const vicinal::KnnOptions& options) {
-  oracle::Question ask;
+oracle::SearchSpec spec(const vicinal::KnnOptions& options) {
+  oracle::SearchSpec ask;
   ask.metric = options.metric;
   ask.k = options.k;
   ask.type = options.distance_type;

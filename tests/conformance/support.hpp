@@ -84,7 +84,7 @@ std::string difference(const vicinal::Neighbors& got, const vicinal::Neighbors& 
 /// Searches, and compares the result or the error code with the oracle's.
 std::string check(const vicinal::Points& corpus, const vicinal::Points& queries, const vicinal::KnnOptions& options,
                   const oracle::Answer& want);
-oracle::Question question(const vicinal::KnnOptions& options);
+oracle::SearchSpec spec(const vicinal::KnnOptions& options);
 
 /// VICINAL_TEST_SCALE multiplies the number of sampled cases; 1 by default.
 std::int64_t scaled(std::int64_t count);

@@ -101,7 +101,7 @@ void run_cases(const char* device, std::int64_t part, std::int64_t parts) {
       if (number % 4 == 0) tried = filters;  // all of them have the same bits
       c.options.run.device = device;
     }
-    const oracle::Answer want = oracle::knn(c.corpus.rows(), c.queries.rows(), question(c.options));
+    const oracle::Answer want = oracle::knn(c.corpus.rows(), c.queries.rows(), spec(c.options));
     errors_due += want.error.has_value();
     for (const std::string& filter : tried) {
       setting.filter = filter;
@@ -154,10 +154,10 @@ TEST(CudaAdversarial, RangesHaveTheBitsOfTheOracle) {
     const std::vector<std::string> filters = {"auto", "int8", "fp16", "f32", "canonical"};
     Setting setting{rng.chance(0.5) ? "auto" : "mma", rng.pick(filters), 2, rng.pick(all_memory),
                     vicinal::Proof::certified};
-    oracle::Question asked = question(options.search);
+    oracle::SearchSpec asked = spec(options.search);
     const Filter filter = make_filter(rng, rng.pick(all_conditions), c.corpus.n, c.queries.n, options.search.first_id);
     if (rng.chance(0.3)) filter.put(options.search, asked);
-    oracle::Question whole = asked;
+    oracle::SearchSpec whole = asked;
     whole.eligible = {};
     whole.k = rng.between(1, c.corpus.n);
     whole.pad = false;

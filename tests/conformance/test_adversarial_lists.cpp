@@ -67,7 +67,7 @@ Table all_rows(const ListCase& c) {
   return rows;
 }
 
-double draw_radius(Rng& rng, const ListCase& c, const oracle::Question& asked) {
+double draw_radius(Rng& rng, const ListCase& c, const oracle::SearchSpec& asked) {
   if (rng.chance(0.12)) return rng.pick(std::vector<double>{0, -0.0, -1, 1, INFINITY, -INFINITY, 5e-324, 3e38, 1e300});
   const oracle::Rows corpus = c.corpus.rows(), queries = c.queries.rows();
   const oracle::Keys keys(corpus, queries, asked);
@@ -120,7 +120,7 @@ TEST(AdversarialLists, GraphsHaveTheBitsOfTheOracle) {
     options.include_self = rng.chance(0.15);
     options.symmetry = rng.chance(0.7);
     if (!options.search.pad) options.search.k = std::min(options.search.k, std::max<std::int64_t>(1, rows.n - 1));
-    oracle::Question asked = question(options.search);
+    oracle::SearchSpec asked = spec(options.search);
     Filter filter = make_filter(rng, rng.chance(0.75) ? Condition::none : rng.pick(all_conditions), rows.n, rows.n);
     filter.plain.query_labels.clear();  // those of the rows
     filter.put(options.search, asked);
@@ -149,7 +149,7 @@ TEST(AdversarialLists, RangesHaveTheBitsOfTheOracle) {
     vicinal::RangeOptions options;
     options.search = c.options;
     if (rng.chance(0.1)) options.search.first_id = rng.chance(0.5) ? 1000 : std::int64_t{1} << 40;
-    oracle::Question asked = question(options.search);
+    oracle::SearchSpec asked = spec(options.search);
     const double radius = draw_radius(rng, c, asked);
     Filter filter = make_filter(rng, rng.chance(0.75) ? Condition::none : rng.pick(all_conditions), c.corpus.n,
                                 c.queries.n, options.search.first_id);

@@ -275,7 +275,7 @@ TEST(BadInput, PaddingFillsWithTheWorstAndCounts) {
       rows.n = n;
       rows.value.resize(static_cast<std::size_t>(n * 6));
       const auto got = vicinal::knn(corpus.points().slice(0, n), queries.points(), options);
-      EXPECT_EQ(difference(got, oracle::knn(rows, queries.rows(), question(options))), "") << kind.text() << " n=" << n;
+      EXPECT_EQ(difference(got, oracle::knn(rows, queries.rows(), spec(options))), "") << kind.text() << " n=" << n;
       ASSERT_NE(got.counts(), nullptr);
       for (int i = 0; i < 3; ++i) EXPECT_EQ(got.counts()[i], n);
     }
@@ -293,9 +293,9 @@ TEST(BadInput, DegenerateRowsAsOne) {
       for (std::int64_t j = 0; j < 9; ++j) queries.set(2, j, metric == Metric::cosine ? 0 : 5);
       KnnOptions options = with(metric, 400);
       options.degenerate = vicinal::Degenerate::one;
-      EXPECT_EQ(check(corpus.points(), queries.points(), options,
-                      oracle::knn(corpus.rows(), queries.rows(), question(options))),
-                "")
+      EXPECT_EQ(
+          check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), spec(options))),
+          "")
           << metric_name(metric) << " " << vicinal::dtype_name(type);
     }
 }
@@ -342,8 +342,7 @@ TEST(BadInput, OverflowOfRowsThatAreNotReturnedIsNoError) {
   for (std::int64_t i = 100; i < 200; ++i) corpus.set(i, 2, 1e30);
   const KnnOptions options = with(Metric::sqeuclidean, 200);
   EXPECT_EQ(
-      check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), question(options))),
-      "");
+      check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), spec(options))), "");
   EXPECT_EQ(refusal([&] { vicinal::knn(corpus.points(), queries.points(), with(Metric::sqeuclidean, 201)); }).code,
             ErrorCode::range_error);
 }

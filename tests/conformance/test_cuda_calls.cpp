@@ -61,7 +61,7 @@ TEST(CudaCalls, CancelledSearchesLeaveNothingRunning) {
     // The rows are gone, and their memory is somebody else's, as soon as the call has thrown.
     auto corpus = std::make_unique<std::vector<float>>(first);
     KnnOptions options = on_device("cuda");
-    options.memory.host = std::int64_t{48} << 20;  // several chunks, and questions between them
+    options.memory.host = std::int64_t{48} << 20;  // several chunks, and specs between them
     int calls = 0;
     options.progress = [&](std::uint64_t, std::uint64_t) { return calls++ < stop_at; };
     try {

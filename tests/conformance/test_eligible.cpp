@@ -49,7 +49,7 @@ TEST_P(EligibleRows, EveryConditionInEverySetting) {
     options.pad = true;
     options.first_id = rng.pick(std::vector<std::int64_t>{0, 7, std::int64_t{1} << 40});
     const Filter filter = make_filter(rng, condition, corpus.n, queries.n, options.first_id);
-    oracle::Question asked = question(options);
+    oracle::SearchSpec asked = spec(options);
     filter.put(options, asked);
     const oracle::Answer want = oracle::knn(corpus.rows(), queries.rows(), asked);
     for (std::size_t i = 0; i < settings.size(); ++i)
@@ -58,8 +58,8 @@ TEST_P(EligibleRows, EveryConditionInEverySetting) {
             << filter.name << " " << settings[i].text();
       }
     ++turn;
-    for (const std::string& rung : filters())
-      EXPECT_EQ(check_all(corpus, queries, options, want, {"auto", rung}), "") << filter.name << " " << rung;
+    for (const std::string& precision : filters())
+      EXPECT_EQ(check_all(corpus, queries, options, want, {"auto", precision}), "") << filter.name << " " << precision;
     EXPECT_EQ(check_all(corpus, queries, options, want, {"auto", "auto", 2, Memory::ample, vicinal::Proof::exhaustive}),
               "")
         << filter.name << " exhaustive";
@@ -81,7 +81,7 @@ TEST_P(EligibleRows, APreparedCorpusFiltersToo) {
       options.first_id = rng.pick(std::vector<std::int64_t>{0, 500});
       options.run.threads = rng.pick(all_threads);
       const Filter filter = make_filter(rng, condition, corpus.n, queries.n, options.first_id);
-      oracle::Question asked = question(options);
+      oracle::SearchSpec asked = spec(options);
       filter.put(options, asked);
       const oracle::Answer want = oracle::knn(corpus.rows(), queries.rows(), asked);
       EXPECT_EQ(difference(prepared.knn(queries.points(), options), want), "") << filter.name;
@@ -102,13 +102,13 @@ TEST_P(EligibleRows, TheNearestRowsMayNotBeInTheAnswer) {
   const Table corpus = table(900, 10), queries = table(5, 10);
   KnnOptions options = ask(GetParam().metric, 12);
   const oracle::Rows c = corpus.rows(), q = queries.rows();
-  const oracle::Keys keys(c, q, question(options));
+  const oracle::Keys keys(c, q, spec(options));
   for (const std::size_t barred : {1, 12, 100, 880}) {
     std::vector<bool> rows(900, true);
-    const auto order = oracle::ranked(keys, c.n, 0, question(options));
+    const auto order = oracle::ranked(keys, c.n, 0, spec(options));
     for (std::size_t j = 0; j < barred; ++j) rows[static_cast<std::size_t>(order[j].id)] = false;
     const Filter filter = only_rows(rows);
-    oracle::Question asked = question(options);
+    oracle::SearchSpec asked = spec(options);
     filter.put(options, asked);
     const oracle::Answer want = oracle::knn(c, q, asked);
     for (const std::string& set : instruction_sets())
@@ -272,12 +272,12 @@ TEST_F(EligibleErrors, NegativeIdsShortBitmapsAndLabelsOfAnotherLength) {
 TEST_F(EligibleErrors, NaNInARowThatMayNotBeInTheAnswer) {
   corpus.set(8, 1, std::nan(""));
   for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::l1})
-    for (const std::string& rung : filters()) {
+    for (const std::string& precision : filters()) {
       KnnOptions options = ask(metric, 2);
-      options.run.filter = rung;
+      options.run.filter = precision;
       options.eligible.last = 5;
       const Refusal got = refusal([&] { vicinal::knn(corpus.points(), queries.points(), options); });
-      EXPECT_EQ(got.code, ErrorCode::invalid_value) << metric_name(metric) << " " << rung;
+      EXPECT_EQ(got.code, ErrorCode::invalid_value) << metric_name(metric) << " " << precision;
       EXPECT_TRUE(says(got, "corpus row 8, column 1 is NaN")) << got.message;
       vicinal::RangeOptions range;
       range.search = options;
@@ -321,7 +321,7 @@ TEST(EligibleFamilies, HostileDataWithHostileFilters) {
     std::tie(corpus, queries) = to_tables(s);
     KnnOptions options = ask(kind.metric, s.k);
     options.pad = true;
-    oracle::Question asked = question(options);
+    oracle::SearchSpec asked = spec(options);
     const oracle::Rows c = corpus.rows(), q = queries.rows();
     const oracle::Keys keys(c, q, asked);
     Filter filter = make_filter(rng, rng.pick(all_conditions), corpus.n, queries.n);

@@ -45,7 +45,7 @@ TEST(FloatingPoint, RoundingModesOfTheCallerChangeNothingAndAreRestored) {
       KnnOptions options;
       options.metric = metric;
       options.k = 200;
-      const oracle::Answer want = oracle::knn(corpus.rows(), queries.rows(), question(options));
+      const oracle::Answer want = oracle::knn(corpus.rows(), queries.rows(), spec(options));
       for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO})
         for (const int threads : all_threads) {
           options.run.threads = threads;
@@ -88,7 +88,7 @@ TEST(FloatingPoint, FlushingToZeroChangesNothingAndIsRestored) {
     KnnOptions options;
     options.metric = Metric::sqeuclidean;
     options.k = 200;
-    const oracle::Answer want = oracle::knn(corpus.rows(), queries.rows(), question(options));
+    const oracle::Answer want = oracle::knn(corpus.rows(), queries.rows(), spec(options));
     for (const int threads : all_threads) {
       options.run.threads = threads;
       const unsigned before = _mm_getcsr(), flushing = before | _MM_FLUSH_ZERO_ON | 0x0040u;  // and denormals are zero
@@ -278,10 +278,10 @@ TEST(Progress, AnExceptionOfTheCallbackReachesTheCaller) {
   options.progress = [](std::uint64_t, std::uint64_t) -> bool { throw std::runtime_error("mine"); };
   EXPECT_THROW(vicinal::knn(corpus.points(), queries.points(), options), std::runtime_error);
   options.progress = nullptr;
-  EXPECT_EQ(check(corpus.points(), queries.points().slice(0, 3), options,
-                  oracle::knn(corpus.rows(), oracle::decode_rows(DType::f32, queries.bytes.data(), 3, 64),
-                              question(options))),
-            "");
+  EXPECT_EQ(
+      check(corpus.points(), queries.points().slice(0, 3), options,
+            oracle::knn(corpus.rows(), oracle::decode_rows(DType::f32, queries.bytes.data(), 3, 64), spec(options))),
+      "");
 }
 
 TEST(Threads, OneCorpusServesManyThreadsAtOnce) {
@@ -301,7 +301,7 @@ TEST(Threads, OneCorpusServesManyThreadsAtOnce) {
           options.k = own.between(1, 60);
           options.run.threads = static_cast<int>(own.between(0, 3));
           if (!difference(prepared.knn(queries.points(), options),
-                          oracle::knn(corpus.rows(), queries.rows(), question(options)))
+                          oracle::knn(corpus.rows(), queries.rows(), spec(options)))
                    .empty())
             ++faults;
           ++done;

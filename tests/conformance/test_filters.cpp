@@ -188,7 +188,7 @@ TEST(Filters, TilesThatServeBothSidesOfAGraph) {
     }
 }
 
-// The frame is chosen by a sample: rows of whole numbers, but for some that it hardly saw, and queries that are not whole either.
+// The transform is chosen by a sample: rows of whole numbers, but for some that it hardly saw, and queries that are not whole either.
 TEST(Filters, WholeNumbersButForAFewRows) {
   Rng rng(17);
   const std::int64_t n = 20000, d = 40;
@@ -230,7 +230,7 @@ TEST(Filters, GuessedBoundsOnEveryKindOfData) {
 }
 
 // What is near the queries lies in the tile that is seen first: guesses are far too low, the queries see all rows again, and still none is left for
-// the next rung. One query in two is not misled, and waits. All rows have the same largest element but for the sign, of which tiles have one after the
+// the next precision. One query in two is not misled, and waits. All rows have the same largest element but for the sign, of which tiles have one after the
 // other, each by number; the first tile to be seen is the middle one.
 TEST(Filters, QueriesWhoseGuessMissedStartAfresh) {
   constexpr std::int64_t n = 79 * 256, d = 16, near = 45, count = 20;
@@ -267,7 +267,7 @@ TEST(Filters, QueriesWhoseGuessMissedStartAfresh) {
 }
 
 // Every pair: equal rows that follow one another share a distance, here in runs of 1 to 700, which cross blocks of 256, and with a sign of zero that differs.
-TEST(Filters, RunsOfEqualRowsOnTheCanonicalRung) {
+TEST(Filters, RunsOfEqualRowsOnTheCanonicalPrecision) {
   Rng rng(31);
   for (const DType type : {DType::f32, DType::u8, DType::f64}) {
     constexpr std::int64_t d = 20;
@@ -330,16 +330,16 @@ TEST(Filters, ThePilotTakesBytesWhereTheyPay) {
   if (best != "avx512amx" && best != "avx512vnni" && best != "avxvnni")
     GTEST_SKIP() << "not run: bytes are not faster here";
   Rng rng(15);
-  const auto first_rung = [&](const Data& data, DType type) {
+  const auto first_precision = [&](const Data& data, DType type) {
     const Table corpus = make(data, rng, type, 20000, 64), queries = make(data, rng, type, 300, 64);
     KnnOptions options;
     options.metric = Metric::sqeuclidean;
-    return vicinal::knn(corpus.points(), queries.points(), options).certificate.rungs.front();
+    return vicinal::knn(corpus.points(), queries.points(), options).certificate.precisions.front();
   };
-  EXPECT_EQ(first_rung(all_data[0], DType::f32), "int8");
-  EXPECT_EQ(first_rung(all_data[5], DType::u8), "int8");
-  EXPECT_NE(first_rung(all_data[4], DType::f32), "int8");
-  EXPECT_NE(first_rung(all_data[8], DType::f32), "int8");
+  EXPECT_EQ(first_precision(all_data[0], DType::f32), "int8");
+  EXPECT_EQ(first_precision(all_data[5], DType::u8), "int8");
+  EXPECT_NE(first_precision(all_data[4], DType::f32), "int8");
+  EXPECT_NE(first_precision(all_data[8], DType::f32), "int8");
 }
 
 TEST(Filters, APlanThatSeesRowsSaysWithWhichFilterTheSearchBegins) {
@@ -353,13 +353,13 @@ TEST(Filters, APlanThatSeesRowsSaysWithWhichFilterTheSearchBegins) {
       const vicinal::Plan blind = vicinal::plan({12000, 64}, {300, 64}, options),
                           seeing = vicinal::plan(corpus.points(), queries.points(), options);
       const Neighbors found = vicinal::knn(corpus.points(), queries.points(), options);
-      EXPECT_EQ(seeing.rungs.front(), found.certificate.rungs.front());
+      EXPECT_EQ(seeing.cascade.front(), found.certificate.precisions.front());
       EXPECT_EQ(seeing.rotated, found.stats.rotated);
       EXPECT_EQ(seeing.peak_bytes, blind.peak_bytes);
       EXPECT_EQ(blind.sampled_rows, 0);
       EXPECT_LE(seeing.sampled_rows, 512);
       looked += seeing.sampled_rows > 0;
-      if (seeing.rungs != blind.rungs) {
+      if (seeing.cascade != blind.cascade) {
         EXPECT_GT(seeing.seconds, blind.seconds);
         ++dearer;
       }

@@ -8,14 +8,14 @@ namespace conformance {
 namespace {
 
 TEST(Golden, EveryPairOfEveryFileByEveryPath) {
-  std::vector<std::string> rungs = filters();
-  rungs.push_back("auto");
+  std::vector<std::string> precisions = filters();
+  precisions.push_back("auto");
   std::int64_t searches = 0;
   Rng share(22);
   for (const GoldenFile& file : golden_files())
     for (const GoldenPair& pair : file.pairs)
       for (const std::string& set : instruction_sets())
-        for (const std::string& filter : rungs)
+        for (const std::string& filter : precisions)
           for (const int threads : all_threads) {
             if (!in_share(share, 0.15)) continue;
             const Setting setting{set, filter, threads, Memory::ample, vicinal::Proof::certified};

@@ -23,7 +23,7 @@ GraphOptions graph_options(Metric metric, std::int64_t k) {
   return options;
 }
 oracle::Answer expected(const Table& table, const GraphOptions& options) {
-  return oracle::graph(table.rows(), question(options.search), options.include_self);
+  return oracle::graph(table.rows(), spec(options.search), options.include_self);
 }
 
 class Graph : public testing::TestWithParam<Kind> {
@@ -204,7 +204,7 @@ TEST(GraphShapes, EverySmallCountOfRows) {
       options.search.run.threads = threads;
       options.search.run.filter = filters().front();
       const auto want =
-          oracle::graph(oracle::decode_rows(DType::f32, rows.bytes.data(), n, 5), question(options.search), false);
+          oracle::graph(oracle::decode_rows(DType::f32, rows.bytes.data(), n, 5), spec(options.search), false);
       ASSERT_EQ(check_graph(rows.points().slice(0, n), options, want), "") << "n=" << n << " threads " << threads;
     }
   }
@@ -335,7 +335,7 @@ TEST(GraphWithFilters, EveryConditionOnTheRows) {
       options.symmetry = rng.chance(0.5);
       Filter filter = make_filter(rng, condition, n, n);
       filter.plain.query_labels.clear();  // those of the corpus
-      oracle::Question asked = question(options.search);
+      oracle::SearchSpec asked = spec(options.search);
       filter.put(options.search, asked);
       const Setting setting = random_setting(rng);
       EXPECT_EQ(check_graph(setting, rows.points(), options, oracle::graph(rows.rows(), asked, options.include_self)),
@@ -355,7 +355,7 @@ TEST(GraphWithFilters, LabelsOfTheQueriesMayBeOthers) {
       options.search.pad = true;
       options.symmetry = symmetry;
       const Filter filter = make_filter(rng, condition, 150, 150);
-      oracle::Question asked = question(options.search);
+      oracle::SearchSpec asked = spec(options.search);
       filter.put(options.search, asked);
       EXPECT_EQ(check_graph(rows.points(), options, oracle::graph(rows.rows(), asked, false)), "") << filter.name;
     }

@@ -37,7 +37,7 @@ TEST(PlanOfMemory, IsPureAndKeepsItsBudget) {
     const Plan ample = vicinal::plan(corpus, queries, options);
     EXPECT_EQ(ample.text(), vicinal::plan(corpus, queries, options).text());
     EXPECT_LE(ample.minimum_bytes, ample.peak_bytes);
-    EXPECT_EQ(ample.rungs.back(), "canonical");
+    EXPECT_EQ(ample.cascade.back(), "canonical");
     EXPECT_EQ(ample.result_bytes,
               queries.rows * options.k * (8 + static_cast<std::int64_t>(vicinal::distance_size(ample.distance_type))));
     for (const std::int64_t budget :
@@ -88,8 +88,7 @@ TEST(PlanOfMemory, TheRefusalNamesABudgetThatSuffices) {
       << got.message;
   options.memory.host = vicinal::parse_bytes(found[1].str());
   EXPECT_EQ(
-      check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), question(options))),
-      "")
+      check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), spec(options))), "")
       << got.message;
 }
 
@@ -99,7 +98,7 @@ TEST(PlanOfMemory, ExactlyTheMinimumWorks) {
     const Table corpus = mixed_table(rng, kind.dtype, 3000, 24), queries = mixed_table(rng, kind.dtype, 5, 24);
     KnnOptions options;
     options.metric = kind.metric;
-    const oracle::Answer want = oracle::knn(corpus.rows(), queries.rows(), question(options));
+    const oracle::Answer want = oracle::knn(corpus.rows(), queries.rows(), spec(options));
     for (const int threads : all_threads) {
       const Setting setting{"auto", "auto", threads, Memory::least, vicinal::Proof::certified};
       KnnOptions least = apply(setting, options, corpus.points(), queries.points());

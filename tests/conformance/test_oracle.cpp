@@ -63,7 +63,7 @@ TEST(Oracle, AgreesWithTheFrozenAnswersToTheBit) {
   std::int64_t pairs = 0;
   for (const GoldenFile& file : files)
     for (const GoldenPair& pair : file.pairs) {
-      const oracle::Answer got = oracle::knn(file.corpus.rows(), file.queries.rows(), question(pair.options));
+      const oracle::Answer got = oracle::knn(file.corpus.rows(), file.queries.rows(), spec(pair.options));
       ASSERT_FALSE(got.error) << file.name << " " << pair.name;
       EXPECT_EQ(got.type, pair.answer.type) << file.name << " " << pair.name;
       EXPECT_EQ(got.ids, pair.answer.ids) << file.name << " " << pair.name;

@@ -21,7 +21,7 @@ class Paths : public testing::TestWithParam<Kind> {
     queries = mixed_table(rng, GetParam().dtype, query_count, dims);
     options.metric = GetParam().metric;
     options.k = neighbours;
-    want = oracle::knn(corpus.rows(), queries.rows(), question(options));
+    want = oracle::knn(corpus.rows(), queries.rows(), spec(options));
     ASSERT_FALSE(want.error) << vicinal::error_name(*want.error);
   }
   KnnOptions with(const Setting& setting) const { return apply(setting, options, corpus.points(), queries.points()); }
@@ -135,7 +135,7 @@ TEST_P(Paths, OtherOutputTypeAndOtherQueryTypes) {
       const Table other = mixed_table(rng, type, query_count, dims);
       KnnOptions ask = options;
       ask.distance_type = out;
-      const oracle::Answer expected = oracle::knn(corpus.rows(), other.rows(), question(ask));
+      const oracle::Answer expected = oracle::knn(corpus.rows(), other.rows(), spec(ask));
       for (const std::string& set : instruction_sets()) {
         ask.run.instruction_set = set;
         ask.run.filter = filters().front();
@@ -152,8 +152,7 @@ TEST_P(Paths, ARowThatRepeatsByStrideZero) {
   const std::size_t row = copies.bytes.size() / rows;
   for (std::size_t i = 1; i < rows; ++i)
     std::copy_n(copies.bytes.begin(), row, copies.bytes.begin() + static_cast<std::ptrdiff_t>(i * row));
-  EXPECT_EQ(check(repeated, queries.points(), options, oracle::knn(copies.rows(), queries.rows(), question(options))),
-            "");
+  EXPECT_EQ(check(repeated, queries.points(), options, oracle::knn(copies.rows(), queries.rows(), spec(options))), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Paths, testing::ValuesIn(all_kinds()), [](const auto& kind) {
@@ -191,9 +190,9 @@ TEST(Lists, AForcedInstructionSetIsTheOneThatRan) {
   for (const std::string& filter : filters()) {
     KnnOptions options;
     options.run.filter = filter;
-    const auto rungs = vicinal::knn(corpus.points(), queries.points(), options).certificate.rungs;
-    ASSERT_FALSE(rungs.empty());
-    EXPECT_EQ(rungs.front(), filter);
+    const auto precisions = vicinal::knn(corpus.points(), queries.points(), options).certificate.precisions;
+    ASSERT_FALSE(precisions.empty());
+    EXPECT_EQ(precisions.front(), filter);
   }
 }
 
@@ -203,9 +202,9 @@ TEST(Lists, EveryBackendIsSearchedByName) {
   for (const std::string& backend : vicinal::info().backends) {
     KnnOptions options;
     options.run.device = backend;
-    EXPECT_EQ(check(corpus.points(), queries.points(), options,
-                    oracle::knn(corpus.rows(), queries.rows(), question(options))),
-              "")
+    EXPECT_EQ(
+        check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), spec(options))),
+        "")
         << backend;
   }
 }

@@ -22,12 +22,12 @@ RangeOptions ask(Metric metric) {
   return options;
 }
 oracle::Lists expected(const Table& corpus, const Table& queries, double radius, const RangeOptions& options) {
-  return oracle::range(corpus.rows(), queries.rows(), radius, question(options.search));
+  return oracle::range(corpus.rows(), queries.rows(), radius, spec(options.search));
 }
 /// The returned value at `rank` of the first query (the last, where there are fewer).
 double value_at(const Table& corpus, const Table& queries, std::int64_t rank, const RangeOptions& options) {
   const oracle::Rows c = corpus.rows(), q = queries.rows();
-  const oracle::Question asked = question(options.search);
+  const oracle::SearchSpec asked = spec(options.search);
   const auto all = oracle::ranked(oracle::Keys(c, q, asked), c.n, 0, asked);
   return all[static_cast<std::size_t>(std::min(rank, c.n - 1))].key;
 }
@@ -178,7 +178,7 @@ TEST_P(Range, EveryConditionOnTheRows) {
       const Table corpus = table(n, rng.between(1, 20)), queries = table(6, corpus.d);
       const double radius = value_at(corpus, queries, rng.between(0, n), options);
       const Filter filter = make_filter(rng, condition, n, 6, options.search.first_id);
-      oracle::Question asked = question(options.search);
+      oracle::SearchSpec asked = spec(options.search);
       filter.put(options.search, asked);
       const Setting setting = random_setting(rng);
       EXPECT_EQ(check_range(setting, corpus.points(), queries.points(), radius, options,

@@ -32,7 +32,7 @@ TEST(Shapes, SampledAroundEveryEdge) {
     options.degenerate = vicinal::Degenerate::one;  // one-column rows are constant
     const Table corpus = mixed_table(rng, kind.dtype, n, d), queries = mixed_table(rng, kind.dtype, q, d);
     const Setting setting = random_setting(rng);
-    const auto want = oracle::knn(corpus.rows(), queries.rows(), question(options));
+    const auto want = oracle::knn(corpus.rows(), queries.rows(), spec(options));
     ASSERT_EQ(
         check(corpus.points(), queries.points(), apply(setting, options, corpus.points(), queries.points()), want), "")
         << "seed " << seed << " trial " << trial << " n=" << n << " Q=" << q << " d=" << d << " k=" << options.k << " "
@@ -48,7 +48,7 @@ TEST(Shapes, EverySmallCountOfRowsAndQueries) {
       vicinal::KnnOptions options;
       options.k = std::min<std::int64_t>(n, 1 + n % 40);
       const auto want = oracle::knn(oracle::decode_rows(DType::f32, corpus.bytes.data(), n, 5),
-                                    oracle::decode_rows(DType::f32, queries.bytes.data(), q, 5), question(options));
+                                    oracle::decode_rows(DType::f32, queries.bytes.data(), q, 5), spec(options));
       ASSERT_EQ(check(corpus.points().slice(0, n), queries.points().slice(0, q), options, want), "")
           << "n=" << n << " Q=" << q;
     }
@@ -65,7 +65,7 @@ TEST(Shapes, EveryDimensionUpToSeventy) {
       options.metric = info.metric;
       options.k = 33;
       options.degenerate = vicinal::Degenerate::one;
-      const auto want = oracle::knn(corpus.rows(), queries.rows(), question(options));
+      const auto want = oracle::knn(corpus.rows(), queries.rows(), spec(options));
       for (const std::string& set : instruction_sets()) {
         options.run.instruction_set = set;
         options.run.filter = filters().front();
@@ -85,9 +85,9 @@ TEST(Shapes, GaussianMovedByOneThousand) {
     options.metric = metric;
     options.k = 100;
     options.run.filter = filters().front();
-    EXPECT_EQ(check(corpus.points(), queries.points(), options,
-                    oracle::knn(corpus.rows(), queries.rows(), question(options))),
-              "")
+    EXPECT_EQ(
+        check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), spec(options))),
+        "")
         << metric_name(metric);
   }
 }
@@ -106,9 +106,9 @@ TEST(Shapes, ImageDescriptors) {
     options.metric = metric;
     options.k = 100;
     options.run.filter = filters().front();
-    EXPECT_EQ(check(corpus.points(), queries.points(), options,
-                    oracle::knn(corpus.rows(), queries.rows(), question(options))),
-              "")
+    EXPECT_EQ(
+        check(corpus.points(), queries.points(), options, oracle::knn(corpus.rows(), queries.rows(), spec(options))),
+        "")
         << metric_name(metric);
   }
 }

@@ -1,7 +1,7 @@
 // Pairs of states: how a corpus was made, and how it is searched. Neither may change a bit, and no way to make one may leave a form that
 // another way to search takes for its own. Both sides are drawn at random: instruction set and filter, by option and by environment (other
 // variables while it is made than while it is searched), threads, memory; in one shot, kept, copied, saved and opened; few columns and many.
-// The oracle answers each question once, and some pairs must all give that answer.
+// The oracle answers each spec once, and some pairs must all give that answer.
 #include <gtest/gtest.h>
 
 #include <stdlib.h>
@@ -76,13 +76,13 @@ const char* made_name(Made made) {
   return names[static_cast<int>(made)];
 }
 
-/// Data and a question about them, with the answer.
+/// Data and a spec about them, with the answer.
 struct Scene {
   Kind kind;
   Table corpus, queries;
   vicinal::KnnOptions options;
   Filter filter;
-  oracle::Question ask;
+  oracle::SearchSpec ask;
   std::string text() const {
     return kind.text() + " " + std::to_string(corpus.n) + " x " + std::to_string(corpus.d) + ", " +
            std::to_string(queries.n) + " queries, k=" + std::to_string(options.k) +
@@ -122,7 +122,7 @@ Scene random_scene(Rng& rng) {
     scene.options.pad =
         scene.options.pad || rng.chance(0.8);  // else k above the eligible rows is an error, which is compared too
   }
-  scene.ask = question(scene.options);
+  scene.ask = spec(scene.options);
   scene.filter.put(scene.options, scene.ask);
   return scene;
 }
@@ -219,7 +219,7 @@ class States {
 
   std::string compare(const Neighbors& got) {
     if (want_.error) return std::string("answered, want ") + vicinal::error_name(*want_.error);
-    for (const std::string& rung : got.certificate.rungs) ++seen_.states[rung];
+    for (const std::string& precision : got.certificate.precisions) ++seen_.states[precision];
     return difference(got, want_);
   }
 
@@ -263,7 +263,7 @@ class States {
     options.eligible = {};
     options.first_id = 0;
     options.pad = true;
-    oracle::Question ask = scene_.ask;
+    oracle::SearchSpec ask = scene_.ask;
     ask.eligible = {};
     ask.first_id = 0;
     ask.pad = true;
@@ -318,7 +318,7 @@ TEST(States, FewColumnsMadeForAFilterAndSearchedByAnother) {
       vicinal::KnnOptions options;
       options.metric = metric;
       options.k = 5;
-      const oracle::Answer want = oracle::knn(corpus.rows(), queries.rows(), question(options));
+      const oracle::Answer want = oracle::knn(corpus.rows(), queries.rows(), spec(options));
       for (const std::string& made : names)
         for (const bool by_variable : {false, true}) {
           const Way maker{"", by_variable ? made : "", {.filter = by_variable ? "auto" : made}};

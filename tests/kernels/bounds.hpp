@@ -1,4 +1,4 @@
-// No pair may be excluded wrongly: every pair of two tables goes through a rung's filter, and of each the canonical key in fp64 says which
+// No pair may be excluded wrongly: every pair of two tables goes through a precision's filter, and of each the canonical key in fp64 says which
 // limit it would have to pass if it were the k-th itself. It must pass that one. For the emulator (tests/unit/cuda) and for a
 // device (bounds_device.cu).
 #pragma once
@@ -32,15 +32,17 @@ __device__ inline bool passes(const Check& c, const Found& one, double key) {
   const SearchJob& job = c.job;
   const PlacedQuery& query = job.queries.placed[one.query];
   const TileHead& head = job.rows.heads[one.place / tile_rows];
-  const ByteLine line = line_of_query(job.model, theta_of_key(job.model, key, query.scale), query.square, query.norms);
-  if (found_t(job, one, c.always) > up32(byte_bound(line, head.maxima))) return false;  // as settle drops it
+  const ThresholdCoeffs line =
+      coeffs_of_query(job.model, theta_of_key(job.model, key, query.scale), query.square, query.norms);
+  if (found_t(job, one, c.always) > up32(int8_bound(line, head.maxima))) return false;  // as settle drops it
   if (job.floats) return one.sum >= float_limit(line, query.norms.n, head.maxima);
   const double inverse =
-      job.queries.heads[one.query / tile_rows].inverse / byte_unit(job.model.sum, 1, 1) * head.inverse;
-  if (!c.hopper) return one.sum >= limit_of(quick_line(line), head.maxima, inverse);
+      job.queries.heads[one.query / tile_rows].inverse / int8_unit(job.model.sum, 1, 1) * head.inverse;
+  if (!c.hopper) return one.sum >= limit_of(threshold_coeffs_f32(line), head.maxima, inverse);
   // As face_limit() of int8_wgmma.cuh: sums of longer rows have lost their low bits, and so have limits.
   const bool one_slab = job.rows.width <= 128;
-  const int limit = quick_limit(quick_line(line), head.e, head.n, static_cast<float>(inverse), hopper_limit(one_slab));
+  const int limit = quick_threshold(threshold_coeffs_f32(line), head.e, head.n, static_cast<float>(inverse),
+                                    wgmma_threshold(one_slab));
   return one.sum >= (one_slab ? limit : limit & ~15);
 }
 
@@ -77,28 +79,28 @@ __global__ void __launch_bounds__(match_threads) check_found(Check c) {
   if (pairs != 0) atomicAdd(&c.tally->pairs, static_cast<unsigned long long>(pairs));
 }
 
-/// All pairs of `corpus` and `queries` by one rung; what was found before is in `tally`.
+/// All pairs of `corpus` and `queries` by one precision; what was found before is in `tally`.
 template <class Device>
-void check(Device& device, const Points& corpus, const Points& queries, Metric metric, Rung rung,
-           const char* instruction_set, Team& team, Tally& tally) {
-  const Question question{.corpus = corpus, .metric = metric, .degenerate = Degenerate::one};
+void check(Device& device, const Points& corpus, const Points& queries, Metric metric, Precision precision,
+           const char* instruction_set, ThreadPool& thread_pool, Tally& tally) {
+  const SearchSpec spec{.corpus = corpus, .metric = metric, .degenerate = Degenerate::one};
   Plan plan;
   plan.instruction_set = instruction_set;
   DeviceBuffer<Counters, Device> counters(device);
   device.zero(counters.reserve(1), sizeof(Counters));
-  SideMaker<Device> maker(device, question, rung, team, counters.data());
+  SideMaker<Device> maker(device, spec, precision, thread_pool, counters.data());
   DeviceBuffer<double, Device> centre(device);
-  const DeviceFrame frame = maker.choose(centre);
-  const BoundModel model = model_of(metric, question.type, corpus.cols, frame.scale, rung);
+  const DeviceTransform transform = maker.choose(centre);
+  const BoundModel model = model_of(metric, spec.type, corpus.cols, transform.scale, precision);
   HeldSide<Device> rows(device), asked(device);
-  maker.make(rows, corpus, false, true, model, frame);
+  maker.make(rows, corpus, false, true, model, transform);
   DeviceBuffer<QueryState, Device> states(device);
-  maker.make(asked, queries, true, true, model, frame,
+  maker.make(asked, queries, true, true, model, transform,
              {.states = states.reserve(whole_blocks(queries.rows))});  // no threshold: all pass
   SearchJob job{.rows = rows.side,
                 .queries = asked.side,
                 .model = model,
-                .floats = in_floats(rung),
+                .floats = in_floats(precision),
                 .choice = {},
                 .visits = visits_of(rows.side.tiles())};
   job.states = states.data();
@@ -111,25 +113,25 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
            .blocks = whole_blocks(queries.rows) / block_queries,
            .everything = true};
   const std::int64_t grid = std::min<std::int64_t>(device.multiprocessors, f.blocks * f.parts), width = rows.side.width,
-                     workers = grid * finders(device, plan, rung);
+                     workers = grid * finders(device, plan, precision);
   f.room = (f.blocks * f.parts + grid - 1) / grid * block_queries * tile_rows * grid / workers;
   DeviceBuffer<Found, Device> found(device);
   DeviceBuffer<std::uint32_t, Device> used(device);
   f.found = found.reserve(f.room * workers);
   f.used = used.reserve(workers);
-  launch_filter<false>(device, plan, rung, f, grid);
+  launch_filter<false>(device, plan, precision, f, grid);
   DeviceBuffer<Tally, Device> sum(device);
   device.in(sum.reserve(1), &tally, sizeof tally);
   const Ranking ranking{
-      .rows = rows.side, .queries = asked.side, .metric = metric, .type = question.type, .counters = counters.data()};
+      .rows = rows.side, .queries = asked.side, .metric = metric, .type = spec.type, .counters = counters.data()};
   device.launch()(workers, match_threads, 0, check_found,
                   Check{.job = job,
                         .ranking = ranking,
                         .found = f.found,
                         .used = f.used,
                         .room = f.room,
-                        .always = always_from(device, plan, rung, width),
-                        .hopper = takes_hopper(device, plan, rung),
+                        .always = always_from(device, plan, precision, width),
+                        .hopper = takes_hopper(device, plan, precision),
                         .tally = sum.data()});
   const unsigned long long before = tally.pairs;
   device.out(&tally, sum.data(), sizeof tally);

@@ -1,4 +1,4 @@
-// bounds.hpp on a device: random tables of hostile kinds past every rung and metric until so many pairs were checked.
+// bounds.hpp on a device: random tables of hostile kinds past every precision and metric until so many pairs were checked.
 //   vicinal_bounds_device [PAIRS [SEED [SECONDS]]]      PAIRS: 1e10 unless told; ends earlier after SECONDS. Exit status 1 where a pair would have been excluded wrongly.
 #include <chrono>
 #include <cmath>
@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
     std::printf("%s: the filter by wgmma failed its test\n", about.name);
     return 1;
   }
-  Team team(4, nullptr, {}, 1);
+  ThreadPool thread_pool(4, nullptr, {}, 1);
   const auto start = std::chrono::steady_clock::now();
   bounds::Tally all{};
   std::mt19937_64 random(seed);
@@ -131,16 +131,18 @@ int main(int argc, char** argv) {
       for (const MetricInfo& metric : metrics()) {
         if (!metric.vectors || metric.metric == Metric::hamming || filter_sum_of(metric.metric) == Sum::none) continue;
         const bool differences = metric.metric == Metric::l1 || metric.metric == Metric::linf;
-        for (const Rung rung : {Rung::int8, Rung::fp16, Rung::f32})
+        for (const Precision precision : {Precision::int8, Precision::fp16, Precision::f32})
           for (const char* instruction_set : {"wgmma", "mma"}) {
-            if ((differences && rung != Rung::f32) || (rung != Rung::int8 && instruction_set[0] == 'w')) continue;
+            if ((differences && precision != Precision::f32) ||
+                (precision != Precision::int8 && instruction_set[0] == 'w'))
+              continue;
             const unsigned long long before = all.wrong;
-            bounds::check(device, corpus_rows, query_rows, metric.metric, rung, instruction_set, team, all);
+            bounds::check(device, corpus_rows, query_rows, metric.metric, precision, instruction_set, thread_pool, all);
             if (all.wrong != before)
               std::printf("WRONG: %llu of %s, %lld columns, %s by %s (%s); last: query %llu, row %llu\n",
                           all.wrong - before, kinds[kind], static_cast<long long>(dims),
-                          std::string(metric.name).c_str(), rung_name(rung).c_str(), instruction_set, all.first_query,
-                          all.first_row);
+                          std::string(metric.name).c_str(), precision_name(precision).c_str(), instruction_set,
+                          all.first_query, all.first_row);
           }
       }
     }

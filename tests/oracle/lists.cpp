@@ -6,7 +6,7 @@
 namespace oracle {
 using vicinal::ErrorCode;
 
-Lists range(const Rows& corpus, const Rows& queries, double radius, const Question& ask) {
+Lists range(const Rows& corpus, const Rows& queries, double radius, const SearchSpec& ask) {
   const Keys keys(corpus, queries, ask);
   Lists lists;
   lists.type = keys.type;
@@ -30,7 +30,7 @@ Lists range(const Rows& corpus, const Rows& queries, double radius, const Questi
   return lists;
 }
 
-Answer graph(const Rows& rows, Question ask, bool include_self) {
+Answer graph(const Rows& rows, SearchSpec ask, bool include_self) {
   ask.without_self = !include_self;
   if (ask.eligible.query_labels.empty()) ask.eligible.query_labels = ask.eligible.corpus_labels;
   return knn(rows, rows, ask);

@@ -22,9 +22,9 @@ struct Lists {
 };
 
 /// Every eligible row whose returned value is at most `radius` (inner product: at least), by (value, id).
-Lists range(const Rows& corpus, const Rows& queries, double radius, const Question& question);
+Lists range(const Rows& corpus, const Rows& queries, double radius, const SearchSpec& spec);
 /// The k nearest rows of each row without itself, or with.
-Answer graph(const Rows& rows, Question question, bool include_self);
+Answer graph(const Rows& rows, SearchSpec spec, bool include_self);
 /// The lists of a graph without what is missing.
 Lists listed(const Answer& graph);
 /// Edges that one of their two ends lists, or both do; rows by id.

@@ -177,7 +177,7 @@ struct Keys::Prepared {
 };
 Keys::~Keys() = default;
 
-Keys::Keys(const Rows& corpus, const Rows& queries, const Question& ask) {
+Keys::Keys(const Rows& corpus, const Rows& queries, const SearchSpec& ask) {
   const bool wide = corpus.dtype == DType::f64 || queries.dtype == DType::f64;
   type = ask.metric == Metric::hamming         ? DistanceType::u32
          : ask.type != DistanceType::automatic ? ask.type
@@ -207,7 +207,7 @@ double Keys::operator()(std::int64_t q, std::int64_t r) const {
   return round_to(type, cosine_of(canonical_dot(p.a.rows.row(q), p.b.rows.row(r), d), p.a.square[qi], p.b.square[ri]));
 }
 
-std::vector<Entry> ranked(const Keys& keys, std::int64_t rows, std::int64_t query, const Question& ask) {
+std::vector<Entry> ranked(const Keys& keys, std::int64_t rows, std::int64_t query, const SearchSpec& ask) {
   std::vector<Entry> all;
   for (std::int64_t r = 0; r < rows; ++r)
     if (ask.eligible.admits(query, r, ask.first_id) && !(ask.without_self && r == query))
@@ -220,7 +220,7 @@ std::vector<Entry> ranked(const Keys& keys, std::int64_t rows, std::int64_t quer
   return all;
 }
 
-Answer knn(const Rows& corpus, const Rows& queries, const Question& ask) {
+Answer knn(const Rows& corpus, const Rows& queries, const SearchSpec& ask) {
   const Keys keys(corpus, queries, ask);
   Answer answer;
   answer.type = keys.type;

@@ -39,7 +39,7 @@ struct Eligible {
   bool admits(std::int64_t query, std::int64_t row, std::int64_t first_id) const;
 };
 
-struct Question {
+struct SearchSpec {
   vicinal::Metric metric = vicinal::Metric::euclidean;
   std::int64_t k = 1;
   vicinal::DistanceType type = vicinal::DistanceType::automatic;
@@ -53,7 +53,7 @@ struct Question {
 /// The returned values of all pairs, or the code of the error that the data deserve.
 class Keys {
  public:
-  Keys(const Rows& corpus, const Rows& queries, const Question& question);
+  Keys(const Rows& corpus, const Rows& queries, const SearchSpec& spec);
   ~Keys();
   std::optional<vicinal::ErrorCode> error;
   std::optional<vicinal::ErrorCode> other_error;  // as much deserved as `error`: the contract does not rank them
@@ -69,7 +69,7 @@ struct Entry {
   std::int64_t id;
 };
 /// Rows that may be in the answer to `query`, in the total order.
-std::vector<Entry> ranked(const Keys& keys, std::int64_t rows, std::int64_t query, const Question& question);
+std::vector<Entry> ranked(const Keys& keys, std::int64_t rows, std::int64_t query, const SearchSpec& spec);
 
 /// Q x k ids and keys (widened to double, which is exact), or the code of the error that is due instead.
 struct Answer {
@@ -82,7 +82,7 @@ struct Answer {
   std::vector<double> keys;
 };
 
-Answer knn(const Rows& corpus, const Rows& queries, const Question& question);
+Answer knn(const Rows& corpus, const Rows& queries, const SearchSpec& spec);
 
 /// One canonical value (before rounding to the output type); rows need not be prepared.
 double canonical(vicinal::Metric metric, const double* q, const double* r, std::int64_t d);

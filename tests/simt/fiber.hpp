@@ -98,7 +98,7 @@ inline void prepare_fiber(Fiber& fiber, std::byte* stack, void (*entry)(), [[may
   fiber.bottom = stack;
   fiber.size = stack_bytes;
   fiber.fake = nullptr;
-  // the frames that never returned have left their marks: the outermost two, or, after a failure, any
+  // the transforms that never returned have left their marks: the outermost two, or, after a failure, any
   const std::size_t dirty = dirty_all ? stack_bytes : 8 << 10;
   __asan_unpoison_memory_region(stack + stack_bytes - dirty, dirty);
 #endif

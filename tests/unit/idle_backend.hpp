@@ -7,16 +7,17 @@ struct IdleBackend : vicinal::Backend {
   std::int64_t free_bytes() const override { return 0; }
   vicinal::SelectStats select_k(const vicinal::SelectProblem&) override { return {}; }
   std::string select_refusal(const vicinal::SelectProblem&) const override { return ""; }
-  std::int64_t bytes(const vicinal::Plan&, const vicinal::Problem&) const override { return 0; }
-  std::int64_t kept_bytes(const vicinal::Problem&, const vicinal::Plan&) const override { return 0; }
+  std::int64_t bytes(const vicinal::Plan&, const vicinal::ProblemShape&) const override { return 0; }
+  std::int64_t prepared_bytes(const vicinal::ProblemShape&, const vicinal::Plan&) const override { return 0; }
   std::int64_t query_lanes(const std::string&) const override { return 0; }
   double slowness(const std::string&) const override { return 1; }
-  double byte_gain(const std::string&) const override { return 1; }
-  std::shared_ptr<const vicinal::Kept> keep(const vicinal::Question&, const vicinal::Plan&, vicinal::Team&) override {
+  double int8_gain(const std::string&) const override { return 1; }
+  std::shared_ptr<const vicinal::PreparedCorpus> keep(const vicinal::SearchSpec&, const vicinal::Plan&,
+                                                      vicinal::ThreadPool&) override {
     return nullptr;
   }
-  std::unique_ptr<vicinal::Session> open(const vicinal::Question&, const vicinal::Plan&, vicinal::Rung,
-                                         std::shared_ptr<const vicinal::Kept>, vicinal::Team&,
+  std::unique_ptr<vicinal::Session> open(const vicinal::SearchSpec&, const vicinal::Plan&, vicinal::Precision,
+                                         std::shared_ptr<const vicinal::PreparedCorpus>, vicinal::ThreadPool&,
                                          vicinal::Stats&) override {
     return nullptr;
   }
@@ -24,8 +25,8 @@ struct IdleBackend : vicinal::Backend {
                              bool) const override {
     return 0;
   }
-  std::int64_t search_strings(const vicinal::StringQuestion&, const vicinal::Plan&, const vicinal::StringAnswer&,
-                              vicinal::Team&, vicinal::Stats&) override {
+  std::int64_t search_strings(const vicinal::StringSearchSpec&, const vicinal::Plan&, const vicinal::StringAnswer&,
+                              vicinal::ThreadPool&, vicinal::Stats&) override {
     return 0;
   }
 };

@@ -38,30 +38,31 @@ TileArgs FilterTask::tile_args(const float* panels, int query_panels, float* par
 
 void FilterTask::start_bytes() {
   if (whole) {
-    unit = byte_unit(model.sum, step, chunk.steps[0]);
+    unit = int8_unit(model.sum, step, chunk.steps[0]);
     const std::int64_t padded = (queries + bytes->query_lanes - 1) / bytes->query_lanes * bytes->query_lanes;
     for (int q = 0; q < padded; ++q) limits[q] = q < queries ? whole_limit(q) : every_sum;
     return;
   }
-  for (int q = 0; q < queries; ++q) lines[q] = byte_line(model, states[q].theta, facts[q].square, facts[q].norms);
+  for (int q = 0; q < queries; ++q)
+    lines[q] = threshold_coeffs(model, states[q].theta, facts[q].square, facts[q].norms);
 }
 
-ByteTileArgs FilterTask::face_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial,
+Int8TileArgs FilterTask::face_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial,
                                     std::int64_t which_tile) {
   tile = which_tile;
   const auto at = static_cast<std::size_t>(tile);
   facing = chunk.tiles[at];
-  unit = byte_unit(model.sum, step, chunk.steps[at]);
+  unit = int8_unit(model.sum, step, chunk.steps[at]);
   inverse = 1 / unit;
   const std::int64_t begin = tile * tile_rows, used = std::min<std::int64_t>(tile_rows, chunk.count - begin);
   const auto row_panels = static_cast<int>((used + panel_rows - 1) / panel_rows);
   if (whole)
     for (int r = 0; r < row_panels * panel_rows; ++r) seeds[r] = -(chunk.squares[begin + r] >> 1);
   else
-    for (int r = 0; r < row_panels * panel_rows; ++r) seeds[r] = byte_seed(chunk.terms[begin + r], inverse);
+    for (int r = 0; r < row_panels * panel_rows; ++r) seeds[r] = int8_bias(chunk.terms[begin + r], inverse);
   for (int q = 0; !whole && q < query_panels * bytes->query_lanes; ++q)
     limits[q] = q < queries && !states[q].abandoned && !states[q].idle
-                    ? byte_limit(lines[q], facing, inverse, shift_of(q))
+                    ? int8_threshold(lines[q], facing, inverse, shift_of(q))
                     : every_sum;
   const std::int64_t quads = quads_of(model.dims);
   return {.queries = panels,
@@ -73,7 +74,7 @@ ByteTileArgs FilterTask::face_bytes(const std::int32_t* panels, int query_panels
           .row_panels = row_panels,
           .multiplier = 1,
           .partial = partial,
-          .on_hit = &FilterTask::on_byte_hit,
+          .on_hit = &FilterTask::on_int8_hit,
           .context = this};
 }
 
@@ -84,22 +85,22 @@ void FilterTask::run_bytes(const std::int32_t* panels, int query_panels, std::in
 
 void FilterTask::meet_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial,
                             std::int64_t which_tile, std::int32_t* query_terms, FilterTask& facing_block) {
-  ByteTileArgs args = face_bytes(panels, query_panels, partial, which_tile);
+  Int8TileArgs args = face_bytes(panels, query_panels, partial, which_tile);
   other = &facing_block;
   other->unit = unit;
   other->inverse = inverse;
   other->facing = chunk.tiles[static_cast<std::size_t>(first / tile_rows)];
   for (int r = 0; r < args.row_panels * panel_rows; ++r)
     other->limits[r] = r < other->queries && !other->states[r].abandoned
-                           ? byte_limit(other->lines[r], other->facing, inverse, 0)
+                           ? int8_threshold(other->lines[r], other->facing, inverse, 0)
                            : every_sum;
   // As a row a query has no 128 in its sums.
   for (int q = 0; q < query_panels * bytes->query_lanes; ++q)
     query_terms[q] =
-        q < queries ? byte_seed(chunk.terms[first + q], inverse) - static_cast<std::int32_t>(facts[q].shift) : 0;
+        q < queries ? int8_bias(chunk.terms[first + q], inverse) - static_cast<std::int32_t>(facts[q].shift) : 0;
   args.query_term = query_terms;
   args.row_thr = other->limits;
-  args.on_column_hit = &FilterTask::on_byte_column_hit;
+  args.on_column_hit = &FilterTask::on_int8_column_hit;
   bytes->tile(args);
 }
 
@@ -170,7 +171,7 @@ void FilterTask::on_hit(void* context, int query, int panel, std::uint32_t hits,
   static_cast<FilterTask*>(context)->take(query, panel, hits, [&](int lane) { return values[lane]; });
 }
 
-void FilterTask::on_byte_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
+void FilterTask::on_int8_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
   auto& task = *static_cast<FilterTask*>(context);
   const double shift = task.shift_of(query);
   if (task.whole) {
@@ -179,17 +180,17 @@ void FilterTask::on_byte_hit(void* context, int query, int panel, std::uint32_t 
       return static_cast<float>(2 * (static_cast<std::int64_t>(shift) - values[lane]) + (squares[lane] & 1));
     });
   }
-  task.take(query, panel, hits, [&](int lane) { return byte_t(values[lane], task.unit, shift); });
+  task.take(query, panel, hits, [&](int lane) { return int8_distance(values[lane], task.unit, shift); });
 }
 
 void FilterTask::on_column_hit(void* context, int query, int panel, std::uint32_t hits, const float* values) {
   static_cast<FilterTask*>(context)->take_columns(query, panel, hits, [&](int lane) { return values[lane]; });
 }
 
-void FilterTask::on_byte_column_hit(void* context, int query, int panel, std::uint32_t hits,
+void FilterTask::on_int8_column_hit(void* context, int query, int panel, std::uint32_t hits,
                                     const std::int32_t* values) {
   auto& task = *static_cast<FilterTask*>(context);
-  task.take_columns(query, panel, hits, [&](int lane) { return byte_t(values[lane], task.unit, 0); });
+  task.take_columns(query, panel, hits, [&](int lane) { return int8_distance(values[lane], task.unit, 0); });
 }
 
 void FilterTask::set_threshold(int query) {
@@ -200,8 +201,8 @@ void FilterTask::set_threshold(int query) {
   } else if (whole) {
     limits[query] = whole_limit(query);
   } else {
-    lines[query] = byte_line(model, states[query].theta, facts[query].square, facts[query].norms);
-    limits[query] = byte_limit(lines[query], facing, inverse, shift_of(query));
+    lines[query] = threshold_coeffs(model, states[query].theta, facts[query].square, facts[query].norms);
+    limits[query] = int8_threshold(lines[query], facing, inverse, shift_of(query));
   }
 }
 
@@ -216,22 +217,22 @@ void FilterTask::tighten(int query, double bound) {
 
 namespace {
 
-constexpr std::int64_t guess_reserve = 2;   // rows ranked for each that a guess takes
-constexpr double tight_residual = 0x1p-12;  // of the norms; bytes that are whole numbers have next to none
+constexpr std::int64_t guess_reserve = 2;     // rows ranked for each that a guess takes
+constexpr double negligible_error = 0x1p-12;  // of the norms; bytes that are whole numbers have next to none
 constexpr auto tile_of = [](const Slot& slot) { return static_cast<std::int64_t>(slot.row / tile_rows); };
 
 }  // namespace
 
 bool FilterTask::tight(int query) const noexcept {
   const FilterNorms& q = facts[query].norms;
-  return bytes == nullptr || q.e + largest.e < tight_residual * (q.n + largest.n);
+  return bytes == nullptr || q.e + largest.e < negligible_error * (q.n + largest.n);
 }
 
 double FilterTask::upper_of_slot(int query, const Slot& slot) const {
   const QueryFacts& q = facts[query];
   const auto at = static_cast<std::size_t>(tile_of(slot));
   if (bytes == nullptr) return upper_of(model, slot.t, q.square, q.norms, chunk.tiles[at]);
-  return byte_upper(model, slot.t, byte_unit(model.sum, step, chunk.steps[at]), q.square, q.norms, chunk.tiles[at]);
+  return int8_upper(model, slot.t, int8_unit(model.sum, step, chunk.steps[at]), q.square, q.norms, chunk.tiles[at]);
 }
 
 void FilterTask::tighten_by_uppers(int query, std::int64_t count, UpperOf upper_of) {
@@ -258,7 +259,7 @@ std::int64_t FilterTask::bring_nearest(int query, std::int64_t from) {
   Slot *const begin = state.slots + from, *const end = state.slots + state.count;
   std::int64_t likely = end - begin;
   if (state.theta < infinite) {
-    // Without residuals, what is left of the bound is the estimate.
+    // Without quantization_errors, what is left of the bound is the estimate.
     const float estimate = threshold(model, state.theta, facts[query].square, {}, {});
     likely = std::partition(begin, end, [&](const Slot& slot) { return slot.t <= estimate; }) - begin;
   }
@@ -288,11 +289,12 @@ void FilterTask::drop_farther(int query) {
   QueryState& state = states[query];
   if (state.abandoned) return;
   guess(query);
-  const ByteLine line =
-      bytes != nullptr ? byte_line(model, state.theta, facts[query].square, facts[query].norms) : ByteLine{};
+  const ThresholdCoeffs line = bytes != nullptr
+                                   ? threshold_coeffs(model, state.theta, facts[query].square, facts[query].norms)
+                                   : ThresholdCoeffs{};
   const auto limit_in = [&](std::size_t which_tile) {
     const FilterNorms& maxima = chunk.tiles[which_tile];
-    return bytes != nullptr ? up32(byte_bound(line, maxima)) : threshold_at(query, maxima);
+    return bytes != nullptr ? up32(int8_bound(line, maxima)) : threshold_at(query, maxima);
   };
   std::int64_t kept = 0;
   const auto sift = [&](std::int64_t begin, std::int64_t end, const auto& limit_of) {
@@ -325,7 +327,7 @@ void FilterTask::rank(int query, std::int64_t begin, std::int64_t end) {
     const std::int64_t used = std::min(rank_block, end - at);
     for (std::int64_t i = 0; i < used; ++i) index[i] = chunk.row_at(state.slots[at + i].row);
     state.take(ranker.rank(chunk, index, 0, used));
-    team.tick(0);
+    thread_pool.poll(0);
   }
   state.passed += end - begin;
   state.settled += end - begin;

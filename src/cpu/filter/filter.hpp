@@ -2,7 +2,7 @@
 // slots a query until canonical distances settle it. Slots never overflow: when they fill, the threshold tightens and what
 // cannot win is dropped; if too many remain they are settled on the spot. Floats tighten by the k smallest proved upper
 // bounds; bytes, whose bounds are wide unless they hold whole numbers, by the canonical distances of the k that look nearest.
-// A query that keeps settling more than its share is abandoned to the next rung (docs/design/0005).
+// A query that keeps settling more than its share is abandoned to the next precision (docs/design/0005).
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -61,18 +61,18 @@ struct FilterTask {
   std::int64_t capacity;               // slots a query
   std::int64_t share;                  // rows that a query may settle before it is abandoned
   float* thr;                          // thresholds of the block for the rows that it meets now
-  const ByteKernels* bytes = nullptr;  // on the int8 rung, and then besides:
+  const Int8Kernels* bytes = nullptr;  // on the int8 precision, and then besides:
   bool whole = false;  // queries and rows are whole numbers: t + |q|^2 is the squared distance, and its key the key
-  const Question* question = nullptr;
+  const SearchSpec* spec = nullptr;
   float step = 0;                        // of the block's queries
   FilterNorms largest = {};              // maxima over all rows
   bool as_rows = false;                  // its queries are the tile's rows, as in meet_bytes, and sums have no shift
   const std::int8_t* seconds = nullptr;  // PackedQueries::second of the block; null: rows are not looked at twice
-  ByteLine* lines = nullptr;             // of each query
+  ThresholdCoeffs* lines = nullptr;      // of each query
   std::int32_t* limits = nullptr;        // what thr is, in units of the sums
   std::int32_t* seeds = nullptr;         // of the tile's rows
   Ranker& ranker;
-  Team& team;
+  ThreadPool& thread_pool;
   double seen = 0;          // the share of all rows that the block has met, or 0 where bounds are not guessed
   FilterNorms facing = {};  // maxima over those rows
   std::int64_t tile = 0;
@@ -118,10 +118,10 @@ struct FilterTask {
   template <class TOf>
   void take_columns(int query, int panel, std::uint32_t hits, const TOf& t_of);
   static void on_hit(void* context, int query, int panel, std::uint32_t hits, const float* values);
-  static void on_byte_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values);
+  static void on_int8_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values);
   static void on_column_hit(void* context, int query, int panel, std::uint32_t hits, const float* values);
-  static void on_byte_column_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values);
-  ByteTileArgs face_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile);
+  static void on_int8_column_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values);
+  Int8TileArgs face_bytes(const std::int32_t* panels, int query_panels, std::int32_t* partial, std::int64_t which_tile);
   double shift_of(int query) const noexcept { return as_rows ? 0 : facts[query].shift; }
   TileArgs tile_args(const float* panels, int query_panels, float* partial);
   float threshold_at(int query, const FilterNorms& maxima) const;

@@ -11,17 +11,17 @@ namespace vicinal::cpu {
 // Sums start from -floor(|r|^2 / 2), so that 2 (shift - sum) + (|r|^2 mod 2) = |r|^2 - 2 q.r, which is Slot::t.
 
 double FilterTask::square_of(int query) const noexcept {
-  return 2 * facts[query].square / byte_unit(model.sum, step, chunk.steps[0]);
+  return 2 * facts[query].square / int8_unit(model.sum, step, chunk.steps[0]);
 }
 
 /// No row whose key is within the bound has a larger squared distance.
 double FilterTask::reach(int query) const noexcept {
-  return std::floor(reach_of(question->metric, question->type, states[query].bound));
+  return std::floor(reach_of(spec->metric, spec->type, states[query].bound));
 }
 
 double FilterTask::key_of(int query, const Slot& slot) const noexcept {
-  return fold_key(canonical_value(question->metric, square_of(query) + static_cast<double>(slot.t), 0, 0),
-                  question->type, false);
+  return fold_key(canonical_value(spec->metric, square_of(query) + static_cast<double>(slot.t), 0, 0), spec->type,
+                  false);
 }
 
 /// Sums below it belong to squared distances beyond reach, whatever the last bit of |r|^2.
@@ -49,8 +49,7 @@ void FilterTask::drop_whole(int query) {
 void FilterTask::rank_whole(int query) {
   QueryState& state = states[query];
   for (std::int64_t i = 0; i < state.count; ++i)
-    state.pool.offer(
-        {key_of(query, state.slots[i]), question->first_id + chunk.first + chunk.row_at(state.slots[i].row)});
+    state.pool.offer({key_of(query, state.slots[i]), spec->first_id + chunk.first + chunk.row_at(state.slots[i].row)});
   state.passed += state.count;
   state.pool.trim();
   if (state.pool.full()) tighten(query, state.pool.worst.key);

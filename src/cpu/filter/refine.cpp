@@ -18,7 +18,7 @@ bool FilterTask::crowded(int query) const noexcept {
 
 void FilterTask::look_again(int query, std::int64_t end) {
   QueryState& state = states[query];
-  const std::int64_t stride = SecondBytes::stride(model.dims);
+  const std::int64_t stride = SecondCode::stride(model.dims);
   const std::int8_t* firsts = seconds + query * 2 * stride;
   std::uint32_t index[rank_block];
   std::int32_t sums[rank_block];
@@ -28,7 +28,7 @@ void FilterTask::look_again(int query, std::int64_t end) {
     const std::int64_t used = std::min(rank_block, end - state.looked);
     for (std::int64_t i = 0; i < used; ++i) index[i] = slots[i].row;
     bytes->second_sums({.firsts = firsts,
-                        .residuals = firsts + stride,
+                        .quantization_errors = firsts + stride,
                         .rows = chunk.second.bytes.data(),
                         .stride = stride,
                         .index = index,
@@ -37,10 +37,10 @@ void FilterTask::look_again(int query, std::int64_t end) {
     for (std::int64_t i = 0; i < used; ++i) {
       const float of_tile = chunk.steps[static_cast<std::size_t>(slots[i].row / tile_rows)];
       slots[i].t =
-          never_nan(second_t(slots[i].t, chunk.second.terms[slots[i].row], byte_unit(model.sum, step, of_tile), sums[i],
+          never_nan(second_t(slots[i].t, chunk.second.terms[slots[i].row], int8_unit(model.sum, step, of_tile), sums[i],
                              facts[query].second_shift));  // of rows that another thread changes it may be any
     }
-    team.tick(0);
+    thread_pool.poll(0);
   }
   if (state.matches != nullptr || state.looks <= looks_a_rank * share) return;
   state.abandoned = true;
@@ -49,7 +49,7 @@ void FilterTask::look_again(int query, std::int64_t end) {
 
 double FilterTask::upper_of_look(int query, const Slot& slot) const {
   const auto at = static_cast<std::size_t>(slot.row / tile_rows);
-  return second_upper(model, slot.t, byte_unit(model.sum, step, chunk.steps[at]), facts[query].second,
+  return second_upper(model, slot.t, int8_unit(model.sum, step, chunk.steps[at]), facts[query].second,
                       facts[query].norms.n, chunk.second.tiles[at]);
 }
 

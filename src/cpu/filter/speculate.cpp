@@ -17,7 +17,7 @@ constexpr double rows_besides = 4;
 }  // namespace
 
 std::int64_t FilterTask::rank_of_guess() const noexcept {
-  const std::int64_t k = question->k;
+  const std::int64_t k = spec->k;
   if (!(seen > 0)) return k;
   const double expected = seen * static_cast<double>(k);
   return std::min(k,

@@ -13,16 +13,16 @@
 namespace vicinal::cpu {
 namespace {
 
-/// The circle method: one team stays, the others turn by a place each round. An odd number gets a team that is not there.
+/// The circle method: one thread_pool stays, the others turn by a place each round. An odd number gets a thread_pool that is not there.
 class Tournament {
  public:
-  explicit Tournament(std::int64_t teams) : even_(teams + teams % 2) {}
+  explicit Tournament(std::int64_t thread_pools) : even_(thread_pools + thread_pools % 2) {}
   std::int64_t rounds() const noexcept { return even_ - 1; }
   std::int64_t pairs() const noexcept { return even_ / 2; }
   struct Pair {
     std::int64_t a, b;
   };
-  /// b beyond the teams: no such pair in this round.
+  /// b beyond the thread_pools: no such pair in this round.
   Pair pair(std::int64_t round, std::int64_t number) const noexcept {
     const std::int64_t others = even_ - 1;
     const Pair pair =
@@ -45,16 +45,16 @@ class Meetings {
   /// Takes a pair and gives its blocks back at the end. Waits when every pair that is left has a block in use.
   template <class Body>
   void meet(const Body& body) {
-    const Tournament::Pair teams = take();
-    const Return back{*this, teams};
-    body(teams);
+    const Tournament::Pair thread_pools = take();
+    const Return back{*this, thread_pools};
+    body(thread_pools);
   }
 
  private:
   struct Return {
     Meetings& meetings;
-    Tournament::Pair teams;
-    ~Return() { meetings.give_back(teams); }
+    Tournament::Pair thread_pools;
+    ~Return() { meetings.give_back(thread_pools); }
   };
 
   Tournament::Pair take() {
@@ -62,21 +62,22 @@ class Meetings {
     for (;;) {
       for (std::size_t i = first_; i < done_.size(); ++i) {
         const auto number = static_cast<std::int64_t>(i);
-        const Tournament::Pair teams = tournament_.pair(number / tournament_.pairs(), number % tournament_.pairs());
-        if (done_[i] == 0 && teams.b < blocks_) {
-          if (busy(teams.a) != 0 || busy(teams.b) != 0) continue;
-          done_[i] = busy(teams.a) = busy(teams.b) = 1;
-          return teams;
+        const Tournament::Pair thread_pools =
+            tournament_.pair(number / tournament_.pairs(), number % tournament_.pairs());
+        if (done_[i] == 0 && thread_pools.b < blocks_) {
+          if (busy(thread_pools.a) != 0 || busy(thread_pools.b) != 0) continue;
+          done_[i] = busy(thread_pools.a) = busy(thread_pools.b) = 1;
+          return thread_pools;
         }
         if (i == first_) ++first_;
       }
       free_.wait(lock);
     }
   }
-  void give_back(Tournament::Pair teams) {
+  void give_back(Tournament::Pair thread_pools) {
     {
       const std::lock_guard lock(mutex_);
-      busy(teams.a) = busy(teams.b) = 0;
+      busy(thread_pools.a) = busy(thread_pools.b) = 0;
     }
     free_.notify_all();
   }
@@ -106,11 +107,11 @@ void CpuSession::filter_pairs() {
   const auto pair = [&](Worker& own, std::int64_t a, std::int64_t b) {
     bytes_ != nullptr ? pair_bytes(own, a, b) : this->pair(own, a, b);
   };
-  team_.for_each(blocks, [&](std::int64_t block, int number) { pair(worker(number), block, block); });
+  thread_pool_.for_each(blocks, [&](std::int64_t block, int number) { pair(worker(number), block, block); });
   const VisitOrder order(blocks);  // so that rows in the order of their distances do not meet in that order
   Meetings meetings(blocks);
-  team_.for_each(meetings.count(), [&](std::int64_t, int number) {
-    meetings.meet([&](auto teams) { pair(worker(number), order.at(teams.a), order.at(teams.b)); });
+  thread_pool_.for_each(meetings.count(), [&](std::int64_t, int number) {
+    meetings.meet([&](auto thread_pools) { pair(worker(number), order.at(thread_pools.a), order.at(thread_pools.b)); });
   });
 }
 
@@ -149,8 +150,8 @@ void CpuSession::pair_panels(Worker& own, std::int64_t block, std::int64_t facin
     } else {
       piece.run_both(packed, query_panels, own.partial.data(), row / tile_rows, own.terms.data(), other);
     }
-    team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(used) *
-               (block == facing ? 1 : 2));
+    thread_pool_.poll(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(used) *
+                      (block == facing ? 1 : 2));
   }
   // From its own block a query has its first threshold: as tight as those rows allow, before it meets all others.
   for (int q = 0; block == facing && q < piece.queries; ++q)
@@ -184,11 +185,12 @@ void CpuSession::meet_tiles(Worker& own, std::int64_t tile, std::int64_t facing,
     other.limits = own.facing_limits.data();
     other.as_rows = true;
     other.start_bytes();
-    piece.meet_bytes(packed, panels, own.sums.data(), facing, own.byte_terms.data(), other);
+    piece.meet_bytes(packed, panels, own.sums.data(), facing, own.int8_terms.data(), other);
   } else {
     piece.run_bytes(packed, panels, own.sums.data(), facing);
   }
-  team_.tick(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(size(facing)) * (both ? 2 : 1));
+  thread_pool_.poll(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(size(facing)) *
+                    (both ? 2 : 1));
 }
 
 }  // namespace vicinal::cpu

@@ -197,8 +197,8 @@ VICINAL_INLINE Vd widen_part(const std::int8_t* p, int n) { return from_signed(g
 #include "cpu/isa/generic/canonical.inc"
 #include "cpu/isa/generic/kd_tree.inc"
 #include "cpu/isa/generic/prepare.inc"
-#include "cpu/isa/generic/tile_float.inc"
 #include "cpu/isa/generic/tile.inc"
+#include "cpu/isa/generic/tile_float.inc"
 
 bool supported() {
   __builtin_cpu_init();
@@ -209,6 +209,6 @@ bool supported() {
 
 }  // namespace
 
-constinit const Kernels kernels_avx2 = VICINAL_KERNELS("avx2", true);
+constinit const Kernels float_avx2 = VICINAL_KERNELS("avx2", true);
 
 }  // namespace vicinal::cpu

@@ -195,8 +195,8 @@ VICINAL_INLINE Vd widen_part(const std::int8_t* p, int n) {
 #include "cpu/isa/generic/canonical.inc"
 #include "cpu/isa/generic/kd_tree.inc"
 #include "cpu/isa/generic/prepare.inc"
-#include "cpu/isa/generic/tile_float.inc"
 #include "cpu/isa/generic/tile.inc"
+#include "cpu/isa/generic/tile_float.inc"
 
 bool supported() {
   __builtin_cpu_init();
@@ -208,6 +208,6 @@ bool supported() {
 
 }  // namespace
 
-constinit const Kernels kernels_avx512 = VICINAL_KERNELS("avx512", true);
+constinit const Kernels float_avx512 = VICINAL_KERNELS("avx512", true);
 
 }  // namespace vicinal::cpu

@@ -121,7 +121,7 @@ void tile(const TileArgs& a) {
 
 // ---- preparation ----
 
-RowFacts quantise(const QuantiseArgs& a) {
+RowFacts quantize(const QuantizeArgs& a) {
   RowFacts f = {};
   for (std::int64_t i = 0; i < a.dims; ++i) {
     const double x = (a.row[i] - a.shift) * a.scale - a.centre[i];
@@ -138,16 +138,16 @@ RowFacts quantise(const QuantiseArgs& a) {
   return f;
 }
 
-double moved(const ByteQuantiseArgs& a, std::int64_t i) { return (a.row[i] - a.shift) * a.scale - a.centre[i]; }
+double moved(const Int8QuantizeArgs& a, std::int64_t i) { return (a.row[i] - a.shift) * a.scale - a.centre[i]; }
 
-double largest_moved(const ByteQuantiseArgs& a) {
+double largest_moved(const Int8QuantizeArgs& a) {
   double most = 0;
   for (std::int64_t i = 0; i < a.dims; ++i) most = std::fmax(most, std::fabs(moved(a, i)));
   return most;
 }
 
-ByteFacts quantise_bytes(const ByteQuantiseArgs& a) {
-  ByteFacts f = {};
+Int8Facts quantize_int8(const Int8QuantizeArgs& a) {
+  Int8Facts f = {};
   for (std::int64_t i = 0; i < a.dims; ++i) {
     const double x = moved(a, i);
     const double n = std::nearbyint(std::fmin(std::fmax(x * a.inverse, -128.0), 127.0));
@@ -164,30 +164,32 @@ ByteFacts quantise_bytes(const ByteQuantiseArgs& a) {
 
 double nearest(double x, double low, double high) { return std::nearbyint(std::fmin(std::fmax(x, low), high)); }
 
-SecondFacts second_row(const ByteQuantiseArgs& a) {
+SecondFacts second_row(const Int8QuantizeArgs& a) {
   SecondFacts f = {};
   for (std::int64_t i = 0; i < a.dims; ++i) {
     const double x = moved(a, i);
     const double n = nearest(x * a.inverse, -128, 127);
-    const double residual = x - n * a.step;
-    const double coarse = nearest((n + 120.5) / 16, 0, 15), fine = nearest(residual * a.inverse * 16 + 7.5, 0, 15);
+    const double quantization_error = x - n * a.step;
+    const double coarse = nearest((n + 120.5) / 16, 0, 15),
+                 fine = nearest(quantization_error * a.inverse * 16 + 7.5, 0, 15);
     a.out[i] = static_cast<std::int8_t>(static_cast<int>(16 * coarse + fine));
-    const double of_row = x - a.step * (16 * coarse - 120.5), of_residual = residual - a.step * ((fine - 7.5) / 16);
+    const double of_row = x - a.step * (16 * coarse - 120.5),
+                 of_quantization_error = quantization_error - a.step * ((fine - 7.5) / 16);
     f.coarse += of_row * of_row;
-    f.fine += of_residual * of_residual;
+    f.fine += of_quantization_error * of_quantization_error;
   }
   return f;
 }
 
-SecondFacts second_query(const ByteQuantiseArgs& a) {
+SecondFacts second_query(const Int8QuantizeArgs& a) {
   SecondFacts f = {};
   for (std::int64_t i = 0; i < a.dims; ++i) {
     const double x = moved(a, i);
-    const double residual = x - nearest(x * a.inverse, -128, 127) * a.step;
-    const double j = nearest(residual * a.inverse * 256, -128, 127), p = a.step * (j / 256);
+    const double quantization_error = x - nearest(x * a.inverse, -128, 127) * a.step;
+    const double j = nearest(quantization_error * a.inverse * 256, -128, 127), p = a.step * (j / 256);
     a.out[i] = static_cast<std::int8_t>(j);
     f.coarse += p * p;
-    f.fine += (residual - p) * (residual - p);
+    f.fine += (quantization_error - p) * (quantization_error - p);
     f.sum += static_cast<std::int64_t>(j);
   }
   return f;
@@ -255,6 +257,6 @@ bool supported() { return true; }
 
 }  // namespace
 
-constinit const Kernels kernels_plain = VICINAL_KERNELS("plain", false);
+constinit const Kernels float_plain = VICINAL_KERNELS("plain", false);
 
 }  // namespace vicinal::cpu

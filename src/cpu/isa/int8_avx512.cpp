@@ -26,8 +26,8 @@ VICINAL_INLINE Vi add_bytes(Vi s, Vi bytes, Vi nibbles) {
 }
 
 #include "cpu/isa/generic/refine.inc"
-#include "cpu/isa/generic/tile_int8.inc"
 #include "cpu/isa/generic/tile.inc"
+#include "cpu/isa/generic/tile_int8.inc"
 
 bool supported() {
   __builtin_cpu_init();
@@ -37,7 +37,7 @@ bool supported() {
 
 }  // namespace
 
-constinit const ByteKernels bytes_avx512 = {"avx512",    supported,  query_lanes, QueryLayout::halves,
-                                            tile<Quads>, second_sums};
+constinit const Int8Kernels int8_avx512 = {"avx512",    supported,  query_lanes, QueryLayout::halves,
+                                           tile<Quads>, second_sums};
 
 }  // namespace vicinal::cpu

@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/outings.hpp"
+#include "core/callback_epoch.hpp"
 #include "cpu/isa/intrinsics_512.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "cpu/isa/vector_macros.hpp"
@@ -31,7 +31,7 @@ static_assert(sizeof(Shapes) == 64);
 
 /// The registers have their shapes while it lives. A callback may throw; the thread must not keep the state, which would be saved at every switch.
 struct Registers {
-  Registers() : count_(outings()) { shape(); }
+  Registers() : count_(callback_epoch()) { shape(); }
   ~Registers() {
     __asm__ volatile("tilerelease");
     ++count_;
@@ -80,7 +80,7 @@ constexpr std::int64_t steps_at_once = 8;
 
 /// What all pairs of panels of a panel of rows share.
 struct Panel {
-  const ByteTileArgs& a;
+  const Int8TileArgs& a;
   Registers& registers;
   int number;
   const std::int32_t* rows;
@@ -181,7 +181,7 @@ VICINAL_INLINE void meet(const Panel& p, int first, std::int64_t begin, std::int
 }
 
 template <bool two_sided>
-void tile_of(const ByteTileArgs& a) {
+void tile_of(const Int8TileArgs& a) {
   Registers registers;
   alignas(64) std::int32_t t[2][query_lanes][panel_rows];
   alignas(64) std::int32_t tail[rows_step] = {};
@@ -204,7 +204,7 @@ void tile_of(const ByteTileArgs& a) {
   }
 }
 
-void tile_amx(const ByteTileArgs& a) { a.row_thr == nullptr ? tile_of<false>(a) : tile_of<true>(a); }
+void tile_amx(const Int8TileArgs& a) { a.row_thr == nullptr ? tile_of<false>(a) : tile_of<true>(a); }
 
 /// The system keeps the registers of a process only if it asked once.
 bool permitted() {
@@ -218,11 +218,11 @@ bool has_tiles() {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & amx_tile) != 0 && (d & amx_int8) != 0;
 }
 
-bool supported() { return bytes_avx512vnni.supported() && has_tiles() && permitted(); }
+bool supported() { return int8_avx512vnni.supported() && has_tiles() && permitted(); }
 
 }  // namespace
 
-constinit const ByteKernels bytes_avx512amx = {"avx512amx",         supported, query_lanes,
-                                               QueryLayout::blocks, tile_amx,  second_sums};
+constinit const Int8Kernels int8_avx512amx = {"avx512amx",         supported, query_lanes,
+                                              QueryLayout::blocks, tile_amx,  second_sums};
 
 }  // namespace vicinal::cpu

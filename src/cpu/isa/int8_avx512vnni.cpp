@@ -18,7 +18,7 @@ bool supported() {
 
 }  // namespace
 
-constinit const ByteKernels bytes_avx512vnni = {"avx512vnni",       supported,   query_lanes,
-                                                QueryLayout::quads, tile<Quads>, second_sums};
+constinit const Int8Kernels int8_avx512vnni = {"avx512vnni",       supported,   query_lanes,
+                                               QueryLayout::quads, tile<Quads>, second_sums};
 
 }  // namespace vicinal::cpu

@@ -25,8 +25,8 @@ VICINAL_INLINE Vi add_products(Vi s, Vi q, Vi r) {
 VICINAL_INLINE Vi add_bytes(Vi s, Vi bytes, Vi nibbles) { return add_products(s, bytes, nibbles); }
 
 #include "cpu/isa/generic/refine.inc"
-#include "cpu/isa/generic/tile_int8.inc"
 #include "cpu/isa/generic/tile.inc"
+#include "cpu/isa/generic/tile_int8.inc"
 
 bool supported() {
   __builtin_cpu_init();
@@ -36,7 +36,7 @@ bool supported() {
 
 }  // namespace
 
-constinit const ByteKernels bytes_avxvnni = {"avxvnni",          supported,   query_lanes,
-                                             QueryLayout::quads, tile<Quads>, second_sums};
+constinit const Int8Kernels int8_avxvnni = {"avxvnni",          supported,   query_lanes,
+                                            QueryLayout::quads, tile<Quads>, second_sums};
 
 }  // namespace vicinal::cpu

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int query_lanes = 4;
 
-void tile(const ByteTileArgs& a) {
+void tile(const Int8TileArgs& a) {
   for (int query = 0; query < a.query_panels * query_lanes; ++query) {
     const std::int32_t* q = a.queries + (query / query_lanes) * a.dims * query_lanes + query % query_lanes;
     for (int panel = 0; panel < a.row_panels; ++panel) {
@@ -45,7 +45,8 @@ void second_sums(const SecondArgs& a) {
   for (std::int64_t i = 0; i < a.count; ++i) {
     const std::uint8_t* row = a.rows + std::int64_t{a.index[i]} * a.stride;
     std::int32_t sum = 0;
-    for (std::int64_t k = 0; k < a.stride; ++k) sum += a.residuals[k] * (row[k] >> 4) + a.firsts[k] * (row[k] & 15);
+    for (std::int64_t k = 0; k < a.stride; ++k)
+      sum += a.quantization_errors[k] * (row[k] >> 4) + a.firsts[k] * (row[k] & 15);
     a.out[i] = sum;
   }
 }
@@ -54,6 +55,6 @@ bool supported() { return true; }
 
 }  // namespace
 
-constinit const ByteKernels bytes_plain = {"plain", supported, query_lanes, QueryLayout::quads, tile, second_sums};
+constinit const Int8Kernels int8_plain = {"plain", supported, query_lanes, QueryLayout::quads, tile, second_sums};
 
 }  // namespace vicinal::cpu

@@ -31,7 +31,7 @@ using HitFn = void (*)(void* context, int query, int panel, std::uint32_t rows, 
 ///   t = fma(multiplier, acc, row_term[r]);   hit iff NOT (t > thr[q])   (so a NaN is a hit)
 /// The other side of the same sums, where row_thr is not null (a graph: rows are queries too, queries are rows too):
 ///   u = fma(multiplier, acc, query_term[q]); hit iff NOT (u > row_thr[r])
-/// In bytes (ByteKernels) an element is a quad: four columns side by side in 32 bits, of rows u8 and of queries s8.
+/// In bytes (Int8Kernels) an element is a quad: four columns side by side in 32 bits, of rows u8 and of queries s8.
 ///   acc(q, r) = sum over i of q_i r_i, exact: callers see to it that no sum leaves 32 bits
 ///   t = acc + row_term[r];   hit iff NOT (t < thr[q]);      u = acc + query_term[q];   hit iff NOT (u < row_thr[r])
 /// Layouts, 64-byte aligned: queries [query_panels][dims][query_lanes], of bytes as QueryLayout says; rows [row_panels][dims][panel_rows].
@@ -55,14 +55,14 @@ struct TileArgsOf {
 };
 using TileArgs = TileArgsOf<float>;
 using TileFn = void (*)(const TileArgs&);
-using ByteTileArgs = TileArgsOf<std::int32_t>;
-using ByteTileFn = void (*)(const ByteTileArgs&);
+using Int8TileArgs = TileArgsOf<std::int32_t>;
+using Int8TileFn = void (*)(const Int8TileArgs&);
 
-/// The second look at rows: out[i] = sum over k of residuals[k] T[k] + firsts[k] L[k], exact, of row index[i], whose bytes are 16 T + L.
+/// The second look at rows: out[i] = sum over k of quantization_errors[k] T[k] + firsts[k] L[k], exact, of row index[i], whose bytes are 16 T + L.
 /// All 64-byte aligned, rows too, and filled up with zeros to stride.
 struct SecondArgs {
   const std::int8_t* firsts;
-  const std::int8_t* residuals;
+  const std::int8_t* quantization_errors;
   const std::uint8_t* rows;
   std::int64_t stride;
   const std::uint32_t* index;
@@ -93,7 +93,7 @@ using ConvertFn = void (*)(const void* from, std::int64_t count, double* to);
 
 /// One row for the filter: x'_i = (x_i - shift) * scale - centre_i in fp64, then xhat_i = float(x'_i).
 /// Sums are plain fp64 in any order.
-struct QuantiseArgs {
+struct QuantizeArgs {
   const double* row;
   const double* centre;  // [dims]
   double shift, scale;
@@ -108,10 +108,10 @@ struct RowFacts {
   double e_max;  // max |x' - xhat|
   double n_abs;  // sum |xhat|
 };
-using QuantiseFn = RowFacts (*)(const QuantiseArgs&);
+using QuantizeFn = RowFacts (*)(const QuantizeArgs&);
 
 /// The same for bytes: i = x' / step rounded to nearest and held to [-128, 127], xhat = step * i.
-struct ByteQuantiseArgs {
+struct Int8QuantizeArgs {
   const double* row;
   const double* centre;  // [dims]
   double shift, scale;
@@ -119,19 +119,19 @@ struct ByteQuantiseArgs {
   std::int64_t dims;
   std::int8_t* out;  // [dims]
 };
-struct ByteFacts {
+struct Int8Facts {
   RowFacts facts;
   std::int64_t sum;  // of i
 };
-using ByteQuantiseFn = ByteFacts (*)(const ByteQuantiseArgs&);
-/// The second byte of each element, 16 T + L of a row and j of a query (core/bound_second.hpp): sums as SecondResiduals has them.
+using Int8QuantizeFn = Int8Facts (*)(const Int8QuantizeArgs&);
+/// The second byte of each element, 16 T + L of a row and j of a query (core/bound_second.hpp): sums as SecondQuantizationErrors has them.
 struct SecondFacts {
   double coarse, fine;
   std::int64_t sum;  // of j
 };
-using SecondByteFn = SecondFacts (*)(const ByteQuantiseArgs&);
+using SecondInt8Fn = SecondFacts (*)(const Int8QuantizeArgs&);
 /// max |x'_i|, of the fields that say what x' is.
-using LargestFn = double (*)(const ByteQuantiseArgs&);
+using LargestFn = double (*)(const Int8QuantizeArgs&);
 
 /// `lanes` rows of dims floats (row i at from + i * stride) to [dims][lanes]; rows from `count` on are zeros.
 using PackFn = void (*)(const float* from, std::int64_t stride, int count, int lanes, std::int64_t dims, float* to);
@@ -178,12 +178,12 @@ struct Kernels {
   CanonicalFn shifted_products[dtype_count];         // s = fma(q_i, r_i - shift, s)
   CanonicalFn self_product, shifted_squares, total;  // of rows of f64 alone: of r_i r_i, (r_i - shift)^2, r_i
   ConvertFn convert[dtype_count];
-  QuantiseFn quantise;
+  QuantizeFn quantize;
   PackFn pack;
   HammingFn hamming;
   FiniteFn first_bad;
-  ByteQuantiseFn quantise_bytes;
-  SecondByteFn second_row, second_query;
+  Int8QuantizeFn quantize_int8;
+  SecondInt8Fn second_row, second_query;
   LargestFn largest;
   NearFns near_rows[3], near_boxes[3];  // in the order of near_widths
 
@@ -208,23 +208,23 @@ struct Kernels {
         canonical<__VA_ARGS__, bf16>, canonical<__VA_ARGS__, std::uint8_t>, canonical<__VA_ARGS__, std::int8_t> \
   }
 /// The table of an instruction set, of the functions that its file has in its unnamed namespace.
-#define VICINAL_KERNELS(set, products_round_once)                                                                     \
-  {                                                                                                                   \
-    .name = set, .supported = supported, .fused = products_round_once, .query_lanes = query_lanes,                    \
-    .tile_products = tile<FloatSum<Sum::products>>, .tile_magnitudes = tile<FloatSum<Sum::magnitudes>>,               \
-    .tile_largest = tile<FloatSum<Sum::largest>>,                                                                     \
-    .canonical = {VICINAL_TYPES(Pair<Sum::squares>), VICINAL_TYPES(Pair<Sum::products>),                              \
-                  VICINAL_TYPES(Pair<Sum::magnitudes>), VICINAL_TYPES(Pair<Sum::largest>)},                           \
-    .shifted_products = VICINAL_TYPES(ShiftedProduct), .self_product = canonical<SelfProduct, double>,                \
-    .shifted_squares = canonical<ShiftedSquare, double>, .total = canonical<Total, double>,                           \
-    .convert = {convert<float>, convert<double>,       convert<f16>,                                                  \
-                convert<bf16>,  convert<std::uint8_t>, convert<std::int8_t>},                                         \
-    .quantise = quantise, .pack = pack, .hamming = hamming, .first_bad = first_bad, .quantise_bytes = quantise_bytes, \
-    .second_row = second_row, .second_query = second_query, .largest = largest_moved,                                 \
-    .near_rows = VICINAL_NEAR(false), .near_boxes = VICINAL_NEAR(true)                                                \
+#define VICINAL_KERNELS(set, products_round_once)                                                                   \
+  {                                                                                                                 \
+    .name = set, .supported = supported, .fused = products_round_once, .query_lanes = query_lanes,                  \
+    .tile_products = tile<FloatSum<Sum::products>>, .tile_magnitudes = tile<FloatSum<Sum::magnitudes>>,             \
+    .tile_largest = tile<FloatSum<Sum::largest>>,                                                                   \
+    .canonical = {VICINAL_TYPES(Pair<Sum::squares>), VICINAL_TYPES(Pair<Sum::products>),                            \
+                  VICINAL_TYPES(Pair<Sum::magnitudes>), VICINAL_TYPES(Pair<Sum::largest>)},                         \
+    .shifted_products = VICINAL_TYPES(ShiftedProduct), .self_product = canonical<SelfProduct, double>,              \
+    .shifted_squares = canonical<ShiftedSquare, double>, .total = canonical<Total, double>,                         \
+    .convert = {convert<float>, convert<double>,       convert<f16>,                                                \
+                convert<bf16>,  convert<std::uint8_t>, convert<std::int8_t>},                                       \
+    .quantize = quantize, .pack = pack, .hamming = hamming, .first_bad = first_bad, .quantize_int8 = quantize_int8, \
+    .second_row = second_row, .second_query = second_query, .largest = largest_moved,                               \
+    .near_rows = VICINAL_NEAR(false), .near_boxes = VICINAL_NEAR(true)                                              \
   }
 
-extern const Kernels kernels_plain, kernels_avx2, kernels_avx512;
+extern const Kernels float_plain, float_avx2, float_avx512;
 
 /// How the quads of a panel's queries lie: lane by lane, [quads][lanes], as their 4 bytes or as columns 0 and 2, then 1 and 3, of 16 bits each;
 /// or in blocks, [quads / block_quads][lanes][block_quads], filled up with zeros.
@@ -243,15 +243,15 @@ constexpr std::int64_t query_place(QueryLayout layout, std::int64_t lanes, std::
 }
 
 /// Tiles of bytes. Queries of a panel are as many as in the Kernels beside it, so that blocks are the same.
-struct ByteKernels {
+struct Int8Kernels {
   const char* name;  // "plain", "avx2", "avxvnni", "avx512vnni", "avx512amx"
   bool (*supported)();
   int query_lanes;
   QueryLayout layout;
-  ByteTileFn tile;
+  Int8TileFn tile;
   SecondFn second_sums;
 };
 
-extern const ByteKernels bytes_plain, bytes_avx2, bytes_avxvnni, bytes_avx512amx, bytes_avx512vnni, bytes_avx512;
+extern const Int8Kernels int8_plain, int8_avx2, int8_avxvnni, int8_avx512amx, int8_avx512vnni, int8_avx512;
 
 }  // namespace vicinal::cpu

@@ -15,13 +15,13 @@ namespace vicinal::cpu {
 struct InstructionSet {
   const char* name;  // "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2", "plain"
   const Kernels& floats;
-  const ByteKernels& bytes;
+  const Int8Kernels& bytes;
   const Scans& scans;
   const Myers& myers;
   const Warping& warping;
   const Scores& scores;
   double slowness;   // of a tile of floats beside one of AVX-512
-  double byte_gain;  // speed of a tile of bytes beside one of floats
+  double int8_gain;  // speed of a tile of bytes beside one of floats
 
   bool supported() const { return floats.supported() && bytes.supported(); }
 };

@@ -49,11 +49,11 @@ class Splitter {
     return middle;
   }
 
-  void split_all(std::int64_t begin, std::int64_t end, Team& team) {
+  void split_all(std::int64_t begin, std::int64_t end, ThreadPool& thread_pool) {
     while (end - begin > fan) {
-      team.tick(0);
+      thread_pool.poll(0);
       const std::int64_t middle = split(begin, end);
-      split_all(begin, middle, team);
+      split_all(begin, middle, thread_pool);
       begin = middle;
     }
   }
@@ -69,32 +69,33 @@ std::int64_t runs_of(std::int64_t count) noexcept { return (count + fan - 1) / f
 
 }  // namespace
 
-void group_rows(const double* points, std::int64_t rows, std::int64_t dims, Team& team, std::uint32_t* order) {
+void group_rows(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
+                std::uint32_t* order) {
   std::iota(order, order + rows, 0u);
   Splitter splitter(points, rows, dims, order);
   struct Part {
     std::int64_t begin, end;
   };
   std::vector<Part> parts{{0, rows}};
-  const std::int64_t most = std::max(serial_rows, rows / (4 * team.threads()));
+  const std::int64_t most = std::max(serial_rows, rows / (4 * thread_pool.threads()));
   for (std::size_t i = 0; i < parts.size(); ++i)
     while (parts[i].end - parts[i].begin > most) {
-      team.tick(0);
+      thread_pool.poll(0);
       const std::int64_t middle = splitter.split(parts[i].begin, parts[i].end);
       parts.push_back({middle, parts[i].end});
       parts[i].end = middle;
     }
-  team.for_each(static_cast<std::int64_t>(parts.size()), [&](std::int64_t i, int) {
+  thread_pool.for_each(static_cast<std::int64_t>(parts.size()), [&](std::int64_t i, int) {
     const Part part = parts[static_cast<std::size_t>(i)];
-    splitter.split_all(part.begin, part.end, team);
+    splitter.split_all(part.begin, part.end, thread_pool);
   });
 }
 
-void Groups::build(const double* points, std::int64_t from, std::int64_t dims, Team& team) {
+void Groups::build(const double* points, std::int64_t from, std::int64_t dims, ThreadPool& thread_pool) {
   count = from;
   width = group_width(dims);
   if (order.size() < count) order = Buffer<std::uint32_t>(count);
-  group_rows(points, count, dims, team, order.data());
+  group_rows(points, count, dims, thread_pool, order.data());
   levels.clear();
   const std::int64_t node = width * fan;
   if (rows.size() < runs_of(count) * node) rows = Buffer<double>(runs_of(count) * node);
@@ -104,7 +105,7 @@ void Groups::build(const double* points, std::int64_t from, std::int64_t dims, T
     if (boxes <= fan) break;
   }
   const auto box_at = [&](std::int64_t box, int j) { return box / fan * node + j * fan + box % fan; };
-  team.for_each(levels.empty() ? 0 : runs_of(levels[0].count), [&](std::int64_t first, int) {
+  thread_pool.for_each(levels.empty() ? 0 : runs_of(levels[0].count), [&](std::int64_t first, int) {
     Level& leaves = levels[0];
     std::fill_n(leaves.low.data() + first * node, node, 0.0);
     std::fill_n(leaves.high.data() + first * node, node, 0.0);
@@ -119,7 +120,7 @@ void Groups::build(const double* points, std::int64_t from, std::int64_t dims, T
         leaves.high[box_at(leaf, j)] = *high;
       }
     }
-    team.tick(0);
+    thread_pool.poll(0);
   });
   for (std::size_t l = 1; l < levels.size(); ++l) {
     Level &above = levels[l], &below = levels[l - 1];

@@ -28,13 +28,14 @@ struct Groups {
   std::vector<Level> levels;    // of leaves, of nodes of leaves, ... up to one node
 
   /// points: [count][dims].
-  void build(const double* points, std::int64_t rows, std::int64_t dims, Team& team);
+  void build(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool);
   std::int64_t bytes() const noexcept;
   /// Of so many rows, and while they are built.
   static std::int64_t bytes(std::int64_t rows, std::int64_t dims) noexcept;
 };
 
 /// Rows in an order in which every run of 32, of 32 times 32 and so on is a part of a k-d tree.
-void group_rows(const double* points, std::int64_t rows, std::int64_t dims, Team& team, std::uint32_t* order);
+void group_rows(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
+                std::uint32_t* order);
 
 }  // namespace vicinal::cpu

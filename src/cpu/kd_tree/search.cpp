@@ -16,10 +16,11 @@ constexpr std::int64_t queries_at_once = 32;
 
 class Walk {
  public:
-  Walk(const Kernels& kernels, const Question& question, const PackedRows& chunk, Team& team)
-      : question_(question), chunk_(chunk), groups_(chunk.groups), team_(team), node_(groups_.width * Groups::fan) {
+  Walk(const Kernels& kernels, const SearchSpec& spec, const PackedRows& chunk, ThreadPool& thread_pool)
+      : spec_(spec), chunk_(chunk), groups_(chunk.groups), thread_pool_(thread_pool),
+        node_(groups_.width * Groups::fan) {
     const std::size_t width = groups_.width == 2 ? 0 : groups_.width == 4 ? 1 : 2;
-    const Sum sum = filter_sum_of(question.metric);
+    const Sum sum = filter_sum_of(spec.metric);
     rows_ = kernels.near_rows[width].of(sum);
     boxes_ = kernels.near_boxes[width].of(sum);
   }
@@ -39,7 +40,7 @@ class Walk {
   }
 
  private:
-  double reach(double key) const noexcept { return reach_of(question_.metric, question_.type, key); }
+  double reach(double key) const noexcept { return reach_of(spec_.metric, spec_.type, key); }
   void descend(int level, std::int64_t node) {
     const Groups::Level& boxes = groups_.levels[static_cast<std::size_t>(level)];
     alignas(64) double sums[Groups::fan];
@@ -56,7 +57,7 @@ class Walk {
       const std::int64_t child = node * Groups::fan + nearest;
       level == 0 ? rank(child) : descend(level - 1, child);
     }
-    team_.tick(0);
+    thread_pool_.poll(0);
   }
 
   void rank(std::int64_t leaf) {
@@ -70,9 +71,8 @@ class Walk {
       const int lane = std::countr_zero(near);
       if (sums[lane] > limit_) continue;
       const std::int64_t row = chunk_.first + groups_.order[begin + lane];
-      if (question_.filter.allows(number_, row))
-        take({fold_key(canonical_value(question_.metric, sums[lane], 0, 0), question_.type, false),
-              question_.first_id + row});
+      if (spec_.filter.allows(number_, row))
+        take({fold_key(canonical_value(spec_.metric, sums[lane], 0, 0), spec_.type, false), spec_.first_id + row});
     }
     Pool& pool = state_->pool;
     if (state_->matches != nullptr || pool.k <= sorted_most) return;
@@ -89,10 +89,10 @@ class Walk {
     limit_ = reach(pool.worst.key);
   }
 
-  const Question& question_;
+  const SearchSpec& spec_;
   const PackedRows& chunk_;
   const Groups& groups_;
-  Team& team_;
+  ThreadPool& thread_pool_;
   const std::int64_t node_;  // numbers of a node or leaf
   NearFn rows_, boxes_;
   const double* query_ = nullptr;
@@ -111,9 +111,9 @@ void CpuSession::group_queries(const Points& queries) {
   for (std::int64_t i = 0; i < count; ++i)
     load_row(kernels_, queries, rows_[static_cast<std::size_t>(i)], gathered.data(), points.data() + i * dims);
   if (kernels_.first_bad(points.data(), points.size()) >= 0)
-    report_unfit_rows(kernels_, question_, queries, "query", team_);
+    report_unfit_rows(kernels_, spec_, queries, "query", thread_pool_);
   std::vector<std::uint32_t> order(rows_.size());
-  group_rows(points.data(), count, dims, team_, order.data());
+  group_rows(points.data(), count, dims, thread_pool_, order.data());
   given_.assign(order.begin(), order.end());
   if (group_queries_.size() < count * width) group_queries_ = Buffer<double>(count * width);
   std::fill_n(group_queries_.data(), count * width, 0.0);
@@ -126,13 +126,13 @@ void CpuSession::group_queries(const Points& queries) {
 
 void CpuSession::filter_groups() {
   const std::int64_t blocks = (queries_.count + queries_at_once - 1) / queries_at_once;
-  team_.for_each(blocks, [&](std::int64_t block, int) {
-    Walk walk(kernels_, question_, chunk(), team_);
+  thread_pool_.for_each(blocks, [&](std::int64_t block, int) {
+    Walk walk(kernels_, spec_, chunk(), thread_pool_);
     const std::int64_t begin = block * queries_at_once, end = std::min(queries_.count, begin + queries_at_once);
     for (std::int64_t query = begin; query < end; ++query)
       walk.search(group_queries_.data() + query * chunk().groups.width, rows_[static_cast<std::size_t>(query)],
                   state(0, query));
-    team_.tick(static_cast<std::uint64_t>(end - begin) * static_cast<std::uint64_t>(chunk().count));
+    thread_pool_.poll(static_cast<std::uint64_t>(end - begin) * static_cast<std::uint64_t>(chunk().count));
   });
 }
 

@@ -6,8 +6,8 @@
 #include "core/measures/jensen_shannon.hpp"
 #include "core/measures/kullback_leibler.hpp"
 #include "cpu/isa/table.hpp"
-#include "cpu/prepare/load.hpp"
 #include "cpu/permutation/objects.hpp"
+#include "cpu/prepare/load.hpp"
 
 namespace vicinal::cpu {
 namespace {

@@ -76,12 +76,12 @@ void append_utf8(std::string& text, std::uint32_t symbol) {
 
 class OwnedStrings final : public StringObjects {
  public:
-  OwnedStrings(const Strings& strings, Metric metric, const StringRules& rules, Team& team)
+  OwnedStrings(const Strings& strings, Metric metric, const StringRules& rules, ThreadPool& thread_pool)
       : metric_(metric), rules_(rules),
         encoding_(strings.encoding == Encoding::bytes ? Encoding::bytes : Encoding::utf8), true_distance_(metric, 0),
         set_([&] {
-          const std::vector<std::int64_t> lengths = alphabet_.read(strings, "corpus", rules.max_length, team);
-          return StringSet(strings, lengths, alphabet_, team);
+          const std::vector<std::int64_t> lengths = alphabet_.read(strings, "corpus", rules.max_length, thread_pool);
+          return StringSet(strings, lengths, alphabet_, thread_pool);
         }()),
         places_(static_cast<std::size_t>(strings.rows)) {
     for (std::int64_t at = 0; at < set_.count(); ++at) places_[static_cast<std::size_t>(set_.row(at))] = at;
@@ -113,14 +113,14 @@ class OwnedStrings final : public StringObjects {
     return std::make_unique<StringQueries>(*this, std::move(asked));
   }
 
-  std::unique_ptr<Queries> read(const Strings& queries, Team& team) const override {
+  std::unique_ptr<Queries> read(const Strings& queries, ThreadPool& thread_pool) const override {
     const bool bytes = queries.encoding == Encoding::bytes;
     if (bytes != (encoding_ == Encoding::bytes))
       fail(ErrorCode::invalid_argument, cat("corpus holds ", bytes ? "code points" : "bytes", ", query side ",
                                             bytes ? "bytes" : "code points", "; give both alike"));
     Alphabet alphabet;
-    const std::vector<std::int64_t> lengths = alphabet.read(queries, "query", rules_.max_length, team);
-    const StringSet set(queries, lengths, alphabet, team);
+    const std::vector<std::int64_t> lengths = alphabet.read(queries, "query", rules_.max_length, thread_pool);
+    const StringSet set(queries, lengths, alphabet, thread_pool);
     std::vector<std::uint32_t> ours(static_cast<std::size_t>(alphabet.size()) + 1, 0);
     for (std::uint32_t code = 1; code < ours.size(); ++code) ours[code] = alphabet_.find(alphabet.symbol(code));
     std::vector<Asked> asked(lengths.size());
@@ -254,8 +254,8 @@ void StringMeter::measure(const std::uint32_t* objects, std::int64_t count, doub
 }  // namespace
 
 std::unique_ptr<StringObjects> open_strings(const Strings& strings, Metric metric, const StringRules& rules,
-                                            Team& team) {
-  return std::make_unique<OwnedStrings>(strings, metric, rules, team);
+                                            ThreadPool& thread_pool) {
+  return std::make_unique<OwnedStrings>(strings, metric, rules, thread_pool);
 }
 
 }  // namespace vicinal::cpu

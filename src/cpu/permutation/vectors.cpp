@@ -5,8 +5,8 @@
 #include "core/measures/math.hpp"
 #include "core/text.hpp"
 #include "cpu/isa/table.hpp"
-#include "cpu/prepare/load.hpp"
 #include "cpu/permutation/objects.hpp"
+#include "cpu/prepare/load.hpp"
 #include "cpu/prepare/prepare.hpp"
 #include "cpu/rerank/rerank.hpp"
 #include "pipeline/check.hpp"
@@ -19,11 +19,11 @@ static_assert(meter_block == rank_block);
 
 class VectorMeter final : public Meter {
  public:
-  VectorMeter(const Kernels& kernels, const Question& question, const PackedRows& rows, const Points& queries,
+  VectorMeter(const Kernels& kernels, const SearchSpec& spec, const PackedRows& rows, const Points& queries,
               const std::vector<std::int64_t>* numbers, const std::vector<QueryFacts>& facts)
       : rows_(rows), numbers_(numbers), facts_(facts),
-        scratch_(question.corpus.cols, question.corpus.dtype, question.corpus.plain_rows() && queries.plain_rows()),
-        ranker_(kernels, question, queries, scratch_) {}
+        scratch_(spec.corpus.cols, spec.corpus.dtype, spec.corpus.plain_rows() && queries.plain_rows()),
+        ranker_(kernels, spec, queries, scratch_) {}
   void start(std::int64_t query) override {
     const auto at = static_cast<std::size_t>(query);
     ranker_.start(numbers_ != nullptr ? (*numbers_)[at] : query, facts_[at]);
@@ -76,30 +76,30 @@ class MeasureMeter final : public Meter {
 /// Rows of the caller's, or some of the objects themselves.
 class VectorQueries final : public Queries {
  public:
-  VectorQueries(const InstructionSet& set, const Measure* measure, std::int64_t window, const Question& question,
+  VectorQueries(const InstructionSet& set, const Measure* measure, std::int64_t window, const SearchSpec& spec,
                 const PackedRows& rows, const Points& queries, std::vector<std::int64_t> numbers,
                 std::vector<QueryFacts> facts)
-      : measure_(measure), window_(window), set_(set), question_(question), rows_(rows), queries_(queries),
+      : measure_(measure), window_(window), set_(set), spec_(spec), rows_(rows), queries_(queries),
         numbers_(std::move(numbers)), facts_(std::move(facts)) {}
   std::int64_t count() const noexcept override { return static_cast<std::int64_t>(facts_.size()); }
   std::optional<MeasuredRows> measured_rows() const override {
     if (measure_ != nullptr || !numbers_.empty()) return {};
     for (const QueryFacts& facts : facts_) self_.push_back(facts.self), mean_.push_back(facts.mean);
-    return MeasuredRows{queries_, self_.data(), mean_.data(), question_.metric};
+    return MeasuredRows{queries_, self_.data(), mean_.data(), spec_.metric};
   }
   std::unique_ptr<Meter> meter() const override {
     if (measure_ != nullptr)
-      return std::make_unique<MeasureMeter>(set_, *measure_, window_, question_.corpus, queries_,
+      return std::make_unique<MeasureMeter>(set_, *measure_, window_, spec_.corpus, queries_,
                                             numbers_.empty() ? nullptr : &numbers_);
-    return std::make_unique<VectorMeter>(set_.floats, question_, rows_, queries_,
-                                         numbers_.empty() ? nullptr : &numbers_, facts_);
+    return std::make_unique<VectorMeter>(set_.floats, spec_, rows_, queries_, numbers_.empty() ? nullptr : &numbers_,
+                                         facts_);
   }
 
  private:
   const Measure* measure_;
   std::int64_t window_;
   const InstructionSet& set_;
-  const Question& question_;
+  const SearchSpec& spec_;
   const PackedRows& rows_;
   Points queries_;
   std::vector<std::int64_t> numbers_;  // rows of `queries`; empty: all of them
@@ -109,7 +109,8 @@ class VectorQueries final : public Queries {
 
 class Vectors final : public VectorObjects {
  public:
-  Vectors(const Points& rows, Metric metric, std::int64_t window, const std::string& instruction_set, Team& team)
+  Vectors(const Points& rows, Metric metric, std::int64_t window, const std::string& instruction_set,
+          ThreadPool& thread_pool)
       : set_(find_instruction_set(instruction_set)), measure_(find_measure(metric)), window_(window) {
     check_view(rows, "corpus");
     check_corpus(shape_of(rows), searched(metric));
@@ -117,20 +118,20 @@ class Vectors final : public VectorObjects {
     if (window > 0 && metric != Metric::dtw)
       fail(ErrorCode::invalid_argument,
            cat("window is for dtw, got window=", window, " with ", metric_info(metric).name));
-    question_.corpus = rows;
-    question_.metric = metric;
-    question_.type = DistanceType::f64;
-    prepare_rows(set_.floats, question_, Rung::canonical, nullptr, nullptr, {}, 0, rows.rows, team, packed_);
-    if (measure_ != nullptr && measure_->histograms) check_histograms(rows, "corpus", team);
+    spec_.corpus = rows;
+    spec_.metric = metric;
+    spec_.type = DistanceType::f64;
+    prepare_rows(set_.floats, spec_, Precision::canonical, nullptr, nullptr, {}, 0, rows.rows, thread_pool, packed_);
+    if (measure_ != nullptr && measure_->histograms) check_histograms(rows, "corpus", thread_pool);
     true_distance_ = TrueDistance(metric, rows.cols, mass_);
   }
 
-  std::int64_t count() const noexcept override { return question_.corpus.rows; }
-  const Points& rows() const noexcept override { return question_.corpus; }
+  std::int64_t count() const noexcept override { return spec_.corpus.rows; }
+  const Points& rows() const noexcept override { return spec_.corpus; }
   const TrueDistance& true_distance() const noexcept override { return true_distance_; }
   std::optional<MeasuredRows> measured_rows() const override {
     if (measure_ != nullptr) return {};
-    return MeasuredRows{question_.corpus, packed_.norms.self.data(), packed_.norms.mean.data(), question_.metric};
+    return MeasuredRows{spec_.corpus, packed_.norms.self.data(), packed_.norms.mean.data(), spec_.metric};
   }
   std::int64_t bytes() const noexcept override { return packed_.norms.self.bytes() + packed_.norms.mean.bytes(); }
 
@@ -140,25 +141,25 @@ class Vectors final : public VectorObjects {
       if (packed_.norms.self.size() > 0) facts[i].self = packed_.norms.self[ids[i]];
       if (packed_.norms.mean.size() > 0) facts[i].mean = packed_.norms.mean[ids[i]];
     }
-    return std::make_unique<VectorQueries>(set_, measure_, window_, question_, packed_, question_.corpus,
-                                           std::move(ids), std::move(facts));
+    return std::make_unique<VectorQueries>(set_, measure_, window_, spec_, packed_, spec_.corpus, std::move(ids),
+                                           std::move(facts));
   }
 
-  std::unique_ptr<Queries> read(const Points& queries, Team& team) const override {
+  std::unique_ptr<Queries> read(const Points& queries, ThreadPool& thread_pool) const override {
     check_view(queries, "query");
-    check_shapes(shape_of(question_.corpus), shape_of(queries), searched(question_.metric));
+    check_shapes(shape_of(spec_.corpus), shape_of(queries), searched(spec_.metric));
     std::vector<std::int64_t> all(static_cast<std::size_t>(queries.rows));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
     PackedQueries prepared;
-    prepare_queries(set_.floats, nullptr, nullptr, false, question_, nullptr, nullptr, queries, all,
-                    set_.floats.query_lanes, team, prepared);
-    if (measure_ != nullptr && measure_->histograms) check_histograms(queries, "query", team);
-    return std::make_unique<VectorQueries>(set_, measure_, window_, question_, packed_, queries,
+    prepare_queries(set_.floats, nullptr, nullptr, false, spec_, nullptr, nullptr, queries, all,
+                    set_.floats.query_lanes, thread_pool, prepared);
+    if (measure_ != nullptr && measure_->histograms) check_histograms(queries, "query", thread_pool);
+    return std::make_unique<VectorQueries>(set_, measure_, window_, spec_, packed_, queries,
                                            std::vector<std::int64_t>{}, std::move(prepared.facts));
   }
 
   std::int64_t meter_bytes() const noexcept override {
-    const Points& rows = question_.corpus;
+    const Points& rows = spec_.corpus;
     if (measure_ == nullptr) return RankScratch::bytes(rows.cols, rows.dtype, false);
     return (2 * rows.cols + measure_->scratch(set_, rows.cols)) * 8;
   }
@@ -166,15 +167,15 @@ class Vectors final : public VectorObjects {
   double exact_seconds(const std::vector<std::int64_t>& ids, std::int64_t k, const Execution& run,
                        const Budget& memory) const override {
     if (measure_ != nullptr) return 0;
-    const Points& rows = question_.corpus;
+    const Points& rows = spec_.corpus;
     const auto row_bytes = rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype));
     Buffer<std::byte> copied(static_cast<std::int64_t>(ids.size()) * row_bytes);
     for (std::size_t i = 0; i < ids.size(); ++i)
       gather_row(rows, ids[i], copied.data() + static_cast<std::int64_t>(i) * row_bytes);
     const Points queries(copied.data(), rows.dtype, static_cast<std::int64_t>(ids.size()), rows.cols);
-    const Corpus corpus(rows, {.metric = question_.metric, .memory = memory, .run = run});
+    const Corpus corpus(rows, {.metric = spec_.metric, .memory = memory, .run = run});
     const auto start = std::chrono::steady_clock::now();
-    corpus.knn(queries, {.k = k, .metric = question_.metric, .memory = memory, .run = run});
+    corpus.knn(queries, {.k = k, .metric = spec_.metric, .memory = memory, .run = run});
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
            static_cast<double>(ids.size());
   }
@@ -186,15 +187,15 @@ class Vectors final : public VectorObjects {
   }
 
   /// Not negative; for emd of one mass, that of the first row of the corpus.
-  void check_histograms(const Points& rows, const char* side, Team& team) const {
+  void check_histograms(const Points& rows, const char* side, ThreadPool& thread_pool) const {
     std::vector<double> row(static_cast<std::size_t>(rows.cols)), scratch(row.size());
     for (std::int64_t i = 0; i < rows.rows; ++i) {
       load_row(set_.floats, rows, i, scratch.data(), row.data());
       for (std::size_t column = 0; column < row.size(); ++column)
         if (row[column] < 0)
-          fail(ErrorCode::invalid_value, cat(side, " row ", i, ", column ", column, " is negative: ",
-                                             metric_info(question_.metric).name, " compares histograms"));
-      if (question_.metric == Metric::emd) {
+          fail(ErrorCode::invalid_value, cat(side, " row ", i, ", column ", column,
+                                             " is negative: ", metric_info(spec_.metric).name, " compares histograms"));
+      if (spec_.metric == Metric::emd) {
         const double mass =
             measures::lane_sum(rows.cols, [&](std::int64_t c) { return row[static_cast<std::size_t>(c)]; });
         if (mass_ < 0) mass_ = mass;
@@ -202,7 +203,7 @@ class Vectors final : public VectorObjects {
           fail(ErrorCode::invalid_value, cat(side, " row ", i, " has mass ", mass, ", corpus row 0 has ", mass_,
                                              ": emd compares histograms of equal mass; divide rows by their sums"));
       }
-      if (i % 256 == 0) team.tick(0);
+      if (i % 256 == 0) thread_pool.poll(0);
     }
   }
 
@@ -211,15 +212,15 @@ class Vectors final : public VectorObjects {
   std::int64_t window_;
   mutable double mass_ = -1;  // emd: of a row; set while the corpus is read
   TrueDistance true_distance_;
-  Question question_;
+  SearchSpec spec_;
   PackedRows packed_;
 };
 
 }  // namespace
 
 std::unique_ptr<VectorObjects> open_vectors(const Points& rows, Metric metric, std::int64_t window,
-                                            const std::string& instruction_set, Team& team) {
-  return std::make_unique<Vectors>(rows, metric, window, instruction_set, team);
+                                            const std::string& instruction_set, ThreadPool& thread_pool) {
+  return std::make_unique<Vectors>(rows, metric, window, instruction_set, thread_pool);
 }
 
 }  // namespace vicinal::cpu

@@ -7,8 +7,8 @@
 
 #include "core/metric.hpp"
 #include "core/text.hpp"
-#include "cpu/prepare/transform.hpp"
 #include "cpu/prepare/load.hpp"
+#include "cpu/prepare/transform.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -33,21 +33,21 @@ bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept
   return true;
 }
 
-void report_unfit_rows(const Kernels& kernels, const Question& question, const Points& rows, const char* side,
-                       Team& team) {
-  const Metric metric = question.metric;
+void report_unfit_rows(const Kernels& kernels, const SearchSpec& spec, const Points& rows, const char* side,
+                       ThreadPool& thread_pool) {
+  const Metric metric = spec.metric;
   std::vector<double> values(static_cast<std::size_t>(rows.cols)), scratch(values.size());
   Fault bad, ranged, degenerate;
   std::int64_t bad_column = 0;
   bool bad_is_nan = false;
   for (std::int64_t row = 0; row < rows.rows; ++row) {
-    team.tick(0);
+    thread_pool.poll(0);
     load_row(kernels, rows, row, scratch.data(), values.data());
     const std::int64_t column = kernels.first_bad(values.data(), rows.cols);
     if (column >= 0) {
       if (bad.count == 0) bad_column = column, bad_is_nan = std::isnan(values[static_cast<std::size_t>(column)]);
       bad.see(row);
-    } else if (needs_norms(metric) && !self_product(kernels, values.data(), rows.cols, question, rows.dtype).fit) {
+    } else if (needs_norms(metric) && !self_product(kernels, values.data(), rows.cols, spec, rows.dtype).fit) {
       (is_degenerate(values.data(), rows.cols, metric) ? degenerate : ranged).see(row);
     }
   }
@@ -74,14 +74,13 @@ void report_changed_matches(std::int64_t counted, std::int64_t found) {
            found, " when they were placed"));
 }
 
-void report_infinite(const Question& question) {
-  const char* advice = question.metric == Metric::sqeuclidean ? "use euclidean or distance_type=f64"
-                                                              : "use distance_type=f64 or scale the rows";
-  const char* name =
-      question.metric == Metric::sqeuclidean ? "squared distance" : metric_info(question.metric).name.data();
-  const char* type = question.type == DistanceType::f64 ? "f64" : "f32";
-  if (question.type == DistanceType::f64)
-    advice = question.metric == Metric::sqeuclidean ? "use euclidean or scale the rows" : "scale the rows";
+void report_infinite(const SearchSpec& spec) {
+  const char* advice = spec.metric == Metric::sqeuclidean ? "use euclidean or distance_type=f64"
+                                                          : "use distance_type=f64 or scale the rows";
+  const char* name = spec.metric == Metric::sqeuclidean ? "squared distance" : metric_info(spec.metric).name.data();
+  const char* type = spec.type == DistanceType::f64 ? "f64" : "f32";
+  if (spec.type == DistanceType::f64)
+    advice = spec.metric == Metric::sqeuclidean ? "use euclidean or scale the rows" : "scale the rows";
   fail(ErrorCode::range_error, cat(name, " exceeds ", type, "; ", advice));
 }
 

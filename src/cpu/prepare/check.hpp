@@ -6,19 +6,20 @@
 
 namespace vicinal::cpu {
 
-[[noreturn]] void report_unfit_rows(const Kernels& kernels, const Question& question, const Points& rows,
-                                    const char* side, Team& team);
+[[noreturn]] void report_unfit_rows(const Kernels& kernels, const SearchSpec& spec, const Points& rows,
+                                    const char* side, ThreadPool& thread_pool);
 /// The same by the fastest kernels of this machine, for other backends.
-[[noreturn]] void report_unfit_rows(const Question& question, const Points& rows, const char* side, Team& team);
+[[noreturn]] void report_unfit_rows(const SearchSpec& spec, const Points& rows, const char* side,
+                                    ThreadPool& thread_pool);
 /// A distance that was to be returned is infinite.
-[[noreturn]] void report_infinite(const Question& question);
+[[noreturn]] void report_infinite(const SearchSpec& spec);
 /// A range search found another number of matches when it wrote them than when it counted them.
 [[noreturn]] void report_changed_matches(std::int64_t counted, std::int64_t found);
 
 /// A zero row (cosine) or a constant row (correlation), by its values.
 bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept;
 
-/// Self products outside this range would overflow or vanish in cosine and correlation of f64 rows (C6).
+/// Self products outside this range would overflow or underflow in cosine and correlation of f64 rows (C6).
 inline bool norm_in_range(double self) noexcept { return self >= 0x1p-500 && self <= 0x1p500; }
 
 }  // namespace vicinal::cpu

@@ -1,5 +1,5 @@
-// PREPARE, for the int8 rung: rows in the order of their largest elements, so that the rows of a tile can share one step without
-// losing digits; bytes, residuals and terms of each; panels of quads. Rotated rows are rotated anew in each pass, which takes less memory than keeping them.
+// PREPARE, for the int8 precision: rows in the order of their largest elements, so that the rows of a tile can share one step without
+// losing digits; bytes, quantization_errors and terms of each; panels of quads. Rotated rows are rotated anew in each pass, which takes less memory than keeping them.
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -18,14 +18,14 @@ constexpr int key_bits = 16, dropped_bits = 31 - key_bits;
 static_assert(order_bytes >= (std::int64_t{8} << key_bits), "the places of all keys");
 
 /// Rows by size, to 2^-8 of it, and among equals by number: a counting sort.
-void sort_rows(const Buffer<float>& sizes, std::int64_t count, Team& team, Buffer<std::uint32_t>& order) {
+void sort_rows(const Buffer<float>& sizes, std::int64_t count, ThreadPool& thread_pool, Buffer<std::uint32_t>& order) {
   const auto key = [&](std::int64_t i) {
     return std::bit_cast<std::uint32_t>(sizes[i]) >> dropped_bits & ((1u << key_bits) - 1);
   };
   std::vector<std::int64_t> next((std::size_t{1} << key_bits) + 1);
   const auto each = [&](const auto& body) {
     for (std::int64_t i = 0; i < count; ++i) {
-      if (i % 65536 == 0) team.tick(0);
+      if (i % 65536 == 0) thread_pool.poll(0);
       body(i);
     }
   };
@@ -42,32 +42,33 @@ std::int32_t quad_at(const std::int8_t* row, std::int64_t quad) noexcept {
 }
 
 /// The row is nothing but whole numbers, each a step.
-bool is_whole(const Frame& frame, float step, const double* row, const ByteFacts& facts) noexcept {
-  if (!(frame.whole > 0) || static_cast<double>(step) != frame.whole || facts.facts.ee != 0) return false;
+bool is_whole(const Transform& transform, float step, const double* row, const Int8Facts& facts) noexcept {
+  if (!(transform.whole > 0) || static_cast<double>(step) != transform.whole || facts.facts.ee != 0) return false;
   constexpr double to_whole = 0x1.8p52;
   bool whole = true;
-  for (std::int64_t j = 0; j < frame.centre.size(); ++j) whole &= row[j] + to_whole - to_whole == row[j];
+  for (std::int64_t j = 0; j < transform.centre.size(); ++j) whole &= row[j] + to_whole - to_whole == row[j];
   return whole;
 }
 
-SecondNorms second_norms_of(const BoundModel& model, const ByteFacts& first, const SecondFacts& second) {
+SecondNorms second_norms_of(const BoundModel& model, const Int8Facts& first, const SecondFacts& second) {
   return second_norms(model, {.xx = first.facts.xx, .coarse = second.coarse, .fine = second.fine});
 }
 
 }  // namespace
 
-ByteQuantiseArgs byte_args(const Frame& frame, const Affine& map, float step, PrepareScratch& scratch, void* out) {
+Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float step, PrepareScratch& scratch,
+                           void* out) {
   const auto wide = static_cast<double>(step);
-  const std::int64_t dims = frame.centre.size();
-  ByteQuantiseArgs args{.row = scratch.row.data(),
-                        .centre = frame.centre.data(),
+  const std::int64_t dims = transform.centre.size();
+  Int8QuantizeArgs args{.row = scratch.row.data(),
+                        .centre = transform.centre.data(),
                         .shift = map.shift,
                         .scale = map.factor,
                         .step = wide,
                         .inverse = 1 / wide,
                         .dims = dims,
                         .out = static_cast<std::int8_t*>(out)};
-  if (!frame.rotation.present()) return args;
+  if (!transform.rotation.present()) return args;
   if (scratch.zeros.size() < dims) {
     scratch.rotated = Buffer<double>(dims);
     scratch.zeros = Buffer<double>(dims);
@@ -75,7 +76,7 @@ ByteQuantiseArgs byte_args(const Frame& frame, const Affine& map, float step, Pr
   }
   double* const rotated = scratch.rotated.data();
   for (std::int64_t j = 0; j < dims; ++j) rotated[j] = (args.row[j] - args.shift) * args.scale - args.centre[j];
-  frame.rotation.apply(rotated);
+  transform.rotation.apply(rotated);
   args.row = rotated;
   args.centre = scratch.zeros.data();
   args.shift = 0;
@@ -83,34 +84,34 @@ ByteQuantiseArgs byte_args(const Frame& frame, const Affine& map, float step, Pr
   return args;
 }
 
-float byte_step(const Frame& frame, float size) noexcept {
+float int8_step(const Transform& transform, float size) noexcept {
   // Whole numbers within a byte are what they are; -128 is one of them.
-  if (frame.whole > 0 && static_cast<double>(size) <= frame.whole * 128 * (1 + 0x1p-20))
-    return static_cast<float>(frame.whole);
+  if (transform.whole > 0 && static_cast<double>(size) <= transform.whole * 128 * (1 + 0x1p-20))
+    return static_cast<float>(transform.whole);
   return std::max(size / 127, least_step);
 }
 
-void pack_bytes(const Kernels& kernels, const Question& question, const BoundModel& model, const Frame& frame,
-                const Buffer<float>& sizes, bool second, Team& team, PackedRows& out) {
+void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel& model, const Transform& transform,
+               const Buffer<float>& sizes, bool second, ThreadPool& thread_pool, PackedRows& out) {
   const std::int64_t dims = model.dims, quads = quads_of(dims), count = out.count;
   grow(out.order, count);
   grow(out.quads, (count + panel_rows - 1) / panel_rows * panel_rows * quads);
   out.steps.assign(static_cast<std::size_t>(out.tile_count()), 0.0F);
-  sort_rows(sizes, count, team, out.order);
-  const std::int64_t stride = SecondBytes::stride(dims);
+  sort_rows(sizes, count, thread_pool, out.order);
+  const std::int64_t stride = SecondCode::stride(dims);
   out.second.tiles.assign(second ? static_cast<std::size_t>(out.tile_count()) : 0, SecondNorms{});
   if (second) grow(out.second.bytes, count * stride);
   if (second) grow(out.second.terms, count);
-  const bool may_be_whole = frame.whole > 0 && dims <= most_whole_dims;
+  const bool may_be_whole = transform.whole > 0 && dims <= most_whole_dims;
   if (may_be_whole) grow(out.squares, (count + panel_rows - 1) / panel_rows * panel_rows);
   std::atomic<bool> whole{may_be_whole}, unfit{false};
-  Scratches scratches(team, dims);
-  team.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
+  Scratches scratches(thread_pool, dims);
+  thread_pool.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
     PrepareScratch& scratch = scratches.of(worker);
     const std::int64_t begin = tile * tile_rows, end = std::min(count, begin + tile_rows);
     float size = 0;
     for (std::int64_t at = begin; at < end; ++at) size = std::max(size, sizes[out.order[at]]);
-    const float step = byte_step(frame, size);
+    const float step = int8_step(transform, size);
     FilterNorms maxima;
     SecondNorms second_maxima;
     for (std::int64_t at = begin; at < (end + panel_rows - 1) / panel_rows * panel_rows; ++at) {
@@ -122,16 +123,16 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
         continue;
       }
       const std::int64_t row = out.order[at];
-      load_row(kernels, question.corpus, out.first + row, scratch.gathered.data(), scratch.row.data());
+      load_row(kernels, spec.corpus, out.first + row, scratch.gathered.data(), scratch.row.data());
       SelfProduct product;
-      if (needs_norms(question.metric)) product.self = out.norms.self[row];
-      if (question.metric == Metric::correlation) product.mean = out.norms.mean[row];
-      ByteQuantiseArgs args =
-          byte_args(frame, affine(question.metric, product, frame.scale), step, scratch, scratch.narrow.data());
-      const ByteFacts facts = kernels.quantise_bytes(args);
+      if (needs_norms(spec.metric)) product.self = out.norms.self[row];
+      if (spec.metric == Metric::correlation) product.mean = out.norms.mean[row];
+      Int8QuantizeArgs args =
+          int8_args(transform, affine(spec.metric, product, transform.scale), step, scratch, scratch.narrow.data());
+      const Int8Facts facts = kernels.quantize_int8(args);
       // Rows were checked when their sizes were taken; this one was read again, and another thread may have changed it.
       if (std::isnan(facts.facts.xx)) unfit = true;
-      const Residuals sums = residuals(facts.facts);
+      const QuantizationErrors sums = quantization_errors(facts.facts);
       const FilterNorms norms = filter_norms(model, sums);
       // A degenerate row has distance 1 to everything, which the filter cannot see: it is always a candidate.
       const float term = product.self < 0 ? -std::numeric_limits<float>::infinity() : row_term(model, sums, norms);
@@ -146,27 +147,26 @@ void pack_bytes(const Kernels& kernels, const Question& question, const BoundMod
         if (!std::isinf(term)) take_maxima(second_maxima, finer);
       }
       if (may_be_whole) {
-        const bool is = is_whole(frame, step, scratch.row.data(), facts);
+        const bool is = is_whole(transform, step, scratch.row.data(), facts);
         if (!is) whole = false;
-        out.squares[at] = is ? static_cast<std::int32_t>(facts.facts.nn / (frame.whole * frame.whole))
+        out.squares[at] = is ? static_cast<std::int32_t>(facts.facts.nn / (transform.whole * transform.whole))
                              : 0;  // of others it may leave 32 bits
       }
       for (std::int64_t k = 0; k < quads; ++k)
         to[k * panel_rows] = quad_at(scratch.narrow.data(), k) ^ std::int32_t(0x80808080);
-      if (at % panel_rows == 0) team.tick(0);
+      if (at % panel_rows == 0) thread_pool.poll(0);
     }
     out.steps[static_cast<std::size_t>(tile)] = step;
     out.tiles[static_cast<std::size_t>(tile)] = maxima;
     if (second) out.second.tiles[static_cast<std::size_t>(tile)] = second_maxima;
   });
-  if (unfit) report_unfit_rows(kernels, question, question.corpus, "corpus", team);
+  if (unfit) report_unfit_rows(kernels, spec, spec.corpus, "corpus", thread_pool);
   out.whole = whole;
 }
 
-void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Question& question,
-                      const BoundModel& model, const Frame& frame, const Points& queries,
-                      std::span<const std::int64_t> rows, std::int64_t panel, PrepareScratch& scratch,
-                      PackedQueries& out) {
+void pack_query_int8(const Kernels& kernels, const Int8Kernels& bytes, const SearchSpec& spec, const BoundModel& model,
+                     const Transform& transform, const Points& queries, std::span<const std::int64_t> rows,
+                     std::int64_t panel, PrepareScratch& scratch, PackedQueries& out) {
   const std::int64_t quads = quads_of(model.dims), lanes = out.lanes, width = query_width(bytes.layout, quads);
   const float step = out.steps[static_cast<std::size_t>(panel / out.block_panels)];
   std::int32_t* to = out.quads.data() + panel * lanes * width;
@@ -174,20 +174,20 @@ void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Qu
   const PackedQueries::Part part = out.part(panel);
   for (std::int64_t i = 0; i < part.used; ++i) {
     QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
-    if (!facts.filterable && !question.symmetric) continue;
+    if (!facts.filterable && !spec.symmetric) continue;
     load_row(kernels, queries, rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(),
              scratch.row.data());
-    const Affine map = affine(question.metric, {.self = facts.self, .mean = facts.mean}, facts.scale);
-    ByteQuantiseArgs args = byte_args(frame, map, step, scratch, scratch.narrow.data());
-    const ByteFacts rounded = kernels.quantise_bytes(args);
-    const Residuals sums = residuals(rounded.facts);
+    const Affine map = affine(spec.metric, {.self = facts.self, .mean = facts.mean}, facts.scale);
+    Int8QuantizeArgs args = int8_args(transform, map, step, scratch, scratch.narrow.data());
+    const Int8Facts rounded = kernels.quantize_int8(args);
+    const QuantizationErrors sums = quantization_errors(rounded.facts);
     facts.norms = filter_norms(model, sums);
     facts.square = sums.nn;
-    facts.whole = is_whole(frame, step, scratch.row.data(), rounded);
+    facts.whole = is_whole(transform, step, scratch.row.data(), rounded);
     facts.shift = 128.0 * static_cast<double>(rounded.sum);
     if (!std::isfinite(row_term(model, sums, facts.norms))) facts.filterable = false;
     if (out.second.size() > 0) {
-      const std::int64_t stride = SecondBytes::stride(model.dims);
+      const std::int64_t stride = SecondCode::stride(model.dims);
       std::int8_t* firsts = out.second.data() + (part.begin + i) * 2 * stride;
       std::fill_n(firsts, 2 * stride, std::int8_t{0});
       std::copy_n(scratch.narrow.data(), model.dims, firsts);

@@ -12,9 +12,9 @@
 #include "core/bound_second.hpp"
 #include "core/buffer.hpp"
 #include "core/precision.hpp"
-#include "cpu/prepare/transform.hpp"
-#include "cpu/kd_tree/kd_tree.hpp"
 #include "cpu/isa/kernels.hpp"
+#include "cpu/kd_tree/kd_tree.hpp"
+#include "cpu/prepare/transform.hpp"
 
 namespace vicinal::cpu {
 
@@ -31,13 +31,13 @@ static_assert(most_whole_dims * 255 * 255 < 1 << 24, "whole numbers that floats 
 /// Columns in fours.
 constexpr std::int64_t quads_of(std::int64_t dims) noexcept { return (dims + 3) / 4; }
 
-/// What a plan asks of packed rows besides their rung.
+/// What a plan asks of packed rows besides their precision.
 struct Packing {
   bool groups = false, second = false;
 };
 
 /// Rows' second bytes (core/bound_second.hpp), in their places, each row filled up with zeros to whole lines of the cache.
-struct SecondBytes {
+struct SecondCode {
   Buffer<std::uint8_t> bytes;
   Buffer<float> terms;             // second_term of each row
   std::vector<SecondNorms> tiles;  // maxima over each tile
@@ -56,18 +56,19 @@ struct PackedRows {
   std::vector<float> steps;        // bytes: of each tile
   Buffer<std::int32_t> squares;    // bytes: of rows that are whole numbers
   bool whole = false;              // bytes: all rows are, and their distances are exact
-  SecondBytes second;              // bytes: where the plan asks for them and rows are not whole
-  Groups groups;                   // of few columns, on the canonical rung
+  SecondCode second;               // bytes: where the plan asks for them and rows are not whole
+  Groups groups;                   // of few columns, on the canonical precision
   Buffer<float> terms;             // row_term of each row
   std::vector<FilterNorms> tiles;  // maxima over each tile
   Norms norms;
-  Rung rung = Rung::canonical;  // canonical: only checked (and norms taken, or put into groups)
+  Precision precision = Precision::canonical;  // canonical: only checked (and norms taken, or put into groups)
 
   std::int64_t tile_count() const noexcept { return (count + tile_rows - 1) / tile_rows; }
-  bool ordered() const noexcept { return rung == Rung::int8; }
+  bool ordered() const noexcept { return precision == Precision::int8; }
   std::uint32_t row_at(std::uint32_t place) const noexcept { return ordered() ? order[place] : place; }
   /// Bytes that a chunk of `rows` needs.
-  static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, Rung rung, Packing packing) noexcept;
+  static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, Precision precision,
+                            Packing packing) noexcept;
 };
 
 /// One thread's memory while it prepares: fp64 row, gathered row, one panel of float rows, one row of bytes. Of rotated rows one, and a centre of zeros.
@@ -82,7 +83,8 @@ struct PrepareScratch {
 /// That of each thread, made when it is first needed.
 class Scratches {
  public:
-  Scratches(const Team& team, std::int64_t dims) : dims_(dims), all_(static_cast<std::size_t>(team.threads())) {}
+  Scratches(const ThreadPool& thread_pool, std::int64_t dims)
+      : dims_(dims), all_(static_cast<std::size_t>(thread_pool.threads())) {}
   PrepareScratch& of(int worker) {
     auto& one = all_[static_cast<std::size_t>(worker)];
     if (!one) one = std::make_unique<PrepareScratch>(dims_);
@@ -95,27 +97,30 @@ class Scratches {
 };
 
 /// Puts a row and its self product into the scratch and `product`; false when the contract refuses it.
-bool load_checked(const Kernels& kernels, const Question& question, const Points& points, std::int64_t row,
+bool load_checked(const Kernels& kernels, const SearchSpec& spec, const Points& points, std::int64_t row,
                   PrepareScratch& scratch, SelfProduct& product);
-inline Residuals residuals(const RowFacts& f) noexcept { return {f.xx, f.nn, f.ee, f.e_abs, f.e_max, f.n_abs}; }
+inline QuantizationErrors quantization_errors(const RowFacts& f) noexcept {
+  return {f.xx, f.nn, f.ee, f.e_abs, f.e_max, f.n_abs};
+}
 template <class T>
 void grow(Buffer<T>& buffer, std::int64_t count) {
   if (buffer.size() < count) buffer = Buffer<T>(count);
 }
-/// The row in the scratch as the kernels of bytes read it; of a rotated frame it is rotated here.
-ByteQuantiseArgs byte_args(const Frame& frame, const Affine& map, float step, PrepareScratch& scratch, void* out);
+/// The row in the scratch as the kernels of bytes read it; of a rotated transform it is rotated here.
+Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float step, PrepareScratch& scratch,
+                           void* out);
 /// The step of rows whose largest element is `size`; prepare_bytes.cpp.
-float byte_step(const Frame& frame, float size) noexcept;
+float int8_step(const Transform& transform, float size) noexcept;
 inline constexpr std::int64_t order_bytes = std::int64_t{1} << 19;  // while rows are sorted
 
 /// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. model: null on the
-/// canonical rung, where rows whose columns are few are put into groups if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
-void prepare_rows(const Kernels& kernels, const Question& question, Rung rung, const BoundModel* model,
-                  const Frame* frame, Packing packing, std::int64_t first, std::int64_t count, Team& team,
-                  PackedRows& out);
+/// canonical precision, where rows whose columns are few are put into groups if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
+void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision precision, const BoundModel* model,
+                  const Transform* transform, Packing packing, std::int64_t first, std::int64_t count,
+                  ThreadPool& thread_pool, PackedRows& out);
 /// The second pass of bytes, over rows whose largest elements are `sizes`; prepare_bytes.cpp.
-void pack_bytes(const Kernels& kernels, const Question& question, const BoundModel& model, const Frame& frame,
-                const Buffer<float>& sizes, bool second, Team& team, PackedRows& out);
+void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel& model, const Transform& transform,
+               const Buffer<float>& sizes, bool second, ThreadPool& thread_pool, PackedRows& out);
 
 /// One query as every stage needs it.
 struct QueryFacts {
@@ -136,10 +141,10 @@ struct QueryFacts {
 struct PackedQueries {
   std::int64_t count = 0, block = 0, block_panels = 0, lanes = 1;
   Buffer<float> panels;
-  Buffer<std::int32_t> quads;  // bytes, as ByteKernels::layout says
+  Buffer<std::int32_t> quads;  // bytes, as Int8Kernels::layout says
   std::vector<float> steps;    // bytes: of each block
   Buffer<std::int8_t>
-      second;  // for the second look: of each query first bytes, then residuals, each SecondBytes::stride
+      second;  // for the second look: of each query first bytes, then quantization_errors, each SecondCode::stride
   std::vector<QueryFacts> facts;
 
   std::int64_t block_count() const noexcept { return (count + block - 1) / block; }
@@ -154,15 +159,15 @@ struct PackedQueries {
   /// Elements of a block; `width` of a query: dims, or query_width.
   std::int64_t block_size(std::int64_t width) const noexcept { return block_panels * lanes * width; }
 };
-/// rows: which rows of `queries`. bytes: its table on the int8 rung; steps: of each block where they are given, and then
+/// rows: which rows of `queries`. bytes: its table on the int8 precision; steps: of each block where they are given, and then
 /// all queries are packed, since they are rows as well. second: they will look at rows' second bytes. Throws as prepare_rows, naming query rows.
-void prepare_queries(const Kernels& kernels, const ByteKernels* bytes, const std::vector<float>* steps, bool second,
-                     const Question& question, const BoundModel* model, const Frame* frame, const Points& queries,
-                     std::span<const std::int64_t> rows, std::int64_t block, Team& team, PackedQueries& out);
+void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std::vector<float>* steps, bool second,
+                     const SearchSpec& spec, const BoundModel* model, const Transform* transform, const Points& queries,
+                     std::span<const std::int64_t> rows, std::int64_t block, ThreadPool& thread_pool,
+                     PackedQueries& out);
 /// One panel of queries whose facts are known but for what rounding says; prepare_bytes.cpp.
-void pack_query_bytes(const Kernels& kernels, const ByteKernels& bytes, const Question& question,
-                      const BoundModel& model, const Frame& frame, const Points& queries,
-                      std::span<const std::int64_t> rows, std::int64_t panel, PrepareScratch& scratch,
-                      PackedQueries& out);
+void pack_query_int8(const Kernels& kernels, const Int8Kernels& bytes, const SearchSpec& spec, const BoundModel& model,
+                     const Transform& transform, const Points& queries, std::span<const std::int64_t> rows,
+                     std::int64_t panel, PrepareScratch& scratch, PackedQueries& out);
 
 }  // namespace vicinal::cpu

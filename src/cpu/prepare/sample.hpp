@@ -5,8 +5,8 @@
 
 #include "core/buffer.hpp"
 #include "core/visit_order.hpp"
-#include "cpu/prepare/transform.hpp"
 #include "cpu/prepare/load.hpp"
+#include "cpu/prepare/transform.hpp"
 
 namespace vicinal::cpu {
 
@@ -14,8 +14,9 @@ namespace vicinal::cpu {
 class Sample {
  public:
   /// As many rows as have `elements` in all, but 16 to `most`.
-  Sample(const Kernels& kernels, const Question& question, std::int64_t most, std::int64_t elements, Team& team)
-      : kernels_(kernels), question_(question), team_(team), rows_(question.corpus),
+  Sample(const Kernels& kernels, const SearchSpec& spec, std::int64_t most, std::int64_t elements,
+         ThreadPool& thread_pool)
+      : kernels_(kernels), spec_(spec), thread_pool_(thread_pool), rows_(spec.corpus),
         order_(std::max<std::int64_t>(rows_.rows, 1)),
         count_(std::min(rows_.rows, std::clamp<std::int64_t>(elements / rows_.cols, 16, most))), row_(rows_.cols),
         gathered_(rows_.cols) {}
@@ -23,21 +24,21 @@ class Sample {
   std::int64_t count() const noexcept { return count_; }
   /// Row i of the sample, or null where it has no place in the filter (prepare_rows will report it or set it apart).
   const double* row(std::int64_t i) {
-    team_.tick(0);
+    thread_pool_.poll(0);
     load_row(kernels_, rows_, order_.at(i), gathered_.data(), row_.data());
     if (kernels_.first_bad(row_.data(), rows_.cols) >= 0) return nullptr;
-    if (!needs_norms(question_.metric)) return row_.data();
-    const SelfProduct product = self_product(kernels_, row_.data(), rows_.cols, question_, rows_.dtype);
+    if (!needs_norms(spec_.metric)) return row_.data();
+    const SelfProduct product = self_product(kernels_, row_.data(), rows_.cols, spec_, rows_.dtype);
     if (!product.fit || product.self < 0) return nullptr;
-    const Affine map = affine(question_.metric, product, 1.0);
+    const Affine map = affine(spec_.metric, product, 1.0);
     for (std::int64_t j = 0; j < rows_.cols; ++j) row_[j] = (row_[j] - map.shift) * map.factor;
     return row_.data();
   }
 
  private:
   const Kernels& kernels_;
-  const Question& question_;
-  Team& team_;
+  const SearchSpec& spec_;
+  ThreadPool& thread_pool_;
   const Points& rows_;
   VisitOrder order_;
   std::int64_t count_;

@@ -1,4 +1,4 @@
-// See frame.hpp.
+// See transform.hpp.
 #include "cpu/prepare/transform.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t most_sampled_rows = 1024, sampled_elements = std::int64_t{1} << 20;
-constexpr double outlier = 1024;  // rows so many times larger than the median row do not choose the frame
+constexpr double outlier = 1024;  // rows so many times larger than the median row do not choose the transform
 
 double largest_element(const double* row, std::int64_t dims) noexcept {
   double largest = 0;
@@ -36,9 +36,9 @@ double outlier_limit(Sample& sample, std::int64_t dims) {
 
 double power_of_two(double largest) noexcept { return std::ldexp(1.0, -std::ilogb(largest)); }
 
-SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const Question& question,
+SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const SearchSpec& spec,
                          DType dtype) {
-  const bool correlation = question.metric == Metric::correlation;
+  const bool correlation = spec.metric == Metric::correlation;
   SelfProduct result;
   CanonicalArgs args{nullptr, row, 0, nullptr, 1, dims, nullptr, &result.mean};
   if (correlation) {
@@ -48,9 +48,9 @@ SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t
   }
   args.out = &result.self;
   (correlation ? kernels.shifted_squares : kernels.self_product)(args);
-  if (is_degenerate(row, dims, question.metric)) {
+  if (is_degenerate(row, dims, spec.metric)) {
     result.self = -1;
-    result.fit = question.degenerate == Degenerate::one;
+    result.fit = spec.degenerate == Degenerate::one;
   } else if (dtype == DType::f64) {
     result.fit = norm_in_range(result.self);
   }
@@ -70,22 +70,23 @@ bool all_whole(const double* row, std::int64_t dims) noexcept {
 
 }  // namespace
 
-Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, Team& team) {
-  const std::int64_t dims = question.corpus.cols;
-  const DType dtype = question.corpus.dtype;
-  const Sum sum = filter_sum_of(question.metric);
-  const bool unit = needs_norms(question.metric);
-  Frame frame;
-  frame.centre = Buffer<double>(dims);
-  double* const centre = frame.centre.data();
+Transform choose_transform(const Kernels& kernels, const SearchSpec& spec, Precision precision,
+                           ThreadPool& thread_pool) {
+  const std::int64_t dims = spec.corpus.cols;
+  const DType dtype = spec.corpus.dtype;
+  const Sum sum = filter_sum_of(spec.metric);
+  const bool unit = needs_norms(spec.metric);
+  Transform transform;
+  transform.centre = Buffer<double>(dims);
+  double* const centre = transform.centre.data();
   std::fill_n(centre, dims, 0.0);
   Buffer<double> low(dims), high(dims);
   std::fill_n(low.data(), dims, infinite);
   std::fill_n(high.data(), dims, -infinite);
-  Sample sample(kernels, question, most_sampled_rows, sampled_elements, team);
+  Sample sample(kernels, spec, most_sampled_rows, sampled_elements, thread_pool);
   const double limit = outlier_limit(sample, dims);
   std::int64_t used = 0;
-  bool whole = rung == Rung::int8 && sum == Sum::squares && !unit;
+  bool whole = precision == Precision::int8 && sum == Sum::squares && !unit;
   for (std::int64_t i = 0; i < sample.count(); ++i) {
     const double* row = sample.row(i);
     if (row == nullptr || largest_element(row, dims) > limit) continue;
@@ -107,17 +108,17 @@ Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, 
   if (whole) std::fill_n(centre, dims, lowest + std::floor((highest - lowest + 1) / 2));
   double largest = 0;
   for (std::int64_t j = 0; j < dims && used > 0; ++j) {
-    // Integers stay integers: no residual at all.
+    // Integers stay integers: no quantization_error at all.
     centre[j] = integers ? std::nearbyint(centre[j]) : static_cast<double>(static_cast<float>(centre[j]));
     if (sum == Sum::products || !std::isfinite(centre[j])) centre[j] = 0.0;
     largest = std::max({largest, std::fabs(high[j] - centre[j]), std::fabs(low[j] - centre[j])});
   }
-  frame.usable = std::isfinite(largest) && (largest == 0 || std::abs(std::ilogb(largest)) < extreme_exponent);
-  if (unit || largest == 0 || !frame.usable) return frame;
-  frame.scale = power_of_two(largest);
-  if (whole) frame.whole = frame.scale;
-  for (std::int64_t j = 0; j < dims; ++j) centre[j] *= frame.scale;
-  return frame;
+  transform.usable = std::isfinite(largest) && (largest == 0 || std::abs(std::ilogb(largest)) < extreme_exponent);
+  if (unit || largest == 0 || !transform.usable) return transform;
+  transform.scale = power_of_two(largest);
+  if (whole) transform.whole = transform.scale;
+  for (std::int64_t j = 0; j < dims; ++j) centre[j] *= transform.scale;
+  return transform;
 }
 
 }  // namespace vicinal::cpu

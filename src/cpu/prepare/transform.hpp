@@ -9,18 +9,19 @@
 
 namespace vicinal::cpu {
 
-/// x' = (x - shift) * factor - centre, then rotated if at all. Chosen from a spread sample of the corpus; any choice is sound because residuals
+/// x' = (x - shift) * factor - centre, then rotated if at all. Chosen from a spread sample of the corpus; any choice is sound because quantization_errors
 /// are measured afterwards.
-struct Frame {
+struct Transform {
   Buffer<double> centre;  // dims values, already scaled; aligned, for every row is read against it
   double scale = 1;       // power of two that brings the sample's largest elements to about 1; 1 for unit rows
   bool usable = true;     // false: exponents so extreme that float proves nothing
-  double whole = 0;       // int8 rung: sampled rows are multiples of this within 128 of them; 0: they are not
-  Rotation rotation;      // int8 rung of the CPU, which adds it where the pilot or the caller says so
+  double whole = 0;       // int8 precision: sampled rows are multiples of this within 128 of them; 0: they are not
+  Rotation rotation;      // int8 precision of the CPU, which adds it where the pilot or the caller says so
 };
-Frame choose_frame(const Kernels& kernels, const Question& question, Rung rung, Team& team);
+Transform choose_transform(const Kernels& kernels, const SearchSpec& spec, Precision precision,
+                           ThreadPool& thread_pool);
 /// By the fastest kernels of this machine, for other backends.
-Frame choose_frame(const Question& question, Rung rung, Team& team);
+Transform choose_transform(const SearchSpec& spec, Precision precision, ThreadPool& thread_pool);
 
 /// The power of two that brings `largest` into [1, 2).
 double power_of_two(double largest) noexcept;
@@ -32,7 +33,7 @@ struct SelfProduct {
   double mean = 0;  // correlation only
   bool fit = true;  // false: the contract refuses this row; check.hpp says how
 };
-SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const Question& question,
+SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const SearchSpec& spec,
                          DType dtype);
 
 /// (x - shift) * factor of a row, before the centre is taken away.

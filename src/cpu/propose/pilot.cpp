@@ -1,5 +1,5 @@
-// See pilot.hpp. With eps the residuals of a query and a row, what a filter cannot exclude are the rows within eps beyond the
-// k-th distance. The sample is rounded to bytes, as it is and rotated, which tells the residuals; rotation changes no distance. The sample says how many those are: where it has rows so near by counting them, else by how fast the number
+// See pilot.hpp. With eps the quantization_errors of a query and a row, what a filter cannot exclude are the rows within eps beyond the
+// k-th distance. The sample is rounded to bytes, as it is and rotated, which tells the quantization_errors; rotation changes no distance. The sample says how many those are: where it has rows so near by counting them, else by how fast the number
 // of rows grows with the distance.
 #include "cpu/propose/pilot.hpp"
 
@@ -22,7 +22,7 @@ constexpr std::int64_t likely_k = 50;        // of a corpus that is kept before 
 constexpr std::int64_t least_share = 16;     // a filter that leaves a row in so many is given up
 
 // Cycles, as in src/pipeline/plan.cpp: of a pair in each kind of tile, of a row that is kept, of one that is ranked.
-double byte_pair(double d) { return 0.4 + 0.0125 * d; }
+double int8_pair(double d) { return 0.4 + 0.0125 * d; }
 double float_pair(double d) { return 0.7 + 0.045 * d; }
 double survivor(double d) { return 2 * (16 + 0.6 * d); }
 constexpr double kept_cycles = 60;
@@ -34,21 +34,20 @@ constexpr double least_gain = 1.05;  // what is estimated to gain less does not 
 
 class Pilot {
  public:
-  Pilot(const Kernels& kernels, const Question& question, const Frame& frame, Team& team)
-      : kernels_(kernels), dims_(question.corpus.cols), rows_(static_cast<double>(question.corpus.rows)),
-        products_(filter_sum_of(question.metric) == Sum::products), row_(dims_), zeros_(dims_), bytes_(dims_) {
-    if (question.radius) {
-      const BoundModel model(question.metric, question.type, dims_, frame.scale, 0);
-      radius_ =
-          theta_of_key(model, radius_key(*question.radius, question.type, descending(question.metric)), frame.scale);
+  Pilot(const Kernels& kernels, const SearchSpec& spec, const Transform& transform, ThreadPool& thread_pool)
+      : kernels_(kernels), dims_(spec.corpus.cols), rows_(static_cast<double>(spec.corpus.rows)),
+        products_(filter_sum_of(spec.metric) == Sum::products), row_(dims_), zeros_(dims_), bytes_(dims_) {
+    if (spec.radius) {
+      const BoundModel model(spec.metric, spec.type, dims_, transform.scale, 0);
+      radius_ = theta_of_key(model, radius_key(*spec.radius, spec.type, descending(spec.metric)), transform.scale);
     }
-    Sample sample(kernels, question, most_rows, pilot_elements, team);
+    Sample sample(kernels, spec, most_rows, pilot_elements, thread_pool);
     for (std::int64_t i = 0; i < sample.count(); ++i) {
       const double* row = sample.row(i);
       if (row == nullptr) continue;
       double square = 0, size = 0;
       for (std::int64_t j = 0; j < dims_; ++j) {
-        const double x = row[j] * frame.scale - frame.centre[j];
+        const double x = row[j] * transform.scale - transform.centre[j];
         sample_.push_back(x);
         size = std::max(size, std::fabs(x));
         square += x * x;
@@ -64,7 +63,7 @@ class Pilot {
   }
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(norms_.size()); }
 
-  /// Residuals of the pilots in bytes: as rows, whose step is their tile's and so about their own, and as queries, which share that of their
+  /// QuantizationErrors of the pilots in bytes: as rows, whose step is their tile's and so about their own, and as queries, which share that of their
   /// block.
   struct Rounded {
     double row = 0;  // mean
@@ -78,11 +77,11 @@ class Pilot {
       load(i, rotation);
       const double size = kernels_.largest(args(1));
       largest = std::max(largest, size * scales_[static_cast<std::size_t>(i)]);
-      if (i < few) result.row += residual(size) / static_cast<double>(few);
+      if (i < few) result.row += quantization_error(size) / static_cast<double>(few);
     }
     for (std::int64_t i = 0; i < few; ++i) {
       load(i, rotation);
-      result.queries.push_back(residual(largest / scales_[static_cast<std::size_t>(i)]));
+      result.queries.push_back(quantization_error(largest / scales_[static_cast<std::size_t>(i)]));
     }
     return result;
   }
@@ -114,7 +113,7 @@ class Pilot {
     std::copy_n(sample_.data() + i * dims_, dims_, row_.data());
     rotation.apply(row_.data());
   }
-  ByteQuantiseArgs args(double step) {
+  Int8QuantizeArgs args(double step) {
     return {.row = row_.data(),
             .centre = zeros_.data(),
             .shift = 0,
@@ -125,7 +124,9 @@ class Pilot {
             .out = bytes_.data()};
   }
   /// Of the row that was loaded, with the step for elements up to `size`.
-  double residual(double size) { return size > 0 ? std::sqrt(kernels_.quantise_bytes(args(size / 127)).facts.ee) : 0; }
+  double quantization_error(double size) {
+    return size > 0 ? std::sqrt(kernels_.quantize_int8(args(size / 127)).facts.ee) : 0;
+  }
 
   double left(double k, double eps) const { return radius_ ? within(eps) : beyond(k, eps); }
   double per_row() const noexcept { return rows_ / static_cast<double>(distances_.size()); }
@@ -172,19 +173,20 @@ class Pilot {
 
 }  // namespace
 
-bool bytes_pay(const Kernels& kernels, const Question& question, Frame& frame, bool second, double queries,
-               Team& team) {
-  if (!frame.usable || frame.whole > 0) return frame.usable;
-  return look(kernels, question, frame, second, queries, team).int8_pays;
+bool bytes_pay(const Kernels& kernels, const SearchSpec& spec, Transform& transform, bool second, double queries,
+               ThreadPool& thread_pool) {
+  if (!transform.usable || transform.whole > 0) return transform.usable;
+  return look(kernels, spec, transform, second, queries, thread_pool).int8_pays;
 }
 
-Outlook look(const Kernels& kernels, const Question& question, Frame& frame, bool second, double queries, Team& team) {
-  Outlook outlook{.int8_pays = frame.usable};
-  if (!frame.usable) return outlook;
-  Pilot pilot(kernels, question, frame, team);
+Outlook look(const Kernels& kernels, const SearchSpec& spec, Transform& transform, bool second, double queries,
+             ThreadPool& thread_pool) {
+  Outlook outlook{.int8_pays = transform.usable};
+  if (!transform.usable) return outlook;
+  Pilot pilot(kernels, spec, transform, thread_pool);
   if (pilot.count() < 16) return outlook;
-  const double n = static_cast<double>(question.corpus.rows), d = static_cast<double>(question.corpus.cols);
-  const auto k = static_cast<double>(std::max(question.k, likely_k));
+  const double n = static_cast<double>(spec.corpus.rows), d = static_cast<double>(spec.corpus.cols);
+  const auto k = static_cast<double>(std::max(spec.k, likely_k));
   const auto cycles = [&](double pair, double left, double each) {
     return n * pair + left * (each + kept_cycles * (1 + std::log(std::max(n / left, 1.0))));
   };
@@ -195,7 +197,7 @@ Outlook look(const Kernels& kernels, const Question& question, Frame& frame, boo
     double cycles = 0, left = 0;  // of all pilots
   };
   Way ways[2];
-  ways[1].rotation = Rotation(question.corpus.cols);
+  ways[1].rotation = Rotation(spec.corpus.cols);
   for (Way& way : ways) {
     way.rounded = pilot.rounded(way.rotation);
     const double row =
@@ -210,23 +212,23 @@ Outlook look(const Kernels& kernels, const Question& question, Frame& frame, boo
     left_f32 += finest;
     for (Way& way : ways) {
       const double left = pilot.left_by(way.rounded, k);
-      way.cycles += cycles(byte_pair(d), left, second ? survivor(d) / looks_a_rank : survivor(d)) +
+      way.cycles += cycles(int8_pair(d), left, second ? survivor(d) / looks_a_rank : survivor(d)) +
                     (second ? finest * survivor(d) : 0);
       way.left += left;
     }
-    team.tick(0);
+    thread_pool.poll(0);
   }
   Way& best = ways[ways[1].cycles * least_gain < ways[0].cycles];
   outlook.sampled = pilot.count();
   outlook.left_f32 = left_f32 / static_cast<double>(count);
-  if (frame.whole > 0) {  // bytes hold such rows as they are
+  if (transform.whole > 0) {  // bytes hold such rows as they are
     outlook.left_int8 = outlook.left_f32;
     return outlook;
   }
   outlook.left_int8 = best.left / static_cast<double>(count);
   outlook.rotated = best.rotation.present();
   outlook.int8_pays = best.cycles < floats && best.left * least_share < n * static_cast<double>(count);
-  frame.rotation = std::move(best.rotation);
+  transform.rotation = std::move(best.rotation);
   return outlook;
 }
 

@@ -4,12 +4,14 @@
 
 namespace vicinal::cpu {
 
-/// frame: of the int8 rung, which will rotate where rotated rows are worth preparing. second: rows that bytes leave are looked at again before they are
+/// transform: of the int8 precision, which will rotate where rotated rows are worth preparing. second: rows that bytes leave are looked at again before they are
 /// ranked. queries: that each preparation serves; infinite for a kept corpus.
-bool bytes_pay(const Kernels& kernels, const Question& question, Frame& frame, bool second, double queries, Team& team);
-/// The same as figures, which take some milliseconds: of the rows as they are or rotated, whichever is the better. frame: of the int8 rung, or
+bool bytes_pay(const Kernels& kernels, const SearchSpec& spec, Transform& transform, bool second, double queries,
+               ThreadPool& thread_pool);
+/// The same as figures, which take some milliseconds: of the rows as they are or rotated, whichever is the better. transform: of the int8 precision, or
 /// of floats where that comes first.
-Outlook look(const Kernels& kernels, const Question& question, Frame& frame, bool second, double queries, Team& team);
+Outlook look(const Kernels& kernels, const SearchSpec& spec, Transform& transform, bool second, double queries,
+             ThreadPool& thread_pool);
 /// Memory that it takes.
 inline constexpr std::int64_t pilot_bytes = std::int64_t{1} << 20;
 

@@ -23,9 +23,9 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 /// thr: with rows of zeros nothing is a hit. width: of a query. columns: in an element.
 template <class T, class Kernel>
-double products(Kernel kernel, int lanes, std::int64_t width, int columns, T thr, Team& team) {
+double products(Kernel kernel, int lanes, std::int64_t width, int columns, T thr, ThreadPool& thread_pool) {
   std::atomic<double> total{0};
-  team.for_each(team.threads(), [&](std::int64_t, int) {
+  thread_pool.for_each(thread_pool.threads(), [&](std::int64_t, int) {
     Buffer<T> rows(elements * panel_rows), queries(query_panels * lanes * width), terms(panel_rows),
         limits(query_panels * lanes), partial(query_panels * lanes * panel_rows);
     for (Buffer<T>* all : {&rows, &queries, &terms, &partial}) std::fill_n(all->data(), all->size(), T{0});
@@ -60,21 +60,22 @@ double products(Kernel kernel, int lanes, std::int64_t width, int columns, T thr
 
 }  // namespace
 
-double peak_products(const ByteKernels& kernels, Team& team) {
-  return products<std::int32_t>(kernels.tile, kernels.query_lanes, query_width(kernels.layout, elements), 4, 1, team);
+double peak_products(const Int8Kernels& kernels, ThreadPool& thread_pool) {
+  return products<std::int32_t>(kernels.tile, kernels.query_lanes, query_width(kernels.layout, elements), 4, 1,
+                                thread_pool);
 }
 
-double peak_products(const Kernels& kernels, Team& team) {
-  return products<float>(kernels.tile_products, kernels.query_lanes, elements, 1, -1.0F, team);
+double peak_products(const Kernels& kernels, ThreadPool& thread_pool) {
+  return products<float>(kernels.tile_products, kernels.query_lanes, elements, 1, -1.0F, thread_pool);
 }
 
-double peak_bytes(Team& team) {
+double peak_bytes(ThreadPool& thread_pool) {
   Buffer<std::uint64_t> data(memory / 8);
-  const std::int64_t part = data.size() / team.threads();
+  const std::int64_t part = data.size() / thread_pool.threads();
   const auto each = [&](const auto& body) {
     const auto start = Clock::now();
-    team.for_each(team.threads(), [&](std::int64_t i, int) { body(data.data() + i * part); });
-    return static_cast<double>(part * team.threads() * 8) / seconds_since(start);
+    thread_pool.for_each(thread_pool.threads(), [&](std::int64_t i, int) { body(data.data() + i * part); });
+    return static_cast<double>(part * thread_pool.threads() * 8) / seconds_since(start);
   };
   each([&](std::uint64_t* from) { std::fill_n(from, part, 1u); });
   double best = 0;

@@ -1,4 +1,4 @@
-// The canonical rung on the host: every pair is ranked, blocks of rows for a few queries at a time.
+// The canonical precision on the host: every pair is ranked, blocks of rows for a few queries at a time.
 #include <algorithm>
 #include <cstring>
 
@@ -24,16 +24,16 @@ std::int64_t differing_rows(const Points& rows, std::int64_t first, std::int64_t
 
 void CpuSession::scan_canonical() {
   const std::int64_t groups = (queries_.count + scan_group - 1) / scan_group, count = chunk().count;
-  team_.for_each(plan_.row_splits * groups, [&](std::int64_t piece, int number) {
+  thread_pool_.for_each(plan_.row_splits * groups, [&](std::int64_t piece, int number) {
     Worker& own = worker(number);
     const std::int64_t split = piece / groups, begin = piece % groups * scan_group;
     const std::int64_t end = std::min(queries_.count, begin + scan_group);
     const Range range = split_range(count, split, plan_.row_splits);
-    Ranker ranker(kernels_, question_, query_points_, own.rank);
+    Ranker ranker(kernels_, spec_, query_points_, own.rank);
     std::uint32_t index[rank_block];
     Entry shared[rank_block];
-    const bool all = question_.filter.all(), dense = all && question_.corpus.plain_rows();
-    const Points rows = question_.corpus.slice(chunk().first, count);
+    const bool all = spec_.filter.all(), dense = all && spec_.corpus.plain_rows();
+    const Points rows = spec_.corpus.slice(chunk().first, count);
     for (std::int64_t row = range.begin; row < range.end; row += rank_block) {
       const std::int64_t used = std::min(rank_block, range.end - row);
       // Equal rows that follow one another have one distance, which is measured once.
@@ -44,10 +44,10 @@ void CpuSession::scan_canonical() {
         if (!all) {
           allowed = 0;
           for (std::int64_t i = 0; i < used; ++i)
-            if (question_.filter.allows(query, chunk().first + row + i))
+            if (spec_.filter.allows(query, chunk().first + row + i))
               index[allowed++] = static_cast<std::uint32_t>(row + i);
         }
-        team_.tick(static_cast<std::uint64_t>(used));
+        thread_pool_.poll(static_cast<std::uint64_t>(used));
         if (allowed == 0) continue;
         ranker.start(query, queries_.facts[static_cast<std::size_t>(q)]);
         std::span<const Entry> ranked =
@@ -55,7 +55,7 @@ void CpuSession::scan_canonical() {
         if (differing < used) {
           for (std::int64_t i = 0, at = -1; i < used; ++i) {
             if (at + 1 < differing && std::int64_t{index[at + 1]} == row + i) ++at;
-            shared[i] = {ranked[static_cast<std::size_t>(at)].key, question_.first_id + chunk().first + row + i};
+            shared[i] = {ranked[static_cast<std::size_t>(at)].key, spec_.first_id + chunk().first + row + i};
           }
           ranked = {shared, static_cast<std::size_t>(used)};
         }

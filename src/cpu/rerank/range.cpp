@@ -9,8 +9,8 @@
 namespace vicinal::cpu {
 
 void CpuSession::start_matches() {
-  const bool descends = descending(question_.metric);
-  const double radius = radius_key(*question_.radius, question_.type, descends);
+  const bool descends = descending(spec_.metric);
+  const double radius = radius_key(*spec_.radius, spec_.type, descends);
   room_.reset(plan_.match_bytes);
   places_.clear();
   if (matches_.size() < states_.size()) matches_.resize(states_.size());
@@ -41,12 +41,12 @@ void CpuSession::counts(std::span<std::int64_t> counts, std::vector<bool>& lost)
 }
 
 void CpuSession::place(const RangeView& out) {
-  const double radius = radius_key(*question_.radius, question_.type, descending(question_.metric));
+  const double radius = radius_key(*spec_.radius, spec_.type, descending(spec_.metric));
   places_ = std::vector<Place>(static_cast<std::size_t>(queries_.count));
   for (std::int64_t query = 0; query < queries_.count; ++query) {
     Place& place = places_[static_cast<std::size_t>(query)];
     place.out = &out;
-    place.descends = descending(question_.metric);
+    place.descends = descending(spec_.metric);
     place.next = out.begin[given(query)];
     place.end = out.begin[given(query)] + out.count[given(query)];
     for (std::int64_t split = 0; split < plan_.row_splits; ++split)
@@ -55,9 +55,9 @@ void CpuSession::place(const RangeView& out) {
 }
 
 void CpuSession::finish_range(const RangeView& out, const BoundsView& bounds) {
-  const bool descends = descending(question_.metric);
+  const bool descends = descending(spec_.metric);
   std::atomic<std::int64_t> gone{0}, passed{0}, ranked{0};
-  team_.for_each(queries_.count, [&](std::int64_t query, int number) {
+  thread_pool_.for_each(queries_.count, [&](std::int64_t query, int number) {
     const Totals all = totals(query, bounds);
     passed += all.passed;
     ranked += all.ranked;
@@ -73,14 +73,14 @@ void CpuSession::finish_range(const RangeView& out, const BoundsView& bounds) {
         at += part.count();
       }
     }
-    team_.tick(0);
+    thread_pool_.poll(0);
     sort_matches(out, descends, first, count);
-    Ranker ranker(kernels_, question_, query_points_, worker(number).rank);
+    Ranker ranker(kernels_, spec_, query_points_, worker(number).rank);
     bool started = false;
     for (std::int64_t at = first; at < first + count; ++at) {
       const Entry entry{load_key(out.distances, out.type, descends, at), out.ids[at]};
-      gone += static_cast<std::int64_t>(vanished(entry, query, ranker, started));
-      if (at % 4096 == 0) team_.tick(0);
+      gone += static_cast<std::int64_t>(underflowed(entry, query, ranker, started));
+      if (at % 4096 == 0) thread_pool_.poll(0);
     }
   });
   stats_.underflowed += gone;

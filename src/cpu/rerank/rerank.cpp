@@ -32,19 +32,19 @@ std::int64_t RankScratch::bytes(std::int64_t dims, DType corpus, bool plain) noe
          512;
 }
 
-Ranker::Ranker(const Kernels& kernels, const Question& question, const Points& queries, RankScratch& scratch)
-    : kernels_(kernels), question_(question), queries_(queries), scratch_(scratch),
-      sums_(sums_of(kernels, question.metric)), plain_(question.corpus.plain_rows()) {}
+Ranker::Ranker(const Kernels& kernels, const SearchSpec& spec, const Points& queries, RankScratch& scratch)
+    : kernels_(kernels), spec_(spec), queries_(queries), scratch_(scratch), sums_(sums_of(kernels, spec.metric)),
+      plain_(spec.corpus.plain_rows()) {}
 
 void Ranker::start(std::int64_t row, const QueryFacts& facts) {
   self_ = facts.self;
   double* query = scratch_.query.data();
-  if (question_.metric == Metric::hamming) {
+  if (spec_.metric == Metric::hamming) {
     gather_row(queries_, row, query);  // raw bytes
     return;
   }
   load_row(kernels_, queries_, row, scratch_.rows.data(), query);
-  if (question_.metric == Metric::correlation)
+  if (spec_.metric == Metric::correlation)
     for (std::int64_t i = 0; i < queries_.cols; ++i) query[i] -= facts.mean;
 }
 
@@ -63,12 +63,12 @@ void Ranker::sums(const Points& rows, const std::uint32_t* index, std::int64_t c
 
 std::span<const Entry> Ranker::rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first,
                                     std::int64_t count) {
-  const Metric metric = question_.metric;
+  const Metric metric = spec_.metric;
   const bool finished =
       row_of(metric).finish == Finish::itself;  // asked once: a lookup a row takes 3 % of one query's time
   const bool norms = needs_norms(metric), descends = descending(metric);
-  const DistanceType type = question_.type;
-  const Points rows = question_.corpus.slice(chunk.first, chunk.count);
+  const DistanceType type = spec_.type;
+  const Points rows = spec_.corpus.slice(chunk.first, chunk.count);
   const std::int64_t step = plain_ ? rank_block : gather_block;
   double* values = scratch_.values.data();
   for (std::int64_t begin = 0; begin < count; begin += step) {
@@ -102,21 +102,21 @@ std::span<const Entry> Ranker::rank(const PackedRows& chunk, const std::uint32_t
       if (std::isnan(value))
         fail(ErrorCode::range_error,
              cat("corpus row ", chunk.first + row, ": the product with a query leaves f64; scale the rows first"));
-      scratch_.entries[begin + i] = {fold_key(value, type, descends), question_.first_id + chunk.first + row};
+      scratch_.entries[begin + i] = {fold_key(value, type, descends), spec_.first_id + chunk.first + row};
     }
   }
   return {scratch_.entries.data(), static_cast<std::size_t>(count)};
 }
 
-bool Ranker::vanishes(std::int64_t corpus_row) {
-  const Points row = question_.corpus.slice(corpus_row, 1);
+bool Ranker::underflows(std::int64_t corpus_row) {
+  const Points row = spec_.corpus.slice(corpus_row, 1);
   if (plain_) {
     sums(row, nullptr, 1, nullptr, scratch_.values.data());
   } else {
     gather_row(row, 0, scratch_.rows.data());
     sums(Points(scratch_.rows.data(), row.dtype, 1, row.cols), nullptr, 1, nullptr, scratch_.values.data());
   }
-  return canonical_value(question_.metric, scratch_.values[0], 0, 0) != 0;
+  return canonical_value(spec_.metric, scratch_.values[0], 0, 0) != 0;
 }
 
 }  // namespace vicinal::cpu

@@ -56,7 +56,7 @@ struct RankScratch {
 /// Everything that ranking one query against one chunk needs.
 class Ranker {
  public:
-  Ranker(const Kernels& kernels, const Question& question, const Points& queries, RankScratch& scratch);
+  Ranker(const Kernels& kernels, const SearchSpec& spec, const Points& queries, RankScratch& scratch);
 
   /// Loads row `row` of the queries.
   void start(std::int64_t row, const QueryFacts& facts);
@@ -64,12 +64,12 @@ class Ranker {
   std::span<const Entry> rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first,
                               std::int64_t count);
   /// The canonical value rounds to nothing though it is not zero: metrics without norms only.
-  bool vanishes(std::int64_t corpus_row);
+  bool underflows(std::int64_t corpus_row);
 
  private:
   void sums(const Points& rows, const std::uint32_t* index, std::int64_t count, const double* shifts, double* out);
   const Kernels& kernels_;
-  const Question& question_;
+  const SearchSpec& spec_;
   const Points& queries_;
   RankScratch& scratch_;
   const CanonicalFn* sums_;

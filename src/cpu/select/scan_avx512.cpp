@@ -3,8 +3,8 @@
 #include <type_traits>
 
 #include "cpu/isa/intrinsics_512.hpp"
-#include "cpu/select/scan.hpp"
 #include "cpu/isa/vector_macros.hpp"
+#include "cpu/select/scan.hpp"
 #include "select/ordered.hpp"
 
 namespace vicinal::cpu {

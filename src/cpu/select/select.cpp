@@ -31,15 +31,15 @@ void keys_of(const RowReader& reader, std::int64_t row, std::int64_t cols, bool 
 }
 
 template <ValueType T, class Key>
-void select_rows(const SelectProblem& problem, TruncatedFn<Key> algorithm, Team& team) {
+void select_rows(const SelectProblem& problem, TruncatedFn<Key> algorithm, ThreadPool& thread_pool) {
   struct Scratch {
     std::vector<Key> keys;
     std::vector<Ranked<Key>> best;
   };
-  std::vector<Scratch> scratches(static_cast<std::size_t>(team.threads()));
+  std::vector<Scratch> scratches(static_cast<std::size_t>(thread_pool.threads()));
   const RowReader reader(problem.values);
   const RowWriter out(problem);
-  team.for_each(problem.values.rows, [&](std::int64_t row, int worker) {
+  thread_pool.for_each(problem.values.rows, [&](std::int64_t row, int worker) {
     Scratch& scratch = scratches[static_cast<std::size_t>(worker)];
     scratch.keys.resize(static_cast<std::size_t>(problem.values.cols));
     scratch.best.resize(static_cast<std::size_t>(problem.k));
@@ -47,15 +47,15 @@ void select_rows(const SelectProblem& problem, TruncatedFn<Key> algorithm, Team&
     algorithm(scratch.keys.data(), problem.values.cols, problem.k, scratch.best.data());
     for (std::int64_t rank = 0; rank < problem.k; ++rank)
       out.write(row, rank, scratch.best[static_cast<std::size_t>(rank)].position);
-    team.tick(static_cast<std::uint64_t>(problem.values.cols));
+    thread_pool.poll(static_cast<std::uint64_t>(problem.values.cols));
   });
 }
 
-void select_truncated(const SelectProblem& problem, const Truncated& algorithm, Team& team) {
+void select_truncated(const SelectProblem& problem, const Truncated& algorithm, ThreadPool& thread_pool) {
   with_type(problem.values.type, [&]<ValueType T>() {
     if constexpr (sizeof(typename ValueBits<T>::type) == 8)
-      select_rows<T, std::uint64_t>(problem, algorithm.wide, team);
-    else select_rows<T, std::uint32_t>(problem, algorithm.narrow, team);
+      select_rows<T, std::uint64_t>(problem, algorithm.wide, thread_pool);
+    else select_rows<T, std::uint32_t>(problem, algorithm.narrow, thread_pool);
   });
 }
 
@@ -63,20 +63,20 @@ void select_truncated(const SelectProblem& problem, const Truncated& algorithm, 
 
 SelectStats select_k(const SelectProblem& problem, const Scans& scans) {
   const auto work = static_cast<std::uint64_t>(problem.values.rows) * static_cast<std::uint64_t>(problem.values.cols);
-  Team team(problem.threads, problem.progress, problem.stop, work);
+  ThreadPool thread_pool(problem.threads, problem.progress, problem.stop, work);
   SelectStats stats{
-      .algorithm = problem.algorithm, .device = "cpu", .threads = team.threads(), .seconds = 0, .why = ""};
+      .algorithm = problem.algorithm, .device = "cpu", .threads = thread_pool.threads(), .seconds = 0, .why = ""};
   if (problem.algorithm == "auto") {
     stats.algorithm = "threshold";
     stats.why = cat("one pass over memory for any k and shape (", scans.name, ")");
   }
   if (stats.algorithm == "threshold") {
-    select_threshold(problem, scans, team);
+    select_threshold(problem, scans, thread_pool);
     return stats;
   }
   for (const Truncated* sort : truncated_sorts) {
     if (stats.algorithm != sort->name) continue;
-    select_truncated(problem, *sort, team);
+    select_truncated(problem, *sort, thread_pool);
     return stats;
   }
   fail(ErrorCode::invalid_argument,

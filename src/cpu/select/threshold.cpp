@@ -119,13 +119,13 @@ class Selector {
         copied_(reader.in_place() ? 0 : strided_piece) {}
 
   /// The k smallest of values [begin, end) of a row, in no order; k at most their number.
-  std::span<Pair> select(std::int64_t row, std::int64_t begin, std::int64_t end, Team& team) {
+  std::span<Pair> select(std::int64_t row, std::int64_t begin, std::int64_t end, ThreadPool& thread_pool) {
     if (end - begin >= 8 * most_) {
       guess(row, begin, end);
-      if (pass(row, begin, end, team)) return best();
+      if (pass(row, begin, end, thread_pool)) return best();
     }
     start(row, begin, std::min(end, begin + most_));
-    if (held_ == most_ && tighten()) pass(row, begin + most_, end, team);
+    if (held_ == most_ && tighten()) pass(row, begin + most_, end, thread_pool);
     return best();
   }
   std::vector<Pair>& scratch() { return scratch_; }
@@ -203,7 +203,7 @@ class Selector {
   }
 
   /// Goes through [begin, end) with the limit; false if fewer than k are held in the end.
-  bool pass(std::int64_t row, std::int64_t begin, std::int64_t end, Team& team) {
+  bool pass(std::int64_t row, std::int64_t begin, std::int64_t end, ThreadPool& thread_pool) {
     const std::int64_t longest = reader_.in_place() ? piece : strided_piece;
     std::int64_t untold = 0;
     for (std::int64_t at = begin; at < end;) {
@@ -218,7 +218,7 @@ class Selector {
       }
       at += count;
       if ((untold += count) >= piece) {
-        team.tick(0);  // to hear that it shall stop; what is done is told by rows
+        thread_pool.poll(0);  // to hear that it shall stop; what is done is told by rows
         untold = 0;
       }
     }
@@ -264,40 +264,40 @@ void write(const SelectProblem& problem, const RowWriter& out, std::int64_t row,
 
 /// Rows to threads, several at once where they are short.
 template <ValueType T, class Pair>
-void select_rows(const SelectProblem& problem, const Scans& scans, Team& team) {
+void select_rows(const SelectProblem& problem, const Scans& scans, ThreadPool& thread_pool) {
   const RowReader reader(problem.values);
   const RowWriter out(problem);
-  std::vector<std::unique_ptr<Selector<T, Pair>>> selectors(static_cast<std::size_t>(team.threads()));
+  std::vector<std::unique_ptr<Selector<T, Pair>>> selectors(static_cast<std::size_t>(thread_pool.threads()));
   const std::int64_t rows = problem.values.rows, cols = problem.values.cols;
   const std::int64_t together =
-      std::clamp<std::int64_t>((piece >> 3) / cols, 1, std::max<std::int64_t>(rows / (4 * team.threads()), 1));
-  team.for_each((rows + together - 1) / together, [&](std::int64_t index, int worker) {
+      std::clamp<std::int64_t>((piece >> 3) / cols, 1, std::max<std::int64_t>(rows / (4 * thread_pool.threads()), 1));
+  thread_pool.for_each((rows + together - 1) / together, [&](std::int64_t index, int worker) {
     auto& selector = selectors[static_cast<std::size_t>(worker)];
     if (selector == nullptr) selector = std::make_unique<Selector<T, Pair>>(scans, problem, reader);
     const std::int64_t first = index * together, last = std::min(rows, first + together);
     for (std::int64_t row = first; row < last; ++row)
-      write<T, Pair>(problem, out, row, selector->select(row, 0, cols, team), selector->scratch());
-    team.tick(static_cast<std::uint64_t>((last - first) * cols));
+      write<T, Pair>(problem, out, row, selector->select(row, 0, cols, thread_pool), selector->scratch());
+    thread_pool.poll(static_cast<std::uint64_t>((last - first) * cols));
   });
 }
 
 /// Fewer rows than threads: each row in parts, whose k smallest are then put together.
 template <ValueType T, class Pair>
-void select_parts(const SelectProblem& problem, const Scans& scans, Team& team, std::int64_t parts) {
+void select_parts(const SelectProblem& problem, const Scans& scans, ThreadPool& thread_pool, std::int64_t parts) {
   const RowReader reader(problem.values);
   const RowWriter out(problem);
-  std::vector<std::unique_ptr<Selector<T, Pair>>> selectors(static_cast<std::size_t>(team.threads()));
+  std::vector<std::unique_ptr<Selector<T, Pair>>> selectors(static_cast<std::size_t>(thread_pool.threads()));
   const std::int64_t cols = problem.values.cols, k = problem.k;
   Buffer<Pair> all(parts * k);
   std::vector<Pair> scratch;
   for (std::int64_t row = 0; row < problem.values.rows; ++row) {
-    team.for_each(parts, [&](std::int64_t part, int worker) {
+    thread_pool.for_each(parts, [&](std::int64_t part, int worker) {
       auto& selector = selectors[static_cast<std::size_t>(worker)];
       if (selector == nullptr) selector = std::make_unique<Selector<T, Pair>>(scans, problem, reader);
       const std::span<Pair> best =
-          selector->select(row, cols / parts * part, part + 1 == parts ? cols : cols / parts * (part + 1), team);
+          selector->select(row, cols / parts * part, part + 1 == parts ? cols : cols / parts * (part + 1), thread_pool);
       std::copy(best.begin(), best.end(), all.data() + part * k);
-      team.tick(static_cast<std::uint64_t>(cols / parts));
+      thread_pool.poll(static_cast<std::uint64_t>(cols / parts));
     });
     keep_smallest(std::span<Pair>(all.data(), static_cast<std::size_t>(parts * k)), k, scratch);
     write<T, Pair>(problem, out, row, {all.data(), static_cast<std::size_t>(k)}, scratch);
@@ -305,22 +305,22 @@ void select_parts(const SelectProblem& problem, const Scans& scans, Team& team, 
 }
 
 template <ValueType T, class Pair>
-void run(const SelectProblem& problem, const Scans& scans, Team& team) {
+void run(const SelectProblem& problem, const Scans& scans, ThreadPool& thread_pool) {
   const std::int64_t parts = std::min<std::int64_t>(
-      4 * team.threads(), problem.values.cols / std::max<std::int64_t>(8 * problem.k, piece / 4));
-  if (problem.values.rows < 2 * team.threads() && team.threads() > 1 && parts > 1)
-    select_parts<T, Pair>(problem, scans, team, parts);
-  else select_rows<T, Pair>(problem, scans, team);
+      4 * thread_pool.threads(), problem.values.cols / std::max<std::int64_t>(8 * problem.k, piece / 4));
+  if (problem.values.rows < 2 * thread_pool.threads() && thread_pool.threads() > 1 && parts > 1)
+    select_parts<T, Pair>(problem, scans, thread_pool, parts);
+  else select_rows<T, Pair>(problem, scans, thread_pool);
 }
 
 }  // namespace
 
-void select_threshold(const SelectProblem& problem, const Scans& scans, Team& team) {
+void select_threshold(const SelectProblem& problem, const Scans& scans, ThreadPool& thread_pool) {
   with_type(problem.values.type, [&]<ValueType T>() {
     if constexpr (sizeof(typename ValueBits<T>::type) < 8) {
-      if (problem.values.cols <= std::int64_t{1} << 32) return run<T, Packed>(problem, scans, team);
+      if (problem.values.cols <= std::int64_t{1} << 32) return run<T, Packed>(problem, scans, thread_pool);
     }
-    return run<T, Wide>(problem, scans, team);
+    return run<T, Wide>(problem, scans, thread_pool);
   });
 }
 

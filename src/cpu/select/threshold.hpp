@@ -6,6 +6,6 @@
 
 namespace vicinal::cpu {
 
-void select_threshold(const SelectProblem& problem, const Scans& scans, Team& team);
+void select_threshold(const SelectProblem& problem, const Scans& scans, ThreadPool& thread_pool);
 
 }  // namespace vicinal::cpu

@@ -7,8 +7,8 @@
 
 #include "core/buffer.hpp"
 #include "core/strings.hpp"
-#include "cpu/strings/myers.hpp"
 #include "cpu/isa/vector_macros.hpp"
+#include "cpu/strings/myers.hpp"
 
 namespace vicinal::cpu {
 

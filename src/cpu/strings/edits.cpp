@@ -15,12 +15,12 @@ constexpr std::int64_t strips_to_guess = 8;        // below, all strips cost les
 
 class EditScanner final : public Scanner {
  public:
-  EditScanner(const StringQuestion& question, const Myers& myers, Team& team)
-      : question_(question), corpus_(question.corpus), queries_(question.queries),
-        blocks_(corpus_, myers, question.alphabet.size()), team_(team) {
-    for (int worker = 0; worker < team.threads(); ++worker) {
-      masks_.emplace_back(question.alphabet.size());
-      windows_.emplace_back(question.alphabet.size());
+  EditScanner(const StringSearchSpec& spec, const Myers& myers, ThreadPool& thread_pool)
+      : spec_(spec), corpus_(spec.corpus), queries_(spec.queries), blocks_(corpus_, myers, spec.alphabet.size()),
+        thread_pool_(thread_pool) {
+    for (int worker = 0; worker < thread_pool.threads(); ++worker) {
+      masks_.emplace_back(spec.alphabet.size());
+      windows_.emplace_back(spec.alphabet.size());
     }
   }
 
@@ -36,7 +36,7 @@ class EditScanner final : public Scanner {
           scan_block(
               block[part], queries, [](const Query& query) { return query.beyond_band; }, worker, counts);
       }
-      team_.tick(static_cast<std::uint64_t>(block->words) * queries.size());
+      thread_pool_.poll(static_cast<std::uint64_t>(block->words) * queries.size());
     }
     return counts;
   }
@@ -122,7 +122,7 @@ class EditScanner final : public Scanner {
     if (query.limit != query.pool->limit() || query.longest != block.longest) {
       query.limit = query.pool->limit();
       query.longest = block.longest;
-      query.most = most_edits(question_.metric, question_.type, query.limit, query.length(), block.longest);
+      query.most = most_edits(spec_.metric, spec_.type, query.limit, query.length(), block.longest);
     }
     const std::int64_t least = std::max(block.shortest - query.length(), query.length() - block.longest);
     return query.most < least ? -1 : query.most;
@@ -134,9 +134,8 @@ class EditScanner final : public Scanner {
     for (int i = 0; i < hits.count; ++i) {
       if (hits.distance[i] <= above) continue;
       const std::int64_t at = block.first + hits.lane[i];
-      query.pool->take(
-          string_key(question_.metric, question_.type, hits.distance[i], query.length(), corpus_.length(at)),
-          corpus_.row(at));
+      query.pool->take(string_key(spec_.metric, spec_.type, hits.distance[i], query.length(), corpus_.length(at)),
+                       corpus_.row(at));
       ++taken;
     }
     return taken;
@@ -185,23 +184,23 @@ class EditScanner final : public Scanner {
       args.from = args.to;
       args.to = std::min(args.letters, args.from + piece);
       if (!block.myers->strips(args)) return false;
-      team_.tick(0);
+      thread_pool_.poll(0);
     }
     return true;
   }
 
-  const StringQuestion& question_;
+  const StringSearchSpec& spec_;
   const StringSet &corpus_, &queries_;
   Blocks blocks_;
-  Team& team_;
+  ThreadPool& thread_pool_;
   std::vector<Masks> masks_;
   std::vector<Windows> windows_;
 };
 
 }  // namespace
 
-std::unique_ptr<Scanner> open_edits(const StringQuestion& question, const Myers& myers, Team& team) {
-  return std::make_unique<EditScanner>(question, myers, team);
+std::unique_ptr<Scanner> open_edits(const StringSearchSpec& spec, const Myers& myers, ThreadPool& thread_pool) {
+  return std::make_unique<EditScanner>(spec, myers, thread_pool);
 }
 
 std::int64_t edits_bytes(const StringSizes& sizes, const Myers& myers, int threads) {

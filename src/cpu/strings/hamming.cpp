@@ -23,10 +23,10 @@ std::int64_t differing(const Code* a, const Code* b, std::int64_t length, std::i
 
 class HammingScanner final : public Scanner {
  public:
-  HammingScanner(const StringQuestion& question, Team& team) : question_(question), team_(team) {}
+  HammingScanner(const StringSearchSpec& spec, ThreadPool& thread_pool) : spec_(spec), thread_pool_(thread_pool) {}
 
   ScanCounts scan(const QueryGroup& group, int /*worker*/) override {
-    const StringSet &corpus = question_.corpus, &queries = question_.queries;
+    const StringSet &corpus = spec_.corpus, &queries = spec_.queries;
     const std::int64_t begin = corpus.count() * group.part / group.parts,
                        end = corpus.count() * (group.part + 1) / group.parts;
     ScanCounts counts;
@@ -34,7 +34,7 @@ class HammingScanner final : public Scanner {
       const std::int64_t query = group.first + static_cast<std::int64_t>(i), length = queries.length(query);
       StringPool& pool = group.pools[i];
       for (std::int64_t at = begin; at < end; ++at) {
-        const std::int64_t most = most_edits(question_.metric, question_.type, pool.limit(), length, length);
+        const std::int64_t most = most_edits(spec_.metric, spec_.type, pool.limit(), length, length);
         if (most < 0) break;
         const std::int64_t count = corpus.narrow()
                                        ? differing(queries.bytes_at(query), corpus.bytes_at(at), length, most)
@@ -44,20 +44,20 @@ class HammingScanner final : public Scanner {
           pool.take(static_cast<double>(count), corpus.row(at));
           ++counts.within;
         }
-        if (at % 1024 == 0) team_.tick(0);
+        if (at % 1024 == 0) thread_pool_.poll(0);
       }
-      team_.tick(static_cast<std::uint64_t>(end - begin));
+      thread_pool_.poll(static_cast<std::uint64_t>(end - begin));
     }
     return counts;
   }
 
  private:
-  const StringQuestion& question_;
-  Team& team_;
+  const StringSearchSpec& spec_;
+  ThreadPool& thread_pool_;
 };
 
-std::unique_ptr<Scanner> open_hamming(const StringQuestion& question, const Myers& /*myers*/, Team& team) {
-  return std::make_unique<HammingScanner>(question, team);
+std::unique_ptr<Scanner> open_hamming(const StringSearchSpec& spec, const Myers& /*myers*/, ThreadPool& thread_pool) {
+  return std::make_unique<HammingScanner>(spec, thread_pool);
 }
 
 std::int64_t hamming_bytes(const StringSizes& /*sizes*/, const Myers& /*myers*/, int /*threads*/) { return 0; }

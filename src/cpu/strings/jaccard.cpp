@@ -14,18 +14,18 @@ constexpr std::int64_t token_bytes = 96;  // of a token in the dictionary, with 
 
 class JaccardScanner final : public Scanner {
  public:
-  JaccardScanner(const StringQuestion& question, Team& team)
-      : question_(question), team_(team), rows_(question.corpus.count()), sizes_(rows_) {
+  JaccardScanner(const StringSearchSpec& spec, ThreadPool& thread_pool)
+      : spec_(spec), thread_pool_(thread_pool), rows_(spec.corpus.count()), sizes_(rows_) {
     for (std::int64_t at = 0; at < rows_; ++at) {
-      const std::int64_t row = question.corpus.row(at);
-      const std::vector<Token> tokens =
-          tokens_of(question.corpus, at, question.alphabet, question.encoding, question.ngram);
+      const std::int64_t row = spec.corpus.row(at);
+      const std::vector<Token> tokens = tokens_of(spec.corpus, at, spec.alphabet, spec.encoding, spec.ngram);
       sizes_[row] = static_cast<std::uint32_t>(tokens.size());
       for (const Token& token : tokens) lists_[token].push_back(row);
-      if (at % 256 == 0) team.tick(0);
+      if (at % 256 == 0) thread_pool.poll(0);
     }
     for (auto& [token, list] : lists_) std::sort(list.begin(), list.end());
-    for (int worker = 0; worker < team.threads(); ++worker) shared_.emplace_back(static_cast<std::size_t>(rows_), 0);
+    for (int worker = 0; worker < thread_pool.threads(); ++worker)
+      shared_.emplace_back(static_cast<std::size_t>(rows_), 0);
   }
 
   ScanCounts scan(const QueryGroup& group, int worker) override {
@@ -34,8 +34,8 @@ class JaccardScanner final : public Scanner {
     ScanCounts counts;
     std::vector<std::int64_t> met;
     for (std::size_t i = 0; i < group.pools.size(); ++i) {
-      const std::vector<Token> tokens = tokens_of(question_.queries, group.first + static_cast<std::int64_t>(i),
-                                                  question_.alphabet, question_.encoding, question_.ngram);
+      const std::vector<Token> tokens = tokens_of(spec_.queries, group.first + static_cast<std::int64_t>(i),
+                                                  spec_.alphabet, spec_.encoding, spec_.ngram);
       StringPool& pool = group.pools[i];
       met.clear();
       for (const Token& token : tokens) {
@@ -48,7 +48,7 @@ class JaccardScanner final : public Scanner {
       for (const std::int64_t row : met) take(pool, tokens.size(), shared[static_cast<std::size_t>(row)], row, counts);
       add_rest(pool, tokens.size(), shared, begin, end, counts);
       for (const std::int64_t row : met) shared[static_cast<std::size_t>(row)] = 0;
-      team_.tick(static_cast<std::uint64_t>(end - begin));
+      thread_pool_.poll(static_cast<std::uint64_t>(end - begin));
     }
     return counts;
   }
@@ -57,7 +57,7 @@ class JaccardScanner final : public Scanner {
   void take(StringPool& pool, std::size_t tokens, std::uint32_t shared, std::int64_t row, ScanCounts& counts) const {
     const std::int64_t either = static_cast<std::int64_t>(tokens) + sizes_[row] - shared;
     const double value = either == 0 ? 0.0 : static_cast<double>(either - shared) / static_cast<double>(either);
-    const double key = fold_key(value, question_.type, false);
+    const double key = fold_key(value, spec_.type, false);
     ++counts.computed;
     if (!pool.wants(key, row)) return;
     pool.take(key, row);
@@ -75,16 +75,16 @@ class JaccardScanner final : public Scanner {
     }
   }
 
-  const StringQuestion& question_;
-  Team& team_;
+  const StringSearchSpec& spec_;
+  ThreadPool& thread_pool_;
   std::int64_t rows_;
   Buffer<std::uint32_t> sizes_;
   std::unordered_map<Token, std::vector<std::int64_t>> lists_;
   std::vector<std::vector<std::uint32_t>> shared_;
 };
 
-std::unique_ptr<Scanner> open_jaccard(const StringQuestion& question, const Myers& /*myers*/, Team& team) {
-  return std::make_unique<JaccardScanner>(question, team);
+std::unique_ptr<Scanner> open_jaccard(const StringSearchSpec& spec, const Myers& /*myers*/, ThreadPool& thread_pool) {
+  return std::make_unique<JaccardScanner>(spec, thread_pool);
 }
 
 /// Every symbol may begin a token of its own.

@@ -1,7 +1,7 @@
 // The twin in plain C++: one word of 64 bits is one lane, and a block is one word. Also what reads words so long that the masks
 // of several would not fit a cache.
-#include "cpu/strings/myers.hpp"
 #include "cpu/isa/vector_macros.hpp"
+#include "cpu/strings/myers.hpp"
 
 namespace vicinal::cpu {
 namespace {

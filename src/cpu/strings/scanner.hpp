@@ -23,19 +23,19 @@ struct ScanCounts {
 
 struct Scanner {
   virtual ~Scanner() = default;
-  /// Called at once from several threads, each with a worker number of its own. Ticks the team for every pair.
+  /// Called at once from several threads, each with a worker number of its own. Ticks the thread_pool for every pair.
   virtual ScanCounts scan(const QueryGroup& group, int worker) = 0;
 };
 
 struct StringMetric {
   Metric metric;
-  std::unique_ptr<Scanner> (*open)(const StringQuestion& question, const Myers& myers, Team& team);
+  std::unique_ptr<Scanner> (*open)(const StringSearchSpec& spec, const Myers& myers, ThreadPool& thread_pool);
   /// Bytes of a scanner for `threads` workers.
   std::int64_t (*bytes)(const StringSizes& sizes, const Myers& myers, int threads);
 };
 
 /// Both Levenshtein distances: edits within what a query wants (edits.cpp).
-std::unique_ptr<Scanner> open_edits(const StringQuestion& question, const Myers& myers, Team& team);
+std::unique_ptr<Scanner> open_edits(const StringSearchSpec& spec, const Myers& myers, ThreadPool& thread_pool);
 std::int64_t edits_bytes(const StringSizes& sizes, const Myers& myers, int threads);
 
 extern const StringMetric levenshtein, normalized_levenshtein, string_hamming, jaccard;

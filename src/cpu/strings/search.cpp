@@ -28,15 +28,15 @@ std::int64_t pieces(std::int64_t of, std::int64_t size) { return (of + size - 1)
 
 class StringSearch {
  public:
-  StringSearch(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team)
-      : question_(question), answer_(answer), team_(team),
-        scanner_(find_metric(question.metric).open(question, find_instruction_set(plan.instruction_set).myers, team)),
-        begin_(question.first_query), end_(question.query_end()), size_(plan.query_block),
+  StringSearch(const StringSearchSpec& spec, const Plan& plan, const StringAnswer& answer, ThreadPool& thread_pool)
+      : spec_(spec), answer_(answer), thread_pool_(thread_pool),
+        scanner_(find_metric(spec.metric).open(spec, find_instruction_set(plan.instruction_set).myers, thread_pool)),
+        begin_(spec.first_query), end_(spec.query_end()), size_(plan.query_block),
         groups_(pieces(end_ - begin_, size_)), parts_(plan.row_splits) {}
 
   ScanCounts run() {
     if (parts_ == 1) {
-      team_.for_each(groups_, [&](std::int64_t group, int worker) {
+      thread_pool_.for_each(groups_, [&](std::int64_t group, int worker) {
         std::vector<StringPool> pools = make_pools(group);
         note(scanner_->scan({begin_ + group * size_, pools, 0, 1}, worker));
         for (std::size_t i = 0; i < pools.size(); ++i) answer_(row(group, i), pools[i].finish());
@@ -45,7 +45,7 @@ class StringSearch {
     }
     for (std::int64_t group = 0; group < groups_; ++group) {
       std::vector<std::vector<StringPool>> parts(static_cast<std::size_t>(parts_));
-      team_.for_each(parts_, [&](std::int64_t part, int worker) {
+      thread_pool_.for_each(parts_, [&](std::int64_t part, int worker) {
         auto& pools = parts[static_cast<std::size_t>(part)] = make_pools(group);
         note(scanner_->scan({begin_ + group * size_, pools, part, parts_}, worker));
       });
@@ -57,12 +57,12 @@ class StringSearch {
 
  private:
   std::int64_t row(std::int64_t group, std::size_t i) const {
-    return question_.queries.row(begin_ + group * size_ + static_cast<std::int64_t>(i));
+    return spec_.queries.row(begin_ + group * size_ + static_cast<std::int64_t>(i));
   }
   std::vector<StringPool> make_pools(std::int64_t group) {
     std::vector<StringPool> pools;
     for (std::int64_t at = begin_ + group * size_; at < std::min(end_, begin_ + (group + 1) * size_); ++at)
-      pools.emplace_back(question_, question_.queries.row(at), entries_);
+      pools.emplace_back(spec_, spec_.queries.row(at), entries_);
     return pools;
   }
   void join(std::int64_t group, std::vector<std::vector<StringPool>>& parts) {
@@ -74,8 +74,8 @@ class StringSearch {
         all.insert(all.end(), found.begin(), found.end());
       }
       std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) { return before(a, b); });
-      if (!question_.radius && static_cast<std::int64_t>(all.size()) > question_.k)
-        all.resize(static_cast<std::size_t>(question_.k));
+      if (!spec_.radius && static_cast<std::int64_t>(all.size()) > spec_.k)
+        all.resize(static_cast<std::size_t>(spec_.k));
       answer_(row(group, i), all);
     }
   }
@@ -85,9 +85,9 @@ class StringSearch {
     counts_.within += counts.within;
   }
 
-  const StringQuestion& question_;
+  const StringSearchSpec& spec_;
   const StringAnswer& answer_;
-  Team& team_;
+  ThreadPool& thread_pool_;
   std::unique_ptr<Scanner> scanner_;
   std::int64_t begin_, end_, size_, groups_, parts_;
   std::atomic<std::int64_t> entries_{0};
@@ -117,10 +117,10 @@ std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, 
              query_bytes;
 }
 
-std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team,
-                            Stats& stats) {
-  if (question.first_query >= question.query_end()) return 0;
-  StringSearch search(question, plan, answer, team);
+std::int64_t search_strings(const StringSearchSpec& spec, const Plan& plan, const StringAnswer& answer,
+                            ThreadPool& thread_pool, Stats& stats) {
+  if (spec.first_query >= spec.query_end()) return 0;
+  StringSearch search(spec, plan, answer, thread_pool);
   const ScanCounts counts = search.run();
   stats.candidates = counts.computed;
   stats.reranked = counts.within;

@@ -9,7 +9,7 @@ namespace vicinal::cpu {
 /// Fills the plan's shape; returns bytes beyond the strings themselves.
 std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k, bool range);
 /// Returns the entries of a range search, those beyond `most` too; 0 of a k-NN search.
-std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team,
-                            Stats& stats);
+std::int64_t search_strings(const StringSearchSpec& spec, const Plan& plan, const StringAnswer& answer,
+                            ThreadPool& thread_pool, Stats& stats);
 
 }  // namespace vicinal::cpu

@@ -7,9 +7,9 @@
 #include "core/text.hpp"
 #include "cuda/device/check.hpp"
 #include "cuda/device/load.hpp"
-#include "cuda/select/run.hpp"
-#include "cuda/select/launch.cuh"
 #include "cuda/device/stream.hpp"
+#include "cuda/select/launch.cuh"
+#include "cuda/select/run.hpp"
 #include "vicinal/matrix.hpp"
 
 namespace vicinal::cuda {

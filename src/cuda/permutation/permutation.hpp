@@ -8,10 +8,10 @@
 namespace vicinal::cuda {
 
 /// As Backend::keep_ranks, measures and search_ranks. They throw OutOfMemory, DeviceError.
-std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
-                                       const MeasuredRows* rows, const Place& place);
-bool measures(const Kept& kept, std::int64_t k);
-bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates,
-                  const NearestAnswer& nearest, Team& team, const Place& place);
+std::shared_ptr<const PreparedCorpus> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
+                                                 const MeasuredRows* rows, const Place& place);
+bool measures(const PreparedCorpus& kept, std::int64_t k);
+bool search_ranks(const RankSearchSpec& spec, const PreparedCorpus& kept, const CandidatesAnswer& candidates,
+                  const NearestAnswer& nearest, ThreadPool& thread_pool, const Place& place);
 
 }  // namespace vicinal::cuda

@@ -1,8 +1,8 @@
 // Searches of a permutation index with the runtime.
 #include "cuda/permutation/search.hpp"
 
-#include "cuda/permutation/permutation.hpp"
 #include "cuda/device/runtime.hpp"
+#include "cuda/permutation/permutation.hpp"
 
 namespace vicinal::cuda {
 namespace {
@@ -11,31 +11,34 @@ constexpr RuntimeTexts texts{"copying ranks, rows or results", "waiting for the 
                              "ask for fewer candidates, or search with device=cpu"};
 
 /// With the runtime that its memory goes back to.
-struct KeptHere final : Kept {
+struct KeptHere final : PreparedCorpus {
   KeptHere(const Place& place, const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
            const MeasuredRows* rows)
       : runtime(place, texts), kept(runtime, ranks, permutants, rows) {}
   std::int64_t bytes() const override { return kept.bytes(); }
   Runtime runtime;
-  KeptRanks<Runtime> kept;
+  PreparedRanks<Runtime> kept;
 };
 
 }  // namespace
 
-std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
-                                       const MeasuredRows* rows, const Place& place) {
+std::shared_ptr<const PreparedCorpus> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
+                                                 const MeasuredRows* rows, const Place& place) {
   const Pool::Call call(place.pool, cudaStreamPerThread);
   Drain drain(cudaStreamPerThread);
   return given_back<KeptHere>(place, std::make_shared<const KeptHere>(place, ranks, permutants, rows));
 }
 
-bool measures(const Kept& kept, std::int64_t k) { return static_cast<const KeptHere&>(kept).kept.measures(k); }
+bool measures(const PreparedCorpus& kept, std::int64_t k) {
+  return static_cast<const KeptHere&>(kept).kept.measures(k);
+}
 
-bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates,
-                  const NearestAnswer& nearest, Team& team, const Place& place) {
+bool search_ranks(const RankSearchSpec& spec, const PreparedCorpus& kept, const CandidatesAnswer& candidates,
+                  const NearestAnswer& nearest, ThreadPool& thread_pool, const Place& place) {
   const Pool::Call call(place.pool, cudaStreamPerThread);
   Runtime runtime(place, texts);
-  return RankSearch<Runtime>(runtime, question, static_cast<const KeptHere&>(kept).kept, team).run(candidates, nearest);
+  return RankSearch<Runtime>(runtime, spec, static_cast<const KeptHere&>(kept).kept, thread_pool)
+      .run(candidates, nearest);
 }
 
 }  // namespace vicinal::cuda

@@ -76,11 +76,11 @@ class HeldRows {
 };
 
 template <class Device>
-class KeptRanks final : public Kept {
+class PreparedRanks final : public PreparedCorpus {
  public:
   /// Rows are kept where they leave a quarter of the memory free.
-  KeptRanks(Device& device, const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
-            const MeasuredRows* rows)
+  PreparedRanks(Device& device, const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
+                const MeasuredRows* rows)
       : words(padded_rank_words(ranks.permutants)), count(ranks.count), ranks_(device), permutants_(device),
         objects_(device) {
     constexpr std::int64_t piece = 1 << 16;
@@ -135,24 +135,23 @@ struct BatchLayout {
 template <class Device>
 class RankSearch {
  public:
-  RankSearch(Device& device, const RankQuestion& question, const KeptRanks<Device>& kept, Team& team,
+  RankSearch(Device& device, const RankSearchSpec& spec, const PreparedRanks<Device>& kept, ThreadPool& thread_pool,
              std::int64_t sample = near_sample)
-      : device_(device), question_(question), kept_(kept), team_(team), sample_(sample),
-        wide_(question.type != DistanceType::f32), queries_(device), last_(device), equal_taken_(device),
-        below_(device), equal_(device), found_(device), only_(device), list_(device), batch_(device), lists_(device),
-        asked_(device) {}
+      : device_(device), spec_(spec), kept_(kept), thread_pool_(thread_pool), sample_(sample),
+        wide_(spec.type != DistanceType::f32), queries_(device), last_(device), equal_taken_(device), below_(device),
+        equal_(device), found_(device), only_(device), list_(device), batch_(device), lists_(device), asked_(device) {}
 
   bool run(const CandidatesAnswer& candidates, const NearestAnswer& nearest) {
-    const std::int64_t capacity = near_capacity(question_.candidates, kept_.count);
+    const std::int64_t capacity = near_capacity(spec_.candidates, kept_.count);
     const std::int64_t batch = std::clamp<std::int64_t>(rank_list_bytes / 8 / capacity, 1, 4096);
-    for (std::int64_t first = 0; first < question_.queries.count; first += batch) {
-      const std::int64_t count = std::min(batch, question_.queries.count - first);
-      const bool measured = question_.rows.has_value();
-      const std::int64_t bins = question_.queries.permutants * question_.queries.permutants / 4 + 1;
-      layout_ = BatchLayout(count, bins, measured ? count * question_.k * word_size(wide_) : 0);
+    for (std::int64_t first = 0; first < spec_.queries.count; first += batch) {
+      const std::int64_t count = std::min(batch, spec_.queries.count - first);
+      const bool measured = spec_.rows.has_value();
+      const std::int64_t bins = spec_.queries.permutants * spec_.queries.permutants / 4 + 1;
+      layout_ = BatchLayout(count, bins, measured ? count * spec_.k * word_size(wide_) : 0);
       RanksJob job = job_of(count, capacity, bins);
       if (measured) ask(first, count);
-      question_.queries.ranks != nullptr ? take_orders(first, count) : make_orders(count);
+      spec_.queries.ranks != nullptr ? take_orders(first, count) : make_orders(count);
       run_near(job, device_.multiprocessors, sample_, device_.launch());
       if (measured) measure(job, nullptr, count);
       take_told();
@@ -168,12 +167,12 @@ class RankSearch {
       if (measured && told<Counters>(layout_.counters)->undefined_keys == 0) {
         tell_nearest(first, count, nearest);
       } else {
-        std::vector<std::uint32_t> found(static_cast<std::size_t>(count * question_.candidates));
-        device_.out(found.data(), job.found, count * question_.candidates * 4);
+        std::vector<std::uint32_t> found(static_cast<std::size_t>(count * spec_.candidates));
+        device_.out(found.data(), job.found, count * spec_.candidates * 4);
         device_.wait();
         candidates(first, count, found.data());
       }
-      team_.tick(static_cast<std::uint64_t>(count * kept_.count));
+      thread_pool_.poll(static_cast<std::uint64_t>(count * kept_.count));
     }
     return true;
   }
@@ -188,7 +187,7 @@ class RankSearch {
                  .queries = queries_.reserve(count * kept_.words),
                  .query_count = count,
                  .words = kept_.words};
-    job.candidates = question_.candidates;
+    job.candidates = spec_.candidates;
     job.bins = static_cast<std::uint32_t>(bins);
     job.strips = strips_of(kept_.count);
     job.histogram = reinterpret_cast<std::uint32_t*>(batch);
@@ -216,14 +215,14 @@ class RankSearch {
 
   void take_orders(std::int64_t first, std::int64_t count) {
     std::vector<std::uint32_t> packed(static_cast<std::size_t>(count * kept_.words));
-    pack_ranks(question_.queries, first, count, kept_.words, 0, false, packed.data());
+    pack_ranks(spec_.queries, first, count, kept_.words, 0, false, packed.data());
     device_.in(queries_.data(), packed.data(), count * kept_.words * 4);
     device_.wait();
   }
   void make_orders(std::int64_t count) {
     OrderQueries orders{.ranking = ranking_,
                         .permutants = kept_.permutants(),
-                        .count = static_cast<int>(question_.queries.permutants),
+                        .count = static_cast<int>(spec_.queries.permutants),
                         .words = kept_.words,
                         .queries = queries_.data(),
                         .lost = at<unsigned>(layout_.lost)};
@@ -261,11 +260,11 @@ class RankSearch {
 
   /// The queries' rows.
   void ask(std::int64_t first, std::int64_t count) {
-    asked_.in(*question_.rows, first, count);
+    asked_.in(*spec_.rows, first, count);
     ranking_ = {.rows = kept_.rows(),
                 .queries = asked_.side,
                 .metric = kept_.metric,
-                .type = question_.type,
+                .type = spec_.type,
                 .first_row = 0,
                 .counters = at<Counters>(layout_.counters)};
     asked_.make_values(ranking_);
@@ -277,10 +276,10 @@ class RankSearch {
     Measure m{.ranking = ranking_,
               .found = job.found,
               .candidates = job.candidates,
-              .k = question_.k,
-              .words = measure_words(question_.k),
+              .k = spec_.k,
+              .words = measure_words(spec_.k),
               .count = count,
-              .parts = measure_parts(count, job.candidates, question_.k, device_.multiprocessors),
+              .parts = measure_parts(count, job.candidates, spec_.k, device_.multiprocessors),
               .best = at<std::byte>(layout_.best)};
     if (m.parts > 1) m.lists = lists_.reserve(count * m.parts * m.k * word_size(wide_));
     if (only != nullptr) {
@@ -304,7 +303,7 @@ class RankSearch {
 
   template <class Word>
   void tell(std::int64_t first, std::int64_t count, const NearestAnswer& nearest) {
-    const std::int64_t k = question_.k, used = std::min(k, question_.candidates);
+    const std::int64_t k = spec_.k, used = std::min(k, spec_.candidates);
     const auto* words = told<Word>(layout_.best);
     std::vector<Entry> entries(static_cast<std::size_t>(used));
     for (std::int64_t query = 0; query < count; ++query) {
@@ -317,9 +316,9 @@ class RankSearch {
   }
 
   Device& device_;
-  const RankQuestion& question_;
-  const KeptRanks<Device>& kept_;
-  Team& team_;
+  const RankSearchSpec& spec_;
+  const PreparedRanks<Device>& kept_;
+  ThreadPool& thread_pool_;
   std::int64_t sample_;
   bool wide_;
   DeviceBuffer<std::uint32_t, Device> queries_, last_, equal_taken_, below_, equal_, found_, only_;

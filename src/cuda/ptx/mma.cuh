@@ -73,19 +73,19 @@ __device__ __forceinline__ void mma_16x8x16(float (&d)[4], const std::uint32_t (
 #if !defined(__CUDACC__)
 namespace emulated {
 
-struct ByteFragments {
+struct Int8Fragments {
   std::uint32_t a[4], b[2];
 };
 inline int byte_of(std::uint32_t word, int which) { return static_cast<std::int8_t>(word >> (8 * which)); }
 
-inline void mma_16x8x32(int (&d)[4], const ByteFragments& mine, simt::Place place) {
+inline void mma_16x8x32(int (&d)[4], const Int8Fragments& mine, simt::Place place) {
   const simt::Exchange warp(&mine, place);
   const int group = lane_index() / 4, member = lane_index() % 4;
   for (int i = 0; i < 4; ++i) {
     const int row = group + (i / 2) * 8, col = 2 * member + i % 2;
     for (int k = 0; k < 32; ++k) {
-      const std::uint32_t a = warp.of<ByteFragments>(row % 8 * 4 + k % 16 / 4).a[k / 16 * 2 + row / 8];
-      const std::uint32_t b = warp.of<ByteFragments>(col * 4 + k % 16 / 4).b[k / 16];
+      const std::uint32_t a = warp.of<Int8Fragments>(row % 8 * 4 + k % 16 / 4).a[k / 16 * 2 + row / 8];
+      const std::uint32_t b = warp.of<Int8Fragments>(col * 4 + k % 16 / 4).b[k / 16];
       d[i] += byte_of(a, k % 4) * byte_of(b, k % 4);
     }
   }

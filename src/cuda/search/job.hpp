@@ -13,8 +13,8 @@ inline constexpr int tile_rows = 128;      // rows or queries that share a step 
 inline constexpr int block_queries = 256;  // of a block of the filter
 inline constexpr int hopper_warps = 16;    // of a block of int8_wgmma.cuh, those that test
 /// The largest limit of its kernel, above all sums of one slab or of more; its keys, of one slab shifted by 4, are less than 2^31 apart.
-VICINAL_HOST_DEVICE inline constexpr float hopper_limit(bool one_slab) {
-  return one_slab ? 0x1p-4F * most_quick_limit : most_quick_limit;
+VICINAL_HOST_DEVICE inline constexpr float wgmma_threshold(bool one_slab) {
+  return one_slab ? 0x1p-4F * most_quick_threshold : most_quick_threshold;
 }
 inline constexpr int groups_a_tile = 8;              // groups of 16 rows whose nearest one seeds a threshold
 inline constexpr std::int64_t most_shared_k = 2048;  // lists up to this are kept in shared memory
@@ -31,12 +31,12 @@ VICINAL_HOST_DEVICE inline int chunk_place(int slab, int line, int chunk) {
 }
 
 /// Bytes of a row in floats: whole slabs of 64.
-VICINAL_HOST_DEVICE inline std::int64_t float_width(Rung rung, std::int64_t dims) {
-  return (dims * (rung == Rung::fp16 ? 2 : 4) + 63) / 64 * 64;
+VICINAL_HOST_DEVICE inline std::int64_t float_width(Precision precision, std::int64_t dims) {
+  return (dims * (precision == Precision::fp16 ? 2 : 4) + 63) / 64 * 64;
 }
-inline bool in_floats(Rung rung) { return rung == Rung::fp16 || rung == Rung::f32; }
-inline std::int64_t filter_width(Rung rung, std::int64_t dims) {
-  return in_floats(rung) ? float_width(rung, dims) : packed_width(dims);
+inline bool in_floats(Precision precision) { return precision == Precision::fp16 || precision == Precision::f32; }
+inline std::int64_t filter_width(Precision precision, std::int64_t dims) {
+  return in_floats(precision) ? float_width(precision, dims) : packed_width(dims);
 }
 
 /// Which rows may answer, in memory of the device; RowFilter tells it.
@@ -48,8 +48,8 @@ struct RowChoice {
   const std::int64_t *row_labels = nullptr, *query_labels = nullptr;
 };
 
-/// How rows become filter rows: Frame of src/cpu/frame.hpp.
-struct DeviceFrame {
+/// How rows become filter rows: Transform of src/cpu/transform.hpp.
+struct DeviceTransform {
   const double* centre = nullptr;
   double scale = 1, whole = 0;
   float least_step = 0;
@@ -105,11 +105,11 @@ struct alignas(16) Found {
 
 /// A query's state, by place.
 struct QueryState {
-  ByteLine line;                              // what the filter excludes
+  ThresholdCoeffs line;                       // what the filter excludes
   double theta = infinite, bound = infinite;  // of filter units; as a folded key
   std::uint32_t best = 0;                     // entries of its list
   bool lost = false;                          // a row that passed found no slot
-  bool overflowed = false;                    // on the canonical rung: a row that may answer has an infinite key
+  bool overflowed = false;                    // on the canonical precision: a row that may answer has an infinite key
 };
 
 /// Counted in the kernels.
@@ -134,7 +134,7 @@ struct Visits {
   }
 };
 
-/// One question over one chunk.
+/// One spec over one chunk.
 struct SearchJob {
   Side rows, queries;
   BoundModel model;

@@ -37,16 +37,16 @@ struct HeldSide {
 
 /// A whole corpus on the device, for searches to come.
 template <class Device>
-struct CudaKept final : Kept {
-  explicit CudaKept(Device& device) : centre(device), held(device) {}
+struct CudaPreparedCorpus final : PreparedCorpus {
+  explicit CudaPreparedCorpus(Device& device) : centre(device), held(device) {}
   std::int64_t bytes() const override { return held.size() + centre.bytes(); }
-  DeviceFrame frame;
+  DeviceTransform transform;
   bool packed = false;
   DeviceBuffer<double, Device> centre;
   HeldSide<Device> held;
 };
 
-/// A kept corpus of many equal rows has enough of each for lists up to this; for longer ones a finer rung packs its own. All equal rows of a list
+/// A kept corpus of many equal rows has enough of each for lists up to this; for longer ones a finer precision packs its own. All equal rows of a list
 /// come from few tiles: of 2,048 the finds of 2,048 queries overflowed.
 inline constexpr std::int64_t kept_copies = 128;
 
@@ -55,13 +55,14 @@ inline std::int64_t whole_blocks(std::int64_t count) {
 }
 
 /// Bytes of a prepared side, with its rows where they come from the host.
-inline std::int64_t side_bytes(std::int64_t count, const Shape& shape, Metric metric, Rung rung, bool queries) {
-  const bool filters = rung != Rung::canonical;
+inline std::int64_t side_bytes(std::int64_t count, const Shape& shape, Metric metric, Precision precision,
+                               bool queries) {
+  const bool filters = precision != Precision::canonical;
   const std::int64_t padded = whole_blocks(count), dims = shape.cols;
   std::int64_t total = (shape.on_device ? 0 : count * dims * static_cast<std::int64_t>(dtype_size(shape.dtype))) +
                        (std::int64_t{1} << 20);
   if (needs_norms(metric)) total += count * 16;
-  if (filters) total += padded * (filter_width(rung, dims) + 16) + 2048 * (count / 8192 + 129);
+  if (filters) total += padded * (filter_width(precision, dims) + 16) + 2048 * (count / 8192 + 129);
   if (queries) total += count * dims * 8 + padded * 64;
   return total;
 }
@@ -104,7 +105,7 @@ inline std::int64_t found_entries(std::int64_t batch, std::int64_t capacity, std
 }
 
 /// Products of a chunk that are nothing, found at a time (underflow.cuh).
-inline constexpr std::int64_t vanished_room = 1 << 18, vanished_bytes = 24;
+inline constexpr std::int64_t underflowed_room = 1 << 18, underflowed_bytes = 24;
 
 /// Bytes that a query of a long list takes beside its slots (rerank_long.cuh).
 inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide) {
@@ -117,25 +118,27 @@ inline std::int64_t scan_stretch(std::int64_t batch, std::int64_t k, std::int64_
   return std::min(rows,
                   std::max({std::int64_t{8192}, 2 * k, (std::int64_t{1} << 28) / std::max<std::int64_t>(batch, 1)}));
 }
-/// Of the canonical rung, for a batch of queries.
+/// Of the canonical precision, for a batch of queries.
 inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, DistanceType type, bool wide) {
   const std::int64_t cols = k + scan_stretch(batch, k, rows);
   return batch * (cols * key_size(type) + k * (key_size(type) + 8 + word_size(wide)));
 }
 
-/// Everything that a session holds on the plan's first rung but a kept corpus. selecting: what selections of the canonical rung work in.
-inline std::int64_t session_bytes(const Plan& plan, const Problem& problem, std::int64_t selecting, int multiprocessors,
-                                  std::int64_t packed_rows = most_packed_rows) {
-  const Rung rung = rung_of(plan.rungs.front());
-  const bool filters = rung != Rung::canonical, wide = wide_words(plan.distance_type, problem.corpus.rows, packed_rows);
+/// Everything that a session holds on the plan's first precision but a kept corpus. selecting: what selections of the canonical precision work in.
+inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem, std::int64_t selecting,
+                                  int multiprocessors, std::int64_t packed_rows = most_packed_rows) {
+  const Precision precision = precision_of(plan.cascade.front());
+  const bool filters = precision != Precision::canonical,
+             wide = wide_words(plan.distance_type, problem.corpus.rows, packed_rows);
   const std::int64_t batch = plan.query_batch, k = problem.k, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
-  std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) +
+  std::int64_t total = side_bytes(batch, problem.queries, problem.metric, precision, true) +
                        batch * (k * word_size(wide) + 128) + 2 * problem.filter_bytes;
   total += std::int64_t{2} << 20;  // that small arrays are pieces of (Runtime)
   if (!problem.queries.on_device) total += batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
-  if (!problem.kept || in_floats(rung)) total += side_bytes(rows, problem.corpus, problem.metric, rung, false);
+  if (!problem.kept || in_floats(precision))
+    total += side_bytes(rows, problem.corpus, problem.metric, precision, false);
   if (!problem.kept && plan.distance_type == DistanceType::f32 && descending(problem.metric))
-    total += std::max(vanished_room, k) * vanished_bytes;
+    total += std::max(underflowed_room, k) * underflowed_bytes;
   if (!filters) return total + scan_bytes(batch, k, rows, plan.distance_type, wide) + selecting;
   const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows, capacity = slots_of(plan);
   const bool sampled = samples_first(tiles, k + 1, capacity);

@@ -7,8 +7,8 @@
 
 #include "cuda/device/runtime.hpp"
 #include "cuda/search/filter/int8_wgmma.cuh"
-#include "cuda/search/seconds.hpp"
 #include "cuda/search/filter/self_test.cuh"
+#include "cuda/search/seconds.hpp"
 #include "cuda/search/session.hpp"
 
 namespace vicinal::cuda {
@@ -51,41 +51,39 @@ class SearchDevice {
   int ordinal() const noexcept { return runtime_.place().ordinal; }
   /// That kept corpora are made with; a session has its own, which carves.
   SearchRuntime& runtime() noexcept { return runtime_; }
-  /// Whether a rung's arithmetic is what the proof believes; tried once.
-  bool holds_up(Rung rung) {
-    return rung == Rung::int8   ? tested().bytes
-           : rung == Rung::fp16 ? tested().halves
-                                : rung != Rung::f32 || tested().floats;
+  /// Whether a precision's arithmetic is what the proof believes; tried once.
+  bool holds_up(Precision precision) {
+    return precision == Precision::int8   ? tested().bytes
+           : precision == Precision::fp16 ? tested().halves
+                                          : precision != Precision::f32 || tested().floats;
   }
   /// Whether it filters by wgmma: where it has that, and the filter did what it does by mma. Else mma is taken.
   bool takes_wgmma() { return runtime_.has_hopper() && tested().wgmma; }
-  bool has_filter(Rung rung, std::int64_t dims, const Plan& plan) {
-    return filter_refusal("", rung, dims, plan.instruction_set == "wgmma" && takes_wgmma(), shared_bytes_).empty();
+  bool has_filter(Precision precision, std::int64_t dims, const Plan& plan) {
+    return filter_refusal("", precision, dims, plan.instruction_set == "wgmma" && takes_wgmma(), shared_bytes_).empty();
   }
-  /// Operations a second that the device's units for a rung can do at most; bytes a second of its memory (rung canonical).
-  double peak(Rung rung) {
+  /// Operations a second that the device's units for a precision can do at most; bytes a second of its memory (precision canonical).
+  double peak(Precision precision) {
     std::call_once(asked_, [this] { ask_rates(); });
     const double bytes_a_clock = major_ == 9 ? 8192 : major_ == 8 && minor_ == 0 ? 4096 : 2048;
-    if (rung == Rung::canonical) return memory_rate_;
+    if (precision == Precision::canonical) return memory_rate_;
     return clock_rate_ * runtime_.multiprocessors *
-           (rung == Rung::int8   ? bytes_a_clock
-            : rung == Rung::fp16 ? bytes_a_clock / 2
-                                 : 128);
+           (precision == Precision::int8   ? bytes_a_clock
+            : precision == Precision::fp16 ? bytes_a_clock / 2
+                                           : 128);
   }
-  /// Whether a rung that the plan did not begin with has memory for its rows, and takes less time to prepare than the last one to rank what is left.
-  bool climbs(const Question& question, const Plan& plan, Rung rung) const {
-    const std::int64_t rows = std::min(plan.corpus_chunk, question.corpus.rows), dims = question.corpus.cols;
-    const Shape shape{rows, dims, question.corpus.dtype};
-    if (side_bytes(rows, shape, question.metric, rung, false) +
-            side_bytes(plan.query_batch, shape, question.metric, rung, true) >
+  /// Whether a precision that the plan did not begin with has memory for its rows, and takes less time to prepare than the last one to rank what is left.
+  bool escalates(const SearchSpec& spec, const Plan& plan, Precision precision) const {
+    const std::int64_t rows = std::min(plan.corpus_chunk, spec.corpus.rows), dims = spec.corpus.cols;
+    const Shape shape{rows, dims, spec.corpus.dtype};
+    if (side_bytes(rows, shape, spec.metric, precision, false) +
+            side_bytes(plan.query_batch, shape, spec.metric, precision, true) >
         runtime_.free_bytes() / 2)
       return false;
-    const Shape here{question.corpus.rows, dims, question.corpus.dtype, true};
-    return ranked_sooner_on(rung, plan,
-                            {.corpus = here,
-                             .queries = {plan.query_batch, dims, here.dtype, true},
-                             .metric = question.metric,
-                             .k = question.k});
+    const Shape here{spec.corpus.rows, dims, spec.corpus.dtype, true};
+    return ranked_sooner_on(
+        precision, plan,
+        {.corpus = here, .queries = {plan.query_batch, dims, here.dtype, true}, .metric = spec.metric, .k = spec.k});
   }
 
  private:
@@ -116,11 +114,11 @@ class SearchDevice {
 
 namespace {
 
-/// How close a rung came to what the device can do, as a note of the report.
+/// How close a precision came to what the device can do, as a note of the report.
 class Roofline {
  public:
-  Roofline(SearchDevice& device, const Question& question, Rung rung, Stats& stats)
-      : device_(device), question_(question), rung_(rung), stats_(stats) {}
+  Roofline(SearchDevice& device, const SearchSpec& spec, Precision precision, Stats& stats)
+      : device_(device), spec_(spec), precision_(precision), stats_(stats) {}
   using Clock = std::chrono::steady_clock;
 
   void start(std::int64_t pairs, std::int64_t rows) {
@@ -134,16 +132,17 @@ class Roofline {
     seconds_ += std::chrono::duration<double>(now - std::exchange(start_, now)).count();
   }
   void note() {
-    if (rung_ == Rung::canonical || seconds_ <= 0) return;
-    const double dims = static_cast<double>(question_.corpus.cols), rate = 2 * pairs_ * dims / seconds_,
-                 bytes = rows_ * static_cast<double>(filter_width(rung_, question_.corpus.cols)) / seconds_;
+    if (precision_ == Precision::canonical || seconds_ <= 0) return;
+    const double dims = static_cast<double>(spec_.corpus.cols), rate = 2 * pairs_ * dims / seconds_,
+                 bytes = rows_ * static_cast<double>(filter_width(precision_, spec_.corpus.cols)) / seconds_;
     char text[256];
     std::snprintf(text, sizeof text,
                   "%s: %.4g T operations a second in filter, select and rerank, %.2g %% of the %.4g of %s; rows read "
                   "once, %.2g %% of the memory's %.3g TB/s",
-                  rung_name(rung_).c_str(), rate / 1e12, 100 * rate / device_.peak(rung_), device_.peak(rung_) / 1e12,
-                  rung_ == Rung::f32 ? "single precision" : "the tensor cores",
-                  100 * bytes / device_.peak(Rung::canonical), device_.peak(Rung::canonical) / 1e12);
+                  precision_name(precision_).c_str(), rate / 1e12, 100 * rate / device_.peak(precision_),
+                  device_.peak(precision_) / 1e12,
+                  precision_ == Precision::f32 ? "single precision" : "the tensor cores",
+                  100 * bytes / device_.peak(Precision::canonical), device_.peak(Precision::canonical) / 1e12);
     if (at_ < stats_.notes.size()) {
       stats_.notes[at_] = text;
     } else {
@@ -154,8 +153,8 @@ class Roofline {
 
  private:
   SearchDevice& device_;
-  const Question& question_;
-  Rung rung_;
+  const SearchSpec& spec_;
+  Precision precision_;
   Stats& stats_;
   Clock::time_point start_;
   double pairs_ = 0, rows_ = 0, seconds_ = 0;
@@ -165,14 +164,15 @@ class Roofline {
 /// The stages with the device made current.
 class OnItsDevice final : public Session {
  public:
-  OnItsDevice(SearchDevice& device, const Question& question, const Plan& plan, Rung rung,
-              std::shared_ptr<const CudaKept<SearchRuntime>> kept, Team& team, Stats& stats)
+  OnItsDevice(SearchDevice& device, const SearchSpec& spec, const Plan& plan, Precision precision,
+              std::shared_ptr<const CudaPreparedCorpus<SearchRuntime>> kept, ThreadPool& thread_pool, Stats& stats)
       : ordinal_(device.ordinal()), pool_(device.runtime().place().pool), call_(pool_, cudaStreamPerThread),
         in_use_(pool_.use().now),
-        runtime_(device.runtime().place(), rung != Rung::canonical && device.takes_wgmma(), true, question.stream),
-        session_(
-            std::make_unique<CudaSession<SearchRuntime>>(runtime_, question, plan, rung, std::move(kept), team, stats)),
-        roofline_(device, question, rung, stats), rows_(question.corpus.rows), stats_(stats) {}
+        runtime_(device.runtime().place(), precision != Precision::canonical && device.takes_wgmma(), true,
+                 spec.stream),
+        session_(std::make_unique<CudaSession<SearchRuntime>>(runtime_, spec, plan, precision, std::move(kept),
+                                                              thread_pool, stats)),
+        roofline_(device, spec, precision, stats), rows_(spec.corpus.rows), stats_(stats) {}
   ~OnItsDevice() override {
     const OnDevice here(ordinal_);
     runtime_.drain();  // before the kept corpus and the caller's rows are let go
@@ -247,14 +247,15 @@ std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessor
   return std::make_shared<SearchDevice>(Place{ordinal, multiprocessors, pool}, shared_bytes, hopper);
 }
 
-std::string search_refusal(const std::string& name, Rung rung, std::int64_t cols, bool wgmma,
+std::string search_refusal(const std::string& name, Precision precision, std::int64_t cols, bool wgmma,
                            std::int64_t shared_bytes) {
-  return filter_refusal(name, rung, cols, wgmma, shared_bytes);
+  return filter_refusal(name, precision, cols, wgmma, shared_bytes);
 }
 
-std::int64_t search_bytes(const Plan& plan, const Problem& problem, int multiprocessors) {
+std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int multiprocessors) {
   if (problem.range) return range_bytes(plan, problem);
-  if (plan.rungs.front() != rung_name(Rung::canonical)) return session_bytes(plan, problem, 0, multiprocessors);
+  if (plan.cascade.front() != precision_name(Precision::canonical))
+    return session_bytes(plan, problem, 0, multiprocessors);
   const std::int64_t rows = std::min(plan.corpus_chunk, problem.corpus.rows),
                      batch = std::max<std::int64_t>(plan.query_batch, 1);
   SelectTask task;
@@ -264,45 +265,49 @@ std::int64_t search_bytes(const Plan& plan, const Problem& problem, int multipro
                        multiprocessors);
 }
 
-std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan) {
+std::int64_t search_prepared_bytes(const ProblemShape& problem, const Plan& plan) {
   return side_bytes(problem.corpus.rows, problem.corpus, problem.metric,
-                    rung_of(plan.rungs.front()) == Rung::int8 ? Rung::int8 : Rung::canonical, false);
+                    precision_of(plan.cascade.front()) == Precision::int8 ? Precision::int8 : Precision::canonical,
+                    false);
 }
 
-std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& question, const Plan& plan, Team& team) {
+std::shared_ptr<const PreparedCorpus> keep_corpus(SearchDevice& device, const SearchSpec& spec, const Plan& plan,
+                                                  ThreadPool& thread_pool) {
   const Place& place = device.runtime().place();
   const Pool::Call call(place.pool, cudaStreamPerThread);
   Drain drain(cudaStreamPerThread);
-  if (question.stream != nullptr) order_streams(static_cast<cudaStream_t>(question.stream), cudaStreamPerThread);
-  return given_back(place, CudaSession<SearchRuntime>::keep(device.runtime(), question, plan, team));
+  if (spec.stream != nullptr) order_streams(static_cast<cudaStream_t>(spec.stream), cudaStreamPerThread);
+  return given_back(place, CudaSession<SearchRuntime>::keep(device.runtime(), spec, plan, thread_pool));
 }
 
-std::unique_ptr<Session> open_search(SearchDevice& device, const Question& question, const Plan& plan, Rung rung,
-                                     std::shared_ptr<const Kept> kept, Team& team, Stats& stats) {
-  auto own = std::static_pointer_cast<const CudaKept<SearchRuntime>>(std::move(kept));
-  const bool labelled = question.filter.view().row_labels != nullptr && !question.radius;
-  if (rung != Rung::canonical && ((labelled && !labels_leave_few(question)) || question.k > most_filtered_k))
+std::unique_ptr<Session> open_search(SearchDevice& device, const SearchSpec& spec, const Plan& plan,
+                                     Precision precision, std::shared_ptr<const PreparedCorpus> kept,
+                                     ThreadPool& thread_pool, Stats& stats) {
+  auto own = std::static_pointer_cast<const CudaPreparedCorpus<SearchRuntime>>(std::move(kept));
+  const bool labelled = spec.filter.view().row_labels != nullptr && !spec.radius;
+  if (precision != Precision::canonical && ((labelled && !labels_leave_few(spec)) || spec.k > most_filtered_k))
     return nullptr;
   // Rows with more equals than the longest list that was thought of, of which others may answer: the rows themselves are needed.
-  const bool some_left_out =
-      own && own->frame.copies &&
-      (question.radius || question.k > kept_copies || (!question.filter.all() && !question.filter.only_self()));
-  if (rung == Rung::int8 && own && (!own->packed || some_left_out)) return nullptr;
-  if (rung != Rung::canonical && !device.has_filter(rung, question.corpus.cols, plan)) return nullptr;
+  const bool some_left_out = own && own->transform.copies &&
+                             (spec.radius || spec.k > kept_copies || (!spec.filter.all() && !spec.filter.only_self()));
+  if (precision == Precision::int8 && own && (!own->packed || some_left_out)) return nullptr;
+  if (precision != Precision::canonical && !device.has_filter(precision, spec.corpus.cols, plan)) return nullptr;
   // stats say so from the first session on; another one may follow, where memory was refused.
-  if (rung == Rung::int8 && plan.instruction_set == "wgmma" && stats.instruction_set != "mma" &&
+  if (precision == Precision::int8 && plan.instruction_set == "wgmma" && stats.instruction_set != "mma" &&
       !device.takes_wgmma()) {
-    stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test of wgmma: filter ", rung_name(rung),
-                              " multiplies by mma there"));
+    stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test of wgmma: filter ",
+                              precision_name(precision), " multiplies by mma there"));
     stats.instruction_set = "mma";
   }
-  if (rung != Rung::canonical && !device.holds_up(rung)) {
-    stats.notes.push_back(
-        cat("cuda:", device.ordinal(), " failed its self-test: filter ", rung_name(rung), " is not used there"));
+  if (precision != Precision::canonical && !device.holds_up(precision)) {
+    stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test: filter ", precision_name(precision),
+                              " is not used there"));
     return nullptr;
   }
-  if (in_floats(rung) && rung_name(rung) != plan.rungs.front() && !device.climbs(question, plan, rung)) return nullptr;
-  return std::make_unique<OnItsDevice>(device, question, plan, rung, std::move(own), team, stats);
+  if (in_floats(precision) && precision_name(precision) != plan.cascade.front() &&
+      !device.escalates(spec, plan, precision))
+    return nullptr;
+  return std::make_unique<OnItsDevice>(device, spec, plan, precision, std::move(own), thread_pool, stats);
 }
 
 }  // namespace vicinal::cuda

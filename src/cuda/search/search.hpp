@@ -14,14 +14,16 @@ std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessor
                                                  bool hopper, Pool& pool);
 
 /// Backend::filter_refusal.
-std::string search_refusal(const std::string& name, Rung rung, std::int64_t cols, bool wgmma,
+std::string search_refusal(const std::string& name, Precision precision, std::int64_t cols, bool wgmma,
                            std::int64_t shared_bytes);
 
-std::int64_t search_bytes(const Plan& plan, const Problem& problem, int multiprocessors);
-std::int64_t search_kept_bytes(const Problem& problem, const Plan& plan);
-std::shared_ptr<const Kept> keep_corpus(SearchDevice& device, const Question& question, const Plan& plan, Team& team);
-/// Null where the rung has no kernel for the question.
-std::unique_ptr<Session> open_search(SearchDevice& device, const Question& question, const Plan& plan, Rung rung,
-                                     std::shared_ptr<const Kept> kept, Team& team, Stats& stats);
+std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int multiprocessors);
+std::int64_t search_prepared_bytes(const ProblemShape& problem, const Plan& plan);
+std::shared_ptr<const PreparedCorpus> keep_corpus(SearchDevice& device, const SearchSpec& spec, const Plan& plan,
+                                                  ThreadPool& thread_pool);
+/// Null where the precision has no kernel for the spec.
+std::unique_ptr<Session> open_search(SearchDevice& device, const SearchSpec& spec, const Plan& plan,
+                                     Precision precision, std::shared_ptr<const PreparedCorpus> kept,
+                                     ThreadPool& thread_pool, Stats& stats);
 
 }  // namespace vicinal::cuda

@@ -1,5 +1,5 @@
 // What a search on a device will take: rates of one H200, for `--plan`. Pure arithmetic; no answer depends on it.
-// bench/plan_cuda.py holds them against what was measured. They are of rows that the first rung settles: of others the data decide.
+// bench/plan_cuda.py holds them against what was measured. They are of rows that the first precision settles: of others the data decide.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -15,17 +15,18 @@ struct Rates {
          a_scan = 0.07e-3;    // launches, and what comes back; a selection from all pairs
   double host_bytes = 8.2e9;  // a second, to or from memory of the host that is not pinned
   double prepare = 1.0e-3, sampled_element = 7.5e-9,
-         element = 9e-12;             // of rows that are packed for this search; up to 1024 of them choose the frame
-  double measured_element = 2.9e-12;  // of rows that are only looked at
+         element = 9e-12;  // of rows that are packed for this search; up to 1024 of them choose the transform
+  double measured_element = 2.9e-12;              // of rows that are only looked at
   double tile = 9.6e-9, tile_of_halves = 2.9e-8;  // 128 rows x 256 queries x 128 columns
-  double difference = 1.2e-13;                    // a pair and column of the rung f32
+  double difference = 1.2e-13;                    // a pair and column of the precision f32
   double settled = 2.1e-8,
          long_settled = 2.4e-8;       // a query and root of k: what passes is settled; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
-  double pair = 3.6e-11, pair_element = 2.9e-13, listed = 2e-10;  // of the canonical rung, and a neighbour of its lists
+  double pair = 3.6e-11, pair_element = 2.9e-13,
+         listed = 2e-10;  // of the canonical precision, and a neighbour of its lists
 };
 
-inline double search_seconds(const Plan& plan, const Problem& problem) {
+inline double search_seconds(const Plan& plan, const ProblemShape& problem) {
   constexpr Rates rates;
   const auto n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols),
              q = static_cast<double>(problem.queries.rows);
@@ -40,8 +41,8 @@ inline double search_seconds(const Plan& plan, const Problem& problem) {
     seconds += q * static_cast<double>(problem.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type))) /
                rates.host_bytes;
   if (!problem.kept) seconds += static_cast<double>(plan.passes) * copied(problem.corpus);
-  const Rung rung = rung_of(plan.rungs.front());
-  if (rung == Rung::canonical) {
+  const Precision precision = precision_of(plan.cascade.front());
+  if (precision == Precision::canonical) {
     if (!problem.kept) seconds += static_cast<double>(plan.passes) * rates.measured_element * n * d;
     return seconds + rates.a_scan + q * n * (rates.pair + rates.pair_element * d) +
            q * static_cast<double>(problem.k) * rates.listed;
@@ -49,23 +50,23 @@ inline double search_seconds(const Plan& plan, const Problem& problem) {
   if (!problem.kept)
     seconds += rates.prepare + rates.sampled_element * std::min(n, 1024.0) * d +
                static_cast<double>(plan.passes) * rates.element * n * d;
-  if (rung == Rung::f32) return seconds + q * n * d * rates.difference;
+  if (precision == Precision::f32) return seconds + q * n * d * rates.difference;
   const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128),
                k = static_cast<double>(problem.k);
-  return seconds + (rung == Rung::fp16 ? rates.tile_of_halves : rates.tile) * tiles +
+  return seconds + (precision == Precision::fp16 ? rates.tile_of_halves : rates.tile) * tiles +
          q * ((problem.k > most_shared_k ? rates.long_settled : rates.settled) * std::sqrt(k) +
               rates.neighbor_element * k * d);
 }
 
-/// Whether some queries are ranked on a rung, whose rows must be made for it, sooner than beside every row.
-inline bool ranked_sooner_on(Rung rung, Plan plan, Problem problem) {
+/// Whether some queries are ranked on a precision, whose rows must be made for it, sooner than beside every row.
+inline bool ranked_sooner_on(Precision precision, Plan plan, ProblemShape problem) {
   problem.kept = false;
   plan.passes = 1;
-  const auto seconds = [&](Rung on) {
-    plan.rungs = {rung_name(on)};
+  const auto seconds = [&](Precision on) {
+    plan.cascade = {precision_name(on)};
     return search_seconds(plan, problem);
   };
-  return seconds(rung) < seconds(Rung::canonical);
+  return seconds(precision) < seconds(Precision::canonical);
 }
 
 }  // namespace vicinal::cuda

@@ -10,19 +10,19 @@
 #include "backend/backend.hpp"
 #include "core/text.hpp"
 #include "cpu/prepare/check.hpp"
-#include "cuda/search/prepare/eligible.hpp"
 #include "cuda/search/device.hpp"
-#include "cuda/search/output/finish.cuh"
+#include "cuda/search/filter/initial_thresholds.cuh"
 #include "cuda/search/memory_plan.hpp"
-#include "cuda/search/rerank/labels.cuh"
-#include "cuda/search/rerank/rerank_long.cuh"
+#include "cuda/search/output/finish.cuh"
 #include "cuda/search/output/range.hpp"
 #include "cuda/search/output/results.hpp"
-#include "cuda/search/rerank/exhaustive.cuh"
-#include "cuda/search/filter/initial_thresholds.cuh"
-#include "cuda/search/rerank/rerank.cuh"
-#include "cuda/search/prepare/prepare.hpp"
 #include "cuda/search/output/underflow.cuh"
+#include "cuda/search/prepare/eligible.hpp"
+#include "cuda/search/prepare/prepare.hpp"
+#include "cuda/search/rerank/exhaustive.cuh"
+#include "cuda/search/rerank/labels.cuh"
+#include "cuda/search/rerank/rerank.cuh"
+#include "cuda/search/rerank/rerank_long.cuh"
 #include "cuda/select/select.hpp"
 
 namespace vicinal::cuda {
@@ -33,43 +33,42 @@ inline constexpr std::int64_t most_unasked = std::int64_t{1} << 32;
 template <SearchDeviceRuntime Device>
 class CudaSession final : public Session {
  public:
-  CudaSession(Device& device, const Question& question, const Plan& plan, Rung rung,
-              std::shared_ptr<const CudaKept<Device>> kept, Team& team, Stats& stats)
-      : device_(device), question_(question), plan_(plan), rung_(rung),
-        filters_(rung != Rung::canonical && !holds_everything(question)),
-        wide_(wide_words(question.type, question.corpus.rows, device.packed_rows)), kept_(std::move(kept)), team_(team),
-        stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device), states_(device),
-        slots_(device), counts_(device), best_(device), facts_(device), nearest_(device), found_(device), used_(device),
-        ids_(device), out_(device), totals_(device), choice_(device, question),
-        model_(question.metric, question.type, question.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device),
+  CudaSession(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
+              std::shared_ptr<const CudaPreparedCorpus<Device>> kept, ThreadPool& thread_pool, Stats& stats)
+      : device_(device), spec_(spec), plan_(plan), precision_(precision),
+        filters_(precision != Precision::canonical && !holds_everything(spec)),
+        wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
+        thread_pool_(thread_pool), stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device),
+        states_(device), slots_(device), counts_(device), best_(device), facts_(device), nearest_(device),
+        found_(device), used_(device), ids_(device), out_(device), totals_(device), choice_(device, spec),
+        model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device),
         every_pair_(device) {
     facts_.reserve(counter_words + 2 * plan.query_batch);
     device_.zero(counters(), sizeof(Counters));
-    maker_.emplace(device, question, rung, team, counters());
+    maker_.emplace(device, spec, precision, thread_pool, counters());
     if (kept_ && !own_rows()) {
-      frame_ = kept_->frame;
+      transform_ = kept_->transform;
     } else if (filters_) {
-      frame_ = maker_->choose(centre_);
+      transform_ = maker_->choose(centre_);
     }
-    model_ = model_of(question.metric, question.type, question.corpus.cols, frame_.scale, rung);
+    model_ = model_of(spec.metric, spec.type, spec.corpus.cols, transform_.scale, precision);
     if (own_rows())
-      make_side(rows_, Points(kept_->held.side.rows, question.corpus.dtype, question.corpus.rows, question.corpus.cols),
-                false);
-    if (question.radius) range_.emplace(device, question, plan, rung, team);
+      make_side(rows_, Points(kept_->held.side.rows, spec.corpus.dtype, spec.corpus.rows, spec.corpus.cols), false);
+    if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
   }
 
   /// The corpus prepared once.
-  static std::shared_ptr<const CudaKept<Device>> keep(Device& device, const Question& question, const Plan& plan,
-                                                      Team& team) {
-    auto kept = std::make_shared<CudaKept<Device>>(device);
-    kept->packed = rung_of(plan.rungs.front()) == Rung::int8;
+  static std::shared_ptr<const CudaPreparedCorpus<Device>> keep(Device& device, const SearchSpec& spec,
+                                                                const Plan& plan, ThreadPool& thread_pool) {
+    auto kept = std::make_shared<CudaPreparedCorpus<Device>>(device);
+    kept->packed = precision_of(plan.cascade.front()) == Precision::int8;
     Stats stats;
-    CudaSession session(device, question, plan, Rung::canonical, kept, team, stats);
-    if (kept->packed) session.frame_ = kept->frame = session.maker_->choose(kept->centre);
-    session.model_ = model_of(question.metric, question.type, question.corpus.cols, session.frame_.scale, Rung::int8);
+    CudaSession session(device, spec, plan, Precision::canonical, kept, thread_pool, stats);
+    if (kept->packed) session.transform_ = kept->transform = session.maker_->choose(kept->centre);
+    session.model_ = model_of(spec.metric, spec.type, spec.corpus.cols, session.transform_.scale, Precision::int8);
     session.filters_ = kept->packed;
     session.maker_->longest = kept_copies;  // whatever k is here
-    session.make_side(kept->held, question.corpus, false);
+    session.make_side(kept->held, spec.corpus, false);
     device.wait();
     return kept;
   }
@@ -80,7 +79,7 @@ class CudaSession final : public Session {
     const auto count = static_cast<std::int64_t>(rows.size());
     adjacent_ = count > 0 && rows.back() - rows.front() == count - 1;
     states_.reserve(whole_blocks(count));
-    best_.reserve(count * question_.k * word_size(wide_));
+    best_.reserve(count * spec_.k * word_size(wide_));
     if (filters_ && !range_) {
       slots_.reserve(count * slots_of(plan_));
       counts_.reserve(count);
@@ -103,15 +102,15 @@ class CudaSession final : public Session {
 
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
     first_row_ = first;
-    make_side(rows_, question_.corpus.slice(first, count), false);
+    make_side(rows_, spec_.corpus.slice(first, count), false);
   }
 
   void filter() override {
     if (queries_.side.count == 0 || rows().side.count == 0) return;
     if (range_) return range_->search(job(), ranking(), filters_);
-    if (question_.k == 0) return;
-    if (!filters_) every_pair_.search(job(), ranking(), wide_, best_, team_);
-    else if (choice_.choice().labelled) take_labelled(device_, question_, job(), team_, [&] { settle(true); });
+    if (spec_.k == 0) return;
+    if (!filters_) every_pair_.search(job(), ranking(), wide_, best_, thread_pool_);
+    else if (choice_.choice().labelled) take_labelled(device_, spec_, job(), thread_pool_, [&] { settle(true); });
     else filter_tiles();
     seen_rows_ += rows().side.count;
   }
@@ -119,24 +118,24 @@ class CudaSession final : public Session {
   void select() override {}  // each phase of the filter has dropped what its thresholds exclude
 
   void rerank() override {
-    if (filters_ && queries_.side.count > 0 && rows().side.count > 0 && question_.k > 0) settle(true);
-    if (question_.k > 0 && !kept_ && question_.type == DistanceType::f32 && descending(question_.metric) &&
-        rows().side.count < question_.corpus.rows)
+    if (filters_ && queries_.side.count > 0 && rows().side.count > 0 && spec_.k > 0) settle(true);
+    if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) &&
+        rows().side.count < spec_.corpus.rows)
       vanished_.keep(job(), ranking(), filters_, wide_);
     if (queries_.side.count * rows().side.count > most_unasked) device_.wait();
-    team_.tick(0);
+    thread_pool_.poll(0);
   }
 
   void finish(const NeighborsView& out, const BoundsView& bounds) override {
-    const std::int64_t count = queries_.side.count, size = static_cast<std::int64_t>(distance_size(question_.type));
+    const std::int64_t count = queries_.side.count, size = static_cast<std::int64_t>(distance_size(spec_.type));
     if (count == 0) return;
     const bool there = device_.holds(out.ids);
     Finish f{.job = job(),
              .ranking = ranking(),
-             .first_id = question_.first_id,
+             .first_id = spec_.first_id,
              .out_k = out.k,
              .filters = filters_,
-             .full_lists = question_.filter.uniform()};
+             .full_lists = spec_.filter.uniform()};
     f.own_rows = there;
     f.pieces = (out.k + 1023) / 1024;
     f.ids = there ? out.ids : ids_.reserve(count * out.k);
@@ -162,7 +161,7 @@ class CudaSession final : public Session {
       device_.wait();
     }
     if (bounds.found != nullptr) count_found(out, numbers_, there, bounds.found);
-    stats_.underflowed += vanished_.give_back(out, numbers_, question_.first_id, first_row_, there);
+    stats_.underflowed += vanished_.give_back(out, numbers_, spec_.first_id, first_row_, there);
     note(counters);
   }
 
@@ -183,12 +182,13 @@ class CudaSession final : public Session {
   void launch(void (*kernel)(Args), std::int64_t blocks, int threads, std::int64_t shared, const Args& args) {
     device_.launch()(blocks, threads, shared, kernel, args);
   }
-  /// What is kept is packed in bytes; a rung of floats makes its own rows of it.
-  bool own_rows() const noexcept { return kept_ && in_floats(rung_); }
+  /// What is kept is packed in bytes; a precision of floats makes its own rows of it.
+  bool own_rows() const noexcept { return kept_ && in_floats(precision_); }
   const HeldSide<Device>& rows() const noexcept { return kept_ && !own_rows() ? kept_->held : rows_; }
 
   void make_side(HeldSide<Device>& held, const Points& points, bool queries) {
-    maker_->make(held, points, queries, filters_, model_, frame_, {.states = states_.data(), .counts = counts_.data()});
+    maker_->make(held, points, queries, filters_, model_, transform_,
+                 {.states = states_.data(), .counts = counts_.data()});
     if (queries) return;  // whether one is refused is asked in the end, so that nobody waits
     report_bad_rows(counted());
   }
@@ -201,13 +201,13 @@ class CudaSession final : public Session {
     SearchJob job{.rows = rows().side,
                   .queries = queries_.side,
                   .model = model_,
-                  .floats = in_floats(rung_),
+                  .floats = in_floats(precision_),
                   .choice = choice_.choice(),
                   .visits = visits_of(rows().side.tiles())};
     job.first_query = numbers_.empty() ? 0 : numbers_.front();
     job.query_rows = adjacent_ ? nullptr : query_rows_.data();
     job.first_row = kept_ ? 0 : first_row_;
-    job.k = question_.k;
+    job.k = spec_.k;
     job.states = states_.data();
     job.slots = slots_.data();
     job.counts = counts_.data();
@@ -219,8 +219,8 @@ class CudaSession final : public Session {
   Ranking ranking() const {
     return {.rows = rows().side,
             .queries = queries_.side,
-            .metric = question_.metric,
-            .type = question_.type,
+            .metric = spec_.metric,
+            .type = spec_.type,
             .first_row = kept_ ? 0 : first_row_,
             .counters = counters()};
   }
@@ -234,7 +234,7 @@ class CudaSession final : public Session {
                            : std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
-    const std::int64_t stretches = grid * finders(device_, plan_, rung_);
+    const std::int64_t stretches = grid * finders(device_, plan_, precision_);
     if constexpr (!seeding) {
       // Where nothing is excluded yet every pair comes through.
       const std::int64_t most =
@@ -244,7 +244,7 @@ class CudaSession final : public Session {
       f.found = found_.reserve(f.room * stretches);
       f.used = used_.reserve(stretches);
     }
-    launch_filter<seeding>(device_, plan_, rung_, f, grid);
+    launch_filter<seeding>(device_, plan_, precision_, f, grid);
     if constexpr (!seeding)
       launch(hand_out, stretches, hand_out_threads, 0,
              HandOut{.job = f.job,
@@ -252,26 +252,26 @@ class CudaSession final : public Session {
                      .used = f.used,
                      .room = f.room,
                      .workers = stretches,
-                     .always = always_from(device_, plan_, rung_, f.job.rows.width)});
+                     .always = always_from(device_, plan_, precision_, f.job.rows.width)});
   }
 
   void settle(bool last) {
-    if (question_.k > most_shared_k) return long_lists_.settle(job(), ranking(), wide_, last);
+    if (spec_.k > most_shared_k) return long_lists_.settle(job(), ranking(), wide_, last);
     // With labels all that was found is ranked, and there is much of it for each query.
     const bool labelled = choice_.choice().labelled;
-    const std::int64_t words = std::max<std::int64_t>(settle_words(question_.k), labelled ? 1024 : 0);
+    const std::int64_t words = std::max<std::int64_t>(settle_words(spec_.k), labelled ? 1024 : 0);
     const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
-    const bool few = queries_.side.count <= device_.multiprocessors, many = labelled || (question_.k > 256 && !few);
-    const int threads = few || many ? settle_threads : question_.k > 32 ? 128 : 64;
+    const bool few = queries_.side.count <= device_.multiprocessors, many = labelled || (spec_.k > 256 && !few);
+    const int threads = few || many ? settle_threads : spec_.k > 32 ? 128 : 64;
     const auto kernel = wide_ ? (many ? settle_queries<Wide, true> : settle_queries<Wide, false>)
                               : (many ? settle_queries<Packed, true> : settle_queries<Packed, false>);
-    launch(kernel, queries_.side.count, threads, settle_memory(words, question_.k, wide_), s);
+    launch(kernel, queries_.side.count, threads, settle_memory(words, spec_.k, wide_), s);
   }
 
   /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
   void filter_tiles() {
     Filter f{.job = job()};
-    const std::int64_t tiles = f.job.rows.tiles(), k = question_.k, want = k + (choice_.choice().without_self ? 1 : 0);
+    const std::int64_t tiles = f.job.rows.tiles(), k = spec_.k, want = k + (choice_.choice().without_self ? 1 : 0);
     std::int64_t begin = 0, part = tiles;
     if (seen_rows_ == 0) {
       part = std::max<std::int64_t>(1, std::min(tiles, f.job.capacity / tile_rows));
@@ -300,13 +300,13 @@ class CudaSession final : public Session {
       const std::int64_t pairs =
           f.job.queries.count * std::min((f.last - f.first) * tile_rows, f.job.rows.count - f.first * tile_rows);
       if (pairs > most_unasked) device_.wait();
-      team_.tick(static_cast<std::uint64_t>(pairs));
+      thread_pool_.poll(static_cast<std::uint64_t>(pairs));
     }
   }
 
   void report_bad_rows(const Counters& counters) {
     if (counters.bad_queries != 0) maker_->report_rows(query_points_, "query");
-    if (counters.bad_rows != 0) maker_->report_rows(question_.corpus, "corpus");
+    if (counters.bad_rows != 0) maker_->report_rows(spec_.corpus, "corpus");
   }
   static constexpr std::int64_t counter_words = sizeof(Counters) / 8;
   Counters* counters() const noexcept { return reinterpret_cast<Counters*>(facts_.data()); }
@@ -331,7 +331,7 @@ class CudaSession final : public Session {
     if (counters.undefined_keys != 0)
       fail(ErrorCode::range_error,
            cat("corpus row ", counters.first_undefined, ": the product with a query leaves f64; scale the rows first"));
-    if (counters.infinite_keys != 0) cpu::report_infinite(question_);
+    if (counters.infinite_keys != 0) cpu::report_infinite(spec_);
   }
 
   /// Results that stay on the device cannot be read by certify: what it would find is said here.
@@ -347,15 +347,15 @@ class CudaSession final : public Session {
   }
 
   Device& device_;
-  const Question& question_;
+  const SearchSpec& spec_;
   const Plan& plan_;
-  Rung rung_;
+  Precision precision_;
   bool filters_, wide_;
-  std::shared_ptr<const CudaKept<Device>> kept_;
-  Team& team_;
+  std::shared_ptr<const CudaPreparedCorpus<Device>> kept_;
+  ThreadPool& thread_pool_;
   Stats& stats_;
   std::optional<SideMaker<Device>> maker_;
-  DeviceFrame frame_;
+  DeviceTransform transform_;
   DeviceBuffer<double, Device> centre_;
   HeldSide<Device> rows_, queries_;
   DeviceBuffer<std::int64_t, Device> query_rows_;
@@ -375,7 +375,7 @@ class CudaSession final : public Session {
   Points query_points_;
   std::vector<std::int64_t> numbers_;
   bool adjacent_ = false;
-  VanishedProducts<Device> vanished_;
+  UnderflowedProducts<Device> vanished_;
   LongLists<Device> long_lists_;
   EveryPair<Device> every_pair_;
   std::optional<RangeMatches<Device>> range_;

@@ -10,8 +10,8 @@
 #include "core/text.hpp"
 #include "cuda/device/check.hpp"
 #include "cuda/device/load.hpp"
-#include "cuda/select/select.hpp"
 #include "cuda/device/stream.hpp"
+#include "cuda/select/select.hpp"
 
 namespace vicinal::cuda {
 namespace {

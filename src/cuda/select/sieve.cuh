@@ -2,7 +2,7 @@
 // is not beyond it, and an exact finish. Limits are words, a key and a position, so equal values are cut by position and rows
 // of equal values are like any other. This file holds what a block does with a row; sieve_block.cuh and sieve_grid.cuh are
 // the kernels: a block a row, and many blocks a row.
-//   Kept words gather in shared memory. When they fill it, the k-th of them is a better limit, which no word of the answer is
+//   PreparedCorpus words gather in shared memory. When they fill it, the k-th of them is a better limit, which no word of the answer is
 //   beyond, and the rest is dropped: so no guess can be too high. One that was too low, fewer than k words kept, is seen by the
 //   count; then the k-th word is found digit by digit and the row read again.
 #pragma once

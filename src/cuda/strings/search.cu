@@ -12,13 +12,13 @@ constexpr RuntimeTexts texts{"copying strings or results", "waiting for the sear
 
 }  // namespace
 
-StringShare share_strings(const StringQuestion& question) { return share_of_strings(question); }
+StringShare share_strings(const StringSearchSpec& spec) { return share_of_strings(spec); }
 
-std::int64_t search_strings(const StringQuestion& question, const StringAnswer& answer, Team& team,
+std::int64_t search_strings(const StringSearchSpec& spec, const StringAnswer& answer, ThreadPool& thread_pool,
                             const Place& place) {
   const Pool::Call call(place.pool, cudaStreamPerThread);
   Runtime runtime(place, texts);
-  return StringsSearch<Runtime>(runtime, question, team).run(answer);
+  return StringsSearch<Runtime>(runtime, spec, thread_pool).run(answer);
 }
 
 }  // namespace vicinal::cuda

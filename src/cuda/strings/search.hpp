@@ -37,15 +37,14 @@ class HeldStrings {
   DeviceBuffer<std::uint32_t, Device> rows_;
 };
 
-/// What of the question the kernels take: all of it, its shorter queries, or nothing.
-inline StringShare share_of_strings(const StringQuestion& question) {
-  const std::int64_t all = question.queries.count();
-  if (question.metric != Metric::levenshtein) return {0, std::string(metric_info(question.metric).name)};
-  if (!question.filter.all() && !question.filter.only_self()) return {0, "eligible rows"};
-  const int symbols = static_cast<int>(std::min<std::int64_t>(question.alphabet.size() + 1, 1 << 20));
-  if (const char* why = strings_refusal(symbols, question.corpus.count(), 0, question.corpus.longest()))
-    return {0, why};
-  const std::int64_t taken = question.queries.first_of_length(64 * most_masks + 1);
+/// What of the spec the kernels take: all of it, its shorter queries, or nothing.
+inline StringShare share_of_strings(const StringSearchSpec& spec) {
+  const std::int64_t all = spec.queries.count();
+  if (spec.metric != Metric::levenshtein) return {0, std::string(metric_info(spec.metric).name)};
+  if (!spec.filter.all() && !spec.filter.only_self()) return {0, "eligible rows"};
+  const int symbols = static_cast<int>(std::min<std::int64_t>(spec.alphabet.size() + 1, 1 << 20));
+  if (const char* why = strings_refusal(symbols, spec.corpus.count(), 0, spec.corpus.longest())) return {0, why};
+  const std::int64_t taken = spec.queries.first_of_length(64 * most_masks + 1);
   return {taken, taken < all ? cat("queries of more than ", 64 * most_masks, " symbols") : ""};
 }
 
@@ -53,17 +52,17 @@ template <class Device>
 class StringsSearch {
  public:
   /// batch: queries at a time; most_entries: of lists at a time.
-  StringsSearch(Device& device, const StringQuestion& question, Team& team, std::int64_t batch = 4096,
+  StringsSearch(Device& device, const StringSearchSpec& spec, ThreadPool& thread_pool, std::int64_t batch = 4096,
                 std::int64_t most_entries = std::int64_t{1} << 25)
-      : device_(device), question_(question), team_(team), batch_(batch), most_entries_(most_entries),
-        words_(device, question.corpus), queries_(device, question.queries) {}
+      : device_(device), spec_(spec), thread_pool_(thread_pool), batch_(batch), most_entries_(most_entries),
+        words_(device, spec.corpus), queries_(device, spec.queries) {}
 
-  /// Returns the entries of a range search, those beyond question.most too.
+  /// Returns the entries of a range search, those beyond spec.most too.
   std::int64_t run(const StringAnswer& answer) {
-    for (std::int64_t first = question_.first_query; first < question_.query_end(); first += batch_) {
-      const std::int64_t count = std::min(batch_, question_.query_end() - first);
-      question_.radius ? within(first, count, answer) : nearest(first, count, answer);
-      team_.tick(static_cast<std::uint64_t>(count * question_.corpus.count()));
+    for (std::int64_t first = spec_.first_query; first < spec_.query_end(); first += batch_) {
+      const std::int64_t count = std::min(batch_, spec_.query_end() - first);
+      spec_.radius ? within(first, count, answer) : nearest(first, count, answer);
+      thread_pool_.poll(static_cast<std::uint64_t>(count * spec_.corpus.count()));
     }
     return entries_;
   }
@@ -74,17 +73,17 @@ class StringsSearch {
   StringsJob job_of(std::int64_t first, std::int64_t count, const DeviceBuffer<std::int32_t, Device>& limits,
                     const DeviceBuffer<std::uint32_t, Device>& counts) const {
     StringsJob job;
-    job.words = words_.part(0, question_.corpus.count());
+    job.words = words_.part(0, spec_.corpus.count());
     job.queries = queries_.part(first, count);
-    job.symbols = static_cast<int>(question_.alphabet.size()) + 1;
-    job.without_self = !question_.filter.all();
+    job.symbols = static_cast<int>(spec_.alphabet.size()) + 1;
+    job.without_self = !spec_.filter.all();
     job.limits = limits.data();
     job.counts = counts.data();
     return job;
   }
   /// Of queries [first, first + count).
   StringsCuts cuts(std::int64_t first, std::int64_t count) const {
-    const StringSet &words = question_.corpus, &queries = question_.queries;
+    const StringSet &words = spec_.corpus, &queries = spec_.queries;
     const auto of = [&](std::int64_t length) {
       return std::clamp<std::int64_t>(queries.first_of_length(length + 1) - first, 0, count);
     };
@@ -115,8 +114,8 @@ class StringsSearch {
     sorted_.clear();
     for (std::int64_t i = 0; i < count; ++i)
       sorted_.push_back({static_cast<double>(keys[i] >> row_bits),
-                         static_cast<std::int64_t>(keys[i] & ((Key{1} << row_bits) - 1)) + question_.first_id});
-    answer(question_.queries.row(at), sorted_);
+                         static_cast<std::int64_t>(keys[i] & ((Key{1} << row_bits) - 1)) + spec_.first_id});
+    answer(spec_.queries.row(at), sorted_);
   }
 
   /// Queries whose `counts` say how long their lists are: fetched, sorted, cut, and given.
@@ -146,11 +145,10 @@ class StringsSearch {
         if (!asked[i]) continue;
         const auto begins = keys.begin() + begin[i], ends = keys.begin() + begin[i + 1];
         std::sort(begins, ends);
-        const std::int64_t length =
-            question_.radius ? ends - begins : std::min<std::int64_t>(question_.k, ends - begins);
+        const std::int64_t length = spec_.radius ? ends - begins : std::min<std::int64_t>(spec_.k, ends - begins);
         give(first + query, keys.data() + begin[i], length, answer);
       }
-      team_.tick(0);
+      thread_pool_.poll(0);
       from = to;
     }
   }
@@ -159,7 +157,7 @@ class StringsSearch {
     const DeviceBuffer<std::int32_t, Device> limits(device_, count);
     const DeviceBuffer<std::uint32_t, Device> counts(device_, count);
     const StringsJob job = job_of(first, count, limits, counts);
-    const std::int64_t k = question_.k,
+    const std::int64_t k = spec_.k,
                        room = std::min<std::int64_t>(most_picked, std::max<std::int64_t>(most_entries_ / count, 1));
     run_strings_bound(device_.launch(), job, k);
     std::vector<Key> best(static_cast<std::size_t>(k <= room ? count * k : 0));
@@ -198,7 +196,7 @@ class StringsSearch {
     const DeviceBuffer<std::int32_t, Device> limits(device_, count);
     const DeviceBuffer<std::uint32_t, Device> counts(device_, count);
     const StringsJob job = job_of(first, count, limits, counts);
-    const double radius = *question_.radius;
+    const double radius = *spec_.radius;
     const auto limit = radius < 0 ? -1 : static_cast<std::int32_t>(std::min<double>(std::floor(radius), 1 << 30));
     const std::vector<std::int32_t> all(static_cast<std::size_t>(count), limit);
     limits.in(all.data(), count);
@@ -207,12 +205,12 @@ class StringsSearch {
     counts.out(lengths.data(), count);
     device_.wait();
     for (const std::uint32_t length : lengths) entries_ += length;
-    if (entries_ <= question_.most) give_lists(job, first, lengths, all, std::vector<bool>(all.size(), true), answer);
+    if (entries_ <= spec_.most) give_lists(job, first, lengths, all, std::vector<bool>(all.size(), true), answer);
   }
 
   Device& device_;
-  const StringQuestion& question_;
-  Team& team_;
+  const StringSearchSpec& spec_;
+  ThreadPool& thread_pool_;
   std::int64_t batch_, most_entries_, entries_ = 0;
   HeldStrings<Device> words_, queries_;
   std::vector<Entry> sorted_;

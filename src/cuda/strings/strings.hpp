@@ -7,7 +7,8 @@
 namespace vicinal::cuda {
 
 /// As Backend::share_strings and search_strings. The search throws OutOfMemory, DeviceError.
-StringShare share_strings(const StringQuestion& question);
-std::int64_t search_strings(const StringQuestion& question, const StringAnswer& answer, Team& team, const Place& place);
+StringShare share_strings(const StringSearchSpec& spec);
+std::int64_t search_strings(const StringSearchSpec& spec, const StringAnswer& answer, ThreadPool& thread_pool,
+                            const Place& place);
 
 }  // namespace vicinal::cuda

@@ -1,5 +1,5 @@
 // The proof of the filter under worst-case constructions: every term of the bound is met from below by data that the
-// theory allows (residuals aligned with the difference, chains that err as far as they can, sums at the edge of their
+// theory allows (quantization_errors aligned with the difference, chains that err as far as they can, sums at the edge of their
 // error), computed in long double. A bound that is too small fails here; the tightest ones must also be met within 1 %.
 // tests/mutants/run.py breaks src/core/bound.hpp line by line and expects this file to notice.
 #include <gtest/gtest.h>
@@ -60,27 +60,31 @@ TEST(Bound, ChainConstantsAreThoseOfTheTheory) {
 TEST(Bound, NormsCoverSumsAtTheEdgeOfTheirError) {
   for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::l1, Metric::linf})
     for (const std::int64_t d : {1, 32, 1000, 30000})
-      for (const double residual : {0.0, 1e-12, 1e-4, 1.0}) {
+      for (const double quantization_error : {0.0, 1e-12, 1e-4, 1.0}) {
         const BoundModel model(metric, DistanceType::f32, d, 1, 1);
         const Real edge = static_cast<Real>(d + 1) * u64;
-        const Residuals facts{1, 1, residual * residual, residual, residual, 1};
+        const QuantizationErrors facts{
+            1, 1, quantization_error * quantization_error, quantization_error, quantization_error, 1};
         const FilterNorms norms = filter_norms(model, facts);
         const bool squared = model.sum == Sum::squares;
-        const Real error = residual * (squared ? sqrtl(1 + edge) : model.sum == Sum::magnitudes ? 1 + edge : 1);
+        const Real error = quantization_error * (squared                        ? sqrtl(1 + edge)
+                                                 : model.sum == Sum::magnitudes ? 1 + edge
+                                                                                : 1);
         const Real evaluated = model.unit ? (static_cast<Real>(d) / 64 + 7) * u64 : u64;
-        EXPECT_GE(norms.e, error + evaluated) << metric_info(metric).name << " d=" << d << " residual " << residual;
+        EXPECT_GE(norms.e, error + evaluated)
+            << metric_info(metric).name << " d=" << d << " quantization_error " << quantization_error;
         EXPECT_GE(norms.n, squared ? sqrtl(1 + edge) : 1 + edge) << metric_info(metric).name << " d=" << d;
-        EXPECT_LE(norms.e, residual * (1 + 1e-9L) + 1e-9L);
+        EXPECT_LE(norms.e, quantization_error * (1 + 1e-9L) + 1e-9L);
         EXPECT_LE(norms.n, 1 + 1e-9L);
       }
 }
 
-// A rotation may err by all that it says besides, in the direction of the residual.
+// A rotation may err by all that it says besides, in the direction of the quantization_error.
 TEST(Bound, NormsCoverARotation) {
   for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product})
     for (const double roundings : {9.0, 21.0, 33.0}) {
       BoundModel model(metric, DistanceType::f32, 100, 1, 0);
-      const Residuals facts{4, 4, 1e-6, 0, 0, 0};
+      const QuantizationErrors facts{4, 4, 1e-6, 0, 0, 0};
       const Real before = filter_norms(model, facts).e;
       model.rotated = roundings;
       const Real after = filter_norms(model, facts).e;
@@ -175,7 +179,7 @@ TEST(Bound, ThetaCoversTheRoundingOfKeys) {
         }
 }
 
-// f64 keys that underflowed: terms below 2^-1075 vanish, d of them.
+// f64 keys that underflowed: terms below 2^-1075 underflow, d of them.
 TEST(Bound, ThetaOfAZeroKeyCoversUnderflow) {
   for (const std::int64_t d : {1, 1000}) {
     const Real largest_lost = sqrtl(static_cast<Real>(d)) * powl(2, -537.5L);
@@ -209,12 +213,12 @@ Pair draw_pair(Random& random, double spread) {
   p.q.e = random.magnitude(-30, -6);
   p.r.e = random.magnitude(-30, -6);
   p.query_square = p.q.n * p.q.n;
-  // The triangle inequality bounds where theta can be with both residuals along the difference.
+  // The triangle inequality bounds where theta can be with both quantization_errors along the difference.
   p.theta = random.between(p.r.n - p.q.n, 0.99 * (p.q.n + p.r.n));
   return p;
 }
 
-// Both residuals point along the difference and the chain errs upward: t is as large as a row at distance theta can make it.
+// Both quantization_errors point along the difference and the chain errs upward: t is as large as a row at distance theta can make it.
 TEST(Bound, ThresholdKeepsARowAtThetaAndIsMetWithinOnePercent) {
   Random random;
   for (const Metric metric : {Metric::euclidean, Metric::cosine})
@@ -232,7 +236,7 @@ TEST(Bound, ThresholdKeepsARowAtThetaAndIsMetWithinOnePercent) {
         ASSERT_GE(limit, t) << metric_info(metric).name << " d=" << d << " theta " << p.theta;
         ASSERT_LE(limit - base, (t - base) * 1.01L + 12 * u32 * 4) << metric_info(metric).name << " d=" << d;
         // As a line: never below.
-        ASSERT_GE(static_cast<Real>(byte_bound(float_line(model, p.theta, p.query_square, p.q), p.r)), t)
+        ASSERT_GE(static_cast<Real>(int8_bound(float_threshold_coeffs(model, p.theta, p.query_square, p.q), p.r)), t)
             << metric_info(metric).name << " d=" << d;
         // Maxima of a tile are larger than the row's own, never smaller.
         const FilterNorms tile{p.r.e * 3, p.r.n * 2};
@@ -361,7 +365,8 @@ TEST(Bound, WholeFilterOnVectors) {
     for (std::size_t j = 0; j < q.size(); ++j) {
       const double grid = 1 + 0x1p-23 * std::floor(random.between(0, 4));
       if (style == 0) q[j] = random.between(-1, 1), r[j] = random.between(-1, 1);
-      if (style == 1) q[j] = grid + 0x1.fp-25, r[j] = grid - 0x1.fp-25;  // residuals aligned with the difference
+      if (style == 1)
+        q[j] = grid + 0x1.fp-25, r[j] = grid - 0x1.fp-25;  // quantization_errors aligned with the difference
       if (style == 2) q[j] = grid + 0x1.fp-25, r[j] = -grid - 0x1.fp-25;
       if (style == 3) q[j] = (j % 2 ? -1 : 1) * random.between(0.999, 1), r[j] = random.between(0.999, 1);
     }
@@ -372,12 +377,12 @@ TEST(Bound, WholeFilterOnVectors) {
                                          {Metric::linf, false}}) {
       BoundModel model(metric, DistanceType::f64, d, 1, direct ? 0 : 1);
       model.direct = direct;
-      Residuals facts[2] = {};
+      QuantizationErrors facts[2] = {};
       const std::vector<double>* rows[2] = {&q, &r};
       for (int side = 0; side < 2; ++side)
         for (const double x : *rows[side]) {
           const double xhat = static_cast<float>(x), e = x - xhat;
-          Residuals& f = facts[side];
+          QuantizationErrors& f = facts[side];
           f.xx += x * x, f.nn += xhat * xhat, f.ee += e * e, f.e_abs += std::fabs(e), f.n_abs += std::fabs(xhat);
           f.e_max = std::max(f.e_max, std::fabs(e));
         }
@@ -408,8 +413,8 @@ TEST(Bound, WholeFilterOnVectors) {
       const double theta = std::nextafter(static_cast<double>(truth), 10.0);
       ASSERT_LE(t, threshold(model, theta, facts[0].nn, nq, nr))
           << metric_info(metric).name << " d=" << d << " style " << style;
-      const ByteLine line = line_of_query(model, theta, facts[0].nn, nq);
-      ASSERT_LE(t, byte_bound(line, nr)) << metric_info(metric).name << " d=" << d << " style " << style;
+      const ThresholdCoeffs line = coeffs_of_query(model, theta, facts[0].nn, nq);
+      ASSERT_LE(t, int8_bound(line, nr)) << metric_info(metric).name << " d=" << d << " style " << style;
       ASSERT_GE(upper_of(model, t, facts[0].nn, nq, nr), truth)
           << metric_info(metric).name << " d=" << d << " style " << style;
       ASSERT_GE(largest_error(model, nq, nr, 1), 0) << metric_info(metric).name;
@@ -433,26 +438,26 @@ TEST(Bound, MaximaOfATileAreOfAllItsRows) {
 }
 
 /// One query and one row in bytes, and what the sum of their product would be.
-struct BytePair {
+struct Int8Pair {
   FilterNorms q, r;
   double theta = 0, query_square = 0, unit = 1, shift = 0;
   float term = 0;
 };
-BytePair draw_bytes(Random& random, Sum kind, int i) {
+Int8Pair draw_bytes(Random& random, Sum kind, int i) {
   const float query_step = static_cast<float>(random.between(0.005, 0.02)),
               row_step = static_cast<float>(random.between(0.005, 0.02));
-  BytePair p;
+  Int8Pair p;
   p.q = {i % 5 == 0 ? 0 : random.magnitude(-12, -3), random.between(0.5, 2)};
   p.r = {i % 7 == 0 ? 0 : random.magnitude(-12, -3), random.between(0.5, 2)};
   p.query_square = p.q.n * p.q.n;
   p.theta = kind == Sum::products ? random.between(-2, 2) : random.between(0.01, 4);
-  p.unit = byte_unit(kind, query_step, row_step);
+  p.unit = int8_unit(kind, query_step, row_step);
   p.shift = 128 * std::floor(random.between(-1e6, 1e6));
   p.term = kind == Sum::products ? 0 : down32(p.r.n * p.r.n - p.r.e * p.r.e);
   return p;
 }
 /// What t may be at most of a row that must stay.
-Real byte_edge(const BoundModel& model, const BytePair& p) {
+Real int8_edge(const BoundModel& model, const Int8Pair& p) {
   if (model.sum == Sum::products) {
     const Real canonical = (static_cast<Real>(model.dims) / 32 + 8) * u64 * (p.q.n + p.q.e) * (p.r.n + p.r.e);
     return static_cast<Real>(p.theta) + static_cast<Real>(p.q.e) * (p.r.n + p.r.e) + static_cast<Real>(p.q.n) * p.r.e +
@@ -463,8 +468,8 @@ Real byte_edge(const BoundModel& model, const BytePair& p) {
 }
 
 /// The smallest whole sum of products whose t is not beyond the edge.
-Real byte_least(const BoundModel& model, const BytePair& p) {
-  return ceill((static_cast<Real>(p.term) - byte_edge(model, p)) / p.unit);
+Real int8_least(const BoundModel& model, const Int8Pair& p) {
+  return ceill((static_cast<Real>(p.term) - int8_edge(model, p)) / p.unit);
 }
 
 TEST(Bound, BytesKeepARowAtThetaAndDropOneAFewUnitsBeyond) {
@@ -472,10 +477,11 @@ TEST(Bound, BytesKeepARowAtThetaAndDropOneAFewUnitsBeyond) {
   for (const Metric metric : {Metric::euclidean, Metric::inner_product})
     for (int i = 0; i < 100000; ++i) {
       const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
-      const BytePair p = draw_bytes(random, model.sum, i);
-      const Real least = byte_least(model, p);
-      const std::int32_t seed = byte_seed(p.term, 1 / p.unit);
-      const std::int32_t limit = byte_limit(byte_line(model, p.theta, p.query_square, p.q), p.r, 1 / p.unit, p.shift);
+      const Int8Pair p = draw_bytes(random, model.sum, i);
+      const Real least = int8_least(model, p);
+      const std::int32_t seed = int8_bias(p.term, 1 / p.unit);
+      const std::int32_t limit =
+          int8_threshold(threshold_coeffs(model, p.theta, p.query_square, p.q), p.r, 1 / p.unit, p.shift);
       const Real sum = least + static_cast<Real>(p.shift) + seed;
       ASSERT_GE(sum, limit) << metric_info(metric).name << " theta " << p.theta << " unit " << p.unit;
       ASSERT_LT(sum - 3, limit) << metric_info(metric).name;
@@ -488,14 +494,14 @@ TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
   for (const Metric metric : {Metric::euclidean, Metric::inner_product})
     for (int i = 0; i < 100000; ++i) {
       const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
-      const BytePair p = draw_bytes(random, model.sum, i);
-      const Real least = byte_least(model, p);
-      const QuickLine line = quick_line(byte_line(model, p.theta, p.query_square, p.q));
+      const Int8Pair p = draw_bytes(random, model.sum, i);
+      const Real least = int8_least(model, p);
+      const ThresholdCoeffsF32 line = threshold_coeffs_f32(threshold_coeffs(model, p.theta, p.query_square, p.q));
       const auto inverse = static_cast<float>(1 / p.unit);
-      for (const float most : {0x1p24F, most_quick_limit}) {
+      for (const float most : {0x1p24F, most_quick_threshold}) {
         if (!(fabsl(least) < most)) continue;  // sums are smaller
-        const std::int32_t seed = quick_seed(p.term, inverse, most),
-                           limit = quick_limit(line, up32(p.r.e), up32(p.r.n), inverse, most);
+        const std::int32_t seed = quick_bias(p.term, inverse, most),
+                           limit = quick_threshold(line, up32(p.r.e), up32(p.r.n), inverse, most);
         ASSERT_GE(least + seed, limit) << metric_info(metric).name << " theta " << p.theta << " unit " << p.unit
                                        << " most " << most;
         const Real size = (fabsl(p.term) + fabsl(static_cast<Real>(line.base)) + static_cast<Real>(line.by_e) * p.r.e +
@@ -507,25 +513,25 @@ TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
       }
     }
   const float infinity = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
-  for (const float most : {0x1p24F, most_quick_limit})
+  for (const float most : {0x1p24F, most_quick_threshold})
     for (const float inverse : {1e-3F, 1.0F, 1e3F}) {
       const auto top = static_cast<std::int64_t>(most);
-      const std::int64_t none = quick_limit({infinity, infinity, 0}, 0, 1, inverse, most),
-                         high = quick_limit({-1e30F, 0, 0}, 1, 1, inverse, most);
-      EXPECT_EQ(quick_limit({std::nanf(""), 0, 0}, 1, 1, inverse, most), none);
-      EXPECT_EQ(quick_limit({largest, 0, 0}, 1, 1, inverse, most), none);  // as if nothing were known
+      const std::int64_t none = quick_threshold({infinity, infinity, 0}, 0, 1, inverse, most),
+                         high = quick_threshold({-1e30F, 0, 0}, 1, 1, inverse, most);
+      EXPECT_EQ(quick_threshold({std::nanf(""), 0, 0}, 1, 1, inverse, most), none);
+      EXPECT_EQ(quick_threshold({largest, 0, 0}, 1, 1, inverse, most), none);  // as if nothing were known
       EXPECT_EQ(high, top);
       // With any product: nobody is below each limit, who is there not below the least, and what stands for anything below none.
-      EXPECT_LT(quick_seed(infinity, inverse, most) + top, none);
+      EXPECT_LT(quick_bias(infinity, inverse, most) + top, none);
       for (const float term : {largest, 1e30F, 0.0F, -1e30F})
-        EXPECT_GE(quick_seed(term, inverse, most) - top, none) << term;
+        EXPECT_GE(quick_bias(term, inverse, most) - top, none) << term;
       for (const float term : {-infinity, std::nanf("")})
-        EXPECT_GE(quick_seed(term, inverse, most) - top, high) << term;
+        EXPECT_GE(quick_bias(term, inverse, most) - top, high) << term;
       // Words of 32 bits hold them, and two are less than 2^31 apart, of sums four bits longer too.
-      const std::int64_t lowest = quick_seed(infinity, inverse, most) - top,
-                         highest = quick_seed(-infinity, inverse, most) + top;
+      const std::int64_t lowest = quick_bias(infinity, inverse, most) - top,
+                         highest = quick_bias(-infinity, inverse, most) + top;
       EXPECT_GE(lowest, std::numeric_limits<std::int32_t>::min());
-      EXPECT_LE((highest - lowest) * (most < most_quick_limit ? 16 : 1), std::numeric_limits<std::int32_t>::max());
+      EXPECT_LE((highest - lowest) * (most < most_quick_threshold ? 16 : 1), std::numeric_limits<std::int32_t>::max());
     }
 }
 
@@ -534,8 +540,8 @@ TEST(Bound, ProductsInBytesCoverTheCanonicalErrorAlone) {
     const BoundModel model(Metric::inner_product, DistanceType::f64, d, 1, 0);
     const FilterNorms q{0, 1e6}, r{0, 1e6};
     const Real canonical = (static_cast<Real>(d) / 32 + 8) * u64 * 1e12L;
-    EXPECT_GE(static_cast<Real>(byte_bound(byte_line(model, 0, 1, q), r)), canonical);
-    EXPECT_LE(static_cast<Real>(byte_bound(byte_line(model, 0, 1, q), r)), canonical * 1.01L);
+    EXPECT_GE(static_cast<Real>(int8_bound(threshold_coeffs(model, 0, 1, q), r)), canonical);
+    EXPECT_LE(static_cast<Real>(int8_bound(threshold_coeffs(model, 0, 1, q), r)), canonical * 1.01L);
   }
 }
 
@@ -545,35 +551,35 @@ TEST(Bound, LimitsOfBytesCoverTheRoundingOfSeeds) {
   const BoundModel model(Metric::inner_product, DistanceType::f32, 8, 1, 0);
   for (int i = 0; i < 20000; ++i) {
     const double bound = std::floor(random.between(-1e8, 1e8)), unit = 1;
-    ByteLine line;
+    ThresholdCoeffs line;
     line.base = bound;
-    const std::int32_t limit = byte_limit(line, {}, unit, 0);
+    const std::int32_t limit = int8_threshold(line, {}, unit, 0);
     ASSERT_EQ(limit, static_cast<std::int32_t>(-bound));
     line.base = bound + 0x1p-20;
-    ASSERT_LE(byte_limit(line, {}, unit, 0), -bound);
+    ASSERT_LE(int8_threshold(line, {}, unit, 0), -bound);
     line.base = bound - 0x1p-12;  // within the slack of the next whole number
-    ASSERT_LE(byte_limit(line, {}, unit, 0), -bound) << "the slack is gone";
+    ASSERT_LE(int8_threshold(line, {}, unit, 0), -bound) << "the slack is gone";
   }
   EXPECT_EQ(model.kappa, 0);
 }
 
 TEST(Bound, SeedsAndLimitsStayWhereSumsCannotWrap) {
   const float infinity = std::numeric_limits<float>::infinity();
-  const double raw = 255.0 * 128 * static_cast<double>(most_byte_dims);
+  const double raw = 255.0 * 128 * static_cast<double>(most_int8_dims);
   EXPECT_LT(raw, 0x1p29);
   for (const float term : {-infinity, std::nanf(""), -1e30F, 1e30F, infinity, 0.0F, 1.0F, -1.0F}) {
-    const std::int32_t seed = byte_seed(term, 1e3);
+    const std::int32_t seed = int8_bias(term, 1e3);
     EXPECT_LT(seed + raw, 0x1p31) << term;
     EXPECT_GE(seed - raw, -0x1p31) << term;
   }
   // A row without a bound is not below any limit, whatever the products.
   for (const double base : {-infinite, -1e300, -1e12, 0.0, 1e12, infinite, std::nan("")})
     for (const double shift : {-0x1p29, 0.0, 0x1p29}) {
-      ByteLine line;
+      ThresholdCoeffs line;
       line.base = base;
-      const std::int32_t limit = byte_limit(line, {1, 1}, 1, shift);
-      EXPECT_GE(byte_seed(-infinity, 1e3) - raw, limit) << base;
-      EXPECT_GE(byte_seed(std::nanf(""), 1e3) - raw, limit) << base;
+      const std::int32_t limit = int8_threshold(line, {1, 1}, 1, shift);
+      EXPECT_GE(int8_bias(-infinity, 1e3) - raw, limit) << base;
+      EXPECT_GE(int8_bias(std::nanf(""), 1e3) - raw, limit) << base;
       EXPECT_TRUE(base < 1e12 || limit == std::numeric_limits<std::int32_t>::min()) << base;
     }
 }
@@ -583,16 +589,16 @@ TEST(Bound, WhatBytesSayOfARowIsOnBothSidesOfTheTruth) {
   for (const Metric metric : {Metric::euclidean, Metric::inner_product})
     for (int i = 0; i < 50000; ++i) {
       const BoundModel model(metric, DistanceType::f32, 1 + i % 500, 1, 0);
-      BytePair p = draw_bytes(random, model.sum, i);
+      Int8Pair p = draw_bytes(random, model.sum, i);
       if (i % 3 == 0) p.r.e = 0;
       if (i % 3 == 0 && model.sum != Sum::products) p.term = down32(p.r.n * p.r.n);
       const Real product = floorl(random.between(-1, 1) * p.q.n * p.r.n / p.unit);
-      const auto sum = static_cast<std::int32_t>(byte_seed(p.term, 1 / p.unit) + product + p.shift);
-      const float t = byte_t(sum, p.unit, p.shift);
+      const auto sum = static_cast<std::int32_t>(int8_bias(p.term, 1 / p.unit) + product + p.shift);
+      const float t = int8_distance(sum, p.unit, p.shift);
       const Real truth = static_cast<Real>(p.term) - p.unit * product;
       ASSERT_LE(t, truth);
       ASSERT_GE(t, truth - 1.1L * p.unit - fabsl(truth) * 0x1p-20L);
-      const double upper = byte_upper(model, t, p.unit, p.query_square, p.q, p.r);
+      const double upper = int8_upper(model, t, p.unit, p.query_square, p.q, p.r);
       if (model.sum == Sum::products) {
         ASSERT_GE(upper, truth + static_cast<Real>(p.q.e) * (p.r.n + p.r.e) + static_cast<Real>(p.q.n) * p.r.e);
         continue;
@@ -606,7 +612,7 @@ TEST(Bound, WhatBytesSayOfARowIsOnBothSidesOfTheTruth) {
 }
 
 // Rows and queries in whole steps, moved by as much as rounding allows towards each other: they are nearer than their bytes
-// say by both residuals.
+// say by both quantization_errors.
 TEST(Bound, BytesOfVectorsWithAlignedResiduals) {
   Random random;
   for (int i = 0; i < 20000; ++i) {
@@ -615,7 +621,7 @@ TEST(Bound, BytesOfVectorsWithAlignedResiduals) {
                  row_step = static_cast<double>(static_cast<float>(random.between(0.005, 0.01)));
     const bool aligned = i % 4 != 0;
     const BoundModel model(i % 3 == 0 ? Metric::inner_product : Metric::euclidean, DistanceType::f64, d, 1, 0);
-    Residuals facts[2] = {};
+    QuantizationErrors facts[2] = {};
     Real square = 0, product = 0;
     std::int64_t sum = 0;
     for (std::int64_t j = 0; j < d; ++j) {
@@ -632,13 +638,13 @@ TEST(Bound, BytesOfVectorsWithAlignedResiduals) {
       sum += static_cast<std::int64_t>(a) * static_cast<std::int64_t>(products ? -b : b);
     }
     const FilterNorms q = filter_norms(model, facts[0]), r = filter_norms(model, facts[1]);
-    const double unit = byte_unit(model.sum, static_cast<float>(query_step), static_cast<float>(row_step));
+    const double unit = int8_unit(model.sum, static_cast<float>(query_step), static_cast<float>(row_step));
     const Real truth = model.sum == Sum::products ? -product : sqrtl(square);
     const double theta = std::nextafter(static_cast<double>(truth), 1e9);
-    const std::int32_t seed = byte_seed(row_term(model, facts[1], r), 1 / unit);
-    const std::int32_t limit = byte_limit(byte_line(model, theta, facts[0].nn, q), r, 1 / unit, 0);
+    const std::int32_t seed = int8_bias(row_term(model, facts[1], r), 1 / unit);
+    const std::int32_t limit = int8_threshold(threshold_coeffs(model, theta, facts[0].nn, q), r, 1 / unit, 0);
     ASSERT_GE(seed + sum, limit) << metric_info(model.metric).name << " d=" << d;
-    ASSERT_GE(byte_upper(model, byte_t(static_cast<std::int32_t>(seed + sum), unit, 0), unit, facts[0].nn, q, r),
+    ASSERT_GE(int8_upper(model, int8_distance(static_cast<std::int32_t>(seed + sum), unit, 0), unit, facts[0].nn, q, r),
               truth);
   }
 }

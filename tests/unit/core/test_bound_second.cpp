@@ -64,7 +64,7 @@ TEST(Bound, SecondNormsCoverSumsAtTheEdgeOfTheirError) {
 
 TEST(Bound, SecondNormsCoverARotation) {
   BoundModel model(Metric::euclidean, DistanceType::f32, 100, 1, 0);
-  const SecondResiduals facts{.xx = 4, .coarse = 1e-4, .fine = 1e-8};
+  const SecondQuantizationErrors facts{.xx = 4, .coarse = 1e-4, .fine = 1e-8};
   const SecondNorms before = second_norms(model, facts);
   model.rotated = 33;
   const SecondNorms after = second_norms(model, facts);
@@ -88,7 +88,7 @@ TEST(Bound, TheMiddlesOfSecondBytesAreInTheShift) {
   Random random;
   for (int i = 0; i < 2000; ++i) {
     Real truth = 0;
-    std::int64_t sum = 0, firsts = 0, residuals = 0;
+    std::int64_t sum = 0, firsts = 0, quantization_errors = 0;
     for (int k = 0; k < 1 + i % 300; ++k) {
       const auto first = static_cast<std::int64_t>(random.between(-128, 128)),
                  j = static_cast<std::int64_t>(random.between(-128, 128));
@@ -96,9 +96,9 @@ TEST(Bound, TheMiddlesOfSecondBytesAreInTheShift) {
                  low = static_cast<std::int64_t>(random.between(0, 16));
       truth += static_cast<Real>(j) / 256 * (16 * static_cast<Real>(high) - 120.5L) +
                static_cast<Real>(first) * (static_cast<Real>(low) - 7.5L) / 16;
-      sum += j * high + first * low, firsts += first, residuals += j;
+      sum += j * high + first * low, firsts += first, quantization_errors += j;
     }
-    ASSERT_EQ(static_cast<Real>(sum) / 16 + second_shift(firsts, residuals), truth);
+    ASSERT_EQ(static_cast<Real>(sum) / 16 + second_shift(firsts, quantization_errors), truth);
   }
 }
 
@@ -174,7 +174,7 @@ TEST(Bound, WhatTheSecondLookSaysIsOnTheFarSideOfTheTruth) {
       // t may be less than what it stands for by a unit, and by the roundings of its parts.
       const Real parts = (q.n + r.n) * (q.n + r.n) * 0x1p-19L, slack = slack_of(q, rounded, r);
       const Real truth = random.between(-1, 3);
-      const auto t = static_cast<float>(truth - (1 + 2 * static_cast<Real>(byte_slack)) * unit - parts);
+      const auto t = static_cast<float>(truth - (1 + 2 * static_cast<Real>(int8_slack)) * unit - parts);
       const double upper = second_upper(model, t, unit, q, rounded, r);
       if (model.sum == Sum::products) {
         ASSERT_GE(upper, truth + slack + canonical_of(model, q, r));
@@ -200,10 +200,10 @@ TEST(Bound, SecondBytesOfVectorsWithAlignedResiduals) {
     const BoundModel model(i % 3 == 0 ? Metric::inner_product : Metric::euclidean, DistanceType::f64, 1 + i % 60, 1, 0);
     const double row_step = static_cast<double>(static_cast<float>(random.between(0.005, 0.01))),
                  query_step = static_cast<double>(static_cast<float>(random.between(0.005, 0.01)));
-    SecondResiduals of_row, of_query;
+    SecondQuantizationErrors of_row, of_query;
     double nn = 0;
     Real square = 0, product = 0, rounded_product = 0;
-    std::int64_t sum = 0, firsts = 0, residuals = 0;
+    std::int64_t sum = 0, firsts = 0, quantization_errors = 0;
     for (std::int64_t k = 0; k < model.dims; ++k) {
       const double edge = i % 2 == 0 ? 0.4999 : random.between(-0.5, 0.5);
       const double first = std::floor(random.between(60, 127)), row_first = std::floor(random.between(-127, 127));
@@ -220,15 +220,16 @@ TEST(Bound, SecondBytesOfVectorsWithAlignedResiduals) {
       product += static_cast<Real>(q) * r;
       rounded_product += static_cast<Real>(query_step) * first * row_step * row_first;
       sum += static_cast<std::int64_t>(j * high + first * low), firsts += static_cast<std::int64_t>(first),
-          residuals += static_cast<std::int64_t>(j);
+          quantization_errors += static_cast<std::int64_t>(j);
     }
     const SecondNorms q = second_norms(model, of_query), r = second_norms(model, of_row);
-    const double unit = byte_unit(model.sum, static_cast<float>(query_step), static_cast<float>(row_step)),
+    const double unit = int8_unit(model.sum, static_cast<float>(query_step), static_cast<float>(row_step)),
                  rounded = std::sqrt(nn) * (1 + 1e-13);
     const float term = model.sum == Sum::products ? 0 : down32(of_row.xx * 0.99);
     const float first_t =
         down32(static_cast<double>(static_cast<Real>(term) - (model.sum == Sum::products ? 1 : 2) * rounded_product));
-    const float t = second_t(first_t, second_term(model, r, term), unit, sum, second_shift(firsts, residuals));
+    const float t =
+        second_t(first_t, second_term(model, r, term), unit, sum, second_shift(firsts, quantization_errors));
     const Real truth = model.sum == Sum::products ? -product : sqrtl(square);
     const double theta = std::nextafter(static_cast<double>(truth), 1e9);
     ASSERT_LE(t, second_threshold(model, theta, q, rounded, r)) << "d=" << model.dims;

@@ -88,11 +88,11 @@ TEST(StringData, MayChangeBetweenThePasses) {
       std::vector<std::int64_t> offsets;
       for (std::int64_t row = 0; row <= rows; ++row) offsets.push_back(row * units / rows);
       const Strings strings{words.data(), offsets.data(), rows, encoding, units};
-      Team team(1, nullptr, {}, 1);
+      ThreadPool thread_pool(1, nullptr, {}, 1);
       Alphabet alphabet;
-      const std::vector<std::int64_t> lengths = alphabet.read(strings, "corpus", 65535, team);
+      const std::vector<std::int64_t> lengths = alphabet.read(strings, "corpus", 65535, thread_pool);
       for (std::uint32_t& word : words) word = static_cast<std::uint32_t>(random());
-      const StringSet set(strings, lengths, alphabet, team);
+      const StringSet set(strings, lengths, alphabet, thread_pool);
       ASSERT_EQ(set.count(), rows);
       for (std::int64_t at = 0; at < rows; ++at) {
         ASSERT_EQ(set.length(at), lengths[static_cast<std::size_t>(set.row(at))]);

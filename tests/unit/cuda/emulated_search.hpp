@@ -67,7 +67,7 @@ struct Ask {
   bool filter = true;
   std::int64_t slots = 500;
   bool graph = false;
-  Rung rung = Rung::int8;
+  Precision precision = Precision::int8;
   bool there = false;  // results stay on the device
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
 };
@@ -76,7 +76,7 @@ struct Answer {
   Neighbors result;
   Stats stats;
   double largest = 0;                                                  // error that was proved
-  std::int64_t redone = 0, planned_bytes = INT64_MAX, used_bytes = 0;  // bytes: of the rung that is asked for
+  std::int64_t redone = 0, planned_bytes = INT64_MAX, used_bytes = 0;  // bytes: of the precision that is asked for
 };
 
 /// The corpus past a session, in chunks of so many rows or whole.
@@ -90,49 +90,49 @@ inline void sweep(Session& session, std::int64_t rows, std::int64_t chunk) {
   }
 }
 
-/// The rung where it is asked for, then the canonical one for what is left.
+/// The precision where it is asked for, then the canonical one for what is left.
 inline Answer by_device(const Points& corpus, const Points& queries, const Ask& ask) {
   const KnnOptions& options = ask.options;
-  Question question{.corpus = corpus,
-                    .metric = options.metric,
-                    .type = ask.options.distance_type == DistanceType::automatic && counts(options.metric)
-                                ? DistanceType::u32
-                            : corpus.dtype == DType::f64 ? DistanceType::f64
-                                                         : DistanceType::f32,
-                    .degenerate = options.degenerate,
-                    .k = std::min(options.k, corpus.rows),
-                    .first_id = options.first_id,
-                    .filter = RowFilter(options.eligible, corpus.rows, options.first_id, ask.graph)};
+  SearchSpec spec{.corpus = corpus,
+                  .metric = options.metric,
+                  .type = ask.options.distance_type == DistanceType::automatic && counts(options.metric)
+                              ? DistanceType::u32
+                          : corpus.dtype == DType::f64 ? DistanceType::f64
+                                                       : DistanceType::f32,
+                  .degenerate = options.degenerate,
+                  .k = std::min(options.k, corpus.rows),
+                  .first_id = options.first_id,
+                  .filter = RowFilter(options.eligible, corpus.rows, options.first_id, ask.graph)};
   Answer answer;
-  answer.result = Neighbors(queries.rows, options.k, question.type, options.pad);
+  answer.result = Neighbors(queries.rows, options.k, spec.type, options.pad);
   Plan plan;
-  plan.rungs = {rung_name(ask.rung), "canonical"};
+  plan.cascade = {precision_name(ask.precision), "canonical"};
   plan.candidate_slots = ask.slots;
   plan.query_batch = queries.rows;
   plan.corpus_chunk = std::min(ask.chunk, corpus.rows);
-  plan.distance_type = question.type;
+  plan.distance_type = spec.type;
   plan.threads = 1;
-  const Problem problem{.corpus = {corpus.rows, corpus.cols, corpus.dtype},
-                        .queries = {queries.rows, queries.cols, queries.dtype},
-                        .metric = options.metric,
-                        .k = question.k,
-                        .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
-  Team team(1, nullptr, {}, 1);
+  const ProblemShape problem{.corpus = {corpus.rows, corpus.cols, corpus.dtype},
+                             .queries = {queries.rows, queries.cols, queries.dtype},
+                             .metric = options.metric,
+                             .k = spec.k,
+                             .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
+  ThreadPool thread_pool(1, nullptr, {}, 1);
   Device device;
   device.packed_rows = ask.packed_rows;
   device.shared_bytes = ask.shared_bytes;
   NeighborsView out = answer.result.view();
   const std::int64_t entries = queries.rows * options.k,
-                     bytes = entries * static_cast<std::int64_t>(distance_size(question.type));
+                     bytes = entries * static_cast<std::int64_t>(distance_size(spec.type));
   if (ask.there) {
     out.ids = static_cast<std::int64_t*>(device.take(entries * 8));
     out.distances = device.take(bytes);
   }
   std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
-  for (const Rung rung : {ask.rung, Rung::canonical}) {
-    if (rows.empty() || (rung != Rung::canonical && !ask.filter)) continue;
-    cuda::CudaSession<Device> session(device, question, plan, rung, nullptr, team, answer.stats);
+  for (const Precision precision : {ask.precision, Precision::canonical}) {
+    if (rows.empty() || (precision != Precision::canonical && !ask.filter)) continue;
+    cuda::CudaSession<Device> session(device, spec, plan, precision, nullptr, thread_pool, answer.stats);
     session.prepare_queries(queries, rows);
     sweep(session, corpus.rows, ask.chunk);
     std::vector<double> settled(rows.size()), largest(rows.size());
@@ -140,11 +140,11 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
     const BoundsView bounds{settled.data(), largest.data(), found.data()};
     session.finish(out, bounds);
     std::vector<bool> redo(static_cast<std::size_t>(queries.rows));
-    certify(out, question, rows, bounds, redo);
+    certify(out, spec, rows, bounds, redo);
     rows.clear();
     for (std::int64_t i = 0; i < queries.rows; ++i)
       if (redo[static_cast<std::size_t>(i)]) rows.push_back(i);
-    if (rung == Rung::canonical) continue;
+    if (precision == Precision::canonical) continue;
     answer.redone = static_cast<std::int64_t>(rows.size());
     answer.planned_bytes = cuda::session_bytes(plan, problem, 0, device.multiprocessors, device.packed_rows);
     answer.used_bytes = device.most_held;
@@ -198,24 +198,24 @@ inline std::int64_t compare_range(const Points& corpus, const Points& queries, d
   options.search.run.device = "cpu";
   options.search.proof = Proof::exhaustive;
   const CsrNeighbors want = range_search(corpus, queries, radius, options);
-  const Question question{.corpus = corpus,
-                          .metric = ask.options.metric,
-                          .type = want.type(),
-                          .degenerate = ask.options.degenerate,
-                          .first_id = ask.options.first_id,
-                          .filter = RowFilter(ask.options.eligible, corpus.rows, ask.options.first_id, false),
-                          .radius = radius};
+  const SearchSpec spec{.corpus = corpus,
+                        .metric = ask.options.metric,
+                        .type = want.type(),
+                        .degenerate = ask.options.degenerate,
+                        .first_id = ask.options.first_id,
+                        .filter = RowFilter(ask.options.eligible, corpus.rows, ask.options.first_id, false),
+                        .radius = radius};
   Plan plan;
-  plan.rungs = {"int8", "canonical"};
+  plan.cascade = {"int8", "canonical"};
   plan.query_batch = queries.rows;
   plan.threads = 1;
   plan.match_bytes = room;
-  Team team(1, nullptr, {}, 1);
+  ThreadPool thread_pool(1, nullptr, {}, 1);
   Device device;
   device.packed_rows = ask.packed_rows;
   Stats stats;
-  cuda::CudaSession<Device> session(device, question, plan, ask.filter ? ask.rung : Rung::canonical, nullptr, team,
-                                    stats);
+  cuda::CudaSession<Device> session(device, spec, plan, ask.filter ? ask.precision : Precision::canonical, nullptr,
+                                    thread_pool, stats);
   std::vector<std::int64_t> rows, counts(static_cast<std::size_t>(queries.rows)), begin(counts.size());
   for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
   session.prepare_queries(queries, rows);

@@ -27,16 +27,17 @@ struct Emulated final : IdleBackend {
   Device device;
   std::int64_t sample = 1 << 16;
 
-  std::shared_ptr<const Kept> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
-                                         const MeasuredRows* rows) override {
-    return std::make_shared<cuda::KeptRanks<Device>>(device, ranks, permutants, rows);
+  std::shared_ptr<const PreparedCorpus> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
+                                                   const MeasuredRows* rows) override {
+    return std::make_shared<cuda::PreparedRanks<Device>>(device, ranks, permutants, rows);
   }
-  bool measures(const Kept& kept, std::int64_t k) const override {
-    return static_cast<const cuda::KeptRanks<Device>&>(kept).measures(k);
+  bool measures(const PreparedCorpus& kept, std::int64_t k) const override {
+    return static_cast<const cuda::PreparedRanks<Device>&>(kept).measures(k);
   }
-  bool search_ranks(const RankQuestion& question, const Kept& kept, const CandidatesAnswer& candidates,
-                    const NearestAnswer& nearest, Team& team) override {
-    return cuda::RankSearch<Device>(device, question, static_cast<const cuda::KeptRanks<Device>&>(kept), team, sample)
+  bool search_ranks(const RankSearchSpec& spec, const PreparedCorpus& kept, const CandidatesAnswer& candidates,
+                    const NearestAnswer& nearest, ThreadPool& thread_pool) override {
+    return cuda::RankSearch<Device>(device, spec, static_cast<const cuda::PreparedRanks<Device>&>(kept), thread_pool,
+                                    sample)
         .run(candidates, nearest);
   }
 };
@@ -83,18 +84,18 @@ TEST(PermutationOnDevice, BitsOfTheHost) {
     const PermutationSearch search{.k = c.k, .fraction = c.fraction, .run = {.threads = 1}};
     const PermutationNeighbors want = index.knn(asked, search);
 
-    Team team(1, nullptr, {}, 1);
+    ThreadPool thread_pool(1, nullptr, {}, 1);
     PermutationIndex::State state;
     state.options = options;
     state.rows = rows;
-    state.vectors = cpu::open_vectors(rows, c.metric, 0, "plain", team);
-    state.build(team);
-    const auto read = state.vectors->read(asked, team);
+    state.vectors = cpu::open_vectors(rows, c.metric, 0, "plain", thread_pool);
+    state.build(thread_pool);
+    const auto read = state.vectors->read(asked, thread_pool);
     Emulated backend;
     backend.device.free = c.free;
     backend.sample = c.sample;
     const DistanceType type = want.neighbors.type();
-    const IndexQuestion question{
+    const IndexSearchSpec spec{
         .type = type,
         .k = c.k,
         .candidates = std::max(c.k, static_cast<std::int64_t>(std::ceil(c.fraction * static_cast<double>(c.rows))))};
@@ -102,7 +103,7 @@ TEST(PermutationOnDevice, BitsOfTheHost) {
     Neighbors got(c.queries, c.k, type, false);
     std::int64_t answered = 0;
     const IndexCounts counts =
-        search_on(backend, state, *read, question, team, [&](std::int64_t query, std::span<const Entry> entries) {
+        search_on(backend, state, *read, spec, thread_pool, [&](std::int64_t query, std::span<const Entry> entries) {
           ASSERT_EQ(static_cast<std::int64_t>(entries.size()), c.k);
           ++answered;
           for (std::int64_t i = 0; i < c.k; ++i) {

@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "cuda/search/seconds.hpp"
 #include "cuda/search/filter/self_test.cuh"
+#include "cuda/search/seconds.hpp"
 #include "cuda/select/merge.cuh"
 #include "kernels/bounds.hpp"
 #include "unit/cuda/emulated_search.hpp"
@@ -58,7 +58,7 @@ TEST(CudaSearch, WholeNumbersTiesAndDuplicates) {
   std::fill_n(corpus.begin() + 300 * dims, 400 * dims, 2.0F);
   compare(view(corpus, dims), view(queries, dims), {.options = {.k = 10}, .slots = 100}, 0);
   compare(view(corpus, dims), Points(corpus.data(), DType::f32, 1000, dims).slice(298, 4),
-          {.options = {.k = 10}, .slots = 100, .rung = Rung::f32}, 0);
+          {.options = {.k = 10}, .slots = 100, .precision = Precision::f32}, 0);
 }
 
 TEST(CudaSearch, KeptCopiesAreNeighboursOfLongerLists) {
@@ -72,23 +72,23 @@ TEST(CudaSearch, KeptCopiesAreNeighboursOfLongerLists) {
     rows.insert(rows.end(), kind.begin() + which * dims, kind.begin() + (which + 1) * dims);
   }
   const Points corpus = view(rows, dims), queries = corpus.slice(500, 3);
-  Question question{.corpus = corpus, .k = 10};
+  SearchSpec spec{.corpus = corpus, .k = 10};
   Plan plan;
-  plan.rungs = {"int8", "canonical"};
+  plan.cascade = {"int8", "canonical"};
   plan.candidate_slots = 500;
   plan.query_batch = queries.rows;
   plan.corpus_chunk = corpus.rows;
   plan.threads = 1;
-  Team team(1, nullptr, {}, 1);
+  ThreadPool thread_pool(1, nullptr, {}, 1);
   Device device;
   Stats stats;
-  const auto kept = cuda::CudaSession<Device>::keep(device, question, plan, team);
-  ASSERT_TRUE(kept->frame.copies);
-  question.k = k;
-  Neighbors got(queries.rows, k, question.type, false);
+  const auto kept = cuda::CudaSession<Device>::keep(device, spec, plan, thread_pool);
+  ASSERT_TRUE(kept->transform.copies);
+  spec.k = k;
+  Neighbors got(queries.rows, k, spec.type, false);
   std::vector<double> settled(3), largest(3);
   {
-    cuda::CudaSession<Device> session(device, question, plan, Rung::int8, kept, team, stats);
+    cuda::CudaSession<Device> session(device, spec, plan, Precision::int8, kept, thread_pool, stats);
     session.prepare_queries(queries, std::vector<std::int64_t>{0, 1, 2});
     session.filter();
     session.select();
@@ -111,9 +111,9 @@ TEST(CudaSearch, RowsOfNobodyAreExcludedBeforeAThresholdIsKnown) {
                                           0, 128, 256, 0, 512, 1024, 0, 2048, 0,  0};  // 12 rows
   KnnOptions few{.k = 10};
   few.eligible.bitmap = bitmap;
-  for (const Rung rung : {Rung::int8, Rung::f32})
-    if (rung == Rung::int8 || !sampled())
-      compare(view(corpus, dims), view(asked, dims), {.options = few, .slots = 60, .rung = rung});
+  for (const Precision precision : {Precision::int8, Precision::f32})
+    if (precision == Precision::int8 || !sampled())
+      compare(view(corpus, dims), view(asked, dims), {.options = few, .slots = 60, .precision = precision});
 }
 
 TEST(CudaSearch, ClustersTighterThanAStep) {
@@ -130,30 +130,33 @@ TEST(CudaSearch, RungsOfFloats) {
   const std::int64_t dims = 37;
   const std::vector<float> corpus = gaussian(31, 300 * dims, 3), queries = gaussian(32, 7 * dims, 3);
   std::int64_t number = 0;
-  for (const Rung rung : {Rung::fp16, Rung::f32})
+  for (const Precision precision : {Precision::fp16, Precision::f32})
     for (const MetricInfo& metric : metrics()) {
       if (!metric.vectors || metric.metric == Metric::hamming ||
-          (rung == Rung::fp16 && (metric.metric == Metric::l1 || metric.metric == Metric::linf)))
+          (precision == Precision::fp16 && (metric.metric == Metric::l1 || metric.metric == Metric::linf)))
         continue;
       if (sampled() && number++ % 2 != 0) continue;
-      SCOPED_TRACE(std::string(metric.name) + " " + rung_name(rung));
+      SCOPED_TRACE(std::string(metric.name) + " " + precision_name(precision));
       compare(view(corpus, dims), view(queries, dims),
-              {.options = {.k = 7, .metric = metric.metric}, .chunk = number % 3 == 0 ? 256 : INT64_MAX, .rung = rung});
+              {.options = {.k = 7, .metric = metric.metric},
+               .chunk = number % 3 == 0 ? 256 : INT64_MAX,
+               .precision = precision});
     }
 }
 
 TEST(CudaSearch, RungsOfFloatsFromASampleAndInClusters) {
   const std::int64_t dims = 20, each = 30;
   const std::vector<float> far = gaussian(33, 1200 * dims, 1e3), near = gaussian(34, 5 * dims, 1e3);
-  for (const Rung rung : {Rung::fp16, Rung::f32})
-    if (rung == Rung::f32 || !sampled())
-      compare(view(far, dims), view(near, dims), {.options = {.k = 10}, .slots = 60, .rung = rung});
+  for (const Precision precision : {Precision::fp16, Precision::f32})
+    if (precision == Precision::f32 || !sampled())
+      compare(view(far, dims), view(near, dims), {.options = {.k = 10}, .slots = 60, .precision = precision});
   std::vector<float> centres = gaussian(6, 10 * dims), corpus, noise = gaussian(7, 10 * each * dims, 0, 1e-3);
   for (std::int64_t row = 0; row < 10 * each; ++row)
     for (std::int64_t i = 0; i < dims; ++i)
       corpus.push_back(centres[static_cast<std::size_t>(row % 10 * dims + i)] +
                        noise[static_cast<std::size_t>(row * dims + i)]);
-  compare(view(corpus, dims), Points(corpus.data(), DType::f32, 9, dims), {.options = {.k = 10}, .rung = Rung::f32});
+  compare(view(corpus, dims), Points(corpus.data(), DType::f32, 9, dims),
+          {.options = {.k = 10}, .precision = Precision::f32});
 }
 
 TEST(CudaSearch, ChunksFiltersAndGraphs) {
@@ -206,7 +209,7 @@ TEST(CudaSearch, RowsOfALabelAreRanked) {
   }
   options.eligible.labels = Eligible::Labels::same;
   own[7] = INT64_MIN;
-  compare(view(corpus, dims), view(queries, dims), {.options = options, .slots = 20, .rung = Rung::f32}, 1);
+  compare(view(corpus, dims), view(queries, dims), {.options = options, .slots = 20, .precision = Precision::f32}, 1);
   const std::vector<double> doubles(corpus.begin(), corpus.end()), asked_doubles(queries.begin(), queries.end());
   compare(Points(doubles.data(), DType::f64, rows, dims), Points(asked_doubles.data(), DType::f64, asked, dims),
           {.options = options, .slots = 60}, 1);
@@ -273,7 +276,8 @@ TEST(CudaSearch, ListsThatSharedMemoryDoesNotHold) {
   compare(view(corpus, dims), view(queries, dims), {.options = {.k = 2049}, .slots = 1300});
   // The longest list that a block sorts, and one that is merged; keys of 64 bits; queries that lose rows; half of the rows.
   compare(view(corpus, dims), view(queries, dims), {.options = {.k = 4096}, .chunk = 5120, .slots = 2000});
-  compare(view(corpus, dims), view(queries, dims), {.options = {.k = 5000}, .slots = 1500, .rung = Rung::f32});
+  compare(view(corpus, dims), view(queries, dims),
+          {.options = {.k = 5000}, .slots = 1500, .precision = Precision::f32});
   std::vector<double> doubles(corpus.begin(), corpus.begin() + 3500 * dims),
       asked(queries.begin(), queries.begin() + dims);
   compare(Points(doubles.data(), DType::f64, 3500, dims), Points(asked.data(), DType::f64, 1, dims),
@@ -368,11 +372,11 @@ TEST(CudaSearch, RowsOnTheDeviceTakeNoMemoryAndNoCopy) {
   const Shape host{1000000, 128, DType::f32}, device{1000000, 128, DType::f32, true};
   const std::int64_t bytes = host.rows * host.cols * 4;
   Plan plan;
-  plan.rungs = {"int8", "canonical"};
+  plan.cascade = {"int8", "canonical"};
   plan.corpus_chunk = host.rows;
   plan.query_batch = 10000;
   plan.candidate_slots = 500;
-  const Problem here{.corpus = host, .queries = host, .k = 10}, there{.corpus = device, .queries = host, .k = 10},
+  const ProblemShape here{.corpus = host, .queries = host, .k = 10}, there{.corpus = device, .queries = host, .k = 10},
       kept{.corpus = host, .queries = host, .k = 10, .kept = true};
   EXPECT_EQ(cuda::session_bytes(plan, here, 0, 132), cuda::session_bytes(plan, there, 0, 132) + bytes);
   EXPECT_GT(cuda::session_bytes(plan, there, 0, 132), cuda::session_bytes(plan, kept, 0, 132) + host.rows * host.cols);
@@ -383,10 +387,10 @@ TEST(CudaSearch, RowsOnTheDeviceTakeNoMemoryAndNoCopy) {
   batches.query_batch = 1000;
   EXPECT_GT(cuda::search_seconds(batches, here), cuda::search_seconds(plan, here));
   // What is left of a search climbs where its rows are made sooner than every pair is ranked.
-  const Problem many{.corpus = device, .queries = {5000, 128, DType::f32, true}, .k = 10},
+  const ProblemShape many{.corpus = device, .queries = {5000, 128, DType::f32, true}, .k = 10},
       one{.corpus = device, .queries = {1, 128, DType::f32, true}, .k = 10};
-  EXPECT_TRUE(cuda::ranked_sooner_on(Rung::fp16, plan, many));
-  EXPECT_FALSE(cuda::ranked_sooner_on(Rung::fp16, plan, one));
+  EXPECT_TRUE(cuda::ranked_sooner_on(Precision::fp16, plan, many));
+  EXPECT_FALSE(cuda::ranked_sooner_on(Precision::fp16, plan, one));
 }
 
 TEST(CudaSearch, ADeviceThatAddsWronglyFailsItsTest) {
@@ -400,7 +404,7 @@ TEST(CudaSearch, ADeviceThatAddsWronglyFailsItsTest) {
 
 TEST(CudaSearch, NoPairIsExcludedWrongly) {
   Device device;
-  Team team(1, nullptr, {}, 1);
+  ThreadPool thread_pool(1, nullptr, {}, 1);
   bounds::Tally tally{};
   std::int64_t number = 0, pairs = 0;
   for (const double spread : {1.0, 1e-4}) {
@@ -408,11 +412,12 @@ TEST(CudaSearch, NoPairIsExcludedWrongly) {
     const std::vector<float> corpus = gaussian(41, 120 * dims, 3, spread), queries = gaussian(42, 12 * dims, 3, spread);
     for (const MetricInfo& metric : metrics()) {
       if (!metric.vectors || metric.metric == Metric::hamming) continue;
-      for (const Rung rung : {Rung::int8, Rung::fp16, Rung::f32}) {
-        if ((metric.metric == Metric::l1 || metric.metric == Metric::linf) && rung != Rung::f32) continue;
+      for (const Precision precision : {Precision::int8, Precision::fp16, Precision::f32}) {
+        if ((metric.metric == Metric::l1 || metric.metric == Metric::linf) && precision != Precision::f32) continue;
         if (sampled() && ++number % 4 != 0) continue;
-        SCOPED_TRACE(std::string(metric.name) + " " + rung_name(rung));
-        bounds::check(device, view(corpus, dims), view(queries, dims), metric.metric, rung, "mma", team, tally);
+        SCOPED_TRACE(std::string(metric.name) + " " + precision_name(precision));
+        bounds::check(device, view(corpus, dims), view(queries, dims), metric.metric, precision, "mma", thread_pool,
+                      tally);
         pairs += 120 * 12;
         EXPECT_EQ(tally.wrong, 0u);
       }

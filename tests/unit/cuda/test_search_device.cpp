@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "cuda/search/seconds.hpp"
 #include "cuda/search/filter/self_test.cuh"
+#include "cuda/search/seconds.hpp"
 #include "pipeline/plan.hpp"
 #include "unit/cuda/emulated_search.hpp"
 #include "unit/idle_backend.hpp"
@@ -32,17 +32,18 @@ struct Planned final : IdleBackend {
     return facts;
   }
   std::int64_t free_bytes() const override { return std::int64_t{1} << 33; }
-  std::int64_t bytes(const Plan& plan, const Problem& problem) const override {
+  std::int64_t bytes(const Plan& plan, const ProblemShape& problem) const override {
     return problem.range ? cuda::range_bytes(plan, problem) : cuda::session_bytes(plan, problem, 0, 3);
   }
   std::int64_t query_lanes(const std::string&) const override { return 32; }
   double slowness(const std::string&) const override { return 1; }
-  double byte_gain(const std::string&) const override { return 1; }
-  double seconds(const Plan& plan, const Problem& problem) const override {
+  double int8_gain(const std::string&) const override { return 1; }
+  double seconds(const Plan& plan, const ProblemShape& problem) const override {
     return cuda::search_seconds(plan, problem);
   }
-  std::string filter_refusal(Rung rung, std::int64_t cols, const std::string& instruction_set) const override {
-    return cuda::filter_refusal("cuda:0", rung, cols, instruction_set == "wgmma", shared_bytes);
+  std::string filter_refusal(Precision precision, std::int64_t cols,
+                             const std::string& instruction_set) const override {
+    return cuda::filter_refusal("cuda:0", precision, cols, instruction_set == "wgmma", shared_bytes);
   }
 };
 
@@ -57,31 +58,32 @@ Plan plan_on(std::int64_t shared_bytes, std::int64_t dims, Metric metric, const 
 }
 
 TEST(CudaSharedMemory, PlansNameTheFiltersThatFit) {
-  using Rungs = std::vector<std::string>;
+  using Cascade = std::vector<std::string>;
   for (const std::int64_t dims : {3, 64, 65, 128, 129, 784}) {
     SCOPED_TRACE(std::to_string(dims) + " columns");
-    const Rungs all{"int8", "fp16", "f32", "canonical"};
-    EXPECT_EQ(plan_on(h100, dims, Metric::euclidean, "auto").rungs, all);
-    EXPECT_EQ(plan_on(a100, dims, Metric::euclidean, "auto").rungs,
-              dims <= 128 ? all : Rungs({"fp16", "f32", "canonical"}));
-    EXPECT_EQ(plan_on(rtx, dims, Metric::euclidean, "auto").rungs,
-              dims <= 64 ? Rungs({"int8", "canonical"}) : Rungs({"canonical"}));
-    EXPECT_EQ(plan_on(rtx, dims, Metric::l1, "auto").rungs, Rungs({"canonical"}));
-    EXPECT_EQ(plan_on(a100, dims, Metric::l1, "auto").rungs, Rungs({"f32", "canonical"}));
+    const Cascade all{"int8", "fp16", "f32", "canonical"};
+    EXPECT_EQ(plan_on(h100, dims, Metric::euclidean, "auto").cascade, all);
+    EXPECT_EQ(plan_on(a100, dims, Metric::euclidean, "auto").cascade,
+              dims <= 128 ? all : Cascade({"fp16", "f32", "canonical"}));
+    EXPECT_EQ(plan_on(rtx, dims, Metric::euclidean, "auto").cascade,
+              dims <= 64 ? Cascade({"int8", "canonical"}) : Cascade({"canonical"}));
+    EXPECT_EQ(plan_on(rtx, dims, Metric::l1, "auto").cascade, Cascade({"canonical"}));
+    EXPECT_EQ(plan_on(a100, dims, Metric::l1, "auto").cascade, Cascade({"f32", "canonical"}));
     for (const char* filter : {"auto", "int8", "fp16", "f32", "canonical"})
       for (const std::int64_t shared_bytes : {rtx, a100, h100}) {
         const Plan plan = plan_on(shared_bytes, dims, Metric::cosine, filter);
-        ASSERT_EQ(plan.rungs.back(), "canonical");
-        for (const std::string& rung : plan.rungs)
-          EXPECT_EQ(cuda::filter_refusal("cuda:0", rung_of(rung), dims, false, shared_bytes), "") << rung;
-        // The plan's bytes are of the rung that it begins with, and a note says what it does not begin with.
+        ASSERT_EQ(plan.cascade.back(), "canonical");
+        for (const std::string& precision : plan.cascade)
+          EXPECT_EQ(cuda::filter_refusal("cuda:0", precision_of(precision), dims, false, shared_bytes), "")
+              << precision;
+        // The plan's bytes are of the precision that it begins with, and a note says what it does not begin with.
         KnnOptions options{.k = 10, .metric = Metric::cosine};
         EXPECT_EQ(plan.peak_bytes,
                   Planned(shared_bytes)
                       .bytes(plan, knn_problem({1000000, dims, DType::f32}, {1000, dims, DType::f32}, options)));
         const std::string first = std::string(filter) == "auto" ? "int8" : filter;
-        ASSERT_EQ(plan.notes.size(), plan.rungs.front() == first ? 0u : 1u) << filter;
-        if (plan.rungs.front() == first) continue;
+        ASSERT_EQ(plan.notes.size(), plan.cascade.front() == first ? 0u : 1u) << filter;
+        if (plan.cascade.front() == first) continue;
         EXPECT_NE(plan.notes.front().find(std::to_string(shared_bytes)), std::string::npos) << plan.notes.front();
         EXPECT_NE(plan.notes.front().find("filter " + first + " of " + std::to_string(dims) + " columns"),
                   std::string::npos)
@@ -100,17 +102,18 @@ TEST(CudaSharedMemory, SearchesOfEveryDeviceStayWithinIt) {
         if (k > 5 && (dims > 40 || shared_bytes == a100 || sampled())) continue;
         SCOPED_TRACE(std::to_string(dims) + " columns, " + std::to_string(shared_bytes) + " bytes, k " +
                      std::to_string(k));
-        const Rung rung = rung_of(plan_on(shared_bytes, dims, Metric::euclidean, "auto").rungs.front());
+        const Precision precision =
+            precision_of(plan_on(shared_bytes, dims, Metric::euclidean, "auto").cascade.front());
         const Ask ask{.options = {.k = k},
-                      .filter = rung != Rung::canonical,
+                      .filter = precision != Precision::canonical,
                       .slots = 700,
-                      .rung = rung,
+                      .precision = precision,
                       .packed_rows = 100,
                       .shared_bytes = shared_bytes};
         compare(view(corpus, dims), view(queries, dims), ask);
       }
       Ask over{.options = {.k = 5}, .shared_bytes = shared_bytes};
-      if (cuda::filter_refusal("cuda:0", Rung::int8, dims, false, shared_bytes).empty())
+      if (cuda::filter_refusal("cuda:0", Precision::int8, dims, false, shared_bytes).empty())
         by_device(view(corpus, dims), view(queries, dims), over);
       else EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), over), Error);
     }
@@ -154,7 +157,7 @@ struct Hopper : Device {
     if (empty) return;
     const std::int64_t width = f.job.rows.width, slab = width == 64 ? 64 : 128;
     const bool shifted = width <= 128;
-    const float most = cuda::hopper_limit(shifted);
+    const float most = cuda::wgmma_threshold(shifted);
     if (!seeding) std::fill_n(f.used, cuda::hopper_warps, 0u);
     for (std::int64_t visit = 0; visit < f.last; ++visit)
       for (std::int64_t query = 0; query < f.job.queries.count; ++query) {
@@ -175,15 +178,15 @@ struct Hopper : Device {
               }
           int& nearest = groups[row % 8 / 2 * 2 + row / 64];
           if (seeding) {
-            nearest = std::max(nearest, sum + byte_seed(head.terms[row], 1));
+            nearest = std::max(nearest, sum + int8_bias(head.terms[row], 1));
             continue;
           }
-          const QuickLine line = quick_line(f.job.states[query].line);
-          const int which = (row >> 3 & 7) << 1 | (row & 1), seed = quick_seed(head.terms[row], 1, most);
+          const ThresholdCoeffsF32 line = threshold_coeffs_f32(f.job.states[query].line);
+          const int which = (row >> 3 & 7) << 1 | (row & 1), seed = quick_bias(head.terms[row], 1, most);
           const int key = shifted ? (sum + seed) * 16 + which : ((sum + seed) & ~15) | which;
           int limit = 0x7fffffff;
           if (line.base > -static_cast<float>(infinite))
-            limit = shifted ? quick_limit(line, 0, 0, 1, most) * 16 : quick_limit(line, 0, 0, 1, most) & ~15;
+            limit = shifted ? quick_threshold(line, 0, 0, 1, most) * 16 : quick_threshold(line, 0, 0, 1, most) & ~15;
           const std::int64_t warp = query / 16;
           if (key >= limit)
             f.found[warp * f.room + f.used[warp]++] = {static_cast<std::uint32_t>(query),

@@ -67,9 +67,9 @@ class ManyRows {
       session.rerank();
     }
   }
-  Plan plan(std::int64_t queries, Rung rung) const {
+  Plan plan(std::int64_t queries, Precision precision) const {
     Plan plan;
-    plan.rungs = {rung_name(rung), "canonical"};
+    plan.cascade = {precision_name(precision), "canonical"};
     plan.candidate_slots = 1000;
     plan.query_batch = queries;
     plan.corpus_chunk = run_;
@@ -87,22 +87,22 @@ class ManyRows {
 
 /// Rows of `queries`, which has the results of the batch in the rows of their numbers.
 void expect_nearest(const ManyRows& corpus, const Points& queries, const std::vector<std::int64_t>& numbers,
-                    std::int64_t k, Metric metric, Rung rung, bool graph) {
-  const Question question{.corpus = corpus.all(),
-                          .metric = metric,
-                          .degenerate = Degenerate::one,
-                          .k = k,
-                          .first_id = graph ? 0 : 5,
-                          .filter = RowFilter({}, rows, graph ? 0 : 5, graph)};
+                    std::int64_t k, Metric metric, Precision precision, bool graph) {
+  const SearchSpec spec{.corpus = corpus.all(),
+                        .metric = metric,
+                        .degenerate = Degenerate::one,
+                        .k = k,
+                        .first_id = graph ? 0 : 5,
+                        .filter = RowFilter({}, rows, graph ? 0 : 5, graph)};
   const auto count = static_cast<std::int64_t>(numbers.size());
-  const Plan plan = corpus.plan(count, rung);
-  Team team(1, nullptr, {}, 1);
+  const Plan plan = corpus.plan(count, precision);
+  ThreadPool thread_pool(1, nullptr, {}, 1);
   Device device;
   Stats stats;
   const Sparse ids(queries.rows * k * 8), distances(queries.rows * k * 4);
   std::vector<double> settled(numbers.size()), largest(numbers.size());
   {
-    cuda::CudaSession<Device> session(device, question, plan, rung, nullptr, team, stats);
+    cuda::CudaSession<Device> session(device, spec, plan, precision, nullptr, thread_pool, stats);
     session.prepare_queries(queries, numbers);
     corpus.pass(session);
     session.finish({ids.as<std::int64_t>(), distances.as<float>(), DistanceType::f32, queries.rows, k},
@@ -118,7 +118,7 @@ void expect_nearest(const ManyRows& corpus, const Points& queries, const std::ve
     std::int64_t at = 0;
     for (std::int64_t rank = 0; rank < k; ++rank, ++at) {
       if (graph && corpus.row_of(want.id(0, at)) == number) ++at;
-      ASSERT_EQ(ids.as<std::int64_t>()[number * k + rank], question.first_id + corpus.row_of(want.id(0, at)))
+      ASSERT_EQ(ids.as<std::int64_t>()[number * k + rank], spec.first_id + corpus.row_of(want.id(0, at)))
           << "query " << number << ", rank " << rank;
       ASSERT_EQ(distances.as<float>()[number * k + rank], want.distance(0, at))
           << "query " << number << ", rank " << rank;
@@ -132,11 +132,12 @@ Points asked_rows() { return {asked.data(), DType::u8, 6, dims}; }
 TEST(CudaManyRows, IdsAndTiesBeyond32Bits) {
   const ManyRows corpus(300);
   for (const Metric metric : {Metric::euclidean, Metric::inner_product, Metric::cosine})
-    for (const Rung rung : {Rung::int8, Rung::f32, Rung::canonical})
+    for (const Precision precision : {Precision::int8, Precision::f32, Precision::canonical})
       for (const std::int64_t k : {1, 40}) {
-        if (sampled() && (metric == Metric::cosine) != (rung == Rung::f32)) continue;
-        SCOPED_TRACE(std::string(metric_info(metric).name) + " " + rung_name(rung) + ", k " + std::to_string(k));
-        expect_nearest(corpus, asked_rows(), {0, 1, 2, 3, 4, 5}, k, metric, rung, false);
+        if (sampled() && (metric == Metric::cosine) != (precision == Precision::f32)) continue;
+        SCOPED_TRACE(std::string(metric_info(metric).name) + " " + precision_name(precision) + ", k " +
+                     std::to_string(k));
+        expect_nearest(corpus, asked_rows(), {0, 1, 2, 3, 4, 5}, k, metric, precision, false);
       }
 }
 
@@ -144,10 +145,10 @@ TEST(CudaManyRows, ListsOfEveryLength) {
   // Sorted whole, cut before they are sorted, and kept in global memory.
   const ManyRows corpus(1100);
   for (const std::int64_t k : {300, 2100})
-    for (const Rung rung : {Rung::int8, Rung::canonical}) {
-      if (sampled() && rung == Rung::canonical) continue;
-      SCOPED_TRACE(rung_name(rung) + ", k " + std::to_string(k));
-      expect_nearest(corpus, asked_rows().slice(0, 2), {0, 1}, k, Metric::euclidean, rung, false);
+    for (const Precision precision : {Precision::int8, Precision::canonical}) {
+      if (sampled() && precision == Precision::canonical) continue;
+      SCOPED_TRACE(precision_name(precision) + ", k " + std::to_string(k));
+      expect_nearest(corpus, asked_rows().slice(0, 2), {0, 1}, k, Metric::euclidean, precision, false);
     }
 }
 
@@ -155,25 +156,26 @@ TEST(CudaManyRows, GraphsWhoseQueriesAreRowsBeyond32Bits) {
   const ManyRows corpus(300);
   const std::vector<std::vector<std::int64_t>> batches{{beyond + 5, beyond + 6, beyond + 7},
                                                        {5, beyond - 1, beyond + 3005}};  // adjacent, and not
-  for (const Rung rung : {Rung::int8, Rung::canonical})
-    for (const auto& numbers : batches) expect_nearest(corpus, corpus.all(), numbers, 3, Metric::euclidean, rung, true);
+  for (const Precision precision : {Precision::int8, Precision::canonical})
+    for (const auto& numbers : batches)
+      expect_nearest(corpus, corpus.all(), numbers, 3, Metric::euclidean, precision, true);
 }
 
 TEST(CudaManyRows, MatchesWithinARadius) {
   const ManyRows corpus(300);
   const Points queries = asked_rows();
-  for (const Rung rung : {Rung::int8, Rung::canonical}) {
+  for (const Precision precision : {Precision::int8, Precision::canonical}) {
     RangeOptions options;
     options.search.run.device = "cpu";
     const CsrNeighbors want = range_search(corpus.seen(), queries, 2, options);
     ASSERT_GT(want.entries(), 20);
-    const Question question{
+    const SearchSpec spec{
         .corpus = corpus.all(), .first_id = 5, .filter = RowFilter({}, rows, 5, false), .radius = 2.0};
-    const Plan plan = corpus.plan(queries.rows, rung);
-    Team team(1, nullptr, {}, 1);
+    const Plan plan = corpus.plan(queries.rows, precision);
+    ThreadPool thread_pool(1, nullptr, {}, 1);
     Device device;
     Stats stats;
-    cuda::CudaSession<Device> session(device, question, plan, rung, nullptr, team, stats);
+    cuda::CudaSession<Device> session(device, spec, plan, precision, nullptr, thread_pool, stats);
     const std::vector<std::int64_t> numbers{0, 1, 2, 3, 4, 5};
     session.prepare_queries(queries, numbers);
     corpus.pass(session);
@@ -190,7 +192,7 @@ TEST(CudaManyRows, MatchesWithinARadius) {
     session.finish_range({ids.data(), distances.data(), DistanceType::f32, begin, counts},
                          {settled.data(), largest.data()});
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      ASSERT_EQ(ids[i], 5 + corpus.row_of(want.ids()[i])) << rung_name(rung) << ", entry " << i;
+      ASSERT_EQ(ids[i], 5 + corpus.row_of(want.ids()[i])) << precision_name(precision) << ", entry " << i;
       ASSERT_EQ(distances[i], static_cast<const float*>(want.distances())[i]);
     }
   }
@@ -221,8 +223,8 @@ TEST(CudaManyRows, WideWordsOfSinglePrecisionGiveTheSameBits) {
   options.eligible.bitmap = bitmap;
   for (const bool filter : {true, false})
     compare(all, some, {.options = options, .chunk = 128, .filter = filter, .packed_rows = few});
-  for (const Rung rung : {Rung::fp16, Rung::f32})
-    compare(all, some, {.options = {.k = 30}, .rung = rung, .packed_rows = few});
+  for (const Precision precision : {Precision::fp16, Precision::f32})
+    compare(all, some, {.options = {.k = 30}, .precision = precision, .packed_rows = few});
   const Answer graph = by_device(some, some, {.options = {.k = 3}, .graph = true, .packed_rows = 4});
   GraphOptions graph_options;
   graph_options.search.k = 3;
@@ -250,7 +252,7 @@ TEST(CudaManyRows, LongListsLabelsAndVanishedProductsInWideWords) {
     compare(view(whole, columns), view(near, columns),
             {.options = options, .filter = filter, .slots = 1000, .packed_rows = few});
 
-  // The sign of a product that is nothing, in a chunk that is gone and in the last; distances that vanish are counted
+  // The sign of a product that is nothing, in a chunk that is gone and in the last; distances that underflow are counted
   // alike.
   std::vector<float> tiny, query = {1e-30F, 1e-30F, 1e-30F};
   for (int row = 0; row < 300; ++row)
@@ -293,11 +295,12 @@ TEST(CudaManyRows, MemoryOfWideWordsIsPlanned) {
   EXPECT_EQ(answers[0].planned_bytes - answers[1].planned_bytes, asked_count * k * 8);
   EXPECT_GE(answers[0].used_bytes - answers[1].used_bytes, asked_count * k * 8);
   Plan plan;
-  plan.rungs = {"canonical"};
+  plan.cascade = {"canonical"};
   plan.query_batch = count;
   plan.corpus_chunk = std::int64_t{1} << 29;
-  const Problem below{.corpus = {0xffffffffll, columns, DType::f32}, .queries = {count, columns, DType::f32}, .k = k};
-  Problem above = below;
+  const ProblemShape below{
+      .corpus = {0xffffffffll, columns, DType::f32}, .queries = {count, columns, DType::f32}, .k = k};
+  ProblemShape above = below;
   ++above.corpus.rows;
   EXPECT_EQ(cuda::session_bytes(plan, above, 0, 132) - cuda::session_bytes(plan, below, 0, 132),
             2 * count * k * 8);  // the lists, and the next ones

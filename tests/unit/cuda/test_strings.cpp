@@ -41,23 +41,24 @@ struct Found {
 };
 
 Found by_device(const StringList& corpus, const StringList& queries, const Ask& ask) {
-  Team team(1, nullptr, {}, 1);
+  ThreadPool thread_pool(1, nullptr, {}, 1);
   Alphabet alphabet;
-  const auto lengths = alphabet.read(corpus.view(), "corpus", 1 << 20, team);
-  const auto query_lengths = alphabet.read(queries.view(), "query", 1 << 20, team);
-  const StringSet words(corpus.view(), lengths, alphabet, team), asked(queries.view(), query_lengths, alphabet, team);
+  const auto lengths = alphabet.read(corpus.view(), "corpus", 1 << 20, thread_pool);
+  const auto query_lengths = alphabet.read(queries.view(), "query", 1 << 20, thread_pool);
+  const StringSet words(corpus.view(), lengths, alphabet, thread_pool),
+      asked(queries.view(), query_lengths, alphabet, thread_pool);
   const RowFilter filter(Eligible{}, corpus.rows(), 0, ask.graph);
-  const StringQuestion question{.corpus = words,
-                                .queries = asked,
-                                .alphabet = alphabet,
-                                .metric = ask.metric,
-                                .k = ask.k,
-                                .first_id = ask.first_id,
-                                .filter = filter,
-                                .radius = ask.radius,
-                                .most = ask.most};
-  StringQuestion shorter = question, longer = question;
-  longer.first_query = shorter.last_query = cuda::share_of_strings(question).end;
+  const StringSearchSpec spec{.corpus = words,
+                              .queries = asked,
+                              .alphabet = alphabet,
+                              .metric = ask.metric,
+                              .k = ask.k,
+                              .first_id = ask.first_id,
+                              .filter = filter,
+                              .radius = ask.radius,
+                              .most = ask.most};
+  StringSearchSpec shorter = spec, longer = spec;
+  longer.first_query = shorter.last_query = cuda::share_of_strings(spec).end;
   Device device;
   Found found;
   found.rows.resize(static_cast<std::size_t>(queries.rows()));
@@ -68,7 +69,7 @@ Found by_device(const StringList& corpus, const StringList& queries, const Ask& 
     ++answers[static_cast<std::size_t>(row)];
   };
   if (shorter.last_query > 0)
-    found.entries = cuda::StringsSearch<Device>(device, shorter, team, ask.batch, ask.most_entries).run(answer);
+    found.entries = cuda::StringsSearch<Device>(device, shorter, thread_pool, ask.batch, ask.most_entries).run(answer);
   EXPECT_TRUE(device.held.empty());
   if (found.by_host > 0) {  // as src/pipeline/strings.cpp goes on
     Plan plan;
@@ -77,7 +78,7 @@ Found by_device(const StringList& corpus, const StringList& queries, const Ask& 
     cpu_backend().shape_strings(plan, {.rows = corpus.rows(), .queries = queries.rows(), .alphabet = alphabet.size()},
                                 ask.metric, ask.k, ask.radius.has_value());
     Stats stats;
-    found.entries += cpu_backend().search_strings(longer, plan, answer, team, stats);
+    found.entries += cpu_backend().search_strings(longer, plan, answer, thread_pool, stats);
   }
   if (found.entries <= ask.most) {
     EXPECT_EQ(answers, std::vector<int>(answers.size(), 1));

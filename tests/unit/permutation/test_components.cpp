@@ -36,7 +36,7 @@ std::vector<double> distances_of(std::int64_t objects, std::int64_t permutants, 
 }
 
 TEST(Components, EigenvectorsAreWhatTheirNameSays) {
-  Team team(1, nullptr, {}, 0);
+  ThreadPool thread_pool(1, nullptr, {}, 0);
   for (const std::int64_t n : {1, 2, 3, 17, 64}) {
     const std::vector<double> rows = distances_of(n + 3, n, 1);
     std::vector<double> matrix(static_cast<std::size_t>(n * n), 0);
@@ -44,7 +44,7 @@ TEST(Components, EigenvectorsAreWhatTheirNameSays) {
     for (std::int64_t row = 0; row < n + 3; ++row)
       for (std::int64_t i = 0; i < n; ++i)
         for (std::int64_t j = 0; j < n; ++j) matrix[at(i, j)] += rows[at(row, i)] * rows[at(row, j)];
-    const std::vector<double> before = matrix, vectors = diagonalize(matrix, n, team);
+    const std::vector<double> before = matrix, vectors = diagonalize(matrix, n, thread_pool);
     const double tiny = before[0] * static_cast<double>(n) * 1e-12;
     for (std::int64_t v = 0; v < n; ++v) {
       for (std::int64_t i = 0; i < n; ++i) {
@@ -62,9 +62,9 @@ TEST(Components, EigenvectorsAreWhatTheirNameSays) {
 
 TEST(Components, TellObjectsApartEachForItself) {
   constexpr std::int64_t m = 24, objects = 2000;
-  Team team(1, nullptr, {}, 0);
+  ThreadPool thread_pool(1, nullptr, {}, 0);
   const std::vector<double> rows = distances_of(objects, m, 2);
-  const Components components(m, rows.data(), objects, team);
+  const Components components(m, rows.data(), objects, thread_pool);
   ASSERT_TRUE(components.fit());
   ASSERT_EQ(static_cast<std::int64_t>(components.numbers().size()), Components::numbers_for(m));
   std::vector<double> sums(m * m, 0);
@@ -97,11 +97,11 @@ TEST(Components, TellObjectsApartEachForItself) {
 }
 
 TEST(Components, AreComparedBySquaresOnEveryInstructionSet) {
-  Team team(1, nullptr, {}, 0);
+  ThreadPool thread_pool(1, nullptr, {}, 0);
   for (const std::int64_t m : {1, 2, 16, 17, 64, 100, 256}) {
     RankLayout layout(RankDistance::kendall, RankForm::components, m, 0);  // the distance of ranks does not matter
     const std::vector<double> rows = distances_of(40, m, 3);
-    layout.components = std::make_shared<const Components>(m, rows.data(), 40, team);
+    layout.components = std::make_shared<const Components>(m, rows.data(), 40, thread_pool);
     OrderWriter writer(layout);
     std::vector<std::uint8_t> table(static_cast<std::size_t>(40 * layout.stride));
     for (std::int64_t row = 0; row < 40; ++row) writer.write(rows.data() + row * m, table.data() + row * layout.stride);
@@ -125,12 +125,12 @@ TEST(Components, AreComparedBySquaresOnEveryInstructionSet) {
 }
 
 TEST(Components, OfDistancesThatSayNothingOrTooMuch) {
-  Team team(1, nullptr, {}, 0);
+  ThreadPool thread_pool(1, nullptr, {}, 0);
   const double infinity = std::numeric_limits<double>::infinity();
   std::uint8_t bytes[3];
   for (const double value : {0.0, 5e-324, 1.0, 1e308, -1e308}) {  // all alike
     const std::vector<double> rows(30, value);
-    const Components components(3, rows.data(), 10, team);
+    const Components components(3, rows.data(), 10, thread_pool);
     EXPECT_TRUE(components.fit());
     components.write(rows.data(), bytes);
     for (const std::uint8_t byte : bytes) EXPECT_EQ(byte, 128) << value;
@@ -138,7 +138,7 @@ TEST(Components, OfDistancesThatSayNothingOrTooMuch) {
   for (const double unit : {5e-324, 1e-300, 1e-160, 1e160, 1e307}) {
     std::vector<double> rows;
     for (int i = 0; i < 30; ++i) rows.push_back(unit * (i * i % 17));
-    EXPECT_TRUE(Components(3, rows.data(), 10, team).fit()) << unit;
+    EXPECT_TRUE(Components(3, rows.data(), 10, thread_pool).fit()) << unit;
   }
   EXPECT_FALSE(Components(1, {0, infinity}).fit());
   // Numbers that no build makes, but a file can: still bytes.

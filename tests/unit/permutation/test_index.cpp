@@ -160,8 +160,8 @@ TEST(PermutationIndex, AShareIsWhatAFullSortGives) {
           const std::vector<double>& one = objects[static_cast<std::size_t>(order.at(i))];
           sampled.insert(sampled.end(), one.begin(), one.end());
         }
-        Team team(1, nullptr, {}, 0);
-        layout.components = std::make_shared<const Components>(17, sampled.data(), count, team);
+        ThreadPool thread_pool(1, nullptr, {}, 0);
+        layout.components = std::make_shared<const Components>(17, sampled.data(), count, thread_pool);
       }
       const Neighbors everything = knn(view(corpus, dims), view(queries, dims), {.k = count});
       const PermutationNeighbors found = index.knn(view(queries, dims), {.k = k, .fraction = 0.1});
@@ -258,7 +258,7 @@ TEST(PermutationIndex, BudgetsChangeNoBitAndAreKnownBeforehand) {
   const PermutationOptions options{.permutants = 16, .run = {.threads = 3}};
   const PermutationPlan built = PermutationIndex::plan_build({count, dims, DType::f32}, options);
   const PermutationIndex index(view(corpus, dims), options);
-  EXPECT_GE(built.kept_bytes, index.bytes());
+  EXPECT_GE(built.prepared_bytes, index.bytes());
   EXPECT_LT(built.minimum_bytes, built.peak_bytes);
   PermutationOptions least = options, less = options;
   least.memory.host = built.minimum_bytes;

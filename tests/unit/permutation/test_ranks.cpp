@@ -163,7 +163,7 @@ TEST(Cut, CountingAndSortingAgree) {
 TEST(Cut, PartsOfATeamGiveWhatOneThreadDoes) {
   std::mt19937 random(3);
   Cut alone, shared;
-  Team team(3, nullptr, {}, 1);
+  ThreadPool thread_pool(3, nullptr, {}, 1);
   for (const std::uint32_t largest : {0u, 1u, 40u, 2048u, 90000u, 0xffffffffu}) {
     std::vector<std::uint32_t> scores(70001);
     for (std::uint32_t& score : scores) score = static_cast<std::uint32_t>(random() % (std::uint64_t{largest} + 1));
@@ -171,7 +171,7 @@ TEST(Cut, PartsOfATeamGiveWhatOneThreadDoes) {
     for (const std::int64_t wanted : {std::int64_t{1}, std::int64_t{17}, count / 3, count - 1, count}) {
       std::vector<std::uint32_t> one(static_cast<std::size_t>(wanted)), parts(one.size());
       alone.by_counting(scores.data(), count, largest, wanted, one.data());
-      shared.by_counting(scores.data(), count, largest, wanted, parts.data(), team);
+      shared.by_counting(scores.data(), count, largest, wanted, parts.data(), thread_pool);
       EXPECT_EQ(one, parts) << "largest " << largest << ", " << wanted << " of " << count;
     }
   }

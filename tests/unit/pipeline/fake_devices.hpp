@@ -24,7 +24,7 @@ struct State {
   int refuse_after = -1;                // sessions refuse once after so many batches
   int refused = 0;
   std::vector<std::int64_t> batches;  // queries of each batch that was begun
-  std::vector<void*> streams;         // of the questions
+  std::vector<void*> streams;         // of the specs
   void* capturing = nullptr;
   std::int64_t unused = 0;  // bytes that release_memory() gives back
 };
@@ -78,16 +78,16 @@ class FakeDevice final : public Backend {
   std::string select_refusal(const SelectProblem& problem) const override {
     return cpu_backend().select_refusal(problem);
   }
-  std::int64_t bytes(const Plan& plan, const Problem& problem) const override {
+  std::int64_t bytes(const Plan& plan, const ProblemShape& problem) const override {
     return plan.query_batch * state_.query_bytes +
            (problem.kept ? 0 : std::min(plan.corpus_chunk, problem.corpus.rows) * row_bytes(problem.corpus));
   }
-  std::int64_t kept_bytes(const Problem& problem, const Plan& plan) const override {
-    return cpu_backend().kept_bytes(problem, plan);
+  std::int64_t prepared_bytes(const ProblemShape& problem, const Plan& plan) const override {
+    return cpu_backend().prepared_bytes(problem, plan);
   }
   std::int64_t query_lanes(const std::string& set) const override { return cpu_backend().query_lanes(set); }
   double slowness(const std::string& set) const override { return cpu_backend().slowness(set); }
-  double byte_gain(const std::string& set) const override { return cpu_backend().byte_gain(set); }
+  double int8_gain(const std::string& set) const override { return cpu_backend().int8_gain(set); }
   bool holds(const void* memory) const override { return cuda_device(memory) == ordinal_; }
   int cuda_device(const void* memory) const override {
     for (const auto& [bytes, ordinal] : state_.memory)
@@ -98,26 +98,27 @@ class FakeDevice final : public Backend {
     if (stream != nullptr && stream == state_.capturing) fail(ErrorCode::unsupported, "the stream is capturing");
   }
   std::int64_t release_memory() override { return std::exchange(state_.unused, 0); }
-  std::shared_ptr<const Kept> keep(const Question& question, const Plan& plan, Team& team) override {
-    state_.streams.push_back(question.stream);
-    return cpu_backend().keep(question, plan, team);
+  std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const Plan& plan,
+                                                       ThreadPool& thread_pool) override {
+    state_.streams.push_back(spec.stream);
+    return cpu_backend().prepare_corpus(spec, plan, thread_pool);
   }
-  std::unique_ptr<Session> open(const Question& question, const Plan& plan, Rung rung, std::shared_ptr<const Kept> kept,
-                                Team& team, Stats& stats) override {
-    state_.streams.push_back(question.stream);
-    auto session = cpu_backend().open(question, plan, rung, std::move(kept), team, stats);
-    return session ? std::make_unique<FakeSession>(
-                         state_, std::move(session),
-                         row_bytes({.cols = question.corpus.cols, .dtype = question.corpus.dtype}))
+  std::unique_ptr<Session> open(const SearchSpec& spec, const Plan& plan, Precision precision,
+                                std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
+                                Stats& stats) override {
+    state_.streams.push_back(spec.stream);
+    auto session = cpu_backend().open(spec, plan, precision, std::move(kept), thread_pool, stats);
+    return session ? std::make_unique<FakeSession>(state_, std::move(session),
+                                                   row_bytes({.cols = spec.corpus.cols, .dtype = spec.corpus.dtype}))
                    : nullptr;
   }
   std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k,
                              bool range) const override {
     return cpu_backend().shape_strings(plan, sizes, metric, k, range);
   }
-  std::int64_t search_strings(const StringQuestion& question, const Plan& plan, const StringAnswer& answer, Team& team,
-                              Stats& stats) override {
-    return cpu_backend().search_strings(question, plan, answer, team, stats);
+  std::int64_t search_strings(const StringSearchSpec& spec, const Plan& plan, const StringAnswer& answer,
+                              ThreadPool& thread_pool, Stats& stats) override {
+    return cpu_backend().search_strings(spec, plan, answer, thread_pool, stats);
   }
 
  private:

@@ -31,7 +31,7 @@ struct Answered {
   KnnOptions options;
   Points corpus, asked{queries.data(), DType::f32, 3, 1};
   Neighbors result;
-  Question question;
+  SearchSpec spec;
 
   explicit Answered(bool labels) {
     for (int i = 0; i < 40; ++i) {
@@ -48,7 +48,7 @@ struct Answered {
       options.eligible.query_labels = query_labels;
     }
     result = knn(corpus, asked, options);
-    question = {.corpus = corpus, .k = 5, .first_id = 100, .filter = RowFilter(options.eligible, 40, 100, false)};
+    spec = {.corpus = corpus, .k = 5, .first_id = 100, .filter = RowFilter(options.eligible, 40, 100, false)};
   }
   std::int64_t* ids(std::int64_t query) { return result.view().ids + query * 5; }
   float* distances(std::int64_t query) { return static_cast<float*>(result.view().distances) + query * 5; }
@@ -58,15 +58,14 @@ struct Answered {
     std::vector<double> bounds(3, settled), largest(3);
     const std::vector<std::int64_t> batch{0, 1, 2};
     std::vector<bool> redo(3);
-    const std::int64_t count =
-        certify(result.view(), question, batch, {bounds.data(), largest.data(), found.data()}, redo);
+    const std::int64_t count = certify(result.view(), spec, batch, {bounds.data(), largest.data(), found.data()}, redo);
     EXPECT_EQ(count, std::count(redo.begin(), redo.end(), true));
     return redo;
   }
   /// The message of the check, or nothing.
   std::string fault() const {
     try {
-      spot_check(result.view(), question, asked);
+      spot_check(result.view(), spec, asked);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::internal);
       return error.what();
@@ -138,16 +137,16 @@ TEST(SpotCheck, RangesToo) {
   const Answered answered(false);
   RangeOptions options;
   options.search.first_id = 100;
-  Question question = {
+  SearchSpec spec = {
       .corpus = answered.corpus, .first_id = 100, .filter = RowFilter({}, 40, 100, false), .radius = 3.0};
   CsrNeighbors found = range_search(answered.corpus, answered.asked, 3.0, options);
-  EXPECT_NO_THROW(spot_check(found, question, answered.asked));
-  question.radius = 2.0;
-  EXPECT_THROW(spot_check(found, question, answered.asked), Error) << "rows beyond the radius";
-  question.radius = 30.0;
+  EXPECT_NO_THROW(spot_check(found, spec, answered.asked));
+  spec.radius = 2.0;
+  EXPECT_THROW(spot_check(found, spec, answered.asked), Error) << "rows beyond the radius";
+  spec.radius = 30.0;
   int refused = 0;
   for (int i = 0; i < 20; ++i) try {
-      spot_check(found, question, answered.asked);
+      spot_check(found, spec, answered.asked);
     } catch (const Error&) {
       ++refused;
     }

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "cuda/search/memory_plan.hpp"
 #include "cuda/search/filter/launch.hpp"
+#include "cuda/search/memory_plan.hpp"
 
 namespace vicinal::cuda {
 
@@ -76,7 +76,7 @@ class FilterTest {
     };
     Filter f{.job = {.rows = {},
                      .queries = {},
-                     .model = model_of(Metric::inner_product, DistanceType::f32, width_, 1, Rung::int8),
+                     .model = model_of(Metric::inner_product, DistanceType::f32, width_, 1, Precision::int8),
                      .choice = {},
                      .visits = {tiles, 1}}};
     f.job.rows.count = rows;
@@ -93,13 +93,13 @@ class FilterTest {
     f.room = room_;
     Plan plan;
     plan.instruction_set = wgmma_ ? "wgmma" : "mma";
-    const std::int64_t workers = finders(device, plan, Rung::int8);
+    const std::int64_t workers = finders(device, plan, Precision::int8);
     f.found = found.reserve(workers * room_);
     f.used = used.reserve(workers);
     f.groups = std::int64_t{visits_} * groups_a_tile;
-    launch_filter<false>(device, plan, Rung::int8, f, 1);
+    launch_filter<false>(device, plan, Precision::int8, f, 1);
     f.nearest = nearest.reserve(block_queries * f.groups);
-    launch_filter<true>(device, plan, Rung::int8, f, 1);
+    launch_filter<true>(device, plan, Precision::int8, f, 1);
     found_.resize(static_cast<std::size_t>(workers * room_));
     used_.resize(static_cast<std::size_t>(workers));
     nearest_.resize(static_cast<std::size_t>(queries_ * f.groups));
@@ -150,10 +150,10 @@ class FilterTest {
            in_slab % 16;
   }
   bool one_slab() const { return width_ <= 128; }
-  float most() const { return wgmma_ ? hopper_limit(one_slab()) : most_quick_limit; }
+  float most() const { return wgmma_ ? wgmma_threshold(one_slab()) : most_quick_threshold; }
   float term(std::int64_t row) const { return row_heads_[row / tile_rows].terms[row % tile_rows]; }
   int sum(std::int64_t query, std::int64_t row) const {
-    return products_[static_cast<std::size_t>(query * rows + row)] + quick_seed(term(row), 1, most());
+    return products_[static_cast<std::size_t>(query * rows + row)] + quick_bias(term(row), 1, most());
   }
   /// Of rows of several slabs wgmma's keys keep a sum's place in the low bits.
   bool rounds() const { return wgmma_ && !one_slab(); }
@@ -161,9 +161,9 @@ class FilterTest {
     return rounds() ? sum(query, row) | 15 : sum(query, row);
   }
   bool passes(std::int64_t query, std::int64_t row) const {
-    const QuickLine line = quick_line(states_[static_cast<std::size_t>(query)].line);
+    const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].line);
     if (!(line.base > -static_cast<float>(infinite))) return false;
-    const int limit = quick_limit(line, 0, 0, 1, most());
+    const int limit = quick_threshold(line, 0, 0, 1, most());
     return rounds() ? (sum(query, row) & ~15) >= (limit & ~15) : sum(query, row) >= limit;
   }
   /// A group is two rows of each eight, in a half of the tile.
@@ -171,7 +171,7 @@ class FilterTest {
     int largest = INT32_MIN;
     for (int i = 0; i < 16; ++i) {
       const std::int64_t row = tile * tile_rows + group % 2 * 64 + i / 2 * 8 + group / 2 * 2 + i % 2;
-      largest = std::max(largest, products_[static_cast<std::size_t>(query * rows + row)] + byte_seed(term(row), 1));
+      largest = std::max(largest, products_[static_cast<std::size_t>(query * rows + row)] + int8_bias(term(row), 1));
     }
     return largest;
   }

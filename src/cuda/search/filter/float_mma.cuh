@@ -24,11 +24,11 @@ VICINAL_HOST_DEVICE inline constexpr FloatMemory float_memory() {
 }
 
 /// What a query excludes of a tile, as falling() has it.
-__device__ __forceinline__ int float_limit(const ByteLine& line, double n, const FilterNorms& maxima) {
+__device__ __forceinline__ int float_limit(const ThresholdCoeffs& line, double n, const FilterNorms& maxima) {
   if (!(line.base > -infinite)) return 0x7fffffff;
   // A partial sum could leave float and come back as an infinity that looks far away: then nothing is excluded.
   if (!(n * maxima.n < 0x1p120 && n + maxima.n < 0x1p120)) return -0x7fffffff - 1;
-  const double bound = byte_bound(line, maxima);
+  const double bound = int8_bound(line, maxima);
   const int endless = falling(static_cast<float>(infinite)), limit = bound == bound ? falling(up32(bound)) : endless;
   // Among norms of this size only nobody's t is infinite, and that never passes.
   return n + maxima.n < 0x1p60 && limit <= endless ? endless + 1 : limit;

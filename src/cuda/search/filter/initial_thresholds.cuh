@@ -33,15 +33,15 @@ __device__ __forceinline__ double bound_of_group(const SearchJob& job, const Pla
                                                  const TileHead& head, int sum) {
   if (job.floats) return upper_of(job.model, risen(sum), query.square, query.norms, head.maxima);
   if (!tells(job, sum)) return infinite;
-  const double unit = byte_unit(job.model.sum, step, head.step);
-  return byte_upper(job.model, byte_t(sum, unit, 0), unit, query.square, query.norms, head.maxima);
+  const double unit = int8_unit(job.model.sum, step, head.step);
+  return int8_upper(job.model, int8_distance(sum, unit, 0), unit, query.square, query.norms, head.maxima);
 }
 
 /// Guesses of the bounds of a tile's groups, with what they have in common found once.
 class Guesses {
  public:
   __device__ Guesses(const SearchJob& job, const PlacedQuery& query, float step, const TileHead& head)
-      : job_(job), unit_(static_cast<float>(byte_unit(job.model.sum, step, head.step))),
+      : job_(job), unit_(static_cast<float>(int8_unit(job.model.sum, step, head.step))),
         square_(static_cast<float>(query.square)),
         beside_(job.model.sum == Sum::products ? static_cast<float>(ip_slack(job.model, query.norms, head.maxima))
                                                : head.e) {}

@@ -41,7 +41,7 @@ VICINAL_HOST_DEVICE inline constexpr FilterMemory filter_memory(int slab, bool s
   m.heads = static_cast<std::int64_t>(m.stages) * m.stage_bytes;
   m.queries = m.heads + m.stages * static_cast<std::int64_t>(sizeof(TileHead));
   m.lines = m.queries + (slabs ? 0 : block_queries * slab);
-  m.limits = m.lines + block_queries * static_cast<std::int64_t>(sizeof(QuickLine));
+  m.limits = m.lines + block_queries * static_cast<std::int64_t>(sizeof(ThresholdCoeffsF32));
   m.seeds = m.limits + 2 * block_queries * 4;
   m.facts = m.seeds + 2 * 2 * tile_rows * 4;
   m.scratch = m.facts + 64;
@@ -70,23 +70,23 @@ template <bool seeding>
 __device__ __forceinline__ int seed_of(const SearchJob& job, float term, std::int64_t place, double inverse) {
   if (!job.choice.all && place < job.rows.count && !may_answer(job.choice, job.first_row + job.rows.order[place]))
     term = static_cast<float>(infinite);
-  if constexpr (seeding) return byte_seed(term, inverse);
-  else return quick_seed(term, static_cast<float>(inverse));
+  if constexpr (seeding) return int8_bias(term, inverse);
+  else return quick_bias(term, static_cast<float>(inverse));
 }
-__device__ __forceinline__ int limit_of(const QuickLine& line, const FilterNorms& maxima, double inverse) {
+__device__ __forceinline__ int limit_of(const ThresholdCoeffsF32& line, const FilterNorms& maxima, double inverse) {
   return line.base > -static_cast<float>(infinite)
-             ? quick_limit(line, up32(maxima.e), up32(maxima.n), static_cast<float>(inverse))
+             ? quick_threshold(line, up32(maxima.e), up32(maxima.n), static_cast<float>(inverse))
              : 0x7fffffff;
 }
 /// What a query excludes; nothing is a candidate of one that is not there.
-__device__ __forceinline__ QuickLine line_of(const SearchJob& job, std::int64_t place) {
-  if (place < job.queries.count) return quick_line(job.states[place].line);
+__device__ __forceinline__ ThresholdCoeffsF32 coeffs_of(const SearchJob& job, std::int64_t place) {
+  if (place < job.queries.count) return threshold_coeffs_f32(job.states[place].line);
   return {-static_cast<float>(infinite), 0, 0};
 }
 /// 1 / step of half a block's queries, halved where the form doubles products.
 __device__ __forceinline__ double query_inverse(const SearchJob& job, std::int64_t block, int half) {
   const std::int64_t tile = 2 * block + half < job.queries.tiles() ? 2 * block + half : 2 * block;
-  return job.queries.heads[tile].inverse / byte_unit(job.model.sum, 1, 1);
+  return job.queries.heads[tile].inverse / int8_unit(job.model.sum, 1, 1);
 }
 
 struct alignas(8) SumPair {
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
   const SearchJob& job = f.job;
   auto* const base = dynamic_shared<unsigned char>();
   const auto* const heads = reinterpret_cast<const TileHead*>(base + memory.heads);
-  auto* const lines = reinterpret_cast<QuickLine*>(base + memory.lines);
+  auto* const lines = reinterpret_cast<ThresholdCoeffsF32*>(base + memory.lines);
   auto* const all_limits = reinterpret_cast<int*>(base + memory.limits);
   auto* const all_seeds = reinterpret_cast<int*>(base + memory.seeds);
   auto* const inverses = reinterpret_cast<double*>(base + memory.facts);
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
     };
     __syncthreads();  // of the unit before everything is used
     if constexpr (!slabs_of_queries) copy_slab(base + memory.queries, queries, 2 * tile_bytes);
-    if (thread_index() < block_queries) lines[thread_index()] = line_of(job, block * block_queries + thread_index());
+    if (thread_index() < block_queries) lines[thread_index()] = coeffs_of(job, block * block_queries + thread_index());
     else if (thread_index() < block_queries + 2)
       inverses[thread_index() - block_queries] = query_inverse(job, block, thread_index() - block_queries);
     for (int s = 0; s < stages - 1; ++s) copy_step(s);
@@ -334,9 +334,9 @@ __device__ __forceinline__ float risen(int code) {
 /// always: sums from here on stand for anything.
 __device__ __forceinline__ float found_t(const SearchJob& job, const Found& one, int always) {
   if (job.floats) return risen(one.sum);
-  const double unit = byte_unit(job.model.sum, job.queries.heads[one.query / tile_rows].step,
+  const double unit = int8_unit(job.model.sum, job.queries.heads[one.query / tile_rows].step,
                                 job.rows.heads[one.place / tile_rows].step);
-  return one.sum < always ? byte_t(one.sum, unit, 0) : -static_cast<float>(infinite);
+  return one.sum < always ? int8_distance(one.sum, unit, 0) : -static_cast<float>(infinite);
 }
 
 inline constexpr int hand_out_threads = 128, hand_out_each = 4;

@@ -39,22 +39,22 @@ static_assert(hopper_memory(64, false).all <= 227 << 10 && hopper_memory(128, fa
               "a block has 227 KB at compute capability 9.0, which filter_refusal() does not ask again");
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-static_assert(127 * 127 * 128 < hopper_limit(true) && 127.0 * 127 * most_byte_dims < hopper_limit(false));
+static_assert(127 * 127 * 128 < wgmma_threshold(true) && 127.0 * 127 * most_int8_dims < wgmma_threshold(false));
 /// Keys of sums: those of one slab are shifted, of longer rows the low bits are given up.
 __device__ __forceinline__ int which_of_16(int row) { return (row >> 3 & 7) << 1 | (row & 1); }
 
 template <bool shifted, bool seeding>
 __device__ __forceinline__ int face_seed(float term, int row, double inverse) {
-  if constexpr (seeding) return byte_seed(term, inverse);
+  if constexpr (seeding) return int8_bias(term, inverse);
   else if constexpr (shifted)
-    return quick_seed(term, static_cast<float>(inverse), hopper_limit(true)) * 16 + which_of_16(row);
-  else return quick_seed(term, static_cast<float>(inverse), hopper_limit(false));
+    return quick_bias(term, static_cast<float>(inverse), wgmma_threshold(true)) * 16 + which_of_16(row);
+  else return quick_bias(term, static_cast<float>(inverse), wgmma_threshold(false));
 }
 template <bool shifted>
-__device__ __forceinline__ int face_limit(const QuickLine& line, float e, float n, float inverse) {
+__device__ __forceinline__ int face_limit(const ThresholdCoeffsF32& line, float e, float n, float inverse) {
   if (!(line.base > -static_cast<float>(infinite))) return 0x7fffffff;
-  if constexpr (!shifted) return quick_limit(line, e, n, inverse, hopper_limit(false)) & ~15;
-  return quick_limit(line, e, n, inverse, hopper_limit(true)) * 16;
+  if constexpr (!shifted) return quick_threshold(line, e, n, inverse, wgmma_threshold(false)) & ~15;
+  return quick_threshold(line, e, n, inverse, wgmma_threshold(true)) * 16;
 }
 
 /// What passed of a lane's 16 keys; `most` is the largest. query: of lane 0; row: of the lane's first key in the tile.
@@ -186,9 +186,9 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
       const int row = 4 * lane_index(), first_query = lane_index() / 16 * tile_rows + lane_index() % 16 * 4;
       const double low_inverse = query_inverse(job, block, 0), high_inverse = query_inverse(job, block, 1);
       const float quick_low = static_cast<float>(low_inverse), quick_high = static_cast<float>(high_inverse);
-      QuickLine lines[8];
+      ThresholdCoeffsF32 lines[8];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) lines[i] = line_of(job, block * block_queries + first_query + i / 4 * 64 + i % 4);
+      for (int i = 0; i < 8; ++i) lines[i] = coeffs_of(job, block * block_queries + first_query + i / 4 * 64 + i % 4);
       for (int t = 0; t < tiles; ++t, ++turn, tile = job.visits.after(tile)) {
         if (turn % facing_warps != static_cast<unsigned>(warp_index()) - 1) continue;
         const unsigned face = turn % faces;

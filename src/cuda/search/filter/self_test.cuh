@@ -1,5 +1,5 @@
 // What the proof believes of a device's arithmetic, tried at first use: bytes are multiplied and added without error, halves with no more
-// than the model's, and none of them is flushed; single precision rounds each step as IEEE 754 says. A rung that fails is not used, and where the
+// than the model's, and none of them is flushed; single precision rounds each step as IEEE 754 says. A precision that fails is not used, and where the
 // filter by wgmma fails, mma is.
 #pragma once
 #include <cmath>
@@ -21,9 +21,9 @@ inline constexpr int test_blocks = 96, test_steps = 8;  // of a block: test_step
 
 /// Tiles of rows and columns, each of 16 halves or 32 bytes, [block][step][16 or 8][32 bytes]; their sums of 16 x 8 a block.
 struct TestJob {
-  const std::uint32_t *half_rows, *half_columns, *byte_rows, *byte_columns;
+  const std::uint32_t *half_rows, *half_columns, *int8_rows, *int8_columns;
   float *half_sums, *chains;
-  int* byte_sums;
+  int* int8_sums;
 };
 __global__ void __launch_bounds__(32) try_products(TestJob job) {
   const int lane = lane_index(), group = lane / 4, member = lane % 4;
@@ -42,13 +42,13 @@ __global__ void __launch_bounds__(32) try_products(TestJob job) {
     for (int i = 0; i < 4; ++i)
       chain = fmaf(static_cast<float>(half_value(static_cast<std::uint16_t>(a[i] & 0xffff))),
                    static_cast<float>(half_value(static_cast<std::uint16_t>(b[i % 2] >> 16))), chain);
-    fragments(job.byte_rows, job.byte_columns, a, b);
+    fragments(job.int8_rows, job.int8_columns, a, b);
     mma_16x8x32(bytes, a, b[0], b[1]);
   }
   for (int i = 0; i < 4; ++i) {
     const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * 128 + (group + i / 2 * 8) * 8 + 2 * member + i % 2;
     job.half_sums[at] = halves[i];
-    job.byte_sums[at] = bytes[i];
+    job.int8_sums[at] = bytes[i];
   }
   job.chains[blockIdx.x * 32 + lane] = chain;
 }
@@ -74,12 +74,12 @@ bool wgmma_is_there(Device& device) {
 /// Inputs and what a device made of them.
 struct TestData {
   std::vector<std::uint16_t> half_rows, half_columns;
-  std::vector<std::int8_t> byte_rows, byte_columns;
+  std::vector<std::int8_t> int8_rows, int8_columns;
   std::vector<float> half_sums, chains;
-  std::vector<int> byte_sums;
+  std::vector<int> int8_sums;
 
   /// Random, of all sizes down to the least half, and bytes at their ends.
-  TestData() : half_sums(test_blocks * 128), chains(test_blocks * 32), byte_sums(test_blocks * 128) {
+  TestData() : half_sums(test_blocks * 128), chains(test_blocks * 32), int8_sums(test_blocks * 128) {
     std::mt19937 random(20240607);
     for (int i = 0; i < test_blocks * test_steps; ++i) {
       const unsigned kind = static_cast<unsigned>(i / test_steps) % 4, exponent = kind == 0   ? 15
@@ -96,8 +96,8 @@ struct TestData {
                                         : kind == 1 ? -128
                                                     : static_cast<int>(random() % 256) - 128);
       };
-      for (int j = 0; j < 512; ++j) byte_rows.push_back(byte());
-      for (int j = 0; j < 256; ++j) byte_columns.push_back(byte());
+      for (int j = 0; j < 512; ++j) int8_rows.push_back(byte());
+      for (int j = 0; j < 256; ++j) int8_columns.push_back(byte());
     }
   }
 
@@ -123,13 +123,13 @@ struct TestData {
               sizes += std::fabs(product);
             }
             for (std::size_t k = 0; k < 32; ++k)
-              whole += byte_rows[tile * 512 + static_cast<std::size_t>(row) * 32 + k] *
-                       byte_columns[tile * 256 + static_cast<std::size_t>(column) * 32 + k];
+              whole += int8_rows[tile * 512 + static_cast<std::size_t>(row) * 32 + k] *
+                       int8_columns[tile * 256 + static_cast<std::size_t>(column) * 32 + k];
           }
           const auto at = static_cast<std::size_t>(block * 128 + row * 8 + column);
           const double error = std::fabs(static_cast<double>(half_sums[at]) - exact);
           if (!(error <= 18 * test_steps * float_u * sizes)) result.halves = false;  // half of what the model allows
-          if (byte_sums[at] != whole) result.bytes = false;
+          if (int8_sums[at] != whole) result.bytes = false;
         }
       for (int lane = 0; lane < 32; ++lane) {
         float chain = 0;
@@ -158,8 +158,8 @@ SelfTest self_test(Device& device) {
   DeviceBuffer<std::byte, Device> memory(device);
   const auto bytes = [](const auto& v) { return static_cast<std::int64_t>(v.size() * sizeof(v[0])); };
   std::byte* at =
-      memory.reserve(bytes(data.half_rows) + bytes(data.half_columns) + bytes(data.byte_rows) +
-                     bytes(data.byte_columns) + bytes(data.half_sums) + bytes(data.chains) + bytes(data.byte_sums));
+      memory.reserve(bytes(data.half_rows) + bytes(data.half_columns) + bytes(data.int8_rows) +
+                     bytes(data.int8_columns) + bytes(data.half_sums) + bytes(data.chains) + bytes(data.int8_sums));
   const auto put = [&](const auto& v) {
     device.in(at, v.data(), bytes(v));
     return std::exchange(at, at + bytes(v));
@@ -167,15 +167,15 @@ SelfTest self_test(Device& device) {
   TestJob job{};
   job.half_rows = reinterpret_cast<const std::uint32_t*>(put(data.half_rows));
   job.half_columns = reinterpret_cast<const std::uint32_t*>(put(data.half_columns));
-  job.byte_rows = reinterpret_cast<const std::uint32_t*>(put(data.byte_rows));
-  job.byte_columns = reinterpret_cast<const std::uint32_t*>(put(data.byte_columns));
+  job.int8_rows = reinterpret_cast<const std::uint32_t*>(put(data.int8_rows));
+  job.int8_columns = reinterpret_cast<const std::uint32_t*>(put(data.int8_columns));
   job.half_sums = reinterpret_cast<float*>(put(data.half_sums));
   job.chains = reinterpret_cast<float*>(put(data.chains));
-  job.byte_sums = reinterpret_cast<int*>(put(data.byte_sums));
+  job.int8_sums = reinterpret_cast<int*>(put(data.int8_sums));
   device.launch()(test_blocks, 32, 0, try_products, job);
   device.out(data.half_sums.data(), job.half_sums, bytes(data.half_sums));
   device.out(data.chains.data(), job.chains, bytes(data.chains));
-  device.out(data.byte_sums.data(), job.byte_sums, bytes(data.byte_sums));
+  device.out(data.int8_sums.data(), job.int8_sums, bytes(data.int8_sums));
   device.wait();
   SelfTest result = data.judge();
   result.wgmma = device.has_hopper() && wgmma_is_there(device) && test_filter(device, true);

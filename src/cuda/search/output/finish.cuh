@@ -70,7 +70,7 @@ __global__ void finish_queries(Finish f) {
     } else if (i < f.out_k) {
       put(i, -1, descends ? -infinite : infinite);
     }
-    // A key of zero may be of a value that is not: it is taken again, by the whole warp, for its sign and for the note of what vanished.
+    // A key of zero may be of a value that is not: it is taken again, by the whole warp, for its sign and for the note of what underflowed.
     for (unsigned left = __ballot_sync(all_lanes, again); left != 0; left &= left - 1) {
       const std::int64_t which = from + __ffs(static_cast<int>(left)) - 1,
                          row = Form::position(best[which]) - f.ranking.first_row;

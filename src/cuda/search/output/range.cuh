@@ -12,7 +12,7 @@ inline constexpr int match_threads = 128, sort_run = 1024, merge_piece = 8;
 struct Match {
   double key;
   std::int64_t row;
-  std::uint32_t query, gone;  // gone: the returned distance has vanished, which is counted
+  std::uint32_t query, gone;  // gone: the returned distance has underflowed, which is counted
 };
 
 /// The matches of a batch, in no order; those beyond the capacity are counted, and their queries lost.

@@ -8,15 +8,15 @@
 #include "core/text.hpp"
 #include "cpu/prepare/check.hpp"
 #include "cpu/rerank/matches.hpp"
-#include "cuda/search/memory_plan.hpp"
 #include "cuda/search/filter/launch.hpp"
+#include "cuda/search/memory_plan.hpp"
 #include "cuda/search/output/range.cuh"
 
 namespace vicinal::cuda {
 
 /// Nothing can be excluded: every row is within it, as far as a filter knows.
-inline bool holds_everything(const Question& question) {
-  return question.radius && std::isinf(cpu::radius_key(*question.radius, question.type, descending(question.metric)));
+inline bool holds_everything(const SearchSpec& spec) {
+  return spec.radius && std::isinf(cpu::radius_key(*spec.radius, spec.type, descending(spec.metric)));
 }
 
 /// A match: where it waits, its words in two arrays, and its place in the result.
@@ -30,25 +30,25 @@ inline std::int64_t found_room(std::int64_t queries) {
 }
 
 /// Everything that a session holds, but for Plan::match_bytes.
-inline std::int64_t range_bytes(const Plan& plan, const Problem& problem) {
-  const Rung rung = rung_of(plan.rungs.front());
+inline std::int64_t range_bytes(const Plan& plan, const ProblemShape& problem) {
+  const Precision precision = precision_of(plan.cascade.front());
   const std::int64_t batch = plan.query_batch, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
-  const std::int64_t total = side_bytes(batch, problem.queries, problem.metric, rung, true) +
-                             side_bytes(rows, problem.corpus, problem.metric, rung, false) + batch * 192 +
+  const std::int64_t total = side_bytes(batch, problem.queries, problem.metric, precision, true) +
+                             side_bytes(rows, problem.corpus, problem.metric, precision, false) + batch * 192 +
                              2 * problem.filter_bytes + (std::int64_t{64} << 20);
   return total + batch * tile_rows * match_bytes +
-         (rung != Rung::canonical ? found_room(batch) * static_cast<std::int64_t>(sizeof(Found)) : 0);
+         (precision != Precision::canonical ? found_room(batch) * static_cast<std::int64_t>(sizeof(Found)) : 0);
 }
 
 template <class Device>
 class RangeMatches {
  public:
-  RangeMatches(Device& device, const Question& question, const Plan& plan, Rung rung, Team& team)
-      : device_(device), question_(question), plan_(plan), rung_(rung), team_(team),
-        descends_(descending(question.metric)), matches_(device), used_(device), counts_(device), cursors_(device),
+  RangeMatches(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision, ThreadPool& thread_pool)
+      : device_(device), spec_(spec), plan_(plan), precision_(precision), thread_pool_(thread_pool),
+        descends_(descending(spec.metric)), matches_(device), used_(device), counts_(device), cursors_(device),
         lost_(device), hard_(device), found_(device), stretches_(device), weighed_(device), begins_(device),
         words_(device), spare_(device), ids_(device), distances_(device), largest_(device) {
-    list_.radius = cpu::radius_key(*question.radius, question.type, descends_);
+    list_.radius = cpu::radius_key(*spec.radius, spec.type, descends_);
   }
 
   /// A new batch, whose states are there.
@@ -104,10 +104,10 @@ class RangeMatches {
       to_places();
       for (std::size_t i = 0; i < next_.size(); ++i)
         if (next_[i] != out.begin[i] + out.count[i]) cpu::report_changed_matches(out.count[i], next_[i] - out.begin[i]);
-      team_.for_each(count_, [&](std::int64_t i, int) {
+      thread_pool_.for_each(count_, [&](std::int64_t i, int) {
         cpu::sort_matches(out, descends_, out.begin[static_cast<std::size_t>(i)],
                           out.count[static_cast<std::size_t>(i)]);
-        team_.tick(0);
+        thread_pool_.poll(0);
       });
     } else {
       to_rows(out, ranking);
@@ -147,12 +147,12 @@ class RangeMatches {
     f.part = std::clamp<std::int64_t>(tiles * f.blocks / (4 * sms), 1, 64);
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(sms, f.blocks * f.parts);
-    workers = grid * finders(device_, plan_, rung_);
+    workers = grid * finders(device_, plan_, precision_);
     const std::int64_t most =
         (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / workers;
     f.room = std::min(most, found_room(count_) / workers);
     f.used = stretches_.reserve(sms * std::max(hopper_warps, filter_warps));
-    launch_filter<false>(device_, plan_, rung_, f, grid);
+    launch_filter<false>(device_, plan_, precision_, f, grid);
     Weighed sum{};
     device_.zero(weighed_.reserve(1), sizeof sum);
     device_.launch()(std::min<std::int64_t>(sms, (count_ + 255) / 256 + 8), 256, 0, weigh_found,
@@ -188,7 +188,7 @@ class RangeMatches {
       ranked_ += found;
       const std::int64_t pairs =
           count_ * std::min((f.last - f.first) * tile_rows, job.rows.count - f.first * tile_rows);
-      team_.tick(static_cast<std::uint64_t>(std::max<std::int64_t>(pairs, 0)));
+      thread_pool_.poll(static_cast<std::uint64_t>(std::max<std::int64_t>(pairs, 0)));
       if (found < found_room(count_) / 32) part = std::min(tiles, part * 4);
       f.first = f.last;
     }
@@ -205,7 +205,7 @@ class RangeMatches {
       device_.launch()(std::int64_t{device_.multiprocessors} * 8, scan_threads, 0, scan_range, s);
       device_.wait();
       ranked_ += count * (s.last - s.first);
-      team_.tick(numbers == nullptr ? static_cast<std::uint64_t>(count * (s.last - s.first)) : 0);
+      thread_pool_.poll(numbers == nullptr ? static_cast<std::uint64_t>(count * (s.last - s.first)) : 0);
     }
   }
 
@@ -222,7 +222,7 @@ class RangeMatches {
         const Match& one = some[static_cast<std::size_t>(i)];
         const std::int64_t at = next_[one.query]++;
         if (at >= places_->begin[one.query] + places_->count[one.query]) continue;  // rows changed; finish says so
-        places_->ids[at] = question_.first_id + one.row;
+        places_->ids[at] = spec_.first_id + one.row;
         store_key(one.key, places_->type, descends_, places_->distances, at);
         gone_ += one.gone;
       }
@@ -234,7 +234,7 @@ class RangeMatches {
   void to_rows(const RangeView& out, const Ranking& ranking) {
     std::vector<std::int64_t> begins(static_cast<std::size_t>(count_) + 1);
     for (std::size_t i = 0; i < out.count.size(); ++i) begins[i + 1] = begins[i] + out.count[i];
-    const std::int64_t total = begins.back(), size = static_cast<std::int64_t>(distance_size(question_.type));
+    const std::int64_t total = begins.back(), size = static_cast<std::int64_t>(distance_size(spec_.type));
     if (total == 0) return;
     device_.in(begins_.reserve(count_ + 1), begins.data(), (count_ + 1) * 8);
     device_.zero(cursors_.reserve(count_), count_ * 8);
@@ -242,7 +242,7 @@ class RangeMatches {
                       .ranking = ranking,
                       .kept = std::min(used(), list_.capacity),
                       .queries = count_,
-                      .first_id = question_.first_id,
+                      .first_id = spec_.first_id,
                       .begins = begins_.data(),
                       .cursors = cursors_.data(),
                       .words = words_.reserve(total),
@@ -266,10 +266,10 @@ class RangeMatches {
   }
 
   Device& device_;
-  const Question& question_;
+  const SearchSpec& spec_;
   const Plan& plan_;
-  Rung rung_;
-  Team& team_;
+  Precision precision_;
+  ThreadPool& thread_pool_;
   bool descends_;
   MatchList list_;
   DeviceBuffer<Match, Device> matches_;

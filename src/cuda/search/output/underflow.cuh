@@ -10,19 +10,19 @@
 namespace vicinal::cuda {
 
 /// An entry whose key is nothing though its product is not.
-struct Vanished {
+struct Underflowed {
   std::int64_t query, row, negative;  // number in the batch, row of the corpus
 };
-struct NoteVanished {
+struct NoteUnderflowed {
   SearchJob job;
   Ranking ranking;
   bool filters = true;
   std::int64_t first = 0, last = 0;  // places
-  Vanished* found = nullptr;
+  Underflowed* found = nullptr;
   unsigned* count = nullptr;
 };
 template <class Form>
-__global__ void note_vanished(NoteVanished n) {
+__global__ void note_underflowed(NoteUnderflowed n) {
   const SearchJob& job = n.job;
   const std::int64_t place = n.first + static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
   if (place >= n.last) return;
@@ -40,33 +40,33 @@ __global__ void note_vanished(NoteVanished n) {
 }
 
 template <class Device>
-class VanishedProducts {
+class UnderflowedProducts {
  public:
-  explicit VanishedProducts(Device& device) : device_(device), found_(device), used_(device) {}
+  explicit UnderflowedProducts(Device& device) : device_(device), found_(device), used_(device) {}
 
   void clear() { all_.clear(); }
 
   /// Those of the lists as they are, whose rows are in the chunk.
   void keep(const SearchJob& job, const Ranking& ranking, bool filters, bool wide) {
-    constexpr std::int64_t room = vanished_room;
-    static_assert(sizeof(Vanished) == vanished_bytes, "session_bytes counts them");
+    constexpr std::int64_t room = underflowed_room;
+    static_assert(sizeof(Underflowed) == underflowed_bytes, "session_bytes counts them");
     const std::int64_t count = job.queries.count,
                        per = std::max<std::int64_t>(1, room / std::max<std::int64_t>(job.k, 1));
-    NoteVanished n{.job = job,
-                   .ranking = ranking,
-                   .filters = filters,
-                   .found = found_.reserve(std::max(room, job.k)),
-                   .count = used_.reserve(1)};
+    NoteUnderflowed n{.job = job,
+                      .ranking = ranking,
+                      .filters = filters,
+                      .found = found_.reserve(std::max(room, job.k)),
+                      .count = used_.reserve(1)};
     for (n.first = 0; n.first < count; n.first = n.last) {
       n.last = std::min(count, n.first + per);
       device_.zero(n.count, sizeof(unsigned));
-      device_.launch()((n.last - n.first + 3) / 4, 128, 0, wide ? note_vanished<Wide> : note_vanished<Packed>, n);
+      device_.launch()((n.last - n.first + 3) / 4, 128, 0, wide ? note_underflowed<Wide> : note_underflowed<Packed>, n);
       unsigned used = 0;
       device_.out(&used, n.count, sizeof used);
       device_.wait();
       const std::size_t before = all_.size();
       all_.resize(before + used);
-      device_.out(all_.data() + before, n.found, static_cast<std::int64_t>(used * sizeof(Vanished)));
+      device_.out(all_.data() + before, n.found, static_cast<std::int64_t>(used * sizeof(Underflowed)));
       device_.wait();
     }
   }
@@ -77,7 +77,7 @@ class VanishedProducts {
                          std::int64_t last_chunk, bool there) {
     std::int64_t given = 0;
     std::vector<std::int64_t> copy(there ? static_cast<std::size_t>(out.k) : 0);
-    for (const Vanished& one : all_) {
+    for (const Underflowed& one : all_) {
       if (one.row >= last_chunk) continue;
       const std::int64_t base = rows[static_cast<std::size_t>(one.query)] * out.k;
       const std::int64_t* ids = out.ids + base;
@@ -98,9 +98,9 @@ class VanishedProducts {
 
  private:
   Device& device_;
-  DeviceBuffer<Vanished, Device> found_;
+  DeviceBuffer<Underflowed, Device> found_;
   DeviceBuffer<unsigned, Device> used_;
-  std::vector<Vanished> all_;
+  std::vector<Underflowed> all_;
 };
 
 }  // namespace vicinal::cuda

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cuda/search/prepare/element.cuh"
 #include "cuda/search/memory_plan.hpp"
+#include "cuda/search/prepare/element.cuh"
 
 namespace vicinal::cuda {
 

@@ -7,8 +7,8 @@ namespace vicinal::cuda {
 template <class Device>
 class HeldChoice {
  public:
-  HeldChoice(Device& device, const Question& question) : bits_(device), row_labels_(device), query_labels_(device) {
-    const RowFilter& filter = question.filter;
+  HeldChoice(Device& device, const SearchSpec& spec) : bits_(device), row_labels_(device), query_labels_(device) {
+    const RowFilter& filter = spec.filter;
     choice_.all = filter.all();
     if (choice_.all) return;
     const RowFilter::View view = filter.view();
@@ -16,14 +16,14 @@ class HeldChoice {
     choice_.end = view.end;
     choice_.without_self = view.without_self;
     if (view.bits != nullptr) {
-      const std::int64_t words = (question.corpus.rows + 63) / 64;
+      const std::int64_t words = (spec.corpus.rows + 63) / 64;
       device.in(bits_.reserve(words), view.bits, words * 8);
       choice_.bits = bits_.data();
     }
     if (view.row_labels != nullptr) {
       choice_.labelled = true;
       choice_.same_label = view.same_label;
-      device.in(row_labels_.reserve(question.corpus.rows), view.row_labels, question.corpus.rows * 8);
+      device.in(row_labels_.reserve(spec.corpus.rows), view.row_labels, spec.corpus.rows * 8);
       device.in(query_labels_.reserve(view.queries), view.query_labels, view.queries * 8);
       choice_.row_labels = row_labels_.data();
       choice_.query_labels = query_labels_.data();

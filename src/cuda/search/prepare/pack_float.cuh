@@ -1,4 +1,4 @@
-// PREPARE for the float rungs: rows of halves or floats in the order of prepare.cuh, a line a row, with the terms and residuals that the
+// PREPARE for the float precisions: rows of halves or floats in the order of prepare.cuh, a line a row, with the terms and quantization_errors that the
 // proof needs. Elements are about 1, so halves hold them to 2^-11 of their size.
 #pragma once
 #include "cuda/search/prepare/pack_int8.cuh"
@@ -30,14 +30,14 @@ __device__ __forceinline__ std::uint16_t half_bits(double value) {
 /// A tile's rows as halves or floats: a block a tile.
 struct PackFloats {
   Prepare prepare;
-  Rung rung;
+  Precision precision;
 };
 __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats job) {
   VICINAL_SHARED(double, es, tile_rows);
   VICINAL_SHARED(double, ns, tile_rows);
   const Prepare& p = job.prepare;
   const Side& side = p.side;
-  const bool halves = job.rung == Rung::fp16;
+  const bool halves = job.precision == Precision::fp16;
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * tile_rows, columns = side.width / (halves ? 2 : 4);
   for (int r = warp_index(); r < tile_rows; r += thread_count() / 32) {
     const std::int64_t place = begin + r;
@@ -45,12 +45,12 @@ __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats job) {
     const bool there = place < side.count;
     const std::int64_t row = there ? side.order[place] : 0, base = row * side.dims;
     const RowMap map = there ? row_map(p, row) : RowMap{0, 0};
-    Residuals sums{0, 0, 0, 0, 0, 0};
+    QuantizationErrors sums{0, 0, 0, 0, 0, 0};
     with_elements(side, [&](auto load) {
       for (std::int64_t i = lane_index(); i < columns; i += 32) {
         double rounded = 0;
         if (there && i < side.dims) {
-          const double x = (load(base + i) - map.shift) * map.factor - p.frame.centre[i];
+          const double x = (load(base + i) - map.shift) * map.factor - p.transform.centre[i];
           if (halves) {
             const std::uint16_t bits = half_bits(x);
             rounded = half_value(bits);

@@ -7,13 +7,13 @@ namespace vicinal::cuda {
 
 inline constexpr int prepare_threads = 256;
 inline constexpr int order_bins = 512, order_threads = 512;
-inline constexpr int far_exponent = 60, extreme_exponent = 400;  // as in src/cpu/prepare/prepare.cpp and frame.hpp
+inline constexpr int far_exponent = 60, extreme_exponent = 400;  // as in src/cpu/prepare/prepare.cpp and transform.hpp
 
 struct Prepare {
   Side side;
   BoundModel model;
-  DeviceFrame frame;
-  bool filters = true;  // false: for the canonical rung
+  DeviceTransform transform;
+  bool filters = true;  // false: for the canonical precision
   bool is_query = false, degenerate_is_one = false;
   Counters* counters = nullptr;
   const std::uint8_t* copies = nullptr;  // of rows: excluded always, for enough rows like it come before
@@ -24,7 +24,7 @@ struct RowMap {
   double shift, factor;
 };
 __device__ __forceinline__ RowMap row_map(const Prepare& job, std::int64_t row) {
-  if (!job.model.unit) return {0.0, job.is_query ? job.side.scales[row] : job.frame.scale};
+  if (!job.model.unit) return {0.0, job.is_query ? job.side.scales[row] : job.transform.scale};
   const double self = job.side.self[row];
   return {job.model.metric == Metric::correlation ? job.side.mean[row] : 0.0, self > 0 ? 1.0 / sqrt(self) : 0.0};
 }
@@ -94,14 +94,14 @@ __device__ __forceinline__ void measure(const Prepare& job) {
       if (job.is_query) {
         largest = lanes_joined(largest, Larger{});
         if (lane_index() == 0) {
-          bool filterable = job.frame.usable && !degenerate && finite && in_range;
-          double scale = job.frame.scale;
+          bool filterable = job.transform.usable && !degenerate && finite && in_range;
+          double scale = job.transform.scale;
           if (largest > 0 && !norms && finite) {
             const bool own_scale = job.model.sum == Sum::products;
             const int exponent = ilogb(largest);
             if (own_scale) scale = ldexp(1.0, -exponent);
             if (exponent >= extreme_exponent || -exponent >= extreme_exponent ||
-                (!own_scale && exponent + ilogb(job.frame.scale) > far_exponent))
+                (!own_scale && exponent + ilogb(job.transform.scale) > far_exponent))
               filterable = false;
           }
           side.scales[row] = scale;
@@ -113,7 +113,7 @@ __device__ __forceinline__ void measure(const Prepare& job) {
       with_elements(side, [&](auto load) {
 #pragma unroll 4
         for (std::int64_t i = lane_index(); i < side.dims; i += 32) {
-          const double x = load(base + i), moved = fabs((x - map.shift) * map.factor - job.frame.centre[i]);
+          const double x = load(base + i), moved = fabs((x - map.shift) * map.factor - job.transform.centre[i]);
           finite = finite && is_finite(x);
           size = size < moved ? moved : size;
         }
@@ -235,8 +235,8 @@ struct TileNorms {
   double *e, *n;  // of rows
 };
 /// One lane's last words on row r of a tile: the term, and what the maxima are made of. place: where it is, `there` or of nobody.
-__device__ __forceinline__ void close_row(const Prepare& job, std::int64_t place, bool there, const Residuals& sums,
-                                          const TileNorms& norms_of) {
+__device__ __forceinline__ void close_row(const Prepare& job, std::int64_t place, bool there,
+                                          const QuantizationErrors& sums, const TileNorms& norms_of) {
   const Side& side = job.side;
   const auto r = static_cast<int>(place % tile_rows);
   float& term = side.heads[place / tile_rows].terms[r];
@@ -295,9 +295,9 @@ __device__ __forceinline__ void pack_tile(const Prepare& job, std::int64_t tile,
   if (lane_index() == 0) largest[warp_index()] = size;
   __syncthreads();
   for (int w = 0; w < thread_count() / 32; ++w) size = size < largest[w] ? largest[w] : size;
-  const bool whole = job.frame.whole > 0 && static_cast<double>(size) <= job.frame.whole * 128 * (1 + 0x1p-20);
-  const float held = size / 127 < job.frame.least_step ? job.frame.least_step : size / 127;
-  const double step = whole ? job.frame.whole : static_cast<double>(held), inverse = 1 / step;
+  const bool whole = job.transform.whole > 0 && static_cast<double>(size) <= job.transform.whole * 128 * (1 + 0x1p-20);
+  const float held = size / 127 < job.transform.least_step ? job.transform.least_step : size / 127;
+  const double step = whole ? job.transform.whole : static_cast<double>(held), inverse = 1 / step;
   for (int r = warp_index(); r < tile_rows; r += thread_count() / 32) {
     const int slab = side.width == 64 ? 64 : 128;
     const auto to = [&](std::int64_t i) {  // four columns
@@ -318,7 +318,7 @@ __device__ __forceinline__ void pack_tile(const Prepare& job, std::int64_t tile,
           for (int j = 0; j < 4; ++j) {
             const std::int64_t col = 4 * i + j;
             if (col >= side.dims) break;
-            const double x = (load(base + col) - map.shift) * map.factor - job.frame.centre[col];
+            const double x = (load(base + col) - map.shift) * map.factor - job.transform.centre[col];
             double n = rint(x * inverse);
             n = n >= -128 ? (n > 127 ? 127 : n) : n < -128 ? -128 : 0;  // NaN is nothing: its row will not be excluded
             const double e = x - n * step;

@@ -8,9 +8,9 @@
 #include "core/visit_order.hpp"
 #include "cpu/prepare/check.hpp"
 #include "cpu/prepare/transform.hpp"
-#include "cuda/search/prepare/duplicates.cuh"
-#include "cuda/search/memory_plan.hpp"
 #include "cuda/search/filter/launch.hpp"
+#include "cuda/search/memory_plan.hpp"
+#include "cuda/search/prepare/duplicates.cuh"
 #include "cuda/search/prepare/pack_int8.cuh"
 
 namespace vicinal::cuda {
@@ -24,21 +24,19 @@ template <class Device>
 class SideMaker {
  public:
   /// counters: on the device.
-  SideMaker(Device& device, const Question& question, Rung rung, Team& team, Counters* counters)
-      : longest(question.k), device_(device), question_(question), rung_(rung), team_(team), counters_(counters),
-        order_counts_(device), copies_(device) {}
+  SideMaker(Device& device, const SearchSpec& spec, Precision precision, ThreadPool& thread_pool, Counters* counters)
+      : longest(spec.k), device_(device), spec_(spec), precision_(precision), thread_pool_(thread_pool),
+        counters_(counters), order_counts_(device), copies_(device) {}
 
   std::int64_t longest;  // list that rows with many equals are left out of
 
-  /// Centre and scale by a sample of the rows (src/cpu/prepare/transform.cpp); any choice is sound, since residuals are measured.
-  DeviceFrame choose(DeviceBuffer<double, Device>& centre) {
+  /// Centre and scale by a sample of the rows (src/cpu/prepare/transform.cpp); any choice is sound, since quantization_errors are measured.
+  DeviceTransform choose(DeviceBuffer<double, Device>& centre) {
     constexpr std::int64_t most_rows = 1024;
-    Question sampled{.corpus = question_.corpus,
-                     .metric = question_.metric,
-                     .type = question_.type,
-                     .degenerate = question_.degenerate};
+    SearchSpec sampled{
+        .corpus = spec_.corpus, .metric = spec_.metric, .type = spec_.type, .degenerate = spec_.degenerate};
     std::vector<std::byte> copy;
-    const Points& corpus = question_.corpus;
+    const Points& corpus = spec_.corpus;
     const std::int64_t count = std::min(corpus.rows, most_rows),
                        row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
     copy.resize(static_cast<std::size_t>(count * row));
@@ -62,35 +60,36 @@ class SideMaker {
         std::memcpy(copy.data() + i * row, static_cast<const std::byte*>(corpus.data) + order.at(i) * corpus.row_stride,
                     static_cast<std::size_t>(row));
     }
-    const cpu::Frame chosen = cpu::choose_frame(sampled, in_floats(rung_) ? Rung::f32 : Rung::int8, team_);
-    DeviceFrame frame{
+    const cpu::Transform chosen =
+        cpu::choose_transform(sampled, in_floats(precision_) ? Precision::f32 : Precision::int8, thread_pool_);
+    DeviceTransform transform{
         .centre = centre.reserve(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
     // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
-    const double typical = needs_norms(question_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
-    frame.least_step = static_cast<float>(0x1p-12 * typical);
+    const double typical = needs_norms(spec_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
+    transform.least_step = static_cast<float>(0x1p-12 * typical);
     const bool compared = device_.holds(corpus.data) || corpus.plain_rows();
-    frame.copies =
-        compared && !question_.radius && (question_.filter.all() || question_.filter.only_self()) && many_copies(some);
+    transform.copies =
+        compared && !spec_.radius && (spec_.filter.all() || spec_.filter.only_self()) && many_copies(some);
     device_.in(centre.data(), chosen.centre.data(), corpus.cols * 8);
     device_.wait();
-    return frame;
+    return transform;
   }
 
   /// start: of queries, whose states are begun.
   void make(HeldSide<Device>& held, const Points& points, bool queries, bool filters, const BoundModel& model,
-            const DeviceFrame& frame, StartStates start = {}) {
+            const DeviceTransform& transform, StartStates start = {}) {
     Side& side = held.side;
     const std::int64_t count = points.rows, padded = whole_blocks(count);
     side.rows = dense(held, points);
     side.dtype = points.dtype;
     side.count = count;
     side.dims = points.cols;
-    side.width = filter_width(rung_, points.cols);
+    side.width = filter_width(precision_, points.cols);
     if (count == 0) return;
-    if (needs_norms(question_.metric)) side.self = held.self.reserve(count);
-    if (question_.metric == Metric::correlation) side.mean = held.mean.reserve(count);
+    if (needs_norms(spec_.metric)) side.self = held.self.reserve(count);
+    if (spec_.metric == Metric::correlation) side.mean = held.mean.reserve(count);
     if (queries) side.values = held.values.reserve(count * points.cols);
-    const bool few = queries && filters && count <= block_queries && !in_floats(rung_);
+    const bool few = queries && filters && count <= block_queries && !in_floats(precision_);
     if (filters) {
       side.sizes = held.sizes.reserve(count);
       side.order = held.order.reserve(padded);
@@ -108,10 +107,10 @@ class SideMaker {
     }
     Prepare prepare{.side = side,
                     .model = model,
-                    .frame = frame,
+                    .transform = transform,
                     .filters = filters,
                     .is_query = queries,
-                    .degenerate_is_one = question_.degenerate == Degenerate::one,
+                    .degenerate_is_one = spec_.degenerate == Degenerate::one,
                     .counters = counters_};
     start.queries = side;
     start.filters = filters;
@@ -121,7 +120,7 @@ class SideMaker {
                        prepare_threads, 0, measure_rows, prepare);
     if (few) return device_.launch()(1, few_threads, 0, prepare_few, PrepareFew{prepare, start, measured});
     // The row itself may be one of those before it, and is no neighbour in a graph.
-    if (filters && !queries && frame.copies) prepare.copies = copies_.mark(side, longest + 1);
+    if (filters && !queries && transform.copies) prepare.copies = copies_.mark(side, longest + 1);
     if (filters) {
       const std::int64_t chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
       const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
@@ -134,8 +133,9 @@ class SideMaker {
       device_.launch()(blocks, order_threads, 0, count_sizes, order);
       device_.launch()(1, 1024, 0, place_bins, order);
       device_.launch()(blocks, order_threads, 0, place_rows, order);
-      if (in_floats(rung_))
-        device_.launch()(side.tiles(), prepare_threads, 0, pack_floats, PackFloats{.prepare = prepare, .rung = rung_});
+      if (in_floats(precision_))
+        device_.launch()(side.tiles(), prepare_threads, 0, pack_floats,
+                         PackFloats{.prepare = prepare, .precision = precision_});
       else device_.launch()(side.tiles(), prepare_threads, 0, pack_rows, prepare);
     }
     if (queries) device_.launch()((count + 255) / 256, 256, 0, start_states, start);
@@ -152,7 +152,7 @@ class SideMaker {
       device_.wait();
       read = Points(copy.data(), whole.dtype, whole.rows, whole.cols);
     }
-    cpu::report_unfit_rows(question_, read, side, team_);
+    cpu::report_unfit_rows(spec_, read, side, thread_pool_);
   }
 
  private:
@@ -171,9 +171,9 @@ class SideMaker {
   }
 
   Device& device_;
-  const Question& question_;
-  Rung rung_;
-  Team& team_;
+  const SearchSpec& spec_;
+  Precision precision_;
+  ThreadPool& thread_pool_;
   Counters* counters_;
   DeviceBuffer<std::uint32_t, Device> order_counts_;
   CopyMarks<Device> copies_;

@@ -1,4 +1,4 @@
-// The canonical rung on a device: every pair's key, a stretch of rows at a time beside the list so far, and a selection of both.
+// The canonical precision on a device: every pair's key, a stretch of rows at a time beside the list so far, and a selection of both.
 #pragma once
 #include "backend/backend.hpp"
 #include "cuda/search/filter/int8_mma.cuh"
@@ -126,7 +126,7 @@ class EveryPair {
 
   /// best: the lists of the job, before and afterwards.
   void search(const SearchJob& job, const Ranking& ranking, bool wide, DeviceBuffer<std::byte, Device>& best,
-              Team& team) {
+              ThreadPool& thread_pool) {
     const std::int64_t count = job.queries.count, k = job.k, rows = job.rows.count,
                        stretch = scan_stretch(count, k, rows), key = key_size(ranking.type);
     const std::int64_t everyone = std::int64_t{device_.multiprocessors} * 8;
@@ -154,7 +154,7 @@ class EveryPair {
       std::swap(best, next_);
       s.job.best = best.data();
       device_.wait();
-      team.tick(static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(s.last - s.first));
+      thread_pool.poll(static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(s.last - s.first));
     }
   }
 

@@ -49,34 +49,35 @@ struct LabelCounts {
   double share = 1;  // of all rows, on average
   std::int64_t most = 0;
 };
-inline LabelCounts label_counts(const Question& question) {
+inline LabelCounts label_counts(const SearchSpec& spec) {
   constexpr std::int64_t most_asked = 512;
-  const std::int64_t queries = question.filter.view().queries, asked = std::min(queries, most_asked);
+  const std::int64_t queries = spec.filter.view().queries, asked = std::min(queries, most_asked);
   LabelCounts counts;
   double all = 0;
   for (std::int64_t i = 0; i < asked; ++i) {
-    const std::int64_t rows = question.filter.count(i * queries / asked);
+    const std::int64_t rows = spec.filter.count(i * queries / asked);
     all += static_cast<double>(rows);
     counts.most = std::max(counts.most, rows);
   }
-  if (asked > 0 && question.corpus.rows > 0)
-    counts.share = all / static_cast<double>(asked) / static_cast<double>(question.corpus.rows);
+  if (asked > 0 && spec.corpus.rows > 0)
+    counts.share = all / static_cast<double>(asked) / static_cast<double>(spec.corpus.rows);
   return counts;
 }
 /// Ranking rows here and there takes some three times as long as ranking every row.
-inline bool labels_leave_few(const Question& question) {
-  return question.k <= most_shared_k && label_counts(question).share < 0.25;
+inline bool labels_leave_few(const SearchSpec& spec) {
+  return spec.k <= most_shared_k && label_counts(spec).share < 0.25;
 }
 
 /// Everything of a chunk that has a query's label goes to its slots and from there to ranked(), those of some rows at a time: about half of what
 /// slots hold, for some queries have more than those that were asked. A query for which they are too few is lost.
 template <class Device, class Ranked>
-void take_labelled(Device& device, const Question& question, const SearchJob& job, Team& team, const Ranked& ranked) {
+void take_labelled(Device& device, const SearchSpec& spec, const SearchJob& job, ThreadPool& thread_pool,
+                   const Ranked& ranked) {
   Labels l{.job = job};
-  const double most = static_cast<double>(std::max<std::int64_t>(label_counts(question).most, 1));
-  const auto part = static_cast<std::int64_t>(static_cast<double>(job.capacity) / 2 / most *
-                                              static_cast<double>(question.corpus.rows)) +
-                    tile_rows;
+  const double most = static_cast<double>(std::max<std::int64_t>(label_counts(spec).most, 1));
+  const auto part =
+      static_cast<std::int64_t>(static_cast<double>(job.capacity) / 2 / most * static_cast<double>(spec.corpus.rows)) +
+      tile_rows;
   for (; l.first < job.rows.count; l.first = l.last) {
     l.last = std::min(job.rows.count, l.first + part);
     l.pieces = (l.last - l.first + label_rows - 1) / label_rows;
@@ -84,7 +85,7 @@ void take_labelled(Device& device, const Question& question, const SearchJob& jo
                     rows_of_labels, l);
     if (l.last < job.rows.count) ranked();  // the last ones with the rest
     device.wait();
-    team.tick(static_cast<std::uint64_t>(job.queries.count) * static_cast<std::uint64_t>(l.last - l.first));
+    thread_pool.poll(static_cast<std::uint64_t>(job.queries.count) * static_cast<std::uint64_t>(l.last - l.first));
   }
 }
 

@@ -33,7 +33,7 @@ __device__ __forceinline__ void tighten(const SearchJob& job, std::int64_t place
   const PlacedQuery query = job.queries.placed[place];
   state.bound = bound;
   state.theta = theta_of_key(job.model, bound, query.scale);
-  if (!state.lost) state.line = line_of_query(job.model, state.theta, query.square, query.norms);
+  if (!state.lost) state.line = coeffs_of_query(job.model, state.theta, query.square, query.norms);
 }
 
 /// Keys of 32 bits in the order of floats; NaN has no place here.
@@ -187,7 +187,7 @@ __device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t coun
 }
 
 /// About `want` of the slots that look nearest, `room` at most, go to `chosen` as rows; the others stay. full: none that looks farther than the k-th so
-/// far goes: without residuals, what is left of the bound is the estimate. Returns how many went.
+/// far goes: without quantization_errors, what is left of the bound is the estimate. Returns how many went.
 __device__ __forceinline__ std::uint32_t choose_rows(const SearchJob& job, const QueryState& state,
                                                      const PlacedQuery& query, Slot* slots, std::uint32_t& count,
                                                      std::uint32_t want, std::uint32_t room, bool full,
@@ -228,9 +228,9 @@ __device__ __forceinline__ std::uint32_t choose_rows(const SearchJob& job, const
 __device__ __forceinline__ std::uint32_t drop_excluded(const SearchJob& job, const QueryState& state,
                                                        const PlacedQuery& query, Slot* slots, std::uint32_t count,
                                                        unsigned* spare) {
-  const ByteLine line = line_of_query(job.model, state.theta, query.square, query.norms);
+  const ThresholdCoeffs line = coeffs_of_query(job.model, state.theta, query.square, query.norms);
   return compact(slots, count, spare, [&](const Slot& slot) {
-    return !(slot.t > up32(byte_bound(line, job.rows.heads[slot.place / tile_rows].maxima)));
+    return !(slot.t > up32(int8_bound(line, job.rows.heads[slot.place / tile_rows].maxima)));
   });
 }
 

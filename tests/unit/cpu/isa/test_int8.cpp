@@ -1,6 +1,6 @@
 // Tiles of bytes of every instruction set: every sum to the bit against 64-bit integers, hits exactly where NOT (t < limit), both
 // sides of a tile, limits that rise during the call, nothing read or written past an end. And rows in bytes: equal in
-// every table, with residuals that are what they say.
+// every table, with quantization_errors that are what they say.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,16 +19,16 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t byte_dims[] = {1, 2, 3, 4, 5, 8, 31, 32, 33, 128, 129, 200, 300};  // in quads
+constexpr std::int64_t int8_dims[] = {1, 2, 3, 4, 5, 8, 31, 32, 33, 128, 129, 200, 300};  // in quads
 constexpr std::int32_t lowest = std::numeric_limits<std::int32_t>::min(),
                        highest = std::numeric_limits<std::int32_t>::max();
 
 /// One call's operands, all ending at inaccessible pages, and what the call reported.
-struct ByteTile {
+struct Int8Tile {
   using Values = std::map<std::pair<int, int>, std::int32_t>;  // (query, row) to t
 
   /// extreme: bytes at the ends of their ranges alone, which is what saturates where it can.
-  ByteTile(const ByteKernels& table, std::int64_t quads_, int query_panels_, int row_panels_, std::uint64_t seed,
+  Int8Tile(const Int8Kernels& table, std::int64_t quads_, int query_panels_, int row_panels_, std::uint64_t seed,
            bool extreme)
       : kernels(table), quads(quads_), query_panels(query_panels_), row_panels(row_panels_),
         query_count(query_panels * table.query_lanes), row_count(row_panels * panel_rows),
@@ -83,7 +83,7 @@ struct ByteTile {
                   .partial = partial.data(),
                   .on_hit =
                       [](void* context, int query, int panel, std::uint32_t hit, const std::int32_t* values) {
-                        auto& tile = *static_cast<ByteTile*>(context);
+                        auto& tile = *static_cast<Int8Tile*>(context);
                         tile.note(tile.found, tile.thr[query], -1, query, panel, hit, values);
                         if (tile.after_hit) std::fill(tile.thr.begin(), tile.thr.end(), highest);
                       },
@@ -92,7 +92,7 @@ struct ByteTile {
                   .row_thr = both ? row_thr.data() : nullptr,
                   .on_column_hit =
                       [](void* context, int query, int panel, std::uint32_t hit, const std::int32_t* values) {
-                        auto& tile = *static_cast<ByteTile*>(context);
+                        auto& tile = *static_cast<Int8Tile*>(context);
                         tile.note(tile.found_columns, 0, panel * panel_rows, query, panel, hit, values);
                       }});
   }
@@ -114,30 +114,30 @@ struct ByteTile {
     }
   }
 
-  const ByteKernels& kernels;
+  const Int8Kernels& kernels;
   std::int64_t quads;
   int query_panels, row_panels, query_count, row_count;
   Guarded<std::int32_t> queries, rows, term, thr, partial, query_term, row_thr;
   std::vector<std::int8_t> raw_queries;
   std::vector<std::uint8_t> raw_rows;
   bool after_hit = false;      // the first hit raises every limit to the highest
-  ByteTile* inside = nullptr;  // each hit runs it
+  Int8Tile* inside = nullptr;  // each hit runs it
   Values found, found_columns;
   int calls = 0;
 };
 
-class ByteTileTest : public ::testing::TestWithParam<const ByteKernels*> {
+class Int8TileTest : public ::testing::TestWithParam<const Int8Kernels*> {
  protected:
   void SetUp() override {
     if (!kernels().supported()) GTEST_SKIP() << "not run: " << kernels().name;
   }
-  const ByteKernels& kernels() const { return *GetParam(); }
+  const Int8Kernels& kernels() const { return *GetParam(); }
 };
 
 // A search's callback may search: what is left in registers that have to be shaped (AMX) must not be what the outer tile goes on with.
-TEST_P(ByteTileTest, ACallbackMayRunTiles) {
+TEST_P(Int8TileTest, ACallbackMayRunTiles) {
   for (const bool both : {false, true}) {
-    ByteTile inner(kernels(), 5, 1, 1, 7, false), tile(kernels(), 33, 3, 2, 8, false);
+    Int8Tile inner(kernels(), 5, 1, 1, 7, false), tile(kernels(), 33, 3, 2, 8, false);
     tile.inside = &inner;
     tile.run(both);
     ASSERT_EQ(static_cast<std::int64_t>(tile.found.size()), std::int64_t{tile.query_count} * tile.row_count);
@@ -148,11 +148,11 @@ TEST_P(ByteTileTest, ACallbackMayRunTiles) {
   }
 }
 
-TEST_P(ByteTileTest, EverySumIsExactOnBothSides) {
-  for (const std::int64_t quads : byte_dims)
+TEST_P(Int8TileTest, EverySumIsExactOnBothSides) {
+  for (const std::int64_t quads : int8_dims)
     for (const bool extreme : {false, true})
       for (const bool both : {false, true}) {
-        ByteTile tile(kernels(), quads, 1 + static_cast<int>(quads) % 3, quads % 5 == 0 ? 3 : 1,
+        Int8Tile tile(kernels(), quads, 1 + static_cast<int>(quads) % 3, quads % 5 == 0 ? 3 : 1,
                       static_cast<std::uint64_t>(quads), extreme);
         tile.run(both);
         ASSERT_EQ(static_cast<std::int64_t>(tile.found.size()), std::int64_t{tile.query_count} * tile.row_count);
@@ -166,10 +166,10 @@ TEST_P(ByteTileTest, EverySumIsExactOnBothSides) {
       }
 }
 
-TEST_P(ByteTileTest, HitsAreExactlyThePairsNotBelowTheLimit) {
+TEST_P(Int8TileTest, HitsAreExactlyThePairsNotBelowTheLimit) {
   for (const std::int64_t quads : {1, 7, 33, 200})
     for (const bool both : {false, true}) {
-      ByteTile tile(kernels(), quads, 2, 3, static_cast<std::uint64_t>(quads) + 1000, false);
+      Int8Tile tile(kernels(), quads, 2, 3, static_cast<std::uint64_t>(quads) + 1000, false);
       for (int q = 0; q < tile.query_count; ++q) {
         const auto t =
             static_cast<std::int32_t>(tile.product(q, 5 * q % tile.row_count) + tile.term[5 * q % tile.row_count]);
@@ -195,8 +195,8 @@ TEST_P(ByteTileTest, HitsAreExactlyThePairsNotBelowTheLimit) {
 }
 
 // One pair in a whole call, at every place of it: nothing else opens the way to the exact test.
-TEST_P(ByteTileTest, ASingleHitIsFoundWhereverItIs) {
-  ByteTile tile(kernels(), 3, 2, 1, 21, false);
+TEST_P(Int8TileTest, ASingleHitIsFoundWhereverItIs) {
+  Int8Tile tile(kernels(), 3, 2, 1, 21, false);
   std::fill(tile.term.begin(), tile.term.end(), -(1 << 30));
   for (int q = 0; q < tile.query_count; ++q)
     for (int r = 0; r < tile.row_count; ++r) {
@@ -211,23 +211,23 @@ TEST_P(ByteTileTest, ASingleHitIsFoundWhereverItIs) {
     }
 }
 
-TEST_P(ByteTileTest, ALimitThatRisesInsideACallCountsFromThereOn) {
-  ByteTile tile(kernels(), 33, 3, 4, 9, false);
+TEST_P(Int8TileTest, ALimitThatRisesInsideACallCountsFromThereOn) {
+  Int8Tile tile(kernels(), 33, 3, 4, 9, false);
   tile.after_hit = true;
   tile.run(false);
   EXPECT_EQ(tile.calls, 1);
 }
 
-TEST_P(ByteTileTest, SecondSumsAreExact) {
+TEST_P(Int8TileTest, SecondSumsAreExact) {
   std::mt19937_64 random(11);
   for (const std::int64_t stride : {64, 128, 832, 16384})
     for (const bool extreme : {false, true}) {
       constexpr std::int64_t row_count = 9;
-      Guarded<std::int8_t> firsts(stride), residuals(stride);
+      Guarded<std::int8_t> firsts(stride), quantization_errors(stride);
       Guarded<std::uint8_t> rows(row_count * stride);
       for (std::int8_t& x : firsts)
         x = static_cast<std::int8_t>(extreme ? -128 : static_cast<int>(random() % 256) - 128);
-      for (std::int8_t& x : residuals)
+      for (std::int8_t& x : quantization_errors)
         x = static_cast<std::int8_t>(extreme ? -128 : static_cast<int>(random() % 256) - 128);
       for (std::uint8_t& x : rows) x = static_cast<std::uint8_t>(extreme ? 255 : random() % 256);
       const std::uint32_t index[] = {8, 0, 3, 3, 7, 1};
@@ -235,7 +235,7 @@ TEST_P(ByteTileTest, SecondSumsAreExact) {
         std::int32_t found[7];
         std::fill(found, found + 7, 12345);
         kernels().second_sums({.firsts = firsts.data(),
-                               .residuals = residuals.data(),
+                               .quantization_errors = quantization_errors.data(),
                                .rows = rows.data(),
                                .stride = stride,
                                .index = index,
@@ -245,7 +245,7 @@ TEST_P(ByteTileTest, SecondSumsAreExact) {
           std::int64_t sum = 0;
           for (std::int64_t k = 0; k < stride; ++k) {
             const std::uint8_t both = rows[index[i] * stride + k];
-            sum += std::int64_t{residuals[k]} * (both / 16) + std::int64_t{firsts[k]} * (both % 16);
+            sum += std::int64_t{quantization_errors[k]} * (both / 16) + std::int64_t{firsts[k]} * (both % 16);
           }
           ASSERT_EQ(found[i], sum) << kernels().name << " stride " << stride;
         }
@@ -254,18 +254,18 @@ TEST_P(ByteTileTest, SecondSumsAreExact) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, ByteTileTest,
-                         ::testing::Values(&bytes_plain, &bytes_avx2, &bytes_avxvnni, &bytes_avx512, &bytes_avx512vnni,
-                                           &bytes_avx512amx),
+INSTANTIATE_TEST_SUITE_P(Tables, Int8TileTest,
+                         ::testing::Values(&int8_plain, &int8_avx2, &int8_avxvnni, &int8_avx512, &int8_avx512vnni,
+                                           &int8_avx512amx),
                          [](const auto& info) { return std::string(info.param->name); });
 
-class ByteRowTest : public ::testing::TestWithParam<const Kernels*> {
+class Int8RowTest : public ::testing::TestWithParam<const Kernels*> {
  protected:
   void SetUp() override {
     if (!kernels().supported()) GTEST_SKIP() << "not run: " << kernels().name;
   }
   const Kernels& kernels() const { return *GetParam(); }
-  static ByteQuantiseArgs moved(const Guarded<double>& row, const Guarded<double>& centre, double step,
+  static Int8QuantizeArgs moved(const Guarded<double>& row, const Guarded<double>& centre, double step,
                                 std::int64_t dims, std::int8_t* out) {
     return {.row = row.data(),
             .centre = centre.data(),
@@ -278,7 +278,7 @@ class ByteRowTest : public ::testing::TestWithParam<const Kernels*> {
   }
 };
 
-TEST_P(ByteRowTest, RowsAreThoseOfThePlainTableAndResidualsAreTrue) {
+TEST_P(Int8RowTest, RowsAreThoseOfThePlainTableAndResidualsAreTrue) {
   std::mt19937_64 random(5);
   std::normal_distribution<double> normal;
   for (std::int64_t dims = 1; dims <= 70; ++dims)
@@ -289,10 +289,10 @@ TEST_P(ByteRowTest, RowsAreThoseOfThePlainTableAndResidualsAreTrue) {
       for (double& x : centre) x = step == 0.5 ? 0 : 0.1 * normal(random);
       if (step == 0.5)
         for (double& x : row) x = 0.25 * std::floor(4 * x);  // halves of a step: to even
-      ByteQuantiseArgs args = moved(row, centre, step, dims, bytes.data());
-      const ByteFacts facts = kernels().quantise_bytes(args);
+      Int8QuantizeArgs args = moved(row, centre, step, dims, bytes.data());
+      const Int8Facts facts = kernels().quantize_int8(args);
       args.out = expected.data();
-      const ByteFacts plain = kernels_plain.quantise_bytes(args);
+      const Int8Facts plain = float_plain.quantize_int8(args);
       long double xx = 0, nn = 0, ee = 0, largest = 0;
       std::int64_t sum = 0;
       for (std::int64_t i = 0; i < dims; ++i) {
@@ -314,7 +314,7 @@ TEST_P(ByteRowTest, RowsAreThoseOfThePlainTableAndResidualsAreTrue) {
     }
 }
 
-TEST_P(ByteRowTest, SecondBytesAreThoseOfThePlainTableAndResidualsAreTrue) {
+TEST_P(Int8RowTest, SecondBytesAreThoseOfThePlainTableAndResidualsAreTrue) {
   std::mt19937_64 random(6);
   std::normal_distribution<double> normal;
   for (std::int64_t dims = 1; dims <= 70; ++dims)
@@ -323,29 +323,31 @@ TEST_P(ByteRowTest, SecondBytesAreThoseOfThePlainTableAndResidualsAreTrue) {
       Guarded<std::int8_t> first(dims), second(dims), expected(dims);
       for (double& x : row) x = normal(random);
       for (double& x : centre) x = 0.1 * normal(random);
-      ByteQuantiseArgs args = moved(row, centre, step, dims, first.data());
-      kernels_plain.quantise_bytes(args);
+      Int8QuantizeArgs args = moved(row, centre, step, dims, first.data());
+      float_plain.quantize_int8(args);
       for (const bool query : {false, true}) {
         args.out = second.data();
         const SecondFacts facts = query ? kernels().second_query(args) : kernels().second_row(args);
         args.out = expected.data();
-        const SecondFacts plain = query ? kernels_plain.second_query(args) : kernels_plain.second_row(args);
+        const SecondFacts plain = query ? float_plain.second_query(args) : float_plain.second_row(args);
         long double coarse = 0, fine = 0;
         std::int64_t sum = 0;
         for (std::int64_t i = 0; i < dims; ++i) {
           ASSERT_EQ(second[i], expected[i])
               << kernels().name << " dims " << dims << " step " << step << " query " << query;
           const long double x = (row[i] - 0.125) * 0.5 - centre[i],
-                            residual = x - static_cast<long double>(step) * first[i];
+                            quantization_error = x - static_cast<long double>(step) * first[i];
           const auto both = static_cast<std::uint8_t>(second[i]);
           const long double p = static_cast<long double>(step) * second[i] / 256,
                             u = static_cast<long double>(step) * (16 * (both / 16) - 120.5L),
                             v = static_cast<long double>(step) * ((both % 16) - 7.5L) / 16;
           coarse += query ? p * p : (x - u) * (x - u);
-          fine += query ? (residual - p) * (residual - p) : (residual - v) * (residual - v);
+          fine += query ? (quantization_error - p) * (quantization_error - p)
+                        : (quantization_error - v) * (quantization_error - v);
           sum += second[i];
           if (fabsl(x) > 127 * step) continue;  // held to the ends of a byte
-          ASSERT_LE(fabsl(query ? residual - p : residual - v), step * (query ? 1.01L / 256 : 1.01L / 32))
+          ASSERT_LE(fabsl(query ? quantization_error - p : quantization_error - v),
+                    step * (query ? 1.01L / 256 : 1.01L / 32))
               << "half a cell";
           ASSERT_TRUE(query || fabsl(x - u) <= step * 8.01L);
         }
@@ -359,7 +361,7 @@ TEST_P(ByteRowTest, SecondBytesAreThoseOfThePlainTableAndResidualsAreTrue) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, ByteRowTest, ::testing::Values(&kernels_plain, &kernels_avx2, &kernels_avx512),
+INSTANTIATE_TEST_SUITE_P(Tables, Int8RowTest, ::testing::Values(&float_plain, &float_avx2, &float_avx512),
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace

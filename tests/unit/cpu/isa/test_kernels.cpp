@@ -329,7 +329,7 @@ TEST_P(KernelTest, FirstBadFindsTheFirstOfEachKind) {
   EXPECT_EQ(kernels().first_bad(nullptr, 0), -1);
 }
 
-// ---- quantise, pack, hamming ----
+// ---- quantize, pack, hamming ----
 
 TEST_P(KernelTest, QuantiseRoundsOnceAndItsFactsAreTheResiduals) {
   for (const std::int64_t dims : all_dims) {
@@ -343,7 +343,7 @@ TEST_P(KernelTest, QuantiseRoundsOnceAndItsFactsAreTheResiduals) {
       }
       for (double& x : centre) x = static_cast<float>(signed_unit(random));
       const double shift = 0.375, scale = family == Family::wild ? 0x1p-9 : 1 / 3.0;
-      const RowFacts facts = kernels().quantise({.row = row.data(),
+      const RowFacts facts = kernels().quantize({.row = row.data(),
                                                  .centre = centre.data(),
                                                  .shift = shift,
                                                  .scale = scale,
@@ -417,7 +417,7 @@ TEST_P(KernelTest, HammingCountsDifferingBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, KernelTest, ::testing::Values(&kernels_plain, &kernels_avx2, &kernels_avx512),
+INSTANTIATE_TEST_SUITE_P(Tables, KernelTest, ::testing::Values(&float_plain, &float_avx2, &float_avx512),
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace

@@ -245,7 +245,7 @@ TEST_P(TileTest, AbsentLanesAreQuietWhenToldSo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, TileTest, ::testing::Values(&kernels_plain, &kernels_avx2, &kernels_avx512),
+INSTANTIATE_TEST_SUITE_P(Tables, TileTest, ::testing::Values(&float_plain, &float_avx2, &float_avx512),
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace

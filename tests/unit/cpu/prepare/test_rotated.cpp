@@ -1,4 +1,4 @@
-// Rows and queries in bytes of a frame that rotates: what is kept is the rotated row to within its measured residual, for the plain rotation in long double.
+// Rows and queries in bytes of a transform that rotates: what is kept is the rotated row to within its measured quantization_error, for the plain rotation in long double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,23 +23,24 @@ struct Rotated : testing::TestWithParam<std::int64_t> {
     std::normal_distribution<double> gauss;
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<float>(7 + gauss(random) * (i % static_cast<std::size_t>(dims) == 2 ? 500 : 1));
-    question = {.corpus = Points(values.data(), DType::f32, count, dims), .metric = Metric::euclidean, .k = 10};
-    frame = choose_frame(kernels, question, Rung::int8, team);
-    EXPECT_FALSE(frame.rotation.present()) << "frames are shared with devices, which do not rotate";
-    frame.rotation = Rotation(dims);
-    model = make_model(kernels, question, Rung::int8, frame);
-    EXPECT_EQ(model->rotated, frame.rotation.roundings());
+    spec = {.corpus = Points(values.data(), DType::f32, count, dims), .metric = Metric::euclidean, .k = 10};
+    transform = choose_transform(kernels, spec, Precision::int8, thread_pool);
+    EXPECT_FALSE(transform.rotation.present()) << "transforms are shared with devices, which do not rotate";
+    transform.rotation = Rotation(dims);
+    model = make_model(kernels, spec, Precision::int8, transform);
+    EXPECT_EQ(model->rotated, transform.rotation.roundings());
   }
 
   /// Row i where the filter should see it.
   std::vector<Real> moved(std::int64_t i) const {
     std::vector<Real> row;
     for (std::int64_t j = 0; j < dims; ++j)
-      row.push_back(static_cast<Real>(values[static_cast<std::size_t>(i * dims + j)]) * frame.scale - frame.centre[j]);
+      row.push_back(static_cast<Real>(values[static_cast<std::size_t>(i * dims + j)]) * transform.scale -
+                    transform.centre[j]);
     return rotations::rotated(row);
   }
   /// |row - step * bytes|; also the bytes' length.
-  Real residual(std::int64_t i, const std::vector<int>& bytes, float step, Real& length) const {
+  Real quantization_error(std::int64_t i, const std::vector<int>& bytes, float step, Real& length) const {
     const std::vector<Real> truth = moved(i);
     Real sum = 0, size = 0;
     for (std::size_t j = 0; j < truth.size(); ++j) {
@@ -53,17 +54,17 @@ struct Rotated : testing::TestWithParam<std::int64_t> {
 
   std::int64_t dims;
   std::vector<float> values;
-  const Kernels& kernels = kernels_plain;
-  Question question;
-  Team team{1, nullptr, {}, 0};
-  Frame frame;
+  const Kernels& kernels = float_plain;
+  SearchSpec spec;
+  ThreadPool thread_pool{1, nullptr, {}, 0};
+  Transform transform;
   std::unique_ptr<BoundModel> model;
 };
 
 TEST_P(Rotated, RowsAreWithinTheirResiduals) {
   PackedRows packed;
-  prepare_rows(kernels, question, Rung::int8, model.get(), &frame, {.groups = false, .second = true}, 0, count, team,
-               packed);
+  prepare_rows(kernels, spec, Precision::int8, model.get(), &transform, {.groups = false, .second = true}, 0, count,
+               thread_pool, packed);
   const std::int64_t quads = quads_of(dims);
   for (std::int64_t place = 0; place < count; ++place) {
     std::vector<int> bytes;
@@ -74,7 +75,7 @@ TEST_P(Rotated, RowsAreWithinTheirResiduals) {
     }
     const auto tile = static_cast<std::size_t>(place / tile_rows);
     Real length = 0;
-    const Real error = residual(packed.order[place], bytes, packed.steps[tile], length);
+    const Real error = quantization_error(packed.order[place], bytes, packed.steps[tile], length);
     ASSERT_LE(error, packed.tiles[tile].e);
     ASSERT_GE(error, packed.tiles[tile].e / 4) << "the step of a large column is not that of all";
     ASSERT_LE(length, packed.tiles[tile].n);
@@ -85,9 +86,9 @@ TEST_P(Rotated, RowsAreWithinTheirResiduals) {
 TEST_P(Rotated, QueriesAreWithinTheirResiduals) {
   PackedQueries packed;
   const std::vector<std::int64_t> rows = {0, 3, 17, 250, 299};
-  prepare_queries(kernels, &bytes_plain, nullptr, true, question, model.get(), &frame, question.corpus, rows, 16, team,
-                  packed);
-  ASSERT_EQ(bytes_plain.layout, QueryLayout::quads);
+  prepare_queries(kernels, &int8_plain, nullptr, true, spec, model.get(), &transform, spec.corpus, rows, 16,
+                  thread_pool, packed);
+  ASSERT_EQ(int8_plain.layout, QueryLayout::quads);
   const std::int64_t quads = quads_of(dims), lanes = packed.lanes;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto query = static_cast<std::int64_t>(i);
@@ -99,7 +100,7 @@ TEST_P(Rotated, QueriesAreWithinTheirResiduals) {
     }
     const QueryFacts& facts = packed.facts[i];
     Real length = 0;
-    const Real error = residual(rows[i], bytes, packed.steps[0], length);
+    const Real error = quantization_error(rows[i], bytes, packed.steps[0], length);
     ASSERT_LE(error, facts.norms.e);
     ASSERT_GE(error, facts.norms.e * (1 - 1e-9));
     ASSERT_LE(length, facts.norms.n);

@@ -5,6 +5,6 @@
 
 namespace vicinal {
 
-std::uint64_t& outings() noexcept;
+std::uint64_t& callback_epoch() noexcept;
 
 }  // namespace vicinal
