@@ -173,6 +173,7 @@ def resident():
 
 def run(minutes, threads, seed, changes):
     faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts us in the background has Ctrl-C ignored
     with tempfile.TemporaryDirectory() as folder:
         soak = Soak(Path(folder), seed, changes)
         begin = time.monotonic()

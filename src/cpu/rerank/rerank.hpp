@@ -26,7 +26,7 @@ struct Pool {
   }
   /// The same for few, which are kept in order.
   void insert(const Entry& entry) noexcept {
-    if (!before(entry, worst)) return;
+    if (k == 0 || !before(entry, worst)) return;
     std::int64_t at = count < k ? count++ : k - 1;
     for (; at > 0 && before(entry, entries[at - 1]); --at) entries[at] = entries[at - 1];
     entries[at] = entry;
@@ -34,7 +34,8 @@ struct Pool {
   }
   /// Keeps the best k. Afterwards `worst` is the k-th, if there are k.
   void trim() noexcept {
-    if (count < k || k == 0) return;  // k is 0 for a corpus without rows
+    if (count < k) return;
+    if (k == 0) return void(count = 0);  // none was eligible when rows were counted, and by now some are
     std::nth_element(entries, entries + (k - 1), entries + count,
                      [](const Entry& a, const Entry& b) { return before(a, b); });
     count = k;
