@@ -10,12 +10,12 @@
 #include "core/bound.hpp"
 #include "core/text.hpp"
 #include "cpu/isa/table.hpp"
-#include "cpu/prepare/check.hpp"
 #include "cpu/propose/pilot.hpp"
 #include "cpu/propose/rates.hpp"
 #include "cpu/select/select.hpp"
 #include "cpu/session.hpp"
 #include "cpu/strings/search.hpp"
+#include "prepare/check.hpp"
 
 namespace vicinal {
 namespace cpu {
@@ -170,14 +170,6 @@ class CpuBackend final : public Backend {
 };
 
 }  // namespace
-
-Transform choose_transform(const SearchSpec& spec, Precision precision, ThreadPool& thread_pool) {
-  return choose_transform(find_instruction_set("auto").floats, spec, precision, thread_pool);
-}
-
-void report_unfit_rows(const SearchSpec& spec, const Points& rows, const char* side, ThreadPool& thread_pool) {
-  report_unfit_rows(find_instruction_set("auto").floats, spec, rows, side, thread_pool);
-}
 
 }  // namespace cpu
 

@@ -121,7 +121,7 @@ void fit_batch(Plan& plan, const std::string& precision, const Backend& backend,
 }
 
 Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const Plan& plan,
-             const std::shared_ptr<const PreparedCorpus>& kept, const KnnOptions& options) {
+                const std::shared_ptr<const PreparedCorpus>& kept, const KnnOptions& options) {
   Report report;
   Stats& stats = report.stats;
   note_plan(stats, plan, spec.corpus.rows * queries.rows);

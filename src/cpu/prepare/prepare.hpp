@@ -14,7 +14,7 @@
 #include "core/precision.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
-#include "cpu/prepare/transform.hpp"
+#include "prepare/transform.hpp"
 
 namespace vicinal::cpu {
 

@@ -10,7 +10,8 @@
 
 #include "core/bound.hpp"
 #include "cpu/filter/filter.hpp"
-#include "cpu/prepare/sample.hpp"
+#include "prepare/matches.hpp"
+#include "prepare/sample.hpp"
 
 namespace vicinal::cpu {
 namespace {

@@ -1,6 +1,7 @@
 // Whether bytes are worth their while on these rows, and whether of rotated ones: some of them play queries. Speed depends on it and no answer does.
 #pragma once
-#include "cpu/prepare/transform.hpp"
+#include "cpu/isa/kernels.hpp"
+#include "prepare/transform.hpp"
 
 namespace vicinal::cpu {
 

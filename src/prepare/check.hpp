@@ -2,11 +2,11 @@
 // message is the same whatever was seen first: not finite before out of range before degenerate, lowest row, and a count.
 #pragma once
 #include "backend/backend.hpp"
-#include "cpu/isa/kernels.hpp"
+#include "prepare/row_kernels.hpp"
 
-namespace vicinal::cpu {
+namespace vicinal {
 
-[[noreturn]] void report_unfit_rows(const Kernels& kernels, const SearchSpec& spec, const Points& rows,
+[[noreturn]] void report_unfit_rows(const RowKernels& kernels, const SearchSpec& spec, const Points& rows,
                                     const char* side, ThreadPool& thread_pool);
 /// The same by the fastest kernels of this machine, for other backends.
 [[noreturn]] void report_unfit_rows(const SearchSpec& spec, const Points& rows, const char* side,
@@ -22,4 +22,4 @@ bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept
 /// Self products outside this range would overflow or underflow in cosine and correlation of f64 rows (C6).
 inline bool norm_in_range(double self) noexcept { return self >= 0x1p-500 && self <= 0x1p500; }
 
-}  // namespace vicinal::cpu
+}  // namespace vicinal

@@ -5,16 +5,16 @@
 
 #include "core/buffer.hpp"
 #include "core/visit_order.hpp"
-#include "cpu/prepare/load.hpp"
-#include "cpu/prepare/transform.hpp"
+#include "prepare/load.hpp"
+#include "prepare/transform.hpp"
 
-namespace vicinal::cpu {
+namespace vicinal {
 
 /// The sampled rows, one after another, as fp64 mapped to unit rows where the metric asks for it.
 class Sample {
  public:
   /// As many rows as have `elements` in all, but 16 to `most`.
-  Sample(const Kernels& kernels, const SearchSpec& spec, std::int64_t most, std::int64_t elements,
+  Sample(const RowKernels& kernels, const SearchSpec& spec, std::int64_t most, std::int64_t elements,
          ThreadPool& thread_pool)
       : kernels_(kernels), spec_(spec), thread_pool_(thread_pool), rows_(spec.corpus),
         order_(std::max<std::int64_t>(rows_.rows, 1)),
@@ -36,7 +36,7 @@ class Sample {
   }
 
  private:
-  const Kernels& kernels_;
+  RowKernels kernels_;
   const SearchSpec& spec_;
   ThreadPool& thread_pool_;
   const Points& rows_;
@@ -45,4 +45,4 @@ class Sample {
   Buffer<double> row_, gathered_;
 };
 
-}  // namespace vicinal::cpu
+}  // namespace vicinal

@@ -5,9 +5,9 @@
 #include "backend/backend.hpp"
 #include "core/buffer.hpp"
 #include "core/rotation.hpp"
-#include "cpu/isa/kernels.hpp"
+#include "prepare/row_kernels.hpp"
 
-namespace vicinal::cpu {
+namespace vicinal {
 
 /// x' = (x - shift) * factor - centre, then rotated if at all. Chosen from a spread sample of the corpus; any choice is sound because quantization_errors
 /// are measured afterwards.
@@ -18,7 +18,7 @@ struct Transform {
   double whole = 0;       // int8 precision: sampled rows are multiples of this within 128 of them; 0: they are not
   Rotation rotation;      // int8 precision of the CPU, which adds it where the pilot or the caller says so
 };
-Transform choose_transform(const Kernels& kernels, const SearchSpec& spec, Precision precision,
+Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Precision precision,
                            ThreadPool& thread_pool);
 /// By the fastest kernels of this machine, for other backends.
 Transform choose_transform(const SearchSpec& spec, Precision precision, ThreadPool& thread_pool);
@@ -33,7 +33,7 @@ struct SelfProduct {
   double mean = 0;  // correlation only
   bool fit = true;  // false: the contract refuses this row; check.hpp says how
 };
-SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const SearchSpec& spec,
+SelfProduct self_product(const RowKernels& kernels, const double* row, std::int64_t dims, const SearchSpec& spec,
                          DType dtype);
 
 /// (x - shift) * factor of a row, before the centre is taken away.
@@ -42,4 +42,4 @@ struct Affine {
 };
 Affine affine(Metric metric, const SelfProduct& product, double scale) noexcept;
 
-}  // namespace vicinal::cpu
+}  // namespace vicinal
