@@ -8,8 +8,8 @@
 namespace vicinal {
 
 struct CudaDevice {
-  Backend* backend = nullptr;  // null: not usable
-  std::string reason;          // then
+  const Backend* backend = nullptr;  // null: not usable
+  std::string reason;                // then
 };
 
 struct CudaDevices {

@@ -136,20 +136,21 @@ std::string cuda_name(int ordinal) { return cat("cuda:", ordinal); }
 
 /// Ordinal of the device whose memory a side is, where that is not the backend's own.
 int elsewhere(const Backend& backend, const void* memory) {
-  const int device = memory == nullptr ? -1 : backend.cuda_device(memory);
-  return device >= 0 && backend.holds(memory) ? -1 : device;
+  const int device = memory == nullptr ? -1 : backend.device().cuda_device(memory);
+  return device >= 0 && backend.device().holds(memory) ? -1 : device;
 }
 
 void check_side(const Backend& backend, const Points& points, const char* side) {
   const int device = points.rows > 0 ? elsewhere(backend, points.data) : -1;
   if (device < 0) return;
-  fail(ErrorCode::device_error, cat(side, ": rows are in memory of ", cuda_name(device), ", this search runs on ",
-                                    backend.facts().name, "; copy them there, or name device=", cuda_name(device)));
+  fail(ErrorCode::device_error,
+       cat(side, ": rows are in memory of ", cuda_name(device), ", this search runs on ", backend.device().facts().name,
+           "; copy them there, or name device=", cuda_name(device)));
 }
 
 template <class T>
 void check_list(const Backend& backend, std::span<const T> list, const char* what) {
-  const int device = list.empty() ? -1 : backend.cuda_device(list.data());
+  const int device = list.empty() ? -1 : backend.device().cuda_device(list.data());
   if (device < 0) return;
   fail(ErrorCode::device_error,
        cat(what, ": memory of ", cuda_name(device), ", which the host reads; copy it to the host"));
@@ -171,7 +172,7 @@ void check_reach(const Backend& backend, const Eligible& eligible) {
 }
 
 void check_host(const Backend& backend, const Points& points, const char* side, const char* doing) {
-  const int device = points.rows > 0 ? backend.cuda_device(points.data) : -1;
+  const int device = points.rows > 0 ? backend.device().cuda_device(points.data) : -1;
   if (device < 0) return;
   fail(ErrorCode::device_error, cat(side, ": rows are in memory of ", cuda_name(device), ", ", doing,
                                     " reads those of the host; copy them there"));
@@ -179,19 +180,20 @@ void check_host(const Backend& backend, const Points& points, const char* side, 
 
 void check_reach(const Backend& backend, const NeighborsView& out) {
   if (out.rows == 0) return;
-  const bool there = backend.holds(out.ids);
+  const bool there = backend.device().holds(out.ids);
   const std::pair<const char*, const void*> parts[] = {
       {"ids", out.ids}, {"distances", out.distances}, {"counts", out.counts}};
   for (const auto& [name, memory] : parts) {
     if (memory == nullptr) continue;
     if (const int device = elsewhere(backend, memory); device >= 0)
       fail(ErrorCode::device_error,
-           cat(name, " of the result: memory of ", cuda_name(device), ", this search runs on ", backend.facts().name,
-               "; give memory there, or name device=", cuda_name(device)));
-    if (backend.holds(memory) != there)
-      fail(ErrorCode::device_error, cat(name, " of the result: memory of ", there ? "the host" : backend.facts().name,
-                                        ", and the ids are in memory of ", there ? backend.facts().name : "the host",
-                                        "; all of one result is in one memory"));
+           cat(name, " of the result: memory of ", cuda_name(device), ", this search runs on ",
+               backend.device().facts().name, "; give memory there, or name device=", cuda_name(device)));
+    if (backend.device().holds(memory) != there)
+      fail(ErrorCode::device_error,
+           cat(name, " of the result: memory of ", there ? "the host" : backend.device().facts().name,
+               ", and the ids are in memory of ", there ? backend.device().facts().name : "the host",
+               "; all of one result is in one memory"));
   }
 }
 

@@ -33,7 +33,7 @@ void check_search(const Backend& backend, const Points& corpus, const Points& qu
 inline Shape shape_of(const Points& points) { return {points.rows, points.cols, points.dtype}; }
 /// With where they are.
 inline Shape shape_on(const Backend& backend, const Points& points) {
-  return {points.rows, points.cols, points.dtype, backend.holds(points.data)};
+  return {points.rows, points.cols, points.dtype, backend.device().holds(points.data)};
 }
 
 }  // namespace vicinal

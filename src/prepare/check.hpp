@@ -1,7 +1,7 @@
 // Messages for rows that have no distance. Called only after a kernel saw one; reads the whole side again, so that the
 // message is the same whatever was seen first: not finite before out of range before degenerate, lowest row, and a count.
 #pragma once
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "prepare/row_kernels.hpp"
 
 namespace vicinal {

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 
 namespace vicinal {
 

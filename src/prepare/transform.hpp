@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "core/buffer.hpp"
 #include "core/rotation.hpp"
 #include "prepare/row_kernels.hpp"

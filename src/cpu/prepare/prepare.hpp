@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "core/bound_second.hpp"
 #include "core/buffer.hpp"
 #include "core/precision.hpp"

@@ -10,6 +10,7 @@
 
 #include "core/bound.hpp"
 #include "cpu/filter/filter.hpp"
+#include "cpu/propose/costs.hpp"
 #include "prepare/matches.hpp"
 #include "prepare/sample.hpp"
 
@@ -20,15 +21,8 @@ constexpr std::int64_t pilots = 32, most_rows = 512, pilot_elements = std::int64
 static_assert(pilot_bytes >= 8 * pilot_elements + 64 * most_rows, "the sample is kept in fp64");
 constexpr std::int64_t block_queries = 256;  // at most, that share a step
 constexpr std::int64_t likely_k = 50;        // of a corpus that is kept before its searches are known
-constexpr std::int64_t least_share = 16;     // a filter that leaves a row in so many is given up
 
-// Cycles, as in src/pipeline/plan.cpp: of a pair in each kind of tile, of a row that is kept, of one that is ranked.
-double int8_pair(double d) { return 0.4 + 0.0125 * d; }
-double float_pair(double d) { return 0.7 + 0.045 * d; }
-double survivor(double d) { return 2 * (16 + 0.6 * d); }
-constexpr double kept_cycles = 60;
-/// Of a row, each time that rows are read to prepare them: once for floats, twice for bytes, three times where they have second ones.
-double reading(double d) { return 80 + 2.5 * d; }
+constexpr double kept_cycles = 60;  // of a row that is kept
 // Of an operation of a rotation, once for each of the two passes over the rows: one-shot calls at 100,000 x 96 and x 128 (2026-11-22, Granite Rapids).
 constexpr double rotate_cycles = 1.1;
 constexpr double least_gain = 1.05;  // what is estimated to gain less does not pay
@@ -202,19 +196,20 @@ Outlook look(const Kernels& kernels, const SearchSpec& spec, Transform& transfor
   for (Way& way : ways) {
     way.rounded = pilot.rounded(way.rotation);
     const double row =
-        reading(d) * (second ? 2 : 1) + rotate_cycles * way.rotation.operations();  // more than floats take
+        costs::reading(d) * (second ? 2 : 1) + rotate_cycles * way.rotation.operations();  // more than floats take
     way.cycles = static_cast<double>(count) * n * row / queries;
   }
   double floats = 0, left_f32 = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     pilot.take(i);
     const double finest = pilot.left_by_floats(k);
-    floats += cycles(float_pair(d), finest, survivor(d));
+    floats += cycles(costs::float_pair(d), finest, costs::reranked_row(d));
     left_f32 += finest;
     for (Way& way : ways) {
       const double left = pilot.left_by(way.rounded, k);
-      way.cycles += cycles(int8_pair(d), left, second ? survivor(d) / looks_a_rank : survivor(d)) +
-                    (second ? finest * survivor(d) : 0);
+      way.cycles +=
+          cycles(costs::int8_pair(d), left, second ? costs::reranked_row(d) / looks_a_rank : costs::reranked_row(d)) +
+          (second ? finest * costs::reranked_row(d) : 0);
       way.left += left;
     }
     thread_pool.poll(0);
@@ -228,7 +223,7 @@ Outlook look(const Kernels& kernels, const SearchSpec& spec, Transform& transfor
   }
   outlook.left_int8 = best.left / static_cast<double>(count);
   outlook.rotated = best.rotation.present();
-  outlook.int8_pays = best.cycles < floats && best.left * least_share < n * static_cast<double>(count);
+  outlook.int8_pays = best.cycles < floats && best.left * costs::least_excluded < n * static_cast<double>(count);
   transform.rotation = std::move(best.rotation);
   return outlook;
 }

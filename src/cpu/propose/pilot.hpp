@@ -5,6 +5,14 @@
 
 namespace vicinal::cpu {
 
+/// What a sample of the rows says of a search, before it.
+struct Outlook {
+  std::int64_t sampled = 0;  // rows of the corpus; 0: it says nothing
+  bool int8_pays = true;     // where Plan::pilot leaves it open
+  bool rotated = false;
+  double left_int8 = 0, left_f32 = 0;  // rows of the corpus, a query, that each precision does not exclude
+};
+
 /// transform: of the int8 precision, which will rotate where rotated rows are worth preparing. second: rows that bytes leave are looked at again before they are
 /// ranked. queries: that each preparation serves; infinite for a kept corpus.
 bool bytes_pay(const Kernels& kernels, const SearchSpec& spec, Transform& transform, bool second, double queries,

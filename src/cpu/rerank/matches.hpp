@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "core/buffer.hpp"
 #include "core/key.hpp"
 

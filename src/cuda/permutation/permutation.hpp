@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>
 
-#include "backend/backend.hpp"
+#include "backend/ranks.hpp"
 #include "cuda/select/run.hpp"
 
 namespace vicinal::cuda {

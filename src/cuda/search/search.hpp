@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "cuda/device/memory.hpp"
 
 namespace vicinal::cuda {
@@ -13,9 +13,9 @@ class SearchDevice;
 std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, std::int64_t shared_bytes,
                                                  bool hopper, Pool& pool);
 
-/// Backend::filter_refusal.
-std::string search_refusal(const std::string& name, Precision precision, std::int64_t cols, bool wgmma,
-                           std::int64_t shared_bytes);
+/// SearchBackend::propose of a device. shared_bytes: that a block may have.
+Proposal propose_search(const std::string& device, std::int64_t shared_bytes, std::int64_t ready_bytes,
+                        const ProblemShape& problem, const Execution& run, Proof proof);
 
 std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int multiprocessors);
 std::int64_t search_prepared_bytes(const ProblemShape& problem, const Plan& plan);

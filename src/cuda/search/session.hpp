@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "core/text.hpp"
 #include "cuda/search/device.hpp"
 #include "cuda/search/filter/initial_thresholds.cuh"
