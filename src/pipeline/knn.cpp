@@ -8,7 +8,7 @@
 // Prepare rounds rows and measures what rounding cost. Filter computes tile distances in low precision and keeps what
 // beats each query's threshold; select drops what the tightened thresholds exclude; rerank ranks the rest by canonical
 // fp64 distance in the one total order. Certify checks the bound against the answer. The last precision ranks every row, so
-// the loop always ends. Backends do the stages (src/backend/backend.hpp); this file only says in which order.
+// the loop always ends. Backends do the stages (src/backend/search.hpp); this file only says in which order.
 #include "pipeline/knn.hpp"
 
 #include <algorithm>
