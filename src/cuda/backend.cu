@@ -14,6 +14,7 @@
 #include "cuda/device/stream.hpp"
 #include "cuda/permutation/permutation.hpp"
 #include "cuda/search/job.hpp"
+#include "cuda/search/propose.hpp"
 #include "cuda/search/search.hpp"
 #include "cuda/search/seconds.hpp"
 #include "cuda/select/run.hpp"
@@ -67,7 +68,9 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
   Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
     check_process();
     const OnDevice here(ordinal_);
-    return propose_search(name_, shared_bytes_, pool().ready_bytes(), problem, run, proof);
+    return cuda::propose(name_, pool().ready_bytes(), problem, run, proof, [&](Precision precision) {
+      return search_refusal(name_, precision, problem.corpus.cols, run.instruction_set == "wgmma", shared_bytes_);
+    });
   }
   double seconds(const SearchPlan& plan, const ProblemShape& problem) const override {
     return search_seconds(plan, problem);

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "backend/search.hpp"
+#include "core/bound.hpp"
 #include "core/text.hpp"
-#include "cuda/search/filter/launch.hpp"
 #include "cuda/search/seconds.hpp"
 
 namespace vicinal::cuda {
@@ -51,17 +51,17 @@ inline std::vector<Precision> wanted_filters(const ProblemShape& problem, const 
   return {Precision::int8, Precision::fp16, Precision::f32};
 }
 
-/// SearchBackend::propose of a device. A note says why the search does not begin with the precision that it should. shared_bytes: that a block may
-/// have.
-inline Proposal propose(const std::string& device, std::int64_t shared_bytes, std::int64_t ready_bytes,
-                        const ProblemShape& problem, const Execution& run, Proof proof) {
+/// SearchBackend::propose of a device. refusal(precision): why the device has no filter of it for these rows; empty where it has. A note says
+/// why the search does not begin with the precision that it should.
+template <class Refusal>
+Proposal propose(const std::string& device, std::int64_t ready_bytes, const ProblemShape& problem, const Execution& run,
+                 Proof proof, const Refusal& refusal) {
   Proposal proposal;
   proposal.multiples = {.queries = query_multiple, .rows = tile_rows};
   proposal.ready_bytes = ready_bytes;
   const std::vector<Precision> wanted = wanted_filters(problem, run, proof, device);
   for (const Precision precision : wanted) {
-    std::string why =
-        filter_refusal(device, precision, problem.corpus.cols, run.instruction_set == "wgmma", shared_bytes);
+    std::string why = refusal(precision);
     if (why.empty() && problem.has_rows_of(precision)) proposal.cascade.push_back(precision_name(precision));
     if (!why.empty() && precision == wanted.front()) proposal.notes.push_back(std::move(why));
   }

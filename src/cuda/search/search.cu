@@ -8,7 +8,6 @@
 #include "cuda/device/runtime.hpp"
 #include "cuda/search/filter/int8_wgmma.cuh"
 #include "cuda/search/filter/self_test.cuh"
-#include "cuda/search/propose.hpp"
 #include "cuda/search/seconds.hpp"
 #include "cuda/search/session.hpp"
 
@@ -248,9 +247,9 @@ std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessor
   return std::make_shared<SearchDevice>(Place{ordinal, multiprocessors, pool}, shared_bytes, hopper);
 }
 
-Proposal propose_search(const std::string& device, std::int64_t shared_bytes, std::int64_t ready_bytes,
-                        const ProblemShape& problem, const Execution& run, Proof proof) {
-  return propose(device, shared_bytes, ready_bytes, problem, run, proof);
+std::string search_refusal(const std::string& name, Precision precision, std::int64_t cols, bool wgmma,
+                           std::int64_t shared_bytes) {
+  return filter_refusal(name, precision, cols, wgmma, shared_bytes);
 }
 
 std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int multiprocessors) {

@@ -13,9 +13,9 @@ class SearchDevice;
 std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, std::int64_t shared_bytes,
                                                  bool hopper, Pool& pool);
 
-/// SearchBackend::propose of a device. shared_bytes: that a block may have.
-Proposal propose_search(const std::string& device, std::int64_t shared_bytes, std::int64_t ready_bytes,
-                        const ProblemShape& problem, const Execution& run, Proof proof);
+/// It says why the device has no filter of the precision for rows of so many columns, as a note of a plan; empty where it has.
+std::string search_refusal(const std::string& name, Precision precision, std::int64_t cols, bool wgmma,
+                           std::int64_t shared_bytes);
 
 std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int multiprocessors);
 std::int64_t search_prepared_bytes(const ProblemShape& problem, const Plan& plan);

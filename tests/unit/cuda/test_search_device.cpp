@@ -30,7 +30,10 @@ struct Planned final : IdleBackend {
   }
   std::int64_t free_bytes() const override { return std::int64_t{1} << 33; }
   Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
-    return cuda::propose("cuda:0", shared_bytes, INT64_MAX, problem, run, proof);
+    return cuda::propose("cuda:0", INT64_MAX, problem, run, proof, [&](Precision precision) {
+      return cuda::filter_refusal("cuda:0", precision, problem.corpus.cols, run.instruction_set == "wgmma",
+                                  shared_bytes);
+    });
   }
   std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
     return problem.range ? cuda::range_bytes(plan, problem) : cuda::session_bytes(plan, problem, 0, 3);
