@@ -23,15 +23,15 @@ struct Backend {
   virtual const RankBackend* ranks() const { return nullptr; }
 };
 
-/// The backend that searches for Execution::device; "auto" is the CPU, and then nothing is loaded. Throws DeviceError for one
+/// It returns the backend that searches for Execution::device; "auto" is the CPU, and then nothing is loaded. Throws DeviceError for one
 /// that is absent, InvalidArgument for an unknown name.
 const Backend& find_backend(const std::string& device);
-/// The backend that selects: for values on a CUDA device (cuda_device >= 0) or on the host (-1). "auto" goes where the
+/// It returns the backend that selects: for values on a CUDA device (cuda_device >= 0) or on the host (-1). "auto" goes where the
 /// values are. Throws as find_backend does, and DeviceError where the device cannot read the values.
 const Backend& find_select_backend(const std::string& device, int cuda_device);
-/// Those that are compiled in, the default first.
+/// It returns the names of the backends that are compiled in, the default first.
 std::vector<std::string> backend_names();
-/// "auto" replaced by what VICINAL_ISA and VICINAL_FILTER force, else unchanged. VICINAL_BACKEND is for the two above.
+/// It replaces "auto" by what VICINAL_ISA and VICINAL_FILTER force. VICINAL_BACKEND is for the two above.
 Execution with_environment(Execution run);
 
 /// The host CPU; src/cpu/backend.cpp.

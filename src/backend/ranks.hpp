@@ -36,9 +36,9 @@ struct RankSearchSpec {
   std::int64_t k = 0;
 };
 
-/// Candidates of queries [first, first + count), `candidates` each, in no order. Called from the calling thread, as is the next.
+/// It takes the candidates of queries [first, first + count), in no order. Called from the calling thread, as is the next.
 using CandidatesAnswer = std::function<void(std::int64_t first, std::int64_t count, const std::uint32_t* candidates)>;
-/// The k nearest of them to one query, in order, with folded keys. A key of zero has lost its sign.
+/// It takes the k nearest of them to one query, in order, with folded keys. A key of zero has lost its sign.
 using NearestAnswer = std::function<void(std::int64_t query, std::span<const Entry> entries)>;
 
 /// Footrules of a permutation index with queries, the cut, and where rows are given and fit, the distances of candidates.

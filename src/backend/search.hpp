@@ -20,7 +20,7 @@
 
 namespace vicinal {
 
-/// What a search is, apart from how it is carried out. `k` is what a query can really get: min(k, eligible rows).
+/// A SearchSpec says what is searched, apart from how it is carried out. `k` is what a query can really get: min(k, eligible rows).
 struct SearchSpec {
   Points corpus;
   Metric metric = Metric::euclidean;
@@ -29,12 +29,12 @@ struct SearchSpec {
   std::int64_t k = 0;
   std::int64_t first_id = 0;
   RowFilter filter = {};
-  std::optional<double> radius = {};  // a range search: everything within it, and k is 0
+  std::optional<double> radius = {};  // of a range search, which returns everything within it; k is 0 then
   bool symmetric = false;             // the queries are the corpus, prepared alike, so that a tile serves both sides
   void* stream = nullptr;             // KnnOptions::stream
 };
 
-/// The shapes that bytes() needs.
+/// A ProblemShape says of a search what its plan depends on: no row is read for it.
 struct ProblemShape {
   Shape corpus, queries;
   Metric metric = Metric::euclidean;
@@ -52,13 +52,13 @@ struct ProblemShape {
   }
 };
 
-/// A whole corpus in the form that a backend searches, immutable.
+/// A PreparedCorpus holds all rows of a corpus in the form that a backend searches; it never changes.
 struct PreparedCorpus {
   virtual ~PreparedCorpus() = default;
   virtual std::int64_t bytes() const = 0;
 };
 
-/// What finish() says of each query of the batch, for certify.
+/// Session::finish() fills a BoundsView with what certify needs to know of each query of the batch.
 inline constexpr std::int64_t unknown_count = -1;
 struct BoundsView {
   double* settled;  // every row whose folded key is <= this was ranked canonically; +inf: all rows were
@@ -67,7 +67,7 @@ struct BoundsView {
       nullptr;  // rows in the query's answer; unknown_count where the answer lies on a device, which counts them itself. Null: not asked for
 };
 
-/// Where the matches of a batch go: query i has entries [begin[i], begin[i] + count[i]).
+/// A RangeView says where the matches of a batch go: query i has entries [begin[i], begin[i] + count[i]).
 struct RangeView {
   std::int64_t* ids = nullptr;
   void* distances = nullptr;
@@ -75,37 +75,38 @@ struct RangeView {
   std::span<const std::int64_t> begin, count;
 };
 
+/// A Session carries out one search on one device and one precision, stage by stage.
 struct Session {
   virtual ~Session() = default;
-  /// The next batch: rows `rows` of `queries`. Forgets the batch before.
+  /// It takes the next batch, rows `rows` of `queries`, and forgets the batch before.
   virtual void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) = 0;
-  /// The next chunk of the corpus, rows [first, first + count). Not called when the corpus is kept.
+  /// It takes the next chunk of the corpus, rows [first, first + count). Not called when the corpus is prepared already.
   virtual void prepare_corpus(std::int64_t first, std::int64_t count) = 0;
-  /// Tile distances of the batch against the chunk; keeps what beats each query's threshold, tightening it.
+  /// It computes tile distances of the batch against the chunk and keeps the candidates within each query's threshold, which it lowers.
   virtual void filter() = 0;
-  /// Drops what the final thresholds of the chunk exclude.
+  /// It drops the candidates that the final thresholds of the chunk exclude.
   virtual void select() = 0;
-  /// Canonical distance of the survivors; keeps the best k in the total order.
+  /// It computes the canonical distances of the others and keeps the best k in the total order.
   virtual void rerank() = 0;
-  /// Results of query i of the batch to row rows[i] of `out`, sorted; bounds to position i.
+  /// It writes the result of query i of the batch to row rows[i] of `out`, sorted, and its bounds to position i.
   virtual void finish(const NeighborsView& out, const BoundsView& bounds) = 0;
 
-  // A range search (SearchSpec::radius) ends differently, for the size of its result is not known before:
-  /// Matches of each query of the batch after the last chunk. lost: they were counted and not kept, for want of memory.
+  // A range search (SearchSpec::radius) ends differently, for the size of its result is not known before.
+  /// It counts the matches of each query of the batch after the last chunk. lost: they were counted and not kept, for want of memory.
   virtual void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) = 0;
-  /// After prepare_queries, for queries that were lost once: their matches go straight to their places.
+  /// It says where the matches of the batch go, which are written there as they are found. After prepare_queries, for queries that were lost once.
   virtual void place(const RangeView& out) = 0;
-  /// Matches that were kept go to their places, those of lost queries (count 0 here) do not; every row is sorted.
+  /// It writes the matches that were kept, not those of lost queries (count 0 here), and sorts every row.
   virtual void finish_range(const RangeView& out, const BoundsView& bounds) = 0;
 };
 
-/// What the sizes of a plan are multiples of.
+/// The sizes of a plan are multiples of these.
 struct Multiples {
   std::int64_t queries = 1;  // of a batch and of a block: those that a tile takes side by side
   std::int64_t rows = 1;     // of a chunk of the corpus
 };
 
-/// What a device prefers for a search, whatever the budget is: src/pipeline/plan.cpp fits it into that.
+/// A Proposal says what a device prefers for a search, whatever the budget is: src/pipeline/plan.cpp fits it into that.
 struct Proposal {
   std::vector<std::string> cascade;  // precisions, first to last; the last is "canonical"
   Multiples multiples;
@@ -120,12 +121,12 @@ struct Proposal {
   std::vector<std::string> notes;
 };
 
-/// A plan as the pipeline and the backends see it.
+/// A SearchPlan is a plan as the pipeline and the backends see it.
 struct SearchPlan : Plan {
   Multiples multiples;
 };
 
-/// Whether no filter may be used: the user says so, or the metric has none.
+/// It tells whether no filter may be used: the user says so, or the metric has none.
 inline bool ranks_every_pair(const ProblemShape& problem, const Execution& run, Proof proof) {
   return proof == Proof::exhaustive || run.filter == precision_name(Precision::canonical) ||
          filter_sum_of(problem.metric) == Sum::none;

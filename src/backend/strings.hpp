@@ -36,13 +36,13 @@ struct StringSearchSpec {
   std::int64_t query_end() const { return std::min(last_query, queries.count()); }
 };
 
-/// What a backend takes of a spec: queries before this one, and in a few words why not the others.
+/// A backend takes the queries of a spec before `end`; `why` says in a few words why not the others.
 struct StringShare {
   std::int64_t end = 0;
   std::string why;
 };
 
-/// What is asked of plans: sizes alone.
+/// A plan of strings depends on these sizes alone.
 struct StringSizes {
   std::int64_t rows = 0, symbols = 0, longest = 0;  // of the corpus
   std::int64_t queries = 0, query_symbols = 0, longest_query = 0;
@@ -59,7 +59,7 @@ inline double core_seconds(const StringSizes& sizes) {
   return pairs * (cycles_per_pair + cycles_per_letter * mean * std::max(strips, 1.0)) / clock_hz;
 }
 
-/// The answer to query `row`: entries with folded keys and returned ids, in order. Called once a query, from any thread.
+/// It takes the answer to query `row`: entries with folded keys and returned ids, in order. Called once a query, from any thread.
 using StringAnswer = std::function<void(std::int64_t row, std::span<const Entry> entries)>;
 
 /// A search of strings is one stage, since a lane's distance is exact when it is there. Calls may come from any thread.

@@ -29,7 +29,7 @@ std::vector<Precision> filters_of(const Plan& plan) {
   return precisions;
 }
 
-/// The transform of a precision; false where it is of bytes and they do not pay. queries: that each preparation serves.
+/// It chooses the transform of a precision; false where that is int8 and does not pay. queries: that each preparation serves.
 bool choose(Transform& transform, const Kernels& kernels, const SearchSpec& spec, const Plan& plan, Precision precision,
             double queries, ThreadPool& thread_pool) {
   if (precision == Precision::canonical) return true;
@@ -40,7 +40,7 @@ bool choose(Transform& transform, const Kernels& kernels, const SearchSpec& spec
   return true;
 }
 
-/// What the system would give without swapping, and what the cgroup leaves.
+/// It returns the bytes that the system would give without swapping, as far as the cgroup leaves them.
 std::int64_t available_bytes() {
   std::int64_t available = std::int64_t{1} << 30;
   std::ifstream meminfo("/proc/meminfo");

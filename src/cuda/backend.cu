@@ -190,7 +190,7 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
   mutable std::optional<Pool> pool_;  // made with the device's context at first use, which takes a while
 };
 
-/// Empty, or why the device has no code here.
+/// It says why the device has no code here; empty where it has.
 std::string refusal(const cudaDeviceProp& about) {
   std::string built = VICINAL_CUDA_ARCHITECTURES;
   if (has_code(built, capability_of(about))) return "";
@@ -209,7 +209,7 @@ std::string no_devices(cudaError_t status) {
              ", this build for ", CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10);
 }
 
-/// What is known of a device; both live as long as the process.
+/// An Entry is what is known of a device; it lives as long as the process.
 struct Entry {
   std::optional<CudaBackend> backend;
   std::string why;

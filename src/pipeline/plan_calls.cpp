@@ -1,4 +1,4 @@
-// The calls that return a plan without searching, from shapes alone or with a look at a sample of the rows, and its text.
+// The calls that return a plan without searching, from shapes alone or from a sample of the rows besides, and its text.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,7 +12,7 @@
 namespace vicinal {
 namespace {
 
-/// With a look at a sample of the rows.
+/// It corrects a plan by a sample of the rows.
 SearchPlan sampled(SearchPlan plan, const Backend& backend, const ProblemShape& problem, const Points& corpus,
                    const KnnOptions& options, std::optional<double> radius) {
   const SearchSpec spec{.corpus = corpus,

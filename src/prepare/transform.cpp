@@ -108,7 +108,7 @@ Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Pr
   if (whole) std::fill_n(centre, dims, lowest + std::floor((highest - lowest + 1) / 2));
   double largest = 0;
   for (std::int64_t j = 0; j < dims && used > 0; ++j) {
-    // Integers stay integers: no quantization_error at all.
+    // Integers stay integers: no quantization error at all.
     centre[j] = integers ? std::nearbyint(centre[j]) : static_cast<double>(static_cast<float>(centre[j]));
     if (sum == Sum::products || !std::isfinite(centre[j])) centre[j] = 0.0;
     largest = std::max({largest, std::fabs(high[j] - centre[j]), std::fabs(low[j] - centre[j])});

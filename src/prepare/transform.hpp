@@ -9,8 +9,8 @@
 
 namespace vicinal {
 
-/// x' = (x - shift) * factor - centre, then rotated if at all. Chosen from a spread sample of the corpus; any choice is sound because quantization_errors
-/// are measured afterwards.
+/// A Transform takes x to x' = (x - shift) * factor - centre, and rotates it if at all. It is chosen from a sample of rows all over the corpus; any
+/// choice is sound, because quantization errors are measured afterwards.
 struct Transform {
   Buffer<double> centre;  // dims values, already scaled; aligned, for every row is read against it
   double scale = 1;       // power of two that brings the sample's largest elements to about 1; 1 for unit rows
@@ -20,14 +20,14 @@ struct Transform {
 };
 Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Precision precision,
                            ThreadPool& thread_pool);
-/// By the fastest kernels of this machine, for other backends.
+/// It chooses by the fastest kernels of this machine, for other backends.
 Transform choose_transform(const SearchSpec& spec, Precision precision, ThreadPool& thread_pool);
 
-/// The power of two that brings `largest` into [1, 2).
+/// It returns the power of two that brings `largest` into [1, 2).
 double power_of_two(double largest) noexcept;
 inline constexpr int extreme_exponent = 400;  // beyond it, scale * scale leaves fp64
 
-/// A row's canonical product with itself (of the shifted row for correlation), and its mean.
+/// A SelfProduct is a row's canonical product with itself (of the shifted row for correlation), and its mean.
 struct SelfProduct {
   double self = 0;  // -1: degenerate, and allowed to be
   double mean = 0;  // correlation only
@@ -36,7 +36,7 @@ struct SelfProduct {
 SelfProduct self_product(const RowKernels& kernels, const double* row, std::int64_t dims, const SearchSpec& spec,
                          DType dtype);
 
-/// (x - shift) * factor of a row, before the centre is taken away.
+/// An Affine map takes x to (x - shift) * factor, before the centre is taken away.
 struct Affine {
   double shift = 0, factor = 1;
 };

@@ -1,6 +1,6 @@
-// See pilot.hpp. With eps the quantization_errors of a query and a row, what a filter cannot exclude are the rows within eps beyond the
-// k-th distance. The sample is rounded to bytes, as it is and rotated, which tells the quantization_errors; rotation changes no distance. The sample says how many those are: where it has rows so near by counting them, else by how fast the number
-// of rows grows with the distance.
+// See pilot.hpp. A filter cannot exclude the rows within eps beyond the k-th distance, where eps is the sum of the quantization errors of a query
+// and a row. The sample is rounded to int8, as it is and rotated, which tells those errors; rotation changes no distance. The sample also tells how
+// many rows are left: where it has rows so near by counting them, else by how fast the number of rows grows with the distance.
 #include "cpu/propose/pilot.hpp"
 
 #include <cmath>
@@ -58,8 +58,8 @@ class Pilot {
   }
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(norms_.size()); }
 
-  /// QuantizationErrors of the pilots in bytes: as rows, whose step is their tile's and so about their own, and as queries, which share that of their
-  /// block.
+  /// The quantization errors of the pilots in int8: as rows, whose step is their tile's and so about their own, and as queries, which share the
+  /// step of their block.
   struct Rounded {
     double row = 0;  // mean
     std::vector<double> queries;
@@ -92,7 +92,7 @@ class Pilot {
     distances_.erase(distances_.begin() + pilot);
     std::sort(distances_.begin(), distances_.end());
   }
-  /// What is left of all rows for the pilot that was taken.
+  /// It estimates how many of all rows are left for the pilot that was taken.
   double left_by(const Rounded& rounded, double k) const {
     const double query = rounded.queries[pilot_];
     return left(k, products_ ? query * norm_ + norms_[pilot_] * rounded.row : query + rounded.row);
@@ -118,7 +118,7 @@ class Pilot {
             .dims = dims_,
             .out = bytes_.data()};
   }
-  /// Of the row that was loaded, with the step for elements up to `size`.
+  /// It measures the row that was loaded, with the step for elements up to `size`.
   double quantization_error(double size) {
     return size > 0 ? std::sqrt(kernels_.quantize_int8(args(size / 127)).facts.ee) : 0;
   }
@@ -131,14 +131,14 @@ class Pilot {
   double counted(double distance) const {
     return static_cast<double>(std::upper_bound(distances_.begin(), distances_.end(), distance) - distances_.begin());
   }
-  /// The power of the distance with which the number of rows grows about the nearest of the sample.
+  /// It returns the power of the distance with which the number of rows grows about the nearest of the sample.
   double growth() const {
     const double inner = near(4), outer = near(12);
     if (products_ || !(inner > 0)) return 1e9;
     return std::log(13.0 / 5.0) / std::log(std::max(outer / inner, 1 + 1e-9));
   }
 
-  /// Rows not farther than eps beyond the k-th.
+  /// It counts the rows not farther than eps beyond the k-th.
   double beyond(double k, double eps) const {
     const double rank = k / per_row(), power = rank < 4 ? growth() : 1;
     const double kth = rank < 4 ? near(4) * std::pow((rank + 1e-9) / 5, 1 / power) : near(rank);
@@ -146,7 +146,7 @@ class Pilot {
     if (count >= 4 || !(kth > 0)) return std::max(k, count * per_row());
     return std::min(k * std::pow(1 + eps / kth, power), 4 * per_row());
   }
-  /// Rows not farther than eps beyond the radius.
+  /// It counts the rows not farther than eps beyond the radius.
   double within(double eps) const {
     const double reach = *radius_ + eps, count = counted(reach);
     if (count >= 4 || !(near(4) > 0)) return std::max(1.0, count * per_row());

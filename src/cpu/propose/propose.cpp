@@ -57,7 +57,7 @@ Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* 
               q * (tree_cycles_per_query + k * tree_cycles_per_neighbor)};
 }
 
-/// The precision that a search begins with, on one core.
+/// It predicts the cycles of the precision that a search begins with, on one core.
 double cycles(const ProblemShape& problem, const SearchPlan& plan, const Left* sampled) {
   const Costs cost = costs_of(problem, plan.symmetric, sampled);
   if (plan.groups) return cost.tree;
@@ -70,7 +70,7 @@ double cycles(const ProblemShape& problem, const SearchPlan& plan, const Left* s
   return cost.canonical;
 }
 
-/// Bytes can test products alone, and their sums must fit 32 bits.
+/// int8 can estimate products alone, and their sums must fit 32 bits.
 bool takes_bytes(const ProblemShape& problem) {
   const Sum sum = filter_sum_of(problem.metric);
   return (sum == Sum::squares || sum == Sum::products) && problem.corpus.cols <= most_int8_dims;
@@ -112,7 +112,7 @@ bool takes_tree(const ProblemShape& problem, const Execution& run, Proof proof) 
          row_of(problem.metric).filter == FilterRows::plain && sum_of(problem.metric) != Sum::products;
 }
 
-/// Large blocks, so that a block's queries are fetched seldom.
+/// Blocks are large, so that a block's queries are fetched seldom.
 std::int64_t symmetric_tiles(const ProblemShape& problem) {
   if (!problem.symmetric || problem.corpus.cols < least_symmetric_dims) return 0;
   return std::clamp<std::int64_t>(pair_bytes / (problem.corpus.cols * 4) / tile_rows, 1, most_symmetric_tiles);
@@ -145,7 +145,7 @@ double predicted_seconds(const SearchPlan& plan, const ProblemShape& problem, co
          find_instruction_set(plan.instruction_set).slowness;
 }
 
-/// Rows that neither bytes nor floats exclude are all ranked.
+/// Where the sample says that neither int8 nor floats exclude enough, every pair will be ranked, and the time is that of both.
 void sample_rows(SearchPlan& plan, const ProblemShape& problem, const SearchSpec& spec) {
   const Precision first = precision_of(plan.cascade.front());
   const Sum sum = filter_sum_of(spec.metric);

@@ -1,4 +1,4 @@
-// What the host prefers for a search, and how long it takes.
+// The host proposes how it would search and predicts how long that takes, by the cost model of costs.hpp.
 #pragma once
 #include "backend/search.hpp"
 
@@ -7,7 +7,7 @@ namespace vicinal::cpu {
 /// SearchBackend::propose.
 Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof);
 
-/// The rows of the corpus, a query, that a filter in bytes or in floats leaves to be ranked.
+/// So many rows of the corpus, a query, are left to be ranked by a filter in int8 or in floats.
 struct Left {
   double bytes, floats;
 };

@@ -1,4 +1,4 @@
-// What a device prefers for a search of vectors. No answer depends on anything here; its cost model is seconds.hpp.
+// A device proposes how it would search vectors. No answer depends on anything here; its cost model is seconds.hpp.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -19,7 +19,7 @@ inline constexpr std::int64_t long_list = 2048,
                                   24;  // of longer lists, ranking every pair is faster below so many rows for each
 inline constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // sums of floats prove something up to here
 
-/// Whether every pair is ranked before rows are packed in bytes.
+/// It tells whether every pair is ranked before rows are packed in int8.
 inline bool ranked_sooner(const ProblemShape& problem) {
   if (problem.kept || problem.range) return false;
   SearchPlan plan;
@@ -31,7 +31,7 @@ inline bool ranked_sooner(const ProblemShape& problem) {
   return seconds(Precision::canonical) < seconds(Precision::int8);
 }
 
-/// The filters of a search, cheapest first; none where every pair is ranked.
+/// It returns the filters of a search, cheapest first; none where every pair is ranked.
 inline std::vector<Precision> wanted_filters(const ProblemShape& problem, const Execution& run, Proof proof,
                                              const std::string& device) {
   if (ranks_every_pair(problem, run, proof)) return {};
