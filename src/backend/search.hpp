@@ -119,6 +119,12 @@ struct Proposal {
   bool pilot = false;                // a sample of the rows decides whether the first precision is used
   bool rotated = false;              // rows are rotated, by name
   std::vector<std::string> notes;
+
+  /// It sets the slots that serve both of today's devices. narrow: the first precision is so coarse that many candidates wait beside each answer.
+  void set_slots(const ProblemShape& problem, bool narrow) {
+    float_slots = std::max<std::int64_t>(problem.range ? 480 : 64, problem.k);
+    slots = narrow ? std::max<std::int64_t>(320, std::min(10 * problem.k, 5 * problem.k + 500)) : float_slots;
+  }
 };
 
 /// A SearchPlan is a plan as the pipeline and the backends see it.

@@ -31,7 +31,6 @@ constexpr std::int64_t least_tree_rows = 1024, least_tree_queries = 512;
 constexpr std::int64_t pair_bytes = std::int64_t{3} << 20;  // packed rows of one of two blocks that meet
 constexpr std::int64_t most_symmetric_tiles = 8;
 constexpr std::int64_t least_symmetric_dims = 16;  // below, testing both sides costs what the product saves
-constexpr std::int64_t least_int8_slots = 320, least_float_slots = 64, least_range_slots = 480;
 
 struct Costs {
   double canonical, filter, bytes, tree;
@@ -134,9 +133,7 @@ Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof)
   proposal.rotated = int8 && run.filter == rotated_filter;
   proposal.second = int8 && takes_second(problem, run);
   proposal.symmetric_tiles = filters ? symmetric_tiles(problem) : 0;
-  proposal.float_slots = std::max(problem.range ? least_range_slots : least_float_slots, problem.k);
-  proposal.slots =
-      int8 ? std::max(least_int8_slots, std::min(10 * problem.k, 5 * problem.k + 500)) : proposal.float_slots;
+  proposal.set_slots(problem, int8);
   return proposal;
 }
 

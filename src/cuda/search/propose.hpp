@@ -65,11 +65,8 @@ Proposal propose(const std::string& device, std::int64_t ready_bytes, const Prob
     if (why.empty() && problem.has_rows_of(precision)) proposal.cascade.push_back(precision_name(precision));
     if (!why.empty() && precision == wanted.front()) proposal.notes.push_back(std::move(why));
   }
-  const bool filters = !proposal.cascade.empty();
+  proposal.set_slots(problem, !proposal.cascade.empty());
   proposal.cascade.push_back(precision_name(Precision::canonical));
-  proposal.float_slots = std::max<std::int64_t>(problem.range ? 480 : 64, problem.k);
-  proposal.slots =
-      filters ? std::max<std::int64_t>(320, std::min(10 * problem.k, 5 * problem.k + 500)) : proposal.float_slots;
   return proposal;
 }
 
