@@ -42,7 +42,7 @@ struct Plan {
   bool rotated = false;   // rows are rotated before they are rounded to bytes: forced by name
   bool resident = false;  // the prepared corpus stays in memory for the whole call
   double seconds =
-      0;  // predicted wall time, from rates in src/pipeline/plan.cpp and src/cuda/search/seconds.hpp; of data that the first precision settles, unless rows were looked at
+      0;  // predicted wall time, from rates in src/cpu/propose/costs.hpp and src/cuda/search/seconds.hpp; of data that the first precision certifies, unless rows were sampled
   std::int64_t sampled_rows =
       0;  // of the corpus, that were looked at for precisions, rotated and seconds; 0: they go by the shapes alone
   std::int64_t left_rows = 0;      // by that sample, rows of the corpus that the filter leaves to be ranked for a query

@@ -1,4 +1,4 @@
-// The CUDA devices of this machine as the registry sees them: usable, or absent with the reason.
+// The registry sees the CUDA devices of this machine as usable, or as absent with the reason.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,8 +8,8 @@
 namespace vicinal {
 
 struct CudaDevice {
-  Backend* backend = nullptr;  // null: not usable
-  std::string reason;          // then
+  const Backend* backend = nullptr;  // null: not usable
+  std::string reason;                // then
 };
 
 struct CudaDevices {

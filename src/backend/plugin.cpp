@@ -68,7 +68,7 @@ CudaDevices open_devices() {
   int count = 1;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     const char* why = nullptr;
-    Backend* device = backend(VICINAL_VERSION, ordinal, &count, &why);
+    const Backend* device = backend(VICINAL_VERSION, ordinal, &count, &why);
     const std::string text = why != nullptr ? why : "no reason was given";
     if (count < 1) found.reason = text;
     else found.devices.push_back({device, device != nullptr ? "" : text});

@@ -7,6 +7,6 @@ extern "C" {
 /// memory that stays. *count becomes the number of devices that the driver names, 0 where there is no driver.
 /// `version` is VICINAL_VERSION of the caller: the seam is C++ inside one release, so both libraries must be of one build.
 /// Never throws; calls from several threads are for the caller to put in order.
-using VicinalBackendFn = vicinal::Backend* (*)(const char* version, int ordinal, int* count, const char** why);
+using VicinalBackendFn = const vicinal::Backend* (*)(const char* version, int ordinal, int* count, const char** why);
 }
 inline constexpr const char* vicinal_backend_symbol = "vicinal_backend";

@@ -18,7 +18,7 @@ namespace {
 
 struct NamedBackend {
   const char* name;
-  Backend& (*get)();
+  const Backend& (*get)();
 };
 constexpr NamedBackend backends[] = {
     {"cpu", &cpu_backend},
@@ -49,7 +49,7 @@ const CudaDevices& open_cuda_devices() {
   return cuda;
 }
 
-Backend& cuda_backend(int ordinal) {
+const Backend& cuda_backend(int ordinal) {
   const CudaDevices& cuda = open_cuda_devices();
   const auto count = static_cast<int>(cuda.devices.size());
   std::string reason = cuda.reason;
@@ -64,7 +64,7 @@ Backend& cuda_backend(int ordinal) {
        cat("no usable CUDA device ", ordinal, ": ", reason, "; use device=auto or device=cpu"));
 }
 
-Backend* find_entry(const std::string& device) {
+const Backend* find_entry(const std::string& device) {
   for (const NamedBackend& entry : backends)
     if (device == entry.name) return &entry.get();
   return nullptr;
@@ -77,22 +77,22 @@ Backend* find_entry(const std::string& device) {
 
 }  // namespace
 
-Backend& find_backend(const std::string& asked) {
+const Backend& find_backend(const std::string& asked) {
   std::string device = asked;
   force(device, "VICINAL_BACKEND");
   if (device == "auto") return backends[0].get();
-  if (Backend* backend = find_entry(device)) return *backend;
+  if (const Backend* backend = find_entry(device)) return *backend;
   const std::optional<int> ordinal = cuda_ordinal(device);
   if (!ordinal) fail_unknown(device);
   return cuda_backend(*ordinal);
 }
 
-Backend& find_select_backend(const std::string& asked, int cuda_device) {
+const Backend& find_select_backend(const std::string& asked, int cuda_device) {
   std::string device = asked;
   force(device, "VICINAL_BACKEND");
   const bool on_host = cuda_device < 0;
   if (device == "auto") return on_host ? backends[0].get() : cuda_backend(cuda_device);
-  if (Backend* backend = find_entry(device)) {
+  if (const Backend* backend = find_entry(device)) {
     if (!on_host)
       fail(ErrorCode::device_error, cat("values are in memory of cuda:", cuda_device, ", which device=", device,
                                         " cannot read; use device=auto, or copy them to the host"));
@@ -122,8 +122,9 @@ Execution with_environment(Execution run) {
 std::vector<Device> devices() {
   std::vector<Device> found;
   for (const NamedBackend& entry : backends) {
-    const Facts facts = entry.get().facts();
-    found.push_back({facts.name, facts.description, true, "", entry.get().free_bytes()});
+    const DeviceBackend& device = entry.get().device();
+    const Facts facts = device.facts();
+    found.push_back({facts.name, facts.description, true, "", device.free_bytes()});
   }
   const CudaDevices& cuda = open_cuda_devices();
   if (cuda.devices.empty()) found.push_back({"cuda", "", false, cuda.reason, 0});
@@ -132,8 +133,8 @@ std::vector<Device> devices() {
     Device line{cat("cuda:", ordinal), "", device.backend != nullptr, device.reason, 0};
     try {
       if (device.backend != nullptr) {
-        line.description = device.backend->facts().description;
-        line.free_bytes = device.backend->free_bytes();
+        line.description = device.backend->device().facts().description;
+        line.free_bytes = device.backend->device().free_bytes();
       }
     } catch (const Error& error) {  // a device that was there and fails now, or a child after fork()
       line.usable = false;
@@ -148,7 +149,7 @@ std::int64_t release_memory() {
   std::int64_t released = 0;
   if (!opened.load(std::memory_order_acquire)) return released;
   for (const CudaDevice& device : cuda_devices().devices)
-    if (device.backend != nullptr) released += device.backend->release_memory();
+    if (device.backend != nullptr) released += device.backend->device().release_memory();
   return released;
 }
 
@@ -158,12 +159,13 @@ Rates measure_rates(const Execution& run) {
     if (asked.filter == precision.name &&
         (precision.precision == Precision::int8 || precision.precision == Precision::f32))
       return find_backend(run.device)
+          .search()
           .rates(asked.instruction_set, precision.precision, run.threads == 0 ? default_threads() : run.threads);
   fail(ErrorCode::invalid_argument, cat("rates are those of filter int8 or f32, got \"", asked.filter, "\""));
 }
 
 Info info() {
-  const Facts facts = cpu_backend().facts();
+  const Facts facts = cpu_backend().device().facts();
   Info result;
   result.version = VICINAL_VERSION;
 #if defined(__clang__)
@@ -173,8 +175,7 @@ Info info() {
 #endif
   result.instruction_sets = facts.instruction_sets;
   result.built_instruction_sets = facts.built_instruction_sets;
-  for (const PrecisionName& precision : precision_names)
-    if (precision.precision != Precision::fp16 || facts.has_halves) result.filters.emplace_back(precision.name);
+  for (const Precision precision : facts.precisions) result.filters.push_back(precision_name(precision));
   result.backends = backend_names();
   result.devices = devices();
   result.threads = default_threads();

@@ -10,8 +10,8 @@
 #include "core/bound.hpp"
 #include "core/text.hpp"
 #include "cpu/isa/table.hpp"
-#include "cpu/prepare/check.hpp"
 #include "cpu/propose/pilot.hpp"
+#include "cpu/propose/propose.hpp"
 #include "cpu/propose/rates.hpp"
 #include "cpu/select/select.hpp"
 #include "cpu/session.hpp"
@@ -29,7 +29,7 @@ std::vector<Precision> filters_of(const Plan& plan) {
   return precisions;
 }
 
-/// The transform of a precision; false where it is of bytes and they do not pay. queries: that each preparation serves.
+/// It chooses the transform of a precision; false where that is int8 and does not pay. queries: that each preparation serves.
 bool choose(Transform& transform, const Kernels& kernels, const SearchSpec& spec, const Plan& plan, Precision precision,
             double queries, ThreadPool& thread_pool) {
   if (precision == Precision::canonical) return true;
@@ -40,7 +40,7 @@ bool choose(Transform& transform, const Kernels& kernels, const SearchSpec& spec
   return true;
 }
 
-/// What the system would give without swapping, and what the cgroup leaves.
+/// It returns the bytes that the system would give without swapping, as far as the cgroup leaves them.
 std::int64_t available_bytes() {
   std::int64_t available = std::int64_t{1} << 30;
   std::ifstream meminfo("/proc/meminfo");
@@ -57,13 +57,18 @@ std::int64_t available_bytes() {
   return available;
 }
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBackend, StringBackend {
  public:
+  const DeviceBackend& device() const override { return *this; }
+  const SearchBackend& search() const override { return *this; }
+  const SelectBackend& select() const override { return *this; }
+  const StringBackend* strings() const override { return this; }
+
+ private:
   Facts facts() const override {
     Facts facts;
     facts.name = "cpu";
-    facts.tile_rows = tile_rows;
-    facts.has_groups = true;
+    facts.precisions = {Precision::int8, Precision::f32, Precision::canonical};
     for (const InstructionSet& set : instruction_sets()) {
       facts.built_instruction_sets.emplace_back(set.name);
       if (runs_here(set)) facts.instruction_sets.emplace_back(set.name);
@@ -72,13 +77,24 @@ class CpuBackend final : public Backend {
     return facts;
   }
   std::int64_t free_bytes() const override { return available_bytes(); }
+  void check_instruction_set(const std::string& name) const override { find_instruction_set(name); }
 
   std::string select_refusal(const SelectProblem& /*problem*/) const override { return ""; }  // all take everything
-  SelectStats select_k(const SelectProblem& problem) override {
+  SelectStats select_k(const SelectProblem& problem) const override {
     return cpu::select_k(problem, find_instruction_set(problem.instruction_set).scans);
   }
 
-  std::int64_t bytes(const Plan& plan, const ProblemShape& problem) const override {
+  Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
+    return cpu::propose(problem, run, proof);
+  }
+  double seconds(const SearchPlan& plan, const ProblemShape& problem) const override {
+    return predicted_seconds(plan, problem);
+  }
+  void sample(SearchPlan& plan, const ProblemShape& problem, const SearchSpec& spec) const override {
+    sample_rows(plan, problem, spec);
+  }
+
+  std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
     std::int64_t chunk = 0;  // precisions come one after another
     for (const std::string& name : plan.cascade)
       if (!problem.kept)
@@ -87,7 +103,7 @@ class CpuBackend final : public Backend {
     return chunk + CpuSession::bytes(plan, problem);
   }
 
-  std::int64_t prepared_bytes(const ProblemShape& problem, const Plan& plan) const override {
+  std::int64_t prepared_bytes(const ProblemShape& problem, const SearchPlan& plan) const override {
     std::int64_t total = plan.threads * PrepareScratch::bytes(problem.corpus.cols);
     for (const std::string& name : plan.cascade)
       total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, precision_of(name),
@@ -95,29 +111,7 @@ class CpuBackend final : public Backend {
     return total;
   }
 
-  std::int64_t query_lanes(const std::string& instruction_set) const override {
-    return find_instruction_set(instruction_set).floats.query_lanes;
-  }
-
-  double slowness(const std::string& instruction_set) const override {
-    return find_instruction_set(instruction_set).slowness;
-  }
-
-  double int8_gain(const std::string& instruction_set) const override {
-    return find_instruction_set(instruction_set).int8_gain;
-  }
-
-  Outlook look(const SearchSpec& spec, const Plan& plan) override {
-    const Sum sum = filter_sum_of(spec.metric);
-    const std::vector<Precision> filters = filters_of(plan);
-    if (filters.empty() || (sum != Sum::squares && sum != Sum::products)) return {};
-    ThreadPool thread_pool(1, nullptr, {}, 0);
-    const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
-    Transform transform = choose_transform(kernels, spec, filters.front(), thread_pool);
-    return cpu::look(kernels, spec, transform, plan.second, static_cast<double>(plan.query_batch), thread_pool);
-  }
-
-  Rates rates(const std::string& instruction_set, Precision precision, int threads) override {
+  Rates rates(const std::string& instruction_set, Precision precision, int threads) const override {
     ThreadPool thread_pool(threads, nullptr, {}, 0);
     const InstructionSet& set = find_instruction_set(instruction_set);
     return {.products = precision == Precision::int8 ? peak_products(set.bytes, thread_pool)
@@ -125,8 +119,8 @@ class CpuBackend final : public Backend {
             .bytes = peak_bytes(thread_pool)};
   }
 
-  std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const Plan& plan,
-                                                       ThreadPool& thread_pool) override {
+  std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
+                                                       ThreadPool& thread_pool) const override {
     const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
     auto kept = std::make_shared<CpuPreparedCorpus>();
     std::vector<Precision> precisions = filters_of(plan);
@@ -142,9 +136,9 @@ class CpuBackend final : public Backend {
     return kept;
   }
 
-  std::unique_ptr<Session> open(const SearchSpec& spec, const Plan& plan, Precision precision,
+  std::unique_ptr<Session> open(const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                                 std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
-                                Stats& stats) override {
+                                Stats& stats) const override {
     const InstructionSet& set = find_instruction_set(plan.instruction_set);
     auto own = std::static_pointer_cast<const CpuPreparedCorpus>(std::move(kept));
     Transform transform;
@@ -164,25 +158,17 @@ class CpuBackend final : public Backend {
   }
 
   std::int64_t search_strings(const StringSearchSpec& spec, const Plan& plan, const StringAnswer& answer,
-                              ThreadPool& thread_pool, Stats& stats) override {
+                              ThreadPool& thread_pool, Stats& stats) const override {
     return cpu::search_strings(spec, plan, answer, thread_pool, stats);
   }
 };
 
 }  // namespace
 
-Transform choose_transform(const SearchSpec& spec, Precision precision, ThreadPool& thread_pool) {
-  return choose_transform(find_instruction_set("auto").floats, spec, precision, thread_pool);
-}
-
-void report_unfit_rows(const SearchSpec& spec, const Points& rows, const char* side, ThreadPool& thread_pool) {
-  report_unfit_rows(find_instruction_set("auto").floats, spec, rows, side, thread_pool);
-}
-
 }  // namespace cpu
 
-Backend& cpu_backend() {
-  static cpu::CpuBackend backend;
+const Backend& cpu_backend() {
+  static const cpu::CpuBackend backend;
   return backend;
 }
 

@@ -10,8 +10,8 @@
 
 #include "core/text.hpp"
 #include "core/visit_order.hpp"
-#include "cpu/prepare/check.hpp"
 #include "cpu/propose/pilot.hpp"
+#include "prepare/check.hpp"
 
 namespace vicinal::cpu {
 namespace {

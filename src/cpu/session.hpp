@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "cpu/filter/filter.hpp"
 #include "cpu/isa/table.hpp"
 

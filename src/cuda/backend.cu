@@ -14,6 +14,7 @@
 #include "cuda/device/stream.hpp"
 #include "cuda/permutation/permutation.hpp"
 #include "cuda/search/job.hpp"
+#include "cuda/search/propose.hpp"
 #include "cuda/search/search.hpp"
 #include "cuda/search/seconds.hpp"
 #include "cuda/select/run.hpp"
@@ -24,7 +25,7 @@ namespace {
 
 int capability_of(const cudaDeviceProp& about) { return about.major * 10 + about.minor; }
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBackend, StringBackend, RankBackend {
  public:
   CudaBackend(int ordinal, const cudaDeviceProp& about)
       : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount),
@@ -33,16 +34,18 @@ class CudaBackend final : public Backend {
         description_(cat(about.name, ", ", about.multiProcessorCount, " multiprocessors, compute capability ",
                          about.major, ".", about.minor)) {}
 
+  const DeviceBackend& device() const override { return *this; }
+  const SearchBackend& search() const override { return *this; }
+  const SelectBackend& select() const override { return *this; }
+  const StringBackend* strings() const override { return this; }
+  const RankBackend* ranks() const override { return this; }
+
+ private:
   Facts facts() const override {
     check_process();
-    const OnDevice here(ordinal_);
     Facts facts;
     facts.name = name_;
-    facts.tile_rows = tile_rows;
-    facts.has_halves = true;
-    facts.has_pairs = false;
-    facts.most_filtered_k = most_filtered_k;
-    facts.ready_bytes = pool().ready_bytes();
+    facts.precisions = {Precision::int8, Precision::fp16, Precision::f32, Precision::canonical};
     facts.instruction_sets = facts.built_instruction_sets = {"mma"};
     if (hopper_) facts.instruction_sets.insert(facts.instruction_sets.begin(), "wgmma");
     facts.description = description_;
@@ -54,7 +57,7 @@ class CudaBackend final : public Backend {
     return pool().free_bytes();
   }
 
-  SelectStats select_k(const SelectProblem& problem) override {
+  SelectStats select_k(const SelectProblem& problem) const override {
     check_process();
     const OnDevice here(ordinal_);
     return run_problem(problem, {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
@@ -62,25 +65,27 @@ class CudaBackend final : public Backend {
 
   std::string select_refusal(const SelectProblem& problem) const override { return refusal_of(problem); }
 
-  std::int64_t bytes(const Plan& plan, const ProblemShape& problem) const override {
+  Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
+    check_process();
+    const OnDevice here(ordinal_);
+    return cuda::propose(name_, pool().ready_bytes(), problem, run, proof, [&](Precision precision) {
+      return search_refusal(name_, precision, problem.corpus.cols, run.instruction_set == "wgmma", shared_bytes_);
+    });
+  }
+  double seconds(const SearchPlan& plan, const ProblemShape& problem) const override {
+    return search_seconds(plan, problem);
+  }
+  std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
     return search_bytes(plan, problem, multiprocessors_);
   }
-  std::int64_t prepared_bytes(const ProblemShape& problem, const Plan& plan) const override {
+  std::int64_t prepared_bytes(const ProblemShape& problem, const SearchPlan& plan) const override {
     return search_prepared_bytes(problem, plan);
   }
-  std::int64_t query_lanes(const std::string& asked) const override {
+  void check_instruction_set(const std::string& asked) const override {
     if (asked != "mma" && (asked != "wgmma" || !hopper_))
       fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: auto, ",
                                             hopper_ ? "wgmma, mma" : "mma"));
-    return 32;
   }
-  std::string filter_refusal(Precision precision, std::int64_t cols,
-                             const std::string& instruction_set) const override {
-    return search_refusal(name_, precision, cols, instruction_set == "wgmma", shared_bytes_);
-  }
-  double slowness(const std::string& /*instruction_set*/) const override {
-    return 0.02;
-  }  // of a core's AVX-512, for predictions
   bool holds(const void* rows) const override {
     check_process();
     return rows != nullptr && device_of(rows, ordinal_) == ordinal_;
@@ -99,22 +104,20 @@ class CudaBackend final : public Backend {
     const OnDevice here(ordinal_);
     check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "waiting for the caller's stream");
   }
-  std::int64_t release_memory() override {
+  std::int64_t release_memory() const override {
     if (getpid() != home_) return 0;  // what the parent holds
     const std::lock_guard lock(making_);
     return pool_ ? pool_->release() : 0;
   }
-  double seconds(const Plan& plan, const ProblemShape& problem) const override { return search_seconds(plan, problem); }
-  double int8_gain(const std::string& /*instruction_set*/) const override { return 1; }
-  std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const Plan& plan,
-                                                       ThreadPool& thread_pool) override {
+  std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
+                                                       ThreadPool& thread_pool) const override {
     check_process();
     const OnDevice here(ordinal_);
     return keep_corpus(searches(), spec, plan, thread_pool);
   }
-  std::unique_ptr<Session> open(const SearchSpec& spec, const Plan& plan, Precision precision,
+  std::unique_ptr<Session> open(const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                                 std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
-                                Stats& stats) override {
+                                Stats& stats) const override {
     check_process();
     const OnDevice here(ordinal_);
     return open_search(searches(), spec, plan, precision, std::move(kept), thread_pool, stats);
@@ -124,12 +127,13 @@ class CudaBackend final : public Backend {
     plan.corpus_chunk = sizes.rows;
     plan.query_batch = plan.query_block = 4096;
     plan.resident = true;
+    plan.seconds = core_seconds(sizes) / plan.threads * share_of_core;
     return 4 * (sizes.rows + sizes.queries) +
            (std::int64_t{1} << 28);  // ids on their way there, lists on their way back
   }
   StringShare share_strings(const StringSearchSpec& spec) const override { return cuda::share_strings(spec); }
   std::int64_t search_strings(const StringSearchSpec& spec, const Plan& /*plan*/, const StringAnswer& answer,
-                              ThreadPool& thread_pool, Stats& stats) override {
+                              ThreadPool& thread_pool, Stats& stats) const override {
     check_process();
     const OnDevice here(ordinal_);
     stats.candidates = spec.corpus.count() * (spec.query_end() - spec.first_query);
@@ -137,7 +141,7 @@ class CudaBackend final : public Backend {
                                 {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
   std::shared_ptr<const PreparedCorpus> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
-                                                   const MeasuredRows* rows) override {
+                                                   const MeasuredRows* rows) const override {
     check_process();
     const OnDevice here(ordinal_);
     return cuda::keep_ranks(ranks, permutants, rows,
@@ -145,14 +149,13 @@ class CudaBackend final : public Backend {
   }
   bool measures(const PreparedCorpus& kept, std::int64_t k) const override { return cuda::measures(kept, k); }
   bool search_ranks(const RankSearchSpec& spec, const PreparedCorpus& kept, const CandidatesAnswer& candidates,
-                    const NearestAnswer& nearest, ThreadPool& thread_pool) override {
+                    const NearestAnswer& nearest, ThreadPool& thread_pool) const override {
     check_process();
     const OnDevice here(ordinal_);
     return cuda::search_ranks(spec, kept, candidates, nearest, thread_pool,
                               {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
 
- private:
   /// CUDA does not survive fork(): a call in the child would hang or fail at random.
   void check_process() const {
     if (getpid() != home_)
@@ -175,6 +178,7 @@ class CudaBackend final : public Backend {
     return *searches_;
   }
 
+  static constexpr double share_of_core = 0.02;  // of the seconds that a core takes for strings
   int ordinal_, multiprocessors_;
   std::int64_t shared_bytes_;  // that a block may have
   bool hopper_;
@@ -186,7 +190,7 @@ class CudaBackend final : public Backend {
   mutable std::optional<Pool> pool_;  // made with the device's context at first use, which takes a while
 };
 
-/// Empty, or why the device has no code here.
+/// It says why the device has no code here; empty where it has.
 std::string refusal(const cudaDeviceProp& about) {
   std::string built = VICINAL_CUDA_ARCHITECTURES;
   if (has_code(built, capability_of(about))) return "";
@@ -205,13 +209,13 @@ std::string no_devices(cudaError_t status) {
              ", this build for ", CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10);
 }
 
-/// What is known of a device; both live as long as the process.
+/// An Entry is what is known of a device; it lives as long as the process.
 struct Entry {
   std::optional<CudaBackend> backend;
   std::string why;
 };
 
-Backend* find(const char* version, int ordinal, int& count, const char*& why) {
+const Backend* find(const char* version, int ordinal, int& count, const char*& why) {
   static auto& entries = *new std::map<int, Entry>;  // never destroyed: the context may be gone before it
   Entry& entry = entries[ordinal];
   why = entry.why.c_str();
@@ -239,8 +243,9 @@ Backend* find(const char* version, int ordinal, int& count, const char*& why) {
 }  // namespace
 }  // namespace vicinal::cuda
 
-extern "C" __attribute__((visibility("default"))) vicinal::Backend* vicinal_backend(const char* version, int ordinal,
-                                                                                    int* count, const char** why) {
+extern "C" __attribute__((visibility("default"))) const vicinal::Backend* vicinal_backend(const char* version,
+                                                                                          int ordinal, int* count,
+                                                                                          const char** why) {
   static std::string failure;
   *count = 0;
   try {

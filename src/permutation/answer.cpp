@@ -94,7 +94,7 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
   const std::int64_t count = state.objects().count();
   FpGuard guard;
   Outcome outcome;
-  const std::string reason = run.host() ? "" : host_reason(state, search.exact);
+  const std::string reason = run.host() ? "" : host_reason(*run.backend, state, search.exact);
   const bool device = !run.host() && reason.empty();
   const PermutationPlan plan = plan_search(state, search, rows, k, radius, run, device);
   ThreadPool thread_pool(plan.threads, search.progress, search.stop, static_cast<std::uint64_t>(rows * count));
@@ -116,7 +116,8 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
         cat("the index has ", permutants, " permutants, all of its objects; usual are ", usual_permutants));
   if (!outcome.share.note.empty()) outcome.stats.notes.push_back(outcome.share.note);
   if (!reason.empty())
-    outcome.stats.notes.push_back(cat("searched on the CPU, not on ", run.backend->facts().name, ": ", reason));
+    outcome.stats.notes.push_back(
+        cat("searched on the CPU, not on ", run.backend->device().facts().name, ": ", reason));
   outcome.stats.instruction_set = run.instruction_set;
   outcome.stats.threads = plan.threads;
   note_threads(outcome.stats, thread_pool);
@@ -280,7 +281,7 @@ PermutationPlan PermutationIndex::plan(std::int64_t queries, const PermutationSe
   if (queries < 0) fail(ErrorCode::invalid_argument, cat("queries must be >= 0, got ", queries));
   const Resolved run = resolve(*state_, search);
   return plan_search(*state_, search, queries, search.k, nullptr, run,
-                     !run.host() && host_reason(*state_, search.exact).empty());
+                     !run.host() && host_reason(*run.backend, *state_, search.exact).empty());
 }
 
 PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const try {

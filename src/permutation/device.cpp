@@ -31,7 +31,8 @@ Buffer<std::uint8_t> orders_of(const PermutationIndex::State& state, const Queri
 
 }  // namespace
 
-std::string host_reason(const PermutationIndex::State& state, bool exact) {
+std::string host_reason(const Backend& backend, const PermutationIndex::State& state, bool exact) {
+  if (backend.ranks() == nullptr) return "permutation indexes";
   const RankLayout& layout = *state.layout;
   if (state.own) return "distances of the caller's own";
   if (exact) return "exact searches";
@@ -41,27 +42,28 @@ std::string host_reason(const PermutationIndex::State& state, bool exact) {
   return "";
 }
 
-KeptOn kept_on(const PermutationIndex::State& state, Backend& backend) {
+KeptOn kept_on(const PermutationIndex::State& state, const Backend& backend) {
   const std::lock_guard lock(state.mutex);
   KeptOn& kept = state.kept[&backend];
   if (!kept.ranks) {
     const auto rows = state.objects().measured_rows();
-    kept.ranks = backend.keep_ranks(
+    kept.ranks = backend.ranks()->keep_ranks(
         {state.ranks.data(), state.layout->stride, state.objects().count(), state.layout->permutants},
         narrow(state.permutants), rows ? &*rows : nullptr);
-    kept.device = backend.facts().name;
+    kept.device = backend.device().facts().name;
   }
   return kept;
 }
 
-IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries,
+IndexCounts search_on(const Backend& backend, const PermutationIndex::State& state, const Queries& queries,
                       const IndexSearchSpec& spec, ThreadPool& thread_pool, const IndexSearch::Answer& answer) {
   const std::shared_ptr<const PreparedCorpus> kept = kept_on(state, backend).ranks;
+  const RankBackend& ranks = *backend.ranks();
   RankSearchSpec asked{.queries = {nullptr, state.layout->stride, queries.count(), state.layout->permutants},
                        .candidates = spec.candidates,
                        .type = spec.type,
                        .k = spec.k};
-  if (backend.measures(*kept, spec.k)) asked.rows = queries.measured_rows();
+  if (ranks.measures(*kept, spec.k)) asked.rows = queries.measured_rows();
   Buffer<std::uint8_t> orders;
   const auto order_here = [&] {
     orders = orders_of(state, queries, thread_pool);
@@ -91,9 +93,9 @@ IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, co
     one.measure_zeros(signed_zeros);
     answer(query, signed_zeros);
   };
-  if (!backend.search_ranks(asked, *kept, from_candidates, from_nearest, thread_pool)) {
+  if (!ranks.search_ranks(asked, *kept, from_candidates, from_nearest, thread_pool)) {
     order_here();  // throws; its words name the query
-    backend.search_ranks(asked, *kept, from_candidates, from_nearest, thread_pool);
+    ranks.search_ranks(asked, *kept, from_candidates, from_nearest, thread_pool);
   }
   const std::int64_t all = queries.count() * spec.candidates;
   return {all, all};

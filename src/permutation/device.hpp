@@ -9,13 +9,13 @@
 namespace vicinal {
 
 /// What a backend keeps of an index. The first search through it takes it there.
-KeptOn kept_on(const PermutationIndex::State& state, Backend& backend);
+KeptOn kept_on(const PermutationIndex::State& state, const Backend& backend);
 
-/// Why the search is the host's; empty where it is not.
-std::string host_reason(const PermutationIndex::State& state, bool exact);
+/// Why the search is the host's and not the backend's; empty where it is not.
+std::string host_reason(const Backend& backend, const PermutationIndex::State& state, bool exact);
 
 /// Answers are called from any thread of the thread_pool.
-IndexCounts search_on(Backend& backend, const PermutationIndex::State& state, const Queries& queries,
+IndexCounts search_on(const Backend& backend, const PermutationIndex::State& state, const Queries& queries,
                       const IndexSearchSpec& spec, ThreadPool& thread_pool, const IndexSearch::Answer& answer);
 
 }  // namespace vicinal

@@ -77,7 +77,7 @@ std::int64_t sampled_for_bounds(std::int64_t objects, std::int64_t permutants) n
 }
 
 Resolved resolve(const Execution& run, const Budget& memory) {
-  Backend& backend = find_backend(run.device);
+  const Backend& backend = find_backend(run.device);
   Execution host = run;
   if (&backend != &cpu_backend()) host.instruction_set = "auto";  // a name of the device's
   const Plan plan = open_plan(cpu_backend(), {.memory = memory, .run = host});

@@ -49,7 +49,7 @@ struct PermutationIndex::State {
 
   mutable std::mutex mutex;                                                              // of what follows
   mutable std::map<std::pair<bool, double>, std::shared_ptr<const RecallCurve>> curves;  // (range, k or radius)
-  mutable std::map<Backend*, KeptOn> kept;                                               // what devices have of it
+  mutable std::map<const Backend*, KeptOn> kept;                                         // what devices have of it
 
   const Objects& objects() const noexcept {
     if (own) return *own;
@@ -62,7 +62,7 @@ struct PermutationIndex::State {
 
 /// The device, threads and instruction set of the host beside it, and its memory; names and numbers judged.
 struct Resolved {
-  Backend* backend;
+  const Backend* backend;
   int threads;
   std::string instruction_set;
   std::int64_t budget;

@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "core/metric.hpp"
 #include "core/result_size.hpp"
 #include "core/text.hpp"
 
@@ -15,61 +14,6 @@ namespace {
 [[noreturn]] void refuse(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
 
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t most_rows = std::int64_t{1} << 48, most_cols = std::int64_t{1} << 40,
-                       most_elements = std::int64_t{1} << 56;
-
-/// Beyond this, products of sizes with bytes would leave 64 bits; no machine holds such a side.
-void check_size(const Shape& shape, const char* side) {
-  if (shape.rows < 0 || shape.cols < 0) refuse(cat(side, " has a negative size: ", shape.rows, " x ", shape.cols));
-  if (shape.rows > most_rows || shape.cols > most_cols ||
-      shape.cols > most_elements / std::max<std::int64_t>(shape.rows, 1))
-    refuse(cat(side, " of ", shape.rows, " x ", shape.cols, " is larger than ", most_rows, " rows, ", most_cols,
-               " columns or ", most_elements, " elements"));
-}
-
-}  // namespace
-
-void check_view(const Points& points, const char* side) {
-  if (points.rows < 0 || points.cols < 0) refuse(cat(side, " has a negative size: ", points.rows, " x ", points.cols));
-  if (points.data == nullptr && points.rows > 0 && points.cols > 0)
-    refuse(cat(side, " has ", points.rows, " rows and no data"));
-}
-
-void check_corpus(const Shape& corpus, Metric metric) {
-  if (row_of(metric).compares == Compares::indexed_rows)
-    refuse(cat(metric_info(metric).name, " is searched by PermutationIndex, exactly with exact=true"));
-  if (!metric_info(metric).vectors) {
-    refuse(cat(metric_info(metric).name, " compares strings, corpus holds rows of ", dtype_name(corpus.dtype),
-               "; metrics of vectors: ", joined(metric_names(&MetricInfo::vectors))));
-  }
-  check_size(corpus, "corpus");
-  if (corpus.cols == 0) refuse("dimension is 0");
-  if (metric == Metric::hamming && corpus.dtype != DType::u8)
-    refuse(cat("hamming compares packed bits of u8 rows, got ", dtype_name(corpus.dtype),
-               "; pack them (numpy.packbits) first"));
-}
-
-void check_string_metric(Metric metric, const StringRules& rules) {
-  if (!metric_info(metric).strings) {
-    refuse(cat(metric_info(metric).name, " compares vectors, corpus holds strings; metrics of strings: ",
-               joined(metric_names(&MetricInfo::strings))));
-  }
-  if (rules.max_length < 0) refuse(cat("max_length must be >= 0, got ", rules.max_length));
-  if (rules.ngram < 0) refuse(cat("ngram must be >= 0, got ", rules.ngram));
-  if (rules.ngram > 0 && metric != Metric::jaccard)
-    refuse(cat("ngram is for jaccard, got ngram=", rules.ngram, " with ", metric_info(metric).name));
-}
-
-void check_shapes(const Shape& corpus, const Shape& queries, Metric metric) {
-  check_corpus(corpus, metric);
-  check_size(queries, "query side");
-  if (queries.cols != corpus.cols) refuse(cat("query has d=", queries.cols, ", corpus has d=", corpus.cols));
-  if (metric == Metric::hamming && queries.dtype != DType::u8)
-    refuse(cat("hamming compares packed bits of u8 rows, got ", dtype_name(queries.dtype),
-               " queries; pack them (numpy.packbits) first"));
-}
-
-namespace {
 
 /// What every search has, whatever it collects.
 void check_common(const Shape& corpus, const Shape& queries, const KnnOptions& options) {
@@ -136,20 +80,21 @@ std::string cuda_name(int ordinal) { return cat("cuda:", ordinal); }
 
 /// Ordinal of the device whose memory a side is, where that is not the backend's own.
 int elsewhere(const Backend& backend, const void* memory) {
-  const int device = memory == nullptr ? -1 : backend.cuda_device(memory);
-  return device >= 0 && backend.holds(memory) ? -1 : device;
+  const int device = memory == nullptr ? -1 : backend.device().cuda_device(memory);
+  return device >= 0 && backend.device().holds(memory) ? -1 : device;
 }
 
 void check_side(const Backend& backend, const Points& points, const char* side) {
   const int device = points.rows > 0 ? elsewhere(backend, points.data) : -1;
   if (device < 0) return;
-  fail(ErrorCode::device_error, cat(side, ": rows are in memory of ", cuda_name(device), ", this search runs on ",
-                                    backend.facts().name, "; copy them there, or name device=", cuda_name(device)));
+  fail(ErrorCode::device_error,
+       cat(side, ": rows are in memory of ", cuda_name(device), ", this search runs on ", backend.device().facts().name,
+           "; copy them there, or name device=", cuda_name(device)));
 }
 
 template <class T>
 void check_list(const Backend& backend, std::span<const T> list, const char* what) {
-  const int device = list.empty() ? -1 : backend.cuda_device(list.data());
+  const int device = list.empty() ? -1 : backend.device().cuda_device(list.data());
   if (device < 0) return;
   fail(ErrorCode::device_error,
        cat(what, ": memory of ", cuda_name(device), ", which the host reads; copy it to the host"));
@@ -171,7 +116,7 @@ void check_reach(const Backend& backend, const Eligible& eligible) {
 }
 
 void check_host(const Backend& backend, const Points& points, const char* side, const char* doing) {
-  const int device = points.rows > 0 ? backend.cuda_device(points.data) : -1;
+  const int device = points.rows > 0 ? backend.device().cuda_device(points.data) : -1;
   if (device < 0) return;
   fail(ErrorCode::device_error, cat(side, ": rows are in memory of ", cuda_name(device), ", ", doing,
                                     " reads those of the host; copy them there"));
@@ -179,19 +124,20 @@ void check_host(const Backend& backend, const Points& points, const char* side, 
 
 void check_reach(const Backend& backend, const NeighborsView& out) {
   if (out.rows == 0) return;
-  const bool there = backend.holds(out.ids);
+  const bool there = backend.device().holds(out.ids);
   const std::pair<const char*, const void*> parts[] = {
       {"ids", out.ids}, {"distances", out.distances}, {"counts", out.counts}};
   for (const auto& [name, memory] : parts) {
     if (memory == nullptr) continue;
     if (const int device = elsewhere(backend, memory); device >= 0)
       fail(ErrorCode::device_error,
-           cat(name, " of the result: memory of ", cuda_name(device), ", this search runs on ", backend.facts().name,
-               "; give memory there, or name device=", cuda_name(device)));
-    if (backend.holds(memory) != there)
-      fail(ErrorCode::device_error, cat(name, " of the result: memory of ", there ? "the host" : backend.facts().name,
-                                        ", and the ids are in memory of ", there ? backend.facts().name : "the host",
-                                        "; all of one result is in one memory"));
+           cat(name, " of the result: memory of ", cuda_name(device), ", this search runs on ",
+               backend.device().facts().name, "; give memory there, or name device=", cuda_name(device)));
+    if (backend.device().holds(memory) != there)
+      fail(ErrorCode::device_error,
+           cat(name, " of the result: memory of ", there ? "the host" : backend.device().facts().name,
+               ", and the ids are in memory of ", there ? backend.device().facts().name : "the host",
+               "; all of one result is in one memory"));
   }
 }
 

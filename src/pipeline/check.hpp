@@ -1,22 +1,17 @@
 // Arguments that no backend should ever see: checked once, before anything is planned.
 #pragma once
 #include "backend/backend.hpp"
+#include "core/check_shapes.hpp"
 #include "vicinal/plan.hpp"
 
 namespace vicinal {
 
 /// Throws InvalidArgument or Unsupported as the table of bad inputs says.
-void check_shapes(const Shape& corpus, const Shape& queries, Metric metric);
 void check_options(const Shape& corpus, const Shape& queries, const KnnOptions& options);
 void check_graph(const Shape& rows, const GraphOptions& options);
 void check_range(const Shape& corpus, const Shape& queries, const RangeOptions& options);
 /// k against what the filter leaves each of the `queries`; the largest count of any query, at most k.
 std::int64_t check_k(const RowFilter& filter, std::int64_t corpus_rows, std::int64_t queries, std::int64_t k, bool pad);
-/// The corpus alone, before it is prepared.
-void check_corpus(const Shape& corpus, Metric metric);
-/// A metric of strings, and rules that go with it.
-void check_string_metric(Metric metric, const StringRules& rules);
-void check_view(const Points& points, const char* side);
 /// Throws OutOfMemory: what a refused allocation becomes at the edge of the library.
 [[noreturn]] void refuse_memory();
 /// Memory that is handed to a search, before anything reads it. Throws DeviceError for rows in memory of another device than the backend's, and
@@ -30,10 +25,9 @@ void check_reach(const Backend& backend, const NeighborsView& out);
 /// Checks the view, shapes, reach and options of a k-NN search.
 void check_search(const Backend& backend, const Points& corpus, const Points& queries, const KnnOptions& options);
 
-inline Shape shape_of(const Points& points) { return {points.rows, points.cols, points.dtype}; }
-/// With where they are.
+/// The shape of rows, with where they are.
 inline Shape shape_on(const Backend& backend, const Points& points) {
-  return {points.rows, points.cols, points.dtype, backend.holds(points.data)};
+  return {points.rows, points.cols, points.dtype, backend.device().holds(points.data)};
 }
 
 }  // namespace vicinal

@@ -33,7 +33,7 @@ struct Corpus::State {
     search.metric = options.metric;
     search.degenerate = options.degenerate;
     if (search.run.device == "auto") search.run.device = prepared.made.device;
-    if (prepared.kept && find_backend(search.run.device).facts().name != prepared.made.device)
+    if (prepared.kept && find_backend(search.run.device).device().facts().name != prepared.made.device)
       fail(ErrorCode::device_error,
            cat("the corpus was prepared for ", prepared.made.device, ", and device=", search.run.device,
                "; use device=auto, or prepare it for the other device too"));
@@ -55,11 +55,11 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   state_->options.stream = nullptr;
   const KnnOptions search{
       .metric = options.metric, .memory = options.memory, .run = options.run, .stream = options.stream};
-  Backend& backend = find_backend(options.run.device);
+  const Backend& backend = find_backend(options.run.device);
   if (options.copy) check_host(backend, rows, "corpus", "copying");
   check_reach(backend, rows, rows, search);
-  const Plan plan =
-      make_corpus_plan(backend, {rows.rows, rows.cols, rows.dtype, !options.copy && backend.holds(rows.data)}, search);
+  const SearchPlan plan = make_corpus_plan(
+      backend, {rows.rows, rows.cols, rows.dtype, !options.copy && backend.device().holds(rows.data)}, search);
   state_->prepared.made = plan;
   ThreadPool thread_pool(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
   state_->rows = options.copy ? copy_rows(rows, state_->copy, thread_pool) : rows;
@@ -71,9 +71,9 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
                           .degenerate = options.degenerate,
                           .k = std::min(search.k, rows.rows),
                           .stream = options.stream};
-    state_->prepared.kept = backend.prepare_corpus(spec, plan, thread_pool);
+    state_->prepared.kept = backend.search().prepare_corpus(spec, plan, thread_pool);
   } else if (options.stream != nullptr) {
-    backend.wait_for(options.stream);  // searches read the rows, and know nothing of that stream
+    backend.device().wait_for(options.stream);  // searches read the rows, and know nothing of that stream
   }
   thread_pool.finish();
   state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

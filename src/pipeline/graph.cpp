@@ -21,7 +21,7 @@ Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOpt
   check_graph(shape_of(rows), options);
   if (search_options.eligible.query_labels.empty())
     search_options.eligible.query_labels = search_options.eligible.corpus_labels;
-  const Plan plan =
+  const SearchPlan plan =
       make_plan(backend, graph_problem(shape_on(backend, rows), options, prepared.plan()), search_options);
   SearchSpec spec{.corpus = rows,
                   .metric = search_options.metric,

@@ -8,7 +8,7 @@
 // Prepare rounds rows and measures what rounding cost. Filter computes tile distances in low precision and keeps what
 // beats each query's threshold; select drops what the tightened thresholds exclude; rerank ranks the rest by canonical
 // fp64 distance in the one total order. Certify checks the bound against the answer. The last precision ranks every row, so
-// the loop always ends. Backends do the stages (src/backend/backend.hpp); this file only says in which order.
+// the loop always ends. Backends do the stages (src/backend/search.hpp); this file only says in which order.
 #include "pipeline/knn.hpp"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ class PrecisionRun {
       : spec_(spec), out_(out), queries_(queries), pending_(pending), asked_(asked), report_(report) {}
 
   /// Goes on where an earlier session ended, for want of memory, perhaps in smaller batches.
-  void run(Session& session, const Plan& plan, bool kept) {
+  void run(Session& session, const SearchPlan& plan, bool kept) {
     Sweep sweep(session, spec_, plan, kept, report_.stats);
     const auto size = static_cast<std::size_t>(plan.query_batch);
     std::vector<double> settled(size), largest(size);
@@ -99,8 +99,8 @@ class PrecisionRun {
 };
 
 /// The few queries that a finer precision takes over should still keep every thread busy, in the memory of the plan.
-Plan plan_for_rest(const Plan& plan, std::int64_t pending) {
-  Plan rest = plan;
+SearchPlan plan_for_rest(const SearchPlan& plan, std::int64_t pending) {
+  SearchPlan rest = plan;
   const std::int64_t most =
       std::max(plan.row_splits, plan.query_batch * plan.row_splits / std::max<std::int64_t>(pending, 1));
   rest.symmetric = false;
@@ -111,16 +111,17 @@ Plan plan_for_rest(const Plan& plan, std::int64_t pending) {
 }
 
 /// A precision that the plan did not begin with may take more memory a query.
-void fit_batch(Plan& plan, const std::string& precision, const Backend& backend, const ProblemShape& problem) {
-  Plan alone = plan;
+void fit_batch(SearchPlan& plan, const std::string& precision, const SearchBackend& backend,
+               const ProblemShape& problem) {
+  SearchPlan alone = plan;
   alone.cascade = {precision};
-  const std::int64_t least = backend.query_lanes(plan.instruction_set);
+  const std::int64_t least = plan.multiples.queries;
   while (alone.query_batch > least && backend.bytes(alone, problem) > plan.budget_bytes)
     alone.query_batch = std::max(least, alone.query_batch / 2);
   plan.query_batch = alone.query_batch;
 }
 
-Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const Plan& plan,
+Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const SearchPlan& plan,
                 const std::shared_ptr<const PreparedCorpus>& kept, const KnnOptions& options) {
   Report report;
   Stats& stats = report.stats;
@@ -129,21 +130,22 @@ Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& 
   std::vector<bool> pending(static_cast<std::size_t>(queries.rows), true);
   std::int64_t left = queries.rows;
 
-  Backend& backend = find_backend(plan.device);
+  const Backend& backend = find_backend(plan.device);
   ProblemShape problem = knn_problem(shape_on(backend, spec.corpus), shape_on(backend, queries), options);
   problem.kept = kept != nullptr;
   problem.k = spec.k;
   ThreadPool thread_pool(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
   note_threads(stats, thread_pool);
-  Plan whole = plan;  // and smaller where memory was refused
+  SearchPlan whole = plan;  // and smaller where memory was refused
   for (const std::string& name : plan.cascade) {
     if (left == 0) break;
-    Plan precision_plan = report.certificate.precisions.empty() ? whole : plan_for_rest(whole, left);
-    if (name != plan.cascade.front()) fit_batch(precision_plan, name, backend, problem);
+    SearchPlan precision_plan = report.certificate.precisions.empty() ? whole : plan_for_rest(whole, left);
+    if (name != plan.cascade.front()) fit_batch(precision_plan, name, backend.search(), problem);
     PrecisionRun run(spec, out, queries, pending, left, report);
     const bool ran = retry_smaller(
         [&] {
-          const auto session = backend.open(spec, precision_plan, precision_of(name), kept, thread_pool, stats);
+          const auto session =
+              backend.search().open(spec, precision_plan, precision_of(name), kept, thread_pool, stats);
           if (session) run.run(*session, precision_plan, kept != nullptr);
           return session != nullptr;
         },
@@ -181,14 +183,14 @@ void note_plan(Stats& stats, const Plan& plan, std::int64_t pairs) {
   stats.pairs = pairs;
 }
 
-bool halve(Plan& plan, const std::string& precision, const Backend& backend, const ProblemShape& problem,
+bool halve(SearchPlan& plan, const std::string& precision, const Backend& backend, const ProblemShape& problem,
            Stats& stats) {
-  const auto bytes = [&](Plan shape) {
+  const auto bytes = [&](SearchPlan shape) {
     shape.cascade = {precision};
-    return backend.bytes(shape, problem);
+    return backend.search().bytes(shape, problem);
   };
-  const std::int64_t tile = backend.facts().tile_rows, least = backend.query_lanes(plan.instruction_set);
-  Plan fewer = plan, shorter = plan;
+  const std::int64_t tile = plan.multiples.rows, least = plan.multiples.queries;
+  SearchPlan fewer = plan, shorter = plan;
   fewer.query_batch = std::min(plan.query_batch, std::max(least, (plan.query_batch + 1) / 2));
   if (!problem.kept && !plan.groups)
     shorter.corpus_chunk =
@@ -238,7 +240,7 @@ void Sweep::run() {
   }
 }
 
-Report search(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const Plan& plan,
+Report search(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const SearchPlan& plan,
               std::shared_ptr<const PreparedCorpus> kept, const KnnOptions& options) {
   const auto start = Clock::now();
   FpGuard guard;
@@ -264,7 +266,7 @@ Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& 
                 const KnnOptions& options) try {
   const Backend& backend = find_backend(options.run.device);
   check_search(backend, corpus, queries, options);
-  const Plan plan = make_plan(
+  const SearchPlan plan = make_plan(
       backend, knn_problem(shape_on(backend, corpus), shape_on(backend, queries), options, prepared.plan()), options);
   check_out(out, queries, options, plan.distance_type);
   check_reach(backend, out);

@@ -5,10 +5,10 @@
 
 namespace vicinal {
 
-/// One batch of queries past the whole corpus, chunk by chunk; chunks that stay in memory are prepared once.
+/// A Sweep takes one batch of queries past all of the corpus, chunk by chunk; chunks that stay in memory are prepared once.
 class Sweep {
  public:
-  Sweep(Session& session, const SearchSpec& spec, const Plan& plan, bool kept, Stats& stats)
+  Sweep(Session& session, const SearchSpec& spec, const SearchPlan& plan, bool kept, Stats& stats)
       : session_(session), spec_(spec), plan_(plan), kept_(kept), stats_(stats) {}
   /// After Session::prepare_queries.
   void run();
@@ -16,23 +16,24 @@ class Sweep {
  private:
   Session& session_;
   const SearchSpec& spec_;
-  const Plan& plan_;
+  const SearchPlan& plan_;
   bool kept_, prepared_ = false;
   Stats& stats_;
 };
 
-/// Facts of the plan that stats repeat.
+/// It copies the facts of the plan that stats repeat.
 void note_plan(Stats& stats, const Plan& plan, std::int64_t pairs);
 void note_underflow(Stats& stats, DistanceType type);
-/// Where the system starts fewer threads than the plan has.
+/// It notes where the system starts fewer threads than the plan has.
 void note_threads(Stats& stats, const ThreadPool& thread_pool);
 
-/// A smaller plan, after memory was refused: half of the queries at a time, or of the corpus, whichever leaves less, and a note about it. False
+/// It makes a plan smaller, after memory was refused: half of the queries at a time, or of the corpus, whichever leaves less, and a note about it. False
 /// where there is nothing to halve, or tiles serve both of their sides.
-bool halve(Plan& plan, const std::string& precision, const Backend& backend, const ProblemShape& problem, Stats& stats);
+bool halve(SearchPlan& plan, const std::string& precision, const Backend& backend, const ProblemShape& problem,
+           Stats& stats);
 
 /// Arguments were checked. kept: null, or the whole corpus in the backend's form.
-Report search(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const Plan& plan,
+Report search(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const SearchPlan& plan,
               std::shared_ptr<const PreparedCorpus> kept, const KnnOptions& options);
 
 /// Checks `out` against what the search will write.

@@ -1,4 +1,4 @@
-// PLAN: budget + shapes + what the backend says -> blocks, batches, chunks; the filters are chosen in cascade.cpp. Pure arithmetic.
+// PLAN: budget + shapes + what the backend proposes -> blocks, batches, chunks. Pure arithmetic.
 // Preference: the whole corpus prepared once and all queries at a time; then fewer queries at a time; then the corpus in
 // chunks that are prepared again for each batch; at last the smallest shape that works at all.
 #include "pipeline/plan.hpp"
@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "core/text.hpp"
-#include "pipeline/cascade.hpp"
 
 namespace vicinal {
 namespace {
@@ -16,15 +15,13 @@ constexpr std::int64_t ready_batch = std::int64_t{1}
 constexpr int most_threads = 1024;
 constexpr std::int64_t block_bytes = std::int64_t{512} << 10;  // packed queries of a block stay in a core's L2
 constexpr std::int64_t largest_block = 256;
-constexpr std::int64_t stream_rows = 8192;                  // a streamed chunk is at least this, if memory allows
-constexpr std::int64_t pair_bytes = std::int64_t{3} << 20;  // packed rows of one of two blocks that meet
-constexpr std::int64_t least_symmetric_dims = 16;           // below, testing both sides costs what the product saves
+constexpr std::int64_t stream_rows = 8192;  // a streamed chunk is at least this, if memory allows
 constexpr std::int64_t most_match_bytes = std::int64_t{1} << 30;
 constexpr std::int64_t largest_chunk = std::int64_t{1} << 30;  // rows; slots hold 32-bit row numbers
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 
-int choose_threads(int asked, Plan& plan) {
+int choose_threads(int asked, SearchPlan& plan) {
   if (asked > most_threads) {
     plan.notes.push_back(cat("threads=", asked, " capped at ", most_threads));
     return most_threads;
@@ -34,10 +31,10 @@ int choose_threads(int asked, Plan& plan) {
 
 class Fitter {
  public:
-  Fitter(const Backend& backend, const ProblemShape& problem, Plan& plan, std::int64_t budget)
-      : backend_(backend), problem_(problem), plan_(plan), budget_(budget),
-        lanes_(backend.query_lanes(plan.instruction_set)), tile_(backend.facts().tile_rows),
-        rows_(rounded_up(std::max<std::int64_t>(problem.corpus.rows, 1), tile_)), ready_(backend.facts().ready_bytes) {}
+  Fitter(const SearchBackend& backend, const ProblemShape& problem, const Proposal& proposal, SearchPlan& plan)
+      : backend_(backend), problem_(problem), proposal_(proposal), plan_(plan), budget_(plan.budget_bytes),
+        lanes_(plan.multiples.queries), tile_(plan.multiples.rows),
+        rows_(rounded_up(std::max<std::int64_t>(problem.corpus.rows, 1), tile_)) {}
 
   /// Fills the plan with the best shape that fits. Throws MemoryBudget when none does.
   void fit() {
@@ -45,7 +42,7 @@ class Fitter {
     const int threads = plan_.threads;
     shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true);
     plan_.minimum_bytes = plan_.peak_bytes;
-    if (problem_.symmetric && plan_.cascade.size() > 1 && backend_.facts().has_pairs) {
+    if (proposal_.symmetric_tiles > 0) {
       if (shape_symmetric(threads)) return;
       // Bytes take more slots; where floats alone would fit, their tiles serve both sides.
       std::vector<std::string> all = plan_.cascade;
@@ -55,7 +52,8 @@ class Fitter {
     }
     const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
     if (rows_ <= largest_chunk) {
-      if (ready_ < budget_ && take_whole(queries, std::max(several, std::min(queries, ready_batch)), threads, ready_))
+      if (const std::int64_t ready = proposal_.ready_bytes;
+          ready < budget_ && take_whole(queries, std::max(several, std::min(queries, ready_batch)), threads, ready))
         return;
       if (take_whole(queries, several, threads, budget_)) return;
     }
@@ -91,10 +89,9 @@ class Fitter {
   /// Blocks against blocks, each pair once (src/cpu/filter/symmetric.cpp): needs everything in memory, and enough blocks that a
   /// round of pairs has work for every thread. False when it does not fit or would not pay.
   bool shape_symmetric(int threads) {
-    if (problem_.corpus.cols < least_symmetric_dims || rows_ > largest_chunk) return false;
-    // Large blocks, so that a block's queries are fetched seldom; small enough that rounds have pairs for every thread.
+    if (rows_ > largest_chunk) return false;
     const std::int64_t tiles = rows_ / tile_;
-    std::int64_t most = std::clamp<std::int64_t>(pair_bytes / (problem_.corpus.cols * 4) / tile_, 1, 8);
+    std::int64_t most = proposal_.symmetric_tiles;  // and few enough that rounds have pairs for every thread
     while (most > 1 && tiles / most < 8 * threads) --most;
     if (tiles / most < 2 * threads) return false;
     if (!shape(problem_.queries.rows, rows_, threads, false)) return false;
@@ -113,10 +110,8 @@ class Fitter {
     plan_.query_batch = batch;
     plan_.corpus_chunk = chunk;
     plan_.resident = chunk >= rows_;
-    const bool narrow = plan_.cascade.front() == precision_name(Precision::int8) ||
-                        (backend_.facts().has_halves && plan_.cascade.size() > 1);
-    const std::int64_t waiting = narrow ? std::max(int8_slots, std::min(10 * problem_.k, 5 * problem_.k + 500))
-                                        : std::max<std::int64_t>(problem_.range ? 480 : 64, problem_.k);
+    const bool proposed = plan_.cascade.size() == proposal_.cascade.size();
+    const std::int64_t waiting = proposed ? proposal_.slots : proposal_.float_slots;
     plan_.candidate_slots = problem_.k + tile_slots + (least ? 64 : waiting);
     const std::int64_t most = std::clamp(block_bytes / (problem_.corpus.cols * 4) / lanes_ * lanes_, lanes_,
                                          rounded_up(largest_block, lanes_));
@@ -132,26 +127,41 @@ class Fitter {
     return plan_.peak_bytes <= budget_;
   }
 
-  static constexpr std::int64_t int8_slots = 320;
   static constexpr std::int64_t tile_slots = 32;  // one panel may arrive at once
-  const Backend& backend_;
+  const SearchBackend& backend_;
   const ProblemShape& problem_;
-  Plan& plan_;
-  std::int64_t budget_, lanes_, tile_, rows_, ready_;
+  const Proposal& proposal_;
+  SearchPlan& plan_;
+  std::int64_t budget_, lanes_, tile_, rows_;
 };
 
-Plan start_plan(const Backend& backend, const ProblemShape& problem, const KnnOptions& options) {
-  Plan plan = open_plan(backend, options);
+void check_filter(const std::string& filter) {
+  if (filter == "auto" || filter == rotated_filter) return;
+  std::vector<std::string> known{"auto"};
+  for (const PrecisionName& precision : precision_names) {
+    if (filter == precision.name) return;
+    known.emplace_back(precision.name);
+  }
+  known.emplace_back(rotated_filter);
+  fail(ErrorCode::invalid_argument, cat("unknown filter \"", filter, "\"; filters: ", joined(known)));
+}
+
+/// A plan with what the backend proposes, as far as it does not depend on the budget.
+SearchPlan start_plan(const Backend& backend, const ProblemShape& problem, const KnnOptions& options,
+                      Proposal& proposal) {
+  SearchPlan plan = open_plan(backend, options);
   if (problem.made != nullptr)
     plan.instruction_set = problem.made->instruction_set;  // rows are packed and measured by its kernels
-  const std::string filter = with_environment(options.run).filter;
-  plan.cascade = choose_cascade(problem, options, filter, backend, plan);
-  if (problem.made != nullptr) keep_prepared_precisions(plan.cascade, *problem.made);
-  plan.groups = takes_groups(problem, options, filter, backend.facts());
-  if (plan.groups) plan.cascade = {precision_name(Precision::canonical)};
-  plan.pilot = filter == "auto" && plan.cascade.front() == precision_name(Precision::int8) && plan.cascade.size() > 2 &&
-               !backend.facts().has_halves;
-  plan.rotated = filter == rotated_filter && plan.cascade.front() == precision_name(Precision::int8);
+  Execution run = with_environment(options.run);
+  check_filter(run.filter);
+  run.instruction_set = plan.instruction_set;
+  proposal = backend.search().propose(problem, run, options.proof);
+  plan.multiples = proposal.multiples;
+  plan.cascade = proposal.cascade;
+  plan.groups = proposal.kd_tree;
+  plan.pilot = proposal.pilot;
+  plan.rotated = proposal.rotated;
+  plan.notes.insert(plan.notes.end(), proposal.notes.begin(), proposal.notes.end());
   plan.distance_type =
       resolve_distance_type(options.distance_type, options.metric, problem.corpus.dtype, problem.queries.dtype);
   return plan;
@@ -159,16 +169,17 @@ Plan start_plan(const Backend& backend, const ProblemShape& problem, const KnnOp
 
 }  // namespace
 
-Plan open_plan(const Backend& backend, const KnnOptions& options) {
-  backend.check_stream(options.stream);  // before what a capture does not survive
+SearchPlan open_plan(const Backend& backend, const KnnOptions& options) {
+  const DeviceBackend& device = backend.device();
+  device.check_stream(options.stream);  // before what a capture does not survive
   const Execution run = with_environment(options.run);
-  const Facts facts = backend.facts();
-  Plan plan;
+  const Facts facts = device.facts();
+  SearchPlan plan;
   plan.device = facts.name;
   plan.instruction_set = run.instruction_set == "auto" ? facts.instruction_sets.front() : run.instruction_set;
-  backend.query_lanes(plan.instruction_set);  // throws for a name that is unknown or not usable here
+  device.check_instruction_set(plan.instruction_set);
   plan.threads = choose_threads(run.threads, plan);
-  plan.budget_bytes = options.memory.host > 0 ? options.memory.host : backend.free_bytes() / 10 * 9;
+  plan.budget_bytes = options.memory.host > 0 ? options.memory.host : device.free_bytes() / 10 * 9;
   return plan;
 }
 
@@ -201,12 +212,14 @@ ProblemShape range_problem(const Shape& corpus, const Shape& queries, const KnnO
   return problem;
 }
 
-Plan make_plan(const Backend& backend, const ProblemShape& problem, const KnnOptions& options) {
-  Plan plan = start_plan(backend, problem, options);
-  Fitter(backend, problem, plan, plan.budget_bytes).fit();
-  if (takes_second(problem, options, backend, plan)) {
+SearchPlan make_plan(const Backend& backend, const ProblemShape& problem, const KnnOptions& options) {
+  const SearchBackend& search = backend.search();
+  Proposal proposal;
+  SearchPlan plan = start_plan(backend, problem, options, proposal);
+  Fitter(search, problem, proposal, plan).fit();
+  if (proposal.second && !plan.symmetric && plan.cascade.size() == proposal.cascade.size()) {
     plan.second = true;
-    const std::int64_t peak = backend.bytes(plan, problem);
+    const std::int64_t peak = search.bytes(plan, problem);
     plan.second = peak <= plan.budget_bytes;
     if (plan.second) plan.peak_bytes = peak;
   }
@@ -217,27 +230,26 @@ Plan make_plan(const Backend& backend, const ProblemShape& problem, const KnnOpt
     plan.result_bytes =
         problem.queries.rows * options.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
   }
-
-  plan.seconds = backend.seconds(plan, problem);
-  if (plan.seconds < 0) plan.seconds = host_seconds(backend, problem, plan);
+  plan.seconds = search.seconds(plan, problem);
   return plan;
 }
 
-Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options) {
+SearchPlan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options) {
   // kept: a corpus that is prepared at all is prepared for the filter, however small it is.
   KnnOptions likely = options;
   likely.k = 1;
   ProblemShape problem = knn_problem(corpus, {1, corpus.cols, corpus.dtype}, likely);
   problem.kept = true;
-  Plan plan = start_plan(backend, problem, likely);
+  Proposal proposal;
+  SearchPlan plan = start_plan(backend, problem, likely, proposal);
   plan.corpus_chunk = std::max<std::int64_t>(corpus.rows, 1);
-  plan.query_block = backend.query_lanes(plan.instruction_set);
+  plan.query_block = plan.multiples.queries;
   plan.query_batch = plan.query_block;
-  plan.second = takes_second(problem, likely, backend, plan);
-  plan.peak_bytes = backend.prepared_bytes(problem, plan);
+  plan.second = proposal.second;
+  plan.peak_bytes = backend.search().prepared_bytes(problem, plan);
   if (plan.peak_bytes > plan.budget_bytes && plan.second) {
     plan.second = false;
-    plan.peak_bytes = backend.prepared_bytes(problem, plan);
+    plan.peak_bytes = backend.search().prepared_bytes(problem, plan);
   }
   plan.resident = plan.peak_bytes <= plan.budget_bytes && corpus.rows < largest_chunk;
   return plan;

@@ -1,36 +1,29 @@
-// Internal face of the planner: the same plan, when the prepared corpus may already exist.
+// PLAN, for the rest of the library: what a device proposes, fitted into the budget.
 #pragma once
 #include "backend/backend.hpp"
 #include "vicinal/plan.hpp"
 
 namespace vicinal {
 
-/// Device, instruction set, threads and budget: what every plan begins with. Throws DeviceError, Unsupported (the caller's stream, too), InvalidArgument (names).
-Plan open_plan(const Backend& backend, const KnnOptions& options);
+/// It decides device, instruction set, threads and budget, which every plan begins with. Throws DeviceError, Unsupported (the caller's stream, too),
+/// InvalidArgument (names).
+SearchPlan open_plan(const Backend& backend, const KnnOptions& options);
 
-/// Throws MemoryBudget for a plan of which minimum_bytes are beyond budget_bytes. or_else: what helps besides more memory.
+/// It throws MemoryBudget for a plan of which minimum_bytes are beyond budget_bytes. or_else: what helps besides more memory.
 [[noreturn]] void fail_budget(const Plan& plan, const char* or_else);
 
-/// Arguments were checked. Throws MemoryBudget, DeviceError, Unsupported, InvalidArgument (names).
-Plan make_plan(const Backend& backend, const ProblemShape& problem, const KnnOptions& options);
+/// It plans a search, of which the arguments were checked. Throws MemoryBudget, DeviceError, Unsupported, InvalidArgument (names).
+SearchPlan make_plan(const Backend& backend, const ProblemShape& problem, const KnnOptions& options);
 
-/// The rows of the corpus, a query, that a filter in bytes or in floats leaves to be ranked.
-struct Left {
-  double bytes, floats;
-};
-/// Predicted seconds of a plan by the rates of a core of the build machine. sampled: null, where the shapes alone are known.
-double host_seconds(const Backend& backend, const ProblemShape& problem, const Plan& plan,
-                    const Left* sampled = nullptr);
-
-/// The searches of these shapes. `made`: the plan by which a kept corpus (Corpus) was prepared, which is not part of the budget and can be
-/// searched in the forms alone that it was prepared in; null: nothing is kept.
+/// They describe the searches of these shapes. `made`: the plan by which a corpus was prepared (Corpus), which is not part of the budget and can be
+/// searched in the precisions alone that it was prepared in; null: nothing is prepared.
 ProblemShape knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options,
                          const Plan* made = nullptr);
 ProblemShape graph_problem(const Shape& rows, const GraphOptions& options, const Plan* made = nullptr);
 ProblemShape range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options,
                            const Plan* made = nullptr);
 
-/// The plan of preparing a corpus once: threads, precisions, instruction set, bytes. resident says whether it may be kept.
-Plan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options);
+/// It plans to prepare a corpus once: threads, precisions, instruction set, bytes. Plan::resident says whether the budget allows it.
+SearchPlan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options);
 
 }  // namespace vicinal

@@ -1,4 +1,4 @@
-// The calls that return a plan without searching, from shapes alone or with a look at a sample of the rows, and its text.
+// The calls that return a plan without searching, from shapes alone or from a sample of the rows besides, and its text.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,39 +12,17 @@
 namespace vicinal {
 namespace {
 
-constexpr double looks_a_rank = 4;     // second looks that take the time of a canonical distance
-constexpr double least_excluded = 16;  // a filter that leaves a row in so many is given up, and every pair ranked
-
-/// What the sample says: the precision that the search will begin with, and its time. Rows that neither bytes nor floats exclude are all ranked.
-void look(Plan& plan, Backend& backend, const ProblemShape& problem, const Points& corpus, const KnnOptions& options,
-          std::optional<double> radius) {
-  if (corpus.rows == 0 || plan.groups) return;
+/// It corrects a plan by a sample of the rows.
+SearchPlan sampled(SearchPlan plan, const Backend& backend, const ProblemShape& problem, const Points& corpus,
+                   const KnnOptions& options, std::optional<double> radius) {
   const SearchSpec spec{.corpus = corpus,
                         .metric = options.metric,
                         .type = plan.distance_type,
                         .degenerate = options.degenerate,
                         .k = problem.k,
                         .radius = radius};
-  const Outlook outlook = backend.look(spec, plan);
-  if (outlook.sampled == 0 && outlook.int8_pays) return;
-  const bool bytes = precision_of(plan.cascade.front()) == Precision::int8 && (outlook.int8_pays || !plan.pilot);
-  if (precision_of(plan.cascade.front()) == Precision::int8 && !bytes) {
-    plan.cascade.erase(plan.cascade.begin());
-    plan.second = false;
-  }
-  plan.rotated |= plan.pilot && bytes && outlook.rotated;
-  plan.pilot = false;
-  if (outlook.sampled == 0) return void(plan.seconds = host_seconds(backend, problem, plan));
-  const double n = static_cast<double>(corpus.rows);
-  Left left{outlook.left_int8, outlook.left_f32};
-  plan.sampled_rows = outlook.sampled;
-  plan.left_rows = static_cast<std::int64_t>(std::min(n, bytes ? left.bytes : left.floats));
-  if (plan.second) left.bytes = left.bytes / looks_a_rank + left.floats;
-  plan.seconds = host_seconds(backend, problem, plan, &left);
-  if (bytes || left.floats * least_excluded <= n) return;
-  Plan all = plan;
-  all.cascade = {plan.cascade.back()};
-  plan.seconds += host_seconds(backend, problem, all);
+  if (corpus.rows > 0) backend.search().sample(plan, problem, spec);
+  return plan;
 }
 
 }  // namespace
@@ -53,13 +31,11 @@ Plan plan(const Points& corpus, const Shape& queries, const KnnOptions& options)
   const FpGuard guard;
   check_view(corpus, "corpus");
   check_shapes(shape_of(corpus), queries, options.metric);
-  Backend& backend = find_backend(options.run.device);
+  const Backend& backend = find_backend(options.run.device);
   check_reach(backend, corpus, {}, options);
   check_options(shape_of(corpus), queries, options);
   const ProblemShape problem = knn_problem(shape_on(backend, corpus), queries, options);
-  Plan made = make_plan(backend, problem, options);
-  look(made, backend, problem, corpus, options, std::nullopt);
-  return made;
+  return sampled(make_plan(backend, problem, options), backend, problem, corpus, options, std::nullopt);
 }
 
 Plan plan(const Points& corpus, const Points& queries, const KnnOptions& options) {
@@ -73,13 +49,11 @@ Plan plan_graph(const Points& rows, const GraphOptions& options) {
   const FpGuard guard;
   check_view(rows, "corpus");
   check_shapes(shape_of(rows), shape_of(rows), options.search.metric);
-  Backend& backend = find_backend(options.search.run.device);
+  const Backend& backend = find_backend(options.search.run.device);
   check_reach(backend, rows, {}, options.search);
   check_graph(shape_of(rows), options);
   const ProblemShape problem = graph_problem(shape_on(backend, rows), options);
-  Plan made = make_plan(backend, problem, options.search);
-  look(made, backend, problem, rows, options.search, std::nullopt);
-  return made;
+  return sampled(make_plan(backend, problem, options.search), backend, problem, rows, options.search, std::nullopt);
 }
 
 Plan plan_range(const Points& corpus, const Shape& queries, double radius, const RangeOptions& options) {
@@ -87,13 +61,11 @@ Plan plan_range(const Points& corpus, const Shape& queries, double radius, const
   if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
   check_view(corpus, "corpus");
   check_shapes(shape_of(corpus), queries, options.search.metric);
-  Backend& backend = find_backend(options.search.run.device);
+  const Backend& backend = find_backend(options.search.run.device);
   check_reach(backend, corpus, {}, options.search);
   check_range(shape_of(corpus), queries, options);
   const ProblemShape problem = range_problem(shape_on(backend, corpus), queries, options.search);
-  Plan made = make_plan(backend, problem, options.search);
-  look(made, backend, problem, corpus, options.search, radius);
-  return made;
+  return sampled(make_plan(backend, problem, options.search), backend, problem, corpus, options.search, radius);
 }
 
 Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) {

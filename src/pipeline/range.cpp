@@ -54,7 +54,7 @@ class Growing {
 class RangeRun {
  public:
   RangeRun(const SearchSpec& spec, const std::shared_ptr<const PreparedCorpus>& kept, const Points& queries,
-           const Plan& plan, const ProblemShape& problem, const RangeOptions& options, std::int64_t most)
+           const SearchPlan& plan, const ProblemShape& problem, const RangeOptions& options, std::int64_t most)
       : spec_(spec), kept_(kept), queries_(queries), plan_(plan), problem_(problem), most_(most),
         size_(static_cast<std::int64_t>(distance_size(spec.type))),
         thread_pool_(plan.threads, options.search.progress, options.search.stop,
@@ -65,7 +65,7 @@ class RangeRun {
     note_plan(report_.stats, plan_, spec_.corpus.rows * queries_.rows);
     note_threads(report_.stats, thread_pool_);
     report_.certificate.queries = queries_.rows;
-    Backend& backend = find_backend(plan_.device);
+    const Backend& backend = find_backend(plan_.device);
     retry_smaller(
         [&] { return search(backend), true; },
         [&] { return halve(plan_, report_.certificate.precisions.back(), backend, problem_, report_.stats); });
@@ -85,11 +85,11 @@ class RangeRun {
 
  private:
   /// The queries that are left, in one session.
-  void search(Backend& backend) {
+  void search(const Backend& backend) {
     std::unique_ptr<Session> session;
     for (const std::string& name : plan_.cascade) {
       report_.certificate.precisions = {name};
-      session = backend.open(spec_, plan_, precision_of(name), kept_, thread_pool_, report_.stats);
+      session = backend.search().open(spec_, plan_, precision_of(name), kept_, thread_pool_, report_.stats);
       if (session) break;
     }
     Sweep sweep(*session, spec_, plan_, kept_ != nullptr, report_.stats);
@@ -157,7 +157,7 @@ class RangeRun {
   const SearchSpec& spec_;
   const std::shared_ptr<const PreparedCorpus>& kept_;
   const Points& queries_;
-  Plan plan_;  // smaller where memory was refused
+  SearchPlan plan_;  // smaller where memory was refused
   const ProblemShape& problem_;
   std::int64_t most_, size_, total_ = 0, done_ = 0;  // done_: queries
   Report report_;
@@ -177,12 +177,12 @@ CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const 
   check_view(corpus, "corpus");
   check_view(queries, "query");
   check_shapes(shape_of(corpus), shape_of(queries), search.metric);
-  Backend& backend = find_backend(search.run.device);
+  const Backend& backend = find_backend(search.run.device);
   check_reach(backend, corpus, queries, search);
   check_range(shape_of(corpus), shape_of(queries), options);
   const ProblemShape problem =
       range_problem(shape_on(backend, corpus), shape_on(backend, queries), search, prepared.plan());
-  const Plan plan = make_plan(backend, problem, search);
+  const SearchPlan plan = make_plan(backend, problem, search);
   const SearchSpec spec{.corpus = corpus,
                         .metric = search.metric,
                         .type = plan.distance_type,
@@ -192,8 +192,9 @@ CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const 
                         .radius = radius,
                         .stream = search.stream};
   const std::int64_t entry = 8 + static_cast<std::int64_t>(distance_size(plan.distance_type));
-  const std::int64_t most =
-      options.max_results > 0 ? options.max_results : std::max<std::int64_t>(backend.free_bytes() / 10 * 9 / entry, 1);
+  const std::int64_t most = options.max_results > 0
+                                ? options.max_results
+                                : std::max<std::int64_t>(backend.device().free_bytes() / 10 * 9 / entry, 1);
   FpGuard guard;
   CsrNeighbors result = RangeRun(spec, prepared.kept, queries, plan, problem, options, most).run();
   if (spot_checks() && on_host(backend, {corpus.data, queries.data})) spot_check(result, spec, queries);

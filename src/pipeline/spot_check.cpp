@@ -83,7 +83,7 @@ class Checker {
     options.proof = Proof::exhaustive;
     options.run = {.device = "cpu",
                    .threads = 1,
-                   .instruction_set = cpu_backend().facts().instruction_sets.back(),
+                   .instruction_set = cpu_backend().device().facts().instruction_sets.back(),
                    .filter = "canonical"};
     checking = true;
     try {

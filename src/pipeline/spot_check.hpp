@@ -13,7 +13,7 @@ bool spot_checks();
 
 /// None of these is in memory of the device that searched, where the check cannot look.
 inline bool on_host(const Backend& backend, std::initializer_list<const void*> arrays) {
-  return std::none_of(arrays.begin(), arrays.end(), [&](const void* array) { return backend.holds(array); });
+  return std::none_of(arrays.begin(), arrays.end(), [&](const void* array) { return backend.device().holds(array); });
 }
 
 /// Throws Internal for a list that does not hold the rows that it must: as many as are needed, distinct, of the corpus, eligible, in the total

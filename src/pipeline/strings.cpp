@@ -22,9 +22,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* string_precision = "exact";
-// Cycles a pair and letter of the longer side, where lengths and limits leave out nothing (Cascade Lake, AVX-512, one core;
-// bench/strings.py). They predict time; no answer depends on them.
-constexpr double string_clock_hz = 2.5e9, cycles_per_string_pair = 0.5, cycles_per_string_letter = 0.15;
 
 [[noreturn]] void refuse_strings(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
 
@@ -117,9 +114,10 @@ class StringJob {
  private:
   /// By the backend what it takes, by the host the rest: queries come by length, so both have a stretch of them.
   std::int64_t search(StringSearchSpec spec, const StringAnswer& answer, Stats& stats) {
-    const StringShare share = backend_.share_strings(spec);
+    const StringBackend* own = backend_.strings();
+    const StringShare share = own != nullptr ? own->share_strings(spec) : StringShare{0, "searches of strings"};
     spec.last_query = share.end;
-    const std::int64_t entries = share.end > 0 ? backend_.search_strings(spec, plan_, answer, thread_pool_, stats) : 0;
+    const std::int64_t entries = share.end > 0 ? own->search_strings(spec, plan_, answer, thread_pool_, stats) : 0;
     if (share.end >= rows_) return entries;
     stats.notes.push_back(cat("of ", rows_, " queries ", rows_ - share.end, " were searched on the CPU, not on ",
                               plan_.device, ": ", share.why));
@@ -127,7 +125,7 @@ class StringJob {
     spec.last_query = rows_;
     spec.most = std::max<std::int64_t>(spec.most - entries, 0);
     Stats here;
-    const std::int64_t others = cpu_backend().search_strings(spec, host_, answer, thread_pool_, here);
+    const std::int64_t others = cpu_backend().strings()->search_strings(spec, host_, answer, thread_pool_, here);
     stats.candidates += here.candidates;
     stats.reranked += here.reranked;
     return entries + others;
@@ -145,13 +143,16 @@ class StringJob {
                             .alphabet = alphabet_->size()};
     const std::int64_t wanted = k != nullptr ? std::min(*k, corpus_.rows) : 0;
     const std::int64_t lengths = 8 * (corpus_.rows + (graph ? 0 : rows_));
+    const StringBackend* own = backend_.strings();
     host_ = plan_;
-    std::int64_t bytes = backend_.shape_strings(plan_, sizes, options_.metric, wanted, k == nullptr);
+    std::int64_t bytes = own != nullptr ? own->shape_strings(plan_, sizes, options_.metric, wanted, k == nullptr) : 0;
     if (&backend_ != &cpu_backend()) {
-      host_.device = cpu_backend().facts().name;
-      host_.instruction_set = cpu_backend().facts().instruction_sets.front();
-      bytes += cpu_backend().shape_strings(host_, sizes, options_.metric, wanted, k == nullptr);
+      const Facts host = cpu_backend().device().facts();
+      host_.device = host.name;
+      host_.instruction_set = host.instruction_sets.front();
+      bytes += cpu_backend().strings()->shape_strings(host_, sizes, options_.metric, wanted, k == nullptr);
     }
+    if (own == nullptr) plan_.seconds = host_.seconds;
     plan_.peak_bytes = bytes + StringSet::bytes(lengths_, sizes.alphabet) +
                        (graph ? 0 : StringSet::bytes(query_lengths_, sizes.alphabet)) + lengths + sizes.alphabet * 16 +
                        RowFilter::bytes(options_.eligible, corpus_.rows);
@@ -159,16 +160,12 @@ class StringJob {
     if (plan_.peak_bytes > plan_.budget_bytes) fail_budget(plan_, "search the corpus in parts");
     if (k != nullptr)
       plan_.result_bytes = rows_ * *k * static_cast<std::int64_t>(8 + distance_size(plan_.distance_type));
-    const double mean = corpus_.rows == 0 ? 0 : static_cast<double>(sizes.symbols) / static_cast<double>(corpus_.rows);
-    const double strips = std::ceil(mean / 64), pairs = static_cast<double>(corpus_.rows) * static_cast<double>(rows_);
-    plan_.seconds = pairs * (cycles_per_string_pair + cycles_per_string_letter * mean * std::max(strips, 1.0)) /
-                    string_clock_hz / plan_.threads * backend_.slowness(plan_.instruction_set);
   }
 
   const KnnOptions& options_;
   const Strings& corpus_;
   const Strings* queries_;
-  Backend& backend_;
+  const Backend& backend_;
   Plan plan_, host_;  // host_: of what the backend does not take
   std::int64_t rows_;
   Clock::time_point start_;

@@ -75,7 +75,7 @@ SelectStats select_k_into(const SelectionView& out, const Values& values, const 
     fail(ErrorCode::invalid_argument, cat("the result has room for ", out.rows, " x ", out.k, ", the selection has ",
                                           values.rows, " x ", options.k));
   const Execution run = with_environment(options.run);
-  Backend& backend = find_select_backend(run.device, values.cuda_device);
+  const Backend& backend = find_select_backend(run.device, values.cuda_device);
   SelectProblem problem{.values = values,
                         .payload = payload,
                         .out = out,
@@ -90,10 +90,10 @@ SelectStats select_k_into(const SelectionView& out, const Values& values, const 
                         .stream = options.stream};
   SelectStats stats;
   if (values.rows > 0) {
-    stats = backend.select_k(problem);
+    stats = backend.select().select_k(problem);
   } else {
     stats = {.algorithm = options.algorithm,
-             .device = backend.facts().name,
+             .device = backend.device().facts().name,
              .threads = 0,
              .seconds = 0,
              .why = "there are no rows"};
@@ -108,7 +108,7 @@ std::vector<SelectChoice> select_choices(const Values& values, const SelectOptio
   check_values(values);
   check_count(values, options.k);
   const Backend& backend = find_select_backend(with_environment(options.run).device, values.cuda_device);
-  const std::string device = backend.facts().name, kind = device.substr(0, device.find(':'));
+  const std::string device = backend.device().facts().name, kind = device.substr(0, device.find(':'));
   SelectProblem problem;
   problem.values = values;
   problem.k = options.k;
@@ -118,7 +118,7 @@ std::vector<SelectChoice> select_choices(const Values& values, const SelectOptio
   for (const SelectAlgorithm& one : select_algorithms()) {
     if (!select_runs_on(std::string(one.name), kind)) continue;
     problem.algorithm = one.name;
-    choices.push_back({one.name, values.rows > 0 ? backend.select_refusal(problem) : ""});
+    choices.push_back({one.name, values.rows > 0 ? backend.select().select_refusal(problem) : ""});
   }
   return choices;
 }

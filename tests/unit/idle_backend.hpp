@@ -2,31 +2,33 @@
 #pragma once
 #include "backend/backend.hpp"
 
-struct IdleBackend : vicinal::Backend {
+struct IdleBackend : vicinal::Backend, vicinal::DeviceBackend, vicinal::SearchBackend, vicinal::SelectBackend {
+  const vicinal::DeviceBackend& device() const override { return *this; }
+  const vicinal::SearchBackend& search() const override { return *this; }
+  const vicinal::SelectBackend& select() const override { return *this; }
+
   vicinal::Facts facts() const override { return {}; }
   std::int64_t free_bytes() const override { return 0; }
-  vicinal::SelectStats select_k(const vicinal::SelectProblem&) override { return {}; }
-  std::string select_refusal(const vicinal::SelectProblem&) const override { return ""; }
-  std::int64_t bytes(const vicinal::Plan&, const vicinal::ProblemShape&) const override { return 0; }
-  std::int64_t prepared_bytes(const vicinal::ProblemShape&, const vicinal::Plan&) const override { return 0; }
-  std::int64_t query_lanes(const std::string&) const override { return 0; }
-  double slowness(const std::string&) const override { return 1; }
-  double int8_gain(const std::string&) const override { return 1; }
-  std::shared_ptr<const vicinal::PreparedCorpus> prepare_corpus(const vicinal::SearchSpec&, const vicinal::Plan&,
-                                                                vicinal::ThreadPool&) override {
+  void check_instruction_set(const std::string&) const override {}
+
+  vicinal::Proposal propose(const vicinal::ProblemShape&, const vicinal::Execution&, vicinal::Proof) const override {
+    vicinal::Proposal proposal;
+    proposal.cascade = {"canonical"};
+    return proposal;
+  }
+  double seconds(const vicinal::SearchPlan&, const vicinal::ProblemShape&) const override { return 0; }
+  std::int64_t bytes(const vicinal::SearchPlan&, const vicinal::ProblemShape&) const override { return 0; }
+  std::int64_t prepared_bytes(const vicinal::ProblemShape&, const vicinal::SearchPlan&) const override { return 0; }
+  std::shared_ptr<const vicinal::PreparedCorpus> prepare_corpus(const vicinal::SearchSpec&, const vicinal::SearchPlan&,
+                                                                vicinal::ThreadPool&) const override {
     return nullptr;
   }
-  std::unique_ptr<vicinal::Session> open(const vicinal::SearchSpec&, const vicinal::Plan&, vicinal::Precision,
+  std::unique_ptr<vicinal::Session> open(const vicinal::SearchSpec&, const vicinal::SearchPlan&, vicinal::Precision,
                                          std::shared_ptr<const vicinal::PreparedCorpus>, vicinal::ThreadPool&,
-                                         vicinal::Stats&) override {
+                                         vicinal::Stats&) const override {
     return nullptr;
   }
-  std::int64_t shape_strings(vicinal::Plan&, const vicinal::StringSizes&, vicinal::Metric, std::int64_t,
-                             bool) const override {
-    return 0;
-  }
-  std::int64_t search_strings(const vicinal::StringSearchSpec&, const vicinal::Plan&, const vicinal::StringAnswer&,
-                              vicinal::ThreadPool&, vicinal::Stats&) override {
-    return 0;
-  }
+
+  vicinal::SelectStats select_k(const vicinal::SelectProblem&) const override { return {}; }
+  std::string select_refusal(const vicinal::SelectProblem&) const override { return ""; }
 };

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/sums.hpp"
+#include "prepare/row_kernels.hpp"
 #include "vicinal/matrix.hpp"
 
 namespace vicinal::cpu {
@@ -72,24 +73,6 @@ struct SecondArgs {
 using SecondFn = void (*)(const SecondArgs&);
 
 inline constexpr int dtype_count = 6;  // in the order of DType
-
-/// Canonical sums (C2: 32 lanes, lane j takes i = j mod 32 in increasing i, then lanes j and j + h are joined, h = 16..1;
-/// core/sums.hpp) of one query against rows at data + index[i] * row_stride (index null: 0..count-1). Elements of a row are
-/// adjacent and aligned to their type. out[i] for i < count.
-struct CanonicalArgs {
-  const double* query;  // dims values, already exact in fp64; null where rows alone are summed
-  const void* rows;
-  std::int64_t row_stride;     // bytes
-  const std::uint32_t* index;  // or null
-  std::int64_t count;
-  std::int64_t dims;
-  const double* shift;  // [count], taken from each element of a row; null where the kernel takes none
-  double* out;
-};
-using CanonicalFn = void (*)(const CanonicalArgs&);
-
-/// `count` adjacent elements to fp64, exactly.
-using ConvertFn = void (*)(const void* from, std::int64_t count, double* to);
 
 /// One row for the filter: x'_i = (x_i - shift) * scale - centre_i in fp64, then xhat_i = float(x'_i).
 /// Sums are plain fp64 in any order.
@@ -165,9 +148,6 @@ struct NearFns {
 };
 inline constexpr int near_widths[] = {2, 4, 8};
 
-/// First position of a NaN or infinity among `count` fp64 values, or -1.
-using FiniteFn = std::int64_t (*)(const double* values, std::int64_t count);
-
 struct Kernels {
   const char* name;     // "plain", "avx2", "avx512"
   bool (*supported)();  // this CPU and this system can run it
@@ -190,6 +170,10 @@ struct Kernels {
   /// Tiles of the sum that a filter estimates; squares of differences come from products (core/bound.hpp).
   TileFn tile_of(Sum sum) const noexcept {
     return sum == Sum::magnitudes ? tile_magnitudes : sum == Sum::largest ? tile_largest : tile_products;
+  }
+  /// Those that src/prepare reads rows with.
+  operator RowKernels() const noexcept {  // NOLINT(google-explicit-constructor): a table is one of row kernels, too
+    return {convert, first_bad, self_product, shifted_squares, total};
   }
 };
 

@@ -96,3 +96,9 @@ const InstructionSet& find_instruction_set(const std::string& name) {
 }
 
 }  // namespace vicinal::cpu
+
+namespace vicinal {
+
+RowKernels best_row_kernels() { return cpu::find_instruction_set("auto").floats; }
+
+}  // namespace vicinal

@@ -5,8 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "backend/backend.hpp"
-
 namespace vicinal::cpu {
 namespace {
 
@@ -27,7 +25,7 @@ class Splitter {
 
   /// Splits [begin, end) at the median of the column that spreads most, between whole runs; returns where.
   std::int64_t split(std::int64_t begin, std::int64_t end) {
-    double low[most_group_dims], high[most_group_dims];
+    double low[most_kd_tree_dims], high[most_kd_tree_dims];
     std::fill_n(low, dims_, std::numeric_limits<double>::infinity());
     std::fill_n(high, dims_, -std::numeric_limits<double>::infinity());
     for (std::int64_t i = begin; i < end; ++i) {

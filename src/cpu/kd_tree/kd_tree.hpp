@@ -12,6 +12,8 @@
 
 namespace vicinal::cpu {
 
+inline constexpr std::int64_t most_kd_tree_dims = 8;  // columns of rows that are put into a tree
+
 /// Columns are filled up with zeros to 2, 4 or 8, which adds nothing to a canonical sum.
 constexpr int group_width(std::int64_t dims) noexcept { return dims <= 2 ? 2 : dims <= 4 ? 4 : 8; }
 

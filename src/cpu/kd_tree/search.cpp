@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "core/canonical.hpp"
-#include "cpu/prepare/check.hpp"
-#include "cpu/prepare/load.hpp"
 #include "cpu/session.hpp"
+#include "prepare/check.hpp"
+#include "prepare/load.hpp"
 
 namespace vicinal::cpu {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/measures/kullback_leibler.hpp"
 #include "cpu/isa/table.hpp"
 #include "cpu/permutation/objects.hpp"
-#include "cpu/prepare/load.hpp"
+#include "prepare/load.hpp"
 
 namespace vicinal::cpu {
 namespace {

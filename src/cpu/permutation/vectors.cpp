@@ -2,14 +2,14 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/check_shapes.hpp"
 #include "core/measures/math.hpp"
 #include "core/text.hpp"
 #include "cpu/isa/table.hpp"
 #include "cpu/permutation/objects.hpp"
-#include "cpu/prepare/load.hpp"
 #include "cpu/prepare/prepare.hpp"
 #include "cpu/rerank/rerank.hpp"
-#include "pipeline/check.hpp"
+#include "prepare/load.hpp"
 #include "vicinal/corpus.hpp"
 
 namespace vicinal::cpu {

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <limits>
 
-#include "cpu/prepare/check.hpp"
-#include "cpu/prepare/load.hpp"
 #include "cpu/prepare/prepare.hpp"
+#include "prepare/check.hpp"
+#include "prepare/load.hpp"
 
 namespace vicinal::cpu {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "cpu/prepare/check.hpp"
-#include "cpu/prepare/load.hpp"
+#include "prepare/check.hpp"
+#include "prepare/load.hpp"
 
 namespace vicinal::cpu {
 namespace {

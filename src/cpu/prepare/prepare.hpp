@@ -8,13 +8,13 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "core/bound_second.hpp"
 #include "core/buffer.hpp"
 #include "core/precision.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
-#include "cpu/prepare/transform.hpp"
+#include "prepare/transform.hpp"
 
 namespace vicinal::cpu {
 

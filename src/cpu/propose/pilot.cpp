@@ -1,6 +1,6 @@
-// See pilot.hpp. With eps the quantization_errors of a query and a row, what a filter cannot exclude are the rows within eps beyond the
-// k-th distance. The sample is rounded to bytes, as it is and rotated, which tells the quantization_errors; rotation changes no distance. The sample says how many those are: where it has rows so near by counting them, else by how fast the number
-// of rows grows with the distance.
+// See pilot.hpp. A filter cannot exclude the rows within eps beyond the k-th distance, where eps is the sum of the quantization errors of a query
+// and a row. The sample is rounded to int8, as it is and rotated, which tells those errors; rotation changes no distance. The sample also tells how
+// many rows are left: where it has rows so near by counting them, else by how fast the number of rows grows with the distance.
 #include "cpu/propose/pilot.hpp"
 
 #include <cmath>
@@ -10,7 +10,9 @@
 
 #include "core/bound.hpp"
 #include "cpu/filter/filter.hpp"
-#include "cpu/prepare/sample.hpp"
+#include "cpu/propose/costs.hpp"
+#include "prepare/matches.hpp"
+#include "prepare/sample.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -19,15 +21,8 @@ constexpr std::int64_t pilots = 32, most_rows = 512, pilot_elements = std::int64
 static_assert(pilot_bytes >= 8 * pilot_elements + 64 * most_rows, "the sample is kept in fp64");
 constexpr std::int64_t block_queries = 256;  // at most, that share a step
 constexpr std::int64_t likely_k = 50;        // of a corpus that is kept before its searches are known
-constexpr std::int64_t least_share = 16;     // a filter that leaves a row in so many is given up
 
-// Cycles, as in src/pipeline/plan.cpp: of a pair in each kind of tile, of a row that is kept, of one that is ranked.
-double int8_pair(double d) { return 0.4 + 0.0125 * d; }
-double float_pair(double d) { return 0.7 + 0.045 * d; }
-double survivor(double d) { return 2 * (16 + 0.6 * d); }
-constexpr double kept_cycles = 60;
-/// Of a row, each time that rows are read to prepare them: once for floats, twice for bytes, three times where they have second ones.
-double reading(double d) { return 80 + 2.5 * d; }
+constexpr double kept_cycles = 60;  // of a row that is kept
 // Of an operation of a rotation, once for each of the two passes over the rows: one-shot calls at 100,000 x 96 and x 128 (2026-11-22, Granite Rapids).
 constexpr double rotate_cycles = 1.1;
 constexpr double least_gain = 1.05;  // what is estimated to gain less does not pay
@@ -63,8 +58,8 @@ class Pilot {
   }
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(norms_.size()); }
 
-  /// QuantizationErrors of the pilots in bytes: as rows, whose step is their tile's and so about their own, and as queries, which share that of their
-  /// block.
+  /// The quantization errors of the pilots in int8: as rows, whose step is their tile's and so about their own, and as queries, which share the
+  /// step of their block.
   struct Rounded {
     double row = 0;  // mean
     std::vector<double> queries;
@@ -97,7 +92,7 @@ class Pilot {
     distances_.erase(distances_.begin() + pilot);
     std::sort(distances_.begin(), distances_.end());
   }
-  /// What is left of all rows for the pilot that was taken.
+  /// It estimates how many of all rows are left for the pilot that was taken.
   double left_by(const Rounded& rounded, double k) const {
     const double query = rounded.queries[pilot_];
     return left(k, products_ ? query * norm_ + norms_[pilot_] * rounded.row : query + rounded.row);
@@ -123,7 +118,7 @@ class Pilot {
             .dims = dims_,
             .out = bytes_.data()};
   }
-  /// Of the row that was loaded, with the step for elements up to `size`.
+  /// It measures the row that was loaded, with the step for elements up to `size`.
   double quantization_error(double size) {
     return size > 0 ? std::sqrt(kernels_.quantize_int8(args(size / 127)).facts.ee) : 0;
   }
@@ -136,14 +131,14 @@ class Pilot {
   double counted(double distance) const {
     return static_cast<double>(std::upper_bound(distances_.begin(), distances_.end(), distance) - distances_.begin());
   }
-  /// The power of the distance with which the number of rows grows about the nearest of the sample.
+  /// It returns the power of the distance with which the number of rows grows about the nearest of the sample.
   double growth() const {
     const double inner = near(4), outer = near(12);
     if (products_ || !(inner > 0)) return 1e9;
     return std::log(13.0 / 5.0) / std::log(std::max(outer / inner, 1 + 1e-9));
   }
 
-  /// Rows not farther than eps beyond the k-th.
+  /// It counts the rows not farther than eps beyond the k-th.
   double beyond(double k, double eps) const {
     const double rank = k / per_row(), power = rank < 4 ? growth() : 1;
     const double kth = rank < 4 ? near(4) * std::pow((rank + 1e-9) / 5, 1 / power) : near(rank);
@@ -151,7 +146,7 @@ class Pilot {
     if (count >= 4 || !(kth > 0)) return std::max(k, count * per_row());
     return std::min(k * std::pow(1 + eps / kth, power), 4 * per_row());
   }
-  /// Rows not farther than eps beyond the radius.
+  /// It counts the rows not farther than eps beyond the radius.
   double within(double eps) const {
     const double reach = *radius_ + eps, count = counted(reach);
     if (count >= 4 || !(near(4) > 0)) return std::max(1.0, count * per_row());
@@ -201,19 +196,20 @@ Outlook look(const Kernels& kernels, const SearchSpec& spec, Transform& transfor
   for (Way& way : ways) {
     way.rounded = pilot.rounded(way.rotation);
     const double row =
-        reading(d) * (second ? 2 : 1) + rotate_cycles * way.rotation.operations();  // more than floats take
+        costs::reading(d) * (second ? 2 : 1) + rotate_cycles * way.rotation.operations();  // more than floats take
     way.cycles = static_cast<double>(count) * n * row / queries;
   }
   double floats = 0, left_f32 = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     pilot.take(i);
     const double finest = pilot.left_by_floats(k);
-    floats += cycles(float_pair(d), finest, survivor(d));
+    floats += cycles(costs::float_pair(d), finest, costs::reranked_row(d));
     left_f32 += finest;
     for (Way& way : ways) {
       const double left = pilot.left_by(way.rounded, k);
-      way.cycles += cycles(int8_pair(d), left, second ? survivor(d) / looks_a_rank : survivor(d)) +
-                    (second ? finest * survivor(d) : 0);
+      way.cycles +=
+          cycles(costs::int8_pair(d), left, second ? costs::reranked_row(d) / looks_a_rank : costs::reranked_row(d)) +
+          (second ? finest * costs::reranked_row(d) : 0);
       way.left += left;
     }
     thread_pool.poll(0);
@@ -227,7 +223,7 @@ Outlook look(const Kernels& kernels, const SearchSpec& spec, Transform& transfor
   }
   outlook.left_int8 = best.left / static_cast<double>(count);
   outlook.rotated = best.rotation.present();
-  outlook.int8_pays = best.cycles < floats && best.left * least_share < n * static_cast<double>(count);
+  outlook.int8_pays = best.cycles < floats && best.left * costs::least_excluded < n * static_cast<double>(count);
   transform.rotation = std::move(best.rotation);
   return outlook;
 }

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "core/buffer.hpp"
 #include "core/key.hpp"
 
@@ -53,11 +53,5 @@ class Matches {
   bool lost_ = false;
   std::vector<Buffer<Entry>> chunks_;
 };
-
-/// Sorts entries [at, at + count) of out in place by the total order.
-void sort_matches(const RangeView& out, bool descends, std::int64_t at, std::int64_t count);
-
-/// The folded radius as the largest key that is within it.
-double radius_key(double radius, DistanceType type, bool descends) noexcept;
 
 }  // namespace vicinal::cpu

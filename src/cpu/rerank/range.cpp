@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "cpu/prepare/check.hpp"
 #include "cpu/session.hpp"
+#include "prepare/check.hpp"
+#include "prepare/matches.hpp"
 
 namespace vicinal::cpu {
 

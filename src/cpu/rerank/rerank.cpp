@@ -6,7 +6,7 @@
 
 #include "core/canonical.hpp"
 #include "core/text.hpp"
-#include "cpu/prepare/load.hpp"
+#include "prepare/load.hpp"
 
 namespace vicinal::cpu {
 namespace {

@@ -110,9 +110,11 @@ std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, 
   plan.corpus_chunk = sizes.rows;
   plan.candidate_slots = range ? 0 : 2 * k + 8;
   plan.resident = true;
+  const InstructionSet& set = find_instruction_set(plan.instruction_set);
+  plan.seconds = core_seconds(sizes) / plan.threads * set.slowness;
   const std::int64_t query_bytes =
       sizes.longest_query * 4 + static_cast<std::int64_t>(sizeof(StringPool)) + 64 + (range ? 0 : pool);
-  return find_metric(metric).bytes(sizes, find_instruction_set(plan.instruction_set).myers, plan.threads) +
+  return find_metric(metric).bytes(sizes, set.myers, plan.threads) +
          std::max(static_cast<std::int64_t>(plan.threads), plan.row_splits) * std::min(plan.query_block, queries) *
              query_bytes;
 }

@@ -2,12 +2,12 @@
 #pragma once
 #include <memory>
 
-#include "backend/backend.hpp"
+#include "backend/ranks.hpp"
 #include "cuda/select/run.hpp"
 
 namespace vicinal::cuda {
 
-/// As Backend::keep_ranks, measures and search_ranks. They throw OutOfMemory, DeviceError.
+/// These are RankBackend::keep_ranks, measures and search_ranks. They throw OutOfMemory, DeviceError.
 std::shared_ptr<const PreparedCorpus> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
                                                  const MeasuredRows* rows, const Place& place);
 bool measures(const PreparedCorpus& kept, std::int64_t k);

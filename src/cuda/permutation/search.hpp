@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "backend/backend.hpp"
+#include "backend/ranks.hpp"
 #include "cuda/permutation/measure.cuh"
 #include "cuda/permutation/sequence.hpp"
 #include "cuda/search/memory_plan.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "core/bound.hpp"
 #include "core/precision.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <algorithm>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "core/metric.hpp"
 #include "cuda/device/device.hpp"
 #include "cuda/search/job.hpp"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "cuda/device/memory.hpp"
 
 namespace vicinal::cuda {
@@ -13,7 +13,7 @@ class SearchDevice;
 std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, std::int64_t shared_bytes,
                                                  bool hopper, Pool& pool);
 
-/// Backend::filter_refusal.
+/// It says why the device has no filter of the precision for rows of so many columns, as a note of a plan; empty where it has.
 std::string search_refusal(const std::string& name, Precision precision, std::int64_t cols, bool wgmma,
                            std::int64_t shared_bytes);
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "cuda/search/job.hpp"
 
 namespace vicinal::cuda {

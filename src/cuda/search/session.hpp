@@ -7,9 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "core/text.hpp"
-#include "cpu/prepare/check.hpp"
 #include "cuda/search/device.hpp"
 #include "cuda/search/filter/initial_thresholds.cuh"
 #include "cuda/search/memory_plan.hpp"
@@ -24,6 +23,7 @@
 #include "cuda/search/rerank/rerank.cuh"
 #include "cuda/search/rerank/rerank_long.cuh"
 #include "cuda/select/select.hpp"
+#include "prepare/check.hpp"
 
 namespace vicinal::cuda {
 
@@ -331,7 +331,7 @@ class CudaSession final : public Session {
     if (counters.undefined_keys != 0)
       fail(ErrorCode::range_error,
            cat("corpus row ", counters.first_undefined, ": the product with a query leaves f64; scale the rows first"));
-    if (counters.infinite_keys != 0) cpu::report_infinite(spec_);
+    if (counters.infinite_keys != 0) report_infinite(spec_);
   }
 
   /// Results that stay on the device cannot be read by certify: what it would find is said here.

@@ -78,7 +78,7 @@ TEST(Registry, SelectionGoesWhereTheValuesAre) {
   expect_select_error("cuda:100", 0, ErrorCode::device_error, "memory of cuda:0 and device=cuda:100");
   expect_select_error("auto", 100, ErrorCode::device_error, "no usable CUDA device 100");
   if (usable(0)) {
-    Backend& device = *cuda_devices().devices[0].backend;
+    const Backend& device = *cuda_devices().devices[0].backend;
     EXPECT_EQ(&find_select_backend("auto", 0), &device);
     EXPECT_EQ(&find_select_backend("cuda", -1), &device);
     EXPECT_EQ(&find_select_backend("cuda", 0), &device);

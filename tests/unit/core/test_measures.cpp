@@ -121,7 +121,7 @@ TEST(Measures, WarpingIsTheTablesToTheBit) {
 
 TEST(Measures, EveryInstructionSetWarpsToTheSameBits) {
   std::mt19937 random(5);
-  for (const std::string& set : cpu_backend().facts().instruction_sets) {
+  for (const std::string& set : cpu_backend().device().facts().instruction_sets) {
     const cpu::Warping& warping = cpu::find_instruction_set(set).warping;
     const auto lanes = static_cast<std::size_t>(warping.rows);
     for (const std::size_t d : {1u, 2u, 7u, 30u}) {

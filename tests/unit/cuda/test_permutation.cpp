@@ -23,21 +23,23 @@ struct Device : emulated::Device {
 };
 
 /// The device's backend, as far as an index asks for it.
-struct Emulated final : IdleBackend {
-  Device device;
-  std::int64_t sample = 1 << 16;
+struct Emulated final : IdleBackend, RankBackend {
+  mutable Device emulated;
+  std::int64_t first_sample = 1 << 16;
+
+  const RankBackend* ranks() const override { return this; }
 
   std::shared_ptr<const PreparedCorpus> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
-                                                   const MeasuredRows* rows) override {
-    return std::make_shared<cuda::PreparedRanks<Device>>(device, ranks, permutants, rows);
+                                                   const MeasuredRows* rows) const override {
+    return std::make_shared<cuda::PreparedRanks<Device>>(emulated, ranks, permutants, rows);
   }
   bool measures(const PreparedCorpus& kept, std::int64_t k) const override {
     return static_cast<const cuda::PreparedRanks<Device>&>(kept).measures(k);
   }
   bool search_ranks(const RankSearchSpec& spec, const PreparedCorpus& kept, const CandidatesAnswer& candidates,
-                    const NearestAnswer& nearest, ThreadPool& thread_pool) override {
-    return cuda::RankSearch<Device>(device, spec, static_cast<const cuda::PreparedRanks<Device>&>(kept), thread_pool,
-                                    sample)
+                    const NearestAnswer& nearest, ThreadPool& thread_pool) const override {
+    return cuda::RankSearch<Device>(emulated, spec, static_cast<const cuda::PreparedRanks<Device>&>(kept), thread_pool,
+                                    first_sample)
         .run(candidates, nearest);
   }
 };
@@ -92,14 +94,14 @@ TEST(PermutationOnDevice, BitsOfTheHost) {
     state.build(thread_pool);
     const auto read = state.vectors->read(asked, thread_pool);
     Emulated backend;
-    backend.device.free = c.free;
-    backend.sample = c.sample;
+    backend.emulated.free = c.free;
+    backend.first_sample = c.sample;
     const DistanceType type = want.neighbors.type();
     const IndexSearchSpec spec{
         .type = type,
         .k = c.k,
         .candidates = std::max(c.k, static_cast<std::int64_t>(std::ceil(c.fraction * static_cast<double>(c.rows))))};
-    EXPECT_EQ(host_reason(state, false), "");
+    EXPECT_EQ(host_reason(backend, state, false), "");
     Neighbors got(c.queries, c.k, type, false);
     std::int64_t answered = 0;
     const IndexCounts counts =
@@ -122,7 +124,7 @@ TEST(PermutationOnDevice, BitsOfTheHost) {
               0)
         << name;
     state.kept.clear();
-    EXPECT_TRUE(backend.device.held.empty());
+    EXPECT_TRUE(backend.emulated.held.empty());
   }
 }
 

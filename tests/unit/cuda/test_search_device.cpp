@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cuda/search/filter/self_test.cuh"
+#include "cuda/search/propose.hpp"
 #include "cuda/search/seconds.hpp"
 #include "pipeline/plan.hpp"
 #include "unit/cuda/emulated_search.hpp"
@@ -24,32 +25,27 @@ struct Planned final : IdleBackend {
   Facts facts() const override {
     Facts facts;
     facts.name = "cuda:0";
-    facts.tile_rows = cuda::tile_rows;
-    facts.has_halves = true;
-    facts.has_pairs = false;
-    facts.most_filtered_k = cuda::most_filtered_k;
     facts.instruction_sets = {"mma"};
     return facts;
   }
   std::int64_t free_bytes() const override { return std::int64_t{1} << 33; }
-  std::int64_t bytes(const Plan& plan, const ProblemShape& problem) const override {
+  Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
+    return cuda::propose("cuda:0", INT64_MAX, problem, run, proof, [&](Precision precision) {
+      return cuda::filter_refusal("cuda:0", precision, problem.corpus.cols, run.instruction_set == "wgmma",
+                                  shared_bytes);
+    });
+  }
+  std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
     return problem.range ? cuda::range_bytes(plan, problem) : cuda::session_bytes(plan, problem, 0, 3);
   }
-  std::int64_t query_lanes(const std::string&) const override { return 32; }
-  double slowness(const std::string&) const override { return 1; }
-  double int8_gain(const std::string&) const override { return 1; }
-  double seconds(const Plan& plan, const ProblemShape& problem) const override {
+  double seconds(const SearchPlan& plan, const ProblemShape& problem) const override {
     return cuda::search_seconds(plan, problem);
-  }
-  std::string filter_refusal(Precision precision, std::int64_t cols,
-                             const std::string& instruction_set) const override {
-    return cuda::filter_refusal("cuda:0", precision, cols, instruction_set == "wgmma", shared_bytes);
   }
 };
 
 constexpr std::int64_t rtx = 99 << 10, a100 = 163 << 10, h100 = 227 << 10;
 
-Plan plan_on(std::int64_t shared_bytes, std::int64_t dims, Metric metric, const std::string& filter) {
+SearchPlan plan_on(std::int64_t shared_bytes, std::int64_t dims, Metric metric, const std::string& filter) {
   KnnOptions options{.k = 10, .metric = metric};
   options.run.filter = filter;
   options.run.instruction_set = "mma";
@@ -71,7 +67,7 @@ TEST(CudaSharedMemory, PlansNameTheFiltersThatFit) {
     EXPECT_EQ(plan_on(a100, dims, Metric::l1, "auto").cascade, Cascade({"f32", "canonical"}));
     for (const char* filter : {"auto", "int8", "fp16", "f32", "canonical"})
       for (const std::int64_t shared_bytes : {rtx, a100, h100}) {
-        const Plan plan = plan_on(shared_bytes, dims, Metric::cosine, filter);
+        const SearchPlan plan = plan_on(shared_bytes, dims, Metric::cosine, filter);
         ASSERT_EQ(plan.cascade.back(), "canonical");
         for (const std::string& precision : plan.cascade)
           EXPECT_EQ(cuda::filter_refusal("cuda:0", precision_of(precision), dims, false, shared_bytes), "")

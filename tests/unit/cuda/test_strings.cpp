@@ -73,12 +73,13 @@ Found by_device(const StringList& corpus, const StringList& queries, const Ask& 
   EXPECT_TRUE(device.held.empty());
   if (found.by_host > 0) {  // as src/pipeline/strings.cpp goes on
     Plan plan;
-    plan.instruction_set = cpu_backend().facts().instruction_sets.front();
+    plan.instruction_set = cpu_backend().device().facts().instruction_sets.front();
     plan.threads = 1;
-    cpu_backend().shape_strings(plan, {.rows = corpus.rows(), .queries = queries.rows(), .alphabet = alphabet.size()},
-                                ask.metric, ask.k, ask.radius.has_value());
+    cpu_backend().strings()->shape_strings(
+        plan, {.rows = corpus.rows(), .queries = queries.rows(), .alphabet = alphabet.size()}, ask.metric, ask.k,
+        ask.radius.has_value());
     Stats stats;
-    found.entries += cpu_backend().search_strings(longer, plan, answer, thread_pool, stats);
+    found.entries += cpu_backend().strings()->search_strings(longer, plan, answer, thread_pool, stats);
   }
   if (found.entries <= ask.most) {
     EXPECT_EQ(answers, std::vector<int>(answers.size(), 1));

@@ -65,29 +65,24 @@ class FakeSession final : public Session {
   std::int64_t row_bytes_, queries_ = 0;
 };
 
-class FakeDevice final : public Backend {
+class FakeDevice final : public Backend, DeviceBackend, SearchBackend {
  public:
   FakeDevice(State& state, int ordinal) : state_(state), ordinal_(ordinal) {}
+  const DeviceBackend& device() const override { return *this; }
+  const SearchBackend& search() const override { return *this; }
+  const SelectBackend& select() const override { return cpu_backend().select(); }
+  const StringBackend* strings() const override { return cpu_backend().strings(); }
+
+ private:
   Facts facts() const override {
-    Facts facts = cpu_backend().facts();
+    Facts facts = cpu_backend().device().facts();
     facts.name = cat("cuda:", ordinal_);
     return facts;
   }
-  std::int64_t free_bytes() const override { return cpu_backend().free_bytes(); }
-  SelectStats select_k(const SelectProblem& problem) override { return cpu_backend().select_k(problem); }
-  std::string select_refusal(const SelectProblem& problem) const override {
-    return cpu_backend().select_refusal(problem);
+  std::int64_t free_bytes() const override { return cpu_backend().device().free_bytes(); }
+  void check_instruction_set(const std::string& name) const override {
+    cpu_backend().device().check_instruction_set(name);
   }
-  std::int64_t bytes(const Plan& plan, const ProblemShape& problem) const override {
-    return plan.query_batch * state_.query_bytes +
-           (problem.kept ? 0 : std::min(plan.corpus_chunk, problem.corpus.rows) * row_bytes(problem.corpus));
-  }
-  std::int64_t prepared_bytes(const ProblemShape& problem, const Plan& plan) const override {
-    return cpu_backend().prepared_bytes(problem, plan);
-  }
-  std::int64_t query_lanes(const std::string& set) const override { return cpu_backend().query_lanes(set); }
-  double slowness(const std::string& set) const override { return cpu_backend().slowness(set); }
-  double int8_gain(const std::string& set) const override { return cpu_backend().int8_gain(set); }
   bool holds(const void* memory) const override { return cuda_device(memory) == ordinal_; }
   int cuda_device(const void* memory) const override {
     for (const auto& [bytes, ordinal] : state_.memory)
@@ -97,31 +92,36 @@ class FakeDevice final : public Backend {
   void check_stream(void* stream) const override {
     if (stream != nullptr && stream == state_.capturing) fail(ErrorCode::unsupported, "the stream is capturing");
   }
-  std::int64_t release_memory() override { return std::exchange(state_.unused, 0); }
-  std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const Plan& plan,
-                                                       ThreadPool& thread_pool) override {
-    state_.streams.push_back(spec.stream);
-    return cpu_backend().prepare_corpus(spec, plan, thread_pool);
+  std::int64_t release_memory() const override { return std::exchange(state_.unused, 0); }
+
+  Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
+    return cpu_backend().search().propose(problem, run, proof);
   }
-  std::unique_ptr<Session> open(const SearchSpec& spec, const Plan& plan, Precision precision,
-                                std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
-                                Stats& stats) override {
+  double seconds(const SearchPlan& plan, const ProblemShape& problem) const override {
+    return cpu_backend().search().seconds(plan, problem);
+  }
+  std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
+    return plan.query_batch * state_.query_bytes +
+           (problem.kept ? 0 : std::min(plan.corpus_chunk, problem.corpus.rows) * row_bytes(problem.corpus));
+  }
+  std::int64_t prepared_bytes(const ProblemShape& problem, const SearchPlan& plan) const override {
+    return cpu_backend().search().prepared_bytes(problem, plan);
+  }
+  std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
+                                                       ThreadPool& thread_pool) const override {
     state_.streams.push_back(spec.stream);
-    auto session = cpu_backend().open(spec, plan, precision, std::move(kept), thread_pool, stats);
+    return cpu_backend().search().prepare_corpus(spec, plan, thread_pool);
+  }
+  std::unique_ptr<Session> open(const SearchSpec& spec, const SearchPlan& plan, Precision precision,
+                                std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
+                                Stats& stats) const override {
+    state_.streams.push_back(spec.stream);
+    auto session = cpu_backend().search().open(spec, plan, precision, std::move(kept), thread_pool, stats);
     return session ? std::make_unique<FakeSession>(state_, std::move(session),
                                                    row_bytes({.cols = spec.corpus.cols, .dtype = spec.corpus.dtype}))
                    : nullptr;
   }
-  std::int64_t shape_strings(Plan& plan, const StringSizes& sizes, Metric metric, std::int64_t k,
-                             bool range) const override {
-    return cpu_backend().shape_strings(plan, sizes, metric, k, range);
-  }
-  std::int64_t search_strings(const StringSearchSpec& spec, const Plan& plan, const StringAnswer& answer,
-                              ThreadPool& thread_pool, Stats& stats) override {
-    return cpu_backend().search_strings(spec, plan, answer, thread_pool, stats);
-  }
 
- private:
   static std::int64_t row_bytes(const Shape& rows) {
     return rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype));
   }

@@ -335,7 +335,7 @@ TEST(Devices, TheCallersStreamReachesTheBackend) {
 
 TEST(Devices, ReleasedMemoryIsCounted) {
   fakes::Devices devices;
-  EXPECT_EQ(find_backend("cuda:1").facts().name, "cuda:1");  // opens them
+  EXPECT_EQ(find_backend("cuda:1").device().facts().name, "cuda:1");  // opens them
   devices.unused = 12345;
   EXPECT_EQ(release_memory(), 12345);
   EXPECT_EQ(release_memory(), 0);

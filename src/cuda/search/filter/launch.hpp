@@ -15,7 +15,7 @@ inline std::int64_t filter_shared_bytes(Precision precision, std::int64_t dims) 
   const std::int64_t width = packed_width(dims);
   return filter_memory(width == 64 ? 64 : 128, width > 128).all;
 }
-/// Backend::filter_refusal of a device whose blocks may have so many bytes of shared memory.
+/// It says why a device, whose blocks may have so many bytes of shared memory, has no filter of the precision for rows of so many columns; empty where it has.
 inline std::string filter_refusal(const std::string& name, Precision precision, std::int64_t dims, bool wgmma,
                                   std::int64_t shared_bytes) {
   if (precision == Precision::canonical || (wgmma && precision == Precision::int8) ||

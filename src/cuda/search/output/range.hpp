@@ -6,17 +6,17 @@
 
 #include "core/key.hpp"
 #include "core/text.hpp"
-#include "cpu/prepare/check.hpp"
-#include "cpu/rerank/matches.hpp"
 #include "cuda/search/filter/launch.hpp"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/output/range.cuh"
+#include "prepare/check.hpp"
+#include "prepare/matches.hpp"
 
 namespace vicinal::cuda {
 
 /// Nothing can be excluded: every row is within it, as far as a filter knows.
 inline bool holds_everything(const SearchSpec& spec) {
-  return spec.radius && std::isinf(cpu::radius_key(*spec.radius, spec.type, descending(spec.metric)));
+  return spec.radius && std::isinf(radius_key(*spec.radius, spec.type, descending(spec.metric)));
 }
 
 /// A match: where it waits, its words in two arrays, and its place in the result.
@@ -48,7 +48,7 @@ class RangeMatches {
         descends_(descending(spec.metric)), matches_(device), used_(device), counts_(device), cursors_(device),
         lost_(device), hard_(device), found_(device), stretches_(device), weighed_(device), begins_(device),
         words_(device), spare_(device), ids_(device), distances_(device), largest_(device) {
-    list_.radius = cpu::radius_key(*spec.radius, spec.type, descends_);
+    list_.radius = radius_key(*spec.radius, spec.type, descends_);
   }
 
   /// A new batch, whose states are there.
@@ -103,10 +103,10 @@ class RangeMatches {
     if (places_ != nullptr) {
       to_places();
       for (std::size_t i = 0; i < next_.size(); ++i)
-        if (next_[i] != out.begin[i] + out.count[i]) cpu::report_changed_matches(out.count[i], next_[i] - out.begin[i]);
+        if (next_[i] != out.begin[i] + out.count[i]) report_changed_matches(out.count[i], next_[i] - out.begin[i]);
       thread_pool_.for_each(count_, [&](std::int64_t i, int) {
-        cpu::sort_matches(out, descends_, out.begin[static_cast<std::size_t>(i)],
-                          out.count[static_cast<std::size_t>(i)]);
+        vicinal::sort_matches(out, descends_, out.begin[static_cast<std::size_t>(i)],
+                              out.count[static_cast<std::size_t>(i)]);
         thread_pool_.poll(0);
       });
     } else {

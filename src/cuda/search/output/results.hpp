@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "cuda/device/device.hpp"
 
 namespace vicinal::cuda {

@@ -6,12 +6,12 @@
 #include "core/parallel.hpp"
 #include "core/text.hpp"
 #include "core/visit_order.hpp"
-#include "cpu/prepare/check.hpp"
-#include "cpu/prepare/transform.hpp"
 #include "cuda/search/filter/launch.hpp"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/prepare/duplicates.cuh"
 #include "cuda/search/prepare/pack_int8.cuh"
+#include "prepare/check.hpp"
+#include "prepare/transform.hpp"
 
 namespace vicinal::cuda {
 
@@ -30,7 +30,7 @@ class SideMaker {
 
   std::int64_t longest;  // list that rows with many equals are left out of
 
-  /// Centre and scale by a sample of the rows (src/cpu/prepare/transform.cpp); any choice is sound, since quantization_errors are measured.
+  /// Centre and scale by a sample of the rows (src/prepare/transform.cpp); any choice is sound, since quantization_errors are measured.
   DeviceTransform choose(DeviceBuffer<double, Device>& centre) {
     constexpr std::int64_t most_rows = 1024;
     SearchSpec sampled{
@@ -60,8 +60,8 @@ class SideMaker {
         std::memcpy(copy.data() + i * row, static_cast<const std::byte*>(corpus.data) + order.at(i) * corpus.row_stride,
                     static_cast<std::size_t>(row));
     }
-    const cpu::Transform chosen =
-        cpu::choose_transform(sampled, in_floats(precision_) ? Precision::f32 : Precision::int8, thread_pool_);
+    const Transform chosen =
+        choose_transform(sampled, in_floats(precision_) ? Precision::f32 : Precision::int8, thread_pool_);
     DeviceTransform transform{
         .centre = centre.reserve(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
     // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
@@ -152,7 +152,7 @@ class SideMaker {
       device_.wait();
       read = Points(copy.data(), whole.dtype, whole.rows, whole.cols);
     }
-    cpu::report_unfit_rows(spec_, read, side, thread_pool_);
+    report_unfit_rows(spec_, read, side, thread_pool_);
   }
 
  private:

@@ -5,16 +5,16 @@
 
 #include "core/buffer.hpp"
 #include "core/visit_order.hpp"
-#include "cpu/prepare/load.hpp"
-#include "cpu/prepare/transform.hpp"
+#include "prepare/load.hpp"
+#include "prepare/transform.hpp"
 
-namespace vicinal::cpu {
+namespace vicinal {
 
-/// The sampled rows, one after another, as fp64 mapped to unit rows where the metric asks for it.
+/// A Sample reads sampled rows, one after another, as fp64, mapped to unit rows where the metric asks for it.
 class Sample {
  public:
-  /// As many rows as have `elements` in all, but 16 to `most`.
-  Sample(const Kernels& kernels, const SearchSpec& spec, std::int64_t most, std::int64_t elements,
+  /// It takes as many rows as have `elements` in all, but 16 to `most`.
+  Sample(const RowKernels& kernels, const SearchSpec& spec, std::int64_t most, std::int64_t elements,
          ThreadPool& thread_pool)
       : kernels_(kernels), spec_(spec), thread_pool_(thread_pool), rows_(spec.corpus),
         order_(std::max<std::int64_t>(rows_.rows, 1)),
@@ -22,7 +22,7 @@ class Sample {
         gathered_(rows_.cols) {}
 
   std::int64_t count() const noexcept { return count_; }
-  /// Row i of the sample, or null where it has no place in the filter (prepare_rows will report it or set it apart).
+  /// It returns row i of the sample, or null where no filter takes it (prepare_rows will report it or set it apart).
   const double* row(std::int64_t i) {
     thread_pool_.poll(0);
     load_row(kernels_, rows_, order_.at(i), gathered_.data(), row_.data());
@@ -36,7 +36,7 @@ class Sample {
   }
 
  private:
-  const Kernels& kernels_;
+  RowKernels kernels_;
   const SearchSpec& spec_;
   ThreadPool& thread_pool_;
   const Points& rows_;
@@ -45,4 +45,4 @@ class Sample {
   Buffer<double> row_, gathered_;
 };
 
-}  // namespace vicinal::cpu
+}  // namespace vicinal

@@ -1,10 +1,10 @@
 // Gathering of rows that are not plain: see load.hpp.
-#include "cpu/prepare/load.hpp"
+#include "prepare/load.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-namespace vicinal::cpu {
+namespace vicinal {
 namespace {
 
 template <std::size_t Size>
@@ -30,4 +30,4 @@ void gather_row(const Points& points, std::int64_t row, void* to) {
   }
 }
 
-}  // namespace vicinal::cpu
+}  // namespace vicinal

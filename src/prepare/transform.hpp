@@ -2,15 +2,15 @@
 #pragma once
 #include <cstdint>
 
-#include "backend/backend.hpp"
+#include "backend/search.hpp"
 #include "core/buffer.hpp"
 #include "core/rotation.hpp"
-#include "cpu/isa/kernels.hpp"
+#include "prepare/row_kernels.hpp"
 
-namespace vicinal::cpu {
+namespace vicinal {
 
-/// x' = (x - shift) * factor - centre, then rotated if at all. Chosen from a spread sample of the corpus; any choice is sound because quantization_errors
-/// are measured afterwards.
+/// A Transform takes x to x' = (x - shift) * factor - centre, and rotates it if at all. It is chosen from a sample of rows all over the corpus; any
+/// choice is sound, because quantization errors are measured afterwards.
 struct Transform {
   Buffer<double> centre;  // dims values, already scaled; aligned, for every row is read against it
   double scale = 1;       // power of two that brings the sample's largest elements to about 1; 1 for unit rows
@@ -18,28 +18,28 @@ struct Transform {
   double whole = 0;       // int8 precision: sampled rows are multiples of this within 128 of them; 0: they are not
   Rotation rotation;      // int8 precision of the CPU, which adds it where the pilot or the caller says so
 };
-Transform choose_transform(const Kernels& kernels, const SearchSpec& spec, Precision precision,
+Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Precision precision,
                            ThreadPool& thread_pool);
-/// By the fastest kernels of this machine, for other backends.
+/// It chooses by the fastest kernels of this machine, for other backends.
 Transform choose_transform(const SearchSpec& spec, Precision precision, ThreadPool& thread_pool);
 
-/// The power of two that brings `largest` into [1, 2).
+/// It returns the power of two that brings `largest` into [1, 2).
 double power_of_two(double largest) noexcept;
 inline constexpr int extreme_exponent = 400;  // beyond it, scale * scale leaves fp64
 
-/// A row's canonical product with itself (of the shifted row for correlation), and its mean.
+/// A SelfProduct is a row's canonical product with itself (of the shifted row for correlation), and its mean.
 struct SelfProduct {
   double self = 0;  // -1: degenerate, and allowed to be
   double mean = 0;  // correlation only
   bool fit = true;  // false: the contract refuses this row; check.hpp says how
 };
-SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const SearchSpec& spec,
+SelfProduct self_product(const RowKernels& kernels, const double* row, std::int64_t dims, const SearchSpec& spec,
                          DType dtype);
 
-/// (x - shift) * factor of a row, before the centre is taken away.
+/// An Affine map takes x to (x - shift) * factor, before the centre is taken away.
 struct Affine {
   double shift = 0, factor = 1;
 };
 Affine affine(Metric metric, const SelfProduct& product, double scale) noexcept;
 
-}  // namespace vicinal::cpu
+}  // namespace vicinal

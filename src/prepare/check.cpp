@@ -1,5 +1,5 @@
 // See check.hpp.
-#include "cpu/prepare/check.hpp"
+#include "prepare/check.hpp"
 
 #include <cmath>
 #include <string>
@@ -7,10 +7,10 @@
 
 #include "core/metric.hpp"
 #include "core/text.hpp"
-#include "cpu/prepare/load.hpp"
-#include "cpu/prepare/transform.hpp"
+#include "prepare/load.hpp"
+#include "prepare/transform.hpp"
 
-namespace vicinal::cpu {
+namespace vicinal {
 namespace {
 
 /// Rows of one kind of fault: the first, and how many.
@@ -33,7 +33,7 @@ bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept
   return true;
 }
 
-void report_unfit_rows(const Kernels& kernels, const SearchSpec& spec, const Points& rows, const char* side,
+void report_unfit_rows(const RowKernels& kernels, const SearchSpec& spec, const Points& rows, const char* side,
                        ThreadPool& thread_pool) {
   const Metric metric = spec.metric;
   std::vector<double> values(static_cast<std::size_t>(rows.cols)), scratch(values.size());
@@ -68,6 +68,10 @@ void report_unfit_rows(const Kernels& kernels, const SearchSpec& spec, const Poi
   fail(ErrorCode::invalid_value, cat(side, " changed during the call: a row that was refused is fine now"));
 }
 
+void report_unfit_rows(const SearchSpec& spec, const Points& rows, const char* side, ThreadPool& thread_pool) {
+  report_unfit_rows(best_row_kernels(), spec, rows, side, thread_pool);
+}
+
 void report_changed_matches(std::int64_t counted, std::int64_t found) {
   fail(ErrorCode::invalid_value,
        cat("rows changed during the call: ", counted, " were within the radius of a query when they were counted, ",
@@ -84,4 +88,4 @@ void report_infinite(const SearchSpec& spec) {
   fail(ErrorCode::range_error, cat(name, " exceeds ", type, "; ", advice));
 }
 
-}  // namespace vicinal::cpu
+}  // namespace vicinal

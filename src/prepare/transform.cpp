@@ -1,15 +1,15 @@
 // See transform.hpp.
-#include "cpu/prepare/transform.hpp"
+#include "prepare/transform.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "core/bound.hpp"
-#include "cpu/prepare/check.hpp"
-#include "cpu/prepare/sample.hpp"
+#include "prepare/check.hpp"
+#include "prepare/sample.hpp"
 
-namespace vicinal::cpu {
+namespace vicinal {
 namespace {
 
 constexpr std::int64_t most_sampled_rows = 1024, sampled_elements = std::int64_t{1} << 20;
@@ -36,7 +36,7 @@ double outlier_limit(Sample& sample, std::int64_t dims) {
 
 double power_of_two(double largest) noexcept { return std::ldexp(1.0, -std::ilogb(largest)); }
 
-SelfProduct self_product(const Kernels& kernels, const double* row, std::int64_t dims, const SearchSpec& spec,
+SelfProduct self_product(const RowKernels& kernels, const double* row, std::int64_t dims, const SearchSpec& spec,
                          DType dtype) {
   const bool correlation = spec.metric == Metric::correlation;
   SelfProduct result;
@@ -70,7 +70,7 @@ bool all_whole(const double* row, std::int64_t dims) noexcept {
 
 }  // namespace
 
-Transform choose_transform(const Kernels& kernels, const SearchSpec& spec, Precision precision,
+Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Precision precision,
                            ThreadPool& thread_pool) {
   const std::int64_t dims = spec.corpus.cols;
   const DType dtype = spec.corpus.dtype;
@@ -108,7 +108,7 @@ Transform choose_transform(const Kernels& kernels, const SearchSpec& spec, Preci
   if (whole) std::fill_n(centre, dims, lowest + std::floor((highest - lowest + 1) / 2));
   double largest = 0;
   for (std::int64_t j = 0; j < dims && used > 0; ++j) {
-    // Integers stay integers: no quantization_error at all.
+    // Integers stay integers: no quantization error at all.
     centre[j] = integers ? std::nearbyint(centre[j]) : static_cast<double>(static_cast<float>(centre[j]));
     if (sum == Sum::products || !std::isfinite(centre[j])) centre[j] = 0.0;
     largest = std::max({largest, std::fabs(high[j] - centre[j]), std::fabs(low[j] - centre[j])});
@@ -121,4 +121,8 @@ Transform choose_transform(const Kernels& kernels, const SearchSpec& spec, Preci
   return transform;
 }
 
-}  // namespace vicinal::cpu
+Transform choose_transform(const SearchSpec& spec, Precision precision, ThreadPool& thread_pool) {
+  return choose_transform(best_row_kernels(), spec, precision, thread_pool);
+}
+
+}  // namespace vicinal

@@ -1,25 +1,26 @@
-// Messages for rows that have no distance. Called only after a kernel saw one; reads the whole side again, so that the
+// The errors of rows that have no distance. Called only after a kernel saw one; all rows of the side are read again, so that the
 // message is the same whatever was seen first: not finite before out of range before degenerate, lowest row, and a count.
 #pragma once
-#include "backend/backend.hpp"
-#include "cpu/isa/kernels.hpp"
+#include "backend/search.hpp"
+#include "prepare/row_kernels.hpp"
 
-namespace vicinal::cpu {
+namespace vicinal {
 
-[[noreturn]] void report_unfit_rows(const Kernels& kernels, const SearchSpec& spec, const Points& rows,
+/// It names the rows of a side that the contract refuses.
+[[noreturn]] void report_unfit_rows(const RowKernels& kernels, const SearchSpec& spec, const Points& rows,
                                     const char* side, ThreadPool& thread_pool);
-/// The same by the fastest kernels of this machine, for other backends.
+/// It does the same by the fastest kernels of this machine, for other backends.
 [[noreturn]] void report_unfit_rows(const SearchSpec& spec, const Points& rows, const char* side,
                                     ThreadPool& thread_pool);
-/// A distance that was to be returned is infinite.
+/// It says that a distance that was to be returned is infinite.
 [[noreturn]] void report_infinite(const SearchSpec& spec);
-/// A range search found another number of matches when it wrote them than when it counted them.
+/// It says that a range search found another number of matches when it wrote them than when it counted them.
 [[noreturn]] void report_changed_matches(std::int64_t counted, std::int64_t found);
 
-/// A zero row (cosine) or a constant row (correlation), by its values.
+/// It tells by its values whether a row is zero (cosine) or constant (correlation).
 bool is_degenerate(const double* row, std::int64_t dims, Metric metric) noexcept;
 
 /// Self products outside this range would overflow or underflow in cosine and correlation of f64 rows (C6).
 inline bool norm_in_range(double self) noexcept { return self >= 0x1p-500 && self <= 0x1p500; }
 
-}  // namespace vicinal::cpu
+}  // namespace vicinal

@@ -1,0 +1,171 @@
+// What a backend searches: the specification of a search, what the device proposes for it, and the session that carries it out.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/metric.hpp"
+#include "core/parallel.hpp"
+#include "core/precision.hpp"
+#include "core/row_filter.hpp"
+#include "vicinal/device.hpp"
+#include "vicinal/matrix.hpp"
+#include "vicinal/neighbors.hpp"
+#include "vicinal/options.hpp"
+#include "vicinal/plan.hpp"
+
+namespace vicinal {
+
+/// A SearchSpec says what is searched, apart from how it is carried out. `k` is what a query can really get: min(k, eligible rows).
+struct SearchSpec {
+  Points corpus;
+  Metric metric = Metric::euclidean;
+  DistanceType type = DistanceType::f32;
+  Degenerate degenerate = Degenerate::error;
+  std::int64_t k = 0;
+  std::int64_t first_id = 0;
+  RowFilter filter = {};
+  std::optional<double> radius = {};  // of a range search, which returns everything within it; k is 0 then
+  bool symmetric = false;             // the queries are the corpus, prepared alike, so that a tile serves both sides
+  void* stream = nullptr;             // KnnOptions::stream
+};
+
+/// A ProblemShape says of a search what its plan depends on: no row is read for it.
+struct ProblemShape {
+  Shape corpus, queries;
+  Metric metric = Metric::euclidean;
+  std::int64_t k = 0;          // min(k, rows)
+  bool kept = false;           // the prepared corpus exists already and is not counted
+  const Plan* made = nullptr;  // the plan that the kept corpus was prepared by; null while it is being prepared
+  bool range = false;
+  bool symmetric = false;  // a graph, where tiles may serve both sides
+  std::int64_t filter_bytes = 0;
+
+  /// Whether a kept corpus, where there is one, has rows of the precision. The canonical one needs nothing prepared.
+  bool has_rows_of(Precision precision) const {
+    return precision == Precision::canonical || made == nullptr ||
+           std::find(made->cascade.begin(), made->cascade.end(), precision_name(precision)) != made->cascade.end();
+  }
+};
+
+/// A PreparedCorpus holds all rows of a corpus in the form that a backend searches; it never changes.
+struct PreparedCorpus {
+  virtual ~PreparedCorpus() = default;
+  virtual std::int64_t bytes() const = 0;
+};
+
+/// Session::finish() fills a BoundsView with what certify needs to know of each query of the batch.
+inline constexpr std::int64_t unknown_count = -1;
+struct BoundsView {
+  double* settled;  // every row whose folded key is <= this was ranked canonically; +inf: all rows were
+  double* largest;  // largest proved |filter distance - true distance| (0 on the canonical precision)
+  std::int64_t* found =
+      nullptr;  // rows in the query's answer; unknown_count where the answer lies on a device, which counts them itself. Null: not asked for
+};
+
+/// A RangeView says where the matches of a batch go: query i has entries [begin[i], begin[i] + count[i]).
+struct RangeView {
+  std::int64_t* ids = nullptr;
+  void* distances = nullptr;
+  DistanceType type = DistanceType::f32;
+  std::span<const std::int64_t> begin, count;
+};
+
+/// A Session carries out one search on one device and one precision, stage by stage.
+struct Session {
+  virtual ~Session() = default;
+  /// It takes the next batch, rows `rows` of `queries`, and forgets the batch before.
+  virtual void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) = 0;
+  /// It takes the next chunk of the corpus, rows [first, first + count). Not called when the corpus is prepared already.
+  virtual void prepare_corpus(std::int64_t first, std::int64_t count) = 0;
+  /// It computes tile distances of the batch against the chunk and keeps the candidates within each query's threshold, which it lowers.
+  virtual void filter() = 0;
+  /// It drops the candidates that the final thresholds of the chunk exclude.
+  virtual void select() = 0;
+  /// It computes the canonical distances of the others and keeps the best k in the total order.
+  virtual void rerank() = 0;
+  /// It writes the result of query i of the batch to row rows[i] of `out`, sorted, and its bounds to position i.
+  virtual void finish(const NeighborsView& out, const BoundsView& bounds) = 0;
+
+  // A range search (SearchSpec::radius) ends differently, for the size of its result is not known before.
+  /// It counts the matches of each query of the batch after the last chunk. lost: they were counted and not kept, for want of memory.
+  virtual void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) = 0;
+  /// It says where the matches of the batch go, which are written there as they are found. After prepare_queries, for queries that were lost once.
+  virtual void place(const RangeView& out) = 0;
+  /// It writes the matches that were kept, not those of lost queries (count 0 here), and sorts every row.
+  virtual void finish_range(const RangeView& out, const BoundsView& bounds) = 0;
+};
+
+/// The sizes of a plan are multiples of these.
+struct Multiples {
+  std::int64_t queries = 1;  // of a batch and of a block: those that a tile takes side by side
+  std::int64_t rows = 1;     // of a chunk of the corpus
+};
+
+/// A Proposal says what a device prefers for a search, whatever the budget is: src/pipeline/plan.cpp fits it into that.
+struct Proposal {
+  std::vector<std::string> cascade;  // precisions, first to last; the last is "canonical"
+  Multiples multiples;
+  std::int64_t slots = 0;                // candidates of a query that wait to be ranked, beside its k
+  std::int64_t float_slots = 0;          // the same, where the pipeline leaves out the int8 precision of a pilot
+  std::int64_t ready_bytes = INT64_MAX;  // of a call: beyond it memory costs more time than taking queries in batches
+  std::int64_t symmetric_tiles = 0;  // of the largest block whose tiles serve both of their sides; 0: they serve one
+  bool kd_tree = false;              // rows of few columns are ranked through a tree
+  bool second = false;               // rows get a second code, if int8 comes first and tiles serve one side
+  bool pilot = false;                // a sample of the rows decides whether the first precision is used
+  bool rotated = false;              // rows are rotated, by name
+  std::vector<std::string> notes;
+
+  /// It sets the slots that serve both of today's devices. narrow: the first precision is so coarse that many candidates wait beside each answer.
+  void set_slots(const ProblemShape& problem, bool narrow) {
+    float_slots = std::max<std::int64_t>(problem.range ? 480 : 64, problem.k);
+    slots = narrow ? std::max<std::int64_t>(320, std::min(10 * problem.k, 5 * problem.k + 500)) : float_slots;
+  }
+};
+
+/// A SearchPlan is a plan as the pipeline and the backends see it.
+struct SearchPlan : Plan {
+  Multiples multiples;
+};
+
+/// It tells whether no filter may be used: the user says so, or the metric has none.
+inline bool ranks_every_pair(const ProblemShape& problem, const Execution& run, Proof proof) {
+  return proof == Proof::exhaustive || run.filter == precision_name(Precision::canonical) ||
+         filter_sum_of(problem.metric) == Sum::none;
+}
+
+/// Calls may come from any thread.
+struct SearchBackend {
+  virtual ~SearchBackend() = default;
+  /// It says how it would search, by its own cost model. run: with an instruction set of its own, and a filter's name or "auto". Throws Unsupported
+  /// for a filter that it does not have.
+  virtual Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const = 0;
+  /// It predicts the seconds of a plan, by the same cost model.
+  virtual double seconds(const SearchPlan& plan, const ProblemShape& problem) const = 0;
+  /// It returns the peak bytes of anonymous memory of a plan. Pure.
+  virtual std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const = 0;
+  /// It returns the peak bytes of preparing a corpus that is kept, most of which stay. Pure.
+  virtual std::int64_t prepared_bytes(const ProblemShape& problem, const SearchPlan& plan) const = 0;
+  /// It prepares the whole corpus once.
+  virtual std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
+                                                               ThreadPool& thread_pool) const = 0;
+  /// It opens a session on one precision. Null where Plan::pilot leaves it open whether the precision pays, and on these rows it does not, or where
+  /// they were kept without it.
+  virtual std::unique_ptr<Session> open(const SearchSpec& spec, const SearchPlan& plan, Precision precision,
+                                        std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,
+                                        Stats& stats) const = 0;
+
+  // Optional.
+  /// It corrects precisions and seconds of a plan by a sample of the rows, in milliseconds whatever the shape. No answer depends on it.
+  virtual void sample(SearchPlan& /*plan*/, const ProblemShape& /*problem*/, const SearchSpec& /*spec*/) const {}
+  /// It measures what the device can do at best, here and now.
+  virtual Rates rates(const std::string& /*instruction_set*/, Precision /*precision*/, int /*threads*/) const {
+    return {};
+  }
+};
+
+}  // namespace vicinal

@@ -1,0 +1,20 @@
+// The host's cost model: cycles of one core of the build machine (Cascade Lake, AVX-512; bench/bench_tile.cpp and bench/run.py, 2026-11-21).
+// They choose precisions and predict time; no answer depends on them. d: columns.
+#pragma once
+
+namespace vicinal::cpu::costs {
+
+inline constexpr double clock_hz = 2.5e9;
+
+/// A pair of rows takes so many cycles, in each kind of tile and in the canonical kernel.
+constexpr double int8_pair(double d) { return 0.4 + 0.0125 * d; }
+constexpr double float_pair(double d) { return 0.7 + 0.045 * d; }
+constexpr double canonical_pair(double d) { return 16 + 0.6 * d; }
+/// A row that a filter leaves takes so many to be ranked by itself.
+constexpr double reranked_row(double d) { return 2 * canonical_pair(d); }
+/// A row takes so many each time that rows are read to prepare them: once for floats, twice for int8, three times where they have a second code.
+constexpr double reading(double d) { return 80 + 2.5 * d; }
+/// A filter that leaves a row in so many is given up, and every pair is ranked.
+inline constexpr double least_excluded = 16;
+
+}  // namespace vicinal::cpu::costs

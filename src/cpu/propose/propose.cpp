@@ -1,0 +1,176 @@
+// See propose.hpp. No answer depends on anything here.
+#include "cpu/propose/propose.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/bound.hpp"
+#include "core/text.hpp"
+#include "cpu/filter/filter.hpp"
+#include "cpu/isa/table.hpp"
+#include "cpu/kd_tree/kd_tree.hpp"
+#include "cpu/propose/costs.hpp"
+#include "cpu/propose/pilot.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr double candidate_cycles = 12;
+constexpr double int8_prepare = 2,
+                 int8_spread = 2.5;  // of what floats take: passes over the rows; rows that bytes cannot tell apart
+constexpr std::int64_t least_int8_dims = 16;     // below, the test costs more than the product
+constexpr std::int64_t least_second_dims = 256;  // below, a canonical distance costs little more than a second code
+constexpr std::int64_t likely_matches = 1024;    // of a query in a range search, whose result is not known before
+constexpr std::int64_t second_gain =
+    4;  // answers that must be asked for, a row, before its second code pays in one call
+
+constexpr double tree_cycles_per_row = 20, tree_cycles_per_query = 3000,
+                 tree_cycles_per_neighbor = 200;  // where boxes tell rows apart
+constexpr std::int64_t least_tree_rows = 1024, least_tree_queries = 512;
+
+constexpr std::int64_t pair_bytes = std::int64_t{3} << 20;  // packed rows of one of two blocks that meet
+constexpr std::int64_t most_symmetric_tiles = 8;
+constexpr std::int64_t least_symmetric_dims = 16;  // below, testing both sides costs what the product saves
+
+struct Costs {
+  double canonical, filter, bytes, tree;
+};
+Left likely_left(double k) { return {int8_spread * 1.3 * k, 1.3 * k}; }
+
+Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* sampled = nullptr) {
+  const double n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
+  const double q = static_cast<double>(problem.queries.rows),
+               k = static_cast<double>(std::max<std::int64_t>(problem.k, 1));
+  const Left left = sampled != nullptr ? *sampled : likely_left(k);
+  const auto candidates = [&](double most) {
+    return most * (2 + std::log2(std::max(n / most, 1.0))) * candidate_cycles;
+  };
+  const double floats = candidates(sampled != nullptr ? std::max(k, left.floats) : k);
+  const double bytes = sampled != nullptr ? candidates(std::max(k, left.bytes)) : int8_spread * floats;
+  const double prepare = problem.kept ? 0 : n * costs::reading(d);
+  const double float_pairs = n * costs::float_pair(d) / (symmetric ? 2 : 1);
+  const double int8_pairs = n * costs::int8_pair(d) / (symmetric ? 2 : 1);
+  return {q * n * costs::canonical_pair(d), prepare + q * (float_pairs + floats + left.floats * costs::reranked_row(d)),
+          int8_prepare * prepare + q * (int8_pairs + bytes + left.bytes * costs::reranked_row(d)),
+          (problem.kept ? 0 : n * tree_cycles_per_row * std::log2(n + 1)) +
+              q * (tree_cycles_per_query + k * tree_cycles_per_neighbor)};
+}
+
+/// It predicts the cycles of the precision that a search begins with, on one core.
+double cycles(const ProblemShape& problem, const SearchPlan& plan, const Left* sampled) {
+  const Costs cost = costs_of(problem, plan.symmetric, sampled);
+  if (plan.groups) return cost.tree;
+  switch (precision_of(plan.cascade.front())) {
+    case Precision::int8: return cost.bytes * static_cast<double>(plan.passes);
+    case Precision::f32: return cost.filter * static_cast<double>(plan.passes);
+    case Precision::fp16:
+    case Precision::canonical: break;
+  }
+  return cost.canonical;
+}
+
+/// int8 can estimate products alone, and their sums must fit 32 bits.
+bool takes_bytes(const ProblemShape& problem) {
+  const Sum sum = filter_sum_of(problem.metric);
+  return (sum == Sum::squares || sum == Sum::products) && problem.corpus.cols <= most_int8_dims;
+}
+
+std::vector<Precision> choose_cascade(const ProblemShape& problem, const Execution& run, Proof proof,
+                                      const InstructionSet& set) {
+  if (ranks_every_pair(problem, run, proof)) return {Precision::canonical};
+  const bool any = run.filter == "auto";
+  if (run.filter == precision_name(Precision::fp16))
+    fail(ErrorCode::unsupported,
+         cat("filter ", run.filter, " does not run on cpu; filters there: auto, ", precision_name(Precision::int8),
+             ", ", precision_name(Precision::f32), ", ", precision_name(Precision::canonical)));
+  const Costs cost = costs_of(problem);
+  const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
+  if (any && !pays && !problem.kept) return {Precision::canonical};  // what is kept is packed already
+  const std::vector<Precision> floats{Precision::f32, Precision::canonical};
+  if (!takes_bytes(problem) || run.filter == precision_name(Precision::f32)) return floats;
+  const bool narrow = set.int8_gain > 1 && problem.corpus.cols >= least_int8_dims;
+  const Costs paired = costs_of(problem, problem.symmetric);
+  if (any && !(narrow && (problem.kept || paired.bytes < paired.filter))) return floats;
+  return {Precision::int8, Precision::f32, Precision::canonical};
+}
+
+/// A second code takes a pass over all rows, and saves most of the canonical distances of some k rows a query. Bytes that are forced by name have
+/// it in few columns too, which is for tests.
+bool takes_second(const ProblemShape& problem, const Execution& run) {
+  const bool many = problem.corpus.cols >= least_second_dims || run.filter != "auto";
+  return many && (problem.kept || problem.queries.rows * (problem.range ? likely_matches : problem.k) >=
+                                      second_gain * problem.corpus.rows);
+}
+
+/// A tree costs as much as comparing the rows with some hundreds of queries. Ranked at once, they need no filter. A kept corpus has a tree or has
+/// none, whatever this search would have chosen.
+bool takes_tree(const ProblemShape& problem, const Execution& run, Proof proof) {
+  if (problem.made != nullptr && !problem.made->groups) return false;
+  return run.filter == "auto" && proof != Proof::exhaustive && problem.corpus.cols <= most_kd_tree_dims &&
+         problem.corpus.rows >= least_tree_rows && (problem.kept || problem.queries.rows >= least_tree_queries) &&
+         row_of(problem.metric).filter == FilterRows::plain && sum_of(problem.metric) != Sum::products;
+}
+
+/// Blocks are large, so that a block's queries are fetched seldom.
+std::int64_t symmetric_tiles(const ProblemShape& problem) {
+  if (!problem.symmetric || problem.corpus.cols < least_symmetric_dims) return 0;
+  return std::clamp<std::int64_t>(pair_bytes / (problem.corpus.cols * 4) / tile_rows, 1, most_symmetric_tiles);
+}
+
+}  // namespace
+
+Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) {
+  const InstructionSet& set = find_instruction_set(run.instruction_set);
+  Proposal proposal;
+  proposal.multiples = {.queries = set.floats.query_lanes, .rows = tile_rows};
+  const std::vector<Precision> cascade = choose_cascade(problem, run, proof, set);
+  proposal.kd_tree = takes_tree(problem, run, proof);
+  for (const Precision precision : cascade)
+    if (precision == Precision::canonical || (!proposal.kd_tree && problem.has_rows_of(precision)))
+      proposal.cascade.push_back(precision_name(precision));
+  const bool int8 = proposal.cascade.front() == precision_name(Precision::int8), filters = proposal.cascade.size() > 1;
+  proposal.pilot = int8 && run.filter == "auto" && proposal.cascade.size() > 2;
+  proposal.rotated = int8 && run.filter == rotated_filter;
+  proposal.second = int8 && takes_second(problem, run);
+  proposal.symmetric_tiles = filters ? symmetric_tiles(problem) : 0;
+  proposal.set_slots(problem, int8);
+  return proposal;
+}
+
+double predicted_seconds(const SearchPlan& plan, const ProblemShape& problem, const Left* sampled) {
+  return cycles(problem, plan, sampled) / costs::clock_hz / plan.threads *
+         find_instruction_set(plan.instruction_set).slowness;
+}
+
+/// Where the sample says that neither int8 nor floats exclude enough, every pair will be ranked, and the time is that of both.
+void sample_rows(SearchPlan& plan, const ProblemShape& problem, const SearchSpec& spec) {
+  const Precision first = precision_of(plan.cascade.front());
+  const Sum sum = filter_sum_of(spec.metric);
+  if (plan.groups || first == Precision::canonical || (sum != Sum::squares && sum != Sum::products)) return;
+  ThreadPool thread_pool(1, nullptr, {}, 0);
+  const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
+  Transform transform = choose_transform(kernels, spec, first, thread_pool);
+  const Outlook outlook =
+      look(kernels, spec, transform, plan.second, static_cast<double>(plan.query_batch), thread_pool);
+  if (outlook.sampled == 0 && outlook.int8_pays) return;
+  const bool bytes = first == Precision::int8 && (outlook.int8_pays || !plan.pilot);
+  if (first == Precision::int8 && !bytes) {
+    plan.cascade.erase(plan.cascade.begin());
+    plan.second = false;
+  }
+  plan.rotated |= plan.pilot && bytes && outlook.rotated;
+  plan.pilot = false;
+  if (outlook.sampled == 0) return void(plan.seconds = predicted_seconds(plan, problem));
+  const double n = static_cast<double>(spec.corpus.rows);
+  Left left{outlook.left_int8, outlook.left_f32};
+  plan.sampled_rows = outlook.sampled;
+  plan.left_rows = static_cast<std::int64_t>(std::min(n, bytes ? left.bytes : left.floats));
+  if (plan.second) left.bytes = left.bytes / static_cast<double>(looks_a_rank) + left.floats;
+  plan.seconds = predicted_seconds(plan, problem, &left);
+  if (bytes || left.floats * costs::least_excluded <= n) return;
+  SearchPlan all = plan;
+  all.cascade = {plan.cascade.back()};
+  plan.seconds += predicted_seconds(all, problem);
+}
+
+}  // namespace vicinal::cpu

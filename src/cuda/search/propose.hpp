@@ -1,0 +1,73 @@
+// A device proposes how it would search vectors. No answer depends on anything here; its cost model is seconds.hpp.
+#pragma once
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/search.hpp"
+#include "core/bound.hpp"
+#include "core/text.hpp"
+#include "cuda/search/seconds.hpp"
+
+namespace vicinal::cuda {
+
+inline constexpr std::int64_t query_multiple = 32;         // queries of a warp
+inline constexpr std::int64_t least_filtered_rows = 4096;  // so many are ranked at once
+inline constexpr std::int64_t long_list = 2048,
+                              least_rows_a_neighbor =
+                                  24;  // of longer lists, ranking every pair is faster below so many rows for each
+inline constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // sums of floats prove something up to here
+
+/// It tells whether every pair is ranked before rows are packed in int8.
+inline bool ranked_sooner(const ProblemShape& problem) {
+  if (problem.kept || problem.range) return false;
+  SearchPlan plan;
+  plan.passes = 1;
+  const auto seconds = [&](Precision precision) {
+    plan.cascade = {precision_name(precision)};
+    return search_seconds(plan, problem);
+  };
+  return seconds(Precision::canonical) < seconds(Precision::int8);
+}
+
+/// It returns the filters of a search, cheapest first; none where every pair is ranked.
+inline std::vector<Precision> wanted_filters(const ProblemShape& problem, const Execution& run, Proof proof,
+                                             const std::string& device) {
+  if (ranks_every_pair(problem, run, proof)) return {};
+  if (run.filter == rotated_filter)
+    fail(ErrorCode::unsupported, cat("filter ", run.filter, " does not run on ", device));
+  const std::int64_t n = problem.corpus.rows, k = problem.k;
+  const bool few = n < least_filtered_rows || k * 3 >= n;
+  const bool many_asked = k > long_list && k * least_rows_a_neighbor > n;
+  if (problem.corpus.cols > most_float_dims || k > most_filtered_k ||
+      (run.filter == "auto" && (many_asked || (few && !problem.kept) || ranked_sooner(problem))))
+    return {};
+  const Sum sum = filter_sum_of(problem.metric);
+  if (run.filter == precision_name(Precision::f32) || sum == Sum::magnitudes || sum == Sum::largest)
+    return {Precision::f32};
+  if (run.filter == precision_name(Precision::fp16) || problem.corpus.cols > most_int8_dims)
+    return {Precision::fp16, Precision::f32};
+  return {Precision::int8, Precision::fp16, Precision::f32};
+}
+
+/// SearchBackend::propose of a device. refusal(precision): why the device has no filter of it for these rows; empty where it has. A note says
+/// why the search does not begin with the precision that it should.
+template <class Refusal>
+Proposal propose(const std::string& device, std::int64_t ready_bytes, const ProblemShape& problem, const Execution& run,
+                 Proof proof, const Refusal& refusal) {
+  Proposal proposal;
+  proposal.multiples = {.queries = query_multiple, .rows = tile_rows};
+  proposal.ready_bytes = ready_bytes;
+  const std::vector<Precision> wanted = wanted_filters(problem, run, proof, device);
+  for (const Precision precision : wanted) {
+    std::string why = refusal(precision);
+    if (why.empty() && problem.has_rows_of(precision)) proposal.cascade.push_back(precision_name(precision));
+    if (!why.empty() && precision == wanted.front()) proposal.notes.push_back(std::move(why));
+  }
+  proposal.set_slots(problem, !proposal.cascade.empty());
+  proposal.cascade.push_back(precision_name(Precision::canonical));
+  return proposal;
+}
+
+}  // namespace vicinal::cuda
