@@ -28,8 +28,8 @@ class CudaBackend final : public Backend {
  public:
   CudaBackend(int ordinal, const cudaDeviceProp& about)
       : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount),
-        shared_bytes_(static_cast<std::int64_t>(about.sharedMemPerBlockOptin)),
-        hopper_(has_wgmma(VICINAL_CUDA_ARCHITECTURES, capability_of(about))), name_(cat("cuda:", ordinal)),
+        shared_bytes_(static_cast<std::int64_t>(about.sharedMemPerBlockOptin)), capability_(capability_of(about)),
+        instruction_sets_(search_instruction_sets(capability_)), name_(cat("cuda:", ordinal)),
         description_(cat(about.name, ", ", about.multiProcessorCount, " multiprocessors, compute capability ",
                          about.major, ".", about.minor)) {}
 
@@ -43,8 +43,8 @@ class CudaBackend final : public Backend {
     facts.has_pairs = false;
     facts.most_filtered_k = most_filtered_k;
     facts.ready_bytes = pool().ready_bytes();
-    facts.instruction_sets = facts.built_instruction_sets = {"mma"};
-    if (hopper_) facts.instruction_sets.insert(facts.instruction_sets.begin(), "wgmma");
+    facts.instruction_sets = instruction_sets_;
+    facts.built_instruction_sets = {"mma"};
     facts.description = description_;
     return facts;
   }
@@ -69,14 +69,16 @@ class CudaBackend final : public Backend {
     return search_prepared_bytes(problem, plan);
   }
   std::int64_t query_lanes(const std::string& asked) const override {
-    if (asked != "mma" && (asked != "wgmma" || !hopper_))
-      fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: auto, ",
-                                            hopper_ ? "wgmma, mma" : "mma"));
-    return 32;
+    std::string known = "auto";
+    for (const std::string& set : instruction_sets_) {
+      if (asked == set) return 32;
+      known += ", " + set;
+    }
+    fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: ", known));
   }
   std::string filter_refusal(Precision precision, std::int64_t cols,
                              const std::string& instruction_set) const override {
-    return search_refusal(name_, precision, cols, instruction_set == "wgmma", shared_bytes_);
+    return search_refusal(name_, capability_, precision, cols, instruction_set, shared_bytes_);
   }
   double slowness(const std::string& /*instruction_set*/) const override {
     return 0.02;
@@ -166,7 +168,7 @@ class CudaBackend final : public Backend {
     std::call_once(once_, [this] {
       const std::lock_guard lock(making_);
       pool_.emplace(ordinal_);
-      searches_ = make_search_device(ordinal_, multiprocessors_, shared_bytes_, hopper_, *pool_);
+      searches_ = make_search_device(ordinal_, multiprocessors_, shared_bytes_, capability_, *pool_);
     });
     return *pool_;
   }
@@ -177,7 +179,8 @@ class CudaBackend final : public Backend {
 
   int ordinal_, multiprocessors_;
   std::int64_t shared_bytes_;  // that a block may have
-  bool hopper_;
+  int capability_;
+  std::vector<std::string> instruction_sets_;  // best first
   pid_t home_ = getpid();
   std::string name_, description_;
   mutable std::once_flag once_;

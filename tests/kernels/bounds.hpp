@@ -23,7 +23,8 @@ struct Check {
   const std::uint32_t* used;
   std::int64_t room;
   int always;  // sums of bytes from here on stand for anything
-  bool hopper;
+  float largest_threshold;
+  int lost_bits;  // of the sums of its kernel
   Tally* tally;
 };
 
@@ -38,12 +39,11 @@ __device__ inline bool passes(const Check& c, const Found& one, double key) {
   if (job.floats) return one.sum >= float_limit(line, query.norms.n, head.maxima);
   const double inverse =
       job.queries.heads[one.query / tile_rows].inverse / int8_unit(job.model.sum, 1, 1) * head.inverse;
-  if (!c.hopper) return one.sum >= limit_of(threshold_coeffs_f32(line), head.maxima, inverse);
-  // As face_limit() of int8_wgmma.cuh: sums of longer rows have lost their low bits, and so have limits.
-  const bool one_slab = job.rows.width <= 128;
-  const int limit = quick_threshold(threshold_coeffs_f32(line), head.e, head.n, static_cast<float>(inverse),
-                                    wgmma_threshold(one_slab));
-  return one.sum >= (one_slab ? limit : limit & ~15);
+  // Where sums have lost their low bits, so have limits.
+  const ThresholdCoeffsF32 coeffs = threshold_coeffs_f32(line);
+  if (!(coeffs.base > -static_cast<float>(infinite))) return false;  // as every kernel has it
+  const int limit = quick_threshold(coeffs, head.e, head.n, static_cast<float>(inverse), c.largest_threshold);
+  return one.sum >= (limit & ~c.lost_bits);
 }
 
 __global__ void __launch_bounds__(match_threads) check_found(Check c) {
@@ -84,8 +84,7 @@ template <class Device>
 void check(Device& device, const Points& corpus, const Points& queries, Metric metric, Precision precision,
            const char* instruction_set, ThreadPool& thread_pool, Tally& tally) {
   const SearchSpec spec{.corpus = corpus, .metric = metric, .degenerate = Degenerate::one};
-  Plan plan;
-  plan.instruction_set = instruction_set;
+  const FilterKernel& kernel = *filter_kernel(device.filters(), precision, instruction_set);
   DeviceBuffer<Counters, Device> counters(device);
   device.zero(counters.reserve(1), sizeof(Counters));
   SideMaker<Device> maker(device, spec, precision, thread_pool, counters.data());
@@ -113,13 +112,14 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
            .blocks = whole_blocks(queries.rows) / block_queries,
            .everything = true};
   const std::int64_t grid = std::min<std::int64_t>(device.multiprocessors, f.blocks * f.parts), width = rows.side.width,
-                     workers = grid * finders(device, plan, precision);
+                     workers = grid * kernel.writing_warps;
+  const float largest = kernel.largest_threshold(width <= 128);
   f.room = (f.blocks * f.parts + grid - 1) / grid * block_queries * tile_rows * grid / workers;
   DeviceBuffer<Found, Device> found(device);
   DeviceBuffer<std::uint32_t, Device> used(device);
   f.found = found.reserve(f.room * workers);
   f.used = used.reserve(workers);
-  launch_filter<false>(device, plan, precision, f, grid);
+  launch_filter<false>(device, kernel, precision, f, grid);
   DeviceBuffer<Tally, Device> sum(device);
   device.in(sum.reserve(1), &tally, sizeof tally);
   const Ranking ranking{
@@ -130,8 +130,9 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
                         .found = f.found,
                         .used = f.used,
                         .room = f.room,
-                        .always = always_from(device, plan, precision, width),
-                        .hopper = takes_hopper(device, plan, precision),
+                        .always = static_cast<int>(largest),
+                        .largest_threshold = largest,
+                        .lost_bits = kernel.lost_bits(width <= 128),
                         .tally = sum.data()});
   const unsigned long long before = tally.pairs;
   device.out(&tally, sum.data(), sizeof tally);

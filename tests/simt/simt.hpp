@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <type_traits>
@@ -146,6 +147,8 @@ inline int __syncthreads_or(int predicate, SIMT_HERE) {
   simt::block_barrier(SIMT_PLACE);
   return result;
 }
+/// A kernel whose code this is not.
+[[noreturn]] inline void __trap() { std::abort(); }
 inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_HERE) {
   simt::collective(mask, simt::Op::sync, 0, 0, SIMT_PLACE);
 }

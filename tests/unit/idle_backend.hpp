@@ -12,8 +12,8 @@ struct IdleBackend : vicinal::Backend {
   std::int64_t query_lanes(const std::string&) const override { return 0; }
   double slowness(const std::string&) const override { return 1; }
   double int8_gain(const std::string&) const override { return 1; }
-  std::shared_ptr<const vicinal::PreparedCorpus> keep(const vicinal::SearchSpec&, const vicinal::Plan&,
-                                                      vicinal::ThreadPool&) override {
+  std::shared_ptr<const vicinal::PreparedCorpus> prepare_corpus(const vicinal::SearchSpec&, const vicinal::Plan&,
+                                                                vicinal::ThreadPool&) override {
     return nullptr;
   }
   std::unique_ptr<vicinal::Session> open(const vicinal::SearchSpec&, const vicinal::Plan&, vicinal::Precision,

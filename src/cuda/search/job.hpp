@@ -9,34 +9,15 @@
 
 namespace vicinal::cuda {
 
-inline constexpr int tile_rows = 128;      // rows or queries that share a step and a pair of maxima
-inline constexpr int block_queries = 256;  // of a block of the filter
-inline constexpr int hopper_warps = 16;    // of a block of int8_wgmma.cuh, those that test
-/// The largest limit of its kernel, above all sums of one slab or of more; its keys, of one slab shifted by 4, are less than 2^31 apart.
-VICINAL_HOST_DEVICE inline constexpr float wgmma_threshold(bool one_slab) {
-  return one_slab ? 0x1p-4F * most_quick_threshold : most_quick_threshold;
-}
+inline constexpr int tile_rows = 128;                // rows or queries that share a step and a pair of maxima
+inline constexpr int block_queries = 256;            // of a block of the filter
 inline constexpr int groups_a_tile = 8;              // groups of 16 rows whose nearest one seeds a threshold
 inline constexpr std::int64_t most_shared_k = 2048;  // lists up to this are kept in shared memory
 inline constexpr std::int64_t most_filtered_k = 1 << 15;
 
-/// Bytes of a packed row: 64, or whole slabs of 128. A tile lies in memory slab after slab as shared memory is to hold it, so that
-/// one copy brings it: lines of a slab's bytes, their 16-byte chunks exchanged so that eight lines meet in no bank, which is how
-/// tensor cores read them, too.
-VICINAL_HOST_DEVICE inline std::int64_t packed_width(std::int64_t dims) {
-  return dims <= 64 ? 64 : (dims + 127) / 128 * 128;
-}
+/// Where a 16-byte chunk of a line of a slab is among the line's chunks: eight lines meet in no bank, and tensor cores read them so.
 VICINAL_HOST_DEVICE inline int chunk_place(int slab, int line, int chunk) {
   return slab == 64 ? chunk ^ (line >> 1 & 3) : chunk ^ (line & 7);
-}
-
-/// Bytes of a row in floats: whole slabs of 64.
-VICINAL_HOST_DEVICE inline std::int64_t float_width(Precision precision, std::int64_t dims) {
-  return (dims * (precision == Precision::fp16 ? 2 : 4) + 63) / 64 * 64;
-}
-inline bool in_floats(Precision precision) { return precision == Precision::fp16 || precision == Precision::f32; }
-inline std::int64_t filter_width(Precision precision, std::int64_t dims) {
-  return in_floats(precision) ? float_width(precision, dims) : packed_width(dims);
 }
 
 /// Which rows may answer, in memory of the device; RowFilter tells it.
@@ -76,7 +57,7 @@ struct alignas(16) TileHead {
 struct Side {
   const void* rows = nullptr;  // dense, of `dtype`
   DType dtype = DType::f32;
-  std::int64_t count = 0, dims = 0, width = 0;  // width: packed_width
+  std::int64_t count = 0, dims = 0, width = 0;  // width: filter_width
   double *self = nullptr, *mean = nullptr;      // cosine and correlation
   float* sizes = nullptr;                       // largest element of the filter row
   std::uint32_t* order = nullptr;               // row of a place

@@ -5,6 +5,8 @@
 #include "backend/backend.hpp"
 #include "core/metric.hpp"
 #include "cuda/device/device.hpp"
+#include "cuda/search/filter/kernel.hpp"
+#include "cuda/search/filter/precision.hpp"
 #include "cuda/search/job.hpp"
 #include "cuda/select/job.hpp"
 
@@ -57,12 +59,11 @@ inline std::int64_t whole_blocks(std::int64_t count) {
 /// Bytes of a prepared side, with its rows where they come from the host.
 inline std::int64_t side_bytes(std::int64_t count, const Shape& shape, Metric metric, Precision precision,
                                bool queries) {
-  const bool filters = precision != Precision::canonical;
   const std::int64_t padded = whole_blocks(count), dims = shape.cols;
   std::int64_t total = (shape.on_device ? 0 : count * dims * static_cast<std::int64_t>(dtype_size(shape.dtype))) +
                        (std::int64_t{1} << 20);
   if (needs_norms(metric)) total += count * 16;
-  if (filters) total += padded * (filter_width(precision, dims) + 16) + 2048 * (count / 8192 + 129);
+  if (has_filter(precision)) total += padded * (filter_width(precision, dims) + 16) + 2048 * (count / 8192 + 129);
   if (queries) total += count * dims * 8 + padded * 64;
   return total;
 }
@@ -128,21 +129,20 @@ inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t 
 inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem, std::int64_t selecting,
                                   int multiprocessors, std::int64_t packed_rows = most_packed_rows) {
   const Precision precision = precision_of(plan.cascade.front());
-  const bool filters = precision != Precision::canonical,
-             wide = wide_words(plan.distance_type, problem.corpus.rows, packed_rows);
+  const bool wide = wide_words(plan.distance_type, problem.corpus.rows, packed_rows);
   const std::int64_t batch = plan.query_batch, k = problem.k, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
   std::int64_t total = side_bytes(batch, problem.queries, problem.metric, precision, true) +
                        batch * (k * word_size(wide) + 128) + 2 * problem.filter_bytes;
   total += std::int64_t{2} << 20;  // that small arrays are pieces of (Runtime)
   if (!problem.queries.on_device) total += batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
-  if (!problem.kept || in_floats(precision))
+  if (!problem.kept || !filter_precision(precision).prepared)
     total += side_bytes(rows, problem.corpus, problem.metric, precision, false);
   if (!problem.kept && plan.distance_type == DistanceType::f32 && descending(problem.metric))
     total += std::max(underflowed_room, k) * underflowed_bytes;
-  if (!filters) return total + scan_bytes(batch, k, rows, plan.distance_type, wide) + selecting;
+  if (!has_filter(precision)) return total + scan_bytes(batch, k, rows, plan.distance_type, wide) + selecting;
   const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows, capacity = slots_of(plan);
   const bool sampled = samples_first(tiles, k + 1, capacity);
-  std::int64_t found = found_entries(batch, capacity, std::int64_t{multiprocessors} * hopper_warps);
+  std::int64_t found = found_entries(batch, capacity, std::int64_t{multiprocessors} * most_writing_warps);
   // All pairs of the first part; the last unit of work of each block may be a small one.
   if (!sampled)
     found = std::max(

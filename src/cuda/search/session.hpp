@@ -36,7 +36,8 @@ class CudaSession final : public Session {
   CudaSession(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
               std::shared_ptr<const CudaPreparedCorpus<Device>> kept, ThreadPool& thread_pool, Stats& stats)
       : device_(device), spec_(spec), plan_(plan), precision_(precision),
-        filters_(precision != Precision::canonical && !holds_everything(spec)),
+        kernel_(filter_kernel(device.filters(), precision, plan.instruction_set)),
+        filters_(has_filter(precision) && !holds_everything(spec)),
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device),
         states_(device), slots_(device), counts_(device), best_(device), facts_(device), nearest_(device),
@@ -61,7 +62,8 @@ class CudaSession final : public Session {
   static std::shared_ptr<const CudaPreparedCorpus<Device>> keep(Device& device, const SearchSpec& spec,
                                                                 const Plan& plan, ThreadPool& thread_pool) {
     auto kept = std::make_shared<CudaPreparedCorpus<Device>>(device);
-    kept->packed = precision_of(plan.cascade.front()) == Precision::int8;
+    const Precision first = precision_of(plan.cascade.front());
+    kept->packed = has_filter(first) && filter_precision(first).prepared;
     Stats stats;
     CudaSession session(device, spec, plan, Precision::canonical, kept, thread_pool, stats);
     if (kept->packed) session.transform_ = kept->transform = session.maker_->choose(kept->centre);
@@ -182,8 +184,8 @@ class CudaSession final : public Session {
   void launch(void (*kernel)(Args), std::int64_t blocks, int threads, std::int64_t shared, const Args& args) {
     device_.launch()(blocks, threads, shared, kernel, args);
   }
-  /// What is kept is packed in bytes; a precision of floats makes its own rows of it.
-  bool own_rows() const noexcept { return kept_ && in_floats(precision_); }
+  /// A precision in whose form rows are not kept packs its own from those that are.
+  bool own_rows() const noexcept { return kept_ && !filter_precision(precision_).prepared; }
   const HeldSide<Device>& rows() const noexcept { return kept_ && !own_rows() ? kept_->held : rows_; }
 
   void make_side(HeldSide<Device>& held, const Points& points, bool queries) {
@@ -234,7 +236,7 @@ class CudaSession final : public Session {
                            : std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
-    const std::int64_t stretches = grid * finders(device_, plan_, precision_);
+    const std::int64_t stretches = grid * kernel_->writing_warps;
     if constexpr (!seeding) {
       // Where nothing is excluded yet every pair comes through.
       const std::int64_t most =
@@ -244,7 +246,7 @@ class CudaSession final : public Session {
       f.found = found_.reserve(f.room * stretches);
       f.used = used_.reserve(stretches);
     }
-    launch_filter<seeding>(device_, plan_, precision_, f, grid);
+    launch_filter<seeding>(device_, *kernel_, precision_, f, grid);
     if constexpr (!seeding)
       launch(hand_out, stretches, hand_out_threads, 0,
              HandOut{.job = f.job,
@@ -252,7 +254,7 @@ class CudaSession final : public Session {
                      .used = f.used,
                      .room = f.room,
                      .workers = stretches,
-                     .always = always_from(device_, plan_, precision_, f.job.rows.width)});
+                     .always = static_cast<int>(kernel_->largest_threshold(f.job.rows.width <= 128))});
   }
 
   void settle(bool last) {
@@ -350,6 +352,7 @@ class CudaSession final : public Session {
   const SearchSpec& spec_;
   const Plan& plan_;
   Precision precision_;
+  const FilterKernel* kernel_;  // null on the canonical precision
   bool filters_, wide_;
   std::shared_ptr<const CudaPreparedCorpus<Device>> kept_;
   ThreadPool& thread_pool_;

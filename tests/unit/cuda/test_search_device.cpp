@@ -15,6 +15,12 @@ namespace {
 using namespace emulated_search;
 using Device = emulated_search::Device;
 
+std::string refusal(Precision precision, std::int64_t cols, const std::string& instruction_set,
+                    std::int64_t shared_bytes) {
+  return cuda::filter_refusal("cuda:0", cuda::built_filters("80-virtual", 80), precision, cols, instruction_set,
+                              shared_bytes);
+}
+
 /// A backend as src/cuda/backend.cu is one, as far as plans ask for it, of a device whose blocks have so much shared
 /// memory.
 struct Planned final : IdleBackend {
@@ -43,7 +49,7 @@ struct Planned final : IdleBackend {
   }
   std::string filter_refusal(Precision precision, std::int64_t cols,
                              const std::string& instruction_set) const override {
-    return cuda::filter_refusal("cuda:0", precision, cols, instruction_set == "wgmma", shared_bytes);
+    return refusal(precision, cols, instruction_set, shared_bytes);
   }
 };
 
@@ -74,8 +80,7 @@ TEST(CudaSharedMemory, PlansNameTheFiltersThatFit) {
         const Plan plan = plan_on(shared_bytes, dims, Metric::cosine, filter);
         ASSERT_EQ(plan.cascade.back(), "canonical");
         for (const std::string& precision : plan.cascade)
-          EXPECT_EQ(cuda::filter_refusal("cuda:0", precision_of(precision), dims, false, shared_bytes), "")
-              << precision;
+          EXPECT_EQ(refusal(precision_of(precision), dims, "mma", shared_bytes), "") << precision;
         // The plan's bytes are of the precision that it begins with, and a note says what it does not begin with.
         KnnOptions options{.k = 10, .metric = Metric::cosine};
         EXPECT_EQ(plan.peak_bytes,
@@ -113,7 +118,7 @@ TEST(CudaSharedMemory, SearchesOfEveryDeviceStayWithinIt) {
         compare(view(corpus, dims), view(queries, dims), ask);
       }
       Ask over{.options = {.k = 5}, .shared_bytes = shared_bytes};
-      if (cuda::filter_refusal("cuda:0", Precision::int8, dims, false, shared_bytes).empty())
+      if (refusal(Precision::int8, dims, "mma", shared_bytes).empty())
         by_device(view(corpus, dims), view(queries, dims), over);
       else EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), over), Error);
     }
@@ -123,11 +128,11 @@ TEST(CudaSharedMemory, SearchesOfEveryDeviceStayWithinIt) {
 TEST(CudaFilterTest, TellsAWrongSumAFindThatIsMissingAndOneTooMany) {
   Device device;
   for (const std::int64_t width : {128, 256}) {
-    cuda::FilterTest wide(width, 128, false, 4);
+    cuda::FilterTest wide(width, 128, cuda::Int8Mma::facts, 4);
     wide.run(device);
     EXPECT_TRUE(wide.judge()) << width;
   }
-  cuda::FilterTest test(64, 128, false, 4);
+  cuda::FilterTest test(64, 128, cuda::Int8Mma::facts, 4);
   test.run(device);
   ASSERT_TRUE(test.judge());
   const auto worker =
@@ -151,14 +156,29 @@ TEST(CudaFilterTest, TellsAWrongSumAFindThatIsMissingAndOneTooMany) {
 struct Hopper : Device {
   bool empty = false;  // the kernel is: its code is that of another architecture
 
-  bool has_hopper() const { return true; }
+  struct Launch {
+    Hopper* device;
+    template <class Args>
+    void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
+                    const std::type_identity_t<Args>& args) const {
+      if constexpr (std::is_same_v<Args, cuda::Filter>) {
+        if (threads == cuda::Int8Wgmma::facts.threads) {
+          EXPECT_LE(shared, h100);
+          return args.seeding ? device->play<true>(args) : device->play<false>(args);
+        }
+      }
+      device->Device::launch()(blocks, threads, shared, kernel, args);
+    }
+  };
+  Hopper() { usable = cuda::built_filters("90a-real", 90); }
+  Launch launch() { return {this}; }
   template <bool seeding>
-  void hopper_filter(const cuda::Filter& f, std::int64_t /*grid*/) {
+  void play(const cuda::Filter& f) {
     if (empty) return;
     const std::int64_t width = f.job.rows.width, slab = width == 64 ? 64 : 128;
     const bool shifted = width <= 128;
     const float most = cuda::wgmma_threshold(shifted);
-    if (!seeding) std::fill_n(f.used, cuda::hopper_warps, 0u);
+    if (!seeding) std::fill_n(f.used, cuda::wgmma_warps, 0u);
     for (std::int64_t visit = 0; visit < f.last; ++visit)
       for (std::int64_t query = 0; query < f.job.queries.count; ++query) {
         const std::int64_t tile = f.job.visits.at(visit);
@@ -198,13 +218,27 @@ struct Hopper : Device {
   }
 };
 
+TEST(CudaFilterKernels, ThePlansInstructionSetOrOneThatEveryDeviceRuns) {
+  using cuda::filter_kernel;
+  const cuda::FilterSet hopper = cuda::built_filters("80-virtual,90a-real", 90),
+                        other = cuda::built_filters("80-virtual,90a-real", 80);
+  EXPECT_EQ(cuda::instruction_sets_of(hopper), (std::vector<std::string>{"wgmma", "mma"}));
+  EXPECT_EQ(cuda::instruction_sets_of(other), (std::vector<std::string>{"mma"}));
+  EXPECT_EQ(filter_kernel(hopper, Precision::int8, "wgmma"), &cuda::Int8Wgmma::facts);
+  EXPECT_EQ(filter_kernel(hopper, Precision::int8, "mma"), &cuda::Int8Mma::facts);
+  EXPECT_EQ(filter_kernel(other, Precision::int8, "wgmma"), &cuda::Int8Mma::facts);
+  for (const Precision precision : {Precision::fp16, Precision::f32})
+    EXPECT_EQ(filter_kernel(hopper, precision, "wgmma"), &cuda::FloatMma::facts);
+  EXPECT_EQ(filter_kernel(hopper, Precision::canonical, "wgmma"), nullptr);
+}
+
 TEST(CudaFilterTest, AKernelOfAnotherArchitectureFailsAndMmaIsLeft) {
   Hopper device;
-  EXPECT_TRUE(cuda::test_filter(device, true, 4));
+  EXPECT_TRUE(cuda::test_filter(device, cuda::Int8Wgmma::facts, 4));
   device.empty = true;
-  EXPECT_FALSE(cuda::test_filter(device, true, 4));
+  EXPECT_FALSE(cuda::test_filter(device, cuda::Int8Wgmma::facts, 4));
   const cuda::SelfTest tested = cuda::self_test(device);  // whose code here is not that of sm_90a
-  EXPECT_FALSE(tested.wgmma);
+  EXPECT_EQ(tested.filters, (cuda::FilterSet{&cuda::Int8Mma::facts, &cuda::FloatMma::facts}));
   EXPECT_TRUE(tested.bytes && tested.halves && tested.floats);
 }
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "cuda/search/filter/launch.hpp"
+#include "cuda/search/filter/table.hpp"
 #include "cuda/search/memory_plan.hpp"
 
 namespace vicinal::cuda {
@@ -16,10 +16,9 @@ class FilterTest {
  public:
   static constexpr int tiles = 2, rows = tiles * tile_rows;
 
-  /// wgmma: by int8_wgmma.cuh, whose found sums of rows of several slabs have lost their low bits. visits: of tiles,
-  /// a multiple of 4.
-  FilterTest(std::int64_t width, std::int64_t queries, bool wgmma, int visits)
-      : width_(width), queries_(queries), wgmma_(wgmma), visits_(visits),
+  /// visits: of tiles, a multiple of 4.
+  FilterTest(std::int64_t width, std::int64_t queries, const FilterKernel& kernel, int visits)
+      : width_(width), queries_(queries), kernel_(kernel), visits_(visits),
         room_(static_cast<std::uint32_t>(2048 * visits)), row_bytes_(static_cast<std::size_t>(rows * width)),
         query_bytes_(static_cast<std::size_t>(block_queries * width)),
         products_(static_cast<std::size_t>(rows * queries)), states_(static_cast<std::size_t>(block_queries)) {
@@ -91,15 +90,13 @@ class FilterTest {
     f.part = visits_ / 2;
     f.parts = 2;
     f.room = room_;
-    Plan plan;
-    plan.instruction_set = wgmma_ ? "wgmma" : "mma";
-    const std::int64_t workers = finders(device, plan, Precision::int8);
+    const std::int64_t workers = kernel_.writing_warps;
     f.found = found.reserve(workers * room_);
     f.used = used.reserve(workers);
     f.groups = std::int64_t{visits_} * groups_a_tile;
-    launch_filter<false>(device, plan, Precision::int8, f, 1);
+    launch_filter<false>(device, kernel_, Precision::int8, f, 1);
     f.nearest = nearest.reserve(block_queries * f.groups);
-    launch_filter<true>(device, plan, Precision::int8, f, 1);
+    launch_filter<true>(device, kernel_, Precision::int8, f, 1);
     found_.resize(static_cast<std::size_t>(workers * room_));
     used_.resize(static_cast<std::size_t>(workers));
     nearest_.resize(static_cast<std::size_t>(queries_ * f.groups));
@@ -150,21 +147,18 @@ class FilterTest {
            in_slab % 16;
   }
   bool one_slab() const { return width_ <= 128; }
-  float most() const { return wgmma_ ? wgmma_threshold(one_slab()) : most_quick_threshold; }
+  float most() const { return kernel_.largest_threshold(one_slab()); }
   float term(std::int64_t row) const { return row_heads_[row / tile_rows].terms[row % tile_rows]; }
   int sum(std::int64_t query, std::int64_t row) const {
     return products_[static_cast<std::size_t>(query * rows + row)] + quick_bias(term(row), 1, most());
   }
-  /// Of rows of several slabs wgmma's keys keep a sum's place in the low bits.
-  bool rounds() const { return wgmma_ && !one_slab(); }
-  int found_sum(std::int64_t query, std::int64_t row) const {
-    return rounds() ? sum(query, row) | 15 : sum(query, row);
-  }
+  int lost_bits() const { return kernel_.lost_bits(one_slab()); }
+  int found_sum(std::int64_t query, std::int64_t row) const { return sum(query, row) | lost_bits(); }
   bool passes(std::int64_t query, std::int64_t row) const {
     const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].line);
     if (!(line.base > -static_cast<float>(infinite))) return false;
     const int limit = quick_threshold(line, 0, 0, 1, most());
-    return rounds() ? (sum(query, row) & ~15) >= (limit & ~15) : sum(query, row) >= limit;
+    return (sum(query, row) & ~lost_bits()) >= (limit & ~lost_bits());
   }
   /// A group is two rows of each eight, in a half of the tile.
   int largest_of(std::int64_t query, std::int64_t tile, int group) const {
@@ -177,7 +171,7 @@ class FilterTest {
   }
 
   std::int64_t width_, queries_;
-  bool wgmma_;
+  const FilterKernel& kernel_;
   int visits_;
   std::uint32_t room_;  // finds of a warp: all of its pairs, which are 16 queries x 128 rows or 32 x 64 of each visit
   std::vector<std::int8_t> row_bytes_, query_bytes_;  // as the filter takes them
@@ -189,14 +183,14 @@ class FilterTest {
   std::vector<int> nearest_;
 };
 
-/// Rows of half a slab, of one and of two; a block of queries, and half of one, which the groups of wgmma share.
+/// Rows of half a slab, of one and of two; a block of queries, and half of one, which the warpgroups of wgmma share.
 /// visits: as many by default as make rings of buffers begin again.
 template <class Device>
-bool test_filter(Device& device, bool wgmma, int visits = 12) {
+bool test_filter(Device& device, const FilterKernel& kernel, int visits = 12) {
   for (const std::int64_t width : {64, 128, 256})
     for (const std::int64_t queries : {block_queries, tile_rows}) {
       if (width > 128 && queries < block_queries) continue;
-      FilterTest test(width, queries, wgmma, visits);
+      FilterTest test(width, queries, kernel, visits);
       test.run(device);
       if (!test.judge()) return false;
     }

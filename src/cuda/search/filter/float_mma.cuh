@@ -212,4 +212,37 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_floats(Filter f) {
   if (!f.seeding && lane == 0) f.used[stretch] = used;
 }
 
+/// The row of this kernel in table.hpp.
+struct FloatMma {
+  static constexpr FilterKernel facts{
+      .name = "float_mma",
+      .instruction_set = "mma",
+      .architecture = "",
+      .accepts = in_floats,
+      .tested = false,
+      .threads = filter_threads,
+      .writing_warps = filter_warps,
+      .shared_bytes = [](Precision /*precision*/, std::int64_t /*dims*/) { return float_memory().all; },
+      .largest_threshold = [](bool /*one_slab*/) { return most_quick_threshold; },  // of integers: of no sum here
+      .lost_bits = [](bool /*one_slab*/) { return 0; }};
+
+  template <class Device>
+  static bool is_there(Device& /*device*/) {
+    return true;
+  }
+  template <bool sampling, class Device>
+  static void launch(Device& device, Precision precision, const Filter& f, std::int64_t grid) {
+    device.launch()(grid, facts.threads, facts.shared_bytes(precision, f.job.rows.dims),
+                    kernel_of(precision, f.job.model.sum), f);
+  }
+
+ private:
+  static void (*kernel_of(Precision precision, Sum sum))(Filter) {
+    if (precision == Precision::fp16) return filter_floats<Sum::products, true>;
+    if (sum == Sum::magnitudes) return filter_floats<Sum::magnitudes, false>;
+    if (sum == Sum::largest) return filter_floats<Sum::largest, false>;
+    return sum == Sum::products ? filter_floats<Sum::products, false> : filter_floats<Sum::squares, false>;
+  }
+};
+
 }  // namespace vicinal::cuda

@@ -9,6 +9,8 @@
 #pragma once
 #include "cuda/ptx/copy.cuh"
 #include "cuda/ptx/mma.cuh"
+#include "cuda/search/filter/kernel.hpp"
+#include "cuda/search/filter/precision.hpp"
 #include "cuda/search/prepare/element.cuh"
 
 namespace vicinal::cuda {
@@ -309,6 +311,37 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_bytes(Filter f) {
   }
   if (!seeding && lane == 0) f.used[stretch] = used;
 }
+
+/// The row of this kernel in table.hpp.
+struct Int8Mma {
+  static constexpr FilterKernel facts{.name = "int8_mma",
+                                      .instruction_set = "mma",
+                                      .architecture = "",
+                                      .accepts = [](Precision precision) { return precision == Precision::int8; },
+                                      .tested = false,
+                                      .threads = filter_threads,
+                                      .writing_warps = filter_warps,
+                                      .shared_bytes =
+                                          [](Precision /*precision*/, std::int64_t dims) {
+                                            const std::int64_t width = packed_width(dims);
+                                            return filter_memory(width == 64 ? 64 : 128, width > 128).all;
+                                          },
+                                      .largest_threshold = [](bool /*one_slab*/) { return most_quick_threshold; },
+                                      .lost_bits = [](bool /*one_slab*/) { return 0; }};
+
+  template <class Device>
+  static bool is_there(Device& /*device*/) {
+    return true;
+  }
+  template <bool sampling, class Device>
+  static void launch(Device& device, Precision precision, const Filter& f, std::int64_t grid) {
+    const std::int64_t width = f.job.rows.width;
+    const auto kernel = width == 64    ? filter_bytes<64, false, sampling>
+                        : width == 128 ? filter_bytes<128, false, sampling>
+                                       : filter_bytes<128, true, sampling>;
+    device.launch()(grid, facts.threads, facts.shared_bytes(precision, f.job.rows.dims), kernel, f);
+  }
+};
 
 /// What warps found goes to the slots of the queries, a stretch a block. A warp finds rows for 32 adjacent queries at most, for a long
 /// time: a block counts some hundred finds in shared memory, and asks each query's counter once.

@@ -7,23 +7,28 @@
 // A lane has 16 sums of a query in each half of a tile. They become keys, whose low four bits say which of the 16 it is: the largest
 // key of a lane then tells a sum and its row, and the next largest is one instruction a sum away.
 #pragma once
+#include "cuda/device/device.hpp"
 #include "cuda/ptx/wgmma.cuh"
 #include "cuda/search/filter/int8_mma.cuh"
 
 namespace vicinal::cuda {
 
-inline constexpr int hopper_threads = 640;
+inline constexpr int wgmma_threads = 640, wgmma_warps = 16;  // of a block; warps: those that multiply and test
+/// The largest threshold in int8: above all sums of one slab or of more; keys, of one slab shifted by 4, are less than 2^31 apart.
+VICINAL_HOST_DEVICE inline constexpr float wgmma_threshold(bool one_slab) {
+  return one_slab ? 0x1p-4F * most_quick_threshold : most_quick_threshold;
+}
 inline constexpr int faces = 8;  // tiles whose seeds and limits are there at a time
 static_assert(
     faces % 2 ==
     0);  // of groups that share tiles each has its own of these, for who waits at a barrier must meet its every phase
 
-struct HopperMemory {
+struct WgmmaMemory {
   int stages, stage_bytes;
   std::int64_t heads, queries, limits, seeds, barriers, all;
 };
-VICINAL_HOST_DEVICE inline constexpr HopperMemory hopper_memory(int slab, bool slabs) {
-  HopperMemory m{};
+VICINAL_HOST_DEVICE inline constexpr WgmmaMemory wgmma_memory(int slab, bool slabs) {
+  WgmmaMemory m{};
   m.stages = slabs ? 4 : 6;
   m.stage_bytes = (tile_rows + (slabs ? block_queries : 0)) * slab;
   m.queries = static_cast<std::int64_t>(m.stages) * m.stage_bytes;
@@ -34,9 +39,9 @@ VICINAL_HOST_DEVICE inline constexpr HopperMemory hopper_memory(int slab, bool s
   m.all = m.barriers + (2 * m.stages + 3 * faces + 2) * 8 + 1024;  // slabs begin at multiples of 1024
   return m;
 }
-static_assert(hopper_memory(64, false).all <= 227 << 10 && hopper_memory(128, false).all <= 227 << 10 &&
-                  hopper_memory(128, true).all <= 227 << 10,
-              "a block has 227 KB at compute capability 9.0, which filter_refusal() does not ask again");
+static_assert(wgmma_memory(64, false).all <= 227 << 10 && wgmma_memory(128, false).all <= 227 << 10 &&
+                  wgmma_memory(128, true).all <= 227 << 10,
+              "a block has 227 KB at compute capability 9.0");
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 static_assert(127 * 127 * 128 < wgmma_threshold(true) && 127.0 * 127 * most_int8_dims < wgmma_threshold(false));
@@ -99,11 +104,11 @@ struct Ring {
 };
 
 template <int slab, bool slabs_of_queries, bool seeding, bool shares>
-__global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
+__global__ void __launch_bounds__(wgmma_threads, 1) filter_hopper(Filter f) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr int slab_steps = slab / 32, tile_bytes = tile_rows * slab;
-  constexpr HopperMemory memory = hopper_memory(slab, slabs_of_queries);
-  constexpr int stages = memory.stages, consumers = hopper_warps, facing_warps = 3;
+  constexpr WgmmaMemory memory = wgmma_memory(slab, slabs_of_queries);
+  constexpr int stages = memory.stages, consumers = wgmma_warps, facing_warps = 3;
   constexpr bool shifted = !slabs_of_queries;
   static_assert(!shares || (!slabs_of_queries && stages % 2 == 0));
   // A wait for a barrier's parity is right for a thread that is at most one phase behind. The copying warp and the testing groups meet every phase of
@@ -336,8 +341,57 @@ __global__ void __launch_bounds__(hopper_threads, 1) filter_hopper(Filter f) {
   }
   if (!seeding && lane == 0) f.used[stretch] = used;
 #else
-  __trap();  // has_wgmma() keeps it from being launched: results that nobody wrote would be taken for some
+  static_cast<void>(f);
+  __trap();  // is_there() keeps it from being launched: memory that no kernel wrote would be taken for results
 #endif
 }
+
+/// Whether the code that the driver chose here is that of sm_90a; a build may have some for sm_90, too.
+__global__ void tell_wgmma(int* there) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  *there = 1;
+#else
+  *there = 0;
+#endif
+}
+
+/// The row of this kernel in table.hpp.
+struct Int8Wgmma {
+  static constexpr FilterKernel facts{.name = "int8_wgmma",
+                                      .instruction_set = "wgmma",
+                                      .architecture = "90a",
+                                      .accepts = [](Precision precision) { return precision == Precision::int8; },
+                                      .tested = true,
+                                      .threads = wgmma_threads,
+                                      .writing_warps = wgmma_warps,
+                                      .shared_bytes =
+                                          [](Precision /*precision*/, std::int64_t dims) {
+                                            const std::int64_t width = packed_width(dims);
+                                            return wgmma_memory(width == 64 ? 64 : 128, width > 128).all;
+                                          },
+                                      .largest_threshold = wgmma_threshold,
+                                      .lost_bits = [](bool one_slab) { return one_slab ? 0 : 15; }};
+
+  template <class Device>
+  static bool is_there(Device& device) {
+    DeviceBuffer<int, Device> there(device);
+    int told = 0;
+    device.launch()(1, 1, 0, tell_wgmma, there.reserve(1));
+    device.out(&told, there.data(), sizeof told);
+    device.wait();
+    return told == 1;
+  }
+  template <bool sampling, class Device>
+  static void launch(Device& device, Precision precision, const Filter& f, std::int64_t grid) {
+    const std::int64_t width = f.job.rows.width;
+    const bool shares = f.job.queries.count <= tile_rows;
+    const auto kernel =
+        width > 128 ? filter_hopper<128, true, sampling, false>
+        : width == 64
+            ? (shares ? filter_hopper<64, false, sampling, true> : filter_hopper<64, false, sampling, false>)
+            : (shares ? filter_hopper<128, false, sampling, true> : filter_hopper<128, false, sampling, false>);
+    device.launch()(grid, facts.threads, facts.shared_bytes(precision, f.job.rows.dims), kernel, f);
+  }
+};
 
 }  // namespace vicinal::cuda

@@ -1,6 +1,6 @@
 // What the proof believes of a device's arithmetic, tried at first use: bytes are multiplied and added without error, halves with no more
 // than the model's, and none of them is flushed; single precision rounds each step as IEEE 754 says. A precision that fails is not used, and where the
-// filter by wgmma fails, mma is.
+// kernel of a filter fails, another one is.
 #pragma once
 #include <cmath>
 #include <cstdlib>
@@ -14,7 +14,18 @@
 namespace vicinal::cuda {
 
 struct SelfTest {
-  bool bytes = true, halves = true, floats = true, wgmma = false;
+  bool bytes = true, halves = true, floats = true;
+  FilterSet filters;  // kernels that passed
+
+  bool holds_up(Precision precision) const {
+    switch (precision) {
+      case Precision::int8: return bytes;
+      case Precision::fp16: return halves;
+      case Precision::f32: return floats;
+      case Precision::canonical: break;
+    }
+    return true;
+  }
 };
 
 inline constexpr int test_blocks = 96, test_steps = 8;  // of a block: test_steps products of tiles, added up
@@ -51,24 +62,6 @@ __global__ void __launch_bounds__(32) try_products(TestJob job) {
     job.int8_sums[at] = bytes[i];
   }
   job.chains[blockIdx.x * 32 + lane] = chain;
-}
-
-/// Whether the code that the driver chose here is that of sm_90a; a build may have some for sm_90, too.
-__global__ void tell_wgmma(int* there) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  *there = 1;
-#else
-  *there = 0;
-#endif
-}
-template <class Device>
-bool wgmma_is_there(Device& device) {
-  DeviceBuffer<int, Device> there(device);
-  int told = 0;
-  device.launch()(1, 1, 0, tell_wgmma, there.reserve(1));
-  device.out(&told, there.data(), sizeof told);
-  device.wait();
-  return told == 1;
 }
 
 /// Inputs and what a device made of them.
@@ -152,6 +145,14 @@ struct TestData {
   }
 };
 
+/// Whether a kernel is the code that runs here, and filters as the test says, where it is one to be tested.
+template <class Device>
+bool passes_test(Device& device, const FilterKernel& kernel) {
+  bool there = false;
+  FilterKernels::with(kernel, [&](auto row) { there = row.is_there(device); });
+  return there && (!kernel.tested || test_filter(device, kernel));
+}
+
 template <class Device>
 SelfTest self_test(Device& device) {
   TestData data;
@@ -178,7 +179,8 @@ SelfTest self_test(Device& device) {
   device.out(data.int8_sums.data(), job.int8_sums, bytes(data.int8_sums));
   device.wait();
   SelfTest result = data.judge();
-  result.wgmma = device.has_hopper() && wgmma_is_there(device) && test_filter(device, true);
+  for (const FilterKernel* kernel : device.filters())
+    if (passes_test(device, *kernel)) result.filters.push_back(kernel);
   return result;
 }
 

@@ -8,7 +8,7 @@
 #include "core/text.hpp"
 #include "cpu/prepare/check.hpp"
 #include "cpu/rerank/matches.hpp"
-#include "cuda/search/filter/launch.hpp"
+#include "cuda/search/filter/table.hpp"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/output/range.cuh"
 
@@ -37,14 +37,15 @@ inline std::int64_t range_bytes(const Plan& plan, const ProblemShape& problem) {
                              side_bytes(rows, problem.corpus, problem.metric, precision, false) + batch * 192 +
                              2 * problem.filter_bytes + (std::int64_t{64} << 20);
   return total + batch * tile_rows * match_bytes +
-         (precision != Precision::canonical ? found_room(batch) * static_cast<std::int64_t>(sizeof(Found)) : 0);
+         (has_filter(precision) ? found_room(batch) * static_cast<std::int64_t>(sizeof(Found)) : 0);
 }
 
 template <class Device>
 class RangeMatches {
  public:
   RangeMatches(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision, ThreadPool& thread_pool)
-      : device_(device), spec_(spec), plan_(plan), precision_(precision), thread_pool_(thread_pool),
+      : device_(device), spec_(spec), plan_(plan), precision_(precision),
+        kernel_(filter_kernel(device.filters(), precision, plan.instruction_set)), thread_pool_(thread_pool),
         descends_(descending(spec.metric)), matches_(device), used_(device), counts_(device), cursors_(device),
         lost_(device), hard_(device), found_(device), stretches_(device), weighed_(device), begins_(device),
         words_(device), spare_(device), ids_(device), distances_(device), largest_(device) {
@@ -147,12 +148,12 @@ class RangeMatches {
     f.part = std::clamp<std::int64_t>(tiles * f.blocks / (4 * sms), 1, 64);
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(sms, f.blocks * f.parts);
-    workers = grid * finders(device_, plan_, precision_);
+    workers = grid * kernel_->writing_warps;
     const std::int64_t most =
         (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / workers;
     f.room = std::min(most, found_room(count_) / workers);
-    f.used = stretches_.reserve(sms * std::max(hopper_warps, filter_warps));
-    launch_filter<false>(device_, plan_, precision_, f, grid);
+    f.used = stretches_.reserve(sms * most_writing_warps);
+    launch_filter<false>(device_, *kernel_, precision_, f, grid);
     Weighed sum{};
     device_.zero(weighed_.reserve(1), sizeof sum);
     device_.launch()(std::min<std::int64_t>(sms, (count_ + 255) / 256 + 8), 256, 0, weigh_found,
@@ -269,6 +270,7 @@ class RangeMatches {
   const SearchSpec& spec_;
   const Plan& plan_;
   Precision precision_;
+  const FilterKernel* kernel_;  // null on the canonical precision
   ThreadPool& thread_pool_;
   bool descends_;
   MatchList list_;

@@ -8,9 +8,10 @@
 #include "core/visit_order.hpp"
 #include "cpu/prepare/check.hpp"
 #include "cpu/prepare/transform.hpp"
-#include "cuda/search/filter/launch.hpp"
+#include "cuda/search/filter/precision.hpp"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/prepare/duplicates.cuh"
+#include "cuda/search/prepare/pack_float.cuh"
 #include "cuda/search/prepare/pack_int8.cuh"
 
 namespace vicinal::cuda {
