@@ -143,6 +143,6 @@ int main(int argc, char** argv) {
   }
   std::printf(
       "%s: %llu pairs checked, %llu excluded wrongly, %llu of queries that the filter gives up, %.1f s, seed %llu\n",
-      about.name, all.pairs, all.wrong, all.hard, seconds(), seed);
+      about.name, all.pairs, all.wrong, all.unfilterable, seconds(), seed);
   return all.wrong == 0 ? 0 : 1;
 }

@@ -10,7 +10,7 @@ namespace vicinal::cuda {
 template <class D>
 concept SearchDeviceRuntime = DeviceRuntime<D> &&
     requires(D& device, std::byte* memory, const void* from, std::int64_t bytes, const Points& rows,
-             const SelectTask& task) {
+             const SelectArgs& task) {
   { device.holds(from) } -> std::same_as<bool>;  // memory of the device
   device.rows_in(memory, rows);                  // dense rows from the host, of any strides
   device.copy(memory, from, bytes);              // between any two memories

@@ -16,15 +16,15 @@ namespace vicinal::cuda {
 class SearchRuntime : public Runtime {
  public:
   /// filters: that it may use.
-  SearchRuntime(const Place& place, FilterSet filters, bool carves, void* after = nullptr)
-      : Runtime(place, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carves,
+  SearchRuntime(const DeviceContext& context, FilterSet filters, bool carves, void* after = nullptr)
+      : Runtime(context, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carves,
                 after),
         filters_(std::move(filters)) {}
 
   static constexpr std::int64_t packed_rows = most_packed_rows;
   const FilterSet& filters() const noexcept { return filters_; }
-  std::int64_t select_bytes(const SelectTask& task) const { return select_workspace(task, multiprocessors); }
-  void select(SelectTask task, void* workspace) const {
+  std::int64_t select_bytes(const SelectArgs& task) const { return select_workspace(task, multiprocessors); }
+  void select(SelectArgs task, void* workspace) const {
     task.stream = stream_;
     run_select(task, workspace, multiprocessors);
   }
@@ -35,10 +35,10 @@ class SearchRuntime : public Runtime {
 
 class SearchDevice {
  public:
-  SearchDevice(const Place& place, std::int64_t shared_bytes, int capability)
-      : runtime_(place, built_filters(VICINAL_CUDA_ARCHITECTURES, capability), false), shared_bytes_(shared_bytes) {}
+  SearchDevice(const DeviceContext& context, std::int64_t shared_bytes, int capability)
+      : runtime_(context, built_filters(VICINAL_CUDA_ARCHITECTURES, capability), false), shared_bytes_(shared_bytes) {}
 
-  int ordinal() const noexcept { return runtime_.place().ordinal; }
+  int ordinal() const noexcept { return runtime_.context().ordinal; }
   /// That kept corpora are made with; a session has its own, which carves.
   SearchRuntime& runtime() noexcept { return runtime_; }
   /// Whether a precision's arithmetic is what the proof believes; tried once.
@@ -69,8 +69,8 @@ class SearchDevice {
   bool escalates(const SearchSpec& spec, const Plan& plan, Precision precision) const {
     const std::int64_t rows = std::min(plan.corpus_chunk, spec.corpus.rows), dims = spec.corpus.cols;
     const Shape shape{rows, dims, spec.corpus.dtype};
-    if (side_bytes(rows, shape, spec.metric, precision, false) +
-            side_bytes(plan.query_batch, shape, spec.metric, precision, true) >
+    if (matrix_bytes(rows, shape, spec.metric, precision, false) +
+            matrix_bytes(plan.query_batch, shape, spec.metric, precision, true) >
         runtime_.free_bytes() / 2)
       return false;
     const Shape here{spec.corpus.rows, dims, spec.corpus.dtype, true};
@@ -159,9 +159,9 @@ class OnItsDevice final : public Session {
  public:
   OnItsDevice(SearchDevice& device, const SearchSpec& spec, const Plan& plan, Precision precision,
               std::shared_ptr<const CudaPreparedCorpus<SearchRuntime>> kept, ThreadPool& thread_pool, Stats& stats)
-      : ordinal_(device.ordinal()), pool_(device.runtime().place().pool), call_(pool_, cudaStreamPerThread),
+      : ordinal_(device.ordinal()), pool_(device.runtime().context().pool), call_(pool_, cudaStreamPerThread),
         in_use_(pool_.use().now),
-        runtime_(device.runtime().place(), has_filter(precision) ? device.filters() : FilterSet{}, true, spec.stream),
+        runtime_(device.runtime().context(), has_filter(precision) ? device.filters() : FilterSet{}, true, spec.stream),
         session_(std::make_unique<CudaSession<SearchRuntime>>(runtime_, spec, plan, precision, std::move(kept),
                                                               thread_pool, stats)),
         roofline_(device, spec, precision, stats), rows_(spec.corpus.rows), stats_(stats) {}
@@ -236,7 +236,7 @@ class OnItsDevice final : public Session {
 
 std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, std::int64_t shared_bytes,
                                                  int capability, Pool& pool) {
-  return std::make_shared<SearchDevice>(Place{ordinal, multiprocessors, pool}, shared_bytes, capability);
+  return std::make_shared<SearchDevice>(DeviceContext{ordinal, multiprocessors, pool}, shared_bytes, capability);
 }
 
 std::vector<std::string> search_instruction_sets(int capability) {
@@ -254,26 +254,27 @@ std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int mul
   if (has_filter(precision_of(plan.cascade.front()))) return session_bytes(plan, problem, 0, multiprocessors);
   const std::int64_t rows = std::min(plan.corpus_chunk, problem.corpus.rows),
                      batch = std::max<std::int64_t>(plan.query_batch, 1);
-  SelectTask task;
-  task.values = Values(nullptr, key_type(plan.distance_type), batch, problem.k + scan_stretch(batch, problem.k, rows));
+  SelectArgs task;
+  task.values =
+      Values(nullptr, key_type(plan.distance_type), batch, problem.k + exhaustive_segment(batch, problem.k, rows));
   task.k = problem.k;
   return session_bytes(plan, problem, problem.k > 0 && rows > 0 ? select_workspace(task, multiprocessors) : 0,
                        multiprocessors);
 }
 
 std::int64_t search_prepared_bytes(const ProblemShape& problem, const Plan& plan) {
-  return side_bytes(problem.corpus.rows, problem.corpus, problem.metric,
-                    precision_of(plan.cascade.front()) == Precision::int8 ? Precision::int8 : Precision::canonical,
-                    false);
+  return matrix_bytes(problem.corpus.rows, problem.corpus, problem.metric,
+                      precision_of(plan.cascade.front()) == Precision::int8 ? Precision::int8 : Precision::canonical,
+                      false);
 }
 
 std::shared_ptr<const PreparedCorpus> keep_corpus(SearchDevice& device, const SearchSpec& spec, const Plan& plan,
                                                   ThreadPool& thread_pool) {
-  const Place& place = device.runtime().place();
-  const Pool::Call call(place.pool, cudaStreamPerThread);
+  const DeviceContext& context = device.runtime().context();
+  const Pool::Call call(context.pool, cudaStreamPerThread);
   Drain drain(cudaStreamPerThread);
   if (spec.stream != nullptr) order_streams(static_cast<cudaStream_t>(spec.stream), cudaStreamPerThread);
-  return given_back(place, CudaSession<SearchRuntime>::keep(device.runtime(), spec, plan, thread_pool));
+  return given_back(context, CudaSession<SearchRuntime>::keep(device.runtime(), spec, plan, thread_pool));
 }
 
 std::unique_ptr<Session> open_search(SearchDevice& device, const SearchSpec& spec, const Plan& plan,
@@ -283,8 +284,9 @@ std::unique_ptr<Session> open_search(SearchDevice& device, const SearchSpec& spe
   const bool labelled = spec.filter.view().row_labels != nullptr && !spec.radius;
   if (has_filter(precision) && ((labelled && !labels_leave_few(spec)) || spec.k > most_filtered_k)) return nullptr;
   // Rows with more equals than the longest list that was thought of, of which others may answer: the rows themselves are needed.
-  const bool some_left_out = own && own->transform.copies &&
-                             (spec.radius || spec.k > kept_copies || (!spec.filter.all() && !spec.filter.only_self()));
+  const bool some_left_out =
+      own && own->transform.duplicates &&
+      (spec.radius || spec.k > prepared_duplicates || (!spec.filter.all() && !spec.filter.only_self()));
   if (has_filter(precision) && filter_precision(precision).prepared && own && (!own->packed || some_left_out))
     return nullptr;
   if (has_filter(precision) && !device.has_room(precision, spec.corpus.cols, plan)) return nullptr;

@@ -40,8 +40,8 @@ struct Device : emulated::Device {
   cuda::FilterSet usable = cuda::built_filters("80-virtual", 80);
   const cuda::FilterSet& filters() const { return usable; }
   bool holds(const void* memory) const { return held.count(const_cast<void*>(memory)) > 0; }
-  std::int64_t select_bytes(const cuda::SelectTask& /*task*/) const { return 1; }
-  void select(const cuda::SelectTask& task, void* /*workspace*/) const {
+  std::int64_t select_bytes(const cuda::SelectArgs& /*task*/) const { return 1; }
+  void select(const cuda::SelectArgs& task, void* /*workspace*/) const {
     for (std::int64_t r = 0; r < task.values.rows; ++r) {
       const auto run = [&](auto zero) {
         using T = decltype(zero);

@@ -137,19 +137,19 @@ TEST(CudaFilterTest, TellsAWrongSumAFindThatIsMissingAndOneTooMany) {
   ASSERT_TRUE(test.judge());
   const auto worker =
       static_cast<std::size_t>(std::max_element(test.used().begin(), test.used().end()) - test.used().begin());
-  const std::size_t first = worker * (test.found().size() / test.used().size());
+  const std::size_t first = worker * (test.candidates().size() / test.used().size());
   ASSERT_GT(test.used()[worker], 10u);
   const auto wrong = [&](const char* what, const auto& spoil) {
     cuda::FilterTest spoiled = test;
     spoil(spoiled);
     EXPECT_FALSE(spoiled.judge()) << what;
   };
-  wrong("a sum", [&](cuda::FilterTest& t) { t.found()[first + 3].sum ^= 1; });
-  wrong("a row", [&](cuda::FilterTest& t) { t.found()[first + 3].place ^= 1; });
+  wrong("a sum", [&](cuda::FilterTest& t) { t.candidates()[first + 3].sum ^= 1; });
+  wrong("a row", [&](cuda::FilterTest& t) { t.candidates()[first + 3].position ^= 1; });
   wrong("missing", [&](cuda::FilterTest& t) { --t.used()[worker]; });
-  wrong("twice", [&](cuda::FilterTest& t) { t.found()[first + t.used()[worker]++] = t.found()[first]; });
+  wrong("twice", [&](cuda::FilterTest& t) { t.candidates()[first + t.used()[worker]++] = t.candidates()[first]; });
   wrong("a group's largest sum", [&](cuda::FilterTest& t) { --t.nearest().back(); });
-  wrong("nobody's", [&](cuda::FilterTest& t) { t.found()[first].query = 128; });
+  wrong("nobody's", [&](cuda::FilterTest& t) { t.candidates()[first].query = 128; });
 }
 
 /// A device with wgmma, of which this plays the kernel: keys of sums as int8_wgmma.cuh makes them.
@@ -164,7 +164,7 @@ struct Hopper : Device {
       if constexpr (std::is_same_v<Args, cuda::Filter>) {
         if (threads == cuda::Int8Wgmma::facts.threads) {
           EXPECT_LE(shared, h100);
-          return args.seeding ? device->play<true>(args) : device->play<false>(args);
+          return args.sampling ? device->play<true>(args) : device->play<false>(args);
         }
       }
       device->Device::launch()(blocks, threads, shared, kernel, args);
@@ -172,17 +172,17 @@ struct Hopper : Device {
   };
   Hopper() { usable = cuda::built_filters("90a-real", 90); }
   Launch launch() { return {this}; }
-  template <bool seeding>
+  template <bool sampling>
   void play(const cuda::Filter& f) {
     if (empty) return;
-    const std::int64_t width = f.job.rows.width, slab = width == 64 ? 64 : 128;
+    const std::int64_t width = f.args.rows.width, slab = width == 64 ? 64 : 128;
     const bool shifted = width <= 128;
     const float most = cuda::wgmma_threshold(shifted);
-    if (!seeding) std::fill_n(f.used, cuda::wgmma_warps, 0u);
+    if (!sampling) std::fill_n(f.used, cuda::wgmma_warps, 0u);
     for (std::int64_t visit = 0; visit < f.last; ++visit)
-      for (std::int64_t query = 0; query < f.job.queries.count; ++query) {
-        const std::int64_t tile = f.job.visits.at(visit);
-        const cuda::TileHead& head = f.job.rows.heads[tile];
+      for (std::int64_t query = 0; query < f.args.queries.count; ++query) {
+        const std::int64_t tile = f.args.visits.at(visit);
+        const cuda::TileMetadata& metadata = f.args.rows.tile_metadata[tile];
         int groups[8];
         std::fill_n(groups, 8, INT32_MIN);
         for (int row = 0; row < cuda::tile_rows; ++row) {
@@ -194,26 +194,27 @@ struct Hopper : Device {
                   return line / 128 * 128 * width + s * 128 + line % 128 * slab +
                          cuda::chunk_place(static_cast<int>(slab), static_cast<int>(line % 128), chunk) * 16 + i;
                 };
-                sum += f.job.rows.bytes[at(tile * 128 + row)] * f.job.queries.bytes[at(query)];
+                sum += f.args.rows.bytes[at(tile * 128 + row)] * f.args.queries.bytes[at(query)];
               }
           int& nearest = groups[row % 8 / 2 * 2 + row / 64];
-          if (seeding) {
-            nearest = std::max(nearest, sum + int8_bias(head.terms[row], 1));
+          if (sampling) {
+            nearest = std::max(nearest, sum + int8_bias(metadata.terms[row], 1));
             continue;
           }
-          const ThresholdCoeffsF32 line = threshold_coeffs_f32(f.job.states[query].line);
-          const int which = (row >> 3 & 7) << 1 | (row & 1), seed = quick_bias(head.terms[row], 1, most);
-          const int key = shifted ? (sum + seed) * 16 + which : ((sum + seed) & ~15) | which;
-          int limit = 0x7fffffff;
+          const ThresholdCoeffsF32 line = threshold_coeffs_f32(f.args.states[query].coeffs);
+          const int which = (row >> 3 & 7) << 1 | (row & 1), bias = quick_bias(metadata.terms[row], 1, most);
+          const int key = shifted ? (sum + bias) * 16 + which : ((sum + bias) & ~15) | which;
+          int threshold = 0x7fffffff;
           if (line.base > -static_cast<float>(infinite))
-            limit = shifted ? quick_threshold(line, 0, 0, 1, most) * 16 : quick_threshold(line, 0, 0, 1, most) & ~15;
+            threshold =
+                shifted ? quick_threshold(line, 0, 0, 1, most) * 16 : quick_threshold(line, 0, 0, 1, most) & ~15;
           const std::int64_t warp = query / 16;
-          if (key >= limit)
-            f.found[warp * f.room + f.used[warp]++] = {static_cast<std::uint32_t>(query),
-                                                       static_cast<std::uint32_t>(tile * 128 + row),
-                                                       shifted ? key >> 4 : key | 15, 0};
+          if (key >= threshold)
+            f.candidates[warp * f.room + f.used[warp]++] = {static_cast<std::uint32_t>(query),
+                                                            static_cast<std::uint32_t>(tile * 128 + row),
+                                                            shifted ? key >> 4 : key | 15, 0};
         }
-        for (int g = 0; g < 8 && seeding; ++g) f.nearest[query * f.groups + visit * 8 + g] = groups[g];
+        for (int g = 0; g < 8 && sampling; ++g) f.nearest[query * f.groups + visit * 8 + g] = groups[g];
       }
   }
 };

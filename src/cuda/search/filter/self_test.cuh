@@ -31,12 +31,12 @@ struct SelfTest {
 inline constexpr int test_blocks = 96, test_steps = 8;  // of a block: test_steps products of tiles, added up
 
 /// Tiles of rows and columns, each of 16 halves or 32 bytes, [block][step][16 or 8][32 bytes]; their sums of 16 x 8 a block.
-struct TestJob {
+struct TestArgs {
   const std::uint32_t *half_rows, *half_columns, *int8_rows, *int8_columns;
   float *half_sums, *chains;
   int* int8_sums;
 };
-__global__ void __launch_bounds__(32) try_products(TestJob job) {
+__global__ void __launch_bounds__(32) try_products(TestArgs args) {
   const int lane = lane_index(), group = lane / 4, member = lane % 4;
   float halves[4] = {0, 0, 0, 0}, chain = 0;
   int bytes[4] = {0, 0, 0, 0};
@@ -48,20 +48,20 @@ __global__ void __launch_bounds__(32) try_products(TestJob job) {
       for (int i = 0; i < 2; ++i) b[i] = columns[tile * 64 + group * 8 + i * 4 + member];
     };
     std::uint32_t a[4], b[2];
-    fragments(job.half_rows, job.half_columns, a, b);
+    fragments(args.half_rows, args.half_columns, a, b);
     mma_16x8x16<f16>(halves, a, b);
     for (int i = 0; i < 4; ++i)
       chain = fmaf(static_cast<float>(half_value(static_cast<std::uint16_t>(a[i] & 0xffff))),
                    static_cast<float>(half_value(static_cast<std::uint16_t>(b[i % 2] >> 16))), chain);
-    fragments(job.int8_rows, job.int8_columns, a, b);
+    fragments(args.int8_rows, args.int8_columns, a, b);
     mma_16x8x32(bytes, a, b[0], b[1]);
   }
   for (int i = 0; i < 4; ++i) {
     const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * 128 + (group + i / 2 * 8) * 8 + 2 * member + i % 2;
-    job.half_sums[at] = halves[i];
-    job.int8_sums[at] = bytes[i];
+    args.half_sums[at] = halves[i];
+    args.int8_sums[at] = bytes[i];
   }
-  job.chains[blockIdx.x * 32 + lane] = chain;
+  args.chains[blockIdx.x * 32 + lane] = chain;
 }
 
 /// Inputs and what a device made of them.
@@ -165,18 +165,18 @@ SelfTest self_test(Device& device) {
     device.in(at, v.data(), bytes(v));
     return std::exchange(at, at + bytes(v));
   };
-  TestJob job{};
-  job.half_rows = reinterpret_cast<const std::uint32_t*>(put(data.half_rows));
-  job.half_columns = reinterpret_cast<const std::uint32_t*>(put(data.half_columns));
-  job.int8_rows = reinterpret_cast<const std::uint32_t*>(put(data.int8_rows));
-  job.int8_columns = reinterpret_cast<const std::uint32_t*>(put(data.int8_columns));
-  job.half_sums = reinterpret_cast<float*>(put(data.half_sums));
-  job.chains = reinterpret_cast<float*>(put(data.chains));
-  job.int8_sums = reinterpret_cast<int*>(put(data.int8_sums));
-  device.launch()(test_blocks, 32, 0, try_products, job);
-  device.out(data.half_sums.data(), job.half_sums, bytes(data.half_sums));
-  device.out(data.chains.data(), job.chains, bytes(data.chains));
-  device.out(data.int8_sums.data(), job.int8_sums, bytes(data.int8_sums));
+  TestArgs args{};
+  args.half_rows = reinterpret_cast<const std::uint32_t*>(put(data.half_rows));
+  args.half_columns = reinterpret_cast<const std::uint32_t*>(put(data.half_columns));
+  args.int8_rows = reinterpret_cast<const std::uint32_t*>(put(data.int8_rows));
+  args.int8_columns = reinterpret_cast<const std::uint32_t*>(put(data.int8_columns));
+  args.half_sums = reinterpret_cast<float*>(put(data.half_sums));
+  args.chains = reinterpret_cast<float*>(put(data.chains));
+  args.int8_sums = reinterpret_cast<int*>(put(data.int8_sums));
+  device.launch()(test_blocks, 32, 0, try_products, args);
+  device.out(data.half_sums.data(), args.half_sums, bytes(data.half_sums));
+  device.out(data.chains.data(), args.chains, bytes(data.chains));
+  device.out(data.int8_sums.data(), args.int8_sums, bytes(data.int8_sums));
   device.wait();
   SelfTest result = data.judge();
   for (const FilterKernel* kernel : device.filters())

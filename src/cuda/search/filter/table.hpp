@@ -67,7 +67,7 @@ inline std::string filter_refusal(const std::string& name, const FilterSet& set,
 /// Filters, or takes the samples of initial_thresholds.cuh.
 template <bool sampling, class Device>
 void launch_filter(Device& device, const FilterKernel& kernel, Precision precision, Filter f, std::int64_t grid) {
-  f.seeding = sampling;
+  f.sampling = sampling;
   FilterKernels::with(kernel, [&](auto row) { row.template launch<sampling>(device, precision, f, grid); });
 }
 
