@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
       std::memcpy(&packed[static_cast<std::size_t>(w * objects + i)], rows.data() + (i * words + w) * 4, 4);
   std::memcpy(query_words.data(), asked.data(), asked.size());
 
-  RanksJob job{.pitch = objects, .count = objects, .query_count = queries, .words = words};
+  RanksArgs job{.pitch = objects, .count = objects, .query_count = queries, .words = words};
   job.candidates = std::max<std::int64_t>(1, static_cast<std::int64_t>(share * static_cast<double>(objects)));
   job.bins = static_cast<std::uint32_t>(permutants * permutants / 4 + 1);
   job.strips = strips_of(objects);

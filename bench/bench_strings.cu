@@ -66,13 +66,14 @@ std::vector<std::string> made_up(std::size_t count, bool dna) {
 }
 
 /// One side as the kernels read it.
-struct Side {
+struct PreparedMatrix {
   std::vector<std::uint8_t> codes;
   std::vector<std::int64_t> offsets{0};
   std::vector<std::uint32_t> rows;
   const std::vector<std::string>& texts;
 
-  Side(const std::vector<std::string>& given, const std::vector<int>& code_of) : rows(given.size()), texts(given) {
+  PreparedMatrix(const std::vector<std::string>& given, const std::vector<int>& code_of)
+      : rows(given.size()), texts(given) {
     std::iota(rows.begin(), rows.end(), 0u);
     std::stable_sort(rows.begin(), rows.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return given[a].size() < given[b].size(); });
@@ -90,7 +91,7 @@ struct Side {
   std::int64_t longest() const { return static_cast<std::int64_t>(texts[rows.back()].size()); }
 };
 
-CodedStrings copied(const Side& side) {
+CodedStrings copied(const PreparedMatrix& side) {
   return {on_device(side.codes), on_device(side.offsets), on_device(side.rows),
           static_cast<std::int64_t>(side.rows.size())};
 }
@@ -128,7 +129,7 @@ int main(int argc, char** argv) {
     for (const std::string& text : *texts)
       for (const char c : text)
         if (code_of[static_cast<unsigned char>(c)] == 0) code_of[static_cast<unsigned char>(c)] = symbols++;
-  const Side corpus(words, code_of), queries(asked, code_of);
+  const PreparedMatrix corpus(words, code_of), queries(asked, code_of);
   const auto word_count = static_cast<std::int64_t>(words.size()), count = static_cast<std::int64_t>(asked.size());
   if (const char* why = strings_refusal(symbols, word_count, queries.longest(), corpus.longest())) {
     std::fprintf(stderr, "the kernels do not take this: %s\n", why);
@@ -141,7 +142,7 @@ int main(int argc, char** argv) {
   constexpr std::int64_t room = most_picked;
   std::vector<std::int64_t> begin(asked.size() + 1);
   for (std::size_t i = 0; i < begin.size(); ++i) begin[i] = static_cast<std::int64_t>(i) * room;
-  StringsJob job{.words = copied(corpus), .queries = copied(queries), .symbols = symbols};
+  StringsArgs job{.words = copied(corpus), .queries = copied(queries), .symbols = symbols};
   job.begin = on_device(begin);
   Key* best = nullptr;
   must(cudaMalloc(&job.limits, asked.size() * sizeof(std::int32_t)));

@@ -4,7 +4,8 @@ No object holds a fused multiply-add that the source did not spell:
 only the AVX kernel files may hold any. Every object was compiled without contraction, those of CUDA too. Every program and library
 looks for others beside itself alone, in the build tree and installed. Closes with "N passed, N failed". With --headers, which
 `make lint` adds: every header of the library compiles alone. `check_build.py --paths FOLDER...` looks at the search paths of the
-programs and libraries below FOLDER and at nothing else; scripts/dist and the wheel's test call it so.
+programs and libraries below FOLDER and at nothing else; scripts/dist and the wheel's test call it so. No kernel of libvicinal_cuda.so takes more
+registers or stack than scripts/kernel_registers.txt says; `check_build.py --write-registers` writes that list anew.
 """
 
 import json
@@ -13,6 +14,7 @@ import platform
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
+REGISTERS = ROOT / "scripts" / "kernel_registers.txt"
 
 
 def outcomes(work, items):
@@ -132,7 +135,92 @@ def installed_paths():
         yield from path_faults(prefix)
 
 
-CHECKS = (fused, contraction, built_paths, installed_paths)
+def device_images(library):
+    """(name of the architecture, bytes) of each device's ELF file inside a library; e_machine 190 is CUDA."""
+    data = library.read_bytes()
+    for match in re.finditer(rb"\x7fELF\x02\x01", data):
+        image = memoryview(data)[match.start():]
+        machine, = struct.unpack_from("<H", image, 18)
+        flags, = struct.unpack_from("<I", image, 48)
+        if machine == 190:  # where flags have the architecture changed with version 8 of the ABI, CUDA 13
+            yield f"sm_{flags >> 8 & 255 if image[8] >= 8 else flags & 255}", image
+
+
+def kernels_of(image):
+    """{kernel: (registers, bytes of stack)} of a device's ELF file: its section .nv.info has them as attributes, (format, attribute, size),
+    of which 0x2f counts registers and 0x12 the stack, each of a symbol."""
+    begin, = struct.unpack_from("<Q", image, 40)
+    size, count, names = struct.unpack_from("<HHH", image, 58)
+    heads = [struct.unpack_from("<IIQQQQIIQQ", image, begin + i * size) for i in range(count)]
+
+    def data_of(head):
+        return bytes(image[head[4]:head[4] + head[5]])
+
+    def text(strings, at):
+        return strings[at:strings.index(b"\0", at)].decode()
+
+    headings = data_of(heads[names])
+    sections = {text(headings, head[0]): head for head in heads}
+    symbols, strings = data_of(sections[".symtab"]), data_of(sections[".strtab"])
+    attributes, at, found = data_of(sections[".nv.info"]), 0, {0x2f: {}, 0x12: {}}
+    while at < len(attributes):
+        kind, attribute, length = struct.unpack_from("<BBH", attributes, at)
+        at += 4
+        if kind != 4:  # the value stands in place of the length
+            continue
+        if attribute in found:
+            symbol, value = struct.unpack_from("<II", attributes, at)
+            found[attribute][text(strings, struct.unpack_from("<I", symbols, 24 * symbol)[0])] = value
+        at += length
+    return {name: (registers, found[0x12].get(name, 0)) for name, registers in found[0x2f].items()}
+
+
+def built_registers():
+    """(architecture and compiler, {kernel: (registers, bytes of stack)}) of libvicinal_cuda.so; None without it."""
+    library = BUILD / "lib" / "libvicinal_cuda.so"
+    if not library.exists():
+        return None
+    text = "".join(path.read_text() for path in (BUILD / "CMakeFiles").glob("*/CMakeCUDACompiler.cmake"))
+    version = re.search(r'CMAKE_CUDA_COMPILER_VERSION "(.*?)"', text)
+    kernels, architectures = {}, set()
+    for architecture, image in device_images(library):
+        architectures.add(architecture)
+        for name, needs in kernels_of(image).items():  # some are in more than one source
+            kernels[name] = tuple(map(max, needs, kernels.get(name, needs)))
+    plain = subprocess.run(["c++filt"], input="\n".join(kernels), capture_output=True, text=True, check=True).stdout.splitlines()
+    # Names as calls have them: without the namespace, the type of the result, and the one argument.
+    short = [re.sub(r"\([^()]*\)$", "", name.removeprefix("void ").replace("vicinal::cuda::", "").replace(" ", "")) for name in plain]
+    return f"{' '.join(sorted(architectures))}, nvcc {version[1] if version else '?'}", dict(zip(short, kernels.values()))
+
+
+def registers():
+    """No kernel takes more registers or stack than scripts/kernel_registers.txt lists; `scripts/check_build.py --write-registers` writes it anew."""
+    built = built_registers()
+    if built is None:
+        print("registers: skipped, libvicinal_cuda.so was not built")
+        return
+    first, *lines = REGISTERS.read_text().splitlines()
+    if first != f"# {built[0]}":
+        print(f"registers: skipped, the list is of {first.removeprefix('# ')}, this build of {built[0]}")
+        return
+    listed = {name: (int(count), int(stack)) for name, count, stack in (line.split() for line in lines if not line.startswith("#"))}
+    for name, (count, stack) in sorted(built[1].items()):
+        if name not in listed:
+            yield f"{name}: {count} registers, {stack} bytes of stack, which is not listed"
+        elif count > listed[name][0] or stack > listed[name][1]:
+            yield f"{name}: {count} registers, {stack} bytes of stack, where {listed[name][0]} and {listed[name][1]} are listed"
+    yield from (f"{name} is listed and not built" for name in sorted(listed.keys() - built[1].keys()))
+
+
+def write_registers():
+    built = built_registers()
+    if built is None:
+        sys.exit("libvicinal_cuda.so was not built")
+    lines = [f"{name} {count} {stack}" for name, (count, stack) in sorted(built[1].items())]
+    REGISTERS.write_text("\n".join([f"# {built[0]}", "# kernel, registers, bytes of stack", *lines]) + "\n")
+
+
+CHECKS = (fused, contraction, built_paths, installed_paths, registers)
 
 
 def main():
@@ -140,6 +228,8 @@ def main():
         faults = [fault for folder in sys.argv[2:] for fault in path_faults(folder)]
         print(*faults, sep="\n", end="\n" if faults else "")
         return int(bool(faults))
+    if sys.argv[1:2] == ["--write-registers"]:
+        return write_registers()
     checks = (*CHECKS, headers) if "--headers" in sys.argv[1:] else CHECKS
     failed = 0
     for check in checks:

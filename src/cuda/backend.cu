@@ -29,8 +29,8 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
  public:
   CudaBackend(int ordinal, const cudaDeviceProp& about)
       : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount),
-        shared_bytes_(static_cast<std::int64_t>(about.sharedMemPerBlockOptin)),
-        hopper_(has_wgmma(VICINAL_CUDA_ARCHITECTURES, capability_of(about))), name_(cat("cuda:", ordinal)),
+        shared_bytes_(static_cast<std::int64_t>(about.sharedMemPerBlockOptin)), capability_(capability_of(about)),
+        instruction_sets_(search_instruction_sets(capability_)), name_(cat("cuda:", ordinal)),
         description_(cat(about.name, ", ", about.multiProcessorCount, " multiprocessors, compute capability ",
                          about.major, ".", about.minor)) {}
 
@@ -46,8 +46,8 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
     Facts facts;
     facts.name = name_;
     facts.precisions = {Precision::int8, Precision::fp16, Precision::f32, Precision::canonical};
-    facts.instruction_sets = facts.built_instruction_sets = {"mma"};
-    if (hopper_) facts.instruction_sets.insert(facts.instruction_sets.begin(), "wgmma");
+    facts.instruction_sets = instruction_sets_;
+    facts.built_instruction_sets = {"mma"};
     facts.description = description_;
     return facts;
   }
@@ -69,7 +69,7 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
     check_process();
     const OnDevice here(ordinal_);
     return cuda::propose(name_, pool().ready_bytes(), problem, run, proof, [&](Precision precision) {
-      return search_refusal(name_, precision, problem.corpus.cols, run.instruction_set == "wgmma", shared_bytes_);
+      return search_refusal(name_, capability_, precision, problem.corpus.cols, run.instruction_set, shared_bytes_);
     });
   }
   double seconds(const SearchPlan& plan, const ProblemShape& problem) const override {
@@ -82,9 +82,12 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
     return search_prepared_bytes(problem, plan);
   }
   void check_instruction_set(const std::string& asked) const override {
-    if (asked != "mma" && (asked != "wgmma" || !hopper_))
-      fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: auto, ",
-                                            hopper_ ? "wgmma, mma" : "mma"));
+    std::string known = "auto";
+    for (const std::string& set : instruction_sets_) {
+      if (asked == set) return;
+      known += ", " + set;
+    }
+    fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", name_, "; known: ", known));
   }
   bool holds(const void* rows) const override {
     check_process();
@@ -169,7 +172,7 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
     std::call_once(once_, [this] {
       const std::lock_guard lock(making_);
       pool_.emplace(ordinal_);
-      searches_ = make_search_device(ordinal_, multiprocessors_, shared_bytes_, hopper_, *pool_);
+      searches_ = make_search_device(ordinal_, multiprocessors_, shared_bytes_, capability_, *pool_);
     });
     return *pool_;
   }
@@ -181,7 +184,8 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
   static constexpr double share_of_core = 0.02;  // of the seconds that a core takes for strings
   int ordinal_, multiprocessors_;
   std::int64_t shared_bytes_;  // that a block may have
-  bool hopper_;
+  int capability_;
+  std::vector<std::string> instruction_sets_;  // best first
   pid_t home_ = getpid();
   std::string name_, description_;
   mutable std::once_flag once_;

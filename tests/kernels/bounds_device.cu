@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <random>
 
-#include "cuda/search/filter/int8_wgmma.cuh"
 #include "cuda/search/filter/self_test.cuh"
 #include "cuda/select/launch.cuh"
 #include "kernels/bounds.hpp"
@@ -22,7 +21,7 @@ void must(cudaError_t status) {
 
 struct TestDevice {
   int multiprocessors = 0;
-  bool hopper = false;
+  cuda::FilterSet usable;
   cudaStream_t stream = cudaStreamPerThread;
 
   void* take(std::int64_t bytes) {
@@ -43,15 +42,7 @@ struct TestDevice {
   void rows_in(std::byte* to, const Points& rows) {
     copy(to, rows.data, rows.rows * rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype)));
   }
-  bool has_hopper() const { return hopper; }
-  template <bool seeding>
-  void hopper_filter(const cuda::Filter& f, std::int64_t grid) const {
-    const std::int64_t width = f.job.rows.width;
-    const auto kernel = width == 64    ? cuda::filter_hopper<64, false, seeding, false>
-                        : width == 128 ? cuda::filter_hopper<128, false, seeding, false>
-                                       : cuda::filter_hopper<128, true, seeding, false>;
-    launch()(grid, cuda::hopper_threads, cuda::hopper_memory(width == 64 ? 64 : 128, width > 128).all, kernel, f);
-  }
+  const cuda::FilterSet& filters() const { return usable; }
 };
 
 constexpr const char* kinds[] = {"gaussian",    "offset 1e6", "clusters 1e-2", "clusters 1e-5",
@@ -104,12 +95,13 @@ int main(int argc, char** argv) {
   must(cudaDeviceGetDefaultMemPool(&pool, 0));
   unsigned long long keep = 1ull << 34;
   must(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
-  TestDevice device{about.multiProcessorCount, about.major == 9};
-  device.hopper = device.hopper && cuda::wgmma_is_there(device);
-  if (device.hopper && !cuda::test_filter(device, true)) {
-    std::printf("%s: the filter by wgmma failed its test\n", about.name);
-    return 1;
-  }
+  TestDevice device{about.multiProcessorCount,
+                    cuda::built_filters(VICINAL_CUDA_ARCHITECTURES, about.major * 10 + about.minor)};
+  for (const cuda::FilterKernel* kernel : device.usable)
+    if (!cuda::passes_test(device, *kernel)) {
+      std::printf("%s: %s failed its test\n", about.name, std::string(kernel->name).c_str());
+      return 1;
+    }
   ThreadPool thread_pool(4, nullptr, {}, 1);
   const auto start = std::chrono::steady_clock::now();
   bounds::Tally all{};
@@ -151,6 +143,6 @@ int main(int argc, char** argv) {
   }
   std::printf(
       "%s: %llu pairs checked, %llu excluded wrongly, %llu of queries that the filter gives up, %.1f s, seed %llu\n",
-      about.name, all.pairs, all.wrong, all.hard, seconds(), seed);
+      about.name, all.pairs, all.wrong, all.unfilterable, seconds(), seed);
   return all.wrong == 0 ? 0 : 1;
 }

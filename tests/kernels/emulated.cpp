@@ -9,7 +9,7 @@
 
 namespace emulated {
 
-Selected select(const vicinal::cuda::SelectTask& task, const Machine& machine) {
+Selected select(const vicinal::cuda::SelectArgs& task, const Machine& machine) {
   const auto plan = vicinal::cuda::plan_select<Launch>(task, machine.multiprocessors, machine.most_bytes);
   const std::unique_ptr<std::byte[]> workspace(new std::byte[static_cast<std::size_t>(plan.bytes)]);
   std::memset(workspace.get(), 0x5a, static_cast<std::size_t>(plan.bytes));

@@ -36,6 +36,6 @@ struct Selected : vicinal::cuda::SelectPlan<Launch> {
   std::vector<const void*> kernels;
 };
 /// run_select, with a workspace of just the planned size.
-Selected select(const vicinal::cuda::SelectTask& task, const Machine& machine);
+Selected select(const vicinal::cuda::SelectArgs& task, const Machine& machine);
 
 }  // namespace emulated

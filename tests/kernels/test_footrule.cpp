@@ -52,14 +52,14 @@ TEST(Footrule, CandidatesAreThoseOfAFullSort) {
     for (const auto& query : queries)
       for (std::size_t w = 0; w < words; ++w) asked.push_back(word(query, w));
 
-    RanksJob job{.objects = packed.data(),
-                 .pitch = pitch,
-                 .count = c.objects,
-                 .queries = asked.data(),
-                 .query_count = c.queries,
-                 .words = static_cast<int>(words),
-                 .candidates = c.candidates,
-                 .bins = static_cast<std::uint32_t>(m * m / 4 + 1)};
+    RanksArgs job{.objects = packed.data(),
+                  .pitch = pitch,
+                  .count = c.objects,
+                  .queries = asked.data(),
+                  .query_count = c.queries,
+                  .words = static_cast<int>(words),
+                  .candidates = c.candidates,
+                  .bins = static_cast<std::uint32_t>(m * m / 4 + 1)};
     job.strips = strips_of(c.objects);
     const auto per_query = [&](std::int64_t numbers) {
       return std::vector<std::uint32_t>(static_cast<std::size_t>(c.queries * numbers));

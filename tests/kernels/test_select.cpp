@@ -70,7 +70,7 @@ std::optional<emulated::Selected> check(const Case& c) {
   std::vector<std::byte> out_values(results * static_cast<std::size_t>(size)),
       out_payload(results * static_cast<std::size_t>(c.payload));
   std::vector<std::int64_t> out_ids(results, -1);
-  vicinal::cuda::SelectTask task;
+  vicinal::cuda::SelectArgs task;
   task.values = values;
   if (c.payload != 0) task.payload = {payload.data(), c.payload, c.cols * c.payload, c.payload};
   task.out = {c.values ? out_values.data() : nullptr, c.ids ? out_ids.data() : nullptr,
@@ -299,7 +299,7 @@ TEST(Select, PlanIsWithinItsBytes) {
     for (const std::int64_t rows : {1, 1000, 5000000}) {
       for (const std::int64_t cols : {10ll, 1ll << 20, 5ll << 30}) {
         for (const std::int64_t k : {std::int64_t{1}, std::int64_t{10}, cols / 2}) {
-          vicinal::cuda::SelectTask task;
+          vicinal::cuda::SelectArgs task;
           std::int64_t id = 0;
           task.values = Values(nullptr, ValueType::f32, rows, cols);
           task.k = k;

@@ -25,7 +25,7 @@ void check(const char* algorithm, const Values& values, std::int64_t k, bool lar
   const std::size_t size = vicinal::value_size(values.type), results = static_cast<std::size_t>(values.rows * k);
   std::vector<std::byte> out(results * size);
   std::vector<std::int64_t> ids(results, -1);
-  vicinal::cuda::SelectTask task;
+  vicinal::cuda::SelectArgs task;
   task.values = values;
   task.out = {out.data(), ids.data(), nullptr, values.rows, k};
   task.k = k;
@@ -264,7 +264,7 @@ TEST(Sieve, APartThatHoldsTheAnswer) {
 TEST(Sieve, PartsRefuse) {
   const std::vector<float> row = between_one_and_two(1 << 17);
   const auto refused = [&](const Values& values, std::int64_t k) {
-    vicinal::cuda::SelectTask task;
+    vicinal::cuda::SelectArgs task;
     task.values = values;
     task.k = k;
     task.algorithm = "sieve_parts";

@@ -15,13 +15,13 @@ using namespace vicinal::cuda;
 using oracle::Text;
 
 /// One side in the kernels' form: by length, ties by row; codes from 1.
-struct Side {
+struct PreparedMatrix {
   std::vector<Text> texts;  // in the order of positions
   std::vector<std::uint8_t> codes;
   std::vector<std::int64_t> offsets{0};
   std::vector<std::uint32_t> rows;
 
-  explicit Side(const std::vector<Text>& given) {
+  explicit PreparedMatrix(const std::vector<Text>& given) {
     for (std::size_t row = 0; row < given.size(); ++row) rows.push_back(static_cast<std::uint32_t>(row));
     std::stable_sort(rows.begin(), rows.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return given[a].size() < given[b].size(); });
@@ -41,7 +41,7 @@ struct Side {
   }
 };
 
-StringsCuts cuts_of(const Side& words, const Side& queries) {
+StringsCuts cuts_of(const PreparedMatrix& words, const PreparedMatrix& queries) {
   return {words.up_to(16),      words.up_to(32),
           words.up_to(64),      words.view().count,
           queries.up_to(32),    queries.up_to(64),
@@ -72,12 +72,12 @@ std::vector<Text> some(std::size_t count, int low, int high, int symbols) {
 }
 
 struct Case {
-  Side words, queries;
+  PreparedMatrix words, queries;
   std::vector<std::int32_t> limits;
   std::vector<std::uint32_t> counts;
   std::vector<std::int64_t> begin;
   std::vector<unsigned long long> found;
-  StringsJob job;
+  StringsArgs job;
 
   Case(const std::vector<Text>& corpus, const std::vector<Text>& asked, int symbols, std::int64_t room,
        bool without_self = false)

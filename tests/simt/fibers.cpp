@@ -28,7 +28,7 @@ struct Lane {
   Op op = Op::sync;
   std::uint32_t mask = 0, argument = 0;
   std::uint64_t value = 0, answer = 0;
-  Place place = {"", 0};
+  SourceLocation place = {"", 0};
 };
 
 struct SharedArray {
@@ -114,7 +114,7 @@ void lane_main() {
   pass_on();
 }
 
-std::string text(Place place) { return std::string(place.file) + ":" + std::to_string(place.line); }
+std::string text(SourceLocation place) { return std::string(place.file) + ":" + std::to_string(place.line); }
 std::string text(const uint3& at) {
   return "(" + std::to_string(at.x) + "," + std::to_string(at.y) + "," + std::to_string(at.z) + ")";
 }
@@ -251,7 +251,7 @@ void set_seed(std::uint64_t seed) {
 
 void shuffle_blocks(bool on) { machine.shuffle_blocks = on; }
 
-std::uint64_t collective(std::uint32_t mask, Op op, std::uint64_t value, std::uint32_t argument, Place place) {
+std::uint64_t collective(std::uint32_t mask, Op op, std::uint64_t value, std::uint32_t argument, SourceLocation place) {
   Machine& m = machine;
   const int self = m.current;
   Lane& lane = m.lanes[static_cast<std::size_t>(self)];
@@ -284,7 +284,7 @@ std::uint64_t collective(std::uint32_t mask, Op op, std::uint64_t value, std::ui
   return lane.answer;
 }
 
-void block_barrier(Place place) {
+void block_barrier(SourceLocation place) {
   Machine& m = machine;
   Lane& lane = m.lanes[static_cast<std::size_t>(m.current)];
   lane.state = State::at_block;

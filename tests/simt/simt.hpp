@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <type_traits>
@@ -37,7 +38,7 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-struct Place {
+struct SourceLocation {
   const char* file;
   int line;
 };
@@ -70,8 +71,8 @@ std::uint64_t seed();
 void shuffle_blocks(bool on);  // blocks of a grid in an order drawn from the seed; off at first
 
 /// Waits until all lanes of `mask` (of this warp) are here, with the same operation at the same line.
-std::uint64_t collective(std::uint32_t mask, Op op, std::uint64_t value, std::uint32_t argument, Place place);
-void block_barrier(Place place);
+std::uint64_t collective(std::uint32_t mask, Op op, std::uint64_t value, std::uint32_t argument, SourceLocation place);
+void block_barrier(SourceLocation place);
 
 /// Memory of the running block for one VICINAL_SHARED; the first lane to come makes it.
 void* shared_array(const void* site, std::size_t bytes);
@@ -89,7 +90,7 @@ void launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const Body&
 /// Each lane of a full warp shows `mine` to the others: all[i] is lane i's. They must not be touched after leave().
 class Exchange {
  public:
-  Exchange(const void* mine, Place place) : place_(place) {
+  Exchange(const void* mine, SourceLocation place) : location_(place) {
     for (std::uint32_t i = 0; i < 32; ++i)
       all_[i] = reinterpret_cast<const void*>(
           collective(0xffffffffu, Op::shuffle, reinterpret_cast<std::uintptr_t>(mine), i, place));
@@ -98,11 +99,11 @@ class Exchange {
   const T& of(int lane) const {
     return *static_cast<const T*>(all_[lane]);
   }
-  void leave() const { collective(0xffffffffu, Op::sync, 0, 0, place_); }
+  void leave() const { collective(0xffffffffu, Op::sync, 0, 0, location_); }
 
  private:
   const void* all_[32];
-  Place place_;
+  SourceLocation location_;
 };
 
 template <class T>
@@ -130,7 +131,7 @@ T from_slot(std::uint64_t slot) {
 
 #define SIMT_HERE int line = __builtin_LINE(), const char *file = __builtin_FILE()
 #define SIMT_PLACE \
-  simt::Place { file, line }
+  simt::SourceLocation { file, line }
 
 // NOLINTBEGIN: CUDA's names
 inline void __syncthreads(SIMT_HERE) { simt::block_barrier(SIMT_PLACE); }
@@ -146,6 +147,8 @@ inline int __syncthreads_or(int predicate, SIMT_HERE) {
   simt::block_barrier(SIMT_PLACE);
   return result;
 }
+/// A kernel whose code this is not.
+[[noreturn]] inline void __trap() { std::abort(); }
 inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_HERE) {
   simt::collective(mask, simt::Op::sync, 0, 0, SIMT_PLACE);
 }

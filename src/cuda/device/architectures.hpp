@@ -9,10 +9,10 @@ namespace vicinal::cuda {
 
 /// An architecture of the list: "90a-real" is {90, true, real code alone}.
 struct Architecture {
-  int capability = 0;  // 10 * major + minor
-  bool alone = false;  // a letter: for this capability and no other
+  std::string_view name;  // "90a"
+  int capability = 0;     // 10 * major + minor
+  bool alone = false;     // a letter: for this capability and no other
   bool real = true, ptx = true;
-  bool wgmma = false;  // sm_90a, the only one whose compiler has the instructions
 
   explicit Architecture(std::string_view text) {
     std::size_t at = 0;
@@ -20,8 +20,8 @@ struct Architecture {
       capability = capability * 10 + (text[at] - '0');
     const std::string_view kind = text.substr(std::min(text.find('-'), text.size())),
                            letters = text.substr(at, text.size() - at - kind.size());
+    name = text.substr(0, text.size() - kind.size());
     alone = !letters.empty();
-    wgmma = capability == 90 && letters == "a";
     real = kind != "-virtual";
     ptx = kind != "-real";
   }
@@ -47,9 +47,9 @@ bool any_architecture(std::string_view list, const Holds& holds) {
 inline bool has_code(std::string_view list, int capability) {
   return any_architecture(list, [&](const Architecture& one) { return one.runs(capability); });
 }
-/// Whether that code has wgmma: only 9.0 has the instructions, and only sm_90a, of all that runs there, the kernel.
-inline bool has_wgmma(std::string_view list, int capability) {
-  return any_architecture(list, [&](const Architecture& one) { return one.wgmma && one.runs(capability); });
+/// Whether some of that code is for the architecture `name` with its letter ("90a"), whose instructions no other one's compiler has.
+inline bool has_code_of(std::string_view name, std::string_view list, int capability) {
+  return any_architecture(list, [&](const Architecture& one) { return one.name == name && one.runs(capability); });
 }
 
 }  // namespace vicinal::cuda

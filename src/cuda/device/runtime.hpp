@@ -6,10 +6,10 @@
 
 #include "core/text.hpp"
 #include "cuda/device/check.hpp"
+#include "cuda/device/context.hpp"
 #include "cuda/device/load.hpp"
 #include "cuda/device/stream.hpp"
 #include "cuda/select/launch.cuh"
-#include "cuda/select/run.hpp"
 #include "vicinal/matrix.hpp"
 
 namespace vicinal::cuda {
@@ -23,8 +23,8 @@ class Runtime {
  public:
   /// carves: small arrays are pieces of one, which goes back when the runtime ends; a search takes a score of them, and the driver some 2 us
   /// for each to take and to give back. after: null, or a stream of the caller's, whose work so far comes before ours.
-  Runtime(const Place& place, const RuntimeTexts& texts, bool carves = false, void* after = nullptr)
-      : multiprocessors(place.multiprocessors), place_(place), texts_(texts), carves_(carves) {
+  Runtime(const DeviceContext& context, const RuntimeTexts& texts, bool carves = false, void* after = nullptr)
+      : multiprocessors(context.multiprocessors), context_(context), texts_(texts), carves_(carves) {
     if (after != nullptr) order_streams(static_cast<cudaStream_t>(after), stream_);
   }
   Runtime(const Runtime&) = delete;
@@ -58,7 +58,7 @@ class Runtime {
   void wait() { check(cudaStreamSynchronize(stream_), texts_.waiting); }
   const CudaLaunch& launch() const { return launch_; }
   bool holds(const void* memory) const {
-    return memory != nullptr && device_of(memory, place_.ordinal) == place_.ordinal;
+    return memory != nullptr && device_of(memory, context_.ordinal) == context_.ordinal;
   }
   void rows_in(std::byte* to, const Points& rows) {
     copy_in(to,
@@ -66,8 +66,8 @@ class Runtime {
              rows.row_stride, rows.col_stride, rows.byte_swapped},
             0, rows.rows, rows.cols, stream_);
   }
-  std::int64_t free_bytes() const { return place_.pool.free_bytes(); }
-  const Place& place() const noexcept { return place_; }
+  std::int64_t free_bytes() const { return context_.pool.free_bytes(); }
+  const DeviceContext& context() const noexcept { return context_; }
 
   int multiprocessors;
 
@@ -78,20 +78,20 @@ class Runtime {
   static constexpr std::int64_t carved_bytes = std::int64_t{2} << 20;
 
   void* from_pool(std::int64_t bytes) {
-    void* memory = place_.pool.take(bytes, stream_);
+    void* memory = context_.pool.take(bytes, stream_);
     if (memory == nullptr)
-      fail(ErrorCode::out_of_memory, cat("cuda:", place_.ordinal, " refused ", bytes_text(bytes), "; ",
+      fail(ErrorCode::out_of_memory, cat("cuda:", context_.ordinal, " refused ", bytes_text(bytes), "; ",
                                          bytes_text(free_bytes()), " are free there; ", texts_.way_out));
     return memory;
   }
   void give_back(void* memory) {
-    const OnDevice here(place_.ordinal);
-    place_.pool.give(memory, stream_);
+    const OnDevice here(context_.ordinal);
+    context_.pool.give(memory, stream_);
   }
 
   CudaLaunch launch_{stream_};
   Drain drain_{stream_};
-  Place place_;
+  DeviceContext context_;
   RuntimeTexts texts_;
   bool carves_;
   std::byte* carved_ = nullptr;
@@ -100,10 +100,10 @@ class Runtime {
 
 /// What is kept on a device between searches, and whose memory the driver gets back when the last of its owners lets it go, on any thread.
 template <class T>
-std::shared_ptr<const T> given_back(const Place& place, std::shared_ptr<const T> kept) {
+std::shared_ptr<const T> given_back(const DeviceContext& context, std::shared_ptr<const T> kept) {
   const T* const seen = kept.get();
-  return {seen, [place, kept = std::move(kept)](const T*) mutable {
-            const Pool::Call call(place.pool, cudaStreamPerThread);
+  return {seen, [context, kept = std::move(kept)](const T*) mutable {
+            const Pool::Call call(context.pool, cudaStreamPerThread);
             kept.reset();
           }};
 }

@@ -14,7 +14,7 @@
 namespace vicinal::cuda {
 
 /// The queries of block group `group` to shared memory; how many there are.
-__device__ __forceinline__ int load_queries(const RanksJob& job, std::int64_t group, std::uint32_t* queries) {
+__device__ __forceinline__ int load_queries(const RanksArgs& job, std::int64_t group, std::uint32_t* queries) {
   const std::int64_t first = group * rank_queries_at_once;
   const int used =
       static_cast<int>(job.query_count - first < rank_queries_at_once ? job.query_count - first : rank_queries_at_once);
@@ -27,7 +27,7 @@ __device__ __forceinline__ int load_queries(const RanksJob& job, std::int64_t gr
 /// Calls use(object, query, half the score) for the objects of strips first, first + step, ...; of lanes without an object too,
 /// with an object beyond the count. All lanes of a warp are at the same query.
 template <int Words, class Use>
-__device__ __forceinline__ void each_score(const RanksJob& job, const std::uint32_t* queries, int used,
+__device__ __forceinline__ void each_score(const RanksArgs& job, const std::uint32_t* queries, int used,
                                            std::int64_t first, std::int64_t step, const Use& use) {
   for (std::int64_t strip = first; strip < job.strips; strip += step) {
     for (int i = 0; i < strip_objects; i += 32) {
@@ -47,13 +47,13 @@ __device__ __forceinline__ void each_score(const RanksJob& job, const std::uint3
 
 /// Blocks: `parts` for each group of queries.
 struct FootruleArgs {
-  RanksJob job;
+  RanksArgs job;
   std::int64_t parts;
 };
 /// Dynamic shared memory: bins counters for each query of a group.
 template <int Words>
 __global__ void footrule_count(FootruleArgs args) {
-  const RanksJob& job = args.job;
+  const RanksArgs& job = args.job;
   VICINAL_SHARED(std::uint32_t, queries, rank_queries_at_once * most_rank_words);
   std::uint32_t* const counts = dynamic_shared<std::uint32_t>();
   const std::int64_t group = blockIdx.x / args.parts, part = blockIdx.x % args.parts;
@@ -81,7 +81,7 @@ __device__ __forceinline__ std::uint32_t sum_before_share(const std::uint32_t* n
 
 /// A block a query.
 template <int>
-__global__ void footrule_cut(RanksJob job) {
+__global__ void footrule_cut(RanksArgs job) {
   VICINAL_SHARED(std::uint32_t, spare, rank_threads / 32);
   const std::uint32_t* const bins = job.histogram + static_cast<std::int64_t>(blockIdx.x) * job.bins;
   const auto wanted = static_cast<std::uint32_t>(job.candidates);
@@ -98,7 +98,7 @@ __global__ void footrule_cut(RanksJob job) {
 
 template <int Words>
 __global__ void footrule_strips(FootruleArgs args) {
-  const RanksJob& job = args.job;
+  const RanksArgs& job = args.job;
   VICINAL_SHARED(std::uint32_t, queries, rank_queries_at_once * most_rank_words);
   VICINAL_SHARED(std::uint32_t, last, rank_queries_at_once);
   const std::int64_t group = blockIdx.x / args.parts, part = blockIdx.x % args.parts, strips = job.strips;
@@ -121,7 +121,7 @@ __global__ void footrule_strips(FootruleArgs args) {
 
 /// A block a query: counts become counts of what lies before.
 template <int>
-__global__ void footrule_places(RanksJob job) {
+__global__ void footrule_places(RanksArgs job) {
   VICINAL_SHARED(std::uint32_t, spare, rank_threads / 32);
   const std::int64_t strips = job.strips, share = (strips + thread_count() - 1) / thread_count();
   for (std::uint32_t* const all : {job.below, job.equal}) {
@@ -138,7 +138,7 @@ __global__ void footrule_places(RanksJob job) {
 
 template <int Words>
 __global__ void footrule_emit(FootruleArgs args) {
-  const RanksJob& job = args.job;
+  const RanksArgs& job = args.job;
   VICINAL_SHARED(std::uint32_t, queries, rank_queries_at_once * most_rank_words);
   VICINAL_SHARED(std::uint32_t, last, rank_queries_at_once);
   VICINAL_SHARED(std::uint32_t, taken, rank_queries_at_once);

@@ -24,7 +24,7 @@ inline int padded_rank_words(std::int64_t permutants) noexcept {
 
 inline std::int64_t strips_of(std::int64_t count) noexcept { return (count + strip_objects - 1) / strip_objects; }
 
-struct RanksJob {
+struct RanksArgs {
   const std::uint32_t* objects =
       nullptr;  // [word][pitch]: ranks 4 w to 4 w + 3 of each object, so that lanes read side by side
   std::int64_t pitch = 0, count = 0;

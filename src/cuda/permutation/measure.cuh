@@ -40,7 +40,7 @@ struct Measure {
 /// The rows of queries in fp64, without their mean for correlation.
 template <int>
 __global__ void __launch_bounds__(rank_threads) query_values(Ranking ranking) {
-  const Side& side = ranking.queries;
+  const PreparedMatrix& side = ranking.queries;
   const std::int64_t all = side.count * side.dims;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(); i < all;
        i += static_cast<std::int64_t>(gridDim.x) * thread_count()) {

@@ -15,7 +15,7 @@ inline constexpr int near_room = 32;     // objects that a block keeps for one o
 inline constexpr std::int64_t near_sample = 1 << 15;  // objects, at least
 
 struct NearArgs {
-  RanksJob job;
+  RanksArgs job;
   std::int64_t lines = 0, spacing = 1;  // of 32 objects: how many are counted, one in so many
   std::int64_t sampled = 0;             // objects of them
   std::int64_t parts = 1;               // near_count: blocks for each group of queries
@@ -25,7 +25,7 @@ struct NearArgs {
 /// Dynamic shared memory: bins counters for each query of a group.
 template <int Words>
 __global__ void __launch_bounds__(rank_threads) near_count(NearArgs args) {
-  const RanksJob& job = args.job;
+  const RanksArgs& job = args.job;
   VICINAL_SHARED(std::uint32_t, queries, rank_queries_at_once * most_rank_words);
   auto* const counts = dynamic_shared<std::uint32_t>();
   const std::int64_t group = blockIdx.x / args.parts, part = blockIdx.x % args.parts;
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(rank_threads) near_count(NearArgs args) {
 /// A block a query: the first score up to which the sample has more than its share of the candidates, and a margin that it hardly ever misses.
 template <int>
 __global__ void near_limits(NearArgs args) {
-  const RanksJob& job = args.job;
+  const RanksArgs& job = args.job;
   VICINAL_SHARED(std::uint32_t, spare, rank_threads / 32);
   const std::uint32_t* const bins = job.histogram + static_cast<std::int64_t>(blockIdx.x) * job.bins;
   const float share =
@@ -69,7 +69,7 @@ __global__ void near_limits(NearArgs args) {
 }
 
 /// To a list that is as long as it may be, and counts on.
-__device__ __forceinline__ void put_near(const RanksJob& job, std::int64_t query, std::uint32_t place,
+__device__ __forceinline__ void put_near(const RanksArgs& job, std::int64_t query, std::uint32_t place,
                                          std::int64_t object, unsigned half) {
   if (place < job.capacity)
     job.list[query * job.capacity + place] =
@@ -78,7 +78,7 @@ __device__ __forceinline__ void put_near(const RanksJob& job, std::int64_t query
 
 template <int Words, int Each>
 __global__ void __launch_bounds__(rank_threads) near_list(NearArgs args) {
-  const RanksJob& job = args.job;
+  const RanksArgs& job = args.job;
   VICINAL_SHARED(RankWords, asked, near_queries * Words / 4);
   VICINAL_SHARED(std::uint32_t, limits, near_queries);
   VICINAL_SHARED(std::uint32_t, counts, near_queries);
@@ -178,14 +178,14 @@ __device__ __forceinline__ Bin bin_of_wanted(const std::uint32_t* bins, std::int
 
 /// Counters of near_cut: of scores, then of some bits of numbers.
 inline constexpr int number_bits = 11;
-inline std::int64_t cut_counters(const RanksJob& job) { return std::max<std::int64_t>(job.bins, 1 << number_bits); }
+inline std::int64_t cut_counters(const RanksArgs& job) { return std::max<std::int64_t>(job.bins, 1 << number_bits); }
 
 inline constexpr std::uint32_t most_equals = 1 << number_bits;
 
 /// A block a query.
 template <int>
 __global__ void __launch_bounds__(rank_threads) near_cut(NearArgs args) {
-  const RanksJob& job = args.job;
+  const RanksArgs& job = args.job;
   VICINAL_SHARED(std::uint32_t, spare, rank_threads / 32 + 2);
   auto* bins = dynamic_shared<std::uint32_t>();
   const std::int64_t query = blockIdx.x;

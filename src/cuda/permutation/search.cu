@@ -12,9 +12,9 @@ constexpr RuntimeTexts texts{"copying ranks, rows or results", "waiting for the 
 
 /// With the runtime that its memory goes back to.
 struct KeptHere final : PreparedCorpus {
-  KeptHere(const Place& place, const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
+  KeptHere(const DeviceContext& context, const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
            const MeasuredRows* rows)
-      : runtime(place, texts), kept(runtime, ranks, permutants, rows) {}
+      : runtime(context, texts), kept(runtime, ranks, permutants, rows) {}
   std::int64_t bytes() const override { return kept.bytes(); }
   Runtime runtime;
   PreparedRanks<Runtime> kept;
@@ -23,10 +23,10 @@ struct KeptHere final : PreparedCorpus {
 }  // namespace
 
 std::shared_ptr<const PreparedCorpus> keep_ranks(const RankRows& ranks, const std::vector<std::uint32_t>& permutants,
-                                                 const MeasuredRows* rows, const Place& place) {
-  const Pool::Call call(place.pool, cudaStreamPerThread);
+                                                 const MeasuredRows* rows, const DeviceContext& context) {
+  const Pool::Call call(context.pool, cudaStreamPerThread);
   Drain drain(cudaStreamPerThread);
-  return given_back<KeptHere>(place, std::make_shared<const KeptHere>(place, ranks, permutants, rows));
+  return given_back<KeptHere>(context, std::make_shared<const KeptHere>(context, ranks, permutants, rows));
 }
 
 bool measures(const PreparedCorpus& kept, std::int64_t k) {
@@ -34,9 +34,9 @@ bool measures(const PreparedCorpus& kept, std::int64_t k) {
 }
 
 bool search_ranks(const RankSearchSpec& spec, const PreparedCorpus& kept, const CandidatesAnswer& candidates,
-                  const NearestAnswer& nearest, ThreadPool& thread_pool, const Place& place) {
-  const Pool::Call call(place.pool, cudaStreamPerThread);
-  Runtime runtime(place, texts);
+                  const NearestAnswer& nearest, ThreadPool& thread_pool, const DeviceContext& context) {
+  const Pool::Call call(context.pool, cudaStreamPerThread);
+  Runtime runtime(context, texts);
   return RankSearch<Runtime>(runtime, spec, static_cast<const KeptHere&>(kept).kept, thread_pool)
       .run(candidates, nearest);
 }

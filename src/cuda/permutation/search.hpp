@@ -41,9 +41,10 @@ inline Entry entry_of(const WideWord& word) {
 
 /// Rows, queries or objects, with what their metric needs, for measure.cuh.
 template <class Device>
-class HeldRows {
+class RowsBuffers {
  public:
-  explicit HeldRows(Device& device) : device_(device), rows_(device), self_(device), mean_(device), values_(device) {}
+  explicit RowsBuffers(Device& device)
+      : device_(device), rows_(device), self_(device), mean_(device), values_(device) {}
   void in(const MeasuredRows& from, std::int64_t first, std::int64_t count) {
     const Points& points = from.rows;
     device_.rows_in(rows_.reserve(bytes_of(points, count)), points.slice(first, count));
@@ -67,7 +68,7 @@ class HeldRows {
   static std::int64_t bytes_of(const Points& points, std::int64_t count) {
     return count * points.cols * static_cast<std::int64_t>(dtype_size(points.dtype));
   }
-  Side side;
+  PreparedMatrix side;
 
  private:
   Device& device_;
@@ -92,7 +93,7 @@ class PreparedRanks final : public PreparedCorpus {
       for (int w = 0; w < words; ++w) device.in(to + w * count + first, packed.data() + w * used, used * 4);
       device.wait();
     }
-    if (rows == nullptr || HeldRows<Device>::bytes_of(rows->rows, count) > device.free_bytes() / 4 * 3) return;
+    if (rows == nullptr || RowsBuffers<Device>::bytes_of(rows->rows, count) > device.free_bytes() / 4 * 3) return;
     objects_.in(*rows, 0, count);
     device.in(permutants_.reserve(ranks.permutants), permutants.data(), ranks.permutants * 4);
     device.wait();
@@ -102,7 +103,7 @@ class PreparedRanks final : public PreparedCorpus {
   std::int64_t bytes() const override { return ranks_.bytes() + objects_.bytes(); }
   const std::uint32_t* ranks() const noexcept { return ranks_.data(); }
   const std::uint32_t* permutants() const noexcept { return permutants_.data(); }
-  const Side& rows() const noexcept { return objects_.side; }
+  const PreparedMatrix& rows() const noexcept { return objects_.side; }
   bool measures(std::int64_t k) const noexcept { return holds_rows && k >= 1 && k <= most_measured_k; }
 
   int words;
@@ -112,7 +113,7 @@ class PreparedRanks final : public PreparedCorpus {
 
  private:
   DeviceBuffer<std::uint32_t, Device> ranks_, permutants_;
-  HeldRows<Device> objects_;
+  RowsBuffers<Device> objects_;
 };
 
 /// What a batch clears at first and what it is told at the end, in one piece of memory, so that each is one call: histogram, counts, counters,
@@ -149,7 +150,7 @@ class RankSearch {
       const bool measured = spec_.rows.has_value();
       const std::int64_t bins = spec_.queries.permutants * spec_.queries.permutants / 4 + 1;
       layout_ = BatchLayout(count, bins, measured ? count * spec_.k * word_size(wide_) : 0);
-      RanksJob job = job_of(count, capacity, bins);
+      RanksArgs job = job_of(count, capacity, bins);
       if (measured) ask(first, count);
       spec_.queries.ranks != nullptr ? take_orders(first, count) : make_orders(count);
       run_near(job, device_.multiprocessors, sample_, device_.launch());
@@ -178,15 +179,15 @@ class RankSearch {
   }
 
  private:
-  RanksJob job_of(std::int64_t count, std::int64_t capacity, std::int64_t bins) {
+  RanksArgs job_of(std::int64_t count, std::int64_t capacity, std::int64_t bins) {
     std::byte* const batch = batch_.reserve(layout_.end);
     device_.zero(batch, layout_.cleared());
-    RanksJob job{.objects = kept_.ranks(),
-                 .pitch = kept_.count,
-                 .count = kept_.count,
-                 .queries = queries_.reserve(count * kept_.words),
-                 .query_count = count,
-                 .words = kept_.words};
+    RanksArgs job{.objects = kept_.ranks(),
+                  .pitch = kept_.count,
+                  .count = kept_.count,
+                  .queries = queries_.reserve(count * kept_.words),
+                  .query_count = count,
+                  .words = kept_.words};
     job.candidates = spec_.candidates;
     job.bins = static_cast<std::uint32_t>(bins);
     job.strips = strips_of(kept_.count);
@@ -231,13 +232,13 @@ class RankSearch {
   }
 
   /// Candidates of some queries from the counts of all scores, a few queries at a time.
-  void count_exactly(const RanksJob& job, const std::vector<std::uint32_t>& which) {
+  void count_exactly(const RanksArgs& job, const std::vector<std::uint32_t>& which) {
     constexpr std::int64_t at_once = 64;
     const std::int64_t words = job.words;
     for (std::size_t begin = 0; begin < which.size(); begin += at_once) {
       const auto used = std::min<std::int64_t>(at_once, static_cast<std::int64_t>(which.size() - begin));
       DeviceBuffer<std::uint32_t, Device> queries(device_), found(device_);
-      RanksJob part = job;
+      RanksArgs part = job;
       part.query_count = used;
       part.queries = queries.reserve(used * words);
       part.found = found.reserve(used * job.candidates);
@@ -272,7 +273,7 @@ class RankSearch {
   }
 
   /// only: queries, or null for the first `count`, without those that failed.
-  void measure(const RanksJob& job, const std::uint32_t* only, std::int64_t count) {
+  void measure(const RanksArgs& job, const std::uint32_t* only, std::int64_t count) {
     Measure m{.ranking = ranking_,
               .found = job.found,
               .candidates = job.candidates,
@@ -325,7 +326,7 @@ class RankSearch {
   DeviceBuffer<unsigned long long, Device> list_;
   DeviceBuffer<std::byte, Device> batch_, lists_;
   BatchLayout layout_{0, 0, 0};
-  HeldRows<Device> asked_;
+  RowsBuffers<Device> asked_;
   Ranking ranking_;
   std::vector<std::byte> told_;
 };

@@ -6,7 +6,7 @@ namespace vicinal::cuda {
 
 /// Memory of histogram, below and equal holds zeros. blocks: that the device runs at once, about.
 template <int Words, class Launch>
-void run_footrule(const RanksJob& job, std::int64_t blocks, Launch& launch) {
+void run_footrule(const RanksArgs& job, std::int64_t blocks, Launch& launch) {
   constexpr int warps = rank_threads / 32;
   const std::int64_t most = (job.strips + warps - 1) / warps;
   const std::int64_t groups = (job.query_count + rank_queries_at_once - 1) / rank_queries_at_once;
@@ -27,7 +27,7 @@ inline std::int64_t near_capacity(std::int64_t candidates, std::int64_t count) {
 
 /// Memory of histogram and counts holds zeros. multiprocessors: of the device. sample: objects that tell the limits.
 template <int Words, int Each, class Launch>
-void run_near(const RanksJob& job, std::int64_t multiprocessors, std::int64_t sample, Launch& launch) {
+void run_near(const RanksArgs& job, std::int64_t multiprocessors, std::int64_t sample, Launch& launch) {
   NearArgs args{.job = job};
   const std::int64_t lines = (job.count + 31) / 32;
   args.spacing = std::max<std::int64_t>(1, lines * 32 / sample);
@@ -47,14 +47,14 @@ void run_near(const RanksJob& job, std::int64_t multiprocessors, std::int64_t sa
 
 /// The kernels for the words of a job, which padded_rank_words tells.
 template <class Launch>
-void run_near(const RanksJob& job, std::int64_t multiprocessors, std::int64_t sample, Launch& launch) {
+void run_near(const RanksArgs& job, std::int64_t multiprocessors, std::int64_t sample, Launch& launch) {
   if (job.words == 4) run_near<4, 4>(job, multiprocessors, sample, launch);
   else if (job.words == 8) run_near<8, 4>(job, multiprocessors, sample, launch);
   else if (job.words == 16) run_near<16, 3>(job, multiprocessors, sample, launch);
   else run_near<32, 2>(job, multiprocessors, sample, launch);
 }
 template <class Launch>
-void run_footrule(const RanksJob& job, std::int64_t blocks, Launch& launch) {
+void run_footrule(const RanksArgs& job, std::int64_t blocks, Launch& launch) {
   if (job.words == 4) run_footrule<4>(job, blocks, launch);
   else if (job.words == 8) run_footrule<8>(job, blocks, launch);
   else if (job.words == 16) run_footrule<16>(job, blocks, launch);

@@ -20,7 +20,7 @@ __device__ __forceinline__ void copy_16(void* shared, const void* global) {
 #endif
 }
 /// Copies since the last call are one group.
-__device__ __forceinline__ void close_copies() {
+__device__ __forceinline__ void commit_copies() {
 #if defined(__CUDACC__)
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif

@@ -31,7 +31,7 @@ inline float half_of(std::uint32_t pair, int which, bool brain) {
 }
 
 /// Sums in order of columns, rounding each time; the hardware's rounding is its own.
-inline void mma_16x8x16(float (&d)[4], const Fragments& mine, bool brain, simt::Place place) {
+inline void mma_16x8x16(float (&d)[4], const Fragments& mine, bool brain, simt::SourceLocation place) {
   const simt::Exchange warp(&mine, place);
   const int group = lane_index() / 4, member = lane_index() % 4;
   for (int i = 0; i < 4; ++i) {
@@ -78,7 +78,7 @@ struct Int8Fragments {
 };
 inline int byte_of(std::uint32_t word, int which) { return static_cast<std::int8_t>(word >> (8 * which)); }
 
-inline void mma_16x8x32(int (&d)[4], const Int8Fragments& mine, simt::Place place) {
+inline void mma_16x8x32(int (&d)[4], const Int8Fragments& mine, simt::SourceLocation place) {
   const simt::Exchange warp(&mine, place);
   const int group = lane_index() / 4, member = lane_index() % 4;
   for (int i = 0; i < 4; ++i) {

@@ -12,11 +12,11 @@ struct Barrier {
   unsigned at;
   __device__ __forceinline__ Barrier operator[](unsigned i) const { return {at + 8 * i}; }
 };
-__device__ __forceinline__ void start_barrier(Barrier barrier, int arrivals) {
+__device__ __forceinline__ void init_barrier(Barrier barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier.at), "r"(arrivals) : "memory");
 }
 /// What was started is known to copies, too.
-__device__ __forceinline__ void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void arrive(Barrier barrier) {
   asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(barrier.at) : "memory");
 }
@@ -46,11 +46,11 @@ __device__ __forceinline__ void copy_bulk(unsigned shared, const void* global, i
 }
 
 template <int registers>
-__device__ __forceinline__ void give_registers() {
+__device__ __forceinline__ void release_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
 }
 template <int registers>
-__device__ __forceinline__ void take_registers() {
+__device__ __forceinline__ void request_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
@@ -61,8 +61,8 @@ __device__ __forceinline__ std::uint64_t operand_at(unsigned shared) {
   return address | 1ull << 16 | group << 32 | (slab == 128 ? 1ull : 2ull) << 62;
 }
 
-__device__ __forceinline__ void open_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void close_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /// Until all products are done; nothing that reads the sums may come before it.
 __device__ __forceinline__ void wait_for_products(int (&sums)[64]) {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");

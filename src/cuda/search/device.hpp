@@ -1,7 +1,7 @@
 // What a search of vectors asks of a device besides (cuda/device/device.hpp).
 #pragma once
 #include "cuda/device/device.hpp"
-#include "cuda/search/filter/int8_mma.cuh"
+#include "cuda/search/filter/table.hpp"
 #include "cuda/select/select.hpp"
 #include "vicinal/matrix.hpp"
 
@@ -10,7 +10,7 @@ namespace vicinal::cuda {
 template <class D>
 concept SearchDeviceRuntime = DeviceRuntime<D> &&
     requires(D& device, std::byte* memory, const void* from, std::int64_t bytes, const Points& rows,
-             const SelectTask& task, const Filter& filter) {
+             const SelectArgs& task) {
   { device.holds(from) } -> std::same_as<bool>;  // memory of the device
   device.rows_in(memory, rows);                  // dense rows from the host, of any strides
   device.copy(memory, from, bytes);              // between any two memories
@@ -18,9 +18,7 @@ concept SearchDeviceRuntime = DeviceRuntime<D> &&
   {
     device.packed_rows
     } -> std::convertible_to<std::int64_t>;  // most rows of a corpus that packed words name, which tests lower
-  { device.has_hopper() } -> std::same_as<bool>;
-  device.template hopper_filter<false>(filter, bytes);  // int8_wgmma.cuh
-  device.template hopper_filter<true>(filter, bytes);
+  { device.filters() } -> std::convertible_to<const FilterSet&>;  // kernels that may be used there
   { device.select_bytes(task) } -> std::same_as<std::int64_t>;
   device.select(task, memory);
 };

@@ -1,5 +1,5 @@
-// What the kernels of a search of vectors are given: two sides prepared alike, the facts of their bound, and each query's state.
-// Rows and queries are in places: sorted by their largest element, so that the rows of a tile can share one step.
+// What the kernels of a search of vectors are given: two matrices prepared alike, the facts of their bound, and the state of each query.
+// Rows and queries are in positions: sorted by their largest element, so that the rows of a tile can share one step.
 #pragma once
 #include <cstdint>
 
@@ -9,34 +9,15 @@
 
 namespace vicinal::cuda {
 
-inline constexpr int tile_rows = 128;      // rows or queries that share a step and a pair of maxima
-inline constexpr int block_queries = 256;  // of a block of the filter
-inline constexpr int hopper_warps = 16;    // of a block of int8_wgmma.cuh, those that test
-/// The largest limit of its kernel, above all sums of one slab or of more; its keys, of one slab shifted by 4, are less than 2^31 apart.
-VICINAL_HOST_DEVICE inline constexpr float wgmma_threshold(bool one_slab) {
-  return one_slab ? 0x1p-4F * most_quick_threshold : most_quick_threshold;
-}
-inline constexpr int groups_a_tile = 8;              // groups of 16 rows whose nearest one seeds a threshold
+inline constexpr int tile_rows = 128;                // rows or queries that share a step and a pair of maxima
+inline constexpr int block_queries = 256;            // of a block of the filter
+inline constexpr int groups_a_tile = 8;              // groups of 16 rows, whose nearest ones give a first threshold
 inline constexpr std::int64_t most_shared_k = 2048;  // lists up to this are kept in shared memory
 inline constexpr std::int64_t most_filtered_k = 1 << 15;
 
-/// Bytes of a packed row: 64, or whole slabs of 128. A tile lies in memory slab after slab as shared memory is to hold it, so that
-/// one copy brings it: lines of a slab's bytes, their 16-byte chunks exchanged so that eight lines meet in no bank, which is how
-/// tensor cores read them, too.
-VICINAL_HOST_DEVICE inline std::int64_t packed_width(std::int64_t dims) {
-  return dims <= 64 ? 64 : (dims + 127) / 128 * 128;
-}
+/// Where a 16-byte chunk of a line of a slab is among the line's chunks: eight lines meet in no bank, and tensor cores read them so.
 VICINAL_HOST_DEVICE inline int chunk_place(int slab, int line, int chunk) {
   return slab == 64 ? chunk ^ (line >> 1 & 3) : chunk ^ (line & 7);
-}
-
-/// Bytes of a row in floats: whole slabs of 64.
-VICINAL_HOST_DEVICE inline std::int64_t float_width(Precision precision, std::int64_t dims) {
-  return (dims * (precision == Precision::fp16 ? 2 : 4) + 63) / 64 * 64;
-}
-inline bool in_floats(Precision precision) { return precision == Precision::fp16 || precision == Precision::f32; }
-inline std::int64_t filter_width(Precision precision, std::int64_t dims) {
-  return in_floats(precision) ? float_width(precision, dims) : packed_width(dims);
 }
 
 /// Which rows may answer, in memory of the device; RowFilter tells it.
@@ -51,10 +32,10 @@ struct RowChoice {
 /// How rows become filter rows: Transform of src/cpu/transform.hpp.
 struct DeviceTransform {
   const double* centre = nullptr;
-  double scale = 1, whole = 0;
+  double scale = 1, integral = 0;
   float least_step = 0;
   bool usable = true;
-  bool copies = false;  // many rows are equal (duplicates.cuh)
+  bool duplicates = false;  // many rows are equal (duplicates.cuh)
 };
 
 /// What rounding said of a query.
@@ -65,51 +46,52 @@ struct PlacedQuery {
 };
 
 /// What a tile's rows have in common, and what the filter adds for each of them; it travels with the tile.
-struct alignas(16) TileHead {
+struct alignas(16) TileMetadata {
   float terms[tile_rows];
   double inverse;  // 1 / step
   FilterNorms maxima;
   float step, e, n, quick_inverse;  // e, n: the maxima, rounded up
 };
 
-/// Rows or queries. Arrays but `order` and those that say place are by row.
-struct Side {
+/// Rows or queries. Arrays but `order` and those that say position are by row.
+struct PreparedMatrix {
   const void* rows = nullptr;  // dense, of `dtype`
   DType dtype = DType::f32;
-  std::int64_t count = 0, dims = 0, width = 0;  // width: packed_width
+  std::int64_t count = 0, dims = 0, width = 0;  // width: filter_width
   double *self = nullptr, *mean = nullptr;      // cosine and correlation
   float* sizes = nullptr;                       // largest element of the filter row
-  std::uint32_t* order = nullptr;               // row of a place
-  std::int8_t* bytes = nullptr;                 // of places, `width` each, whole tiles
-  TileHead* heads = nullptr;                    // of tiles
-  unsigned long long* largest = nullptr;        // bits of the largest e and n of all tiles
-  double* scales = nullptr;                     // queries: of inner products
-  std::uint8_t* filterable = nullptr;           // queries
-  PlacedQuery* placed = nullptr;                // queries: of places
-  double* values = nullptr;                     // queries: fp64, without their mean for correlation
+  std::uint32_t* order = nullptr;               // row of a position
+  std::int8_t* bytes = nullptr;                 // of positions, `width` each, whole tiles
+  TileMetadata* tile_metadata = nullptr;
+  unsigned long long* largest = nullptr;  // bits of the largest e and n of all tiles
+  double* scales = nullptr;               // queries: of inner products
+  std::uint8_t* filterable = nullptr;     // queries
+  PlacedQuery* placed = nullptr;          // queries: of positions
+  double* values = nullptr;               // queries: fp64, without their mean for correlation
 
   VICINAL_HOST_DEVICE std::int64_t tiles() const { return (count + tile_rows - 1) / tile_rows; }
 };
 
 /// A row that passed: where it is, and at most what the filter says of it.
 struct Slot {
-  std::uint32_t place;
+  std::uint32_t position;
   float t;
 };
 
-/// The same with its query, by place, and the filter's sum, before it is handed out.
-struct alignas(16) Found {
-  std::uint32_t query, place;
+/// The same with its query, by position, and the filter's sum, before it is scattered.
+struct alignas(16) Candidate {
+  std::uint32_t query, position;
   int sum, none;
 };
 
-/// A query's state, by place.
+/// A query's state, by position.
 struct QueryState {
-  ThresholdCoeffs line;                       // what the filter excludes
-  double theta = infinite, bound = infinite;  // of filter units; as a folded key
-  std::uint32_t best = 0;                     // entries of its list
-  bool lost = false;                          // a row that passed found no slot
-  bool overflowed = false;                    // on the canonical precision: a row that may answer has an infinite key
+  ThresholdCoeffs coeffs;              // what the filter excludes
+  double threshold_filter = infinite;  // the filter distance beyond which a row is no neighbour
+  double threshold_key = infinite;     // the same as a folded key
+  std::uint32_t best = 0;              // entries of its list
+  bool overflowed = false;             // a row that passed found no slot
+  bool infinite_key = false;           // on the canonical precision: a row that may answer has an infinite key
 };
 
 /// Counted in the kernels.
@@ -118,7 +100,7 @@ struct Counters {
   unsigned infinite_keys, undefined_keys;
   unsigned long long first_undefined;  // row of the corpus
   unsigned bad_rows, bad_queries;      // that the contract refuses
-  unsigned long long lost;             // queries that were given up
+  unsigned long long given_up;         // queries
   unsigned long long largest_error;    // of the others, as the bits of a number that is not negative
 };
 
@@ -129,14 +111,14 @@ struct Visits {
     return static_cast<std::int64_t>(static_cast<unsigned long long>(i) * static_cast<unsigned long long>(step) %
                                      static_cast<unsigned long long>(count));
   }
-  VICINAL_HOST_DEVICE std::int64_t after(std::int64_t place) const {
-    return place + step < count ? place + step : place + step - count;
+  VICINAL_HOST_DEVICE std::int64_t after(std::int64_t position) const {
+    return position + step < count ? position + step : position + step - count;
   }
 };
 
 /// One spec over one chunk.
-struct SearchJob {
-  Side rows, queries;
+struct SearchArgs {
+  PreparedMatrix rows, queries;
   BoundModel model;
   bool floats = false;  // sums are of floats (float_mma.cuh)
   RowChoice choice;

@@ -1,68 +1,69 @@
-// What a search holds on the device: prepared sides, and how many bytes it all takes.
+// What a search holds on the device: prepared matrices, and how many bytes it all takes.
 #pragma once
 #include <algorithm>
 
 #include "backend/search.hpp"
 #include "core/metric.hpp"
 #include "cuda/device/device.hpp"
+#include "cuda/search/filter/kernel.hpp"
+#include "cuda/search/filter/precision.hpp"
 #include "cuda/search/job.hpp"
 #include "cuda/select/job.hpp"
 
 namespace vicinal::cuda {
 
-/// A prepared side with its memory.
+/// A prepared matrix with its memory.
 template <class Device>
-struct HeldSide {
-  explicit HeldSide(Device& d)
-      : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), heads(d), largest(d), scales(d), filterable(d),
+struct PreparedMatrixBuffers {
+  explicit PreparedMatrixBuffers(Device& d)
+      : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), tile_metadata(d), largest(d), scales(d), filterable(d),
         placed(d), values(d) {}
   DeviceBuffer<std::byte, Device> rows;
   DeviceBuffer<double, Device> self, mean;
   DeviceBuffer<float, Device> sizes;
   DeviceBuffer<std::uint32_t, Device> order;
   DeviceBuffer<std::int8_t, Device> bytes;
-  DeviceBuffer<TileHead, Device> heads;
+  DeviceBuffer<TileMetadata, Device> tile_metadata;
   DeviceBuffer<unsigned long long, Device> largest;
   DeviceBuffer<double, Device> scales;
   DeviceBuffer<std::uint8_t, Device> filterable;
   DeviceBuffer<PlacedQuery, Device> placed;
   DeviceBuffer<double, Device> values;
-  Side side;
+  PreparedMatrix matrix;
 
   std::int64_t size() const noexcept {
-    return rows.bytes() + self.bytes() + mean.bytes() + sizes.bytes() + order.bytes() + bytes.bytes() + heads.bytes() +
-           scales.bytes() + filterable.bytes() + placed.bytes() + values.bytes();
+    return rows.bytes() + self.bytes() + mean.bytes() + sizes.bytes() + order.bytes() + bytes.bytes() +
+           tile_metadata.bytes() + scales.bytes() + filterable.bytes() + placed.bytes() + values.bytes();
   }
 };
 
 /// A whole corpus on the device, for searches to come.
 template <class Device>
 struct CudaPreparedCorpus final : PreparedCorpus {
-  explicit CudaPreparedCorpus(Device& device) : centre(device), held(device) {}
-  std::int64_t bytes() const override { return held.size() + centre.bytes(); }
+  explicit CudaPreparedCorpus(Device& device) : centre(device), buffers(device) {}
+  std::int64_t bytes() const override { return buffers.size() + centre.bytes(); }
   DeviceTransform transform;
   bool packed = false;
   DeviceBuffer<double, Device> centre;
-  HeldSide<Device> held;
+  PreparedMatrixBuffers<Device> buffers;
 };
 
 /// A kept corpus of many equal rows has enough of each for lists up to this; for longer ones a finer precision packs its own. All equal rows of a list
-/// come from few tiles: of 2,048 the finds of 2,048 queries overflowed.
-inline constexpr std::int64_t kept_copies = 128;
+/// come from few tiles: of 2,048 the candidates of 2,048 queries overflowed.
+inline constexpr std::int64_t prepared_duplicates = 128;
 
-inline std::int64_t whole_blocks(std::int64_t count) {
+inline std::int64_t padded_to_blocks(std::int64_t count) {
   return (count + block_queries - 1) / block_queries * block_queries;
 }
 
-/// Bytes of a prepared side, with its rows where they come from the host.
-inline std::int64_t side_bytes(std::int64_t count, const Shape& shape, Metric metric, Precision precision,
-                               bool queries) {
-  const bool filters = precision != Precision::canonical;
-  const std::int64_t padded = whole_blocks(count), dims = shape.cols;
+/// Bytes of a prepared matrix, with its rows where they come from the host.
+inline std::int64_t matrix_bytes(std::int64_t count, const Shape& shape, Metric metric, Precision precision,
+                                 bool queries) {
+  const std::int64_t padded = padded_to_blocks(count), dims = shape.cols;
   std::int64_t total = (shape.on_device ? 0 : count * dims * static_cast<std::int64_t>(dtype_size(shape.dtype))) +
                        (std::int64_t{1} << 20);
   if (needs_norms(metric)) total += count * 16;
-  if (filters) total += padded * (filter_width(precision, dims) + 16) + 2048 * (count / 8192 + 129);
+  if (has_filter(precision)) total += padded * (filter_width(precision, dims) + 16) + 2048 * (count / 8192 + 129);
   if (queries) total += count * dims * 8 + padded * 64;
   return total;
 }
@@ -99,8 +100,8 @@ inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want) {
 inline bool samples_first(std::int64_t tiles, std::int64_t want, std::int64_t capacity) {
   return sample_tiles(tiles, want) * groups_a_tile >= 2 * want && capacity / tile_rows < tiles;
 }
-/// Finds that the stretches of all warps have room for together; workers: warps that have one.
-inline std::int64_t found_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers) {
+/// Finds that the segments of all warps have room for together; workers: warps that have one.
+inline std::int64_t candidate_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers) {
   return std::max(batch * capacity / 2 * idle_share(batch), 1024 * workers);
 }
 
@@ -114,13 +115,14 @@ inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide)
 }
 
 /// Rows whose keys are taken at a time beside the lists.
-inline std::int64_t scan_stretch(std::int64_t batch, std::int64_t k, std::int64_t rows) {
+inline std::int64_t exhaustive_segment(std::int64_t batch, std::int64_t k, std::int64_t rows) {
   return std::min(rows,
                   std::max({std::int64_t{8192}, 2 * k, (std::int64_t{1} << 28) / std::max<std::int64_t>(batch, 1)}));
 }
 /// Of the canonical precision, for a batch of queries.
-inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, DistanceType type, bool wide) {
-  const std::int64_t cols = k + scan_stretch(batch, k, rows);
+inline std::int64_t exhaustive_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, DistanceType type,
+                                     bool wide) {
+  const std::int64_t cols = k + exhaustive_segment(batch, k, rows);
   return batch * (cols * key_size(type) + k * (key_size(type) + 8 + word_size(wide)));
 }
 
@@ -128,29 +130,28 @@ inline std::int64_t scan_bytes(std::int64_t batch, std::int64_t k, std::int64_t 
 inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem, std::int64_t selecting,
                                   int multiprocessors, std::int64_t packed_rows = most_packed_rows) {
   const Precision precision = precision_of(plan.cascade.front());
-  const bool filters = precision != Precision::canonical,
-             wide = wide_words(plan.distance_type, problem.corpus.rows, packed_rows);
+  const bool wide = wide_words(plan.distance_type, problem.corpus.rows, packed_rows);
   const std::int64_t batch = plan.query_batch, k = problem.k, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
-  std::int64_t total = side_bytes(batch, problem.queries, problem.metric, precision, true) +
+  std::int64_t total = matrix_bytes(batch, problem.queries, problem.metric, precision, true) +
                        batch * (k * word_size(wide) + 128) + 2 * problem.filter_bytes;
   total += std::int64_t{2} << 20;  // that small arrays are pieces of (Runtime)
   if (!problem.queries.on_device) total += batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
-  if (!problem.kept || in_floats(precision))
-    total += side_bytes(rows, problem.corpus, problem.metric, precision, false);
+  if (!problem.kept || !filter_precision(precision).prepared)
+    total += matrix_bytes(rows, problem.corpus, problem.metric, precision, false);
   if (!problem.kept && plan.distance_type == DistanceType::f32 && descending(problem.metric))
     total += std::max(underflowed_room, k) * underflowed_bytes;
-  if (!filters) return total + scan_bytes(batch, k, rows, plan.distance_type, wide) + selecting;
+  if (!has_filter(precision)) return total + exhaustive_bytes(batch, k, rows, plan.distance_type, wide) + selecting;
   const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows, capacity = slots_of(plan);
   const bool sampled = samples_first(tiles, k + 1, capacity);
-  std::int64_t found = found_entries(batch, capacity, std::int64_t{multiprocessors} * hopper_warps);
+  std::int64_t candidates = candidate_entries(batch, capacity, std::int64_t{multiprocessors} * most_writing_warps);
   // All pairs of the first part; the last unit of work of each block may be a small one.
   if (!sampled)
-    found = std::max(
-        found, 2 * whole_blocks(batch) * std::min(tiles, std::max<std::int64_t>(1, capacity / tile_rows)) * tile_rows);
+    candidates = std::max(candidates, 2 * padded_to_blocks(batch) *
+                                          std::min(tiles, std::max<std::int64_t>(1, capacity / tile_rows)) * tile_rows);
   const std::int64_t groups = sampled ? sample_tiles(tiles, k + 1) * groups_a_tile : 0;
-  total += groups * 4 * whole_blocks(batch) + batch * long_bytes(k, capacity, wide);
+  total += groups * 4 * padded_to_blocks(batch) + batch * long_bytes(k, capacity, wide);
   return total + batch * capacity * static_cast<std::int64_t>(sizeof(Slot)) +
-         found * static_cast<std::int64_t>(sizeof(Found));
+         candidates * static_cast<std::int64_t>(sizeof(Candidate));
 }
 
 }  // namespace vicinal::cuda

@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "cuda/device/runtime.hpp"
-#include "cuda/search/filter/int8_wgmma.cuh"
 #include "cuda/search/filter/self_test.cuh"
 #include "cuda/search/seconds.hpp"
 #include "cuda/search/session.hpp"
@@ -16,51 +15,45 @@ namespace vicinal::cuda {
 /// With what searches of vectors ask for besides.
 class SearchRuntime : public Runtime {
  public:
-  SearchRuntime(const Place& place, bool hopper, bool carves, void* after = nullptr)
-      : Runtime(place, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carves,
+  /// filters: that it may use.
+  SearchRuntime(const DeviceContext& context, FilterSet filters, bool carves, void* after = nullptr)
+      : Runtime(context, {"copying rows or results", "waiting for the search", "set a smaller memory budget"}, carves,
                 after),
-        hopper_(hopper) {}
+        filters_(std::move(filters)) {}
 
   static constexpr std::int64_t packed_rows = most_packed_rows;
-  bool has_hopper() const noexcept { return hopper_; }
-  template <bool seeding>
-  void hopper_filter(const Filter& f, std::int64_t grid) const {
-    const std::int64_t width = f.job.rows.width;
-    const bool shares = f.job.queries.count <= tile_rows;
-    const auto kernel =
-        width > 128   ? filter_hopper<128, true, seeding, false>
-        : width == 64 ? (shares ? filter_hopper<64, false, seeding, true> : filter_hopper<64, false, seeding, false>)
-                      : (shares ? filter_hopper<128, false, seeding, true> : filter_hopper<128, false, seeding, false>);
-    launch()(grid, hopper_threads, hopper_memory(width == 64 ? 64 : 128, width > 128).all, kernel, f);
-  }
-  std::int64_t select_bytes(const SelectTask& task) const { return select_workspace(task, multiprocessors); }
-  void select(SelectTask task, void* workspace) const {
+  const FilterSet& filters() const noexcept { return filters_; }
+  std::int64_t select_bytes(const SelectArgs& task) const { return select_workspace(task, multiprocessors); }
+  void select(SelectArgs task, void* workspace) const {
     task.stream = stream_;
     run_select(task, workspace, multiprocessors);
   }
 
  private:
-  bool hopper_;
+  FilterSet filters_;
 };
 
 class SearchDevice {
  public:
-  SearchDevice(const Place& place, std::int64_t shared_bytes, bool hopper)
-      : runtime_(place, hopper, false), shared_bytes_(shared_bytes) {}
+  SearchDevice(const DeviceContext& context, std::int64_t shared_bytes, int capability)
+      : runtime_(context, built_filters(VICINAL_CUDA_ARCHITECTURES, capability), false), shared_bytes_(shared_bytes) {}
 
-  int ordinal() const noexcept { return runtime_.place().ordinal; }
+  int ordinal() const noexcept { return runtime_.context().ordinal; }
   /// That kept corpora are made with; a session has its own, which carves.
   SearchRuntime& runtime() noexcept { return runtime_; }
   /// Whether a precision's arithmetic is what the proof believes; tried once.
-  bool holds_up(Precision precision) {
-    return precision == Precision::int8   ? tested().bytes
-           : precision == Precision::fp16 ? tested().halves
-                                          : precision != Precision::f32 || tested().floats;
+  bool holds_up(Precision precision) { return tested().holds_up(precision); }
+  /// Kernels that have code here and passed their test.
+  const FilterSet& filters() { return tested().filters; }
+  bool has_room(Precision precision, std::int64_t dims, const Plan& plan) {
+    return filter_refusal("", filters(), precision, dims, plan.instruction_set, shared_bytes_).empty();
   }
-  /// Whether it filters by wgmma: where it has that, and the filter did what it does by mma. Else mma is taken.
-  bool takes_wgmma() { return runtime_.has_hopper() && tested().wgmma; }
-  bool has_filter(Precision precision, std::int64_t dims, const Plan& plan) {
-    return filter_refusal("", precision, dims, plan.instruction_set == "wgmma" && takes_wgmma(), shared_bytes_).empty();
+  /// The kernel of the plan's instruction set, or what is taken for it where it failed its test.
+  const FilterKernel& planned(Precision precision, const Plan& plan) const {
+    return *filter_kernel(runtime_.filters(), precision, plan.instruction_set);
+  }
+  const FilterKernel& taken(Precision precision, const Plan& plan) {
+    return *filter_kernel(filters(), precision, plan.instruction_set);
   }
   /// Operations a second that the device's units for a precision can do at most; bytes a second of its memory (precision canonical).
   double peak(Precision precision) {
@@ -76,8 +69,8 @@ class SearchDevice {
   bool escalates(const SearchSpec& spec, const Plan& plan, Precision precision) const {
     const std::int64_t rows = std::min(plan.corpus_chunk, spec.corpus.rows), dims = spec.corpus.cols;
     const Shape shape{rows, dims, spec.corpus.dtype};
-    if (side_bytes(rows, shape, spec.metric, precision, false) +
-            side_bytes(plan.query_batch, shape, spec.metric, precision, true) >
+    if (matrix_bytes(rows, shape, spec.metric, precision, false) +
+            matrix_bytes(plan.query_batch, shape, spec.metric, precision, true) >
         runtime_.free_bytes() / 2)
       return false;
     const Shape here{spec.corpus.rows, dims, spec.corpus.dtype, true};
@@ -132,7 +125,7 @@ class Roofline {
     seconds_ += std::chrono::duration<double>(now - std::exchange(start_, now)).count();
   }
   void note() {
-    if (precision_ == Precision::canonical || seconds_ <= 0) return;
+    if (!has_filter(precision_) || seconds_ <= 0) return;
     const double dims = static_cast<double>(spec_.corpus.cols), rate = 2 * pairs_ * dims / seconds_,
                  bytes = rows_ * static_cast<double>(filter_width(precision_, spec_.corpus.cols)) / seconds_;
     char text[256];
@@ -166,10 +159,9 @@ class OnItsDevice final : public Session {
  public:
   OnItsDevice(SearchDevice& device, const SearchSpec& spec, const Plan& plan, Precision precision,
               std::shared_ptr<const CudaPreparedCorpus<SearchRuntime>> kept, ThreadPool& thread_pool, Stats& stats)
-      : ordinal_(device.ordinal()), pool_(device.runtime().place().pool), call_(pool_, cudaStreamPerThread),
+      : ordinal_(device.ordinal()), pool_(device.runtime().context().pool), call_(pool_, cudaStreamPerThread),
         in_use_(pool_.use().now),
-        runtime_(device.runtime().place(), precision != Precision::canonical && device.takes_wgmma(), true,
-                 spec.stream),
+        runtime_(device.runtime().context(), has_filter(precision) ? device.filters() : FilterSet{}, true, spec.stream),
         session_(std::make_unique<CudaSession<SearchRuntime>>(runtime_, spec, plan, precision, std::move(kept),
                                                               thread_pool, stats)),
         roofline_(device, spec, precision, stats), rows_(spec.corpus.rows), stats_(stats) {}
@@ -243,41 +235,46 @@ class OnItsDevice final : public Session {
 }  // namespace
 
 std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, std::int64_t shared_bytes,
-                                                 bool hopper, Pool& pool) {
-  return std::make_shared<SearchDevice>(Place{ordinal, multiprocessors, pool}, shared_bytes, hopper);
+                                                 int capability, Pool& pool) {
+  return std::make_shared<SearchDevice>(DeviceContext{ordinal, multiprocessors, pool}, shared_bytes, capability);
 }
 
-std::string search_refusal(const std::string& name, Precision precision, std::int64_t cols, bool wgmma,
-                           std::int64_t shared_bytes) {
-  return filter_refusal(name, precision, cols, wgmma, shared_bytes);
+std::vector<std::string> search_instruction_sets(int capability) {
+  return instruction_sets_of(built_filters(VICINAL_CUDA_ARCHITECTURES, capability));
+}
+
+std::string search_refusal(const std::string& name, int capability, Precision precision, std::int64_t cols,
+                           const std::string& instruction_set, std::int64_t shared_bytes) {
+  return filter_refusal(name, built_filters(VICINAL_CUDA_ARCHITECTURES, capability), precision, cols, instruction_set,
+                        shared_bytes);
 }
 
 std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int multiprocessors) {
   if (problem.range) return range_bytes(plan, problem);
-  if (plan.cascade.front() != precision_name(Precision::canonical))
-    return session_bytes(plan, problem, 0, multiprocessors);
+  if (has_filter(precision_of(plan.cascade.front()))) return session_bytes(plan, problem, 0, multiprocessors);
   const std::int64_t rows = std::min(plan.corpus_chunk, problem.corpus.rows),
                      batch = std::max<std::int64_t>(plan.query_batch, 1);
-  SelectTask task;
-  task.values = Values(nullptr, key_type(plan.distance_type), batch, problem.k + scan_stretch(batch, problem.k, rows));
+  SelectArgs task;
+  task.values =
+      Values(nullptr, key_type(plan.distance_type), batch, problem.k + exhaustive_segment(batch, problem.k, rows));
   task.k = problem.k;
   return session_bytes(plan, problem, problem.k > 0 && rows > 0 ? select_workspace(task, multiprocessors) : 0,
                        multiprocessors);
 }
 
 std::int64_t search_prepared_bytes(const ProblemShape& problem, const Plan& plan) {
-  return side_bytes(problem.corpus.rows, problem.corpus, problem.metric,
-                    precision_of(plan.cascade.front()) == Precision::int8 ? Precision::int8 : Precision::canonical,
-                    false);
+  return matrix_bytes(problem.corpus.rows, problem.corpus, problem.metric,
+                      precision_of(plan.cascade.front()) == Precision::int8 ? Precision::int8 : Precision::canonical,
+                      false);
 }
 
 std::shared_ptr<const PreparedCorpus> keep_corpus(SearchDevice& device, const SearchSpec& spec, const Plan& plan,
                                                   ThreadPool& thread_pool) {
-  const Place& place = device.runtime().place();
-  const Pool::Call call(place.pool, cudaStreamPerThread);
+  const DeviceContext& context = device.runtime().context();
+  const Pool::Call call(context.pool, cudaStreamPerThread);
   Drain drain(cudaStreamPerThread);
   if (spec.stream != nullptr) order_streams(static_cast<cudaStream_t>(spec.stream), cudaStreamPerThread);
-  return given_back(place, CudaSession<SearchRuntime>::keep(device.runtime(), spec, plan, thread_pool));
+  return given_back(context, CudaSession<SearchRuntime>::keep(device.runtime(), spec, plan, thread_pool));
 }
 
 std::unique_ptr<Session> open_search(SearchDevice& device, const SearchSpec& spec, const Plan& plan,
@@ -285,21 +282,25 @@ std::unique_ptr<Session> open_search(SearchDevice& device, const SearchSpec& spe
                                      ThreadPool& thread_pool, Stats& stats) {
   auto own = std::static_pointer_cast<const CudaPreparedCorpus<SearchRuntime>>(std::move(kept));
   const bool labelled = spec.filter.view().row_labels != nullptr && !spec.radius;
-  if (precision != Precision::canonical && ((labelled && !labels_leave_few(spec)) || spec.k > most_filtered_k))
-    return nullptr;
+  if (has_filter(precision) && ((labelled && !labels_leave_few(spec)) || spec.k > most_filtered_k)) return nullptr;
   // Rows with more equals than the longest list that was thought of, of which others may answer: the rows themselves are needed.
-  const bool some_left_out = own && own->transform.copies &&
-                             (spec.radius || spec.k > kept_copies || (!spec.filter.all() && !spec.filter.only_self()));
-  if (precision == Precision::int8 && own && (!own->packed || some_left_out)) return nullptr;
-  if (precision != Precision::canonical && !device.has_filter(precision, spec.corpus.cols, plan)) return nullptr;
+  const bool some_left_out =
+      own && own->transform.duplicates &&
+      (spec.radius || spec.k > prepared_duplicates || (!spec.filter.all() && !spec.filter.only_self()));
+  if (has_filter(precision) && filter_precision(precision).prepared && own && (!own->packed || some_left_out))
+    return nullptr;
+  if (has_filter(precision) && !device.has_room(precision, spec.corpus.cols, plan)) return nullptr;
   // stats say so from the first session on; another one may follow, where memory was refused.
-  if (precision == Precision::int8 && plan.instruction_set == "wgmma" && stats.instruction_set != "mma" &&
-      !device.takes_wgmma()) {
-    stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test of wgmma: filter ",
-                              precision_name(precision), " multiplies by mma there"));
-    stats.instruction_set = "mma";
+  if (has_filter(precision)) {
+    const FilterKernel &planned = device.planned(precision, plan), &taken = device.taken(precision, plan);
+    if (&planned != &taken && stats.instruction_set != taken.instruction_set) {
+      stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test of ", planned.instruction_set,
+                                ": filter ", precision_name(precision), " multiplies by ", taken.instruction_set,
+                                " there"));
+      stats.instruction_set = taken.instruction_set;
+    }
   }
-  if (precision != Precision::canonical && !device.holds_up(precision)) {
+  if (has_filter(precision) && !device.holds_up(precision)) {
     stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test: filter ", precision_name(precision),
                               " is not used there"));
     return nullptr;

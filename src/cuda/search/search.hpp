@@ -2,20 +2,24 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend/search.hpp"
 #include "cuda/device/memory.hpp"
 
 namespace vicinal::cuda {
 
-/// What the searches of one device share; lives as long as what was made with it. shared_bytes: that a block may have. hopper: it has wgmma.
+/// What the searches of one device share; lives as long as what was made with it. shared_bytes: that a block may have. capability: compute capability, 90 for 9.0.
 class SearchDevice;
 std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessors, std::int64_t shared_bytes,
-                                                 bool hopper, Pool& pool);
+                                                 int capability, Pool& pool);
+
+/// What a device of this compute capability can filter by, best first.
+std::vector<std::string> search_instruction_sets(int capability);
 
 /// It says why the device has no filter of the precision for rows of so many columns, as a note of a plan; empty where it has.
-std::string search_refusal(const std::string& name, Precision precision, std::int64_t cols, bool wgmma,
-                           std::int64_t shared_bytes);
+std::string search_refusal(const std::string& name, int capability, Precision precision, std::int64_t cols,
+                           const std::string& instruction_set, std::int64_t shared_bytes);
 
 std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int multiprocessors);
 std::int64_t search_prepared_bytes(const ProblemShape& problem, const Plan& plan);

@@ -36,24 +36,26 @@ class CudaSession final : public Session {
   CudaSession(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
               std::shared_ptr<const CudaPreparedCorpus<Device>> kept, ThreadPool& thread_pool, Stats& stats)
       : device_(device), spec_(spec), plan_(plan), precision_(precision),
-        filters_(precision != Precision::canonical && !holds_everything(spec)),
+        kernel_(filter_kernel(device.filters(), precision, plan.instruction_set)),
+        filters_(has_filter(precision) && !holds_everything(spec)),
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device),
         states_(device), slots_(device), counts_(device), best_(device), facts_(device), nearest_(device),
-        found_(device), used_(device), ids_(device), out_(device), totals_(device), choice_(device, spec),
-        model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), vanished_(device), long_lists_(device),
-        every_pair_(device) {
+        candidates_(device), segment_counts_(device), ids_(device), out_(device), totals_(device),
+        choice_(device, spec), model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device),
+        long_lists_(device), exhaustive_(device) {
     facts_.reserve(counter_words + 2 * plan.query_batch);
     device_.zero(counters(), sizeof(Counters));
-    maker_.emplace(device, spec, precision, thread_pool, counters());
+    preparer_.emplace(device, spec, precision, thread_pool, counters());
     if (kept_ && !own_rows()) {
       transform_ = kept_->transform;
     } else if (filters_) {
-      transform_ = maker_->choose(centre_);
+      transform_ = preparer_->choose(centre_);
     }
     model_ = model_of(spec.metric, spec.type, spec.corpus.cols, transform_.scale, precision);
     if (own_rows())
-      make_side(rows_, Points(kept_->held.side.rows, spec.corpus.dtype, spec.corpus.rows, spec.corpus.cols), false);
+      prepare_matrix(rows_, Points(kept_->buffers.matrix.rows, spec.corpus.dtype, spec.corpus.rows, spec.corpus.cols),
+                     false);
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
   }
 
@@ -61,14 +63,15 @@ class CudaSession final : public Session {
   static std::shared_ptr<const CudaPreparedCorpus<Device>> keep(Device& device, const SearchSpec& spec,
                                                                 const Plan& plan, ThreadPool& thread_pool) {
     auto kept = std::make_shared<CudaPreparedCorpus<Device>>(device);
-    kept->packed = precision_of(plan.cascade.front()) == Precision::int8;
+    const Precision first = precision_of(plan.cascade.front());
+    kept->packed = has_filter(first) && filter_precision(first).prepared;
     Stats stats;
     CudaSession session(device, spec, plan, Precision::canonical, kept, thread_pool, stats);
-    if (kept->packed) session.transform_ = kept->transform = session.maker_->choose(kept->centre);
+    if (kept->packed) session.transform_ = kept->transform = session.preparer_->choose(kept->centre);
     session.model_ = model_of(spec.metric, spec.type, spec.corpus.cols, session.transform_.scale, Precision::int8);
     session.filters_ = kept->packed;
-    session.maker_->longest = kept_copies;  // whatever k is here
-    session.make_side(kept->held, spec.corpus, false);
+    session.preparer_->longest = prepared_duplicates;  // whatever k is here
+    session.prepare_matrix(kept->buffers, spec.corpus, false);
     device.wait();
     return kept;
   }
@@ -78,59 +81,60 @@ class CudaSession final : public Session {
     numbers_.assign(rows.begin(), rows.end());
     const auto count = static_cast<std::int64_t>(rows.size());
     adjacent_ = count > 0 && rows.back() - rows.front() == count - 1;
-    states_.reserve(whole_blocks(count));
+    states_.reserve(padded_to_blocks(count));
     best_.reserve(count * spec_.k * word_size(wide_));
     if (filters_ && !range_) {
       slots_.reserve(count * slots_of(plan_));
       counts_.reserve(count);
     }
     if (adjacent_) {
-      make_side(queries_, queries.slice(rows.front(), count), true);
+      prepare_matrix(queries_, queries.slice(rows.front(), count), true);
     } else {
       const std::int64_t row = queries.cols * static_cast<std::int64_t>(dtype_size(queries.dtype));
       std::byte* to = queries_.rows.reserve(count * row);
       for (std::int64_t i = 0; i < count; ++i)
         one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
       Points dense(to, queries.dtype, count, queries.cols);
-      make_side(queries_, dense, true);
+      prepare_matrix(queries_, dense, true);
       device_.in(query_rows_.reserve(count), numbers_.data(), count * 8);
     }
-    if (range_) range_->start(job(), filters_);
+    if (range_) range_->start(args(), filters_);
     seen_rows_ = 0;
-    vanished_.clear();
+    underflowed_products_.clear();
   }
 
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
     first_row_ = first;
-    make_side(rows_, spec_.corpus.slice(first, count), false);
+    prepare_matrix(rows_, spec_.corpus.slice(first, count), false);
   }
 
   void filter() override {
-    if (queries_.side.count == 0 || rows().side.count == 0) return;
-    if (range_) return range_->search(job(), ranking(), filters_);
+    if (queries_.matrix.count == 0 || rows().matrix.count == 0) return;
+    if (range_) return range_->search(args(), ranking(), filters_);
     if (spec_.k == 0) return;
-    if (!filters_) every_pair_.search(job(), ranking(), wide_, best_, thread_pool_);
-    else if (choice_.choice().labelled) take_labelled(device_, spec_, job(), thread_pool_, [&] { settle(true); });
+    if (!filters_) exhaustive_.search(args(), ranking(), wide_, best_, thread_pool_);
+    else if (choice_.choice().labelled)
+      rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
     else filter_tiles();
-    seen_rows_ += rows().side.count;
+    seen_rows_ += rows().matrix.count;
   }
 
   void select() override {}  // each phase of the filter has dropped what its thresholds exclude
 
   void rerank() override {
-    if (filters_ && queries_.side.count > 0 && rows().side.count > 0 && spec_.k > 0) settle(true);
+    if (filters_ && queries_.matrix.count > 0 && rows().matrix.count > 0 && spec_.k > 0) rerank_candidates(true);
     if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) &&
-        rows().side.count < spec_.corpus.rows)
-      vanished_.keep(job(), ranking(), filters_, wide_);
-    if (queries_.side.count * rows().side.count > most_unasked) device_.wait();
+        rows().matrix.count < spec_.corpus.rows)
+      underflowed_products_.keep(args(), ranking(), filters_, wide_);
+    if (queries_.matrix.count * rows().matrix.count > most_unasked) device_.wait();
     thread_pool_.poll(0);
   }
 
   void finish(const NeighborsView& out, const BoundsView& bounds) override {
-    const std::int64_t count = queries_.side.count, size = static_cast<std::int64_t>(distance_size(spec_.type));
+    const std::int64_t count = queries_.matrix.count, size = static_cast<std::int64_t>(distance_size(spec_.type));
     if (count == 0) return;
     const bool there = device_.holds(out.ids);
-    Finish f{.job = job(),
+    Finish f{.args = args(),
              .ranking = ranking(),
              .first_id = spec_.first_id,
              .out_k = out.k,
@@ -140,8 +144,8 @@ class CudaSession final : public Session {
     f.pieces = (out.k + 1023) / 1024;
     f.ids = there ? out.ids : ids_.reserve(count * out.k);
     f.distances = there ? out.distances : out_.reserve(count * out.k * size);
-    f.settled = facts_.data() + counter_words;
-    f.largest = f.settled + count;
+    f.verified_radius = facts_.data() + counter_words;
+    f.largest = f.verified_radius + count;
     f.counts = out.counts == nullptr ? nullptr : there ? out.counts : totals_.reserve(count);
     launch(wide_ ? finish_queries<Wide> : finish_queries<Packed>, (count * f.pieces + 3) / 4, 128, 0, f);
     std::vector<double> facts(static_cast<std::size_t>(counter_words + (there ? 0 : 2 * count)));
@@ -161,14 +165,14 @@ class CudaSession final : public Session {
       device_.wait();
     }
     if (bounds.found != nullptr) count_found(out, numbers_, there, bounds.found);
-    stats_.underflowed += vanished_.give_back(out, numbers_, spec_.first_id, first_row_, there);
+    stats_.underflowed += underflowed_products_.give_back(out, numbers_, spec_.first_id, first_row_, there);
     note(counters);
   }
 
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
   void place(const RangeView& out) override { range_->place(out); }
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
-    range_->finish(out, bounds, job(), ranking(), filters_);
+    range_->finish(out, bounds, args(), ranking(), filters_);
     const Counters counters = counted();
     report(counters);
     note(counters);
@@ -182,13 +186,13 @@ class CudaSession final : public Session {
   void launch(void (*kernel)(Args), std::int64_t blocks, int threads, std::int64_t shared, const Args& args) {
     device_.launch()(blocks, threads, shared, kernel, args);
   }
-  /// What is kept is packed in bytes; a precision of floats makes its own rows of it.
-  bool own_rows() const noexcept { return kept_ && in_floats(precision_); }
-  const HeldSide<Device>& rows() const noexcept { return kept_ && !own_rows() ? kept_->held : rows_; }
+  /// A precision in whose form rows are not kept packs its own from those that are.
+  bool own_rows() const noexcept { return kept_ && !filter_precision(precision_).prepared; }
+  const PreparedMatrixBuffers<Device>& rows() const noexcept { return kept_ && !own_rows() ? kept_->buffers : rows_; }
 
-  void make_side(HeldSide<Device>& held, const Points& points, bool queries) {
-    maker_->make(held, points, queries, filters_, model_, transform_,
-                 {.states = states_.data(), .counts = counts_.data()});
+  void prepare_matrix(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries) {
+    preparer_->make(buffers, points, queries, filters_, model_, transform_,
+                    {.states = states_.data(), .counts = counts_.data()});
     if (queries) return;  // whether one is refused is asked in the end, so that nobody waits
     report_bad_rows(counted());
   }
@@ -197,95 +201,96 @@ class CudaSession final : public Session {
     else device_.rows_in(to, row);
   }
 
-  SearchJob job() const {
-    SearchJob job{.rows = rows().side,
-                  .queries = queries_.side,
-                  .model = model_,
-                  .floats = in_floats(precision_),
-                  .choice = choice_.choice(),
-                  .visits = visits_of(rows().side.tiles())};
-    job.first_query = numbers_.empty() ? 0 : numbers_.front();
-    job.query_rows = adjacent_ ? nullptr : query_rows_.data();
-    job.first_row = kept_ ? 0 : first_row_;
-    job.k = spec_.k;
-    job.states = states_.data();
-    job.slots = slots_.data();
-    job.counts = counts_.data();
-    job.capacity = slots_of(plan_);
-    job.best = best_.data();
-    job.counters = counters();
-    return job;
+  SearchArgs args() const {
+    SearchArgs args{.rows = rows().matrix,
+                    .queries = queries_.matrix,
+                    .model = model_,
+                    .floats = in_floats(precision_),
+                    .choice = choice_.choice(),
+                    .visits = visits_of(rows().matrix.tiles())};
+    args.first_query = numbers_.empty() ? 0 : numbers_.front();
+    args.query_rows = adjacent_ ? nullptr : query_rows_.data();
+    args.first_row = kept_ ? 0 : first_row_;
+    args.k = spec_.k;
+    args.states = states_.data();
+    args.slots = slots_.data();
+    args.counts = counts_.data();
+    args.capacity = slots_of(plan_);
+    args.best = best_.data();
+    args.counters = counters();
+    return args;
   }
   Ranking ranking() const {
-    return {.rows = rows().side,
-            .queries = queries_.side,
+    return {.rows = rows().matrix,
+            .queries = queries_.matrix,
             .metric = spec_.metric,
             .type = spec_.type,
             .first_row = kept_ ? 0 : first_row_,
             .counters = counters()};
   }
 
-  template <bool seeding>
+  template <bool sampling>
   void run_filter(Filter f) {
     const std::int64_t tiles = f.last - f.first, workers = device_.multiprocessors;
-    f.blocks = (f.job.queries.count + block_queries - 1) / block_queries;
+    f.blocks = (f.args.queries.count + block_queries - 1) / block_queries;
     // A block of queries alone is dealt out at once: between units the pipeline runs dry.
     f.part = f.blocks == 1 ? (tiles + workers - 1) / workers
                            : std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(workers, f.blocks * f.parts);
-    const std::int64_t stretches = grid * finders(device_, plan_, precision_);
-    if constexpr (!seeding) {
+    const std::int64_t segments = grid * kernel_->writing_warps;
+    if constexpr (!sampling) {
       // Where nothing is excluded yet every pair comes through.
       const std::int64_t most =
-          (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / stretches;
-      f.room =
-          std::max(found_entries(f.job.queries.count, f.job.capacity, stretches) / stretches, f.everything ? most : 0);
-      f.found = found_.reserve(f.room * stretches);
-      f.used = used_.reserve(stretches);
+          (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / segments;
+      f.room = std::max(candidate_entries(f.args.queries.count, f.args.capacity, segments) / segments,
+                        f.everything ? most : 0);
+      f.candidates = candidates_.reserve(f.room * segments);
+      f.used = segment_counts_.reserve(segments);
     }
-    launch_filter<seeding>(device_, plan_, precision_, f, grid);
-    if constexpr (!seeding)
-      launch(hand_out, stretches, hand_out_threads, 0,
-             HandOut{.job = f.job,
-                     .found = f.found,
-                     .used = f.used,
-                     .room = f.room,
-                     .workers = stretches,
-                     .always = always_from(device_, plan_, precision_, f.job.rows.width)});
+    launch_filter<sampling>(device_, *kernel_, precision_, f, grid);
+    if constexpr (!sampling)
+      launch(scatter_candidates, segments, scatter_threads, 0,
+             ScatterCandidates{.args = f.args,
+                               .candidates = f.candidates,
+                               .used = f.used,
+                               .room = f.room,
+                               .workers = segments,
+                               .always = static_cast<int>(kernel_->largest_threshold(f.args.rows.width <= 128))});
   }
 
-  void settle(bool last) {
-    if (spec_.k > most_shared_k) return long_lists_.settle(job(), ranking(), wide_, last);
+  void rerank_candidates(bool last) {
+    if (spec_.k > most_shared_k) return long_lists_.rerank(args(), ranking(), wide_, last);
     // With labels all that was found is ranked, and there is much of it for each query.
     const bool labelled = choice_.choice().labelled;
-    const std::int64_t words = std::max<std::int64_t>(settle_words(spec_.k), labelled ? 1024 : 0);
-    const Settle s{.job = job(), .ranking = ranking(), .words = words, .last = last};
-    const bool few = queries_.side.count <= device_.multiprocessors, many = labelled || (spec_.k > 256 && !few);
-    const int threads = few || many ? settle_threads : spec_.k > 32 ? 128 : 64;
-    const auto kernel = wide_ ? (many ? settle_queries<Wide, true> : settle_queries<Wide, false>)
-                              : (many ? settle_queries<Packed, true> : settle_queries<Packed, false>);
-    launch(kernel, queries_.side.count, threads, settle_memory(words, spec_.k, wide_), s);
+    const std::int64_t words = std::max<std::int64_t>(rerank_words(spec_.k), labelled ? 1024 : 0);
+    const Rerank s{.args = args(), .ranking = ranking(), .words = words, .last = last};
+    const bool few = queries_.matrix.count <= device_.multiprocessors, many = labelled || (spec_.k > 256 && !few);
+    const int threads = few || many ? rerank_threads : spec_.k > 32 ? 128 : 64;
+    const auto kernel = wide_ ? (many ? rerank_queries<Wide, true> : rerank_queries<Wide, false>)
+                              : (many ? rerank_queries<Packed, true> : rerank_queries<Packed, false>);
+    launch(kernel, queries_.matrix.count, threads, rerank_memory(words, spec_.k, wide_), s);
   }
 
   /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
   void filter_tiles() {
-    Filter f{.job = job()};
-    const std::int64_t tiles = f.job.rows.tiles(), k = spec_.k, want = k + (choice_.choice().without_self ? 1 : 0);
+    Filter f{.args = args()};
+    const std::int64_t tiles = f.args.rows.tiles(), k = spec_.k, want = k + (choice_.choice().without_self ? 1 : 0);
     std::int64_t begin = 0, part = tiles;
     if (seen_rows_ == 0) {
-      part = std::max<std::int64_t>(1, std::min(tiles, f.job.capacity / tile_rows));
-      if (samples_first(tiles, want, f.job.capacity)) {
+      part = std::max<std::int64_t>(1, std::min(tiles, f.args.capacity / tile_rows));
+      if (samples_first(tiles, want, f.args.capacity)) {
         f.last = part = sample_tiles(tiles, want);
         f.groups = part * groups_a_tile;
-        f.nearest = nearest_.reserve(whole_blocks(f.job.queries.count) * f.groups);
+        f.nearest = nearest_.reserve(padded_to_blocks(f.args.queries.count) * f.groups);
         run_filter<true>(f);
-        launch(seed_thresholds, f.job.queries.count, settle_threads, seed_memory(f.groups),
-               Seed{.job = f.job, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
+        launch(initial_thresholds, f.args.queries.count, rerank_threads, initial_thresholds_memory(f.groups),
+               InitialThresholds{
+                   .args = f.args, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
     // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
-    const double most_growth = f.job.queries.count <= 512 && 80 * k <= f.job.capacity ? 40.0 : 6.0;
+    const double most_growth = f.args.queries.count <= 512 && 80 * k <= f.args.capacity ? 40.0 : 6.0;
     double growth = static_cast<double>(tiles) / static_cast<double>(part);
     growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(most_growth))));
     while (begin < tiles) {
@@ -293,20 +298,20 @@ class CudaSession final : public Session {
       f.last = std::min(tiles, begin + part);
       f.everything = seen_rows_ == 0 && begin == 0 && f.nearest == nullptr;
       run_filter<false>(f);
-      if (f.last < tiles) settle(false);
+      if (f.last < tiles) rerank_candidates(false);
       part = std::max<std::int64_t>(
           1, static_cast<std::int64_t>(std::ceil((growth - 1) * static_cast<double>(f.last) * (1 + 1e-9))));
       begin = f.last;
       const std::int64_t pairs =
-          f.job.queries.count * std::min((f.last - f.first) * tile_rows, f.job.rows.count - f.first * tile_rows);
+          f.args.queries.count * std::min((f.last - f.first) * tile_rows, f.args.rows.count - f.first * tile_rows);
       if (pairs > most_unasked) device_.wait();
       thread_pool_.poll(static_cast<std::uint64_t>(pairs));
     }
   }
 
   void report_bad_rows(const Counters& counters) {
-    if (counters.bad_queries != 0) maker_->report_rows(query_points_, "query");
-    if (counters.bad_rows != 0) maker_->report_rows(spec_.corpus, "corpus");
+    if (counters.bad_queries != 0) preparer_->report_rows(query_points_, "query");
+    if (counters.bad_rows != 0) preparer_->report_rows(spec_.corpus, "corpus");
   }
   static constexpr std::int64_t counter_words = sizeof(Counters) / 8;
   Counters* counters() const noexcept { return reinterpret_cast<Counters*>(facts_.data()); }
@@ -338,7 +343,7 @@ class CudaSession final : public Session {
   void settle_bounds(const BoundsView& bounds, std::int64_t count, const Counters& counters) {
     std::fill_n(bounds.largest, count, 0.0);
     std::memcpy(bounds.largest, &counters.largest_error, sizeof(double));
-    if (const auto lost = static_cast<std::int64_t>(counters.lost); std::exchange(lost_, lost) == lost)
+    if (const auto lost = static_cast<std::int64_t>(counters.given_up); std::exchange(lost_, lost) == lost)
       return void(std::fill_n(bounds.settled, count, infinite));
     device_.out(bounds.settled, facts_.data() + counter_words, count * 8);
     device_.wait();
@@ -350,14 +355,15 @@ class CudaSession final : public Session {
   const SearchSpec& spec_;
   const Plan& plan_;
   Precision precision_;
+  const FilterKernel* kernel_;  // null on the canonical precision
   bool filters_, wide_;
   std::shared_ptr<const CudaPreparedCorpus<Device>> kept_;
   ThreadPool& thread_pool_;
   Stats& stats_;
-  std::optional<SideMaker<Device>> maker_;
+  std::optional<MatrixPreparer<Device>> preparer_;
   DeviceTransform transform_;
   DeviceBuffer<double, Device> centre_;
-  HeldSide<Device> rows_, queries_;
+  PreparedMatrixBuffers<Device> rows_, queries_;
   DeviceBuffer<std::int64_t, Device> query_rows_;
   DeviceBuffer<QueryState, Device> states_;
   DeviceBuffer<Slot, Device> slots_;
@@ -365,19 +371,19 @@ class CudaSession final : public Session {
   DeviceBuffer<std::byte, Device> best_;
   DeviceBuffer<double, Device> facts_;  // the counters, then bounds and largest errors of a batch: one copy brings them
   DeviceBuffer<int, Device> nearest_;
-  DeviceBuffer<Found, Device> found_;
-  DeviceBuffer<std::uint32_t, Device> used_;
+  DeviceBuffer<Candidate, Device> candidates_;
+  DeviceBuffer<std::uint32_t, Device> segment_counts_;
   DeviceBuffer<std::int64_t, Device> ids_;
   DeviceBuffer<std::byte, Device> out_;
   DeviceBuffer<std::int64_t, Device> totals_;
-  HeldChoice<Device> choice_;
+  RowChoiceBuffers<Device> choice_;
   BoundModel model_;
   Points query_points_;
   std::vector<std::int64_t> numbers_;
   bool adjacent_ = false;
-  UnderflowedProducts<Device> vanished_;
+  UnderflowedProducts<Device> underflowed_products_;
   LongLists<Device> long_lists_;
-  EveryPair<Device> every_pair_;
+  ExhaustiveRanking<Device> exhaustive_;
   std::optional<RangeMatches<Device>> range_;
   std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0, lost_ = 0;
 };

@@ -5,13 +5,13 @@
 namespace vicinal::cuda {
 
 /// How words are kept: keys of 64 bits and rows of more than 32 bits' columns need wide ones.
-inline FormName entries_form(const SelectTask& task) {
+inline FormName entries_form(const SelectArgs& task) {
   return value_size(task.values.type) == 8 || task.values.cols > 0xffffffffll ? FormName::wide : FormName::packed;
 }
 
 /// Why the algorithm that the task names cannot take it; null where it can.
 template <class Launch>
-const char* refusal(const SelectTask& task) {
+const char* refusal(const SelectArgs& task) {
   if (std::string_view(task.algorithm) == "auto") return nullptr;
   const SelectKernel<Launch>* kernel = find_select_kernel<Launch>(task.algorithm);
   if (kernel == nullptr) return "it does not run on cuda";
@@ -26,7 +26,7 @@ struct Choice {
 /// The one that suits the shape: the first of these that takes it. The times are medians on one H200, 2026-11-22, 32-bit floats with ids, in
 /// milliseconds (bench/results/select_cuda.csv): of the choice, and of the next best.
 template <class Launch>
-Choice choose_select(const SelectTask& task, int multiprocessors) {
+Choice choose_select(const SelectArgs& task, int multiprocessors) {
   const std::int64_t rows = task.values.rows, cols = task.values.cols, k = task.k;
   const bool many = rows >= 2 * std::int64_t{multiprocessors}, small_part = cols >= 4096 && k <= cols / 8;
   const struct {
@@ -49,7 +49,7 @@ Choice choose_select(const SelectTask& task, int multiprocessors) {
       {{"quick_warp", "a large part of many short rows"}, cols <= 2048 && rows >= 32 * std::int64_t{multiprocessors}},
       {{"radix", "a large part of rows that fill the device: 65536 x 8192, k=1000 8.67, quick_warp 11.0"}, many},
   };
-  SelectTask asked = task;
+  SelectArgs asked = task;
   for (const auto& rule : rules) {
     asked.algorithm = rule.choice.algorithm;
     if (rule.fits && refusal<Launch>(asked) == nullptr) return rule.choice;

@@ -232,7 +232,7 @@ template <class Launch>
 struct SelectKernel {
   const char* name;
   /// Why it cannot take the task; null where it can. No function: it takes every task.
-  const char* (*refusal)(const SelectTask& task, FormName form) = nullptr;
+  const char* (*refusal)(const SelectArgs& task, FormName form) = nullptr;
   /// No function: it needs no memory beside its list.
   Needs (*needs)(const SelectShape& shape) = nullptr;
   /// Words of a row's list. No function: k, or none where the algorithm writes the results.

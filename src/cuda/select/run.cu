@@ -24,7 +24,7 @@ constexpr std::int64_t alignment = 256;
 
 class Run {
  public:
-  Run(const SelectProblem& problem, const Place& place) : problem_(problem), place_(place) {
+  Run(const SelectProblem& problem, const DeviceContext& context) : problem_(problem), context_(context) {
     staged_ = problem.values.cuda_device < 0;
     const auto size = static_cast<std::int64_t>(value_size(problem.values.type));
     check_input("values", problem.values.data, size, problem.values.row_stride, problem.values.col_stride);
@@ -42,15 +42,15 @@ class Run {
   }
 
   Ran operator()() {
-    const SelectTask whole = task(0, problem_.values.rows, alignment).launch;
+    const SelectArgs whole = task(0, problem_.values.rows, alignment).launch;
     if (const char* why = select_refusal(whole))
       fail(ErrorCode::invalid_argument, cat("algorithm ", problem_.algorithm, " cannot take this selection on cuda:",
-                                            place_.ordinal, ": ", why, "; use algorithm=auto"));
+                                            context_.ordinal, ": ", why, "; use algorithm=auto"));
     const bool waits = staged_ || problem_.stream == nullptr;
     // A small selection leaves the pool as it is: there it takes longer to ask than to select.
     std::optional<Pool::Call> call;
     if (bytes_for(problem_.values.rows) > asks_above)
-      call.emplace(place_.pool, waits ? std::optional(stream_) : std::nullopt);
+      call.emplace(context_.pool, waits ? std::optional(stream_) : std::nullopt);
     std::optional<Block> memory;
     const std::int64_t rows = allocate(memory);
     Drain drain(stream_, waits);
@@ -68,7 +68,7 @@ class Run {
  private:
   /// Some rows as the launches get them, and what they take of the piece of memory: copies first, then the workspace.
   struct Task {
-    SelectTask launch;
+    SelectArgs launch;
     std::int64_t workspace_at = 0, bytes = 0;
   };
 
@@ -91,9 +91,9 @@ class Run {
       fail(ErrorCode::device_error, cat(what, ": the memory is of ", name(found), ", and memory of ", name(claimed),
                                         " was expected; all of one "
                                         "selection is in one memory"));
-    if (!staged_ && claimed != place_.ordinal)
+    if (!staged_ && claimed != context_.ordinal)
       fail(ErrorCode::device_error,
-           cat(what, ": the memory is of ", name(claimed), ", and the selection runs on ", name(place_.ordinal)));
+           cat(what, ": the memory is of ", name(claimed), ", and the selection runs on ", name(context_.ordinal)));
   }
 
   void check_input(const char* what, const void* data, std::int64_t size, std::int64_t row, std::int64_t col) const {
@@ -120,7 +120,7 @@ class Run {
                             .sorted = problem_.sorted,
                             .algorithm = problem_.algorithm.c_str(),
                             .stream = stream_}};
-    SelectTask& launch = made.launch;
+    SelectArgs& launch = made.launch;
     const auto carve = [&](std::int64_t bytes) {
       const std::uintptr_t at = base + static_cast<std::uintptr_t>(made.bytes);
       made.bytes += (bytes + alignment - 1) / alignment * alignment;
@@ -129,7 +129,7 @@ class Run {
     launch.values.rows = launch.out.rows = rows;
     if (staged_) {
       launch.values = Values(carve(rows * values.cols * size), values.type, rows, values.cols);
-      launch.values.cuda_device = place_.ordinal;
+      launch.values.cuda_device = context_.ordinal;
       if (launch.payload.data != nullptr) {
         launch.payload.data = carve(rows * values.cols * launch.payload.item_size);
         launch.payload.col_stride = launch.payload.item_size;
@@ -150,7 +150,7 @@ class Run {
     place_result(launch.out.ids, sizeof(std::int64_t));
     place_result(launch.out.payload, launch.payload.item_size);
     made.workspace_at = made.bytes;
-    carve(select_workspace(launch, place_.multiprocessors));
+    carve(select_workspace(launch, context_.multiprocessors));
     return made;
   }
 
@@ -164,18 +164,18 @@ class Run {
   std::int64_t allocate(std::optional<Block>& memory) const {
     std::int64_t rows = problem_.values.rows;
     if (bytes_for(rows) > asks_above) {
-      const std::int64_t free = place_.pool.free_bytes() / 4 * 3;  // others use the device too
+      const std::int64_t free = context_.pool.free_bytes() / 4 * 3;  // others use the device too
       const std::int64_t limit = staged_ ? std::min(batch_bytes, free) : free;
       while (rows > 1 && bytes_for(rows) > limit) rows = (rows + 1) / 2;
     }
     return retry_smaller(
         [&] {
           const std::int64_t bytes = bytes_for(rows);
-          memory.emplace(place_.pool, bytes, stream_);
+          memory.emplace(context_.pool, bytes, stream_);
           if (memory->data() == nullptr)
             fail(ErrorCode::out_of_memory,
-                 cat("cuda:", place_.ordinal, " refused ", bytes_text(bytes), ", which selection from ", rows, " of ",
-                     problem_.values.rows, " rows needs; ", bytes_text(place_.pool.free_bytes()), " are free there"));
+                 cat("cuda:", context_.ordinal, " refused ", bytes_text(bytes), ", which selection from ", rows, " of ",
+                     problem_.values.rows, " rows needs; ", bytes_text(context_.pool.free_bytes()), " are free there"));
           return rows;
         },
         [&] {
@@ -202,7 +202,7 @@ class Run {
                  false},
                 first, rows, values.cols, stream_);
     }
-    const Ran ran = run_select(now.launch, memory + now.workspace_at, place_.multiprocessors);
+    const Ran ran = run_select(now.launch, memory + now.workspace_at, context_.multiprocessors);
     if (staged_) {
       copy_out(problem_.out.values, now.launch.out.values, first, rows, size);
       copy_out(problem_.out.ids, now.launch.out.ids, first, rows, sizeof(std::int64_t));
@@ -219,7 +219,7 @@ class Run {
   }
 
   const SelectProblem& problem_;
-  const Place& place_;
+  const DeviceContext& context_;
   bool staged_ = false;  // copied to the device and back
   cudaStream_t stream_ = nullptr;
 };
@@ -227,7 +227,7 @@ class Run {
 }  // namespace
 
 std::string refusal_of(const SelectProblem& problem) {
-  SelectTask task;
+  SelectArgs task;
   task.values = problem.values;
   if (task.values.cuda_device < 0)
     task.values = Values(nullptr, problem.values.type, problem.values.rows, problem.values.cols);  // as they are copied
@@ -239,16 +239,16 @@ std::string refusal_of(const SelectProblem& problem) {
   return why != nullptr ? why : "";
 }
 
-SelectStats run_problem(const SelectProblem& problem, const Place& place) {
+SelectStats run_problem(const SelectProblem& problem, const DeviceContext& context) {
   const auto start = std::chrono::steady_clock::now();
   if (problem.algorithm != "auto" && !select_runs_on(problem.algorithm, "cuda"))
     fail(ErrorCode::invalid_argument,
          cat("algorithm ", problem.algorithm, " does not run on CUDA; use algorithm=auto or device=cpu"));
   SelectStats stats;
-  const Ran ran = Run(problem, place)();
+  const Ran ran = Run(problem, context)();
   stats.algorithm = ran.algorithm;
   stats.why = ran.why;
-  stats.device = cat("cuda:", place.ordinal);
+  stats.device = cat("cuda:", context.ordinal);
   stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return stats;
 }

@@ -15,13 +15,13 @@ constexpr std::int64_t most_workspace = std::int64_t{2} << 30;
 
 }  // namespace
 
-const char* select_refusal(const SelectTask& task) { return refusal<CudaLaunch>(task); }
+const char* select_refusal(const SelectArgs& task) { return refusal<CudaLaunch>(task); }
 
-std::int64_t select_workspace(const SelectTask& task, int multiprocessors) {
+std::int64_t select_workspace(const SelectArgs& task, int multiprocessors) {
   return plan_select<CudaLaunch>(task, multiprocessors, most_workspace).bytes;
 }
 
-Ran run_select(const SelectTask& task, void* workspace, int multiprocessors) {
+Ran run_select(const SelectArgs& task, void* workspace, int multiprocessors) {
   const SelectPlan<CudaLaunch> plan = plan_select<CudaLaunch>(task, multiprocessors, most_workspace);
   CudaLaunch launch{static_cast<cudaStream_t>(task.stream)};
   run_sequence(launch, task, plan, workspace, multiprocessors);

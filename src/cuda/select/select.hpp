@@ -7,7 +7,7 @@
 namespace vicinal::cuda {
 
 /// Everything in device memory and checked: rows >= 1, cols >= 1, 1 <= k <= cols, strides multiples of the size of an element.
-struct SelectTask {
+struct SelectArgs {
   Values values;
   Payload payload;
   SelectionView out;
@@ -18,15 +18,15 @@ struct SelectTask {
 };
 
 /// Why the named algorithm cannot take the task; null where it can.
-const char* select_refusal(const SelectTask& task);
+const char* select_refusal(const SelectArgs& task);
 /// Bytes of device memory that run_select works in. Tasks of any size fit: rows pass in batches.
-std::int64_t select_workspace(const SelectTask& task, int multiprocessors);
+std::int64_t select_workspace(const SelectArgs& task, int multiprocessors);
 /// What ran, and what made "auto" choose it.
 struct Ran {
   const char* algorithm;
   const char* why;
 };
 /// Queues everything on the stream. Throws Error(device_error) where a launch fails.
-Ran run_select(const SelectTask& task, void* workspace, int multiprocessors);
+Ran run_select(const SelectArgs& task, void* workspace, int multiprocessors);
 
 }  // namespace vicinal::cuda

@@ -19,7 +19,7 @@ struct SelectPlan {
 
 /// `most_bytes` is what batches and workers aim at; a single row may need more.
 template <class Launch>
-SelectPlan<Launch> plan_select(const SelectTask& task, int multiprocessors, std::int64_t most_bytes) {
+SelectPlan<Launch> plan_select(const SelectArgs& task, int multiprocessors, std::int64_t most_bytes) {
   SelectPlan<Launch> plan;
   Choice choice = {task.algorithm, "it was asked for"};
   if (std::string_view(task.algorithm) == "auto") choice = choose_select<Launch>(task, multiprocessors);
@@ -56,7 +56,7 @@ SelectPlan<Launch> plan_select(const SelectTask& task, int multiprocessors, std:
 }
 
 template <class Launch>
-void run_sequence(Launch& launch, const SelectTask& task, const SelectPlan<Launch>& plan, void* workspace,
+void run_sequence(Launch& launch, const SelectArgs& task, const SelectPlan<Launch>& plan, void* workspace,
                   int multiprocessors) {
   const auto offset = [](auto* data, std::int64_t bytes) {
     return data == nullptr ? nullptr

@@ -52,7 +52,7 @@ template <class Launch>
 const SelectKernel<Launch>& sieve_block_select() {
   static constexpr SelectKernel<Launch> row = {
       .name = "sieve_block",
-      .refusal = [](const SelectTask& task, FormName form) -> const char* {
+      .refusal = [](const SelectArgs& task, FormName form) -> const char* {
         if (task.k <= sieve_most_k(form)) return nullptr;
         return form == FormName::wide ? "its k is at most 2,048 for values of 8 bytes" : "its k is at most 4,096";
       },

@@ -231,7 +231,7 @@ void run_sieve_parts(Launch& launch, const Job& job, const Emission& emission) {
               (p.one.sorted + p.one.capacity) * sizeof(Packed::Word), sieve_parts_finish<Packed>, p);
 }
 
-inline const char* sieve_parts_refusal(const SelectTask& task, FormName /*form*/) {
+inline const char* sieve_parts_refusal(const SelectArgs& task, FormName /*form*/) {
   const auto multiple = [](std::int64_t bytes) { return bytes % 16 == 0; };
   const Values& values = task.values;
   if (value_size(values.type) != 4) return "it is for values of 4 bytes";

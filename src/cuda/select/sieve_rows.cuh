@@ -5,6 +5,7 @@
 #pragma once
 #include "cuda/select/dense.cuh"
 #include "cuda/select/emit.cuh"
+#include "cuda/select/sort_few.cuh"
 
 namespace vicinal::cuda {
 
@@ -14,116 +15,6 @@ struct SieveRows {
   int sorted = 0;  // a power of two, sieve_rows_sorted(k)
   Emission out;
 };
-
-/// The power-of-two numbers of 32 * words lanes' words, ascending: number l * words + w is word w of lane l.
-template <int words>
-__device__ __forceinline__ void sort_in_warp(std::uint32_t (&word)[words]) {
-#pragma unroll
-  for (int size = 2; size <= 32 * words; size *= 2) {
-#pragma unroll
-    for (int stride = size / 2; stride > 0; stride /= 2) {
-      if (stride >= words) {
-        const int other = stride / words;
-        const bool up = ((lane_index() * words) & size) == 0, first = (lane_index() & other) == 0;
-#pragma unroll
-        for (int w = 0; w < words; ++w) {
-          const std::uint32_t theirs = __shfl_xor_sync(all_lanes, word[w], other);
-          const std::uint32_t less = theirs < word[w] ? theirs : word[w], more = theirs < word[w] ? word[w] : theirs;
-          word[w] = up == first ? less : more;
-        }
-      } else {
-#pragma unroll
-        for (int w = 0; w < words; ++w) {
-          if ((w & stride) != 0) continue;
-          const bool up = size < words ? (w & size) == 0 : ((lane_index() * words) & size) == 0;
-          const std::uint32_t a = word[w], b = word[w + stride];
-          const std::uint32_t less = b < a ? b : a, more = b < a ? a : b;
-          word[w] = up ? less : more;
-          word[w + stride] = up ? more : less;
-        }
-      }
-    }
-  }
-}
-
-/// Sorts a line of a power of two of words, by `threads` threads of which this is number t; sync() is their barrier.
-template <class Word, class Sync>
-__device__ __forceinline__ void sort_line(Word* line, int count, int t, int threads, const Sync& sync) {
-  for (int size = 2; size <= count; size *= 2)
-    for (int stride = size / 2; stride > 0; stride /= 2) {
-      for (int pair = t; pair < count / 2; pair += threads) {
-        const int i = 2 * pair - (pair & (stride - 1)), j = i + stride;
-        const Word a = line[i], b = line[j];
-        if ((b < a) == ((i & size) == 0)) {
-          line[i] = b;
-          line[j] = a;
-        }
-      }
-      sync();
-    }
-}
-
-/// Sorts the first `count` words of a line of 32 * words, by the warp; their keys are from `least` to `most`, their positions
-/// below 2^13, and the line ends with words that stand for none. False, and nothing done, when the high bits were not enough.
-template <int words>
-__device__ __forceinline__ bool sort_by_high_bits(std::uint64_t* line, int count, std::uint32_t least,
-                                                  std::uint32_t most) {
-  constexpr std::uint32_t beyond = 0xffffffffu;
-  constexpr int place_bits = words == 1 ? 5 : words == 2 ? 6 : words == 4 ? 7 : 8, room = 32 - place_bits;
-  constexpr std::uint32_t place = (1u << place_bits) - 1;
-  const std::uint32_t range = most - least;
-  const int bits = range == 0 ? 0 : 32 - __clz(static_cast<int>(range));
-  const int drop = bits >= room ? bits - room + 1 : 0;  // one more, so that no number is that of no word
-  std::uint32_t number[words];
-#pragma unroll
-  for (int w = 0; w < words; ++w) {
-    const int i = w * 32 + lane_index();
-    number[w] =
-        i < count ? (Packed::key(line[i]) - least) >> drop << place_bits | static_cast<std::uint32_t>(i) : beyond;
-  }
-  sort_in_warp(number);
-  std::uint64_t word[words];
-  const auto fetch = [&] {
-#pragma unroll
-    for (int w = 0; w < words; ++w) word[w] = number[w] == beyond ? Packed::last() : line[number[w] & place];
-  };
-  fetch();
-  // Of neighbours, whether their keys are in the wrong order, or only their positions; and how many keys come before.
-  bool keys_wrong = false, places_wrong = false;
-  int steps = 0;
-  std::uint64_t previous = __shfl_up_sync(all_lanes, word[words - 1], 1);
-  if (lane_index() == 0) previous = word[0];
-#pragma unroll
-  for (int w = 0; w < words; ++w) {
-    keys_wrong |= Packed::key(word[w]) < Packed::key(previous);
-    places_wrong |= word[w] < previous;
-    steps += Packed::key(word[w]) != Packed::key(previous);
-    previous = word[w];
-  }
-  if (__any_sync(all_lanes, keys_wrong)) return false;
-  if (__any_sync(all_lanes, places_wrong)) {
-    int all;
-    int rank = warp_sum_before(steps, all);
-    previous = __shfl_up_sync(all_lanes, word[words - 1], 1);
-    if (lane_index() == 0) previous = word[0];
-#pragma unroll
-    for (int w = 0; w < words; ++w) {
-      rank += Packed::key(word[w]) != Packed::key(previous);
-      previous = word[w];
-      if (number[w] != beyond)
-        number[w] = (static_cast<std::uint32_t>(rank) << 13 | static_cast<std::uint32_t>(Packed::position(word[w])))
-                        << place_bits |
-                    (number[w] & place);
-    }
-    sort_in_warp(number);
-    fetch();
-  }
-  __syncwarp();
-#pragma unroll
-  for (int w = 0; w < words; ++w) line[lane_index() * words + w] = word[w];
-  __syncwarp();
-  return true;
-}
 
 /// The float of a key of no float's opposite.
 __device__ __forceinline__ float float_of_key(std::uint32_t key) {
@@ -143,6 +34,7 @@ inline constexpr int sieve_rows_blocks = warps == 1 ? 4 : 2;
 template <class Reader, int vectors, int warps>
 __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), sieve_rows_blocks<warps>)
     sieve_rows(SieveRows p) {
+  // Sizes and shared memory: a line of packed keys a row, and sums of the warps in two phases.
   constexpr int values = vectors * Reader::count, threads = 32 * warps, groups = warps == 1 ? sieve_rows_warps : 1;
   constexpr std::uint32_t beyond = 0xffffffffu;
   constexpr bool four = Reader::size == 4;  // bytes a value: these may be floats, to compare as they are
@@ -152,6 +44,8 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
   std::uint64_t* line = warps == 1 ? lines + warp_index() * most_words : lines;
   int& gathered = sums[2 * warps];
   const int t = warps == 1 ? lane_index() : thread_index(), cols = static_cast<int>(p.rows.cols), k = p.k;
+
+  // Sums and ends over the threads of a row.
   int phase = 0;
   const auto total = [&](int mine) {
     const int of_warp = __reduce_add_sync(all_lanes, mine);
@@ -193,6 +87,8 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       return sum + others;
     }
   };
+
+  // Loads of a row, by vectors; the next row's come while this one is searched.
   const auto column_of = [&](int i) { return (i / Reader::count * threads + t) * Reader::count + i % Reader::count; };
   const int held = cols / Reader::count;
   using Vector = typename Reader::Vector;
@@ -250,7 +146,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       return total(mine);
     };
 
-    // The limit.
+    // The limit, by trials.
     const int middle = (k + p.sorted) / 2;
     constexpr std::uint32_t infinity_key = 0xff800000u, minus_infinity_key = 0x007fffffu;
     constexpr std::uint32_t before_zero = 0x7fffffffu;  // would be -0, which is no key
@@ -306,6 +202,8 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       const auto guess = key_near(pivot, slope * static_cast<float>(middle - now));
       pivot = tries < 6 && guess >= low && guess < high ? guess : low + (high - low) / 2;
     }
+
+    // What the next row begins with; where equal keys left no limit, the last column that belongs.
     patience = found ? 2 : 0;
     if (found) {
       aim = key_near(high, 0.25f * slope * static_cast<float>(middle - count));
@@ -345,7 +243,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       aim = high;
     }
 
-    // Those words, in any order; the next row is on its way meanwhile.
+    // Output of the packed keys within the limit, in any order; the next row is on its way meanwhile.
     int of_warp;
     int place = warp_sum_before(mine, of_warp);
     if constexpr (warps > 1) {
@@ -365,6 +263,8 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
         if (__uint_as_float(bits[i]) <= limit) keep(i);
     }
     load(row + step);
+
+    // Sort and emit.
     std::uint32_t least = beyond, most = 0;
     const auto to_keys = [&](int thread, int of) {  // of words made of bits, or of the keys of opposites
       for (int i = thread; i < count; i += of) {
@@ -438,7 +338,7 @@ void run_sieve_rows(Launch& launch, const Job& job, const Emission& emission) {
   else launch_sieve_rows<8>(launch, job, emission);
 }
 
-inline const char* sieve_rows_refusal(const SelectTask& task, FormName /*form*/) {
+inline const char* sieve_rows_refusal(const SelectArgs& task, FormName /*form*/) {
   const std::int64_t cols = task.values.cols;
   if (value_size(task.values.type) == 8) return "it is for values of 1, 2 and 4 bytes";
   if (cols > sieve_rows_cols) return "its rows have at most 8,192 columns";

@@ -16,7 +16,7 @@ struct CodedStrings {
 /// A found word in one number that sorts as (distance, row).
 inline constexpr int row_bits = 32;
 
-struct StringsJob {
+struct StringsArgs {
   CodedStrings words, queries;
   int symbols = 0;                      // codes are below; 0 is of no string
   bool without_self = false;            // a word of the query's own row is none
@@ -28,7 +28,7 @@ struct StringsJob {
 
 /// A rectangle of the job: which words against which queries.
 struct StringsTile {
-  StringsJob job;
+  StringsArgs job;
   std::int64_t first_word = 0, last_word = 0, first_query = 0, last_query = 0;
   std::int64_t tiles = 0;   // of words, side by side
   int queries_at_once = 1;  // that have their tables in shared memory together
@@ -36,12 +36,12 @@ struct StringsTile {
 };
 
 struct StringsBound {
-  StringsJob job;
+  StringsArgs job;
   std::int64_t k = 0, sample = 0;
 };
 
 struct StringsPick {
-  StringsJob job;
+  StringsArgs job;
   std::int64_t k = 0;
   unsigned long long* best = nullptr;  // [query][k], sorted; missing ones are all ones
 };

@@ -87,7 +87,7 @@ __device__ __forceinline__ int length_of(const CodedStrings& strings, std::int64
 
 __device__ __forceinline__ int apart(int a, int b) { return a < b ? b - a : a - b; }
 
-__device__ __forceinline__ void keep(const StringsJob& job, std::int64_t query, std::uint32_t row, int distance) {
+__device__ __forceinline__ void keep(const StringsArgs& job, std::int64_t query, std::uint32_t row, int distance) {
   if (job.without_self && row == job.queries.rows[query]) return;
   const std::int64_t slot = atomicAdd(&job.counts[query], 1u);
   if (slot < job.begin[query + 1] - job.begin[query])
@@ -124,7 +124,7 @@ struct Wanted {
 template <class Mask, int Quads>
 __global__ void __launch_bounds__(strings_threads) strings_near(const StringsTile tile) {
   // Who: a tile of words, a thread each, and some queries.
-  const StringsJob& job = tile.job;
+  const StringsArgs& job = tile.job;
   const std::int64_t first = tile.first_word + static_cast<std::int64_t>(blockIdx.x) % tile.tiles * strings_threads;
   const std::int64_t last = first + strings_threads < tile.last_word ? first + strings_threads : tile.last_word;
   const std::int64_t first_query =
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(strings_threads) strings_near(const StringsTil
 template <class Mask>
 __global__ void __launch_bounds__(strings_threads) strings_long(const StringsTile tile) {
   static_assert(sizeof(Mask) == 8, "carries are of 64 bits");
-  const StringsJob& job = tile.job;
+  const StringsArgs& job = tile.job;
   const std::int64_t first = tile.first_word + static_cast<std::int64_t>(blockIdx.x) % tile.tiles * strings_threads;
   const std::int64_t last = first + strings_threads < tile.last_word ? first + strings_threads : tile.last_word;
   const std::int64_t query = tile.first_query + static_cast<std::int64_t>(blockIdx.x) / tile.tiles;
@@ -228,7 +228,7 @@ __device__ __forceinline__ std::int64_t first_of_length(const CodedStrings& word
 template <class Mask>
 __global__ void __launch_bounds__(strings_threads) strings_bound(const StringsBound bound) {
   static_assert(sizeof(Mask) == 8, "queries of up to 64 letters");
-  const StringsJob& job = bound.job;
+  const StringsArgs& job = bound.job;
   const std::int64_t query = blockIdx.x;
   const int length = length_of(job.queries, query);
   if (length > 64) {
@@ -268,7 +268,7 @@ __global__ void __launch_bounds__(strings_threads) strings_bound(const StringsBo
 /// A block a query: its list, if one block can sort it, in order; the k first to `best`.
 template <class Key>
 __global__ void __launch_bounds__(strings_threads) strings_pick(const StringsPick pick) {
-  const StringsJob& job = pick.job;
+  const StringsArgs& job = pick.job;
   const std::int64_t query = blockIdx.x, begin = job.begin[query], room = job.begin[query + 1] - begin;
   const std::int64_t count = job.counts[query];
   Key* const keys = dynamic_shared<Key>();

@@ -15,9 +15,9 @@ constexpr RuntimeTexts texts{"copying strings or results", "waiting for the sear
 StringShare share_strings(const StringSearchSpec& spec) { return share_of_strings(spec); }
 
 std::int64_t search_strings(const StringSearchSpec& spec, const StringAnswer& answer, ThreadPool& thread_pool,
-                            const Place& place) {
-  const Pool::Call call(place.pool, cudaStreamPerThread);
-  Runtime runtime(place, texts);
+                            const DeviceContext& context) {
+  const Pool::Call call(context.pool, cudaStreamPerThread);
+  Runtime runtime(context, texts);
   return StringsSearch<Runtime>(runtime, spec, thread_pool).run(answer);
 }
 

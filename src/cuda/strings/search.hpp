@@ -13,9 +13,9 @@ namespace vicinal::cuda {
 
 /// One side on the device.
 template <class Device>
-class HeldStrings {
+class StringsBuffers {
  public:
-  HeldStrings(Device& device, const StringSet& set)
+  StringsBuffers(Device& device, const StringSet& set)
       : count_(set.count()), codes_(device, set.symbols()), offsets_(device, count_ + 1), rows_(device, count_) {
     std::vector<std::uint32_t> rows(static_cast<std::size_t>(count_));
     for (std::int64_t at = 0; at < count_; ++at)
@@ -70,9 +70,9 @@ class StringsSearch {
  private:
   using Key = unsigned long long;
 
-  StringsJob job_of(std::int64_t first, std::int64_t count, const DeviceBuffer<std::int32_t, Device>& limits,
-                    const DeviceBuffer<std::uint32_t, Device>& counts) const {
-    StringsJob job;
+  StringsArgs job_of(std::int64_t first, std::int64_t count, const DeviceBuffer<std::int32_t, Device>& limits,
+                     const DeviceBuffer<std::uint32_t, Device>& counts) const {
+    StringsArgs job;
     job.words = words_.part(0, spec_.corpus.count());
     job.queries = queries_.part(first, count);
     job.symbols = static_cast<int>(spec_.alphabet.size()) + 1;
@@ -98,7 +98,7 @@ class StringsSearch {
   }
 
   /// Lists of the places in `begin`, once more where the limits are known; only what is within them is counted where there are none.
-  void near(StringsJob job, std::int64_t first, const std::vector<std::int64_t>* begin, Key* found) {
+  void near(StringsArgs job, std::int64_t first, const std::vector<std::int64_t>* begin, Key* found) {
     const std::int64_t count = job.queries.count;
     const std::vector<std::int64_t> nowhere(begin == nullptr ? static_cast<std::size_t>(count) + 1 : 0, 0);
     const DeviceBuffer<std::int64_t, Device> places(device_, count + 1);
@@ -119,7 +119,7 @@ class StringsSearch {
   }
 
   /// Queries whose `counts` say how long their lists are: fetched, sorted, cut, and given.
-  void give_lists(StringsJob job, std::int64_t first, const std::vector<std::uint32_t>& counts,
+  void give_lists(StringsArgs job, std::int64_t first, const std::vector<std::uint32_t>& counts,
                   std::vector<std::int32_t> limits, const std::vector<bool>& asked, const StringAnswer& answer) {
     const std::int64_t count = job.queries.count;
     for (std::int64_t from = 0; from < count;) {
@@ -156,7 +156,7 @@ class StringsSearch {
   void nearest(std::int64_t first, std::int64_t count, const StringAnswer& answer) {
     const DeviceBuffer<std::int32_t, Device> limits(device_, count);
     const DeviceBuffer<std::uint32_t, Device> counts(device_, count);
-    const StringsJob job = job_of(first, count, limits, counts);
+    const StringsArgs job = job_of(first, count, limits, counts);
     const std::int64_t k = spec_.k,
                        room = std::min<std::int64_t>(most_picked, std::max<std::int64_t>(most_entries_ / count, 1));
     run_strings_bound(device_.launch(), job, k);
@@ -170,7 +170,7 @@ class StringsSearch {
       if (k <= room) {
         const DeviceBuffer<std::int64_t, Device> places(device_, count + 1);
         places.in(begin.data(), count + 1);
-        StringsJob pick = job;
+        StringsArgs pick = job;
         pick.begin = places.data();
         pick.found = found.data();
         run_strings_pick(device_.launch(), pick, k, chosen.data());
@@ -195,7 +195,7 @@ class StringsSearch {
   void within(std::int64_t first, std::int64_t count, const StringAnswer& answer) {
     const DeviceBuffer<std::int32_t, Device> limits(device_, count);
     const DeviceBuffer<std::uint32_t, Device> counts(device_, count);
-    const StringsJob job = job_of(first, count, limits, counts);
+    const StringsArgs job = job_of(first, count, limits, counts);
     const double radius = *spec_.radius;
     const auto limit = radius < 0 ? -1 : static_cast<std::int32_t>(std::min<double>(std::floor(radius), 1 << 30));
     const std::vector<std::int32_t> all(static_cast<std::size_t>(count), limit);
@@ -212,7 +212,7 @@ class StringsSearch {
   const StringSearchSpec& spec_;
   ThreadPool& thread_pool_;
   std::int64_t batch_, most_entries_, entries_ = 0;
-  HeldStrings<Device> words_, queries_;
+  StringsBuffers<Device> words_, queries_;
   std::vector<Entry> sorted_;
 };
 

@@ -32,7 +32,7 @@ inline const char* strings_refusal(int symbols, std::int64_t words, std::int64_t
 
 /// First limits for the k nearest of every query.
 template <class Launch>
-void run_strings_bound(Launch& launch, const StringsJob& job, std::int64_t k) {
+void run_strings_bound(Launch& launch, const StringsArgs& job, std::int64_t k) {
   const StringsBound bound{.job = job, .k = k, .sample = std::max({strings_sample, 4 * k, job.words.count / 64})};
   if (job.queries.count > 0)
     launch(job.queries.count, strings_threads, std::int64_t{8} * job.symbols, strings_bound<unsigned long long>, bound);
@@ -40,7 +40,7 @@ void run_strings_bound(Launch& launch, const StringsJob& job, std::int64_t k) {
 
 /// Everything within the limits to the lists; counts are set to zero by the caller.
 template <class Launch>
-void run_strings_near(Launch& launch, const StringsJob& job, const StringsCuts& cuts) {
+void run_strings_near(Launch& launch, const StringsArgs& job, const StringsCuts& cuts) {
   const auto run = [&](std::int64_t first_word, std::int64_t last_word, std::int64_t first_query,
                        std::int64_t last_query, std::int64_t mask_bytes, void (*kernel)(StringsTile)) {
     if (first_word >= last_word || first_query >= last_query) return;
@@ -76,7 +76,7 @@ void run_strings_near(Launch& launch, const StringsJob& job, const StringsCuts& 
 
 /// The k first of every list that fits one block.
 template <class Launch>
-void run_strings_pick(Launch& launch, const StringsJob& job, std::int64_t k, unsigned long long* best) {
+void run_strings_pick(Launch& launch, const StringsArgs& job, std::int64_t k, unsigned long long* best) {
   if (job.queries.count > 0)
     launch(job.queries.count, strings_threads, std::int64_t{8} * most_picked, strings_pick<unsigned long long>,
            StringsPick{.job = job, .k = k, .best = best});

@@ -9,6 +9,6 @@ namespace vicinal::cuda {
 /// These are StringBackend::share_strings and search_strings. The search throws OutOfMemory, DeviceError.
 StringShare share_strings(const StringSearchSpec& spec);
 std::int64_t search_strings(const StringSearchSpec& spec, const StringAnswer& answer, ThreadPool& thread_pool,
-                            const Place& place);
+                            const DeviceContext& context);
 
 }  // namespace vicinal::cuda

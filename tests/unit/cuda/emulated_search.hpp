@@ -37,12 +37,11 @@ struct Device : emulated::Device {
   std::int64_t packed_rows = cuda::most_packed_rows;
 
   Launch launch() { return {this}; }
-  bool has_hopper() const { return false; }
-  template <bool seeding>
-  void hopper_filter(const cuda::Filter& /*filter*/, std::int64_t /*grid*/) {}
+  cuda::FilterSet usable = cuda::built_filters("80-virtual", 80);
+  const cuda::FilterSet& filters() const { return usable; }
   bool holds(const void* memory) const { return held.count(const_cast<void*>(memory)) > 0; }
-  std::int64_t select_bytes(const cuda::SelectTask& /*task*/) const { return 1; }
-  void select(const cuda::SelectTask& task, void* /*workspace*/) const {
+  std::int64_t select_bytes(const cuda::SelectArgs& /*task*/) const { return 1; }
+  void select(const cuda::SelectArgs& task, void* /*workspace*/) const {
     for (std::int64_t r = 0; r < task.values.rows; ++r) {
       const auto run = [&](auto zero) {
         using T = decltype(zero);

@@ -17,12 +17,12 @@
 
 namespace vicinal::cuda {
 
-const char* select_refusal(const SelectTask& task) {
+const char* select_refusal(const SelectArgs& task) {
   return std::string(task.algorithm) == "scan" ? "it is Monday" : nullptr;
 }
-std::int64_t select_workspace(const SelectTask& task, int /*multiprocessors*/) { return task.values.rows * 100 + 64; }
+std::int64_t select_workspace(const SelectArgs& task, int /*multiprocessors*/) { return task.values.rows * 100 + 64; }
 
-Ran run_select(const SelectTask& task, void* workspace, int multiprocessors) {
+Ran run_select(const SelectArgs& task, void* workspace, int multiprocessors) {
   std::memset(workspace, 0xcd, static_cast<std::size_t>(select_workspace(task, multiprocessors)));
   const auto at = [](const void* data, std::int64_t offset) { return static_cast<const std::byte*>(data) + offset; };
   const Values& values = task.values;

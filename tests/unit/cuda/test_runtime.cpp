@@ -37,7 +37,7 @@ class CudaRuntime : public ::testing::Test {
   char callers_ = 0;
   cudaStream_t caller_ = reinterpret_cast<cudaStream_t>(&callers_);
   Pool pool_{0};
-  Place place_{.ordinal = 0, .multiprocessors = 132, .pool = pool_};
+  DeviceContext context_{.ordinal = 0, .multiprocessors = 132, .pool = pool_};
 };
 
 TEST_F(CudaRuntime, ASearchThatEndsByAnExceptionWaitsBeforeItsMemoryIsGivenBack) {
@@ -45,7 +45,7 @@ TEST_F(CudaRuntime, ASearchThatEndsByAnExceptionWaitsBeforeItsMemoryIsGivenBack)
   const auto search = [&](bool fails) {
     fake::log.clear();
     try {
-      Runtime runtime(place_, texts, true);
+      Runtime runtime(context_, texts, true);
       void* there = runtime.take(400);
       runtime.in(there, rows.data(), 400);
       if (fails) fail(ErrorCode::cancelled, "cancelled");
@@ -76,8 +76,8 @@ TEST_F(CudaRuntime, WhatIsKeptIsLetGoAfterTheKernelsOfAFailedSearch) {
     void* memory;
     ~Held() { runtime.give(memory); }
   };
-  Runtime runtime(place_, texts);
-  auto kept = given_back<Held>(place_, std::make_shared<const Held>(runtime));
+  Runtime runtime(context_, texts);
+  auto kept = given_back<Held>(context_, std::make_shared<const Held>(runtime));
   fake::log.clear();
   try {
     // As a session does: it holds what is kept, and begins with its end by waiting.
@@ -89,7 +89,7 @@ TEST_F(CudaRuntime, WhatIsKeptIsLetGoAfterTheKernelsOfAFailedSearch) {
         kept.reset();
       }
     };
-    Runtime own(place_, texts);
+    Runtime own(context_, texts);
     const Session session{own, std::move(kept)};
     own.zero(session.kept->memory, 400);
     fail(ErrorCode::out_of_memory, "no memory");
@@ -99,7 +99,7 @@ TEST_F(CudaRuntime, WhatIsKeptIsLetGoAfterTheKernelsOfAFailedSearch) {
 
 TEST_F(CudaRuntime, ASearchBeginsAfterTheCallersStream) {
   {
-    Runtime runtime(place_, texts, false, caller_);
+    Runtime runtime(context_, texts, false, caller_);
     void* there = runtime.take(8);
     runtime.zero(there, 8);
     runtime.wait();
@@ -124,7 +124,7 @@ TEST_F(CudaRuntime, AStreamThatCapturesIsRefused) {
 }
 
 TEST_F(CudaRuntime, OnlyMemoryOfItsOwnDeviceIsHeld) {
-  const Runtime runtime(place_, texts);
+  const Runtime runtime(context_, texts);
   const std::vector<float> here(4), there(4);
   fake::device_memory.emplace_back(reinterpret_cast<const char*>(there.data()), 16);
   EXPECT_FALSE(runtime.holds(here.data()));

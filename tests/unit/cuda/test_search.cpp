@@ -83,7 +83,7 @@ TEST(CudaSearch, KeptCopiesAreNeighboursOfLongerLists) {
   Device device;
   Stats stats;
   const auto kept = cuda::CudaSession<Device>::keep(device, spec, plan, thread_pool);
-  ASSERT_TRUE(kept->transform.copies);
+  ASSERT_TRUE(kept->transform.duplicates);
   spec.k = k;
   Neighbors got(queries.rows, k, spec.type, false);
   std::vector<double> settled(3), largest(3);

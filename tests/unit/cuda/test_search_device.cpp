@@ -16,6 +16,12 @@ namespace {
 using namespace emulated_search;
 using Device = emulated_search::Device;
 
+std::string refusal(Precision precision, std::int64_t cols, const std::string& instruction_set,
+                    std::int64_t shared_bytes) {
+  return cuda::filter_refusal("cuda:0", cuda::built_filters("80-virtual", 80), precision, cols, instruction_set,
+                              shared_bytes);
+}
+
 /// A backend as src/cuda/backend.cu is one, as far as plans ask for it, of a device whose blocks have so much shared
 /// memory.
 struct Planned final : IdleBackend {
@@ -31,8 +37,7 @@ struct Planned final : IdleBackend {
   std::int64_t free_bytes() const override { return std::int64_t{1} << 33; }
   Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
     return cuda::propose("cuda:0", INT64_MAX, problem, run, proof, [&](Precision precision) {
-      return cuda::filter_refusal("cuda:0", precision, problem.corpus.cols, run.instruction_set == "wgmma",
-                                  shared_bytes);
+      return refusal(precision, problem.corpus.cols, run.instruction_set, shared_bytes);
     });
   }
   std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
@@ -70,8 +75,7 @@ TEST(CudaSharedMemory, PlansNameTheFiltersThatFit) {
         const SearchPlan plan = plan_on(shared_bytes, dims, Metric::cosine, filter);
         ASSERT_EQ(plan.cascade.back(), "canonical");
         for (const std::string& precision : plan.cascade)
-          EXPECT_EQ(cuda::filter_refusal("cuda:0", precision_of(precision), dims, false, shared_bytes), "")
-              << precision;
+          EXPECT_EQ(refusal(precision_of(precision), dims, "mma", shared_bytes), "") << precision;
         // The plan's bytes are of the precision that it begins with, and a note says what it does not begin with.
         KnnOptions options{.k = 10, .metric = Metric::cosine};
         EXPECT_EQ(plan.peak_bytes,
@@ -109,7 +113,7 @@ TEST(CudaSharedMemory, SearchesOfEveryDeviceStayWithinIt) {
         compare(view(corpus, dims), view(queries, dims), ask);
       }
       Ask over{.options = {.k = 5}, .shared_bytes = shared_bytes};
-      if (cuda::filter_refusal("cuda:0", Precision::int8, dims, false, shared_bytes).empty())
+      if (refusal(Precision::int8, dims, "mma", shared_bytes).empty())
         by_device(view(corpus, dims), view(queries, dims), over);
       else EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), over), Error);
     }
@@ -119,46 +123,61 @@ TEST(CudaSharedMemory, SearchesOfEveryDeviceStayWithinIt) {
 TEST(CudaFilterTest, TellsAWrongSumAFindThatIsMissingAndOneTooMany) {
   Device device;
   for (const std::int64_t width : {128, 256}) {
-    cuda::FilterTest wide(width, 128, false, 4);
+    cuda::FilterTest wide(width, 128, cuda::Int8Mma::facts, 4);
     wide.run(device);
     EXPECT_TRUE(wide.judge()) << width;
   }
-  cuda::FilterTest test(64, 128, false, 4);
+  cuda::FilterTest test(64, 128, cuda::Int8Mma::facts, 4);
   test.run(device);
   ASSERT_TRUE(test.judge());
   const auto worker =
       static_cast<std::size_t>(std::max_element(test.used().begin(), test.used().end()) - test.used().begin());
-  const std::size_t first = worker * (test.found().size() / test.used().size());
+  const std::size_t first = worker * (test.candidates().size() / test.used().size());
   ASSERT_GT(test.used()[worker], 10u);
   const auto wrong = [&](const char* what, const auto& spoil) {
     cuda::FilterTest spoiled = test;
     spoil(spoiled);
     EXPECT_FALSE(spoiled.judge()) << what;
   };
-  wrong("a sum", [&](cuda::FilterTest& t) { t.found()[first + 3].sum ^= 1; });
-  wrong("a row", [&](cuda::FilterTest& t) { t.found()[first + 3].place ^= 1; });
+  wrong("a sum", [&](cuda::FilterTest& t) { t.candidates()[first + 3].sum ^= 1; });
+  wrong("a row", [&](cuda::FilterTest& t) { t.candidates()[first + 3].position ^= 1; });
   wrong("missing", [&](cuda::FilterTest& t) { --t.used()[worker]; });
-  wrong("twice", [&](cuda::FilterTest& t) { t.found()[first + t.used()[worker]++] = t.found()[first]; });
+  wrong("twice", [&](cuda::FilterTest& t) { t.candidates()[first + t.used()[worker]++] = t.candidates()[first]; });
   wrong("a group's largest sum", [&](cuda::FilterTest& t) { --t.nearest().back(); });
-  wrong("nobody's", [&](cuda::FilterTest& t) { t.found()[first].query = 128; });
+  wrong("nobody's", [&](cuda::FilterTest& t) { t.candidates()[first].query = 128; });
 }
 
 /// A device with wgmma, of which this plays the kernel: keys of sums as int8_wgmma.cuh makes them.
 struct Hopper : Device {
   bool empty = false;  // the kernel is: its code is that of another architecture
 
-  bool has_hopper() const { return true; }
-  template <bool seeding>
-  void hopper_filter(const cuda::Filter& f, std::int64_t /*grid*/) {
+  struct Launch {
+    Hopper* device;
+    template <class Args>
+    void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
+                    const std::type_identity_t<Args>& args) const {
+      if constexpr (std::is_same_v<Args, cuda::Filter>) {
+        if (threads == cuda::Int8Wgmma::facts.threads) {
+          EXPECT_LE(shared, h100);
+          return args.sampling ? device->play<true>(args) : device->play<false>(args);
+        }
+      }
+      device->Device::launch()(blocks, threads, shared, kernel, args);
+    }
+  };
+  Hopper() { usable = cuda::built_filters("90a-real", 90); }
+  Launch launch() { return {this}; }
+  template <bool sampling>
+  void play(const cuda::Filter& f) {
     if (empty) return;
-    const std::int64_t width = f.job.rows.width, slab = width == 64 ? 64 : 128;
+    const std::int64_t width = f.args.rows.width, slab = width == 64 ? 64 : 128;
     const bool shifted = width <= 128;
     const float most = cuda::wgmma_threshold(shifted);
-    if (!seeding) std::fill_n(f.used, cuda::hopper_warps, 0u);
+    if (!sampling) std::fill_n(f.used, cuda::wgmma_warps, 0u);
     for (std::int64_t visit = 0; visit < f.last; ++visit)
-      for (std::int64_t query = 0; query < f.job.queries.count; ++query) {
-        const std::int64_t tile = f.job.visits.at(visit);
-        const cuda::TileHead& head = f.job.rows.heads[tile];
+      for (std::int64_t query = 0; query < f.args.queries.count; ++query) {
+        const std::int64_t tile = f.args.visits.at(visit);
+        const cuda::TileMetadata& metadata = f.args.rows.tile_metadata[tile];
         int groups[8];
         std::fill_n(groups, 8, INT32_MIN);
         for (int row = 0; row < cuda::tile_rows; ++row) {
@@ -170,37 +189,52 @@ struct Hopper : Device {
                   return line / 128 * 128 * width + s * 128 + line % 128 * slab +
                          cuda::chunk_place(static_cast<int>(slab), static_cast<int>(line % 128), chunk) * 16 + i;
                 };
-                sum += f.job.rows.bytes[at(tile * 128 + row)] * f.job.queries.bytes[at(query)];
+                sum += f.args.rows.bytes[at(tile * 128 + row)] * f.args.queries.bytes[at(query)];
               }
           int& nearest = groups[row % 8 / 2 * 2 + row / 64];
-          if (seeding) {
-            nearest = std::max(nearest, sum + int8_bias(head.terms[row], 1));
+          if (sampling) {
+            nearest = std::max(nearest, sum + int8_bias(metadata.terms[row], 1));
             continue;
           }
-          const ThresholdCoeffsF32 line = threshold_coeffs_f32(f.job.states[query].line);
-          const int which = (row >> 3 & 7) << 1 | (row & 1), seed = quick_bias(head.terms[row], 1, most);
-          const int key = shifted ? (sum + seed) * 16 + which : ((sum + seed) & ~15) | which;
-          int limit = 0x7fffffff;
+          const ThresholdCoeffsF32 line = threshold_coeffs_f32(f.args.states[query].coeffs);
+          const int which = (row >> 3 & 7) << 1 | (row & 1), bias = quick_bias(metadata.terms[row], 1, most);
+          const int key = shifted ? (sum + bias) * 16 + which : ((sum + bias) & ~15) | which;
+          int threshold = 0x7fffffff;
           if (line.base > -static_cast<float>(infinite))
-            limit = shifted ? quick_threshold(line, 0, 0, 1, most) * 16 : quick_threshold(line, 0, 0, 1, most) & ~15;
+            threshold =
+                shifted ? quick_threshold(line, 0, 0, 1, most) * 16 : quick_threshold(line, 0, 0, 1, most) & ~15;
           const std::int64_t warp = query / 16;
-          if (key >= limit)
-            f.found[warp * f.room + f.used[warp]++] = {static_cast<std::uint32_t>(query),
-                                                       static_cast<std::uint32_t>(tile * 128 + row),
-                                                       shifted ? key >> 4 : key | 15, 0};
+          if (key >= threshold)
+            f.candidates[warp * f.room + f.used[warp]++] = {static_cast<std::uint32_t>(query),
+                                                            static_cast<std::uint32_t>(tile * 128 + row),
+                                                            shifted ? key >> 4 : key | 15, 0};
         }
-        for (int g = 0; g < 8 && seeding; ++g) f.nearest[query * f.groups + visit * 8 + g] = groups[g];
+        for (int g = 0; g < 8 && sampling; ++g) f.nearest[query * f.groups + visit * 8 + g] = groups[g];
       }
   }
 };
 
+TEST(CudaFilterKernels, ThePlansInstructionSetOrOneThatEveryDeviceRuns) {
+  using cuda::filter_kernel;
+  const cuda::FilterSet hopper = cuda::built_filters("80-virtual,90a-real", 90),
+                        other = cuda::built_filters("80-virtual,90a-real", 80);
+  EXPECT_EQ(cuda::instruction_sets_of(hopper), (std::vector<std::string>{"wgmma", "mma"}));
+  EXPECT_EQ(cuda::instruction_sets_of(other), (std::vector<std::string>{"mma"}));
+  EXPECT_EQ(filter_kernel(hopper, Precision::int8, "wgmma"), &cuda::Int8Wgmma::facts);
+  EXPECT_EQ(filter_kernel(hopper, Precision::int8, "mma"), &cuda::Int8Mma::facts);
+  EXPECT_EQ(filter_kernel(other, Precision::int8, "wgmma"), &cuda::Int8Mma::facts);
+  for (const Precision precision : {Precision::fp16, Precision::f32})
+    EXPECT_EQ(filter_kernel(hopper, precision, "wgmma"), &cuda::FloatMma::facts);
+  EXPECT_EQ(filter_kernel(hopper, Precision::canonical, "wgmma"), nullptr);
+}
+
 TEST(CudaFilterTest, AKernelOfAnotherArchitectureFailsAndMmaIsLeft) {
   Hopper device;
-  EXPECT_TRUE(cuda::test_filter(device, true, 4));
+  EXPECT_TRUE(cuda::test_filter(device, cuda::Int8Wgmma::facts, 4));
   device.empty = true;
-  EXPECT_FALSE(cuda::test_filter(device, true, 4));
+  EXPECT_FALSE(cuda::test_filter(device, cuda::Int8Wgmma::facts, 4));
   const cuda::SelfTest tested = cuda::self_test(device);  // whose code here is not that of sm_90a
-  EXPECT_FALSE(tested.wgmma);
+  EXPECT_EQ(tested.filters, (cuda::FilterSet{&cuda::Int8Mma::facts, &cuda::FloatMma::facts}));
   EXPECT_TRUE(tested.bytes && tested.halves && tested.floats);
 }
 

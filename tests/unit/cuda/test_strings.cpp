@@ -35,12 +35,12 @@ struct Ask {
   bool graph = false;
   Metric metric = Metric::levenshtein;
 };
-struct Found {
+struct Candidate {
   std::vector<std::vector<Entry>> rows;
   std::int64_t entries = 0, by_host = 0;
 };
 
-Found by_device(const StringList& corpus, const StringList& queries, const Ask& ask) {
+Candidate by_device(const StringList& corpus, const StringList& queries, const Ask& ask) {
   ThreadPool thread_pool(1, nullptr, {}, 1);
   Alphabet alphabet;
   const auto lengths = alphabet.read(corpus.view(), "corpus", 1 << 20, thread_pool);
@@ -60,7 +60,7 @@ Found by_device(const StringList& corpus, const StringList& queries, const Ask& 
   StringSearchSpec shorter = spec, longer = spec;
   longer.first_query = shorter.last_query = cuda::share_of_strings(spec).end;
   Device device;
-  Found found;
+  Candidate found;
   found.rows.resize(static_cast<std::size_t>(queries.rows()));
   found.by_host = queries.rows() - longer.first_query;
   std::vector<int> answers(found.rows.size());
@@ -93,7 +93,7 @@ void check(const std::vector<std::string>& corpus, const std::vector<std::string
   options.metric = Metric::levenshtein;
   options.first_id = ask.first_id;
   options.k = ask.k;
-  const Found got = by_device(c, q, ask);
+  const Candidate got = by_device(c, q, ask);
   const auto same = [&](const auto& want, std::int64_t row, std::int64_t count) {
     const std::vector<Entry>& entries = got.rows[static_cast<std::size_t>(row)];
     ASSERT_EQ(static_cast<std::int64_t>(entries.size()), count) << "row " << row;
@@ -132,7 +132,7 @@ TEST(CudaStrings, Ranges) {
   const auto words = some(6, 400, 0, 20, 4), queries = some(7, 30, 0, 20, 4);
   for (const double radius : {-1.0, 0.0, 1.0, 2.5, 9.0, 1e300})
     check(words, queries, {.batch = 11, .most_entries = 100, .radius = radius});
-  const Found many = by_device(listed(words), listed(queries), {.most = 10, .radius = 3});
+  const Candidate many = by_device(listed(words), listed(queries), {.most = 10, .radius = 3});
   EXPECT_GT(many.entries, 10);
 }
 

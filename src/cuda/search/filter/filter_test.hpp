@@ -1,12 +1,12 @@
 // The self-test of the filter in bytes: tiles of extremes and random bytes through the kernel itself - its copies, its
-// layouts in shared memory and their descriptors, what its warps hand to one another - against sums, seeds and limits
+// layouts in shared memory and their descriptors, what its warps hand to one another - against sums, biases and thresholds
 // of the host.
 #pragma once
 #include <cmath>
 #include <random>
 #include <vector>
 
-#include "cuda/search/filter/launch.hpp"
+#include "cuda/search/filter/table.hpp"
 #include "cuda/search/memory_plan.hpp"
 
 namespace vicinal::cuda {
@@ -16,10 +16,9 @@ class FilterTest {
  public:
   static constexpr int tiles = 2, rows = tiles * tile_rows;
 
-  /// wgmma: by int8_wgmma.cuh, whose found sums of rows of several slabs have lost their low bits. visits: of tiles,
-  /// a multiple of 4.
-  FilterTest(std::int64_t width, std::int64_t queries, bool wgmma, int visits)
-      : width_(width), queries_(queries), wgmma_(wgmma), visits_(visits),
+  /// visits: of tiles, a multiple of 4.
+  FilterTest(std::int64_t width, std::int64_t queries, const FilterKernel& kernel, int visits)
+      : width_(width), queries_(queries), kernel_(kernel), visits_(visits),
         room_(static_cast<std::uint32_t>(2048 * visits)), row_bytes_(static_cast<std::size_t>(rows * width)),
         query_bytes_(static_cast<std::size_t>(block_queries * width)),
         products_(static_cast<std::size_t>(rows * queries)), states_(static_cast<std::size_t>(block_queries)) {
@@ -35,7 +34,7 @@ class FilterTest {
       for (std::size_t at = 0; at < plain.size(); ++at) {
         const auto line = static_cast<std::int64_t>(at) / width, col = static_cast<std::int64_t>(at) % width;
         plain[at] = byte(static_cast<int>(line));
-        packed[static_cast<std::size_t>(place_of(line, col))] = plain[at];
+        packed[static_cast<std::size_t>(position_of(line, col))] = plain[at];
       }
     };
     fill(plain_rows, row_bytes_);
@@ -49,80 +48,80 @@ class FilterTest {
         products_[static_cast<std::size_t>(query * rows + row)] = sum;
       }
     for (int tile = 0; tile < tiles; ++tile) {
-      row_heads_[tile] =
-          query_heads_[tile] = {.terms = {}, .inverse = 1, .maxima = {}, .step = 1, .e = 0, .n = 0, .quick_inverse = 1};
-      for (float& term : row_heads_[tile].terms) term = static_cast<float>(static_cast<int>(random() % 40001) - 20000);
-      row_heads_[tile].terms[17] = static_cast<float>(infinite);  // may answer nobody
+      row_metadata_[tile] = query_metadata_[tile] = {
+          .terms = {}, .inverse = 1, .maxima = {}, .step = 1, .e = 0, .n = 0, .quick_inverse = 1};
+      for (float& term : row_metadata_[tile].terms)
+        term = static_cast<float>(static_cast<int>(random() % 40001) - 20000);
+      row_metadata_[tile].terms[17] = static_cast<float>(infinite);  // may answer nobody
     }
     // All rows, none, or about half of them pass.
     for (std::size_t query = 0; query < states_.size(); ++query)
-      states_[query].line.base = query % 4 == 0   ? infinite
-                                 : query % 4 == 1 ? -infinite
-                                                  : static_cast<double>(static_cast<int>(random() % 200001) - 100000);
+      states_[query].coeffs.base = query % 4 == 0   ? infinite
+                                   : query % 4 == 1 ? -infinite
+                                                    : static_cast<double>(static_cast<int>(random() % 200001) - 100000);
   }
 
-  /// What the kernels of a device make of it, with thresholds and seeding them.
+  /// What the kernels of a device make of it, with thresholds and as a sample.
   template <class Device>
   void run(Device& device) {
     DeviceBuffer<std::int8_t, Device> row_bytes(device), query_bytes(device);
-    DeviceBuffer<TileHead, Device> row_heads(device), query_heads(device);
+    DeviceBuffer<TileMetadata, Device> row_metadata(device), query_metadata(device);
     DeviceBuffer<QueryState, Device> states(device);
-    DeviceBuffer<Found, Device> found(device);
+    DeviceBuffer<Candidate, Device> candidates(device);
     DeviceBuffer<std::uint32_t, Device> used(device);
     DeviceBuffer<int, Device> nearest(device);
     const auto in = [&](auto& array, const auto* from, std::int64_t count) {
       device.in(array.reserve(count), from, count * static_cast<std::int64_t>(sizeof *from));
       return array.data();
     };
-    Filter f{.job = {.rows = {},
-                     .queries = {},
-                     .model = model_of(Metric::inner_product, DistanceType::f32, width_, 1, Precision::int8),
-                     .choice = {},
-                     .visits = {tiles, 1}}};
-    f.job.rows.count = rows;
-    f.job.queries.count = queries_;
-    f.job.rows.dims = f.job.queries.dims = f.job.rows.width = f.job.queries.width = width_;
-    f.job.rows.bytes = in(row_bytes, row_bytes_.data(), rows * width_);
-    f.job.queries.bytes = in(query_bytes, query_bytes_.data(), block_queries * width_);
-    f.job.rows.heads = in(row_heads, row_heads_, tiles);
-    f.job.queries.heads = in(query_heads, query_heads_, tiles);
-    f.job.states = in(states, states_.data(), block_queries);
+    Filter f{.args = {.rows = {},
+                      .queries = {},
+                      .model = model_of(Metric::inner_product, DistanceType::f32, width_, 1, Precision::int8),
+                      .choice = {},
+                      .visits = {tiles, 1}}};
+    f.args.rows.count = rows;
+    f.args.queries.count = queries_;
+    f.args.rows.dims = f.args.queries.dims = f.args.rows.width = f.args.queries.width = width_;
+    f.args.rows.bytes = in(row_bytes, row_bytes_.data(), rows * width_);
+    f.args.queries.bytes = in(query_bytes, query_bytes_.data(), block_queries * width_);
+    f.args.rows.tile_metadata = in(row_metadata, row_metadata_, tiles);
+    f.args.queries.tile_metadata = in(query_metadata, query_metadata_, tiles);
+    f.args.states = in(states, states_.data(), block_queries);
     f.last = visits_;
     f.part = visits_ / 2;
     f.parts = 2;
     f.room = room_;
-    Plan plan;
-    plan.instruction_set = wgmma_ ? "wgmma" : "mma";
-    const std::int64_t workers = finders(device, plan, Precision::int8);
-    f.found = found.reserve(workers * room_);
+    const std::int64_t workers = kernel_.writing_warps;
+    f.candidates = candidates.reserve(workers * room_);
     f.used = used.reserve(workers);
     f.groups = std::int64_t{visits_} * groups_a_tile;
-    launch_filter<false>(device, plan, Precision::int8, f, 1);
+    launch_filter<false>(device, kernel_, Precision::int8, f, 1);
     f.nearest = nearest.reserve(block_queries * f.groups);
-    launch_filter<true>(device, plan, Precision::int8, f, 1);
-    found_.resize(static_cast<std::size_t>(workers * room_));
+    launch_filter<true>(device, kernel_, Precision::int8, f, 1);
+    candidates_.resize(static_cast<std::size_t>(workers * room_));
     used_.resize(static_cast<std::size_t>(workers));
     nearest_.resize(static_cast<std::size_t>(queries_ * f.groups));
     device.out(used_.data(), f.used, workers * 4);
     device.wait();
     for (std::int64_t worker = 0; worker < workers; ++worker) {
       const std::int64_t at = worker * room_, used_there = std::min(used_[static_cast<std::size_t>(worker)], room_);
-      device.out(found_.data() + at, f.found + at, used_there * static_cast<std::int64_t>(sizeof(Found)));
+      device.out(candidates_.data() + at, f.candidates + at, used_there * static_cast<std::int64_t>(sizeof(Candidate)));
     }
     device.out(nearest_.data(), f.nearest, queries_ * f.groups * 4);
     device.wait();
   }
 
-  /// Whether each pair that passes was found with its sum, at every visit of its tile, and nothing else; and whether
+  /// Whether each pair that passes is a candidate with its sum, at every visit of its tile, and nothing else; and whether
   /// each group's largest sum was.
   bool judge() const {
     std::vector<int> times(products_.size());
     for (std::size_t worker = 0; worker < used_.size(); ++worker) {
       if (used_[worker] > room_) return false;
       for (std::uint32_t i = 0; i < used_[worker]; ++i) {
-        const Found& one = found_[worker * room_ + i];
-        if (one.query >= queries_ || one.place >= rows || one.sum != found_sum(one.query, one.place)) return false;
-        ++times[one.query * rows + one.place];
+        const Candidate& one = candidates_[worker * room_ + i];
+        if (one.query >= queries_ || one.position >= rows || one.sum != candidate_sum(one.query, one.position))
+          return false;
+        ++times[one.query * rows + one.position];
       }
     }
     for (std::int64_t query = 0; query < queries_; ++query)
@@ -138,33 +137,30 @@ class FilterTest {
     return true;
   }
 
-  std::vector<Found>& found() { return found_; }
+  std::vector<Candidate>& candidates() { return candidates_; }
   std::vector<std::uint32_t>& used() { return used_; }
   std::vector<int>& nearest() { return nearest_; }
 
  private:
-  std::int64_t place_of(std::int64_t line, std::int64_t col) const {
+  std::int64_t position_of(std::int64_t line, std::int64_t col) const {
     const std::int64_t slab = width_ == 64 ? 64 : 128, in_tile = line % tile_rows, in_slab = col % slab;
     return line / tile_rows * tile_rows * width_ + col / slab * slab * tile_rows + in_tile * slab +
            chunk_place(static_cast<int>(slab), static_cast<int>(in_tile), static_cast<int>(in_slab / 16)) * 16 +
            in_slab % 16;
   }
   bool one_slab() const { return width_ <= 128; }
-  float most() const { return wgmma_ ? wgmma_threshold(one_slab()) : most_quick_threshold; }
-  float term(std::int64_t row) const { return row_heads_[row / tile_rows].terms[row % tile_rows]; }
+  float most() const { return kernel_.largest_threshold(one_slab()); }
+  float term(std::int64_t row) const { return row_metadata_[row / tile_rows].terms[row % tile_rows]; }
   int sum(std::int64_t query, std::int64_t row) const {
     return products_[static_cast<std::size_t>(query * rows + row)] + quick_bias(term(row), 1, most());
   }
-  /// Of rows of several slabs wgmma's keys keep a sum's place in the low bits.
-  bool rounds() const { return wgmma_ && !one_slab(); }
-  int found_sum(std::int64_t query, std::int64_t row) const {
-    return rounds() ? sum(query, row) | 15 : sum(query, row);
-  }
+  int lost_bits() const { return kernel_.lost_bits(one_slab()); }
+  int candidate_sum(std::int64_t query, std::int64_t row) const { return sum(query, row) | lost_bits(); }
   bool passes(std::int64_t query, std::int64_t row) const {
-    const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].line);
+    const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
     if (!(line.base > -static_cast<float>(infinite))) return false;
-    const int limit = quick_threshold(line, 0, 0, 1, most());
-    return rounds() ? (sum(query, row) & ~15) >= (limit & ~15) : sum(query, row) >= limit;
+    const int threshold = quick_threshold(line, 0, 0, 1, most());
+    return (sum(query, row) & ~lost_bits()) >= (threshold & ~lost_bits());
   }
   /// A group is two rows of each eight, in a half of the tile.
   int largest_of(std::int64_t query, std::int64_t tile, int group) const {
@@ -177,26 +173,26 @@ class FilterTest {
   }
 
   std::int64_t width_, queries_;
-  bool wgmma_;
+  const FilterKernel& kernel_;
   int visits_;
   std::uint32_t room_;  // finds of a warp: all of its pairs, which are 16 queries x 128 rows or 32 x 64 of each visit
   std::vector<std::int8_t> row_bytes_, query_bytes_;  // as the filter takes them
   std::vector<int> products_;                         // [query][row]
-  TileHead row_heads_[tiles], query_heads_[tiles];
+  TileMetadata row_metadata_[tiles], query_metadata_[tiles];
   std::vector<QueryState> states_;
-  std::vector<Found> found_;
+  std::vector<Candidate> candidates_;
   std::vector<std::uint32_t> used_;
   std::vector<int> nearest_;
 };
 
-/// Rows of half a slab, of one and of two; a block of queries, and half of one, which the groups of wgmma share.
+/// Rows of half a slab, of one and of two; a block of queries, and half of one, which the warpgroups of wgmma share.
 /// visits: as many by default as make rings of buffers begin again.
 template <class Device>
-bool test_filter(Device& device, bool wgmma, int visits = 12) {
+bool test_filter(Device& device, const FilterKernel& kernel, int visits = 12) {
   for (const std::int64_t width : {64, 128, 256})
     for (const std::int64_t queries : {block_queries, tile_rows}) {
       if (width > 128 && queries < block_queries) continue;
-      FilterTest test(width, queries, wgmma, visits);
+      FilterTest test(width, queries, kernel, visits);
       test.run(device);
       if (!test.judge()) return false;
     }

@@ -1,6 +1,6 @@
 // What the proof believes of a device's arithmetic, tried at first use: bytes are multiplied and added without error, halves with no more
 // than the model's, and none of them is flushed; single precision rounds each step as IEEE 754 says. A precision that fails is not used, and where the
-// filter by wgmma fails, mma is.
+// kernel of a filter fails, another one is.
 #pragma once
 #include <cmath>
 #include <cstdlib>
@@ -14,18 +14,29 @@
 namespace vicinal::cuda {
 
 struct SelfTest {
-  bool bytes = true, halves = true, floats = true, wgmma = false;
+  bool bytes = true, halves = true, floats = true;
+  FilterSet filters;  // kernels that passed
+
+  bool holds_up(Precision precision) const {
+    switch (precision) {
+      case Precision::int8: return bytes;
+      case Precision::fp16: return halves;
+      case Precision::f32: return floats;
+      case Precision::canonical: break;
+    }
+    return true;
+  }
 };
 
 inline constexpr int test_blocks = 96, test_steps = 8;  // of a block: test_steps products of tiles, added up
 
 /// Tiles of rows and columns, each of 16 halves or 32 bytes, [block][step][16 or 8][32 bytes]; their sums of 16 x 8 a block.
-struct TestJob {
+struct TestArgs {
   const std::uint32_t *half_rows, *half_columns, *int8_rows, *int8_columns;
   float *half_sums, *chains;
   int* int8_sums;
 };
-__global__ void __launch_bounds__(32) try_products(TestJob job) {
+__global__ void __launch_bounds__(32) try_products(TestArgs args) {
   const int lane = lane_index(), group = lane / 4, member = lane % 4;
   float halves[4] = {0, 0, 0, 0}, chain = 0;
   int bytes[4] = {0, 0, 0, 0};
@@ -37,38 +48,20 @@ __global__ void __launch_bounds__(32) try_products(TestJob job) {
       for (int i = 0; i < 2; ++i) b[i] = columns[tile * 64 + group * 8 + i * 4 + member];
     };
     std::uint32_t a[4], b[2];
-    fragments(job.half_rows, job.half_columns, a, b);
+    fragments(args.half_rows, args.half_columns, a, b);
     mma_16x8x16<f16>(halves, a, b);
     for (int i = 0; i < 4; ++i)
       chain = fmaf(static_cast<float>(half_value(static_cast<std::uint16_t>(a[i] & 0xffff))),
                    static_cast<float>(half_value(static_cast<std::uint16_t>(b[i % 2] >> 16))), chain);
-    fragments(job.int8_rows, job.int8_columns, a, b);
+    fragments(args.int8_rows, args.int8_columns, a, b);
     mma_16x8x32(bytes, a, b[0], b[1]);
   }
   for (int i = 0; i < 4; ++i) {
     const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * 128 + (group + i / 2 * 8) * 8 + 2 * member + i % 2;
-    job.half_sums[at] = halves[i];
-    job.int8_sums[at] = bytes[i];
+    args.half_sums[at] = halves[i];
+    args.int8_sums[at] = bytes[i];
   }
-  job.chains[blockIdx.x * 32 + lane] = chain;
-}
-
-/// Whether the code that the driver chose here is that of sm_90a; a build may have some for sm_90, too.
-__global__ void tell_wgmma(int* there) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  *there = 1;
-#else
-  *there = 0;
-#endif
-}
-template <class Device>
-bool wgmma_is_there(Device& device) {
-  DeviceBuffer<int, Device> there(device);
-  int told = 0;
-  device.launch()(1, 1, 0, tell_wgmma, there.reserve(1));
-  device.out(&told, there.data(), sizeof told);
-  device.wait();
-  return told == 1;
+  args.chains[blockIdx.x * 32 + lane] = chain;
 }
 
 /// Inputs and what a device made of them.
@@ -152,6 +145,14 @@ struct TestData {
   }
 };
 
+/// Whether a kernel is the code that runs here, and filters as the test says, where it is one to be tested.
+template <class Device>
+bool passes_test(Device& device, const FilterKernel& kernel) {
+  bool there = false;
+  FilterKernels::with(kernel, [&](auto row) { there = row.is_there(device); });
+  return there && (!kernel.tested || test_filter(device, kernel));
+}
+
 template <class Device>
 SelfTest self_test(Device& device) {
   TestData data;
@@ -164,21 +165,22 @@ SelfTest self_test(Device& device) {
     device.in(at, v.data(), bytes(v));
     return std::exchange(at, at + bytes(v));
   };
-  TestJob job{};
-  job.half_rows = reinterpret_cast<const std::uint32_t*>(put(data.half_rows));
-  job.half_columns = reinterpret_cast<const std::uint32_t*>(put(data.half_columns));
-  job.int8_rows = reinterpret_cast<const std::uint32_t*>(put(data.int8_rows));
-  job.int8_columns = reinterpret_cast<const std::uint32_t*>(put(data.int8_columns));
-  job.half_sums = reinterpret_cast<float*>(put(data.half_sums));
-  job.chains = reinterpret_cast<float*>(put(data.chains));
-  job.int8_sums = reinterpret_cast<int*>(put(data.int8_sums));
-  device.launch()(test_blocks, 32, 0, try_products, job);
-  device.out(data.half_sums.data(), job.half_sums, bytes(data.half_sums));
-  device.out(data.chains.data(), job.chains, bytes(data.chains));
-  device.out(data.int8_sums.data(), job.int8_sums, bytes(data.int8_sums));
+  TestArgs args{};
+  args.half_rows = reinterpret_cast<const std::uint32_t*>(put(data.half_rows));
+  args.half_columns = reinterpret_cast<const std::uint32_t*>(put(data.half_columns));
+  args.int8_rows = reinterpret_cast<const std::uint32_t*>(put(data.int8_rows));
+  args.int8_columns = reinterpret_cast<const std::uint32_t*>(put(data.int8_columns));
+  args.half_sums = reinterpret_cast<float*>(put(data.half_sums));
+  args.chains = reinterpret_cast<float*>(put(data.chains));
+  args.int8_sums = reinterpret_cast<int*>(put(data.int8_sums));
+  device.launch()(test_blocks, 32, 0, try_products, args);
+  device.out(data.half_sums.data(), args.half_sums, bytes(data.half_sums));
+  device.out(data.chains.data(), args.chains, bytes(data.chains));
+  device.out(data.int8_sums.data(), args.int8_sums, bytes(data.int8_sums));
   device.wait();
   SelfTest result = data.judge();
-  result.wgmma = device.has_hopper() && wgmma_is_there(device) && test_filter(device, true);
+  for (const FilterKernel* kernel : device.filters())
+    if (passes_test(device, *kernel)) result.filters.push_back(kernel);
   return result;
 }
 

@@ -6,14 +6,14 @@ namespace vicinal::cuda {
 
 /// The lists to their rows of the result, a warp a query.
 struct Finish {
-  SearchJob job;
+  SearchArgs args;
   Ranking ranking;
   std::int64_t first_id = 0, out_k = 0;
-  bool own_rows = false;  // each query has the row of its number, and not of its place in the batch
+  bool own_rows = false;  // each query has the row of its number, and not of its position in the batch
   std::int64_t* ids = nullptr;
   void* distances = nullptr;
   std::int64_t* counts = nullptr;  // or null
-  double *settled = nullptr, *largest = nullptr;
+  double *verified_radius = nullptr, *largest = nullptr;
   bool filters = true;      // false: every row was ranked
   std::int64_t pieces = 1;  // warps that share a query's row
   bool full_lists = true;   // every query has k rows that may answer it: a shorter list has lost them to infinity
@@ -21,30 +21,30 @@ struct Finish {
 template <class Form>
 __global__ void finish_queries(Finish f) {
   using Words = ListWords<Form>;
-  const SearchJob& job = f.job;
+  const SearchArgs& args = f.args;
   const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index(),
-                     place = warp / f.pieces, piece = warp % f.pieces;
-  if (place >= job.queries.count) return;
-  const QueryState& state = job.states[place];
-  const std::int64_t query = f.filters ? job.queries.order[place] : place,
-                     at = f.own_rows ? job.number_of(query) : query;
+                     position = warp / f.pieces, piece = warp % f.pieces;
+  if (position >= args.queries.count) return;
+  const QueryState& state = args.states[position];
+  const std::int64_t query = f.filters ? args.queries.order[position] : position,
+                     at = f.own_rows ? args.number_of(query) : query;
   const bool speaks = piece == 0 && lane_index() == 0;  // for the query
   if (speaks) {
-    f.settled[query] = state.lost ? -infinite : state.bound;
-    const double error = f.filters && !state.lost
-                             ? largest_error(job.model, job.queries.placed[place].norms,
-                                             {double_of(job.rows.largest[0]), double_of(job.rows.largest[1])},
-                                             job.queries.placed[place].scale)
+    f.verified_radius[query] = state.overflowed ? -infinite : state.threshold_key;
+    const double error = f.filters && !state.overflowed
+                             ? largest_error(args.model, args.queries.placed[position].norms,
+                                             {double_of(args.rows.largest[0]), double_of(args.rows.largest[1])},
+                                             args.queries.placed[position].scale)
                              : 0;
     f.largest[query] = error;
-    if (state.lost) atomicAdd(&job.counters->lost, 1ull);
-    if (bits_of(error) > job.counters->largest_error)
-      atomicMax(&job.counters->largest_error, bits_of(error));  // seldom: it grows
+    if (state.overflowed) atomicAdd(&args.counters->given_up, 1ull);
+    if (bits_of(error) > args.counters->largest_error)
+      atomicMax(&args.counters->largest_error, bits_of(error));  // seldom: it grows
   }
-  if (state.lost) return;
-  if (speaks && (f.full_lists || state.overflowed) && static_cast<std::int64_t>(state.best) < job.k)
-    atomicAdd(&job.counters->infinite_keys, 1u);
-  const auto* best = static_cast<const typename Form::Word*>(job.best) + place * job.k;
+  if (state.overflowed) return;
+  if (speaks && (f.full_lists || state.infinite_key) && static_cast<std::int64_t>(state.best) < args.k)
+    atomicAdd(&args.counters->infinite_keys, 1u);
+  const auto* best = static_cast<const typename Form::Word*>(args.best) + position * args.k;
   const auto have = static_cast<std::int64_t>(state.best);
   const bool descends = descending(f.ranking.metric), sums = f.ranking.type != DistanceType::u32;
   const bool narrow = !Words::wide || f.ranking.type == DistanceType::f32;  // keys, whatever the words are
@@ -63,7 +63,7 @@ __global__ void finish_queries(Finish f) {
     bool again = false;
     if (i < have) {
       const double key = Words::key(best[i]);
-      if (!is_finite(key)) atomicAdd(&job.counters->infinite_keys, 1u);
+      if (!is_finite(key)) atomicAdd(&args.counters->infinite_keys, 1u);
       again = key == 0 && sums;
       gone += sums && key != 0 && fabs(key) < normal ? 1u : 0u;
       if (!again) put(i, f.first_id + Form::position(best[i]), descends ? -key : key);
@@ -75,9 +75,9 @@ __global__ void finish_queries(Finish f) {
       const std::int64_t which = from + __ffs(static_cast<int>(left)) - 1,
                          row = Form::position(best[which]) - f.ranking.first_row;
       double value_there = 0;  // rows of an earlier chunk are gone: a product that is nothing is +0
-      if (row >= 0 && row < job.rows.count) {
-        const std::int64_t rows[1] = {row * job.rows.dims}, queries[1] = {query * job.rows.dims};
-        const double shifts[1] = {f.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0};
+      if (row >= 0 && row < args.rows.count) {
+        const std::int64_t rows[1] = {row * args.rows.dims}, queries[1] = {query * args.rows.dims};
+        const double shifts[1] = {f.ranking.metric == Metric::correlation ? args.rows.mean[row] : 0.0};
         const double value = value_of_sum(
             f.ranking, pair_sums<1, 1>(f.ranking, sum_of(f.ranking.metric), rows, shifts, queries), query, row);
         const double key = folded_key(f.ranking, value);
@@ -90,7 +90,7 @@ __global__ void finish_queries(Finish f) {
   for (int h = 16; h > 0; h /= 2) gone += __shfl_xor_sync(all_lanes, gone, h);
   if (lane_index() != 0) return;
   if (piece == 0 && f.counts != nullptr) f.counts[at] = have;
-  if (gone != 0) atomicAdd(&job.counters->underflowed, static_cast<unsigned long long>(gone));
+  if (gone != 0) atomicAdd(&args.counters->underflowed, static_cast<unsigned long long>(gone));
 }
 
 }  // namespace vicinal::cuda

@@ -48,147 +48,149 @@ __device__ __forceinline__ void keep_match(const MatchList& list, const Ranking&
   list.all[at] = {key, row, static_cast<std::uint32_t>(query), gone ? 1u : 0u};
 }
 
-/// Limits that the radius gives, for the queries that the filter can prove anything of; the numbers of the others to `hard`.
+/// Limits that the radius gives, for the queries that the filter can prove anything of; the numbers of the others to `unfilterable`.
 struct StartRange {
-  SearchJob job;
+  SearchArgs args;
   double radius;
-  std::uint32_t *hard, *hard_count;
+  std::uint32_t *unfilterable, *unfilterable_count;
   double* largest;  // of each query, by number; written by end_range
 };
 __global__ void start_range(StartRange s) {
-  const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
-  if (place >= s.job.queries.count) return;
-  QueryState& state = s.job.states[place];
-  if (state.lost) s.hard[atomicAdd(s.hard_count, 1u)] = s.job.queries.order[place];
-  else tighten(s.job, place, s.radius);
+  const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
+  if (position >= s.args.queries.count) return;
+  QueryState& state = s.args.states[position];
+  if (state.overflowed) s.unfilterable[atomicAdd(s.unfilterable_count, 1u)] = s.args.queries.order[position];
+  else tighten(s.args, position, s.radius);
 }
 /// How far the filter was from the truth at most.
 __global__ void end_range(StartRange s) {
-  const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
-  if (place >= s.job.queries.count) return;
-  const PlacedQuery& query = s.job.queries.placed[place];
-  const FilterNorms rows{double_of(s.job.rows.largest[0]), double_of(s.job.rows.largest[1])};
-  s.largest[s.job.queries.order[place]] =
-      query.filterable ? largest_error(s.job.model, query.norms, rows, query.scale) : 0;
+  const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
+  if (position >= s.args.queries.count) return;
+  const PlacedQuery& query = s.args.queries.placed[position];
+  const FilterNorms rows{double_of(s.args.rows.largest[0]), double_of(s.args.rows.largest[1])};
+  s.largest[s.args.queries.order[position]] =
+      query.filterable ? largest_error(s.args.model, query.norms, rows, query.scale) : 0;
 }
 
-/// How much came through a part of the tiles, and whether a stretch had no room for it.
-struct Weighed {
-  unsigned long long found;
+/// How much came through a part of the tiles, and whether a segment had no room for it.
+struct CandidateCounts {
+  unsigned long long candidates;
   unsigned lost;
 };
-struct Weigh {
-  SearchJob job;
+struct CountCandidates {
+  SearchArgs args;
   const std::uint32_t* used;
   std::int64_t workers;
-  Weighed* sum;
+  CandidateCounts* sum;
 };
-__global__ void weigh_found(Weigh w) {
+__global__ void count_candidates(CountCandidates w) {
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(),
                      step = static_cast<std::int64_t>(gridDim.x) * thread_count();
   for (std::int64_t i = first; i < w.workers; i += step)
-    if (w.used[i] != 0) atomicAdd(&w.sum->found, static_cast<unsigned long long>(w.used[i]));
-  for (std::int64_t place = first; place < w.job.queries.count; place += step) {
-    QueryState& state = w.job.states[place];
-    if (!state.lost || !w.job.queries.placed[place].filterable) continue;
-    state.lost = false;
+    if (w.used[i] != 0) atomicAdd(&w.sum->candidates, static_cast<unsigned long long>(w.used[i]));
+  for (std::int64_t position = first; position < w.args.queries.count; position += step) {
+    QueryState& state = w.args.states[position];
+    if (!state.overflowed || !w.args.queries.placed[position].filterable) continue;
+    state.overflowed = false;
     atomicAdd(&w.sum->lost, 1u);
   }
 }
 
 /// Lanes of the sums of pairs, each of its own row and query.
 template <Sum sum>
-__device__ __forceinline__ void own_lanes(const Ranking& job, const std::int64_t (&rows)[rows_at_once],
+__device__ __forceinline__ void own_lanes(const Ranking& args, const std::int64_t (&rows)[rows_at_once],
                                           const double (&shifts)[rows_at_once],
                                           const std::int64_t (&queries)[rows_at_once], double (&lists)[rows_at_once]) {
 #pragma unroll
   for (int j = 0; j < rows_at_once; ++j) lists[j] = 0;
   const auto run = [&](auto load) {
-    for (std::int64_t i = lane_index(); i < job.rows.dims; i += 32) {
+    for (std::int64_t i = lane_index(); i < args.rows.dims; i += 32) {
 #pragma unroll
       for (int j = 0; j < rows_at_once; ++j)
-        lists[j] = with<sum>(lists[j], job.queries.values[queries[j] + i], load(rows[j] + i), shifts[j]);
+        lists[j] = with<sum>(lists[j], args.queries.values[queries[j] + i], load(rows[j] + i), shifts[j]);
     }
   };
-  if (job.rows.dtype == DType::f32)
-    run([&](std::int64_t at) { return static_cast<double>(static_cast<const float*>(job.rows.rows)[at]); });
-  else run([&](std::int64_t at) { return element(job.rows.rows, job.rows.dtype, at); });
+  if (args.rows.dtype == DType::f32)
+    run([&](std::int64_t at) { return static_cast<double>(static_cast<const float*>(args.rows.rows)[at]); });
+  else run([&](std::int64_t at) { return element(args.rows.rows, args.rows.dtype, at); });
 }
 
 /// Their sums: lane i gets that of pair i / (32 / rows_at_once).
-__device__ __forceinline__ double own_sums(const Ranking& job, const std::int64_t (&rows)[rows_at_once],
+__device__ __forceinline__ double own_sums(const Ranking& args, const std::int64_t (&rows)[rows_at_once],
                                            const double (&shifts)[rows_at_once],
                                            const std::int64_t (&queries)[rows_at_once]) {
   double lists[rows_at_once];
-  switch (sum_of(job.metric)) {
-    case Sum::squares: own_lanes<Sum::squares>(job, rows, shifts, queries, lists); break;
-    case Sum::magnitudes: own_lanes<Sum::magnitudes>(job, rows, shifts, queries, lists); break;
-    case Sum::products: own_lanes<Sum::products>(job, rows, shifts, queries, lists); break;
-    case Sum::largest: own_lanes<Sum::largest>(job, rows, shifts, queries, lists); return lists_joined(lists, Larger{});
+  switch (sum_of(args.metric)) {
+    case Sum::squares: own_lanes<Sum::squares>(args, rows, shifts, queries, lists); break;
+    case Sum::magnitudes: own_lanes<Sum::magnitudes>(args, rows, shifts, queries, lists); break;
+    case Sum::products: own_lanes<Sum::products>(args, rows, shifts, queries, lists); break;
+    case Sum::largest:
+      own_lanes<Sum::largest>(args, rows, shifts, queries, lists);
+      return lists_joined(lists, Larger{});
     case Sum::bits:
     case Sum::none: break;  // no filter finds their pairs
   }
   return lists_joined(lists, Plus{});
 }
 
-/// What the warps of the filter found, ranked: a block a stretch.
-struct RankFound {
-  SearchJob job;
+/// What the warps of the filter appended, ranked: a block a segment.
+struct RankCandidates {
+  SearchArgs args;
   Ranking ranking;
   MatchList matches;
-  const Found* found = nullptr;
+  const Candidate* candidates = nullptr;
   const std::uint32_t* used = nullptr;
   std::int64_t room = 0;
 };
-__global__ void __launch_bounds__(match_threads) rank_found(RankFound r) {
-  const SearchJob& job = r.job;
-  const Found* found = r.found + blockIdx.x * r.room;
+__global__ void __launch_bounds__(match_threads) rank_candidates(RankCandidates r) {
+  const SearchArgs& args = r.args;
+  const Candidate* candidates = r.candidates + blockIdx.x * r.room;
   const std::uint32_t used = r.used[blockIdx.x], step = static_cast<std::uint32_t>(thread_count() / 32 * rows_at_once);
   for (std::uint32_t from = static_cast<std::uint32_t>(warp_index() * rows_at_once); from < used; from += step) {
     std::int64_t rows[rows_at_once], queries[rows_at_once];
     double shifts[rows_at_once];
 #pragma unroll
     for (int j = 0; j < rows_at_once; ++j) {
-      const Found one = found[from + j < used ? from + j : from];
-      const std::int64_t row = one.place < job.rows.count ? job.rows.order[one.place] : 0;
-      rows[j] = row * job.rows.dims;
-      queries[j] = static_cast<std::int64_t>(job.queries.order[one.query]) * job.rows.dims;
-      shifts[j] = r.ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0;
+      const Candidate one = candidates[from + j < used ? from + j : from];
+      const std::int64_t row = one.position < args.rows.count ? args.rows.order[one.position] : 0;
+      rows[j] = row * args.rows.dims;
+      queries[j] = static_cast<std::int64_t>(args.queries.order[one.query]) * args.rows.dims;
+      shifts[j] = r.ranking.metric == Metric::correlation ? args.rows.mean[row] : 0.0;
     }
     const double total = own_sums(r.ranking, rows, shifts, queries);
     const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / rows_at_once));
-    const bool pair = lane_index() % (32 / rows_at_once) == 0 && which < used && may_keep(job, found[which]);
+    const bool pair = lane_index() % (32 / rows_at_once) == 0 && which < used && may_keep(args, candidates[which]);
     std::int64_t query = 0, row = 0;
     double value = 0;
     if (pair) {
-      query = job.queries.order[found[which].query];
-      row = job.rows.order[found[which].place];
+      query = args.queries.order[candidates[which].query];
+      row = args.rows.order[candidates[which].position];
       value = value_of_sum(r.ranking, total, query, row);
     }
-    keep_match(r.matches, r.ranking, pair, query, job.first_row + row, value);
+    keep_match(r.matches, r.ranking, pair, query, args.first_row + row, value);
   }
 }
 
 /// Rows [first, last) of the chunk ranked for some queries, or for all.
-struct ScanRange {
-  SearchJob job;
+struct ExhaustiveRange {
+  SearchArgs args;
   Ranking ranking;
   MatchList matches;
   std::int64_t first = 0, last = 0;
   const std::uint32_t* numbers = nullptr;  // or null
   std::int64_t count = 0;                  // of queries
 };
-__global__ void __launch_bounds__(scan_threads) scan_range(ScanRange s) {
+__global__ void __launch_bounds__(exhaustive_threads) exhaustive_range(ExhaustiveRange s) {
   const auto number = [&](std::int64_t i) {
     return s.numbers != nullptr ? static_cast<std::int64_t>(s.numbers[i]) : i;
   };
-  scan_pairs(s.job, s.ranking, s.first, s.last, s.count, number,
-             [&](bool pair, std::int64_t i, std::int64_t row, double sum) {
-               const std::int64_t query = pair ? number(i) : 0;
-               const bool answers = pair && may_pair(s.job, query, row);
-               keep_match(s.matches, s.ranking, answers, query, s.job.first_row + row,
-                          answers ? value_of_sum(s.ranking, sum, query, row) : 0.0);
-             });
+  exhaustive_pairs(s.args, s.ranking, s.first, s.last, s.count, number,
+                   [&](bool pair, std::int64_t i, std::int64_t row, double sum) {
+                     const std::int64_t query = pair ? number(i) : 0;
+                     const bool answers = pair && may_pair(s.args, query, row);
+                     keep_match(s.matches, s.ranking, answers, query, s.args.first_row + row,
+                                answers ? value_of_sum(s.ranking, sum, query, row) : 0.0);
+                   });
 }
 
 /// The list to rows of words, and these to ids and distances, sorted.
@@ -217,7 +219,7 @@ __global__ void fill_rows(MatchRows m) {
 }
 
 /// A block a row: runs in shared memory, then pairs of runs, each thread a piece of the merged one.
-__global__ void __launch_bounds__(settle_threads) sort_matches(MatchRows m) {
+__global__ void __launch_bounds__(rerank_threads) sort_matches(MatchRows m) {
   VICINAL_SHARED(WideWord, run, sort_run);
   const std::int64_t query = blockIdx.x, begin = m.begins[query], count = m.begins[query + 1] - begin;
   WideWord *from = m.words + begin, *to = m.spare + begin;

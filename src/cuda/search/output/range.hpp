@@ -6,7 +6,7 @@
 
 #include "core/key.hpp"
 #include "core/text.hpp"
-#include "cuda/search/filter/launch.hpp"
+#include "cuda/search/filter/table.hpp"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/output/range.cuh"
 #include "prepare/check.hpp"
@@ -25,35 +25,37 @@ inline constexpr std::int64_t match_bytes = sizeof(Match) + 2 * sizeof(WideWord)
 inline std::int64_t match_room(const Plan& plan) {
   return plan.query_batch * tile_rows + plan.match_bytes / match_bytes;
 }
-inline std::int64_t found_room(std::int64_t queries) {
-  return std::max(whole_blocks(queries) * tile_rows, std::int64_t{1} << 23);
+inline std::int64_t candidate_room(std::int64_t queries) {
+  return std::max(padded_to_blocks(queries) * tile_rows, std::int64_t{1} << 23);
 }
 
 /// Everything that a session holds, but for Plan::match_bytes.
 inline std::int64_t range_bytes(const Plan& plan, const ProblemShape& problem) {
   const Precision precision = precision_of(plan.cascade.front());
   const std::int64_t batch = plan.query_batch, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
-  const std::int64_t total = side_bytes(batch, problem.queries, problem.metric, precision, true) +
-                             side_bytes(rows, problem.corpus, problem.metric, precision, false) + batch * 192 +
+  const std::int64_t total = matrix_bytes(batch, problem.queries, problem.metric, precision, true) +
+                             matrix_bytes(rows, problem.corpus, problem.metric, precision, false) + batch * 192 +
                              2 * problem.filter_bytes + (std::int64_t{64} << 20);
   return total + batch * tile_rows * match_bytes +
-         (precision != Precision::canonical ? found_room(batch) * static_cast<std::int64_t>(sizeof(Found)) : 0);
+         (has_filter(precision) ? candidate_room(batch) * static_cast<std::int64_t>(sizeof(Candidate)) : 0);
 }
 
 template <class Device>
 class RangeMatches {
  public:
   RangeMatches(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision, ThreadPool& thread_pool)
-      : device_(device), spec_(spec), plan_(plan), precision_(precision), thread_pool_(thread_pool),
+      : device_(device), spec_(spec), plan_(plan), precision_(precision),
+        kernel_(filter_kernel(device.filters(), precision, plan.instruction_set)), thread_pool_(thread_pool),
         descends_(descending(spec.metric)), matches_(device), used_(device), counts_(device), cursors_(device),
-        lost_(device), hard_(device), found_(device), stretches_(device), weighed_(device), begins_(device),
-        words_(device), spare_(device), ids_(device), distances_(device), largest_(device) {
+        lost_(device), unfilterable_(device), candidate_buffer_(device), segment_counts_(device),
+        candidate_counts_(device), begins_(device), words_(device), spare_(device), ids_(device), distances_(device),
+        largest_(device) {
     list_.radius = radius_key(*spec.radius, spec.type, descends_);
   }
 
   /// A new batch, whose states are there.
-  void start(const SearchJob& job, bool filters) {
-    count_ = job.queries.count;
+  void start(const SearchArgs& args, bool filters) {
+    count_ = args.queries.count;
     places_ = nullptr;
     list_.capacity = match_room(plan_);
     list_.all = matches_.reserve(list_.capacity);
@@ -65,22 +67,22 @@ class RangeMatches {
     device_.zero(list_.lost, count_ * 4);
     numbers_.clear();
     if (!filters || count_ == 0) return;
-    hard_.reserve(count_ + 1);
-    device_.zero(hard_.data() + count_, 4);
-    device_.launch()((count_ + 255) / 256, 256, 0, start_range, range_state(job));
-    std::uint32_t hard = 0;
-    device_.out(&hard, hard_.data() + count_, 4);
+    unfilterable_.reserve(count_ + 1);
+    device_.zero(unfilterable_.data() + count_, 4);
+    device_.launch()((count_ + 255) / 256, 256, 0, start_range, range_state(args));
+    std::uint32_t unfilterable = 0;
+    device_.out(&unfilterable, unfilterable_.data() + count_, 4);
     device_.wait();
-    numbers_.resize(hard);
-    device_.out(numbers_.data(), hard_.data(), std::int64_t{hard} * 4);
+    numbers_.resize(unfilterable);
+    device_.out(numbers_.data(), unfilterable_.data(), std::int64_t{unfilterable} * 4);
     device_.wait();
   }
 
   /// One chunk of the corpus.
-  void search(const SearchJob& job, const Ranking& ranking, bool filters) {
-    if (!filters) return scan(job, ranking, nullptr, count_);
-    filter(job, ranking);
-    if (!numbers_.empty()) scan(job, ranking, hard_.data(), static_cast<std::int64_t>(numbers_.size()));
+  void search(const SearchArgs& args, const Ranking& ranking, bool filters) {
+    if (!filters) return scan(args, ranking, nullptr, count_);
+    filter(args, ranking);
+    if (!numbers_.empty()) scan(args, ranking, unfilterable_.data(), static_cast<std::int64_t>(numbers_.size()));
   }
 
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) {
@@ -97,7 +99,7 @@ class RangeMatches {
     next_.assign(out.begin.begin(), out.begin.end());
   }
 
-  void finish(const RangeView& out, const BoundsView& bounds, const SearchJob& job, const Ranking& ranking,
+  void finish(const RangeView& out, const BoundsView& bounds, const SearchArgs& args, const Ranking& ranking,
               bool filters) {
     if (count_ == 0) return;
     if (places_ != nullptr) {
@@ -114,9 +116,9 @@ class RangeMatches {
     }
     std::fill_n(bounds.settled, count_, filters ? list_.radius : infinite);
     std::fill_n(bounds.largest, count_, 0.0);
-    if (!filters || job.rows.count == 0) return;
+    if (!filters || args.rows.count == 0) return;
     for (const std::uint32_t number : numbers_) bounds.settled[number] = infinite;
-    device_.launch()((count_ + 255) / 256, 256, 0, end_range, range_state(job));
+    device_.launch()((count_ + 255) / 256, 256, 0, end_range, range_state(args));
     device_.out(bounds.largest, largest_.data(), count_ * 8);
     device_.wait();
   }
@@ -127,11 +129,11 @@ class RangeMatches {
   std::int64_t gone() { return std::exchange(gone_, 0); }
 
  private:
-  StartRange range_state(const SearchJob& job) {
-    return {.job = job,
+  StartRange range_state(const SearchArgs& args) {
+    return {.args = args,
             .radius = list_.radius,
-            .hard = hard_.data(),
-            .hard_count = hard_.data() + count_,
+            .unfilterable = unfilterable_.data(),
+            .unfilterable_count = unfilterable_.data() + count_,
             .largest = largest_.reserve(count_)};
   }
   std::int64_t used() {
@@ -141,68 +143,72 @@ class RangeMatches {
     return static_cast<std::int64_t>(used);
   }
 
-  /// Tiles [f.first, f.last) past all queries; what came through stays in found_.
-  Weighed run(Filter& f, std::int64_t& workers) {
+  /// Tiles [f.first, f.last) past all queries; what came through stays in candidate_buffer_.
+  CandidateCounts run(Filter& f, std::int64_t& workers) {
     const std::int64_t tiles = f.last - f.first, sms = device_.multiprocessors;
     f.part = std::clamp<std::int64_t>(tiles * f.blocks / (4 * sms), 1, 64);
     f.parts = (tiles + f.part - 1) / f.part;
     const std::int64_t grid = std::min(sms, f.blocks * f.parts);
-    workers = grid * finders(device_, plan_, precision_);
+    workers = grid * kernel_->writing_warps;
     const std::int64_t most =
         (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / workers;
-    f.room = std::min(most, found_room(count_) / workers);
-    f.used = stretches_.reserve(sms * std::max(hopper_warps, filter_warps));
-    launch_filter<false>(device_, plan_, precision_, f, grid);
-    Weighed sum{};
-    device_.zero(weighed_.reserve(1), sizeof sum);
-    device_.launch()(std::min<std::int64_t>(sms, (count_ + 255) / 256 + 8), 256, 0, weigh_found,
-                     Weigh{.job = f.job, .used = f.used, .workers = workers, .sum = weighed_.data()});
-    device_.out(&sum, weighed_.data(), sizeof sum);
+    f.room = std::min(most, candidate_room(count_) / workers);
+    f.used = segment_counts_.reserve(sms * most_writing_warps);
+    launch_filter<false>(device_, *kernel_, precision_, f, grid);
+    CandidateCounts sum{};
+    device_.zero(candidate_counts_.reserve(1), sizeof sum);
+    device_.launch()(
+        std::min<std::int64_t>(sms, (count_ + 255) / 256 + 8), 256, 0, count_candidates,
+        CountCandidates{.args = f.args, .used = f.used, .workers = workers, .sum = candidate_counts_.data()});
+    device_.out(&sum, candidate_counts_.data(), sizeof sum);
     device_.wait();
     return sum;
   }
 
-  void filter(const SearchJob& job, const Ranking& ranking) {
-    Filter f{.job = job};
+  void filter(const SearchArgs& args, const Ranking& ranking) {
+    Filter f{.args = args};
     f.blocks = (count_ + block_queries - 1) / block_queries;
-    f.found = found_.reserve(found_room(count_));
-    const std::int64_t tiles = job.rows.tiles();
+    f.candidates = candidate_buffer_.reserve(candidate_room(count_));
+    const std::int64_t tiles = args.rows.tiles();
     for (std::int64_t part = std::max<std::int64_t>(1, tiles / 32); f.first < tiles;) {
       f.last = std::min(tiles, f.first + part);
       std::int64_t workers = 0;
-      const Weighed sum = run(f, workers);
-      const auto found = static_cast<std::int64_t>(sum.found);
-      const bool fits = places_ == nullptr || found <= list_.capacity;
+      const CandidateCounts sum = run(f, workers);
+      const auto candidates = static_cast<std::int64_t>(sum.candidates);
+      const bool fits = places_ == nullptr || candidates <= list_.capacity;
       if (sum.lost != 0 || !fits) {
         if (f.last == f.first + 1) fail(ErrorCode::internal, "a tile of rows had no room on the device");
         part = (f.last - f.first) / 2;
         continue;
       }
-      if (places_ != nullptr && used() + found > list_.capacity) to_places();
-      if (found > 0)
-        device_.launch()(
-            workers, match_threads, 0, rank_found,
-            RankFound{
-                .job = job, .ranking = ranking, .matches = list_, .found = f.found, .used = f.used, .room = f.room});
-      candidates_ += found;
-      ranked_ += found;
+      if (places_ != nullptr && used() + candidates > list_.capacity) to_places();
+      if (candidates > 0)
+        device_.launch()(workers, match_threads, 0, rank_candidates,
+                         RankCandidates{.args = args,
+                                        .ranking = ranking,
+                                        .matches = list_,
+                                        .candidates = f.candidates,
+                                        .used = f.used,
+                                        .room = f.room});
+      candidates_ += candidates;
+      ranked_ += candidates;
       const std::int64_t pairs =
-          count_ * std::min((f.last - f.first) * tile_rows, job.rows.count - f.first * tile_rows);
+          count_ * std::min((f.last - f.first) * tile_rows, args.rows.count - f.first * tile_rows);
       thread_pool_.poll(static_cast<std::uint64_t>(std::max<std::int64_t>(pairs, 0)));
-      if (found < found_room(count_) / 32) part = std::min(tiles, part * 4);
+      if (candidates < candidate_room(count_) / 32) part = std::min(tiles, part * 4);
       f.first = f.last;
     }
   }
 
-  void scan(const SearchJob& job, const Ranking& ranking, const std::uint32_t* numbers, std::int64_t count) {
-    const std::int64_t rows = job.rows.count;
-    std::int64_t stretch = std::max<std::int64_t>(8192, (std::int64_t{1} << 30) / std::max<std::int64_t>(count, 1));
-    if (places_ != nullptr) stretch = std::min(stretch, list_.capacity / std::max<std::int64_t>(count, 1));
-    ScanRange s{.job = job, .ranking = ranking, .matches = list_, .numbers = numbers, .count = count};
+  void scan(const SearchArgs& args, const Ranking& ranking, const std::uint32_t* numbers, std::int64_t count) {
+    const std::int64_t rows = args.rows.count;
+    std::int64_t segment = std::max<std::int64_t>(8192, (std::int64_t{1} << 30) / std::max<std::int64_t>(count, 1));
+    if (places_ != nullptr) segment = std::min(segment, list_.capacity / std::max<std::int64_t>(count, 1));
+    ExhaustiveRange s{.args = args, .ranking = ranking, .matches = list_, .numbers = numbers, .count = count};
     for (; s.first < rows; s.first = s.last) {
-      s.last = std::min(rows, s.first + stretch);
+      s.last = std::min(rows, s.first + segment);
       if (places_ != nullptr && used() + count * (s.last - s.first) > list_.capacity) to_places();
-      device_.launch()(std::int64_t{device_.multiprocessors} * 8, scan_threads, 0, scan_range, s);
+      device_.launch()(std::int64_t{device_.multiprocessors} * 8, exhaustive_threads, 0, exhaustive_range, s);
       device_.wait();
       ranked_ += count * (s.last - s.first);
       thread_pool_.poll(numbers == nullptr ? static_cast<std::uint64_t>(count * (s.last - s.first)) : 0);
@@ -251,7 +257,7 @@ class RangeMatches {
                       .distances = distances_.reserve(total * size)};
     device_.launch()(std::min<std::int64_t>((m.kept + 255) / 256, std::int64_t{device_.multiprocessors} * 16), 256, 0,
                      fill_rows, m);
-    device_.launch()(count_, settle_threads, 0, sort_matches, m);
+    device_.launch()(count_, rerank_threads, 0, sort_matches, m);
     // Queries that lie side by side in the result, too.
     for (std::size_t i = 0; i < out.count.size();) {
       std::size_t end = i + 1;
@@ -269,15 +275,16 @@ class RangeMatches {
   const SearchSpec& spec_;
   const Plan& plan_;
   Precision precision_;
+  const FilterKernel* kernel_;  // null on the canonical precision
   ThreadPool& thread_pool_;
   bool descends_;
   MatchList list_;
   DeviceBuffer<Match, Device> matches_;
   DeviceBuffer<unsigned long long, Device> used_, counts_, cursors_;
-  DeviceBuffer<std::uint32_t, Device> lost_, hard_;  // hard_: numbers, and how many at the end
-  DeviceBuffer<Found, Device> found_;
-  DeviceBuffer<std::uint32_t, Device> stretches_;
-  DeviceBuffer<Weighed, Device> weighed_;
+  DeviceBuffer<std::uint32_t, Device> lost_, unfilterable_;  // unfilterable_: numbers, and how many at the end
+  DeviceBuffer<Candidate, Device> candidate_buffer_;
+  DeviceBuffer<std::uint32_t, Device> segment_counts_;
+  DeviceBuffer<CandidateCounts, Device> candidate_counts_;
   DeviceBuffer<std::int64_t, Device> begins_;
   DeviceBuffer<WideWord, Device> words_, spare_;
   DeviceBuffer<std::int64_t, Device> ids_;

@@ -14,28 +14,28 @@ struct Underflowed {
   std::int64_t query, row, negative;  // number in the batch, row of the corpus
 };
 struct NoteUnderflowed {
-  SearchJob job;
+  SearchArgs args;
   Ranking ranking;
   bool filters = true;
-  std::int64_t first = 0, last = 0;  // places
+  std::int64_t first = 0, last = 0;  // positions
   Underflowed* found = nullptr;
   unsigned* count = nullptr;
 };
 template <class Form>
 __global__ void note_underflowed(NoteUnderflowed n) {
-  const SearchJob& job = n.job;
-  const std::int64_t place = n.first + static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
-  if (place >= n.last) return;
-  const std::int64_t query = n.filters ? job.queries.order[place] : place;
-  const auto* best = static_cast<const typename Form::Word*>(job.best) + place * job.k;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(job.states[place].best); ++i) {
-    const std::int64_t row = Form::position(best[i]) - job.first_row;
-    if (ListWords<Form>::key(best[i]) != 0 || row < 0 || row >= job.rows.count) continue;
-    const std::int64_t rows[1] = {row * job.rows.dims}, queries[1] = {query * job.rows.dims};
+  const SearchArgs& args = n.args;
+  const std::int64_t position = n.first + static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
+  if (position >= n.last) return;
+  const std::int64_t query = n.filters ? args.queries.order[position] : position;
+  const auto* best = static_cast<const typename Form::Word*>(args.best) + position * args.k;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(args.states[position].best); ++i) {
+    const std::int64_t row = Form::position(best[i]) - args.first_row;
+    if (ListWords<Form>::key(best[i]) != 0 || row < 0 || row >= args.rows.count) continue;
+    const std::int64_t rows[1] = {row * args.rows.dims}, queries[1] = {query * args.rows.dims};
     const double shifts[1] = {0.0};
     const double value = value_of_sum(
         n.ranking, pair_sums<1, 1>(n.ranking, sum_of(n.ranking.metric), rows, shifts, queries), query, row);
-    if (value != 0 && lane_index() == 0) n.found[atomicAdd(n.count, 1u)] = {query, job.first_row + row, value < 0};
+    if (value != 0 && lane_index() == 0) n.found[atomicAdd(n.count, 1u)] = {query, args.first_row + row, value < 0};
   }
 }
 
@@ -47,15 +47,15 @@ class UnderflowedProducts {
   void clear() { all_.clear(); }
 
   /// Those of the lists as they are, whose rows are in the chunk.
-  void keep(const SearchJob& job, const Ranking& ranking, bool filters, bool wide) {
+  void keep(const SearchArgs& args, const Ranking& ranking, bool filters, bool wide) {
     constexpr std::int64_t room = underflowed_room;
     static_assert(sizeof(Underflowed) == underflowed_bytes, "session_bytes counts them");
-    const std::int64_t count = job.queries.count,
-                       per = std::max<std::int64_t>(1, room / std::max<std::int64_t>(job.k, 1));
-    NoteUnderflowed n{.job = job,
+    const std::int64_t count = args.queries.count,
+                       per = std::max<std::int64_t>(1, room / std::max<std::int64_t>(args.k, 1));
+    NoteUnderflowed n{.args = args,
                       .ranking = ranking,
                       .filters = filters,
-                      .found = found_.reserve(std::max(room, job.k)),
+                      .found = found_.reserve(std::max(room, args.k)),
                       .count = used_.reserve(1)};
     for (n.first = 0; n.first < count; n.first = n.last) {
       n.last = std::min(count, n.first + per);

@@ -12,10 +12,10 @@
 
 namespace vicinal::cuda {
 
-inline constexpr int copies_probes = 16, copies_threads = 256;
+inline constexpr int duplicates_probes = 16, duplicates_threads = 256;
 
-struct Copies {
-  Side side;
+struct Duplicates {
+  PreparedMatrix matrix;
   std::int64_t first = 0, last = 0;  // rows of this launch; those before were counted
   std::uint32_t enough = 0;
   std::uint32_t* table = nullptr;    // slots: a row of the group + 1
@@ -26,8 +26,8 @@ struct Copies {
 };
 
 /// An element as its value: both zeros are one.
-__device__ __forceinline__ unsigned long long value_bits(const Side& side, std::int64_t at) {
-  return bits_of(element(side.rows, side.dtype, at) + 0.0);
+__device__ __forceinline__ unsigned long long value_bits(const PreparedMatrix& matrix, std::int64_t at) {
+  return bits_of(element(matrix.rows, matrix.dtype, at) + 0.0);
 }
 __device__ __forceinline__ unsigned long long mixed(unsigned long long x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -36,19 +36,19 @@ __device__ __forceinline__ unsigned long long mixed(unsigned long long x) {
 }
 
 /// The group of each row, and whether rows before this launch fill it: a warp a row.
-__global__ void __launch_bounds__(copies_threads) mark_copies(Copies c) {
-  const Side& side = c.side;
+__global__ void __launch_bounds__(duplicates_threads) mark_duplicates(Duplicates c) {
+  const PreparedMatrix& matrix = c.matrix;
   const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
   for (std::int64_t row = c.first + static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
        row < c.last; row += warps) {
-    const std::int64_t base = row * side.dims;
+    const std::int64_t base = row * matrix.dims;
     unsigned long long hash = 0;
-    for (std::int64_t i = lane_index(); i < side.dims; i += 32)
-      hash += mixed(value_bits(side, base + i) + 0x9e3779b97f4a7c15ull * static_cast<unsigned long long>(i + 1));
+    for (std::int64_t i = lane_index(); i < matrix.dims; i += 32)
+      hash += mixed(value_bits(matrix, base + i) + 0x9e3779b97f4a7c15ull * static_cast<unsigned long long>(i + 1));
     for (int h = 16; h > 0; h /= 2) hash += __shfl_xor_sync(all_lanes, hash, h);
     hash = mixed(hash);
     std::int64_t found = c.slots;
-    for (int probe = 0; probe < copies_probes && found == c.slots; ++probe) {
+    for (int probe = 0; probe < duplicates_probes && found == c.slots; ++probe) {
       const auto slot = static_cast<std::int64_t>((hash + static_cast<unsigned long long>(probe)) &
                                                   static_cast<unsigned long long>(c.slots - 1));
       std::uint32_t other = 0;
@@ -56,9 +56,9 @@ __global__ void __launch_bounds__(copies_threads) mark_copies(Copies c) {
       other = __shfl_sync(all_lanes, other, 0);
       bool same = true;
       if (other != 0)
-        for (std::int64_t i = lane_index(); i < side.dims; i += 32)
-          same = same &&
-                 value_bits(side, base + i) == value_bits(side, (static_cast<std::int64_t>(other) - 1) * side.dims + i);
+        for (std::int64_t i = lane_index(); i < matrix.dims; i += 32)
+          same = same && value_bits(matrix, base + i) ==
+                             value_bits(matrix, (static_cast<std::int64_t>(other) - 1) * matrix.dims + i);
       if (__all_sync(all_lanes, same)) found = slot;
     }
     if (lane_index() != 0) continue;
@@ -66,13 +66,13 @@ __global__ void __launch_bounds__(copies_threads) mark_copies(Copies c) {
     c.marks[row] = found < c.slots && c.counts[found] >= c.enough ? 1 : 0;
   }
 }
-__global__ void count_copies(Copies c) {
+__global__ void count_duplicates(Duplicates c) {
   const std::int64_t row = c.first + static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
   if (row < c.last && c.slot_of[row] < c.slots && c.marks[row] == 0) atomicAdd(&c.counts[c.slot_of[row]], 1u);
 }
 
 /// Whether a quarter of some dense rows have equals among them.
-inline bool many_copies(const Points& rows) {
+inline bool many_duplicates(const Points& rows) {
   const std::int64_t bytes = rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype));
   std::map<std::string_view, std::int64_t> groups;
   for (std::int64_t r = 0; r < rows.rows; ++r)
@@ -84,28 +84,28 @@ inline bool many_copies(const Points& rows) {
 
 /// Marks of rows that have `enough` equal rows before them: by parts that double, each against the counts of those before.
 template <class Device>
-class CopyMarks {
+class DuplicateMarks {
  public:
-  explicit CopyMarks(Device& device)
+  explicit DuplicateMarks(Device& device)
       : device_(device), table_(device), counts_(device), slot_of_(device), marks_(device) {}
-  const std::uint8_t* mark(const Side& side, std::int64_t enough) {
+  const std::uint8_t* mark(const PreparedMatrix& matrix, std::int64_t enough) {
     std::int64_t slots = 1024;
-    while (slots < 2 * side.count) slots *= 2;
-    Copies c{.side = side,
-             .enough = static_cast<std::uint32_t>(enough),
-             .table = table_.reserve(slots),
-             .counts = counts_.reserve(slots),
-             .slots = slots,
-             .slot_of = slot_of_.reserve(side.count),
-             .marks = marks_.reserve(side.count)};
+    while (slots < 2 * matrix.count) slots *= 2;
+    Duplicates c{.matrix = matrix,
+                 .enough = static_cast<std::uint32_t>(enough),
+                 .table = table_.reserve(slots),
+                 .counts = counts_.reserve(slots),
+                 .slots = slots,
+                 .slot_of = slot_of_.reserve(matrix.count),
+                 .marks = marks_.reserve(matrix.count)};
     device_.zero(c.table, slots * 4);
     device_.zero(c.counts, slots * 4);
-    for (c.last = std::min(side.count, (enough + 63) / 64 * 64);; c.last = std::min(side.count, 2 * c.last)) {
+    for (c.last = std::min(matrix.count, (enough + 63) / 64 * 64);; c.last = std::min(matrix.count, 2 * c.last)) {
       const std::int64_t rows = c.last - c.first;
       device_.launch()(std::min<std::int64_t>((rows + 7) / 8, std::int64_t{device_.multiprocessors} * 32),
-                       copies_threads, 0, mark_copies, c);
-      device_.launch()((rows + 255) / 256, 256, 0, count_copies, c);
-      if (c.last == side.count) return c.marks;
+                       duplicates_threads, 0, mark_duplicates, c);
+      device_.launch()((rows + 255) / 256, 256, 0, count_duplicates, c);
+      if (c.last == matrix.count) return c.marks;
       c.first = c.last;
     }
   }

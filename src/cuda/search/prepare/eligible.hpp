@@ -5,9 +5,9 @@
 namespace vicinal::cuda {
 
 template <class Device>
-class HeldChoice {
+class RowChoiceBuffers {
  public:
-  HeldChoice(Device& device, const SearchSpec& spec) : bits_(device), row_labels_(device), query_labels_(device) {
+  RowChoiceBuffers(Device& device, const SearchSpec& spec) : bits_(device), row_labels_(device), query_labels_(device) {
     const RowFilter& filter = spec.filter;
     choice_.all = filter.all();
     if (choice_.all) return;

@@ -32,24 +32,25 @@ struct PackFloats {
   Prepare prepare;
   Precision precision;
 };
-__global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats job) {
+__global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats args) {
   VICINAL_SHARED(double, es, tile_rows);
   VICINAL_SHARED(double, ns, tile_rows);
-  const Prepare& p = job.prepare;
-  const Side& side = p.side;
-  const bool halves = job.precision == Precision::fp16;
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * tile_rows, columns = side.width / (halves ? 2 : 4);
+  const Prepare& p = args.prepare;
+  const PreparedMatrix& matrix = p.matrix;
+  const bool halves = args.precision == Precision::fp16;
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * tile_rows,
+                     columns = matrix.width / (halves ? 2 : 4);
   for (int r = warp_index(); r < tile_rows; r += thread_count() / 32) {
-    const std::int64_t place = begin + r;
-    auto* const line = side.bytes + place * side.width;
-    const bool there = place < side.count;
-    const std::int64_t row = there ? side.order[place] : 0, base = row * side.dims;
+    const std::int64_t position = begin + r;
+    auto* const line = matrix.bytes + position * matrix.width;
+    const bool there = position < matrix.count;
+    const std::int64_t row = there ? matrix.order[position] : 0, base = row * matrix.dims;
     const RowMap map = there ? row_map(p, row) : RowMap{0, 0};
     QuantizationErrors sums{0, 0, 0, 0, 0, 0};
-    with_elements(side, [&](auto load) {
+    with_elements(matrix, [&](auto load) {
       for (std::int64_t i = lane_index(); i < columns; i += 32) {
         double rounded = 0;
-        if (there && i < side.dims) {
+        if (there && i < matrix.dims) {
           const double x = (load(base + i) - map.shift) * map.factor - p.transform.centre[i];
           if (halves) {
             const std::uint16_t bits = half_bits(x);
@@ -76,9 +77,9 @@ __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats job) {
     });
     sums = {lanes_joined(sums.xx, Plus{}),    lanes_joined(sums.nn, Plus{}),      lanes_joined(sums.ee, Plus{}),
             lanes_joined(sums.e_abs, Plus{}), lanes_joined(sums.e_max, Larger{}), lanes_joined(sums.n_abs, Plus{})};
-    if (lane_index() == 0) close_row(p, place, there, sums, {es, ns});
+    if (lane_index() == 0) close_row(p, position, there, sums, {es, ns});
   }
-  close_tile(side, blockIdx.x, {es, ns}, 1);
+  close_tile(matrix, blockIdx.x, {es, ns}, 1);
 }
 
 }  // namespace vicinal::cuda

@@ -1,4 +1,4 @@
-// PREPARE, its host's part: a side's rows to the device, the launches that make bytes of them, and what is said of rows that the
+// PREPARE, its host's part: a matrix's rows to the device, the launches that make bytes of them, and what is said of rows that the
 // contract refuses.
 #pragma once
 #include <vector>
@@ -6,9 +6,10 @@
 #include "core/parallel.hpp"
 #include "core/text.hpp"
 #include "core/visit_order.hpp"
-#include "cuda/search/filter/launch.hpp"
+#include "cuda/search/filter/precision.hpp"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/prepare/duplicates.cuh"
+#include "cuda/search/prepare/pack_float.cuh"
 #include "cuda/search/prepare/pack_int8.cuh"
 #include "prepare/check.hpp"
 #include "prepare/transform.hpp"
@@ -21,12 +22,13 @@ inline Visits visits_of(std::int64_t count) {
 }
 
 template <class Device>
-class SideMaker {
+class MatrixPreparer {
  public:
   /// counters: on the device.
-  SideMaker(Device& device, const SearchSpec& spec, Precision precision, ThreadPool& thread_pool, Counters* counters)
+  MatrixPreparer(Device& device, const SearchSpec& spec, Precision precision, ThreadPool& thread_pool,
+                 Counters* counters)
       : longest(spec.k), device_(device), spec_(spec), precision_(precision), thread_pool_(thread_pool),
-        counters_(counters), order_counts_(device), copies_(device) {}
+        counters_(counters), order_counts_(device), duplicates_(device) {}
 
   std::int64_t longest;  // list that rows with many equals are left out of
 
@@ -62,57 +64,59 @@ class SideMaker {
     }
     const Transform chosen =
         choose_transform(sampled, in_floats(precision_) ? Precision::f32 : Precision::int8, thread_pool_);
-    DeviceTransform transform{
-        .centre = centre.reserve(corpus.cols), .scale = chosen.scale, .whole = chosen.whole, .usable = chosen.usable};
+    DeviceTransform transform{.centre = centre.reserve(corpus.cols),
+                              .scale = chosen.scale,
+                              .integral = chosen.whole,
+                              .usable = chosen.usable};
     // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
     const double typical = needs_norms(spec_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
     transform.least_step = static_cast<float>(0x1p-12 * typical);
     const bool compared = device_.holds(corpus.data) || corpus.plain_rows();
-    transform.copies =
-        compared && !spec_.radius && (spec_.filter.all() || spec_.filter.only_self()) && many_copies(some);
+    transform.duplicates =
+        compared && !spec_.radius && (spec_.filter.all() || spec_.filter.only_self()) && many_duplicates(some);
     device_.in(centre.data(), chosen.centre.data(), corpus.cols * 8);
     device_.wait();
     return transform;
   }
 
   /// start: of queries, whose states are begun.
-  void make(HeldSide<Device>& held, const Points& points, bool queries, bool filters, const BoundModel& model,
-            const DeviceTransform& transform, StartStates start = {}) {
-    Side& side = held.side;
-    const std::int64_t count = points.rows, padded = whole_blocks(count);
-    side.rows = dense(held, points);
-    side.dtype = points.dtype;
-    side.count = count;
-    side.dims = points.cols;
-    side.width = filter_width(precision_, points.cols);
+  void make(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries, bool filters,
+            const BoundModel& model, const DeviceTransform& transform, StartStates start = {}) {
+    PreparedMatrix& matrix = buffers.matrix;
+    const std::int64_t count = points.rows, padded = padded_to_blocks(count);
+    matrix.rows = dense(buffers, points);
+    matrix.dtype = points.dtype;
+    matrix.count = count;
+    matrix.dims = points.cols;
+    matrix.width = filter_width(precision_, points.cols);
     if (count == 0) return;
-    if (needs_norms(spec_.metric)) side.self = held.self.reserve(count);
-    if (spec_.metric == Metric::correlation) side.mean = held.mean.reserve(count);
-    if (queries) side.values = held.values.reserve(count * points.cols);
+    if (needs_norms(spec_.metric)) matrix.self = buffers.self.reserve(count);
+    if (spec_.metric == Metric::correlation) matrix.mean = buffers.mean.reserve(count);
+    if (queries) matrix.values = buffers.values.reserve(count * points.cols);
     const bool few = queries && filters && count <= block_queries && !in_floats(precision_);
     if (filters) {
-      side.sizes = held.sizes.reserve(count);
-      side.order = held.order.reserve(padded);
-      side.bytes = held.bytes.reserve(padded * side.width);
-      side.heads = held.heads.reserve(padded / tile_rows);
+      matrix.sizes = buffers.sizes.reserve(count);
+      matrix.order = buffers.order.reserve(padded);
+      matrix.bytes = buffers.bytes.reserve(padded * matrix.width);
+      matrix.tile_metadata = buffers.tile_metadata.reserve(padded / tile_rows);
       // Of all chunks.
-      const bool first = held.largest.data() == nullptr || queries;
-      side.largest = held.largest.reserve(2);
-      if (first && !few) device_.zero(side.largest, 16);
+      const bool first = buffers.largest.data() == nullptr || queries;
+      matrix.largest = buffers.largest.reserve(2);
+      if (first && !few) device_.zero(matrix.largest, 16);
       if (queries) {
-        side.scales = held.scales.reserve(count);
-        side.filterable = held.filterable.reserve(count);
-        side.placed = held.placed.reserve(padded);
+        matrix.scales = buffers.scales.reserve(count);
+        matrix.filterable = buffers.filterable.reserve(count);
+        matrix.placed = buffers.placed.reserve(padded);
       }
     }
-    Prepare prepare{.side = side,
+    Prepare prepare{.matrix = matrix,
                     .model = model,
                     .transform = transform,
                     .filters = filters,
                     .is_query = queries,
                     .degenerate_is_one = spec_.degenerate == Degenerate::one,
                     .counters = counters_};
-    start.queries = side;
+    start.queries = matrix;
     start.filters = filters;
     const bool measured = !few || count > few_measured;
     if (measured)
@@ -120,12 +124,12 @@ class SideMaker {
                        prepare_threads, 0, measure_rows, prepare);
     if (few) return device_.launch()(1, few_threads, 0, prepare_few, PrepareFew{prepare, start, measured});
     // The row itself may be one of those before it, and is no neighbour in a graph.
-    if (filters && !queries && transform.copies) prepare.copies = copies_.mark(side, longest + 1);
+    if (filters && !queries && transform.duplicates) prepare.duplicates = duplicates_.mark(matrix, longest + 1);
     if (filters) {
       const std::int64_t chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
       const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
       // The golden ratio's step, as for tiles.
-      const Order order{.side = side,
+      const Order order{.matrix = matrix,
                         .shuffle = visits_of(count),
                         .counts = order_counts_.reserve(std::int64_t{order_bins} * blocks),
                         .chunk = chunk,
@@ -134,15 +138,15 @@ class SideMaker {
       device_.launch()(1, 1024, 0, place_bins, order);
       device_.launch()(blocks, order_threads, 0, place_rows, order);
       if (in_floats(precision_))
-        device_.launch()(side.tiles(), prepare_threads, 0, pack_floats,
+        device_.launch()(matrix.tiles(), prepare_threads, 0, pack_floats,
                          PackFloats{.prepare = prepare, .precision = precision_});
-      else device_.launch()(side.tiles(), prepare_threads, 0, pack_rows, prepare);
+      else device_.launch()(matrix.tiles(), prepare_threads, 0, pack_rows, prepare);
     }
     if (queries) device_.launch()((count + 255) / 256, 256, 0, start_states, start);
   }
 
   /// Rows that the contract refuses are found again on the host, which has the words for them.
-  void report_rows(const Points& whole, const char* side) {
+  void report_rows(const Points& whole, const char* matrix) {
     std::vector<std::byte> copy;
     Points read = whole;
     if (device_.holds(whole.data)) {
@@ -152,12 +156,12 @@ class SideMaker {
       device_.wait();
       read = Points(copy.data(), whole.dtype, whole.rows, whole.cols);
     }
-    report_unfit_rows(spec_, read, side, thread_pool_);
+    report_unfit_rows(spec_, read, matrix, thread_pool_);
   }
 
  private:
   /// Dense rows on the device: in place where they are that already.
-  const void* dense(HeldSide<Device>& held, const Points& points) {
+  const void* dense(PreparedMatrixBuffers<Device>& buffers, const Points& points) {
     const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
     const std::int64_t row = points.cols * size;
     if (device_.holds(points.data)) {
@@ -166,8 +170,8 @@ class SideMaker {
       fail(ErrorCode::unsupported,
            "rows in memory of a CUDA device must be dense and row-major in this version; copy them first");
     }
-    device_.rows_in(held.rows.reserve(points.rows * row), points);
-    return held.rows.data();
+    device_.rows_in(buffers.rows.reserve(points.rows * row), points);
+    return buffers.rows.data();
   }
 
   Device& device_;
@@ -176,7 +180,7 @@ class SideMaker {
   ThreadPool& thread_pool_;
   Counters* counters_;
   DeviceBuffer<std::uint32_t, Device> order_counts_;
-  CopyMarks<Device> copies_;
+  DuplicateMarks<Device> duplicates_;
 };
 
 }  // namespace vicinal::cuda

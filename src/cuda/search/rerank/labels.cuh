@@ -12,8 +12,8 @@ inline constexpr int label_threads = 256, label_queries = 32;
 inline constexpr std::int64_t label_rows = 1 << 14;  // of a block
 
 struct Labels {
-  SearchJob job;
-  std::int64_t first = 0, last = 0;  // places of rows
+  SearchArgs args;
+  std::int64_t first = 0, last = 0;  // positions of rows
   std::int64_t pieces = 1;           // blocks that share the rows
 };
 
@@ -21,25 +21,26 @@ struct Labels {
 __global__ void __launch_bounds__(label_threads) rows_of_labels(Labels l) {
   VICINAL_SHARED(std::int64_t, labels, label_queries);
   VICINAL_SHARED(std::int64_t, numbers, label_queries);
-  const SearchJob& job = l.job;
+  const SearchArgs& args = l.args;
   const std::int64_t query = blockIdx.x / l.pieces * label_queries, from = l.first + blockIdx.x % l.pieces * label_rows;
   const std::int64_t to = from + label_rows < l.last ? from + label_rows : l.last;
   const int count =
-      static_cast<int>(job.queries.count - query < label_queries ? job.queries.count - query : label_queries);
+      static_cast<int>(args.queries.count - query < label_queries ? args.queries.count - query : label_queries);
   if (thread_index() < count) {
-    numbers[thread_index()] = job.number_of(job.queries.order[query + thread_index()]);
-    labels[thread_index()] = job.choice.query_labels[numbers[thread_index()]];
+    numbers[thread_index()] = args.number_of(args.queries.order[query + thread_index()]);
+    labels[thread_index()] = args.choice.query_labels[numbers[thread_index()]];
   }
   __syncthreads();
-  for (std::int64_t place = from + thread_index(); place < to; place += thread_count()) {
-    const std::int64_t row = job.first_row + job.rows.order[place];
-    if (!may_answer(job.choice, row)) continue;
-    const std::int64_t label = job.choice.row_labels[row];
+  for (std::int64_t position = from + thread_index(); position < to; position += thread_count()) {
+    const std::int64_t row = args.first_row + args.rows.order[position];
+    if (!may_answer(args.choice, row)) continue;
+    const std::int64_t label = args.choice.row_labels[row];
     for (int i = 0; i < count; ++i) {
-      if ((label == labels[i]) != job.choice.same_label || !may_answer(job.choice, numbers[i], row)) continue;
-      const std::uint32_t at = atomicAdd(&job.counts[query + i], 1u);
-      if (at < job.capacity)
-        job.slots[(query + i) * job.capacity + at] = {static_cast<std::uint32_t>(place), -static_cast<float>(infinite)};
+      if ((label == labels[i]) != args.choice.same_label || !may_answer(args.choice, numbers[i], row)) continue;
+      const std::uint32_t at = atomicAdd(&args.counts[query + i], 1u);
+      if (at < args.capacity)
+        args.slots[(query + i) * args.capacity + at] = {static_cast<std::uint32_t>(position),
+                                                        -static_cast<float>(infinite)};
     }
   }
 }
@@ -71,21 +72,21 @@ inline bool labels_leave_few(const SearchSpec& spec) {
 /// Everything of a chunk that has a query's label goes to its slots and from there to ranked(), those of some rows at a time: about half of what
 /// slots hold, for some queries have more than those that were asked. A query for which they are too few is lost.
 template <class Device, class Ranked>
-void take_labelled(Device& device, const SearchSpec& spec, const SearchJob& job, ThreadPool& thread_pool,
-                   const Ranked& ranked) {
-  Labels l{.job = job};
+void rerank_labelled(Device& device, const SearchSpec& spec, const SearchArgs& args, ThreadPool& thread_pool,
+                     const Ranked& ranked) {
+  Labels l{.args = args};
   const double most = static_cast<double>(std::max<std::int64_t>(label_counts(spec).most, 1));
   const auto part =
-      static_cast<std::int64_t>(static_cast<double>(job.capacity) / 2 / most * static_cast<double>(spec.corpus.rows)) +
+      static_cast<std::int64_t>(static_cast<double>(args.capacity) / 2 / most * static_cast<double>(spec.corpus.rows)) +
       tile_rows;
-  for (; l.first < job.rows.count; l.first = l.last) {
-    l.last = std::min(job.rows.count, l.first + part);
+  for (; l.first < args.rows.count; l.first = l.last) {
+    l.last = std::min(args.rows.count, l.first + part);
     l.pieces = (l.last - l.first + label_rows - 1) / label_rows;
-    device.launch()((job.queries.count + label_queries - 1) / label_queries * l.pieces, label_threads, 0,
+    device.launch()((args.queries.count + label_queries - 1) / label_queries * l.pieces, label_threads, 0,
                     rows_of_labels, l);
-    if (l.last < job.rows.count) ranked();  // the last ones with the rest
+    if (l.last < args.rows.count) ranked();  // the last ones with the rest
     device.wait();
-    thread_pool.poll(static_cast<std::uint64_t>(job.queries.count) * static_cast<std::uint64_t>(l.last - l.first));
+    thread_pool.poll(static_cast<std::uint64_t>(args.queries.count) * static_cast<std::uint64_t>(l.last - l.first));
   }
 }
 

@@ -9,7 +9,7 @@ inline constexpr int rows_at_once = 4;  // that a warp ranks
 
 /// Everything that a canonical distance hangs on.
 struct Ranking {
-  Side rows, queries;
+  PreparedMatrix rows, queries;
   Metric metric = Metric::euclidean;
   DistanceType type = DistanceType::f32;
   std::int64_t first_row = 0;
@@ -44,41 +44,41 @@ struct ListWords<Wide> {
 
 /// Lanes of the sums of Rows rows and Queries queries: rows[r] and queries[q] are where they begin.
 template <Sum sum, int Rows, int Queries>
-__device__ __forceinline__ void sum_lanes(const Ranking& job, const std::int64_t (&rows)[Rows],
+__device__ __forceinline__ void sum_lanes(const Ranking& args, const std::int64_t (&rows)[Rows],
                                           const double (&shifts)[Rows], const std::int64_t (&queries)[Queries],
                                           double (&lists)[Rows * Queries]) {
 #pragma unroll
   for (int i = 0; i < Rows * Queries; ++i) lists[i] = 0;
   const auto run = [&](auto load) {
-    for (std::int64_t i = lane_index(); i < job.rows.dims; i += 32) {
+    for (std::int64_t i = lane_index(); i < args.rows.dims; i += 32) {
       double r[Rows];
 #pragma unroll
       for (int j = 0; j < Rows; ++j) r[j] = load(rows[j] + i);
 #pragma unroll
       for (int q = 0; q < Queries; ++q) {
-        const double x = job.queries.values[queries[q] + i];
+        const double x = args.queries.values[queries[q] + i];
 #pragma unroll
         for (int j = 0; j < Rows; ++j) lists[q * Rows + j] = with<sum>(lists[q * Rows + j], x, r[j], shifts[j]);
       }
     }
   };
-  if (job.rows.dtype == DType::f32)
-    run([&](std::int64_t at) { return static_cast<double>(static_cast<const float*>(job.rows.rows)[at]); });
-  else run([&](std::int64_t at) { return element(job.rows.rows, job.rows.dtype, at); });
+  if (args.rows.dtype == DType::f32)
+    run([&](std::int64_t at) { return static_cast<double>(static_cast<const float*>(args.rows.rows)[at]); });
+  else run([&](std::int64_t at) { return element(args.rows.rows, args.rows.dtype, at); });
 }
 
 /// The sums of Rows x Queries pairs: lane i gets that of pair i / (32 / (Rows * Queries)), queries first.
 template <int Rows, int Queries>
-__device__ __forceinline__ double pair_sums(const Ranking& job, Sum sum, const std::int64_t (&rows)[Rows],
+__device__ __forceinline__ double pair_sums(const Ranking& args, Sum sum, const std::int64_t (&rows)[Rows],
                                             const double (&shifts)[Rows], const std::int64_t (&queries)[Queries]) {
   double lists[Rows * Queries];
   switch (sum) {
-    case Sum::squares: sum_lanes<Sum::squares, Rows, Queries>(job, rows, shifts, queries, lists); break;
-    case Sum::products: sum_lanes<Sum::products, Rows, Queries>(job, rows, shifts, queries, lists); break;
-    case Sum::magnitudes: sum_lanes<Sum::magnitudes, Rows, Queries>(job, rows, shifts, queries, lists); break;
-    case Sum::bits: sum_lanes<Sum::bits, Rows, Queries>(job, rows, shifts, queries, lists); break;
+    case Sum::squares: sum_lanes<Sum::squares, Rows, Queries>(args, rows, shifts, queries, lists); break;
+    case Sum::products: sum_lanes<Sum::products, Rows, Queries>(args, rows, shifts, queries, lists); break;
+    case Sum::magnitudes: sum_lanes<Sum::magnitudes, Rows, Queries>(args, rows, shifts, queries, lists); break;
+    case Sum::bits: sum_lanes<Sum::bits, Rows, Queries>(args, rows, shifts, queries, lists); break;
     case Sum::largest:
-      sum_lanes<Sum::largest, Rows, Queries>(job, rows, shifts, queries, lists);
+      sum_lanes<Sum::largest, Rows, Queries>(args, rows, shifts, queries, lists);
       return lists_joined(lists, Larger{});
     case Sum::none: break;  // refused when the search was opened
   }
@@ -86,25 +86,25 @@ __device__ __forceinline__ double pair_sums(const Ranking& job, Sum sum, const s
 }
 
 /// The canonical value of a sum, before it is rounded to a key and folded.
-__device__ __forceinline__ double value_of_sum(const Ranking& job, double sum, std::int64_t query, std::int64_t row) {
+__device__ __forceinline__ double value_of_sum(const Ranking& args, double sum, std::int64_t query, std::int64_t row) {
   double value;
-  if (needs_norms(job.metric)) {
-    const double self = job.rows.self[row], other = job.queries.self[query];
-    value = self < 0 || other < 0 ? 1.0 : canonical_value(job.metric, sum, other, self);
+  if (needs_norms(args.metric)) {
+    const double self = args.rows.self[row], other = args.queries.self[query];
+    value = self < 0 || other < 0 ? 1.0 : canonical_value(args.metric, sum, other, self);
   } else {
-    value = canonical_value(job.metric, sum, 0, 0);
+    value = canonical_value(args.metric, sum, 0, 0);
   }
   if (value != value) {
-    if (atomicAdd(&job.counters->undefined_keys, 1u) == 0)
-      job.counters->first_undefined = static_cast<unsigned long long>(job.first_row + row);
+    if (atomicAdd(&args.counters->undefined_keys, 1u) == 0)
+      args.counters->first_undefined = static_cast<unsigned long long>(args.first_row + row);
   }
   return value;
 }
 
 /// Rounded to its type, and folded: smaller is nearer.
-__device__ __forceinline__ double folded_key(const Ranking& job, double value) {
-  const double key = job.type == DistanceType::f32 ? static_cast<double>(static_cast<float>(value)) : value;
-  return descending(job.metric) ? -key : key;
+__device__ __forceinline__ double folded_key(const Ranking& args, double value) {
+  const double key = args.type == DistanceType::f32 ? static_cast<double>(static_cast<float>(value)) : value;
+  return descending(args.metric) ? -key : key;
 }
 
 /// Sorts a power of two of words in shared memory, 64 at least. Steps of up to 32 stay within the 64 words of a warp.

@@ -1,39 +1,40 @@
-// SETTLE: what passed the filter becomes a query's list, a block a query. The rows that look nearest are ranked by canonical
+// RERANK: what passed the filter becomes a query's list, a block a query. The rows that look nearest are ranked by canonical
 // distance, the k-th of the list tightens the query's threshold, and what that excludes is dropped; at the end all that is left is ranked.
 #pragma once
 #include "cuda/search/filter/int8_mma.cuh"
+#include "cuda/search/memory_plan.hpp"
 #include "cuda/search/rerank/rank.cuh"
 
 namespace vicinal::cuda {
 
-inline constexpr int settle_threads = 256;
+inline constexpr int rerank_threads = 256;
 inline constexpr int sorts_from = 512;  // words: a longer list is cut before it is sorted
 
 /// Words that are sorted at a time: the list, and as many new ones at least.
-inline std::int64_t settle_words(std::int64_t k) {
+inline std::int64_t rerank_words(std::int64_t k) {
   std::int64_t words = 64;
   while (words < 2 * k || words - k < 32) words *= 2;
   return words;
 }
-inline std::int64_t settle_memory(std::int64_t words, std::int64_t k, bool wide) {
+inline std::int64_t rerank_memory(std::int64_t words, std::int64_t k, bool wide) {
   return words * word_size(wide) + (words - k) * 4;
 }
 
-struct Settle {
-  SearchJob job;
+struct Rerank {
+  SearchArgs args;
   Ranking ranking;
-  std::int64_t words = 0;  // settle_words
+  std::int64_t words = 0;  // rerank_words
   bool last = false;
 };
 
 /// From a bound on the k-th key to what the filter excludes.
-__device__ __forceinline__ void tighten(const SearchJob& job, std::int64_t place, double bound) {
-  QueryState& state = job.states[place];
-  if (!(bound < state.bound)) return;
-  const PlacedQuery query = job.queries.placed[place];
-  state.bound = bound;
-  state.theta = theta_of_key(job.model, bound, query.scale);
-  if (!state.lost) state.line = coeffs_of_query(job.model, state.theta, query.square, query.norms);
+__device__ __forceinline__ void tighten(const SearchArgs& args, std::int64_t position, double bound) {
+  QueryState& state = args.states[position];
+  if (!(bound < state.threshold_key)) return;
+  const PlacedQuery query = args.queries.placed[position];
+  state.threshold_key = bound;
+  state.threshold_filter = theta_of_key(args.model, bound, query.scale);
+  if (!state.overflowed) state.coeffs = coeffs_of_query(args.model, state.threshold_filter, query.square, query.norms);
 }
 
 /// Keys of 32 bits in the order of floats; NaN has no place here.
@@ -65,7 +66,7 @@ __device__ __forceinline__ void block_ends(std::int64_t count, unsigned* spare, 
   __syncthreads();
 }
 
-/// Which of the bins holds the want-th (from 1) of what they count, by the first warp: out[0] is the bin, out[1] its place there, out[2] the bin's count.
+/// Which of the bins holds the want-th (from 1) of what they count, by the first warp: out[0] is the bin, out[1] its position there, out[2] the bin's count.
 template <int bins>
 __device__ __forceinline__ void find_bin(const unsigned* counts, unsigned want, unsigned* out) {
   constexpr int each = bins / 32;
@@ -188,11 +189,11 @@ __device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t coun
 
 /// About `want` of the slots that look nearest, `room` at most, go to `chosen` as rows; the others stay. full: none that looks farther than the k-th so
 /// far goes: without quantization_errors, what is left of the bound is the estimate. Returns how many went.
-__device__ __forceinline__ std::uint32_t choose_rows(const SearchJob& job, const QueryState& state,
+__device__ __forceinline__ std::uint32_t choose_rows(const SearchArgs& args, const QueryState& state,
                                                      const PlacedQuery& query, Slot* slots, std::uint32_t& count,
                                                      std::uint32_t want, std::uint32_t room, bool full,
                                                      std::uint32_t* chosen, unsigned* bins, unsigned* spare) {
-  float limit = full ? threshold(job.model, state.theta, query.square, FilterNorms{}, FilterNorms{})
+  float limit = full ? threshold(args.model, state.threshold_filter, query.square, FilterNorms{}, FilterNorms{})
                      : static_cast<float>(infinite);
   if (count > want) {
     const float nearest = likely_limit(want, bins, spare, [&](const auto& take) {
@@ -216,7 +217,7 @@ __device__ __forceinline__ std::uint32_t choose_rows(const SearchJob& job, const
     if (slot.t > limit) return true;
     const unsigned at = atomicAdd(&spare[259], 1u);
     if (at >= room) return true;
-    chosen[at] = job.rows.order[slot.place];
+    chosen[at] = args.rows.order[slot.position];
     return false;
   });
   const std::uint32_t used = spare[259] < room ? spare[259] : room;
@@ -225,18 +226,18 @@ __device__ __forceinline__ std::uint32_t choose_rows(const SearchJob& job, const
 }
 
 /// What the query's threshold leaves of its slots.
-__device__ __forceinline__ std::uint32_t drop_excluded(const SearchJob& job, const QueryState& state,
+__device__ __forceinline__ std::uint32_t drop_excluded(const SearchArgs& args, const QueryState& state,
                                                        const PlacedQuery& query, Slot* slots, std::uint32_t count,
                                                        unsigned* spare) {
-  const ThresholdCoeffs line = coeffs_of_query(job.model, state.theta, query.square, query.norms);
+  const ThresholdCoeffs line = coeffs_of_query(args.model, state.threshold_filter, query.square, query.norms);
   return compact(slots, count, spare, [&](const Slot& slot) {
-    return !(slot.t > up32(int8_bound(line, job.rows.heads[slot.place / tile_rows].maxima)));
+    return !(slot.t > up32(int8_bound(line, args.rows.tile_metadata[slot.position / tile_rows].maxima)));
   });
 }
 
 /// Words of some rows for a query, by `warps` warps of which this is one: `each` rows at a time.
 template <class Form, int each>
-__device__ __forceinline__ void rank_rows(const SearchJob& job, const Ranking& ranking, std::int64_t query_row,
+__device__ __forceinline__ void rank_rows(const SearchArgs& args, const Ranking& ranking, std::int64_t query_row,
                                           const std::uint32_t* chosen, std::uint32_t count, std::uint32_t warp,
                                           std::uint32_t warps, typename Form::Word* words) {
   const Sum sum = sum_of(ranking.metric);
@@ -246,47 +247,47 @@ __device__ __forceinline__ void rank_rows(const SearchJob& job, const Ranking& r
 #pragma unroll
     for (int j = 0; j < each; ++j) {
       const std::int64_t row = chosen[from + j < count ? from + j : from];
-      rows[j] = row * job.rows.dims;
-      shifts[j] = ranking.metric == Metric::correlation ? job.rows.mean[row] : 0.0;
+      rows[j] = row * args.rows.dims;
+      shifts[j] = ranking.metric == Metric::correlation ? args.rows.mean[row] : 0.0;
     }
-    const std::int64_t queries[1] = {query_row * job.rows.dims};
+    const std::int64_t queries[1] = {query_row * args.rows.dims};
     const double total = pair_sums<each, 1>(ranking, sum, rows, shifts, queries);
     const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / each));
     if (lane_index() % (32 / each) == 0 && which < count) {
       const std::int64_t row = chosen[which];
       words[which] =
           Form::make(ListWords<Form>::ordered(folded_key(ranking, value_of_sum(ranking, total, query_row, row))),
-                     job.first_row + row);
+                     args.first_row + row);
     }
   }
 }
 
 /// many: rows for each query. Then eight of a warp are on their way, and a block more has room; of a few all warps should have some.
 template <class Form, bool many>
-__global__ void __launch_bounds__(settle_threads, many ? 4 : 3) settle_queries(Settle s) {
+__global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(Rerank s) {
   using Words = ListWords<Form>;
   using Word = typename Form::Word;
   VICINAL_SHARED(unsigned, spare, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
   Word* words = dynamic_shared<Word>();
   auto* chosen = reinterpret_cast<std::uint32_t*>(words + s.words);
-  const SearchJob& job = s.job;
-  const std::int64_t place = blockIdx.x, k = job.k;
-  QueryState& state = job.states[place];
-  Slot* slots = job.slots + place * job.capacity;
-  Word* best = static_cast<Word*>(job.best) + place * k;
-  const std::uint32_t found = job.counts[place];
-  auto count = static_cast<std::uint32_t>(found < job.capacity ? found : job.capacity);
+  const SearchArgs& args = s.args;
+  const std::int64_t position = blockIdx.x, k = args.k;
+  QueryState& state = args.states[position];
+  Slot* slots = args.slots + position * args.capacity;
+  Word* best = static_cast<Word*>(args.best) + position * k;
+  const std::uint32_t found = args.counts[position];
+  auto count = static_cast<std::uint32_t>(found < args.capacity ? found : args.capacity);
   if (found == 0 && !s.last) return;
   if (thread_index() == 0) {
-    if (found > job.capacity) state.lost = true;
-    atomicAdd(&job.counters->passed, static_cast<unsigned long long>(count));
+    if (found > args.capacity) state.overflowed = true;
+    atomicAdd(&args.counters->passed, static_cast<unsigned long long>(count));
   }
   auto have = static_cast<int>(state.best);
   for (int i = thread_index(); i < have; i += thread_count()) words[i] = best[i];
   __syncthreads();
-  const PlacedQuery query = job.queries.placed[place];
-  const std::int64_t query_row = job.queries.order[place];
+  const PlacedQuery query = args.queries.placed[position];
+  const std::int64_t query_row = args.queries.order[position];
   const auto room = static_cast<std::uint32_t>(s.words - k);
   bool first = true, in_order = false;
   while (count > 0) {
@@ -298,15 +299,15 @@ __global__ void __launch_bounds__(settle_threads, many ? 4 : 3) settle_queries(S
       used = count;
       for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used;
            i += static_cast<std::uint32_t>(thread_count()))
-        chosen[i] = job.rows.order[slots[i].place];
+        chosen[i] = args.rows.order[slots[i].position];
       count = 0;
       __syncthreads();
     } else {
-      used = choose_rows(job, state, query, slots, count, want, room, first && full, chosen, bins, spare);
+      used = choose_rows(args, state, query, slots, count, want, room, first && full, chosen, bins, spare);
     }
-    rank_rows<Form, many ? 8 : 4>(job, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()),
+    rank_rows<Form, many ? 8 : 4>(args, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()),
                                   static_cast<std::uint32_t>(thread_count() / 32), words + have);
-    if (thread_index() == 0) atomicAdd(&job.counters->ranked, static_cast<unsigned long long>(used));
+    if (thread_index() == 0) atomicAdd(&args.counters->ranked, static_cast<unsigned long long>(used));
     have += static_cast<int>(used);
     in_order = false;
     __syncthreads();
@@ -330,10 +331,10 @@ __global__ void __launch_bounds__(settle_threads, many ? 4 : 3) settle_queries(S
         if (!cut) bound = Words::key(words[k - 1]);
       }
       have = static_cast<int>(k);
-      if (thread_index() == 0) tighten(job, place, bound);
+      if (thread_index() == 0) tighten(args, position, bound);
       __threadfence_block();
       __syncthreads();
-      count = drop_excluded(job, state, query, slots, count, spare);
+      count = drop_excluded(args, state, query, slots, count, spare);
     }
     first = false;
     if (!s.last) break;
@@ -342,7 +343,7 @@ __global__ void __launch_bounds__(settle_threads, many ? 4 : 3) settle_queries(S
   for (int i = thread_index(); i < have; i += thread_count()) best[i] = words[i];
   if (thread_index() != 0) return;
   state.best = static_cast<std::uint32_t>(have);
-  job.counts[place] = count;
+  args.counts[position] = count;
 }
 
 }  // namespace vicinal::cuda

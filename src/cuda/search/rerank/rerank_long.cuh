@@ -10,53 +10,54 @@ namespace vicinal::cuda {
 
 inline constexpr int long_threads = 1024, rank_long_threads = 256;
 
-struct SettleLong {
-  SearchJob job;
+struct RerankLong {
+  SearchArgs args;
   Ranking ranking;
-  std::uint32_t* chosen = nullptr;  // rows to rank, SearchJob::capacity a query
+  std::uint32_t* chosen = nullptr;  // rows to rank, SearchArgs::capacity a query
   std::uint32_t* used = nullptr;    // how many of them, a query
   void* words = nullptr;            // and what they ranked as
   std::int64_t parts = 1;           // blocks that share a query's rows
   bool all = false;                 // whatever is left, not what looks nearest alone
 };
 
-__global__ void __launch_bounds__(long_threads) choose_long(SettleLong s) {
+__global__ void __launch_bounds__(long_threads) choose_long(RerankLong s) {
   VICINAL_SHARED(unsigned, spare, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
-  const SearchJob& job = s.job;
-  const std::int64_t place = blockIdx.x;
-  QueryState& state = job.states[place];
-  Slot* slots = job.slots + place * job.capacity;
-  std::uint32_t* chosen = s.chosen + place * job.capacity;
-  const auto capacity = static_cast<std::uint32_t>(job.capacity), want = static_cast<std::uint32_t>(job.k);
-  const std::uint32_t found = job.counts[place];
+  const SearchArgs& args = s.args;
+  const std::int64_t position = blockIdx.x;
+  QueryState& state = args.states[position];
+  Slot* slots = args.slots + position * args.capacity;
+  std::uint32_t* chosen = s.chosen + position * args.capacity;
+  const auto capacity = static_cast<std::uint32_t>(args.capacity), want = static_cast<std::uint32_t>(args.k);
+  const std::uint32_t found = args.counts[position];
   std::uint32_t count = found < capacity ? found : capacity, used = count;
   const bool full = state.best == want;
   if (s.all || (count <= want && !full)) {
     for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used;
          i += static_cast<std::uint32_t>(thread_count()))
-      chosen[i] = job.rows.order[slots[i].place];
+      chosen[i] = args.rows.order[slots[i].position];
     count = 0;
   } else {
-    used = choose_rows(job, state, job.queries.placed[place], slots, count, want, capacity, full, chosen, bins, spare);
+    used = choose_rows(args, state, args.queries.placed[position], slots, count, want, capacity, full, chosen, bins,
+                       spare);
   }
   __syncthreads();  // of all who read the count
   if (thread_index() != 0) return;
-  if (found > capacity) state.lost = true;
-  if (!s.all) atomicAdd(&job.counters->passed, static_cast<unsigned long long>(found < capacity ? found : capacity));
-  atomicAdd(&job.counters->ranked, static_cast<unsigned long long>(used));
-  job.counts[place] = count;
-  s.used[place] = used;
+  if (found > capacity) state.overflowed = true;
+  if (!s.all) atomicAdd(&args.counters->passed, static_cast<unsigned long long>(found < capacity ? found : capacity));
+  atomicAdd(&args.counters->ranked, static_cast<unsigned long long>(used));
+  args.counts[position] = count;
+  s.used[position] = used;
 }
 
 template <class Form>
-__global__ void __launch_bounds__(rank_long_threads) rank_long(SettleLong s) {
-  const SearchJob& job = s.job;
-  const std::int64_t place = blockIdx.x / s.parts, warps = thread_count() / 32;
-  rank_rows<Form, 8>(job, s.ranking, job.queries.order[place], s.chosen + place * job.capacity, s.used[place],
-                     static_cast<std::uint32_t>(blockIdx.x % s.parts * warps + warp_index()),
+__global__ void __launch_bounds__(rank_long_threads) rank_long(RerankLong s) {
+  const SearchArgs& args = s.args;
+  const std::int64_t position = blockIdx.x / s.parts, warps = thread_count() / 32;
+  rank_rows<Form, 8>(args, s.ranking, args.queries.order[position], s.chosen + position * args.capacity,
+                     s.used[position], static_cast<std::uint32_t>(blockIdx.x % s.parts * warps + warp_index()),
                      static_cast<std::uint32_t>(s.parts * warps),
-                     static_cast<typename Form::Word*>(s.words) + place * job.capacity);
+                     static_cast<typename Form::Word*>(s.words) + position * args.capacity);
 }
 
 /// The byte-th of a word, from the highest on.
@@ -123,17 +124,17 @@ __device__ __forceinline__ typename Form::Key largest_key(const typename Form::W
 
 /// What was ranked joins the list, of which the best k stay. The lists are in no order.
 template <class Form>
-__global__ void __launch_bounds__(long_threads) cut_long(SettleLong s) {
+__global__ void __launch_bounds__(long_threads) cut_long(RerankLong s) {
   using Word = typename Form::Word;
   VICINAL_SHARED(unsigned, spare, 260);
   VICINAL_SHARED(unsigned long long, largest, 1);
-  const SearchJob& job = s.job;
-  const std::int64_t place = blockIdx.x;
-  QueryState& state = job.states[place];
-  Word* best = static_cast<Word*>(job.best) + place * job.k;
-  const Word* words = static_cast<const Word*>(s.words) + place * job.capacity;
-  const auto k = static_cast<std::uint32_t>(job.k);
-  const std::uint32_t used = s.used[place];
+  const SearchArgs& args = s.args;
+  const std::int64_t position = blockIdx.x;
+  QueryState& state = args.states[position];
+  Word* best = static_cast<Word*>(args.best) + position * args.k;
+  const Word* words = static_cast<const Word*>(s.words) + position * args.capacity;
+  const auto k = static_cast<std::uint32_t>(args.k);
+  const std::uint32_t used = s.used[position];
   std::uint32_t have = state.best;
   if (used > 0) {
     Word limit = Form::last();
@@ -151,12 +152,12 @@ __global__ void __launch_bounds__(long_threads) cut_long(SettleLong s) {
     have = spare[259];
     if (have == k) {
       const typename Form::Key kth = largest_key<Form>(best, k, largest);
-      if (thread_index() == 0) tighten(job, place, ListWords<Form>::key(Form::make(kth, 0)));
+      if (thread_index() == 0) tighten(args, position, ListWords<Form>::key(Form::make(kth, 0)));
       __threadfence_block();
       __syncthreads();
-      const std::uint32_t left = drop_excluded(job, state, job.queries.placed[place], job.slots + place * job.capacity,
-                                               job.counts[place], spare);
-      if (thread_index() == 0) job.counts[place] = left;
+      const std::uint32_t left = drop_excluded(args, state, args.queries.placed[position],
+                                               args.slots + position * args.capacity, args.counts[position], spare);
+      if (thread_index() == 0) args.counts[position] = left;
     }
     if (thread_index() == 0) state.best = have;
   }
@@ -172,10 +173,10 @@ class LongLists {
   explicit LongLists(Device& device)
       : device_(device), chosen_(device), used_(device), words_(device), spare_(device) {}
 
-  void settle(const SearchJob& job, const Ranking& ranking, bool wide, bool last) {
-    const std::int64_t count = job.queries.count, slots = count * job.capacity;
+  void rerank(const SearchArgs& args, const Ranking& ranking, bool wide, bool last) {
+    const std::int64_t count = args.queries.count, slots = count * args.capacity;
     const FormName form = wide ? FormName::wide : FormName::packed;
-    SettleLong s{.job = job,
+    RerankLong s{.args = args,
                  .ranking = ranking,
                  .chosen = chosen_.reserve(slots),
                  .used = used_.reserve(count),
@@ -192,9 +193,9 @@ class LongLists {
     Job sort;
     sort.rows.rows = count;
     sort.form = form;
-    sort.k = job.k;
-    sort.list = job.best;
-    sort.spare = spare_.reserve(count * merge_needs(form, job.k, job.k).row);
+    sort.k = args.k;
+    sort.list = args.best;
+    sort.spare = spare_.reserve(count * merge_needs(form, args.k, args.k).row);
     sort.multiprocessors = device_.multiprocessors;
     auto launch = device_.launch();
     run_sort(launch, sort);

@@ -1,0 +1,28 @@
+// What the host knows of a kernel that filters. Each kernel's file has a struct with these facts, what starts the kernel, and whether the
+// device runs its code; table.hpp lists them.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "core/precision.hpp"
+
+namespace vicinal::cuda {
+
+/// Warps of a block that append candidates, at most: memory is planned for so many of each multiprocessor.
+inline constexpr int most_writing_warps = 16;
+
+struct FilterKernel {
+  std::string_view name;
+  std::string_view instruction_set;  // that a plan and VICINAL_ISA name it by
+  std::string_view architecture;     // whose code alone has it ("90a"); empty: every device of a build runs it
+  bool (*accepts)(Precision precision);
+  bool tested;                 // it is taken where FilterTest (filter_test.hpp) holds
+  int threads, writing_warps;  // of a block
+  std::int64_t (*shared_bytes)(Precision precision, std::int64_t dims);  // of a block
+  /// The largest integer threshold of rows of one slab, and of more: sums from there on stand for anything.
+  float (*largest_threshold)(bool one_slab);
+  /// Low bits of a candidate's sum that hold something else; the kernel sets them, and compares without them.
+  int (*lost_bits)(bool one_slab);
+};
+
+}  // namespace vicinal::cuda
