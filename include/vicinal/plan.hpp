@@ -32,7 +32,7 @@ struct Plan {
   std::int64_t query_block = 0;      // queries that one task carries through the corpus
   std::int64_t row_splits = 1;       // parts of a chunk that one query block is searched in at once
   std::int64_t passes = 1;           // times the corpus is read
-  std::int64_t candidate_slots = 0;  // filter survivors that a query can hold before they are settled
+  std::int64_t candidate_slots = 0;  // filter survivors that a query can hold before they are reranked
   std::int64_t match_bytes = 0;      // range search: matches held until their places in the result are known
   std::int64_t pair_rows = 0;        // graph: rows of the blocks that meet in pairs
   bool symmetric = false;            // graph: each tile of distances serves both of its sides
@@ -42,7 +42,7 @@ struct Plan {
   bool rotated = false;   // rows are rotated before they are rounded to bytes: forced by name
   bool resident = false;  // the prepared corpus stays in memory for the whole call
   double seconds =
-      0;  // predicted wall time, from rates in src/pipeline/plan.cpp and src/cuda/search/seconds.hpp; of data that the first precision settles, unless rows were looked at
+      0;  // predicted wall time, from rates in src/pipeline/plan.cpp and src/cuda/search/seconds.hpp; of data that the first precision certifies, unless rows were sampled
   std::int64_t sampled_rows =
       0;  // of the corpus, that were looked at for precisions, rotated and seconds; 0: they go by the shapes alone
   std::int64_t left_rows = 0;      // by that sample, rows of the corpus that the filter leaves to be ranked for a query
