@@ -124,7 +124,8 @@ def long_sources():
 
 
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', re.DOTALL | re.MULTILINE)
-SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()=;]*$")
+SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()=]*$")
+ASIDE = re.compile(r"<[^<>]*>|\[\[.*?\]\]|\b(?:__\w+__|alignas|requires)\s*\((?:[^()]|\([^()]*\))*\)")  # nothing of a head that says what it opens
 NAME = re.compile(r"([~\w:]+|operator\W+)\s*\(")
 
 
@@ -137,10 +138,13 @@ def functions(text):
             line += 1
             head += " "
         elif part == "{":
+            while (plain := ASIDE.sub("", head)) != head:
+                head = plain
+            name = NAME.search(head)
             inside = all(kind is True for kind, _, _ in scopes)
-            if inside and SCOPE.search(re.sub(r"<[^<>]*>|\[\[.*?\]\]|\([^()]*\)", "", head)):
+            if inside and SCOPE.search(head):
                 scopes.append((True, "", line))
-            elif inside and (name := NAME.search(re.sub(r"__\w+__\(.*?\)|alignas\(.*?\)|requires \(.*?\)", "", head))):
+            elif inside and name:
                 scopes.append((False, name[1], line))
             else:
                 scopes.append((None, "", line))
