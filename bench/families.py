@@ -1,8 +1,8 @@
-"""Time over kinds of data: what the ladder chooses beside filters forced by name, and beside faiss-cpu.
+"""Time over kinds of data: what the precision cascade chooses beside filters forced by name, and beside faiss-cpu.
 
     .venv/bin/python bench/families.py [--rows 100000] [--cols 96] [--queries 500] [--k 100] [--repeat 5] [--no-save]
 
-For each family: median time of a search of a prepared corpus, rungs, share of queries that the first rung proved, rows ranked
+For each family: median time of a search of a prepared corpus, precisions (column `rungs`), share of queries that the first one proved, rows ranked
 a query. The bits of all of ours must be equal. Appends to bench/results/families.csv with date, commit and machine.
 """
 

@@ -147,7 +147,7 @@ def commit():
 
 
 def timed_in_turn(calls, repeat):
-    """name -> its seconds, and name -> its last answer: every call once a round, so that a slow minute is everybody's."""
+    """name -> its seconds, and name -> its last answer: every call once a round, so that a slow minute is shared by all."""
     times, answers = {name: [] for name in calls}, {}
     for _ in range(repeat):
         for name, call in calls.items():

@@ -5,7 +5,7 @@
 
 Engines take turns within a round. "read only" adds everything up and selects nothing: its time is the bound, and the share
 is that time over an engine's. std::nth_element and NumPy run on fewer rows (--slow-rows), and their times are scaled up, which
-favours nobody: rows are independent. Appends to bench/results/select.csv with date, commit and machine.
+favours none: rows are independent. Appends to bench/results/select.csv with date, commit and machine.
 """
 
 import argparse

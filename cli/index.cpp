@@ -217,59 +217,68 @@ Json describe(const Found& found, const Flags& flags, const vicinal::Permutation
   return object;
 }
 
-int search_range(const Flags& flags, Context& context, const vicinal::PermutationIndex& index, const Side& queries,
-                 const OutputFile& out) {
-  vicinal::PermutationSearch search = search_of(flags);
-  const auto found = interruptible("index", search, context.interrupt, [&] {
-    return with_side(queries, [&](const auto& asked) { return index.range(asked, flags.radius, search); });
-  });
-  if (!out.path().empty()) vicinal::write_range(out.path(), found.neighbors);
+/// What a search of the index found, where the flags say. add: what the JSON holds besides.
+template <class Found, class Add>
+int report(const Found& found, const Flags& flags, const vicinal::PermutationIndex& index, const OutputFile& out,
+           const std::string& what, const std::string& table, const Add& add) {
   if (out.stream()) return out.send(), 0;
   if (flags.json) {
     Json object = describe(found, flags, index);
-    object["entries"] = found.neighbors.entries();
-    if (out.path().empty()) add_lists(object, found.neighbors);
+    add(object);
     print_json(object);
     return 0;
   }
-  print(how_text(found, index, plural(found.neighbors.entries(), "entry") + fmt::format(" within {:.9g}", flags.radius),
-                 queries.rows()) +
+  print(table + how_text(found, index, what, found.neighbors.rows()) +
         (flags.output.empty() ? "" : "wrote " + flags.output + "\n"));
   return 0;
+}
+
+int search_range(const Flags& flags, Context& context, const vicinal::PermutationIndex& index, const Side& queries,
+                 const OutputFile& out) {
+  vicinal::PermutationSearch how = search_of(flags);
+  const auto found = interruptible("index", how, context.interrupt, [&] {
+    return with_side(queries, [&](const auto& asked) { return index.range(asked, flags.radius, how); });
+  });
+  const vicinal::CsrNeighbors& matches = found.neighbors;
+  if (!out.path().empty()) vicinal::write_range(out.path(), matches);
+  return report(found, flags, index, out,
+                plural(matches.entries(), "entry") + fmt::format(" within {:.9g}", flags.radius), "",
+                [&](Json& object) {
+                  object["entries"] = matches.entries();
+                  if (out.path().empty()) add_lists(object, matches);
+                });
+}
+
+int search_knn(const Flags& flags, Context& context, const vicinal::PermutationIndex& index, const Side& queries,
+               const OutputFile& out) {
+  vicinal::PermutationSearch how = search_of(flags);
+  const auto found = interruptible("index", how, context.interrupt, [&] {
+    return with_side(queries, [&](const auto& asked) { return index.knn(asked, how); });
+  });
+  const vicinal::Neighbors& nearest = found.neighbors;
+  if (!out.path().empty()) vicinal::write_neighbors(out.path(), nearest, flags.distances);
+  return report(found, flags, index, out, count_text(flags.k) + " nearest",
+                flags.output.empty() ? neighbors_text(nearest, table_queries, table_nearest) + "\n" : "",
+                [&](Json& object) {
+                  object["k"] = flags.k;
+                  if (!out.path().empty()) return;
+                  object["ids"] = json_ids(nearest);
+                  object["distances"] = json_distances(nearest);
+                });
 }
 
 int search(Flags& flags, Context& context) {
   if (flags.search.queries.empty()) throw wrong("index search needs an index and queries");
   if (flags.given_radius->given() && flags.given_k->given()) throw wrong("-k and -r exclude each other");
   const OutputFile out(flags.output);
-  if (flags.json && out.stream()) throw wrong("--json and a result on stdout exclude each other");
+  refuse_json_stream({.path = flags.output, .json = flags.json}, out);
   const bool range = flags.given_radius->given();
   if (!flags.output.empty())
     vicinal::check_writable(out.path(), flags.distances,
                             range ? vicinal::ResultKind::range : vicinal::ResultKind::neighbors);
   const vicinal::PermutationIndex index = open_index(flags, context);
   const Side queries = read_queries(flags, index);
-  if (range) return search_range(flags, context, index, queries, out);
-  vicinal::PermutationSearch how = search_of(flags);
-  const auto found = interruptible("index", how, context.interrupt, [&] {
-    return with_side(queries, [&](const auto& asked) { return index.knn(asked, how); });
-  });
-  if (!out.path().empty()) vicinal::write_neighbors(out.path(), found.neighbors, flags.distances);
-  if (out.stream()) return out.send(), 0;
-  if (flags.json) {
-    Json object = describe(found, flags, index);
-    object["k"] = flags.k;
-    if (out.path().empty()) {
-      object["ids"] = json_ids(found.neighbors);
-      object["distances"] = json_distances(found.neighbors);
-    }
-    print_json(object);
-    return 0;
-  }
-  print((flags.output.empty() ? neighbors_text(found.neighbors, table_queries, table_nearest) + "\n" : "") +
-        how_text(found, index, count_text(flags.k) + " nearest", queries.rows()) +
-        (flags.output.empty() ? "" : "wrote " + flags.output + "\n"));
-  return 0;
+  return range ? search_range(flags, context, index, queries, out) : search_knn(flags, context, index, queries, out);
 }
 
 /// Options of another action are refused rather than passed over.

@@ -24,13 +24,7 @@ Json info_json(const vicinal::Info& info) {
   object["backends"] = info.backends;
   object["threads"] = info.threads;
   object["devices"] = Json::array();
-  for (const vicinal::Device& device : info.devices) {
-    object["devices"].push_back({{"name", device.name},
-                                 {"description", device.description},
-                                 {"usable", device.usable},
-                                 {"reason", device.reason},
-                                 {"free_bytes", device.free_bytes}});
-  }
+  for (const vicinal::Device& device : info.devices) object["devices"].push_back(json_of(device));
   object["metrics"] = Json::array();
   for (const vicinal::MetricInfo& metric : vicinal::metrics()) {
     object["metrics"].push_back({{"name", std::string(metric.name)},

@@ -1,7 +1,8 @@
-// Conversions to JSON, field by field under the names of the C++ structures.
+// Conversions to JSON, field by field under the names of the C++ structures (vicinal/fields.hpp).
 #include "json.hpp"
 
 #include "output.hpp"
+#include "vicinal/fields.hpp"
 
 namespace cli {
 
@@ -22,56 +23,38 @@ Json json_of(const vicinal::Matrix& matrix, const std::string& path) {
           {"mapped", matrix.mapped()}};
 }
 
+namespace {
+
+Json field_json(vicinal::DistanceType type) { return vicinal::distance_type_name(type); }
+template <class Value>
+Json field_json(const Value& value) {
+  return value;
+}
+
+template <class Struct>
+void add_fields(Json& object, const Struct& from) {
+  vicinal::for_each_field(from, [&](const char* name, const auto& value) { object[name] = field_json(value); });
+}
+
+template <class Struct>
+Json fields_json(const Struct& from) {
+  Json object;
+  add_fields(object, from);
+  return object;
+}
+
+}  // namespace
+
 Json json_of(const vicinal::Certificate& certificate) {
-  return {{"certified", certificate.all()},       {"queries", certificate.queries},
-          {"proven", certificate.proven},         {"redone", certificate.redone},
-          {"precisions", certificate.precisions}, {"largest_bound", certificate.largest_bound}};
+  Json object;
+  object["certified"] = certificate.all();
+  add_fields(object, certificate);
+  return object;
 }
 
-Json json_of(const vicinal::Stats& stats) {
-  return {{"device", stats.device},
-          {"instruction_set", stats.instruction_set},
-          {"threads", stats.threads},
-          {"seconds", stats.seconds},
-          {"prepare_seconds", stats.prepare_seconds},
-          {"pairs", stats.pairs},
-          {"candidates", stats.candidates},
-          {"reranked", stats.reranked},
-          {"underflowed", stats.underflowed},
-          {"copied_bytes", stats.copied_bytes},
-          {"planned_bytes", stats.planned_bytes},
-          {"used_bytes", stats.used_bytes},
-          {"rotated", stats.rotated},
-          {"planned_seconds", stats.planned_seconds},
-          {"passes", stats.passes},
-          {"notes", stats.notes}};
-}
-
-Json json_of(const vicinal::Plan& plan) {
-  return {{"device", plan.device},
-          {"instruction_set", plan.instruction_set},
-          {"cascade", plan.cascade},
-          {"threads", plan.threads},
-          {"distance_type", vicinal::distance_type_name(plan.distance_type)},
-          {"budget_bytes", plan.budget_bytes},
-          {"peak_bytes", plan.peak_bytes},
-          {"minimum_bytes", plan.minimum_bytes},
-          {"result_bytes", plan.result_bytes},
-          {"corpus_chunk", plan.corpus_chunk},
-          {"query_batch", plan.query_batch},
-          {"query_block", plan.query_block},
-          {"row_splits", plan.row_splits},
-          {"passes", plan.passes},
-          {"candidate_slots", plan.candidate_slots},
-          {"match_bytes", plan.match_bytes},
-          {"symmetric", plan.symmetric},
-          {"rotated", plan.rotated},
-          {"resident", plan.resident},
-          {"seconds", plan.seconds},
-          {"sampled_rows", plan.sampled_rows},
-          {"left_rows", plan.left_rows},
-          {"notes", plan.notes}};
-}
+Json json_of(const vicinal::Stats& stats) { return fields_json(stats); }
+Json json_of(const vicinal::Plan& plan) { return fields_json(plan); }
+Json json_of(const vicinal::Device& device) { return fields_json(device); }
 
 Json json_ids(const vicinal::Neighbors& result) {
   Json rows = Json::array();

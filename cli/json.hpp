@@ -4,6 +4,7 @@
 
 #include "files.hpp"
 #include "json_value.hpp"
+#include "vicinal/device.hpp"
 #include "vicinal/io.hpp"
 #include "vicinal/neighbors.hpp"
 #include "vicinal/plan.hpp"
@@ -17,6 +18,7 @@ Json json_of(const Side& side, const std::string& path);
 Json json_of(const vicinal::Certificate& certificate);
 Json json_of(const vicinal::Stats& stats);
 Json json_of(const vicinal::Plan& plan);
+Json json_of(const vicinal::Device& device);
 Json json_ids(const vicinal::Neighbors& result);
 /// offsets, ids, distances into `object`.
 void add_lists(Json& object, const vicinal::CsrNeighbors& lists);

@@ -3,15 +3,8 @@
 
 #include <memory>
 
-#include "command.hpp"
-#include "json.hpp"
-#include "options.hpp"
-#include "output.hpp"
-#include "report.hpp"
-#include "resume.hpp"
-#include "text.hpp"
+#include "search.hpp"
 #include "vicinal/error.hpp"
-#include "vicinal/resume.hpp"
 #include "vicinal/search.hpp"
 
 namespace cli {
@@ -30,109 +23,58 @@ constexpr const char* examples =
     "  vicinal knn corpus.npy queries.npy -k 10 --memory 256MiB --plan\n"
     "  vicinal knn words.txt typed.txt -k 5 --metric levenshtein";
 
-struct Flags {
-  SearchFlags search;
+struct Flags : RunFlags {
   std::int64_t k = 0;
-  std::string distances, resume;
-  OutputFlags output;
 };
 
-/// One run: what went in, what came out, and where the wall time went.
-struct Run {
-  Side corpus, queries;
-  vicinal::Plan plan;
-  vicinal::Neighbors result;
-  Timing seconds;
+struct KnnSearch {
+  using Result = vicinal::Neighbors;
+  using Run = SearchRun<Result>;
+  static constexpr const char *name = "knn", *output = "ids";
+  static constexpr bool queries = true;
 
-  Report report() const { return {result.certificate, result.stats, plan, corpus, result.rows(), seconds}; }
+  explicit KnnSearch(Flags& given) : flags(given), knn_options(search_options(given.search)) {
+    knn_options.k = flags.k;
+    if (flags.output.path.empty() && !flags.distances.empty())
+      throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--distances PATH needs -o PATH for the ids");
+  }
+
+  static vicinal::ResultKind kind() { return vicinal::ResultKind::neighbors; }
+  vicinal::KnnOptions& options() { return knn_options; }
+
+  void describe(Json& object) const {
+    object["k"] = flags.k;
+    object["metric"] = metric_name(flags.search.metric);
+  }
+  vicinal::Plan plan(const Side& corpus, const Side& asked) const {
+    return with_sides(corpus, asked, [&](const auto& a, const auto& b) { return vicinal::plan(a, b, knn_options); });
+  }
+  Result find(const Side& corpus, const Side& asked) const {
+    return with_sides(corpus, asked, [&](const auto& a, const auto& b) { return vicinal::knn(a, b, knn_options); });
+  }
+  Result resume(const vicinal::Points& corpus, const vicinal::Points& asked, const std::string& folder) const {
+    return vicinal::knn_resumable(corpus, asked, knn_options, folder);
+  }
+  void finish(Result& /*result*/) const {}
+  void write(const std::string& path, const Result& result) const {
+    vicinal::write_neighbors(path, result, flags.distances);
+  }
+  void add_size(Json& /*object*/, const Result& /*result*/) const {}
+  void add_lists(Json& object, const Result& result) const {
+    object["ids"] = json_ids(result);
+    object["distances"] = json_distances(result);
+  }
+  std::string table(const Result& result) const { return neighbors_text(result, table_queries, table_nearest); }
+  std::string summary(const Run& run) const {
+    return fmt::format("{} nearest of {} for {}, {}, {}: {} {}\n", count_text(flags.k),
+                       plural(run.corpus.rows(), "row"), plural(run.result.rows(), "query"), width_text(run.corpus),
+                       metric_name(flags.search.metric), seconds_text(run.seconds.search),
+                       place_text(run.result.stats));
+  }
+
+  const Flags& flags;
+  vicinal::KnnOptions knn_options;
 };
-
-Json describe(const Flags& flags, const Run& run) {
-  Json object = json_head("knn");
-  object["corpus"] = json_of(run.corpus, flags.search.corpus);
-  object["queries"] = json_of(run.queries, flags.search.queries);
-  object["k"] = flags.k;
-  object["metric"] = metric_name(flags.search.metric);
-  return object;
-}
-
-void print_result_json(const Flags& flags, const Run& run) {
-  Json object = describe(flags, run);
-  add_report(object, run.report(), run.result.type(), flags.output.explain);
-  if (flags.output.path.empty()) {
-    object["ids"] = json_ids(run.result);
-    object["distances"] = json_distances(run.result);
-  } else {
-    object["output"] = {{"ids", flags.output.path}};
-    if (!flags.distances.empty()) object["output"]["distances"] = flags.distances;
-  }
-  print_json(object);
-}
-
-void print_result_text(const Flags& flags, const Run& run) {
-  std::string text;
-  if (flags.output.path.empty()) text += neighbors_text(run.result, table_queries, table_nearest) + "\n";
-  text += fmt::format("{} nearest of {} for {}, {}, {}: {} {}\n", count_text(flags.k), plural(run.corpus.rows(), "row"),
-                      plural(run.result.rows(), "query"), width_text(run.corpus), metric_name(flags.search.metric),
-                      seconds_text(run.seconds.search), place_text(run.result.stats));
-  text += certificate_text(run.result.certificate) + "\n";
-  if (!flags.output.path.empty()) text += "wrote " + flags.output.path + "\n";
-  if (!flags.distances.empty()) text += "wrote " + flags.distances + "\n";
-  if (flags.output.explain) text += "\n" + explain_text(run.report(), !flags.output.path.empty());
-  print(text);
-}
-
-vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries,
-                      const vicinal::KnnOptions& options) {
-  return vicinal::plan(corpus, queries, options);
-}
-vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& queries,
-                      const vicinal::KnnOptions& options) {
-  return vicinal::plan(corpus, queries, options);
-}
-
-int run_knn(Flags& flags, Context& context) {
-  vicinal::KnnOptions options = search_options(flags.search);
-  options.k = flags.k;
-  if (flags.output.path.empty() && !flags.distances.empty()) {
-    throw vicinal::Error(vicinal::ErrorCode::invalid_argument, "--distances PATH needs -o PATH for the ids");
-  }
-  check_resume(flags.resume, flags.output);
-  const OutputFile out(flags.output.path);
-  refuse_json_stream(flags.output, out);
-  if (!flags.output.path.empty()) vicinal::check_writable(out.path(), flags.distances);
-
-  Run run;
-  const auto start = std::chrono::steady_clock::now();
-  run.corpus = read_side(flags.search.corpus, flags.search);
-  run.queries = read_side(flags.search.queries, flags.search);
-  run.seconds.read = seconds_since(start);
-
-  begin_resume(flags.resume, run.corpus, context);
-  run.plan = with_sides(run.corpus, run.queries,
-                        [&](const auto& corpus, const auto& queries) { return plan_of(corpus, queries, options); });
-  if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
-
-  const bool resumable = !flags.resume.empty();
-  const auto search = [&] {
-    run.result = interruptible("knn", options, context.interrupt, [&] {
-      if (resumable)
-        return vicinal::knn_resumable(run.corpus.matrix.points(), run.queries.matrix.points(), options, flags.resume);
-      return with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) {
-        return vicinal::knn(corpus, queries, options);
-      });
-    });
-    add_notes(run.result.stats, run.corpus, flags.search.corpus);
-    add_notes(run.result.stats, run.queries, flags.search.queries);
-  };
-  const auto write = [&] {
-    vicinal::write_neighbors(out.path(), run.result, flags.distances);
-    if (resumable) vicinal::discard_pieces(flags.resume);
-  };
-  if (carry_out(run.seconds, out, search, write))
-    flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
-  return 0;
-}
 
 }  // namespace
 
@@ -145,15 +87,14 @@ Command register_knn(App& root) {
   app.add_text("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
       .type_name("auto|f32|f64|u32");
   app.add_flag("--pad", flags->search.pad, "k beyond the rows of CORPUS: fill with id -1 and the worst distance");
-  add_header(app, flags->search.text);
-  add_strings(app, flags->search);
-  add_execution(app, flags->search);
-  add_eligible(app, flags->search.eligible, true);
-  add_output(app, flags->output);
+  add_search(app, *flags, true);
   app.add_written_file("--distances", flags->distances, "write the distances here");
   add_resume(app, flags->resume);
   app.footer(examples);
-  return {app, [flags](Context& context) { return run_knn(*flags, context); }};
+  return {app, [flags](Context& context) {
+            KnnSearch search(*flags);
+            return run_search(search, *flags, context);
+          }};
 }
 
 }  // namespace cli

@@ -1,4 +1,4 @@
-// Drawing is one write of one line that begins with a carriage return; a failed write is nobody's concern.
+// Drawing is one write of one line that begins with a carriage return; a failed write is passed over.
 #include "progress.hpp"
 
 #include <fmt/format.h>

@@ -4,12 +4,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "command.hpp"
-#include "output.hpp"
-#include "report.hpp"
-#include "resume.hpp"
-#include "text.hpp"
-#include "vicinal/resume.hpp"
+#include "search.hpp"
 #include "vicinal/search.hpp"
 
 namespace cli {
@@ -27,43 +22,10 @@ constexpr const char* examples =
     "  vicinal range corpus.npy corpus.npy -r 0 -o duplicates.npz\n"
     "  vicinal range names.txt names.txt -r 1 --metric levenshtein -o near-duplicates.npz";
 
-struct Flags {
-  SearchFlags search;
+struct Flags : RunFlags {
   double radius = 0;
   std::int64_t max_results = 0;
-  std::string resume;
-  OutputFlags output;
 };
-
-struct Run {
-  Side corpus, queries;
-  vicinal::Plan plan;
-  vicinal::CsrNeighbors result;
-  Timing seconds;
-
-  Report report() const { return {result.certificate, result.stats, plan, corpus, result.rows(), seconds}; }
-};
-
-Json describe(const Flags& flags, const Run& run) {
-  Json object = json_head("range");
-  object["corpus"] = json_of(run.corpus, flags.search.corpus);
-  object["queries"] = json_of(run.queries, flags.search.queries);
-  object["radius"] = flags.radius;
-  object["metric"] = metric_name(flags.search.metric);
-  return object;
-}
-
-void print_result_json(const Flags& flags, const Run& run) {
-  Json object = describe(flags, run);
-  add_report(object, run.report(), run.result.type(), flags.output.explain);
-  object["entries"] = run.result.entries();
-  if (flags.output.path.empty()) {
-    add_lists(object, run.result);
-  } else {
-    object["output"] = {{"range", flags.output.path}};
-  }
-  print_json(object);
-}
 
 /// The first few queries: how many matches, and the nearest of them.
 std::string matches_text(const vicinal::CsrNeighbors& result) {
@@ -80,19 +42,6 @@ std::string matches_text(const vicinal::CsrNeighbors& result) {
   return table_text(rows) + (more > 0 ? "and " + plural(more, "query") + " more\n" : "");
 }
 
-void print_result_text(const Flags& flags, const Run& run) {
-  std::string text;
-  if (flags.output.path.empty()) text += matches_text(run.result) + "\n";
-  text += fmt::format("{} within {:.9g} among {} for {}, {}, {}: {} {}\n", plural(run.result.entries(), "entry"),
-                      flags.radius, plural(run.corpus.rows(), "row"), plural(run.result.rows(), "query"),
-                      width_text(run.corpus), metric_name(flags.search.metric), seconds_text(run.seconds.search),
-                      place_text(run.result.stats));
-  text += certificate_text(run.result.certificate) + "\n";
-  if (!flags.output.path.empty()) text += "wrote " + flags.output.path + "\n";
-  if (flags.output.explain) text += "\n" + explain_text(run.report(), !flags.output.path.empty());
-  print(text);
-}
-
 vicinal::Plan plan_of(const vicinal::Points& corpus, const vicinal::Points& queries, double radius,
                       const vicinal::RangeOptions& options) {
   return vicinal::plan_range(corpus, {queries.rows, queries.cols, queries.dtype}, radius, options);
@@ -102,45 +51,49 @@ vicinal::Plan plan_of(const vicinal::Strings& corpus, const vicinal::Strings& qu
   return vicinal::plan_range(corpus, queries, options);
 }
 
-int run_range(Flags& flags, Context& context) {
-  vicinal::RangeOptions options{.search = search_options(flags.search), .max_results = flags.max_results};
-  check_resume(flags.resume, flags.output);
-  const OutputFile out(flags.output.path);
-  refuse_json_stream(flags.output, out);
-  if (!flags.output.path.empty()) vicinal::check_writable(out.path(), "", vicinal::ResultKind::range);
+struct RangeSearch {
+  using Result = vicinal::CsrNeighbors;
+  using Run = SearchRun<Result>;
+  static constexpr const char *name = "range", *output = "range";
+  static constexpr bool queries = true;
 
-  Run run;
-  const auto start = std::chrono::steady_clock::now();
-  run.corpus = read_side(flags.search.corpus, flags.search);
-  run.queries = read_side(flags.search.queries, flags.search);
-  run.seconds.read = seconds_since(start);
-  begin_resume(flags.resume, run.corpus, context);
-  run.plan = with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) {
-    return plan_of(corpus, queries, flags.radius, options);
-  });
-  if (flags.output.plan) return print_plan(run.plan, describe(flags, run), flags.output.json);
+  explicit RangeSearch(Flags& given)
+      : flags(given), range_options{.search = search_options(given.search), .max_results = given.max_results} {}
 
-  const bool resumable = !flags.resume.empty();
-  const auto search = [&] {
-    run.result = interruptible("range", options.search, context.interrupt, [&] {
-      if (resumable)
-        return vicinal::range_search_resumable(run.corpus.matrix.points(), run.queries.matrix.points(), flags.radius,
-                                               options, flags.resume);
-      return with_sides(run.corpus, run.queries, [&](const auto& corpus, const auto& queries) {
-        return vicinal::range_search(corpus, queries, flags.radius, options);
-      });
+  static vicinal::ResultKind kind() { return vicinal::ResultKind::range; }
+  vicinal::KnnOptions& options() { return range_options.search; }
+
+  void describe(Json& object) const {
+    object["radius"] = flags.radius;
+    object["metric"] = metric_name(flags.search.metric);
+  }
+  vicinal::Plan plan(const Side& corpus, const Side& asked) const {
+    return with_sides(corpus, asked,
+                      [&](const auto& a, const auto& b) { return plan_of(a, b, flags.radius, range_options); });
+  }
+  Result find(const Side& corpus, const Side& asked) const {
+    return with_sides(corpus, asked, [&](const auto& a, const auto& b) {
+      return vicinal::range_search(a, b, flags.radius, range_options);
     });
-    add_notes(run.result.stats, run.corpus, flags.search.corpus);
-    add_notes(run.result.stats, run.queries, flags.search.queries);
-  };
-  const auto write = [&] {
-    vicinal::write_range(out.path(), run.result);
-    if (resumable) vicinal::discard_pieces(flags.resume);
-  };
-  if (carry_out(run.seconds, out, search, write))
-    flags.output.json ? print_result_json(flags, run) : print_result_text(flags, run);
-  return 0;
-}
+  }
+  Result resume(const vicinal::Points& corpus, const vicinal::Points& asked, const std::string& folder) const {
+    return vicinal::range_search_resumable(corpus, asked, flags.radius, range_options, folder);
+  }
+  void finish(Result& /*result*/) const {}
+  void write(const std::string& path, const Result& result) const { vicinal::write_range(path, result); }
+  void add_size(Json& object, const Result& result) const { object["entries"] = result.entries(); }
+  void add_lists(Json& object, const Result& result) const { cli::add_lists(object, result); }
+  std::string table(const Result& result) const { return matches_text(result); }
+  std::string summary(const Run& run) const {
+    return fmt::format("{} within {:.9g} among {} for {}, {}, {}: {} {}\n", plural(run.result.entries(), "entry"),
+                       flags.radius, plural(run.corpus.rows(), "row"), plural(run.result.rows(), "query"),
+                       width_text(run.corpus), metric_name(flags.search.metric), seconds_text(run.seconds.search),
+                       place_text(run.result.stats));
+  }
+
+  const Flags& flags;
+  vicinal::RangeOptions range_options;
+};
 
 }  // namespace
 
@@ -154,14 +107,13 @@ Command register_range(App& root) {
   add_meaning(app, flags->search);
   app.add_text("--distance-type", flags->search.distance_type, "type of the distances (default auto)")
       .type_name("auto|f32|f64|u32");
-  add_header(app, flags->search.text);
-  add_strings(app, flags->search);
-  add_execution(app, flags->search);
-  add_eligible(app, flags->search.eligible, true);
-  add_output(app, flags->output);
+  add_search(app, *flags, true);
   add_resume(app, flags->resume);
   app.footer(examples);
-  return {app, [flags](Context& context) { return run_range(*flags, context); }};
+  return {app, [flags](Context& context) {
+            RangeSearch search(*flags);
+            return run_search(search, *flags, context);
+          }};
 }
 
 }  // namespace cli

@@ -98,7 +98,7 @@ Error no_command(const std::vector<CommandNode>& commands) {
 Error usage_error(const std::vector<CommandNode>& commands, const Mistake& mistake) {
   const std::string help = mistake.in_command ? "vicinal " + mistake.command.name + " --help" : "vicinal --help";
   const std::vector<std::string>& left = mistake.left;
-  // Without a command the options after its name are nobody's, and say nothing of what was meant.
+  // Without a command the options after its name belong to none, and say nothing of what was meant.
   if (!mistake.in_command && !left.empty() && left[0][0] != '-') return unknown_command(commands, left[0]);
   for (const std::string& word : left) {
     if (word.size() > 1 && word[0] == '-') return unknown_option(mistake.command, word, help);

@@ -1,7 +1,7 @@
 """Habits of the tree, checked on every file that git would track.
 
-ASCII, line ends, sizes, the format of C++ and CUDA sources, folders described in HACKING.md, long sources explained in docs/design, error codes in
-docs/errors.md, links of the documents, install lists in one place. Closes with "N passed, N failed".
+ASCII, line ends, sizes of files and functions, the format of C++ and CUDA sources, folders described in HACKING.md and mirrored by tests/unit, folders that
+include each other, words, error codes in docs/errors.md, links of the documents, install lists in one place. Closes with "N passed, N failed".
 """
 
 import re
@@ -15,6 +15,36 @@ DATA = {".npz", ".npy", ".fvecs", ".bvecs", ".ivecs", ".fbin", ".u8bin", ".i8bin
         ".jpg", ".seed"}
 BYTES = 2_000_000
 LINES = 400
+FUNCTION_LINES = 80
+HEADING_LINES = 40
+CPP, CUDA = (".cpp", ".hpp", ".inc"), (".cu", ".cuh")
+
+# What is excepted from a rule, and why. An exception that is not needed any more is a fault, so that no list outlives its reason.
+LONG_FUNCTIONS = {  # "path name": why
+}
+WORDS_ALLOWED = {  # (path, word as it stands there): why
+}
+# Folders that are to be cleaned up next and do not hold a rule yet, and pairs of them.
+NOT_YET = {
+    "long_sources": ("src/cuda/select",),
+    "long_functions": ("src/cuda/search", "src/cuda/select"),
+    "headings": ("src/cuda/permutation", "src/cuda/search", "src/cuda/select", "src/cuda/strings"),
+    "words": ("src/backend", "src/core", "src/cpu", "src/cuda", "src/pipeline"),
+    "cycles": (
+        ("cpu", "cpu/filter"), ("cpu/isa", "cpu/permutation"), ("cpu/isa", "cpu/select"), ("cpu/isa", "cpu/strings"), ("cpu/kd_tree", "cpu/prepare"),
+        ("cpu/permutation", "permutation"), ("cuda", "cuda/permutation"), ("cuda", "cuda/select"), ("cuda", "cuda/strings"),
+        ("cuda/device", "cuda/select"), ("cuda/search", "cuda/search/filter"), ("cuda/search", "cuda/search/output"),
+        ("cuda/search", "cuda/search/prepare"), ("cuda/search", "cuda/search/rerank"), ("cuda/search/filter", "cuda/search/prepare"),
+        ("cuda/search/filter", "cuda/search/rerank"),
+    ),
+}  # fmt: skip
+# Words of our own that the field has another one for. Each can be taken for nothing else.
+WORDS = {
+    "rungs?": "precision", "ladders?": "cascade", "climb(?:s|ed|ing)?": "escalate", "settl(?:e|es|ed|ing)": "rerank, ranked, verified_radius, certified",
+    "nobody": "masked", "facing|faced": "column side, bind", "stretch(?:es|ed)?": "segment", "vanish(?:es|ed|ing)?": "underflow", "outings?": "callback_epoch",
+    "residu(?:al|als|e|es)": "quantization error", "abandon(?:s|ed|ing)?": "give up", "dear": "expensive", "somebody": "the caller, another tool",
+    "everybody": "all", "ByteLine|QuickLine|float_line": "ThresholdCoeffs", "HeldSide": "PreparedMatrix",
+}  # fmt: skip
 
 
 def tracked():
@@ -58,21 +88,149 @@ def folders():
     yield from (f"HACKING.md describes {folder}/, which does not exist" for folder in sorted(described - present))
 
 
+def sources(*folders):
+    """(path, text) of the C++ and CUDA sources there."""
+    for path, data in TEXT.items():
+        if path.parts[0] in folders and path.suffix in (*CPP, *CUDA):
+            yield path, data.decode(errors="replace")
+
+
+class Exceptions:
+    """The exceptions of one rule; those that were never asked for are faults."""
+
+    def __init__(self, rule, named=()):
+        self.folders, self.named, self.used = NOT_YET.get(rule, ()), named, set()
+
+    def has(self, path, name=None):
+        """Whether the fault of this name in this file is excepted."""
+        found = name if name in self.named else next((folder for folder in self.folders if folder in map(str, path.parents)), None)
+        self.used.add(found)
+        return found is not None
+
+    def unused(self):
+        yield from (f"scripts/check_tree.py excepts {one}, without need" for one in (*self.folders, *self.named) if one not in self.used)
+
+
 def long_sources():
     """A source above 400 lines has a line in docs/design that says why."""
     design = "".join(path.read_text() for path in (ROOT / "docs/design").glob("*.md"))
+    exceptions = Exceptions("long_sources")
     for path in FILES:
-        if path.parts[0] in ("src", "cli", "include", "python") and path.suffix in (".cpp", ".hpp", ".py", ".inc"):
+        if path.parts[0] in ("src", "cli", "include", "python") and path.suffix in (*CPP, *CUDA, ".py"):
             lines = TEXT[path].count(b"\n")
-            if lines > LINES and str(path) not in design:
+            if lines > LINES and str(path) not in design and not exceptions.has(path):
                 yield f"{path}: {lines} lines: which two things is it? (or a line in docs/design)"
+    yield from exceptions.unused()
+
+
+NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', re.DOTALL | re.MULTILINE)
+SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()=]*$")
+ASIDE = re.compile(r"<[^<>]*>|\[\[.*?\]\]|\b(?:__\w+__|alignas|requires)\s*\((?:[^()]|\([^()]*\))*\)")  # nothing of a head that says what it opens
+NAME = re.compile(r"([~\w:]+|operator\W+)\s*\(")
+
+
+def functions(text):
+    """(name, first line, last line) of each function, from its brace to its brace. Braces are counted: no macro may hide one."""
+    text = NOISE.sub(lambda noise: re.sub(r"[^\n]", "", noise[0]) + " ", text)
+    scopes, head, line = [], "", 1  # for each open brace: is it a namespace or a class, the name of a function, or neither
+    for part in re.split(r"([{};\n])", text):
+        if part == "\n":
+            line += 1
+            head += " "
+        elif part == "{":
+            while (plain := ASIDE.sub("", head)) != head:
+                head = plain
+            name = NAME.search(head)
+            inside = all(kind is True for kind, _, _ in scopes)
+            if inside and SCOPE.search(head):
+                scopes.append((True, "", line))
+            elif inside and name:
+                scopes.append((False, name[1], line))
+            else:
+                scopes.append((None, "", line))
+            head = ""
+        elif part == "}":
+            if scopes:
+                kind, name, first = scopes.pop()
+                if kind is False:
+                    yield name, first, line
+            head = ""
+        elif part == ";":
+            head = ""
+        else:
+            head += part
+
+
+BODIES = [(path, text, list(functions(text))) for path, text in sources("src")]
+
+
+def long_functions():
+    """A function of src has at most 80 lines."""
+    exceptions = Exceptions("long_functions", LONG_FUNCTIONS)
+    for path, _, bodies in BODIES:
+        for name, first, last in bodies:
+            if last - first + 1 > FUNCTION_LINES and not exceptions.has(path, f"{path} {name}"):
+                yield f"{path}:{first}: {name} has {last - first + 1} lines: which of its parts has a name of its own?"
+    yield from exceptions.unused()
+
+
+def headings():
+    """In src/cuda a function of more than 40 lines says in comments what its paragraphs do: never more than 40 lines without one."""
+    exceptions = Exceptions("headings")
+    for path, text, bodies in BODIES:
+        if path.parts[1] != "cuda":
+            continue
+        lines = text.split("\n")
+        for name, first, last in bodies:
+            marks = [first, *(at for at in range(first, last + 1) if lines[at - 1].lstrip().startswith("//")), last]
+            gap = max(after - before for before, after in zip(marks, marks[1:]))
+            if gap > HEADING_LINES and not exceptions.has(path):
+                yield f"{path}:{first}: {name} has {gap} lines without a heading"
+    yield from exceptions.unused()
+
+
+def words():
+    """Sources use the words of the field."""
+    exceptions = Exceptions("words", WORDS_ALLOWED)
+    ours = re.compile("(?<![A-Za-z])(?:" + "|".join(f"((?i:{word}))" for word in WORDS) + ")(?![a-z])")
+    fields = list(WORDS.values())
+    for path, data in TEXT.items():
+        if path.parts[0] in ("src", "include", "cli", "python") and path.suffix not in (".txt", ".md"):
+            for number, line in enumerate(data.decode(errors="replace").split("\n"), 1):
+                for found in ours.finditer(line):
+                    if not exceptions.has(path, (str(path), found[0])):
+                        yield f"{path}:{number}: {found[0]}: {fields[found.lastindex - 1]}"
+    yield from exceptions.unused()
+
+
+def cycles():
+    """No two folders of src include each other."""
+    arrows = {}
+    for path, text in sources("src"):
+        for target in re.findall(r'^#include "([\w/.]+)/[\w.]+"', text, re.MULTILINE):
+            if (ROOT / "src" / target).is_dir():
+                arrows.setdefault((str(path.parent.relative_to("src")), target), path)
+    found = {pair for pair in arrows if pair[0] < pair[1] and pair[::-1] in arrows}
+    for a, b in sorted(found - set(NOT_YET["cycles"])):
+        yield f"src/{a} and src/{b} include each other: {arrows[a, b]}, {arrows[b, a]}"
+    for a, b in sorted(set(NOT_YET["cycles"]) - found):
+        yield f"scripts/check_tree.py excepts {a} and {b}, without need"
+
+
+def mirrors():
+    """A file of tests/unit lies in a folder of src; what several of them share may lie above."""
+    for path in FILES:
+        if path.parts[:2] == ("tests", "unit"):
+            folder = path.parent.relative_to("tests/unit")
+            if not (ROOT / "src" / folder).is_dir() or (str(folder) == "." and path.name.startswith("test_")):
+                yield f"{path}: there is no src/{folder}"
 
 
 def opening_lines():
-    """C++ and Python sources say in their first lines what they are; headers have their guard."""
+    """C++, CUDA and Python sources say in their first lines what they are; headers have their guard."""
     for path, data in TEXT.items():
-        told = path.suffix == ".cpp" and path.with_suffix(".hpp") in TEXT  # its header says what it is
-        if path.suffix in (".cpp", ".hpp", ".inc") and not told and not data.startswith((b"//", b"/*")):
+        told = path.suffix in (".cpp", ".cu") and any(path.with_suffix(header) in TEXT for header in (".hpp", ".cuh"))  # its header says what it is
+        if path.suffix in (*CPP, *CUDA) and not told and not data.startswith((b"//", b"/*")):
             yield f"{path}: does not open with a comment"
         if path.suffix == ".hpp" and b"\n#pragma once\n" not in data:
             yield f"{path}: no #pragma once"
@@ -85,7 +243,7 @@ def formatted():
     tool = shutil.which("clang-format-14")
     if tool is None:
         return
-    names = [str(path) for path in FILES if path.suffix in (".cpp", ".hpp", ".h", ".cu", ".cuh", ".inc")]
+    names = [str(path) for path in FILES if path.suffix in (*CPP, *CUDA, ".h")]
     half = len(names) // 2
     runs = [subprocess.Popen([tool, "--dry-run", "-Werror", *part], cwd=ROOT, stderr=subprocess.PIPE, text=True)
             for part in (names[:half], names[half:])]
@@ -100,7 +258,7 @@ def formatted():
 def forgotten_enumerators():
     """A switch over an enum has no default, which would hide an enumerator that is forgotten from the compiler (-Werror=switch)."""
     for path, data in TEXT.items():
-        if path.parts[0] not in ("src", "cli", "include", "python") or path.suffix not in (".cpp", ".hpp", ".cu", ".cuh", ".inc"):
+        if path.parts[0] not in ("src", "cli", "include", "python") or path.suffix not in (*CPP, *CUDA):
             continue
         last = ""
         for number, line in enumerate(data.decode().split("\n"), 1):
@@ -185,8 +343,8 @@ def pinned_packages():
             yield f"scripts/bootstrap installs without digests: {line.strip()}"
 
 
-CHECKS = (ascii_text, sizes, folders, long_sources, opening_lines, formatted, forgotten_enumerators, unfinished, error_codes, links, tables,
-          performance, install_lists, pinned_packages)
+CHECKS = (ascii_text, sizes, folders, long_sources, long_functions, headings, words, cycles, mirrors, opening_lines, formatted, forgotten_enumerators,
+          unfinished, error_codes, links, tables, performance, install_lists, pinned_packages)
 
 
 def main():

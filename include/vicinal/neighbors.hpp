@@ -13,8 +13,8 @@
 
 namespace vicinal {
 
-/// Why the answer is exact. Every query is settled when a call returns, so all() is always true;
-/// `proven` were settled by the first precision, `redone` needed a finer one.
+/// Why the answer is exact. Every query is certified when a call returns, so all() is always true:
+/// `proven` of them by the first precision, `redone` by a finer one.
 struct Certificate {
   std::int64_t queries = 0;
   std::int64_t proven = 0;

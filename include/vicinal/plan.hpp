@@ -32,7 +32,7 @@ struct Plan {
   std::int64_t query_block = 0;      // queries that one task carries through the corpus
   std::int64_t row_splits = 1;       // parts of a chunk that one query block is searched in at once
   std::int64_t passes = 1;           // times the corpus is read
-  std::int64_t candidate_slots = 0;  // filter survivors that a query can hold before they are settled
+  std::int64_t candidate_slots = 0;  // filter survivors that a query can hold before they are reranked
   std::int64_t match_bytes = 0;      // range search: matches held until their places in the result are known
   std::int64_t pair_rows = 0;        // graph: rows of the blocks that meet in pairs
   bool symmetric = false;            // graph: each tile of distances serves both of its sides

@@ -8,7 +8,7 @@
 //       vicinal::MatrixView<float>{queries.data(), 1000, 128},
 //       {.k = 10, .metric = vicinal::Metric::cosine});
 //   near.id(0, 0), near.distance(0, 0);                          // nearest row of query 0
-//   near.certificate.all();                                      // always true: every query is settled
+//   near.certificate.all();                                      // always true: every query is certified
 //
 // Searched more than once? Prepare once:        vicinal::Corpus c(view, {.metric = ...}); c.knn(queries, {.k = 5});
 // The nearest others of every row, a graph:     auto g = vicinal::knn_graph(view, {.k = 15}); vicinal::symmetrize(g, vicinal::Symmetrize::mutual);
@@ -16,8 +16,8 @@
 // How much memory and time, before it starts:   vicinal::plan({n, d}, {q, d}, {.k = 10}).text();
 // A corpus in parts: give each its .first_id, then vicinal::merge(parts, {.k = 10}); the bits are those of one search.
 // Strings instead of rows:                     vicinal::knn(names.view(), typed.view(), {.k = 5, .metric = vicinal::Metric::levenshtein});
-// A distance that is dear, a set that is huge:  vicinal::PermutationIndex(view, {.metric = vicinal::Metric::dtw}).knn(queries, {.recall = 0.9});
-// Somebody else's answer:                       vicinal::verify(corpus, queries, claim);
+// An expensive distance, or a set that is huge: vicinal::PermutationIndex(view, {.metric = vicinal::Metric::dtw}).knn(queries, {.recall = 0.9});
+// The answer of another tool:                   vicinal::verify(corpus, queries, claim);
 //
 // Integers of 16 to 64 bits:                   vicinal::knn(vicinal::exact_elements(rows, "corpus").points(), ...);
 //

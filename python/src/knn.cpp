@@ -36,8 +36,8 @@ nb::tuple knn_from_python(const Rows& corpus, const Rows& queries, const Options
   }));
 }
 
-/// Addresses of distances, ids and counts (0: none), dense, where vicinal/_homes.py made room for them.
-NeighborsView room_of(const nb::tuple& out, DType corpus, const Points& queries, const KnnOptions& options) {
+/// Addresses of distances, ids and counts (0: none), dense, as vicinal/_namespaces.py allocated them.
+NeighborsView out_of(const nb::tuple& out, DType corpus, const Points& queries, const KnnOptions& options) {
   const auto address = [&](std::size_t i) { return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(out[i])); };
   return {.ids = static_cast<std::int64_t*>(address(1)),
           .distances = address(0),
@@ -67,9 +67,9 @@ Claim claim_of(const Table& ids, const std::optional<Table>& distances) {
 
 nb::tuple knn_into_from_python(const Rows& corpus, const Rows& queries, const Options& options, const nb::tuple& out) {
   check_reach(options, {&corpus, &queries});
-  const NeighborsView room = room_of(out, corpus.anywhere().dtype, queries.anywhere(), options.knn);
+  const NeighborsView view = out_of(out, corpus.anywhere().dtype, queries.anywhere(), options.knn);
   return report_to_python(without_gil(options.progress, [&](const Progress& progress) {
-    return vicinal::knn_into(room, corpus.anywhere(), queries.anywhere(),
+    return vicinal::knn_into(view, corpus.anywhere(), queries.anywhere(),
                              options.search(corpus.anywhere().rows, progress));
   }));
 }
@@ -155,9 +155,9 @@ class PythonCorpus {
   }
   nb::tuple knn_into(const Rows& queries, const Options& options, const nb::tuple& out) const {
     check_reach(options, {&queries});
-    const NeighborsView room = room_of(out, corpus_.dtype(), queries.anywhere(), options.knn);
+    const NeighborsView view = out_of(out, corpus_.dtype(), queries.anywhere(), options.knn);
     return report_to_python(without_gil(options.progress, [&](const Progress& progress) {
-      return corpus_.knn_into(room, queries.anywhere(), options.search(corpus_.rows(), progress));
+      return corpus_.knn_into(view, queries.anywhere(), options.search(corpus_.rows(), progress));
     }));
   }
   const Corpus& corpus() const noexcept { return corpus_; }

@@ -7,6 +7,8 @@
 
 #include <memory>
 
+#include "vicinal/fields.hpp"
+
 namespace vicinal::python {
 namespace {
 
@@ -32,34 +34,18 @@ nb::object distances_array(const Result& result, std::initializer_list<std::size
   return array<float>(result.shared_distances(), data, shape);
 }
 
-nb::dict certificate_to_python(const Certificate& certificate) {
-  nb::dict d;
-  d["queries"] = certificate.queries;
-  d["proven"] = certificate.proven;
-  d["redone"] = certificate.redone;
-  d["precisions"] = nb::tuple(nb::cast(certificate.precisions));
-  d["largest_bound"] = certificate.largest_bound;
-  return d;
+nb::object field_to_python(DistanceType type) { return nb::cast(std::string(distance_type_name(type))); }
+nb::object field_to_python(const std::vector<std::string>& words) { return nb::tuple(nb::cast(words)); }
+template <class Value>
+nb::object field_to_python(const Value& value) {
+  return nb::cast(value);
 }
 
-nb::dict stats_to_python(const Stats& stats) {
+/// The members of a struct by name (vicinal/fields.hpp), as python/vicinal/_results.py takes them.
+template <class Struct>
+nb::dict to_python(const Struct& from) {
   nb::dict d;
-  d["device"] = stats.device;
-  d["instruction_set"] = stats.instruction_set;
-  d["threads"] = stats.threads;
-  d["seconds"] = stats.seconds;
-  d["prepare_seconds"] = stats.prepare_seconds;
-  d["pairs"] = stats.pairs;
-  d["candidates"] = stats.candidates;
-  d["reranked"] = stats.reranked;
-  d["underflowed"] = stats.underflowed;
-  d["copied_bytes"] = stats.copied_bytes;
-  d["planned_bytes"] = stats.planned_bytes;
-  d["used_bytes"] = stats.used_bytes;
-  d["rotated"] = stats.rotated;
-  d["planned_seconds"] = stats.planned_seconds;
-  d["passes"] = stats.passes;
-  d["notes"] = nb::tuple(nb::cast(stats.notes));
+  for_each_field(from, [&](const char* name, const auto& value) { d[name] = field_to_python(value); });
   return d;
 }
 
@@ -80,7 +66,7 @@ nb::tuple neighbors_to_python(const Neighbors& result) {
   if (result.counts() != nullptr) counts = array<std::int64_t>(result.shared_counts(), result.counts(), {rows});
   return nb::make_tuple(distances_array(result, {rows, k}),
                         array<std::int64_t>(result.shared_ids(), result.ids(), {rows, k}),
-                        certificate_to_python(result.certificate), stats_to_python(result.stats), counts);
+                        to_python(result.certificate), to_python(result.stats), counts);
 }
 
 nb::object saved_to_python(const SavedBytes& saved) {
@@ -88,7 +74,7 @@ nb::object saved_to_python(const SavedBytes& saved) {
 }
 
 nb::tuple report_to_python(const Report& report) {
-  return nb::make_tuple(certificate_to_python(report.certificate), stats_to_python(report.stats));
+  return nb::make_tuple(to_python(report.certificate), to_python(report.stats));
 }
 
 nb::tuple csr_to_python(const CsrNeighbors& result) {
@@ -96,47 +82,16 @@ nb::tuple csr_to_python(const CsrNeighbors& result) {
   return nb::make_tuple(array<std::int64_t>(result.shared_offsets(), result.offsets(), {rows + 1}),
                         distances_array(result, {entries}),
                         array<std::int64_t>(result.shared_ids(), result.ids(), {entries}),
-                        certificate_to_python(result.certificate), stats_to_python(result.stats));
+                        to_python(result.certificate), to_python(result.stats));
 }
 
 nb::dict plan_to_python(const Plan& plan) {
-  nb::dict d;
-  d["device"] = plan.device;
-  d["instruction_set"] = plan.instruction_set;
-  d["cascade"] = nb::tuple(nb::cast(plan.cascade));
-  d["threads"] = plan.threads;
-  d["distance_type"] = std::string(distance_type_name(plan.distance_type));
-  d["budget_bytes"] = plan.budget_bytes;
-  d["peak_bytes"] = plan.peak_bytes;
-  d["minimum_bytes"] = plan.minimum_bytes;
-  d["result_bytes"] = plan.result_bytes;
-  d["corpus_chunk"] = plan.corpus_chunk;
-  d["query_batch"] = plan.query_batch;
-  d["query_block"] = plan.query_block;
-  d["row_splits"] = plan.row_splits;
-  d["passes"] = plan.passes;
-  d["candidate_slots"] = plan.candidate_slots;
-  d["match_bytes"] = plan.match_bytes;
-  d["symmetric"] = plan.symmetric;
-  d["rotated"] = plan.rotated;
-  d["resident"] = plan.resident;
-  d["seconds"] = plan.seconds;
-  d["sampled_rows"] = plan.sampled_rows;
-  d["left_rows"] = plan.left_rows;
-  d["notes"] = nb::tuple(nb::cast(plan.notes));
+  nb::dict d = to_python(plan);
   d["text"] = plan.text();
   return d;
 }
 
-nb::dict device_to_python(const Device& device) {
-  nb::dict d;
-  d["name"] = device.name;
-  d["description"] = device.description;
-  d["usable"] = device.usable;
-  d["reason"] = device.reason;
-  d["free_bytes"] = device.free_bytes;
-  return d;
-}
+nb::dict device_to_python(const Device& device) { return to_python(device); }
 
 nb::dict info_to_python(const Info& info) {
   nb::dict d;

@@ -89,11 +89,11 @@ class CupyArray(Tensor):
         return self.pair
 
     def __dlpack__(self, stream=-1):
-        self.device, home = self.pair, self.device
+        self.device, before = self.pair, self.device
         try:
             return super().__dlpack__(stream)
         finally:
-            self.device = home
+            self.device = before
 
 
 STREAMS = {0: 0, 1: 0x51EA}  # current streams of the two devices, the first of which is the default one
@@ -165,7 +165,7 @@ def test_memory_that_is_not_handed_over(monkeypatch):
     assert _rows.rows(Foreign(x, 0), "corpus")[0].stream == 1
     with pytest.raises(vicinal.Unsupported, match="corpus: .*Foreign does not hand over its memory by DLPack .Can't export tensors on a different"):
         vicinal.knn(Foreign(x, 1), x, 1)
-    monkeypatch.setattr(vicinal._homes, "ordinal", lambda address: 1)
+    monkeypatch.setattr(vicinal._namespaces, "ordinal", lambda address: 1)
     rows, _ = _rows.rows(WithInterface(x, 1), "corpus")
     assert (rows.cuda_device, rows.data, rows.stream) == (1, x.ctypes.data, 7)
 
@@ -180,7 +180,7 @@ def test_memory_that_is_not_handed_over(monkeypatch):
 
 @pytest.mark.parametrize(("stream", "seen"), [(None, 0), (1, 1), (2, 2), (0xABC, 0xABC), (0, None), (-1, None), ("1", None), (True, None)])
 def test_the_stream_of_the_array_interface(monkeypatch, stream, seen):
-    monkeypatch.setattr(vicinal._homes, "ordinal", lambda address: 0)
+    monkeypatch.setattr(vicinal._namespaces, "ordinal", lambda address: 0)
     x = np.zeros((4, 3), np.float32)
     facts = dict(shape=x.shape, typestr="<f4", data=(x.ctypes.data, True), version=3, stream=stream)
     array = types.SimpleNamespace(__cuda_array_interface__=facts)
@@ -194,13 +194,13 @@ def test_the_stream_of_the_array_interface(monkeypatch, stream, seen):
 def test_one_stream_of_several(monkeypatch):
     waited = []
     driver = types.SimpleNamespace(cuStreamSynchronize=lambda stream: waited.append(stream.value) or 0)
-    monkeypatch.setattr(vicinal._homes.ctypes, "CDLL", lambda name: driver)
-    assert vicinal._homes.one_stream() == vicinal._homes.one_stream(0, 0) == 0
-    assert vicinal._homes.one_stream(0, 5, 5) == 5 and waited == []
-    assert vicinal._homes.one_stream(5, 0, 9, 5, 8) == 5 and waited == [9, 8]
+    monkeypatch.setattr(vicinal._namespaces.ctypes, "CDLL", lambda name: driver)
+    assert vicinal._namespaces.one_stream() == vicinal._namespaces.one_stream(0, 0) == 0
+    assert vicinal._namespaces.one_stream(0, 5, 5) == 5 and waited == []
+    assert vicinal._namespaces.one_stream(5, 0, 9, 5, 8) == 5 and waited == [9, 8]
     driver.cuStreamSynchronize = lambda stream: 900
     with pytest.raises(vicinal.DeviceError, match="waiting for the stream of an array: error 900"):
-        vicinal._homes.one_stream(5, 9)
+        vicinal._namespaces.one_stream(5, 9)
 
 
 def test_release_memory_without_a_device():

@@ -65,12 +65,12 @@ def test_ranges(ties, span):
     assert right(searches(*ties, 4, eligible=span), expected)
 
 
-@pytest.mark.parametrize("nobody", [[], np.empty(0, np.int32), np.zeros(N, bool), range(9, 9), slice(4, 4), [N, N + 1]])
-def test_nobody(ties, nobody):
-    result = searches(*ties, 2, eligible=nobody, pad=True)
+@pytest.mark.parametrize("none", [[], np.empty(0, np.int32), np.zeros(N, bool), range(9, 9), slice(4, 4), [N, N + 1]])
+def test_no_row_is_eligible(ties, none):
+    result = searches(*ties, 2, eligible=none, pad=True)
     assert (result.ids == -1).all() and result.counts.tolist() == [0] * Q
     with pytest.raises(vicinal.InvalidArgument, match="k=2 exceeds 0 eligible rows"):
-        searches(*ties, 2, eligible=nobody)
+        searches(*ties, 2, eligible=none)
 
 
 def test_first_id_counts_in_ids_and_not_in_masks(ties):
@@ -86,7 +86,7 @@ def test_first_id_counts_in_ids_and_not_in_masks(ties):
 @pytest.mark.parametrize("kind", ["b", "B", "h", "H", "i", "I", "l", "L", ">i4"])
 @pytest.mark.parametrize("rule", ["same", "other"])
 def test_labels(ties, rng, rule, kind):
-    labels, asked = rng.integers(0, 3, N).astype(kind), np.array([0, 1, 3, 2, 0], kind)  # 3 is nobody's
+    labels, asked = rng.integers(0, 3, N).astype(kind), np.array([0, 1, 3, 2, 0], kind)  # no row has 3
     expected = oracle.knn(*ties, 60, "euclidean", may=lambda q, r: (labels[r] == asked[q]) == (rule == "same"))
     for pair in ((labels, asked), [labels, asked.tolist()], (labels.tolist(), np.repeat(asked, 2)[::2])):
         result = searches(*ties, 60, labels=pair, label_rule=rule, pad=True)

@@ -269,8 +269,8 @@ def test_eligible_errors(rng):
         vicinal.knn(corpus, queries, 50, eligible=mask)
     padded = vicinal.knn(corpus, queries, 50, eligible=mask, pad=True)
     assert (padded.counts == 10).all() and (padded.ids[:, 10:] == -1).all() and (padded.ids[:, :10] >= 0).all()
-    nobody = vicinal.knn(corpus, queries, 2, eligible=np.zeros(100, bool), pad=True)
-    assert (nobody.counts == 0).all() and (nobody.ids == -1).all()
+    none = vicinal.knn(corpus, queries, 2, eligible=np.zeros(100, bool), pad=True)
+    assert (none.counts == 0).all() and (none.ids == -1).all()
     with pytest.raises(vicinal.InvalidArgument, match="99"):
         vicinal.knn(corpus, queries, 2, eligible=np.ones(99, bool))
     with pytest.raises(vicinal.InvalidArgument):

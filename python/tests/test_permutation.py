@@ -188,12 +188,12 @@ def test_a_callable(data):
 
 @pytest.mark.parametrize("form", ["ranks", "components"])
 @pytest.mark.parametrize("choice", ["random", "farthest_first"])
-def test_building_over_a_dear_distance_is_left_soon(form, choice):
+def test_building_over_an_expensive_distance_is_left_soon(form, choice):
     """The caller is asked after some thousand distances, however many objects and permutants these are of."""
     x = np.random.default_rng(9).standard_normal((3000, 4))
     calls = 0
 
-    def dear(a, b):
+    def expensive(a, b):
         nonlocal calls
         calls += 1
         time.sleep(2e-5)
@@ -205,5 +205,5 @@ def test_building_over_a_dear_distance_is_left_soon(form, choice):
         return True
 
     with pytest.raises(InterruptedError):
-        vicinal.PermutationIndex(x, dear, permutants=256, form=form, choice=choice, progress=leave)
+        vicinal.PermutationIndex(x, expensive, permutants=256, form=form, choice=choice, progress=leave)
     assert 0 < calls < 2500

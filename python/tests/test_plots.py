@@ -8,7 +8,7 @@ from vicinal import plots
 
 @pytest.fixture
 def star():
-    """Row 0 is everybody's nearest."""
+    """Row 0 is the nearest of all others."""
     angles = np.linspace(0, 2 * np.pi, 9)[:-1]
     return np.vstack([[0, 0], np.stack([np.cos(angles), np.sin(angles)], 1) * (1 + np.arange(8)[:, None] / 100)])
 

@@ -264,7 +264,7 @@ def test_subnormals_are_values():
     assert ids.tolist() == [[1, 2, 0]] and (distances > 0).all()
 
 
-def test_an_array_that_changes_during_the_search_harms_nobody():
+def test_an_array_that_changes_during_the_search_does_no_harm():
     run_alone("""
         import threading
         import numpy as np, vicinal

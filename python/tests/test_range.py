@@ -145,7 +145,7 @@ def test_first_id_eligible_and_labels(rng):
         assert equal(result, expected) and result.columns == 150 and len(result.ids) > 0
     expected = oracle.range_search(corpus, queries, 6, "l1", 100, lambda q, r: 110 <= r + 100 < 130)
     assert equal(vicinal.range_search(corpus, queries, 6, "l1", first_id=100, eligible=range(110, 130)), expected)
-    assert len(vicinal.range_search(corpus, queries, 6, "l1", eligible=[]).ids) == 0  # nobody may answer: no error here
+    assert len(vicinal.range_search(corpus, queries, 6, "l1", eligible=[]).ids) == 0  # no row may answer: no error here
 
 
 REFUSED = {

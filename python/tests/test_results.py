@@ -1,5 +1,6 @@
 """The objects that come back, and the calls that are made of results: merge, Corpus, plan, verify, info."""
 
+import dataclasses
 import pickle
 
 import numpy as np
@@ -23,6 +24,27 @@ def test_result_unpacks_and_has_names(small):
     assert "5 queries" in repr(result)
     again = pickle.loads(pickle.dumps(result))
     assert equal(again, result) and again.certificate == result.certificate and again.stats == result.stats
+
+
+def test_fields_are_those_of_the_binding(small, monkeypatch):
+    """The lists of vicinal/fields.hpp, in their order, and what the binding adds at the end."""
+    given = {}
+
+    def recorded(kind):
+        def make(**fields):
+            given[kind] = list(fields)
+            return kind(**fields)
+
+        return make
+
+    for module, name in [(vicinal._results, "Certificate"), (vicinal._results, "Stats"), (vicinal, "Plan"), (vicinal, "Device"),
+                         (vicinal._results, "Device"), (vicinal._results, "Info")]:  # fmt: skip
+        monkeypatch.setattr(module, name, recorded(getattr(module, name)))
+    vicinal.knn(*small, 5), vicinal.plan(*small), vicinal.devices(), vicinal.info()
+    kinds = {kind.__name__ for kind in given}
+    assert kinds == {"Certificate", "Stats", "Plan", "Device", "Info"}
+    for kind, names in given.items():
+        assert names == [field.name for field in dataclasses.fields(kind)]
 
 
 def test_results_own_the_memory(small):

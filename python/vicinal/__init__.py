@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import _homes, _inputs, _native, _results, errors
+from . import _inputs, _namespaces, _native, _results, errors
 from ._corpus import Corpus
 from ._graph import knn_graph, plan_graph
 from ._index_results import IndexPlan, PermutationNeighbors, PermutationRange, Recall, Tuning
@@ -170,11 +170,11 @@ def knn(
         eligible=_inputs.eligible(eligible, labels, label_rule), ngram=ngram, max_length=max_length, progress=progress,
         sort=corpus_rows, stream=_inputs.stream(corpus_rows, query_rows),
     )  # fmt: skip
-    columns, home = corpus_rows.shape[0] + options.first_id, _homes.of(queries)
+    columns, namespace = corpus_rows.shape[0] + options.first_id, _namespaces.of(queries)
     if getattr(query_rows, "cuda_device", -1) < 0:
-        return _results.neighbors(_inputs.call("knn", corpus_rows, query_rows, options), copied, columns, home)
-    native = _homes.search(
-        home, (query_rows.shape[0], options.k), options.pad,
+        return _results.neighbors(_inputs.call("knn", corpus_rows, query_rows, options), copied, columns, namespace)
+    native = _namespaces.search(
+        namespace, (query_rows.shape[0], options.k), options.pad,
         lambda: _native.plan(*map(_inputs.shape_of, (corpus_rows, query_rows)), options),
         lambda out: _native.knn_into(corpus_rows, query_rows, options, out),
     )  # fmt: skip

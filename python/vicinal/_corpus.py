@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _homes, _inputs, _native, _results
+from . import _inputs, _namespaces, _native, _results
 from ._inputs import Memory, Progress
 from ._results import CsrNeighbors, Neighbors, Verdict
 
@@ -50,8 +50,8 @@ class Corpus:
         progress: Progress = None,
     ) -> None:
         own = _inputs.flag("copy", copy)
-        if own and _homes.on_cuda(x):
-            x, own = _homes.of(x, "corpus").copied(), False
+        if own and _namespaces.on_cuda(x):
+            x, own = _namespaces.of(x, "corpus").copied(), False
         rows, self._copied_bytes = _inputs.rows(x, "corpus")
         device = _inputs.device(device, rows)
         options = _inputs.options(
@@ -112,7 +112,7 @@ class Corpus:
     def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
         native = self._native
         if self._there is not None:
-            rows = _inputs.rows(_homes.of(self._there, "corpus").on_host(), "corpus")[0]
+            rows = _inputs.rows(_namespaces.of(self._there, "corpus").on_host(), "corpus")[0]
             # Of this little memory nothing is prepared: the rows are only written.
             native = _native.Corpus(rows, _inputs.options(metric=self.metric, device="cpu", memory=1, degenerate=self._degenerate), False)
         settings = self._device, self._threads, self._memory
@@ -155,11 +155,11 @@ class Corpus:
             threads, memory, k=k, distance_type=distance_type, pad=pad, first_id=first_id,
             eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress, stream=_inputs.stream(rows),
         )  # fmt: skip
-        columns, home = self.shape[0] + options.first_id, _homes.of(queries)
+        columns, namespace = self.shape[0] + options.first_id, _namespaces.of(queries)
         if rows.cuda_device < 0:
-            return _results.neighbors(self._native.knn(rows, options), copied, columns, home)
-        native = _homes.search(
-            home, (rows.shape[0], options.k), options.pad,
+            return _results.neighbors(self._native.knn(rows, options), copied, columns, namespace)
+        native = _namespaces.search(
+            namespace, (rows.shape[0], options.k), options.pad,
             lambda: _native.plan(_native.Shape(*self.shape, self._native.dtype), _inputs.shape_of(rows), options),
             lambda out: self._native.knn_into(rows, options, out),
         )  # fmt: skip
@@ -192,7 +192,7 @@ class Corpus:
         how = None if symmetrize is None else _inputs.text("symmetrize", symmetrize)
         result = _results.neighbors if how is None else _results.csr_neighbors
         native = self._native.knn_graph(options, _inputs.flag("include_self", include_self), how)
-        return result(native, 0, self.shape[0], None if self._there is None else _homes.of(self._there, "corpus"))
+        return result(native, 0, self.shape[0], None if self._there is None else _namespaces.of(self._there, "corpus"))
 
     def range_search(
         self,
@@ -219,7 +219,7 @@ class Corpus:
             eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress, stream=_inputs.stream(rows),
         )  # fmt: skip
         native = self._native.range_search(rows, _inputs.real("radius", radius), options, _inputs.max_results(max_results))
-        return _results.csr_neighbors(native, copied, self.shape[0] + options.first_id, _homes.of(queries))
+        return _results.csr_neighbors(native, copied, self.shape[0] + options.first_id, _namespaces.of(queries))
 
     def verify(
         self,

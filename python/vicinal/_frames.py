@@ -67,11 +67,11 @@ def _gathered(labels: Any, columns: Any, count: int, name: str) -> tuple[np.ndar
     return table, table.nbytes
 
 
-def _check_exact(floats: np.ndarray, integers: np.ndarray, where: str) -> None:
-    """64-bit integers as float64: those beyond 2^53 are compared as Python's own."""
+def _check_exact(floats: np.ndarray, integers: np.ndarray, where: str, what: str = "row") -> None:
+    """64-bit integers as float64: those beyond 2^53 are compared as Python's own. what: each of them is in the message."""
     for row in np.flatnonzero(np.abs(floats) >= 2.0**53).tolist():
         if int(floats[row]) != int(integers[row]):
-            raise InvalidValue(f"{where}, row {row} is {integers[row]}: integers beyond 2^53 have no exact float64; "
+            raise InvalidValue(f"{where}, {what} {row} is {integers[row]}: integers beyond 2^53 have no exact float64; "
                                "subtract an offset, or scale them down")  # fmt: skip
 
 
@@ -125,5 +125,5 @@ def _stacked(column: Any, name: str) -> tuple[np.ndarray, int]:
     for row, values in enumerate(items):
         table[row] = values
         if values.dtype.kind in "iu" and values.dtype.itemsize == 8 and table.dtype.kind == "f":
-            _check_exact(table[row], values, f"{where}, row {row}")
+            _check_exact(table[row], values, f"{where}, row {row}", "element")
     return table, table.nbytes

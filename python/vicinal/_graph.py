@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _homes, _inputs, _results
+from . import _inputs, _namespaces, _results
 from ._inputs import Memory, Progress
 from ._results import CsrNeighbors, Neighbors, Plan
 
@@ -82,7 +82,7 @@ def knn_graph(
     with_self = _inputs.flag("include_self", include_self)
     how = None if symmetrize is None else _inputs.text("symmetrize", symmetrize)
     result = _results.neighbors if how is None else _results.csr_neighbors
-    return result(_inputs.call("knn_graph", rows, options, with_self, how), copied, rows.shape[0], _homes.of(x))
+    return result(_inputs.call("knn_graph", rows, options, with_self, how), copied, rows.shape[0], _namespaces.of(x))
 
 
 def plan_graph(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _homes, _native, _strings
+from . import _namespaces, _native, _strings
 from ._rows import ELEMENTS, INTEGERS, host_capsule, rows, side, sides, unconverted  # noqa: F401
 from .errors import InvalidArgument
 
@@ -42,14 +42,14 @@ def _ordinal(side: Any) -> int:
     """Of the CUDA device that holds a side, asked without converting it; -1: none does."""
     if isinstance(side, _native.Rows):
         return side.cuda_device
-    if not _homes.on_cuda(side):
+    if not _namespaces.on_cuda(side):
         return -1
-    return _homes.dlpack_device(side)[1] if hasattr(side, "__dlpack_device__") else unconverted(side, "rows")[0].cuda_device
+    return _namespaces.dlpack_device(side)[1] if hasattr(side, "__dlpack_device__") else unconverted(side, "rows")[0].cuda_device
 
 
 def stream(*given: Any) -> int:
     """The CUDA stream that a search begins after: that on which its sides are made; 0: none."""
-    return _homes.one_stream(*(side.stream for side in given if isinstance(side, _native.Rows)))
+    return _namespaces.one_stream(*(side.stream for side in given if isinstance(side, _native.Rows)))
 
 
 def integer(name: str, value: Any) -> int:
@@ -273,7 +273,7 @@ def _vector(x: Any, name: str, kinds: str, wanted: str) -> np.ndarray:
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name}: masked arrays are not supported")
     try:
-        array = np.asarray(_homes.to_host(x))  # a subclass may say what its memory does not hold
+        array = np.asarray(_namespaces.to_host(x))  # a subclass may say what its memory does not hold
     except ValueError as error:
         raise InvalidArgument(f"{name}: not a one-dimensional array ({error})") from None
     if array.size == 0 and isinstance(x, (list, tuple)):
@@ -329,7 +329,7 @@ def result_pair(part: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
         distances, ids = part
     except (TypeError, ValueError):
         raise TypeError(f"{where} must be a result or a pair (distances, ids), got {type(part).__name__}") from None
-    distances, ids = np.asarray(_homes.to_host(distances)), ids_array(ids, where)
+    distances, ids = np.asarray(_namespaces.to_host(distances)), ids_array(ids, where)
     if distances.shape != ids.shape:
         raise InvalidArgument(f"{where}: distances have shape {distances.shape}, ids {ids.shape}")
     return distances_array(distances, where), ids
@@ -357,7 +357,7 @@ def pickled(saved: np.ndarray, protocol: int) -> Any:
 
 
 def ids_array(ids: Any, where: str) -> np.ndarray:
-    array = np.asarray(_homes.to_host(ids))
+    array = np.asarray(_namespaces.to_host(ids))
     if array.dtype.kind not in "iu":
         raise TypeError(f"{where}: ids must be integers, got dtype {array.dtype.name}")
     if array.ndim != 2:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _homes, _inputs, _results
+from . import _inputs, _namespaces, _results
 from ._inputs import Memory, Progress
 from ._results import CsrNeighbors, Plan
 
@@ -76,7 +76,7 @@ def range_search(
     limit = _inputs.max_results(max_results)
     within = _inputs.real("radius", radius)
     native = _inputs.call("range_search", corpus_rows, query_rows, within, options, limit)
-    return _results.csr_neighbors(native, copied, corpus_rows.shape[0] + options.first_id, _homes.of(queries))
+    return _results.csr_neighbors(native, copied, corpus_rows.shape[0] + options.first_id, _namespaces.of(queries))
 
 
 def plan_range(

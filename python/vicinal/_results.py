@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _homes
+from . import _namespaces
 from .errors import InvalidArgument
 
 
@@ -148,7 +148,7 @@ class CsrNeighbors:
         """The same lists, each by ascending id."""
         distances, ids = map(on_host, (self.distances, self.ids))
         order = np.lexsort((ids, np.repeat(np.arange(len(self)), np.diff(on_host(self.offsets)))))
-        distances, ids = _at(_homes.of(self.ids), distances[order], ids[order])
+        distances, ids = _at(_namespaces.of(self.ids), distances[order], ids[order])
         return replace(self, distances=distances, ids=ids)
 
     def __len__(self) -> int:
@@ -171,7 +171,7 @@ class CsrNeighbors:
 
 
 def on_host(array: Any) -> np.ndarray:
-    return np.asarray(_homes.to_host(array))
+    return np.asarray(_namespaces.to_host(array))
 
 
 def _csr_matrix(offsets: np.ndarray, distances: np.ndarray, ids: np.ndarray, columns: int | None,
@@ -305,21 +305,21 @@ class Verdict:
         return self.correct == self.rows
 
 
-def neighbors(native: tuple[Any, ...], copied_bytes: int = 0, columns: int | None = None, home: Any = None) -> Neighbors:
+def neighbors(native: tuple[Any, ...], copied_bytes: int = 0, columns: int | None = None, namespace: Any = None) -> Neighbors:
     distances, ids, certificate, stats, counts = native
-    distances, ids, counts = _at(home, distances, ids, counts)
+    distances, ids, counts = _at(namespace, distances, ids, counts)
     return Neighbors(distances, ids, Certificate(**certificate), _stats(stats, copied_bytes), counts, columns)
 
 
-def csr_neighbors(native: tuple[Any, ...], copied_bytes: int, columns: int, home: Any = None) -> CsrNeighbors:
+def csr_neighbors(native: tuple[Any, ...], copied_bytes: int, columns: int, namespace: Any = None) -> CsrNeighbors:
     offsets, distances, ids, certificate, stats = native
-    offsets, distances, ids = _at(home, offsets, distances, ids)
+    offsets, distances, ids = _at(namespace, offsets, distances, ids)
     return CsrNeighbors(offsets, distances, ids, Certificate(**certificate), _stats(stats, copied_bytes), columns)
 
 
-def _at(home: Any, *arrays: Any) -> tuple[Any, ...]:
+def _at(namespace: Any, *arrays: Any) -> tuple[Any, ...]:
     """Arrays of the host where results belong; None: where they are."""
-    return arrays if home is None else tuple(None if array is None else home.like(array) for array in arrays)
+    return arrays if namespace is None else tuple(None if array is None else namespace.like(array) for array in arrays)
 
 
 def _stats(native: dict, copied_bytes: int) -> Stats:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _frames, _homes, _native, _strings, _tables
+from . import _frames, _namespaces, _native, _strings, _tables
 from .errors import DeviceError, InvalidArgument, Unsupported
 
 # DLPack's numbers for memory that a CPU reads: its own, and host memory pinned for CUDA or ROCm.
@@ -26,7 +26,7 @@ ELEMENTS = {
 
 
 # What integers and bools become (element_type in vicinal/elements.hpp): bools are seen in place as bytes of 0 and 1.
-INTEGERS = {"bool": "u8", **{name: ELEMENTS[becomes] for name, becomes in _homes.WIDE.items()}}
+INTEGERS = {"bool": "u8", **{name: ELEMENTS[becomes] for name, becomes in _namespaces.WIDE.items()}}
 
 
 def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
@@ -47,7 +47,7 @@ def unconverted(x: Any, name: str) -> tuple[_native.Rows, int]:
     if table is not None:
         return _from_array(table[0], name), table[1]
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        return _from_cuda(x, name) if _homes.on_cuda(x) else (_from_dlpack(x, name), 0)
+        return _from_cuda(x, name) if _namespaces.on_cuda(x) else (_from_dlpack(x, name), 0)
     if hasattr(x, "__cuda_array_interface__"):
         return _from_cuda_interface(x, name), 0
     array = _converted(x, name)
@@ -92,16 +92,16 @@ def _from_dlpack(x: Any, name: str) -> _native.Rows:
 
 def _from_cuda(x: Any, name: str) -> tuple[_native.Rows, int]:
     """Rows that lie dense in memory of a CUDA device are read there; others become so there."""
-    if _homes.library(x) not in ("torch", "cupy"):
+    if _namespaces.library(x) not in ("torch", "cupy"):
         try:
-            return _native.Rows.from_dlpack(_homes.handed_over(x, name, stream=1), name, 1), 0
+            return _native.Rows.from_dlpack(_namespaces.handed_over(x, name, stream=1), name, 1), 0
         except Unsupported:  # an owner who hands over what is of the current device alone, for one
             if not hasattr(x, "__cuda_array_interface__"):
                 raise
             return _from_cuda_interface(x, name), 0
-    home = _homes.of(x)
-    dense, copied = home.dense(name)
-    return _native.Rows.from_dlpack(home.capsule(dense, name), name, home.stream()), copied
+    namespace = _namespaces.of(x)
+    dense, copied = namespace.dense(name)
+    return _native.Rows.from_dlpack(namespace.capsule(dense, name), name, namespace.stream()), copied
 
 
 def _from_cuda_interface(x: Any, name: str) -> _native.Rows:
@@ -116,11 +116,11 @@ def _from_cuda_interface(x: Any, name: str) -> _native.Rows:
     dense = strides is None or strides == tuple(dtype.itemsize * math.prod(shape[at + 1 :]) for at in range(len(shape)))
     if not dense or not dtype.isnative:
         raise Unsupported(f"{name}: rows in memory of a CUDA device must be dense, row-major and of this machine's byte order")
-    stream = _homes.interface_stream(facts, name)
+    stream = _namespaces.interface_stream(facts, name)
     element = "u8" if dtype.kind == "b" else ELEMENTS.get(dtype.name)
     if element is None or element == "u32":
         raise InvalidArgument(f"{name}: dtype {dtype.name} not supported in memory of a CUDA device; convert with astype")
-    where = _homes.ordinal(address)
+    where = _namespaces.ordinal(address)
     return _native.Rows.from_address(address, shape, element, name, where, x, stream)
 
 
@@ -128,14 +128,14 @@ def host_capsule(x: Any, name: str) -> Any:
     """What DLPack hands over of a tensor that the CPU can read."""
     if getattr(x, "requires_grad", False):
         x = x.detach()
-    kind, number = _homes.dlpack_device(x)
+    kind, number = _namespaces.dlpack_device(x)
     if kind not in _HOST_DEVICES:
         device = _DEVICE_NAMES.get(kind, f"device type {kind}")
         raise DeviceError(f"{name}: tensor is on {device}:{number}, this search runs on cpu; copy it to the host")
     try:
-        return _homes.handed_over(x, name, max_version=(1, 0))  # the version that can say "read-only"
+        return _namespaces.handed_over(x, name, max_version=(1, 0))  # the version that can say "read-only"
     except TypeError:
-        return _homes.handed_over(x, name)
+        return _namespaces.handed_over(x, name)
 
 
 def _converted(x: Any, name: str) -> np.ndarray:

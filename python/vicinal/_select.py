@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _homes, _inputs, _native
+from . import _inputs, _namespaces, _native
 from .errors import InvalidArgument
 
 _NUMPY_TYPES = {
@@ -163,12 +163,12 @@ def select_k(
     # A k that will be refused gets no memory; what is wrong with it is the library's to say.
     rows, columns = source.rows.shape
     shape = (*source.shape[:-1], max(0, min(count, columns) if rows > 0 else count))
-    chosen, ids = source.home.room(shape), source.home.room(shape, np.int64)
-    companions = None if carried is None else carried.home.room(shape)
+    chosen, ids = source.namespace.out(shape), source.namespace.out(shape, np.int64)
+    companions = None if carried is None else carried.namespace.out(shape)
     stats = _native.select_k(
         source.rows, None if carried is None else carried.rows,
         (chosen[1], ids[1], 0 if companions is None else companions[1]),
-        k=count, stream=source.home.stream(), **wanted,
+        k=count, stream=source.namespace.stream(), **wanted,
     )  # fmt: skip
     return Selection(chosen[0], ids[0], None if companions is None else companions[0], SelectStats(**stats))
 
@@ -178,7 +178,7 @@ class _Seen(NamedTuple):
 
     rows: _native.ValueRows
     shape: tuple[int, ...]
-    home: _homes.Home
+    namespace: _namespaces.Namespace
 
 
 def _seen(x: Any, name: str) -> _Seen:
@@ -190,7 +190,7 @@ def _seen(x: Any, name: str) -> _Seen:
         if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
             return _from_dlpack(x, name)
         if hasattr(x, "__cuda_array_interface__"):
-            raise _homes.foreign(x, name)
+            raise _namespaces.foreign(x, name)
         try:
             x = np.asarray(x)
         except (ValueError, OverflowError) as error:
@@ -207,26 +207,26 @@ def _from_array(array: np.ndarray, name: str) -> _Seen:
             raise InvalidArgument(f"payload has items of {dtype.itemsize} bytes; 1, 2, 4 and 8 are possible. "
                                   "Select ids and gather by them")  # fmt: skip
         rows = _native.ValueRows.from_buffer(array.view(f"u{dtype.itemsize}"), name, False)
-        return _Seen(rows, array.shape, _homes.Numpy(dtype))
+        return _Seen(rows, array.shape, _namespaces.Numpy(dtype))
     if not bfloat16 and dtype.kind not in "fiu":
         raise TypeError(f"{name}: unsupported dtype {dtype.name}")
     rows = _native.ValueRows.from_buffer(array.view(np.uint16) if bfloat16 else array, name, bfloat16)
-    return _Seen(rows, array.shape, _homes.Numpy(dtype.newbyteorder("=")))
+    return _Seen(rows, array.shape, _namespaces.Numpy(dtype.newbyteorder("=")))
 
 
 def _from_dlpack(x: Any, name: str) -> _Seen:
-    library = _homes.library(x)
-    home: Any = _homes.of(x) if library in ("torch", "cupy") else None
+    library = _namespaces.library(x)
+    namespace: Any = _namespaces.of(x) if library in ("torch", "cupy") else None
     if library == "torch":
         x = x.detach()
-    if _homes.on_cuda(x):
-        if home is None:
-            raise _homes.foreign(x, name)
-        capsule = home.capsule(x, name)
+    if _namespaces.on_cuda(x):
+        if namespace is None:
+            raise _namespaces.foreign(x, name)
+        capsule = namespace.capsule(x, name)
     else:
         capsule = _inputs.host_capsule(x, name)
     rows = _native.ValueRows.from_dlpack(capsule, name, name == "payload")
-    if home is None:
+    if namespace is None:
         known = _NUMPY_TYPES.get(rows.dtype)
-        home = _homes.Numpy(known or getattr(sys.modules.get("ml_dtypes"), "bfloat16", np.uint16))
-    return _Seen(rows, tuple(rows.extents), home)
+        namespace = _namespaces.Numpy(known or getattr(sys.modules.get("ml_dtypes"), "bfloat16", np.uint16))
+    return _Seen(rows, tuple(rows.extents), namespace)

@@ -54,7 +54,7 @@ def _from_fixed(array: np.ndarray) -> tuple[_native.Strings, int]:
 
 
 def _from_list(items: list, name: str) -> tuple[_native.Strings, int]:
-    """items: nobody else's. A subclass may have methods of its own, so str and bytes themselves are asked what it holds."""
+    """`items` is a list that nothing else refers to. A subclass may have methods of its own, so str and bytes themselves are asked what it holds."""
     kind = bytes if items and issubclass(type(items[0]), bytes) else str
     try:
         joined = kind().join(items)

@@ -34,7 +34,7 @@ except ImportError as error:
 from . import accel
 from ._corpus import Corpus
 from ._graph import knn_graph
-from ._homes import to_host
+from ._namespaces import to_host
 from ._range import range_search
 
 __all__ = [
@@ -142,9 +142,9 @@ class _Exact:
         """
         if self.weights != "uniform" or not self._serves(X):
             return self
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, weights=None)
-        return twin
+        uniform = object.__new__(type(self))
+        uniform.__dict__.update(self.__dict__, weights=None)
+        return uniform
 
 
 class _KNeighbors(_Exact):

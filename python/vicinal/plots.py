@@ -34,7 +34,7 @@ class Hubness:
 
 
 def hubness(found: Neighbors | CsrNeighbors, hubs: int = 10) -> Hubness:
-    """Counts the lists that each row is in; missing entries count for nobody.
+    """Counts the lists that each row is in; missing entries are not counted.
 
     Parameters
     ----------

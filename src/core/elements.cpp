@@ -151,8 +151,7 @@ Elements exact_elements(const Values& values, const std::string& side, const Exe
   if (bytes > 0) {
     const std::int64_t rows = std::max<std::int64_t>(block_elements / values.cols, 1),
                        blocks = (values.rows + rows - 1) / rows;
-    const int threads = run.threads > 0 ? std::min(run.threads, 1024) : default_threads();
-    ThreadPool thread_pool(static_cast<int>(std::min<std::int64_t>(threads, blocks)), progress, {},
+    ThreadPool thread_pool(static_cast<int>(std::min<std::int64_t>(threads_for(run.threads), blocks)), progress, {},
                            static_cast<std::uint64_t>(values.rows));
     with_types(values.type, [&]<class From, class To>(From, To) {
       auto* const to = reinterpret_cast<To*>(memory->data());

@@ -84,6 +84,8 @@ int default_threads() {
   return std::max(1, std::min(count, quota_threads()));
 }
 
+int threads_for(int asked) { return asked > 0 ? std::min(asked, most_threads) : default_threads(); }
+
 namespace {
 
 // oneTBB before 2021.9 (Debian 12 has 2021.8) loses some 7 KB with every arena that workers have visited. Arenas are

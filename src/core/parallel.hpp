@@ -14,6 +14,10 @@ namespace vicinal {
 
 /// What threads = 0 means: the affinity mask and the cgroup's quota, at least 1.
 int default_threads();
+/// The most threads that a call takes, whatever is asked.
+inline constexpr int most_threads = 1024;
+/// The threads of a call: `asked` up to most_threads, or default_threads() for 0. A negative number is the caller's to refuse.
+int threads_for(int asked);
 
 class ThreadPool {
  public:

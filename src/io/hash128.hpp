@@ -1,5 +1,5 @@
 // XXH3 of 128 bits, fed in pieces: the checksum of a whole section. It is there for what escapes 32 bits a block; it
-// is no defence against somebody who means harm.
+// is no defence against an attacker.
 #pragma once
 #include "io/bytes.hpp"
 

@@ -1,4 +1,4 @@
-// What users call: arguments judged, the share of objects settled, queries handed to threads, entries written where they belong.
+// What users call checks the arguments, chooses how many candidates a query takes, hands queries to threads and writes entries where they belong.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -10,12 +10,12 @@
 #include "core/metric.hpp"
 #include "core/text.hpp"
 #include "cpu/isa/table.hpp"
+#include "permutation/candidate_fraction.hpp"
 #include "permutation/device.hpp"
-#include "permutation/own.hpp"
 #include "permutation/permutants.hpp"
 #include "permutation/plan.hpp"
 #include "permutation/search.hpp"
-#include "permutation/share.hpp"
+#include "permutation/user_defined.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
 
@@ -25,7 +25,7 @@ namespace {
 /// A distance of the caller's own is called from its own thread.
 Resolved resolve(const PermutationIndex::State& state, const PermutationSearch& search) {
   Resolved resolved = vicinal::resolve(search.run, search.memory);
-  if (state.own) resolved.threads = 1;
+  if (state.user_defined) resolved.threads = 1;
   return resolved;
 }
 
@@ -82,7 +82,7 @@ IndexCounts search_here(const PermutationIndex::State& state, const Queries& que
 
 /// Everything but where entries go.
 struct Outcome {
-  Share share;
+  CandidateFraction chosen;
   Stats stats;
 };
 template <class Read>
@@ -99,11 +99,12 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
   const PermutationPlan plan = plan_search(state, search, rows, k, radius, run, device);
   ThreadPool thread_pool(plan.threads, search.progress, search.stop, static_cast<std::uint64_t>(rows * count));
   const std::unique_ptr<Queries> queries = read(thread_pool);
-  if (rows > 0) outcome.share = share_of(state, search, queries.get(), k, radius, thread_pool, run.instruction_set);
+  if (rows > 0)
+    outcome.chosen = candidate_fraction_of(state, search, queries.get(), k, radius, thread_pool, run.instruction_set);
   const IndexSearchSpec spec{.type = type,
                              .k = k,
                              .radius = radius != nullptr ? *radius : everywhere,
-                             .candidates = outcome.share.candidates,
+                             .candidates = outcome.chosen.candidates,
                              .exact = search.exact};
   IndexCounts counts;
   if (!device) counts = search_here(state, *queries, spec, run, plan, thread_pool, answer);
@@ -114,7 +115,7 @@ Outcome run_search(const PermutationIndex::State& state, const PermutationSearch
       permutants == count && count < usual_permutants)
     outcome.stats.notes.push_back(
         cat("the index has ", permutants, " permutants, all of its objects; usual are ", usual_permutants));
-  if (!outcome.share.note.empty()) outcome.stats.notes.push_back(outcome.share.note);
+  if (!outcome.chosen.note.empty()) outcome.stats.notes.push_back(outcome.chosen.note);
   if (!reason.empty())
     outcome.stats.notes.push_back(
         cat("searched on the CPU, not on ", run.backend->device().facts().name, ": ", reason));
@@ -162,14 +163,14 @@ PermutationNeighbors find_nearest(const PermutationIndex::State& state, const Pe
           store_key(entry.key, type, descending(metric), out.distances, query * out.k + i);
         }
       });
-  if (outcome.share.by_objects) {
-    std::string note = unlike_objects(*outcome.share.by_objects, std::move(farthest), type, descending(metric));
+  if (outcome.chosen.by_objects) {
+    std::string note = unlike_objects(*outcome.chosen.by_objects, std::move(farthest), type, descending(metric));
     if (!note.empty()) outcome.stats.notes.push_back(std::move(note));
   }
   result.neighbors.stats = std::move(outcome.stats);
   result.neighbors.certificate = certificate_of(rows, search.exact);
-  result.fraction = outcome.share.fraction;
-  result.recall = outcome.share.recall;
+  result.fraction = outcome.chosen.fraction;
+  result.recall = outcome.chosen.recall;
   return result;
 }
 
@@ -198,8 +199,8 @@ PermutationRange find_within(const PermutationIndex::State& state, double radius
   std::int64_t entries = 0;
   for (const std::vector<Entry>& row : found) entries += static_cast<std::int64_t>(row.size());
   PermutationRange result{.neighbors = CsrNeighbors(rows, entries, type),
-                          .fraction = outcome.share.fraction,
-                          .recall = outcome.share.recall};
+                          .fraction = outcome.chosen.fraction,
+                          .recall = outcome.chosen.recall};
   std::int64_t at = 0;
   for (std::int64_t row = 0; row < rows; ++row) {
     for (const Entry& entry : found[static_cast<std::size_t>(row)]) {
@@ -217,7 +218,9 @@ PermutationRange find_within(const PermutationIndex::State& state, double radius
 /// Throws unless the index holds what the queries are.
 void check_kind(const PermutationIndex::State& state, const void* wanted, const char* queries) {
   if (wanted != nullptr) return;
-  const char* held = state.own ? "objects with a distance of their own" : state.strings ? "strings" : "rows of numbers";
+  const char* held = state.user_defined ? "objects with a distance of their own"
+                     : state.strings    ? "strings"
+                                        : "rows of numbers";
   fail(ErrorCode::invalid_argument, cat("the index holds ", held, ", the queries are ", queries));
 }
 
@@ -259,18 +262,18 @@ PermutationRange PermutationIndex::range(const Strings& queries, double radius, 
 
 PermutationNeighbors PermutationIndex::knn(std::int64_t queries, const OwnDistance& distance,
                                            const PermutationSearch& search) const try {
-  check_kind(*state_, state_->own.get(), "known by number");
+  check_kind(*state_, state_->user_defined.get(), "known by number");
   return find_nearest(*state_, search, queries, DType::f64,
-                      [&](ThreadPool&) { return own_queries(queries, distance); });
+                      [&](ThreadPool&) { return user_defined_queries(queries, distance); });
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
 
 PermutationRange PermutationIndex::range(std::int64_t queries, const OwnDistance& distance, double radius,
                                          const PermutationSearch& search) const try {
-  check_kind(*state_, state_->own.get(), "known by number");
+  check_kind(*state_, state_->user_defined.get(), "known by number");
   return find_within(*state_, radius, search, queries, DType::f64,
-                     [&](ThreadPool&) { return own_queries(queries, distance); });
+                     [&](ThreadPool&) { return user_defined_queries(queries, distance); });
 } catch (const std::bad_alloc&) {
   refuse_memory();
 }
@@ -301,16 +304,17 @@ PermutationTuning PermutationIndex::tune(const PermutationSearch& search) const 
     measured.fraction.reset();
     const PermutationPlan plan = plan_search(*state_, measured, 1, search.k, nullptr, run, false);
     ThreadPool thread_pool(plan.threads, search.progress, search.stop, static_cast<std::uint64_t>(count));
-    Share share = share_of(*state_, search, nullptr, search.k, nullptr, thread_pool, run.instruction_set);
+    CandidateFraction chosen =
+        candidate_fraction_of(*state_, search, nullptr, search.k, nullptr, thread_pool, run.instruction_set);
     if (search.fraction) {
       const auto curve = recall_curve(*state_, search.k, nullptr, thread_pool, run.instruction_set);
-      const auto point = std::lower_bound(curve->candidates.begin(), curve->candidates.end(), share.candidates) -
+      const auto point = std::lower_bound(curve->candidates.begin(), curve->candidates.end(), chosen.candidates) -
                          curve->candidates.begin();
-      share.recall = curve->at(static_cast<std::size_t>(
-          curve->candidates[static_cast<std::size_t>(point)] > share.candidates && point > 0 ? point - 1 : point));
+      chosen.recall = curve->at(static_cast<std::size_t>(
+          curve->candidates[static_cast<std::size_t>(point)] > chosen.candidates && point > 0 ? point - 1 : point));
     }
-    result.fraction = share.fraction;
-    result.recall = share.recall;
+    result.fraction = chosen.fraction;
+    result.recall = chosen.recall;
   }
   std::vector<std::int64_t> ids = left_out(*state_);
   ids.resize(std::min(ids.size(), timed));

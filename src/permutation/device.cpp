@@ -16,12 +16,12 @@ Buffer<std::uint8_t> orders_of(const PermutationIndex::State& state, const Queri
   const std::vector<std::uint32_t> permutants = narrow(state.permutants);
   Buffer<std::uint8_t> orders(queries.count() * layout.stride);
   thread_pool.for_each((queries.count() + queries_at_once - 1) / queries_at_once, [&](std::int64_t piece, int) {
-    const auto meter = queries.meter();
+    const auto evaluator = queries.evaluator();
     OrderWriter writer(layout);
     std::vector<double> distances(permutants.size());
     for (std::int64_t i = piece * queries_at_once; i < std::min(queries.count(), (piece + 1) * queries_at_once); ++i) {
-      meter->start(i);
-      meter->measure(permutants.data(), layout.permutants, distances.data());
+      evaluator->start(i);
+      evaluator->measure(permutants.data(), layout.permutants, distances.data());
       check_order_of(i, distances);
       writer.write(distances.data(), orders.data() + i * layout.stride);
     }
@@ -34,7 +34,7 @@ Buffer<std::uint8_t> orders_of(const PermutationIndex::State& state, const Queri
 std::string host_reason(const Backend& backend, const PermutationIndex::State& state, bool exact) {
   if (backend.ranks() == nullptr) return "permutation indexes";
   const RankLayout& layout = *state.layout;
-  if (state.own) return "distances of the caller's own";
+  if (state.user_defined) return "distances of the caller's own";
   if (exact) return "exact searches";
   if (layout.form != RankForm::ranks) return cat("ranks kept as ", rank_form_name(layout.form));
   if (layout.distance != RankDistance::footrule) return rank_distance_name(layout.distance);
@@ -80,7 +80,7 @@ IndexCounts search_on(const Backend& backend, const PermutationIndex::State& sta
     thread_pool.for_each(count, [&](std::int64_t i, int worker) {
       Collector& one = collector(worker);
       one.start(first + i);
-      one.look_at(candidates + i * spec.candidates, spec.candidates);
+      one.evaluate(candidates + i * spec.candidates, spec.candidates);
       answer(first + i, one.sorted());
     });
   };

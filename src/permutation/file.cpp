@@ -23,7 +23,7 @@ using namespace io::layout;
 
 constexpr unsigned flag_strings = 1, flag_bytes = 2, flag_bounds = 4, flags_known = 7;
 
-constexpr const char* own_unsaved = "an index with a distance of the caller's own cannot be saved";
+constexpr const char* user_defined_unsaved = "an index with a distance of the caller's own cannot be saved";
 
 [[noreturn]] void refuse_index(const std::string& path, const std::string& what) {
   io::fail(ErrorCode::format_error, path, what);
@@ -200,9 +200,9 @@ std::shared_ptr<const Components> read_components(const std::string& path, const
 
 std::unique_ptr<cpu::StringObjects> read_strings(const std::string& path, const IndexFacts& facts, io::Bytes file,
                                                  ThreadPool& thread_pool) {
-  const io::Bytes text = contents(facts, file, type_text), places = contents(facts, file, type_offsets);
-  std::vector<std::int64_t> offsets(places.size() / 8);
-  std::memcpy(offsets.data(), places.data(), places.size());
+  const io::Bytes text = contents(facts, file, type_text), positions = contents(facts, file, type_offsets);
+  std::vector<std::int64_t> offsets(positions.size() / 8);
+  std::memcpy(offsets.data(), positions.data(), positions.size());
   if (offsets.front() != 0 || offsets.back() != static_cast<std::int64_t>(text.size()) ||
       !std::is_sorted(offsets.begin(), offsets.end()))
     refuse_index(path, "offsets of strings do not fit their text");
@@ -329,7 +329,7 @@ void append_index(io::FileSink& file, const PermutationIndex::State& state) {
 void PermutationIndex::save(const std::string& path) const try {
   if (&io::format_to_write(path, io::as_vectors) != &io::corpus_format)
     io::fail(ErrorCode::unsupported, path, "an index is saved with the suffix ", io::corpus_format.suffix);
-  if (state_->own) io::fail(ErrorCode::unsupported, path, own_unsaved);
+  if (state_->user_defined) io::fail(ErrorCode::unsupported, path, user_defined_unsaved);
   io::AtomicFile file(path);
   append_index(file, *state_);
   io::AtomicFile* const one = &file;
@@ -339,7 +339,7 @@ void PermutationIndex::save(const std::string& path) const try {
 }
 
 SavedBytes PermutationIndex::saved() const try {
-  if (state_->own) io::fail(ErrorCode::unsupported, io::saved_name, own_unsaved);
+  if (state_->user_defined) io::fail(ErrorCode::unsupported, io::saved_name, user_defined_unsaved);
   io::MemoryFile file;
   append_index(file, *state_);
   return file.take();

@@ -8,10 +8,10 @@
 #include "core/metric.hpp"
 #include "core/text.hpp"
 #include "core/visit_order.hpp"
-#include "permutation/own.hpp"
 #include "permutation/permutants.hpp"
 #include "permutation/plan.hpp"
 #include "permutation/state.hpp"
+#include "permutation/user_defined.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/rows.hpp"
@@ -31,18 +31,18 @@ void check_objects(std::int64_t count) {
     fail(ErrorCode::invalid_argument, cat("corpus has ", count, " objects, an index holds at most ", most_objects));
 }
 
-/// Distances from objects to the permutants, each in the place that was asked for. The caller is asked after every thousand of them: a distance may
+/// Distances from objects to the permutants, each in the position that was asked for. The caller is asked after every thousand of them: a distance may
 /// be the caller's own, and expensive.
 template <class Use>
 void see(const Objects& objects, const std::vector<std::uint32_t>& permutants, const std::vector<std::int64_t>& ids,
          ThreadPool& thread_pool, const Use& use) {
   std::size_t unasked = 0;
   const auto queries = objects.some(ids);
-  const auto meter = queries->meter();
+  const auto evaluator = queries->evaluator();
   std::vector<double> distances(permutants.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    meter->start(static_cast<std::int64_t>(i));
-    meter->measure(permutants.data(), static_cast<std::int64_t>(permutants.size()), distances.data());
+    evaluator->start(static_cast<std::int64_t>(i));
+    evaluator->measure(permutants.data(), static_cast<std::int64_t>(permutants.size()), distances.data());
     check_measured(ids[i], distances);
     use(i, distances.data());
     if ((unasked += permutants.size()) < distances_unasked) continue;
@@ -139,7 +139,7 @@ std::int64_t bytes_of(const Shape& rows, const PermutationOptions& options) {
 std::int64_t bytes_of(const Points& rows, const PermutationOptions& options) {
   return bytes_of(Shape{rows.rows, rows.cols, rows.dtype}, options);
 }
-/// Codes of four bytes a symbol, tokens as many as there are symbols, and places; the words of tokens are not counted.
+/// Codes of four bytes a symbol, tokens as many as there are symbols, and positions; the words of tokens are not counted.
 std::int64_t bytes_of(const Strings& strings) {
   check_offsets(strings, "corpus");
   return strings.rows == 0 ? 0 : 8 * (strings.offsets[strings.rows] - strings.offsets[0]) + 48 * strings.rows;
@@ -207,7 +207,7 @@ PermutationIndex::PermutationIndex(std::int64_t objects, OwnDistance between, co
   ThreadPool thread_pool(1, options.progress, options.stop, static_cast<std::uint64_t>(objects));
   state_->options = kept_options(options);
   state_->rows.dtype = DType::f64;
-  state_->own = open_own(objects, std::move(between));
+  state_->user_defined = open_user_defined(objects, std::move(between));
   state_->build(thread_pool);
   thread_pool.finish();
   state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -225,7 +225,7 @@ std::int64_t PermutationIndex::cols() const noexcept { return state_->rows.cols;
 DType PermutationIndex::dtype() const noexcept { return state_->rows.dtype; }
 Metric PermutationIndex::metric() const noexcept { return state_->options.metric; }
 bool PermutationIndex::strings() const noexcept { return state_->strings != nullptr; }
-bool PermutationIndex::own() const noexcept { return state_->own != nullptr; }
+bool PermutationIndex::own() const noexcept { return state_->user_defined != nullptr; }
 const PermutationOptions& PermutationIndex::options() const noexcept { return state_->options; }
 const std::vector<std::int64_t>& PermutationIndex::permutants() const noexcept { return state_->permutants; }
 std::int64_t PermutationIndex::rank_bytes() const noexcept { return state_->layout->used; }

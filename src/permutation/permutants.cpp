@@ -36,14 +36,15 @@ class Nearest {
     const auto queries = objects_.some({permutant});
     const std::int64_t count = objects_.count();
     thread_pool_.for_each((count + at_once - 1) / at_once, [&](std::int64_t piece, int) {
-      const auto meter = queries->meter();
-      meter->start(0);
-      std::uint32_t numbers[meter_block];
-      double found[meter_block];
-      for (std::int64_t begin = piece * at_once; begin < std::min(count, (piece + 1) * at_once); begin += meter_block) {
-        const std::int64_t used = std::min(meter_block, count - begin);
+      const auto evaluator = queries->evaluator();
+      evaluator->start(0);
+      std::uint32_t numbers[evaluator_block];
+      double found[evaluator_block];
+      for (std::int64_t begin = piece * at_once; begin < std::min(count, (piece + 1) * at_once);
+           begin += evaluator_block) {
+        const std::int64_t used = std::min(evaluator_block, count - begin);
         for (std::int64_t i = 0; i < used; ++i) numbers[i] = static_cast<std::uint32_t>(begin + i);
-        meter->measure(numbers, used, found);
+        evaluator->measure(numbers, used, found);
         for (std::int64_t i = 0; i < used; ++i) check_measured(begin + i, {found + i, 1});
         for (std::int64_t i = 0; i < used; ++i) values_[begin + i] = std::min(values_[begin + i], found[i]);
         thread_pool_.poll(0);
@@ -110,16 +111,17 @@ void check_measured(std::int64_t object, std::span<const double> distances) {
 
 std::vector<std::int64_t> random_ids(std::int64_t wanted, std::int64_t count, std::uint64_t seed, bool sample) {
   const Random random(seed, sample ? Random::Purpose::sample : Random::Purpose::permutants);
-  std::unordered_map<std::int64_t, std::int64_t> moved;  // what lies at a place, where that is no longer its own number
-  const auto at = [&](std::int64_t place) {
-    const auto found = moved.find(place);
-    return found == moved.end() ? place : found->second;
+  std::unordered_map<std::int64_t, std::int64_t>
+      moved;  // what lies at a position, where that is no longer its own number
+  const auto at = [&](std::int64_t position) {
+    const auto found = moved.find(position);
+    return found == moved.end() ? position : found->second;
   };
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < wanted; ++i) {
-    const std::int64_t place = i + random.below(i, count - i);
-    ids.push_back(at(place));
-    moved[place] = at(i);
+    const std::int64_t position = i + random.below(i, count - i);
+    ids.push_back(at(position));
+    moved[position] = at(i);
   }
   return ids;
 }

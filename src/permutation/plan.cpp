@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/text.hpp"
+#include "permutation/candidate_fraction.hpp"
 #include "permutation/permutants.hpp"
-#include "permutation/share.hpp"
 #include "pipeline/plan.hpp"
 
 namespace vicinal {
@@ -59,7 +59,7 @@ class SearchNeeds {
   /// Queries' orders, and candidates that come back to be measured here.
   std::int64_t beside_device(int threads) const {
     return rows_ * state_.layout->stride + std::min(rows_ * spec_.candidates * 4, most_back_bytes) +
-           threads * (2 * spec_.k * static_cast<std::int64_t>(sizeof(Entry)) + state_.objects().meter_bytes());
+           threads * (2 * spec_.k * static_cast<std::int64_t>(sizeof(Entry)) + state_.objects().evaluator_bytes());
   }
 
   const PermutationIndex::State& state_;

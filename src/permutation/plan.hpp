@@ -1,5 +1,5 @@
-// What building and searching an index take of memory, told before they start: as many threads, and as many queries at a time, as the
-// budget has room for.
+// Plans the memory of building and searching an index before they start: as many threads, and as many queries at a time, as the
+// budget allows.
 #pragma once
 #include "permutation/search.hpp"
 

@@ -44,8 +44,8 @@ RankScan::RankScan(const PermutationIndex::State& state, const cpu::Scores& kern
 }
 
 std::int64_t RankScan::batch_for(std::int64_t objects, std::int64_t queries, int threads) noexcept {
-  const std::int64_t room = std::clamp<std::int64_t>(score_count / objects, 1, largest_batch);
-  return std::clamp<std::int64_t>(queries / (2 * static_cast<std::int64_t>(threads)), 1, room);
+  const std::int64_t most = std::clamp<std::int64_t>(score_count / objects, 1, largest_batch);
+  return std::clamp<std::int64_t>(queries / (2 * static_cast<std::int64_t>(threads)), 1, most);
 }
 
 std::int64_t RankScan::bytes(const PermutationIndex::State& state, std::int64_t batch) noexcept {
@@ -59,11 +59,11 @@ std::int64_t RankScan::block_rows() const noexcept {
   return std::max<std::int64_t>(scan_bytes / state_.layout->stride, 64);
 }
 
-void RankScan::run(Meter& meter, std::int64_t first, std::int64_t used, ThreadPool& thread_pool) {
+void RankScan::run(DistanceEvaluator& evaluator, std::int64_t first, std::int64_t used, ThreadPool& thread_pool) {
   for (std::int64_t i = 0; i < used; ++i) {
     double* const distances = distances_.data() + i * width_;
-    meter.start(first + i);
-    meter.measure(permutants_.data(), width_, distances);
+    evaluator.start(first + i);
+    evaluator.measure(permutants_.data(), width_, distances);
     check_order_of(first + i, {distances, static_cast<std::size_t>(width_)});
     scorers_[static_cast<std::size_t>(i)].start(distances);
   }
@@ -76,11 +76,12 @@ void RankScan::run(Meter& meter, std::int64_t first, std::int64_t used, ThreadPo
   }
 }
 
-void RankScan::share(const Meters& meters, std::int64_t query, ThreadPool& thread_pool) {
+void RankScan::run_together(const Evaluators& evaluators, std::int64_t query, ThreadPool& thread_pool) {
   double* const distances = distances_.data();
   thread_pool.for_each(pieces_of(width_, permutants_a_piece), [&](std::int64_t piece, int worker) {
     const std::int64_t first = piece * permutants_a_piece;
-    meters(worker).measure(permutants_.data() + first, std::min(permutants_a_piece, width_ - first), distances + first);
+    evaluators(worker).measure(permutants_.data() + first, std::min(permutants_a_piece, width_ - first),
+                               distances + first);
   });
   check_order_of(query, {distances, static_cast<std::size_t>(width_)});
   for (RankScorer& scorer : scorers_) scorer.start(distances);
@@ -93,11 +94,11 @@ void RankScan::share(const Meters& meters, std::int64_t query, ThreadPool& threa
 }
 
 Collector::Collector(const PermutationIndex::State& state, const Queries& queries, const IndexSearchSpec& spec)
-    : spec_(spec), meter_(queries.meter()), descends_(descending(state.options.metric)),
+    : spec_(spec), evaluator_(queries.evaluator()), descends_(descending(state.options.metric)),
       entries_(static_cast<std::size_t>(spec.k > 0 ? 2 * spec.k + 64 : 0)) {}
 
 void Collector::start(std::int64_t query) {
-  meter_->start(query);
+  evaluator_->start(query);
   if (spec_.k == 0) entries_.clear();
   pool_ = {
       .entries = entries_.data(), .count = 0, .k = spec_.k, .capacity = static_cast<std::int64_t>(entries_.size())};
@@ -107,11 +108,11 @@ Entry Collector::entry_of(double value, std::int64_t id) const {
   return {fold_key(descends_ ? -value : value, spec_.type, descends_), id};
 }
 
-void Collector::look_at(const std::uint32_t* objects, std::int64_t count) {
-  double values[meter_block];
-  for (std::int64_t begin = 0; begin < count; begin += meter_block) {
-    const std::int64_t used = std::min(meter_block, count - begin);
-    meter_->measure(objects + begin, used, values);
+void Collector::evaluate(const std::uint32_t* objects, std::int64_t count) {
+  double values[evaluator_block];
+  for (std::int64_t begin = 0; begin < count; begin += evaluator_block) {
+    const std::int64_t used = std::min(evaluator_block, count - begin);
+    evaluator_->measure(objects + begin, used, values);
     for (std::int64_t i = 0; i < used; ++i) {
       const Entry entry = entry_of(values[i], objects[begin + i]);
       if (spec_.k > 0) pool_.offer(entry);
@@ -143,7 +144,7 @@ void Collector::measure_zeros(std::vector<Entry>& entries) {
     if (entry.key != 0) continue;
     const auto object = static_cast<std::uint32_t>(entry.id);
     double value;
-    meter_->measure(&object, 1, &value);
+    evaluator_->measure(&object, 1, &value);
     entry = entry_of(value, entry.id);
   }
 }
@@ -162,27 +163,29 @@ std::int64_t IndexSearch::bytes(const PermutationIndex::State& state, const Inde
   const std::int64_t count = state.objects().count();
   const std::int64_t listed = (spec.exact ? 3 * count : spec.candidates) * 4;  // objects_, survivors_, rest_
   const std::int64_t collector =
-      (2 * spec.k + 64) * static_cast<std::int64_t>(sizeof(Entry)) + state.objects().meter_bytes();
-  return RankScan::bytes(state, std::max<std::int64_t>(batch, 1)) + listed + workers * (collector + Cut::bytes(1));
+      (2 * spec.k + 64) * static_cast<std::int64_t>(sizeof(Entry)) + state.objects().evaluator_bytes();
+  return RankScan::bytes(state, std::max<std::int64_t>(batch, 1)) + listed +
+         workers * (collector + TopCPartition::bytes(1));
 }
 
 void IndexSearch::start(std::int64_t query) {
   for (const auto& collector : collectors_) collector->start(query);
 }
 
-void IndexSearch::cut(std::int64_t place) {
-  const std::uint32_t* scores = scan_.scores(place);
+void IndexSearch::choose_candidates(std::int64_t position) {
+  const std::uint32_t* scores = scan_.scores(position);
   const std::uint32_t largest = state_.layout->largest();
-  if (together_ != nullptr) cut_.by_counting(scores, count_, largest, spec_.candidates, objects_.data(), *together_);
-  else cut_.by_counting(scores, count_, largest, spec_.candidates, objects_.data());
+  if (together_ != nullptr)
+    partition_.by_counting(scores, count_, largest, spec_.candidates, objects_.data(), *together_);
+  else partition_.by_counting(scores, count_, largest, spec_.candidates, objects_.data());
 }
 
-void IndexSearch::look_at(const std::uint32_t* objects, std::int64_t count) {
+void IndexSearch::evaluate(const std::uint32_t* objects, std::int64_t count) {
   Collector& all = *collectors_.front();
-  if (together_ == nullptr) return all.look_at(objects, count);
+  if (together_ == nullptr) return all.evaluate(objects, count);
   together_->for_each(pieces_of(count, objects_a_piece), [&](std::int64_t piece, int worker) {
     const std::int64_t first = piece * objects_a_piece;
-    collectors_[static_cast<std::size_t>(worker)]->look_at(objects + first, std::min(objects_a_piece, count - first));
+    collectors_[static_cast<std::size_t>(worker)]->evaluate(objects + first, std::min(objects_a_piece, count - first));
     together_->poll(0);
   });
   for (std::size_t worker = 1; worker < collectors_.size(); ++worker) all.take(*collectors_[worker]);
@@ -193,7 +196,7 @@ void IndexSearch::find_survivors(const BoundTest& test) {
   std::int64_t left = 0;
   if (together_ == nullptr) {
     left = test.within(kernels_, 0, count_, survivors_.data());
-  } else {  // each piece to its own place, then all together
+  } else {  // each piece to its own position, then all together
     std::vector<std::int64_t> found(static_cast<std::size_t>(pieces_of(count_, tested_a_piece)));
     together_->for_each(static_cast<std::int64_t>(found.size()), [&](std::int64_t piece, int) {
       const std::int64_t first = piece * tested_a_piece;
@@ -210,10 +213,10 @@ void IndexSearch::find_survivors(const BoundTest& test) {
 }
 
 /// What the bounds leave of all objects at the limit of the moment, by rank; once fewer are needed for the answer, fewer are left.
-void IndexSearch::look_within(std::int64_t place) {
+void IndexSearch::evaluate_within_bounds(std::int64_t position) {
   BoundTest test(*state_.bounds, state_.objects().true_distance());
   const auto start_test = [&] {
-    test.start(scan_.distances(place), state_.objects().true_distance().of(limit(), spec_.type).high);
+    test.start(scan_.distances(position), state_.objects().true_distance().of(limit(), spec_.type).high);
   };
   start_test();
   find_survivors(test);
@@ -223,8 +226,8 @@ void IndexSearch::look_within(std::int64_t place) {
   rest_.clear();
   std::set_difference(survivors_.begin(), survivors_.end(), objects_.begin(), objects_.end(),
                       std::back_inserter(rest_));
-  if (spec_.k == 0) return look_at(rest_.data(), static_cast<std::int64_t>(rest_.size()));
-  const std::uint32_t* scores = scan_.scores(place);
+  if (spec_.k == 0) return evaluate(rest_.data(), static_cast<std::int64_t>(rest_.size()));
+  const std::uint32_t* scores = scan_.scores(position);
   if (left <= count_ / few_survivors)  // else sorting costs more than it saves
     std::sort(rest_.begin(), rest_.end(), [&](std::uint32_t a, std::uint32_t b) {
       return scores[a] < scores[b] || (scores[a] == scores[b] && a < b);
@@ -246,43 +249,44 @@ void IndexSearch::look_within(std::int64_t place) {
         std::uint32_t number;
         return test.within(kernels_, object, 1, &number) == 0;
       });
-    look_at(survivors_.data(), static_cast<std::int64_t>(survivors_.size()));
+    evaluate(survivors_.data(), static_cast<std::int64_t>(survivors_.size()));
   }
 }
 
-void IndexSearch::answer_exactly(std::int64_t place) {
+void IndexSearch::answer_exactly(std::int64_t position) {
   objects_.clear();
   if (!state_.bounds) {
     for (std::int64_t i = 0; i < count_; ++i) objects_.push_back(static_cast<std::uint32_t>(i));
     counts_.candidates += count_;
-    return look_at(objects_.data(), count_);
+    return evaluate(objects_.data(), count_);
   }
   if (spec_.k > 0) {
     objects_.resize(static_cast<std::size_t>(spec_.candidates));
-    cut(place);
-    look_at(objects_.data(), spec_.candidates);
+    choose_candidates(position);
+    evaluate(objects_.data(), spec_.candidates);
     collectors_.front()->trim();
   }
-  look_within(place);
+  evaluate_within_bounds(position);
 }
 
 IndexCounts IndexSearch::run(std::int64_t first, std::int64_t used, ThreadPool& thread_pool, const Answer& answer) {
   counts_ = {};
   Collector& all = *collectors_.front();
   all.measured = 0;
-  if (together_ == nullptr) scan_.run(all.meter(), first, used, thread_pool);
+  if (together_ == nullptr) scan_.run(all.evaluator(), first, used, thread_pool);
   for (std::int64_t i = 0; i < used; ++i) {
     start(first + i);
     if (together_ != nullptr)
-      scan_.share([&](int worker) -> Meter& { return collectors_[static_cast<std::size_t>(worker)]->meter(); },
-                  first + i, thread_pool);
-    const std::int64_t place = together_ != nullptr ? 0 : i;  // of its scores
+      scan_.run_together(
+          [&](int worker) -> DistanceEvaluator& { return collectors_[static_cast<std::size_t>(worker)]->evaluator(); },
+          first + i, thread_pool);
+    const std::int64_t position = together_ != nullptr ? 0 : i;  // of its scores
     if (spec_.exact) {
-      answer_exactly(place);
+      answer_exactly(position);
     } else {
-      cut(place);
+      choose_candidates(position);
       counts_.candidates += spec_.candidates;
-      look_at(objects_.data(), spec_.candidates);
+      evaluate(objects_.data(), spec_.candidates);
     }
     answer(first + i, all.sorted());
     thread_pool.poll(0);

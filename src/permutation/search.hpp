@@ -1,5 +1,5 @@
 // One search of an index by one thread, a few queries at a time against blocks of ranks; or by all threads of a thread_pool, one query at a
-// time. Either way scores, the cut, and what is measured of it.
+// time. Either way it scores the objects, partitions them at the c-th score, and measures the candidates.
 #pragma once
 #include <functional>
 #include <span>
@@ -7,12 +7,12 @@
 
 #include "core/key.hpp"
 #include "cpu/rerank/rerank.hpp"
-#include "permutation/cut.hpp"
 #include "permutation/state.hpp"
+#include "permutation/top_c_partition.hpp"
 
 namespace vicinal {
 
-/// What is asked of every query.
+/// What a search asks of every query.
 struct IndexSearchSpec {
   DistanceType type = DistanceType::f32;
   std::int64_t k = 0;           // 0: everything within the radius
@@ -21,10 +21,10 @@ struct IndexSearchSpec {
   bool exact = false;
 };
 
-/// Of a share of the objects; k at least.
+/// The number of candidates in a fraction of the objects; k at least.
 std::int64_t candidates_of(double fraction, std::int64_t count, std::int64_t k);
 
-/// Where time went, in objects.
+/// Counts the objects that a search spent its time on.
 struct IndexCounts {
   std::int64_t candidates = 0, measured = 0;
 };
@@ -32,16 +32,16 @@ struct IndexCounts {
 /// Throws RangeError where a distance from query `query` to a permutant is infinite.
 void check_order_of(std::int64_t query, std::span<const double> distances);
 
-/// Scores of several queries with all objects. Memory for one thread; or of one query for those of a thread_pool.
+/// Computes the scores of several queries with all objects by one thread, or of one query by those of a thread_pool.
 class RankScan {
  public:
   /// workers: threads that share a query.
   RankScan(const PermutationIndex::State& state, const cpu::Scores& kernels, std::int64_t batch, int workers = 1);
-  /// Queries [first, first + used) of the meter's.
-  void run(Meter& meter, std::int64_t first, std::int64_t used, ThreadPool& thread_pool);
-  /// One query, which each worker's meter was started with.
-  using Meters = std::function<Meter&(int worker)>;
-  void share(const Meters& meters, std::int64_t query, ThreadPool& thread_pool);
+  /// Scores queries [first, first + used) of those that the evaluator knows.
+  void run(DistanceEvaluator& evaluator, std::int64_t first, std::int64_t used, ThreadPool& thread_pool);
+  /// Scores one query by all threads; each worker's evaluator was started with it.
+  using Evaluators = std::function<DistanceEvaluator&(int worker)>;
+  void run_together(const Evaluators& evaluators, std::int64_t query, ThreadPool& thread_pool);
   const std::uint32_t* scores(std::int64_t query) const noexcept { return scores_.data() + query * count_; }
   /// Distances to the permutants.
   const double* distances(std::int64_t query) const noexcept { return distances_.data() + query * width_; }
@@ -60,13 +60,13 @@ class RankScan {
   std::vector<double> distances_;
 };
 
-/// What is looked at for one query at a time, and what of it is the answer.
+/// Evaluates candidates of one query at a time and collects those that belong to the answer.
 class Collector {
  public:
   Collector(const PermutationIndex::State& state, const Queries& queries, const IndexSearchSpec& spec);
   void start(std::int64_t query);
-  void look_at(const std::uint32_t* objects, std::int64_t count);
-  /// What another looked at for the same query.
+  void evaluate(const std::uint32_t* objects, std::int64_t count);
+  /// Takes over what another collector found for the same query.
   void take(Collector& other);
   /// Entries with a key above are of no use.
   double limit() const noexcept { return spec_.k > 0 ? pool_.worst.key : spec_.radius; }
@@ -76,13 +76,13 @@ class Collector {
   std::span<const Entry> sorted();
   /// Keys that lost their sign, by their objects.
   void measure_zeros(std::vector<Entry>& entries);
-  Meter& meter() noexcept { return *meter_; }
+  DistanceEvaluator& evaluator() noexcept { return *evaluator_; }
   std::int64_t measured = 0;
 
  private:
   Entry entry_of(double value, std::int64_t id) const;
   const IndexSearchSpec& spec_;
-  std::unique_ptr<Meter> meter_;
+  std::unique_ptr<DistanceEvaluator> evaluator_;
   bool descends_;
   std::vector<Entry> entries_;
   cpu::Pool pool_;
@@ -107,14 +107,14 @@ class IndexSearch {
                             int workers) noexcept;
 
  private:
-  // place: of the query among those whose scores are there.
-  void answer_exactly(std::int64_t place);
-  void look_within(std::int64_t place);
+  // position: of the query among those whose scores are there.
+  void answer_exactly(std::int64_t position);
+  void evaluate_within_bounds(std::int64_t position);
   /// Objects that the bounds leave, ascending, to survivors_.
   void find_survivors(const BoundTest& test);
   void start(std::int64_t query);
-  void cut(std::int64_t place);
-  void look_at(const std::uint32_t* objects, std::int64_t count);
+  void choose_candidates(std::int64_t position);
+  void evaluate(const std::uint32_t* objects, std::int64_t count);
   double limit() const noexcept { return collectors_.front()->limit(); }
 
   const PermutationIndex::State& state_;
@@ -124,7 +124,7 @@ class IndexSearch {
   std::int64_t count_;
   std::vector<std::unique_ptr<Collector>> collectors_;  // one, or of each worker; the first has what all have found
   RankScan scan_;
-  Cut cut_;
+  TopCPartition partition_;
   std::vector<std::uint32_t> objects_, survivors_, rest_;
   IndexCounts counts_;
 };

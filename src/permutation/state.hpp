@@ -21,7 +21,7 @@ struct RecallCurve {
   std::vector<std::int64_t> candidates;    // ascending; the last is all
   std::vector<std::vector<float>>
       recalls;                   // [left-out object][as candidates]; objects with an empty answer are not there
-  std::vector<double> farthest;  // of k-NN: value of each left-out object's k-th, as a Meter gives it
+  std::vector<double> farthest;  // of k-NN: value of each left-out object's k-th, as a DistanceEvaluator gives it
   RecallEstimate at(std::size_t point) const;
   /// The first point at which the lower limit reaches the target.
   std::size_t point_for(double target) const;
@@ -40,7 +40,7 @@ struct PermutationIndex::State {
   std::shared_ptr<const void> mapping;  // of an opened file that was not copied
   std::unique_ptr<cpu::VectorObjects> vectors;
   std::unique_ptr<cpu::StringObjects> strings;
-  std::unique_ptr<Objects> own;  // known to the caller alone
+  std::unique_ptr<Objects> user_defined;  // known to the caller alone
   std::vector<std::int64_t> permutants;
   std::unique_ptr<RankLayout> layout;
   Buffer<std::uint8_t> ranks;      // layout->stride bytes an object
@@ -52,7 +52,7 @@ struct PermutationIndex::State {
   mutable std::map<const Backend*, KeptOn> kept;                                         // what devices have of it
 
   const Objects& objects() const noexcept {
-    if (own) return *own;
+    if (user_defined) return *user_defined;
     return vectors ? static_cast<const Objects&>(*vectors) : static_cast<const Objects&>(*strings);
   }
   const std::uint8_t* ranks_of(std::int64_t object) const noexcept { return ranks.data() + object * layout->stride; }
@@ -73,7 +73,7 @@ Resolved resolve(const Execution& run, const Budget& memory);
 /// Objects by whose distances the cells of bounds are cut.
 std::int64_t sampled_for_bounds(std::int64_t objects, std::int64_t permutants) noexcept;
 
-/// Permutants as a Meter takes them.
+/// Permutants as a DistanceEvaluator takes them.
 std::vector<std::uint32_t> narrow(const std::vector<std::int64_t>& ids);
 
 /// The curve of a k-NN search (radius null) or of a range, made where it is not known. Folded radius.

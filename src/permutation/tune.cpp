@@ -1,5 +1,5 @@
 // Recall against the share of objects that is looked at. Some objects are left out in turn and asked as queries: their true answers
-// are known by measuring everything, and the place of each true neighbour in the order of scores says how many candidates it
+// are known by measuring everything, and the position of each true neighbour in the order of scores says how many candidates it
 // takes to find it. One pass gives the whole curve.
 //
 // The limits are Wilson's, of a proportion. Neighbours of one query are found together or missed together, so what counts as the
@@ -65,17 +65,17 @@ std::vector<std::int64_t> points_up_to(std::int64_t count) {
   return points;
 }
 
-/// One query: places of its true neighbours in the order of scores. An object that is left out is not counted itself.
+/// One query: positions of its true neighbours in the order of scores. An object that is left out is not counted itself.
 class Measured {
  public:
   Measured(const PermutationIndex::State& state, const Queries& queries, const cpu::Scores& kernels)
-      : count_(state.objects().count()), meter_(queries.meter()), scan_(state, kernels, 1), values_(count_) {}
+      : count_(state.objects().count()), evaluator_(queries.evaluator()), scan_(state, kernels, 1), values_(count_) {}
 
   /// k nearest, or those within the folded radius, without the object `self` (-1: none); empty where there are none.
   std::vector<float> recalls(std::int64_t query, std::int64_t self, std::int64_t k, const double* radius,
                              const std::vector<std::int64_t>& points, ThreadPool& thread_pool) {
-    scan_.run(*meter_, query, 1, thread_pool);
-    meter_->start(query);
+    scan_.run(*evaluator_, query, 1, thread_pool);
+    evaluator_->start(query);
     measure_all(thread_pool);
     if (self >= 0) values_[self] = std::numeric_limits<double>::infinity();
     double limit = radius != nullptr ? *radius : 0;
@@ -85,14 +85,14 @@ class Measured {
       limit = nearest_[static_cast<std::size_t>(k - 1)];
     }
     farthest = limit;
-    std::vector<std::int64_t> places = places_of(self, limit);
-    if (places.empty()) return {};
+    std::vector<std::int64_t> positions = positions_of(self, limit);
+    if (positions.empty()) return {};
     const std::size_t answers =
-        radius != nullptr ? places.size() : static_cast<std::size_t>(k);  // of equals any will do
+        radius != nullptr ? positions.size() : static_cast<std::size_t>(k);  // of equals any will do
     std::vector<float> recalls;
     std::size_t found = 0;
     for (const std::int64_t point : points) {
-      while (found < places.size() && places[found] < point) ++found;
+      while (found < positions.size() && positions[found] < point) ++found;
       recalls.push_back(static_cast<float>(std::min(found, answers)) / static_cast<float>(answers));
     }
     recalls.back() = 1;
@@ -102,16 +102,16 @@ class Measured {
 
  private:
   void measure_all(ThreadPool& thread_pool) {
-    std::uint32_t numbers[meter_block];
-    for (std::int64_t begin = 0; begin < count_; begin += meter_block) {
-      const std::int64_t used = std::min(meter_block, count_ - begin);
+    std::uint32_t numbers[evaluator_block];
+    for (std::int64_t begin = 0; begin < count_; begin += evaluator_block) {
+      const std::int64_t used = std::min(evaluator_block, count_ - begin);
       for (std::int64_t i = 0; i < used; ++i) numbers[i] = static_cast<std::uint32_t>(begin + i);
-      meter_->measure(numbers, used, values_.data() + begin);
-      if (begin % (64 * meter_block) == 0) thread_pool.poll(0);
+      evaluator_->measure(numbers, used, values_.data() + begin);
+      if (begin % (64 * evaluator_block) == 0) thread_pool.poll(0);
     }
   }
 
-  std::vector<std::int64_t> places_of(std::int64_t self, double limit) {
+  std::vector<std::int64_t> positions_of(std::int64_t self, double limit) {
     struct Scored {
       std::uint32_t score;
       std::int64_t id;
@@ -131,17 +131,17 @@ class Measured {
                                              answers.begin())];
     }
     // Objects up to the first answer and not it, then to each next one and not that.
-    std::vector<std::int64_t> places;
-    std::int64_t place = 0;
+    std::vector<std::int64_t> positions;
+    std::int64_t position = 0;
     for (std::size_t i = 0; i < answers.size(); ++i) {
-      place += before_each[i];
-      places.push_back(place);
+      position += before_each[i];
+      positions.push_back(position);
     }
-    return places;
+    return positions;
   }
 
   std::int64_t count_;
-  std::unique_ptr<Meter> meter_;
+  std::unique_ptr<DistanceEvaluator> evaluator_;
   RankScan scan_;
   Buffer<double> values_;
   std::vector<double> nearest_;
@@ -195,9 +195,9 @@ std::size_t RecallCurve::point_for(double target) const {
 
 std::int64_t curve_bytes(const PermutationIndex::State& state, bool range, int threads,
                          std::int64_t measured) noexcept {
-  const std::int64_t count = state.objects().count(), found = 32;  // places_of, if every object is an answer
+  const std::int64_t count = state.objects().count(), found = 32;  // positions_of, if every object is an answer
   const std::int64_t one =
-      RankScan::bytes(state, 1) + state.objects().meter_bytes() + count * (range ? 8 + found : 16 + found);
+      RankScan::bytes(state, 1) + state.objects().evaluator_bytes() + count * (range ? 8 + found : 16 + found);
   const auto points = static_cast<std::int64_t>(points_up_to(count).size());
   return threads * one + points * 8 + std::max(sample_size, measured) * (points * 8 + 64);
 }

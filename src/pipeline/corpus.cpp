@@ -94,7 +94,7 @@ Progress half_of(const Progress& whole, std::uint64_t half, bool second) {
 
 int threads_of(const Execution& run) {
   if (run.threads < 0) fail(ErrorCode::invalid_argument, cat("threads must be >= 0, got ", run.threads));
-  return run.threads == 0 ? default_threads() : std::min(run.threads, 1024);
+  return threads_for(run.threads);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::int64_t ready_batch = std::int64_t{1}
                                      << 14;  // on a device as many queries at a time are as fast as more
-constexpr int most_threads = 1024;
 constexpr std::int64_t block_bytes = std::int64_t{512} << 10;  // packed queries of a block stay in a core's L2
 constexpr std::int64_t largest_block = 256;
 constexpr std::int64_t stream_rows = 8192;  // a streamed chunk is at least this, if memory allows
@@ -22,11 +21,8 @@ constexpr std::int64_t largest_chunk = std::int64_t{1} << 30;  // rows; slots ho
 std::int64_t rounded_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 
 int choose_threads(int asked, SearchPlan& plan) {
-  if (asked > most_threads) {
-    plan.notes.push_back(cat("threads=", asked, " capped at ", most_threads));
-    return most_threads;
-  }
-  return asked == 0 ? default_threads() : asked;
+  if (asked > most_threads) plan.notes.push_back(cat("threads=", asked, " capped at ", most_threads));
+  return threads_for(asked);
 }
 
 class Fitter {

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _homes
+from .. import _namespaces
 from .._corpus import Corpus
 from .._select import select_k as _select_k
 from ..errors import Unsupported
@@ -64,7 +64,7 @@ class brute_force:
         whole = index.metric == "bitwise_hamming"
         values, ids = index.corpus.knn(queries, k, distance_type=None if whole else "f32", eligible=prefilter)
         if whole:
-            values = _homes.of(queries).like(_homes.to_host(values).astype(np.float32))
+            values = _namespaces.of(queries).like(_namespaces.to_host(values).astype(np.float32))
         if distances is not None:
             distances[...] = values
         if neighbors is not None:

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _homes
+from .. import _namespaces
 from .. import knn as _knn
-from .._homes import to_host
+from .._namespaces import to_host
 from ..errors import InvalidArgument
 
 
@@ -62,5 +62,5 @@ def knn_points(
         points = to_host(b)[np.arange(len(a))[:, None, None], idx]
         missing = (np.arange(a.shape[1])[:, None] >= rows1[:, None, None]) | (np.arange(K) >= rows2[:, None, None])
         points[missing] = 0
-    home = _homes.of(a)
-    return KNN(*(None if values is None else home.like(values) for values in (dists, idx, points)))
+    namespace = _namespaces.of(a)
+    return KNN(*(None if values is None else namespace.like(values) for values in (dists, idx, points)))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._homes import library
+from .._namespaces import library
 from .._inputs import integer
 from .._select import select_k
 from ..errors import InvalidArgument

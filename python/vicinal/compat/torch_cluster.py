@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import _homes
+from .. import _namespaces
 from .. import knn as _knn
 from .._graph import knn_graph as _knn_graph
-from .._homes import to_host
+from .._namespaces import to_host
 from .._range import range_search
 from ..errors import InvalidArgument
 
@@ -118,4 +118,4 @@ def _directed(x: Any, of: np.ndarray, ids: np.ndarray, flow: str) -> Any:
 
 
 def _edges(x: Any, above: np.ndarray, below: np.ndarray) -> Any:
-    return _homes.of(x).like(np.stack([above, below]))
+    return _namespaces.of(x).like(np.stack([above, below]))

@@ -32,9 +32,9 @@ struct Lists {
 
 class OwnedStrings;
 
-class StringMeter final : public Meter {
+class StringEvaluator final : public DistanceEvaluator {
  public:
-  StringMeter(const OwnedStrings& objects, const std::vector<Asked>& asked);
+  StringEvaluator(const OwnedStrings& objects, const std::vector<Asked>& asked);
   void start(std::int64_t query) override;
   void measure(const std::uint32_t* objects, std::int64_t count, double* values) override;
 
@@ -51,7 +51,9 @@ class StringQueries final : public Queries {
  public:
   StringQueries(const OwnedStrings& objects, std::vector<Asked> asked) : objects_(objects), asked_(std::move(asked)) {}
   std::int64_t count() const noexcept override { return static_cast<std::int64_t>(asked_.size()); }
-  std::unique_ptr<Meter> meter() const override { return std::make_unique<StringMeter>(objects_, asked_); }
+  std::unique_ptr<DistanceEvaluator> evaluator() const override {
+    return std::make_unique<StringEvaluator>(objects_, asked_);
+  }
 
  private:
   const OwnedStrings& objects_;
@@ -102,8 +104,8 @@ class OwnedStrings final : public StringObjects {
   std::unique_ptr<Queries> some(std::vector<std::int64_t> ids) const override {
     std::vector<Asked> asked(ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      set_.with_codes(place(ids[i]),
-                      [&](const auto* codes) { asked[i].codes.assign(codes, codes + set_.length(place(ids[i]))); });
+      set_.with_codes(position(ids[i]),
+                      [&](const auto* codes) { asked[i].codes.assign(codes, codes + set_.length(position(ids[i]))); });
       if (metric_ != Metric::jaccard) continue;
       const auto row = static_cast<std::size_t>(ids[i]);
       asked[i].tokens.assign(tokens_.numbers.begin() + tokens_.offsets[row],
@@ -145,7 +147,7 @@ class OwnedStrings final : public StringObjects {
     std::vector<std::int64_t> offsets{0};
     offsets.reserve(static_cast<std::size_t>(rows) + 1);
     for (std::int64_t i = 0; i < rows; ++i) {
-      const std::int64_t at = place(ids != nullptr ? (*ids)[static_cast<std::size_t>(i)] : i);
+      const std::int64_t at = position(ids != nullptr ? (*ids)[static_cast<std::size_t>(i)] : i);
       set_.with_codes(at, [&](const auto* codes) {
         for (std::int64_t c = 0; c < set_.length(at); ++c) {
           const std::uint32_t symbol = alphabet_.symbol(codes[c]);
@@ -157,7 +159,7 @@ class OwnedStrings final : public StringObjects {
     return {text->data(), std::move(offsets), encoding_, text};
   }
 
-  std::int64_t meter_bytes() const noexcept override {
+  std::int64_t evaluator_bytes() const noexcept override {
     const std::int64_t longest = set_.longest(), words = (longest + 63) / 64;
     return (alphabet() + 1) * 4 + longest * 4 + words * 8 * (std::min(longest, alphabet()) + 3);
   }
@@ -170,7 +172,7 @@ class OwnedStrings final : public StringObjects {
     return (found.stats.seconds - found.stats.prepare_seconds) / static_cast<double>(ids.size());
   }
 
-  std::int64_t place(std::int64_t row) const noexcept { return places_[static_cast<std::size_t>(row)]; }
+  std::int64_t position(std::int64_t row) const noexcept { return places_[static_cast<std::size_t>(row)]; }
   const StringSet& set() const noexcept { return set_; }
   const Lists& tokens() const noexcept { return tokens_; }
   Metric metric() const noexcept { return metric_; }
@@ -180,7 +182,7 @@ class OwnedStrings final : public StringObjects {
   void number_tokens() {
     for (std::int64_t row = 0; row < count(); ++row) {
       const auto first = static_cast<std::ptrdiff_t>(tokens_.numbers.size());
-      for (Token& token : tokens_of(set_, place(row), alphabet_, encoding_, rules_.ngram))
+      for (Token& token : tokens_of(set_, position(row), alphabet_, encoding_, rules_.ngram))
         tokens_.numbers.push_back(
             numbers_.try_emplace(std::move(token), static_cast<std::uint32_t>(numbers_.size())).first->second);
       std::sort(tokens_.numbers.begin() + first, tokens_.numbers.end());
@@ -208,15 +210,15 @@ class OwnedStrings final : public StringObjects {
   Lists tokens_;  // jaccard: of each row, sorted
 };
 
-StringMeter::StringMeter(const OwnedStrings& objects, const std::vector<Asked>& asked)
+StringEvaluator::StringEvaluator(const OwnedStrings& objects, const std::vector<Asked>& asked)
     : objects_(objects), asked_(asked), pattern_(objects.alphabet()) {}
 
-void StringMeter::start(std::int64_t query) {
+void StringEvaluator::start(std::int64_t query) {
   query_ = &asked_[static_cast<std::size_t>(query)];
   if (objects_.metric() != Metric::jaccard && objects_.metric() != Metric::hamming) pattern_.set(query_->codes);
 }
 
-double StringMeter::jaccard(std::int64_t object) const {
+double StringEvaluator::jaccard(std::int64_t object) const {
   const Lists& all = objects_.tokens();
   const std::int64_t first = all.offsets[static_cast<std::size_t>(object)],
                      last = all.offsets[static_cast<std::size_t>(object) + 1];
@@ -231,7 +233,7 @@ double StringMeter::jaccard(std::int64_t object) const {
   return either == 0 ? 0.0 : static_cast<double>(either - shared) / static_cast<double>(either);
 }
 
-std::int64_t StringMeter::edits(std::int64_t at) {
+std::int64_t StringEvaluator::edits(std::int64_t at) {
   return objects_.set().with_codes(at, [&](const auto* codes) {
     const std::int64_t length = objects_.set().length(at);
     if (objects_.metric() != Metric::hamming) return pattern_.edits(codes, length);
@@ -241,10 +243,10 @@ std::int64_t StringMeter::edits(std::int64_t at) {
   });
 }
 
-void StringMeter::measure(const std::uint32_t* objects, std::int64_t count, double* values) {
+void StringEvaluator::measure(const std::uint32_t* objects, std::int64_t count, double* values) {
   const auto letters = static_cast<std::int64_t>(query_->codes.size());
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t at = objects_.place(objects[i]);
+    const std::int64_t at = objects_.position(objects[i]);
     values[i] = objects_.metric() == Metric::jaccard
                     ? jaccard(objects[i])
                     : string_value(objects_.metric(), edits(at), letters, objects_.set().length(at));

@@ -15,12 +15,12 @@
 namespace vicinal::cpu {
 namespace {
 
-static_assert(meter_block == rank_block);
+static_assert(evaluator_block == rank_block);
 
-class VectorMeter final : public Meter {
+class VectorEvaluator final : public DistanceEvaluator {
  public:
-  VectorMeter(const Kernels& kernels, const SearchSpec& spec, const PackedRows& rows, const Points& queries,
-              const std::vector<std::int64_t>* numbers, const std::vector<QueryFacts>& facts)
+  VectorEvaluator(const Kernels& kernels, const SearchSpec& spec, const PackedRows& rows, const Points& queries,
+                  const std::vector<std::int64_t>* numbers, const std::vector<QueryFacts>& facts)
       : rows_(rows), numbers_(numbers), facts_(facts),
         scratch_(spec.corpus.cols, spec.corpus.dtype, spec.corpus.plain_rows() && queries.plain_rows()),
         ranker_(kernels, spec, queries, scratch_) {}
@@ -45,10 +45,10 @@ class VectorMeter final : public Meter {
 };
 
 /// The same for what the canonical kernels do not know.
-class MeasureMeter final : public Meter {
+class MeasureEvaluator final : public DistanceEvaluator {
  public:
-  MeasureMeter(const InstructionSet& set, const Measure& measure, std::int64_t window, const Points& rows,
-               const Points& queries, const std::vector<std::int64_t>* numbers)
+  MeasureEvaluator(const InstructionSet& set, const Measure& measure, std::int64_t window, const Points& rows,
+                   const Points& queries, const std::vector<std::int64_t>* numbers)
       : set_(set), measure_(measure), window_(window), rows_(rows), queries_(queries), numbers_(numbers),
         query_(static_cast<std::size_t>(rows.cols)), gathered_(query_.size()) {}
   void start(std::int64_t query) override {
@@ -87,12 +87,12 @@ class VectorQueries final : public Queries {
     for (const QueryFacts& facts : facts_) self_.push_back(facts.self), mean_.push_back(facts.mean);
     return MeasuredRows{queries_, self_.data(), mean_.data(), spec_.metric};
   }
-  std::unique_ptr<Meter> meter() const override {
+  std::unique_ptr<DistanceEvaluator> evaluator() const override {
     if (measure_ != nullptr)
-      return std::make_unique<MeasureMeter>(set_, *measure_, window_, spec_.corpus, queries_,
-                                            numbers_.empty() ? nullptr : &numbers_);
-    return std::make_unique<VectorMeter>(set_.floats, spec_, rows_, queries_, numbers_.empty() ? nullptr : &numbers_,
-                                         facts_);
+      return std::make_unique<MeasureEvaluator>(set_, *measure_, window_, spec_.corpus, queries_,
+                                                numbers_.empty() ? nullptr : &numbers_);
+    return std::make_unique<VectorEvaluator>(set_.floats, spec_, rows_, queries_,
+                                             numbers_.empty() ? nullptr : &numbers_, facts_);
   }
 
  private:
@@ -158,7 +158,7 @@ class Vectors final : public VectorObjects {
                                            std::vector<std::int64_t>{}, std::move(prepared.facts));
   }
 
-  std::int64_t meter_bytes() const noexcept override {
+  std::int64_t evaluator_bytes() const noexcept override {
     const Points& rows = spec_.corpus;
     if (measure_ == nullptr) return RankScratch::bytes(rows.cols, rows.dtype, false);
     return (2 * rows.cols + measure_->scratch(set_, rows.cols)) * 8;

@@ -103,7 +103,7 @@ TEST(IndexFile, WhatTheChecksumsDoNotSeeIsLookedAt) {
   const std::string path = directory.file("a.vicinal");
   vectors(30).save(path);
   const std::string whole = slurp(path);
-  const auto place = [&](int section) {
+  const auto position = [&](int section) {
     return number_at<std::uint64_t>(whole, 256 + 64 * static_cast<std::size_t>(section) + 8);
   };
   struct Wrong {
@@ -129,11 +129,11 @@ TEST(IndexFile, WhatTheChecksumsDoNotSeeIsLookedAt) {
                                      {75, std::string(1, '\0'), "does not need"},
                                      {120, "\1", "reserved bytes"},
                                      {21, "\4", "metric that has none"},
-                                     {place(1), raw(std::int64_t{30}), "permutant 30"},
-                                     {place(2), "\5", "no order"},
-                                     {place(3), "\xff", "bounds are not in order"},
-                                     {place(4), raw(1e300), "bounds are not in order"},
-                                     {place(0), raw(std::uint32_t{0x7fc00000}), "NaN"}};
+                                     {position(1), raw(std::int64_t{30}), "permutant 30"},
+                                     {position(2), "\5", "no order"},
+                                     {position(3), "\xff", "bounds are not in order"},
+                                     {position(4), raw(1e300), "bounds are not in order"},
+                                     {position(0), raw(std::uint32_t{0x7fc00000}), "NaN"}};
   for (const Wrong& wrong : wrongs) {
     std::string damaged = whole;
     damaged.replace(wrong.at, wrong.bytes.size(), wrong.bytes);

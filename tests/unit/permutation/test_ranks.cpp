@@ -1,5 +1,5 @@
 // The parts of the permutation index, each against the plainest way to say it: random numbers, orders and their forms, scores of
-// every instruction set, the cut by counting, edits of one pair, bounds.
+// every instruction set, the partition by counting, edits of one pair, bounds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 #include "cpu/isa/table.hpp"
 #include "cpu/permutation/pattern.hpp"
 #include "permutation/bounds.hpp"
-#include "permutation/cut.hpp"
 #include "permutation/permutants.hpp"
 #include "permutation/philox.hpp"
 #include "permutation/ranks.hpp"
+#include "permutation/top_c_partition.hpp"
 
 namespace permutation_ranks {
 namespace {
@@ -142,9 +142,9 @@ TEST(Ranks, RowsThatAreNoOrderAreSeen) {
   EXPECT_FALSE(is_order(bits, spare, scratch));
 }
 
-TEST(Cut, CountingAndSortingAgree) {
+TEST(TopCPartition, CountingAndSortingAgree) {
   std::mt19937 random(2);
-  Cut cut;
+  TopCPartition partition;
   for (int round = 0; round < 300; ++round) {
     const std::uint32_t largest =
         round % 3 == 0 ? static_cast<std::uint32_t>(random()) : static_cast<std::uint32_t>(random() % 3000);
@@ -153,16 +153,16 @@ TEST(Cut, CountingAndSortingAgree) {
     const auto count = static_cast<std::int64_t>(scores.size()),
                wanted = static_cast<std::int64_t>(1 + random() % scores.size());
     std::vector<std::uint32_t> found(static_cast<std::size_t>(wanted)),
-        expected = Cut::by_sorting(scores.data(), count, wanted);
-    cut.by_counting(scores.data(), count, largest, wanted, found.data());
+        expected = TopCPartition::by_sorting(scores.data(), count, wanted);
+    partition.by_counting(scores.data(), count, largest, wanted, found.data());
     std::sort(expected.begin(), expected.end());
     EXPECT_EQ(found, expected) << "largest " << largest << ", " << wanted << " of " << count;
   }
 }
 
-TEST(Cut, PartsOfATeamGiveWhatOneThreadDoes) {
+TEST(TopCPartition, PartsOfATeamGiveWhatOneThreadDoes) {
   std::mt19937 random(3);
-  Cut alone, shared;
+  TopCPartition alone, shared;
   ThreadPool thread_pool(3, nullptr, {}, 1);
   for (const std::uint32_t largest : {0u, 1u, 40u, 2048u, 90000u, 0xffffffffu}) {
     std::vector<std::uint32_t> scores(70001);

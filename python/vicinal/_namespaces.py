@@ -1,4 +1,4 @@
-"""Whose array an input is and where it lies, and results made the same: of NumPy, torch, cupy, or any library of the array API.
+"""The array namespace of an input, on its device, in which results are made: NumPy, torch, cupy, or any library of the array API.
 
 None of those is imported here. Lists, tables and what else belongs to no such library is answered in NumPy arrays.
 """
@@ -27,7 +27,7 @@ class Numpy:
     def __init__(self, dtype: Any = None) -> None:
         self._dtype = dtype
 
-    def room(self, shape: tuple[int, ...], dtype: Any = None) -> tuple[Any, int]:
+    def out(self, shape: tuple[int, ...], dtype: Any = None) -> tuple[Any, int]:
         """An array that is to be filled, and its address. dtype: None for that of the input."""
         array = np.empty(shape, self._dtype if dtype is None else dtype)
         return array, array.ctypes.data
@@ -45,7 +45,7 @@ class Torch:
     def __init__(self, like: Any) -> None:
         self._torch, self._like = sys.modules["torch"], like.detach()
 
-    def room(self, shape: tuple[int, ...], dtype: Any = None) -> tuple[Any, int]:
+    def out(self, shape: tuple[int, ...], dtype: Any = None) -> tuple[Any, int]:
         known = self._like.dtype if dtype is None else getattr(self._torch, np.dtype(dtype).name)
         tensor = self._torch.empty(shape, dtype=known, device=self._like.device)
         return tensor, tensor.data_ptr()
@@ -93,7 +93,7 @@ class Cupy:
     def __init__(self, like: Any) -> None:
         self._cupy, self._like = sys.modules["cupy"], like
 
-    def room(self, shape: tuple[int, ...], dtype: Any = None) -> tuple[Any, int]:
+    def out(self, shape: tuple[int, ...], dtype: Any = None) -> tuple[Any, int]:
         with self._like.device:
             array = self._cupy.empty(shape, self._like.dtype if dtype is None else dtype)
         return array, array.data.ptr
@@ -142,14 +142,14 @@ class ArrayApi(Numpy):
         return self._space.asarray(array)
 
 
-Home = Numpy | Torch | Cupy
+Namespace = Numpy | Torch | Cupy
 
 
 def library(x: Any) -> str:
     return type(x).__module__.partition(".")[0]
 
 
-def of(x: Any, name: str = "query") -> Home:
+def of(x: Any, name: str = "query") -> Namespace:
     """Where results for queries like `x` are made. Unsupported for memory of a CUDA device in which nothing can be made."""
     owner = library(x)
     if owner == "torch" and hasattr(x, "detach"):
@@ -241,10 +241,10 @@ def to_host(x: Any) -> Any:
     return x.get() if name == "cupy" and hasattr(x, "get") else x
 
 
-def search(home: Home, shape: tuple[int, int], pad: bool, plan: Callable[[], Any], into: Callable[[Any], Any]) -> tuple[Any, ...]:
+def search(namespace: Namespace, shape: tuple[int, int], pad: bool, plan: Callable[[], Any], into: Callable[[Any], Any]) -> tuple[Any, ...]:
     """A search whose results are made where the queries lie; what the native one returns that makes them on the host."""
-    distances, ids = home.room(shape, _DISTANCES[plan()["distance_type"]]), home.room(shape, np.int64)
-    counts = home.room(shape[:1], np.int64) if pad else (None, 0)
+    distances, ids = namespace.out(shape, _DISTANCES[plan()["distance_type"]]), namespace.out(shape, np.int64)
+    counts = namespace.out(shape[:1], np.int64) if pad else (None, 0)
     # Whoever had that memory before may still use it on the queries' stream, which the search begins after.
     certificate, stats = into((distances[1], ids[1], counts[1]))
     return distances[0], ids[0], certificate, stats, counts[0]

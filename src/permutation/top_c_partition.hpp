@@ -1,5 +1,5 @@
-// The first c objects by (score, number), out of scores that are small integers: counted, not sorted. Two or three passes over
-// the scores whatever c is, by one thread or by those of a thread_pool; cut_by_sorting is the way of the papers, which sort everything, and
+// The top-c partition: the first c objects by (score, number), out of scores that are small integers: counted, not sorted. Two or three passes over
+// the scores whatever c is, by one thread or by those of a thread_pool; by_sorting is the way of the papers, which sort everything, and
 // gives the same.
 #pragma once
 #include <algorithm>
@@ -12,13 +12,14 @@
 
 namespace vicinal {
 
-class Cut {
+/// Partitions objects by their scores: the first c by (score, number), and the others.
+class TopCPartition {
  public:
   /// Numbers of the first `wanted` (1 to count) in ascending order of number, to `out`. largest: no score is above it.
   void by_counting(const std::uint32_t* scores, std::int64_t count, std::uint32_t largest, std::int64_t wanted,
                    std::uint32_t* out) {
     const auto alone = [](const auto& body) { body(0); };
-    cut(scores, count, 1, largest, wanted, out, alone);
+    partition(scores, count, 1, largest, wanted, out, alone);
   }
   /// The same by several threads, a part of the scores each.
   void by_counting(const std::uint32_t* scores, std::int64_t count, std::uint32_t largest, std::int64_t wanted,
@@ -27,7 +28,7 @@ class Cut {
     const auto together = [&](const auto& body) {
       thread_pool.for_each(parts, [&](std::int64_t part, int) { body(static_cast<std::size_t>(part)); });
     };
-    cut(scores, count, parts, largest, wanted, out, together);
+    partition(scores, count, parts, largest, wanted, out, together);
   }
   /// Memory of the counters.
   static std::int64_t bytes(int parts) noexcept { return parts * (std::int64_t{8} << bits_at_once); }
@@ -54,8 +55,8 @@ class Cut {
   };
 
   template <class Each>
-  void cut(const std::uint32_t* scores, std::int64_t count, std::int64_t parts, std::uint32_t largest,
-           std::int64_t wanted, std::uint32_t* out, const Each& each) {
+  void partition(const std::uint32_t* scores, std::int64_t count, std::int64_t parts, std::uint32_t largest,
+                 std::int64_t wanted, std::uint32_t* out, const Each& each) {
     parts_.resize(static_cast<std::size_t>(parts));
     for (std::int64_t i = 0; i < parts; ++i) {
       Part& part = parts_[static_cast<std::size_t>(i)];
@@ -67,20 +68,20 @@ class Cut {
     std::int64_t equal = wanted;  // of the last score: so many are taken
     const std::uint32_t last = last_score(scores, largest, equal, each);
     each([&](std::size_t number) {
-      std::int64_t place = 0, equal_before = 0;
+      std::int64_t position = 0, equal_before = 0;
       for (std::size_t i = 0; i < number; ++i) {
-        place += parts_[i].below;
+        position += parts_[i].below;
         equal_before += parts_[i].equal;
       }
-      place += std::min(equal, equal_before);
+      position += std::min(equal, equal_before);
       const Part& part = parts_[number];
       std::int64_t left = std::max<std::int64_t>(0, equal - equal_before);
-      const std::int64_t end = place + part.below + std::min(left, part.equal);
-      for (std::int64_t i = part.begin; place < end; ++i) {
+      const std::int64_t end = position + part.below + std::min(left, part.equal);
+      for (std::int64_t i = part.begin; position < end; ++i) {
         const bool same = scores[i] == last, taken = scores[i] < last || (same && left > 0);
         left -= static_cast<std::int64_t>(same);
-        out[place] = static_cast<std::uint32_t>(i);
-        place += static_cast<std::int64_t>(taken);
+        out[position] = static_cast<std::uint32_t>(i);
+        position += static_cast<std::int64_t>(taken);
       }
     });
   }

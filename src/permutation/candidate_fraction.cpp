@@ -1,4 +1,4 @@
-#include "permutation/share.hpp"
+#include "permutation/candidate_fraction.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,9 @@
 
 namespace vicinal {
 
-Share share_of(const PermutationIndex::State& state, const PermutationSearch& search, const Queries* queries,
-               std::int64_t k, const double* radius, ThreadPool& thread_pool, const std::string& instruction_set) {
+CandidateFraction candidate_fraction_of(const PermutationIndex::State& state, const PermutationSearch& search,
+                                        const Queries* queries, std::int64_t k, const double* radius,
+                                        ThreadPool& thread_pool, const std::string& instruction_set) {
   const std::int64_t count = state.objects().count();
   if (search.exact) {  // what is looked at first: enough for a good k-th distance
     const std::int64_t first = std::min(count, std::max(4 * k, count / 256));
@@ -30,14 +31,14 @@ Share share_of(const PermutationIndex::State& state, const PermutationSearch& se
                                 : recall_curve(state, k, radius, thread_pool, instruction_set);
   const std::size_t point = curve->point_for(target);
   const std::int64_t candidates = std::max(curve->candidates[point], std::min(k, count));
-  Share share{candidates, static_cast<double>(candidates) / static_cast<double>(count), curve->at(point),
-              on_queries ? nullptr : curve, ""};
+  CandidateFraction chosen{candidates, static_cast<double>(candidates) / static_cast<double>(count), curve->at(point),
+                           on_queries ? nullptr : curve, ""};
   if (queries != nullptr && !on_queries && search.tune_on == TuneOn::automatic && candidates < count)
-    share.note = cat(
+    chosen.note = cat(
         "the recall was measured on left-out objects and is of queries like them; tune_on=queries measures it on the "
         "queries, as is done where there are ",
         least_to_tune_on(target), " or more");
-  return share;
+  return chosen;
 }
 
 bool tunes_on_queries(const PermutationSearch& search, std::int64_t queries) noexcept {

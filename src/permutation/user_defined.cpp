@@ -1,4 +1,4 @@
-#include "permutation/own.hpp"
+#include "permutation/user_defined.hpp"
 
 #include <cmath>
 
@@ -7,9 +7,9 @@
 namespace vicinal {
 namespace {
 
-class OwnMeter final : public Meter {
+class UserDefinedEvaluator final : public DistanceEvaluator {
  public:
-  OwnMeter(const OwnDistance& distance, const std::vector<std::int64_t>* numbers)
+  UserDefinedEvaluator(const OwnDistance& distance, const std::vector<std::int64_t>* numbers)
       : distance_(distance), numbers_(numbers) {}
   void start(std::int64_t query) override {
     query_ = numbers_ != nullptr ? (*numbers_)[static_cast<std::size_t>(query)] : query;
@@ -28,13 +28,13 @@ class OwnMeter final : public Meter {
   std::int64_t query_ = 0;
 };
 
-class OwnQueries final : public Queries {
+class UserDefinedQueries final : public Queries {
  public:
-  OwnQueries(std::int64_t count, const OwnDistance& distance, std::vector<std::int64_t> numbers)
+  UserDefinedQueries(std::int64_t count, const OwnDistance& distance, std::vector<std::int64_t> numbers)
       : count_(count), distance_(distance), numbers_(std::move(numbers)) {}
   std::int64_t count() const noexcept override { return count_; }
-  std::unique_ptr<Meter> meter() const override {
-    return std::make_unique<OwnMeter>(distance_, numbers_.empty() ? nullptr : &numbers_);
+  std::unique_ptr<DistanceEvaluator> evaluator() const override {
+    return std::make_unique<UserDefinedEvaluator>(distance_, numbers_.empty() ? nullptr : &numbers_);
   }
 
  private:
@@ -43,17 +43,17 @@ class OwnQueries final : public Queries {
   std::vector<std::int64_t> numbers_;  // of objects; empty: as they are
 };
 
-class OwnObjects final : public Objects {
+class UserDefinedObjects final : public Objects {
  public:
-  OwnObjects(std::int64_t count, OwnDistance between) : count_(count), between_(std::move(between)) {}
+  UserDefinedObjects(std::int64_t count, OwnDistance between) : count_(count), between_(std::move(between)) {}
   std::int64_t count() const noexcept override { return count_; }
   std::unique_ptr<Queries> some(std::vector<std::int64_t> ids) const override {
     const auto count = static_cast<std::int64_t>(ids.size());
-    return std::make_unique<OwnQueries>(count, between_, std::move(ids));
+    return std::make_unique<UserDefinedQueries>(count, between_, std::move(ids));
   }
   const TrueDistance& true_distance() const noexcept override { return unknown_; }
   std::int64_t bytes() const noexcept override { return 0; }
-  std::int64_t meter_bytes() const noexcept override { return 0; }
+  std::int64_t evaluator_bytes() const noexcept override { return 0; }
   double exact_seconds(const std::vector<std::int64_t>&, std::int64_t, const Execution&, const Budget&) const override {
     return 0;
   }
@@ -66,11 +66,11 @@ class OwnObjects final : public Objects {
 
 }  // namespace
 
-std::unique_ptr<Objects> open_own(std::int64_t count, OwnDistance between) {
-  return std::make_unique<OwnObjects>(count, std::move(between));
+std::unique_ptr<Objects> open_user_defined(std::int64_t count, OwnDistance between) {
+  return std::make_unique<UserDefinedObjects>(count, std::move(between));
 }
-std::unique_ptr<Queries> own_queries(std::int64_t count, const OwnDistance& distance) {
-  return std::make_unique<OwnQueries>(count, distance, std::vector<std::int64_t>{});
+std::unique_ptr<Queries> user_defined_queries(std::int64_t count, const OwnDistance& distance) {
+  return std::make_unique<UserDefinedQueries>(count, distance, std::vector<std::int64_t>{});
 }
 
 }  // namespace vicinal

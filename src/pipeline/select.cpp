@@ -35,7 +35,7 @@ void check_count(const Values& values, std::int64_t k) {
 
 int select_threads(int asked) {
   if (asked < 0) fail(ErrorCode::invalid_argument, cat("threads must be >= 0, got ", asked));
-  return asked == 0 ? default_threads() : std::min(asked, 1024);
+  return threads_for(asked);
 }
 
 }  // namespace

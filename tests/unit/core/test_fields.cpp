@@ -1,0 +1,68 @@
+// include/vicinal/fields.hpp lists every member: one that is added to a struct and not to its list does not compile here.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "vicinal/fields.hpp"
+
+namespace vicinal {
+namespace {
+
+/// Initializes a member of any type.
+struct Anything {
+  template <class T>
+  operator T() const;
+};
+
+template <class Struct, std::size_t... Index>
+constexpr bool takes(std::index_sequence<Index...>) {
+  return requires { Struct{(static_cast<void>(Index), Anything{})...}; };
+}
+
+/// Members of an aggregate: the most initializers that it takes.
+template <class Struct, std::size_t Count = 64>
+constexpr std::size_t members() {
+  if constexpr (takes<Struct>(std::make_index_sequence<Count>())) return Count;
+  else return members<Struct, Count - 1>();
+}
+
+template <class Struct>
+constexpr bool complete = std::tuple_size_v<decltype(Fields<Struct>::listed)> + Fields<Struct>::unlisted ==
+                          members<Struct>();
+
+static_assert(complete<Certificate>);
+static_assert(complete<Stats>);
+static_assert(complete<Plan>);
+static_assert(complete<Device>);
+
+template <class Struct>
+std::set<std::string> names() {
+  std::set<std::string> found;
+  for_each_field(Struct{}, [&](const char* name, const auto& /*value*/) { found.insert(name); });
+  return found;
+}
+
+TEST(Fields, StandOnceInTheirList) {
+  EXPECT_EQ(names<Certificate>().size(), std::tuple_size_v<decltype(Fields<Certificate>::listed)>);
+  EXPECT_EQ(names<Stats>().size(), std::tuple_size_v<decltype(Fields<Stats>::listed)>);
+  EXPECT_EQ(names<Plan>().size(), std::tuple_size_v<decltype(Fields<Plan>::listed)>);
+  EXPECT_EQ(names<Device>().size(), std::tuple_size_v<decltype(Fields<Device>::listed)>);
+}
+
+TEST(Fields, AreThoseOfTheStruct) {
+  Stats stats;
+  stats.reranked = 7;
+  stats.notes = {"a", "b"};
+  std::string seen;
+  for_each_field(stats, [&]<class T>(const std::string& name, const T& value) {
+    if constexpr (std::is_same_v<T, std::vector<std::string>>) seen += name + " " + std::to_string(value.size());
+    if constexpr (std::is_same_v<T, std::int64_t>)
+      if (value != 0) seen += name + " " + std::to_string(value) + ", ";
+  });
+  EXPECT_EQ(seen, "reranked 7, notes 2");
+}
+
+}  // namespace
+}  // namespace vicinal
