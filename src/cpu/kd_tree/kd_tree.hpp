@@ -13,9 +13,9 @@
 namespace vicinal::cpu {
 
 /// Columns are filled up with zeros to 2, 4 or 8, which adds nothing to a canonical sum.
-constexpr int group_width(std::int64_t dims) noexcept { return dims <= 2 ? 2 : dims <= 4 ? 4 : 8; }
+constexpr int kd_tree_width(std::int64_t dims) noexcept { return dims <= 2 ? 2 : dims <= 4 ? 4 : 8; }
 
-struct Groups {
+struct KdTree {
   static constexpr std::int64_t fan = panel_rows;  // rows of a leaf, boxes of a node
   struct Level {
     std::int64_t count = 0;    // boxes
@@ -35,7 +35,7 @@ struct Groups {
 };
 
 /// Rows in an order in which every run of 32, of 32 times 32 and so on is a part of a k-d tree.
-void group_rows(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
-                std::uint32_t* order);
+void kd_tree_order(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
+                   std::uint32_t* order);
 
 }  // namespace vicinal::cpu

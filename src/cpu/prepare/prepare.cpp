@@ -54,10 +54,10 @@ std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metr
   std::int64_t total = 0;
   if (precision != Precision::canonical) total += padded * 4 + tiles * static_cast<std::int64_t>(sizeof(FilterNorms));
   if (precision == Precision::f32) total += padded * dims * 4;
-  if (precision == Precision::canonical && packing.groups) total += Groups::bytes(rows, dims);
+  if (precision == Precision::canonical && packing.kd_tree) total += KdTree::bytes(rows, dims);
   // The order, and while it is made the sizes that it goes by.
   if (precision == Precision::int8) total += padded * quads_of(dims) * 4 + rows * 8 + tiles * 4 + order_bytes;
-  if (precision == Precision::int8 && dims <= most_whole_dims) total += padded * 4;
+  if (precision == Precision::int8 && dims <= most_integral_dims) total += padded * 4;
   if (precision == Precision::int8 && packing.second)
     total += padded * (SecondCode::stride(dims) + 4) + tiles * static_cast<std::int64_t>(sizeof(SecondNorms));
   if (needs_norms(metric)) total += rows * (metric == Metric::correlation ? 16 : 8);
@@ -66,11 +66,11 @@ std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metr
 
 namespace {
 
-void group_chunk(const Kernels& kernels, const SearchSpec& spec, ThreadPool& thread_pool, PackedRows& out) {
+void build_kd_tree(const Kernels& kernels, const SearchSpec& spec, ThreadPool& thread_pool, PackedRows& out) {
   const Points& corpus = spec.corpus;
   const std::int64_t dims = corpus.cols, count = out.count;
   Buffer<double> points(count * dims);
-  Scratches scratches(thread_pool, dims);
+  PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   std::atomic<bool> unfit{false};
   thread_pool.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
     PrepareScratch& scratch = scratches.of(worker);
@@ -82,7 +82,7 @@ void group_chunk(const Kernels& kernels, const SearchSpec& spec, ThreadPool& thr
     thread_pool.poll(0);
   });
   if (unfit) report_unfit_rows(kernels, spec, corpus, "corpus", thread_pool);
-  out.groups.build(points.data(), count, dims, thread_pool);
+  out.kd_tree.build(points.data(), count, dims, thread_pool);
 }
 
 }  // namespace
@@ -102,13 +102,13 @@ void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision prec
     out.tiles.assign(static_cast<std::size_t>(out.tile_count()), FilterNorms{});
   }
   Buffer<float> sizes(precision == Precision::int8 ? count : 0);
-  if (precision == Precision::canonical && packing.groups) return group_chunk(kernels, spec, thread_pool, out);
+  if (precision == Precision::canonical && packing.kd_tree) return build_kd_tree(kernels, spec, thread_pool, out);
   if (precision == Precision::f32) grow(out.panels, panels * panel_rows * dims);
   if (norms) grow(out.norms.self, count);
   if (spec.metric == Metric::correlation) grow(out.norms.mean, count);
   if (precision == Precision::canonical && !norms && integers) return;  // nothing to check and nothing to make
 
-  Scratches scratches(thread_pool, dims);
+  PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   std::atomic<bool> unfit{false};
   thread_pool.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
     PrepareScratch& scratch = scratches.of(worker);
@@ -190,7 +190,7 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std
     grow(out.panels, out.block_count() * out.block_size(dims));
   }
   std::vector<float> sizes(bytes != nullptr ? rows.size() : 0);
-  Scratches scratches(thread_pool, dims);
+  PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   std::atomic<bool> unfit{false};
   const std::int64_t panels = out.block_count() * out.block_panels;
   thread_pool.for_each(panels, [&](std::int64_t panel, int worker) {

@@ -14,6 +14,7 @@
 #include "core/precision.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
+#include "cpu/prepare/per_thread.hpp"
 #include "cpu/prepare/transform.hpp"
 
 namespace vicinal::cpu {
@@ -25,15 +26,15 @@ struct Norms {
 };
 
 /// Squared distances of whole numbers within a byte are floats in so many columns.
-constexpr std::int64_t most_whole_dims = 258;
-static_assert(most_whole_dims * 255 * 255 < 1 << 24, "whole numbers that floats hold");
+constexpr std::int64_t most_integral_dims = 258;
+static_assert(most_integral_dims * 255 * 255 < 1 << 24, "whole numbers that floats hold");
 
 /// Columns in fours.
 constexpr std::int64_t quads_of(std::int64_t dims) noexcept { return (dims + 3) / 4; }
 
 /// What a plan asks of packed rows besides their precision.
 struct Packing {
-  bool groups = false, second = false;
+  bool kd_tree = false, second = false;
 };
 
 /// Rows' second bytes (core/bound_second.hpp), in their places, each row filled up with zeros to whole lines of the cache.
@@ -55,9 +56,9 @@ struct PackedRows {
   Buffer<std::uint32_t> order;
   std::vector<float> steps;        // bytes: of each tile
   Buffer<std::int32_t> squares;    // bytes: of rows that are whole numbers
-  bool whole = false;              // bytes: all rows are, and their distances are exact
+  bool integral = false;           // int8: all rows are integers, and their distances are exact
   SecondCode second;               // bytes: where the plan asks for them and rows are not whole
-  Groups groups;                   // of few columns, on the canonical precision
+  KdTree kd_tree;                  // of few columns, on the canonical precision
   Buffer<float> terms;             // row_term of each row
   std::vector<FilterNorms> tiles;  // maxima over each tile
   Norms norms;
@@ -79,22 +80,9 @@ struct PrepareScratch {
   Buffer<float> floats;
   Buffer<std::int8_t> narrow;  // filled up to quads with zeros
 };
-
-/// That of each thread, made when it is first needed.
-class Scratches {
- public:
-  Scratches(const ThreadPool& thread_pool, std::int64_t dims)
-      : dims_(dims), all_(static_cast<std::size_t>(thread_pool.threads())) {}
-  PrepareScratch& of(int worker) {
-    auto& one = all_[static_cast<std::size_t>(worker)];
-    if (!one) one = std::make_unique<PrepareScratch>(dims_);
-    return *one;
-  }
-
- private:
-  std::int64_t dims_;
-  std::vector<std::unique_ptr<PrepareScratch>> all_;
-};
+inline PerThread<PrepareScratch> prepare_scratches(const ThreadPool& thread_pool, std::int64_t dims) {
+  return {thread_pool, [dims] { return std::make_unique<PrepareScratch>(dims); }};
+}
 
 /// Puts a row and its self product into the scratch and `product`; false when the contract refuses it.
 bool load_checked(const Kernels& kernels, const SearchSpec& spec, const Points& points, std::int64_t row,
@@ -133,7 +121,7 @@ struct QueryFacts {
   SecondNorms second = {};  // bytes, for the second look, as the next
   double second_shift = 0;
   bool filterable = true;
-  bool whole = false;  // bytes: exactly what they are
+  bool integral = false;  // int8: the query is rounded to exactly what it is
 };
 
 /// A batch of queries, packed in blocks of `block` queries: panels [block][panel][elements][lanes], the last panel of a

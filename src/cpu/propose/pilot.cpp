@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/bound.hpp"
-#include "cpu/filter/filter.hpp"
+#include "cpu/filter/refine.hpp"
 #include "cpu/prepare/sample.hpp"
 
 namespace vicinal::cpu {
@@ -212,7 +212,7 @@ Outlook look(const Kernels& kernels, const SearchSpec& spec, Transform& transfor
     left_f32 += finest;
     for (Way& way : ways) {
       const double left = pilot.left_by(way.rounded, k);
-      way.cycles += cycles(int8_pair(d), left, second ? survivor(d) / looks_a_rank : survivor(d)) +
+      way.cycles += cycles(int8_pair(d), left, second ? survivor(d) / refinements_a_rank : survivor(d)) +
                     (second ? finest * survivor(d) : 0);
       way.left += left;
     }
