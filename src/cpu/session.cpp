@@ -16,7 +16,7 @@ std::int64_t pool_slack(std::int64_t k) noexcept { return std::clamp<std::int64_
 CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const Plan& plan, Precision precision,
                        Transform chosen, std::shared_ptr<const CpuPreparedCorpus> prepared, ThreadPool& thread_pool,
                        Stats& stats)
-    : kernels_(set.floats), int8_(precision == Precision::int8 ? &set.bytes : nullptr), precision_(precision),
+    : kernels_(set.floats), int8_(precision == Precision::int8 ? &set.int8 : nullptr), precision_(precision),
       spec_(spec), plan_(plan), prepared_(std::move(prepared)), thread_pool_(thread_pool), stats_(stats),
       transform_(std::move(chosen)),
       rank_scratch_(thread_pool,

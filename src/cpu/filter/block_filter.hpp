@@ -10,7 +10,7 @@
 
 namespace vicinal::cpu {
 
-/// One block of queries in one split of the chunk. Arrays are of the block's queries.
+/// A QueryBlock is one block of queries in one split of the chunk. Its arrays have one entry for each query of the block.
 struct QueryBlock {
   const Kernels& kernels;
   const SearchSpec& spec;
@@ -27,7 +27,7 @@ struct QueryBlock {
   Ranker& ranker;
   ThreadPool& thread_pool;
 
-  /// Rows of a tile that the chunk has.
+  /// Returns how many panels of the tile have rows of the chunk.
   int row_panels(std::int64_t tile) const noexcept {
     const std::int64_t used = std::min<std::int64_t>(tile_rows, chunk.count - tile * tile_rows);
     return static_cast<int>((used + panel_rows - 1) / panel_rows);
@@ -39,7 +39,7 @@ struct QueryBlock {
 ///   void compact(int query)            tightens the threshold by the query's candidates and drops what it excludes
 ///   void rank_candidates(int query)    ranks all of them canonically; the slots are cleared afterwards
 ///   std::int64_t next_compaction(int query)   candidates at which compact is called next
-/// Self is a template parameter, for there is a call a hit.
+/// Self is a template parameter, so that no call for a hit or a slot is virtual.
 template <class Self>
 class BlockFilter {
  public:
@@ -106,12 +106,12 @@ class BlockFilter {
     result(query).given_up = true;
     self().set_threshold(query);
   }
-  /// So many candidates are left that they are to be ranked.
+  /// True where so many candidates are left that they must be ranked.
   bool crowded(int query) const noexcept {
     const std::int64_t k = result(query).pool.k;
     return candidates(query).count > k + (block_.capacity - panel_rows - k) / 2;
   }
-  /// The slots have space for a panel; false when the query was given up for it.
+  /// Makes space for a panel of rows in the slots. Returns false when the query was given up for it.
   bool make_room(int query) {
     if (candidates(query).has_room()) return true;
     const bool range = result(query).matches != nullptr;

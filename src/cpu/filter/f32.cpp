@@ -23,7 +23,7 @@ TileArgs F32Filter::tile_args(const float* panels, int query_panels, std::int64_
   return {.queries = panels,
           .rows = chunk.panels.data() + begin * model.dims,
           .row_term = chunk.terms.data() + begin,
-          .thr = threshold_filter_,
+          .thresholds = threshold_filter_,
           .dims = model.dims,
           .query_panels = query_panels,
           .row_panels = block().row_panels(tile),
@@ -42,7 +42,7 @@ void F32Filter::filter_symmetric_tile(const float* panels, int query_panels, std
   SymmetricTile both{*this, columns};
   TileArgs args = tile_args(panels, query_panels, tile);
   args.query_term = row_terms;
-  args.row_thr = columns.threshold_filter_ + (tile * tile_rows - columns.block().first);
+  args.column_thresholds = columns.threshold_filter_ + (tile * tile_rows - columns.block().first);
   args.on_hit = &F32Filter::on_symmetric_hit;
   args.on_column_hit = &F32Filter::on_column_hit;
   args.context = &both;

@@ -27,7 +27,7 @@ Int8TileArgs int8_tile_args(const QueryBlock& block, const Int8Block& int8, cons
   return {.queries = panels,
           .rows = block.chunk.quads.data() + tile * tile_rows * quads,
           .row_term = int8.biases,
-          .thr = int8.threshold_int,
+          .thresholds = int8.threshold_int,
           .dims = quads,
           .query_panels = query_panels,
           .row_panels = block.row_panels(tile),
@@ -84,7 +84,7 @@ void Int8Filter::filter_symmetric_tile(const std::int32_t* panels, int query_pan
                                              static_cast<std::int32_t>(facts(q).shift)
                                        : 0;
   args.query_term = row_terms;
-  args.row_thr = columns.int8_.threshold_int;
+  args.column_thresholds = columns.int8_.threshold_int;
   args.on_hit = &Int8Filter::on_symmetric_hit;
   args.on_column_hit = &Int8Filter::on_column_hit;
   args.context = &both;

@@ -7,16 +7,18 @@
 
 namespace vicinal::cpu {
 
-/// Queries of a packed block. Symmetric floats: all that meet at once; symmetric int8: those that share a step. Otherwise int8 joins as
-/// many blocks of the plan, which are those of floats, as take the same place in the cache and leave each thread as much to do.
+/// Returns how many queries a packed block has. Symmetric floats take all that serve one tile at once; symmetric int8 those that share a
+/// step. Otherwise int8 joins several blocks of the plan, which are sized for floats, as long as they take no more cache and leave each
+/// thread as much to do.
 std::int64_t queries_per_block(const Plan& plan, Precision precision) noexcept;
 
-/// Slots that each query has: those of the plan, but floats, which can tell more rows apart, need fewer than int8.
+/// Returns how many slots a query has. The plan's number serves int8; floats, which can tell more rows apart, need fewer.
 std::int64_t slots_per_query(const Plan& plan, const SearchSpec& spec, Precision precision) noexcept;
-/// Candidates at which a query is compacted for the first time.
+/// Returns how many candidates a query has when it is compacted for the first time.
 std::int64_t first_compaction(const Plan& plan, const SearchSpec& spec, Precision precision) noexcept;
 
-/// One thread's memory for tiles. A block that serves as rows has whole tiles, and as queries whole panels: some lanes more than queries.
+/// FilterScratch holds what one thread needs for tiles. A block of queries is padded to full panels, so arrays have some lanes more than
+/// queries.
 struct FilterScratch {
   FilterScratch(const Plan& plan, Precision precision);
   struct F32 {

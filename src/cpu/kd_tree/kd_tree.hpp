@@ -23,14 +23,14 @@ struct KdTree {
   };
   std::int64_t count = 0;  // rows
   int width = 2;
-  Buffer<std::uint32_t> order;  // the row at each place
+  Buffer<std::uint32_t> order;  // the row at each position
   Buffer<double> rows;          // [leaf][width][fan]
   std::vector<Level> levels;    // of leaves, of nodes of leaves, ... up to one node
 
   /// points: [count][dims].
   void build(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool);
   std::int64_t bytes() const noexcept;
-  /// Of so many rows, and while they are built.
+  /// Returns what a tree of so many rows takes while it is built.
   static std::int64_t bytes(std::int64_t rows, std::int64_t dims) noexcept;
 };
 

@@ -1,5 +1,5 @@
 // PREPARE, for the int8 precision: rows in the order of their largest elements, so that the rows of a tile can share one step without
-// losing digits; bytes, quantization_errors and terms of each; panels of quads. Rotated rows are rotated anew in each pass, which takes less memory than keeping them.
+// losing digits; codes, quantization errors and terms of each; panels of quads. Rotated rows are rotated anew in each pass, which takes less memory than keeping them.
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr float least_step = 0x1p-80F;  // an element below it is as good as zero: elements are about 1
 constexpr int key_bits = 16, dropped_bits = 31 - key_bits;
-static_assert(order_bytes >= (std::int64_t{8} << key_bits), "the places of all keys");
+static_assert(order_bytes >= (std::int64_t{8} << key_bits), "the positions of all keys");
 
 /// Rows by size, to 2^-8 of it, and among equals by number: a counting sort.
 void sort_rows(const Buffer<float>& sizes, std::int64_t count, ThreadPool& thread_pool, Buffer<std::uint32_t>& order) {
@@ -85,7 +85,7 @@ Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float 
 }
 
 float int8_step(const Transform& transform, float size) noexcept {
-  // Whole numbers within a byte are what they are; -128 is one of them.
+  // Integers within a byte are what they are; -128 is one of them.
   if (transform.whole > 0 && static_cast<double>(size) <= transform.whole * 128 * (1 + 0x1p-20))
     return static_cast<float>(transform.whole);
   return std::max(size / 127, least_step);
@@ -164,10 +164,10 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
   out.integral = integral;
 }
 
-void pack_query_int8(const Kernels& kernels, const Int8Kernels& bytes, const SearchSpec& spec, const BoundModel& model,
+void pack_query_int8(const Kernels& kernels, const Int8Kernels& int8, const SearchSpec& spec, const BoundModel& model,
                      const Transform& transform, const Points& queries, std::span<const std::int64_t> rows,
                      std::int64_t panel, PrepareScratch& scratch, PackedQueries& out) {
-  const std::int64_t quads = quads_of(model.dims), lanes = out.lanes, width = query_width(bytes.layout, quads);
+  const std::int64_t quads = quads_of(model.dims), lanes = out.lanes, width = query_width(int8.layout, quads);
   const float step = out.steps[static_cast<std::size_t>(panel / out.block_panels)];
   std::int32_t* to = out.quads.data() + panel * lanes * width;
   std::fill_n(to, lanes * width, 0);
@@ -198,8 +198,8 @@ void pack_query_int8(const Kernels& kernels, const Int8Kernels& bytes, const Sea
     }
     for (std::int64_t k = 0; k < quads; ++k) {
       const std::int8_t* four = scratch.narrow.data() + 4 * k;
-      std::int32_t* at = to + query_place(bytes.layout, lanes, i, k);
-      if (bytes.layout != QueryLayout::halves) {
+      std::int32_t* at = to + query_position(int8.layout, lanes, i, k);
+      if (int8.layout != QueryLayout::halves) {
         *at = quad_at(scratch.narrow.data(), k);
         continue;
       }

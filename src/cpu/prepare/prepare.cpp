@@ -171,7 +171,7 @@ void describe_query(const SearchSpec& spec, const Transform& transform, const do
 
 }  // namespace
 
-void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std::vector<float>* steps, bool second,
+void prepare_queries(const Kernels& kernels, const Int8Kernels* int8, const std::vector<float>* steps, bool second,
                      const SearchSpec& spec, const BoundModel* model, const Transform* transform, const Points& queries,
                      std::span<const std::int64_t> rows, std::int64_t block, ThreadPool& thread_pool,
                      PackedQueries& out) {
@@ -181,15 +181,15 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std
   out.lanes = lanes;
   out.block_panels = (block + lanes - 1) / lanes;
   out.facts.assign(rows.size(), QueryFacts{});
-  if (bytes != nullptr) {
-    grow(out.quads, out.block_count() * out.block_size(query_width(bytes->layout, quads_of(dims))));
+  if (int8 != nullptr) {
+    grow(out.quads, out.block_count() * out.block_size(query_width(int8->layout, quads_of(dims))));
     out.steps.assign(static_cast<std::size_t>(out.block_count()), 0.0F);
     if (second) grow(out.second, out.count * 2 * SecondCode::stride(dims));
     if (!second) out.second = {};
   } else if (model != nullptr) {
     grow(out.panels, out.block_count() * out.block_size(dims));
   }
-  std::vector<float> sizes(bytes != nullptr ? rows.size() : 0);
+  std::vector<float> sizes(int8 != nullptr ? rows.size() : 0);
   PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   std::atomic<bool> unfit{false};
   const std::int64_t panels = out.block_count() * out.block_panels;
@@ -210,7 +210,7 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std
       if (model == nullptr) continue;
       describe_query(spec, *transform, row, dims, facts);
       const Affine map = affine(spec.metric, product, facts.scale);
-      if (bytes != nullptr) {
+      if (int8 != nullptr) {
         sizes[static_cast<std::size_t>(part.begin + i)] = size_of(kernels, *transform, map, scratch);
         continue;
       }
@@ -222,12 +222,12 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std
       if (!std::isfinite(row_term(*model, sums, facts.norms))) facts.filterable = false;
     }
     thread_pool.poll(0);
-    if (model == nullptr || bytes != nullptr) return;
+    if (model == nullptr || int8 != nullptr) return;
     kernels.pack(scratch.floats.data(), dims, static_cast<int>(part.used), static_cast<int>(lanes), dims,
                  out.panels.data() + panel * lanes * dims);
   });
   if (unfit) report_unfit_rows(kernels, spec, queries, "query", thread_pool);
-  if (bytes == nullptr) return;
+  if (int8 == nullptr) return;
   for (std::int64_t i = 0; i < out.count; ++i) {
     float& step = out.steps[static_cast<std::size_t>(i / block)];
     if (out.facts[static_cast<std::size_t>(i)].filterable) step = std::max(step, sizes[static_cast<std::size_t>(i)]);
@@ -235,7 +235,7 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std
   for (float& step : out.steps) step = int8_step(*transform, step);
   if (steps != nullptr) out.steps = *steps;
   thread_pool.for_each(panels, [&](std::int64_t panel, int worker) {
-    pack_query_int8(kernels, *bytes, spec, *model, *transform, queries, rows, panel, scratches.of(worker), out);
+    pack_query_int8(kernels, *int8, spec, *model, *transform, queries, rows, panel, scratches.of(worker), out);
     thread_pool.poll(0);
   });
 }

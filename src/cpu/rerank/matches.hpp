@@ -13,7 +13,7 @@
 
 namespace vicinal::cpu {
 
-/// Bytes that matches may still take.
+/// A MatchBudget counts the bytes that matches may still take.
 class MatchBudget {
  public:
   void reset(std::int64_t bytes) noexcept { left_.store(bytes, std::memory_order_relaxed); }
@@ -32,13 +32,14 @@ struct OutputCursor {
   std::atomic<std::int64_t> next{0};  // beyond `end`: rows changed after they were counted
 };
 
+/// Matches collects the entries within the radius.
 class Matches {
  public:
   /// radius: folded key of the farthest match. cursor: where matches are written; null while that is not known, and they are kept.
   void start(double radius, MatchBudget& budget, OutputCursor* cursor) noexcept;
   void take(std::span<const Entry> entries);
   std::int64_t count() const noexcept { return count_; }
-  /// Counted, and not kept.
+  /// True where matches were counted and not kept, for want of memory.
   bool lost() const noexcept { return lost_; }
   /// Writes what is kept to entries [at, at + count()) of out.
   void copy_to(const RangeView& out, bool descends, std::int64_t at) const noexcept;
