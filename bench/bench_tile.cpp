@@ -96,7 +96,7 @@ double seconds(TileFn kernel, Tile& tile, float threshold, Sink& sink) {
     kernel({.queries = tile.queries.data,
             .rows = tile.rows.data + (i % Tile::tiles) * vicinal::cpu::tile_rows * tile.dims,
             .row_term = tile.term.data,
-            .thr = tile.thr.data,
+            .thresholds = tile.thr.data,
             .dims = tile.dims,
             .query_panels = tile.query_panels,
             .row_panels = vicinal::cpu::tile_panels,

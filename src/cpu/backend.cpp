@@ -114,7 +114,7 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
   Rates rates(const std::string& instruction_set, Precision precision, int threads) const override {
     ThreadPool thread_pool(threads, nullptr, {}, 0);
     const InstructionSet& set = find_instruction_set(instruction_set);
-    return {.products = precision == Precision::int8 ? peak_products(set.bytes, thread_pool)
+    return {.products = precision == Precision::int8 ? peak_products(set.int8, thread_pool)
                                                      : peak_products(set.floats, thread_pool),
             .bytes = peak_bytes(thread_pool)};
   }

@@ -64,7 +64,7 @@ Affine affine(Metric metric, const SelfProduct& product, double scale) noexcept 
 
 namespace {
 
-bool all_whole(const double* row, std::int64_t dims) noexcept {
+bool all_integral(const double* row, std::int64_t dims) noexcept {
   return std::all_of(row, row + dims, [](double x) { return x == std::nearbyint(x); });
 }
 
@@ -91,7 +91,7 @@ Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Pr
     const double* row = sample.row(i);
     if (row == nullptr || largest_element(row, dims) > limit) continue;
     ++used;
-    whole = whole && all_whole(row, dims);
+    whole = whole && all_integral(row, dims);
     for (std::int64_t j = 0; j < dims; ++j) {
       centre[j] += (row[j] - centre[j]) / static_cast<double>(used);  // a running mean cannot overflow
       low[j] = std::min(low[j], row[j]);
@@ -99,7 +99,7 @@ Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Pr
     }
   }
   const bool integers = (dtype == DType::u8 || dtype == DType::i8) && !unit;
-  // Whole numbers that fit a byte have one centre for all columns, so that they stay whole numbers that fit.
+  // Integers that fit a byte have one centre for all columns, so that they stay integers that fit.
   double lowest = *std::min_element(low.data(), low.data() + dims),
          highest = *std::max_element(high.data(), high.data() + dims);
   if (integers) lowest = dtype == DType::u8 ? 0 : -128;

@@ -1,28 +1,28 @@
-// A graph over tiles that serve both of their sides: block against block, each unordered pair once. Blocks meet in the order of
-// a round-robin tournament, so that neighbouring pairs have no block in common; a thread takes the first pair whose blocks no
-// other thread has, so no list is written by two, and none waits for the end of a round. First each block meets itself,
-// one-sided, which gives every query a threshold to start from.
+// FILTER of a graph by symmetric tiles: block against block, each unordered pair once, and both sides of a tile serve as queries
+// (docs/design/0008). Blocks come together in the order of a round-robin tournament, so that neighbouring pairs have no block in
+// common; a thread takes the first pair whose blocks no other thread has, so no candidates are written by two, and none waits for
+// the end of a round. First each block goes against itself, one-sided, which gives every query a threshold to start from.
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <vector>
 
 #include "core/visit_order.hpp"
-#include "cpu/session.hpp"
+#include "cpu/filter/choose.hpp"
 
 namespace vicinal::cpu {
 namespace {
 
-/// The circle method: one thread_pool stays, the others turn by a place each round. An odd number gets a thread_pool that is not there.
+/// The circle method: one block stays, the others turn by a position each round. An odd number gets a block that is not there.
 class Tournament {
  public:
-  explicit Tournament(std::int64_t thread_pools) : even_(thread_pools + thread_pools % 2) {}
+  explicit Tournament(std::int64_t blocks) : even_(blocks + blocks % 2) {}
   std::int64_t rounds() const noexcept { return even_ - 1; }
   std::int64_t pairs() const noexcept { return even_ / 2; }
   struct Pair {
     std::int64_t a, b;
   };
-  /// b beyond the thread_pools: no such pair in this round.
+  /// b beyond the blocks: no such pair in this round.
   Pair pair(std::int64_t round, std::int64_t number) const noexcept {
     const std::int64_t others = even_ - 1;
     const Pair pair =
@@ -35,26 +35,26 @@ class Tournament {
 };
 
 /// Hands out the tournament's pairs, each once.
-class Meetings {
+class BlockPairs {
  public:
-  explicit Meetings(std::int64_t blocks)
+  explicit BlockPairs(std::int64_t blocks)
       : blocks_(blocks), tournament_(blocks), busy_(static_cast<std::size_t>(blocks)),
         done_(static_cast<std::size_t>(tournament_.rounds() * tournament_.pairs())) {}
   std::int64_t count() const noexcept { return blocks_ * (blocks_ - 1) / 2; }
 
-  /// Takes a pair and gives its blocks back at the end. Waits when every pair that is left has a block in use.
+  /// Runs body on the next pair and gives its blocks back at the end. Waits when every pair that is left has a block in use.
   template <class Body>
-  void meet(const Body& body) {
-    const Tournament::Pair thread_pools = take();
-    const Return back{*this, thread_pools};
-    body(thread_pools);
+  void run_next(const Body& body) {
+    const Tournament::Pair pair = take();
+    const Return back{*this, pair};
+    body(pair);
   }
 
  private:
   struct Return {
-    Meetings& meetings;
-    Tournament::Pair thread_pools;
-    ~Return() { meetings.give_back(thread_pools); }
+    BlockPairs& pairs;
+    Tournament::Pair pair;
+    ~Return() { pairs.give_back(pair); }
   };
 
   Tournament::Pair take() {
@@ -62,22 +62,21 @@ class Meetings {
     for (;;) {
       for (std::size_t i = first_; i < done_.size(); ++i) {
         const auto number = static_cast<std::int64_t>(i);
-        const Tournament::Pair thread_pools =
-            tournament_.pair(number / tournament_.pairs(), number % tournament_.pairs());
-        if (done_[i] == 0 && thread_pools.b < blocks_) {
-          if (busy(thread_pools.a) != 0 || busy(thread_pools.b) != 0) continue;
-          done_[i] = busy(thread_pools.a) = busy(thread_pools.b) = 1;
-          return thread_pools;
+        const Tournament::Pair pair = tournament_.pair(number / tournament_.pairs(), number % tournament_.pairs());
+        if (done_[i] == 0 && pair.b < blocks_) {
+          if (busy(pair.a) != 0 || busy(pair.b) != 0) continue;
+          done_[i] = busy(pair.a) = busy(pair.b) = 1;
+          return pair;
         }
         if (i == first_) ++first_;
       }
       free_.wait(lock);
     }
   }
-  void give_back(Tournament::Pair thread_pools) {
+  void give_back(Tournament::Pair pair) {
     {
       const std::lock_guard lock(mutex_);
-      busy(thread_pools.a) = busy(thread_pools.b) = 0;
+      busy(pair.a) = busy(pair.b) = 0;
     }
     free_.notify_all();
   }
@@ -99,98 +98,119 @@ FilterNorms maxima_of(const PackedRows& chunk, std::int64_t first, std::int64_t 
   return all;
 }
 
-}  // namespace
+/// One block against another, or against itself, by one thread.
+class PairFilter {
+ public:
+  PairFilter(const FilterPass& pass, int thread)
+      : pass_(pass), batch_(pass.batch), scratch_(pass.scratch.of(thread)), ranker_(batch_.ranker(thread)) {}
+  void run(std::int64_t block, std::int64_t columns) {
+    pass_.int8 != nullptr ? run_int8(block, columns) : run_f32(block, columns);
+  }
 
-void CpuSession::filter_pairs() {
-  if (bytes_ != nullptr) turn_rows_to_queries();
-  const std::int64_t blocks = (queries_.count + plan_.pair_rows - 1) / plan_.pair_rows;
-  const auto pair = [&](Worker& own, std::int64_t a, std::int64_t b) {
-    bytes_ != nullptr ? pair_bytes(own, a, b) : this->pair(own, a, b);
-  };
-  thread_pool_.for_each(blocks, [&](std::int64_t block, int number) { pair(worker(number), block, block); });
-  const VisitOrder order(blocks);  // so that rows in the order of their distances do not meet in that order
-  Meetings meetings(blocks);
-  thread_pool_.for_each(meetings.count(), [&](std::int64_t, int number) {
-    meetings.meet([&](auto thread_pools) { pair(worker(number), order.at(thread_pools.a), order.at(thread_pools.b)); });
-  });
-}
+ private:
+  QueryBlock block_at(std::int64_t first, std::int64_t most) {
+    return make_block(pass_, 0, first, std::min(most, batch_.queries.count - first), ranker_);
+  }
+  void run_f32(std::int64_t block, std::int64_t columns);
+  void run_f32_part(std::int64_t block, std::int64_t columns_block, std::int64_t panel, std::int64_t panels,
+                    F32Filter& columns);
+  void run_int8(std::int64_t block, std::int64_t columns);
+  void run_int8_tile(std::int64_t rows_tile, std::int64_t columns_tile, bool both);
+  void poll(std::int64_t queries, std::int64_t rows, bool both) {
+    batch_.thread_pool.poll(static_cast<std::uint64_t>(queries) * static_cast<std::uint64_t>(rows) * (both ? 2 : 1));
+  }
+
+  const FilterPass& pass_;
+  const SearchBatch& batch_;
+  FilterScratch& scratch_;
+  Ranker ranker_;
+};
 
 // The block's queries go past the other's rows in parts that stay in a core's second-level cache.
-void CpuSession::pair(Worker& own, std::int64_t block, std::int64_t facing) {
-  FilterTask other = block_task(own, 0, facing);
-  other.thr = own.facing_thr.data();
-  const std::int64_t first = block * queries_.block, count = std::min(queries_.block, queries_.count - first);
-  if (block != facing) other.face(maxima_of(chunk(), first, count), static_cast<int>(queries_.block));
-  const std::int64_t panels = (count + queries_.lanes - 1) / queries_.lanes;
-  const std::int64_t parts = (count + plan_.query_block - 1) / plan_.query_block;
+void PairFilter::run_f32(std::int64_t block, std::int64_t columns_block) {
+  const PackedQueries& queries = batch_.queries;
+  const QueryBlock facing = block_at(columns_block * queries.block, queries.block);
+  F32Filter columns(facing, scratch_.f32.column_thresholds.data(), scratch_.f32.partial.data());
+  const std::int64_t first = block * queries.block, count = std::min(queries.block, queries.count - first);
+  if (block != columns_block) columns.bind(maxima_of(batch_.chunk, first, count), static_cast<int>(queries.block));
+  const std::int64_t panels = (count + queries.lanes - 1) / queries.lanes;
+  const std::int64_t parts = (count + pass_.plan.query_block - 1) / pass_.plan.query_block;
   for (std::int64_t part = 0; part < parts; ++part) {
     const std::int64_t begin = panels * part / parts, end = panels * (part + 1) / parts;
-    if (begin < end) pair_panels(own, block, facing, begin, end - begin, other);
+    if (begin < end) run_f32_part(block, columns_block, begin, end - begin, columns);
   }
 }
 
-void CpuSession::pair_panels(Worker& own, std::int64_t block, std::int64_t facing, std::int64_t panel,
-                             std::int64_t panels, FilterTask& other) {
-  const std::int64_t last = std::min((block + 1) * queries_.block, queries_.count);
-  const std::int64_t first = block * queries_.block + panel * queries_.lanes;
-  FilterTask piece = task(own, 0, first, std::min(panels * queries_.lanes, last - first));
-  const float* packed =
-      queries_.panels.data() + block * queries_.block_size(model_->dims) + panel * queries_.lanes * model_->dims;
+void PairFilter::run_f32_part(std::int64_t block, std::int64_t columns_block, std::int64_t panel, std::int64_t panels,
+                              F32Filter& columns) {
+  const PackedQueries& queries = batch_.queries;
+  const PackedRows& chunk = batch_.chunk;
+  const bool both = block != columns_block;
+  const std::int64_t last = std::min((block + 1) * queries.block, queries.count);
+  const std::int64_t first = block * queries.block + panel * queries.lanes;
+  const QueryBlock part = block_at(first, std::min(panels * queries.lanes, last - first));
+  F32Filter filter(part, scratch_.f32.thresholds.data(), scratch_.f32.partial.data());
+  const float* packed = filter.panels(queries, block) + panel * queries.lanes * pass_.model.dims;
   const auto query_panels = static_cast<int>(panels);
-  if (block != facing) {
-    std::fill_n(own.terms.data(), panels * queries_.lanes, std::numeric_limits<float>::infinity());
-    std::copy_n(chunk().terms.data() + first, piece.queries, own.terms.data());
+  const std::int64_t begin = columns_block * queries.block, end = std::min(begin + queries.block, chunk.count);
+  float* row_terms = scratch_.f32.row_terms.data();
+  if (both) {
+    std::fill_n(row_terms, panels * queries.lanes, std::numeric_limits<float>::infinity());
+    std::copy_n(chunk.terms.data() + first, part.queries, row_terms);
+    filter.bind(maxima_of(chunk, begin, end - begin), query_panels * batch_.kernels.query_lanes);
   }
-  const std::int64_t begin = facing * queries_.block, end = std::min(begin + queries_.block, chunk().count);
-  if (block != facing) piece.face(maxima_of(chunk(), begin, end - begin), query_panels * kernels_.query_lanes);
   for (std::int64_t row = begin; row < end; row += tile_rows) {
-    const std::int64_t used = std::min<std::int64_t>(tile_rows, end - row);
-    if (block == facing) {
-      piece.run(packed, query_panels, own.partial.data(), row / tile_rows);
+    if (both) {
+      filter.filter_symmetric_tile(packed, query_panels, row / tile_rows, row_terms, columns);
     } else {
-      piece.run_both(packed, query_panels, own.partial.data(), row / tile_rows, own.terms.data(), other);
+      filter.filter_tile(packed, query_panels, row / tile_rows);
     }
-    thread_pool_.poll(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(used) *
-                      (block == facing ? 1 : 2));
+    poll(part.queries, std::min<std::int64_t>(tile_rows, end - row), both);
   }
   // From its own block a query has its first threshold: as tight as those rows allow, before it meets all others.
-  for (int q = 0; block == facing && q < piece.queries; ++q)
-    if (!piece.states[q].abandoned) piece.drop(q);
+  for (int q = 0; !both && q < part.queries; ++q)
+    if (!filter.result(q).given_up) filter.compact(q);
 }
 
-// Queries in the order of the packed rows, rounded alike: each of them is what it is as a row.
-void CpuSession::turn_rows_to_queries() {
-  given_.assign(chunk().order.data(), chunk().order.data() + chunk().count);
-  rows_ = given_;
-  start_queries(&chunk().steps);
+void PairFilter::run_int8(std::int64_t block, std::int64_t columns_block) {
+  const std::int64_t tiles = pass_.plan.pair_rows / tile_rows, count = batch_.chunk.tile_count();
+  for (std::int64_t rows = block * tiles; rows < std::min(count, (block + 1) * tiles); ++rows)
+    for (std::int64_t columns = columns_block * tiles; columns < std::min(count, (columns_block + 1) * tiles);
+         ++columns)
+      run_int8_tile(rows, columns, block != columns_block);
 }
 
-void CpuSession::pair_bytes(Worker& own, std::int64_t block, std::int64_t facing) {
-  const std::int64_t tiles = plan_.pair_rows / tile_rows, count = chunk().tile_count();
-  for (std::int64_t tile = block * tiles; tile < std::min(count, (block + 1) * tiles); ++tile)
-    for (std::int64_t face = facing * tiles; face < std::min(count, (facing + 1) * tiles); ++face)
-      meet_tiles(own, tile, face, block != facing);
-}
-
-void CpuSession::meet_tiles(Worker& own, std::int64_t tile, std::int64_t facing, bool both) {
-  const auto size = [&](std::int64_t of) { return std::min<std::int64_t>(tile_rows, chunk().count - of * tile_rows); };
-  FilterTask piece = task(own, 0, tile * tile_rows, size(tile));
-  const auto panels = static_cast<int>((piece.queries + queries_.lanes - 1) / queries_.lanes);
-  const std::int32_t* packed =
-      queries_.quads.data() + tile * queries_.block_size(query_width(bytes_->layout, quads_of(model_->dims)));
-  piece.start_bytes();
+void PairFilter::run_int8_tile(std::int64_t rows_tile, std::int64_t columns_tile, bool both) {
+  FilterScratch::Int8& scratch = scratch_.int8;
+  const QueryBlock rows = block_at(rows_tile * tile_rows, tile_rows);
+  const auto query_panels = static_cast<int>((rows.queries + batch_.queries.lanes - 1) / batch_.queries.lanes);
+  Int8Filter filter(rows, int8_block(pass_, rows, scratch_, scratch.thresholds.data()), scratch.coeffs.data(),
+                    second_codes(pass_, rows));
+  const std::int32_t* packed = filter.panels(batch_.queries, rows_tile);
+  filter.start();
   if (both) {
-    FilterTask other = task(own, 0, facing * tile_rows, size(facing));
-    other.lines = own.facing_lines.data();
-    other.limits = own.facing_limits.data();
-    other.as_rows = true;
-    other.start_bytes();
-    piece.meet_bytes(packed, panels, own.sums.data(), facing, own.int8_terms.data(), other);
+    const QueryBlock facing = block_at(columns_tile * tile_rows, tile_rows);
+    Int8Filter columns(facing, int8_block(pass_, facing, scratch_, scratch.column_thresholds.data()),
+                       scratch.column_coeffs.data(), second_codes(pass_, facing), true);
+    columns.start();
+    filter.filter_symmetric_tile(packed, query_panels, columns_tile, scratch.row_terms.data(), columns);
   } else {
-    piece.run_bytes(packed, panels, own.sums.data(), facing);
+    filter.filter_tile(packed, query_panels, columns_tile);
   }
-  thread_pool_.poll(static_cast<std::uint64_t>(piece.queries) * static_cast<std::uint64_t>(size(facing)) *
-                    (both ? 2 : 1));
+  poll(rows.queries, std::min<std::int64_t>(tile_rows, batch_.chunk.count - columns_tile * tile_rows), both);
+}
+
+}  // namespace
+
+void filter_symmetric(const FilterPass& pass) {
+  ThreadPool& thread_pool = pass.batch.thread_pool;
+  const std::int64_t blocks = (pass.batch.queries.count + pass.plan.pair_rows - 1) / pass.plan.pair_rows;
+  thread_pool.for_each(blocks, [&](std::int64_t block, int thread) { PairFilter(pass, thread).run(block, block); });
+  const VisitOrder order(blocks);  // so that rows in the order of their distances do not come together in that order
+  BlockPairs pairs(blocks);
+  thread_pool.for_each(pairs.count(), [&](std::int64_t, int thread) {
+    pairs.run_next([&](Tournament::Pair pair) { PairFilter(pass, thread).run(order.at(pair.a), order.at(pair.b)); });
+  });
 }
 
 }  // namespace vicinal::cpu

@@ -1,6 +1,6 @@
 // The AVX2 table (with FMA and F16C): vectors of 8 floats and 4 doubles, 6 queries by 16 rows in registers, so that a
 // panel of 32 rows is two microtiles and may be reported in two calls. The algorithms are in the files of generic/;
-// here are the words, each an instruction or a few. Internal linkage throughout, for the reason given in
+// here are the primitives, each an instruction or a few. Internal linkage throughout, for the reason given in
 // float_avx512.cpp.
 #include <cpuid.h>
 #include <immintrin.h>
@@ -25,7 +25,7 @@ using Vf = __m256;
 
 VICINAL_INLINE Vf load(const float* p) { return _mm256_load_ps(p); }
 VICINAL_INLINE void store(float* p, Vf v) { _mm256_store_ps(p, v); }
-VICINAL_INLINE Vf spread(const float* p) { return _mm256_broadcast_ss(p); }
+VICINAL_INLINE Vf broadcast(const float* p) { return _mm256_broadcast_ss(p); }
 VICINAL_INLINE Vf zero() { return _mm256_setzero_ps(); }
 VICINAL_INLINE Vf fma(Vf a, Vf b, Vf c) { return _mm256_fmadd_ps(a, b, c); }
 VICINAL_INLINE Vf add(Vf a, Vf b) { return _mm256_add_ps(a, b); }
@@ -41,13 +41,13 @@ VICINAL_INLINE Vf add_product(Vf s, Vf q, Vf r) {
 
 using Excluded = __m256;        // all ones where every pair so far was excluded
 constexpr int test_chains = 2;  // more would not fit beside twelve t
-VICINAL_INLINE Excluded excluded(Vf t, Vf thr) { return _mm256_cmp_ps(t, thr, _CMP_GT_OQ); }
-VICINAL_INLINE Excluded still(Excluded k, Vf t, Vf thr) { return _mm256_and_ps(k, excluded(t, thr)); }
+VICINAL_INLINE Excluded excluded(Vf t, Vf threshold) { return _mm256_cmp_ps(t, threshold, _CMP_GT_OQ); }
+VICINAL_INLINE Excluded still(Excluded k, Vf t, Vf threshold) { return _mm256_and_ps(k, excluded(t, threshold)); }
 VICINAL_INLINE Excluded both(Excluded k, Excluded l) { return _mm256_and_ps(k, l); }
 VICINAL_INLINE bool all(Excluded k) { return _mm256_movemask_ps(k) == 0xff; }
-VICINAL_INLINE std::uint32_t hits(Vf t0, Vf t1, Vf thr0, Vf thr1) {
-  return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(t0, thr0, _CMP_NGT_UQ))) |
-         static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(t1, thr1, _CMP_NGT_UQ))) << 8;
+VICINAL_INLINE std::uint32_t hits(Vf t0, Vf t1, Vf threshold0, Vf threshold1) {
+  return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(t0, threshold0, _CMP_NGT_UQ))) |
+         static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(t1, threshold1, _CMP_NGT_UQ))) << 8;
 }
 
 // ---- floats: packing ----
@@ -97,7 +97,7 @@ using Md = __m256i;
 
 VICINAL_INLINE Md first_lanes(int n) { return _mm256_cvtepi32_epi64(_mm256_castsi256_si128(first_floats(n))); }
 VICINAL_INLINE Vd zero_double() { return _mm256_setzero_pd(); }
-VICINAL_INLINE Vd spread(const double* p) { return _mm256_broadcast_sd(p); }
+VICINAL_INLINE Vd broadcast(const double* p) { return _mm256_broadcast_sd(p); }
 VICINAL_INLINE Vd load(const double* p) { return _mm256_loadu_pd(p); }
 VICINAL_INLINE Vd load_part(const double* p, int n) { return _mm256_maskload_pd(p, first_lanes(n)); }
 VICINAL_INLINE void store(double* p, Vd v) { _mm256_storeu_pd(p, v); }
@@ -108,13 +108,13 @@ VICINAL_INLINE Vd mul(Vd a, Vd b) { return _mm256_mul_pd(a, b); }
 VICINAL_INLINE Vd fma(Vd a, Vd b, Vd c) { return _mm256_fmadd_pd(a, b, c); }
 VICINAL_INLINE Vd abs(Vd a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
 VICINAL_INLINE Vd max(Vd a, Vd b) { return _mm256_max_pd(a, b); }
-VICINAL_INLINE Vd keep(Md m, Vd a, Vd b) { return _mm256_blendv_pd(a, b, _mm256_castsi256_pd(m)); }
+VICINAL_INLINE Vd blend(Md m, Vd a, Vd b) { return _mm256_blendv_pd(a, b, _mm256_castsi256_pd(m)); }
 // x - x is 0 for every finite x and NaN for the rest.
 VICINAL_INLINE unsigned bad_lanes(Vd a) {
   const Vd d = sub(a, a);
   return static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(d, d, _CMP_UNORD_Q)));
 }
-VICINAL_INLINE unsigned beyond(Vd a, Vd b) {
+VICINAL_INLINE unsigned cmpgt(Vd a, Vd b) {
   return static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_GT_OQ)));
 }
 VICINAL_INLINE Vd rounded(Vd a) { return _mm256_cvtps_pd(_mm256_cvtpd_ps(a)); }

@@ -1,5 +1,5 @@
 // The AVX-512 table (F, BW, DQ, VL with FMA and F16C): vectors of 16 floats and 8 doubles, 14 queries by 32 rows in
-// registers. The algorithms are in the *_text.inc files; here are the words, each an instruction or a few.
+// registers. The algorithms are in the files of generic/; here are the primitives, each an instruction or a few.
 // Everything has internal linkage, and nothing from the standard library with code in it is used: the linker could
 // otherwise pick a copy compiled here for a machine that lacks these instructions.
 #include <cpuid.h>
@@ -25,7 +25,7 @@ using Vf = __m512;
 
 VICINAL_INLINE Vf load(const float* p) { return _mm512_load_ps(p); }
 VICINAL_INLINE void store(float* p, Vf v) { _mm512_store_ps(p, v); }
-VICINAL_INLINE Vf spread(const float* p) { return _mm512_set1_ps(*p); }
+VICINAL_INLINE Vf broadcast(const float* p) { return _mm512_set1_ps(*p); }
 VICINAL_INLINE Vf fma(Vf a, Vf b, Vf c) { return _mm512_fmadd_ps(a, b, c); }
 VICINAL_INLINE Vf add(Vf a, Vf b) { return _mm512_add_ps(a, b); }
 VICINAL_INLINE Vf sub(Vf a, Vf b) { return _mm512_sub_ps(a, b); }
@@ -48,20 +48,20 @@ VICINAL_INLINE Vf add_product(Vf s, Vf q, Vf r) {
 // next comparison, and moves it (4 cycles) every time. 30 is "greater, ordered, quiet": a NaN is never excluded.
 using Excluded = __mmask16;
 constexpr int test_chains = 4;
-VICINAL_INLINE Excluded excluded(Vf t, Vf thr) {
+VICINAL_INLINE Excluded excluded(Vf t, Vf threshold) {
   Excluded k;
-  __asm__("vcmpps $30, %2, %1, %0" : "=Yk"(k) : "v"(t), "v"(thr));
+  __asm__("vcmpps $30, %2, %1, %0" : "=Yk"(k) : "v"(t), "v"(threshold));
   return k;
 }
-VICINAL_INLINE Excluded still(Excluded k, Vf t, Vf thr) {
-  __asm__("vcmpps $30, %2, %1, %0%{%0%}" : "+Yk"(k) : "v"(t), "v"(thr));
+VICINAL_INLINE Excluded still(Excluded k, Vf t, Vf threshold) {
+  __asm__("vcmpps $30, %2, %1, %0%{%0%}" : "+Yk"(k) : "v"(t), "v"(threshold));
   return k;
 }
 VICINAL_INLINE Excluded both(Excluded k, Excluded l) { return _kand_mask16(k, l); }
 VICINAL_INLINE bool all(Excluded k) { return _kortestc_mask16_u8(k, k) != 0; }
-VICINAL_INLINE std::uint32_t hits(Vf t0, Vf t1, Vf thr0, Vf thr1) {
-  return static_cast<std::uint32_t>(_mm512_cmp_ps_mask(t0, thr0, _CMP_NGT_UQ)) |
-         static_cast<std::uint32_t>(_mm512_cmp_ps_mask(t1, thr1, _CMP_NGT_UQ)) << 16;
+VICINAL_INLINE std::uint32_t hits(Vf t0, Vf t1, Vf threshold0, Vf threshold1) {
+  return static_cast<std::uint32_t>(_mm512_cmp_ps_mask(t0, threshold0, _CMP_NGT_UQ)) |
+         static_cast<std::uint32_t>(_mm512_cmp_ps_mask(t1, threshold1, _CMP_NGT_UQ)) << 16;
 }
 
 // ---- floats: packing ----
@@ -109,7 +109,7 @@ using Md = __mmask8;
 
 VICINAL_INLINE Md first_lanes(int n) { return static_cast<Md>((1u << n) - 1); }
 VICINAL_INLINE Vd zero_double() { return _mm512_setzero_pd(); }
-VICINAL_INLINE Vd spread(const double* p) { return _mm512_set1_pd(*p); }
+VICINAL_INLINE Vd broadcast(const double* p) { return _mm512_set1_pd(*p); }
 VICINAL_INLINE Vd load(const double* p) { return _mm512_loadu_pd(p); }
 VICINAL_INLINE Vd load_part(const double* p, int n) { return _mm512_maskz_loadu_pd(first_lanes(n), p); }
 VICINAL_INLINE void store(double* p, Vd v) { _mm512_storeu_pd(p, v); }
@@ -120,10 +120,10 @@ VICINAL_INLINE Vd mul(Vd a, Vd b) { return _mm512_mul_pd(a, b); }
 VICINAL_INLINE Vd fma(Vd a, Vd b, Vd c) { return _mm512_fmadd_pd(a, b, c); }
 VICINAL_INLINE Vd abs(Vd a) { return _mm512_abs_pd(a); }
 VICINAL_INLINE Vd max(Vd a, Vd b) { return _mm512_max_pd(a, b); }
-VICINAL_INLINE Vd keep(Md m, Vd a, Vd b) { return _mm512_mask_blend_pd(m, a, b); }
+VICINAL_INLINE Vd blend(Md m, Vd a, Vd b) { return _mm512_mask_blend_pd(m, a, b); }
 // Classes: quiet NaN, +infinity, -infinity, signalling NaN.
 VICINAL_INLINE unsigned bad_lanes(Vd a) { return _mm512_fpclass_pd_mask(a, 0x99); }
-VICINAL_INLINE unsigned beyond(Vd a, Vd b) { return _mm512_cmp_pd_mask(a, b, _CMP_GT_OQ); }
+VICINAL_INLINE unsigned cmpgt(Vd a, Vd b) { return _mm512_cmp_pd_mask(a, b, _CMP_GT_OQ); }
 VICINAL_INLINE Vd rounded(Vd a) { return _mm512_cvtps_pd(_mm512_cvtpd_ps(a)); }
 VICINAL_INLINE void narrow_store(float* p, Vd a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
 VICINAL_INLINE void narrow_store_part(float* p, int n, Vd a) {

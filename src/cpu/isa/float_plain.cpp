@@ -106,12 +106,12 @@ void tile(const TileArgs& a) {
       float u[panel_rows];
       for (int j = 0; j < panel_rows; ++j) {
         const int row = panel * panel_rows + j;
-        if (a.row_thr != nullptr) {
+        if (a.column_thresholds != nullptr) {
           u[j] = finished(t[j], a.query_term[query]);
-          if (!(u[j] > a.row_thr[row])) columns |= 1u << j;
+          if (!(u[j] > a.column_thresholds[row])) columns |= 1u << j;
         }
         t[j] = finished(t[j], a.row_term[row]);
-        if (!(t[j] > a.thr[query])) rows |= 1u << j;
+        if (!(t[j] > a.thresholds[query])) rows |= 1u << j;
       }
       if (rows != 0) a.on_hit(a.context, query, panel, rows, t);
       if (columns != 0) a.on_column_hit(a.context, query, panel, columns, u);
@@ -241,7 +241,7 @@ std::uint32_t near_sums(const NearArgs& a) {
       for (int j = 0; j < h; ++j) s[j] = sum_join<sum, Doubles>(s[j], s[j + h]);
     }
     a.sums[i] = s[0];
-    if (!(s[0] > a.limit)) near |= 1u << i;
+    if (!(s[0] > a.threshold_sum)) near |= 1u << i;
   }
   return near;
 }

@@ -1,4 +1,4 @@
-// Tiles of bytes with AVX2, whose product of bytes saturates (255 * 127 twice does not fit 16 bits): bytes are taken as numbers
+// Tiles of int8 with AVX2, whose product of bytes saturates (255 * 127 twice does not fit 16 bits): bytes are taken as numbers
 // of 16 bits, even columns and odd ones apart, whose products and sums by twos are exact. 6 queries by 16 rows in registers.
 // Internal linkage throughout, for the reason given in float_avx512.cpp.
 #include <immintrin.h>
@@ -15,7 +15,7 @@ constexpr int tile_lanes = 8;
 
 #include "cpu/isa/simd_256.inc"
 
-VICINAL_INLINE Vi add_products(Vi s, const std::int32_t* q, Vi r) { return add(s, _mm256_madd_epi16(spread(q), r)); }
+VICINAL_INLINE Vi add_products(Vi s, const std::int32_t* q, Vi r) { return add(s, _mm256_madd_epi16(broadcast(q), r)); }
 
 VICINAL_INLINE Vi even_bytes(Vi all) { return _mm256_and_si256(all, _mm256_set1_epi16(0xff)); }
 VICINAL_INLINE Vi odd_bytes(Vi all) { return _mm256_srli_epi16(all, 8); }

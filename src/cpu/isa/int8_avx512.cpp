@@ -1,4 +1,4 @@
-// Tiles of bytes with AVX-512 BW, for processors without VNNI: as in int8_avx2.cpp, 14 queries by 32 rows in registers. Rows take a
+// Tiles of int8 with AVX-512 BW, for processors without VNNI: as in int8_avx2.cpp, 14 queries by 32 rows in registers. Rows take a
 // quarter of the memory of floats. Internal linkage throughout, for the reason given in float_avx512.cpp.
 #include "cpu/isa/intrinsics_512.hpp"
 #include "cpu/isa/kernels.hpp"
@@ -13,7 +13,7 @@ constexpr int tile_lanes = 16;
 
 #include "cpu/isa/simd_512.inc"
 
-VICINAL_INLINE Vi add_products(Vi s, const std::int32_t* q, Vi r) { return add(s, _mm512_madd_epi16(spread(q), r)); }
+VICINAL_INLINE Vi add_products(Vi s, const std::int32_t* q, Vi r) { return add(s, _mm512_madd_epi16(broadcast(q), r)); }
 
 VICINAL_INLINE Vi even_bytes(Vi all) { return _mm512_and_si512(all, _mm512_set1_epi16(0xff)); }
 VICINAL_INLINE Vi odd_bytes(Vi all) { return _mm512_srli_epi16(all, 8); }

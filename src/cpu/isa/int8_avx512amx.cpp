@@ -1,4 +1,4 @@
-// Tiles of bytes with AMX: a product of 14 queries by 16 rows by 64 columns in one instruction, two panels of queries by 32 rows at a time. What
+// Tiles of int8 with AMX: a product of 14 queries by 16 rows by 64 columns in one instruction, two panels of queries by 32 rows at a time. What
 // is left to vectors is the test of the sums, one comparison for the larger of two. Internal linkage throughout, for the reason given in float_avx512.cpp.
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -137,13 +137,13 @@ VICINAL_INLINE void test(const Panel& p, int query_panel, std::int32_t (*t)[pane
     }
     if (finish_both<Quads>(p.a, m, query_panel, p.number, 0, t)) p.registers.after_callback();
   } else {
-    const std::int32_t* thr = p.a.thr + query_panel * query_lanes;
+    const std::int32_t* thresholds = p.a.thresholds + query_panel * query_lanes;
     Excluded chain[test_chains];
     VICINAL_UNROLL
     for (int i = 0; i < query_lanes; ++i) {
       const Vi most = _mm512_max_epi32(load(t[i]), load(t[i] + tile_lanes));
       Excluded& link = chain[i % test_chains];
-      link = i < test_chains ? excluded(most, spread(thr + i)) : still(link, most, spread(thr + i));
+      link = i < test_chains ? excluded(most, broadcast(thresholds + i)) : still(link, most, broadcast(thresholds + i));
     }
     VICINAL_UNROLL
     for (int c = 1; c < test_chains; ++c) chain[0] = both(chain[0], chain[c]);
@@ -204,7 +204,7 @@ void tile_of(const Int8TileArgs& a) {
   }
 }
 
-void tile_amx(const Int8TileArgs& a) { a.row_thr == nullptr ? tile_of<false>(a) : tile_of<true>(a); }
+void tile_amx(const Int8TileArgs& a) { a.column_thresholds == nullptr ? tile_of<false>(a) : tile_of<true>(a); }
 
 /// The system keeps the registers of a process only if it asked once.
 bool permitted() {

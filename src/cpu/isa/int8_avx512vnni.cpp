@@ -1,4 +1,4 @@
-// Tiles of bytes with AVX-512 VNNI: 64 products and their sums by fours in one instruction, 14 queries by 32 rows in
+// Tiles of int8 with AVX-512 VNNI: 64 products and their sums by fours in one instruction, 14 queries by 32 rows in
 // registers as for floats. Internal linkage throughout, for the reason given in float_avx512.cpp.
 #include "cpu/isa/intrinsics_512.hpp"
 #include "cpu/isa/kernels.hpp"

@@ -1,4 +1,4 @@
-// Tiles of bytes with AVX-VNNI: 32 products and their sums by fours in one instruction, 6 queries by 16 rows in registers.
+// Tiles of int8 with AVX-VNNI: 32 products and their sums by fours in one instruction, 6 queries by 16 rows in registers.
 // Internal linkage throughout, for the reason given in float_avx512.cpp.
 #include <cpuid.h>
 #include <immintrin.h>
@@ -20,7 +20,7 @@ VICINAL_INLINE Vi add_products(Vi s, Vi q, Vi r) {
   return s;
 }
 
-#include "cpu/isa/generic/quads_whole.inc"
+#include "cpu/isa/generic/quads_vnni.inc"
 
 VICINAL_INLINE Vi add_bytes(Vi s, Vi bytes, Vi nibbles) { return add_products(s, bytes, nibbles); }
 

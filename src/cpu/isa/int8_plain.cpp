@@ -1,4 +1,4 @@
-// Tiles of bytes as the loop that defines them (kernels.hpp), for any CPU; the vector files are tested against this one.
+// Tiles of int8 as the loop that defines them (kernels.hpp), for any CPU; the vector files are tested against this one.
 #include <cstring>
 
 #include "cpu/isa/kernels.hpp"
@@ -28,12 +28,12 @@ void tile(const Int8TileArgs& a) {
       std::int32_t u[panel_rows];
       for (int j = 0; j < panel_rows; ++j) {
         const int row = panel * panel_rows + j;
-        if (a.row_thr != nullptr) {
+        if (a.column_thresholds != nullptr) {
           u[j] = t[j] + a.query_term[query];
-          if (!(u[j] < a.row_thr[row])) columns |= 1u << j;
+          if (!(u[j] < a.column_thresholds[row])) columns |= 1u << j;
         }
         t[j] += a.row_term[row];
-        if (!(t[j] < a.thr[query])) rows |= 1u << j;
+        if (!(t[j] < a.thresholds[query])) rows |= 1u << j;
       }
       if (rows != 0) a.on_hit(a.context, query, panel, rows, t);
       if (columns != 0) a.on_column_hit(a.context, query, panel, columns, u);

@@ -1,4 +1,4 @@
-// The words that an instruction set must provide, a table for floats and one for bytes (float_plain.cpp is the slow, obvious twin).
+// The kernels that an instruction set must provide, a table for floats and one for int8 (float_plain.cpp is the slow, obvious reference).
 // Everything above this header is written once and never sees a vector register.
 //
 // Values: canonical sums (semantics C2) must have equal bits in every table. The filter's f32 products need not:
@@ -20,8 +20,8 @@ inline constexpr int tile_panels = 8;  // panels that share one pair of bounds (
 inline constexpr int tile_rows = panel_rows * tile_panels;
 inline constexpr int max_query_lanes = 16;
 
-/// Called for one query and one panel when at least one row was not excluded. Bit j of `rows` is row j of the
-/// panel; values[j] is the filter's t for it. May lower thr[] of any query; the kernel reads thr again before each test.
+/// A HitFn is called for one query and one panel when at least one row was not excluded. Bit j of `rows` is row j of the
+/// panel; values[j] is the filter's t for it. May lower thresholds[] of any query; the kernel reads thresholds again before each test.
 template <class T>
 using HitFn = void (*)(void* context, int query, int panel, std::uint32_t rows, const T* values);
 
@@ -29,37 +29,37 @@ using HitFn = void (*)(void* context, int query, int panel, std::uint32_t rows, 
 ///   acc(q, r) = sum over i of q_i r_i        (dot)     one fused multiply-add an element
 ///             = sum over i of |q_i - r_i|    (l1)
 ///             = max over i of |q_i - r_i|    (linf)
-///   t = fma(multiplier, acc, row_term[r]);   hit iff NOT (t > thr[q])   (so a NaN is a hit)
-/// The other side of the same sums, where row_thr is not null (a graph: rows are queries too, queries are rows too):
-///   u = fma(multiplier, acc, query_term[q]); hit iff NOT (u > row_thr[r])
-/// In bytes (Int8Kernels) an element is a quad: four columns side by side in 32 bits, of rows u8 and of queries s8.
+///   t = fma(multiplier, acc, row_term[r]);   hit iff NOT (t > thresholds[q])   (so a NaN is a hit)
+/// The other side of the same sums, where column_thresholds is not null (a graph: rows are queries too, queries are rows too):
+///   u = fma(multiplier, acc, query_term[q]); hit iff NOT (u > column_thresholds[r])
+/// In int8 (Int8Kernels) an element is a quad: four columns side by side in 32 bits, of rows u8 and of queries s8.
 ///   acc(q, r) = sum over i of q_i r_i, exact: callers see to it that no sum leaves 32 bits
-///   t = acc + row_term[r];   hit iff NOT (t < thr[q]);      u = acc + query_term[q];   hit iff NOT (u < row_thr[r])
-/// Layouts, 64-byte aligned: queries [query_panels][dims][query_lanes], of bytes as QueryLayout says; rows [row_panels][dims][panel_rows].
+///   t = acc + row_term[r];   hit iff NOT (t < thresholds[q]);      u = acc + query_term[q];   hit iff NOT (u < column_thresholds[r])
+/// Layouts, 64-byte aligned: queries [query_panels][dims][query_lanes], of int8 as QueryLayout says; rows [row_panels][dims][panel_rows].
 /// Absent queries and rows are zeros; their hits are dropped by the callee.
 template <class T>
 struct TileArgsOf {
   const T* queries;
   const T* rows;
-  const T* row_term;  // [row_panels * panel_rows]
-  const T* thr;       // [query_panels * query_lanes], changes under the kernel's feet
-  std::int64_t dims;  // elements of a row
+  const T* row_term;    // [row_panels * panel_rows]
+  const T* thresholds;  // [query_panels * query_lanes], changes under the kernel's feet
+  std::int64_t dims;    // elements of a row
   int query_panels;
   int row_panels;  // 1..tile_panels
   T multiplier;    // floats only
   T* partial;      // scratch: query_panels * query_lanes * panel_rows, for products split over dims
   HitFn<T> on_hit;
   void* context;
-  const T* query_term = nullptr;     // [query_panels * query_lanes]
-  const T* row_thr = nullptr;        // [row_panels * panel_rows], changes under the kernel's feet
-  HitFn<T> on_column_hit = nullptr;  // values[j] is u of row j
+  const T* query_term = nullptr;         // [query_panels * query_lanes]
+  const T* column_thresholds = nullptr;  // [row_panels * panel_rows], changes under the kernel's feet
+  HitFn<T> on_column_hit = nullptr;      // values[j] is u of row j
 };
 using TileArgs = TileArgsOf<float>;
 using TileFn = void (*)(const TileArgs&);
 using Int8TileArgs = TileArgsOf<std::int32_t>;
 using Int8TileFn = void (*)(const Int8TileArgs&);
 
-/// The second look at rows: out[i] = sum over k of quantization_errors[k] T[k] + firsts[k] L[k], exact, of row index[i], whose bytes are 16 T + L.
+/// The sums that refine rows: out[i] = sum over k of quantization_errors[k] T[k] + firsts[k] L[k], exact, of row index[i], whose bytes are 16 T + L.
 /// All 64-byte aligned, rows too, and filled up with zeros to stride.
 struct SecondArgs {
   const std::int8_t* firsts;
@@ -93,7 +93,7 @@ struct RowFacts {
 };
 using QuantizeFn = RowFacts (*)(const QuantizeArgs&);
 
-/// The same for bytes: i = x' / step rounded to nearest and held to [-128, 127], xhat = step * i.
+/// The same for int8: i = x' / step rounded to nearest and clamped to [-128, 127], xhat = step * i.
 struct Int8QuantizeArgs {
   const double* row;
   const double* centre;  // [dims]
@@ -107,7 +107,7 @@ struct Int8Facts {
   std::int64_t sum;  // of i
 };
 using Int8QuantizeFn = Int8Facts (*)(const Int8QuantizeArgs&);
-/// The second byte of each element, 16 T + L of a row and j of a query (core/bound_second.hpp): sums as SecondQuantizationErrors has them.
+/// The second-level code of each element, 16 T + L of a row and j of a query (core/bound_second.hpp): sums as SecondQuantizationErrors has them.
 struct SecondFacts {
   double coarse, fine;
   std::int64_t sum;  // of j
@@ -131,12 +131,12 @@ struct HammingArgs {
 using HammingFn = void (*)(const HammingArgs&);
 
 /// One query against 32 rows of few columns, or 32 boxes, side by side: [width][panel_rows], columns filled up with zeros to width.
-/// sums: canonical, of a box those of the nearest point in it. Returns bit j where sums[j] is not greater than limit.
+/// sums: canonical, of a box those of the nearest point in it. Returns bit j where sums[j] is not greater than threshold_sum.
 struct NearArgs {
   const double* query;  // [width]
   const double* low;    // the rows, or the least of each box
   const double* high;   // boxes only: the greatest
-  double limit;
+  double threshold_sum;
   double* sums;  // [panel_rows]
 };
 using NearFn = std::uint32_t (*)(const NearArgs&);
@@ -220,13 +220,13 @@ constexpr std::int64_t query_width(QueryLayout layout, std::int64_t quads) noexc
   return layout == QueryLayout::halves ? 2 * quads : quads;
 }
 /// The first word of a quad of a query in its panel.
-constexpr std::int64_t query_place(QueryLayout layout, std::int64_t lanes, std::int64_t query,
-                                   std::int64_t quad) noexcept {
+constexpr std::int64_t query_position(QueryLayout layout, std::int64_t lanes, std::int64_t query,
+                                      std::int64_t quad) noexcept {
   if (layout == QueryLayout::blocks) return (quad / block_quads * lanes + query) * block_quads + quad % block_quads;
   return (quad * lanes + query) * query_width(layout, 1);
 }
 
-/// Tiles of bytes. Queries of a panel are as many as in the Kernels beside it, so that blocks are the same.
+/// Tiles of int8. Queries of a panel are as many as in the Kernels beside it, so that blocks are the same.
 struct Int8Kernels {
   const char* name;  // "plain", "avx2", "avxvnni", "avx512vnni", "avx512amx"
   bool (*supported)();

@@ -11,19 +11,19 @@
 
 namespace vicinal::cpu {
 
-/// What a user calls an instruction set: tables that run on the same processors. Sets that differ in their tiles of bytes share the rest.
+/// What a user calls an instruction set: tables that run on the same processors. Sets that differ in their tiles of int8 share the rest.
 struct InstructionSet {
   const char* name;  // "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2", "plain"
   const Kernels& floats;
-  const Int8Kernels& bytes;
+  const Int8Kernels& int8;
   const Scans& scans;
   const Myers& myers;
   const Warping& warping;
   const Scores& scores;
   double slowness;   // of a tile of floats beside one of AVX-512
-  double int8_gain;  // speed of a tile of bytes beside one of floats
+  double int8_gain;  // speed of an int8 tile beside one of floats
 
-  bool supported() const { return floats.supported() && bytes.supported(); }
+  bool supported() const { return floats.supported() && int8.supported(); }
 };
 
 /// All that are compiled in, best first.

@@ -1,4 +1,4 @@
-// See groups.hpp.
+// See kd_tree.hpp.
 #include "cpu/kd_tree/kd_tree.hpp"
 
 #include <algorithm>
@@ -8,20 +8,20 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t fan = Groups::fan;
+constexpr std::int64_t fan = KdTree::fan;
 constexpr std::int64_t serial_rows = 4096;  // parts this small are one piece of work
 
 /// A row by the column that is split.
-struct Placed {
+struct ByColumn {
   double x;
   std::uint32_t row;
-  bool operator<(const Placed& other) const noexcept { return x < other.x || (x == other.x && row < other.row); }
+  bool operator<(const ByColumn& other) const noexcept { return x < other.x || (x == other.x && row < other.row); }
 };
 
 class Splitter {
  public:
   Splitter(const double* points, std::int64_t rows, std::int64_t dims, std::uint32_t* order)
-      : points_(points), dims_(dims), order_(order), placed_(rows) {}
+      : points_(points), dims_(dims), order_(order), by_column_(rows) {}
 
   /// Splits [begin, end) at the median of the column that spreads most, between whole runs; returns where.
   std::int64_t split(std::int64_t begin, std::int64_t end) {
@@ -41,9 +41,9 @@ class Splitter {
     std::int64_t run = fan;
     while (run * fan < end - begin) run *= fan;
     const std::int64_t runs = (end - begin + run - 1) / run, middle = begin + runs / 2 * run;
-    for (std::int64_t i = begin; i < end; ++i) placed_[i] = {points_[order_[i] * dims_ + widest], order_[i]};
-    std::nth_element(placed_.data() + begin, placed_.data() + middle, placed_.data() + end);
-    for (std::int64_t i = begin; i < end; ++i) order_[i] = placed_[i].row;
+    for (std::int64_t i = begin; i < end; ++i) by_column_[i] = {points_[order_[i] * dims_ + widest], order_[i]};
+    std::nth_element(by_column_.data() + begin, by_column_.data() + middle, by_column_.data() + end);
+    for (std::int64_t i = begin; i < end; ++i) order_[i] = by_column_[i].row;
     return middle;
   }
 
@@ -60,15 +60,15 @@ class Splitter {
   const double* points_;
   std::int64_t dims_;
   std::uint32_t* order_;
-  Buffer<Placed> placed_;
+  Buffer<ByColumn> by_column_;
 };
 
 std::int64_t runs_of(std::int64_t count) noexcept { return (count + fan - 1) / fan; }
 
 }  // namespace
 
-void group_rows(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
-                std::uint32_t* order) {
+void kd_tree_order(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
+                   std::uint32_t* order) {
   std::iota(order, order + rows, 0u);
   Splitter splitter(points, rows, dims, order);
   struct Part {
@@ -89,11 +89,11 @@ void group_rows(const double* points, std::int64_t rows, std::int64_t dims, Thre
   });
 }
 
-void Groups::build(const double* points, std::int64_t from, std::int64_t dims, ThreadPool& thread_pool) {
+void KdTree::build(const double* points, std::int64_t from, std::int64_t dims, ThreadPool& thread_pool) {
   count = from;
-  width = group_width(dims);
+  width = kd_tree_width(dims);
   if (order.size() < count) order = Buffer<std::uint32_t>(count);
-  group_rows(points, count, dims, thread_pool, order.data());
+  kd_tree_order(points, count, dims, thread_pool, order.data());
   levels.clear();
   const std::int64_t node = width * fan;
   if (rows.size() < runs_of(count) * node) rows = Buffer<double>(runs_of(count) * node);
@@ -133,14 +133,14 @@ void Groups::build(const double* points, std::int64_t from, std::int64_t dims, T
   }
 }
 
-std::int64_t Groups::bytes() const noexcept {
+std::int64_t KdTree::bytes() const noexcept {
   std::int64_t total = order.bytes() + rows.bytes();
   for (const Level& level : levels) total += level.low.bytes() + level.high.bytes();
   return total;
 }
 
-std::int64_t Groups::bytes(std::int64_t rows, std::int64_t dims) noexcept {
-  const std::int64_t leaf = group_width(dims) * fan * 8, leaves = runs_of(rows);
+std::int64_t KdTree::bytes(std::int64_t rows, std::int64_t dims) noexcept {
+  const std::int64_t leaf = kd_tree_width(dims) * fan * 8, leaves = runs_of(rows);
   // The points, places while they are split; boxes are less than a 15th of the leaves but for what fills up a node of each level.
   return rows * (dims * 8 + 16 + 4) + leaves * (leaf + leaf / 15) + 16 * leaf;
 }

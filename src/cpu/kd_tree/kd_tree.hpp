@@ -15,9 +15,9 @@ namespace vicinal::cpu {
 inline constexpr std::int64_t most_kd_tree_dims = 8;  // columns of rows that are put into a tree
 
 /// Columns are filled up with zeros to 2, 4 or 8, which adds nothing to a canonical sum.
-constexpr int group_width(std::int64_t dims) noexcept { return dims <= 2 ? 2 : dims <= 4 ? 4 : 8; }
+constexpr int kd_tree_width(std::int64_t dims) noexcept { return dims <= 2 ? 2 : dims <= 4 ? 4 : 8; }
 
-struct Groups {
+struct KdTree {
   static constexpr std::int64_t fan = panel_rows;  // rows of a leaf, boxes of a node
   struct Level {
     std::int64_t count = 0;    // boxes
@@ -25,19 +25,19 @@ struct Groups {
   };
   std::int64_t count = 0;  // rows
   int width = 2;
-  Buffer<std::uint32_t> order;  // the row at each place
+  Buffer<std::uint32_t> order;  // the row at each position
   Buffer<double> rows;          // [leaf][width][fan]
   std::vector<Level> levels;    // of leaves, of nodes of leaves, ... up to one node
 
   /// points: [count][dims].
   void build(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool);
   std::int64_t bytes() const noexcept;
-  /// Of so many rows, and while they are built.
+  /// Returns what a tree of so many rows takes while it is built.
   static std::int64_t bytes(std::int64_t rows, std::int64_t dims) noexcept;
 };
 
 /// Rows in an order in which every run of 32, of 32 times 32 and so on is a part of a k-d tree.
-void group_rows(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
-                std::uint32_t* order);
+void kd_tree_order(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
+                   std::uint32_t* order);
 
 }  // namespace vicinal::cpu

@@ -1,5 +1,5 @@
 // PREPARE, for the int8 precision: rows in the order of their largest elements, so that the rows of a tile can share one step without
-// losing digits; bytes, quantization_errors and terms of each; panels of quads. Rotated rows are rotated anew in each pass, which takes less memory than keeping them.
+// losing digits; codes, quantization errors and terms of each; panels of quads. Rotated rows are rotated anew in each pass, which takes less memory than keeping them.
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr float least_step = 0x1p-80F;  // an element below it is as good as zero: elements are about 1
 constexpr int key_bits = 16, dropped_bits = 31 - key_bits;
-static_assert(order_bytes >= (std::int64_t{8} << key_bits), "the places of all keys");
+static_assert(order_bytes >= (std::int64_t{8} << key_bits), "the positions of all keys");
 
 /// Rows by size, to 2^-8 of it, and among equals by number: a counting sort.
 void sort_rows(const Buffer<float>& sizes, std::int64_t count, ThreadPool& thread_pool, Buffer<std::uint32_t>& order) {
@@ -41,13 +41,13 @@ std::int32_t quad_at(const std::int8_t* row, std::int64_t quad) noexcept {
   return four;
 }
 
-/// The row is nothing but whole numbers, each a step.
-bool is_whole(const Transform& transform, float step, const double* row, const Int8Facts& facts) noexcept {
+/// The row is nothing but integers, each a step.
+bool is_integral(const Transform& transform, float step, const double* row, const Int8Facts& facts) noexcept {
   if (!(transform.whole > 0) || static_cast<double>(step) != transform.whole || facts.facts.ee != 0) return false;
   constexpr double to_whole = 0x1.8p52;
-  bool whole = true;
-  for (std::int64_t j = 0; j < transform.centre.size(); ++j) whole &= row[j] + to_whole - to_whole == row[j];
-  return whole;
+  bool integral = true;
+  for (std::int64_t j = 0; j < transform.centre.size(); ++j) integral &= row[j] + to_whole - to_whole == row[j];
+  return integral;
 }
 
 SecondNorms second_norms_of(const BoundModel& model, const Int8Facts& first, const SecondFacts& second) {
@@ -85,7 +85,7 @@ Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float 
 }
 
 float int8_step(const Transform& transform, float size) noexcept {
-  // Whole numbers within a byte are what they are; -128 is one of them.
+  // Integers within a byte are what they are; -128 is one of them.
   if (transform.whole > 0 && static_cast<double>(size) <= transform.whole * 128 * (1 + 0x1p-20))
     return static_cast<float>(transform.whole);
   return std::max(size / 127, least_step);
@@ -102,10 +102,10 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
   out.second.tiles.assign(second ? static_cast<std::size_t>(out.tile_count()) : 0, SecondNorms{});
   if (second) grow(out.second.bytes, count * stride);
   if (second) grow(out.second.terms, count);
-  const bool may_be_whole = transform.whole > 0 && dims <= most_whole_dims;
-  if (may_be_whole) grow(out.squares, (count + panel_rows - 1) / panel_rows * panel_rows);
-  std::atomic<bool> whole{may_be_whole}, unfit{false};
-  Scratches scratches(thread_pool, dims);
+  const bool may_be_integral = transform.whole > 0 && dims <= most_integral_dims;
+  if (may_be_integral) grow(out.squares, (count + panel_rows - 1) / panel_rows * panel_rows);
+  std::atomic<bool> integral{may_be_integral}, unfit{false};
+  PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   thread_pool.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
     PrepareScratch& scratch = scratches.of(worker);
     const std::int64_t begin = tile * tile_rows, end = std::min(count, begin + tile_rows);
@@ -118,7 +118,7 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
       std::int32_t* to = out.quads.data() + at / panel_rows * panel_rows * quads + at % panel_rows;
       if (at >= end) {
         out.terms[at] = 0.0F;
-        if (may_be_whole) out.squares[at] = 0;
+        if (may_be_integral) out.squares[at] = 0;
         for (std::int64_t k = 0; k < quads; ++k) to[k * panel_rows] = 0;
         continue;
       }
@@ -146,9 +146,9 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
         out.second.terms[at] = second_term(model, finer, term);
         if (!std::isinf(term)) take_maxima(second_maxima, finer);
       }
-      if (may_be_whole) {
-        const bool is = is_whole(transform, step, scratch.row.data(), facts);
-        if (!is) whole = false;
+      if (may_be_integral) {
+        const bool is = is_integral(transform, step, scratch.row.data(), facts);
+        if (!is) integral = false;
         out.squares[at] = is ? static_cast<std::int32_t>(facts.facts.nn / (transform.whole * transform.whole))
                              : 0;  // of others it may leave 32 bits
       }
@@ -161,13 +161,13 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
     if (second) out.second.tiles[static_cast<std::size_t>(tile)] = second_maxima;
   });
   if (unfit) report_unfit_rows(kernels, spec, spec.corpus, "corpus", thread_pool);
-  out.whole = whole;
+  out.integral = integral;
 }
 
-void pack_query_int8(const Kernels& kernels, const Int8Kernels& bytes, const SearchSpec& spec, const BoundModel& model,
+void pack_query_int8(const Kernels& kernels, const Int8Kernels& int8, const SearchSpec& spec, const BoundModel& model,
                      const Transform& transform, const Points& queries, std::span<const std::int64_t> rows,
                      std::int64_t panel, PrepareScratch& scratch, PackedQueries& out) {
-  const std::int64_t quads = quads_of(model.dims), lanes = out.lanes, width = query_width(bytes.layout, quads);
+  const std::int64_t quads = quads_of(model.dims), lanes = out.lanes, width = query_width(int8.layout, quads);
   const float step = out.steps[static_cast<std::size_t>(panel / out.block_panels)];
   std::int32_t* to = out.quads.data() + panel * lanes * width;
   std::fill_n(to, lanes * width, 0);
@@ -183,7 +183,7 @@ void pack_query_int8(const Kernels& kernels, const Int8Kernels& bytes, const Sea
     const QuantizationErrors sums = quantization_errors(rounded.facts);
     facts.norms = filter_norms(model, sums);
     facts.square = sums.nn;
-    facts.whole = is_whole(transform, step, scratch.row.data(), rounded);
+    facts.integral = is_integral(transform, step, scratch.row.data(), rounded);
     facts.shift = 128.0 * static_cast<double>(rounded.sum);
     if (!std::isfinite(row_term(model, sums, facts.norms))) facts.filterable = false;
     if (out.second.size() > 0) {
@@ -198,8 +198,8 @@ void pack_query_int8(const Kernels& kernels, const Int8Kernels& bytes, const Sea
     }
     for (std::int64_t k = 0; k < quads; ++k) {
       const std::int8_t* four = scratch.narrow.data() + 4 * k;
-      std::int32_t* at = to + query_place(bytes.layout, lanes, i, k);
-      if (bytes.layout != QueryLayout::halves) {
+      std::int32_t* at = to + query_position(int8.layout, lanes, i, k);
+      if (int8.layout != QueryLayout::halves) {
         *at = quad_at(scratch.narrow.data(), k);
         continue;
       }

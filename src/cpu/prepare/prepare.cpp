@@ -54,10 +54,10 @@ std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metr
   std::int64_t total = 0;
   if (precision != Precision::canonical) total += padded * 4 + tiles * static_cast<std::int64_t>(sizeof(FilterNorms));
   if (precision == Precision::f32) total += padded * dims * 4;
-  if (precision == Precision::canonical && packing.groups) total += Groups::bytes(rows, dims);
+  if (precision == Precision::canonical && packing.kd_tree) total += KdTree::bytes(rows, dims);
   // The order, and while it is made the sizes that it goes by.
   if (precision == Precision::int8) total += padded * quads_of(dims) * 4 + rows * 8 + tiles * 4 + order_bytes;
-  if (precision == Precision::int8 && dims <= most_whole_dims) total += padded * 4;
+  if (precision == Precision::int8 && dims <= most_integral_dims) total += padded * 4;
   if (precision == Precision::int8 && packing.second)
     total += padded * (SecondCode::stride(dims) + 4) + tiles * static_cast<std::int64_t>(sizeof(SecondNorms));
   if (needs_norms(metric)) total += rows * (metric == Metric::correlation ? 16 : 8);
@@ -66,11 +66,11 @@ std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metr
 
 namespace {
 
-void group_chunk(const Kernels& kernels, const SearchSpec& spec, ThreadPool& thread_pool, PackedRows& out) {
+void build_kd_tree(const Kernels& kernels, const SearchSpec& spec, ThreadPool& thread_pool, PackedRows& out) {
   const Points& corpus = spec.corpus;
   const std::int64_t dims = corpus.cols, count = out.count;
   Buffer<double> points(count * dims);
-  Scratches scratches(thread_pool, dims);
+  PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   std::atomic<bool> unfit{false};
   thread_pool.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
     PrepareScratch& scratch = scratches.of(worker);
@@ -82,7 +82,7 @@ void group_chunk(const Kernels& kernels, const SearchSpec& spec, ThreadPool& thr
     thread_pool.poll(0);
   });
   if (unfit) report_unfit_rows(kernels, spec, corpus, "corpus", thread_pool);
-  out.groups.build(points.data(), count, dims, thread_pool);
+  out.kd_tree.build(points.data(), count, dims, thread_pool);
 }
 
 }  // namespace
@@ -102,13 +102,13 @@ void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision prec
     out.tiles.assign(static_cast<std::size_t>(out.tile_count()), FilterNorms{});
   }
   Buffer<float> sizes(precision == Precision::int8 ? count : 0);
-  if (precision == Precision::canonical && packing.groups) return group_chunk(kernels, spec, thread_pool, out);
+  if (precision == Precision::canonical && packing.kd_tree) return build_kd_tree(kernels, spec, thread_pool, out);
   if (precision == Precision::f32) grow(out.panels, panels * panel_rows * dims);
   if (norms) grow(out.norms.self, count);
   if (spec.metric == Metric::correlation) grow(out.norms.mean, count);
   if (precision == Precision::canonical && !norms && integers) return;  // nothing to check and nothing to make
 
-  Scratches scratches(thread_pool, dims);
+  PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   std::atomic<bool> unfit{false};
   thread_pool.for_each(out.tile_count(), [&](std::int64_t tile, int worker) {
     PrepareScratch& scratch = scratches.of(worker);
@@ -171,7 +171,7 @@ void describe_query(const SearchSpec& spec, const Transform& transform, const do
 
 }  // namespace
 
-void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std::vector<float>* steps, bool second,
+void prepare_queries(const Kernels& kernels, const Int8Kernels* int8, const std::vector<float>* steps, bool second,
                      const SearchSpec& spec, const BoundModel* model, const Transform* transform, const Points& queries,
                      std::span<const std::int64_t> rows, std::int64_t block, ThreadPool& thread_pool,
                      PackedQueries& out) {
@@ -181,16 +181,16 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std
   out.lanes = lanes;
   out.block_panels = (block + lanes - 1) / lanes;
   out.facts.assign(rows.size(), QueryFacts{});
-  if (bytes != nullptr) {
-    grow(out.quads, out.block_count() * out.block_size(query_width(bytes->layout, quads_of(dims))));
+  if (int8 != nullptr) {
+    grow(out.quads, out.block_count() * out.block_size(query_width(int8->layout, quads_of(dims))));
     out.steps.assign(static_cast<std::size_t>(out.block_count()), 0.0F);
     if (second) grow(out.second, out.count * 2 * SecondCode::stride(dims));
     if (!second) out.second = {};
   } else if (model != nullptr) {
     grow(out.panels, out.block_count() * out.block_size(dims));
   }
-  std::vector<float> sizes(bytes != nullptr ? rows.size() : 0);
-  Scratches scratches(thread_pool, dims);
+  std::vector<float> sizes(int8 != nullptr ? rows.size() : 0);
+  PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   std::atomic<bool> unfit{false};
   const std::int64_t panels = out.block_count() * out.block_panels;
   thread_pool.for_each(panels, [&](std::int64_t panel, int worker) {
@@ -210,7 +210,7 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std
       if (model == nullptr) continue;
       describe_query(spec, *transform, row, dims, facts);
       const Affine map = affine(spec.metric, product, facts.scale);
-      if (bytes != nullptr) {
+      if (int8 != nullptr) {
         sizes[static_cast<std::size_t>(part.begin + i)] = size_of(kernels, *transform, map, scratch);
         continue;
       }
@@ -222,12 +222,12 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std
       if (!std::isfinite(row_term(*model, sums, facts.norms))) facts.filterable = false;
     }
     thread_pool.poll(0);
-    if (model == nullptr || bytes != nullptr) return;
+    if (model == nullptr || int8 != nullptr) return;
     kernels.pack(scratch.floats.data(), dims, static_cast<int>(part.used), static_cast<int>(lanes), dims,
                  out.panels.data() + panel * lanes * dims);
   });
   if (unfit) report_unfit_rows(kernels, spec, queries, "query", thread_pool);
-  if (bytes == nullptr) return;
+  if (int8 == nullptr) return;
   for (std::int64_t i = 0; i < out.count; ++i) {
     float& step = out.steps[static_cast<std::size_t>(i / block)];
     if (out.facts[static_cast<std::size_t>(i)].filterable) step = std::max(step, sizes[static_cast<std::size_t>(i)]);
@@ -235,7 +235,7 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std
   for (float& step : out.steps) step = int8_step(*transform, step);
   if (steps != nullptr) out.steps = *steps;
   thread_pool.for_each(panels, [&](std::int64_t panel, int worker) {
-    pack_query_int8(kernels, *bytes, spec, *model, *transform, queries, rows, panel, scratches.of(worker), out);
+    pack_query_int8(kernels, *int8, spec, *model, *transform, queries, rows, panel, scratches.of(worker), out);
     thread_pool.poll(0);
   });
 }

@@ -1,6 +1,6 @@
-// PREPARE: rows checked, centred, scaled, rounded to floats or bytes and packed into panels, with everything that the proof
-// needs measured on the way. Floats take one pass over the rows, about two cycles an element; bytes two, because rows are
-// first sorted by their largest element, so that those of a tile can share one step (prepare_bytes.cpp).
+// PREPARE: rows checked, centred, scaled, rounded to floats or int8 and packed into panels, with everything that the proof
+// needs measured on the way. Floats take one pass over the rows, about two cycles an element; int8 two, because rows are
+// first sorted by their largest element, so that those of a tile can share one step (int8.cpp).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "core/precision.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
+#include "cpu/prepare/per_thread.hpp"
 #include "prepare/transform.hpp"
 
 namespace vicinal::cpu {
@@ -24,19 +25,19 @@ struct Norms {
   Buffer<double> mean;  // correlation only
 };
 
-/// Squared distances of whole numbers within a byte are floats in so many columns.
-constexpr std::int64_t most_whole_dims = 258;
-static_assert(most_whole_dims * 255 * 255 < 1 << 24, "whole numbers that floats hold");
+/// Squared distances of integral rows within a byte are floats in so many columns.
+constexpr std::int64_t most_integral_dims = 258;
+static_assert(most_integral_dims * 255 * 255 < 1 << 24, "integers that floats hold");
 
 /// Columns in fours.
 constexpr std::int64_t quads_of(std::int64_t dims) noexcept { return (dims + 3) / 4; }
 
 /// What a plan asks of packed rows besides their precision.
 struct Packing {
-  bool groups = false, second = false;
+  bool kd_tree = false, second = false;
 };
 
-/// Rows' second bytes (core/bound_second.hpp), in their places, each row filled up with zeros to whole lines of the cache.
+/// The second-level codes of the rows (core/bound_second.hpp), in the order of the packed rows, each row filled up with zeros to whole lines of the cache.
 struct SecondCode {
   Buffer<std::uint8_t> bytes;
   Buffer<float> terms;             // second_term of each row
@@ -47,31 +48,32 @@ struct SecondCode {
 };
 
 /// A chunk of the corpus. Panels are [panel][elements][panel_rows]; tiles of tile_rows share one pair of bounds, and of bytes
-/// one step. Rows of bytes are not in their order: order[place] is the row of the chunk there.
+/// one step. Rows of int8 are not in their order: order[position] is the row of the chunk there.
 struct PackedRows {
   std::int64_t first = 0, count = 0;
   Buffer<float> panels;
-  Buffer<std::int32_t> quads;  // bytes: panels of four columns, i + 128
+  Buffer<std::int32_t> quads;  // int8: panels of four columns, i + 128
   Buffer<std::uint32_t> order;
-  std::vector<float> steps;        // bytes: of each tile
-  Buffer<std::int32_t> squares;    // bytes: of rows that are whole numbers
-  bool whole = false;              // bytes: all rows are, and their distances are exact
-  SecondCode second;               // bytes: where the plan asks for them and rows are not whole
-  Groups groups;                   // of few columns, on the canonical precision
+  std::vector<float> steps;        // int8: of each tile
+  Buffer<std::int32_t> squares;    // int8: of rows that are integral
+  bool integral = false;           // int8: all rows are integers, and their distances are exact
+  SecondCode second;               // int8: where the plan asks for them and rows are not integral
+  KdTree kd_tree;                  // of few columns, on the canonical precision
   Buffer<float> terms;             // row_term of each row
   std::vector<FilterNorms> tiles;  // maxima over each tile
   Norms norms;
-  Precision precision = Precision::canonical;  // canonical: only checked (and norms taken, or put into groups)
+  Precision precision = Precision::canonical;  // canonical: only checked (and norms taken, or put into a k-d tree)
 
   std::int64_t tile_count() const noexcept { return (count + tile_rows - 1) / tile_rows; }
   bool ordered() const noexcept { return precision == Precision::int8; }
-  std::uint32_t row_at(std::uint32_t place) const noexcept { return ordered() ? order[place] : place; }
+  std::uint32_t row_at(std::uint32_t position) const noexcept { return ordered() ? order[position] : position; }
   /// Bytes that a chunk of `rows` needs.
   static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, Precision precision,
                             Packing packing) noexcept;
 };
 
-/// One thread's memory while it prepares: fp64 row, gathered row, one panel of float rows, one row of bytes. Of rotated rows one, and a centre of zeros.
+/// PrepareScratch holds what one thread prepares with: an fp64 row, a gathered row, a panel of float rows, a row of int8; for a rotated
+/// transform also a rotated row and a centre of zeros.
 struct PrepareScratch {
   explicit PrepareScratch(std::int64_t dims);
   static std::int64_t bytes(std::int64_t dims) noexcept;
@@ -79,22 +81,9 @@ struct PrepareScratch {
   Buffer<float> floats;
   Buffer<std::int8_t> narrow;  // filled up to quads with zeros
 };
-
-/// That of each thread, made when it is first needed.
-class Scratches {
- public:
-  Scratches(const ThreadPool& thread_pool, std::int64_t dims)
-      : dims_(dims), all_(static_cast<std::size_t>(thread_pool.threads())) {}
-  PrepareScratch& of(int worker) {
-    auto& one = all_[static_cast<std::size_t>(worker)];
-    if (!one) one = std::make_unique<PrepareScratch>(dims_);
-    return *one;
-  }
-
- private:
-  std::int64_t dims_;
-  std::vector<std::unique_ptr<PrepareScratch>> all_;
-};
+inline PerThread<PrepareScratch> prepare_scratches(const ThreadPool& thread_pool, std::int64_t dims) {
+  return {thread_pool, [dims] { return std::make_unique<PrepareScratch>(dims); }};
+}
 
 /// Puts a row and its self product into the scratch and `product`; false when the contract refuses it.
 bool load_checked(const Kernels& kernels, const SearchSpec& spec, const Points& points, std::int64_t row,
@@ -106,34 +95,34 @@ template <class T>
 void grow(Buffer<T>& buffer, std::int64_t count) {
   if (buffer.size() < count) buffer = Buffer<T>(count);
 }
-/// The row in the scratch as the kernels of bytes read it; of a rotated transform it is rotated here.
+/// The row in the scratch as the int8 kernels read it; of a rotated transform it is rotated here.
 Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float step, PrepareScratch& scratch,
                            void* out);
-/// The step of rows whose largest element is `size`; prepare_bytes.cpp.
+/// The step of rows whose largest element is `size`; int8.cpp.
 float int8_step(const Transform& transform, float size) noexcept;
 inline constexpr std::int64_t order_bytes = std::int64_t{1} << 19;  // while rows are sorted
 
 /// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. model: null on the
-/// canonical precision, where rows whose columns are few are put into groups if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
+/// canonical precision, where rows whose columns are few are put into a k-d tree if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
 void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision precision, const BoundModel* model,
                   const Transform* transform, Packing packing, std::int64_t first, std::int64_t count,
                   ThreadPool& thread_pool, PackedRows& out);
-/// The second pass of bytes, over rows whose largest elements are `sizes`; prepare_bytes.cpp.
+/// The second pass of int8, over rows whose largest elements are `sizes`; int8.cpp.
 void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel& model, const Transform& transform,
                const Buffer<float>& sizes, bool second, ThreadPool& thread_pool, PackedRows& out);
 
-/// One query as every stage needs it.
+/// QueryFacts describes one query to every stage.
 struct QueryFacts {
   FilterNorms norms;        // filter units
   double square = 0;        // |xhat|^2
   double scale = 1;         // its own power of two (inner product), else the corpus's
   double self = 0;          // canonical q.q (cosine, correlation); -1: degenerate
   double mean = 0;          // correlation
-  double shift = 0;         // bytes: 128 times the sum of its elements
-  SecondNorms second = {};  // bytes, for the second look, as the next
+  double shift = 0;         // int8: 128 times the sum of its elements
+  SecondNorms second = {};  // int8, for refinement, as the next
   double second_shift = 0;
   bool filterable = true;
-  bool whole = false;  // bytes: exactly what they are
+  bool integral = false;  // int8: the query is rounded to exactly what it is
 };
 
 /// A batch of queries, packed in blocks of `block` queries: panels [block][panel][elements][lanes], the last panel of a
@@ -142,9 +131,9 @@ struct PackedQueries {
   std::int64_t count = 0, block = 0, block_panels = 0, lanes = 1;
   Buffer<float> panels;
   Buffer<std::int32_t> quads;  // bytes, as Int8Kernels::layout says
-  std::vector<float> steps;    // bytes: of each block
+  std::vector<float> steps;    // int8: of each block
   Buffer<std::int8_t>
-      second;  // for the second look: of each query first bytes, then quantization_errors, each SecondCode::stride
+      second;  // for refinement: of each query first the int8 codes, then quantization_errors, each SecondCode::stride
   std::vector<QueryFacts> facts;
 
   std::int64_t block_count() const noexcept { return (count + block - 1) / block; }
@@ -159,14 +148,14 @@ struct PackedQueries {
   /// Elements of a block; `width` of a query: dims, or query_width.
   std::int64_t block_size(std::int64_t width) const noexcept { return block_panels * lanes * width; }
 };
-/// rows: which rows of `queries`. bytes: its table on the int8 precision; steps: of each block where they are given, and then
-/// all queries are packed, since they are rows as well. second: they will look at rows' second bytes. Throws as prepare_rows, naming query rows.
-void prepare_queries(const Kernels& kernels, const Int8Kernels* bytes, const std::vector<float>* steps, bool second,
+/// rows: which rows of `queries`. int8: its table on the int8 precision; steps: of each block where they are given, and then
+/// all queries are packed, since they are rows as well. second: rows will be refined. Throws as prepare_rows, naming query rows.
+void prepare_queries(const Kernels& kernels, const Int8Kernels* int8, const std::vector<float>* steps, bool second,
                      const SearchSpec& spec, const BoundModel* model, const Transform* transform, const Points& queries,
                      std::span<const std::int64_t> rows, std::int64_t block, ThreadPool& thread_pool,
                      PackedQueries& out);
-/// One panel of queries whose facts are known but for what rounding says; prepare_bytes.cpp.
-void pack_query_int8(const Kernels& kernels, const Int8Kernels& bytes, const SearchSpec& spec, const BoundModel& model,
+/// One panel of queries whose facts are known but for what rounding says; int8.cpp.
+void pack_query_int8(const Kernels& kernels, const Int8Kernels& int8, const SearchSpec& spec, const BoundModel& model,
                      const Transform& transform, const Points& queries, std::span<const std::int64_t> rows,
                      std::int64_t panel, PrepareScratch& scratch, PackedQueries& out);
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/bound.hpp"
-#include "cpu/filter/filter.hpp"
+#include "cpu/filter/refine.hpp"
 #include "cpu/propose/costs.hpp"
 #include "prepare/matches.hpp"
 #include "prepare/sample.hpp"
@@ -207,9 +207,9 @@ Outlook look(const Kernels& kernels, const SearchSpec& spec, Transform& transfor
     left_f32 += finest;
     for (Way& way : ways) {
       const double left = pilot.left_by(way.rounded, k);
-      way.cycles +=
-          cycles(costs::int8_pair(d), left, second ? costs::reranked_row(d) / looks_a_rank : costs::reranked_row(d)) +
-          (second ? finest * costs::reranked_row(d) : 0);
+      way.cycles += cycles(costs::int8_pair(d), left,
+                           second ? costs::reranked_row(d) / refinements_a_rank : costs::reranked_row(d)) +
+                    (second ? finest * costs::reranked_row(d) : 0);
       way.left += left;
     }
     thread_pool.poll(0);

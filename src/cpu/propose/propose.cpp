@@ -6,7 +6,7 @@
 
 #include "core/bound.hpp"
 #include "core/text.hpp"
-#include "cpu/filter/filter.hpp"
+#include "cpu/filter/refine.hpp"
 #include "cpu/isa/table.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
 #include "cpu/propose/costs.hpp"
@@ -165,7 +165,7 @@ void sample_rows(SearchPlan& plan, const ProblemShape& problem, const SearchSpec
   Left left{outlook.left_int8, outlook.left_f32};
   plan.sampled_rows = outlook.sampled;
   plan.left_rows = static_cast<std::int64_t>(std::min(n, bytes ? left.bytes : left.floats));
-  if (plan.second) left.bytes = left.bytes / static_cast<double>(looks_a_rank) + left.floats;
+  if (plan.second) left.bytes = left.bytes / static_cast<double>(refinements_a_rank) + left.floats;
   plan.seconds = predicted_seconds(plan, problem, &left);
   if (bytes || left.floats * costs::least_excluded <= n) return;
   SearchPlan all = plan;

@@ -33,7 +33,7 @@ double products(Kernel kernel, int lanes, std::int64_t width, int columns, T thr
     const TileArgsOf<T> args{.queries = queries.data(),
                              .rows = rows.data(),
                              .row_term = terms.data(),
-                             .thr = limits.data(),
+                             .thresholds = limits.data(),
                              .dims = elements,
                              .query_panels = query_panels,
                              .row_panels = 1,

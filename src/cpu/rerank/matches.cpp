@@ -10,30 +10,30 @@ constexpr std::int64_t first_chunk = 16, largest_chunk = 65536;  // entries
 
 }  // namespace
 
-bool Room::take(std::int64_t bytes) noexcept {
+bool MatchBudget::take(std::int64_t bytes) noexcept {
   if (left_.fetch_sub(bytes, std::memory_order_relaxed) >= bytes) return true;
   give_back(bytes);
   return false;
 }
 
-void Matches::start(double radius, Room& room, Place* place) noexcept {
+void Matches::start(double radius, MatchBudget& budget, OutputCursor* cursor) noexcept {
   drop();
   radius_ = radius;
-  room_ = &room;
-  place_ = place;
+  budget_ = &budget;
+  cursor_ = cursor;
   count_ = 0;
   lost_ = false;
 }
 
 void Matches::take(std::span<const Entry> entries) {
-  if (place_ != nullptr) {
+  if (cursor_ != nullptr) {
     const auto within = std::count_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.key <= radius_; });
-    std::int64_t at = place_->next.fetch_add(within, std::memory_order_relaxed);
+    std::int64_t at = cursor_->next.fetch_add(within, std::memory_order_relaxed);
     for (const Entry& entry : entries) {
       if (!(entry.key <= radius_)) continue;
-      if (at >= place_->end) break;
-      place_->out->ids[at] = entry.id;
-      store_key(entry.key, place_->out->type, place_->descends, place_->out->distances, at++);
+      if (at >= cursor_->end) break;
+      cursor_->out->ids[at] = entry.id;
+      store_key(entry.key, cursor_->out->type, cursor_->descends, cursor_->out->distances, at++);
     }
     count_ += within;
     return;
@@ -48,7 +48,7 @@ void Matches::take(std::span<const Entry> entries) {
 void Matches::keep(const Entry& entry) {
   if (chunks_.empty() || used_ == chunks_.back().size()) {
     const std::int64_t size = chunks_.empty() ? first_chunk : std::min(largest_chunk, chunks_.back().size() * 2);
-    if (!room_->take(size * static_cast<std::int64_t>(sizeof(Entry)))) {
+    if (!budget_->take(size * static_cast<std::int64_t>(sizeof(Entry)))) {
       lost_ = true;
       return drop();
     }
@@ -59,8 +59,8 @@ void Matches::keep(const Entry& entry) {
 }
 
 void Matches::drop() noexcept {
-  if (room_ != nullptr)
-    for (const Buffer<Entry>& chunk : chunks_) room_->give_back(chunk.bytes());
+  if (budget_ != nullptr)
+    for (const Buffer<Entry>& chunk : chunks_) budget_->give_back(chunk.bytes());
   chunks_.clear();
   chunks_.shrink_to_fit();
   used_ = 0;

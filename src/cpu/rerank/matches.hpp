@@ -1,6 +1,6 @@
-// What a range search has found of one query in one split: entries in chunks that double, taken from a room that all
-// queries of the batch share. When the room is used up a query gives its chunks back and only counts; it is searched
-// again once its place in the result is known, and then writes straight there.
+// What a range search has found of one query in one split: entries in chunks that double, taken from a budget that all
+// queries of the batch share. When the budget is used up a query gives its chunks back and only counts; it is searched
+// again once its position in the result is known, and then writes straight there.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace vicinal::cpu {
 
-/// Bytes that matches may still take.
-class Room {
+/// A MatchBudget counts the bytes that matches may still take.
+class MatchBudget {
  public:
   void reset(std::int64_t bytes) noexcept { left_.store(bytes, std::memory_order_relaxed); }
   bool take(std::int64_t bytes) noexcept;
@@ -24,21 +24,22 @@ class Room {
   std::atomic<std::int64_t> left_{0};
 };
 
-/// The next free entry of one query's place in the result; its splits share it.
-struct Place {
+/// `next` is the next free entry of one query's part of the result; the splits of the query share it.
+struct OutputCursor {
   const RangeView* out = nullptr;
   bool descends = false;
   std::int64_t end = 0;               // entries from here on are of the next query
   std::atomic<std::int64_t> next{0};  // beyond `end`: rows changed after they were counted
 };
 
+/// Matches collects the entries within the radius.
 class Matches {
  public:
-  /// radius: folded key of the farthest match. place: null while it is not known.
-  void start(double radius, Room& room, Place* place) noexcept;
+  /// radius: folded key of the farthest match. cursor: where matches are written; null while that is not known, and they are kept.
+  void start(double radius, MatchBudget& budget, OutputCursor* cursor) noexcept;
   void take(std::span<const Entry> entries);
   std::int64_t count() const noexcept { return count_; }
-  /// Counted, and not kept.
+  /// True where matches were counted and not kept, for want of memory.
   bool lost() const noexcept { return lost_; }
   /// Writes what is kept to entries [at, at + count()) of out.
   void copy_to(const RangeView& out, bool descends, std::int64_t at) const noexcept;
@@ -47,8 +48,8 @@ class Matches {
   void keep(const Entry& entry);
   void drop() noexcept;
   double radius_ = 0;
-  Room* room_ = nullptr;
-  Place* place_ = nullptr;
+  MatchBudget* budget_ = nullptr;
+  OutputCursor* cursor_ = nullptr;
   std::int64_t count_ = 0, used_ = 0;  // used_: entries of the last chunk
   bool lost_ = false;
   std::vector<Buffer<Entry>> chunks_;

@@ -13,7 +13,7 @@ namespace vicinal::cpu {
 inline constexpr std::int64_t rank_block = 256;   // rows ranked at a time
 inline constexpr std::int64_t gather_block = 32;  // the same when rows must be gathered first
 
-/// The best entries seen so far. Memory for `capacity` > k entries belongs to the session; trimmed when full.
+/// A Pool keeps the best entries seen so far. Its memory, for `capacity` > k entries, belongs to the session; it is trimmed when full.
 struct Pool {
   Entry* entries = nullptr;
   std::int64_t count = 0, k = 0, capacity = 0;
@@ -44,7 +44,7 @@ struct Pool {
   bool full() const noexcept { return count >= k; }
 };
 
-/// One thread's memory for ranking.
+/// RankScratch holds what one thread ranks with.
 struct RankScratch {
   RankScratch(std::int64_t dims, DType corpus, bool plain);
   static std::int64_t bytes(std::int64_t dims, DType corpus, bool plain) noexcept;
@@ -54,7 +54,7 @@ struct RankScratch {
   Buffer<std::byte> rows;  // gathered rows, and the raw query for hamming
 };
 
-/// Everything that ranking one query against one chunk needs.
+/// A Ranker ranks rows of a chunk for one query at a time.
 class Ranker {
  public:
   Ranker(const Kernels& kernels, const SearchSpec& spec, const Points& queries, RankScratch& scratch);
@@ -64,7 +64,7 @@ class Ranker {
   /// Ranks at most rank_block rows of the chunk: index[i], or first + i when index is null. Valid until the next call.
   std::span<const Entry> rank(const PackedRows& chunk, const std::uint32_t* index, std::int64_t first,
                               std::int64_t count);
-  /// The canonical value rounds to nothing though it is not zero: metrics without norms only.
+  /// True where the canonical value rounds to nothing though it is not zero. For metrics without norms only.
   bool underflows(std::int64_t corpus_row);
 
  private:

@@ -10,9 +10,9 @@ void insertion(const Key* keys, std::int64_t count, std::int64_t k, Ranked<Key>*
   std::int64_t held = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     if (held == k && keys[i] >= best[k - 1].key) continue;  // an equal key further on comes later
-    std::int64_t place = held < k ? held++ : k - 1;
-    for (; place > 0 && keys[i] < best[place - 1].key; --place) best[place] = best[place - 1];
-    best[place] = {keys[i], i};
+    std::int64_t position = held < k ? held++ : k - 1;
+    for (; position > 0 && keys[i] < best[position - 1].key; --position) best[position] = best[position - 1];
+    best[position] = {keys[i], i};
   }
 }
 

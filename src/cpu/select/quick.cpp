@@ -14,9 +14,9 @@ template <class Key>
 void sort_short(Ranked<Key>* row, std::int64_t count) {
   for (std::int64_t i = 1; i < count; ++i) {
     const Ranked<Key> moving = row[i];
-    std::int64_t place = i;
-    for (; place > 0 && before(moving, row[place - 1]); --place) row[place] = row[place - 1];
-    row[place] = moving;
+    std::int64_t position = i;
+    for (; position > 0 && before(moving, row[position - 1]); --position) row[position] = row[position - 1];
+    row[position] = moving;
   }
 }
 

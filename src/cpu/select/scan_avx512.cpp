@@ -10,9 +10,9 @@
 namespace vicinal::cpu {
 namespace {
 
-/// A value type's vector: 64 bytes as loaded, turned so that `kept` is one comparison with the limit.
+/// A value type's vector: 64 bytes as loaded, turned so that `kept` is one comparison with the threshold.
 template <ValueType T>
-struct Words {
+struct Primitives {
   using Bits = typename ValueBits<T>::type;
   static constexpr bool half = T == ValueType::f16 || T == ValueType::bf16;
   static constexpr bool is_float = T == ValueType::f32 || T == ValueType::f64;
@@ -21,27 +21,27 @@ struct Words {
   static constexpr Bits first_half =
       static_cast<Bits>(~((T == ValueType::f16 ? 0x7c00u : 0x7f80u) | sign));  // key of the first infinity
 
-  static VICINAL_INLINE __m512i spread(Bits bits) {
+  static VICINAL_INLINE __m512i broadcast(Bits bits) {
     if constexpr (sizeof(Bits) == 1) return _mm512_set1_epi8(static_cast<char>(bits));
     else if constexpr (sizeof(Bits) == 2) return _mm512_set1_epi16(static_cast<short>(bits));
     else if constexpr (sizeof(Bits) == 4) return _mm512_set1_epi32(static_cast<int>(bits));
     else return _mm512_set1_epi64(static_cast<long long>(bits));
   }
 
-  Words(std::uint64_t limit_key, bool largest) {
-    auto limit = static_cast<Bits>(limit_key);
+  Primitives(std::uint64_t threshold_key, bool largest) {
+    auto threshold = static_cast<Bits>(threshold_key);
     if constexpr (half) {
-      if (largest && limit == static_cast<Bits>(~sign)) limit = sign;  // a limit of 0 takes either zero
-      flip_ = spread(largest ? static_cast<Bits>(~Bits{0}) : Bits{0});
-      first_ = spread(first_half);
-      limit_ = spread(static_cast<Bits>(limit - first_half));
+      if (largest && threshold == static_cast<Bits>(~sign)) threshold = sign;  // a threshold of 0 takes either zero
+      flip_ = broadcast(largest ? static_cast<Bits>(~Bits{0}) : Bits{0});
+      first_ = broadcast(first_half);
+      threshold_ = broadcast(static_cast<Bits>(threshold - first_half));
     } else if constexpr (is_float) {
-      flip_ = spread(largest ? sign : Bits{0});
-      limit_ = spread(unordered<T>(limit, false));
+      flip_ = broadcast(largest ? sign : Bits{0});
+      threshold_ = broadcast(unordered<T>(threshold, false));
     } else {
-      flip_ =
-          spread(static_cast<Bits>((is_signed ? sign : Bits{0}) ^ (largest ? static_cast<Bits>(~Bits{0}) : Bits{0})));
-      limit_ = spread(limit);
+      flip_ = broadcast(
+          static_cast<Bits>((is_signed ? sign : Bits{0}) ^ (largest ? static_cast<Bits>(~Bits{0}) : Bits{0})));
+      threshold_ = broadcast(threshold);
     }
   }
 
@@ -49,40 +49,40 @@ struct Words {
   VICINAL_INLINE std::uint64_t kept(__m512i bits) const {
     if constexpr (half) {
       const __m512i negative = _mm512_srai_epi16(bits, 15);
-      const __m512i key = _mm512_xor_si512(_mm512_xor_si512(bits, _mm512_or_si512(negative, spread(sign))), flip_);
-      return _mm512_cmple_epu16_mask(_mm512_sub_epi16(key, first_), limit_);
+      const __m512i key = _mm512_xor_si512(_mm512_xor_si512(bits, _mm512_or_si512(negative, broadcast(sign))), flip_);
+      return _mm512_cmple_epu16_mask(_mm512_sub_epi16(key, first_), threshold_);
     } else {
       const __m512i turned = _mm512_xor_si512(bits, flip_);
       if constexpr (T == ValueType::f32)
-        return _mm512_cmp_ps_mask(_mm512_castsi512_ps(turned), _mm512_castsi512_ps(limit_), _CMP_LE_OQ);
+        return _mm512_cmp_ps_mask(_mm512_castsi512_ps(turned), _mm512_castsi512_ps(threshold_), _CMP_LE_OQ);
       else if constexpr (T == ValueType::f64)
-        return _mm512_cmp_pd_mask(_mm512_castsi512_pd(turned), _mm512_castsi512_pd(limit_), _CMP_LE_OQ);
-      else if constexpr (sizeof(Bits) == 1) return _mm512_cmple_epu8_mask(turned, limit_);
-      else if constexpr (sizeof(Bits) == 2) return _mm512_cmple_epu16_mask(turned, limit_);
-      else if constexpr (sizeof(Bits) == 4) return _mm512_cmple_epu32_mask(turned, limit_);
-      else return _mm512_cmple_epu64_mask(turned, limit_);
+        return _mm512_cmp_pd_mask(_mm512_castsi512_pd(turned), _mm512_castsi512_pd(threshold_), _CMP_LE_OQ);
+      else if constexpr (sizeof(Bits) == 1) return _mm512_cmple_epu8_mask(turned, threshold_);
+      else if constexpr (sizeof(Bits) == 2) return _mm512_cmple_epu16_mask(turned, threshold_);
+      else if constexpr (sizeof(Bits) == 4) return _mm512_cmple_epu32_mask(turned, threshold_);
+      else return _mm512_cmple_epu64_mask(turned, threshold_);
     }
   }
 
  private:
-  __m512i flip_, limit_, first_;
+  __m512i flip_, threshold_, first_;
 };
 
-/// Appends the values of a vector that the mask names, and their places. Writes a whole vector: the caller has room.
+/// Appends the values of a vector that the mask names, and their positions. Writes a whole vector: the caller has room.
 template <class Bits>
 VICINAL_INLINE std::int64_t append(__m512i bits, std::uint64_t mask, const Bits* from, std::int64_t at, Bits* to,
-                                   std::uint32_t* places) {
+                                   std::uint32_t* positions) {
   if constexpr (sizeof(Bits) == 4) {
     const __m512i iota = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), bits));
-    _mm512_storeu_si512(places,
+    _mm512_storeu_si512(positions,
                         _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask),
                                                     _mm512_add_epi32(iota, _mm512_set1_epi32(static_cast<int>(at)))));
     return __builtin_popcountll(mask);
   } else if constexpr (sizeof(Bits) == 8) {
     const __m256i iota = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
     _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(static_cast<__mmask8>(mask), bits));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(places),
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(positions),
                         _mm256_maskz_compress_epi32(static_cast<__mmask8>(mask),
                                                     _mm256_add_epi32(iota, _mm256_set1_epi32(static_cast<int>(at)))));
     return __builtin_popcountll(mask);
@@ -91,7 +91,7 @@ VICINAL_INLINE std::int64_t append(__m512i bits, std::uint64_t mask, const Bits*
     for (; mask != 0; mask &= mask - 1) {
       const int i = __builtin_ctzll(mask);
       to[hits] = from[i];
-      places[hits++] = static_cast<std::uint32_t>(at + i);
+      positions[hits++] = static_cast<std::uint32_t>(at + i);
     }
     return hits;
   }
@@ -101,34 +101,35 @@ template <ValueType T>
 Scanned scan(const ScanArgs& args) {
   using Bits = typename ValueBits<T>::type;
   constexpr std::int64_t width = 64 / static_cast<std::int64_t>(sizeof(Bits)), block = 4 * width;
-  const Words<T> words(args.limit, args.largest);
+  const Primitives<T> primitives(args.threshold, args.largest);
   const auto* values = static_cast<const Bits*>(args.values);
   auto* bits = static_cast<Bits*>(args.bits);
   std::int64_t at = 0, hits = 0;
   for (; at + block <= args.count; at += block) {
-    if (hits + block + width > args.room) return {at, hits};
+    if (hits + block + width > args.capacity) return {at, hits};
     const __m512i v0 = _mm512_loadu_si512(values + at), v1 = _mm512_loadu_si512(values + at + width),
                   v2 = _mm512_loadu_si512(values + at + 2 * width), v3 = _mm512_loadu_si512(values + at + 3 * width);
     _mm_prefetch(reinterpret_cast<const char*>(values + at) + 2048, _MM_HINT_T0);
     _mm_prefetch(reinterpret_cast<const char*>(values + at) + 2112, _MM_HINT_T0);
     _mm_prefetch(reinterpret_cast<const char*>(values + at) + 2176, _MM_HINT_T0);
     _mm_prefetch(reinterpret_cast<const char*>(values + at) + 2240, _MM_HINT_T0);
-    const std::uint64_t m0 = words.kept(v0), m1 = words.kept(v1), m2 = words.kept(v2), m3 = words.kept(v3);
+    const std::uint64_t m0 = primitives.kept(v0), m1 = primitives.kept(v1), m2 = primitives.kept(v2),
+                        m3 = primitives.kept(v3);
     if (__builtin_expect((m0 | m1 | m2 | m3) == 0, 1)) continue;
-    if (m0 != 0) hits += append(v0, m0, values + at, at, bits + hits, args.places + hits);
-    if (m1 != 0) hits += append(v1, m1, values + at + width, at + width, bits + hits, args.places + hits);
-    if (m2 != 0) hits += append(v2, m2, values + at + 2 * width, at + 2 * width, bits + hits, args.places + hits);
-    if (m3 != 0) hits += append(v3, m3, values + at + 3 * width, at + 3 * width, bits + hits, args.places + hits);
+    if (m0 != 0) hits += append(v0, m0, values + at, at, bits + hits, args.positions + hits);
+    if (m1 != 0) hits += append(v1, m1, values + at + width, at + width, bits + hits, args.positions + hits);
+    if (m2 != 0) hits += append(v2, m2, values + at + 2 * width, at + 2 * width, bits + hits, args.positions + hits);
+    if (m3 != 0) hits += append(v3, m3, values + at + 3 * width, at + 3 * width, bits + hits, args.positions + hits);
   }
-  if (hits + block + width > args.room) return {at, hits};
+  if (hits + block + width > args.capacity) return {at, hits};
   // The rest a vector at a time; the last through a copy, with zeros behind it that are masked out.
   for (; at < args.count; at += width) {
     const std::int64_t left = args.count - at < width ? args.count - at : width;
     alignas(64) Bits padded[width] = {};
     for (std::int64_t i = 0; i < left; ++i) padded[i] = values[at + i];
     const __m512i v = _mm512_load_si512(padded);
-    const std::uint64_t mask = words.kept(v) & (left == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1);
-    hits += append(v, mask, padded, at, bits + hits, args.places + hits);
+    const std::uint64_t mask = primitives.kept(v) & (left == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1);
+    hits += append(v, mask, padded, at, bits + hits, args.positions + hits);
   }
   return {args.count, hits};
 }

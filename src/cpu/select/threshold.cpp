@@ -1,5 +1,5 @@
-// Our own selection on the CPU: one pass that reads memory at the speed of memory. A limit guessed from a sample of the row lets
-// only a few times k values through; when many have come the k-th smallest of them becomes the limit, exactly. A guess that was too
+// Our own selection on the CPU: one pass that reads memory at the speed of memory. A threshold estimated from a sample of the row lets
+// only a few times k values through; when many have come the k-th smallest of them becomes the threshold, exactly. An estimate that was too
 // low shows (fewer than k came) and costs a second pass without one. docs/design/0012-threshold-selection.md.
 #include "cpu/select/threshold.hpp"
 
@@ -20,16 +20,16 @@ namespace {
 
 constexpr std::int64_t piece = std::int64_t{1} << 20;          // values between two looks at the stop token
 constexpr std::int64_t strided_piece = std::int64_t{1} << 13;  // values that are copied side by side first
-constexpr std::int64_t room = 1024;                            // hits of one call of a scan
-constexpr std::int64_t places = 64;                            // from which a sample is drawn
+constexpr std::int64_t hits_a_scan = 1024;                     // hits of one call of a scan
+constexpr std::int64_t sample_lines = 64;                      // in which a sample of a row is read
 
-/// Key and position in one word, where both fit; else two.
+/// Key and position packed into 64 bits, where both fit; else two numbers.
 struct Packed {
-  std::uint64_t word;
+  std::uint64_t packed_key;
   static Packed of(std::uint64_t key, std::uint64_t position) { return {key << 32 | position}; }
-  std::uint64_t key() const { return word >> 32; }
-  std::int64_t position() const { return static_cast<std::int64_t>(word & 0xffffffffu); }
-  friend bool operator<(const Packed& a, const Packed& b) { return a.word < b.word; }
+  std::uint64_t key() const { return packed_key >> 32; }
+  std::int64_t position() const { return static_cast<std::int64_t>(packed_key & 0xffffffffu); }
+  friend bool operator<(const Packed& a, const Packed& b) { return a.packed_key < b.packed_key; }
 };
 struct Wide {
   std::uint64_t key_, position_;
@@ -51,12 +51,12 @@ struct Cut {
   int shift;
   Cut(std::uint64_t low, std::uint64_t high)
       : lowest(low), shift(std::max(0, static_cast<int>(std::bit_width(high - low)) - bucket_bits)) {}
-  std::size_t of(std::uint64_t word) const { return static_cast<std::size_t>((word - lowest) >> shift); }
+  std::size_t of(std::uint64_t packed_key) const { return static_cast<std::size_t>((packed_key - lowest) >> shift); }
 };
 
 Cut cut_of(std::span<const Packed> items) {
-  std::uint64_t low = items[0].word, high = low;
-  for (const Packed& item : items) low = std::min(low, item.word), high = std::max(high, item.word);
+  std::uint64_t low = items[0].packed_key, high = low;
+  for (const Packed& item : items) low = std::min(low, item.packed_key), high = std::max(high, item.packed_key);
   return {low, high};
 }
 
@@ -73,20 +73,20 @@ Packed keep_smallest(std::span<Packed> items, std::int64_t k, std::vector<Packed
   }
   const Cut cut = cut_of(items);
   std::uint32_t counts[buckets] = {};
-  for (const Packed& item : items) ++counts[cut.of(item.word)];
+  for (const Packed& item : items) ++counts[cut.of(item.packed_key)];
   std::int64_t wanted = k;
   std::size_t bucket = 0;
   for (; wanted > counts[bucket]; ++bucket) wanted -= counts[bucket];
   scratch.clear();
   for (const Packed& item : items)
-    if (cut.of(item.word) == bucket) scratch.push_back(item);
+    if (cut.of(item.packed_key) == bucket) scratch.push_back(item);
   std::nth_element(scratch.begin(), scratch.begin() + (wanted - 1), scratch.end());
   const Packed last = scratch[static_cast<std::size_t>(wanted - 1)];
   std::size_t kept = 0;
   for (const Packed item : items) {
     if (kept == static_cast<std::size_t>(k)) break;
     items[kept] = item;  // in place: what is read lies at or after what is written
-    kept += item.word <= last.word ? 1 : 0;
+    kept += item.packed_key <= last.packed_key ? 1 : 0;
   }
   return last;
 }
@@ -97,10 +97,10 @@ void sort_all(std::span<Packed> items, std::vector<Packed>& scratch) {
   if (std::ssize(items) <= few / 4) return std::sort(items.begin(), items.end());
   const Cut cut = cut_of(items);
   std::uint32_t ends[buckets + 1] = {};
-  for (const Packed& item : items) ++ends[cut.of(item.word) + 1];
+  for (const Packed& item : items) ++ends[cut.of(item.packed_key) + 1];
   for (std::int64_t i = 0; i < buckets; ++i) ends[i + 1] += ends[i];
   scratch.assign(items.begin(), items.end());
-  for (const Packed& item : scratch) items[ends[cut.of(item.word)]++] = item;
+  for (const Packed& item : scratch) items[ends[cut.of(item.packed_key)]++] = item;
   for (std::uint32_t bucket = 0, begin = 0; bucket < buckets; begin = ends[bucket++]) {
     if (ends[bucket] - begin < 2) continue;
     std::sort(items.begin() + begin, items.begin() + ends[bucket]);
@@ -115,31 +115,31 @@ class Selector {
 
   Selector(const Scans& scans, const SelectProblem& problem, const RowReader& reader)
       : scan_(scans.scan[static_cast<int>(T)]), problem_(problem), reader_(reader), k_(problem.k),
-        most_(4 * problem.k + 256), pool_(most_ + room), bits_(room), places_(room),
+        most_(4 * problem.k + 256), pool_(most_ + hits_a_scan), bits_(hits_a_scan), positions_(hits_a_scan),
         copied_(reader.in_place() ? 0 : strided_piece) {}
 
   /// The k smallest of values [begin, end) of a row, in no order; k at most their number.
   std::span<Pair> select(std::int64_t row, std::int64_t begin, std::int64_t end, ThreadPool& thread_pool) {
     if (end - begin >= 8 * most_) {
-      guess(row, begin, end);
+      estimate_threshold(row, begin, end);
       if (pass(row, begin, end, thread_pool)) return best();
     }
     start(row, begin, std::min(end, begin + most_));
-    if (held_ == most_ && tighten()) pass(row, begin + most_, end, thread_pool);
+    if (candidate_count_ == most_ && tighten()) pass(row, begin + most_, end, thread_pool);
     return best();
   }
   std::vector<Pair>& scratch() { return scratch_; }
 
  private:
-  /// The k smallest of what was held.
+  /// The k smallest of the candidates.
   std::span<Pair> best() {
-    if (held_ > k_) keep_smallest(held(), k_, scratch_);
+    if (candidate_count_ > k_) keep_smallest(candidates(), k_, scratch_);
     return {pool_.data(), static_cast<std::size_t>(k_)};
   }
-  std::span<Pair> held() { return {pool_.data(), static_cast<std::size_t>(held_)}; }
+  std::span<Pair> candidates() { return {pool_.data(), static_cast<std::size_t>(candidate_count_)}; }
 
-  void hold(Bits bits, std::int64_t position) {
-    pool_[held_++] = Pair::of(ordered<T>(bits, problem_.largest), static_cast<std::uint64_t>(position));
+  void append(Bits bits, std::int64_t position) {
+    pool_[candidate_count_++] = Pair::of(ordered<T>(bits, problem_.largest), static_cast<std::uint64_t>(position));
   }
 
   const Bits* read(std::int64_t row, std::int64_t begin, std::int64_t count) {
@@ -150,59 +150,60 @@ class Selector {
 
   /// Holds all of [begin, end), which fits.
   void start(std::int64_t row, std::int64_t begin, std::int64_t end) {
-    held_ = 0;
+    candidate_count_ = 0;
     for (std::int64_t at = begin; at < end; at += strided_piece) {
       const std::int64_t count = std::min(strided_piece, end - at);
       const Bits* values = read(row, at, count);
-      for (std::int64_t i = 0; i < count; ++i) hold(values[i], at + i);
+      for (std::int64_t i = 0; i < count; ++i) append(values[i], at + i);
     }
   }
 
-  /// Sets the limit to a value before which, going by a sample, more than k values of the row lie.
-  void guess(std::int64_t row, std::int64_t begin, std::int64_t end) {
+  /// Sets the threshold to a value before which, going by a sample, more than k values of the row lie.
+  void estimate_threshold(std::int64_t row, std::int64_t begin, std::int64_t end) {
     const std::int64_t count = end - begin,
                        line = std::clamp<std::int64_t>(k_ / 16, 16, strided_piece);  // side by side
     // The rank in the sample whose chance of lying below the k-th of the row is about one in a thousand.
-    const double expected = static_cast<double>(k_) * static_cast<double>(places * line) / static_cast<double>(count);
+    const double expected =
+        static_cast<double>(k_) * static_cast<double>(sample_lines * line) / static_cast<double>(count);
     const auto rank = static_cast<std::int64_t>(expected + 3 * std::sqrt(expected) + 3);
-    held_ = 0;
-    // A stretch from each equal part of the row, at a place that a hash draws: sorted and periodic rows are no trap.
-    const auto place = [&](std::int64_t i) {
-      const std::int64_t from = count * i / places, spare = count * (i + 1) / places - line - from;
+    candidate_count_ = 0;
+    // A stretch from each equal part of the row, at a position that a hash draws: sorted and periodic rows are no trap.
+    const auto line_at = [&](std::int64_t i) {
+      const std::int64_t from = count * i / sample_lines, spare = count * (i + 1) / sample_lines - line - from;
       const std::uint64_t hash = (static_cast<std::uint64_t>(i) + 1) * 0x9e3779b97f4a7c15u;
       return begin + from + static_cast<std::int64_t>((hash >> 32) * static_cast<std::uint64_t>(spare) >> 32);
     };
     if (reader_.in_place())
-      for (std::int64_t i = 0; i < places; ++i) __builtin_prefetch(reader_.at(row, place(i)));
-    for (std::int64_t i = 0; i < places; ++i) {
-      const Bits* values = read(row, place(i), line);
-      for (std::int64_t j = 0; j < line; ++j) hold(values[j], held_);
+      for (std::int64_t i = 0; i < sample_lines; ++i) __builtin_prefetch(reader_.at(row, line_at(i)));
+    for (std::int64_t i = 0; i < sample_lines; ++i) {
+      const Bits* values = read(row, line_at(i), line);
+      for (std::int64_t j = 0; j < line; ++j) append(values[j], candidate_count_);
     }
-    limit_ = limit_at(static_cast<Bits>(keep_smallest(held(), rank, scratch_).key()));
-    held_ = 0;
+    threshold_ = threshold_at(static_cast<Bits>(keep_smallest(candidates(), rank, scratch_).key()));
+    candidate_count_ = 0;
   }
 
-  /// The largest limit that lets values of this key through, and no NaN.
-  static Bits limit_at(Bits key) {
+  /// The largest threshold that lets values of this key through, and no NaN.
+  static Bits threshold_at(Bits key) {
     return key == static_cast<Bits>(~Bits{0}) && is_float ? ordered<T>(infinity, false) : key;
   }
-  /// The largest limit before this key. False: nothing comes before it.
-  bool limit_before(Bits key) {
+  /// The largest threshold before this key. False: nothing comes before it.
+  bool threshold_before(Bits key) {
     if (key == 0) return false;
-    limit_ = limit_at(key) != key ? limit_at(key) : static_cast<Bits>(key - 1);
-    if (is_float && !problem_.largest && limit_ == static_cast<Bits>(~sign))
-      --limit_;  // no limit lies between the zeros
+    threshold_ = threshold_at(key) != key ? threshold_at(key) : static_cast<Bits>(key - 1);
+    if (is_float && !problem_.largest && threshold_ == static_cast<Bits>(~sign))
+      --threshold_;  // no threshold lies between the zeros
     return true;
   }
 
-  /// Only what comes before the k-th smallest held can still matter: positions grow.
+  /// Only what comes before the k-th smallest candidate can still matter: positions grow.
   bool tighten() {
-    const Pair last = keep_smallest(held(), k_, scratch_);
-    held_ = k_;
-    return limit_before(static_cast<Bits>(last.key()));
+    const Pair last = keep_smallest(candidates(), k_, scratch_);
+    candidate_count_ = k_;
+    return threshold_before(static_cast<Bits>(last.key()));
   }
 
-  /// Goes through [begin, end) with the limit; false if fewer than k are held in the end.
+  /// Goes through [begin, end) with the threshold; false if fewer than k are candidates in the end.
   bool pass(std::int64_t row, std::int64_t begin, std::int64_t end, ThreadPool& thread_pool) {
     const std::int64_t longest = reader_.in_place() ? piece : strided_piece;
     std::int64_t untold = 0;
@@ -210,11 +211,11 @@ class Selector {
       const std::int64_t count = std::min(longest, end - at);
       const Bits* values = read(row, at, count);
       for (std::int64_t done = 0; done < count;) {
-        const Scanned scanned =
-            scan_({values + done, count - done, limit_, problem_.largest, bits_.data(), places_.data(), room});
-        for (std::int64_t i = 0; i < scanned.hits; ++i) hold(bits_[i], at + done + places_[i]);
+        const Scanned scanned = scan_(
+            {values + done, count - done, threshold_, problem_.largest, bits_.data(), positions_.data(), hits_a_scan});
+        for (std::int64_t i = 0; i < scanned.hits; ++i) append(bits_[i], at + done + positions_[i]);
         done += scanned.values;
-        if (held_ >= most_ && !tighten()) return true;
+        if (candidate_count_ >= most_ && !tighten()) return true;
       }
       at += count;
       if ((untold += count) >= piece) {
@@ -222,7 +223,7 @@ class Selector {
         untold = 0;
       }
     }
-    return held_ >= k_;
+    return candidate_count_ >= k_;
   }
 
   static constexpr bool is_float = is_floating_point(T);
@@ -235,12 +236,12 @@ class Selector {
   ScanFn scan_;
   const SelectProblem& problem_;
   const RowReader& reader_;
-  std::int64_t k_, most_;  // tightened when most_ are held
+  std::int64_t k_, most_;  // tightened when most_ are candidates
   Buffer<Pair> pool_;
-  std::int64_t held_ = 0;
-  Bits limit_ = 0;
+  std::int64_t candidate_count_ = 0;
+  Bits threshold_ = 0;
   Buffer<Bits> bits_;
-  Buffer<std::uint32_t> places_;
+  Buffer<std::uint32_t> positions_;
   Buffer<Bits> copied_;
   std::vector<Pair> scratch_;
 };

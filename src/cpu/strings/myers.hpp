@@ -1,7 +1,7 @@
 // Edit distances of one query to many words at once, the bit-parallel dynamic programme of Myers (1999) in the form of Hyyro
 // (2003): a lane holds a column of one word's matrix as vertical differences, a bit a letter, and every letter of the query
 // advances all lanes by a few instructions. Words of up to 8, 16, 32 or 64 letters have lanes of that width, longer ones strips of
-// 64. One table an instruction set; distances are integers, so all give equal bits. myers_plain.cpp is the slow, obvious twin.
+// 64. One table an instruction set; distances are integers, so all give equal bits. myers_plain.cpp is the slow, obvious reference.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -38,7 +38,7 @@ VICINAL_INLINE V subtract(V a, V b) {
   return W == 64 ? _mm256_sub_epi64(a, b) : _mm256_sub_epi16(a, b);
 }
 template <int W>
-VICINAL_INLINE V spread(std::int64_t value) {
+VICINAL_INLINE V broadcast(std::int64_t value) {
   if constexpr (W == 8) return _mm256_set1_epi8(static_cast<char>(value));
   else if constexpr (W == 16) return _mm256_set1_epi16(static_cast<short>(value));
   else if constexpr (W == 32) return _mm256_set1_epi32(static_cast<int>(value));
@@ -46,12 +46,12 @@ VICINAL_INLINE V spread(std::int64_t value) {
 }
 template <int W>
 VICINAL_INLINE V one() {
-  return spread<W>(1);
+  return broadcast<W>(1);
 }
 
 VICINAL_INLINE V bits_of_bytes(V a) {
-  const V low = spread<8>(15), count = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1,
-                                                        2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+  const V low = broadcast<8>(15), count = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2,
+                                                           1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
   return _mm256_add_epi8(_mm256_shuffle_epi8(count, both(a, low)),
                          _mm256_shuffle_epi8(count, both(_mm256_srli_epi16(a, 4), low)));
 }
@@ -60,21 +60,21 @@ VICINAL_INLINE V surplus(V p, V n) {
   const V bytes = _mm256_sub_epi8(bits_of_bytes(p), bits_of_bytes(n));
   if constexpr (W == 8) return bytes;
   if constexpr (W == 64)  // a byte is within -8..8: as an unsigned one 8 higher, eight of them 64 higher
-    return _mm256_sub_epi64(_mm256_sad_epu8(_mm256_add_epi8(bytes, spread<8>(8)), zero()), spread<64>(64));
-  const V pairs = _mm256_maddubs_epi16(spread<8>(1), bytes);
-  return W == 16 ? pairs : _mm256_madd_epi16(pairs, spread<16>(1));
+    return _mm256_sub_epi64(_mm256_sad_epu8(_mm256_add_epi8(bytes, broadcast<8>(8)), zero()), broadcast<64>(64));
+  const V pairs = _mm256_maddubs_epi16(broadcast<8>(1), bytes);
+  return W == 16 ? pairs : _mm256_madd_epi16(pairs, broadcast<16>(1));
 }
 VICINAL_INLINE std::uint64_t not_above(V above) { return ~static_cast<std::uint32_t>(_mm256_movemask_epi8(above)); }
 template <int W>
 VICINAL_INLINE std::uint64_t at_most(V a, int limit) {
-  const V most = spread<W>(limit);
+  const V most = broadcast<W>(limit);
   if constexpr (W == 8) return not_above(_mm256_cmpgt_epi8(a, most)) & 0xFFFFFFFFu;
   else if constexpr (W == 16) return not_above(_mm256_cmpgt_epi16(a, most)) & 0x55555555u;
   else if constexpr (W == 32) return not_above(_mm256_cmpgt_epi32(a, most)) & 0x11111111u;
   else return not_above(_mm256_cmpgt_epi64(a, most)) & 0x01010101u;
 }
 VICINAL_INLINE std::uint64_t at_most_wide(V a, std::int64_t limit) {
-  return not_above(_mm256_cmpgt_epi64(a, spread<64>(limit))) & 0x01010101u;
+  return not_above(_mm256_cmpgt_epi64(a, broadcast<64>(limit))) & 0x01010101u;
 }
 template <int W>
 constexpr int lane_shift = W == 8    ? 0
@@ -83,7 +83,7 @@ constexpr int lane_shift = W == 8    ? 0
                                      : 3;
 
 #include "cpu/strings/myers_generic.inc"
-// after it, whose words it uses
+// after it, whose primitives it uses
 #include "cpu/strings/myers_band_generic.inc"
 
 }  // namespace

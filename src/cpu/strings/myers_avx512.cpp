@@ -40,7 +40,7 @@ VICINAL_INLINE V subtract(V a, V b) {
   return W == 64 ? _mm512_sub_epi64(a, b) : _mm512_sub_epi16(a, b);
 }
 template <int W>
-VICINAL_INLINE V spread(std::int64_t value) {
+VICINAL_INLINE V broadcast(std::int64_t value) {
   if constexpr (W == 8) return _mm512_set1_epi8(static_cast<char>(value));
   else if constexpr (W == 16) return _mm512_set1_epi16(static_cast<short>(value));
   else if constexpr (W == 32) return _mm512_set1_epi32(static_cast<int>(value));
@@ -48,14 +48,14 @@ VICINAL_INLINE V spread(std::int64_t value) {
 }
 template <int W>
 VICINAL_INLINE V one() {
-  return spread<W>(1);
+  return broadcast<W>(1);
 }
 
 alignas(64) constexpr std::int8_t bits_of_nibble[64] = {
     0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
     0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
 VICINAL_INLINE V bits_of_bytes(V a) {
-  const V low = spread<8>(15), count = load(reinterpret_cast<const std::byte*>(bits_of_nibble));
+  const V low = broadcast<8>(15), count = load(reinterpret_cast<const std::byte*>(bits_of_nibble));
   return _mm512_add_epi8(_mm512_shuffle_epi8(count, both(a, low)),
                          _mm512_shuffle_epi8(count, both(_mm512_srli_epi16(a, 4), low)));
 }
@@ -64,26 +64,26 @@ VICINAL_INLINE V surplus(V p, V n) {
   const V bytes = _mm512_sub_epi8(bits_of_bytes(p), bits_of_bytes(n));
   if constexpr (W == 8) return bytes;
   if constexpr (W == 64)  // a byte is within -8..8: as an unsigned one 8 higher, eight of them 64 higher
-    return _mm512_sub_epi64(_mm512_sad_epu8(_mm512_add_epi8(bytes, spread<8>(8)), zero()), spread<64>(64));
-  const V pairs = _mm512_maddubs_epi16(spread<8>(1), bytes);
-  return W == 16 ? pairs : _mm512_madd_epi16(pairs, spread<16>(1));
+    return _mm512_sub_epi64(_mm512_sad_epu8(_mm512_add_epi8(bytes, broadcast<8>(8)), zero()), broadcast<64>(64));
+  const V pairs = _mm512_maddubs_epi16(broadcast<8>(1), bytes);
+  return W == 16 ? pairs : _mm512_madd_epi16(pairs, broadcast<16>(1));
 }
 template <int W>
 VICINAL_INLINE std::uint64_t at_most(V a, int limit) {
-  const V most = spread<W>(limit);
+  const V most = broadcast<W>(limit);
   if constexpr (W == 8) return _mm512_cmple_epi8_mask(a, most);
   else if constexpr (W == 16) return _mm512_cmple_epi16_mask(a, most);
   else if constexpr (W == 32) return _mm512_cmple_epi32_mask(a, most);
   else return _mm512_cmple_epi64_mask(a, most);
 }
 VICINAL_INLINE std::uint64_t at_most_wide(V a, std::int64_t limit) {
-  return _mm512_cmple_epi64_mask(a, spread<64>(limit));
+  return _mm512_cmple_epi64_mask(a, broadcast<64>(limit));
 }
 template <int W>
 constexpr int lane_shift = 0;
 
 #include "cpu/strings/myers_generic.inc"
-// after it, whose words it uses
+// after it, whose primitives it uses
 #include "cpu/strings/myers_band_generic.inc"
 
 }  // namespace

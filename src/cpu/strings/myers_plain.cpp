@@ -1,4 +1,4 @@
-// The twin in plain C++: one word of 64 bits is one lane, and a block is one word. Also what reads words so long that the masks
+// The reference in plain C++: one word of 64 bits is one lane, and a block is one word. Also what reads words so long that the masks
 // of several would not fit a cache.
 #include "cpu/isa/vector_macros.hpp"
 #include "cpu/strings/myers.hpp"
@@ -32,7 +32,7 @@ VICINAL_INLINE V one() {
   return 1;
 }
 template <int W>
-VICINAL_INLINE V spread(std::int64_t value) {
+VICINAL_INLINE V broadcast(std::int64_t value) {
   return static_cast<V>(value);
 }
 template <int W>

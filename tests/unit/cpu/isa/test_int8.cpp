@@ -33,8 +33,8 @@ struct Int8Tile {
       : kernels(table), quads(quads_), query_panels(query_panels_), row_panels(row_panels_),
         query_count(query_panels * table.query_lanes), row_count(row_panels * panel_rows),
         queries(query_count * query_width(table.layout, quads)), rows(row_count * quads), term(row_count),
-        thr(query_count), partial(std::int64_t{query_count} * panel_rows), query_term(query_count), row_thr(row_count),
-        raw_queries(static_cast<std::size_t>(query_count * quads * 4)),
+        thresholds(query_count), partial(std::int64_t{query_count} * panel_rows), query_term(query_count),
+        column_thresholds(row_count), raw_queries(static_cast<std::size_t>(query_count * quads * 4)),
         raw_rows(static_cast<std::size_t>(row_count * quads * 4)) {
     std::mt19937_64 random(seed);
     for (std::int8_t& x : raw_queries)
@@ -49,8 +49,8 @@ struct Int8Tile {
                     &raw_rows[static_cast<std::size_t>((r * quads + k) * 4)], 4);
     for (std::int32_t& x : term) x = static_cast<std::int32_t>(random() % 2000000) - 1000000;
     for (std::int32_t& x : query_term) x = static_cast<std::int32_t>(random() % 2000000) - 1000000;
-    std::fill(thr.begin(), thr.end(), lowest);
-    std::fill(row_thr.begin(), row_thr.end(), lowest);
+    std::fill(thresholds.begin(), thresholds.end(), lowest);
+    std::fill(column_thresholds.begin(), column_thresholds.end(), lowest);
     std::fill(partial.begin(), partial.end(), 12345);  // scratch: what it held must not matter
   }
 
@@ -58,7 +58,7 @@ struct Int8Tile {
     const int lanes = kernels.query_lanes;
     const std::int8_t* four = &raw_queries[static_cast<std::size_t>((q * quads + k) * 4)];
     std::int32_t* to = &queries[q / lanes * lanes * query_width(kernels.layout, quads) +
-                                query_place(kernels.layout, lanes, q % lanes, k)];
+                                query_position(kernels.layout, lanes, q % lanes, k)];
     const std::int16_t halves[4] = {four[0], four[2], four[1], four[3]};
     kernels.layout == QueryLayout::halves ? std::memcpy(to, halves, 8) : std::memcpy(to, four, 4);
   }
@@ -75,7 +75,7 @@ struct Int8Tile {
     kernels.tile({.queries = queries.data(),
                   .rows = rows.data(),
                   .row_term = term.data(),
-                  .thr = thr.data(),
+                  .thresholds = thresholds.data(),
                   .dims = quads,
                   .query_panels = query_panels,
                   .row_panels = row_panels,
@@ -84,12 +84,12 @@ struct Int8Tile {
                   .on_hit =
                       [](void* context, int query, int panel, std::uint32_t hit, const std::int32_t* values) {
                         auto& tile = *static_cast<Int8Tile*>(context);
-                        tile.note(tile.found, tile.thr[query], -1, query, panel, hit, values);
-                        if (tile.after_hit) std::fill(tile.thr.begin(), tile.thr.end(), highest);
+                        tile.note(tile.found, tile.thresholds[query], -1, query, panel, hit, values);
+                        if (tile.after_hit) std::fill(tile.thresholds.begin(), tile.thresholds.end(), highest);
                       },
                   .context = this,
                   .query_term = query_term.data(),
-                  .row_thr = both ? row_thr.data() : nullptr,
+                  .column_thresholds = both ? column_thresholds.data() : nullptr,
                   .on_column_hit =
                       [](void* context, int query, int panel, std::uint32_t hit, const std::int32_t* values) {
                         auto& tile = *static_cast<Int8Tile*>(context);
@@ -109,7 +109,8 @@ struct Int8Tile {
     ASSERT_NE(hit, 0u) << "a call without a row";
     for (int j = 0; j < panel_rows; ++j) {
       if ((hit >> j & 1) == 0) continue;
-      ASSERT_GE(values[j], first_row < 0 ? limit : row_thr[first_row + j]) << "reported against the limit as it is now";
+      ASSERT_GE(values[j], first_row < 0 ? limit : column_thresholds[first_row + j])
+          << "reported against the limit as it is now";
       ASSERT_TRUE(into.emplace(std::pair(query, panel * panel_rows + j), values[j]).second) << "reported twice";
     }
   }
@@ -117,7 +118,7 @@ struct Int8Tile {
   const Int8Kernels& kernels;
   std::int64_t quads;
   int query_panels, row_panels, query_count, row_count;
-  Guarded<std::int32_t> queries, rows, term, thr, partial, query_term, row_thr;
+  Guarded<std::int32_t> queries, rows, term, thresholds, partial, query_term, column_thresholds;
   std::vector<std::int8_t> raw_queries;
   std::vector<std::uint8_t> raw_rows;
   bool after_hit = false;      // the first hit raises every limit to the highest
@@ -174,21 +175,21 @@ TEST_P(Int8TileTest, HitsAreExactlyThePairsNotBelowTheLimit) {
         const auto t =
             static_cast<std::int32_t>(tile.product(q, 5 * q % tile.row_count) + tile.term[5 * q % tile.row_count]);
         const std::int32_t choices[] = {lowest, highest, t, t + 1, t - 1000, t + 1000};  // a tie is a hit
-        tile.thr[q] = choices[q % 6];
+        tile.thresholds[q] = choices[q % 6];
       }
       for (int r = 0; r < tile.row_count; ++r) {
         const auto u =
             static_cast<std::int32_t>(tile.product(r % tile.query_count, r) + tile.query_term[r % tile.query_count]);
         const std::int32_t choices[] = {highest, u, u + 1, u + 2000};
-        tile.row_thr[r] = choices[r % 4];
+        tile.column_thresholds[r] = choices[r % 4];
       }
       tile.run(both);
       for (int q = 0; q < tile.query_count; ++q)
         for (int r = 0; r < tile.row_count; ++r) {
-          ASSERT_EQ(tile.found.count({q, r}) == 1, tile.product(q, r) + tile.term[r] >= tile.thr[q])
+          ASSERT_EQ(tile.found.count({q, r}) == 1, tile.product(q, r) + tile.term[r] >= tile.thresholds[q])
               << kernels().name << " " << q << " " << r;
           ASSERT_EQ(tile.found_columns.count({q, r}) == 1,
-                    both && tile.product(q, r) + tile.query_term[q] >= tile.row_thr[r])
+                    both && tile.product(q, r) + tile.query_term[q] >= tile.column_thresholds[r])
               << kernels().name << " " << q << " " << r;
         }
     }
@@ -200,9 +201,9 @@ TEST_P(Int8TileTest, ASingleHitIsFoundWhereverItIs) {
   std::fill(tile.term.begin(), tile.term.end(), -(1 << 30));
   for (int q = 0; q < tile.query_count; ++q)
     for (int r = 0; r < tile.row_count; ++r) {
-      std::fill(tile.thr.begin(), tile.thr.end(), highest);
+      std::fill(tile.thresholds.begin(), tile.thresholds.end(), highest);
       tile.term[r] = 0;
-      tile.thr[q] = static_cast<std::int32_t>(tile.product(q, r));
+      tile.thresholds[q] = static_cast<std::int32_t>(tile.product(q, r));
       tile.found.clear();
       tile.run(false);
       tile.term[r] = -(1 << 30);

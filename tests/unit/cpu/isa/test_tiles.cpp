@@ -1,4 +1,4 @@
-// The filter's tiles of every instruction set: the error of each t against fp64, hits exactly where NOT (t > thr)
+// The filter's tiles of every instruction set: the error of each t against fp64, hits exactly where NOT (t > thresholds)
 // for the t that is handed out, thresholds that fall during the call, and nothing read or written past an end.
 #include <gtest/gtest.h>
 
@@ -31,13 +31,13 @@ struct Tile {
   Tile(const Kernels& table, std::int64_t d, int query_panels_, int row_panels_, std::uint64_t seed)
       : kernels(table), dims(d), query_panels(query_panels_), row_panels(row_panels_),
         query_count(query_panels * table.query_lanes), row_count(row_panels * panel_rows), queries(query_count * d),
-        rows(row_count * d), term(row_count), thr(query_count), partial(std::int64_t{query_count} * panel_rows) {
+        rows(row_count * d), term(row_count), thresholds(query_count), partial(std::int64_t{query_count} * panel_rows) {
     std::mt19937_64 random(seed);
     std::normal_distribution<float> normal;
     for (float& x : queries) x = normal(random);
     for (float& x : rows) x = normal(random);
     for (float& x : term) x = 10 * normal(random);
-    std::fill(thr.begin(), thr.end(), infinite);
+    std::fill(thresholds.begin(), thresholds.end(), infinite);
     std::fill(partial.begin(), partial.end(), not_a_number);  // scratch: what it held must not matter
   }
 
@@ -46,7 +46,7 @@ struct Tile {
     kernel({.queries = queries.data(),
             .rows = rows.data(),
             .row_term = term.data(),
-            .thr = thr.data(),
+            .thresholds = thresholds.data(),
             .dims = dims,
             .query_panels = query_panels,
             .row_panels = row_panels,
@@ -66,10 +66,10 @@ struct Tile {
     ++tile.calls;
     for (int j = 0; j < panel_rows; ++j) {
       if ((hit >> j & 1) == 0) continue;
-      ASSERT_FALSE(values[j] > tile.thr[query]) << "reported against the threshold as it is now";
+      ASSERT_FALSE(values[j] > tile.thresholds[query]) << "reported against the threshold as it is now";
       ASSERT_TRUE(tile.found.emplace(std::pair(query, panel * panel_rows + j), values[j]).second) << "reported twice";
     }
-    if (tile.after_hit) std::fill(tile.thr.begin(), tile.thr.end(), -infinite);
+    if (tile.after_hit) std::fill(tile.thresholds.begin(), tile.thresholds.end(), -infinite);
   }
 
   float query_at(int q, std::int64_t k) const {
@@ -83,7 +83,7 @@ struct Tile {
   const Kernels& kernels;
   std::int64_t dims;
   int query_panels, row_panels, query_count, row_count;
-  Guarded<float> queries, rows, term, thr, partial;
+  Guarded<float> queries, rows, term, thresholds, partial;
   float multiplier = -2;
   bool after_hit = false;  // the first hit lowers every threshold to -infinity
   Values found;
@@ -151,12 +151,12 @@ TEST_P(TileTest, HitsAreExactlyThePairsNotAboveTheThreshold) {
         const float value = all.found.at({q, 5 * q % some.row_count});
         const float lower = std::nextafter(value, -infinite);
         const float choices[] = {-infinite, infinite, not_a_number, value, lower, value - 3, value + 3};
-        some.thr[q] = choices[q % 7];
+        some.thresholds[q] = choices[q % 7];
       }
       some.run(sum);
       Tile::Values expected;
       for (const auto& [pair, t] : all.found) {
-        if (!(t > some.thr[pair.first])) expected.emplace(pair, t);
+        if (!(t > some.thresholds[pair.first])) expected.emplace(pair, t);
       }
       ASSERT_EQ(some.found.size(), expected.size()) << kernels().name << " d=" << dims;
       for (const auto& [pair, t] : expected) {
@@ -176,16 +176,16 @@ TEST_P(TileTest, ASingleHitIsFoundWhereverItIs) {
   const Tile::Values all = tile.found;
   for (const auto& [pair, t] : all) {
     std::fill(tile.term.begin(), tile.term.end(), infinite);
-    std::fill(tile.thr.begin(), tile.thr.end(), -infinite);
+    std::fill(tile.thresholds.begin(), tile.thresholds.end(), -infinite);
     tile.term[pair.second] = 0;
     for (const auto& [threshold, expected] : {std::pair(t, 1u), std::pair(std::nextafter(t, -infinite), 0u)}) {
-      tile.thr[pair.first] = threshold;
+      tile.thresholds[pair.first] = threshold;
       tile.found.clear();
       tile.run(Sum::products);
       ASSERT_EQ(tile.found.size(), expected) << "query " << pair.first << " row " << pair.second;
       for (const auto& hit : tile.found) ASSERT_EQ(hit.first, pair);
     }
-    tile.thr[pair.first] = not_a_number;
+    tile.thresholds[pair.first] = not_a_number;
     tile.found.clear();
     tile.run(Sum::products);
     ASSERT_EQ(tile.found.size(), static_cast<std::size_t>(panel_rows)) << "a NaN threshold excludes nothing";
@@ -195,8 +195,8 @@ TEST_P(TileTest, ASingleHitIsFoundWhereverItIs) {
 TEST_P(TileTest, QueriesExcludedAsAWholeHideNoOthers) {
   Tile tile(kernels(), 3, 1, 1, 22);
   for (int excluded = 0; excluded <= tile.query_count; ++excluded) {
-    std::fill(tile.thr.begin(), tile.thr.end(), infinite);
-    std::fill_n(tile.thr.begin(), excluded, -infinite);
+    std::fill(tile.thresholds.begin(), tile.thresholds.end(), infinite);
+    std::fill_n(tile.thresholds.begin(), excluded, -infinite);
     tile.found.clear();
     tile.run(Sum::magnitudes);
     ASSERT_EQ(static_cast<int>(tile.found.size()), (tile.query_count - excluded) * panel_rows);
@@ -210,7 +210,7 @@ TEST_P(TileTest, ANaNSumIsNeverExcluded) {
       tile.queries[0] = tile.queries[kernels().query_lanes] = infinite;  // query 0, dimensions 0 and 1
       tile.rows[0] = infinite;
       tile.rows[panel_rows] = -infinite;
-      std::fill(tile.thr.begin(), tile.thr.end(), -infinite);
+      std::fill(tile.thresholds.begin(), tile.thresholds.end(), -infinite);
       tile.run(sum);
       ASSERT_EQ(tile.found.count({0, 0}), 1u) << "d=" << dims;
       EXPECT_TRUE(std::isnan(tile.found.at({0, 0})));
@@ -237,8 +237,8 @@ TEST_P(TileTest, AbsentLanesAreQuietWhenToldSo) {
       tile.queries[17 * lanes + k * lanes + lanes - 1] = 0;
       tile.rows[17 * panel_rows + k * panel_rows + panel_rows - 1] = 0;
     }
-    std::fill(tile.thr.begin(), tile.thr.end(), 1e30f);
-    tile.thr[last_query] = -infinite;
+    std::fill(tile.thresholds.begin(), tile.thresholds.end(), 1e30f);
+    tile.thresholds[last_query] = -infinite;
     tile.term[last_row] = infinite;
     tile.run(sum);
     EXPECT_EQ(tile.found.size(), static_cast<std::size_t>(last_query) * static_cast<std::size_t>(last_row));

@@ -8,7 +8,7 @@
 
 #include "../../core/rotation_twin.hpp"
 #include "cpu/prepare/prepare.hpp"
-#include "cpu/session.hpp"
+#include "cpu/prepare/prepared_corpus.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -63,7 +63,7 @@ struct Rotated : testing::TestWithParam<std::int64_t> {
 
 TEST_P(Rotated, RowsAreWithinTheirResiduals) {
   PackedRows packed;
-  prepare_rows(kernels, spec, Precision::int8, model.get(), &transform, {.groups = false, .second = true}, 0, count,
+  prepare_rows(kernels, spec, Precision::int8, model.get(), &transform, {.kd_tree = false, .second = true}, 0, count,
                thread_pool, packed);
   const std::int64_t quads = quads_of(dims);
   for (std::int64_t place = 0; place < count; ++place) {
@@ -104,7 +104,7 @@ TEST_P(Rotated, QueriesAreWithinTheirResiduals) {
     ASSERT_LE(error, facts.norms.e);
     ASSERT_GE(error, facts.norms.e * (1 - 1e-9));
     ASSERT_LE(length, facts.norms.n);
-    ASSERT_FALSE(facts.whole);
+    ASSERT_FALSE(facts.integral);
   }
 }
 

@@ -1,0 +1,231 @@
+// See int8.hpp; the inequalities are in core/bound.hpp.
+#include "cpu/filter/int8.hpp"
+
+#include <algorithm>
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr std::int64_t speculation_reserve = 2;       // rows ranked for each that a speculative threshold covers
+constexpr double largest_negligible_error = 0x1p-12;  // of the norms; integral data has next to none
+
+}  // namespace
+
+bool negligible_error(const FilterNorms& query, const FilterNorms& largest) noexcept {
+  return query.e + largest.e < largest_negligible_error * (query.n + largest.n);
+}
+
+std::int64_t next_int8_compaction(const QueryBlock& block, int query, bool cheap) noexcept {
+  const QueryResult& result = block.results[query];
+  const std::int64_t wanted = 2 * block.candidates[query].count + (cheap ? 1 : 3) * result.pool.k + 3 * panel_rows;
+  return result.matches != nullptr ? block.capacity : std::min(block.capacity, wanted);
+}
+
+Int8TileArgs int8_tile_args(const QueryBlock& block, const Int8Block& int8, const std::int32_t* panels,
+                            int query_panels, std::int64_t tile) {
+  const std::int64_t quads = quads_of(block.model.dims);
+  return {.queries = panels,
+          .rows = block.chunk.quads.data() + tile * tile_rows * quads,
+          .row_term = int8.biases,
+          .thresholds = int8.threshold_int,
+          .dims = quads,
+          .query_panels = query_panels,
+          .row_panels = block.row_panels(tile),
+          .multiplier = 1,
+          .partial = int8.partial,
+          .on_hit = nullptr,
+          .context = nullptr};
+}
+
+// Tiles.
+
+void Int8Filter::start() {
+  for (int q = 0; q < block().queries; ++q) coeffs_[q] = coeffs_for(q);
+}
+
+Int8TileArgs Int8Filter::bind_tile(const std::int32_t* panels, int query_panels, std::int64_t tile) {
+  const PackedRows& chunk = block().chunk;
+  tile_ = tile;
+  maxima_ = chunk.tiles[static_cast<std::size_t>(tile)];
+  unit_ = int8_unit(block().model.sum, int8_.step, chunk.steps[static_cast<std::size_t>(tile)]);
+  inverse_unit_ = 1 / unit_;
+  const std::int64_t begin = tile * tile_rows;
+  for (int r = 0; r < block().row_panels(tile) * panel_rows; ++r)
+    int8_.biases[r] = int8_bias(chunk.terms[begin + r], inverse_unit_);
+  for (int q = 0; q < query_panels * int8_.kernels.query_lanes; ++q)
+    int8_.threshold_int[q] =
+        q < block().queries && !result(q).given_up && !candidates(q).suspended ? threshold_for(q) : excludes_all;
+  Int8TileArgs args = int8_tile_args(block(), int8_, panels, query_panels, tile);
+  args.on_hit = &Int8Filter::on_hit;
+  args.context = this;
+  return args;
+}
+
+void Int8Filter::filter_tile(const std::int32_t* panels, int query_panels, std::int64_t tile) {
+  int8_.kernels.tile(bind_tile(panels, query_panels, tile));
+}
+
+void Int8Filter::bind_columns(const Int8Filter& rows, int padded) {
+  unit_ = rows.unit_;
+  inverse_unit_ = rows.inverse_unit_;
+  maxima_ = block().chunk.tiles[static_cast<std::size_t>(rows.block().first / tile_rows)];
+  for (int q = 0; q < padded; ++q)
+    int8_.threshold_int[q] = q < block().queries && !result(q).given_up ? threshold_for(q) : excludes_all;
+}
+
+void Int8Filter::filter_symmetric_tile(const std::int32_t* panels, int query_panels, std::int64_t tile,
+                                       std::int32_t* row_terms, Int8Filter& columns) {
+  SymmetricTile both{*this, columns};
+  Int8TileArgs args = bind_tile(panels, query_panels, tile);
+  columns.bind_columns(*this, args.row_panels * panel_rows);
+  // As a row a query has no 128 in its sums.
+  for (int q = 0; q < query_panels * int8_.kernels.query_lanes; ++q)
+    row_terms[q] = q < block().queries ? int8_bias(block().chunk.terms[block().first + q], inverse_unit_) -
+                                             static_cast<std::int32_t>(facts(q).shift)
+                                       : 0;
+  args.query_term = row_terms;
+  args.column_thresholds = columns.int8_.threshold_int;
+  args.on_hit = &Int8Filter::on_symmetric_hit;
+  args.on_column_hit = &Int8Filter::on_column_hit;
+  args.context = &both;
+  int8_.kernels.tile(args);
+}
+
+void Int8Filter::on_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
+  auto& filter = *static_cast<Int8Filter*>(context);
+  const double shift = filter.shift_of(query);
+  filter.append_rows(filter.tile_, query, panel, hits,
+                     [&](int lane) { return int8_distance(values[lane], filter.unit_, shift); });
+}
+
+void Int8Filter::on_symmetric_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
+  on_hit(&static_cast<SymmetricTile*>(context)->rows, query, panel, hits, values);
+}
+
+void Int8Filter::on_column_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values) {
+  const auto& tile = *static_cast<SymmetricTile*>(context);
+  if (query >= tile.rows.block().queries) return;
+  tile.columns.append_as_columns(tile.rows.tile_, tile.rows.block().first + query, panel, hits,
+                                 [&](int lane) { return int8_distance(values[lane], tile.rows.unit_, 0); });
+}
+
+// Thresholds.
+
+void Int8Filter::set_threshold(int query) {
+  if (result(query).given_up) {
+    int8_.threshold_int[query] = excludes_all;
+    return;
+  }
+  coeffs_[query] = coeffs_for(query);
+  int8_.threshold_int[query] = threshold_for(query);
+}
+
+double Int8Filter::upper_of_slot(int query, const Slot& slot) const {
+  const QueryFacts& q = facts(query);
+  const auto tile = static_cast<std::size_t>(slot.tile());
+  const PackedRows& chunk = block().chunk;
+  return int8_upper(block().model, slot.t, int8_unit(block().model.sum, int8_.step, chunk.steps[tile]), q.square,
+                    q.norms, chunk.tiles[tile]);
+}
+
+/// Brings of the slots after `from` at most k that look nearer than the k-th so far to their front. Returns how many.
+std::int64_t Int8Filter::bring_likely(int query, std::int64_t from) {
+  const Candidates& candidates = this->candidates(query);
+  const std::int64_t k = std::min(result(query).pool.k, speculation_reserve * speculation_.rank());
+  Slot *const begin = candidates.slots + from, *const end = candidates.slots + candidates.count;
+  std::int64_t likely = end - begin;
+  if (candidates.threshold_distance < infinite) {
+    // Without quantization errors, what is left of the bound is the estimate.
+    const float estimate = threshold(block().model, candidates.threshold_distance, facts(query).square, {}, {});
+    likely = std::partition(begin, end, [&](const Slot& slot) { return slot.t <= estimate; }) - begin;
+  }
+  if (likely <= k) return likely;
+  std::nth_element(begin, begin + k, begin + likely, nearer);
+  return k;
+}
+
+void Int8Filter::tighten_by_nearest(int query) {
+  const std::int64_t likely = bring_likely(query, 0);
+  if (likely == 0) return;
+  rank(query, 0, likely);
+  candidates(query).remove_first(likely);
+}
+
+double Int8Filter::speculative_key(int query, std::int64_t rank) {
+  const QueryResult& result = this->result(query);
+  const Candidates& candidates = this->candidates(query);
+  if (result.pool.count > 0) return speculative_key_of_pool(result.pool, rank);
+  if (has_negligible_error(query)) {
+    if (candidates.count < rank) return infinite;
+    return key_of_nearest(query, rank, candidates.count, [&](const Slot& slot) { return upper_of_slot(query, slot); });
+  }
+  if (candidates.refined < rank) return infinite;
+  return key_of_nearest(query, rank, candidates.refined,
+                        [&](const Slot& slot) { return refinement_.upper_of(query, slot); });
+}
+
+// Candidates.
+
+void Int8Filter::drop_excluded(int query) {
+  if (result(query).given_up) return;
+  speculate(*this, query);
+  const ThresholdCoeffs coeffs = coeffs_for(query);
+  result(query).passed +=
+      candidates(query).compact([&](std::size_t tile) { return refinement_.threshold_for(query, tile); },
+                                [&](std::size_t tile) { return up32(int8_bound(coeffs, block().chunk.tiles[tile])); });
+}
+
+void Int8Filter::compact(int query) {
+  if (refines(query) && result(query).pool.count == 0) return compact_refined(query);
+  if (has_negligible_error(query)) {
+    tighten_by_uppers(query, candidates(query).count, [&](const Slot& slot) { return upper_of_slot(query, slot); });
+  } else {
+    tighten_by_nearest(query);
+  }
+  drop_excluded(query);
+}
+
+void Int8Filter::rank_candidates(int query) {
+  if (refines(query)) return rank_refined(query);
+  rank(query, 0, candidates(query).count);
+}
+
+void Int8Filter::refine(int query, std::int64_t end) {
+  refinement_.refine(query, end);
+  if (refinement_.over_budget(query)) give_up(query);
+}
+
+void Int8Filter::tighten_by_refined(int query) {
+  tighten_by_uppers(query, candidates(query).refined,
+                    [&](const Slot& slot) { return refinement_.upper_of(query, slot); });
+}
+
+void Int8Filter::compact_refined(int query) {
+  Candidates& candidates = this->candidates(query);
+  refine(query, candidates.refined + bring_likely(query, candidates.refined));
+  tighten_by_refined(query);
+  drop_excluded(query);
+  if (!crowded(query)) return;
+  refine(query, candidates.count);
+  tighten_by_refined(query);
+  drop_excluded(query);
+}
+
+void Int8Filter::rank_refined(int query) {
+  Candidates& candidates = this->candidates(query);
+  const QueryResult& result = this->result(query);
+  const std::int64_t k = result.pool.k;
+  refine(query, candidates.count);
+  if (result.pool.count == 0) tighten_by_refined(query);
+  drop_excluded(query);
+  if (result.matches == nullptr && k > 0 && candidates.count > k) {
+    std::nth_element(candidates.slots, candidates.slots + k, candidates.slots + candidates.count, nearer);
+    rank(query, 0, k);
+    candidates.remove_first(k);
+    candidates.refined = candidates.count;
+    drop_excluded(query);
+  }
+  rank(query, 0, candidates.count);
+}
+
+}  // namespace vicinal::cpu

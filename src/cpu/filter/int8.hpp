@@ -1,0 +1,104 @@
+// The filter in int8: sums are exact integers of rounded rows, so bounds are wide. Thresholds tighten by canonical distances of
+// the rows that look nearest, or by refined candidates where there is a second-level code.
+#pragma once
+#include "cpu/filter/refine.hpp"
+#include "cpu/filter/speculate.hpp"
+
+namespace vicinal::cpu {
+
+inline constexpr std::int32_t excludes_all =
+    std::numeric_limits<std::int32_t>::max();  // a threshold that no sum reaches
+
+/// What both filters of int8 need of one block.
+struct Int8Block {
+  const Int8Kernels& kernels;
+  float step;                   // of the block's queries
+  FilterNorms largest;          // maxima over all rows of the corpus
+  std::int32_t* threshold_int;  // [padded queries], in units of the sums: what the tile kernel compares with
+  std::int32_t* biases;         // [tile_rows], what the sums of the tile's rows start from
+  std::int32_t* partial;        // scratch, see TileArgs
+  int padded_queries(int queries) const noexcept {
+    return (queries + kernels.query_lanes - 1) / kernels.query_lanes * kernels.query_lanes;
+  }
+  const std::int32_t* panels(const PackedQueries& queries, std::int64_t block, std::int64_t dims) const noexcept {
+    return queries.quads.data() + block * queries.block_size(query_width(kernels.layout, quads_of(dims)));
+  }
+};
+
+/// Quantization errors are so small beside the norms that upper bounds serve as thresholds.
+bool negligible_error(const FilterNorms& query, const FilterNorms& largest) noexcept;
+/// Candidates at which an int8 filter compacts next. Thresholds tighten by ranking some k rows, which is worth a few times as many
+/// that are kept in vain; so it is done before all slots are full.
+std::int64_t next_int8_compaction(const QueryBlock& block, int query, bool cheap) noexcept;
+/// One tile against the block, all but its callback.
+Int8TileArgs int8_tile_args(const QueryBlock& block, const Int8Block& int8, const std::int32_t* panels,
+                            int query_panels, std::int64_t tile);
+
+class Int8Filter final : public BlockFilter<Int8Filter> {
+ public:
+  /// coeffs: memory for one a query. codes: as Refinement takes them; null: nothing is refined. columns: the block's queries are
+  /// only the rows of tiles, and their sums have no shift.
+  Int8Filter(const QueryBlock& block, const Int8Block& int8, ThresholdCoeffs* coeffs, const std::int8_t* codes,
+             bool columns = false)
+      : BlockFilter(block), int8_(int8), coeffs_(coeffs), refines_(codes != nullptr), columns_(columns),
+        refinement_(this->block(), int8.kernels, int8.step, codes), speculation_(block.spec.k) {}
+
+  /// Fills in the coefficients of all thresholds, before the first tile.
+  void start();
+  const std::int32_t* panels(const PackedQueries& queries, std::int64_t block) const noexcept {
+    return int8_.panels(queries, block, this->block().model.dims);
+  }
+  /// One tile against the block, whose packed queries are `panels`.
+  void filter_tile(const std::int32_t* panels, int query_panels, std::int64_t tile);
+  /// The same on both sides, as F32Filter::filter_symmetric_tile. row_terms: memory for those of this block.
+  void filter_symmetric_tile(const std::int32_t* panels, int query_panels, std::int64_t tile, std::int32_t* row_terms,
+                             Int8Filter& columns);
+
+  void set_threshold(int query);
+  void compact(int query);
+  void rank_candidates(int query);
+  std::int64_t next_compaction(int query) const noexcept {
+    return next_int8_compaction(block(), query, has_negligible_error(query) || speculation_.active());
+  }
+  Speculation& speculation() noexcept { return speculation_; }
+  double speculative_key(int query, std::int64_t rank);
+
+ private:
+  struct SymmetricTile {
+    Int8Filter &rows, &columns;
+  };
+  Int8TileArgs bind_tile(const std::int32_t* panels, int query_panels, std::int64_t tile);
+  void bind_columns(const Int8Filter& rows, int padded);
+  std::int32_t threshold_for(int query) const noexcept {
+    return int8_threshold(coeffs_[query], maxima_, inverse_unit_, shift_of(query));
+  }
+  ThresholdCoeffs coeffs_for(int query) const noexcept {
+    return threshold_coeffs(block().model, candidates(query).threshold_distance, facts(query).square,
+                            facts(query).norms);
+  }
+  double shift_of(int query) const noexcept { return columns_ ? 0 : facts(query).shift; }
+  bool has_negligible_error(int query) const noexcept { return negligible_error(facts(query).norms, int8_.largest); }
+  bool refines(int query) const noexcept { return refines_ && facts(query).filterable && !has_negligible_error(query); }
+  double upper_of_slot(int query, const Slot& slot) const;
+  std::int64_t bring_likely(int query, std::int64_t from);
+  void tighten_by_nearest(int query);
+  void drop_excluded(int query);
+  void refine(int query, std::int64_t end);
+  void tighten_by_refined(int query);
+  void compact_refined(int query);
+  void rank_refined(int query);
+  static void on_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values);
+  static void on_symmetric_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values);
+  static void on_column_hit(void* context, int query, int panel, std::uint32_t hits, const std::int32_t* values);
+
+  const Int8Block int8_;
+  ThresholdCoeffs* coeffs_;
+  bool refines_, columns_;
+  Refinement refinement_;
+  Speculation speculation_;
+  std::int64_t tile_ = 0;
+  FilterNorms maxima_ = {};             // over the rows that thresholds are bound to
+  double unit_ = 1, inverse_unit_ = 1;  // of the sums of the tile
+};
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,110 @@
+// FILTER, SELECT and RERANK of a chunk. Every loop is over independent pieces (a block of queries in a split of the chunk), so no
+// piece ever waits for another and the answer cannot depend on their order.
+#include "core/visit_order.hpp"
+#include "cpu/filter/choose.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr std::int64_t least_speculated = 64;  // tiles
+
+bool any_eligible(const SearchBatch& batch, std::int64_t tile) noexcept {
+  const PackedRows& chunk = batch.chunk;
+  const RowFilter& filter = batch.spec.filter;
+  const std::int64_t begin = tile * tile_rows, end = std::min(begin + tile_rows, chunk.count);
+  if (!chunk.ordered() || filter.all()) return filter.any(chunk.first + begin, end - begin);
+  for (std::int64_t position = begin; position < end; ++position)
+    if (filter.any(chunk.first + chunk.row_at(static_cast<std::uint32_t>(position)), 1)) return true;
+  return false;
+}
+
+/// Thresholds are speculative where a block meets all rows of its split in one go, and there are enough to speculate from.
+bool may_speculate(const FilterPass& pass, std::int64_t tiles) noexcept {
+  const SearchSpec& spec = pass.batch.spec;
+  return !spec.radius && spec.filter.all() && pass.batch.chunk.count == spec.corpus.rows && tiles >= least_speculated &&
+         !pass.speculation_missed;
+}
+
+/// The tiles of one split in the order in which one block meets them.
+template <class Filter>
+class TileVisits {
+ public:
+  TileVisits(const FilterPass& pass, Filter& filter, Range range, std::int64_t block)
+      : batch_(pass.batch), filter_(filter), range_(range), order_(count()),
+        panels_(filter.panels(pass.batch.queries, block)),
+        query_panels_((filter.block().queries + pass.batch.kernels.query_lanes - 1) / pass.batch.kernels.query_lanes) {}
+  std::int64_t count() const noexcept { return range_.end - range_.begin; }
+  /// Returns how many rows the tile has.
+  std::int64_t visit(std::int64_t i) {
+    // From the middle on: the ends, where rows of int8 are smallest and largest, are least like the others.
+    const std::int64_t tile = range_.begin + (order_.at(i) + count() / 2) % count();
+    if (any_eligible(batch_, tile)) filter_.filter_tile(panels_, query_panels_, tile);
+    return std::min<std::int64_t>(tile_rows, batch_.chunk.count - tile * tile_rows);
+  }
+  void visit_and_poll(std::int64_t i) {
+    batch_.thread_pool.poll(static_cast<std::uint64_t>(filter_.block().queries) * static_cast<std::uint64_t>(visit(i)));
+  }
+
+ private:
+  const SearchBatch& batch_;
+  Filter& filter_;
+  Range range_;
+  VisitOrder order_;
+  decltype(std::declval<const Filter&>().panels(std::declval<const PackedQueries&>(), 0)) panels_;
+  int query_panels_;
+};
+
+void filter_block(const FilterPass& pass, F32Filter& filter, Range range, std::int64_t block) {
+  TileVisits visits(pass, filter, range, block);
+  for (std::int64_t i = 0; i < visits.count(); ++i) visits.visit_and_poll(i);
+}
+
+template <class Int8>
+void filter_block(const FilterPass& pass, Int8& filter, Range range, std::int64_t block) {
+  TileVisits visits(pass, filter, range, block);
+  const std::int64_t tiles = visits.count();
+  const bool speculates = may_speculate(pass, tiles);
+  filter.start();
+  for (std::int64_t i = 0; i < tiles; ++i) {
+    if (speculates) filter.speculation().set_seen(static_cast<double>(i) / static_cast<double>(tiles));
+    visits.visit_and_poll(i);
+  }
+  filter.speculation().set_seen(0);
+  if (!speculates || roll_back_missed(filter) == 0) return;
+  pass.speculation_missed = true;
+  filter.start();
+  for (std::int64_t i = 0; i < tiles; ++i) {
+    visits.visit(i);
+    pass.batch.thread_pool.poll(0);
+  }
+  resume_suspended(filter);
+}
+
+}  // namespace
+
+void filter_tiles(const FilterPass& pass) {
+  const std::int64_t tiles = pass.batch.chunk.tile_count();
+  for_each_block(pass, [&](auto& filter, std::int64_t split, std::int64_t block) {
+    const Range range = split_range(tiles, split, pass.batch.splits);
+    if (range.begin < range.end) filter_block(pass, filter, range, block);
+  });
+}
+
+void compact_candidates(const FilterPass& pass) {
+  for_each_block(pass, [&](auto& filter, std::int64_t, std::int64_t) {
+    for (int q = 0; q < filter.block().queries; ++q)
+      if (!filter.result(q).given_up) filter.compact(q);
+    pass.batch.thread_pool.poll(0);
+  });
+}
+
+void rerank_candidates(const FilterPass& pass) {
+  for_each_block(pass, [&](auto& filter, std::int64_t, std::int64_t) {
+    for (int q = 0; q < filter.block().queries; ++q) {
+      if (!filter.result(q).given_up) filter.rerank(q);
+      pass.batch.thread_pool.poll(0);
+    }
+  });
+}
+
+}  // namespace vicinal::cpu

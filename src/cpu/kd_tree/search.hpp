@@ -1,0 +1,28 @@
+// The search of rows in a k-d tree (kd_tree.hpp): a query goes down the tree, nearest box first, until the next one is farther than its
+// k-th so far or its radius. Queries near each other come one after another, so that they find the same leaves in the caches.
+#pragma once
+#include <vector>
+
+#include "cpu/rerank/batch.hpp"
+
+namespace vicinal::cpu {
+
+/// The queries of a batch as the search reads them.
+class KdTreeQueries {
+ public:
+  /// Puts `rows`, which name rows of `queries`, into the order of a k-d tree, and `given` says where each of them was. Throws InvalidValue
+  /// for queries that are not finite.
+  void prepare(const Kernels& kernels, const SearchSpec& spec, const Points& queries, ThreadPool& thread_pool,
+               std::vector<std::int64_t>& rows, std::vector<std::int64_t>& given);
+  /// [width], filled up with zeros.
+  const double* point(std::int64_t query) const noexcept { return points_.data() + query * width_; }
+
+ private:
+  std::int64_t width_ = 0;
+  Buffer<double> points_;  // [query][width]
+};
+
+/// Searches the chunk's tree for all queries; results are those of split 0.
+void search_kd_tree(const SearchBatch& batch, const KdTreeQueries& queries);
+
+}  // namespace vicinal::cpu

@@ -1,0 +1,52 @@
+// OUTPUT: the splits of each query are joined, and its answer and its bounds are written.
+#pragma once
+#include "cpu/rerank/batch.hpp"
+
+namespace vicinal::cpu {
+
+/// One query over all splits.
+struct QueryTotals {
+  double threshold_key = infinite;  // the smallest of the splits
+  bool given_up = false;
+  std::int64_t passed = 0, ranked = 0;
+};
+
+/// Writes answers, and what certify and the caller's statistics are told of them.
+class Output {
+ public:
+  /// model: null on the canonical precision. largest_rows: maxima over every chunk that the batch met.
+  Output(const SearchBatch& batch, const BoundModel* model, const FilterNorms& largest_rows, Stats& stats)
+      : batch_(batch), model_(model), largest_rows_(largest_rows), stats_(stats) {}
+  /// A k-nearest search: row rows[i] of `out` is query i, sorted.
+  void write(const NeighborsView& out, const BoundsView& bounds) const;
+  /// Joins the splits of a query and fills its bounds.
+  QueryTotals totals(std::int64_t query, const BoundsView& bounds) const;
+  const SearchBatch& batch() const noexcept { return batch_; }
+  Stats& stats() const noexcept { return stats_; }
+
+ private:
+  std::int64_t write_row(std::int64_t query, const NeighborsView& out, int thread) const;
+  const SearchBatch& batch_;
+  const BoundModel* model_;
+  const FilterNorms& largest_rows_;
+  Stats& stats_;
+};
+
+/// Counts the distances of one query that underflowed: entries whose key is nothing, or subnormal, though the distance is not.
+class UnderflowCount {
+ public:
+  UnderflowCount(const SearchBatch& batch, std::int64_t query, int thread)
+      : batch_(batch), query_(query), ranker_(batch.ranker(thread)) {}
+  /// Throws RangeError for a distance that is infinite.
+  void add(const Entry& entry) { count_ += static_cast<std::int64_t>(underflowed(entry)); }
+  std::int64_t count() const noexcept { return count_; }
+
+ private:
+  bool underflowed(const Entry& entry);
+  const SearchBatch& batch_;
+  std::int64_t query_, count_ = 0;
+  Ranker ranker_;
+  bool started_ = false;
+};
+
+}  // namespace vicinal::cpu
