@@ -238,7 +238,7 @@ def li_fig3(engine, report, seconds):
             say("sgemm tf32" if tf32 else "sgemm", times_of(lambda: torch.mm(search.y, search.x.T, out=search.matrix), seconds, 20))
         torch.backends.cuda.matmul.allow_tf32 = False
         say("torch cdist by differences", times_of(lambda: torch.cdist(search.y, search.x, compute_mode="donot_use_mm_for_euclid_dist"), seconds, 20))
-        for filter, kernel in (("f32", "filter_floats"), ("int8", "filter_hopper")):
+        for filter, kernel in (("f32", "filter_float_mma"), ("int8", "filter_int8_wgmma")):
             say(f"vicinal {kernel} ({filter})", once(kernels(lambda f=filter: search.once(f), (kernel,))[kernel]))
 
 

@@ -1,9 +1,11 @@
-// FILTER in floats, for rows that bytes cannot tell apart and for metrics that have no product: halves on tensor cores, summed in single
-// precision, and differences (Li and Amenta's kernel: squares, magnitudes, the largest) or products in single precision. The skeleton is that
-// of filter.cuh, with the same warps: 32 queries x 64 rows each. What passes goes to the same segments; a sum there is a t as an integer
-// that falls as t grows.
+// FILTER in floats, for rows that int8 cannot tell apart and for metrics that have no product: halves on tensor cores, summed in single
+// precision; differences (Li and Amenta's kernel: squares, magnitudes, the largest) or products in single precision. The skeleton is that of
+// int8_mma.cuh, with the same warps of 32 queries x 64 rows. What passes goes to the same segments; its sum there is the filter distance as
+// an integer that falls as the distance grows.
 #pragma once
-#include "cuda/search/filter/int8_mma.cuh"
+#include "cuda/ptx/copy.cuh"
+#include "cuda/ptx/mma.cuh"
+#include "cuda/search/filter/scatter.cuh"
 
 namespace vicinal::cuda {
 
@@ -99,9 +101,76 @@ __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned c
   }
 }
 
+/// The thresholds of a block's queries and the terms of a tile's rows, before the tile's sums are tested.
+__device__ __forceinline__ void bind_tile(const SearchArgs& args, std::int64_t block, std::int64_t tile,
+                                          int* thresholds, float* terms) {
+  const TileMetadata& metadata = args.rows.tile_metadata[tile];
+  if (thread_index() < block_queries) {
+    const std::int64_t position = block * block_queries + thread_index();
+    thresholds[thread_index()] =
+        position < args.queries.count
+            ? float_threshold(args.states[position].coeffs, args.queries.placed[position].norms.n, metadata.maxima)
+            : 0x7fffffff;
+  } else if (thread_index() < block_queries + tile_rows) {
+    const int row = thread_index() - block_queries;
+    const std::int64_t position = tile * tile_rows + row;
+    const bool out = position >= args.rows.count ||
+                     (!args.choice.all && !may_answer(args.choice, args.first_row + args.rows.order[position]));
+    terms[row] = out ? static_cast<float>(infinite) : metadata.terms[row];
+  }
+}
+
+/// What a warp multiplies: 32 queries of a block of them and 64 rows of a tile, of which a lane has some.
+struct WarpTile {
+  std::int64_t block, first;  // first: visit of the unit of work
+  int warp_queries, warp_rows, group, member;
+};
+
+/// Tests the sums of a warp against the thresholds of its queries and appends those that pass to the warp's segment; as a sample, stores the
+/// largest of each group of rows instead. Sums become codes that fall as the distance grows. turn: of the tile in its unit of work.
+__device__ __forceinline__ void test_and_append(const Filter& f, int* scratch, float (&sums)[2][8][4], float factor,
+                                                const int* thresholds, const float* terms, const WarpTile& at,
+                                                std::int64_t tile, std::int64_t turn, std::int64_t segment,
+                                                std::uint32_t& used) {
+  const SearchArgs& args = f.args;
+  const std::int64_t query = at.block * block_queries + at.warp_queries + at.group,
+                     left = args.rows.count - tile * tile_rows - at.warp_rows;
+  const int rows_left = static_cast<int>(left < tile_rows ? left : tile_rows);
+#pragma unroll
+  for (int m = 0; m < 2; ++m)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      int nearest = -0x7fffffff - 1;
+#pragma unroll
+      for (int n = 0; n < 8; ++n)
+#pragma unroll
+        for (int c = 0; c < 2; ++c) {
+          float& t = sums[m][n][2 * h + c];
+          const int code = encode_descending(fmaf(factor, t, terms[at.warp_rows + n * 8 + 2 * at.member + c]));
+          nearest = nearest < code ? code : nearest;
+          t = __uint_as_float(static_cast<std::uint32_t>(code));
+        }
+      if (f.sampling) {
+        if (const std::int64_t which = query + m * 16 + h * 8; which < args.queries.count)
+          f.nearest[which * f.groups + (at.first + turn - f.first) * groups_a_tile + 2 * at.member +
+                    at.warp_rows / 64] = nearest;
+        continue;
+      }
+      const int threshold = thresholds[at.warp_queries + m * 16 + h * 8 + at.group];
+      append_candidates<8>(f, scratch, nearest >= threshold, threshold,
+                           static_cast<std::uint32_t>(at.block * block_queries + at.warp_queries + m * 16 + h * 8),
+                           static_cast<std::uint32_t>(tile * tile_rows + at.warp_rows), rows_left,
+                           f.candidates + segment * f.room, used, [&](int i) {
+                             return SumPair{static_cast<int>(bits_of(sums[m][i][2 * h])),
+                                            static_cast<int>(bits_of(sums[m][i][2 * h + 1]))};
+                           });
+    }
+}
+
 /// sampling: of each query and group only the nearest row is of interest, and all pass.
 template <Sum sum, bool halves>
 __global__ void __launch_bounds__(filter_threads, 1) filter_float_mma(Filter f) {
+  // Shared memory, this warp's queries and rows, and its segment of the output.
   constexpr FloatMemory memory = float_memory();
   const SearchArgs& args = f.args;
   auto* const base = dynamic_shared<unsigned char>();
@@ -120,6 +189,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_float_mma(Filter f) 
     const int all = static_cast<int>(last - first) * slabs;
     std::int64_t copy_tile = args.visits.at(first), this_tile = copy_tile;
     int slab_to_copy = 0;
+    // Asks for the slab of step s, some steps ahead.
     const auto copy_step = [&](int s) {
       if (s < all) {
         unsigned char* to = base + s % float_stages * float_stage_bytes;
@@ -137,30 +207,21 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_float_mma(Filter f) 
       }
       commit_copies();
     };
+
+    // Prologue.
     __syncthreads();  // of the unit before everything is used
     for (int s = 0; s < float_stages - 1; ++s) copy_step(s);
     float sums[2][8][4];
     int this_slab = 0;
     std::int64_t turn = 0;
+
+    // Main loop: a slab a step; with the first of a tile its bounds.
     for (int s = 0; s < all; ++s) {
       wait_for_copies<float_stages - 2>();
       __syncthreads();
       copy_step(s + float_stages - 1);
       if (this_slab == 0) {
-        const TileMetadata& metadata = args.rows.tile_metadata[this_tile];
-        if (thread_index() < block_queries) {
-          const std::int64_t position = block * block_queries + thread_index();
-          thresholds[thread_index()] = position < args.queries.count
-                                           ? float_threshold(args.states[position].coeffs,
-                                                             args.queries.placed[position].norms.n, metadata.maxima)
-                                           : 0x7fffffff;
-        } else if (thread_index() < block_queries + tile_rows) {
-          const int row = thread_index() - block_queries;
-          const std::int64_t position = this_tile * tile_rows + row;
-          const bool out = position >= args.rows.count ||
-                           (!args.choice.all && !may_answer(args.choice, args.first_row + args.rows.order[position]));
-          terms[row] = out ? static_cast<float>(infinite) : metadata.terms[row];
-        }
+        bind_tile(args, block, this_tile, thresholds, terms);
 #pragma unroll
         for (int m = 0; m < 2; ++m)
 #pragma unroll
@@ -174,38 +235,9 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_float_mma(Filter f) 
       this_slab = 0;
       __syncthreads();  // thresholds and terms are there
 
-      const std::int64_t query = block * block_queries + warp_queries + group,
-                         left = args.rows.count - this_tile * tile_rows - warp_rows;
-      const int rows_left = static_cast<int>(left < tile_rows ? left : tile_rows);
-#pragma unroll
-      for (int m = 0; m < 2; ++m)
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          int nearest = -0x7fffffff - 1;
-#pragma unroll
-          for (int n = 0; n < 8; ++n)
-#pragma unroll
-            for (int c = 0; c < 2; ++c) {
-              float& t = sums[m][n][2 * h + c];
-              const int code = encode_descending(fmaf(factor, t, terms[warp_rows + n * 8 + 2 * member + c]));
-              nearest = nearest < code ? code : nearest;
-              t = __uint_as_float(static_cast<std::uint32_t>(code));
-            }
-          if (f.sampling) {
-            if (const std::int64_t which = query + m * 16 + h * 8; which < args.queries.count)
-              f.nearest[which * f.groups + (first + turn - f.first) * groups_a_tile + 2 * member + warp_rows / 64] =
-                  nearest;
-            continue;
-          }
-          const int threshold = thresholds[warp_queries + m * 16 + h * 8 + group];
-          append_candidates<8>(f, scratch, nearest >= threshold, threshold,
-                               static_cast<std::uint32_t>(block * block_queries + warp_queries + m * 16 + h * 8),
-                               static_cast<std::uint32_t>(this_tile * tile_rows + warp_rows), rows_left,
-                               f.candidates + segment * f.room, used, [&](int i) {
-                                 return SumPair{static_cast<int>(bits_of(sums[m][i][2 * h])),
-                                                static_cast<int>(bits_of(sums[m][i][2 * h + 1]))};
-                               });
-        }
+      // Epilogue.
+      test_and_append(f, scratch, sums, factor, thresholds, terms,
+                      {block, first, warp_queries, warp_rows, group, member}, this_tile, turn, segment, used);
       this_tile = args.visits.after(this_tile);
       ++turn;
     }

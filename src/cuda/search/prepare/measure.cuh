@@ -40,6 +40,19 @@ __device__ __forceinline__ void with_elements(const PreparedMatrix& matrix, cons
   else body([&matrix](std::int64_t i) { return element(matrix.rows, matrix.dtype, i); });
 }
 
+/// The sum of the squares of a row's differences from its mean, which is kept; by a warp.
+__device__ __forceinline__ double centred_squares(const PreparedMatrix& matrix, std::int64_t row, std::int64_t base,
+                                                  double mean) {
+  double squares = 0;
+  for (std::int64_t i = lane_index(); i < matrix.dims; i += 32) {
+    const double t = element(matrix.rows, matrix.dtype, base + i) - mean;
+    squares = fma(t, t, squares);
+  }
+  const double all = lanes_joined(squares, Plus{});
+  if (lane_index() == 0) matrix.mean[row] = mean;
+  return all;
+}
+
 /// Checks rows, takes their norms and sizes: a warp a row.
 __device__ __forceinline__ void measure(const Prepare& args) {
   const PreparedMatrix& matrix = args.matrix;
@@ -48,6 +61,7 @@ __device__ __forceinline__ void measure(const Prepare& args) {
   const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
   for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
        row < matrix.count; row += warps) {
+    // Sums and the largest element.
     const std::int64_t base = row * matrix.dims;
     const double first = element(matrix.rows, matrix.dtype, base), reference = metric == Metric::cosine ? 0.0 : first;
     bool finite = true, same = true;
@@ -65,19 +79,14 @@ __device__ __forceinline__ void measure(const Prepare& args) {
       });
       finite = __all_sync(all_lanes, finite);
     }
+
+    // Norms, and whether the row has a direction.
     bool degenerate = false, in_range = true;
     if (norms) {
       same = __all_sync(all_lanes, same);
       double self = lanes_joined(sum, Plus{});
       if (metric == Metric::correlation) {
-        const double mean = self / static_cast<double>(matrix.dims);
-        double squares = 0;
-        for (std::int64_t i = lane_index(); i < matrix.dims; i += 32) {
-          const double t = element(matrix.rows, matrix.dtype, base + i) - mean;
-          squares = fma(t, t, squares);
-        }
-        self = lanes_joined(squares, Plus{});
-        if (lane_index() == 0) matrix.mean[row] = mean;
+        self = centred_squares(matrix, row, base, self / static_cast<double>(matrix.dims));
       }
       degenerate = same;
       if (degenerate) in_range = args.degenerate_is_one;
@@ -85,11 +94,15 @@ __device__ __forceinline__ void measure(const Prepare& args) {
       if (lane_index() == 0) matrix.self[row] = degenerate ? -1.0 : self;
       __syncwarp();
     }
+
+    // Queries: their values in fp64.
     if (args.is_query && matrix.values != nullptr) {
       const double mean = metric == Metric::correlation ? matrix.mean[row] : 0.0;
       for (std::int64_t i = lane_index(); i < matrix.dims; i += 32)
         matrix.values[base + i] = element(matrix.rows, matrix.dtype, base + i) - mean;
     }
+
+    // The size of the filter row.
     double size = 0;
     if (args.filters) {
       if (args.is_query) {

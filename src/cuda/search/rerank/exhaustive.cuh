@@ -1,7 +1,7 @@
 // The canonical precision on a device: every pair's key, a segment of rows at a time beside the list so far, and a selection of both.
 #pragma once
 #include "backend/search.hpp"
-#include "cuda/search/filter/int8_mma.cuh"
+#include "cuda/search/filter/filter.cuh"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/rerank/rank.cuh"
 #include "cuda/select/select.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/parallel.hpp"
-#include "cuda/search/filter/int8_mma.cuh"
+#include "cuda/search/filter/filter.cuh"
 
 namespace vicinal::cuda {
 

@@ -1,7 +1,7 @@
 // RERANK: what passed the filter becomes a query's list, a block a query. The rows that look nearest are ranked by canonical
 // distance, the k-th of the list tightens the query's threshold, and what that excludes is dropped; at the end all that is left is ranked.
 #pragma once
-#include "cuda/search/filter/int8_mma.cuh"
+#include "cuda/search/filter/scatter.cuh"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/rerank/rank.cuh"
 
@@ -267,10 +267,13 @@ template <class Form, bool many>
 __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(Rerank s) {
   using Words = ListWords<Form>;
   using Word = typename Form::Word;
+  // Shared memory: the list with what is ranked behind it, and the rows that are chosen.
   VICINAL_SHARED(unsigned, spare, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
   Word* words = dynamic_shared<Word>();
   auto* chosen = reinterpret_cast<std::uint32_t*>(words + s.words);
+
+  // The query, its slots and its list so far.
   const SearchArgs& args = s.args;
   const std::int64_t position = blockIdx.x, k = args.k;
   QueryState& state = args.states[position];
@@ -290,6 +293,7 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
   const std::int64_t query_row = args.queries.order[position];
   const auto room = static_cast<std::uint32_t>(s.words - k);
   bool first = true, in_order = false;
+
   while (count > 0) {
     // Those that look nearest: at first as many as could be in the answer, afterwards what is left.
     const std::uint32_t want = first && k < room ? static_cast<std::uint32_t>(k) : room;
@@ -305,12 +309,14 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
     } else {
       used = choose_rows(args, state, query, slots, count, want, room, first && full, chosen, bins, spare);
     }
+    // Canonical distances behind the list.
     rank_rows<Form, many ? 8 : 4>(args, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()),
                                   static_cast<std::uint32_t>(thread_count() / 32), words + have);
     if (thread_index() == 0) atomicAdd(&args.counters->ranked, static_cast<unsigned long long>(used));
     have += static_cast<int>(used);
     in_order = false;
     __syncthreads();
+    // The k-th tightens the threshold, which drops candidates.
     if (have >= k) {
       double bound = infinite;
       bool cut = false;
@@ -339,6 +345,8 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
     first = false;
     if (!s.last) break;
   }
+
+  // Output.
   if (s.last && !in_order) sort_list<Form>(words, have);
   for (int i = thread_index(); i < have; i += thread_count()) best[i] = words[i];
   if (thread_index() != 0) return;

@@ -1,0 +1,113 @@
+// What the kernels that filter share: their arguments, biases of rows and thresholds of queries, and how a warp appends what passes to its
+// segment of global memory: no counter is asked, and nobody waits. scatter.cuh takes it from there.
+#pragma once
+#include "cuda/search/filter/kernel.hpp"
+#include "cuda/search/filter/precision.hpp"
+#include "cuda/search/prepare/element.cuh"
+
+namespace vicinal::cuda {
+
+inline constexpr int filter_threads = 512, filter_warps = filter_threads / 32;  // of a block of the kernels by mma
+
+struct Filter {
+  SearchArgs args;
+  std::int64_t first = 0, last = 0;  // visits
+  std::int64_t part = 1, parts = 1;  // tiles of a unit of work, units a block of queries
+  std::int64_t blocks = 1;           // of queries
+  Candidate* candidates = nullptr;   // of each warp of the grid `room` entries
+  std::uint32_t* used = nullptr;     // of each warp
+  std::int64_t room = 0;
+  bool everything = false;  // no threshold is known, all pairs will be candidates
+  int* nearest = nullptr;   // sampling: of each query and group of rows, its largest sum
+  std::int64_t groups = 0;  // groups_a_tile of each visit, in any order
+  bool sampling = false;
+};
+
+__device__ __forceinline__ bool may_answer(const RowChoice& choice, std::int64_t row) {
+  if (choice.all) return true;
+  if (row < choice.begin || row >= choice.end) return false;
+  return choice.bits == nullptr || (choice.bits[row >> 6] >> (row & 63) & 1) != 0;
+}
+__device__ __forceinline__ bool may_answer(const RowChoice& choice, std::int64_t query, std::int64_t row) {
+  if (choice.labelled && (choice.row_labels[row] == choice.query_labels[query]) != choice.same_label) return false;
+  return !choice.without_self || row != query;
+}
+/// Whether a row of the chunk may answer a query of the batch.
+__device__ __forceinline__ bool may_pair(const SearchArgs& args, std::int64_t query, std::int64_t row) {
+  return args.choice.all || (may_answer(args.choice, args.first_row + row) &&
+                             may_answer(args.choice, args.number_of(query), args.first_row + row));
+}
+
+/// A bias for a row, and a threshold for a query, against a tile: `inverse` is 1 / (unit of the tile with the query's half).
+/// Upper bounds of distances are taken from sums when sampling: then a bias must not be far above what it stands for.
+template <bool sampling>
+__device__ __forceinline__ int bias_of(const SearchArgs& args, float term, std::int64_t position, double inverse) {
+  if (!args.choice.all && position < args.rows.count &&
+      !may_answer(args.choice, args.first_row + args.rows.order[position]))
+    term = static_cast<float>(infinite);
+  if constexpr (sampling) return int8_bias(term, inverse);
+  else return quick_bias(term, static_cast<float>(inverse));
+}
+__device__ __forceinline__ int int8_threshold_of(const ThresholdCoeffsF32& coeffs, const FilterNorms& maxima,
+                                                 double inverse) {
+  return coeffs.base > -static_cast<float>(infinite)
+             ? quick_threshold(coeffs, up32(maxima.e), up32(maxima.n), static_cast<float>(inverse))
+             : 0x7fffffff;
+}
+/// What a query excludes; nothing is a candidate of one that is not there.
+__device__ __forceinline__ ThresholdCoeffsF32 coeffs_of(const SearchArgs& args, std::int64_t position) {
+  if (position < args.queries.count) return threshold_coeffs_f32(args.states[position].coeffs);
+  return {-static_cast<float>(infinite), 0, 0};
+}
+/// 1 / step of half a block's queries, halved where the form doubles products.
+__device__ __forceinline__ double query_inverse(const SearchArgs& args, std::int64_t block, int half) {
+  const std::int64_t tile = 2 * block + half < args.queries.tiles() ? 2 * block + half : 2 * block;
+  return args.queries.tile_metadata[tile].inverse / int8_unit(args.model.sum, 1, 1);
+}
+
+struct alignas(8) SumPair {
+  int first, second;
+};
+
+/// What passed of a group of sums: those of a lane are of one query and of `pairs` pairs of rows, 8 rows apart. Hits are rare, so lanes
+/// that have one lay their sums down in shared memory, where the whole warp looks through them, a lane's at a time.
+/// query, position: of lane 0; rows_left: from the position on. What finds no room is lost, and its query knows it.
+template <int pairs>
+inline constexpr int append_pitch = 2 * pairs + 2;
+template <int pairs, class Pair>
+__device__ __forceinline__ void append_candidates(const Filter& f, int* scratch, bool hit, int threshold,
+                                                  std::uint32_t query, std::uint32_t position, int rows_left,
+                                                  Candidate* segment, std::uint32_t& used, const Pair& pair) {
+  unsigned lanes = __ballot_sync(all_lanes, hit);
+  if (lanes == 0) return;
+  if (hit) {
+    auto* mine = reinterpret_cast<SumPair*>(scratch + lane_index() * append_pitch<pairs>);
+#pragma unroll
+    for (int i = 0; i < pairs; ++i) mine[i] = pair(i);
+  }
+  __syncwarp();
+  const int row = lane_index() / 2 * 8 + lane_index() % 2;
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const int from = __ffs(static_cast<int>(lanes)) - 1, at = row + from % 4 * 2;
+    const int bound = __shfl_sync(all_lanes, threshold, from);
+    int sum = 0;
+    bool passed = false;
+    if (lane_index() < 2 * pairs) {
+      sum = scratch[from * append_pitch<pairs> + lane_index()];
+      passed = sum >= bound && at < rows_left;
+    }
+    const unsigned all = __ballot_sync(all_lanes, passed);
+    const std::uint32_t which = query + static_cast<std::uint32_t>(from / 4),
+                        next = used + static_cast<std::uint32_t>(__popc(all));
+    if (next > f.room) {
+      if (passed) f.args.states[which].overflowed = true;
+      continue;
+    }
+    if (passed)
+      segment[used + static_cast<std::uint32_t>(votes_below(all))] = {which, position + static_cast<std::uint32_t>(at),
+                                                                      sum, 0};
+    used = next;
+  }
+  __syncwarp();
+}
+}  // namespace vicinal::cuda

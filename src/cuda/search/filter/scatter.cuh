@@ -1,0 +1,83 @@
+// FILTER, its output: candidates leave the segments of the warps that appended them for the slots of their queries, with what the sum says
+// of the distance.
+#pragma once
+#include "cuda/search/filter/filter.cuh"
+
+namespace vicinal::cuda {
+
+/// What warps appended goes to the slots of the queries, a segment a block. A warp finds rows for 32 adjacent queries at most, for a long
+/// time: a block counts some hundred finds in shared memory, and asks each query's counter once.
+struct ScatterCandidates {
+  SearchArgs args;
+  const Candidate* candidates = nullptr;
+  const std::uint32_t* used = nullptr;
+  std::int64_t room = 0, workers = 1;
+  int always = 0;  // sums from here on stand for anything
+};
+/// A t as an integer that falls as it grows, for floats; both zeros are one, and NaN comes before every number: it passes.
+inline constexpr int passes_always = 0x7f800001;
+__device__ __forceinline__ int encode_descending(float t) {
+  if (!(t == t)) return passes_always;
+  const int bits = static_cast<int>(bits_of(t + 0.0f));
+  return ~(bits ^ (bits >> 31 & 0x7fffffff));
+}
+__device__ __forceinline__ float decode_descending(int code) {
+  if (code == passes_always) return -static_cast<float>(infinite);
+  const int ordered = ~code;
+  return __uint_as_float(static_cast<std::uint32_t>(ordered ^ (ordered >> 31 & 0x7fffffff)));
+}
+/// always: sums from here on stand for anything.
+__device__ __forceinline__ float filter_distance(const SearchArgs& args, const Candidate& one, int always) {
+  if (args.floats) return decode_descending(one.sum);
+  const double unit = int8_unit(args.model.sum, args.queries.tile_metadata[one.query / tile_rows].step,
+                                args.rows.tile_metadata[one.position / tile_rows].step);
+  return one.sum < always ? int8_distance(one.sum, unit, 0) : -static_cast<float>(infinite);
+}
+
+inline constexpr int scatter_threads = 128, scatter_each = 4;
+__device__ __forceinline__ bool may_keep(const SearchArgs& args, const Candidate& one) {
+  return one.position < args.rows.count &&
+         (args.choice.all || may_pair(args, args.queries.order[one.query], args.rows.order[one.position]));
+}
+__device__ __forceinline__ void store_candidate(const ScatterCandidates& h, const Candidate& one, std::uint32_t at) {
+  const SearchArgs& args = h.args;
+  if (at >= args.capacity) return;  // the count tells it
+  args.slots[one.query * args.capacity + at] = {one.position, filter_distance(args, one, h.always)};
+}
+__global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCandidates h) {
+  VICINAL_SHARED(std::uint32_t, taken, 32);
+  constexpr std::uint32_t at_once = scatter_threads * scatter_each;
+  for (std::int64_t worker = blockIdx.x; worker < h.workers; worker += gridDim.x) {
+    const std::uint32_t used = h.used[worker];
+    const Candidate* candidates = h.candidates + worker * h.room;
+    for (std::uint32_t from = 0; from < used; from += at_once) {
+      const std::uint32_t count = used - from < at_once ? used - from : at_once,
+                          together = candidates[from + count / 2].query / 32;
+      Candidate mine[scatter_each];
+      std::uint32_t position[scatter_each];
+      if (thread_index() < 32) taken[thread_index()] = 0;
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < scatter_each; ++i) {
+        const std::uint32_t at = static_cast<std::uint32_t>(i * scatter_threads + thread_index());
+        position[i] = 0xffffffffu;
+        if (at >= count) continue;
+        mine[i] = candidates[from + at];
+        if (!may_keep(h.args, mine[i])) continue;
+        if (mine[i].query / 32 == together) position[i] = atomicAdd(&taken[mine[i].query % 32], 1u);
+        else store_candidate(h, mine[i], atomicAdd(&h.args.counts[mine[i].query], 1u));
+      }
+      __syncthreads();
+      if (thread_index() < 32 && taken[thread_index()] > 0)
+        taken[thread_index()] = atomicAdd(&h.args.counts[together * 32 + static_cast<std::uint32_t>(thread_index())],
+                                          taken[thread_index()]);
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < scatter_each; ++i)
+        if (position[i] != 0xffffffffu) store_candidate(h, mine[i], taken[mine[i].query % 32] + position[i]);
+      __syncthreads();
+    }
+  }
+}
+
+}  // namespace vicinal::cuda
