@@ -129,8 +129,8 @@ class PairFilter {
 // The block's queries go past the other's rows in parts that stay in a core's second-level cache.
 void PairFilter::run_f32(std::int64_t block, std::int64_t columns_block) {
   const PackedQueries& queries = batch_.queries;
-  const QueryBlock facing = block_at(columns_block * queries.block, queries.block);
-  F32Filter columns(facing, scratch_.f32.column_thresholds.data(), scratch_.f32.partial.data());
+  const QueryBlock column_block = block_at(columns_block * queries.block, queries.block);
+  F32Filter columns(column_block, scratch_.f32.column_thresholds.data(), scratch_.f32.partial.data());
   const std::int64_t first = block * queries.block, count = std::min(queries.block, queries.count - first);
   if (block != columns_block) columns.bind(maxima_of(batch_.chunk, first, count), static_cast<int>(queries.block));
   const std::int64_t panels = (count + queries.lanes - 1) / queries.lanes;
@@ -189,9 +189,9 @@ void PairFilter::run_int8_tile(std::int64_t rows_tile, std::int64_t columns_tile
   const std::int32_t* packed = filter.panels(batch_.queries, rows_tile);
   filter.start();
   if (both) {
-    const QueryBlock facing = block_at(columns_tile * tile_rows, tile_rows);
-    Int8Filter columns(facing, int8_block(pass_, facing, scratch_, scratch.column_thresholds.data()),
-                       scratch.column_coeffs.data(), second_codes(pass_, facing), true);
+    const QueryBlock column_block = block_at(columns_tile * tile_rows, tile_rows);
+    Int8Filter columns(column_block, int8_block(pass_, column_block, scratch_, scratch.column_thresholds.data()),
+                       scratch.column_coeffs.data(), second_codes(pass_, column_block), true);
     columns.start();
     filter.filter_symmetric_tile(packed, query_panels, columns_tile, scratch.row_terms.data(), columns);
   } else {

@@ -156,8 +156,8 @@ VICINAL_INLINE void test(const Panel& p, int query_panel, std::int32_t (*t)[pane
 
 /// Panels of queries from `first` on, columns of steps [begin, end).
 template <int panels, bool two_sided>
-VICINAL_INLINE void meet(const Panel& p, int first, std::int64_t begin, std::int64_t end,
-                         std::int32_t (*t)[query_lanes][panel_rows], const std::int32_t*& next_rows) {
+VICINAL_INLINE void multiply_panels(const Panel& p, int first, std::int64_t begin, std::int64_t end,
+                                    std::int32_t (*t)[query_lanes][panel_rows], const std::int32_t*& next_rows) {
   std::int32_t* parked = p.a.partial + first * query_lanes * panel_rows;
   const std::int64_t size = p.steps * queries_step;
   const std::int32_t* q = p.a.queries + first * size;
@@ -198,8 +198,8 @@ void tile_of(const Int8TileArgs& a) {
     for (std::int64_t cut = 0; cut < cuts; ++cut) {
       const std::int64_t begin = steps * cut / cuts, end = steps * (cut + 1) / cuts;
       int panel = 0;
-      for (; panel + 2 <= a.query_panels; panel += 2) meet<2, two_sided>(p, panel, begin, end, t, next_rows);
-      if (panel < a.query_panels) meet<1, two_sided>(p, panel, begin, end, t, next_rows);
+      for (; panel + 2 <= a.query_panels; panel += 2) multiply_panels<2, two_sided>(p, panel, begin, end, t, next_rows);
+      if (panel < a.query_panels) multiply_panels<1, two_sided>(p, panel, begin, end, t, next_rows);
     }
   }
 }
