@@ -31,10 +31,10 @@ void count_release(int more) noexcept {
 /// Threads that will not come to their end hold what they searched for ever, which is no leak of ours: daemons, and in
 /// a forked child whatever ran beside the fork.
 bool threads_are_lost() {
-  const auto transforms = nb::cast<nb::dict>(nb::module_::import_("sys").attr("_current_frames")());
+  const auto frames = nb::cast<nb::dict>(nb::module_::import_("sys").attr("_current_frames")());
   const nb::object self = nb::module_::import_("threading").attr("get_ident")();
-  const std::size_t own = transforms.contains(self) ? 1 : 0;  // atexit may have left this thread without a transform
-  return getpid() != process || transforms.size() > own;
+  const std::size_t own = frames.contains(self) ? 1 : 0;  // atexit may have left this thread without a frame
+  return getpid() != process || frames.size() > own;
 }
 
 /// Called by Python's atexit, with the lock.
