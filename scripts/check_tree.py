@@ -28,7 +28,6 @@ WORDS_ALLOWED = {  # (path, word as it stands there): why
 NOT_YET = {
     "long_functions": ("src/cuda/search", "src/cuda/select"),
     "headings": ("src/cuda/permutation", "src/cuda/search", "src/cuda/select", "src/cuda/strings"),
-    "words": ("src/backend", "src/core", "src/cpu", "src/cuda", "src/pipeline"),
     "cycles": (
         ("cpu/isa", "cpu/permutation"), ("cpu/isa", "cpu/select"), ("cpu/isa", "cpu/strings"),
         ("cpu/permutation", "permutation"), ("cuda", "cuda/permutation"), ("cuda", "cuda/select"), ("cuda", "cuda/strings"),

@@ -35,7 +35,7 @@ struct DeviceBackend {
   virtual void check_stream(void* /*stream*/) const {}
   /// It waits until what is queued on that stream has run.
   virtual void wait_for(void* /*stream*/) const {}
-  /// It gives back the memory that it keeps between calls and nobody uses; returns how many bytes that were.
+  /// It gives back the memory that it keeps between calls and no search uses; returns how many bytes that were.
   virtual std::int64_t release_memory() const { return 0; }
 };
 

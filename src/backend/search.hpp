@@ -61,8 +61,8 @@ struct PreparedCorpus {
 /// Session::finish() fills a BoundsView with what certify needs to know of each query of the batch.
 inline constexpr std::int64_t unknown_count = -1;
 struct BoundsView {
-  double* settled;  // every row whose folded key is <= this was ranked canonically; +inf: all rows were
-  double* largest;  // largest proved |filter distance - true distance| (0 on the canonical precision)
+  double* verified_radius;  // every row whose folded key is <= this was ranked canonically; +inf: all rows were
+  double* largest;          // largest proved |filter distance - true distance| (0 on the canonical precision)
   std::int64_t* found =
       nullptr;  // rows in the query's answer; unknown_count where the answer lies on a device, which counts them itself. Null: not asked for
 };

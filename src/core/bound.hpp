@@ -1,7 +1,7 @@
 // The proof of the filter, in one place: what may be excluded, and why nothing that matters is.
 //
 // A filter sees rounded rows xhat = float((x - centre) * scale). For each row it knows, rounded outward,
-//   e >= |x' - xhat|   the quantization_error, measured, in the norm of the sum,   and   n >= |xhat|.
+//   e >= |x' - xhat|   the quantization error, measured, in the norm of the sum,   and   n >= |xhat|.
 // Its arithmetic is a chain of float operations with a known worst case. docs/exactness.md has the derivations.
 //
 // Every threshold is first inflated for the rounding of keys (theta_of_key): the order is decided by the value rounded
@@ -332,7 +332,7 @@ VICINAL_HOST_DEVICE inline std::int32_t int8_threshold(const ThresholdCoeffs& li
 //
 //   2      seeds of rows that stand for anything       1 at least with their products, the largest limit
 //   -1.5   the least seed of a row that is there       -2.5 at least, the least limit: such a row passes while nothing is known
-//   -3.75  the seed of nobody                          -2.75 at most: excluded by every limit
+//   -3.75  the bias of a masked row                        -2.75 at most: excluded by every limit
 
 inline constexpr float most_quick_threshold = 0x1p28F;
 VICINAL_HOST_DEVICE inline std::int32_t quick_bias(float term, float inverse,

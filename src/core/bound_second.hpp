@@ -1,5 +1,5 @@
 // The proof of the filter's second look: a byte more of each row, read for the few that bytes alone cannot exclude
-// (docs/exactness.md, section 8). With f = x' - x^ the quantization_error of a row's or a query's first byte,
+// (docs/exactness.md, section 8). With f = x' - x^ the quantization error of a row's or a query's first byte,
 //
 //   q'.r' = q^.r^ + f_q.r' + q^.f_r.
 //

@@ -14,7 +14,7 @@ namespace vicinal {
 template <class... Parts>
 std::string cat(const Parts&... parts) {
   std::ostringstream out;
-  out.exceptions(std::ios_base::badbit);  // else a lack of memory ends the text early, and nobody hears of it
+  out.exceptions(std::ios_base::badbit);  // else a lack of memory ends the text early, and no caller hears of it
   (out << ... << parts);
   return out.str();
 }

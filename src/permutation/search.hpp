@@ -1,4 +1,4 @@
-// One search of an index by one thread, a few queries at a time against blocks of ranks; or by all threads of a thread_pool, one query at a
+// One search of an index by one thread, a few queries at a time against blocks of ranks; or by all threads of a thread pool, one query at a
 // time. Either way it scores the objects, partitions them at the c-th score, and measures the candidates.
 #pragma once
 #include <functional>
@@ -96,7 +96,7 @@ constexpr bool shares_queries(std::int64_t objects, std::int64_t queries, int th
 
 class IndexSearch {
  public:
-  /// together: the thread_pool whose threads share every query, or null.
+  /// together: the thread pool whose threads share every query, or null.
   IndexSearch(const PermutationIndex::State& state, const Queries& queries, const IndexSearchSpec& spec,
               const cpu::Scores& kernels, std::int64_t batch, ThreadPool* together = nullptr);
   /// Answers to queries [first, first + used), sorted, with folded keys of the spec's type.

@@ -1,5 +1,5 @@
 // The top-c partition: the first c objects by (score, number), out of scores that are small integers: counted, not sorted. Two or three passes over
-// the scores whatever c is, by one thread or by those of a thread_pool; by_sorting is the way of the papers, which sort everything, and
+// the scores whatever c is, by one thread or by those of a thread pool; by_sorting is the way of the papers, which sort everything, and
 // gives the same.
 #pragma once
 #include <algorithm>

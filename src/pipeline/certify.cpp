@@ -9,15 +9,16 @@
 namespace vicinal {
 namespace {
 
-bool proved(const NeighborsView& out, const SearchSpec& spec, std::int64_t row, double settled, std::int64_t found) {
+bool proved(const NeighborsView& out, const SearchSpec& spec, std::int64_t row, double verified_radius,
+            std::int64_t found) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   // -inf marks a query that was given up: its row of `out` was not written, and must not be read.
-  if (settled == -infinite) return false;
+  if (verified_radius == -infinite) return false;
   const std::int64_t needed = needed_rows(spec, row);
   // A bound says what was left out of what was seen; it cannot say that rows were never looked at. Their number can.
   if (found != unknown_count && (found != needed || (out.counts != nullptr && out.counts[row] != found))) return false;
-  if (settled == infinite || needed == 0) return true;  // nothing was left out
-  return load_key(out.distances, out.type, descending(spec.metric), row * out.k + needed - 1) <= settled;
+  if (verified_radius == infinite || needed == 0) return true;  // nothing was left out
+  return load_key(out.distances, out.type, descending(spec.metric), row * out.k + needed - 1) <= verified_radius;
 }
 
 }  // namespace
@@ -26,7 +27,8 @@ std::int64_t certify(const NeighborsView& out, const SearchSpec& spec, std::span
                      const BoundsView& bounds, std::vector<bool>& redo) {
   std::int64_t count = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (proved(out, spec, rows[i], bounds.settled[i], bounds.found == nullptr ? unknown_count : bounds.found[i]))
+    if (proved(out, spec, rows[i], bounds.verified_radius[i],
+               bounds.found == nullptr ? unknown_count : bounds.found[i]))
       continue;
     redo[static_cast<std::size_t>(rows[i])] = true;
     ++count;

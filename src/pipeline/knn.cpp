@@ -63,13 +63,13 @@ class PrecisionRun {
   void run(Session& session, const SearchPlan& plan, bool kept) {
     Sweep sweep(session, spec_, plan, kept, report_.stats);
     const auto size = static_cast<std::size_t>(plan.query_batch);
-    std::vector<double> settled(size), largest(size);
+    std::vector<double> verified_radius(size), largest(size);
     std::vector<std::int64_t> found(size), batch;
     batch.reserve(size);
     while (row_ < pending_.size()) {
       const std::size_t next = take_batch(batch, size, pending_, row_, asked_);
       if (batch.empty()) return;
-      const BoundsView bounds{settled.data(), largest.data(), found.data()};
+      const BoundsView bounds{verified_radius.data(), largest.data(), found.data()};
       try {
         session.prepare_queries(queries_, batch);
         sweep.run();

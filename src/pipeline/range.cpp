@@ -145,12 +145,12 @@ class RangeRun {
   }
 
   void finish(Session& session, const RangeView& out) {
-    std::vector<double> settled(out.begin.size()), largest(out.begin.size());
-    session.finish_range(out, {settled.data(), largest.data()});
-    for (std::size_t i = 0; i < settled.size(); ++i) {
+    std::vector<double> verified_radius(out.begin.size()), largest(out.begin.size());
+    session.finish_range(out, {verified_radius.data(), largest.data()});
+    for (std::size_t i = 0; i < verified_radius.size(); ++i) {
       report_.certificate.largest_bound = std::max(report_.certificate.largest_bound, largest[i]);
       const bool everything = std::isinf(*spec_.radius) || plan_.cascade.size() == 1;
-      report_.certificate.redone += static_cast<std::int64_t>(!everything && std::isinf(settled[i]));
+      report_.certificate.redone += static_cast<std::int64_t>(!everything && std::isinf(verified_radius[i]));
     }
   }
 

@@ -112,7 +112,7 @@ class StringJob {
   }
 
  private:
-  /// By the backend what it takes, by the host the rest: queries come by length, so both have a stretch of them.
+  /// By the backend what it takes, by the host the rest: queries come by length, so both have a run of them.
   std::int64_t search(StringSearchSpec spec, const StringAnswer& answer, Stats& stats) {
     const StringBackend* own = backend_.strings();
     const StringShare share = own != nullptr ? own->share_strings(spec) : StringShare{0, "searches of strings"};

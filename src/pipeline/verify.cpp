@@ -1,4 +1,4 @@
-// VERIFY: somebody's ids, and distances if there are any, against the contract. Our own search is the truth; rows that
+// VERIFY: another tool's ids, and distances if there are any, against the contract. Our own search is the truth; rows that
 // differ are looked at one by one to tell a wrong answer from another choice among equals.
 #include "vicinal/verify.hpp"
 

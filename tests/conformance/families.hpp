@@ -1,5 +1,5 @@
 // Named families of hostile data. Each fills corpus and queries with real values chosen against a stage of the search:
-// ties against selection, quantization_errors against the bound, magnitudes against scaling, order against the running threshold.
+// ties against selection, quantization errors against the bound, magnitudes against scaling, order against the running threshold.
 // A family knows the element type, since "one ulp" and "largest" depend on it; values are rounded to it afterwards.
 #pragma once
 #include <vector>

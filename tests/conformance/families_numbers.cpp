@@ -1,4 +1,4 @@
-// Families against arithmetic: offsets, quantization_errors of the filter's rounding, cancellation, and magnitudes at the ends of
+// Families against arithmetic: offsets, quantization errors of the filter's rounding, cancellation, and magnitudes at the ends of
 // the element type.
 #include <algorithm>
 #include <cmath>
@@ -43,7 +43,7 @@ void one_hot_rows(Rng& rng, Scene& s) {
   for (std::int64_t i = 0; i < s.n; ++i) s.row(i)[rng.between(0, s.d - 1)] = static_cast<double>(rng.between(1, 3));
 }
 
-// Elements half a unit of `bits` significant bits above a grid point, all quantization_errors of one sign: the quantiser's
+// Elements half a unit of `bits` significant bits above a grid point, all quantization errors of one sign: the quantiser's
 // error is as large and as aligned as it can be. Rows and queries lie close together.
 void midpoints(Rng& rng, Scene& s, int bits) {
   const double unit = std::ldexp(1.0, 1 - bits);

@@ -133,7 +133,7 @@ struct PackedQueries {
   Buffer<std::int32_t> quads;  // bytes, as Int8Kernels::layout says
   std::vector<float> steps;    // int8: of each block
   Buffer<std::int8_t>
-      second;  // for refinement: of each query first the int8 codes, then quantization_errors, each SecondCode::stride
+      second;  // for refinement: of each query first the int8 codes, then quantization errors, each SecondCode::stride
   std::vector<QueryFacts> facts;
 
   std::int64_t block_count() const noexcept { return (count + block - 1) / block; }

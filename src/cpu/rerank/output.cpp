@@ -58,7 +58,7 @@ QueryTotals Output::totals(std::int64_t query, const BoundsView& bounds) const {
   }
   const QueryFacts& facts = batch_.facts(query);
   const std::size_t given = batch_.given_position(query);
-  bounds.settled[given] = all.given_up ? -infinite : fold_key(all.threshold_key, batch_.spec.type, false);
+  bounds.verified_radius[given] = all.given_up ? -infinite : fold_key(all.threshold_key, batch_.spec.type, false);
   bounds.largest[given] = model_ != nullptr && facts.filterable && !all.given_up
                               ? largest_error(*model_, facts.norms, largest_rows_, facts.scale)
                               : 0;

@@ -107,7 +107,7 @@ void sort_all(std::span<Packed> items, std::vector<Packed>& scratch) {
   }
 }
 
-/// One thread's scratch and the selection of one stretch of a row.
+/// One thread's scratch and the selection of one segment of a row.
 template <ValueType T, class Pair>
 class Selector {
  public:
@@ -167,7 +167,7 @@ class Selector {
         static_cast<double>(k_) * static_cast<double>(sample_lines * line) / static_cast<double>(count);
     const auto rank = static_cast<std::int64_t>(expected + 3 * std::sqrt(expected) + 3);
     candidate_count_ = 0;
-    // A stretch from each equal part of the row, at a position that a hash draws: sorted and periodic rows are no trap.
+    // A segment from each equal part of the row, at a position that a hash draws: sorted and periodic rows are no trap.
     const auto line_at = [&](std::int64_t i) {
       const std::int64_t from = count * i / sample_lines, spare = count * (i + 1) / sample_lines - line - from;
       const std::uint64_t hash = (static_cast<std::uint64_t>(i) + 1) * 0x9e3779b97f4a7c15u;

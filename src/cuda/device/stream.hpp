@@ -22,7 +22,7 @@ inline void refuse_capture(cudaStream_t stream) {
        "the stream is capturing a CUDA graph, in which vicinal cannot run; call it before or after the capture");
 }
 
-/// Work queued on `later` from now on begins when what is queued on `earlier` so far has run. Nobody waits on the host.
+/// Work queued on `later` from now on begins when what is queued on `earlier` so far has run. The host does not wait.
 inline void order_streams(cudaStream_t earlier, cudaStream_t later) {
   constexpr const char* doing = "ordering a call after the caller's stream";
   cudaEvent_t event = nullptr;

@@ -26,7 +26,7 @@ __device__ __forceinline__ void arrive_expecting(Barrier barrier, int bytes) {
                "r"(bytes)
                : "memory");
 }
-/// Until the phase of this parity is over; of a barrier that nobody has met the phase of parity 1 is. The hint, in ns, lets the thread
+/// Until the phase of this parity is over; of a barrier that no thread has met the phase of parity 1 is. The hint, in ns, lets the thread
 /// sleep until then instead of asking again and again.
 __device__ __forceinline__ void wait_for(Barrier barrier, unsigned parity) {
   unsigned done;

@@ -1,5 +1,5 @@
 // What a search on a device will take: rates of one H200, for `--plan`. Pure arithmetic; no answer depends on it.
-// bench/plan_cuda.py holds them against what was measured. They are of rows that the first precision settles: of others the data decide.
+// bench/plan_cuda.py holds them against what was measured. They are of rows that the first precision certifies: of others the data decide.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -19,8 +19,8 @@ struct Rates {
   double measured_element = 2.9e-12;              // of rows that are only looked at
   double tile = 9.6e-9, tile_of_halves = 2.9e-8;  // 128 rows x 256 queries x 128 columns
   double difference = 1.2e-13;                    // a pair and column of the precision f32
-  double settled = 2.1e-8,
-         long_settled = 2.4e-8;       // a query and root of k: what passes is settled; in lists of global memory
+  double reranked = 2.1e-8,
+         reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
   double pair = 3.6e-11, pair_element = 2.9e-13,
          listed = 2e-10;  // of the canonical precision, and a neighbour of its lists
@@ -54,7 +54,7 @@ inline double search_seconds(const Plan& plan, const ProblemShape& problem) {
   const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128),
                k = static_cast<double>(problem.k);
   return seconds + (precision == Precision::fp16 ? rates.tile_of_halves : rates.tile) * tiles +
-         q * ((problem.k > most_shared_k ? rates.long_settled : rates.settled) * std::sqrt(k) +
+         q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
               rates.neighbor_element * k * d);
 }
 

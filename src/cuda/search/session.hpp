@@ -27,7 +27,7 @@
 
 namespace vicinal::cuda {
 
-/// Pairs after which the caller is asked whether to go on; of fewer nobody waits long.
+/// Pairs after which the caller is asked whether to go on; of fewer no caller waits long.
 inline constexpr std::int64_t most_unasked = std::int64_t{1} << 32;
 
 template <SearchDeviceRuntime Device>
@@ -155,9 +155,9 @@ class CudaSession final : public Session {
     std::memcpy(&counters, facts.data(), sizeof counters);
     report(counters);
     if (there) {
-      settle_bounds(bounds, count, counters);
+      write_bounds(bounds, count, counters);
     } else {
-      std::copy_n(facts.data() + counter_words, count, bounds.settled);
+      std::copy_n(facts.data() + counter_words, count, bounds.verified_radius);
       std::copy_n(facts.data() + counter_words + count, count, bounds.largest);
       rows_out(device_, numbers_, out.ids, f.ids, out.k * 8);
       rows_out(device_, numbers_, out.distances, f.distances, out.k * size);
@@ -193,7 +193,7 @@ class CudaSession final : public Session {
   void prepare_matrix(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries) {
     preparer_->make(buffers, points, queries, filters_, model_, transform_,
                     {.states = states_.data(), .counts = counts_.data()});
-    if (queries) return;  // whether one is refused is asked in the end, so that nobody waits
+    if (queries) return;  // whether one is refused is asked in the end, so that the host need not wait here
     report_bad_rows(counted());
   }
   void one_row_in(std::byte* to, const Points& row, std::int64_t bytes) {
@@ -340,15 +340,16 @@ class CudaSession final : public Session {
   }
 
   /// Results that stay on the device cannot be read by certify: what it would find is said here.
-  void settle_bounds(const BoundsView& bounds, std::int64_t count, const Counters& counters) {
+  void write_bounds(const BoundsView& bounds, std::int64_t count, const Counters& counters) {
     std::fill_n(bounds.largest, count, 0.0);
     std::memcpy(bounds.largest, &counters.largest_error, sizeof(double));
     if (const auto lost = static_cast<std::int64_t>(counters.given_up); std::exchange(lost_, lost) == lost)
-      return void(std::fill_n(bounds.settled, count, infinite));
-    device_.out(bounds.settled, facts_.data() + counter_words, count * 8);
+      return void(std::fill_n(bounds.verified_radius, count, infinite));
+    device_.out(bounds.verified_radius, facts_.data() + counter_words, count * 8);
     device_.wait();
     std::replace_if(
-        bounds.settled, bounds.settled + count, [](double settled) { return settled > -infinite; }, infinite);
+        bounds.verified_radius, bounds.verified_radius + count,
+        [](double verified_radius) { return verified_radius > -infinite; }, infinite);
   }
 
   Device& device_;

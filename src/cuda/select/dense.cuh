@@ -10,7 +10,7 @@ struct __align__(16) Sixteen {
 };
 
 /// Columns of a row: [0, head) and [tail, end) one by one, between them `vectors` whole vectors from `first` on.
-struct Stretch {
+struct Segment {
   const Sixteen* first = nullptr;
   std::int64_t head = 0, vectors = 0, tail = 0, end = 0, begin = 0;
 };
@@ -22,12 +22,12 @@ struct DenseReader {
   using Vector = Sixteen;
   static constexpr int count = 16 / Size, size = Size;  // values a vector, bytes a value
 
-  __device__ static Stretch stretch(const Rows& rows, std::int64_t row, std::int64_t begin, std::int64_t end) {
+  __device__ static Segment segment(const Rows& rows, std::int64_t row, std::int64_t begin, std::int64_t end) {
     const unsigned char* at = rows.data + row * rows.row_stride + begin * Size;
     const auto over = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(at) % 16);
     std::int64_t head = over == 0 ? 0 : (16 - over) / Size;
     if (head > end - begin) head = end - begin;
-    Stretch s;
+    Segment s;
     s.begin = begin;
     s.head = begin + head;
     s.vectors = (end - s.head) / count;
@@ -36,7 +36,7 @@ struct DenseReader {
     s.end = end;
     return s;
   }
-  __device__ static Sixteen load(const Rows&, std::int64_t, const Stretch& s, std::int64_t vector) {
+  __device__ static Sixteen load(const Rows&, std::int64_t, const Segment& s, std::int64_t vector) {
     return s.first[vector];
   }
   /// Of a row that is whole vectors.
@@ -66,14 +66,14 @@ struct StridedReader {
   using Key = Key_;
   using Vector = Key_;
   static constexpr int count = 1, size = 0;  // known at run time only
-  __device__ static Stretch stretch(const Rows&, std::int64_t, std::int64_t begin, std::int64_t end) {
-    Stretch s;
+  __device__ static Segment segment(const Rows&, std::int64_t, std::int64_t begin, std::int64_t end) {
+    Segment s;
     s.begin = s.head = begin;
     s.vectors = end - begin;
     s.tail = s.end = end;
     return s;
   }
-  __device__ static Key load(const Rows& rows, std::int64_t row, const Stretch& s, std::int64_t vector) {
+  __device__ static Key load(const Rows& rows, std::int64_t row, const Segment& s, std::int64_t vector) {
     return key_at<Key>(rows, row, s.head + vector);
   }
   __device__ static Key at(const Rows& rows, std::int64_t row, int vector) { return key_at<Key>(rows, row, vector); }

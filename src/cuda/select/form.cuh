@@ -1,7 +1,7 @@
 // What the kernels compare and move: words. A word is smaller when its value comes earlier, ties by position.
 //   Packed   a key of 32 bits and a position of 32 bits in one integer
 //   Wide     a key and a position of 64 bits each: values of 64 bits, and rows beyond 2^32 - 1 columns
-//   Alone    a key without a position, for values whose ids nobody asks for; equal words are alike
+//   Alone    a key without a position, for values whose ids are not asked for; equal words are alike
 // last() comes after every word of a row; middle() halves the words between two, both included.
 #pragma once
 #include <cstdint>

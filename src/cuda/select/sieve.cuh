@@ -98,7 +98,7 @@ class SieveRow {
   template <class Full>
   __device__ void gather(std::int64_t row, std::int64_t begin, std::int64_t end, Word& limit, const Full& full) {
     using Vector = typename Reader::Vector;
-    const Stretch s = Reader::stretch(p_.rows, row, begin, end);
+    const Segment s = Reader::segment(p_.rows, row, begin, end);
     int last = -1;  // place of this thread's last word
     const std::int64_t edges = s.head - s.begin + s.end - s.tail;
     if (thread_index() < edges) {  // fewer than 32

@@ -1,5 +1,5 @@
 // sieve_grid: sieve with many blocks a row, for rows too few to fill the device: one launch guesses the limits, one gathers what is
-// not beyond them in global memory, one finishes. Answers longer than a block sorts are settled by one block a row, which
+// not beyond them in global memory, one finishes. Answers longer than a block sorts are selected by one block a row, which
 // sees that there are enough words and not too many, and then sorted by run_sort.
 #pragma once
 #include "cuda/select/sieve.cuh"
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(sieve_threads) sieve_finish(SieveGrid<Form> p)
 
 /// A block a row: mends what is not sound and ends the list with words that come after every other.
 template <class Form>
-__global__ void __launch_bounds__(sieve_threads) sieve_settle(SieveGrid<Form> p) {
+__global__ void __launch_bounds__(sieve_threads) sieve_long_rows(SieveGrid<Form> p) {
   using Word = typename Form::Word;
   VICINAL_SHARED(SieveState, state, 1);
   VICINAL_SHARED(int, sums, 2 * sieve_warps);
@@ -225,7 +225,7 @@ void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission) {
       return;
     }
     const std::int64_t bytes = memory(0, 1024 + round);
-    launch(by_row, sieve_threads, bytes, sieve_settle<Form>, p);
+    launch(by_row, sieve_threads, bytes, sieve_long_rows<Form>, p);
     Job rest = job;
     rest.k = plan.most_found;
     rest.spare = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(p.arrived + rows) + 15) / 16 * 16);

@@ -212,10 +212,10 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
 #pragma unroll
       for (int i = 0; i < values; ++i) below += bits[i] < high;
       int need = k - total(below);
-      bool settled = false;
+      bool finished = false;
 #pragma unroll
       for (int v = 0; v < vectors; ++v) {  // vectors of all lanes lie side by side
-        if (settled) continue;             // and not out of the loop, which must unroll: registers have no index
+        if (finished) continue;            // and not out of the loop, which must unroll: registers have no index
         int same = 0, all;
 #pragma unroll
         for (int n = 0; n < Reader::count; ++n) {
@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
             if (seen == need && bits[i] == high && column_of(i) < cols) column = column_of(i);
           }
           last_column = total(column);
-          settled = true;
+          finished = true;
         }
         need -= all;
       }

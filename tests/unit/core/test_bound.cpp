@@ -1,5 +1,5 @@
 // The proof of the filter under worst-case constructions: every term of the bound is met from below by data that the
-// theory allows (quantization_errors aligned with the difference, chains that err as far as they can, sums at the edge of their
+// theory allows (quantization errors aligned with the difference, chains that err as far as they can, sums at the edge of their
 // error), computed in long double. A bound that is too small fails here; the tightest ones must also be met within 1 %.
 // tests/mutants/run.py breaks src/core/bound.hpp line by line and expects this file to notice.
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(Bound, NormsCoverSumsAtTheEdgeOfTheirError) {
       }
 }
 
-// A rotation may err by all that it says besides, in the direction of the quantization_error.
+// A rotation may err by all that it says besides, in the direction of the quantization error.
 TEST(Bound, NormsCoverARotation) {
   for (const Metric metric : {Metric::euclidean, Metric::cosine, Metric::inner_product})
     for (const double roundings : {9.0, 21.0, 33.0}) {
@@ -213,12 +213,12 @@ Pair draw_pair(Random& random, double spread) {
   p.q.e = random.magnitude(-30, -6);
   p.r.e = random.magnitude(-30, -6);
   p.query_square = p.q.n * p.q.n;
-  // The triangle inequality bounds where theta can be with both quantization_errors along the difference.
+  // The triangle inequality bounds where theta can be with both quantization errors along the difference.
   p.theta = random.between(p.r.n - p.q.n, 0.99 * (p.q.n + p.r.n));
   return p;
 }
 
-// Both quantization_errors point along the difference and the chain errs upward: t is as large as a row at distance theta can make it.
+// Both quantization errors point along the difference and the chain errs upward: t is as large as a row at distance theta can make it.
 TEST(Bound, ThresholdKeepsARowAtThetaAndIsMetWithinOnePercent) {
   Random random;
   for (const Metric metric : {Metric::euclidean, Metric::cosine})
@@ -366,7 +366,7 @@ TEST(Bound, WholeFilterOnVectors) {
       const double grid = 1 + 0x1p-23 * std::floor(random.between(0, 4));
       if (style == 0) q[j] = random.between(-1, 1), r[j] = random.between(-1, 1);
       if (style == 1)
-        q[j] = grid + 0x1.fp-25, r[j] = grid - 0x1.fp-25;  // quantization_errors aligned with the difference
+        q[j] = grid + 0x1.fp-25, r[j] = grid - 0x1.fp-25;  // quantization errors aligned with the difference
       if (style == 2) q[j] = grid + 0x1.fp-25, r[j] = -grid - 0x1.fp-25;
       if (style == 3) q[j] = (j % 2 ? -1 : 1) * random.between(0.999, 1), r[j] = random.between(0.999, 1);
     }
@@ -612,7 +612,7 @@ TEST(Bound, WhatBytesSayOfARowIsOnBothSidesOfTheTruth) {
 }
 
 // Rows and queries in whole steps, moved by as much as rounding allows towards each other: they are nearer than their bytes
-// say by both quantization_errors.
+// say by both quantization errors.
 TEST(Bound, BytesOfVectorsWithAlignedResiduals) {
   Random random;
   for (int i = 0; i < 20000; ++i) {

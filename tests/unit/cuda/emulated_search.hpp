@@ -134,9 +134,9 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
     cuda::CudaSession<Device> session(device, spec, plan, precision, nullptr, thread_pool, answer.stats);
     session.prepare_queries(queries, rows);
     sweep(session, corpus.rows, ask.chunk);
-    std::vector<double> settled(rows.size()), largest(rows.size());
+    std::vector<double> verified_radius(rows.size()), largest(rows.size());
     std::vector<std::int64_t> found(rows.size());
-    const BoundsView bounds{settled.data(), largest.data(), found.data()};
+    const BoundsView bounds{verified_radius.data(), largest.data(), found.data()};
     session.finish(out, bounds);
     std::vector<bool> redo(static_cast<std::size_t>(queries.rows));
     certify(out, spec, rows, bounds, redo);
@@ -225,7 +225,7 @@ inline std::int64_t compare_range(const Points& corpus, const Points& queries, d
     EXPECT_EQ(counts[i], want.count(static_cast<std::int64_t>(i))) << "query " << i;
   CsrNeighbors got(queries.rows, want.entries(), want.type());
   if (testing::Test::HasFailure()) return 0;
-  std::vector<double> settled(rows.size()), largest(rows.size());
+  std::vector<double> verified_radius(rows.size()), largest(rows.size());
   std::vector<std::int64_t> again, again_begin, again_count;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     begin[i] = want.offsets()[i];
@@ -234,13 +234,14 @@ inline std::int64_t compare_range(const Points& corpus, const Points& queries, d
     again_begin.push_back(begin[i]);
     again_count.push_back(std::exchange(counts[i], 0));
   }
-  session.finish_range({got.ids(), got.distances(), want.type(), begin, counts}, {settled.data(), largest.data()});
+  session.finish_range({got.ids(), got.distances(), want.type(), begin, counts},
+                       {verified_radius.data(), largest.data()});
   if (!again.empty()) {
     const RangeView places{got.ids(), got.distances(), want.type(), again_begin, again_count};
     session.prepare_queries(queries, again);
     session.place(places);
     sweep(session, corpus.rows, ask.chunk);
-    session.finish_range(places, {settled.data(), largest.data()});
+    session.finish_range(places, {verified_radius.data(), largest.data()});
   }
   const auto all = static_cast<std::size_t>(want.entries());
   EXPECT_EQ(std::memcmp(got.ids(), want.ids(), all * 8), 0);

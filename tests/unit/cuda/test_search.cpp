@@ -86,14 +86,14 @@ TEST(CudaSearch, KeptCopiesAreNeighboursOfLongerLists) {
   ASSERT_TRUE(kept->transform.duplicates);
   spec.k = k;
   Neighbors got(queries.rows, k, spec.type, false);
-  std::vector<double> settled(3), largest(3);
+  std::vector<double> verified_radius(3), largest(3);
   {
     cuda::CudaSession<Device> session(device, spec, plan, Precision::int8, kept, thread_pool, stats);
     session.prepare_queries(queries, std::vector<std::int64_t>{0, 1, 2});
     session.filter();
     session.select();
     session.rerank();
-    session.finish(got.view(), {settled.data(), largest.data()});
+    session.finish(got.view(), {verified_radius.data(), largest.data()});
   }
   KnnOptions options{.k = k};
   options.run.device = "cpu";

@@ -100,20 +100,20 @@ void expect_nearest(const ManyRows& corpus, const Points& queries, const std::ve
   Device device;
   Stats stats;
   const Sparse ids(queries.rows * k * 8), distances(queries.rows * k * 4);
-  std::vector<double> settled(numbers.size()), largest(numbers.size());
+  std::vector<double> verified_radius(numbers.size()), largest(numbers.size());
   {
     cuda::CudaSession<Device> session(device, spec, plan, precision, nullptr, thread_pool, stats);
     session.prepare_queries(queries, numbers);
     corpus.pass(session);
     session.finish({ids.as<std::int64_t>(), distances.as<float>(), DistanceType::f32, queries.rows, k},
-                   {settled.data(), largest.data()});
+                   {verified_radius.data(), largest.data()});
   }
   KnnOptions options{.k = k + 1, .metric = metric, .degenerate = Degenerate::one};
   options.run.device = "cpu";
   options.proof = Proof::exhaustive;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t number = numbers[static_cast<std::size_t>(i)];
-    ASSERT_GT(settled[static_cast<std::size_t>(i)], -infinite) << "query " << number;
+    ASSERT_GT(verified_radius[static_cast<std::size_t>(i)], -infinite) << "query " << number;
     const Neighbors want = knn(corpus.seen(), queries.slice(number, 1), options);
     std::int64_t at = 0;
     for (std::int64_t rank = 0; rank < k; ++rank, ++at) {
@@ -188,9 +188,9 @@ TEST(CudaManyRows, MatchesWithinARadius) {
       ASSERT_EQ(counts[i], want.count(static_cast<std::int64_t>(i)));
       begin[i] = want.offsets()[i];
     }
-    std::vector<double> settled(6), largest(6);
+    std::vector<double> verified_radius(6), largest(6);
     session.finish_range({ids.data(), distances.data(), DistanceType::f32, begin, counts},
-                         {settled.data(), largest.data()});
+                         {verified_radius.data(), largest.data()});
     for (std::size_t i = 0; i < ids.size(); ++i) {
       ASSERT_EQ(ids[i], 5 + corpus.row_of(want.ids()[i])) << precision_name(precision) << ", entry " << i;
       ASSERT_EQ(distances[i], static_cast<const float*>(want.distances())[i]);

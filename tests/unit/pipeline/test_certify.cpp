@@ -54,8 +54,8 @@ struct Answered {
   float* distances(std::int64_t query) { return static_cast<float*>(result.view().distances) + query * 5; }
 
   /// The queries that are not proved, by bounds that say that nothing was left out.
-  std::vector<bool> refused(std::vector<std::int64_t> found, double settled = unbounded) const {
-    std::vector<double> bounds(3, settled), largest(3);
+  std::vector<bool> refused(std::vector<std::int64_t> found, double verified_radius = unbounded) const {
+    std::vector<double> bounds(3, verified_radius), largest(3);
     const std::vector<std::int64_t> batch{0, 1, 2};
     std::vector<bool> redo(3);
     const std::int64_t count = certify(result.view(), spec, batch, {bounds.data(), largest.data(), found.data()}, redo);

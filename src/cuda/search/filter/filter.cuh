@@ -1,5 +1,5 @@
 // What the kernels that filter share: their arguments, biases of rows and thresholds of queries, and how a warp appends what passes to its
-// segment of global memory: no counter is asked, and nobody waits. scatter.cuh takes it from there.
+// segment of global memory: no counter is asked, and no warp waits. scatter.cuh takes it from there.
 #pragma once
 #include "cuda/search/filter/kernel.hpp"
 #include "cuda/search/filter/precision.hpp"

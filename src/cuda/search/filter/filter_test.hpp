@@ -52,7 +52,7 @@ class FilterTest {
           .terms = {}, .inverse = 1, .maxima = {}, .step = 1, .e = 0, .n = 0, .quick_inverse = 1};
       for (float& term : row_metadata_[tile].terms)
         term = static_cast<float>(static_cast<int>(random() % 40001) - 20000);
-      row_metadata_[tile].terms[17] = static_cast<float>(infinite);  // may answer nobody
+      row_metadata_[tile].terms[17] = static_cast<float>(infinite);  // masked
     }
     // All rows, none, or about half of them pass.
     for (std::size_t query = 0; query < states_.size(); ++query)

@@ -33,7 +33,7 @@ __device__ __forceinline__ int float_threshold(const ThresholdCoeffs& coeffs, do
   const double bound = int8_bound(coeffs, maxima);
   const int endless = encode_descending(static_cast<float>(infinite)),
             threshold = bound == bound ? encode_descending(up32(bound)) : endless;
-  // Among norms of this size only nobody's t is infinite, and that never passes.
+  // Among norms of this size only a masked row's t is infinite, and that never passes.
   return n + maxima.n < 0x1p60 && threshold <= endless ? endless + 1 : threshold;
 }
 

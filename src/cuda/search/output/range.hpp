@@ -114,10 +114,10 @@ class RangeMatches {
     } else {
       to_rows(out, ranking);
     }
-    std::fill_n(bounds.settled, count_, filters ? list_.radius : infinite);
+    std::fill_n(bounds.verified_radius, count_, filters ? list_.radius : infinite);
     std::fill_n(bounds.largest, count_, 0.0);
     if (!filters || args.rows.count == 0) return;
-    for (const std::uint32_t number : numbers_) bounds.settled[number] = infinite;
+    for (const std::uint32_t number : numbers_) bounds.verified_radius[number] = infinite;
     device_.launch()((count_ + 255) / 256, 256, 0, end_range, range_state(args));
     device_.out(bounds.largest, largest_.data(), count_ * 8);
     device_.wait();

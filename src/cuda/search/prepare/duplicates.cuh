@@ -1,5 +1,5 @@
 // COPIES: of equal rows only the first ones by id can be neighbours, since they are all as far from any query. Where a sample shows many, a
-// row with `enough` equal rows before it is nobody's neighbour, and the filter excludes it. Without this a table of equal rows would
+// row with `enough` equal rows before it is no query's neighbour, and the filter excludes it. Without this a table of equal rows would
 // overflow every list.
 #pragma once
 #include <algorithm>

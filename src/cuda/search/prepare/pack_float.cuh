@@ -1,4 +1,4 @@
-// PREPARE for the float precisions: rows of halves or floats in the order of prepare.cuh, a line a row, with the terms and quantization_errors that the
+// PREPARE for the float precisions: rows of halves or floats in the order of prepare.cuh, a line a row, with the terms and quantization errors that the
 // proof needs. Elements are about 1, so halves hold them to 2^-11 of their size.
 #pragma once
 #include "cuda/search/prepare/pack_int8.cuh"

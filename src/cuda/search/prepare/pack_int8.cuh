@@ -9,14 +9,14 @@ namespace vicinal::cuda {
 struct TileNorms {
   double *e, *n;  // of rows
 };
-/// One lane's last words on row r of a tile: the term, and what the maxima are made of. position: where it is, `there` or of nobody.
+/// One lane's last words on row r of a tile: the term, and what the maxima are made of. position: where it is, `there` or masked.
 __device__ __forceinline__ void close_row(const Prepare& args, std::int64_t position, bool there,
                                           const QuantizationErrors& sums, const TileNorms& norms_of) {
   const PreparedMatrix& matrix = args.matrix;
   const auto r = static_cast<int>(position % tile_rows);
   float& term = matrix.tile_metadata[position / tile_rows].terms[r];
   norms_of.e[r] = norms_of.n[r] = 0;
-  term = static_cast<float>(infinite);  // of nobody: excluded always
+  term = static_cast<float>(infinite);  // masked: excluded always
   if (!there) return;
   const std::int64_t row = matrix.order[position];
   const FilterNorms norms = filter_norms(args.model, sums);

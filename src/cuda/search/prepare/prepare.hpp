@@ -32,7 +32,7 @@ class MatrixPreparer {
 
   std::int64_t longest;  // list that rows with many equals are left out of
 
-  /// Centre and scale by a sample of the rows (src/prepare/transform.cpp); any choice is sound, since quantization_errors are measured.
+  /// Centre and scale by a sample of the rows (src/prepare/transform.cpp); any choice is sound, since quantization errors are measured.
   DeviceTransform choose(DeviceBuffer<double, Device>& centre) {
     constexpr std::int64_t most_rows = 1024;
     SearchSpec sampled{

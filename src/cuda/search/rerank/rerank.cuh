@@ -188,7 +188,7 @@ __device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t coun
 }
 
 /// About `want` of the slots that look nearest, `room` at most, go to `chosen` as rows; the others stay. full: none that looks farther than the k-th so
-/// far goes: without quantization_errors, what is left of the bound is the estimate. Returns how many went.
+/// far goes: without quantization errors, what is left of the bound is the estimate. Returns how many went.
 __device__ __forceinline__ std::uint32_t choose_rows(const SearchArgs& args, const QueryState& state,
                                                      const PlacedQuery& query, Slot* slots, std::uint32_t& count,
                                                      std::uint32_t want, std::uint32_t room, bool full,

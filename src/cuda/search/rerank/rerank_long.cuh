@@ -1,4 +1,4 @@
-// SETTLE for lists that shared memory does not hold (k beyond most_shared_k), in global memory and in three kernels: about k rows that look
+// RERANK for lists that shared memory does not hold (k beyond most_shared_k), in global memory and in three kernels: about k rows that look
 // nearest are chosen, all warps of the device rank them, and a block a query cuts the list to the best k and drops what its new
 // threshold excludes. At the end what is left is ranked in the same way, and a merge sort puts the lists in order.
 #pragma once

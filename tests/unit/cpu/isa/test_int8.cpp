@@ -1,6 +1,6 @@
 // Tiles of bytes of every instruction set: every sum to the bit against 64-bit integers, hits exactly where NOT (t < limit), both
 // sides of a tile, limits that rise during the call, nothing read or written past an end. And rows in bytes: equal in
-// every table, with quantization_errors that are what they say.
+// every table, with quantization errors that are what they say.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Rows and queries in bytes of a transform that rotates: what is kept is the rotated row to within its measured quantization_error, for the plain rotation in long double.
+// Rows and queries in bytes of a transform that rotates: what is kept is the rotated row to within its measured quantization error, for the plain rotation in long double.
 #include <gtest/gtest.h>
 
 #include <cmath>
