@@ -14,7 +14,7 @@ namespace vicinal {
 namespace {
 
 /// Rows of one kind of fault: the first, and how many.
-struct Fault {
+struct UnfitRows {
   std::int64_t first = -1, count = 0;
   void see(std::int64_t row) {
     if (count++ == 0) first = row;
@@ -37,7 +37,7 @@ void report_unfit_rows(const RowKernels& kernels, const SearchSpec& spec, const 
                        ThreadPool& thread_pool) {
   const Metric metric = spec.metric;
   std::vector<double> values(static_cast<std::size_t>(rows.cols)), scratch(values.size());
-  Fault bad, ranged, degenerate;
+  UnfitRows bad, ranged, degenerate;
   std::int64_t bad_column = 0;
   bool bad_is_nan = false;
   for (std::int64_t row = 0; row < rows.rows; ++row) {
