@@ -6,7 +6,7 @@
 //   bound: a limit to begin with, from the distances to words of about the query's length
 //   pick:  the k first of a list
 #pragma once
-#include "cuda/lane.cuh"
+#include "cuda/device/primitives.cuh"
 #include "cuda/strings/job.hpp"
 
 namespace vicinal::cuda {
