@@ -13,7 +13,7 @@
 #include "cuda/device/memory.hpp"
 #include "cuda/device/stream.hpp"
 #include "cuda/permutation/permutation.hpp"
-#include "cuda/search/job.hpp"
+#include "cuda/search/core/args.hpp"
 #include "cuda/search/propose.hpp"
 #include "cuda/search/search.hpp"
 #include "cuda/search/seconds.hpp"

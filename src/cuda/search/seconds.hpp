@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backend/search.hpp"
-#include "cuda/search/job.hpp"
+#include "cuda/search/core/args.hpp"
 
 namespace vicinal::cuda {
 

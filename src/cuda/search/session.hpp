@@ -284,7 +284,7 @@ class CudaSession final : public Session {
         f.groups = part * groups_a_tile;
         f.nearest = nearest_.reserve(padded_to_blocks(f.args.queries.count) * f.groups);
         run_filter<true>(f);
-        launch(initial_thresholds, f.args.queries.count, rerank_threads, initial_thresholds_memory(f.groups),
+        launch(initial_thresholds, f.args.queries.count, initial_threads, initial_thresholds_memory(f.groups),
                InitialThresholds{
                    .args = f.args, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }

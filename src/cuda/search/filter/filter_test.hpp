@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "cuda/device/device.hpp"
 #include "cuda/search/filter/table.hpp"
-#include "cuda/search/memory_plan.hpp"
 
 namespace vicinal::cuda {
 

@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "cuda/device/device.hpp"
 #include "cuda/search/filter/filter_test.hpp"
-#include "cuda/search/memory_plan.hpp"
 #include "cuda/search/prepare/pack_float.cuh"
 
 namespace vicinal::cuda {

@@ -1,7 +1,7 @@
 // PREPARE, its first kernel: rows are checked, and their norms and largest elements are taken. Queries too, of which more is remembered.
 // order.cuh sorts what it measured, pack_int8.cuh and pack_float.cuh round it.
 #pragma once
-#include "cuda/search/prepare/element.cuh"
+#include "cuda/search/core/element.cuh"
 
 namespace vicinal::cuda {
 

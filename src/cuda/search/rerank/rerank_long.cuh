@@ -2,13 +2,19 @@
 // nearest are chosen, all warps of the device rank them, and a block a query cuts the list to the best k and drops what its new
 // threshold excludes. At the end what is left is ranked in the same way, and a merge sort puts the lists in order.
 #pragma once
-#include "cuda/search/memory_plan.hpp"
+#include "cuda/device/device.hpp"
 #include "cuda/search/rerank/rerank.cuh"
 #include "cuda/select/job.hpp"
 
 namespace vicinal::cuda {
 
 inline constexpr int long_threads = 1024, rank_long_threads = 256;
+
+/// Bytes that a query of a long list takes beside its slots (rerank_long.cuh).
+inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide) {
+  const FormName form = wide ? FormName::wide : FormName::packed;
+  return k > most_shared_k ? capacity * (4 + word_size(form)) + merge_needs(form, k, k).row : 0;
+}
 
 struct RerankLong {
   SearchArgs args;

@@ -4,7 +4,7 @@
 #include "core/canonical.hpp"
 #include "cuda/device/primitives.cuh"
 #include "cuda/ptx/mma.cuh"
-#include "cuda/search/job.hpp"
+#include "cuda/search/core/args.hpp"
 
 namespace vicinal::cuda {
 
