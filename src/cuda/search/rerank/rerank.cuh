@@ -103,10 +103,37 @@ __device__ __forceinline__ void rank_rows(const SearchArgs& args, const Ranking&
   }
 }
 
+/// Cuts a list of at least k words to the best k, in order or not; returns the k-th key.
+template <class Form>
+__device__ __forceinline__ double cut_list(typename Form::Word* words, int& have, std::int64_t k, bool& in_order,
+                                           unsigned* bins, unsigned* spare) {
+  using Words = ListWords<Form>;
+  using Word = typename Form::Word;
+  double bound = infinite;
+  bool cut = false;
+  if constexpr (!Words::wide) {
+    // No order is needed yet: the k-th key, and what is not beyond it. More than k are left where several have that key.
+    cut = have > sorts_from;
+    if (cut) {
+      const std::uint32_t kth =
+          block_kth(have, static_cast<std::uint32_t>(k), bins, [&](std::int64_t i) { return Words::top(words[i]); });
+      have = static_cast<int>(compact(words, static_cast<std::uint32_t>(have), spare,
+                                      [&](const Word& word) { return Words::top(word) <= kth; }));
+      bound = Words::key(static_cast<Word>(kth) << 32);
+    }
+  }
+  if (!cut || have > k) {
+    sort_list<Form>(words, have);
+    in_order = true;
+    if (!cut) bound = Words::key(words[k - 1]);
+  }
+  have = static_cast<int>(k);
+  return bound;
+}
+
 /// many: rows for each query. Then eight of a warp are on their way, and a block more has room; of a few all warps should have some.
 template <class Form, bool many>
 __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(Rerank s) {
-  using Words = ListWords<Form>;
   using Word = typename Form::Word;
   // Shared memory: the list with what is ranked behind it, and the rows that are chosen.
   VICINAL_SHARED(unsigned, spare, 260);
@@ -159,25 +186,7 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
     __syncthreads();
     // The k-th tightens the threshold, which drops candidates.
     if (have >= k) {
-      double bound = infinite;
-      bool cut = false;
-      if constexpr (!Words::wide) {
-        // No order is needed yet: the k-th key, and what is not beyond it. More than k are left where several have that key.
-        cut = have > sorts_from;
-        if (cut) {
-          const std::uint32_t kth = block_kth(have, static_cast<std::uint32_t>(k), bins,
-                                              [&](std::int64_t i) { return Words::top(words[i]); });
-          have = static_cast<int>(compact(words, static_cast<std::uint32_t>(have), spare,
-                                          [&](const Word& word) { return Words::top(word) <= kth; }));
-          bound = Words::key(static_cast<Word>(kth) << 32);
-        }
-      }
-      if (!cut || have > k) {
-        sort_list<Form>(words, have);
-        in_order = true;
-        if (!cut) bound = Words::key(words[k - 1]);
-      }
-      have = static_cast<int>(k);
+      const double bound = cut_list<Form>(words, have, k, in_order, bins, spare);
       if (thread_index() == 0) tighten(args, position, bound);
       __threadfence_block();
       __syncthreads();
