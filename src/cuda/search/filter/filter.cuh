@@ -51,6 +51,12 @@ __device__ __forceinline__ double query_inverse(const SearchArgs& args, std::int
   return args.queries.tile_metadata[tile].inverse / int8_unit(args.model.sum, 1, 1);
 }
 
+/// What a warp of the kernels by mma multiplies: 32 queries of a block and 64 rows of a tile, of which a lane has some.
+struct WarpTile {
+  std::int64_t block, first;  // first: visit of the unit of work
+  int warp_queries, warp_rows, group, member;
+};
+
 struct alignas(8) SumPair {
   int first, second;
 };

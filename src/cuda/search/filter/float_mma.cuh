@@ -120,12 +120,6 @@ __device__ __forceinline__ void bind_tile(const SearchArgs& args, std::int64_t b
   }
 }
 
-/// What a warp multiplies: 32 queries of a block of them and 64 rows of a tile, of which a lane has some.
-struct WarpTile {
-  std::int64_t block, first;  // first: visit of the unit of work
-  int warp_queries, warp_rows, group, member;
-};
-
 /// Tests the sums of a warp against the thresholds of its queries and appends those that pass to the warp's segment; as a sample, stores the
 /// largest of each group of rows instead. Sums become codes that fall as the distance grows. turn: of the tile in its unit of work.
 __device__ __forceinline__ void test_and_append(const Filter& f, int* scratch, float (&sums)[2][8][4], float factor,
