@@ -21,12 +21,13 @@ CPP, CUDA = (".cpp", ".hpp", ".inc"), (".cu", ".cuh")
 
 # What is excepted from a rule, and why. An exception that is not needed any more is a fault, so that no list outlives its reason.
 LONG_FUNCTIONS = {  # "path name": why
+    "src/cuda/search/filter/int8_wgmma.cuh filter_int8_wgmma": "its producer as a function of its own compiles to other instructions",
 }
 WORDS_ALLOWED = {  # (path, word as it stands there): why
 }
 # Folders that are to be cleaned up next and do not hold a rule yet, and pairs of them.
 NOT_YET = {
-    "long_functions": ("src/cuda/search", "src/cuda/select"),
+    "long_functions": (),
     "headings": ("src/cuda/permutation", "src/cuda/search", "src/cuda/select", "src/cuda/strings"),
     "cycles": (
         ("cpu/isa", "cpu/permutation"), ("cpu/isa", "cpu/select"), ("cpu/isa", "cpu/strings"),
