@@ -52,6 +52,7 @@ template <Sum sum, bool halves>
 __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned char* queries, unsigned char* rows) {
   const int lane = lane_index();
   if constexpr (halves) {
+    // Products of halves, on tensor cores.
 #pragma unroll
     for (int step = 0; step < float_slab / 32; ++step) {
       std::uint32_t a[2][4];
@@ -72,6 +73,7 @@ __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned c
       }
     }
   } else {
+    // Four columns at a time of the lane's queries and rows.
 #pragma unroll 1
     for (int column = 0; column < float_slab; column += 16) {
       float4 q[2][2];

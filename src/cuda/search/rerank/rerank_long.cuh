@@ -143,6 +143,7 @@ __global__ void __launch_bounds__(long_threads) cut_long(RerankLong s) {
   const std::uint32_t used = s.used[position];
   std::uint32_t have = state.best;
   if (used > 0) {
+    // The best k of the list and of what was ranked.
     Word limit = Form::last();
     if (have + used > k) {
       limit =
@@ -156,6 +157,7 @@ __global__ void __launch_bounds__(long_threads) cut_long(RerankLong s) {
       if (!(limit < words[i])) best[atomicAdd(&spare[259], 1u)] = words[i];
     __syncthreads();
     have = spare[259];
+    // The k-th tightens the threshold, which drops candidates.
     if (have == k) {
       const typename Form::Key kth = largest_key<Form>(best, k, largest);
       if (thread_index() == 0) tighten(args, position, ListWords<Form>::key(Form::make(kth, 0)));
