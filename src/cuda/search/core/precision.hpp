@@ -38,21 +38,67 @@ inline BoundModel f32_model(Metric metric, DistanceType type, std::int64_t dims,
   return model;
 }
 
+/// A precision as every stage and the cost model ask for it. A new one is a row, its kernels (filter/table.hpp) and what packs its rows.
 struct FilterPrecision {
   Precision precision;
-  bool filters;   // else every row is ranked
-  bool floats;    // rows and sums are of floats, else of integers
-  bool prepared;  // it takes rows as a prepared corpus has them; else it packs its own for each search
-  std::int64_t (*width)(std::int64_t dims);  // bytes of a packed row
+  bool filters;         // else every row is ranked
+  bool floats;          // rows and sums are of floats, else of integers
+  bool prepared;        // it takes rows as a prepared corpus has them; else it packs its own for each search
+  bool tensor_cores;    // else the units of single precision do its sums
+  int element_bytes;    // of a packed row
+  double tile_seconds;  // of one H200, for 128 rows x 256 queries x 128 columns on tensor cores (seconds.hpp)
+  bool (*takes)(Sum sum, std::int64_t dims);  // whether a search filters by it
+  std::int64_t (*width)(std::int64_t dims);   // bytes of a packed row
   BoundModel (*model)(Metric metric, DistanceType type, std::int64_t dims, double scale);
 };
 
+/// Which searches each filters: tensor cores multiply, and sums of int8 of more columns would leave 32 bits.
+constexpr bool has_products(Sum sum) { return sum == Sum::squares || sum == Sum::products; }
+inline bool int8_takes(Sum sum, std::int64_t dims) { return has_products(sum) && dims <= most_int8_dims; }
+inline bool fp16_takes(Sum sum, std::int64_t /*dims*/) { return has_products(sum); }
+inline bool f32_takes(Sum /*sum*/, std::int64_t /*dims*/) { return true; }
+
 /// In the order of the enum.
-inline constexpr FilterPrecision filter_precisions[] = {
-    {Precision::int8, true, false, true, packed_width, int8_model},
-    {Precision::fp16, true, true, false, half_width, fp16_model},
-    {Precision::f32, true, true, false, float_width, f32_model},
-    {Precision::canonical, false, false, true, packed_width, int8_model}};
+inline constexpr FilterPrecision filter_precisions[] = {{.precision = Precision::int8,
+                                                         .filters = true,
+                                                         .floats = false,
+                                                         .prepared = true,
+                                                         .tensor_cores = true,
+                                                         .element_bytes = 1,
+                                                         .tile_seconds = 9.6e-9,
+                                                         .takes = int8_takes,
+                                                         .width = packed_width,
+                                                         .model = int8_model},
+                                                        {.precision = Precision::fp16,
+                                                         .filters = true,
+                                                         .floats = true,
+                                                         .prepared = false,
+                                                         .tensor_cores = true,
+                                                         .element_bytes = 2,
+                                                         .tile_seconds = 2.9e-8,
+                                                         .takes = fp16_takes,
+                                                         .width = half_width,
+                                                         .model = fp16_model},
+                                                        {.precision = Precision::f32,
+                                                         .filters = true,
+                                                         .floats = true,
+                                                         .prepared = false,
+                                                         .tensor_cores = false,
+                                                         .element_bytes = 4,
+                                                         .tile_seconds = 0,
+                                                         .takes = f32_takes,
+                                                         .width = float_width,
+                                                         .model = f32_model},
+                                                        {.precision = Precision::canonical,
+                                                         .filters = false,
+                                                         .floats = false,
+                                                         .prepared = true,
+                                                         .tensor_cores = false,
+                                                         .element_bytes = 8,
+                                                         .tile_seconds = 0,
+                                                         .takes = f32_takes,
+                                                         .width = packed_width,
+                                                         .model = int8_model}};
 
 constexpr const FilterPrecision& filter_precision(Precision precision) {
   return filter_precisions[static_cast<std::size_t>(precision)];
@@ -67,6 +113,10 @@ static_assert(
 
 constexpr bool has_filter(Precision precision) { return filter_precision(precision).filters; }
 constexpr bool in_floats(Precision precision) { return filter_precision(precision).floats; }
+/// How a kept corpus has its rows, in a plan that begins with this precision: packed for it, or as they are.
+constexpr Precision prepared_precision(Precision first) {
+  return filter_precision(first).prepared ? first : Precision::canonical;
+}
 inline std::int64_t filter_width(Precision precision, std::int64_t dims) {
   return filter_precision(precision).width(dims);
 }
