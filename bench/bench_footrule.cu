@@ -12,8 +12,8 @@
 #include <random>
 #include <vector>
 
+#include "cuda/device/launch.cuh"
 #include "cuda/permutation/sequence.hpp"
-#include "cuda/select/launch.cuh"
 #include "device_timing.cuh"
 
 namespace {

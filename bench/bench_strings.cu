@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/select/launch.cuh"
+#include "cuda/device/launch.cuh"
 #include "cuda/strings/sequence.hpp"
 #include "device_timing.cuh"
 #include "vicinal/search.hpp"

@@ -21,19 +21,17 @@ CPP, CUDA = (".cpp", ".hpp", ".inc"), (".cu", ".cuh")
 
 # What is excepted from a rule, and why. An exception that is not needed any more is a fault, so that no list outlives its reason.
 LONG_FUNCTIONS = {  # "path name": why
+    "src/cuda/search/filter/int8_wgmma.cuh filter_int8_wgmma": "its producer as a function of its own compiles to other instructions",
 }
 WORDS_ALLOWED = {  # (path, word as it stands there): why
 }
 # Folders that are to be cleaned up next and do not hold a rule yet, and pairs of them.
 NOT_YET = {
-    "long_functions": ("src/cuda/search", "src/cuda/select"),
-    "headings": ("src/cuda/permutation", "src/cuda/search", "src/cuda/select", "src/cuda/strings"),
+    "long_functions": (),
+    "headings": (),
     "cycles": (
         ("cpu/isa", "cpu/permutation"), ("cpu/isa", "cpu/select"), ("cpu/isa", "cpu/strings"),
-        ("cpu/permutation", "permutation"), ("cuda", "cuda/permutation"), ("cuda", "cuda/select"), ("cuda", "cuda/strings"),
-        ("cuda/device", "cuda/select"), ("cuda/search", "cuda/search/filter"), ("cuda/search", "cuda/search/output"),
-        ("cuda/search", "cuda/search/prepare"), ("cuda/search", "cuda/search/rerank"), ("cuda/search/filter", "cuda/search/prepare"),
-        ("cuda/search/filter", "cuda/search/rerank"),
+        ("cpu/permutation", "permutation"),
     ),
 }  # fmt: skip
 # Words of our own that the field has another one for. Each can be taken for nothing else.

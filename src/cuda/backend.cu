@@ -13,7 +13,8 @@
 #include "cuda/device/memory.hpp"
 #include "cuda/device/stream.hpp"
 #include "cuda/permutation/permutation.hpp"
-#include "cuda/search/job.hpp"
+#include "cuda/search/core/args.hpp"
+#include "cuda/search/core/precision.hpp"
 #include "cuda/search/propose.hpp"
 #include "cuda/search/search.hpp"
 #include "cuda/search/seconds.hpp"
@@ -45,7 +46,7 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
     check_process();
     Facts facts;
     facts.name = name_;
-    facts.precisions = {Precision::int8, Precision::fp16, Precision::f32, Precision::canonical};
+    for (const FilterPrecision& row : filter_precisions) facts.precisions.push_back(row.precision);
     facts.instruction_sets = instruction_sets_;
     facts.built_instruction_sets = {"mma"};
     facts.description = description_;

@@ -7,9 +7,9 @@
 #include "core/text.hpp"
 #include "cuda/device/check.hpp"
 #include "cuda/device/context.hpp"
+#include "cuda/device/launch.cuh"
 #include "cuda/device/load.hpp"
 #include "cuda/device/stream.hpp"
-#include "cuda/select/launch.cuh"
 #include "vicinal/matrix.hpp"
 
 namespace vicinal::cuda {

@@ -7,7 +7,7 @@
 //   footrule_places: those before each strip
 //   footrule_emit:   the candidates, ascending, each to its place
 #pragma once
-#include "cuda/lane.cuh"
+#include "cuda/device/primitives.cuh"
 #include "cuda/permutation/job.hpp"
 #include "cuda/ptx/differences.cuh"
 

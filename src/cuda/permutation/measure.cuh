@@ -2,6 +2,8 @@
 // the list of a block's best; a second kernel makes one list of them.
 #pragma once
 #include "cuda/permutation/job.hpp"
+#include "cuda/search/core/block_select.cuh"
+#include "cuda/search/core/list_words.cuh"
 #include "cuda/search/rerank/rank.cuh"
 
 namespace vicinal::cuda {

@@ -6,6 +6,8 @@
 //   near_list:       objects within it; a thread holds some objects' ranks, a block takes queries a few at a time from shared memory
 //   near_cut:        the candidates, in no order
 #pragma once
+#include <cmath>
+
 #include "cuda/permutation/footrule.cuh"
 
 namespace vicinal::cuda {
@@ -86,7 +88,7 @@ __global__ void __launch_bounds__(rank_threads) near_list(NearArgs args) {
   VICINAL_SHARED(std::uint32_t, kept, near_queries * near_room);
   const std::int64_t first = blockIdx.x / args.splits * (rank_threads * Each), split = blockIdx.x % args.splits;
 
-  std::uint32_t ranks[Each][Words];
+  std::uint32_t ranks[Each][Words];  // of this thread's objects
 #pragma unroll
   for (int e = 0; e < Each; ++e) {
     const std::int64_t object = first + e * rank_threads + thread_index();
@@ -96,6 +98,7 @@ __global__ void __launch_bounds__(rank_threads) near_list(NearArgs args) {
   }
   const std::int64_t groups = (job.query_count + near_queries - 1) / near_queries;
   for (std::int64_t group = split; group < groups; group += args.splits) {
+    // Some queries into shared memory, with their limits.
     const std::int64_t first_query = group * near_queries, left = job.query_count - first_query;
     const int used = static_cast<int>(left < near_queries ? left : near_queries);
     const auto* from = reinterpret_cast<const RankWords*>(job.queries + first_query * Words);
@@ -106,6 +109,7 @@ __global__ void __launch_bounds__(rank_threads) near_list(NearArgs args) {
     }
     __syncthreads();
 
+    // Footrules of each query; objects within its limit are kept in shared memory, or listed at once where that is full.
     for (int query = 0; query < used; ++query) {
       unsigned sums[Each];
 #pragma unroll
@@ -139,6 +143,7 @@ __global__ void __launch_bounds__(rank_threads) near_list(NearArgs args) {
     }
     __syncthreads();
 
+    // Output: one place in each query's list for all that the block kept.
     if (thread_index() < used) {
       std::uint32_t& count = counts[thread_index()];
       count = count < near_room ? count : near_room;

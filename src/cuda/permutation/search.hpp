@@ -8,7 +8,7 @@
 #include "backend/ranks.hpp"
 #include "cuda/permutation/measure.cuh"
 #include "cuda/permutation/sequence.hpp"
-#include "cuda/search/memory_plan.hpp"
+#include "cuda/search/core/prepared.hpp"
 
 namespace vicinal::cuda {
 

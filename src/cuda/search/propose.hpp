@@ -8,6 +8,7 @@
 #include "backend/search.hpp"
 #include "core/bound.hpp"
 #include "core/text.hpp"
+#include "cuda/search/core/precision.hpp"
 #include "cuda/search/seconds.hpp"
 
 namespace vicinal::cuda {
@@ -19,7 +20,7 @@ inline constexpr std::int64_t long_list = 2048,
                                   24;  // of longer lists, ranking every pair is faster below so many rows for each
 inline constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // sums of floats prove something up to here
 
-/// It tells whether every pair is ranked before rows are packed in int8.
+/// It tells whether every pair is ranked before rows are packed for the cheapest filter.
 inline bool ranked_sooner(const ProblemShape& problem) {
   if (problem.kept || problem.range) return false;
   SearchPlan plan;
@@ -28,7 +29,7 @@ inline bool ranked_sooner(const ProblemShape& problem) {
     plan.cascade = {precision_name(precision)};
     return search_seconds(plan, problem);
   };
-  return seconds(Precision::canonical) < seconds(Precision::int8);
+  return seconds(Precision::canonical) < seconds(filter_precisions[0].precision);
 }
 
 /// It returns the filters of a search, cheapest first; none where every pair is ranked.
@@ -44,11 +45,13 @@ inline std::vector<Precision> wanted_filters(const ProblemShape& problem, const 
       (run.filter == "auto" && (many_asked || (few && !problem.kept) || ranked_sooner(problem))))
     return {};
   const Sum sum = filter_sum_of(problem.metric);
-  if (run.filter == precision_name(Precision::f32) || sum == Sum::magnitudes || sum == Sum::largest)
-    return {Precision::f32};
-  if (run.filter == precision_name(Precision::fp16) || problem.corpus.cols > most_int8_dims)
-    return {Precision::fp16, Precision::f32};
-  return {Precision::int8, Precision::fp16, Precision::f32};
+  bool forced = has_filter(precision_of(run.filter));  // then no cheaper one is wanted
+  std::vector<Precision> wanted;
+  for (const FilterPrecision& row : filter_precisions) {
+    forced = forced && run.filter != precision_name(row.precision);
+    if (!forced && row.filters && row.takes(sum, problem.corpus.cols)) wanted.push_back(row.precision);
+  }
+  return wanted;
 }
 
 /// SearchBackend::propose of a device. refusal(precision): why the device has no filter of it for these rows; empty where it has. A note says

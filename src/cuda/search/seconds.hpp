@@ -5,7 +5,8 @@
 #include <cmath>
 
 #include "backend/search.hpp"
-#include "cuda/search/job.hpp"
+#include "cuda/search/core/args.hpp"
+#include "cuda/search/core/precision.hpp"
 
 namespace vicinal::cuda {
 
@@ -16,9 +17,8 @@ struct Rates {
   double host_bytes = 8.2e9;  // a second, to or from memory of the host that is not pinned
   double prepare = 1.0e-3, sampled_element = 7.5e-9,
          element = 9e-12;  // of rows that are packed for this search; up to 1024 of them choose the transform
-  double measured_element = 2.9e-12;              // of rows that are only looked at
-  double tile = 9.6e-9, tile_of_halves = 2.9e-8;  // 128 rows x 256 queries x 128 columns
-  double difference = 1.2e-13;                    // a pair and column of the precision f32
+  double measured_element = 2.9e-12;  // of rows that are only looked at
+  double difference = 1.2e-13;        // a pair and column of a filter in single precision
   double reranked = 2.1e-8,
          reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
@@ -42,7 +42,7 @@ inline double search_seconds(const Plan& plan, const ProblemShape& problem) {
                rates.host_bytes;
   if (!problem.kept) seconds += static_cast<double>(plan.passes) * copied(problem.corpus);
   const Precision precision = precision_of(plan.cascade.front());
-  if (precision == Precision::canonical) {
+  if (!has_filter(precision)) {
     if (!problem.kept) seconds += static_cast<double>(plan.passes) * rates.measured_element * n * d;
     return seconds + rates.a_scan + q * n * (rates.pair + rates.pair_element * d) +
            q * static_cast<double>(problem.k) * rates.listed;
@@ -50,10 +50,10 @@ inline double search_seconds(const Plan& plan, const ProblemShape& problem) {
   if (!problem.kept)
     seconds += rates.prepare + rates.sampled_element * std::min(n, 1024.0) * d +
                static_cast<double>(plan.passes) * rates.element * n * d;
-  if (precision == Precision::f32) return seconds + q * n * d * rates.difference;
+  if (!filter_precision(precision).tensor_cores) return seconds + q * n * d * rates.difference;
   const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128),
                k = static_cast<double>(problem.k);
-  return seconds + (precision == Precision::fp16 ? rates.tile_of_halves : rates.tile) * tiles +
+  return seconds + filter_precision(precision).tile_seconds * tiles +
          q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
               rates.neighbor_element * k * d);
 }

@@ -64,11 +64,12 @@ class CudaSession final : public Session {
                                                                 const Plan& plan, ThreadPool& thread_pool) {
     auto kept = std::make_shared<CudaPreparedCorpus<Device>>(device);
     const Precision first = precision_of(plan.cascade.front());
-    kept->packed = has_filter(first) && filter_precision(first).prepared;
+    kept->packed = has_filter(prepared_precision(first));
     Stats stats;
     CudaSession session(device, spec, plan, Precision::canonical, kept, thread_pool, stats);
     if (kept->packed) session.transform_ = kept->transform = session.preparer_->choose(kept->centre);
-    session.model_ = model_of(spec.metric, spec.type, spec.corpus.cols, session.transform_.scale, Precision::int8);
+    session.model_ =
+        model_of(spec.metric, spec.type, spec.corpus.cols, session.transform_.scale, prepared_precision(first));
     session.filters_ = kept->packed;
     session.preparer_->longest = prepared_duplicates;  // whatever k is here
     session.prepare_matrix(kept->buffers, spec.corpus, false);
@@ -284,7 +285,7 @@ class CudaSession final : public Session {
         f.groups = part * groups_a_tile;
         f.nearest = nearest_.reserve(padded_to_blocks(f.args.queries.count) * f.groups);
         run_filter<true>(f);
-        launch(initial_thresholds, f.args.queries.count, rerank_threads, initial_thresholds_memory(f.groups),
+        launch(initial_thresholds, f.args.queries.count, initial_threads, initial_thresholds_memory(f.groups),
                InitialThresholds{
                    .args = f.args, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }

@@ -6,7 +6,7 @@
 #pragma once
 #include <cstdint>
 
-#include "cuda/lane.cuh"
+#include "cuda/device/primitives.cuh"
 #include "select/ordered.hpp"
 
 namespace vicinal::cuda {

@@ -1,5 +1,5 @@
 // What the host side of an algorithm is given, and how many bytes it needs: plain arithmetic, the same under the emulator.
-// `launch(blocks, threads, shared, kernel, args)` queues a kernel that takes one struct; CudaLaunch in launch.cuh, an emulated
+// `launch(blocks, threads, shared, kernel, args)` queues a kernel that takes one struct; CudaLaunch in cuda/device/launch.cuh, an emulated
 // one in tests/kernels.
 #pragma once
 #include <algorithm>

@@ -139,6 +139,7 @@ class QuickGroup {
     const std::int64_t high = right;
     int turn = 0;
     for (std::int64_t base = left; base < high; base += std::int64_t{size()} * quick_segments) {
+      // Where this warp's words go: how many are less or more than the pivot, here and in the warps before.
       Word words[quick_segments];
       unsigned less[quick_segments], more[quick_segments];
       std::uint64_t mine = 0;
@@ -158,6 +159,7 @@ class QuickGroup {
       turn ^= 1;
       std::int64_t left_at = left + static_cast<std::int64_t>(before & 0xffffffffu),
                    right_at = right - static_cast<std::int64_t>(before >> 32);
+// Output, by segments in shared memory, so that writes are side by side.
 #pragma unroll
       for (int n = 0; n < quick_segments; ++n) {
         const bool is_less = (less[n] >> lane_index() & 1) != 0, is_more = (more[n] >> lane_index() & 1) != 0;

@@ -1,8 +1,8 @@
 // The calls of select.hpp, and the launches of emit.cuh.
 #include "cuda/select/select.hpp"
 
+#include "cuda/device/launch.cuh"
 #include "cuda/select/emit.cuh"
-#include "cuda/select/launch.cuh"
 #include "cuda/select/sequence.hpp"
 
 namespace vicinal::cuda {

@@ -114,6 +114,7 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_find(SieveParts<For
     const std::int64_t row = work / p.parts;
     const int part = static_cast<int>(work % p.parts);
     PartOfRow<Float> values(p.one.rows, row, part, p.parts);
+    // A limit for the part: one of the least words of its threads.
     std::uint32_t least = ~0u;
     int least_col = -1;
     values.each([&](std::uint32_t key, int col) {
@@ -125,6 +126,7 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_find(SieveParts<For
     if (thread_index() == 0) *count = 0;
     const Word mine = least_col < 0 ? Form::last() : Form::make(least, least_col);
     const Word limit = limit_of_lanes<Form, sieve_part_lanes>(mine, sieve_part_kept - 1, least_of, chosen);
+    // Words within it; threads whose least is beyond it have none.
     const std::uint32_t most = Form::key(limit);
     if (!(limit < mine))
       values.each([&](std::uint32_t key, int col) {
@@ -133,6 +135,7 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_find(SieveParts<For
         if (!(limit < word)) line[atomicAdd(count, 1)] = word;
       });
     __syncthreads();
+    // Output: all of them, or the least where there are too many.
     const int n = *count;
     Word* found = p.found + row * p.parts * sieve_part_slots + part;
     if (n <= sieve_part_slots) {

@@ -1,5 +1,5 @@
 // The launches of sorts.cuh on a device.
-#include "cuda/select/launch.cuh"
+#include "cuda/device/launch.cuh"
 #include "cuda/select/sorts.cuh"
 
 namespace vicinal::cuda {

@@ -6,7 +6,7 @@
 //   bound: a limit to begin with, from the distances to words of about the query's length
 //   pick:  the k first of a list
 #pragma once
-#include "cuda/lane.cuh"
+#include "cuda/device/primitives.cuh"
 #include "cuda/strings/job.hpp"
 
 namespace vicinal::cuda {
@@ -170,6 +170,7 @@ __global__ void __launch_bounds__(strings_threads) strings_long(const StringsTil
   const Wanted wanted{limit, length};
   if (!wanted.read(tile, query, 1, length_of(job.words, first), length_of(job.words, last - 1))) return;
 
+  // The table of the query's masks.
   const int masks = (length[0] + 63) / 64;
   for (int i = thread_index(); i < masks * job.symbols; i += thread_count()) table[i] = 0;
   __syncthreads();
@@ -180,6 +181,7 @@ __global__ void __launch_bounds__(strings_threads) strings_long(const StringsTil
   }
   __syncthreads();
 
+  // Columns of the matrix, a mask after the other, by what each hands to the next.
   const std::int64_t word = first + thread_index();
   if (word >= last) return;
   Letters<0> letters;
@@ -203,6 +205,7 @@ __global__ void __launch_bounds__(strings_threads) strings_long(const StringsTil
       vn[s] = x & d0;
     }
   });
+  // The distance, down the last column.
   int distance = letters.count;
   for (int s = 0; s < masks; ++s) {
     const int here = length[0] - 64 * s;

@@ -1,5 +1,5 @@
 // The launches of a search of strings, for whoever launches: the library and the measurement on a device, the tests on the emulator.
-// `Launch` is called as CudaLaunch (cuda/select/launch.cuh) is. Words and queries are cut where the kernels differ: by letters that fit
+// `Launch` is called as CudaLaunch (cuda/device/launch.cuh) is. Words and queries are cut where the kernels differ: by letters that fit
 // registers, by bits of a mask.
 #pragma once
 #include <algorithm>

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "cuda/device/device.hpp"
 #include "cuda/search/filter/table.hpp"
-#include "cuda/search/memory_plan.hpp"
 
 namespace vicinal::cuda {
 
@@ -74,6 +74,7 @@ class FilterTest {
       device.in(array.reserve(count), from, count * static_cast<std::int64_t>(sizeof *from));
       return array.data();
     };
+    // Arguments, and memory for what the kernel writes.
     Filter f{.args = {.rows = {},
                       .queries = {},
                       .model = model_of(Metric::inner_product, DistanceType::f32, width_, 1, Precision::int8),
@@ -95,6 +96,7 @@ class FilterTest {
     f.candidates = candidates.reserve(workers * room_);
     f.used = used.reserve(workers);
     f.groups = std::int64_t{visits_} * groups_a_tile;
+    // Launches with thresholds and as a sample, and what they left.
     launch_filter<false>(device, kernel_, Precision::int8, f, 1);
     f.nearest = nearest.reserve(block_queries * f.groups);
     launch_filter<true>(device, kernel_, Precision::int8, f, 1);

@@ -3,10 +3,14 @@
 // distance. Which groups are nearest is guessed in single precision, and only theirs are bounded, a warp 32 of them together: a bound takes
 // some 200 instructions in double precision.
 #pragma once
-#include "cuda/search/rerank/rerank.cuh"
+#include "cuda/search/core/block_select.cuh"
+#include "cuda/search/core/list_words.cuh"
+#include "cuda/search/core/threshold.cuh"
+#include "cuda/search/filter/scatter.cuh"
 
 namespace vicinal::cuda {
 
+inline constexpr int initial_threads = 256;
 inline constexpr std::int64_t kept_groups =
     16384;  // so many groups' estimates stay in shared memory; of more they are made each time
 
@@ -18,6 +22,11 @@ struct InitialThresholds {
 };
 inline std::int64_t initial_thresholds_memory(std::int64_t groups) {
   return groups <= kept_groups ? groups * static_cast<std::int64_t>(sizeof(float)) : 0;
+}
+
+/// Keys of 32 bits in the order of floats; NaN has no place here.
+__device__ __forceinline__ std::uint32_t ordered_t(float t) {
+  return ListWords<Packed>::ordered(static_cast<double>(t));
 }
 
 /// A group: its tile, and where its largest sum is.
@@ -88,10 +97,10 @@ __device__ __forceinline__ void each_group(const InitialThresholds& s, const Pla
   }
 }
 
-__global__ void __launch_bounds__(rerank_threads) initial_thresholds(InitialThresholds s) {
+__global__ void __launch_bounds__(initial_threads) initial_thresholds(InitialThresholds s) {
   VICINAL_SHARED(unsigned, spare, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
-  VICINAL_SHARED(Group, waiting, rerank_threads * 2);  // to be bounded, 64 of each warp
+  VICINAL_SHARED(Group, waiting, initial_threads * 2);  // to be bounded, 64 of each warp
   const SearchArgs& args = s.args;
   const std::int64_t position = blockIdx.x;
   const PlacedQuery query = args.queries.placed[position];

@@ -1,6 +1,7 @@
 // RANGE on a device: what passes a limit that never moves is ranked at once, and what is within the radius goes to one list of the batch;
 // counts a query, sums of them, and a sort of each row make a compressed matrix of it.
 #pragma once
+#include "cuda/search/filter/scatter.cuh"
 #include "cuda/search/rerank/exhaustive.cuh"
 #include "cuda/search/rerank/rerank.cuh"
 
@@ -223,6 +224,7 @@ __global__ void __launch_bounds__(rerank_threads) sort_matches(MatchRows m) {
   VICINAL_SHARED(WideWord, run, sort_run);
   const std::int64_t query = blockIdx.x, begin = m.begins[query], count = m.begins[query + 1] - begin;
   WideWord *from = m.words + begin, *to = m.spare + begin;
+  // Runs, each sorted in shared memory.
   for (std::int64_t first = 0; first < count; first += sort_run) {
     const int used = static_cast<int>(count - first < sort_run ? count - first : sort_run);
     __syncthreads();
@@ -231,6 +233,7 @@ __global__ void __launch_bounds__(rerank_threads) sort_matches(MatchRows m) {
     for (int i = thread_index(); i < used; i += thread_count()) from[first + i] = run[i];
   }
   __syncthreads();
+  // Merges of pairs of runs, from one array into the other.
   for (std::int64_t width = sort_run; width < count; width *= 2) {
     for (std::int64_t out = static_cast<std::int64_t>(thread_index()) * merge_piece; out < count;
          out += static_cast<std::int64_t>(thread_count()) * merge_piece) {
@@ -247,6 +250,7 @@ __global__ void __launch_bounds__(rerank_threads) sort_matches(MatchRows m) {
     from = to;
     to = other;
   }
+  // Output: ids and distances.
   unsigned gone = 0;
   const bool descends = descending(m.ranking.metric);
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {

@@ -6,8 +6,8 @@
 
 #include "core/key.hpp"
 #include "core/text.hpp"
+#include "cuda/search/core/prepared.hpp"
 #include "cuda/search/filter/table.hpp"
-#include "cuda/search/memory_plan.hpp"
 #include "cuda/search/output/range.cuh"
 #include "prepare/check.hpp"
 #include "prepare/matches.hpp"

@@ -2,13 +2,19 @@
 // nearest are chosen, all warps of the device rank them, and a block a query cuts the list to the best k and drops what its new
 // threshold excludes. At the end what is left is ranked in the same way, and a merge sort puts the lists in order.
 #pragma once
-#include "cuda/search/memory_plan.hpp"
+#include "cuda/device/device.hpp"
 #include "cuda/search/rerank/rerank.cuh"
 #include "cuda/select/job.hpp"
 
 namespace vicinal::cuda {
 
 inline constexpr int long_threads = 1024, rank_long_threads = 256;
+
+/// Bytes that a query of a long list takes beside its slots (rerank_long.cuh).
+inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide) {
+  const FormName form = wide ? FormName::wide : FormName::packed;
+  return k > most_shared_k ? capacity * (4 + word_size(form)) + merge_needs(form, k, k).row : 0;
+}
 
 struct RerankLong {
   SearchArgs args;
@@ -137,6 +143,7 @@ __global__ void __launch_bounds__(long_threads) cut_long(RerankLong s) {
   const std::uint32_t used = s.used[position];
   std::uint32_t have = state.best;
   if (used > 0) {
+    // The best k of the list and of what was ranked.
     Word limit = Form::last();
     if (have + used > k) {
       limit =
@@ -150,6 +157,7 @@ __global__ void __launch_bounds__(long_threads) cut_long(RerankLong s) {
       if (!(limit < words[i])) best[atomicAdd(&spare[259], 1u)] = words[i];
     __syncthreads();
     have = spare[259];
+    // The k-th tightens the threshold, which drops candidates.
     if (have == k) {
       const typename Form::Key kth = largest_key<Form>(best, k, largest);
       if (thread_index() == 0) tighten(args, position, ListWords<Form>::key(Form::make(kth, 0)));

@@ -1,6 +1,6 @@
-// The words of a warp and of a block that kernels are written in. Blocks are one-dimensional, of whole warps; every word that
+// Warp-wide and block-wide primitives that all kernels are written in. Blocks are one-dimensional, of whole warps; every primitive that
 // sums or shuffles is called by all 32 lanes, or by all threads where its name says block.
-// A host compiler reads the same text through the emulator, tests/simt.
+// A host compiler reads the same source through the emulator, tests/simt.
 #pragma once
 #include <cstdint>
 #if defined(__CUDACC__)
