@@ -65,8 +65,7 @@ struct Explanation {
     const double elements =
         static_cast<double>(run.stats.pairs) * static_cast<double>(cols) / (run.plan.symmetric ? 2 : 1);
     if (best.products > 0) product_share = elements / seconds / best.products;
-    const double block =
-        static_cast<double>(run.plan.symmetric ? run.plan.pair_rows : std::min(run.plan.query_block, run.queries));
+    const double block = static_cast<double>(std::min(run.plan.query_block, run.queries));
     if (best.bytes > 0 && block > 0)
       memory_share = elements * (precision == "int8" ? 1 : 4) / block / seconds / best.bytes;
   }

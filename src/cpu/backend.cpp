@@ -30,12 +30,13 @@ std::vector<Precision> filters_of(const Plan& plan) {
 }
 
 /// It chooses the transform of a precision; false where that is int8 and does not pay. queries: that each preparation serves.
-bool choose(Transform& transform, const Kernels& kernels, const SearchSpec& spec, const Plan& plan, Precision precision,
-            double queries, ThreadPool& thread_pool) {
+bool choose(Transform& transform, const Kernels& kernels, const SearchSpec& spec, const SearchPlan& plan,
+            Precision precision, double queries, ThreadPool& thread_pool) {
   if (precision == Precision::canonical) return true;
   transform = choose_transform(kernels, spec, precision, thread_pool);
   if (precision != Precision::int8) return true;
-  if (plan.pilot) return bytes_pay(kernels, spec, transform, plan.second, queries, thread_pool);
+  if (plan.techniques.pilot)
+    return bytes_pay(kernels, spec, transform, plan.techniques.second_level, queries, thread_pool);
   if (plan.rotated && transform.usable && !(transform.whole > 0)) transform.rotation = Rotation(spec.corpus.cols);
   return true;
 }
@@ -99,7 +100,7 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
     for (const std::string& name : plan.cascade)
       if (!problem.kept)
         chunk = std::max(chunk, PackedRows::bytes(plan.corpus_chunk, problem.corpus.cols, problem.metric,
-                                                  precision_of(name), {plan.groups, plan.second}));
+                                                  precision_of(name), plan.techniques));
     return chunk + CpuSession::bytes(plan, problem);
   }
 
@@ -107,7 +108,7 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
     std::int64_t total = plan.threads * PrepareScratch::bytes(problem.corpus.cols);
     for (const std::string& name : plan.cascade)
       total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, precision_of(name),
-                                 {plan.groups, plan.second});
+                                 plan.techniques);
     return total;
   }
 
@@ -129,8 +130,8 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
       CpuPreparedCorpus::Packed packed;
       if (!choose(packed.transform, kernels, spec, plan, precision, infinite, thread_pool)) continue;
       const auto model = make_model(kernels, spec, precision, packed.transform);
-      prepare_rows(kernels, spec, precision, model.get(), &packed.transform, {plan.groups, plan.second}, 0,
-                   spec.corpus.rows, thread_pool, packed.rows);
+      prepare_rows(kernels, spec, precision, model.get(), &packed.transform, plan.techniques, 0, spec.corpus.rows,
+                   thread_pool, packed.rows);
       kept->precisions.push_back(std::move(packed));
     }
     return kept;

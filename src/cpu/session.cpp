@@ -47,11 +47,12 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
       results * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
       batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 3 * sizeof(std::int64_t) + 2 * sizeof(double));
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
-  if (filters && plan.second) total += batch * 2 * SecondCode::stride(dims) + plan.threads * rank_block * 8;
+  if (filters && plan.techniques.second_level)
+    total += batch * 2 * SecondCode::stride(dims) + plan.threads * rank_block * 8;
   if (filters)
     total += (padded + padded / block * lanes) * std::max(dims + 3, block_quads) * 4 + batch * 4 +
              results * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
-  if (plan.groups) total += batch * ((kd_tree_width(dims) + dims) * 8 + 48);
+  if (plan.techniques.kd_tree) total += batch * ((kd_tree_width(dims) + dims) * 8 + 48);
   if (problem.range)
     total +=
         results * static_cast<std::int64_t>(sizeof(Matches) + sizeof(OutputCursor)) + batch * 64 + plan.match_bytes;
@@ -60,7 +61,7 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
                               (block + max_query_lanes) * (10 + panel_rows) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam
   if (plan.symmetric) total += plan.threads * (tile_rows + max_query_lanes) * (2 * panel_rows + 16) * 4;  // of int8
-  return total + plan.threads * thread + (plan.pilot ? pilot_bytes : 0) + dims * 24 + Rotation::bytes(dims) +
+  return total + plan.threads * thread + (plan.techniques.pilot ? pilot_bytes : 0) + dims * 24 + Rotation::bytes(dims) +
          (std::int64_t{1} << 20);
 }
 
@@ -151,8 +152,8 @@ void CpuSession::start_range() {
 }
 
 void CpuSession::prepare_corpus(std::int64_t first, std::int64_t count) {
-  prepare_rows(kernels_, spec_, precision_, model_.get(), &transform_, {plan_.groups, plan_.second}, first, count,
-               thread_pool_, streamed_);
+  prepare_rows(kernels_, spec_, precision_, model_.get(), &transform_, plan_.techniques, first, count, thread_pool_,
+               streamed_);
   note_largest_rows();
 }
 

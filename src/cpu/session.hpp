@@ -38,10 +38,10 @@ class CpuSession final : public Session {
   const PackedRows& chunk() const noexcept { return prepared_ ? prepared_->of(precision_).rows : streamed_; }
   const Transform& transform() const noexcept { return prepared_ ? prepared_->of(precision_).transform : transform_; }
   /// Rows lie in a k-d tree.
-  bool uses_kd_tree() const noexcept { return precision_ == Precision::canonical && plan_.groups; }
+  bool uses_kd_tree() const noexcept { return precision_ == Precision::canonical && plan_.techniques.kd_tree; }
   /// Rows that int8 cannot exclude are refined by their second-level codes.
   bool refines() const noexcept {
-    return precision_ == Precision::int8 && plan_.second && !(transform().whole > 0) &&
+    return precision_ == Precision::int8 && plan_.techniques.second_level && !(transform().whole > 0) &&
            (!prepared_ || chunk().second.present());
   }
   void note_largest_rows();

@@ -192,7 +192,7 @@ bool halve(SearchPlan& plan, const std::string& precision, const Backend& backen
   const std::int64_t tile = plan.multiples.rows, least = plan.multiples.queries;
   SearchPlan fewer = plan, shorter = plan;
   fewer.query_batch = std::min(plan.query_batch, std::max(least, (plan.query_batch + 1) / 2));
-  if (!problem.kept && !plan.groups)
+  if (!problem.kept && !plan.techniques.kd_tree)
     shorter.corpus_chunk =
         std::min(plan.corpus_chunk, std::max(tile, (plan.corpus_chunk / 2 + tile - 1) / tile * tile));
   shorter.resident = shorter.corpus_chunk >= problem.corpus.rows;

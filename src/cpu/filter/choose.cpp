@@ -12,7 +12,7 @@ constexpr std::int64_t rerank_share = 8, int8_rerank_share = 32;
 }  // namespace
 
 std::int64_t queries_per_block(const SearchPlan& plan, Precision precision) noexcept {
-  if (plan.symmetric) return precision == Precision::int8 ? tile_rows : plan.pair_rows;
+  if (plan.symmetric) return precision == Precision::int8 ? tile_rows : plan.symmetric_rows;
   if (precision != Precision::int8) return plan.query_block;
   const std::int64_t pieces = plan.query_block * plan.threads, rounds = (plan.query_batch + pieces - 1) / pieces;
   std::int64_t joined = sizeof(float);
@@ -37,7 +37,7 @@ FilterScratch::FilterScratch(const SearchPlan& plan, Precision precision) {
     f32.thresholds = Buffer<float>(block);
     f32.partial = Buffer<float>((plan.query_block + max_query_lanes) * panel_rows);
     if (plan.symmetric) {
-      f32.column_thresholds = Buffer<float>(plan.pair_rows);
+      f32.column_thresholds = Buffer<float>(plan.symmetric_rows);
       f32.row_terms = Buffer<float>(plan.query_block + max_query_lanes);
     }
     return;

@@ -48,17 +48,17 @@ bool load_checked(const Kernels& kernels, const SearchSpec& spec, const Points& 
 }
 
 std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metric, Precision precision,
-                               Packing packing) noexcept {
+                               const Techniques& techniques) noexcept {
   const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows;
   const std::int64_t padded = (rows + panel_rows - 1) / panel_rows * panel_rows;
   std::int64_t total = 0;
   if (precision != Precision::canonical) total += padded * 4 + tiles * static_cast<std::int64_t>(sizeof(FilterNorms));
   if (precision == Precision::f32) total += padded * dims * 4;
-  if (precision == Precision::canonical && packing.kd_tree) total += KdTree::bytes(rows, dims);
+  if (precision == Precision::canonical && techniques.kd_tree) total += KdTree::bytes(rows, dims);
   // The order, and while it is made the sizes that it goes by.
   if (precision == Precision::int8) total += padded * quads_of(dims) * 4 + rows * 8 + tiles * 4 + order_bytes;
   if (precision == Precision::int8 && dims <= most_integral_dims) total += padded * 4;
-  if (precision == Precision::int8 && packing.second)
+  if (precision == Precision::int8 && techniques.second_level)
     total += padded * (SecondCode::stride(dims) + 4) + tiles * static_cast<std::int64_t>(sizeof(SecondNorms));
   if (needs_norms(metric)) total += rows * (metric == Metric::correlation ? 16 : 8);
   return total;
@@ -88,7 +88,7 @@ void build_kd_tree(const Kernels& kernels, const SearchSpec& spec, ThreadPool& t
 }  // namespace
 
 void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision precision, const BoundModel* model,
-                  const Transform* transform, Packing packing, std::int64_t first, std::int64_t count,
+                  const Transform* transform, const Techniques& techniques, std::int64_t first, std::int64_t count,
                   ThreadPool& thread_pool, PackedRows& out) {
   const Points& corpus = spec.corpus;
   const std::int64_t dims = corpus.cols;
@@ -102,7 +102,7 @@ void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision prec
     out.tiles.assign(static_cast<std::size_t>(out.tile_count()), FilterNorms{});
   }
   Buffer<float> sizes(precision == Precision::int8 ? count : 0);
-  if (precision == Precision::canonical && packing.kd_tree) return build_kd_tree(kernels, spec, thread_pool, out);
+  if (precision == Precision::canonical && techniques.kd_tree) return build_kd_tree(kernels, spec, thread_pool, out);
   if (precision == Precision::f32) grow(out.panels, panels * panel_rows * dims);
   if (norms) grow(out.norms.self, count);
   if (spec.metric == Metric::correlation) grow(out.norms.mean, count);
@@ -148,7 +148,8 @@ void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision prec
   });
   if (unfit) report_unfit_rows(kernels, spec, corpus, "corpus", thread_pool);
   if (precision == Precision::int8)
-    pack_int8(kernels, spec, *model, *transform, sizes, packing.second && !(transform->whole > 0), thread_pool, out);
+    pack_int8(kernels, spec, *model, *transform, sizes, techniques.second_level && !(transform->whole > 0), thread_pool,
+              out);
 }
 
 namespace {

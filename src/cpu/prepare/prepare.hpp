@@ -32,11 +32,6 @@ static_assert(most_integral_dims * 255 * 255 < 1 << 24, "integers that floats ho
 /// Columns in fours.
 constexpr std::int64_t quads_of(std::int64_t dims) noexcept { return (dims + 3) / 4; }
 
-/// What a plan asks of packed rows besides their precision.
-struct Packing {
-  bool kd_tree = false, second = false;
-};
-
 /// The second-level codes of the rows (core/bound_second.hpp), in the order of the packed rows, each row filled up with zeros to whole lines of the cache.
 struct SecondCode {
   Buffer<std::uint8_t> bytes;
@@ -69,7 +64,7 @@ struct PackedRows {
   std::uint32_t row_at(std::uint32_t position) const noexcept { return ordered() ? order[position] : position; }
   /// Bytes that a chunk of `rows` needs.
   static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, Precision precision,
-                            Packing packing) noexcept;
+                            const Techniques& techniques) noexcept;
 };
 
 /// PrepareScratch holds what one thread prepares with: an fp64 row, a gathered row, a panel of float rows, a row of int8; for a rotated
@@ -105,7 +100,7 @@ inline constexpr std::int64_t order_bytes = std::int64_t{1} << 19;  // while row
 /// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. model: null on the
 /// canonical precision, where rows whose columns are few are put into a k-d tree if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
 void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision precision, const BoundModel* model,
-                  const Transform* transform, Packing packing, std::int64_t first, std::int64_t count,
+                  const Transform* transform, const Techniques& techniques, std::int64_t first, std::int64_t count,
                   ThreadPool& thread_pool, PackedRows& out);
 /// The second pass of int8, over rows whose largest elements are `sizes`; int8.cpp.
 void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel& model, const Transform& transform,

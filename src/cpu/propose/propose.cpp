@@ -59,7 +59,7 @@ Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* 
 /// It predicts the cycles of the precision that a search begins with, on one core.
 double cycles(const ProblemShape& problem, const SearchPlan& plan, const Left* sampled) {
   const Costs cost = costs_of(problem, plan.symmetric, sampled);
-  if (plan.groups) return cost.tree;
+  if (plan.techniques.kd_tree) return cost.tree;
   switch (precision_of(plan.cascade.front())) {
     case Precision::int8: return cost.bytes * static_cast<double>(plan.passes);
     case Precision::f32: return cost.filter * static_cast<double>(plan.passes);
@@ -105,7 +105,7 @@ bool takes_second(const ProblemShape& problem, const Execution& run) {
 /// A tree costs as much as comparing the rows with some hundreds of queries. Ranked at once, they need no filter. A kept corpus has a tree or has
 /// none, whatever this search would have chosen.
 bool takes_tree(const ProblemShape& problem, const Execution& run, Proof proof) {
-  if (problem.made != nullptr && !problem.made->groups) return false;
+  if (problem.made != nullptr && !problem.made->techniques.kd_tree) return false;
   return run.filter == "auto" && proof != Proof::exhaustive && problem.corpus.cols <= most_kd_tree_dims &&
          problem.corpus.rows >= least_tree_rows && (problem.kept || problem.queries.rows >= least_tree_queries) &&
          row_of(problem.metric).filter == FilterRows::plain && sum_of(problem.metric) != Sum::products;
@@ -124,14 +124,14 @@ Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof)
   Proposal proposal;
   proposal.multiples = {.queries = set.floats.query_lanes, .rows = tile_rows};
   const std::vector<Precision> cascade = choose_cascade(problem, run, proof, set);
-  proposal.kd_tree = takes_tree(problem, run, proof);
+  proposal.techniques.kd_tree = takes_tree(problem, run, proof);
   for (const Precision precision : cascade)
-    if (precision == Precision::canonical || (!proposal.kd_tree && problem.has_rows_of(precision)))
+    if (precision == Precision::canonical || (!proposal.techniques.kd_tree && problem.has_rows_of(precision)))
       proposal.cascade.push_back(precision_name(precision));
   const bool int8 = proposal.cascade.front() == precision_name(Precision::int8), filters = proposal.cascade.size() > 1;
-  proposal.pilot = int8 && run.filter == "auto" && proposal.cascade.size() > 2;
+  proposal.techniques.pilot = int8 && run.filter == "auto" && proposal.cascade.size() > 2;
   proposal.rotated = int8 && run.filter == rotated_filter;
-  proposal.second = int8 && takes_second(problem, run);
+  proposal.techniques.second_level = int8 && takes_second(problem, run);
   proposal.symmetric_tiles = filters ? symmetric_tiles(problem) : 0;
   proposal.set_slots(problem, int8);
   return proposal;
@@ -146,26 +146,26 @@ double predicted_seconds(const SearchPlan& plan, const ProblemShape& problem, co
 void sample_rows(SearchPlan& plan, const ProblemShape& problem, const SearchSpec& spec) {
   const Precision first = precision_of(plan.cascade.front());
   const Sum sum = filter_sum_of(spec.metric);
-  if (plan.groups || first == Precision::canonical || (sum != Sum::squares && sum != Sum::products)) return;
+  if (plan.techniques.kd_tree || first == Precision::canonical || (sum != Sum::squares && sum != Sum::products)) return;
   ThreadPool thread_pool(1, nullptr, {}, 0);
   const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
   Transform transform = choose_transform(kernels, spec, first, thread_pool);
   const Outlook outlook =
-      look(kernels, spec, transform, plan.second, static_cast<double>(plan.query_batch), thread_pool);
+      look(kernels, spec, transform, plan.techniques.second_level, static_cast<double>(plan.query_batch), thread_pool);
   if (outlook.sampled == 0 && outlook.int8_pays) return;
-  const bool bytes = first == Precision::int8 && (outlook.int8_pays || !plan.pilot);
+  const bool bytes = first == Precision::int8 && (outlook.int8_pays || !plan.techniques.pilot);
   if (first == Precision::int8 && !bytes) {
     plan.cascade.erase(plan.cascade.begin());
-    plan.second = false;
+    plan.techniques.second_level = false;
   }
-  plan.rotated |= plan.pilot && bytes && outlook.rotated;
-  plan.pilot = false;
+  plan.rotated |= plan.techniques.pilot && bytes && outlook.rotated;
+  plan.techniques.pilot = false;
   if (outlook.sampled == 0) return void(plan.seconds = predicted_seconds(plan, problem));
   const double n = static_cast<double>(spec.corpus.rows);
   Left left{outlook.left_int8, outlook.left_f32};
   plan.sampled_rows = outlook.sampled;
   plan.left_rows = static_cast<std::int64_t>(std::min(n, bytes ? left.bytes : left.floats));
-  if (plan.second) left.bytes = left.bytes / static_cast<double>(refinements_a_rank) + left.floats;
+  if (plan.techniques.second_level) left.bytes = left.bytes / static_cast<double>(refinements_a_rank) + left.floats;
   plan.seconds = predicted_seconds(plan, problem, &left);
   if (bytes || left.floats * costs::least_excluded <= n) return;
   SearchPlan all = plan;

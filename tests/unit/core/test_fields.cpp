@@ -29,8 +29,7 @@ constexpr std::size_t members() {
 }
 
 template <class Struct>
-constexpr bool complete = std::tuple_size_v<decltype(Fields<Struct>::listed)> + Fields<Struct>::unlisted ==
-                          members<Struct>();
+constexpr bool complete = std::tuple_size_v<decltype(Fields<Struct>::listed)> == members<Struct>();
 
 static_assert(complete<Certificate>);
 static_assert(complete<Stats>);

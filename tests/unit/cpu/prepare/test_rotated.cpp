@@ -63,7 +63,7 @@ struct Rotated : testing::TestWithParam<std::int64_t> {
 
 TEST_P(Rotated, RowsAreWithinTheirResiduals) {
   PackedRows packed;
-  prepare_rows(kernels, spec, Precision::int8, model.get(), &transform, {.kd_tree = false, .second = true}, 0, count,
+  prepare_rows(kernels, spec, Precision::int8, model.get(), &transform, Techniques{.second_level = true}, 0, count,
                thread_pool, packed);
   const std::int64_t quads = quads_of(dims);
   for (std::int64_t place = 0; place < count; ++place) {
