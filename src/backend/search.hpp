@@ -67,7 +67,7 @@ struct ProblemShape {
 
   /// Whether a kept corpus, where there is one, has rows of the precision. The canonical one needs nothing prepared.
   bool has_rows_of(Precision precision) const {
-    return precision == Precision::canonical || made == nullptr ||
+    return !has_filter(precision) || made == nullptr ||
            std::find(made->cascade.begin(), made->cascade.end(), precision_name(precision)) != made->cascade.end();
   }
 };

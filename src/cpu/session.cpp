@@ -20,8 +20,8 @@ std::int64_t pool_slack(std::int64_t k) noexcept { return std::clamp<std::int64_
 CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                        Transform chosen, std::shared_ptr<const CpuPreparedCorpus> prepared, ThreadPool& thread_pool,
                        Stats& stats)
-    : kernels_(set.floats), int8_(precision == Precision::int8 ? &set.int8 : nullptr), precision_(precision),
-      spec_(spec), plan_(plan), prepared_(std::move(prepared)), thread_pool_(thread_pool), stats_(stats),
+    : kernels_(set.floats), int8_(in_codes(precision) ? &set.int8 : nullptr), precision_(precision), spec_(spec),
+      plan_(plan), prepared_(std::move(prepared)), thread_pool_(thread_pool), stats_(stats),
       transform_(std::move(chosen)),
       rank_scratch_(thread_pool,
                     [&spec] {
@@ -29,7 +29,7 @@ CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const 
                       return std::make_unique<RankScratch>(corpus.cols, corpus.dtype, corpus.plain_rows());
                     }),
       filter_scratch_(thread_pool, [&plan, precision] { return std::make_unique<FilterScratch>(plan, precision); }) {
-  if (precision == Precision::canonical) return;
+  if (!has_filter(precision)) return;
   model_ = make_model(kernels_, spec, precision, transform());
   if (prepared_) note_largest_rows();
 }
@@ -39,9 +39,10 @@ CpuSession::~CpuSession() = default;
 std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& problem) noexcept {
   const std::int64_t dims = problem.corpus.cols, batch = plan.query_batch, results = batch * plan.row_splits;
   const bool filters = plan.cascade.size() > 1;
-  const std::int64_t block =
-                         std::max(queries_per_block(plan, Precision::f32), queries_per_block(plan, Precision::int8)),
-                     padded = (batch + block - 1) / block * block;
+  std::int64_t block = 0;
+  for (const HostPrecision& one : host_precisions)
+    if (has_filter(one.precision)) block = std::max(block, queries_per_block(plan, one.precision));
+  const std::int64_t padded = (batch + block - 1) / block * block;
   std::int64_t total =
       results * static_cast<std::int64_t>(sizeof(QueryResult) + sizeof(Candidates)) +
       results * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
@@ -83,6 +84,7 @@ FilterPass CpuSession::pass(const SearchBatch& batch) noexcept {
   return {.batch = batch,
           .plan = plan_,
           .model = *model_,
+          .precision = precision_,
           .int8 = int8_,
           .candidates = candidates_.data(),
           .largest = largest_rows_,
@@ -95,7 +97,7 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
   rows_.assign(rows.begin(), rows.end());
   given_.clear();
   if (uses_kd_tree()) kd_tree_queries_.prepare(kernels_, spec_, queries, thread_pool_, rows_, given_);
-  if (precision_ != Precision::int8 || !plan_.symmetric) pack_queries(nullptr);  // else when their order is known
+  if (!in_codes(precision_) || !plan_.symmetric) pack_queries(nullptr);  // else when their order is known
 }
 
 void CpuSession::pack_rows_as_queries() {

@@ -38,10 +38,10 @@ class CpuSession final : public Session {
   const PackedRows& chunk() const noexcept { return prepared_ ? prepared_->of(precision_).rows : streamed_; }
   const Transform& transform() const noexcept { return prepared_ ? prepared_->of(precision_).transform : transform_; }
   /// Rows lie in a k-d tree.
-  bool uses_kd_tree() const noexcept { return precision_ == Precision::canonical && plan_.techniques.kd_tree; }
+  bool uses_kd_tree() const noexcept { return !has_filter(precision_) && plan_.techniques.kd_tree; }
   /// Rows that int8 cannot exclude are refined by their second-level codes.
   bool refines() const noexcept {
-    return precision_ == Precision::int8 && plan_.techniques.second_level && !(transform().whole > 0) &&
+    return in_codes(precision_) && plan_.techniques.second_level && !(transform().integral_step > 0) &&
            (!prepared_ || chunk().second.present());
   }
   void note_largest_rows();
@@ -56,7 +56,7 @@ class CpuSession final : public Session {
   Output output(const SearchBatch& batch) noexcept { return {batch, model_.get(), largest_rows_, stats_}; }
 
   const Kernels& kernels_;
-  const Int8Kernels* int8_;  // null but on the int8 precision
+  const Int8Kernels* int8_;  // null but on a precision of codes
   Precision precision_;
   const SearchSpec& spec_;
   const SearchPlan& plan_;

@@ -134,7 +134,7 @@ class Fitter {
 void check_filter(const std::string& filter) {
   if (filter == "auto" || filter == rotated_filter) return;
   std::vector<std::string> known{"auto"};
-  for (const PrecisionName& precision : precision_names) {
+  for (const PrecisionRow& precision : precision_rows) {
     if (filter == precision.name) return;
     known.emplace_back(precision.name);
   }

@@ -43,7 +43,8 @@ std::int32_t quad_at(const std::int8_t* row, std::int64_t quad) noexcept {
 
 /// The row is nothing but integers, each a step.
 bool is_integral(const Transform& transform, float step, const double* row, const Int8Facts& facts) noexcept {
-  if (!(transform.whole > 0) || static_cast<double>(step) != transform.whole || facts.facts.ee != 0) return false;
+  if (!(transform.integral_step > 0) || static_cast<double>(step) != transform.integral_step || facts.facts.ee != 0)
+    return false;
   constexpr double to_whole = 0x1.8p52;
   bool integral = true;
   for (std::int64_t j = 0; j < transform.centre.size(); ++j) integral &= row[j] + to_whole - to_whole == row[j];
@@ -86,8 +87,8 @@ Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float 
 
 float int8_step(const Transform& transform, float size) noexcept {
   // Integers within a byte are what they are; -128 is one of them.
-  if (transform.whole > 0 && static_cast<double>(size) <= transform.whole * 128 * (1 + 0x1p-20))
-    return static_cast<float>(transform.whole);
+  if (transform.integral_step > 0 && static_cast<double>(size) <= transform.integral_step * 128 * (1 + 0x1p-20))
+    return static_cast<float>(transform.integral_step);
   return std::max(size / 127, least_step);
 }
 
@@ -102,7 +103,7 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
   out.second.tiles.assign(second ? static_cast<std::size_t>(out.tile_count()) : 0, SecondNorms{});
   if (second) grow(out.second.bytes, count * stride);
   if (second) grow(out.second.terms, count);
-  const bool may_be_integral = transform.whole > 0 && dims <= most_integral_dims;
+  const bool may_be_integral = transform.integral_step > 0 && dims <= most_integral_dims;
   if (may_be_integral) grow(out.squares, (count + panel_rows - 1) / panel_rows * panel_rows);
   std::atomic<bool> integral{may_be_integral}, unfit{false};
   PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
@@ -149,8 +150,9 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
       if (may_be_integral) {
         const bool is = is_integral(transform, step, scratch.row.data(), facts);
         if (!is) integral = false;
-        out.squares[at] = is ? static_cast<std::int32_t>(facts.facts.nn / (transform.whole * transform.whole))
-                             : 0;  // of others it may leave 32 bits
+        out.squares[at] =
+            is ? static_cast<std::int32_t>(facts.facts.nn / (transform.integral_step * transform.integral_step))
+               : 0;  // of others it may leave 32 bits
       }
       for (std::int64_t k = 0; k < quads; ++k)
         to[k * panel_rows] = quad_at(scratch.narrow.data(), k) ^ std::int32_t(0x80808080);

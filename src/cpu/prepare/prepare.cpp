@@ -52,13 +52,14 @@ std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metr
   const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows;
   const std::int64_t padded = (rows + panel_rows - 1) / panel_rows * panel_rows;
   std::int64_t total = 0;
-  if (precision != Precision::canonical) total += padded * 4 + tiles * static_cast<std::int64_t>(sizeof(FilterNorms));
-  if (precision == Precision::f32) total += padded * dims * 4;
-  if (precision == Precision::canonical && techniques.kd_tree) total += KdTree::bytes(rows, dims);
+  if (has_filter(precision))
+    total += padded * (find_host_precision(precision)->width(dims) + 4) +
+             tiles * static_cast<std::int64_t>(sizeof(FilterNorms));
+  else if (techniques.kd_tree) total += KdTree::bytes(rows, dims);
   // The order, and while it is made the sizes that it goes by.
-  if (precision == Precision::int8) total += padded * quads_of(dims) * 4 + rows * 8 + tiles * 4 + order_bytes;
-  if (precision == Precision::int8 && dims <= most_integral_dims) total += padded * 4;
-  if (precision == Precision::int8 && techniques.second_level)
+  if (in_codes(precision)) total += rows * 8 + tiles * 4 + order_bytes;
+  if (in_codes(precision) && dims <= most_integral_dims) total += padded * 4;
+  if (in_codes(precision) && techniques.second_level)
     total += padded * (SecondCode::stride(dims) + 4) + tiles * static_cast<std::int64_t>(sizeof(SecondNorms));
   if (needs_norms(metric)) total += rows * (metric == Metric::correlation ? 16 : 8);
   return total;
@@ -97,16 +98,16 @@ void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision prec
   out.count = count;
   out.precision = precision;
   const std::int64_t panels = (count + panel_rows - 1) / panel_rows;
-  if (precision != Precision::canonical) {
+  if (has_filter(precision)) {
     grow(out.terms, panels * panel_rows);
     out.tiles.assign(static_cast<std::size_t>(out.tile_count()), FilterNorms{});
   }
-  Buffer<float> sizes(precision == Precision::int8 ? count : 0);
-  if (precision == Precision::canonical && techniques.kd_tree) return build_kd_tree(kernels, spec, thread_pool, out);
-  if (precision == Precision::f32) grow(out.panels, panels * panel_rows * dims);
+  Buffer<float> sizes(in_codes(precision) ? count : 0);
+  if (!has_filter(precision) && techniques.kd_tree) return build_kd_tree(kernels, spec, thread_pool, out);
+  if (in_floats(precision)) grow(out.panels, panels * panel_rows * dims);
   if (norms) grow(out.norms.self, count);
   if (spec.metric == Metric::correlation) grow(out.norms.mean, count);
-  if (precision == Precision::canonical && !norms && integers) return;  // nothing to check and nothing to make
+  if (!has_filter(precision) && !norms && integers) return;  // nothing to check and nothing to make
 
   PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   std::atomic<bool> unfit{false};
@@ -125,10 +126,10 @@ void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision prec
           out.norms.self[at + r] = product.self;
           if (spec.metric == Metric::correlation) out.norms.mean[at + r] = product.mean;
         }
-        if (precision == Precision::canonical) continue;
+        if (!has_filter(precision)) continue;
         const Affine map = affine(spec.metric, product, transform->scale);
         const double* row = scratch.row.data();
-        if (precision == Precision::int8) {
+        if (in_codes(precision)) {
           sizes[at + r] = size_of(kernels, *transform, map, scratch);
           continue;
         }
@@ -141,15 +142,15 @@ void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision prec
         take_maxima(out.tiles[static_cast<std::size_t>(tile)], rounded);
       }
       thread_pool.poll(0);
-      if (precision != Precision::f32) continue;
+      if (!in_floats(precision)) continue;
       for (int r = rows; r < panel_rows; ++r) out.terms[at + r] = 0.0F;
       kernels.pack(scratch.floats.data(), dims, rows, panel_rows, dims, out.panels.data() + at * dims);
     }
   });
   if (unfit) report_unfit_rows(kernels, spec, corpus, "corpus", thread_pool);
-  if (precision == Precision::int8)
-    pack_int8(kernels, spec, *model, *transform, sizes, techniques.second_level && !(transform->whole > 0), thread_pool,
-              out);
+  if (in_codes(precision))
+    pack_int8(kernels, spec, *model, *transform, sizes, techniques.second_level && !(transform->integral_step > 0),
+              thread_pool, out);
 }
 
 namespace {

@@ -11,10 +11,10 @@
 #include "backend/search.hpp"
 #include "core/bound_second.hpp"
 #include "core/buffer.hpp"
-#include "core/precision.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
 #include "cpu/prepare/per_thread.hpp"
+#include "cpu/prepare/precision.hpp"
 #include "prepare/transform.hpp"
 
 namespace vicinal::cpu {
@@ -28,9 +28,6 @@ struct Norms {
 /// Squared distances of integral rows within a byte are floats in so many columns.
 constexpr std::int64_t most_integral_dims = 258;
 static_assert(most_integral_dims * 255 * 255 < 1 << 24, "integers that floats hold");
-
-/// Columns in fours.
-constexpr std::int64_t quads_of(std::int64_t dims) noexcept { return (dims + 3) / 4; }
 
 /// The second-level codes of the rows (core/bound_second.hpp), in the order of the packed rows, each row filled up with zeros to whole lines of the cache.
 struct SecondCode {
@@ -60,7 +57,7 @@ struct PackedRows {
   Precision precision = Precision::canonical;  // canonical: only checked (and norms taken, or put into a k-d tree)
 
   std::int64_t tile_count() const noexcept { return (count + tile_rows - 1) / tile_rows; }
-  bool ordered() const noexcept { return precision == Precision::int8; }
+  bool ordered() const noexcept { return in_codes(precision); }
   std::uint32_t row_at(std::uint32_t position) const noexcept { return ordered() ? order[position] : position; }
   /// Bytes that a chunk of `rows` needs.
   static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, Precision precision,

@@ -9,6 +9,7 @@
 #include "cpu/filter/refine.hpp"
 #include "cpu/isa/table.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
+#include "cpu/prepare/precision.hpp"
 #include "cpu/propose/costs.hpp"
 #include "cpu/propose/pilot.hpp"
 
@@ -75,23 +76,36 @@ bool takes_bytes(const ProblemShape& problem) {
   return (sum == Sum::squares || sum == Sum::products) && problem.corpus.cols <= most_int8_dims;
 }
 
+/// The precisions of the host from this one on.
+std::vector<Precision> cascade_from(Precision first) {
+  std::vector<Precision> cascade;
+  for (const HostPrecision& one : host_precisions)
+    if (one.precision >= first) cascade.push_back(one.precision);
+  return cascade;
+}
+
+/// It throws Unsupported for a filter by name that only other devices have.
+void check_host_filter(const std::string& filter) {
+  std::vector<std::string> here{"auto"};
+  for (const HostPrecision& one : host_precisions) here.push_back(precision_name(one.precision));
+  for (const PrecisionRow& row : precision_rows)
+    if (filter == row.name && find_host_precision(row.precision) == nullptr)
+      fail(ErrorCode::unsupported, cat("filter ", filter, " does not run on cpu; filters there: ", joined(here)));
+}
+
 std::vector<Precision> choose_cascade(const ProblemShape& problem, const Execution& run, Proof proof,
                                       const InstructionSet& set) {
-  if (ranks_every_pair(problem, run, proof)) return {Precision::canonical};
+  if (ranks_every_pair(problem, run, proof)) return cascade_from(Precision::canonical);
   const bool any = run.filter == "auto";
-  if (run.filter == precision_name(Precision::fp16))
-    fail(ErrorCode::unsupported,
-         cat("filter ", run.filter, " does not run on cpu; filters there: auto, ", precision_name(Precision::int8),
-             ", ", precision_name(Precision::f32), ", ", precision_name(Precision::canonical)));
+  check_host_filter(run.filter);
   const Costs cost = costs_of(problem);
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
-  if (any && !pays && !problem.kept) return {Precision::canonical};  // what is kept is packed already
-  const std::vector<Precision> floats{Precision::f32, Precision::canonical};
-  if (!takes_bytes(problem) || run.filter == precision_name(Precision::f32)) return floats;
+  if (any && !pays && !problem.kept) return cascade_from(Precision::canonical);  // what is kept is packed already
   const bool narrow = set.int8_gain > 1 && problem.corpus.cols >= least_int8_dims;
   const Costs paired = costs_of(problem, problem.symmetric);
-  if (any && !(narrow && (problem.kept || paired.bytes < paired.filter))) return floats;
-  return {Precision::int8, Precision::f32, Precision::canonical};
+  const bool coded =
+      any ? narrow && (problem.kept || paired.bytes < paired.filter) : !in_floats(precision_of(run.filter));
+  return cascade_from(coded && takes_bytes(problem) ? Precision::int8 : Precision::f32);
 }
 
 /// A second code takes a pass over all rows, and saves most of the canonical distances of some k rows a query. Bytes that are forced by name have
@@ -126,9 +140,9 @@ Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof)
   const std::vector<Precision> cascade = choose_cascade(problem, run, proof, set);
   proposal.techniques.kd_tree = takes_tree(problem, run, proof);
   for (const Precision precision : cascade)
-    if (precision == Precision::canonical || (!proposal.techniques.kd_tree && problem.has_rows_of(precision)))
+    if (!has_filter(precision) || (!proposal.techniques.kd_tree && problem.has_rows_of(precision)))
       proposal.cascade.push_back(precision_name(precision));
-  const bool int8 = proposal.cascade.front() == precision_name(Precision::int8), filters = proposal.cascade.size() > 1;
+  const bool int8 = in_codes(precision_of(proposal.cascade.front())), filters = proposal.cascade.size() > 1;
   proposal.techniques.pilot = int8 && run.filter == "auto" && proposal.cascade.size() > 2;
   proposal.rotated = int8 && run.filter == rotated_filter;
   proposal.techniques.second_level = int8 && takes_second(problem, run);
@@ -146,15 +160,15 @@ double predicted_seconds(const SearchPlan& plan, const ProblemShape& problem, co
 void sample_rows(SearchPlan& plan, const ProblemShape& problem, const SearchSpec& spec) {
   const Precision first = precision_of(plan.cascade.front());
   const Sum sum = filter_sum_of(spec.metric);
-  if (plan.techniques.kd_tree || first == Precision::canonical || (sum != Sum::squares && sum != Sum::products)) return;
+  if (plan.techniques.kd_tree || !has_filter(first) || (sum != Sum::squares && sum != Sum::products)) return;
   ThreadPool thread_pool(1, nullptr, {}, 0);
   const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
   Transform transform = choose_transform(kernels, spec, first, thread_pool);
   const Outlook outlook =
       look(kernels, spec, transform, plan.techniques.second_level, static_cast<double>(plan.query_batch), thread_pool);
   if (outlook.sampled == 0 && outlook.int8_pays) return;
-  const bool bytes = first == Precision::int8 && (outlook.int8_pays || !plan.techniques.pilot);
-  if (first == Precision::int8 && !bytes) {
+  const bool bytes = in_codes(first) && (outlook.int8_pays || !plan.techniques.pilot);
+  if (in_codes(first) && !bytes) {
     plan.cascade.erase(plan.cascade.begin());
     plan.techniques.second_level = false;
   }

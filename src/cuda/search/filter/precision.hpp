@@ -40,33 +40,28 @@ inline BoundModel f32_model(Metric metric, DistanceType type, std::int64_t dims,
 
 struct FilterPrecision {
   Precision precision;
-  bool filters;   // else every row is ranked
-  bool floats;    // rows and sums are of floats, else of integers
   bool prepared;  // it takes rows as a prepared corpus has them; else it packs its own for each search
   std::int64_t (*width)(std::int64_t dims);  // bytes of a packed row
   BoundModel (*model)(Metric metric, DistanceType type, std::int64_t dims, double scale);
 };
 
 /// In the order of the enum.
-inline constexpr FilterPrecision filter_precisions[] = {
-    {Precision::int8, true, false, true, packed_width, int8_model},
-    {Precision::fp16, true, true, false, half_width, fp16_model},
-    {Precision::f32, true, true, false, float_width, f32_model},
-    {Precision::canonical, false, false, true, packed_width, int8_model}};
+inline constexpr FilterPrecision filter_precisions[] = {{Precision::int8, true, packed_width, int8_model},
+                                                        {Precision::fp16, false, half_width, fp16_model},
+                                                        {Precision::f32, false, float_width, f32_model},
+                                                        {Precision::canonical, true, packed_width, int8_model}};
 
 constexpr const FilterPrecision& filter_precision(Precision precision) {
   return filter_precisions[static_cast<std::size_t>(precision)];
 }
 static_assert(
     [] {
-      for (const PrecisionName& known : precision_names)
+      for (const PrecisionRow& known : precision_rows)
         if (filter_precision(known.precision).precision != known.precision) return false;
-      return std::size(filter_precisions) == std::size(precision_names);
+      return std::size(filter_precisions) == std::size(precision_rows);
     }(),
     "filter_precisions has a row for each precision, in its order");
 
-constexpr bool has_filter(Precision precision) { return filter_precision(precision).filters; }
-constexpr bool in_floats(Precision precision) { return filter_precision(precision).floats; }
 inline std::int64_t filter_width(Precision precision, std::int64_t dims) {
   return filter_precision(precision).width(dims);
 }
