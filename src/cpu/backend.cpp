@@ -133,7 +133,7 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
       CpuPreparedCorpus::Packed packed;
       if (!choose(packed.transform, kernels, spec, plan, precision, infinite, thread_pool)) continue;
       const auto model = make_model(kernels, spec, precision, packed.transform);
-      prepare_rows(kernels, spec, precision, model.get(), &packed.transform, plan.techniques, 0, spec.corpus.rows,
+      prepare_rows({kernels, spec, precision, model.get(), &packed.transform, plan.techniques}, 0, spec.corpus.rows,
                    thread_pool, packed.rows);
       kept->precisions.push_back(std::move(packed));
     }

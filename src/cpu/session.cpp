@@ -20,7 +20,7 @@ std::int64_t pool_slack(std::int64_t k) noexcept { return std::clamp<std::int64_
 CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                        Transform chosen, std::shared_ptr<const CpuPreparedCorpus> prepared, ThreadPool& thread_pool,
                        Stats& stats)
-    : kernels_(set.floats), int8_(in_codes(precision) ? &set.int8 : nullptr), precision_(precision), spec_(spec),
+    : kernels_(set.floats), int8_(find_host_precision(precision)->codes(set)), precision_(precision), spec_(spec),
       plan_(plan), prepared_(std::move(prepared)), thread_pool_(thread_pool), stats_(stats),
       transform_(std::move(chosen)),
       rank_scratch_(thread_pool,
@@ -113,8 +113,10 @@ void CpuSession::pack_queries(const std::vector<float>* steps) {
     queries_.block = block;
     queries_.facts.assign(rows_.size(), QueryFacts{});
   } else {
-    cpu::prepare_queries(kernels_, int8_, steps, refines(), spec_, model_.get(), &transform(), query_points_, rows_,
-                         block, thread_pool_, queries_);
+    PackArgs args = pack_args();
+    args.techniques.second_level = refines();
+    cpu::prepare_queries(args, {.points = query_points_, .rows = rows_, .block = block, .int8 = int8_, .steps = steps},
+                         thread_pool_, queries_);
   }
   start_results();
   if (spec_.radius) start_range();
@@ -154,8 +156,7 @@ void CpuSession::start_range() {
 }
 
 void CpuSession::prepare_corpus(std::int64_t first, std::int64_t count) {
-  prepare_rows(kernels_, spec_, precision_, model_.get(), &transform_, plan_.techniques, first, count, thread_pool_,
-               streamed_);
+  prepare_rows(pack_args(), first, count, thread_pool_, streamed_);
   note_largest_rows();
 }
 

@@ -51,6 +51,9 @@ class CpuSession final : public Session {
   void start_range();
   /// Makes the packed rows the queries, in their order and rounded alike: each query is what it is as a row.
   void pack_rows_as_queries();
+  PackArgs pack_args() const noexcept {
+    return {kernels_, spec_, precision_, model_.get(), &transform(), plan_.techniques};
+  }
   SearchBatch batch() noexcept;
   FilterPass pass(const SearchBatch& batch) noexcept;
   Output output(const SearchBatch& batch) noexcept { return {batch, model_.get(), largest_rows_, stats_}; }

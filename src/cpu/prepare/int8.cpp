@@ -92,8 +92,12 @@ float int8_step(const Transform& transform, float size) noexcept {
   return std::max(size / 127, least_step);
 }
 
-void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel& model, const Transform& transform,
-               const Buffer<float>& sizes, bool second, ThreadPool& thread_pool, PackedRows& out) {
+void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thread_pool, PackedRows& out) {
+  const Kernels& kernels = args.kernels;
+  const SearchSpec& spec = args.spec;
+  const BoundModel& model = *args.model;
+  const Transform& transform = *args.transform;
+  const bool second = args.techniques.second_level && !(transform.integral_step > 0);
   const std::int64_t dims = model.dims, quads = quads_of(dims), count = out.count;
   grow(out.order, count);
   grow(out.quads, (count + panel_rows - 1) / panel_rows * panel_rows * quads);
@@ -128,9 +132,9 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
       SelfProduct product;
       if (needs_norms(spec.metric)) product.self = out.norms.self[row];
       if (spec.metric == Metric::correlation) product.mean = out.norms.mean[row];
-      Int8QuantizeArgs args =
+      Int8QuantizeArgs row_args =
           int8_args(transform, affine(spec.metric, product, transform.scale), step, scratch, scratch.narrow.data());
-      const Int8Facts facts = kernels.quantize_int8(args);
+      const Int8Facts facts = kernels.quantize_int8(row_args);
       // Rows were checked when their sizes were taken; this one was read again, and another thread may have changed it.
       if (std::isnan(facts.facts.xx)) unfit = true;
       const QuantizationErrors sums = quantization_errors(facts.facts);
@@ -141,8 +145,8 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
       if (!std::isinf(term)) take_maxima(maxima, norms);
       if (second) {
         std::uint8_t* bytes = out.second.bytes.data() + at * stride;
-        args.out = reinterpret_cast<std::int8_t*>(bytes);
-        const SecondNorms finer = second_norms_of(model, facts, kernels.second_row(args));
+        row_args.out = reinterpret_cast<std::int8_t*>(bytes);
+        const SecondNorms finer = second_norms_of(model, facts, kernels.second_row(row_args));
         std::fill(bytes + dims, bytes + stride, std::uint8_t{0});
         out.second.terms[at] = second_term(model, finer, term);
         if (!std::isinf(term)) take_maxima(second_maxima, finer);
@@ -166,9 +170,13 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
   out.integral = integral;
 }
 
-void pack_query_int8(const Kernels& kernels, const Int8Kernels& int8, const SearchSpec& spec, const BoundModel& model,
-                     const Transform& transform, const Points& queries, std::span<const std::int64_t> rows,
-                     std::int64_t panel, PrepareScratch& scratch, PackedQueries& out) {
+void pack_query_int8(const PackArgs& args, const QueriesToPack& queries, std::int64_t panel, PrepareScratch& scratch,
+                     PackedQueries& out) {
+  const Kernels& kernels = args.kernels;
+  const Int8Kernels& int8 = *queries.int8;
+  const SearchSpec& spec = args.spec;
+  const BoundModel& model = *args.model;
+  const Transform& transform = *args.transform;
   const std::int64_t quads = quads_of(model.dims), lanes = out.lanes, width = query_width(int8.layout, quads);
   const float step = out.steps[static_cast<std::size_t>(panel / out.block_panels)];
   std::int32_t* to = out.quads.data() + panel * lanes * width;
@@ -177,11 +185,11 @@ void pack_query_int8(const Kernels& kernels, const Int8Kernels& int8, const Sear
   for (std::int64_t i = 0; i < part.used; ++i) {
     QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
     if (!facts.filterable && !spec.symmetric) continue;
-    load_row(kernels, queries, rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(),
+    load_row(kernels, queries.points, queries.rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(),
              scratch.row.data());
     const Affine map = affine(spec.metric, {.self = facts.self, .mean = facts.mean}, facts.scale);
-    Int8QuantizeArgs args = int8_args(transform, map, step, scratch, scratch.narrow.data());
-    const Int8Facts rounded = kernels.quantize_int8(args);
+    Int8QuantizeArgs row_args = int8_args(transform, map, step, scratch, scratch.narrow.data());
+    const Int8Facts rounded = kernels.quantize_int8(row_args);
     const QuantizationErrors sums = quantization_errors(rounded.facts);
     facts.norms = filter_norms(model, sums);
     facts.square = sums.nn;
@@ -193,8 +201,8 @@ void pack_query_int8(const Kernels& kernels, const Int8Kernels& int8, const Sear
       std::int8_t* firsts = out.second.data() + (part.begin + i) * 2 * stride;
       std::fill_n(firsts, 2 * stride, std::int8_t{0});
       std::copy_n(scratch.narrow.data(), model.dims, firsts);
-      args.out = firsts + stride;
-      const SecondFacts finer = kernels.second_query(args);
+      row_args.out = firsts + stride;
+      const SecondFacts finer = kernels.second_query(row_args);
       facts.second = second_norms_of(model, rounded, finer);
       facts.second_shift = second_shift(rounded.sum, finer.sum);
     }

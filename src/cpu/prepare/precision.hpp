@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "core/precision.hpp"
-#include "cpu/isa/kernels.hpp"
+#include "cpu/isa/table.hpp"
 
 namespace vicinal::cpu {
 
@@ -14,12 +14,21 @@ struct HostPrecision {
   Precision precision;
   std::int64_t (*width)(std::int64_t dims);  // bytes of a packed row
   int (*roundings)(const Kernels& kernels);  // float operations that round, a column, of a sum of products
+  const Int8Kernels* (*codes)(const InstructionSet& set);  // tiles of codes; null: its tiles are of floats
 };
 inline constexpr HostPrecision host_precisions[] = {
-    {Precision::int8, [](std::int64_t dims) { return quads_of(dims) * 4; }, [](const Kernels&) { return 0; }},
-    {Precision::f32, [](std::int64_t dims) { return dims * 4; },
-     [](const Kernels& kernels) { return kernels.fused ? 1 : 2; }},
-    {Precision::canonical, [](std::int64_t) { return std::int64_t{0}; }, [](const Kernels&) { return 0; }}};
+    {.precision = Precision::int8,
+     .width = [](std::int64_t dims) { return quads_of(dims) * 4; },
+     .roundings = [](const Kernels&) { return 0; },
+     .codes = [](const InstructionSet& set) { return &set.int8; }},
+    {.precision = Precision::f32,
+     .width = [](std::int64_t dims) { return dims * 4; },
+     .roundings = [](const Kernels& kernels) { return kernels.fused ? 1 : 2; },
+     .codes = [](const InstructionSet&) -> const Int8Kernels* { return nullptr; }},
+    {.precision = Precision::canonical,
+     .width = [](std::int64_t) { return std::int64_t{0}; },
+     .roundings = [](const Kernels&) { return 0; },
+     .codes = [](const InstructionSet&) -> const Int8Kernels* { return nullptr; }}};
 
 /// Null for a precision that the host does not have.
 constexpr const HostPrecision* find_host_precision(Precision precision) noexcept {

@@ -88,9 +88,13 @@ void build_kd_tree(const Kernels& kernels, const SearchSpec& spec, ThreadPool& t
 
 }  // namespace
 
-void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision precision, const BoundModel* model,
-                  const Transform* transform, const Techniques& techniques, std::int64_t first, std::int64_t count,
-                  ThreadPool& thread_pool, PackedRows& out) {
+void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, ThreadPool& thread_pool,
+                  PackedRows& out) {
+  const Kernels& kernels = args.kernels;
+  const SearchSpec& spec = args.spec;
+  const Precision precision = args.precision;
+  const BoundModel* const model = args.model;
+  const Transform* const transform = args.transform;
   const Points& corpus = spec.corpus;
   const std::int64_t dims = corpus.cols;
   const bool norms = needs_norms(spec.metric), integers = corpus.dtype == DType::u8 || corpus.dtype == DType::i8;
@@ -103,7 +107,7 @@ void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision prec
     out.tiles.assign(static_cast<std::size_t>(out.tile_count()), FilterNorms{});
   }
   Buffer<float> sizes(in_codes(precision) ? count : 0);
-  if (!has_filter(precision) && techniques.kd_tree) return build_kd_tree(kernels, spec, thread_pool, out);
+  if (!has_filter(precision) && args.techniques.kd_tree) return build_kd_tree(kernels, spec, thread_pool, out);
   if (in_floats(precision)) grow(out.panels, panels * panel_rows * dims);
   if (norms) grow(out.norms.self, count);
   if (spec.metric == Metric::correlation) grow(out.norms.mean, count);
@@ -148,9 +152,7 @@ void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision prec
     }
   });
   if (unfit) report_unfit_rows(kernels, spec, corpus, "corpus", thread_pool);
-  if (in_codes(precision))
-    pack_int8(kernels, spec, *model, *transform, sizes, techniques.second_level && !(transform->integral_step > 0),
-              thread_pool, out);
+  if (in_codes(precision)) pack_int8(args, sizes, thread_pool, out);
 }
 
 namespace {
@@ -173,11 +175,16 @@ void describe_query(const SearchSpec& spec, const Transform& transform, const do
 
 }  // namespace
 
-void prepare_queries(const Kernels& kernels, const Int8Kernels* int8, const std::vector<float>* steps, bool second,
-                     const SearchSpec& spec, const BoundModel* model, const Transform* transform, const Points& queries,
-                     std::span<const std::int64_t> rows, std::int64_t block, ThreadPool& thread_pool,
-                     PackedQueries& out) {
-  const std::int64_t dims = queries.cols, lanes = kernels.query_lanes;
+void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadPool& thread_pool, PackedQueries& out) {
+  const Kernels& kernels = args.kernels;
+  const SearchSpec& spec = args.spec;
+  const BoundModel* const model = args.model;
+  const Transform* const transform = args.transform;
+  const Int8Kernels* const int8 = queries.int8;
+  const std::span<const std::int64_t> rows = queries.rows;
+  const std::int64_t block = queries.block;
+  const bool second = args.techniques.second_level;
+  const std::int64_t dims = queries.points.cols, lanes = kernels.query_lanes;
   out.count = static_cast<std::int64_t>(rows.size());
   out.block = block;
   out.lanes = lanes;
@@ -202,7 +209,8 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* int8, const std:
       const double* row = scratch.row.data();
       QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
       SelfProduct product;
-      if (!load_checked(kernels, spec, queries, rows[static_cast<std::size_t>(part.begin + i)], scratch, product)) {
+      if (!load_checked(kernels, spec, queries.points, rows[static_cast<std::size_t>(part.begin + i)], scratch,
+                        product)) {
         unfit = true;
         return;
       }
@@ -228,16 +236,16 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* int8, const std:
     kernels.pack(scratch.floats.data(), dims, static_cast<int>(part.used), static_cast<int>(lanes), dims,
                  out.panels.data() + panel * lanes * dims);
   });
-  if (unfit) report_unfit_rows(kernels, spec, queries, "query", thread_pool);
+  if (unfit) report_unfit_rows(kernels, spec, queries.points, "query", thread_pool);
   if (int8 == nullptr) return;
   for (std::int64_t i = 0; i < out.count; ++i) {
     float& step = out.steps[static_cast<std::size_t>(i / block)];
     if (out.facts[static_cast<std::size_t>(i)].filterable) step = std::max(step, sizes[static_cast<std::size_t>(i)]);
   }
   for (float& step : out.steps) step = int8_step(*transform, step);
-  if (steps != nullptr) out.steps = *steps;
+  if (queries.steps != nullptr) out.steps = *queries.steps;
   thread_pool.for_each(panels, [&](std::int64_t panel, int worker) {
-    pack_query_int8(kernels, *int8, spec, *model, *transform, queries, rows, panel, scratches.of(worker), out);
+    pack_query_int8(args, queries, panel, scratches.of(worker), out);
     thread_pool.poll(0);
   });
 }

@@ -94,14 +94,22 @@ Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float 
 float int8_step(const Transform& transform, float size) noexcept;
 inline constexpr std::int64_t order_bytes = std::int64_t{1} << 19;  // while rows are sorted
 
-/// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. model: null on the
-/// canonical precision, where rows whose columns are few are put into a k-d tree if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
-void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision precision, const BoundModel* model,
-                  const Transform* transform, const Techniques& techniques, std::int64_t first, std::int64_t count,
-                  ThreadPool& thread_pool, PackedRows& out);
+/// PackArgs says in which form rows and queries are packed.
+struct PackArgs {
+  const Kernels& kernels;
+  const SearchSpec& spec;
+  Precision precision = Precision::canonical;
+  const BoundModel* model = nullptr;  // null on the canonical precision, as the next
+  const Transform* transform = nullptr;
+  Techniques techniques = {};
+};
+
+/// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. On the canonical precision rows whose columns are
+/// few are put into a k-d tree if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
+void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, ThreadPool& thread_pool,
+                  PackedRows& out);
 /// The second pass of int8, over rows whose largest elements are `sizes`; int8.cpp.
-void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel& model, const Transform& transform,
-               const Buffer<float>& sizes, bool second, ThreadPool& thread_pool, PackedRows& out);
+void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thread_pool, PackedRows& out);
 
 /// QueryFacts describes one query to every stage.
 struct QueryFacts {
@@ -140,15 +148,19 @@ struct PackedQueries {
   /// Elements of a block; `width` of a query: dims, or query_width.
   std::int64_t block_size(std::int64_t width) const noexcept { return block_panels * lanes * width; }
 };
-/// rows: which rows of `queries`. int8: its table on the int8 precision; steps: of each block where they are given, and then
-/// all queries are packed, since they are rows as well. second: rows will be refined. Throws as prepare_rows, naming query rows.
-void prepare_queries(const Kernels& kernels, const Int8Kernels* int8, const std::vector<float>* steps, bool second,
-                     const SearchSpec& spec, const BoundModel* model, const Transform* transform, const Points& queries,
-                     std::span<const std::int64_t> rows, std::int64_t block, ThreadPool& thread_pool,
-                     PackedQueries& out);
+/// QueriesToPack are rows `rows` of `points`, in blocks of `block`.
+struct QueriesToPack {
+  const Points& points;
+  std::span<const std::int64_t> rows;
+  std::int64_t block;
+  const Int8Kernels* int8 = nullptr;  // on the int8 precision
+  const std::vector<float>* steps =
+      nullptr;  // of each block, where all queries are packed, since they are rows as well
+};
+/// PackArgs::techniques: whether rows will be refined. Throws as prepare_rows, naming query rows.
+void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadPool& thread_pool, PackedQueries& out);
 /// One panel of queries whose facts are known but for what rounding says; int8.cpp.
-void pack_query_int8(const Kernels& kernels, const Int8Kernels& int8, const SearchSpec& spec, const BoundModel& model,
-                     const Transform& transform, const Points& queries, std::span<const std::int64_t> rows,
-                     std::int64_t panel, PrepareScratch& scratch, PackedQueries& out);
+void pack_query_int8(const PackArgs& args, const QueriesToPack& queries, std::int64_t panel, PrepareScratch& scratch,
+                     PackedQueries& out);
 
 }  // namespace vicinal::cpu

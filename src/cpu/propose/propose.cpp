@@ -103,9 +103,10 @@ std::vector<Precision> choose_cascade(const ProblemShape& problem, const Executi
   if (any && !pays && !problem.kept) return cascade_from(Precision::canonical);  // what is kept is packed already
   const bool narrow = set.int8_gain > 1 && problem.corpus.cols >= least_int8_dims;
   const Costs paired = costs_of(problem, problem.symmetric);
-  const bool coded =
-      any ? narrow && (problem.kept || paired.bytes < paired.filter) : !in_floats(precision_of(run.filter));
-  return cascade_from(coded && takes_bytes(problem) ? Precision::int8 : Precision::f32);
+  const Precision asked = precision_of(run.filter);
+  const bool coded = any ? narrow && (problem.kept || paired.bytes < paired.filter) : !in_floats(asked);
+  if (!coded || !takes_bytes(problem)) return cascade_from(Precision::f32);
+  return cascade_from(in_codes(asked) ? asked : Precision::int8);
 }
 
 /// A second code takes a pass over all rows, and saves most of the canonical distances of some k rows a query. Bytes that are forced by name have
