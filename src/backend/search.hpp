@@ -59,8 +59,8 @@ struct ProblemShape {
   Shape corpus, queries;
   Metric metric = Metric::euclidean;
   std::int64_t k = 0;                // min(k, rows)
-  bool kept = false;                 // the prepared corpus exists already and is not counted
-  const SearchPlan* made = nullptr;  // the plan that the kept corpus was prepared by; null while it is being prepared
+  bool prepared = false;             // the prepared corpus exists already and is not counted
+  const SearchPlan* made = nullptr;  // the plan that it was prepared by; null while it is being prepared
   bool range = false;
   bool symmetric = false;  // a graph, where tiles may serve both sides
   std::int64_t filter_bytes = 0;
@@ -115,7 +115,7 @@ struct Session {
   /// It counts the matches of each query of the batch after the last chunk. lost: they were counted and not kept, for want of memory.
   virtual void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) = 0;
   /// It says where the matches of the batch go, which are written there as they are found. After prepare_queries, for queries that were lost once.
-  virtual void place(const RangeView& out) = 0;
+  virtual void write_matches_to(const RangeView& out) = 0;
   /// It writes the matches that were kept, not those of lost queries (count 0 here), and sorts every row.
   virtual void finish_range(const RangeView& out, const BoundsView& bounds) = 0;
 };

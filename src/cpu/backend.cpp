@@ -98,7 +98,7 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
   std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
     std::int64_t chunk = 0;  // precisions come one after another
     for (const std::string& name : plan.cascade)
-      if (!problem.kept)
+      if (!problem.prepared)
         chunk = std::max(chunk, PackedRows::bytes(plan.corpus_chunk, problem.corpus.cols, problem.metric,
                                                   precision_of(name), plan.techniques));
     return chunk + CpuSession::bytes(plan, problem);

@@ -192,7 +192,7 @@ void CpuSession::counts(std::span<std::int64_t> counts, std::vector<bool>& lost)
   RangeMatches::counts(batch(), counts, lost);
 }
 
-void CpuSession::place(const RangeView& out) { matches_.place(batch(), out); }
+void CpuSession::write_matches_to(const RangeView& out) { matches_.write_to(batch(), out); }
 
 void CpuSession::finish_range(const RangeView& out, const BoundsView& bounds) {
   const SearchBatch batch = this->batch();

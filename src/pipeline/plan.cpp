@@ -36,7 +36,7 @@ class Fitter {
   void fit() {
     const std::int64_t queries = std::max<std::int64_t>(problem_.queries.rows, 1);
     const int threads = plan_.threads;
-    shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true);
+    shape(std::min(queries, lanes_), problem_.prepared ? rows_ : tile_, 1, true);
     plan_.minimum_bytes = plan_.peak_bytes;
     if (proposal_.symmetric_tiles > 0) {
       if (shape_symmetric(threads)) return;
@@ -53,14 +53,14 @@ class Fitter {
         return;
       if (take_whole(queries, several, threads, budget_)) return;
     }
-    if (problem_.kept) {
+    if (problem_.prepared) {
       for (std::int64_t batch = several; batch >= lanes_; batch /= 2)
         if (shape(batch, rows_, threads, false)) return;
     } else {
       for (std::int64_t rows = stream_rows; rows >= tile_; rows /= 4)
         if (stream(std::min(rows_, rounded_up(rows, tile_)), queries, threads)) return;
     }
-    if (shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true)) return;
+    if (shape(std::min(queries, lanes_), problem_.prepared ? rows_ : tile_, 1, true)) return;
     fail_budget(plan_, "lower k");
   }
 
@@ -190,7 +190,7 @@ ProblemShape knn_problem(const Shape& corpus, const Shape& queries, const KnnOpt
           .queries = queries,
           .metric = options.metric,
           .k = std::min(options.k, corpus.rows),
-          .kept = made != nullptr,
+          .prepared = made != nullptr,
           .made = made,
           .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
 }
@@ -232,11 +232,11 @@ SearchPlan make_plan(const Backend& backend, const ProblemShape& problem, const 
 }
 
 SearchPlan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options) {
-  // kept: a corpus that is prepared at all is prepared for the filter, however small it is.
+  // A corpus that is prepared at all is prepared for the filter, however small it is.
   KnnOptions likely = options;
   likely.k = 1;
   ProblemShape problem = knn_problem(corpus, {1, corpus.cols, corpus.dtype}, likely);
-  problem.kept = true;
+  problem.prepared = true;
   Proposal proposal;
   SearchPlan plan = start_plan(backend, problem, likely, proposal);
   plan.corpus_chunk = std::max<std::int64_t>(corpus.rows, 1);

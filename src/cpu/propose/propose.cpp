@@ -48,12 +48,12 @@ Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* 
   };
   const double floats = candidates(sampled != nullptr ? std::max(k, left.floats) : k);
   const double bytes = sampled != nullptr ? candidates(std::max(k, left.bytes)) : int8_spread * floats;
-  const double prepare = problem.kept ? 0 : n * costs::reading(d);
+  const double prepare = problem.prepared ? 0 : n * costs::reading(d);
   const double float_pairs = n * costs::float_pair(d) / (symmetric ? 2 : 1);
   const double int8_pairs = n * costs::int8_pair(d) / (symmetric ? 2 : 1);
   return {q * n * costs::canonical_pair(d), prepare + q * (float_pairs + floats + left.floats * costs::reranked_row(d)),
           int8_prepare * prepare + q * (int8_pairs + bytes + left.bytes * costs::reranked_row(d)),
-          (problem.kept ? 0 : n * tree_cycles_per_row * std::log2(n + 1)) +
+          (problem.prepared ? 0 : n * tree_cycles_per_row * std::log2(n + 1)) +
               q * (tree_cycles_per_query + k * tree_cycles_per_neighbor)};
 }
 
@@ -100,11 +100,11 @@ std::vector<Precision> choose_cascade(const ProblemShape& problem, const Executi
   check_host_filter(run.filter);
   const Costs cost = costs_of(problem);
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
-  if (any && !pays && !problem.kept) return cascade_from(Precision::canonical);  // what is kept is packed already
+  if (any && !pays && !problem.prepared) return cascade_from(Precision::canonical);  // what is kept is packed already
   const bool narrow = set.int8_gain > 1 && problem.corpus.cols >= least_int8_dims;
   const Costs paired = costs_of(problem, problem.symmetric);
   const Precision asked = precision_of(run.filter);
-  const bool coded = any ? narrow && (problem.kept || paired.bytes < paired.filter) : !in_floats(asked);
+  const bool coded = any ? narrow && (problem.prepared || paired.bytes < paired.filter) : !in_floats(asked);
   if (!coded || !takes_bytes(problem)) return cascade_from(Precision::f32);
   return cascade_from(in_codes(asked) ? asked : Precision::int8);
 }
@@ -113,8 +113,8 @@ std::vector<Precision> choose_cascade(const ProblemShape& problem, const Executi
 /// it in few columns too, which is for tests.
 bool takes_second(const ProblemShape& problem, const Execution& run) {
   const bool many = problem.corpus.cols >= least_second_dims || run.filter != "auto";
-  return many && (problem.kept || problem.queries.rows * (problem.range ? likely_matches : problem.k) >=
-                                      second_gain * problem.corpus.rows);
+  return many && (problem.prepared || problem.queries.rows * (problem.range ? likely_matches : problem.k) >=
+                                          second_gain * problem.corpus.rows);
 }
 
 /// A tree costs as much as comparing the rows with some hundreds of queries. Ranked at once, they need no filter. A kept corpus has a tree or has
@@ -122,7 +122,7 @@ bool takes_second(const ProblemShape& problem, const Execution& run) {
 bool takes_tree(const ProblemShape& problem, const Execution& run, Proof proof) {
   if (problem.made != nullptr && !problem.made->techniques.kd_tree) return false;
   return run.filter == "auto" && proof != Proof::exhaustive && problem.corpus.cols <= most_kd_tree_dims &&
-         problem.corpus.rows >= least_tree_rows && (problem.kept || problem.queries.rows >= least_tree_queries) &&
+         problem.corpus.rows >= least_tree_rows && (problem.prepared || problem.queries.rows >= least_tree_queries) &&
          row_of(problem.metric).filter == FilterRows::plain && sum_of(problem.metric) != Sum::products;
 }
 
