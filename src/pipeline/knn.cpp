@@ -132,7 +132,7 @@ Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& 
 
   const Backend& backend = find_backend(plan.device);
   ProblemShape problem = knn_problem(shape_on(backend, spec.corpus), shape_on(backend, queries), options);
-  problem.kept = kept != nullptr;
+  problem.prepared = kept != nullptr;
   problem.k = spec.k;
   ThreadPool thread_pool(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
   note_threads(stats, thread_pool);
@@ -192,7 +192,7 @@ bool halve(SearchPlan& plan, const std::string& precision, const Backend& backen
   const std::int64_t tile = plan.multiples.rows, least = plan.multiples.queries;
   SearchPlan fewer = plan, shorter = plan;
   fewer.query_batch = std::min(plan.query_batch, std::max(least, (plan.query_batch + 1) / 2));
-  if (!problem.kept && !plan.groups)
+  if (!problem.prepared && !plan.techniques.kd_tree)
     shorter.corpus_chunk =
         std::min(plan.corpus_chunk, std::max(tile, (plan.corpus_chunk / 2 + tile - 1) / tile * tile));
   shorter.resident = shorter.corpus_chunk >= problem.corpus.rows;

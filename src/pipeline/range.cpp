@@ -137,7 +137,7 @@ class RangeRun {
     if (again.empty()) return;
     const RangeView places{ids_.data(), distances_.data(), spec_.type, again_begin, again_count};
     session.prepare_queries(queries_, again);
-    session.place(places);
+    session.write_matches_to(places);
     sweep.run();
     const std::int64_t redone = report_.certificate.redone;
     finish(session, places);

@@ -4,10 +4,7 @@
 #include <string>
 
 #include "cpu/isa/kernels.hpp"
-#include "cpu/permutation/scores.hpp"
-#include "cpu/permutation/warping.hpp"
-#include "cpu/select/scan.hpp"
-#include "cpu/strings/myers.hpp"
+#include "cpu/isa/other_tables.hpp"
 
 namespace vicinal::cpu {
 

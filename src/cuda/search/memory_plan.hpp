@@ -46,9 +46,9 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
                        batch * (k * word_size(wide) + 128) + 2 * problem.filter_bytes;
   total += std::int64_t{2} << 20;  // that small arrays are pieces of (Runtime)
   if (!problem.queries.on_device) total += batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
-  if (!problem.kept || !filter_precision(precision).prepared)
+  if (!problem.prepared || !filter_precision(precision).prepared)
     total += matrix_bytes(rows, problem.corpus, problem.metric, precision, false);
-  if (!problem.kept && plan.distance_type == DistanceType::f32 && descending(problem.metric))
+  if (!problem.prepared && plan.distance_type == DistanceType::f32 && descending(problem.metric))
     total += std::max(underflowed_room, k) * underflowed_bytes;
   if (!has_filter(precision)) return total + exhaustive_bytes(batch, k, rows, plan.distance_type, wide) + selecting;
   const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows, capacity = slots_of(plan);

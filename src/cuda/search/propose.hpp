@@ -22,7 +22,7 @@ inline constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // sums 
 
 /// It tells whether every pair is ranked before rows are packed for the cheapest filter.
 inline bool ranked_sooner(const ProblemShape& problem) {
-  if (problem.kept || problem.range) return false;
+  if (problem.prepared || problem.range) return false;
   SearchPlan plan;
   plan.passes = 1;
   const auto seconds = [&](Precision precision) {
@@ -42,7 +42,7 @@ inline std::vector<Precision> wanted_filters(const ProblemShape& problem, const 
   const bool few = n < least_filtered_rows || k * 3 >= n;
   const bool many_asked = k > long_list && k * least_rows_a_neighbor > n;
   if (problem.corpus.cols > most_float_dims || k > most_filtered_k ||
-      (run.filter == "auto" && (many_asked || (few && !problem.kept) || ranked_sooner(problem))))
+      (run.filter == "auto" && (many_asked || (few && !problem.prepared) || ranked_sooner(problem))))
     return {};
   const Sum sum = filter_sum_of(problem.metric);
   bool forced = has_filter(precision_of(run.filter));  // then no cheaper one is wanted

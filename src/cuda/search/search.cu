@@ -206,9 +206,9 @@ class OnItsDevice final : public Session {
     const OnDevice here(ordinal_);
     session_->counts(counts, lost);
   }
-  void place(const RangeView& out) override {
+  void write_matches_to(const RangeView& out) override {
     const OnDevice here(ordinal_);
-    session_->place(out);
+    session_->write_matches_to(out);
   }
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
     const OnDevice here(ordinal_);

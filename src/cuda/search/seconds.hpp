@@ -40,14 +40,14 @@ inline double search_seconds(const Plan& plan, const ProblemShape& problem) {
   if (!problem.queries.on_device)
     seconds += q * static_cast<double>(problem.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type))) /
                rates.host_bytes;
-  if (!problem.kept) seconds += static_cast<double>(plan.passes) * copied(problem.corpus);
+  if (!problem.prepared) seconds += static_cast<double>(plan.passes) * copied(problem.corpus);
   const Precision precision = precision_of(plan.cascade.front());
   if (!has_filter(precision)) {
-    if (!problem.kept) seconds += static_cast<double>(plan.passes) * rates.measured_element * n * d;
+    if (!problem.prepared) seconds += static_cast<double>(plan.passes) * rates.measured_element * n * d;
     return seconds + rates.a_scan + q * n * (rates.pair + rates.pair_element * d) +
            q * static_cast<double>(problem.k) * rates.listed;
   }
-  if (!problem.kept)
+  if (!problem.prepared)
     seconds += rates.prepare + rates.sampled_element * std::min(n, 1024.0) * d +
                static_cast<double>(plan.passes) * rates.element * n * d;
   if (!filter_precision(precision).tensor_cores) return seconds + q * n * d * rates.difference;
@@ -60,7 +60,7 @@ inline double search_seconds(const Plan& plan, const ProblemShape& problem) {
 
 /// Whether some queries are ranked on a precision, whose rows must be made for it, sooner than beside every row.
 inline bool ranked_sooner_on(Precision precision, Plan plan, ProblemShape problem) {
-  problem.kept = false;
+  problem.prepared = false;
   plan.passes = 1;
   const auto seconds = [&](Precision on) {
     plan.cascade = {precision_name(on)};

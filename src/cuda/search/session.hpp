@@ -171,7 +171,7 @@ class CudaSession final : public Session {
   }
 
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
-  void place(const RangeView& out) override { range_->place(out); }
+  void write_matches_to(const RangeView& out) override { range_->write_matches_to(out); }
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
     range_->finish(out, bounds, args(), ranking(), filters_);
     const Counters counters = counted();

@@ -613,7 +613,7 @@ TEST(Bound, WhatBytesSayOfARowIsOnBothSidesOfTheTruth) {
 
 // Rows and queries in whole steps, moved by as much as rounding allows towards each other: they are nearer than their bytes
 // say by both quantization errors.
-TEST(Bound, BytesOfVectorsWithAlignedResiduals) {
+TEST(Bound, BytesOfVectorsWithAlignedQuantizationErrors) {
   Random random;
   for (int i = 0; i < 20000; ++i) {
     const auto d = static_cast<std::int64_t>(random.magnitude(0, 6));

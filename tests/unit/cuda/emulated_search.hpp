@@ -239,7 +239,7 @@ inline std::int64_t compare_range(const Points& corpus, const Points& queries, d
   if (!again.empty()) {
     const RangeView places{got.ids(), got.distances(), want.type(), again_begin, again_count};
     session.prepare_queries(queries, again);
-    session.place(places);
+    session.write_matches_to(places);
     sweep(session, corpus.rows, ask.chunk);
     session.finish_range(places, {verified_radius.data(), largest.data()});
   }

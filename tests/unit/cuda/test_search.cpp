@@ -377,7 +377,7 @@ TEST(CudaSearch, RowsOnTheDeviceTakeNoMemoryAndNoCopy) {
   plan.query_batch = 10000;
   plan.candidate_slots = 500;
   const ProblemShape here{.corpus = host, .queries = host, .k = 10}, there{.corpus = device, .queries = host, .k = 10},
-      kept{.corpus = host, .queries = host, .k = 10, .kept = true};
+      kept{.corpus = host, .queries = host, .k = 10, .prepared = true};
   EXPECT_EQ(cuda::session_bytes(plan, here, 0, 132), cuda::session_bytes(plan, there, 0, 132) + bytes);
   EXPECT_GT(cuda::session_bytes(plan, there, 0, 132), cuda::session_bytes(plan, kept, 0, 132) + host.rows * host.cols);
   EXPECT_NEAR(cuda::search_seconds(plan, here) - cuda::search_seconds(plan, there),

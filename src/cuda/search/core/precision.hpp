@@ -41,8 +41,6 @@ inline BoundModel f32_model(Metric metric, DistanceType type, std::int64_t dims,
 /// A precision as every stage and the cost model ask for it. A new one is a row, its kernels (filter/table.hpp) and what packs its rows.
 struct FilterPrecision {
   Precision precision;
-  bool filters;         // else every row is ranked
-  bool floats;          // rows and sums are of floats, else of integers
   bool prepared;        // it takes rows as a prepared corpus has them; else it packs its own for each search
   bool tensor_cores;    // else the units of single precision do its sums
   int element_bytes;    // of a packed row
@@ -60,8 +58,6 @@ inline bool f32_takes(Sum /*sum*/, std::int64_t /*dims*/) { return true; }
 
 /// In the order of the enum.
 inline constexpr FilterPrecision filter_precisions[] = {{.precision = Precision::int8,
-                                                         .filters = true,
-                                                         .floats = false,
                                                          .prepared = true,
                                                          .tensor_cores = true,
                                                          .element_bytes = 1,
@@ -70,8 +66,6 @@ inline constexpr FilterPrecision filter_precisions[] = {{.precision = Precision:
                                                          .width = packed_width,
                                                          .model = int8_model},
                                                         {.precision = Precision::fp16,
-                                                         .filters = true,
-                                                         .floats = true,
                                                          .prepared = false,
                                                          .tensor_cores = true,
                                                          .element_bytes = 2,
@@ -80,8 +74,6 @@ inline constexpr FilterPrecision filter_precisions[] = {{.precision = Precision:
                                                          .width = half_width,
                                                          .model = fp16_model},
                                                         {.precision = Precision::f32,
-                                                         .filters = true,
-                                                         .floats = true,
                                                          .prepared = false,
                                                          .tensor_cores = false,
                                                          .element_bytes = 4,
@@ -90,8 +82,6 @@ inline constexpr FilterPrecision filter_precisions[] = {{.precision = Precision:
                                                          .width = float_width,
                                                          .model = f32_model},
                                                         {.precision = Precision::canonical,
-                                                         .filters = false,
-                                                         .floats = false,
                                                          .prepared = true,
                                                          .tensor_cores = false,
                                                          .element_bytes = 8,
@@ -105,14 +95,12 @@ constexpr const FilterPrecision& filter_precision(Precision precision) {
 }
 static_assert(
     [] {
-      for (const PrecisionName& known : precision_names)
+      for (const PrecisionRow& known : precision_rows)
         if (filter_precision(known.precision).precision != known.precision) return false;
-      return std::size(filter_precisions) == std::size(precision_names);
+      return std::size(filter_precisions) == std::size(precision_rows);
     }(),
     "filter_precisions has a row for each precision, in its order");
 
-constexpr bool has_filter(Precision precision) { return filter_precision(precision).filters; }
-constexpr bool in_floats(Precision precision) { return filter_precision(precision).floats; }
 /// How a kept corpus has its rows, in a plan that begins with this precision: packed for it, or as they are.
 constexpr Precision prepared_precision(Precision first) {
   return filter_precision(first).prepared ? first : Precision::canonical;

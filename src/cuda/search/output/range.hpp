@@ -94,7 +94,7 @@ class RangeMatches {
   }
 
   /// From now on matches go to the host, when there is no room for more of them.
-  void place(const RangeView& out) {
+  void write_matches_to(const RangeView& out) {
     places_ = &out;
     next_.assign(out.begin.begin(), out.begin.end());
   }

@@ -66,7 +66,7 @@ class MatrixPreparer {
         choose_transform(sampled, in_floats(precision_) ? Precision::f32 : Precision::int8, thread_pool_);
     DeviceTransform transform{.centre = centre.reserve(corpus.cols),
                               .scale = chosen.scale,
-                              .integral = chosen.whole,
+                              .integral = chosen.integral_step,
                               .usable = chosen.usable};
     // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
     const double typical = needs_norms(spec_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
