@@ -27,7 +27,7 @@ class Feed {
 
   /// threads: at most so many copy; the system may start fewer, and where it starts none the caller's own thread copies.
   Feed(int ordinal, int threads);
-  /// It ends transfers that nobody waits for, and returns when the device writes nowhere any more.
+  /// It drops transfers that were begun and not ended, and returns when the device writes nowhere any more.
   ~Feed();
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;

@@ -78,7 +78,7 @@ class Runtime {
   /// Launches from now on find the rows of the transfer.
   /// Only of a runtime of one search, as begin_rows().
   void end_rows(std::uint64_t transfer) { feed_->end(transfer, stream_); }
-  /// Ends transfers that nobody waits for, before their memory is let go.
+  /// Drops transfers that were begun and not ended, before their memory is let go.
   void drop_rows() noexcept { feed_.reset(); }
   std::int64_t free_bytes() const { return context_.pool.free_bytes(); }
   const DeviceContext& context() const noexcept { return context_; }
