@@ -102,6 +102,9 @@ struct Session {
   virtual void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) = 0;
   /// It takes the next chunk of the corpus, rows [first, first + count). Not called when the corpus is prepared already.
   virtual void prepare_corpus(std::int64_t first, std::int64_t count) = 0;
+  /// It may begin to fetch rows [first, first + count), the chunk after those that were expected before and not prepared yet; every chunk but
+  /// a corpus that stays in memory is expected before it is prepared, and the next one before that.
+  virtual void expect_corpus(std::int64_t /*first*/, std::int64_t /*count*/) {}
   /// It computes tile distances of the batch against the chunk and keeps the candidates within each query's threshold, which it lowers.
   virtual void filter() = 0;
   /// It drops the candidates that the final thresholds of the chunk exclude.
@@ -127,6 +130,8 @@ struct Proposal {
   std::int64_t slots = 0;                // candidates of a query that wait to be ranked, beside its k
   std::int64_t float_slots = 0;          // the same, where the pipeline leaves out the int8 precision of a pilot
   std::int64_t ready_bytes = INT64_MAX;  // of a call: beyond it memory costs more time than taking queries in batches
+  std::int64_t arriving_rows =
+      0;  // of a chunk that is fetched while the one before is searched; 0: a corpus that fits is fetched at once
   std::int64_t symmetric_tiles = 0;  // of the largest block whose tiles serve both of their sides; 0: they serve one
   Techniques techniques;             // second_level: if int8 comes first and tiles serve one side
   bool rotated = false;              // rows are rotated, by name

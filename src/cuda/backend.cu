@@ -10,6 +10,7 @@
 #include "core/text.hpp"
 #include "cuda/device/architectures.hpp"
 #include "cuda/device/check.hpp"
+#include "cuda/device/feed.hpp"
 #include "cuda/device/memory.hpp"
 #include "cuda/device/stream.hpp"
 #include "cuda/permutation/permutation.hpp"
@@ -111,7 +112,7 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
   std::int64_t release_memory() const override {
     if (getpid() != home_) return 0;  // what the parent holds
     const std::lock_guard lock(making_);
-    return pool_ ? pool_->release() : 0;
+    return pool_ ? pool_->release() + release_pinned() : 0;
   }
   std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
                                                        ThreadPool& thread_pool) const override {

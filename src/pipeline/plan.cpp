@@ -47,6 +47,7 @@ class Fitter {
       plan_.cascade = std::move(all);
     }
     const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
+    if (arrive(queries, threads)) return;
     if (rows_ <= largest_chunk) {
       if (const std::int64_t ready = proposal_.ready_bytes;
           ready < budget_ && take_whole(queries, std::max(several, std::min(queries, ready_batch)), threads, ready))
@@ -70,6 +71,13 @@ class Fitter {
     for (std::int64_t batch = queries; batch >= least; batch = batch == least ? 0 : std::max(least, batch / 2))
       if (shape(batch, rows_, threads, false) && plan_.peak_bytes <= budget) return true;
     return false;
+  }
+
+  /// All queries at a time, and rows in chunks that arrive while others are searched: where the corpus is read once, that is sooner than at once.
+  bool arrive(std::int64_t queries, int threads) {
+    const std::int64_t rows = rounded_up(proposal_.arriving_rows, tile_);
+    return rows > 0 && rows < rows_ && shape(queries, rows, threads, false) &&
+           plan_.peak_bytes <= proposal_.ready_bytes;
   }
 
   /// As many queries as chunks of `least` rows leave room for, then the largest chunk beside them.

@@ -47,7 +47,8 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   total += std::int64_t{2} << 20;  // that small arrays are pieces of (Runtime)
   if (!problem.queries.on_device) total += batch * k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type));
   if (!problem.prepared || !filter_precision(precision).prepared)
-    total += matrix_bytes(rows, problem.corpus, problem.metric, precision, false);
+    total += matrix_bytes(rows, problem.corpus, problem.metric, precision, false) +
+             (rows < problem.corpus.rows ? host_row_bytes(rows, problem.corpus) : 0);  // and the rows that come next
   if (!problem.prepared && plan.distance_type == DistanceType::f32 && descending(problem.metric))
     total += std::max(underflowed_room, k) * underflowed_bytes;
   if (!has_filter(precision)) return total + exhaustive_bytes(batch, k, rows, plan.distance_type, wide) + selecting;

@@ -54,6 +54,16 @@ inline std::vector<Precision> wanted_filters(const ProblemShape& problem, const 
   return wanted;
 }
 
+/// Rows of the host in a chunk that the bus brings while another is searched: an eighth of the corpus, of 32 to 512 MiB, so that the first one is
+/// soon there; 0 where the rows are not the host's, or lists are long beside a chunk.
+inline std::int64_t arriving_rows(const ProblemShape& problem) {
+  constexpr std::int64_t least = std::int64_t{32} << 20, most = std::int64_t{512} << 20;
+  const std::int64_t row = problem.corpus.cols * static_cast<std::int64_t>(dtype_size(problem.corpus.dtype));
+  if (problem.prepared || problem.corpus.on_device || row == 0) return 0;
+  const std::int64_t rows = std::clamp(problem.corpus.rows * row / 8, least, most) / row;
+  return rows >= 64 * problem.k && rows >= least_filtered_rows ? rows : 0;
+}
+
 /// SearchBackend::propose of a device. refusal(precision): why the device has no filter of it for these rows; empty where it has. A note says
 /// why the search does not begin with the precision that it should.
 template <class Refusal>
@@ -62,6 +72,7 @@ Proposal propose(const std::string& device, std::int64_t ready_bytes, const Prob
   Proposal proposal;
   proposal.multiples = {.queries = query_multiple, .rows = tile_rows};
   proposal.ready_bytes = ready_bytes;
+  proposal.arriving_rows = arriving_rows(problem);
   const std::vector<Precision> wanted = wanted_filters(problem, run, proof, device);
   for (const Precision precision : wanted) {
     std::string why = refusal(precision);

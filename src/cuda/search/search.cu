@@ -177,6 +177,10 @@ class OnItsDevice final : public Session {
     queries_ = static_cast<std::int64_t>(rows.size());
     session_->prepare_queries(queries, rows);
   }
+  void expect_corpus(std::int64_t first, std::int64_t count) override {
+    const OnDevice here(ordinal_);
+    session_->expect_corpus(first, count);
+  }
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
     const OnDevice here(ordinal_);
     rows_ = count;

@@ -17,6 +17,7 @@
 #include "cuda/search/output/results.hpp"
 #include "cuda/search/output/underflow.cuh"
 #include "cuda/search/prepare/eligible.hpp"
+#include "cuda/search/prepare/incoming.hpp"
 #include "cuda/search/prepare/prepare.hpp"
 #include "cuda/search/rerank/exhaustive.cuh"
 #include "cuda/search/rerank/labels.cuh"
@@ -104,9 +105,15 @@ class CudaSession final : public Session {
     underflowed_products_.clear();
   }
 
+  void expect_corpus(std::int64_t first, std::int64_t count) override {
+    if (count == 0 || device_.holds(spec_.corpus.data)) return;
+    if (!incoming_) incoming_.emplace(device_);
+    incoming_->expect(spec_.corpus, first, count);
+  }
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
     first_row_ = first;
-    prepare_matrix(rows_, spec_.corpus.slice(first, count), false);
+    prepare_matrix(rows_, incoming_ ? incoming_->take(spec_.corpus, first, count) : spec_.corpus.slice(first, count),
+                   false);
   }
 
   void filter() override {
@@ -366,6 +373,7 @@ class CudaSession final : public Session {
   DeviceTransform transform_;
   DeviceBuffer<double, Device> centre_;
   PreparedMatrixBuffers<Device> rows_, queries_;
+  std::optional<IncomingRows<Device>> incoming_;  // where the corpus comes in chunks from the host
   DeviceBuffer<std::int64_t, Device> query_rows_;
   DeviceBuffer<QueryState, Device> states_;
   DeviceBuffer<Slot, Device> slots_;

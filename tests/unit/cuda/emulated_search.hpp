@@ -81,6 +81,9 @@ struct Answer {
 /// The corpus past a session, in chunks of so many rows or whole.
 inline void sweep(Session& session, std::int64_t rows, std::int64_t chunk) {
   for (std::int64_t first = 0; first < rows; first += chunk) {
+    // As the pipeline does it: the next chunk is on its way while this one is searched.
+    for (std::int64_t next = first; chunk < rows && next < std::min(rows, first + 2 * chunk); next += chunk)
+      session.expect_corpus(next, std::min(chunk, rows - next));
     session.prepare_corpus(first, std::min(chunk, rows - first));
     session.filter();
     session.select();

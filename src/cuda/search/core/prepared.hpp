@@ -48,12 +48,16 @@ inline std::int64_t padded_to_blocks(std::int64_t count) {
   return (count + block_queries - 1) / block_queries * block_queries;
 }
 
+/// Bytes of rows that come from the host.
+inline std::int64_t host_row_bytes(std::int64_t count, const Shape& shape) {
+  return shape.on_device ? 0 : count * shape.cols * static_cast<std::int64_t>(dtype_size(shape.dtype));
+}
+
 /// Bytes of a prepared matrix, with its rows where they come from the host.
 inline std::int64_t matrix_bytes(std::int64_t count, const Shape& shape, Metric metric, Precision precision,
                                  bool queries) {
   const std::int64_t padded = padded_to_blocks(count), dims = shape.cols;
-  std::int64_t total = (shape.on_device ? 0 : count * dims * static_cast<std::int64_t>(dtype_size(shape.dtype))) +
-                       (std::int64_t{1} << 20);
+  std::int64_t total = host_row_bytes(count, shape) + (std::int64_t{1} << 20);
   if (needs_norms(metric)) total += count * 16;
   if (has_filter(precision)) total += padded * (filter_width(precision, dims) + 16) + 2048 * (count / 8192 + 129);
   if (queries) total += count * dims * 8 + padded * 64;

@@ -34,7 +34,8 @@ inline std::int64_t range_bytes(const Plan& plan, const ProblemShape& problem) {
   const Precision precision = precision_of(plan.cascade.front());
   const std::int64_t batch = plan.query_batch, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
   const std::int64_t total = matrix_bytes(batch, problem.queries, problem.metric, precision, true) +
-                             matrix_bytes(rows, problem.corpus, problem.metric, precision, false) + batch * 192 +
+                             matrix_bytes(rows, problem.corpus, problem.metric, precision, false) +
+                             (rows < problem.corpus.rows ? host_row_bytes(rows, problem.corpus) : 0) + batch * 192 +
                              2 * problem.filter_bytes + (std::int64_t{64} << 20);
   return total + batch * tile_rows * match_bytes +
          (has_filter(precision) ? candidate_room(batch) * static_cast<std::int64_t>(sizeof(Candidate)) : 0);
