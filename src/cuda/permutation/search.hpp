@@ -1,5 +1,5 @@
-// Searches of a permutation index on a device, their host's part: it keeps ranks and rows there between searches, runs queries in batches,
-// and answers those for which a sample of the scores told too little once more by all scores.
+// The host's part of searches of a permutation index keeps ranks and rows on the device between searches, runs queries in batches, and
+// answers those for which a sample of the scores told too little once more by all scores.
 #pragma once
 #include <bit>
 #include <cstring>

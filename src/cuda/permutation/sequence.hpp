@@ -1,4 +1,4 @@
-// The order in which the kernels of the permutation index run, over any launcher: the runtime's, or the emulator's.
+// The sequence queues the kernels of the permutation index in their order, over any launcher: the runtime's, or the emulator's.
 #pragma once
 #include "cuda/permutation/sampled.cuh"
 

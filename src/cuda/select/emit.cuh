@@ -1,6 +1,6 @@
-// From words to what the call returns: values with their own bits, ids, and the payload of the chosen positions.
+// Emission turns words into what the call returns: values with their own bits, ids, and the payload of the chosen positions.
 // A key without a position gives its value back, except a zero, whose sign it has lost, and a NaN: of those the row holds as many
-// as the answer, in order of position, and a second look at the row finds them.
+// as the answer, in order of position, and the row is read again for them.
 #pragma once
 #include "cuda/select/kernel.hpp"
 

@@ -1,6 +1,6 @@
-// What the host knows of a kernel that selects: the batch that it is given, and how many bytes it works in: plain arithmetic, the same under the emulator.
-// `launch(blocks, threads, shared, kernel, args)` queues a kernel that takes one struct; CudaLaunch in cuda/device/launch.cuh, an emulated
-// one in tests/kernels.
+// SelectKernel is what the host knows of an algorithm: what it takes, the memory that it works in, and what launches it. All of it is plain
+// arithmetic, the same under the emulator. `launch(blocks, threads, shared, kernel, args)` queues a kernel that takes one struct: CudaLaunch in
+// cuda/device/launch.cuh, an emulated one in tests/kernels.
 #pragma once
 #include <algorithm>
 #include <cmath>

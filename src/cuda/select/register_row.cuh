@@ -1,7 +1,7 @@
-// A row in registers, and the search of its k smallest for sieve_rows.cuh. Each lane keeps its keys; a threshold is tried by counting, first the
-// one that would have served the row before, then by what the counts say, then by bisection: it is right when from k to `sorted` keys are
-// not beyond it. Those are sorted by as many high bits of the key as leave room for the word's place in 32 bits; where that left
-// neighbours in the wrong order, by whole words.
+// RegisterRow holds a row in registers and selects its k smallest for sieve_rows.cuh. Each lane keeps its keys; a threshold is tried by
+// counting, first the one that would have served the row before, then by what the counts say, then by bisection: it is right when from k to
+// `sorted` keys are not beyond it. Those are sorted by as many high bits of the key as leave room for the word's position in 32 bits; where
+// that left neighbours in the wrong order, by whole words.
 #pragma once
 #include "cuda/select/dense.cuh"
 #include "cuda/select/emit.cuh"

@@ -1,8 +1,8 @@
-// Sieve, vicinal's own selection on CUDA (docs/design/0014): a speculative threshold from a sample of the row, one pass that keeps what
-// is not beyond it, and an exact finish. Thresholds are words, a key and a position, so equal values are cut by position and rows
+// Sieve is vicinal's own selection on CUDA (docs/design/0014): it takes a speculative threshold from a sample of the row, keeps in one pass what
+// is not beyond it, and finishes exactly. Thresholds are words, a key and a position, so equal values are cut by position and rows
 // of equal values are like any other. This file holds what a block does with a row; sieve_block.cuh and sieve_grid.cuh are
 // the kernels: a block a row, and many blocks a row.
-//   Words within it gather in shared memory. When they fill it, the k-th of them is a better threshold, which no word of the answer is
+//   Words within the threshold gather in shared memory. When they fill it, the k-th of them is a better one, which no word of the answer is
 //   beyond, and the rest is dropped: so no threshold can be too high. One that was too low, fewer than k words kept, is seen by the
 //   count; then the k-th word is found digit by digit and the row read again.
 #pragma once

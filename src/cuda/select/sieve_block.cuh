@@ -1,4 +1,4 @@
-// sieve_block: sieve with a block a row, from the row to the caller's results in one launch.
+// sieve_block is sieve with a block a row, from the row to the caller's results in one launch.
 #pragma once
 #include "cuda/select/sieve.cuh"
 

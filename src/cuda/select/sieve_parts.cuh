@@ -1,8 +1,8 @@
-// sieve_parts: sieve for a few rows of medium length, where a sample, a reading and a finish one after the other would mostly wait. A row is
-// dealt out to parts, eight values at a time, at places that hang on a hash. A block takes a part: the 16th of the least words of its threads,
-// four by four, is a threshold that at least 16 words are not beyond, and those words, 32 at most, go to memory with the threshold. A block then takes what
-// all parts found: its best k are the answer when the k-th is not beyond any part's threshold. Where a part held more of the answer than it
-// could say, which takes rows that are made for it, the block reads the row itself.
+// sieve_parts is sieve for a few rows of medium length, where a sample, a reading and a finish one after the other would mostly wait. A row is
+// dealt out to parts, eight values at a time, at columns that hang on a hash. A block takes a part: the 16th of the least words of its threads,
+// four by four, is a threshold that at least 16 words are not beyond, and those words, 32 at most, go to memory with the threshold. A block
+// then takes what all parts found: its best k are the answer when the k-th is not beyond any part's threshold. Where a part held more of the
+// answer than it could say, which takes rows that are made for it, the block reads the row itself.
 #pragma once
 #include "cuda/select/sieve.cuh"
 

@@ -1,5 +1,5 @@
-// sieve_rows: sieve for rows that registers hold, of up to 1,024 values by a warp and of up to 8,192 by a block, which register_row.cuh
-// searches. Blocks stay, so that what served a row serves the next.
+// sieve_rows is sieve for rows that registers hold (register_row.cuh), of up to 1,024 values by a warp and of up to 8,192 by a block. Blocks
+// stay, so that what served a row serves the next.
 #pragma once
 #include "cuda/select/register_row.cuh"
 

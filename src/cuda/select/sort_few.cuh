@@ -1,4 +1,4 @@
-// Sorts of a few packed keys by a warp or by a block: by as many high bits of the key as leave room for the position in 32 bits, and by
+// A warp or a block sorts a few packed keys here: by as many high bits of the key as leave room for the position in 32 bits, and by
 // whole keys where that left neighbours in the wrong order.
 #pragma once
 #include "cuda/select/form.cuh"

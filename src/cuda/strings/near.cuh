@@ -1,10 +1,10 @@
-// Edits of many queries against many strings: a thread a string, whose letters it holds in registers; the queries of a block have their
-// masks (Myers 1999, in the form of Hyyro 2003) in shared memory, a row a symbol, so that the lanes of a warp, which are at the
+// The kernels find edit distances of many queries to many strings: a thread holds a string's letters in registers; the queries of a block have
+// their masks (Myers 1999, in the form of Hyyro 2003) in shared memory, a row a symbol, so that the lanes of a warp, which are at the
 // same letter of strings of one length, read different banks. A string within the query's threshold goes to the query's list.
-//   near:       queries of up to 32 or 64 letters, in one mask
-//   long:       more, up to most_masks masks of 64, carried from one to the next
-//   thresholds: one to begin with, from the distances to strings of about the query's length
-//   select:     the k first of a list
+//   near:       takes queries of up to 32 or 64 letters, in one mask
+//   long:       takes more, up to most_masks masks of 64, carried from one to the next
+//   thresholds: takes a threshold to begin with from the distances to strings of about the query's length
+//   select:     leaves the k first of a list
 #pragma once
 #include "cuda/device/primitives.cuh"
 #include "cuda/strings/args.hpp"

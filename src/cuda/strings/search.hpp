@@ -1,4 +1,4 @@
-// A search of strings on a device, its host's part: what goes there, in which batches, and what is done about lists that were too long.
+// The host's part of a search of strings on a device sends strings there, runs queries in batches, and searches again where lists were too long.
 #pragma once
 #include <algorithm>
 #include <cmath>

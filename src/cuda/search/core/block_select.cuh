@@ -1,5 +1,5 @@
-// Selection by a block of threads among items that it has at hand: the k-th key, a limit that about k are within, compaction, and sorting in
-// shared memory.
+// A block of threads selects here among items that it has at hand: it finds the k-th key, or a limit that about k are within, and compacts and
+// sorts in shared memory.
 #pragma once
 #include "cuda/search/core/element.cuh"
 
