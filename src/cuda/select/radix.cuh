@@ -3,7 +3,7 @@
 // of the k-th goes on to the next digit. Buckets are split stably, so that of equal keys the lowest positions are taken. What is
 // left, the k words by buckets, is sorted by run_sort.
 #pragma once
-#include "cuda/select/job.hpp"
+#include "cuda/select/kernel.hpp"
 
 namespace vicinal::cuda {
 
@@ -13,7 +13,7 @@ struct Radix {
   Rows rows;
   std::int64_t k;
   Word* list;             // rows x k
-  Word* spare;            // two arrays of candidates for each block
+  Word* workspace;        // two arrays of candidates for each block
   std::int64_t capacity;  // of each
 };
 
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(radix_threads) radix(Radix<Form> p) {
       const auto below = static_cast<std::int64_t>(chosen[1]), within = static_cast<std::int64_t>(chosen[2]);
       need -= below;
       const bool done = within == need || digits.shift == 0, store = !done && within <= p.capacity;
-      Word* candidates = p.spare + (2 * static_cast<std::int64_t>(blockIdx.x) + into) * p.capacity;
+      Word* candidates = p.workspace + (2 * static_cast<std::int64_t>(blockIdx.x) + into) * p.capacity;
       Word* same_out = done ? answer + kept + below : candidates;
       const std::int64_t same_end = done ? need : store ? within : 0;
       split_by_digit<Form>(digits, digit, below != 0 || same_end != 0 ? n : 0, answer + kept, same_out, same_end, sums,
@@ -140,12 +140,12 @@ __global__ void __launch_bounds__(radix_threads) radix(Radix<Form> p) {
 }
 
 template <class Launch>
-void run_radix(Launch& launch, const Job& job) {
-  with_entries(job.form, [&]<class Form>() {
+void run_radix(Launch& launch, const SelectBatch& batch) {
+  with_entries(batch.form, [&]<class Form>() {
     using Word = typename Form::Word;
-    launch(
-        job.workers, radix_threads, 0, radix<Form>,
-        {job.rows, job.k, static_cast<Word*>(job.list), static_cast<Word*>(job.spare), radix_capacity(job.rows.cols)});
+    launch(batch.workers, radix_threads, 0, radix<Form>,
+           {batch.rows, batch.k, static_cast<Word*>(batch.list), static_cast<Word*>(batch.workspace),
+            radix_capacity(batch.rows.cols)});
   });
 }
 
@@ -153,7 +153,7 @@ template <class Launch>
 const SelectKernel<Launch>& radix_select() {
   static constexpr SelectKernel<Launch> row = {
       .name = "radix",
-      .needs = [](const SelectShape& s) { return radix_needs(s.form, s.cols, s.multiprocessors); },
+      .workspace = [](const SelectShape& s) { return radix_workspace(s.form, s.cols, s.multiprocessors); },
       .select = run_radix<Launch>};
   return row;
 }

@@ -1,7 +1,7 @@
-// A row in registers, and the search of its k smallest for sieve_rows.cuh. Each lane keeps its keys; a limit is tried by counting, first the
-// one that would have served the row before, then by what the counts say, then by bisection: it is right when from k to `sorted` keys are
-// not beyond it. Those are sorted by as many high bits of the key as leave room for the word's place in 32 bits; where that left
-// neighbours in the wrong order, by whole words.
+// RegisterRow holds a row in registers and selects its k smallest for sieve_rows.cuh. Each lane keeps its keys; a threshold is tried by
+// counting, first the one that would have served the row before, then by what the counts say, then by bisection: it is right when from k to
+// `sorted` keys are not beyond it. Those are sorted by as many high bits of the key as leave room for the word's position in 32 bits; where
+// that left neighbours in the wrong order, by whole words.
 #pragma once
 #include "cuda/select/dense.cuh"
 #include "cuda/select/emit.cuh"
@@ -30,9 +30,9 @@ __device__ __forceinline__ std::uint32_t key_near(std::uint32_t key, float dista
 template <class Reader, int vectors, int warps>
 class RegisterRow {
  public:
-  /// line: in shared memory, for the packed keys of a row; sums: of the warps in two phases, 2 * warps, and a count.
-  __device__ __forceinline__ RegisterRow(const SieveRows& args, std::uint64_t* line, int* sums)
-      : args_(args), line_(line), sums_(sums), gathered_(sums[2 * warps]),
+  /// buffer: in shared memory, for the packed keys of a row; sums: of the warps in two phases, 2 * warps, and a count.
+  __device__ __forceinline__ RegisterRow(const SieveRows& args, std::uint64_t* buffer, int* sums)
+      : args_(args), buffer_(buffer), sums_(sums), gathered_(sums[2 * warps]),
         thread_(warps == 1 ? lane_index() : thread_index()), cols_(static_cast<int>(args.rows.cols)), k_(args.k),
         held_(cols_ / Reader::count), flip_(args.rows.largest ? 0x80000000u : 0), floats_(four && args.rows.is_float),
         change_(floats_ ? flip_ : (args.rows.is_signed ? 0x80000000u : 0u) ^ (args.rows.largest ? ~0u : 0u)) {
@@ -71,8 +71,8 @@ class RegisterRow {
     last_column_ = cols_ - 1;
   }
 
-  /// Tries limits by counting: from k to `sorted` keys are not beyond `high_` then. False where equal keys left none; `high_` is their key.
-  __device__ __forceinline__ bool find_limit() {
+  /// Tries thresholds by counting: from k to `sorted` keys are not beyond `high_` then. False where equal keys left none; `high_` is their key.
+  __device__ __forceinline__ bool find_threshold() {
     const int middle = (k_ + args_.sorted) / 2;
     low_ = floats_ ? minus_infinity_key : 0, high_ = floats_ ? infinity_key : beyond;
     std::uint32_t pivot = aim_ < low_ ? low_ : aim_ > high_ ? high_ : aim_, pivot_before = 0;
@@ -111,13 +111,13 @@ class RegisterRow {
           continue;
         }
       }
-      const auto guess = key_near(pivot, slope_ * static_cast<float>(middle - now));
-      pivot = tries < 6 && guess >= low_ && guess < high_ ? guess : low_ + (high_ - low_) / 2;
+      const auto estimate = key_near(pivot, slope_ * static_cast<float>(middle - now));
+      pivot = tries < 6 && estimate >= low_ && estimate < high_ ? estimate : low_ + (high_ - low_) / 2;
     }
   }
 
-  /// What the next row begins with, after a limit was found.
-  __device__ __forceinline__ void remember_limit() {
+  /// What the next row begins with, after a threshold was found.
+  __device__ __forceinline__ void remember_threshold() {
     patience_ = 2;
     aim_ = key_near(high_, 0.25f * slope_ * static_cast<float>((k_ + args_.sorted) / 2 - count_));
   }
@@ -160,7 +160,7 @@ class RegisterRow {
     aim_ = high_;
   }
 
-  /// The packed keys within the limit to the line, in any order.
+  /// The packed keys within the threshold to the buffer, in any order.
   __device__ __forceinline__ void gather() {
     int of_warp;
     int place = warp_sum_before(mine_, of_warp);
@@ -169,20 +169,20 @@ class RegisterRow {
       if (lane_index() == 0) first = atomicAdd(&gathered_, of_warp);
       place += from_lane(first, 0);
     }
-    const auto keep = [&](int i) { line_[place++] = Packed::make(bits_[i], column_of(i)); };
+    const auto keep = [&](int i) { buffer_[place++] = Packed::make(bits_[i], column_of(i)); };
     if (by_key_) {
 #pragma unroll
       for (int i = 0; i < values; ++i)
         if (bits_[i] < high_ || (bits_[i] == high_ && column_of(i) <= last_column_)) keep(i);
     } else {
-      const float limit = float_of_key(high_);
+      const float threshold = float_of_key(high_);
 #pragma unroll
       for (int i = 0; i < values; ++i)
-        if (__uint_as_float(bits_[i]) <= limit) keep(i);
+        if (__uint_as_float(bits_[i]) <= threshold) keep(i);
     }
   }
 
-  /// The line in order, and the first k of it to the results.
+  /// The buffer in order, and the first k of it to the results.
   __device__ __forceinline__ void sort_and_emit(std::int64_t row) {
     if constexpr (warps == 1) __syncwarp();
     else __syncthreads();
@@ -196,9 +196,9 @@ class RegisterRow {
     } else if constexpr (warps > 1) {
       std::uint32_t least = beyond, most = 0;
       to_keys(thread_, threads, least, most);
-      for (int i = count_ + thread_; i < args_.sorted; i += threads) line_[i] = Packed::last();
+      for (int i = count_ + thread_; i < args_.sorted; i += threads) buffer_[i] = Packed::last();
       __syncthreads();
-      sort_line(line_, args_.sorted, thread_, threads, [] { __syncthreads(); });
+      sort_buffer(buffer_, args_.sorted, thread_, threads, [] { __syncthreads(); });
       emit(row, thread_, threads);
       if (thread_ == 0) gathered_ = 0;
       __syncthreads();
@@ -267,9 +267,9 @@ class RegisterRow {
 #pragma unroll
       for (int i = 0; i < values; ++i) part[i % 4] += bits_[i] <= most;
     } else {
-      const float limit = float_of_key(most);
+      const float threshold = float_of_key(most);
 #pragma unroll
-      for (int i = 0; i < values; ++i) part[i % 4] += __uint_as_float(bits_[i]) <= limit;
+      for (int i = 0; i < values; ++i) part[i % 4] += __uint_as_float(bits_[i]) <= threshold;
     }
     mine_ = part[0] + part[1] + part[2] + part[3];
     return total(mine_);
@@ -295,14 +295,14 @@ class RegisterRow {
     high_ = most < high_ ? most : high_;
   }
 
-  /// Keys of the line's words, which are made of bits, or of the keys of opposites; by `of` threads of which this is number `thread`.
+  /// Keys of the buffer's words, which are made of bits, or of the keys of opposites; by `of` threads of which this is number `thread`.
   __device__ __forceinline__ void to_keys(int thread, int of, std::uint32_t& least, std::uint32_t& most) {
     for (int i = thread; i < count_; i += of) {
-      std::uint32_t key = Packed::key(line_[i]);
+      std::uint32_t key = Packed::key(buffer_[i]);
       if (floats_) {
         if (!by_key_) key = ordered_float<std::uint32_t>(key ^ flip_, 0x7f800000u, args_.rows.largest);
         else if (args_.rows.largest && key == before_zero + 1) key = before_zero;
-        line_[i] = Packed::make(key, Packed::position(line_[i]));
+        buffer_[i] = Packed::make(key, Packed::position(buffer_[i]));
       }
       least = key < least ? key : least;
       most = key > most ? key : most;
@@ -315,24 +315,24 @@ class RegisterRow {
     most = __reduce_max_sync(all_lanes, most);
     __syncwarp();
     bool done;
-    if (args_.sorted == 32) done = sort_by_high_bits<1>(line_, count_, least, most);
-    else if (args_.sorted == 64) done = sort_by_high_bits<2>(line_, count_, least, most);
-    else if (args_.sorted == 128) done = sort_by_high_bits<4>(line_, count_, least, most);
-    else done = sort_by_high_bits<8>(line_, count_, least, most);
+    if (args_.sorted == 32) done = sort_by_high_bits<1>(buffer_, count_, least, most);
+    else if (args_.sorted == 64) done = sort_by_high_bits<2>(buffer_, count_, least, most);
+    else if (args_.sorted == 128) done = sort_by_high_bits<4>(buffer_, count_, least, most);
+    else done = sort_by_high_bits<8>(buffer_, count_, least, most);
     if (done) return;
-    for (int i = count_ + lane_index(); i < args_.sorted; i += 32) line_[i] = Packed::last();
+    for (int i = count_ + lane_index(); i < args_.sorted; i += 32) buffer_[i] = Packed::last();
     __syncwarp();
-    sort_line(line_, args_.sorted, lane_index(), 32, [] { __syncwarp(); });
+    sort_buffer(buffer_, args_.sorted, lane_index(), 32, [] { __syncwarp(); });
   }
   __device__ __forceinline__ void emit(std::int64_t row, int thread, int of) const {
     for (int i = thread; i < k_; i += of)
-      emit_word<Packed, Reader::size>(args_.rows, args_.out, row, row * k_ + i, line_[i]);
+      emit_word<Packed, Reader::size>(args_.rows, args_.out, row, row * k_ + i, buffer_[i]);
   }
 
   const SieveRows& args_;
-  std::uint64_t* line_;
+  std::uint64_t* buffer_;
   int* sums_;
-  int& gathered_;                       // packed keys that are in the line already, of a block's row
+  int& gathered_;                       // packed keys that are in the buffer already, of a block's row
   int phase_ = 0;                       // of the sums
   const int thread_, cols_, k_, held_;  // held: vectors of a row
   const std::uint32_t flip_;            // turns floats into their opposites where the largest are wanted
@@ -342,10 +342,10 @@ class RegisterRow {
   typename Reader::Vector next_[vectors];
   std::uint32_t bits_[values];  // what is compared: keys, or floats
   bool by_key_ = true;
-  std::uint32_t low_ = 0, high_ = 0;  // keys between which the limit is; then `high_` is the limit
+  std::uint32_t low_ = 0, high_ = 0;  // keys between which the threshold is; then `high_` is the threshold
   int mine_ = 0, count_ = 0;          // keys within it: this thread's, all
   int last_column_ = 0;               // of keys equal to it, the last that belongs
-  // What served the row before: a key, how much of a key one word more or less is, and how many limits are tried before keys are.
+  // What served the row before: a key, how much of a key one word more or less is, and how many thresholds are tried before keys are.
   std::uint32_t aim_ = 0x80000000u;
   float slope_ = 1 << 18;
   int patience_ = 2;

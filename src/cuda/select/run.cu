@@ -167,8 +167,8 @@ class Run {
     std::int64_t rows = problem_.values.rows;
     if (bytes_for(rows) > asks_above) {
       const std::int64_t free = context_.pool.free_bytes() / 4 * 3;  // others use the device too
-      const std::int64_t limit = staged_ ? std::min(batch_bytes, free) : free;
-      while (rows > 1 && bytes_for(rows) > limit) rows = (rows + 1) / 2;
+      const std::int64_t threshold = staged_ ? std::min(batch_bytes, free) : free;
+      while (rows > 1 && bytes_for(rows) > threshold) rows = (rows + 1) / 2;
     }
     return retry_smaller(
         [&] {

@@ -7,7 +7,7 @@
 
 namespace vicinal::cuda {
 
-template void run_emit(CudaLaunch& launch, const Job& job, const Emission& emission);
+template void run_emit(CudaLaunch& launch, const SelectBatch& batch, const Emission& emission);
 
 namespace {
 

@@ -1,5 +1,5 @@
-// sieve_rows: sieve for rows that registers hold, of up to 1,024 values by a warp and of up to 8,192 by a block, which register_row.cuh
-// searches. Blocks stay, so that what served a row serves the next.
+// sieve_rows is sieve for rows that registers hold (register_row.cuh), of up to 1,024 values by a warp and of up to 8,192 by a block. Blocks
+// stay, so that what served a row serves the next.
 #pragma once
 #include "cuda/select/register_row.cuh"
 
@@ -14,15 +14,15 @@ template <class Reader, int vectors, int warps>
 __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), sieve_rows_blocks<warps>)
     sieve_rows(SieveRows p) {
   constexpr int groups = warps == 1 ? sieve_rows_warps : 1, most_words = sieve_rows_words<warps>;
-  VICINAL_SHARED(std::uint64_t, lines, groups * most_words);
+  VICINAL_SHARED(std::uint64_t, buffers, groups * most_words);
   VICINAL_SHARED(int, sums, 2 * warps + 1);
-  RegisterRow<Reader, vectors, warps> keys(p, warps == 1 ? lines + warp_index() * most_words : lines, sums);
+  RegisterRow<Reader, vectors, warps> keys(p, warps == 1 ? buffers + warp_index() * most_words : buffers, sums);
   const std::int64_t step = std::int64_t{gridDim.x} * groups,
                      begin = std::int64_t{blockIdx.x} * groups + (warps == 1 ? warp_index() : 0);
   keys.load(begin);
   for (std::int64_t row = begin; row < p.rows.rows; row += step) {
     keys.take();
-    if (keys.find_limit()) keys.remember_limit();
+    if (keys.find_threshold()) keys.remember_threshold();
     else keys.cut_equals();
     keys.gather();
     keys.load(row + step);  // which comes while this one is sorted, and while the next one's keys are made
@@ -31,26 +31,26 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
 }
 
 template <int warps, class Launch>
-void launch_sieve_rows(Launch& launch, const Job& job, const Emission& emission) {
-  const SieveRows p = {job.rows, static_cast<int>(job.k), static_cast<int>(sieve_rows_sorted(job.k)), emission};
+void launch_sieve_rows(Launch& launch, const SelectBatch& batch, const Emission& emission) {
+  const SieveRows p = {batch.rows, static_cast<int>(batch.k), static_cast<int>(sieve_rows_sorted(batch.k)), emission};
   constexpr int groups = warps == 1 ? sieve_rows_warps : 1;
   // Blocks stay, so that what served a row serves the next.
-  const std::int64_t blocks = std::min<std::int64_t>(divide_up(job.rows.rows, groups),
-                                                     std::int64_t{job.multiprocessors} * sieve_rows_blocks<warps>);
-  const bool whole = job.rows.col_stride == job.rows.size && job.rows.cols * job.rows.size % 16 == 0 &&
-                     job.rows.row_stride % 16 == 0 && reinterpret_cast<std::uintptr_t>(job.rows.data) % 16 == 0;
+  const std::int64_t blocks = std::min<std::int64_t>(divide_up(batch.rows.rows, groups),
+                                                     std::int64_t{batch.multiprocessors} * sieve_rows_blocks<warps>);
+  const bool whole = batch.rows.col_stride == batch.rows.size && batch.rows.cols * batch.rows.size % 16 == 0 &&
+                     batch.rows.row_stride % 16 == 0 && reinterpret_cast<std::uintptr_t>(batch.rows.data) % 16 == 0;
   const auto go = [&]<class Reader>() {
     launch(blocks, 32 * groups * warps, 0, sieve_rows<Reader, 32 / Reader::count, warps>, p);
   };
   // Values of four bytes, and one text for all others.
-  if (whole && job.rows.size == 4) go.template operator()<DenseReader<std::uint32_t, 4>>();
+  if (whole && batch.rows.size == 4) go.template operator()<DenseReader<std::uint32_t, 4>>();
   else go.template operator()<StridedReader<std::uint32_t>>();
 }
 
 template <class Launch>
-void run_sieve_rows(Launch& launch, const Job& job, const Emission& emission) {
-  if (job.rows.cols <= 1024) launch_sieve_rows<1>(launch, job, emission);
-  else launch_sieve_rows<8>(launch, job, emission);
+void run_sieve_rows(Launch& launch, const SelectBatch& batch, const Emission& emission) {
+  if (batch.rows.cols <= 1024) launch_sieve_rows<1>(launch, batch, emission);
+  else launch_sieve_rows<8>(launch, batch, emission);
 }
 
 inline const char* sieve_rows_refusal(const SelectArgs& task, FormName /*form*/) {

@@ -4,7 +4,7 @@
 
 namespace vicinal::cuda {
 
-template void run_merge(CudaLaunch& launch, const Job& job);
-template void run_sort(CudaLaunch& launch, const Job& job);
+template void run_merge(CudaLaunch& launch, const SelectBatch& batch);
+template void run_sort(CudaLaunch& launch, const SelectBatch& batch);
 
 }  // namespace vicinal::cuda

@@ -1,14 +1,14 @@
-// Selection by a block of threads among items that it has at hand: the k-th key, a limit that about k are within, compaction, and sorting in
-// shared memory.
+// A block of threads selects here among items that it has at hand: it finds the k-th key, or a limit that about k are within, and compacts and
+// sorts in shared memory.
 #pragma once
 #include "cuda/search/core/element.cuh"
 
 namespace vicinal::cuda {
 
-/// The least and the largest of `count` keys, at least one, to all threads. `spare`: two words a warp.
+/// The least and the largest of `count` keys, at least one, to all threads. `scratch`: two words a warp.
 template <class KeyAt>
-__device__ __forceinline__ void block_ends(std::int64_t count, unsigned* spare, std::uint32_t& low, std::uint32_t& high,
-                                           const KeyAt& key_at) {
+__device__ __forceinline__ void block_ends(std::int64_t count, unsigned* scratch, std::uint32_t& low,
+                                           std::uint32_t& high, const KeyAt& key_at) {
   low = 0xffffffffu, high = 0;
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
     const std::uint32_t key = key_at(i);
@@ -18,13 +18,13 @@ __device__ __forceinline__ void block_ends(std::int64_t count, unsigned* spare, 
   low = __reduce_min_sync(all_lanes, low);
   high = __reduce_max_sync(all_lanes, high);
   if (lane_index() == 0) {
-    spare[2 * warp_index()] = low;
-    spare[2 * warp_index() + 1] = high;
+    scratch[2 * warp_index()] = low;
+    scratch[2 * warp_index() + 1] = high;
   }
   __syncthreads();
   for (int w = 0; w < thread_count() / 32; ++w) {
-    low = spare[2 * w] < low ? spare[2 * w] : low;
-    high = spare[2 * w + 1] > high ? spare[2 * w + 1] : high;
+    low = scratch[2 * w] < low ? scratch[2 * w] : low;
+    high = scratch[2 * w + 1] > high ? scratch[2 * w + 1] : high;
   }
   __syncthreads();
 }
@@ -49,26 +49,26 @@ __device__ __forceinline__ void find_bin(const unsigned* counts, unsigned want, 
 }
 
 /// The want-th smallest (from 1) of `count` keys, at least that many: counts of eight bits at a time. What all keys begin with is passed
-/// over, since counts of it would be one counter's, at which all threads wait. `spare`: 256 + 3 words of shared memory.
+/// over, since counts of it would be one counter's, at which all threads wait. `scratch`: 256 + 3 words of shared memory.
 template <class KeyAt>
-__device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint32_t want, unsigned* spare,
+__device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint32_t want, unsigned* scratch,
                                                    const KeyAt& key_at) {
   std::uint32_t low, prefix;
-  block_ends(count, spare, low, prefix, key_at);
+  block_ends(count, scratch, low, prefix, key_at);
   for (int open = 32 - __clz(static_cast<int>(low ^ prefix)); open > 0;) {  // bits that are not known yet
     const int shift = open > 8 ? open - 8 : 0;
     const std::uint32_t mask = (1u << (open - shift)) - 1;
-    for (int i = thread_index(); i < 256; i += thread_count()) spare[i] = 0;
+    for (int i = thread_index(); i < 256; i += thread_count()) scratch[i] = 0;
     __syncthreads();
     for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
       const std::uint32_t key = key_at(i);
-      if (open == 32 || (key ^ prefix) >> open == 0) atomicAdd(&spare[key >> shift & mask], 1u);
+      if (open == 32 || (key ^ prefix) >> open == 0) atomicAdd(&scratch[key >> shift & mask], 1u);
     }
     __syncthreads();
-    find_bin<256>(spare, want, spare + 256);
+    find_bin<256>(scratch, want, scratch + 256);
     __syncthreads();
-    prefix = (prefix & ~(mask << shift)) | spare[256] << shift;
-    want = spare[257];
+    prefix = (prefix & ~(mask << shift)) | scratch[256] << shift;
+    want = scratch[257];
     open = shift;
     __syncthreads();
   }
@@ -78,7 +78,7 @@ __device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint
 /// A t that at least `want` of some are not beyond, and not many more: by counts of equal parts of their span. each(take): take(t) for those of this thread, twice.
 inline constexpr int likely_bins = 512;
 template <class Each>
-__device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins, unsigned* spare, const Each& each) {
+__device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins, unsigned* scratch, const Each& each) {
   float low = static_cast<float>(infinite), high = -low;
   each([&](float t) {
     low = t < low ? t : low;
@@ -89,7 +89,7 @@ __device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins
     low = other < low ? other : low;
     high = another > high ? another : high;
   }
-  auto* ends = reinterpret_cast<float*>(spare);
+  auto* ends = reinterpret_cast<float*>(scratch);
   if (lane_index() == 0) {
     ends[2 * warp_index()] = low;
     ends[2 * warp_index() + 1] = high;
@@ -111,16 +111,16 @@ __device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins
     return static_cast<float>(infinite);
   each([&](float t) { atomicAdd(&bins[bin_of(t)], 1u); });
   __syncthreads();
-  find_bin<likely_bins>(bins, want, spare + 64);
+  find_bin<likely_bins>(bins, want, scratch + 64);
   __syncthreads();
-  const unsigned bin = spare[64];
+  const unsigned bin = scratch[64];
   __syncthreads();
   return bin + 1 >= likely_bins ? static_cast<float>(infinite) : low + static_cast<float>(bin + 1) * width;
 }
 
 /// Items for which stays() holds move to the front; returns how many. All threads see the same.
 template <class Item, class Stays>
-__device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t count, unsigned* spare,
+__device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t count, unsigned* scratch,
                                                  const Stays& stays) {
   constexpr int each = 4;
   const auto threads = static_cast<std::uint32_t>(thread_count());
@@ -139,7 +139,7 @@ __device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t coun
       if (i < count && stays(mine[j])) stay |= 1u << j;
     }
     unsigned total;
-    std::uint32_t at = kept + block_sum_before(static_cast<unsigned>(__popc(stay)), total, spare);
+    std::uint32_t at = kept + block_sum_before(static_cast<unsigned>(__popc(stay)), total, scratch);
     __syncthreads();
 #pragma unroll
     for (std::uint32_t j = 0; j < each; ++j)

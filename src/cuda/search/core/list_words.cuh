@@ -1,4 +1,4 @@
-// The words of a query's list, a folded key and a row each: when they are wide, their sizes, and how a distance becomes one.
+// A query's list holds words (cuda/select/form.cuh), a folded key and a row each: when they are wide, and how a distance becomes one.
 #pragma once
 #include "cuda/search/core/element.cuh"
 #include "cuda/select/form.cuh"

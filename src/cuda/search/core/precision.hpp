@@ -1,4 +1,4 @@
-// The precisions of the cascade as a device has them, a row each: what the stages ask of a precision stands here and nowhere else.
+// Each precision of the cascade is a row here: what the stages and the cost model ask of it stands in it and nowhere else.
 #pragma once
 #include <cmath>
 #include <cstdint>

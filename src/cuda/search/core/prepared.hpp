@@ -1,4 +1,4 @@
-// Prepared matrices with the device memory that holds them, and how many bytes that is.
+// A prepared matrix and the device memory that holds it stand here, with how many bytes that is.
 #pragma once
 #include "backend/search.hpp"
 #include "core/metric.hpp"

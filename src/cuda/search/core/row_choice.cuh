@@ -1,4 +1,4 @@
-// Which rows may answer which query, as kernels ask it of a RowChoice.
+// A RowChoice tells kernels which rows may answer which query.
 #pragma once
 #include "cuda/device/primitives.cuh"
 #include "cuda/search/core/args.hpp"

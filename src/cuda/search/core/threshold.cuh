@@ -1,4 +1,4 @@
-// A query's threshold, and how a bound on its k-th key tightens it.
+// A bound on a query's k-th key tightens its threshold.
 #pragma once
 #include "cuda/device/primitives.cuh"
 #include "cuda/search/core/args.hpp"

@@ -98,7 +98,7 @@ __device__ __forceinline__ void each_group(const InitialThresholds& s, const Pla
 }
 
 __global__ void __launch_bounds__(initial_threads) initial_thresholds(InitialThresholds s) {
-  VICINAL_SHARED(unsigned, spare, 260);
+  VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
   VICINAL_SHARED(Group, waiting, initial_threads * 2);  // to be bounded, 64 of each warp
   const SearchArgs& args = s.args;
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(initial_threads) initial_thresholds(InitialThr
   const float step = args.queries.tile_metadata[position / tile_rows].step;
   float* const kept = s.groups <= kept_groups ? dynamic_shared<float>() : nullptr;
   bool known = false;
-  const float limit = likely_limit(s.want, bins, spare, [&](const auto& take) {
+  const float limit = likely_limit(s.want, bins, scratch, [&](const auto& take) {
     each_group(s, query, step, kept, known, [&](float estimate, const Group&) { take(estimate); });
     known = kept != nullptr;
   });
@@ -139,15 +139,15 @@ __global__ void __launch_bounds__(initial_threads) initial_thresholds(InitialThr
   // A limit is rounded, so what it left is counted: fewer than are wanted bound nothing.
   most = __reduce_max_sync(all_lanes, most);
   if (lane_index() == 0) {
-    spare[2 * warp_index()] = most;
-    spare[2 * warp_index() + 1] = static_cast<unsigned>(bounded);
+    scratch[2 * warp_index()] = most;
+    scratch[2 * warp_index() + 1] = static_cast<unsigned>(bounded);
   }
   __syncthreads();
   if (thread_index() != 0) return;
   std::uint32_t groups = 0;
   for (int w = 0; w < thread_count() / 32; ++w) {
-    most = spare[2 * w] > most ? spare[2 * w] : most;
-    groups += spare[2 * w + 1];
+    most = scratch[2 * w] > most ? scratch[2 * w] : most;
+    groups += scratch[2 * w + 1];
   }
   const double upper = ListWords<Packed>::key(static_cast<std::uint64_t>(most) << 32);
   if (groups >= s.want && is_finite(upper)) tighten(args, position, value_of_upper(args.model, upper, query.scale));

@@ -201,7 +201,7 @@ struct MatchRows {
   std::int64_t kept = 0, queries = 0, first_id = 0;  // kept: entries of the list
   const std::int64_t* begins = nullptr;              // of each query, and the end
   unsigned long long* cursors = nullptr;             // of each query, from 0
-  WideWord *words = nullptr, *spare = nullptr;
+  WideWord *words = nullptr, *scratch = nullptr;
   std::int64_t* ids = nullptr;
   void* distances = nullptr;
 };
@@ -223,7 +223,7 @@ __global__ void fill_rows(MatchRows m) {
 __global__ void __launch_bounds__(rerank_threads) sort_matches(MatchRows m) {
   VICINAL_SHARED(WideWord, run, sort_run);
   const std::int64_t query = blockIdx.x, begin = m.begins[query], count = m.begins[query + 1] - begin;
-  WideWord *from = m.words + begin, *to = m.spare + begin;
+  WideWord *from = m.words + begin, *to = m.scratch + begin;
   // Runs, each sorted in shared memory.
   for (std::int64_t first = 0; first < count; first += sort_run) {
     const int used = static_cast<int>(count - first < sort_run ? count - first : sort_run);

@@ -253,7 +253,7 @@ class RangeMatches {
                       .begins = begins_.data(),
                       .cursors = cursors_.data(),
                       .words = words_.reserve(total),
-                      .spare = spare_.reserve(total),
+                      .scratch = spare_.reserve(total),
                       .ids = ids_.reserve(total),
                       .distances = distances_.reserve(total * size)};
     device_.launch()(std::min<std::int64_t>((m.kept + 255) / 256, std::int64_t{device_.multiprocessors} * 16), 256, 0,

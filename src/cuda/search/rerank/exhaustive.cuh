@@ -144,7 +144,7 @@ class ExhaustiveRanking {
   explicit ExhaustiveRanking(Device& device)
       : device_(device), keys_(device), values_(device), next_(device), workspace_(device), columns_(device) {}
 
-  /// best: the lists of the job, before and afterwards.
+  /// best: the lists of the search, before and afterwards.
   void search(const SearchArgs& args, const Ranking& ranking, bool wide, DeviceBuffer<std::byte, Device>& best,
               ThreadPool& thread_pool) {
     const std::int64_t count = args.queries.count, k = args.k, rows = args.rows.count,

@@ -33,11 +33,11 @@ struct Rerank {
 __device__ __forceinline__ std::uint32_t choose_rows(const SearchArgs& args, const QueryState& state,
                                                      const PlacedQuery& query, Slot* slots, std::uint32_t& count,
                                                      std::uint32_t want, std::uint32_t room, bool full,
-                                                     std::uint32_t* chosen, unsigned* bins, unsigned* spare) {
+                                                     std::uint32_t* chosen, unsigned* bins, unsigned* scratch) {
   float limit = full ? threshold(args.model, state.threshold_filter, query.square, FilterNorms{}, FilterNorms{})
                      : static_cast<float>(infinite);
   if (count > want) {
-    const float nearest = likely_limit(want, bins, spare, [&](const auto& take) {
+    const float nearest = likely_limit(want, bins, scratch, [&](const auto& take) {
       // Four are read before the first is counted.
       const auto threads = static_cast<std::uint32_t>(thread_count());
       for (auto from = static_cast<std::uint32_t>(thread_index()); from < count; from += 4 * threads) {
@@ -51,17 +51,17 @@ __device__ __forceinline__ std::uint32_t choose_rows(const SearchArgs& args, con
     });
     limit = limit < nearest ? limit : nearest;
   }
-  if (thread_index() == 0) spare[259] = 0;
+  if (thread_index() == 0) scratch[259] = 0;
   __syncthreads();
   // Of those that look alike any will do, as long as no more are taken than there is room for.
-  count = compact(slots, count, spare, [&](const Slot& slot) {
+  count = compact(slots, count, scratch, [&](const Slot& slot) {
     if (slot.t > limit) return true;
-    const unsigned at = atomicAdd(&spare[259], 1u);
+    const unsigned at = atomicAdd(&scratch[259], 1u);
     if (at >= room) return true;
     chosen[at] = args.rows.order[slot.position];
     return false;
   });
-  const std::uint32_t used = spare[259] < room ? spare[259] : room;
+  const std::uint32_t used = scratch[259] < room ? scratch[259] : room;
   __syncthreads();
   return used;
 }
@@ -69,9 +69,9 @@ __device__ __forceinline__ std::uint32_t choose_rows(const SearchArgs& args, con
 /// What the query's threshold leaves of its slots.
 __device__ __forceinline__ std::uint32_t drop_excluded(const SearchArgs& args, const QueryState& state,
                                                        const PlacedQuery& query, Slot* slots, std::uint32_t count,
-                                                       unsigned* spare) {
+                                                       unsigned* scratch) {
   const ThresholdCoeffs line = coeffs_of_query(args.model, state.threshold_filter, query.square, query.norms);
-  return compact(slots, count, spare, [&](const Slot& slot) {
+  return compact(slots, count, scratch, [&](const Slot& slot) {
     return !(slot.t > up32(int8_bound(line, args.rows.tile_metadata[slot.position / tile_rows].maxima)));
   });
 }
@@ -106,7 +106,7 @@ __device__ __forceinline__ void rank_rows(const SearchArgs& args, const Ranking&
 /// Cuts a list of at least k words to the best k, in order or not; returns the k-th key.
 template <class Form>
 __device__ __forceinline__ double cut_list(typename Form::Word* words, int& have, std::int64_t k, bool& in_order,
-                                           unsigned* bins, unsigned* spare) {
+                                           unsigned* bins, unsigned* scratch) {
   using Words = ListWords<Form>;
   using Word = typename Form::Word;
   double bound = infinite;
@@ -117,7 +117,7 @@ __device__ __forceinline__ double cut_list(typename Form::Word* words, int& have
     if (cut) {
       const std::uint32_t kth =
           block_kth(have, static_cast<std::uint32_t>(k), bins, [&](std::int64_t i) { return Words::top(words[i]); });
-      have = static_cast<int>(compact(words, static_cast<std::uint32_t>(have), spare,
+      have = static_cast<int>(compact(words, static_cast<std::uint32_t>(have), scratch,
                                       [&](const Word& word) { return Words::top(word) <= kth; }));
       bound = Words::key(static_cast<Word>(kth) << 32);
     }
@@ -136,7 +136,7 @@ template <class Form, bool many>
 __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(Rerank s) {
   using Word = typename Form::Word;
   // Shared memory: the list with what is ranked behind it, and the rows that are chosen.
-  VICINAL_SHARED(unsigned, spare, 260);
+  VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
   Word* words = dynamic_shared<Word>();
   auto* chosen = reinterpret_cast<std::uint32_t*>(words + s.words);
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
       count = 0;
       __syncthreads();
     } else {
-      used = choose_rows(args, state, query, slots, count, want, room, first && full, chosen, bins, spare);
+      used = choose_rows(args, state, query, slots, count, want, room, first && full, chosen, bins, scratch);
     }
     // Canonical distances behind the list.
     rank_rows<Form, many ? 8 : 4>(args, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()),
@@ -186,11 +186,11 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
     __syncthreads();
     // The k-th tightens the threshold, which drops candidates.
     if (have >= k) {
-      const double bound = cut_list<Form>(words, have, k, in_order, bins, spare);
+      const double bound = cut_list<Form>(words, have, k, in_order, bins, scratch);
       if (thread_index() == 0) tighten(args, position, bound);
       __threadfence_block();
       __syncthreads();
-      count = drop_excluded(args, state, query, slots, count, spare);
+      count = drop_excluded(args, state, query, slots, count, scratch);
     }
     first = false;
     if (!s.last) break;
