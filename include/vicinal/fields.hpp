@@ -67,6 +67,20 @@ struct Fields<Device> {
                                      VICINAL_FIELD(reason), VICINAL_FIELD(free_bytes)};
 };
 
+template <>
+struct Fields<Info> {
+  using Struct = Info;
+  static constexpr std::tuple listed{VICINAL_FIELD(version),
+                                     VICINAL_FIELD(semantics_version),
+                                     VICINAL_FIELD(compiler),
+                                     VICINAL_FIELD(instruction_sets),
+                                     VICINAL_FIELD(built_instruction_sets),
+                                     VICINAL_FIELD(filters),
+                                     VICINAL_FIELD(backends),
+                                     VICINAL_FIELD(devices),
+                                     VICINAL_FIELD(threads)};
+};
+
 #undef VICINAL_FIELD
 
 /// Calls visit(name, value) for each listed member, in order.

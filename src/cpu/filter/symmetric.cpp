@@ -34,7 +34,7 @@ class Tournament {
   std::int64_t even_;
 };
 
-/// Hands out the tournament's pairs, each once.
+/// Yields the tournament's pairs, each once.
 class BlockPairs {
  public:
   explicit BlockPairs(std::int64_t blocks)

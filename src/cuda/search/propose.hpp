@@ -49,7 +49,7 @@ inline std::vector<Precision> wanted_filters(const ProblemShape& problem, const 
   std::vector<Precision> wanted;
   for (const FilterPrecision& row : filter_precisions) {
     forced = forced && run.filter != precision_name(row.precision);
-    if (!forced && row.filters && row.takes(sum, problem.corpus.cols)) wanted.push_back(row.precision);
+    if (!forced && has_filter(row.precision) && row.takes(sum, problem.corpus.cols)) wanted.push_back(row.precision);
   }
   return wanted;
 }

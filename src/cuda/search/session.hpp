@@ -107,13 +107,12 @@ class CudaSession final : public Session {
 
   void expect_corpus(std::int64_t first, std::int64_t count) override {
     if (count == 0 || device_.holds(spec_.corpus.data)) return;
-    if (!incoming_) incoming_.emplace(device_);
-    incoming_->expect(spec_.corpus, first, count);
+    (incoming_ ? *incoming_ : incoming_.emplace(device_)).expect(spec_.corpus, first, count);
   }
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
     first_row_ = first;
-    prepare_matrix(rows_, incoming_ ? incoming_->take(spec_.corpus, first, count) : spec_.corpus.slice(first, count),
-                   false);
+    const Points& corpus = spec_.corpus;
+    prepare_matrix(rows_, incoming_ ? incoming_->take(corpus, first, count) : corpus.slice(first, count), false);
   }
 
   void filter() override {

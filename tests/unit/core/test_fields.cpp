@@ -36,6 +36,7 @@ static_assert(complete<Certificate>);
 static_assert(complete<Stats>);
 static_assert(complete<Plan>);
 static_assert(complete<Device>);
+static_assert(complete<Info>);
 static_assert(complete<StringRules>);
 static_assert(complete<Execution>);
 static_assert(complete<KnnOptions>);
