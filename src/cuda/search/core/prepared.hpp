@@ -13,7 +13,7 @@ template <class Device>
 struct PreparedMatrixBuffers {
   explicit PreparedMatrixBuffers(Device& d)
       : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), tile_metadata(d), largest(d), scales(d), filterable(d),
-        placed(d), values(d) {}
+        quantized(d), values(d) {}
   DeviceBuffer<std::byte, Device> rows;
   DeviceBuffer<double, Device> self, mean;
   DeviceBuffer<float, Device> sizes;
@@ -23,13 +23,13 @@ struct PreparedMatrixBuffers {
   DeviceBuffer<unsigned long long, Device> largest;
   DeviceBuffer<double, Device> scales;
   DeviceBuffer<std::uint8_t, Device> filterable;
-  DeviceBuffer<PlacedQuery, Device> placed;
+  DeviceBuffer<QuantizedQuery, Device> quantized;
   DeviceBuffer<double, Device> values;
   PreparedMatrix matrix;
 
   std::int64_t size() const noexcept {
     return rows.bytes() + self.bytes() + mean.bytes() + sizes.bytes() + order.bytes() + bytes.bytes() +
-           tile_metadata.bytes() + scales.bytes() + filterable.bytes() + placed.bytes() + values.bytes();
+           tile_metadata.bytes() + scales.bytes() + filterable.bytes() + quantized.bytes() + values.bytes();
   }
 };
 

@@ -9,7 +9,7 @@ namespace vicinal::cuda {
 __device__ __forceinline__ void tighten(const SearchArgs& args, std::int64_t position, double bound) {
   QueryState& state = args.states[position];
   if (!(bound < state.threshold_key)) return;
-  const PlacedQuery query = args.queries.placed[position];
+  const QuantizedQuery query = args.queries.quantized[position];
   state.threshold_key = bound;
   state.threshold_filter = theta_of_key(args.model, bound, query.scale);
   if (!state.overflowed) state.coeffs = coeffs_of_query(args.model, state.threshold_filter, query.square, query.norms);

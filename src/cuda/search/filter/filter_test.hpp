@@ -147,7 +147,7 @@ class FilterTest {
   std::int64_t position_of(std::int64_t line, std::int64_t col) const {
     const std::int64_t slab = width_ == 64 ? 64 : 128, in_tile = line % tile_rows, in_slab = col % slab;
     return line / tile_rows * tile_rows * width_ + col / slab * slab * tile_rows + in_tile * slab +
-           chunk_place(static_cast<int>(slab), static_cast<int>(in_tile), static_cast<int>(in_slab / 16)) * 16 +
+           swizzled_chunk(static_cast<int>(slab), static_cast<int>(in_tile), static_cast<int>(in_slab / 16)) * 16 +
            in_slab % 16;
   }
   bool one_slab() const { return width_ <= 128; }

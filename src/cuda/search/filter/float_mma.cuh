@@ -111,7 +111,7 @@ __device__ __forceinline__ void bind_tile(const SearchArgs& args, std::int64_t b
     const std::int64_t position = block * block_queries + thread_index();
     thresholds[thread_index()] =
         position < args.queries.count
-            ? float_threshold(args.states[position].coeffs, args.queries.placed[position].norms.n, metadata.maxima)
+            ? float_threshold(args.states[position].coeffs, args.queries.quantized[position].norms.n, metadata.maxima)
             : 0x7fffffff;
   } else if (thread_index() < block_queries + tile_rows) {
     const int row = thread_index() - block_queries;

@@ -38,7 +38,7 @@ struct Group {
 __device__ __forceinline__ bool is_valid(const SearchArgs& args, int sum) {
   return args.floats || (sum > -(1 << 29) && sum < 1 << 29);
 }
-__device__ __forceinline__ double bound_of_group(const SearchArgs& args, const PlacedQuery& query, float step,
+__device__ __forceinline__ double bound_of_group(const SearchArgs& args, const QuantizedQuery& query, float step,
                                                  const TileMetadata& metadata, int sum) {
   if (args.floats) return upper_of(args.model, decode_descending(sum), query.square, query.norms, metadata.maxima);
   if (!is_valid(args, sum)) return infinite;
@@ -49,7 +49,8 @@ __device__ __forceinline__ double bound_of_group(const SearchArgs& args, const P
 /// Estimates of the bounds of a tile's groups, with what they have in common found once.
 class EstimatedBounds {
  public:
-  __device__ EstimatedBounds(const SearchArgs& args, const PlacedQuery& query, float step, const TileMetadata& metadata)
+  __device__ EstimatedBounds(const SearchArgs& args, const QuantizedQuery& query, float step,
+                             const TileMetadata& metadata)
       : args_(args), unit_(static_cast<float>(int8_unit(args.model.sum, step, metadata.step))),
         square_(static_cast<float>(query.square)),
         beside_(args.model.sum == Sum::products ? static_cast<float>(ip_slack(args.model, query.norms, metadata.maxima))
@@ -69,7 +70,7 @@ class EstimatedBounds {
 /// take(estimate, group) for each group of each tile, by all lanes of a warp together: those without a tile bring an infinite estimate.
 /// kept: estimates in shared memory, or null; a thread reads those that it wrote. known: they are there.
 template <class Take>
-__device__ __forceinline__ void each_group(const InitialThresholds& s, const PlacedQuery& query, float step,
+__device__ __forceinline__ void each_group(const InitialThresholds& s, const QuantizedQuery& query, float step,
                                            float* kept, bool known, const Take& take) {
   const SearchArgs& args = s.args;
   const int* mine = s.nearest + blockIdx.x * s.groups;
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(initial_threads) initial_thresholds(InitialThr
   VICINAL_SHARED(Group, waiting, initial_threads * 2);  // to be bounded, 64 of each warp
   const SearchArgs& args = s.args;
   const std::int64_t position = blockIdx.x;
-  const PlacedQuery query = args.queries.placed[position];
+  const QuantizedQuery query = args.queries.quantized[position];
   const float step = args.queries.tile_metadata[position / tile_rows].step;
   float* const kept = s.groups <= kept_groups ? dynamic_shared<float>() : nullptr;
   bool known = false;

@@ -34,7 +34,7 @@ VICINAL_HOST_DEVICE inline constexpr FilterMemory filter_memory(int slab, bool s
 /// 16 bytes of a line of a slab in shared memory.
 template <int slab>
 __device__ __forceinline__ unsigned char* line_chunk(unsigned char* tile, int line, int chunk) {
-  return tile + line * slab + chunk_place(slab, line, chunk) * 16;
+  return tile + line * slab + swizzled_chunk(slab, line, chunk) * 16;
 }
 
 __device__ __forceinline__ void copy_slab(unsigned char* to, const void* from, int bytes) {

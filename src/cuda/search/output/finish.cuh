@@ -34,9 +34,9 @@ __global__ void finish_queries(Finish f) {
   if (speaks) {
     f.verified_radius[query] = state.overflowed ? -infinite : state.threshold_key;
     const double error = f.filters && !state.overflowed
-                             ? largest_error(args.model, args.queries.placed[position].norms,
+                             ? largest_error(args.model, args.queries.quantized[position].norms,
                                              {double_of(args.rows.largest[0]), double_of(args.rows.largest[1])},
-                                             args.queries.placed[position].scale)
+                                             args.queries.quantized[position].scale)
                              : 0;
     f.largest[query] = error;
     if (state.overflowed) atomicAdd(&args.counters->given_up, 1ull);

@@ -67,7 +67,7 @@ __global__ void start_range(StartRange s) {
 __global__ void end_range(StartRange s) {
   const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
   if (position >= s.args.queries.count) return;
-  const PlacedQuery& query = s.args.queries.placed[position];
+  const QuantizedQuery& query = s.args.queries.quantized[position];
   const FilterNorms rows{double_of(s.args.rows.largest[0]), double_of(s.args.rows.largest[1])};
   s.largest[s.args.queries.order[position]] =
       query.filterable ? largest_error(s.args.model, query.norms, rows, query.scale) : 0;
@@ -91,7 +91,7 @@ __global__ void count_candidates(CountCandidates w) {
     if (w.used[i] != 0) atomicAdd(&w.sum->candidates, static_cast<unsigned long long>(w.used[i]));
   for (std::int64_t position = first; position < w.args.queries.count; position += step) {
     QueryState& state = w.args.states[position];
-    if (!state.overflowed || !w.args.queries.placed[position].filterable) continue;
+    if (!state.overflowed || !w.args.queries.quantized[position].filterable) continue;
     state.overflowed = false;
     atomicAdd(&w.sum->lost, 1u);
   }

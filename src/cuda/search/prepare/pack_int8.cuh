@@ -31,7 +31,7 @@ __device__ __forceinline__ void close_row(const Prepare& args, std::int64_t posi
     norms_of.n[r] = norms.n;
   }
   if (args.is_query)
-    matrix.placed[position] = {norms, sums.nn, matrix.scales[row], matrix.filterable[row] != 0 && sound};
+    matrix.quantized[position] = {norms, sums.nn, matrix.scales[row], matrix.filterable[row] != 0 && sound};
 }
 /// The metadata of a tile whose rows are closed.
 __device__ __forceinline__ void close_tile(const PreparedMatrix& matrix, std::int64_t tile, const TileNorms& norms,
@@ -83,7 +83,7 @@ __device__ __forceinline__ void pack_tile(const Prepare& args, std::int64_t tile
     const auto to = [&](std::int64_t i) {  // four columns
       const auto in_slab = static_cast<int>(4 * i % slab);
       return reinterpret_cast<std::uint32_t*>(matrix.bytes + begin * matrix.width + 4 * i / slab * slab * tile_rows +
-                                              r * slab + chunk_place(slab, r, in_slab / 16) * 16 + in_slab % 16);
+                                              r * slab + swizzled_chunk(slab, r, in_slab / 16) * 16 + in_slab % 16);
     };
     double xx = 0, nn = 0, ee = 0;
     if (r >= used) {
@@ -134,7 +134,7 @@ struct StartStates {
 };
 __device__ __forceinline__ void start_state(const StartStates& args, std::int64_t position) {
   QueryState state;
-  state.overflowed = args.filters && !args.queries.placed[position].filterable;
+  state.overflowed = args.filters && !args.queries.quantized[position].filterable;
   if (state.overflowed) state.coeffs.base = -infinite;
   args.states[position] = state;
   if (args.counts != nullptr) args.counts[position] = 0;

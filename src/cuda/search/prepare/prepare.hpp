@@ -106,7 +106,7 @@ class MatrixPreparer {
       if (queries) {
         matrix.scales = buffers.scales.reserve(count);
         matrix.filterable = buffers.filterable.reserve(count);
-        matrix.placed = buffers.placed.reserve(padded);
+        matrix.quantized = buffers.quantized.reserve(padded);
       }
     }
     Prepare prepare{.matrix = matrix,

@@ -31,7 +31,7 @@ struct Rerank {
 /// About `want` of the slots that look nearest, `room` at most, go to `chosen` as rows; the others stay. full: none that looks farther than the k-th so
 /// far goes: without quantization errors, what is left of the bound is the estimate. Returns how many went.
 __device__ __forceinline__ std::uint32_t choose_rows(const SearchArgs& args, const QueryState& state,
-                                                     const PlacedQuery& query, Slot* slots, std::uint32_t& count,
+                                                     const QuantizedQuery& query, Slot* slots, std::uint32_t& count,
                                                      std::uint32_t want, std::uint32_t room, bool full,
                                                      std::uint32_t* chosen, unsigned* bins, unsigned* scratch) {
   float limit = full ? threshold(args.model, state.threshold_filter, query.square, FilterNorms{}, FilterNorms{})
@@ -68,7 +68,7 @@ __device__ __forceinline__ std::uint32_t choose_rows(const SearchArgs& args, con
 
 /// What the query's threshold leaves of its slots.
 __device__ __forceinline__ std::uint32_t drop_excluded(const SearchArgs& args, const QueryState& state,
-                                                       const PlacedQuery& query, Slot* slots, std::uint32_t count,
+                                                       const QuantizedQuery& query, Slot* slots, std::uint32_t count,
                                                        unsigned* scratch) {
   const ThresholdCoeffs line = coeffs_of_query(args.model, state.threshold_filter, query.square, query.norms);
   return compact(slots, count, scratch, [&](const Slot& slot) {
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
   auto have = static_cast<int>(state.best);
   for (int i = thread_index(); i < have; i += thread_count()) words[i] = best[i];
   __syncthreads();
-  const PlacedQuery query = args.queries.placed[position];
+  const QuantizedQuery query = args.queries.quantized[position];
   const std::int64_t query_row = args.queries.order[position];
   const auto room = static_cast<std::uint32_t>(s.words - k);
   bool first = true, in_order = false;

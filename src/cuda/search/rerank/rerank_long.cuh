@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(long_threads) choose_long(RerankLong s) {
       chosen[i] = args.rows.order[slots[i].position];
     count = 0;
   } else {
-    used = choose_rows(args, state, args.queries.placed[position], slots, count, want, capacity, full, chosen, bins,
+    used = choose_rows(args, state, args.queries.quantized[position], slots, count, want, capacity, full, chosen, bins,
                        scratch);
   }
   __syncthreads();  // of all who read the count
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(long_threads) cut_long(RerankLong s) {
       if (thread_index() == 0) tighten(args, position, ListWords<Form>::key(Form::make(kth, 0)));
       __threadfence_block();
       __syncthreads();
-      const std::uint32_t left = drop_excluded(args, state, args.queries.placed[position],
+      const std::uint32_t left = drop_excluded(args, state, args.queries.quantized[position],
                                                args.slots + position * args.capacity, args.counts[position], scratch);
       if (thread_index() == 0) args.counts[position] = left;
     }
