@@ -1,4 +1,4 @@
-// Filters at sizes where they do what small cases never make them do: bytes that settle, climb or are declined by the pilot, whole
+// Filters at sizes where they do what small cases never make them do: int8 that certifies, escalates or is declined by the pilot, whole
 // numbers, groups of rows with few columns. Beside them the scan of every pair, which is tested against the oracle elsewhere.
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ Neighbors scanned(const Table& corpus, const Table& queries, KnnOptions options)
   return vicinal::knn(corpus.points(), queries.points(), options);
 }
 
-TEST(Filters, EveryRungOnEveryKindOfData) {
+TEST(Filters, EveryPrecisionOnEveryKindOfData) {
   Rng rng(11), share(26);
   for (const Data& data : all_data)
     for (const Metric metric : {Metric::sqeuclidean, Metric::cosine, Metric::inner_product})

@@ -521,7 +521,7 @@ TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
       EXPECT_EQ(quick_threshold({std::nanf(""), 0, 0}, 1, 1, inverse, most), none);
       EXPECT_EQ(quick_threshold({largest, 0, 0}, 1, 1, inverse, most), none);  // as if nothing were known
       EXPECT_EQ(high, top);
-      // With any product: nobody is below each limit, who is there not below the least, and what stands for anything below none.
+      // With any product: a masked row is below each threshold, one that is there not below the least, and what stands for anything below none.
       EXPECT_LT(quick_bias(infinity, inverse, most) + top, none);
       for (const float term : {largest, 1e30F, 0.0F, -1e30F})
         EXPECT_GE(quick_bias(term, inverse, most) - top, none) << term;

@@ -101,7 +101,7 @@ TEST(CudaSearch, KeptCopiesAreNeighboursOfLongerLists) {
 }
 
 TEST(CudaSearch, RowsOfNobodyAreExcludedBeforeAThresholdIsKnown) {
-  // The sample has too few rows that may answer, so the first part is filtered without a threshold: but for rows of nobody all would pass.
+  // The sample has too few rows that may answer, so the first part is filtered without a threshold: but for masked rows all would pass.
   const std::int64_t dims = 2, copies = 5120;
   std::vector<float> same(copies * dims, 1.0F);
   for (std::int64_t row = 0; row < copies; row += 1280) same[static_cast<std::size_t>(row * dims)] = 2;
@@ -251,7 +251,7 @@ TEST(CudaSearch, AnInfiniteDistanceIsRefusedWhereFewRowsMayAnswer) {
 }
 
 TEST(CudaSearch, AsManyNeighboursAsRowsAndSidesOfOneRow) {
-  // A tile of which most places are nobody's, lists that hold every row, and nothing that could be excluded.
+  // A tile of which most rows are masked, lists that hold every row, and nothing that could be excluded.
   const std::int64_t dims = 9;
   std::vector<float> corpus = gaussian(13, 130 * dims, 1e9), queries = gaussian(14, 3 * dims, 1e9);
   std::copy_n(corpus.begin(), 60 * dims, corpus.begin() + 65 * dims);  // each of these twice
@@ -386,7 +386,7 @@ TEST(CudaSearch, RowsOnTheDeviceTakeNoMemoryAndNoCopy) {
   Plan batches = plan;
   batches.query_batch = 1000;
   EXPECT_GT(cuda::search_seconds(batches, here), cuda::search_seconds(plan, here));
-  // What is left of a search climbs where its rows are made sooner than every pair is ranked.
+  // What is left of a search escalates where its rows are made sooner than every pair is ranked.
   const ProblemShape many{.corpus = device, .queries = {5000, 128, DType::f32, true}, .k = 10},
       one{.corpus = device, .queries = {1, 128, DType::f32, true}, .k = 10};
   EXPECT_TRUE(cuda::ranked_sooner_on(Precision::fp16, plan, many));
