@@ -60,6 +60,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       return sum;
     }
   };
+  // The least or the largest of a value over the threads of a row.
   const auto end = [&]<bool least>(std::uint32_t value) {
     value = least ? __reduce_min_sync(all_lanes, value) : __reduce_max_sync(all_lanes, value);
     if constexpr (warps == 1) {
@@ -164,6 +165,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       }
       before = now;
       pivot_before = pivot;
+      // A threshold that serves ends the search.
       if (now >= k && now <= p.sorted && pivot != beyond) {
         found = true;
         high = pivot;
@@ -173,7 +175,8 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       enough = enough || now >= k;
       if (now < k) low = pivot + (pivot != beyond);
       else high = pivot;
-      if (tries >= patience) {  // the keys that are left may be few, or one
+      // A search that takes long goes on between the least and the largest key that are left: they may be few, or one.
+      if (tries >= patience) {
         if constexpr (four) {
           if (!by_key) {
             by_key = true;
@@ -281,6 +284,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
     const auto emit = [&](int thread, int of) {
       for (int i = thread; i < k; i += of) emit_word<Packed, Reader::size>(p.rows, p.out, row, row * k + i, buffer[i]);
     };
+    // Few words are sorted by one warp, in its registers; others by all threads of the row.
     if constexpr (warps == 1) __syncwarp();
     else __syncthreads();
     if (warps == 1 || p.sorted <= 256) {

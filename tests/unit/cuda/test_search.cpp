@@ -5,6 +5,7 @@
 #include <random>
 
 #include "cuda/search/filter/self_test.cuh"
+#include "cuda/search/propose.hpp"
 #include "cuda/search/seconds.hpp"
 #include "cuda/select/merge.cuh"
 #include "kernels/bounds.hpp"
@@ -381,8 +382,15 @@ TEST(CudaSearch, RowsOnTheDeviceTakeNoMemoryAndNoCopy) {
   EXPECT_EQ(cuda::session_bytes(plan, here, 0, 132), cuda::session_bytes(plan, there, 0, 132) + bytes);
   EXPECT_GT(cuda::session_bytes(plan, there, 0, 132), cuda::session_bytes(plan, kept, 0, 132) + host.rows * host.cols);
   EXPECT_NEAR(cuda::search_seconds(plan, here) - cuda::search_seconds(plan, there),
-              static_cast<double>(bytes) / cuda::Rates().host_bytes, 1e-6);
+              static_cast<double>(bytes) / cuda::Rates().fed_bytes, 1e-6);
   EXPECT_GT(cuda::search_seconds(plan, there), cuda::search_seconds(plan, kept));
+  Plan arriving =
+      plan;  // two chunks of rows are there at once, and what is searched meanwhile takes no time of its own
+  arriving.corpus_chunk = host.rows / 8;
+  EXPECT_LT(cuda::search_seconds(arriving, here), cuda::search_seconds(plan, here));
+  EXPECT_EQ(cuda::session_bytes(arriving, here, 0, 132), cuda::session_bytes(arriving, there, 0, 132) + bytes / 4);
+  EXPECT_EQ(cuda::arriving_rows(there), 0);
+  EXPECT_EQ(cuda::arriving_rows(here), host.rows / 8);
   Plan batches = plan;
   batches.query_batch = 1000;
   EXPECT_GT(cuda::search_seconds(batches, here), cuda::search_seconds(plan, here));
