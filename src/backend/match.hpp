@@ -1,0 +1,46 @@
+// What a device is asked to match: its side of the seam.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/match_rule.hpp"
+#include "core/parallel.hpp"
+#include "vicinal/match.hpp"
+
+namespace vicinal {
+
+/// A FoundMatch is a match of one pair. distance: in binary64.
+struct FoundMatch {
+  std::int64_t a = 0, b = 0;
+  double distance = 0, ratio = 0;
+};
+
+/// A MatchSpec says what is matched. Views and pairs were checked: all images that have rows have as many columns.
+struct MatchSpec {
+  std::span<const Points> images;
+  std::span<const ImagePair> pairs;
+  Metric metric = Metric::sqeuclidean;  // whose values in binary64 are the rule's keys
+  MatchRule rule;
+  Mutual mutual = Mutual::tested;
+  KnnOptions search = {};  // memory, run, stop, stream
+};
+
+/// It takes the matches of one pair of the spec, once each, from any thread and in any order of pairs.
+using MatchAnswer = std::function<void(std::int64_t pair, std::vector<FoundMatch> matches)>;
+
+/// A MatchBackend finds the best two of the rows of both sides from one tile of distances. Calls may come from any thread.
+struct MatchBackend {
+  virtual ~MatchBackend() = default;
+  /// It tells whether match() takes the spec; the rest is searched, side by side (src/pipeline/match.cpp).
+  virtual bool takes(const MatchSpec& spec) const = 0;
+  /// It matches all pairs. progress counts pairs of rows.
+  virtual void match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool, Stats& stats) const = 0;
+};
+
+/// The matches of a pair from the best two of each row of its sides; `b` is empty where one_way.
+std::vector<FoundMatch> decide_matches(std::span<const BestTwo> a, std::span<const BestTwo> b, std::int64_t b_rows,
+                                       const MatchRule& rule, Mutual mutual);
+
+}  // namespace vicinal
