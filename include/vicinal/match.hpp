@@ -73,6 +73,12 @@ std::vector<ImagePair> image_pairs(std::string_view how, std::int64_t images);
 /// OutOfMemory, DeviceError, Cancelled. docs/semantics.md, C21.
 Matches match(const Points& a, const Points& b, const MatchOptions& options = {});
 
+/// The tests of another tool: "colmap", "colmap-cpu", "hloc", "opencv", "kornia", "vlfeat". Throws InvalidArgument for other names.
+/// docs/matching.md says what each is, and where the tool's own rounding may still decide otherwise.
+MatchOptions match_preset(std::string_view name);
+/// The names that match_preset takes.
+std::vector<std::string> match_presets();
+
 /// The matches of many pairs; each image is prepared once. The bits are those of a match() for each pair. Throws as match does, and
 /// InvalidArgument for a pair that names no image.
 Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> pairs, const MatchOptions& options = {});

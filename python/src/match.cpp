@@ -34,6 +34,27 @@ bool parse_lone(const std::string& name) {
   return name == "accept";
 }
 
+const char* mutual_name(Mutual mutual) {
+  switch (mutual) {
+    case Mutual::tested: return "tested";
+    case Mutual::nearest: return "nearest";
+    case Mutual::one_way: break;
+  }
+  return "one_way";
+}
+
+/// Name to (distance, ratio, max_distance, mutual, strict, lone), each as match_pairs takes it.
+nb::dict presets_to_python() {
+  nb::dict presets;
+  for (const std::string& name : vicinal::match_presets()) {
+    const MatchOptions tests = vicinal::match_preset(name);
+    const std::string distance = tests.distance.angle ? "angle" : std::string(metric_info(tests.distance.metric).name);
+    presets[name.c_str()] = nb::make_tuple(distance, tests.ratio, tests.max_distance, mutual_name(tests.mutual),
+                                           tests.strict, tests.accept_lone ? "accept" : "reject");
+  }
+  return presets;
+}
+
 /// The array takes over a part of the result.
 template <class Element, class Part>
 nb::object array_of(Part&& part, std::initializer_list<std::size_t> shape) {
@@ -104,6 +125,7 @@ void bind_match(nb::module_& m) {
   m.def("match_pairs", &match_pairs_from_python, nb::arg("images"), nb::arg("pairs"), nb::arg("options"),
         nb::arg("distance"), nb::arg("ratio").none(), nb::arg("max_distance").none(), nb::arg("mutual"),
         nb::arg("strict"), nb::arg("lone"));
+  m.def("match_presets", &presets_to_python);
   m.def("image_pairs", &image_pairs_from_python, nb::arg("how"), nb::arg("images"));
 }
 

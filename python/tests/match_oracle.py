@@ -1,0 +1,79 @@
+"""Matching of descriptors in whole numbers and plain loops: what vicinal.match must say of rows of integers.
+
+Every distance is kept as an integer in which it rises: squared differences, sums of differences, bits, or minus the product for angles. A ratio is the
+fraction that its binary64 holds, and each test is a comparison of integers; angles alone need an arc cosine, whose rounding is asserted to decide nothing.
+"""
+
+from fractions import Fraction
+from math import acos
+
+import numpy as np
+
+SCALE = 512 * 512  # of a product of SIFT rows of COLMAP's norm
+
+
+def whole(a, b, distance):
+    """(len(a), len(b)) int64: a number that rises with the distance."""
+    a, b = np.asarray(a, np.int64), np.asarray(b, np.int64)
+    if distance == "hamming":
+        return np.array([[sum(int(x ^ y).bit_count() for x, y in zip(p, q)) for q in b] for p in a], np.int64).reshape(len(a), len(b))
+    if distance == "manhattan":
+        return np.array([np.abs(b - row).sum(1) for row in a], np.int64).reshape(len(a), len(b))
+    products = a @ b.T
+    if distance == "angle":
+        return -products
+    return (a * a).sum(1)[:, None] - 2 * products + (b * b).sum(1)[None, :]
+
+
+def told(number, distance):
+    """The distance that such a number stands for, in fp64."""
+    if distance == "angle":
+        return acos(min(-number / SCALE, 1.0))
+    return float(number) ** (0.5 if distance == "euclidean" else 1)
+
+
+def nearer(best, second, ratio, distance, strict):
+    """best < ratio * second, or <= where it is not strict."""
+    fraction = Fraction(ratio)
+    if distance == "angle":
+        left, right = told(best, distance), ratio * told(second, distance)
+        assert abs(left - right) > 1e-13 or left == right == 0, "an angle at the threshold: fp64 cannot decide it"
+    elif distance == "euclidean":
+        left, right = best * fraction.denominator**2, fraction.numerator**2 * second
+    else:
+        left, right = best * fraction.denominator, fraction.numerator * second
+    return left < right if strict else left <= right
+
+
+def one_way(numbers, ratio, max_distance, distance, strict, lone):
+    """For each row: (column, best, second or None) of its match, or None."""
+    found = []
+    for row in numbers.tolist():
+        order = sorted(range(len(row)), key=lambda column: (row[column], column))[:2]
+        best = row[order[0]] if order else None
+        second = row[order[1]] if len(order) > 1 else None
+        passes = bool(order)
+        if passes and max_distance is not None:
+            passes = told(best, distance) <= max_distance
+        if passes and ratio is not None:
+            passes = lone == "accept" if second is None else nearer(best, second, ratio, distance, strict)
+        found.append((order[0], best, second) if passes else None)
+    return found
+
+
+def match(a, b, *, ratio=0.8, max_distance=None, mutual=True, distance="euclidean", strict=True, lone="accept"):
+    """(ids (M, 2), distances (M,)), by the first column."""
+    numbers = whole(a, b, distance)
+    there = one_way(numbers, ratio, max_distance, distance, strict, lone)
+    back = {
+        True: lambda: one_way(numbers.T, ratio, max_distance, distance, strict, lone),
+        "nearest": lambda: one_way(numbers.T, None, None, distance, strict, lone),
+        False: list,
+    }[mutual]()
+    ids, distances = [], []
+    for row, hit in enumerate(there):
+        if hit is None or (mutual and (back[hit[0]] is None or back[hit[0]][0] != row)):
+            continue
+        ids.append((row, hit[0]))
+        distances.append(told(hit[1], distance))
+    return np.array(ids, np.int64).reshape(-1, 2), np.array(distances)
