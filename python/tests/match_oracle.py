@@ -1,9 +1,11 @@
 """Matching of descriptors in whole numbers and plain loops: what vicinal.match must say of rows of integers.
 
 Every distance is kept as an integer in which it rises: squared differences, sums of differences, bits, or minus the product for angles. A ratio is the
-fraction that its binary64 holds, and each test is a comparison of integers; angles alone need an arc cosine, whose rounding is asserted to decide nothing.
+fraction that its binary64 holds, and each test is a comparison of integers. Angles need an arc cosine in binary64, and cosine distances a root in 50
+digits; that the rounding of either decides nothing is asserted.
 """
 
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import acos
 
@@ -13,8 +15,10 @@ SCALE = 512 * 512  # of a product of SIFT rows of COLMAP's norm
 
 
 def whole(a, b, distance):
-    """(len(a), len(b)) int64: a number that rises with the distance."""
+    """(len(a), len(b)) int64, of cosine Decimal: a number that rises with the distance."""
     a, b = np.asarray(a, np.int64), np.asarray(b, np.int64)
+    if distance == "cosine":
+        return np.array([[cosine(p, q) for q in b] for p in a], object).reshape(len(a), len(b))
     if distance == "hamming":
         return np.array([[sum(int(x ^ y).bit_count() for x, y in zip(p, q)) for q in b] for p in a], np.int64).reshape(len(a), len(b))
     if distance == "manhattan":
@@ -23,6 +27,14 @@ def whole(a, b, distance):
     if distance == "angle":
         return -products
     return (a * a).sum(1)[:, None] - 2 * products + (b * b).sum(1)[None, :]
+
+
+def cosine(p, q):
+    with localcontext(prec=50):
+        product, squares = int(p @ q), int(p @ p) * int(q @ q)
+        if product >= 0 and product * product == squares:
+            return Decimal(0)
+        return 1 - Decimal(product) / Decimal(squares).sqrt()
 
 
 def told(number, distance):
@@ -38,6 +50,10 @@ def nearer(best, second, ratio, distance, strict):
     if distance == "angle":
         left, right = told(best, distance), ratio * told(second, distance)
         assert abs(left - right) > 1e-13 or left == right == 0, "an angle at the threshold: fp64 cannot decide it"
+    elif distance == "cosine":
+        with localcontext(prec=50):
+            left, right = best, Decimal(ratio) * second
+            assert abs(left - right) > Decimal("1e-14") or left == right == 0, "a cosine at the threshold: binary64 cannot decide it"
     elif distance == "euclidean":
         left, right = best * fraction.denominator**2, fraction.numerator**2 * second
     else:
