@@ -97,8 +97,7 @@ Descriptors ColmapDatabase::descriptors(const Picture& picture) {
     found.bytes.assign(blob.begin(), blob.end());
     read_descriptors_->reset();
   }
-  const auto row_bytes = picture.cols * static_cast<std::int64_t>(vicinal::dtype_size(picture.dtype));
-  check_sizes(database_, picture, row_bytes, std::ssize(found.bytes));
+  check_sizes(database_, picture, picture.rows == 0 ? 0 : picture.bytes() / picture.rows, std::ssize(found.bytes));
   found.points = vicinal::Points(found.bytes.data(), picture.dtype, picture.rows, picture.cols);
   return found;
 }

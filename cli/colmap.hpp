@@ -20,6 +20,8 @@ struct Picture {
   std::string name;
   std::int64_t rows = 0, cols = 0;
   vicinal::DType dtype = vicinal::DType::u8;
+
+  std::int64_t bytes() const noexcept { return rows * cols * static_cast<std::int64_t>(vicinal::dtype_size(dtype)); }
 };
 
 /// Descriptors of one picture in memory: rows x cols of its element type.

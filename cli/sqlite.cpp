@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "vicinal/error.hpp"
@@ -18,14 +19,17 @@ namespace {
 using vicinal::Error;
 using vicinal::ErrorCode;
 
-constexpr int patience_ms = 5000;  // another program's transaction may take a moment
+constexpr int patience_ms = 2000;  // another program's transaction may take a moment
 constexpr int pages_at_once = 4096;
 
 /// What the system says of opening the file, in the words that it has for files; SQLite has one word for all of it.
 void check_file(const std::string& path, Database::Access access) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) {
-    if (access == Database::Access::create && errno == ENOENT) return;
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    const bool missing = errno == ENOENT;
+    if (access == Database::Access::create && missing && ::access(folder.empty() ? "." : folder.c_str(), W_OK) == 0)
+      return;
     throw Error(ErrorCode::io_error, fmt::format("cannot open {}: {}", path, std::strerror(errno)), errno);
   }
   if (S_ISDIR(status.st_mode))
@@ -40,13 +44,15 @@ void check_file(const std::string& path, Database::Access access) {
 
 Database::Database(const std::string& path, Access access) : path_(path) {
   check_file(path, access);
-  int flags = SQLITE_OPEN_NOMUTEX;
-  flags |= access == Access::read ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+  // A reader that may not write leaves the files -wal and -shm behind, of a database that has them while it is open: one that may removes them.
+  const bool writable = access != Access::read || ::access(path.c_str(), W_OK) == 0;
+  int flags = SQLITE_OPEN_NOMUTEX | (writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
   if (access == Access::create) flags |= SQLITE_OPEN_CREATE;
   try {
     check(sqlite3_open_v2(path.c_str(), &handle_, flags, nullptr));
     sqlite3_extended_result_codes(handle_, 1);
     check(sqlite3_busy_timeout(handle_, patience_ms));
+    if (access == Access::read) run("PRAGMA query_only = ON");
     value("PRAGMA schema_version");  // the first read: a file of another kind, or a locked one, is known now
     if (access != Access::read && sqlite3_db_readonly(handle_, "main") == 1) fail(SQLITE_READONLY);
   } catch (...) {

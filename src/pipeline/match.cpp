@@ -33,10 +33,12 @@ void check_rule(const MatchOptions& options) {
 
 bool integral(DType type) noexcept { return type == DType::u8 || type == DType::i8; }
 
-/// What is searched for the distance: the metric whose values order as it does, and what they are to the rule.
+/// What is searched for the distance: the metric whose values order as it does, and what they are to the rule. Images without rows have
+/// no say.
 std::pair<Metric, MatchKey> ranked_by(const MatchDistance& distance, std::span<const Points> images) {
   const auto all = [&](auto is) {
-    return std::all_of(images.begin(), images.end(), [&](const Points& image) { return is(image.dtype); });
+    return std::all_of(images.begin(), images.end(),
+                       [&](const Points& image) { return image.rows == 0 || is(image.dtype); });
   };
   if (distance.angle) {
     const bool bytes = all([](DType type) { return type == DType::u8; });
