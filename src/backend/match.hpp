@@ -33,10 +33,9 @@ using MatchAnswer = std::function<void(std::int64_t pair, std::vector<FoundMatch
 /// A MatchBackend finds the best two of the rows of both sides from one tile of distances. Calls may come from any thread.
 struct MatchBackend {
   virtual ~MatchBackend() = default;
-  /// It tells whether match() takes the spec; the rest is searched, side by side (src/pipeline/match.cpp).
-  virtual bool takes(const MatchSpec& spec) const = 0;
-  /// It matches all pairs. progress counts pairs of rows.
-  virtual void match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool, Stats& stats) const = 0;
+  /// It matches all pairs; those with a side without rows have no answer. False, and nothing was done: distances are not of a sort that it
+  /// takes, and are searched for (src/pipeline/match.cpp). Progress counts pairs of rows, once each.
+  virtual bool match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool, Stats& stats) const = 0;
 };
 
 /// The matches of a pair from the best two of each row of its sides; `b` is empty where one_way.

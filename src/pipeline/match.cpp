@@ -13,6 +13,7 @@
 #include "backend/backend.hpp"
 #include "core/fpenv.hpp"
 #include "core/metric.hpp"
+#include "core/precision.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
 #include "vicinal/search.hpp"
@@ -176,6 +177,21 @@ std::uint64_t work_of(const MatchSpec& spec, std::uint64_t directions) {
   return work;
 }
 
+/// False: the backend has no kernel for it.
+bool matched_at_once(const Backend& backend, const MatchSpec& spec, const MatchOptions& options,
+                     std::vector<std::vector<FoundMatch>>& parts, Stats& stats) {
+  if (backend.match() == nullptr) return false;
+  ThreadPool thread_pool(threads_for(options.run.threads), options.progress, options.stop,
+                         static_cast<std::uint64_t>(stats.pairs));
+  const auto keep = [&](std::int64_t pair, std::vector<FoundMatch> found) {
+    parts[static_cast<std::size_t>(pair)] = std::move(found);
+  };
+  if (!backend.match()->match(spec, keep, thread_pool, stats)) return false;
+  stats.threads = thread_pool.threads();
+  thread_pool.finish();
+  return true;
+}
+
 }  // namespace
 
 std::vector<FoundMatch> decide_matches(std::span<const BestTwo> a, std::span<const BestTwo> b, std::int64_t b_rows,
@@ -227,28 +243,40 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   check_pairs(pairs, images.size());
   const auto [metric, key] = ranked_by(options.distance, images);
   check_images(images, metric);
-  const MatchSpec spec{
-      .images = images,
-      .pairs = pairs,
-      .metric = metric,
-      .rule = {.key = key,
-               .has_ratio = options.ratio.has_value(),
-               .strict = options.strict,
-               .accept_lone = options.accept_lone,
-               .ratio = options.ratio.value_or(1),
-               .max_distance = options.max_distance.value_or(std::numeric_limits<double>::infinity())},
-      .mutual = options.mutual,
-      .search = {.memory = options.memory, .run = options.run, .stop = options.stop, .stream = options.stream}};
+  const MatchSpec spec{.images = images,
+                       .pairs = pairs,
+                       .metric = metric,
+                       .rule = {.key = key,
+                                .has_ratio = options.ratio.has_value(),
+                                .strict = options.strict,
+                                .accept_lone = options.accept_lone,
+                                .ratio = options.ratio.value_or(1),
+                                .max_distance = options.max_distance.value_or(std::numeric_limits<double>::infinity())},
+                       .mutual = options.mutual,
+                       .search = {.memory = options.memory,
+                                  .run = with_environment(options.run),
+                                  .stop = options.stop,
+                                  .stream = options.stream}};
   const Backend& backend = find_backend(options.run.device);
+  for (const Points& image : images) check_reach(backend, image, image, spec.search);
+  backend.device().check_instruction_set(spec.search.run.instruction_set);
   FpGuard guard;
+  Stats stats;
+  stats.device = backend.device().facts().name;
+  stats.pairs = static_cast<std::int64_t>(work_of(spec, 1));
   std::vector<std::vector<FoundMatch>> parts(pairs.size());
-  const std::uint64_t work = work_of(spec, options.mutual == Mutual::one_way ? 1 : 2);
-  SearchedPairs searched(spec, options.progress, work);
-  for (std::size_t p = 0; p < pairs.size(); ++p) parts[p] = searched.matches(pairs[p]);
-  if (options.progress) options.progress(work, work);
+  if (spec.search.run.filter != precision_name(Precision::canonical) &&
+      matched_at_once(backend, spec, options, parts, stats)) {
+    stats.passes = 1;
+  } else {
+    const std::uint64_t work = work_of(spec, options.mutual == Mutual::one_way ? 1 : 2);
+    SearchedPairs searched(spec, options.progress, work);
+    for (std::size_t p = 0; p < pairs.size(); ++p) parts[p] = searched.matches(pairs[p]);
+    if (options.progress) options.progress(work, work);
+    stats.passes = 2;
+  }
   Matches all = joined_matches(parts, type_of(options.distance, images));
-  all.stats.device = backend.device().facts().name;
-  all.stats.pairs = static_cast<std::int64_t>(work_of(spec, 1));
+  all.stats = std::move(stats);
   all.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return all;
 } catch (const std::bad_alloc&) {

@@ -38,6 +38,12 @@ bool supported() {
 
 }  // namespace
 
-constinit const Int8Kernels int8_avx2 = {"avx2", supported, query_lanes, QueryLayout::halves, tile<Quads>, second_sums};
+constinit const Int8Kernels int8_avx2 = {"avx2",
+                                         supported,
+                                         query_lanes,
+                                         QueryLayout::halves,
+                                         tile<Quads>,
+                                         second_sums,
+                                         {query_lanes, QueryLayout::halves, best_two, first_score}};
 
 }  // namespace vicinal::cpu

@@ -37,7 +37,12 @@ bool supported() {
 
 }  // namespace
 
-constinit const Int8Kernels int8_avx512 = {"avx512",    supported,  query_lanes, QueryLayout::halves,
-                                           tile<Quads>, second_sums};
+constinit const Int8Kernels int8_avx512 = {"avx512",
+                                           supported,
+                                           query_lanes,
+                                           QueryLayout::halves,
+                                           tile<Quads>,
+                                           second_sums,
+                                           {query_lanes, QueryLayout::halves, best_two, first_score}};
 
 }  // namespace vicinal::cpu

@@ -222,7 +222,12 @@ bool supported() { return int8_avx512vnni.supported() && has_tiles() && permitte
 
 }  // namespace
 
-constinit const Int8Kernels int8_avx512amx = {"avx512amx",         supported, query_lanes,
-                                              QueryLayout::blocks, tile_amx,  second_sums};
+constinit const Int8Kernels int8_avx512amx = {"avx512amx",
+                                              supported,
+                                              query_lanes,
+                                              QueryLayout::blocks,
+                                              tile_amx,
+                                              second_sums,
+                                              {query_lanes, QueryLayout::quads, best_two, first_score}};
 
 }  // namespace vicinal::cpu

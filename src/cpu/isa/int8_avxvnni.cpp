@@ -36,7 +36,12 @@ bool supported() {
 
 }  // namespace
 
-constinit const Int8Kernels int8_avxvnni = {"avxvnni",          supported,   query_lanes,
-                                            QueryLayout::quads, tile<Quads>, second_sums};
+constinit const Int8Kernels int8_avxvnni = {"avxvnni",
+                                            supported,
+                                            query_lanes,
+                                            QueryLayout::quads,
+                                            tile<Quads>,
+                                            second_sums,
+                                            {query_lanes, QueryLayout::quads, best_two, first_score}};
 
 }  // namespace vicinal::cpu
