@@ -30,13 +30,28 @@ MatchDistance parse_match_distance(std::string_view name);
 /// tested: and both directions pass all tests.
 enum class Mutual : std::uint8_t { one_way, nearest, tested };
 
+/// Which rows of a pair of images may match, by where their features are; `a` and `b` have one place a row, x and y in pixels.
+struct MatchGuide {
+  using Place = std::array<double, 2>;
+  /// homography: |H a - b| <= max_error. fundamental: the root of the Sampson error of b^T F a is at most that. places: all rows may match.
+  enum class By : std::uint8_t { places, homography, fundamental };
+
+  std::span<const Place> a, b;
+  By by = By::places;
+  std::array<double, 9> matrix = {};  // row by row, of places of `a` with a third coordinate of 1
+  double max_error = 4;               // pixels, > 0
+  /// Pixels, >= 0: a second best counts where its place is as far or farther from the best's (FGINN). 0: wherever it is.
+  double apart = 0;
+};
+
 struct MatchOptions {
   MatchDistance distance = {};
   std::optional<double> ratio = 0.8;        // of the best distance to the second best, 1e-6 to 1e6; none: no such test
   bool strict = true;                       // best < ratio * second; else best <= ratio * second
   std::optional<double> max_distance = {};  // best <= max_distance, >= 0
   Mutual mutual = Mutual::tested;
-  bool accept_lone = true;  // a best without a second passes the ratio's test
+  bool accept_lone = true;                  // a best without a second passes the ratio's test
+  std::span<const MatchGuide> guides = {};  // one a pair; none: all rows may match. Rows are then in the host's memory
   Budget memory = {};
   Execution run = {};
   Progress progress = nullptr;

@@ -61,13 +61,15 @@ def nearer(best, second, ratio, distance, strict):
     return left < right if strict else left <= right
 
 
-def one_way(numbers, ratio, max_distance, distance, strict, lone):
-    """For each row: (column, best, second or None) of its match, or None."""
+def one_way(numbers, ratio, max_distance, distance, strict, lone, allowed=None, places=None, apart=0):
+    """For each row: (column, best, second or None) of its match, or None. allowed: bool, a table like numbers; places: of the columns."""
     found = []
-    for row in numbers.tolist():
-        order = sorted(range(len(row)), key=lambda column: (row[column], column))[:2]
+    for number, row in enumerate(numbers.tolist()):
+        candidates = [column for column in range(len(row)) if allowed is None or allowed[number][column]]
+        order = sorted(candidates, key=lambda column: (row[column], column))
         best = row[order[0]] if order else None
-        second = row[order[1]] if len(order) > 1 else None
+        rivals = [column for column in order[1:] if not apart or np.hypot(*(places[column] - places[order[0]])) >= apart]
+        second = row[rivals[0]] if rivals else None
         passes = bool(order)
         if passes and max_distance is not None:
             passes = told(best, distance) <= max_distance
@@ -77,13 +79,15 @@ def one_way(numbers, ratio, max_distance, distance, strict, lone):
     return found
 
 
-def match(a, b, *, ratio=0.8, max_distance=None, mutual=True, distance="euclidean", strict=True, lone="accept"):
-    """(ids (M, 2), distances (M,)), by the first column."""
+def match(a, b, *, ratio=0.8, max_distance=None, mutual=True, distance="euclidean", strict=True, lone="accept",
+          allowed=None, places=(None, None), apart=0):  # fmt: skip
+    """(ids (M, 2), distances (M,)), by the first column. allowed: bool (len(a), len(b)); places: of the rows of both, for apart."""
     numbers = whole(a, b, distance)
-    there = one_way(numbers, ratio, max_distance, distance, strict, lone)
+    turned = None if allowed is None else allowed.T
+    there = one_way(numbers, ratio, max_distance, distance, strict, lone, allowed, places[1], apart)
     back = {
-        True: lambda: one_way(numbers.T, ratio, max_distance, distance, strict, lone),
-        "nearest": lambda: one_way(numbers.T, None, None, distance, strict, lone),
+        True: lambda: one_way(numbers.T, ratio, max_distance, distance, strict, lone, turned, places[0], apart),
+        "nearest": lambda: one_way(numbers.T, None, None, distance, strict, lone, turned),
         False: list,
     }[mutual]()
     ids, distances = [], []

@@ -219,7 +219,7 @@ def test_refusals():
         ("max_distance", -1.0, vicinal.InvalidArgument), ("distance", "inner_product", vicinal.InvalidArgument),
         ("distance", "levenshtein", vicinal.InvalidArgument), ("mutual", "both", vicinal.InvalidArgument),
         ("mutual", 3, TypeError), ("lone", "maybe", vicinal.InvalidArgument), ("strict", 1, TypeError), ("ratio", "x", TypeError),
-        ("threads", -1, vicinal.InvalidArgument), ("guide", 1, vicinal.Unsupported),
+        ("threads", -1, vicinal.InvalidArgument), ("guide", 1, TypeError),
     ]:  # fmt: skip
         with pytest.raises(kind):
             vicinal.match(a, a, **{name: value})

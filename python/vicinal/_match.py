@@ -11,8 +11,9 @@ import numpy as np
 
 from . import _inputs, _namespaces, _native, _results
 from ._inputs import Memory, Progress
+from ._match_guide import said
 from ._results import Stats
-from .errors import InvalidArgument, Unsupported
+from .errors import InvalidArgument
 
 _DEFAULTS: dict[str, Any] = dict(ratio=0.8, max_distance=None, mutual=True, distance="euclidean", strict=True, lone="accept")
 _MUTUAL = {True: "tested", "nearest": "nearest", False: "one_way"}
@@ -111,8 +112,8 @@ def match(
     preset : str or None
         The values of the keywords above as another tool has them ("colmap", "opencv", ...); a keyword that is not at its default
         holds all the same.
-    guide : None
-        Reserved.
+    guide : Guide or None, default None
+        Which rows may match, by where their features are: :class:`vicinal.Guide`. Best and second are then those of the rows that it leaves.
     device, threads, memory, progress :
         As in :func:`vicinal.knn`.
 
@@ -140,7 +141,8 @@ def match(
     ([[0, 1], [1, 0]], [1.0, 1.0])
     """
     given = dict(ratio=ratio, max_distance=max_distance, mutual=mutual, distance=distance, strict=strict, lone=lone)
-    pairs = _matched([a, b], ["a", "b"], np.array([[0, 1]]), given, preset, guide, device, threads, memory, progress)
+    guides = None if guide is None else [guide]
+    pairs = _matched([a, b], ["a", "b"], np.array([[0, 1]]), given, preset, guides, device, threads, memory, progress)
     return pairs[0]
 
 
@@ -169,7 +171,9 @@ def match_pairs(
         rows (N, d) of all images and offsets (I + 1,) integers: image i has the rows from offsets[i] to offsets[i + 1].
     pairs : "exhaustive", "sequential:N" or (P, 2) integers, default "exhaustive"
         Each image with every later one; with the next N; or these, by number, in this order.
-    ratio, max_distance, mutual, distance, strict, lone, preset, guide, device, threads, memory, progress :
+    guide : list of Guide, or None, default None
+        One for each pair.
+    ratio, max_distance, mutual, distance, strict, lone, preset, device, threads, memory, progress :
         As in :func:`match`.
 
     Returns
@@ -190,8 +194,6 @@ def match_pairs(
 
 def _matched(images: Sequence[Any], names: list[str], pairs: Any, given: dict[str, Any], preset: Any, guide: Any, device: Any,
              threads: Any, memory: Any, progress: Any) -> PairMatches:  # fmt: skip
-    if guide is not None:
-        raise Unsupported("guide: matching by a homography or a fundamental matrix is not there yet")
     wanted = _tests(given, preset)
     copied, rows = 0, []
     for image, name in zip(images, names):
@@ -202,7 +204,7 @@ def _matched(images: Sequence[Any], names: list[str], pairs: Any, given: dict[st
     options = _inputs.options(
         device=_inputs.device(device, *rows), threads=threads, memory=memory, progress=progress, stream=_inputs.stream(*rows)
     )
-    offsets, ids, distances, ratios, stats = _native.match_pairs(rows, listed, options, **wanted)
+    offsets, ids, distances, ratios, stats = _native.match_pairs(rows, listed, options, **wanted, guides=said(guide))
     namespace = _namespaces.of(images[0]) if len(images) else None
     return PairMatches(
         listed, offsets, *_results.at(namespace, ids, distances, ratios), _results.stats_of(stats, copied)

@@ -14,7 +14,7 @@ namespace vicinal {
 /// the angle. cosine: the cosine distance, for the angle.
 enum class MatchKey : std::uint8_t { distance, square, product, cosine };
 
-/// A BestTwo has the nearest row and the keys of it and of the next; id is -1 where there are no rows.
+/// A BestTwo has the nearest row and the keys of it and of the next; id is -1 where there are no rows. second: NaN where a guide leaves none.
 struct BestTwo {
   std::int64_t id = -1;
   double best = 0, second = 0;

@@ -16,6 +16,7 @@
 #include "core/precision.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/match_guide.hpp"
 #include "vicinal/search.hpp"
 
 namespace vicinal {
@@ -77,18 +78,20 @@ class SearchedPairs {
   SearchedPairs(const MatchSpec& spec, const Progress& progress, std::uint64_t total)
       : spec_(spec), progress_(progress), total_(total) {}
 
-  std::vector<FoundMatch> matches(const ImagePair& pair) {
+  /// guide: null where all rows may match.
+  std::vector<FoundMatch> matches(const ImagePair& pair, const MatchGuide* guide) {
     const Points &a = spec_.images[static_cast<std::size_t>(pair[0])],
                  &b = spec_.images[static_cast<std::size_t>(pair[1])];
     if (a.rows == 0 || b.rows == 0) return {};
-    const std::vector<BestTwo> from_a = best_two(pair[1], pair[0]);
+    const std::vector<BestTwo> from_a = best_two(pair[1], pair[0], guide, false);
     const std::vector<BestTwo> from_b =
-        spec_.mutual == Mutual::one_way ? std::vector<BestTwo>() : best_two(pair[0], pair[1]);
+        spec_.mutual == Mutual::one_way ? std::vector<BestTwo>() : best_two(pair[0], pair[1], guide, true);
     return decide_matches(from_a, from_b, b.rows, spec_.rule, spec_.mutual);
   }
 
  private:
-  std::vector<BestTwo> best_two(std::int64_t corpus, std::int64_t queries) {
+  /// back: from the pair's second image to its first.
+  std::vector<BestTwo> best_two(std::int64_t corpus, std::int64_t queries, const MatchGuide* guide, bool back) {
     const Points &rows = spec_.images[static_cast<std::size_t>(corpus)],
                  &asked = spec_.images[static_cast<std::size_t>(queries)];
     KnnOptions options = spec_.search;
@@ -101,6 +104,17 @@ class SearchedPairs {
       options.progress = [&](std::uint64_t done, std::uint64_t) {
         return progress_(std::min(done_ + std::min(done, work - 1), total_), total_);
       };
+    if (guide != nullptr) {
+      options.progress = nullptr;
+      auto best = guided_best_two(asked, rows.rows, *guide, back, [&](const Points& part, std::int64_t k) {
+        options.k = k;
+        return search(rows, part, options, corpus, queries);
+      });
+      done_ += work;
+      if (progress_ && !progress_(std::min(done_, total_), total_))
+        fail(ErrorCode::cancelled, "cancelled by the caller");
+      return best;
+    }
     const Neighbors found = search(rows, asked, options, corpus, queries);
     done_ += work;
     std::vector<BestTwo> best(static_cast<std::size_t>(asked.rows));
@@ -194,18 +208,25 @@ bool matched_at_once(const Backend& backend, const MatchSpec& spec, const MatchO
 
 }  // namespace
 
+namespace {
+
+/// How many rows a best one had to beat: of a guided search without a second it is alone, whatever other rows there are.
+std::int64_t competitors(const BestTwo& pair, std::int64_t rows) noexcept { return std::isnan(pair.second) ? 1 : rows; }
+
+}  // namespace
+
 std::vector<FoundMatch> decide_matches(std::span<const BestTwo> a, std::span<const BestTwo> b, std::int64_t b_rows,
                                        const MatchRule& rule, Mutual mutual) {
   const auto a_rows = static_cast<std::int64_t>(a.size());
   std::vector<FoundMatch> matches;
   for (std::int64_t i = 0; i < a_rows; ++i) {
     const BestTwo& from = a[static_cast<std::size_t>(i)];
-    if (from.id < 0 || !rule.passes(from, b_rows)) continue;
-    double ratio = rule.ratio_of(from, b_rows);
+    if (from.id < 0 || !rule.passes(from, competitors(from, b_rows))) continue;
+    double ratio = rule.ratio_of(from, competitors(from, b_rows));
     if (mutual != Mutual::one_way) {
       const BestTwo& back = b[static_cast<std::size_t>(from.id)];
-      if (back.id != i || (mutual == Mutual::tested && !rule.passes(back, a_rows))) continue;
-      if (mutual == Mutual::tested) ratio = std::max(ratio, rule.ratio_of(back, a_rows));
+      if (back.id != i || (mutual == Mutual::tested && !rule.passes(back, competitors(back, a_rows)))) continue;
+      if (mutual == Mutual::tested) ratio = std::max(ratio, rule.ratio_of(back, competitors(back, a_rows)));
     }
     matches.push_back({i, from.id, rule.distance(from.best), ratio});
   }
@@ -243,6 +264,7 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   check_pairs(pairs, images.size());
   const auto [metric, key] = ranked_by(options.distance, images);
   check_images(images, metric);
+  check_guides(options.guides, images, pairs);
   const MatchSpec spec{.images = images,
                        .pairs = pairs,
                        .metric = metric,
@@ -258,20 +280,25 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
                                   .stop = options.stop,
                                   .stream = options.stream}};
   const Backend& backend = find_backend(options.run.device);
-  for (const Points& image : images) check_reach(backend, image, image, spec.search);
+  for (const Points& image : images) {
+    check_reach(backend, image, image, spec.search);
+    if (!options.guides.empty())
+      check_host(backend, image, cat("image ", &image - images.data()).c_str(), "a guided match");
+  }
   backend.device().check_instruction_set(spec.search.run.instruction_set);
   FpGuard guard;
   Stats stats;
   stats.device = backend.device().facts().name;
   stats.pairs = static_cast<std::int64_t>(work_of(spec, 1));
   std::vector<std::vector<FoundMatch>> parts(pairs.size());
-  if (spec.search.run.filter != precision_name(Precision::canonical) &&
+  if (options.guides.empty() && spec.search.run.filter != precision_name(Precision::canonical) &&
       matched_at_once(backend, spec, options, parts, stats)) {
     stats.passes = 1;
   } else {
     const std::uint64_t work = work_of(spec, options.mutual == Mutual::one_way ? 1 : 2);
     SearchedPairs searched(spec, options.progress, work);
-    for (std::size_t p = 0; p < pairs.size(); ++p) parts[p] = searched.matches(pairs[p]);
+    for (std::size_t p = 0; p < pairs.size(); ++p)
+      parts[p] = searched.matches(pairs[p], options.guides.empty() ? nullptr : &options.guides[p]);
     if (options.progress) options.progress(work, work);
     stats.passes = 2;
   }
