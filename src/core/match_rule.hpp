@@ -14,7 +14,21 @@ namespace vicinal {
 /// the angle. cosine: the cosine distance, for the angle.
 enum class MatchKey : std::uint8_t { distance, square, product, cosine };
 
-/// A BestTwo has the nearest row and the keys of it and of the next; id is -1 where there are no rows. second: NaN where a guide leaves none.
+/// What the score of two rows of bytes is, a whole number of 32 bits, larger is nearer: the negative square of their distance, of which the
+/// key is the square or the root; or their product.
+enum class ScoreKind : std::uint8_t { square, root, product };
+VICINAL_HOST_DEVICE inline double key_of(ScoreKind kind, std::int32_t score) noexcept {
+  const auto square = static_cast<double>(-std::int64_t{score});  // never -0
+  switch (kind) {
+    case ScoreKind::square: break;
+    case ScoreKind::root: return std::sqrt(square);
+    case ScoreKind::product: return score;
+  }
+  return square;
+}
+inline constexpr std::int32_t least_score = INT32_MIN;
+
+/// A BestTwo has the nearest row and the keys of it and of the next; id is -1 where there are no rows.
 struct BestTwo {
   std::int64_t id = -1;
   double best = 0, second = 0;

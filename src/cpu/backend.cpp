@@ -114,7 +114,7 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
   }
 
   bool match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool, Stats& stats) const override {
-    const std::optional<ByteMatching> matching = byte_matching(spec);
+    const std::optional<ByteMatching> matching = byte_matching(spec, true);
     if (!matching) return false;
     const InstructionSet& set = find_instruction_set(spec.search.run.instruction_set);
     const std::int64_t asked = spec.search.memory.host;

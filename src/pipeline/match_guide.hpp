@@ -16,7 +16,8 @@ void check_guides(std::span<const MatchGuide> guides, std::span<const Points> im
 /// The k nearest rows of the other image for each of these, by (key, id).
 using NearestRows = std::function<Neighbors(const Points& asked, std::int64_t k)>;
 
-/// For each of `asked` the best and the second best of `rows` that the guide leaves; back: `asked` are the rows of guide.b.
+/// For each of `asked` the best and the second best of `rows` that the guide leaves, with a second of NaN where it leaves one alone. back: `asked`
+/// are the rows of guide.b.
 std::vector<BestTwo> guided_best_two(const Points& asked, std::int64_t rows, const MatchGuide& guide, bool back,
                                      const NearestRows& nearest);
 

@@ -230,7 +230,7 @@ inline constexpr int state_lanes = 16;
 
 /// One block of queries and one tile of rows, for the best two of both sides of a matching. The score of a pair, larger is nearer, is
 ///   (doubled ? 2 : 1) acc(q, r) + query_term[q] + row_term[r],    acc as in an Int8TileArgs; callers see to it that none leaves 32 bits
-/// What is kept of each side goes on from call to call, and starts from least_score.
+/// What is kept of each side goes on from call to call, and starts from the least number.
 struct BestTwoArgs {
   const std::int32_t* queries;     // [query_panels], as the layout of BestTwoKernel says
   const std::int32_t* rows;        // [row_panels][dims][panel_rows]
@@ -248,7 +248,6 @@ struct BestTwoArgs {
   std::int32_t* row_second;   // the same
   std::int32_t* row_block;    // the first block that had the best
 };
-inline constexpr std::int32_t least_score = INT32_MIN;
 
 /// The first row of `row_panels` panels whose score with one query is `score`; -1: none.
 struct FirstScoreArgs {

@@ -3,17 +3,11 @@
 #include "cpu/match/image.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
 namespace vicinal::cpu {
 namespace {
-
-/// Sums of products and terms stay within 32 bits.
-constexpr std::int64_t most_columns = 16384;
-/// Of an absent row or query; two of them are the least score.
-constexpr std::int32_t absent_term = -(1 << 30);
 
 template <class T>
 T element(const Points& points, std::int64_t row, std::int64_t column) {
@@ -21,14 +15,6 @@ T element(const Points& points, std::int64_t row, std::int64_t column) {
   std::memcpy(&value, static_cast<const std::byte*>(points.data) + row * points.row_stride + column * points.col_stride,
               sizeof value);
   return value;
-}
-
-bool whole_bytes(const Points& points) {
-  if (points.dtype != DType::f32 || points.byte_swapped) return false;
-  for (std::int64_t i = 0; i < points.rows; ++i)
-    for (std::int64_t c = 0; c < points.cols; ++c)
-      if (const auto x = element<float>(points, i, c); !(x >= 0 && x <= 255 && x == std::floor(x))) return false;
-  return true;
 }
 
 /// The bytes of one row, zeros up to a whole quad.
@@ -65,50 +51,16 @@ void put_query(std::int32_t* to, const std::int8_t* quad, QueryLayout layout) {
 
 }  // namespace
 
-double ByteMatching::key(std::int32_t score) const noexcept {
-  const auto square = static_cast<double>(-std::int64_t{score});  // never -0
-  switch (kind) {
-    case ScoreKind::square: break;
-    case ScoreKind::root: return std::sqrt(square);
-    case ScoreKind::product: return score;
-  }
-  return square;
-}
-
-std::optional<ByteMatching> byte_matching(const MatchSpec& spec) {
-  const auto all = [&](auto is) { return std::all_of(spec.images.begin(), spec.images.end(), is); };
-  const auto all_of = [&](DType type) { return all([&](const Points& image) { return image.dtype == type; }); };
-  ByteMatching matching;
-  for (const Points& image : spec.images)
-    if (image.rows > 0) matching.columns = image.cols;
-  const bool squares = spec.metric == Metric::sqeuclidean || spec.metric == Metric::euclidean;
-  if (spec.metric == Metric::hamming) {
-    matching.form = ByteForm::bits;
-    matching.columns *= 8;
-  } else if (spec.rule.key == MatchKey::product) {
-    matching.kind = ScoreKind::product;
-  } else if (!squares) {
-    return std::nullopt;
-  } else if (all_of(DType::i8)) {
-    matching.form = ByteForm::shifted;
-  } else if (!all_of(DType::u8)) {
-    if (!all(whole_bytes)) return std::nullopt;
-    matching.form = ByteForm::rounded;
-  }
-  if (spec.metric == Metric::euclidean) matching.kind = ScoreKind::root;
-  if (matching.columns > most_columns) return std::nullopt;
-  return matching;
-}
-
 std::int64_t PackedImage::bytes(std::int64_t rows, const ByteMatching& matching, const BestTwoKernel& kernel) noexcept {
   const std::int64_t row_places = panels_of(rows, panel_rows) * panel_rows,
                      query_places = panels_of(rows, kernel.query_lanes) * kernel.query_lanes;
-  return 4 * (row_places * (matching.quads() + 1) + query_places * (query_width(kernel.layout, matching.quads()) + 1));
+  return 4 *
+         (row_places * (quads_of(matching) + 1) + query_places * (query_width(kernel.layout, quads_of(matching)) + 1));
 }
 
 PackedImage::PackedImage(const Points& points, const ByteMatching& matching, const BestTwoKernel& kernel)
     : rows(points.rows), row_panels(panels_of(rows, panel_rows)), query_panels(panels_of(rows, kernel.query_lanes)) {
-  const std::int64_t quads = matching.quads(), lanes = kernel.query_lanes, words = query_width(kernel.layout, 1);
+  const std::int64_t quads = quads_of(matching), lanes = kernel.query_lanes, words = query_width(kernel.layout, 1);
   panels = Buffer<std::int32_t>(row_panels * panel_rows * quads);
   queries = Buffer<std::int32_t>(query_panels * lanes * quads * words);
   row_term = Buffer<std::int32_t>(row_panels * panel_rows);

@@ -3,12 +3,8 @@
 #include "cpu/match/match.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
-#include <numeric>
 #include <utility>
-
-#include "core/text.hpp"
 
 namespace vicinal::cpu {
 namespace {
@@ -58,11 +54,11 @@ class PairOfImages {
       for (std::int64_t row_panel = 0; row_panel < b_.row_panels; row_panel += tile_panels) {
         const std::int64_t row = row_panel * panel_rows;
         kernel_.best_two(
-            {.queries = a_.queries.data() + query * query_width(kernel_.layout, matching_.quads()),
-             .rows = b_.panels.data() + row * matching_.quads(),
+            {.queries = a_.queries.data() + query * query_width(kernel_.layout, quads_of(matching_)),
+             .rows = b_.panels.data() + row * quads_of(matching_),
              .query_term = a_.query_term.data() + query,
              .row_term = b_.row_term.data() + row,
-             .dims = matching_.quads(),
+             .dims = quads_of(matching_),
              .query_panels = panels,
              .row_panels = static_cast<int>(std::min<std::int64_t>(tile_panels, b_.row_panels - row_panel)),
              .doubled = matching_.doubled(),
@@ -114,7 +110,7 @@ class PairOfImages {
   }
 
   BestTwo keys(const Side& side, std::int64_t row) const {
-    return {0, matching_.key(side.best[row]), matching_.key(side.second[row])};
+    return {0, key_of(matching_.kind, side.best[row]), key_of(matching_.kind, side.second[row])};
   }
 
   /// The first row, from `panel` on, whose score with a query is `score`.
@@ -122,10 +118,10 @@ class PairOfImages {
                          std::int64_t panels, std::int32_t score) const {
     const std::int64_t lanes = kernel_.query_lanes, words = query_width(kernel_.layout, 1);
     const std::int64_t row = kernel_.first_score(
-        {.query = of.queries.data() + (query / lanes * lanes * matching_.quads() + query % lanes) * words,
-         .rows = in.panels.data() + panel * panel_rows * matching_.quads(),
+        {.query = of.queries.data() + (query / lanes * lanes * quads_of(matching_) + query % lanes) * words,
+         .rows = in.panels.data() + panel * panel_rows * quads_of(matching_),
          .row_term = in.row_term.data() + panel * panel_rows,
-         .dims = matching_.quads(),
+         .dims = quads_of(matching_),
          .row_panels = static_cast<int>(std::min(panels, in.row_panels - panel)),
          .doubled = matching_.doubled(),
          .query_term = of.query_term[query],
@@ -147,76 +143,6 @@ class PairOfImages {
   Side of_a_;
 };
 
-/// Pairs in waves whose images, packed, fit the budget together.
-class Waves {
- public:
-  Waves(const MatchSpec& spec, const ByteMatching& matching, const BestTwoKernel& kernel, std::int64_t budget)
-      : spec_(spec), matching_(matching), kernel_(kernel), budget_(budget), images_(spec.images.size()) {
-    for (std::size_t p = 0; p < spec.pairs.size(); ++p)
-      if (rows(spec.pairs[p][0]) > 0 && rows(spec.pairs[p][1]) > 0) order_.push_back(p);
-    std::vector<bool> used(images_.size());
-    std::int64_t all = 0, largest = 1;
-    for (const std::size_t p : order_) {
-      for (const std::int64_t image : spec.pairs[p]) {
-        if (!used[static_cast<std::size_t>(image)]) all += bytes(image);
-        used[static_cast<std::size_t>(image)] = true;
-        largest = std::max(largest, bytes(image));
-      }
-    }
-    if (all <= budget) return;
-    // Neighbours in the order share their images: squares of the table of pairs, of half the budget a side.
-    const std::int64_t side = std::max<std::int64_t>(budget / 2 / largest, 1);
-    const auto square = [&](std::size_t p) { return std::pair(spec.pairs[p][0] / side, spec.pairs[p][1] / side); };
-    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t p, std::size_t q) { return square(p) < square(q); });
-  }
-
-  /// The next pairs, with their images packed; none: all are done.
-  std::span<const std::size_t> next(ThreadPool& thread_pool) {
-    std::vector<bool> wanted(images_.size());
-    std::int64_t total = 0;
-    const std::size_t first = done_;
-    for (; done_ < order_.size(); ++done_) {
-      std::int64_t more = 0;
-      const auto [a, b] = spec_.pairs[order_[done_]];
-      if (!wanted[static_cast<std::size_t>(a)]) more += bytes(a);
-      if (b != a && !wanted[static_cast<std::size_t>(b)]) more += bytes(b);
-      if (total + more > budget_) break;
-      total += more;
-      wanted[static_cast<std::size_t>(a)] = wanted[static_cast<std::size_t>(b)] = true;
-    }
-    if (done_ == first && done_ < order_.size()) refuse_budget(order_[done_]);
-    std::vector<std::size_t> missing;
-    for (std::size_t i = 0; i < images_.size(); ++i) {
-      if (!wanted[i]) images_[i].reset();
-      else if (!images_[i]) missing.push_back(i);
-    }
-    thread_pool.for_each(static_cast<std::int64_t>(missing.size()), [&](std::int64_t at, int) {
-      const std::size_t image = missing[static_cast<std::size_t>(at)];
-      images_[image] = std::make_unique<const PackedImage>(spec_.images[image], matching_, kernel_);
-      thread_pool.poll(0);
-    });
-    return {order_.data() + first, done_ - first};
-  }
-  const PackedImage& image(std::int64_t number) const { return *images_[static_cast<std::size_t>(number)]; }
-
- private:
-  std::int64_t rows(std::int64_t image) const { return spec_.images[static_cast<std::size_t>(image)].rows; }
-  std::int64_t bytes(std::int64_t image) const { return PackedImage::bytes(rows(image), matching_, kernel_); }
-  [[noreturn]] void refuse_budget(std::size_t pair) const {
-    const auto [a, b] = spec_.pairs[pair];
-    fail(ErrorCode::memory_budget, cat("images ", a, " and ", b, " of ", rows(a), " and ", rows(b), " rows need ",
-                                       bytes_text(bytes(a) + bytes(b)), ", the budget is ", bytes_text(budget_)));
-  }
-
-  const MatchSpec& spec_;
-  const ByteMatching& matching_;
-  const BestTwoKernel& kernel_;
-  std::int64_t budget_;
-  std::vector<std::size_t> order_;
-  std::size_t done_ = 0;
-  std::vector<std::unique_ptr<const PackedImage>> images_;
-};
-
 /// One pair by all threads, each with a part of the queries.
 std::vector<FoundMatch> shared_pair(PairOfImages& pair, ThreadPool& thread_pool) {
   const std::int64_t parts = std::min<std::int64_t>(pair.blocks(), std::int64_t{4} * thread_pool.threads());
@@ -234,25 +160,43 @@ std::vector<FoundMatch> shared_pair(PairOfImages& pair, ThreadPool& thread_pool)
 
 void match_bytes(const MatchSpec& spec, const ByteMatching& matching, const BestTwoKernel& kernel, std::int64_t budget,
                  const MatchAnswer& answer, ThreadPool& thread_pool) {
-  Waves waves(spec, matching, kernel, budget);
-  for (auto pairs = waves.next(thread_pool); !pairs.empty(); pairs = waves.next(thread_pool)) {
-    const auto matched = [&](std::size_t p) {
-      return PairOfImages(spec, matching, kernel, waves.image(spec.pairs[p][0]), waves.image(spec.pairs[p][1]));
+  std::vector<std::unique_ptr<const PackedImage>> images(spec.images.size());
+  PairWaves waves(
+      spec,
+      [&](std::int64_t image) {
+        return PackedImage::bytes(spec.images[static_cast<std::size_t>(image)].rows, matching, kernel);
+      },
+      budget);
+  for (auto pairs = waves.next(); !pairs.empty(); pairs = waves.next()) {
+    std::vector<std::size_t> missing;
+    for (std::size_t i = 0; i < images.size(); ++i) {
+      if (!waves.wanted(i)) images[i].reset();
+      else if (!images[i]) missing.push_back(i);
+    }
+    thread_pool.for_each(static_cast<std::int64_t>(missing.size()), [&](std::int64_t at, int) {
+      const std::size_t image = missing[static_cast<std::size_t>(at)];
+      images[image] = std::make_unique<const PackedImage>(spec.images[image], matching, kernel);
+      thread_pool.poll(0);
+    });
+    const auto matched = [&](std::int64_t p) {
+      const auto [a, b] = spec.pairs[static_cast<std::size_t>(p)];
+      return PairOfImages(spec, matching, kernel, *images[static_cast<std::size_t>(a)],
+                          *images[static_cast<std::size_t>(b)]);
     };
     const auto count = static_cast<std::int64_t>(pairs.size());
     if (count < 2 * thread_pool.threads()) {
-      for (const std::size_t p : pairs) {
+      for (const std::int64_t p : pairs) {
         PairOfImages pair = matched(p);
-        answer(static_cast<std::int64_t>(p), shared_pair(pair, thread_pool));
+        answer(p, shared_pair(pair, thread_pool));
       }
       continue;
     }
     thread_pool.for_each(count, [&](std::int64_t at, int) {
-      const std::size_t p = pairs[static_cast<std::size_t>(at)];
+      const std::int64_t p = pairs[static_cast<std::size_t>(at)];
       PairOfImages pair = matched(p);
       Side of_b = pair.side_of_b();
       pair.pass(0, pair.blocks(), of_b, thread_pool);
-      answer(static_cast<std::int64_t>(p), pair.matches(of_b));
+      answer(p, pair.matches(of_b));
     });
   }
 }
