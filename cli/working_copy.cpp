@@ -1,5 +1,5 @@
 // See working_copy.hpp. SQLite keeps what is not yet in a file of its journal_mode WAL in NAME-wal, which belongs to the file of that name:
-// where a file is to be replaced, it is brought out of that mode first, which also needs that no other program has it open.
+// before a file is replaced it is brought out of that mode, which also needs that no other program has it open.
 #include "working_copy.hpp"
 
 #include <fcntl.h>
@@ -39,7 +39,9 @@ std::string followed(const std::string& path) {
 std::string state_of(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) refuse_file("read", path);
-  return fmt::format("{} {}.{:09}", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  std::error_code none;
+  const std::uintmax_t log = fs::exists(path + "-wal", none) ? fs::file_size(path + "-wal", none) : 0;
+  return fmt::format("{} {} {}.{:09}", log, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
 void sync(const std::string& path, int flags) {
@@ -71,8 +73,9 @@ WorkingCopy::WorkingCopy(const WorkingCopyFlags& flags, const std::string& run, 
 void WorkingCopy::lock_source() {
   lock_.emplace(source_, Database::Access::write);
   journal_mode_ = lock_->value("PRAGMA journal_mode");
-  lock_->run("PRAGMA journal_mode = DELETE");
+  lock_->run("PRAGMA wal_checkpoint(TRUNCATE)");
   lock_->run("BEGIN IMMEDIATE");
+  version_ = lock_->value("PRAGMA data_version");
 }
 
 bool WorkingCopy::begun(const WorkingCopyFlags& flags, const std::string& run) const {
@@ -115,8 +118,19 @@ void WorkingCopy::copy(const std::string& run, Interrupt& interrupt) {
   interrupt.check();
 }
 
+void WorkingCopy::free_name() {
+  lock_->run("ROLLBACK");
+  lock_->run("PRAGMA journal_mode = DELETE");
+  lock_->run("BEGIN IMMEDIATE");
+  if (lock_->value("PRAGMA data_version") != version_)
+    throw Error(ErrorCode::io_error,
+                fmt::format("{} was written by another program meanwhile; the matches are in {}", source_, path_),
+                EBUSY);
+}
+
 void WorkingCopy::publish() {
   if (path_ == source_) return;
+  if (lock_) free_name();
   {
     Database copy(path_, Database::Access::write);
     copy.run(fmt::format("DROP TABLE {}", table));

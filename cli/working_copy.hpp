@@ -28,13 +28,15 @@ class WorkingCopy {
 
  private:
   void lock_source();
+  /// Leaves nothing beside the source that belongs to it, for the copy to take its name.
+  void free_name();
   void copy(const std::string& run, Interrupt& interrupt);
   /// Whether a copy is there to go on with.
   bool begun(const WorkingCopyFlags& flags, const std::string& run) const;
 
   std::string source_, target_, path_;
-  std::string journal_mode_;
-  std::optional<Database> lock_;  // holds a write transaction on a source that will be replaced
+  std::string journal_mode_, version_;  // of a source that will be replaced
+  std::optional<Database> lock_;        // holds a write transaction on a source that will be replaced
 };
 
 }  // namespace cli

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -292,7 +293,7 @@ def test_a_database_that_cannot_be_written(tmp_path):
     assert not matches_of(path)
 
 
-def many(path, count=24, rows=250):
+def many(path, count=40, rows=1200):
     return make(path, {f"{i:03}.png": sift(i, rows) for i in range(count)})
 
 
@@ -333,13 +334,13 @@ def test_a_kill_in_the_middle(vicinal, tmp_path, number, in_place):
     if number == signal.SIGINT:
         assert process.returncode == 130 and "to go on" in said and "--resume" in said
     done = matches_of(written)
-    assert 0 < len(done) < 276
+    assert 0 < len(done) < 780
     if not in_place:
         assert not matches_of(path)
         vicinal("match", path).fails(2, "InvalidArgument", "left of a run that was stopped: --resume")
         vicinal("match", path, "--resume", "--ratio", "0.5").fails(2, "InvalidArgument", "other options")
     told = vicinal("match", path, *words, "--resume", "--json").json
-    assert told["skipped"] == len(done) and told["skipped"] + told["pairs"] == 276
+    assert told["skipped"] == len(done) and told["skipped"] + told["pairs"] == 780
     whole = many(tmp_path / "again.db")
     vicinal("match", whole).succeeds()
     assert matches_of(path) == matches_of(whole)
@@ -373,3 +374,69 @@ def test_little_memory_gives_the_same(vicinal, tmp_path):
     vicinal("match", path, "-o", tmp_path / "all.db").succeeds()
     told = json.loads(vicinal("match", path, "--memory", "32MiB", "--json").out)
     assert told["pairs"] == 66 and matches_of(path) == matches_of(tmp_path / "all.db")
+
+
+def test_a_disk_that_is_full(tmp_path):
+    path = many(tmp_path / "many.db", 6, 400)
+    made = path.read_bytes()
+    limit = len(made) // 2
+    done = subprocess.run([COMMAND, "match", str(path)], capture_output=True, text=True, check=False,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))  # fmt: skip
+    assert done.returncode == 4 and "[IoError]" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert path.read_bytes() == made
+
+
+def test_a_database_that_is_written_meanwhile_is_not_replaced(vicinal, tmp_path):
+    """Whoever has it open keeps it: what is matched stays in the copy."""
+    path = make(tmp_path / "scene.db", scene())
+    reader = sqlite3.connect(path)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM images").fetchone()
+    outcome = vicinal("match", path)
+    assert outcome.status == 4 and "another program has the database open or locked" in outcome.err
+    reader.close()
+    assert not matches_of(path) and len(matches_of(path.with_name("scene.db.matching"))) == 10
+    told = vicinal("match", path, "--resume", "--json").json
+    assert (told["pairs"], told["skipped"]) == (0, 10) and len(matches_of(path)) == 10 and files_beside(path) == ["scene.db"]
+
+
+def test_a_link_stays_a_link(vicinal, tmp_path):
+    path = make(tmp_path / "scene.db", scene())
+    path.chmod(0o640)
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.symlink_to(path)
+    assert vicinal("match", link).status == 0
+    assert link.is_symlink() and len(matches_of(path)) == 10 and path.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(link.parent) == ["link.db"]
+
+
+def test_few_pictures(vicinal, tmp_path):
+    for pictures in ({}, {"a": sift(1)}, {"a": None, "b": None}):
+        path = make(tmp_path / f"{len(pictures)}.db", pictures)
+        told = vicinal("match", path, "--json")
+        assert told.status == 0 and told.json["pairs"] == len(pictures) * (len(pictures) - 1) // 2 and told.json["matches"] == 0
+
+
+def test_the_mapper_goes_on(vicinal, tmp_path):
+    """A scene with known poses, drawn and extracted by pycolmap: its own matcher fills the table with the same pairs, and all pictures are registered."""
+    pycolmap = pytest.importorskip("pycolmap")
+    pycolmap.set_random_seed(1)
+    options = pycolmap.SyntheticDatasetOptions()
+    options.num_rigs, options.num_cameras_per_rig, options.num_frames_per_rig = 1, 1, 6
+    options.num_points3D, options.num_points2D_without_point3D = 300, 0
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    pycolmap.synthesize_images(pycolmap.SyntheticImageOptions(), pycolmap.synthesize_dataset(options), str(pictures))
+    ours, theirs = tmp_path / "ours.db", tmp_path / "theirs.db"
+    pycolmap.extract_features(str(ours), str(pictures), camera_mode=pycolmap.CameraMode.SINGLE, device=pycolmap.Device.cpu)
+    shutil.copy(ours, theirs)
+    vicinal("match", ours).succeeds()
+    matching = pycolmap.FeatureMatchingOptions(use_gpu=False, skip_geometric_verification=True)
+    matching.sift.cpu_brute_force_matcher = True
+    pycolmap.match_exhaustive(str(theirs), matching_options=matching, device=pycolmap.Device.cpu)
+    found = matches_of(ours)
+    assert {pair: rows for pair, rows in found.items() if len(rows) >= 15} == {pair: rows for pair, rows in matches_of(theirs).items() if rows}
+    pycolmap.geometric_verification(str(ours))
+    (model,) = pycolmap.incremental_mapping(str(ours), str(pictures), str(tmp_path / "model")).values()
+    assert model.num_reg_images() == 6 and model.num_points3D() > 100
