@@ -55,74 +55,77 @@ __device__ __forceinline__ void largest_of_groups(int (&v)[16]) {
   }
 }
 
-/// one_slab: rows of one slab, whose queries stay in registers.
+/// A thread's part of a block's work. one_slab: rows of one slab, whose queries stay in registers.
 template <bool one_slab, bool doubled>
-__global__ void __launch_bounds__(match_threads, 1) match_best_two(MatchArgs args) {
-  // Sizes and shared memory.
-  constexpr int slab_bytes = match_tile * match_slab, slab_steps = match_slab / 32,
-                query_groups = match_block / match_group;
-  const MatchMemory memory = match_memory(args.width);
-  auto* const base = dynamic_shared<unsigned char>();
-  auto* const all_terms = reinterpret_cast<int*>(base + memory.terms);
-  auto* const columns = reinterpret_cast<int*>(base + memory.columns);
-  auto* const of_rows = reinterpret_cast<GroupBest*>(base + memory.rows);
+struct MatchWarp {
+  static constexpr int slab_bytes = match_tile * match_slab, slab_steps = match_slab / 32,
+                       query_groups = match_block / match_group;
+  static constexpr MatchMemory memory = match_memory(match_slab);  // but for `queries` on, which longer rows move
 
-  // This warp's queries and rows.
-  const int slabs = one_slab ? 1 : static_cast<int>(args.width / match_slab);
-  const int lane = lane_index(), group = lane / 4, member = lane % 4;
-  const int warp_group = warp_index() / 2, warp_queries = warp_group * match_group, half = warp_index() % 2,
-            warp_rows = half * 64;
+  const MatchArgs& args;
+  unsigned char* base;
+  std::int64_t moved;  // bytes by which longer rows move what is behind the queries
+  int slabs, lane, group, member, warp_group, half;
+  const MatchPair* pair = nullptr;
+  std::int64_t block = 0;
+  int all = 0;  // slabs of all tiles
+  int sums[2][8][4];
+  std::uint32_t a[2][one_slab ? slab_steps : 1][4];
+  GroupBest best[2][2];
 
-  for (std::int64_t unit = blockIdx.x; unit < args.unit_count; unit += gridDim.x) {
-    const MatchPair& pair = args.pairs[args.units[unit].pair];
-    const std::int64_t block = args.units[unit].block;
-    const std::int8_t* queries = pair.a.bytes + block * match_block * args.width;
-    const int tiles = static_cast<int>((pair.b.rows + match_tile - 1) / match_tile), all = tiles * slabs;
-    const auto copy_bytes = [&](unsigned char* to, const void* from, std::int64_t bytes) {
-      for (std::int64_t i = thread_index() * 16; i < bytes; i += match_threads * 16)
-        copy_16(to + i, static_cast<const unsigned char*>(from) + i);
-    };
-    // Asks for the slab of step s, some steps ahead, with the first of a tile its terms.
-    const auto copy_step = [&](int s) {
-      if (s < all) {
-        copy_bytes(base + s % match_stages * slab_bytes, pair.b.bytes + static_cast<std::int64_t>(s) * slab_bytes,
-                   slab_bytes);
-        if (s % slabs == 0)
-          copy_bytes(base + memory.terms + s / slabs % match_stages * (match_tile * 4),
-                     pair.b.terms + static_cast<std::int64_t>(s / slabs) * match_tile, match_tile * 4);
-      }
-      commit_copies();
-    };
-    // The largest scores of a tile's rows in this block, from those of its warps.
-    const auto keep_columns = [&](int turn) {
-      if (thread_index() >= match_tile) return;
-      const int* scores = columns + (turn & 1) * query_groups * match_tile + thread_index();
-      GroupBest best{scores[0], least_score, 0};
-#pragma unroll
-      for (int g = 1; g < query_groups; ++g) join(best, {scores[g * match_tile], least_score, g});
-      pair.columns[block * pair.b.places + static_cast<std::int64_t>(turn) * match_tile + thread_index()] = best;
-    };
+  __device__ __forceinline__ explicit MatchWarp(const MatchArgs& given)
+      : args(given), base(dynamic_shared<unsigned char>()), moved(match_block * (given.width - match_slab)),
+        slabs(one_slab ? 1 : static_cast<int>(given.width / match_slab)), lane(lane_index()), group(lane / 4),
+        member(lane % 4), warp_group(warp_index() / 2), half(warp_index() % 2) {}
 
-    // Prologue: the block's queries, the first copies.
+  __device__ __forceinline__ int* terms(int turn) const {
+    return reinterpret_cast<int*>(base + memory.terms + moved) + turn % match_stages * match_tile;
+  }
+  __device__ __forceinline__ int* columns(int turn, int of_group) const {
+    return reinterpret_cast<int*>(base + memory.columns + moved) + ((turn & 1) * query_groups + of_group) * match_tile;
+  }
+  __device__ __forceinline__ GroupBest* of_rows() const {
+    return reinterpret_cast<GroupBest*>(base + memory.rows + moved);
+  }
+  /// The query of a lane's sums c = 2 h and 2 h + 1 of m, in the block.
+  __device__ __forceinline__ int query(int m, int h) const { return warp_group * match_group + m * 16 + h * 8 + group; }
+
+  __device__ __forceinline__ void copy_bytes(unsigned char* to, const void* from, std::int64_t bytes) const {
+    for (std::int64_t i = thread_index() * 16; i < bytes; i += match_threads * 16)
+      copy_16(to + i, static_cast<const unsigned char*>(from) + i);
+  }
+  /// Asks for the slab of step s, some steps ahead, with the first of a tile its terms.
+  __device__ __forceinline__ void copy_step(int s) const {
+    if (s < all) {
+      copy_bytes(base + s % match_stages * slab_bytes, pair->b.bytes + static_cast<std::int64_t>(s) * slab_bytes,
+                 slab_bytes);
+      if (s % slabs == 0)
+        copy_bytes(reinterpret_cast<unsigned char*>(terms(s / slabs)),
+                   pair->b.terms + static_cast<std::int64_t>(s / slabs) * match_tile, match_tile * 4);
+    }
+    commit_copies();
+  }
+  __device__ __forceinline__ void load_queries(int slab, int step, std::uint32_t (&to)[4], int m) const {
+    const int of_block = warp_group * match_group + m * 16 + (lane / 8 & 1) * 8 + lane % 8,
+              line = of_block % match_tile;
+    load_matrices(to, base + memory.queries +
+                          static_cast<std::int64_t>(of_block / match_tile * slabs + slab) * slab_bytes +
+                          line * match_slab + match_place(line, 2 * step + lane / 16) * 16);
+  }
+
+  /// Prologue: the block's queries, the first copies.
+  __device__ __forceinline__ int begin(const MatchUnit& unit) {
+    pair = &args.pairs[unit.pair];
+    block = unit.block;
+    const int tiles = static_cast<int>((pair->b.rows + match_tile - 1) / match_tile);
+    all = tiles * slabs;
     __syncthreads();  // of the unit before everything is used
-    copy_bytes(base + memory.queries, queries, match_block * args.width);
+    copy_bytes(base + memory.queries, pair->a.bytes + block * match_block * args.width, match_block * args.width);
     for (int s = 0; s < match_stages - 1; ++s) copy_step(s);
-    int query_terms[2][2];
-    GroupBest best[2][2];
 #pragma unroll
     for (int m = 0; m < 2; ++m)
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        query_terms[m][h] = pair.a.terms[block * match_block + warp_queries + m * 16 + h * 8 + group];
-        best[m][h] = {least_score, least_score, 0};
-      }
-    const auto load_queries = [&](int slab, int step, std::uint32_t(&to)[4], int m) {
-      const int query = warp_queries + m * 16 + (lane / 8 & 1) * 8 + lane % 8, line = query % match_tile;
-      load_matrices(to, base + memory.queries +
-                            static_cast<std::int64_t>(query / match_tile * slabs + slab) * slab_bytes +
-                            line * match_slab + match_place(line, 2 * step + lane / 16) * 16);
-    };
-    std::uint32_t a[2][one_slab ? slab_steps : 1][4];
+      for (int h = 0; h < 2; ++h) best[m][h] = {least_score, least_score, 0};
     if constexpr (one_slab) {
       wait_for_copies<match_stages - 2>();
       __syncthreads();
@@ -131,87 +134,86 @@ __global__ void __launch_bounds__(match_threads, 1) match_best_two(MatchArgs arg
 #pragma unroll
         for (int m = 0; m < 2; ++m) load_queries(0, step, a[m][step], m);
     }
+    return tiles;
+  }
 
-    // Main loop: a slab a step.
-    int sums[2][8][4];
-    int slab = 0, turn = 0;
-    for (int s = 0; s < all; ++s) {
-      wait_for_copies<match_stages - 2>();
-      __syncthreads();
-      copy_step(s + match_stages - 1);
-      if (slab == 0) {
-        if (turn > 0) keep_columns(turn - 1);
+  /// Adds the products of step s.
+  __device__ __forceinline__ void multiply(int s, int slab) {
+    const unsigned char* rows = base + s % match_stages * slab_bytes;
+#pragma unroll
+    for (int step = 0; step < slab_steps; ++step) {
+      if constexpr (!one_slab) {
+#pragma unroll
+        for (int m = 0; m < 2; ++m) load_queries(slab, step, a[m][0], m);
+      }
+#pragma unroll
+      for (int n = 0; n < 8; n += 2) {
+        std::uint32_t b[4];
+        const int line = half * 64 + (n + lane / 16) * 8 + lane % 8;
+        load_matrices(b, rows + line * match_slab + match_place(line, 2 * step + (lane / 8 & 1)) * 16);
+#pragma unroll
+        for (int m = 0; m < 2; ++m) {
+          mma_16x8x32(sums[m][n], a[m][one_slab ? step : 0], b[0], b[1]);
+          mma_16x8x32(sums[m][n + 1], a[m][one_slab ? step : 0], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  /// Epilogue: sums become scores; the largest of each query here, the largest of each row among this warp's queries.
+  __device__ __forceinline__ void keep_scores(int turn) {
+    const int* of_tile = terms(turn) + half * 64 + 2 * member;
+    const std::int32_t* of_queries = pair->a.terms + block * match_block;
+    int of_columns[16], most[2][2] = {{least_score, least_score}, {least_score, least_score}}, mine[2][2];
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) mine[m][h] = of_queries[query(m, h)];
+#pragma unroll
+    for (int n = 0; n < 8; ++n)
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int term = of_tile[n * 8 + c];
+        int largest = least_score;
 #pragma unroll
         for (int m = 0; m < 2; ++m)
 #pragma unroll
-          for (int n = 0; n < 8; ++n)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) sums[m][n][i] = 0;
-      }
-
-      // Products.
-      const unsigned char* rows = base + s % match_stages * slab_bytes;
-#pragma unroll
-      for (int step = 0; step < slab_steps; ++step) {
-        if constexpr (!one_slab) {
-#pragma unroll
-          for (int m = 0; m < 2; ++m) load_queries(slab, step, a[m][0], m);
-        }
-#pragma unroll
-        for (int n = 0; n < 8; n += 2) {
-          std::uint32_t b[4];
-          const int line = warp_rows + (n + lane / 16) * 8 + lane % 8;
-          load_matrices(b, rows + line * match_slab + match_place(line, 2 * step + (lane / 8 & 1)) * 16);
-#pragma unroll
-          for (int m = 0; m < 2; ++m) {
-            mma_16x8x32(sums[m][n], a[m][one_slab ? step : 0], b[0], b[1]);
-            mma_16x8x32(sums[m][n + 1], a[m][one_slab ? step : 0], b[2], b[3]);
+          for (int h = 0; h < 2; ++h) {
+            const int sum = sums[m][n][2 * h + c], score = (doubled ? 2 * sum + term : sum + term) + mine[m][h];
+            most[m][h] = larger(most[m][h], score);
+            largest = larger(largest, score);
           }
-        }
+        of_columns[2 * n + c] = largest;
       }
-      if (++slab < slabs) continue;
-      slab = 0;
 
-      // Epilogue: scores, the largest of each query here, the largest of each row among this warp's queries.
-      const int* terms = all_terms + turn % match_stages * match_tile + warp_rows;
-      int of_columns[16], most[2][2] = {{least_score, least_score}, {least_score, least_score}};
+    // Rows: a group a warp. Queries: a group a tile.
+    largest_of_groups(of_columns);
+    int* scores = columns(turn, warp_group) + half * 64 + group * 8 + 2 * member;
+    scores[0] = of_columns[0];
+    scores[1] = of_columns[1];
 #pragma unroll
-      for (int n = 0; n < 8; ++n)
+    for (int m = 0; m < 2; ++m)
 #pragma unroll
-        for (int c = 0; c < 2; ++c) {
-          const int term = terms[n * 8 + 2 * member + c];
-          int largest = least_score;
-#pragma unroll
-          for (int m = 0; m < 2; ++m)
-#pragma unroll
-            for (int h = 0; h < 2; ++h) {
-              const int sum = sums[m][n][2 * h + c];
-              const int score = (doubled ? 2 * sum + term : sum + term) + query_terms[m][h];
-              most[m][h] = larger(most[m][h], score);
-              largest = larger(largest, score);
-            }
-          of_columns[2 * n + c] = largest;
-        }
-#pragma unroll
-      for (int m = 0; m < 2; ++m)
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const bool wins = most[m][h] > best[m][h].best;
-          best[m][h].others = larger(best[m][h].others, wins ? best[m][h].best : most[m][h]);
-          best[m][h].best = wins ? most[m][h] : best[m][h].best;
-          best[m][h].group = wins ? turn : best[m][h].group;
-        }
-      largest_of_groups(of_columns);
-      int* scores =
-          columns + ((turn & 1) * query_groups + warp_group) * match_tile + warp_rows + group * 8 + 2 * member;
-      scores[0] = of_columns[0];
-      scores[1] = of_columns[1];
-      ++turn;
-    }
+      for (int h = 0; h < 2; ++h) {
+        const bool wins = most[m][h] > best[m][h].best;
+        best[m][h].others = larger(best[m][h].others, wins ? best[m][h].best : most[m][h]);
+        best[m][h].best = wins ? most[m][h] : best[m][h].best;
+        best[m][h].group = wins ? turn : best[m][h].group;
+      }
+  }
 
-    // Output: the last tile's rows, and the queries, whose groups are numbered by tile, half of the tile and member.
-    __syncthreads();
-    keep_columns(tiles - 1);
+  /// Output: the largest scores of a tile's rows in this block, from those of its warps.
+  __device__ __forceinline__ void keep_columns(int turn) const {
+    if (thread_index() >= match_tile) return;
+    const int* scores = columns(turn, 0) + thread_index();
+    GroupBest of_block{scores[0], least_score, 0};
+#pragma unroll
+    for (int g = 1; g < query_groups; ++g) join(of_block, {scores[g * match_tile], least_score, g});
+    pair->columns[block * pair->b.places + static_cast<std::int64_t>(turn) * match_tile + thread_index()] = of_block;
+  }
+
+  /// Output: the queries, whose groups are numbered by tile, half of the tile and member.
+  __device__ __forceinline__ void keep_queries() {
 #pragma unroll
     for (int m = 0; m < 2; ++m)
 #pragma unroll
@@ -220,19 +222,47 @@ __global__ void __launch_bounds__(match_threads, 1) match_best_two(MatchArgs arg
         mine.group = mine.group * 8 + half * 4 + member;
         join(mine, of_lane_xor(mine, 1));
         join(mine, of_lane_xor(mine, 2));
-        if (half == 1 && member == 0) of_rows[warp_queries + m * 16 + h * 8 + group] = mine;
+        if (half == 1 && member == 0) of_rows()[query(m, h)] = mine;
       }
     __syncthreads();
 #pragma unroll
     for (int m = 0; m < 2; ++m)
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int query = warp_queries + m * 16 + h * 8 + group;
+      for (int h = 0; h < 2; ++h)
         if (half == 0 && member == 0) {
-          join(best[m][h], of_rows[query]);
-          pair.rows[block * match_block + query] = best[m][h];
+          join(best[m][h], of_rows()[query(m, h)]);
+          pair->rows[block * match_block + query(m, h)] = best[m][h];
         }
+  }
+};
+
+template <bool one_slab, bool doubled>
+__global__ void __launch_bounds__(match_threads, 1) match_best_two(MatchArgs args) {
+  MatchWarp<one_slab, doubled> warp(args);
+  for (std::int64_t unit = blockIdx.x; unit < args.unit_count; unit += gridDim.x) {
+    const int tiles = warp.begin(args.units[unit]);
+    int slab = 0, turn = 0;
+    for (int s = 0; s < warp.all; ++s) {
+      wait_for_copies<match_stages - 2>();
+      __syncthreads();
+      warp.copy_step(s + match_stages - 1);
+      if (slab == 0) {
+        if (turn > 0) warp.keep_columns(turn - 1);
+#pragma unroll
+        for (int m = 0; m < 2; ++m)
+#pragma unroll
+          for (int n = 0; n < 8; ++n)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) warp.sums[m][n][i] = 0;
       }
+      warp.multiply(s, slab);
+      if (++slab < warp.slabs) continue;
+      slab = 0;
+      warp.keep_scores(turn++);
+    }
+    __syncthreads();
+    warp.keep_columns(tiles - 1);
+    warp.keep_queries();
   }
 }
 

@@ -109,6 +109,7 @@ class MatchSearch {
       column_places += blocks * pairs.back().b.places;
       work += static_cast<std::uint64_t>(rows(a)) * static_cast<std::uint64_t>(rows(b));
     }
+    // Memory of results.
     const DeviceBuffer<GroupBest, Device> of_rows(device_, row_places), of_columns(device_, column_places);
     const DeviceBuffer<MatchedRow, Device> matched(device_, row_places);
     std::int64_t row = 0, column = 0;
@@ -143,6 +144,7 @@ class MatchSearch {
                                               : match_best_two<false, false>;
     device_.launch()(std::min(unit_count, multiprocessors_), match_threads, match_memory(args.width).all, kernel, args);
     device_.launch()(std::min<std::int64_t>(unit_count, 1 << 20), match_decide_threads, 0, match_decide, args);
+    // The matches' way back.
     std::vector<std::uint32_t> counts(pairs.size());
     all_counts.out(counts.data(), count);
     device_.wait();
