@@ -30,7 +30,7 @@ NOT_YET = {
     "headings": ("src/cuda/permutation", "src/cuda/search", "src/cuda/select", "src/cuda/strings"),
     "cycles": (
         ("cpu/isa", "cpu/permutation"), ("cpu/isa", "cpu/select"), ("cpu/isa", "cpu/strings"),
-        ("cpu/permutation", "permutation"), ("cuda", "cuda/permutation"), ("cuda", "cuda/select"), ("cuda", "cuda/strings"),
+        ("cpu/permutation", "permutation"), ("cuda", "cuda/match"), ("cuda", "cuda/permutation"), ("cuda", "cuda/select"), ("cuda", "cuda/strings"),
         ("cuda/device", "cuda/select"), ("cuda/search", "cuda/search/filter"), ("cuda/search", "cuda/search/output"),
         ("cuda/search", "cuda/search/prepare"), ("cuda/search", "cuda/search/rerank"), ("cuda/search/filter", "cuda/search/prepare"),
         ("cuda/search/filter", "cuda/search/rerank"),

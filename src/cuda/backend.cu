@@ -6,12 +6,14 @@
 #include <optional>
 #include <string>
 
+#include "backend/match.hpp"
 #include "backend/plugin.hpp"
 #include "core/text.hpp"
 #include "cuda/device/architectures.hpp"
 #include "cuda/device/check.hpp"
 #include "cuda/device/memory.hpp"
 #include "cuda/device/stream.hpp"
+#include "cuda/match/match.hpp"
 #include "cuda/permutation/permutation.hpp"
 #include "cuda/search/job.hpp"
 #include "cuda/search/propose.hpp"
@@ -25,7 +27,13 @@ namespace {
 
 int capability_of(const cudaDeviceProp& about) { return about.major * 10 + about.minor; }
 
-class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBackend, StringBackend, RankBackend {
+class CudaBackend final : public Backend,
+                          DeviceBackend,
+                          SearchBackend,
+                          SelectBackend,
+                          StringBackend,
+                          RankBackend,
+                          MatchBackend {
  public:
   CudaBackend(int ordinal, const cudaDeviceProp& about)
       : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount),
@@ -39,6 +47,7 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
   const SelectBackend& select() const override { return *this; }
   const StringBackend* strings() const override { return this; }
   const RankBackend* ranks() const override { return this; }
+  const MatchBackend* match() const override { return this; }
 
  private:
   Facts facts() const override {
@@ -157,6 +166,13 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
     const OnDevice here(ordinal_);
     return cuda::search_ranks(spec, kept, candidates, nearest, thread_pool,
                               {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
+  }
+  bool match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool,
+             Stats& /*stats*/) const override {
+    check_process();
+    const OnDevice here(ordinal_);
+    return cuda::match_pairs(spec, answer, thread_pool,
+                             {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()}, shared_bytes_);
   }
 
   /// CUDA does not survive fork(): a call in the child would hang or fail at random.
