@@ -322,7 +322,7 @@ Command register_match(App& root) {
   auto flags = std::make_shared<Flags>();
   App app = root.add_subcommand("match", "Matches the features of pictures in a database of COLMAP, exactly");
   app.add_read_file("DATABASE", flags->files.database, "database of COLMAP with descriptors").required();
-  app.add_text("--pairs", flags->pairs, "which pictures (default exhaustive); FILE: two names a line")
+  app.add_read_file("--pairs", flags->pairs, "which pictures (default exhaustive); FILE: two names a line")
       .type_name("exhaustive|sequential:N|nearest:K|FILE");
   app.add_read_file("--global-descriptors", flags->global_descriptors,
                     "for nearest:K: one row a picture, by ascending image_id");
