@@ -21,13 +21,6 @@ namespace {
 
 using PairList = nb::ndarray<const std::int64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 
-Mutual parse_mutual(const std::string& name) {
-  if (name == "tested") return Mutual::tested;
-  if (name == "nearest") return Mutual::nearest;
-  if (name == "one_way") return Mutual::one_way;
-  throw Error(ErrorCode::invalid_argument, "unknown mutual \"" + name + "\"; ways: True, \"nearest\", False");
-}
-
 bool parse_lone(const std::string& name) {
   if (name != "accept" && name != "reject")
     throw Error(ErrorCode::invalid_argument, "unknown lone \"" + name + "\"; ways: accept, reject");
