@@ -29,6 +29,8 @@ MatchDistance parse_match_distance(std::string_view name);
 /// one_way: each row of the first image is matched by itself. nearest: and is besides the nearest row to what it is matched with.
 /// tested: and both directions pass all tests.
 enum class Mutual : std::uint8_t { one_way, nearest, tested };
+/// "one_way", "nearest", "tested". Throws InvalidArgument for others.
+Mutual parse_mutual(std::string_view name);
 
 /// Which rows of a pair of images may match, by where their features are; `a` and `b` have one place a row, x and y in pixels.
 struct MatchGuide {

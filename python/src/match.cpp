@@ -27,13 +27,6 @@ using Places = nb::ndarray<const double, nb::shape<-1, 2>, nb::c_contig, nb::dev
 using Matrix33 = nb::ndarray<const double, nb::shape<3, 3>, nb::c_contig, nb::device::cpu>;
 using PairList = nb::ndarray<const std::int64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 
-Mutual parse_mutual(const std::string& name) {
-  if (name == "tested") return Mutual::tested;
-  if (name == "nearest") return Mutual::nearest;
-  if (name == "one_way") return Mutual::one_way;
-  throw Error(ErrorCode::invalid_argument, "unknown mutual \"" + name + "\"; ways: True, \"nearest\", False");
-}
-
 bool parse_lone(const std::string& name) {
   if (name != "accept" && name != "reject")
     throw Error(ErrorCode::invalid_argument, "unknown lone \"" + name + "\"; ways: accept, reject");

@@ -242,6 +242,13 @@ MatchDistance parse_match_distance(std::string_view name) {
   return {.metric = metric};
 }
 
+Mutual parse_mutual(std::string_view name) {
+  if (name == "tested") return Mutual::tested;
+  if (name == "nearest") return Mutual::nearest;
+  if (name == "one_way") return Mutual::one_way;
+  refuse(cat("unknown mutual \"", name, "\"; ways: tested (Python: True), nearest, one_way (Python: False)"));
+}
+
 std::vector<ImagePair> image_pairs(std::string_view how, std::int64_t images) {
   constexpr std::string_view sequential = "sequential:";
   std::int64_t reach = how == "exhaustive" ? images : 0;
