@@ -110,8 +110,8 @@ def match(
     lone : "accept" or "reject", default "accept"
         Whether a best without a second (one row on the other side) passes the ratio's test.
     preset : str or None
-        The values of the keywords above as another tool has them ("colmap", "opencv", ...); a keyword that is not at its default
-        holds all the same.
+        The values of the keywords above as another tool has them: "colmap", "colmap-cpu", "hloc", "opencv", "kornia" or "vlfeat"
+        (docs/matching.md); a keyword that is not at its default holds all the same.
     guide : Guide or None, default None
         Which rows may match, by where their features are: :class:`vicinal.Guide`. Best and second are then those of the rows that it leaves.
     device, threads, memory, progress :
