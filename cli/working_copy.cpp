@@ -64,9 +64,12 @@ WorkingCopy::WorkingCopy(const WorkingCopyFlags& flags, const std::string& run, 
   }
   path_ = target_ + ".matching";
   if (target_ == source_) lock_source();
-  else if (fs::exists(target_ + "-wal"))
-    throw Error(ErrorCode::io_error,
-                fmt::format("{} is open in another program ({}-wal is there); close it", target_, target_), EBUSY);
+  else if (fs::exists(target_ + "-wal") || fs::exists(target_ + "-journal"))
+    throw Error(
+        ErrorCode::io_error,
+        fmt::format("{0} is open in another program, or one has left {0}-wal or {0}-journal; close it, or remove {0}",
+                    target_),
+        EBUSY);
   if (!begun(flags, run)) copy(run, interrupt);
 }
 
@@ -101,6 +104,8 @@ bool WorkingCopy::begun(const WorkingCopyFlags& flags, const std::string& run) c
 }
 
 void WorkingCopy::copy(const std::string& run, Interrupt& interrupt) {
+  if (!fs::exists(path_))  // SQLite would take what is left of a file that was removed for a part of the new one
+    for (const char* left : {"-journal", "-wal", "-shm"}) fs::remove(path_ + left);
   {
     const Interrupt::Section section(interrupt);
     ProgressBar bar("copy");

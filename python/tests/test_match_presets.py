@@ -132,6 +132,22 @@ def test_opencv_itself(case):
     assert pairs_of(vicinal.match(*CASES[case], ratio=None).ids) == sorted((one.queryIdx, one.trainIdx) for one in crossed)
 
 
+@pytest.mark.parametrize("detector", ["ORB_create", "AKAZE_create"])
+def test_binary_descriptors_of_opencv(detector):
+    cv2 = pytest.importorskip("cv2")
+    make = getattr(cv2, detector, None) or getattr(getattr(cv2, "xfeatures2d", None), detector, None)
+    if make is None:
+        pytest.skip(f"this OpenCV has no {detector}")
+    with np.load(DEMO.with_name("views.npz")) as views:
+        a, b = (make().detectAndCompute(views[f"{name}_picture"], None)[1] for name in ("first", "second"))
+    crossed = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True).match(a, b)
+    found = vicinal.match(a, b, ratio=None, distance="hamming")
+    assert pairs_of(found.ids) == sorted((one.queryIdx, one.trainIdx) for one in crossed) and len(found) > 30
+    near = cv2.BFMatcher(cv2.NORM_HAMMING).knnMatch(a, b, k=2)
+    passing = [(one.queryIdx, one.trainIdx) for one, two in near if one.distance < 0.75 * two.distance]
+    assert pairs_of(vicinal.match(a, b, preset="opencv", distance="hamming").ids) == passing
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_kornia_itself(case):
     kornia, torch = pytest.importorskip("kornia.feature"), pytest.importorskip("torch")

@@ -400,6 +400,15 @@ def test_a_database_that_is_written_meanwhile_is_not_replaced(vicinal, tmp_path)
     assert (told["pairs"], told["skipped"]) == (0, 10) and len(matches_of(path)) == 10 and files_beside(path) == ["scene.db"]
 
 
+def test_what_is_left_of_other_files_is_no_part_of_ours(vicinal, tmp_path):
+    path = make(tmp_path / "scene.db", scene())
+    for left in ("-journal", "-wal", "-shm"):
+        (tmp_path / f"scene.db.matching{left}").write_bytes(b"left")
+    assert vicinal("match", path).status == 0 and len(matches_of(path)) == 10 and files_beside(path) == ["scene.db"]
+    (tmp_path / "out.db-wal").write_bytes(b"left")
+    vicinal("match", path, "-o", tmp_path / "out.db").fails(4, "IoError", "out.db-wal")
+
+
 def test_a_link_stays_a_link(vicinal, tmp_path):
     path = make(tmp_path / "scene.db", scene())
     path.chmod(0o640)

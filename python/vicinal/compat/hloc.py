@@ -73,7 +73,7 @@ class NearestNeighbor:
         sides = data["descriptors0"], data["descriptors1"]
         if len(sides[0].shape) != 3 or len(sides[1].shape) != 3 or sides[0].shape[0] != sides[1].shape[0]:
             raise InvalidArgument(f"descriptors must be (B, D, N), got {tuple(sides[0].shape)} and {tuple(sides[1].shape)}")
-        found = [self.match(one.T, other.T) for one, other in zip(*sides)]
+        found = [self.match(_rows(one), _rows(other)) for one, other in zip(*sides)]
         matches = np.array([one[0] for one in found], np.int64).reshape(-1, sides[0].shape[2])
         scores = np.array([one[1] for one in found], np.float32).reshape(matches.shape)
         return {"matches0": _like(sides[0], matches), "matching_scores0": _like(sides[0], scores)}
@@ -196,6 +196,12 @@ def _pairs(path: str | os.PathLike) -> Iterator[tuple[str, str]]:
 
 def _group(name0: str, name1: str) -> str:
     return "/".join(name.replace("/", "-") for name in (name0, name1))
+
+
+def _rows(descriptors: Any) -> Any:
+    """(D, N) as rows that lie side by side, where they are."""
+    turned = descriptors.T
+    return turned.contiguous() if hasattr(turned, "contiguous") else np.ascontiguousarray(turned)
 
 
 def _like(tensor: Any, values: np.ndarray) -> Any:
