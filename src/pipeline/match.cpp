@@ -149,23 +149,26 @@ double rounded(double distance, DistanceType type, const FoundMatch& match) {
 }
 
 /// The parts of a result, each given back as soon as it is copied.
-Matches joined_matches(std::vector<std::vector<FoundMatch>>& parts, DistanceType type) {
+Matches joined_matches(std::vector<std::vector<FoundMatch>>& parts, DistanceType type, int threads) {
   Matches all;
   all.type = type;
   all.offsets.reserve(parts.size() + 1);
   for (const auto& part : parts) all.offsets.push_back(all.offsets.back() + static_cast<std::int64_t>(part.size()));
   const auto count = static_cast<std::size_t>(all.offsets.back());
-  all.rows.reserve(count);
-  all.distances.reserve(count);
-  all.ratios.reserve(count);
-  for (auto& part : parts) {
+  all.rows.resize(count);
+  all.distances.resize(count);
+  all.ratios.resize(count);
+  ThreadPool thread_pool(threads, nullptr, {}, 0);
+  thread_pool.for_each(static_cast<std::int64_t>(parts.size()), [&](std::int64_t p, int) {
+    auto& part = parts[static_cast<std::size_t>(p)];
+    auto to = static_cast<std::size_t>(all.offsets[static_cast<std::size_t>(p)]);
     for (const FoundMatch& match : part) {
-      all.rows.push_back({match.a, match.b});
-      all.distances.push_back(rounded(match.distance, type, match));
-      all.ratios.push_back(match.ratio);
+      all.rows[to] = {match.a, match.b};
+      all.distances[to] = rounded(match.distance, type, match);
+      all.ratios[to++] = match.ratio;
     }
     part = {};
-  }
+  });
   return all;
 }
 
@@ -309,7 +312,7 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
     if (options.progress) options.progress(work, work);
     stats.passes = 2;
   }
-  Matches all = joined_matches(parts, type_of(options.distance, images));
+  Matches all = joined_matches(parts, type_of(options.distance, images), threads_for(options.run.threads));
   all.stats = std::move(stats);
   all.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return all;

@@ -19,7 +19,7 @@ __device__ __forceinline__ int add_four_products(int a, int b, int s) {
 #endif
 }
 
-struct FourWords {
+struct __align__(16) FourWords {
   int word[4];
 };
 

@@ -1,6 +1,8 @@
 // MATCH on a device, its host's part: images go there once, pairs are taken in batches, and matches come back sorted.
 #pragma once
 #include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "backend/match.hpp"
@@ -69,13 +71,13 @@ class MatchSearch {
         else if (images_[i].empty()) images_[i].emplace_back(device_, spec_.images[i], matching_);
         thread_pool_.poll(0);
       }
-      for (std::size_t first = 0, count = 0; first < pairs.size(); first += count) {
-        std::int64_t bytes = 0;
-        for (count = 0; first + count < pairs.size() && count < most_pairs; ++count) {
-          bytes += bytes_of(spec_.pairs[static_cast<std::size_t>(pairs[first + count])]);
-          if (count > 0 && bytes > batch_bytes_) break;
-        }
-        batch(pairs.subspan(first, count), answer);
+      // The host makes matches of one batch while the device works for the next.
+      std::unique_ptr<Batch> now = start(pairs);
+      while (now) {
+        fetch(*now);
+        std::unique_ptr<Batch> next = start(pairs);
+        give(*now, answer);
+        now = std::move(next);
       }
     }
   }
@@ -92,78 +94,117 @@ class MatchSearch {
            blocks_of(rows(pair[0])) * b * static_cast<std::int64_t>(sizeof(GroupBest));
   }
 
-  void batch(std::span<const std::int64_t> numbers, const MatchAnswer& answer) {
-    // Places of each pair's results, units of work.
+  /// Pairs that are matched together, and what of them is on the device.
+  struct Batch {
+    explicit Batch(Device& device)
+        : of_rows(device), of_columns(device), matched(device), all_pairs(device), all_units(device), counts(device) {}
+
+    std::span<const std::int64_t> numbers;
     std::vector<MatchPair> pairs;
     std::vector<MatchUnit> units;
-    std::int64_t row_places = 0, column_places = 0;
     std::uint64_t work = 0;
-    for (const std::int64_t number : numbers) {
-      const auto [a, b] = spec_.pairs[static_cast<std::size_t>(number)];
-      const auto blocks = static_cast<std::int32_t>(blocks_of(rows(a)));
-      for (std::int32_t block = 0; block < blocks; ++block)
-        units.push_back({static_cast<std::int32_t>(pairs.size()), block});
-      pairs.push_back(
-          {images_[static_cast<std::size_t>(a)][0].image(), images_[static_cast<std::size_t>(b)][0].image()});
-      row_places += pairs.back().a.places;
-      column_places += blocks * pairs.back().b.places;
-      work += static_cast<std::uint64_t>(rows(a)) * static_cast<std::uint64_t>(rows(b));
-    }
-    // Memory of results.
-    const DeviceBuffer<GroupBest, Device> of_rows(device_, row_places), of_columns(device_, column_places);
-    const DeviceBuffer<MatchedRow, Device> matched(device_, row_places);
-    std::int64_t row = 0, column = 0;
-    for (MatchPair& pair : pairs) {
-      pair.rows = of_rows.data() + row;
-      pair.matched = matched.data() + row;
-      pair.columns = of_columns.data() + column;
-      row += pair.a.places;
-      column += blocks_of(pair.a.rows) * pair.b.places;
-    }
-    const auto count = static_cast<std::int64_t>(pairs.size()), unit_count = static_cast<std::int64_t>(units.size());
-    const DeviceBuffer<MatchPair, Device> all_pairs(device_, count);
-    const DeviceBuffer<MatchUnit, Device> all_units(device_, unit_count);
-    const DeviceBuffer<std::uint32_t, Device> all_counts(device_, count);
-    all_pairs.in(pairs.data(), count);
-    all_units.in(units.data(), unit_count);
-    device_.zero(all_counts.data(), all_counts.bytes());
-    MatchArgs args{.pairs = all_pairs.data(),
-                   .pair_count = count,
-                   .units = all_units.data(),
-                   .unit_count = unit_count,
-                   .width = match_width(matching_),
-                   .kind = matching_.kind,
-                   .rule = spec_.rule,
-                   .mutual = spec_.mutual,
-                   .counts = all_counts.data()};
+    MatchArgs args;
+    DeviceBuffer<GroupBest, Device> of_rows, of_columns;
+    DeviceBuffer<MatchedRow, Device> matched;
+    DeviceBuffer<MatchPair, Device> all_pairs;
+    DeviceBuffer<MatchUnit, Device> all_units;
+    DeviceBuffer<std::uint32_t, Device> counts;
+    std::vector<std::int64_t> offsets;
+    std::vector<MatchedRow> found;
+  };
 
-    // Products, decisions, and the matches one after the other.
+  /// Queues the next batch of `pairs`, which it takes away; null where there are none.
+  std::unique_ptr<Batch> start(std::span<const std::int64_t>& pairs) {
+    if (pairs.empty()) return nullptr;
+    std::size_t count = 0;
+    for (std::int64_t bytes = 0; count < pairs.size() && count < most_pairs; ++count) {
+      bytes += bytes_of(spec_.pairs[static_cast<std::size_t>(pairs[count])]);
+      if (count > 0 && bytes > batch_bytes_) break;
+    }
+    auto batch = std::make_unique<Batch>(device_);
+    batch->numbers = pairs.first(count);
+    pairs = pairs.subspan(count);
+    make_places(*batch);
+    const MatchArgs& args = batch->args;
     const bool one_slab = args.width == match_slab;
     const auto kernel = one_slab ? matching_.doubled() ? match_best_two<true, true> : match_best_two<true, false>
                         : matching_.doubled() ? match_best_two<false, true>
                                               : match_best_two<false, false>;
-    device_.launch()(std::min(unit_count, multiprocessors_), match_threads, match_memory(args.width).all, kernel, args);
-    device_.launch()(std::min<std::int64_t>(unit_count, 1 << 20), match_decide_threads, 0, match_decide, args);
-    // The matches' way back.
-    std::vector<std::uint32_t> counts(pairs.size());
-    all_counts.out(counts.data(), count);
+    device_.launch()(std::min(args.unit_count, multiprocessors_), match_threads, match_memory(args.width).all, kernel,
+                     args);
+    device_.launch()(std::min<std::int64_t>(args.unit_count, 1 << 20), match_decide_threads, 0, match_decide, args);
+    return batch;
+  }
+
+  /// Where each pair's results are, and units of work.
+  void make_places(Batch& batch) {
+    std::int64_t rows_there = 0, columns_there = 0;
+    for (const std::int64_t number : batch.numbers) {
+      const auto [a, b] = spec_.pairs[static_cast<std::size_t>(number)];
+      const auto blocks = static_cast<std::int32_t>(blocks_of(rows(a)));
+      for (std::int32_t block = 0; block < blocks; ++block)
+        batch.units.push_back({static_cast<std::int32_t>(batch.pairs.size()), block});
+      batch.pairs.push_back(
+          {images_[static_cast<std::size_t>(a)][0].image(), images_[static_cast<std::size_t>(b)][0].image()});
+      rows_there += batch.pairs.back().a.places;
+      columns_there += blocks * batch.pairs.back().b.places;
+      batch.work += static_cast<std::uint64_t>(rows(a)) * static_cast<std::uint64_t>(rows(b));
+    }
+    GroupBest *row = batch.of_rows.reserve(rows_there), *column = batch.of_columns.reserve(columns_there);
+    MatchedRow* matched = batch.matched.reserve(rows_there);
+    for (MatchPair& pair : batch.pairs) {
+      pair.rows = std::exchange(row, row + pair.a.places);
+      pair.matched = std::exchange(matched, matched + pair.a.places);
+      pair.columns = std::exchange(column, column + blocks_of(pair.a.rows) * pair.b.places);
+    }
+
+    // What the kernels read, there.
+    const auto count = static_cast<std::int64_t>(batch.pairs.size()),
+               unit_count = static_cast<std::int64_t>(batch.units.size());
+    batch.args = {.pairs = batch.all_pairs.reserve(count),
+                  .pair_count = count,
+                  .units = batch.all_units.reserve(unit_count),
+                  .unit_count = unit_count,
+                  .width = match_width(matching_),
+                  .kind = matching_.kind,
+                  .rule = spec_.rule,
+                  .mutual = spec_.mutual,
+                  .counts = batch.counts.reserve(count)};
+    batch.all_pairs.in(batch.pairs.data(), count);
+    batch.all_units.in(batch.units.data(), unit_count);
+    device_.zero(batch.args.counts, batch.counts.bytes());
+  }
+
+  /// Waits for a batch and brings its matches here; what it had on the device is given back.
+  void fetch(Batch& batch) {
+    const std::int64_t count = batch.args.pair_count;
+    std::vector<std::uint32_t> counts(batch.pairs.size());
+    batch.counts.out(counts.data(), count);
     device_.wait();
-    std::vector<std::int64_t> offsets(pairs.size() + 1);
-    for (std::size_t p = 0; p < pairs.size(); ++p) offsets[p + 1] = offsets[p] + counts[p];
-    const DeviceBuffer<std::int64_t, Device> all_offsets(device_, count);
-    const DeviceBuffer<MatchedRow, Device> found(device_, offsets.back());
-    all_offsets.in(offsets.data(), count);
-    args.offsets = all_offsets.data();
-    args.found = found.data();
-    device_.launch()(std::min<std::int64_t>(count, 1 << 20), match_decide_threads, 0, match_collect, args);
-    std::vector<MatchedRow> rows(static_cast<std::size_t>(offsets.back()) + 1);
-    found.out(rows.data(), offsets.back());
+    batch.offsets.resize(counts.size() + 1);
+    for (std::size_t p = 0; p < counts.size(); ++p) batch.offsets[p + 1] = batch.offsets[p] + counts[p];
+    const DeviceBuffer<std::int64_t, Device> offsets(device_, count);
+    const DeviceBuffer<MatchedRow, Device> found(device_, batch.offsets.back());
+    offsets.in(batch.offsets.data(), count);
+    batch.args.offsets = offsets.data();
+    batch.args.found = found.data();
+    device_.launch()(std::min<std::int64_t>(count, 1 << 20), match_decide_threads, 0, match_collect, batch.args);
+    batch.found.resize(static_cast<std::size_t>(batch.offsets.back()));
+    found.out(batch.found.data(), batch.offsets.back());
     device_.wait();
-    thread_pool_.for_each(count, [&](std::int64_t p, int) {
+    batch.of_rows = DeviceBuffer<GroupBest, Device>(device_);
+    batch.of_columns = DeviceBuffer<GroupBest, Device>(device_);
+    batch.matched = DeviceBuffer<MatchedRow, Device>(device_);
+  }
+
+  void give(const Batch& batch, const MatchAnswer& answer) {
+    thread_pool_.for_each(batch.args.pair_count, [&](std::int64_t p, int) {
       const auto at = static_cast<std::size_t>(p);
-      answer(numbers[at], matches_of({rows.data() + offsets[at], counts[at]}, pairs[at]));
+      const auto first = static_cast<std::size_t>(batch.offsets[at]),
+                 last = static_cast<std::size_t>(batch.offsets[at + 1]);
+      answer(batch.numbers[at], matches_of({batch.found.data() + first, last - first}, batch.pairs[at]));
     });
-    thread_pool_.poll(work);
+    thread_pool_.poll(batch.work);
   }
 
   /// Distances and ratios, as the host has them.

@@ -88,11 +88,11 @@ constexpr double infinite = INFINITY;
 
 TEST(CudaMatch, SquaresEveryWay) {
   for (const Mutual mutual : {Mutual::tested, Mutual::nearest, Mutual::one_way})
-    check({.counts = {270, 1, 130, 0},
-           .rule = {.key = MatchKey::square, .ratio = 0.95, .max_distance = infinite},
+    check({.counts = {260, 1, 90, 0},
+           .rule = {.key = MatchKey::square, .ratio = 0.999, .max_distance = infinite},
            .mutual = mutual});
-  check({.counts = {140, 70}, .rule = {.key = MatchKey::square, .has_ratio = false, .max_distance = infinite}});
-  check({.counts = {140, 70}, .rule = {.key = MatchKey::square, .strict = false, .ratio = 1, .max_distance = 500}});
+  check({.counts = {90, 70}, .rule = {.key = MatchKey::square, .has_ratio = false, .max_distance = infinite}});
+  check({.counts = {90, 70}, .rule = {.key = MatchKey::square, .strict = false, .ratio = 1, .max_distance = 500}});
 }
 
 TEST(CudaMatch, AnglesAndRoots) {
