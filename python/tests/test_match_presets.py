@@ -71,6 +71,10 @@ def test_a_preset_is_its_keywords_and_a_keyword_wins():
     strict = vicinal.match(a, b, preset="colmap", ratio=0.5)
     assert np.array_equal(strict.ids, vicinal.match(a, b, **{**PRESETS["colmap"], "ratio": 0.5}).ids)
     assert 0 < len(strict) < len(vicinal.match(a, b, preset="colmap"))
+    for ratio in (0.8, 0.5):  # the first is equal to the default
+        given, said = vicinal.match(a, b, preset="kornia", ratio=ratio), vicinal.match(a, b, **{**PRESETS["kornia"], "ratio": ratio})
+        assert np.array_equal(given.ids, said.ids)
+        assert np.array_equal(vicinal.match_pairs([a, b], preset="kornia", ratio=ratio).ids, said.ids)
 
 
 def test_an_unknown_preset_names_all():

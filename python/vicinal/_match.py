@@ -15,7 +15,8 @@ from ._match_guide import said
 from ._results import Stats
 from .errors import InvalidArgument
 
-_DEFAULTS: dict[str, Any] = dict(ratio=0.8, max_distance=None, mutual=True, distance="euclidean", strict=True, lone="accept")
+_RATIO = float("0.8")  # an object of its own: a ratio that is given beside a preset is told from the default, though it be equal
+_DEFAULTS: dict[str, Any] = dict(ratio=_RATIO, max_distance=None, mutual=True, distance="euclidean", strict=True, lone="accept")
 _MUTUAL = {True: "tested", "nearest": "nearest", False: "one_way"}
 
 
@@ -75,7 +76,7 @@ def match(
     a: Any,
     b: Any,
     *,
-    ratio: float | None = 0.8,
+    ratio: float | None = _RATIO,
     max_distance: float | None = None,
     mutual: bool | str = True,
     distance: str = "euclidean",
@@ -111,7 +112,7 @@ def match(
         Whether a best without a second (one row on the other side) passes the ratio's test.
     preset : str or None
         The values of the keywords above as another tool has them: "colmap", "colmap-cpu", "hloc", "opencv", "kornia" or "vlfeat"
-        (docs/matching.md); a keyword that is not at its default holds all the same.
+        (docs/matching.md). A ratio that is given, and any other keyword that is not at its default, holds all the same.
     guide : Guide or None, default None
         Which rows may match, by where their features are: :class:`vicinal.Guide`. Best and second are then those of the rows that it leaves.
     device, threads, memory, progress :
@@ -150,7 +151,7 @@ def match_pairs(
     images: Any,
     pairs: Any = "exhaustive",
     *,
-    ratio: float | None = 0.8,
+    ratio: float | None = _RATIO,
     max_distance: float | None = None,
     mutual: bool | str = True,
     distance: str = "euclidean",
@@ -219,7 +220,7 @@ def _tests(given: dict[str, Any], preset: Any) -> dict[str, Any]:
         name = _inputs.text("preset", preset)
         if name not in PRESETS:
             raise InvalidArgument(f"unknown preset {name!r}; presets: {', '.join(PRESETS)}")
-        given = {**_DEFAULTS, **PRESETS[name], **{key: value for key, value in given.items() if value != _DEFAULTS[key]}}
+        given = {**_DEFAULTS, **PRESETS[name], **{key: value for key, value in given.items() if _is_given(key, value)}}
     mutual = given["mutual"]
     if isinstance(mutual, np.bool_):
         mutual = bool(mutual)
@@ -233,6 +234,10 @@ def _tests(given: dict[str, Any], preset: Any) -> dict[str, Any]:
         strict=_inputs.flag("strict", given["strict"]),
         lone=_inputs.text("lone", given["lone"]),
     )
+
+
+def _is_given(key: str, value: Any) -> bool:
+    return value is not _RATIO if key == "ratio" else value != _DEFAULTS[key]
 
 
 def _images(images: Any) -> list[Any]:
