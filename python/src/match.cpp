@@ -53,10 +53,38 @@ nb::object distances_of(Matches& matches) {
   return array_of<double>(std::move(matches.distances), {count});
 }
 
+/// What a MatchGuide looks at.
+struct Guided {
+  MatchGuide guide;
+  std::vector<std::array<double, 9>> matrices;
+  std::vector<Points> keypoints;
+};
+
+MatchGuide::Model parse_model(const std::string& name) {
+  if (name == "homography") return MatchGuide::Model::homography;
+  if (name == "fundamental") return MatchGuide::Model::fundamental;
+  return MatchGuide::Model::anywhere;
+}
+
+/// given: (model, matrices (P, 9), list of rows of keypoints, max_error, apart).
+void read_guide(const nb::tuple& given, Guided& guided) {
+  const auto matrices = nb::cast<nb::ndarray<const double, nb::shape<-1, 9>, nb::c_contig, nb::device::cpu>>(given[1]);
+  guided.matrices.resize(matrices.shape(0));
+  for (std::size_t p = 0; p < guided.matrices.size(); ++p)
+    for (std::size_t i = 0; i < 9; ++i) guided.matrices[p][i] = matrices(p, i);
+  for (const nb::handle one : nb::cast<nb::list>(given[2]))
+    guided.keypoints.push_back(nb::cast<const Rows&>(one).points());
+  guided.guide = {.model = parse_model(nb::cast<std::string>(given[0])),
+                  .matrices = guided.matrices,
+                  .keypoints = guided.keypoints,
+                  .max_error = nb::cast<double>(given[3]),
+                  .apart = nb::cast<double>(given[4])};
+}
+
 nb::tuple match_pairs_from_python(const nb::list& given, const PairList& pairs, const Options& options,
                                   const std::string& distance, std::optional<double> ratio,
                                   std::optional<double> max_distance, const std::string& mutual, bool strict,
-                                  const std::string& lone) {
+                                  const std::string& lone, const std::optional<nb::tuple>& guide) {
   std::vector<Points> images;
   for (const nb::handle one : given) {
     const auto& rows = nb::cast<const Rows&>(one);
@@ -74,6 +102,11 @@ nb::tuple match_pairs_from_python(const nb::list& given, const PairList& pairs, 
                       .memory = options.knn.memory,
                       .run = options.knn.run,
                       .stream = options.knn.stream};
+  Guided guided;
+  if (guide) {
+    read_guide(*guide, guided);
+    wanted.guide = &guided.guide;
+  }
   Matches matches = without_gil(options.progress, [&](const Progress& progress) {
     wanted.progress = progress;
     return vicinal::match_pairs(images, listed, wanted);
@@ -96,7 +129,7 @@ nb::object image_pairs_from_python(const std::string& how, std::int64_t images) 
 void bind_match(nb::module_& m) {
   m.def("match_pairs", &match_pairs_from_python, nb::arg("images"), nb::arg("pairs"), nb::arg("options"),
         nb::arg("distance"), nb::arg("ratio").none(), nb::arg("max_distance").none(), nb::arg("mutual"),
-        nb::arg("strict"), nb::arg("lone"));
+        nb::arg("strict"), nb::arg("lone"), nb::arg("guide").none());
   m.def("image_pairs", &image_pairs_from_python, nb::arg("how"), nb::arg("images"));
 }
 

@@ -180,6 +180,7 @@ def match_pairs(
     mutual: str,
     strict: bool,
     lone: str,
+    guide: tuple | None,
 ) -> tuple: ...
 def image_pairs(how: str, images: int) -> object: ...
 def select_k(

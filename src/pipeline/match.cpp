@@ -69,6 +69,25 @@ void check_pairs(std::span<const ImagePair> pairs, std::size_t images) {
         refuse(cat("pair ", p, " names image ", image, ", and there are ", images));
 }
 
+void check_guide(const MatchGuide& guide, std::span<const Points> images, std::size_t pairs) {
+  if (!(guide.max_error >= 0)) refuse(cat("guide: max_error must be >= 0, got ", guide.max_error));
+  if (!(guide.apart >= 0)) refuse(cat("guide: apart must be >= 0, got ", guide.apart));
+  const bool model = guide.model != MatchGuide::Model::anywhere;
+  if (model && guide.matrices.size() != pairs)
+    refuse(cat("guide: ", guide.matrices.size(), " matrices for ", pairs, " pairs"));
+  if (!model && guide.apart == 0) return;
+  if (guide.keypoints.size() != images.size())
+    refuse(cat("guide: keypoints of ", guide.keypoints.size(), " images, and there are ", images.size()));
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const Points& points = guide.keypoints[i];
+    if (points.rows != images[i].rows || (points.rows > 0 && points.cols != 2))
+      refuse(cat("guide: keypoints of image ", i, " are ", points.rows, " x ", points.cols, ", and it has ",
+                 images[i].rows, " rows; they are (rows, 2)"));
+    if (points.dtype != DType::f32 && points.dtype != DType::f64)
+      refuse(cat("guide: keypoints of image ", i, " are ", dtype_name(points.dtype), "; they are f32 or f64"));
+  }
+}
+
 /// One pair after the other by searches of its rows.
 class SearchedPairs {
  public:
@@ -79,14 +98,14 @@ class SearchedPairs {
     const Points &a = spec_.images[static_cast<std::size_t>(pair[0])],
                  &b = spec_.images[static_cast<std::size_t>(pair[1])];
     if (a.rows == 0 || b.rows == 0) return {};
-    const std::vector<BestTwo> from_a = best_two(pair[1], pair[0]);
-    const std::vector<BestTwo> from_b =
-        spec_.mutual == Mutual::one_way ? std::vector<BestTwo>() : best_two(pair[0], pair[1]);
-    return decide_matches(from_a, from_b, b.rows, spec_.rule, spec_.mutual);
+    const std::vector<RowBest> from_a = best_two(pair[1], pair[0]);
+    const std::vector<RowBest> from_b =
+        spec_.mutual == Mutual::one_way ? std::vector<RowBest>() : best_two(pair[0], pair[1]);
+    return decide_matches(from_a, from_b, spec_.rule, spec_.mutual);
   }
 
  private:
-  std::vector<BestTwo> best_two(std::int64_t corpus, std::int64_t queries) {
+  std::vector<RowBest> best_two(std::int64_t corpus, std::int64_t queries) {
     const Points &rows = spec_.images[static_cast<std::size_t>(corpus)],
                  &asked = spec_.images[static_cast<std::size_t>(queries)];
     KnnOptions options = spec_.search;
@@ -101,20 +120,18 @@ class SearchedPairs {
       };
     const Neighbors found = search(rows, asked, options, corpus, queries);
     done_ += work;
-    std::vector<BestTwo> best(static_cast<std::size_t>(asked.rows));
+    std::vector<RowBest> best(static_cast<std::size_t>(asked.rows));
     for (std::int64_t i = 0; i < asked.rows; ++i)
-      best[static_cast<std::size_t>(i)] = {found.id(i, 0), found.distance(i, 0), found.distance(i, 1)};
+      best[static_cast<std::size_t>(i)] = {{found.id(i, 0), found.distance(i, 0), found.distance(i, 1)}, rows.rows};
     return best;
   }
 
-  /// Errors of rows speak of a corpus and of queries: here of which images these are.
   static Neighbors search(const Points& rows, const Points& asked, const KnnOptions& options, std::int64_t corpus,
                           std::int64_t queries) {
     try {
       return knn(rows, asked, options);
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::invalid_value && error.code() != ErrorCode::range_error) throw;
-      throw Error(error.code(), cat(error.what(), " (corpus: image ", corpus, ", query: image ", queries, ")"));
+      rethrow_of_images(error, corpus, queries);
     }
   }
 
@@ -181,13 +198,16 @@ std::uint64_t work_of(const MatchSpec& spec, std::uint64_t directions) {
 /// False: the backend has no kernel for it.
 bool matched_at_once(const Backend& backend, const MatchSpec& spec, const MatchOptions& options,
                      std::vector<std::vector<FoundMatch>>& parts, Stats& stats) {
-  if (backend.match() == nullptr) return false;
+  const MatchBackend* match = spec.guide != nullptr ? cpu_backend().match() : backend.match();
+  if (match == nullptr) return false;
+  if (spec.guide != nullptr)
+    for (const Points& image : spec.images) check_host(backend, image, "image", "guided matching");
   ThreadPool thread_pool(threads_for(options.run.threads), options.progress, options.stop,
                          static_cast<std::uint64_t>(stats.pairs));
   const auto keep = [&](std::int64_t pair, std::vector<FoundMatch> found) {
     parts[static_cast<std::size_t>(pair)] = std::move(found);
   };
-  if (!backend.match()->match(spec, keep, thread_pool, stats)) return false;
+  if (!match->match(spec, keep, thread_pool, stats)) return false;
   stats.threads = thread_pool.threads();
   thread_pool.finish();
   return true;
@@ -195,22 +215,27 @@ bool matched_at_once(const Backend& backend, const MatchSpec& spec, const MatchO
 
 }  // namespace
 
-std::vector<FoundMatch> decide_matches(std::span<const BestTwo> a, std::span<const BestTwo> b, std::int64_t b_rows,
-                                       const MatchRule& rule, Mutual mutual) {
-  const auto a_rows = static_cast<std::int64_t>(a.size());
+std::vector<FoundMatch> decide_matches(std::span<const RowBest> a, std::span<const RowBest> b, const MatchRule& rule,
+                                       Mutual mutual) {
   std::vector<FoundMatch> matches;
-  for (std::int64_t i = 0; i < a_rows; ++i) {
-    const BestTwo& from = a[static_cast<std::size_t>(i)];
-    if (from.id < 0 || !rule.passes(from, b_rows)) continue;
-    double ratio = rule.ratio_of(from, b_rows);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const RowBest& from = a[i];
+    if (from.two.id < 0 || !rule.passes(from.two, from.others)) continue;
+    double ratio = rule.ratio_of(from.two, from.others);
     if (mutual != Mutual::one_way) {
-      const BestTwo& back = b[static_cast<std::size_t>(from.id)];
-      if (back.id != i || (mutual == Mutual::tested && !rule.passes(back, a_rows))) continue;
-      if (mutual == Mutual::tested) ratio = std::max(ratio, rule.ratio_of(back, a_rows));
+      const RowBest& back = b[static_cast<std::size_t>(from.two.id)];
+      if (back.two.id != static_cast<std::int64_t>(i)) continue;
+      if (mutual == Mutual::tested && !rule.passes(back.two, back.others)) continue;
+      if (mutual == Mutual::tested) ratio = std::max(ratio, rule.ratio_of(back.two, back.others));
     }
-    matches.push_back({i, from.id, rule.distance(from.best), ratio});
+    matches.push_back({static_cast<std::int64_t>(i), from.two.id, rule.distance(from.two.best), ratio});
   }
   return matches;
+}
+
+void rethrow_of_images(const Error& error, std::int64_t corpus, std::int64_t queries) {
+  if (error.code() != ErrorCode::invalid_value && error.code() != ErrorCode::range_error) throw error;
+  throw Error(error.code(), cat(error.what(), " (corpus: image ", corpus, ", query: image ", queries, ")"));
 }
 
 MatchDistance parse_match_distance(std::string_view name) {
@@ -251,6 +276,7 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   check_pairs(pairs, images.size());
   const auto [metric, key] = ranked_by(options.distance, images);
   check_images(images, metric);
+  if (options.guide != nullptr) check_guide(*options.guide, images, pairs.size());
   const MatchSpec spec{.images = images,
                        .pairs = pairs,
                        .metric = metric,
@@ -261,6 +287,7 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
                                 .ratio = options.ratio.value_or(1),
                                 .max_distance = options.max_distance.value_or(std::numeric_limits<double>::infinity())},
                        .mutual = options.mutual,
+                       .guide = options.guide,
                        .search = {.memory = options.memory,
                                   .run = with_environment(options.run),
                                   .stop = options.stop,
@@ -273,8 +300,8 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   stats.device = backend.device().facts().name;
   stats.pairs = static_cast<std::int64_t>(work_of(spec, 1));
   std::vector<std::vector<FoundMatch>> parts(pairs.size());
-  if (spec.search.run.filter != precision_name(Precision::canonical) &&
-      matched_at_once(backend, spec, options, parts, stats)) {
+  const bool at_once = spec.guide != nullptr || spec.search.run.filter != precision_name(Precision::canonical);
+  if (at_once && matched_at_once(backend, spec, options, parts, stats)) {
     stats.passes = 1;
   } else {
     const std::uint64_t work = work_of(spec, options.mutual == Mutual::one_way ? 1 : 2);
