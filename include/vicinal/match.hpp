@@ -32,18 +32,16 @@ enum class Mutual : std::uint8_t { one_way, nearest, tested };
 /// "one_way", "nearest", "tested". Throws InvalidArgument for others.
 Mutual parse_mutual(std::string_view name);
 
-/// Which rows of a pair of images may match, by where their features are; `a` and `b` have one place a row, x and y in pixels.
+/// Which rows may match, by where their keypoints are. Rows of a pair are candidates of each other where their error is at most max_error, in binary64:
+/// of a homography H the distance of the second's keypoint from H applied to the first's; of a fundamental matrix F the root of Sampson's error,
+/// (y F x)^2 / (F x's and y F's first two squared). What the best and the second are is said of candidates alone.
 struct MatchGuide {
-  using Place = std::array<double, 2>;
-  /// homography: |H a - b| <= max_error. fundamental: the root of the Sampson error of b^T F a is at most that. places: all rows may match.
-  enum class By : std::uint8_t { places, homography, fundamental };
-
-  std::span<const Place> a, b;
-  By by = By::places;
-  std::array<double, 9> matrix = {};  // row by row, of places of `a` with a third coordinate of 1
-  double max_error = 4;               // pixels, > 0
-  /// Pixels, >= 0: a second best counts where its place is as far or farther from the best's (FGINN). 0: wherever it is.
-  double apart = 0;
+  enum class Model : std::uint8_t { anywhere, homography, fundamental };
+  Model model = Model::anywhere;                         // all rows are candidates
+  std::span<const std::array<double, 9>> matrices = {};  // one a pair, row by row; from the first image to the second
+  std::span<const Points> keypoints = {};                // one an image: (rows, 2) f32 or f64, x and y
+  double max_error = 4;                                  // in the keypoints' units
+  double apart = 0;  // the second's keypoint is farther than this from the best's (FGINN); 0: wherever it is
 };
 
 struct MatchOptions {
@@ -52,8 +50,8 @@ struct MatchOptions {
   bool strict = true;                       // best < ratio * second; else best <= ratio * second
   std::optional<double> max_distance = {};  // best <= max_distance, >= 0
   Mutual mutual = Mutual::tested;
-  bool accept_lone = true;                  // a best without a second passes the ratio's test
-  std::span<const MatchGuide> guides = {};  // one a pair; none: all rows may match. Rows are then in the host's memory
+  bool accept_lone = true;            // a best without a second passes the ratio's test
+  const MatchGuide* guide = nullptr;  // null: none. Every pair of candidates is ranked, on the CPU
   Budget memory = {};
   Execution run = {};
   Progress progress = nullptr;

@@ -4,14 +4,10 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,8 +19,6 @@
 namespace vicinal::python {
 namespace {
 
-using Places = nb::ndarray<const double, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
-using Matrix33 = nb::ndarray<const double, nb::shape<3, 3>, nb::c_contig, nb::device::cpu>;
 using PairList = nb::ndarray<const std::int64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 
 bool parse_lone(const std::string& name) {
@@ -80,27 +74,38 @@ nb::object distances_of(Matches& matches) {
   return array_of<double>(std::move(matches.distances), {count});
 }
 
-/// (a, b, "places" | "homography" | "fundamental", matrix, max_error, apart) of vicinal/_match_guide.py, which keeps the arrays alive.
-MatchGuide guide_of(const nb::handle& given) {
-  const auto [a, b, by, matrix, max_error, apart] =
-      nb::cast<std::tuple<Places, Places, std::string, Matrix33, double, double>>(given);
-  const auto places = [](const Places& array) {
-    return std::span(reinterpret_cast<const MatchGuide::Place*>(array.data()), array.shape(0));
-  };
-  MatchGuide guide{.a = places(a), .b = places(b), .max_error = max_error, .apart = apart};
-  guide.by = by == "homography"    ? MatchGuide::By::homography
-             : by == "fundamental" ? MatchGuide::By::fundamental
-                                   : MatchGuide::By::places;
-  std::copy_n(matrix.data(), guide.matrix.size(), guide.matrix.begin());
-  return guide;
+/// What a MatchGuide looks at.
+struct Guided {
+  MatchGuide guide;
+  std::vector<std::array<double, 9>> matrices;
+  std::vector<Points> keypoints;
+};
+
+MatchGuide::Model parse_model(const std::string& name) {
+  if (name == "homography") return MatchGuide::Model::homography;
+  if (name == "fundamental") return MatchGuide::Model::fundamental;
+  return MatchGuide::Model::anywhere;
+}
+
+/// given: (model, matrices (P, 9), list of rows of keypoints, max_error, apart).
+void read_guide(const nb::tuple& given, Guided& guided) {
+  const auto matrices = nb::cast<nb::ndarray<const double, nb::shape<-1, 9>, nb::c_contig, nb::device::cpu>>(given[1]);
+  guided.matrices.resize(matrices.shape(0));
+  for (std::size_t p = 0; p < guided.matrices.size(); ++p)
+    for (std::size_t i = 0; i < 9; ++i) guided.matrices[p][i] = matrices(p, i);
+  for (const nb::handle one : nb::cast<nb::list>(given[2]))
+    guided.keypoints.push_back(nb::cast<const Rows&>(one).points());
+  guided.guide = {.model = parse_model(nb::cast<std::string>(given[0])),
+                  .matrices = guided.matrices,
+                  .keypoints = guided.keypoints,
+                  .max_error = nb::cast<double>(given[3]),
+                  .apart = nb::cast<double>(given[4])};
 }
 
 nb::tuple match_pairs_from_python(const nb::list& given, const PairList& pairs, const Options& options,
                                   const std::string& distance, std::optional<double> ratio,
                                   std::optional<double> max_distance, const std::string& mutual, bool strict,
-                                  const std::string& lone, const nb::list& given_guides) {
-  std::vector<MatchGuide> guides;
-  for (const nb::handle one : given_guides) guides.push_back(guide_of(one));
+                                  const std::string& lone, const std::optional<nb::tuple>& guide) {
   std::vector<Points> images;
   for (const nb::handle one : given) {
     const auto& rows = nb::cast<const Rows&>(one);
@@ -115,10 +120,14 @@ nb::tuple match_pairs_from_python(const nb::list& given, const PairList& pairs, 
                       .max_distance = max_distance,
                       .mutual = parse_mutual(mutual),
                       .accept_lone = parse_lone(lone),
-                      .guides = guides,
                       .memory = options.knn.memory,
                       .run = options.knn.run,
                       .stream = options.knn.stream};
+  Guided guided;
+  if (guide) {
+    read_guide(*guide, guided);
+    wanted.guide = &guided.guide;
+  }
   Matches matches = without_gil(options.progress, [&](const Progress& progress) {
     wanted.progress = progress;
     return vicinal::match_pairs(images, listed, wanted);
@@ -141,7 +150,7 @@ nb::object image_pairs_from_python(const std::string& how, std::int64_t images) 
 void bind_match(nb::module_& m) {
   m.def("match_pairs", &match_pairs_from_python, nb::arg("images"), nb::arg("pairs"), nb::arg("options"),
         nb::arg("distance"), nb::arg("ratio").none(), nb::arg("max_distance").none(), nb::arg("mutual"),
-        nb::arg("strict"), nb::arg("lone"), nb::arg("guides"));
+        nb::arg("strict"), nb::arg("lone"), nb::arg("guide").none());
   m.def("match_presets", &presets_to_python);
   m.def("image_pairs", &image_pairs_from_python, nb::arg("how"), nb::arg("images"));
 }

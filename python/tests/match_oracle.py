@@ -68,7 +68,7 @@ def one_way(numbers, ratio, max_distance, distance, strict, lone, allowed=None, 
         candidates = [column for column in range(len(row)) if allowed is None or allowed[number][column]]
         order = sorted(candidates, key=lambda column: (row[column], column))
         best = row[order[0]] if order else None
-        rivals = [column for column in order[1:] if not apart or np.hypot(*(places[column] - places[order[0]])) >= apart]
+        rivals = [column for column in order[1:] if not apart or ((places[column] - places[order[0]]) ** 2).sum() > apart**2]
         second = row[rivals[0]] if rivals else None
         passes = bool(order)
         if passes and max_distance is not None:

@@ -196,6 +196,58 @@ def test_pairs():
         every[10]
 
 
+def guided_loops(table, near, first, second, ratio, apart, mutual):
+    """Matches of candidates alone, by plain loops over exact squares."""
+
+    def one_way(table, near, points):
+        found = []
+        for i in range(len(table)):
+            js = [j for j in range(table.shape[1]) if near[i, j]]
+            if not js:
+                found.append(None)
+                continue
+            best = min(js, key=lambda j: (table[i, j], j))
+            others = [int(table[i, j]) for j in js if j != best and (apart == 0 or ((points[j] - points[best]) ** 2).sum() > apart**2)]
+            good = not others or int(table[i, best]) < Fraction(ratio) ** 2 * min(others)
+            found.append(best if good else None)
+        return found
+
+    forth, back = one_way(table, near, second), one_way(table.T, near.T, first)
+    return [[i, j] for i, j in enumerate(forth) if j is not None and (not mutual or back[j] == i)]
+
+
+@pytest.mark.parametrize("mutual", [True, False])
+def test_guides(mutual):
+    rng = np.random.default_rng(8)
+    a, b = rows(rng, 60, columns=16), rows(rng, 50, columns=16)
+    first, second = rng.uniform(0, 100, (60, 2)), rng.uniform(0, 100, (50, 2)).astype(np.float32)
+    table = squares(a, b)
+    homography = np.array([[0.9, 0.1, 5.0], [-0.1, 1.1, 2.0], [1e-4, 2e-4, 1.0]])
+    x = np.c_[first, np.ones(60)] @ homography.T
+    moved = x[:, :2] / x[:, 2:]
+    by_h = (((moved[:, None] - second.astype(float)[None]) ** 2).sum(-1)) <= 30.0**2
+    fundamental = rng.normal(size=(3, 3)) * [[1e-3, 1e-3, 0.1], [1e-3, 1e-3, 0.1], [0.1, 0.1, 3]]
+    lines, y = np.c_[first, np.ones(60)] @ fundamental.T, np.c_[second.astype(float), np.ones(50)]
+    slopes = (y @ fundamental)[:, :2]
+    by_f = (lines @ y.T) ** 2 <= 15.0**2 * ((lines[:, :2] ** 2).sum(1)[:, None] + (slopes**2).sum(1)[None])
+    assert 0.02 < by_h.mean() < 0.9 and 0.02 < by_f.mean() < 0.9
+    everywhere, keypoints = np.ones_like(by_h), (first, second)
+    for guide, near in [
+        (dict(homography=homography, max_error=30.0, keypoints=keypoints), by_h),
+        (dict(fundamental=fundamental, max_error=15.0, keypoints=keypoints), by_f),
+        (dict(apart=20.0, keypoints=keypoints), everywhere), ({}, everywhere),
+        (dict(homography=homography, max_error=30.0, apart=15.0, keypoints=keypoints), by_h),
+    ]:  # fmt: skip
+        got = vicinal.match(a, b, guide=guide, mutual=mutual, ratio=0.9)
+        apart = guide.get("apart", 0)
+        assert got.ids.tolist() == guided_loops(table, near, first, second.astype(float), 0.9, apart, mutual)
+    assert vicinal.match(a, b, guide={}, mutual=mutual, ratio=0.9).ratios.tobytes() == vicinal.match(a, b, mutual=mutual, ratio=0.9).ratios.tobytes()
+    pairs = vicinal.match_pairs([a, b, a], [[0, 1], [1, 2]], ratio=0.9, mutual=mutual, guide=dict(
+        homography=[homography, np.eye(3)], max_error=30.0, keypoints=[first, second, first]))  # fmt: skip
+    alone = vicinal.match(a, b, ratio=0.9, mutual=mutual, guide=dict(homography=homography, max_error=30.0, keypoints=keypoints))
+    assert pairs[0].ids.tobytes() == alone.ids.tobytes() and pairs[0].ratios.tobytes() == alone.ratios.tobytes()
+
+
 def test_torch():
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(6)
@@ -219,7 +271,9 @@ def test_refusals():
         ("max_distance", -1.0, vicinal.InvalidArgument), ("distance", "inner_product", vicinal.InvalidArgument),
         ("distance", "levenshtein", vicinal.InvalidArgument), ("mutual", "both", vicinal.InvalidArgument),
         ("mutual", 3, TypeError), ("lone", "maybe", vicinal.InvalidArgument), ("strict", 1, TypeError), ("ratio", "x", TypeError),
-        ("threads", -1, vicinal.InvalidArgument), ("guide", 1, TypeError),
+        ("threads", -1, vicinal.InvalidArgument), ("guide", 1, TypeError), ("guide", {"else": 1}, vicinal.InvalidArgument),
+        ("guide", {"homography": np.eye(2)}, vicinal.InvalidArgument), ("guide", {"homography": np.eye(3)}, vicinal.InvalidArgument),
+        ("guide", {"apart": -1.0}, vicinal.InvalidArgument), ("guide", {"max_error": -1.0}, vicinal.InvalidArgument),
     ]:  # fmt: skip
         with pytest.raises(kind):
             vicinal.match(a, a, **{name: value})

@@ -49,13 +49,13 @@ def test_a_guide_leaves_only_what_is_near(views, by, distance, mutual):
     matrix = views["homography"] if by == "homography" else skew @ views["homography"]
     error = (transfer if by == "homography" else sampson)(matrix, places_a, places_b)
     for most in (0.5, 4.0, 60.0):
-        guide = vicinal.Guide(places_a, places_b, **{by: matrix}, max_error=most)
+        guide = dict(keypoints=(places_a, places_b), **{by: matrix}, max_error=most)
         words = dict(distance=distance, mutual=mutual, ratio=0.9)
         found = vicinal.match(a, b, guide=guide, **words)
         ids, distances = match_oracle.match(a, b, allowed=error <= most, **words)
         assert pairs_of(found.ids) == pairs_of(ids)
         np.testing.assert_allclose(found.distances, distances, rtol=1e-6)
-    assert len(vicinal.match(a, b, guide=vicinal.Guide(places_a, places_b, **{by: matrix}, max_error=4.0), **words)) > 20
+    assert len(vicinal.match(a, b, guide=dict(keypoints=(places_a, places_b), **{by: matrix}, max_error=4.0), **words)) > 20
 
 
 @pytest.mark.parametrize("lone", ["accept", "reject"])
@@ -63,7 +63,7 @@ def test_a_guide_leaves_only_what_is_near(views, by, distance, mutual):
 def test_a_second_beside_the_best_is_no_rival(views, apart, lone):
     a, b, places_a, places_b = sides(views, 200)
     b, places_b = np.concatenate([b, b[:80] // 2 * 2]), np.concatenate([places_b, places_b[:80] + 3])
-    found = vicinal.match(a, b, guide=vicinal.Guide(places_a, places_b, apart=apart), lone=lone)
+    found = vicinal.match(a, b, guide=dict(keypoints=(places_a, places_b), apart=apart), lone=lone)
     ids, _ = match_oracle.match(a, b, places=(places_a, places_b), apart=apart, lone=lone)
     assert pairs_of(found.ids) == pairs_of(ids)
     plain = vicinal.match(a, b, lone=lone)
@@ -80,51 +80,11 @@ def test_both_together_and_lists_that_grow(views):
         allowed = transfer(shift, places_a, places_b) <= most
         for mutual in (True, False):
             words = dict(ratio=0.95, mutual=mutual, lone="reject")
-            guide = vicinal.Guide(places_a, places_b, homography=shift, max_error=most, apart=1.0)
+            guide = dict(keypoints=(places_a, places_b), homography=shift, max_error=most, apart=1.0)
             ids, _ = match_oracle.match(a, b, allowed=allowed, places=(places_a, places_b), apart=1.0, **words)
             assert pairs_of(vicinal.match(a, b, guide=guide, **words).ids) == pairs_of(ids)
     floats = vicinal.match(a.astype("f4"), np.asfortranarray(b.astype("f8")), guide=guide, **words)
     assert pairs_of(floats.ids) == pairs_of(ids)
-
-
-def test_a_matrix_that_takes_places_to_infinity_matches_nothing():
-    places = np.array([[1.0, 2.0], [3.0, 4.0]])
-    rows = np.eye(2, dtype=np.float32)
-    for by in ("homography", "fundamental"):
-        assert len(vicinal.match(rows, rows, guide=vicinal.Guide(places, places, **{by: np.zeros((3, 3))}))) == 0
-    assert len(vicinal.match(rows[:0], rows, guide=vicinal.Guide(places[:0], places, homography=np.eye(3)))) == 0
-
-
-def test_pairs_have_a_guide_each(views):
-    a, b, places_a, places_b = sides(views, 150)
-    guides = [vicinal.Guide(places_a, places_b, homography=views["homography"]), vicinal.Guide(places_b, places_a, apart=10)]
-    found = vicinal.match_pairs([a, b], [[0, 1], [1, 0]], guide=guides, preset="colmap")
-    for number, (one, two) in enumerate(((a, b), (b, a))):
-        alone = vicinal.match(one, two, guide=guides[number], preset="colmap")
-        assert np.array_equal(found[number].ids, alone.ids) and np.array_equal(found[number].ratios, alone.ratios)
-
-
-def test_refused():
-    rows, places, eye = np.eye(3), np.zeros((3, 2)), np.eye(3)
-    for make, named in (
-        (lambda: vicinal.Guide(places, places, homography=eye, fundamental=eye), "not both"),
-        (lambda: vicinal.Guide(places[0], places), r"a: places must be \(n, 2\)"),
-        (lambda: vicinal.Guide(places, places, homography=eye[:2]), r"homography must be \(3, 3\)"),
-        (lambda: vicinal.match(rows, rows, guide=vicinal.Guide(places[:2], places)), "2 places for the 3 rows of image 0"),
-        (lambda: vicinal.match(rows, rows, guide=vicinal.Guide(places, places, max_error=0)), "max_error must be > 0"),
-        (lambda: vicinal.match(rows, rows, guide=vicinal.Guide(places, places, apart=-1)), "apart must be >= 0"),
-        (lambda: vicinal.match(rows, rows, guide=vicinal.Guide(places, places + np.nan)), "place 0 of image 1 is no number"),
-        (lambda: vicinal.match(rows, rows, guide=vicinal.Guide(places, places, homography=eye + np.inf)), "a value of the matrix is"),
-        (lambda: vicinal.match_pairs([rows, rows], [[0, 1], [1, 0]], guide=[vicinal.Guide(places, places)]), "1 guides for 2 pairs"),
-    ):
-        with pytest.raises(vicinal.errors.InvalidArgument, match=named):
-            make()
-    for guide in ("near", [1]):
-        with pytest.raises(TypeError, match="guide must be"):
-            vicinal.match(rows, rows, guide=guide)
-    with pytest.raises(TypeError, match="one a pair"):
-        vicinal.match_pairs([rows, rows], guide=vicinal.Guide(places, places))
-    assert repr(vicinal.Guide(places, places, homography=eye)) == "<vicinal.Guide by homography: 3 and 3 features>"
 
 
 @pytest.mark.parametrize("by", ["homography", "fundamental"])
@@ -151,5 +111,5 @@ def test_colmap_itself(views, by):
 
     matcher.match_guided(4.0, *features(a, places_a), *features(b, places_b), geometry)
     theirs = geometry.inlier_matches
-    guide = vicinal.Guide(places_a, places_b, **{by: matrix}, max_error=4.0)
+    guide = dict(keypoints=(places_a, places_b), **{by: matrix}, max_error=4.0)
     assert pairs_of(vicinal.match(a, b, preset="colmap-cpu", guide=guide).ids) == pairs_of(theirs)  # guided, it takes chords always

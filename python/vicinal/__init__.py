@@ -27,7 +27,6 @@ from ._graph import knn_graph, plan_graph
 from ._index_results import IndexPlan, PermutationNeighbors, PermutationRange, Recall, Tuning
 from ._inputs import Memory, Progress
 from ._match import Matches, PairMatches, match, match_pairs
-from ._match_guide import Guide
 from ._permutation import PermutationIndex
 from ._range import plan_range, range_search
 from ._results import Certificate, CsrNeighbors, Device, Fault, Info, Neighbors, Plan, Stats, Verdict
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "knn", "knn_graph", "range_search", "Corpus", "IndexPlan", "PermutationIndex", "PermutationNeighbors", "PermutationRange", "Recall", "Tuning", "plan", "plan_graph", "plan_range", "merge", "verify", "devices",
-    "match", "match_pairs", "Matches", "PairMatches", "Guide", "info", "release_memory", "select_k", "select_algorithms", "Selection", "SelectStats", "SelectAlgorithm", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
+    "match", "match_pairs", "Matches", "PairMatches", "info", "release_memory", "select_k", "select_algorithms", "Selection", "SelectStats", "SelectAlgorithm", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
     "Error", "InvalidArgument", "InvalidValue", "RangeError", "CapacityExceeded", "MemoryBudget", "OutOfMemory",
     "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal", "patch_sklearn",
     "unpatch_sklearn",

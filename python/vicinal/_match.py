@@ -11,7 +11,6 @@ import numpy as np
 
 from . import _inputs, _namespaces, _native, _results
 from ._inputs import Memory, Progress
-from ._match_guide import said
 from ._results import Stats
 from .errors import InvalidArgument
 
@@ -113,8 +112,12 @@ def match(
     preset : str or None
         The values of the keywords above as another tool has them: "colmap", "colmap-cpu", "hloc", "opencv", "kornia" or "vlfeat"
         (docs/matching.md). A ratio that is given, and any other keyword that is not at its default, holds all the same.
-    guide : Guide or None, default None
-        Which rows may match, by where their features are: :class:`vicinal.Guide`. Best and second are then those of the rows that it leaves.
+    guide : dict or None, default None
+        Which rows may match, by where their keypoints are; ``keypoints``: the (n, 2) and (m, 2) arrays, float32 or float64, of x and y.
+        ``homography``: (3, 3), from `a` to `b`: rows are candidates of each other where the distance of b's keypoint from the image of a's is at
+        most ``max_error`` (default 4.0). ``fundamental``: (3, 3), y F x: where the root of Sampson's error is. ``apart``: the second best is
+        sought among rows whose keypoints are farther than this from the best's (FGINN); default 0.0, anywhere. What the best and the
+        second are, and which are lone, is said of candidates alone. Every candidate is ranked, on the CPU.
     device, threads, memory, progress :
         As in :func:`vicinal.knn`.
 
@@ -142,8 +145,7 @@ def match(
     ([[0, 1], [1, 0]], [1.0, 1.0])
     """
     given = dict(ratio=ratio, max_distance=max_distance, mutual=mutual, distance=distance, strict=strict, lone=lone)
-    guides = None if guide is None else [guide]
-    pairs = _matched([a, b], ["a", "b"], np.array([[0, 1]]), given, preset, guides, device, threads, memory, progress)
+    pairs = _matched([a, b], ["a", "b"], np.array([[0, 1]]), given, preset, guide, device, threads, memory, progress)
     return pairs[0]
 
 
@@ -172,8 +174,8 @@ def match_pairs(
         rows (N, d) of all images and offsets (I + 1,) integers: image i has the rows from offsets[i] to offsets[i + 1].
     pairs : "exhaustive", "sequential:N" or (P, 2) integers, default "exhaustive"
         Each image with every later one; with the next N; or these, by number, in this order.
-    guide : list of Guide, or None, default None
-        One for each pair.
+    guide : dict or None, default None
+        As in :func:`match`, with ``keypoints`` of every image, and ``homography`` or ``fundamental`` (P, 3, 3), one a pair.
     ratio, max_distance, mutual, distance, strict, lone, preset, device, threads, memory, progress :
         As in :func:`match`.
 
@@ -205,7 +207,7 @@ def _matched(images: Sequence[Any], names: list[str], pairs: Any, given: dict[st
     options = _inputs.options(
         device=_inputs.device(device, *rows), threads=threads, memory=memory, progress=progress, stream=_inputs.stream(*rows)
     )
-    offsets, ids, distances, ratios, stats = _native.match_pairs(rows, listed, options, **wanted, guides=said(guide))
+    offsets, ids, distances, ratios, stats = _native.match_pairs(rows, listed, options, **wanted, guide=_guide(guide, len(listed)))
     namespace = _namespaces.of(images[0]) if len(images) else None
     return PairMatches(
         listed, offsets, *_results.at(namespace, ids, distances, ratios), _results.stats_of(stats, copied)
@@ -234,6 +236,32 @@ def _tests(given: dict[str, Any], preset: Any) -> dict[str, Any]:
         strict=_inputs.flag("strict", given["strict"]),
         lone=_inputs.text("lone", given["lone"]),
     )
+
+
+def _guide(guide: Any, pairs: int) -> tuple[Any, ...] | None:
+    """Model, its matrices (P, 9), keypoints of images, max_error and apart."""
+    if guide is None:
+        return None
+    if not isinstance(guide, dict):
+        raise TypeError(f"guide must be a dict, got {type(guide).__name__}")
+    known = ("homography", "fundamental", "keypoints", "max_error", "apart")
+    for name in guide:
+        if name not in known:
+            raise InvalidArgument(f"guide: unknown entry {name!r}; entries: {', '.join(known)}")
+    models = [name for name in known[:2] if guide.get(name) is not None]
+    if len(models) > 1:
+        raise InvalidArgument("guide: homography and fundamental are two models; give one")
+    matrices = np.empty((0, 9))
+    if models:
+        given = np.asarray(_namespaces.to_host(guide[models[0]]))
+        if given.dtype.kind not in "fiu":
+            raise TypeError(f"guide: {models[0]} must be numbers, got dtype {given.dtype.name}")
+        if given.shape not in ((pairs, 3, 3), (3, 3) if pairs == 1 else None):
+            raise InvalidArgument(f"guide: {models[0]} must have the shape ({pairs}, 3, 3), got {given.shape}")
+        matrices = np.ascontiguousarray(given.reshape(-1, 9), np.float64)
+    keypoints = [_inputs.rows(x, f"keypoints {number}")[0] for number, x in enumerate(guide.get("keypoints", ()))]
+    limits = (_inputs.real(name, guide.get(name, default)) for name, default in (("max_error", 4.0), ("apart", 0.0)))
+    return (models[0] if models else "", matrices, keypoints, *limits)
 
 
 def _is_given(key: str, value: Any) -> bool:

@@ -7,6 +7,7 @@
 
 #include "core/match_rule.hpp"
 #include "core/parallel.hpp"
+#include "vicinal/error.hpp"
 #include "vicinal/match.hpp"
 
 namespace vicinal {
@@ -24,7 +25,8 @@ struct MatchSpec {
   Metric metric = Metric::sqeuclidean;  // whose values in binary64 are the rule's keys
   MatchRule rule;
   Mutual mutual = Mutual::tested;
-  KnnOptions search = {};  // memory, run, stop, stream
+  const MatchGuide* guide = nullptr;  // matrices and keypoints were checked
+  KnnOptions search = {};             // memory, run, stop, stream
 };
 
 /// It takes the matches of one pair of the spec, once each, from any thread and in any order of pairs.
@@ -38,8 +40,17 @@ struct MatchBackend {
   virtual bool match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool, Stats& stats) const = 0;
 };
 
+/// A RowBest has the best two of a row, and how many rows competed: the best, and what may be second to it.
+struct RowBest {
+  BestTwo two;
+  std::int64_t others = 0;
+};
+
 /// The matches of a pair from the best two of each row of its sides; `b` is empty where one_way.
-std::vector<FoundMatch> decide_matches(std::span<const BestTwo> a, std::span<const BestTwo> b, std::int64_t b_rows,
-                                       const MatchRule& rule, Mutual mutual);
+std::vector<FoundMatch> decide_matches(std::span<const RowBest> a, std::span<const RowBest> b, const MatchRule& rule,
+                                       Mutual mutual);
+
+/// Says of an error of rows, which speaks of a corpus and of queries, which images these are; throws it.
+[[noreturn]] void rethrow_of_images(const Error& error, std::int64_t corpus, std::int64_t queries);
 
 }  // namespace vicinal

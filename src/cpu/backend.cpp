@@ -10,6 +10,7 @@
 #include "core/bound.hpp"
 #include "core/text.hpp"
 #include "cpu/isa/table.hpp"
+#include "cpu/match/guided.hpp"
 #include "cpu/match/match.hpp"
 #include "cpu/propose/pilot.hpp"
 #include "cpu/propose/propose.hpp"
@@ -114,6 +115,10 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
   }
 
   bool match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool, Stats& stats) const override {
+    if (spec.guide != nullptr) {
+      match_guided(spec, answer, thread_pool);
+      return true;
+    }
     const std::optional<ByteMatching> matching = byte_matching(spec, true);
     if (!matching) return false;
     const InstructionSet& set = find_instruction_set(spec.search.run.instruction_set);

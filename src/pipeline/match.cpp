@@ -16,7 +16,6 @@
 #include "core/precision.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
-#include "pipeline/match_guide.hpp"
 #include "vicinal/search.hpp"
 
 namespace vicinal {
@@ -72,26 +71,43 @@ void check_pairs(std::span<const ImagePair> pairs, std::size_t images) {
         refuse(cat("pair ", p, " names image ", image, ", and there are ", images));
 }
 
+void check_guide(const MatchGuide& guide, std::span<const Points> images, std::size_t pairs) {
+  if (!(guide.max_error >= 0)) refuse(cat("guide: max_error must be >= 0, got ", guide.max_error));
+  if (!(guide.apart >= 0)) refuse(cat("guide: apart must be >= 0, got ", guide.apart));
+  const bool model = guide.model != MatchGuide::Model::anywhere;
+  if (model && guide.matrices.size() != pairs)
+    refuse(cat("guide: ", guide.matrices.size(), " matrices for ", pairs, " pairs"));
+  if (!model && guide.apart == 0) return;
+  if (guide.keypoints.size() != images.size())
+    refuse(cat("guide: keypoints of ", guide.keypoints.size(), " images, and there are ", images.size()));
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const Points& points = guide.keypoints[i];
+    if (points.rows != images[i].rows || (points.rows > 0 && points.cols != 2))
+      refuse(cat("guide: keypoints of image ", i, " are ", points.rows, " x ", points.cols, ", and it has ",
+                 images[i].rows, " rows; they are (rows, 2)"));
+    if (points.dtype != DType::f32 && points.dtype != DType::f64)
+      refuse(cat("guide: keypoints of image ", i, " are ", dtype_name(points.dtype), "; they are f32 or f64"));
+  }
+}
+
 /// One pair after the other by searches of its rows.
 class SearchedPairs {
  public:
   SearchedPairs(const MatchSpec& spec, const Progress& progress, std::uint64_t total)
       : spec_(spec), progress_(progress), total_(total) {}
 
-  /// guide: null where all rows may match.
-  std::vector<FoundMatch> matches(const ImagePair& pair, const MatchGuide* guide) {
+  std::vector<FoundMatch> matches(const ImagePair& pair) {
     const Points &a = spec_.images[static_cast<std::size_t>(pair[0])],
                  &b = spec_.images[static_cast<std::size_t>(pair[1])];
     if (a.rows == 0 || b.rows == 0) return {};
-    const std::vector<BestTwo> from_a = best_two(pair[1], pair[0], guide, false);
-    const std::vector<BestTwo> from_b =
-        spec_.mutual == Mutual::one_way ? std::vector<BestTwo>() : best_two(pair[0], pair[1], guide, true);
-    return decide_matches(from_a, from_b, b.rows, spec_.rule, spec_.mutual);
+    const std::vector<RowBest> from_a = best_two(pair[1], pair[0]);
+    const std::vector<RowBest> from_b =
+        spec_.mutual == Mutual::one_way ? std::vector<RowBest>() : best_two(pair[0], pair[1]);
+    return decide_matches(from_a, from_b, spec_.rule, spec_.mutual);
   }
 
  private:
-  /// back: from the pair's second image to its first.
-  std::vector<BestTwo> best_two(std::int64_t corpus, std::int64_t queries, const MatchGuide* guide, bool back) {
+  std::vector<RowBest> best_two(std::int64_t corpus, std::int64_t queries) {
     const Points &rows = spec_.images[static_cast<std::size_t>(corpus)],
                  &asked = spec_.images[static_cast<std::size_t>(queries)];
     KnnOptions options = spec_.search;
@@ -104,33 +120,20 @@ class SearchedPairs {
       options.progress = [&](std::uint64_t done, std::uint64_t) {
         return progress_(std::min(done_ + std::min(done, work - 1), total_), total_);
       };
-    if (guide != nullptr) {
-      options.progress = nullptr;
-      auto best = guided_best_two(asked, rows.rows, *guide, back, [&](const Points& part, std::int64_t k) {
-        options.k = k;
-        return search(rows, part, options, corpus, queries);
-      });
-      done_ += work;
-      if (progress_ && !progress_(std::min(done_, total_), total_))
-        fail(ErrorCode::cancelled, "cancelled by the caller");
-      return best;
-    }
     const Neighbors found = search(rows, asked, options, corpus, queries);
     done_ += work;
-    std::vector<BestTwo> best(static_cast<std::size_t>(asked.rows));
+    std::vector<RowBest> best(static_cast<std::size_t>(asked.rows));
     for (std::int64_t i = 0; i < asked.rows; ++i)
-      best[static_cast<std::size_t>(i)] = {found.id(i, 0), found.distance(i, 0), found.distance(i, 1)};
+      best[static_cast<std::size_t>(i)] = {{found.id(i, 0), found.distance(i, 0), found.distance(i, 1)}, rows.rows};
     return best;
   }
 
-  /// Errors of rows speak of a corpus and of queries: here of which images these are.
   static Neighbors search(const Points& rows, const Points& asked, const KnnOptions& options, std::int64_t corpus,
                           std::int64_t queries) {
     try {
       return knn(rows, asked, options);
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::invalid_value && error.code() != ErrorCode::range_error) throw;
-      throw Error(error.code(), cat(error.what(), " (corpus: image ", corpus, ", query: image ", queries, ")"));
+      rethrow_of_images(error, corpus, queries);
     }
   }
 
@@ -197,13 +200,16 @@ std::uint64_t work_of(const MatchSpec& spec, std::uint64_t directions) {
 /// False: the backend has no kernel for it.
 bool matched_at_once(const Backend& backend, const MatchSpec& spec, const MatchOptions& options,
                      std::vector<std::vector<FoundMatch>>& parts, Stats& stats) {
-  if (backend.match() == nullptr) return false;
+  const MatchBackend* match = spec.guide != nullptr ? cpu_backend().match() : backend.match();
+  if (match == nullptr) return false;
+  if (spec.guide != nullptr)
+    for (const Points& image : spec.images) check_host(backend, image, "image", "guided matching");
   ThreadPool thread_pool(threads_for(options.run.threads), options.progress, options.stop,
                          static_cast<std::uint64_t>(stats.pairs));
   const auto keep = [&](std::int64_t pair, std::vector<FoundMatch> found) {
     parts[static_cast<std::size_t>(pair)] = std::move(found);
   };
-  if (!backend.match()->match(spec, keep, thread_pool, stats)) return false;
+  if (!match->match(spec, keep, thread_pool, stats)) return false;
   stats.threads = thread_pool.threads();
   thread_pool.finish();
   return true;
@@ -211,29 +217,27 @@ bool matched_at_once(const Backend& backend, const MatchSpec& spec, const MatchO
 
 }  // namespace
 
-namespace {
-
-/// How many rows a best one had to beat: of a guided search without a second it is alone, whatever other rows there are.
-std::int64_t competitors(const BestTwo& pair, std::int64_t rows) noexcept { return std::isnan(pair.second) ? 1 : rows; }
-
-}  // namespace
-
-std::vector<FoundMatch> decide_matches(std::span<const BestTwo> a, std::span<const BestTwo> b, std::int64_t b_rows,
-                                       const MatchRule& rule, Mutual mutual) {
-  const auto a_rows = static_cast<std::int64_t>(a.size());
+std::vector<FoundMatch> decide_matches(std::span<const RowBest> a, std::span<const RowBest> b, const MatchRule& rule,
+                                       Mutual mutual) {
   std::vector<FoundMatch> matches;
-  for (std::int64_t i = 0; i < a_rows; ++i) {
-    const BestTwo& from = a[static_cast<std::size_t>(i)];
-    if (from.id < 0 || !rule.passes(from, competitors(from, b_rows))) continue;
-    double ratio = rule.ratio_of(from, competitors(from, b_rows));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const RowBest& from = a[i];
+    if (from.two.id < 0 || !rule.passes(from.two, from.others)) continue;
+    double ratio = rule.ratio_of(from.two, from.others);
     if (mutual != Mutual::one_way) {
-      const BestTwo& back = b[static_cast<std::size_t>(from.id)];
-      if (back.id != i || (mutual == Mutual::tested && !rule.passes(back, competitors(back, a_rows)))) continue;
-      if (mutual == Mutual::tested) ratio = std::max(ratio, rule.ratio_of(back, competitors(back, a_rows)));
+      const RowBest& back = b[static_cast<std::size_t>(from.two.id)];
+      if (back.two.id != static_cast<std::int64_t>(i)) continue;
+      if (mutual == Mutual::tested && !rule.passes(back.two, back.others)) continue;
+      if (mutual == Mutual::tested) ratio = std::max(ratio, rule.ratio_of(back.two, back.others));
     }
-    matches.push_back({i, from.id, rule.distance(from.best), ratio});
+    matches.push_back({static_cast<std::int64_t>(i), from.two.id, rule.distance(from.two.best), ratio});
   }
   return matches;
+}
+
+void rethrow_of_images(const Error& error, std::int64_t corpus, std::int64_t queries) {
+  if (error.code() != ErrorCode::invalid_value && error.code() != ErrorCode::range_error) throw error;
+  throw Error(error.code(), cat(error.what(), " (corpus: image ", corpus, ", query: image ", queries, ")"));
 }
 
 MatchDistance parse_match_distance(std::string_view name) {
@@ -274,7 +278,7 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   check_pairs(pairs, images.size());
   const auto [metric, key] = ranked_by(options.distance, images);
   check_images(images, metric);
-  check_guides(options.guides, images, pairs);
+  if (options.guide != nullptr) check_guide(*options.guide, images, pairs.size());
   const MatchSpec spec{.images = images,
                        .pairs = pairs,
                        .metric = metric,
@@ -285,30 +289,26 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
                                 .ratio = options.ratio.value_or(1),
                                 .max_distance = options.max_distance.value_or(std::numeric_limits<double>::infinity())},
                        .mutual = options.mutual,
+                       .guide = options.guide,
                        .search = {.memory = options.memory,
                                   .run = with_environment(options.run),
                                   .stop = options.stop,
                                   .stream = options.stream}};
   const Backend& backend = find_backend(options.run.device);
-  for (const Points& image : images) {
-    check_reach(backend, image, image, spec.search);
-    if (!options.guides.empty())
-      check_host(backend, image, cat("image ", &image - images.data()).c_str(), "a guided match");
-  }
+  for (const Points& image : images) check_reach(backend, image, image, spec.search);
   backend.device().check_instruction_set(spec.search.run.instruction_set);
   FpGuard guard;
   Stats stats;
   stats.device = backend.device().facts().name;
   stats.pairs = static_cast<std::int64_t>(work_of(spec, 1));
   std::vector<std::vector<FoundMatch>> parts(pairs.size());
-  if (options.guides.empty() && spec.search.run.filter != precision_name(Precision::canonical) &&
-      matched_at_once(backend, spec, options, parts, stats)) {
+  const bool at_once = spec.guide != nullptr || spec.search.run.filter != precision_name(Precision::canonical);
+  if (at_once && matched_at_once(backend, spec, options, parts, stats)) {
     stats.passes = 1;
   } else {
     const std::uint64_t work = work_of(spec, options.mutual == Mutual::one_way ? 1 : 2);
     SearchedPairs searched(spec, options.progress, work);
-    for (std::size_t p = 0; p < pairs.size(); ++p)
-      parts[p] = searched.matches(pairs[p], options.guides.empty() ? nullptr : &options.guides[p]);
+    for (std::size_t p = 0; p < pairs.size(); ++p) parts[p] = searched.matches(pairs[p]);
     if (options.progress) options.progress(work, work);
     stats.passes = 2;
   }

@@ -28,6 +28,21 @@ VICINAL_HOST_DEVICE inline constexpr MatchMemory match_memory(std::int64_t width
 }
 
 __device__ __forceinline__ int larger(int a, int b) { return a < b ? b : a; }
+/// The largest of three, and of a + b and c: one instruction each from compute capability 9.0 on.
+__device__ __forceinline__ int larger(int a, int b, int c) {
+#if defined(__CUDACC__)
+  return __vimax3_s32(a, b, c);
+#else
+  return larger(larger(a, b), c);
+#endif
+}
+__device__ __forceinline__ int larger_sum(int a, int b, int c) {
+#if defined(__CUDACC__)
+  return __viaddmax_s32(a, b, c);
+#else
+  return larger(a + b, c);
+#endif
+}
 
 /// Takes another part's largest scores; of equal ones the earlier group stays.
 __device__ __forceinline__ void join(GroupBest& mine, const GroupBest& other) {
@@ -170,21 +185,26 @@ struct MatchWarp {
 #pragma unroll
       for (int h = 0; h < 2; ++h) mine[m][h] = of_queries[query(m, h)];
 #pragma unroll
-    for (int n = 0; n < 8; ++n)
+    for (int n = 0; n < 8; ++n) {
+      const int term[2] = {of_tile[n * 8], of_tile[n * 8 + 1]};
+      int largest[2] = {least_score, least_score};
 #pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const int term = of_tile[n * 8 + c];
-        int largest = least_score;
+      for (int m = 0; m < 2; ++m)
 #pragma unroll
-        for (int m = 0; m < 2; ++m)
+        for (int h = 0; h < 2; ++h) {
+          // Without the query's term, which all of its scores have.
+          int score[2];
 #pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            const int sum = sums[m][n][2 * h + c], score = (doubled ? 2 * sum + term : sum + term) + mine[m][h];
-            most[m][h] = larger(most[m][h], score);
-            largest = larger(largest, score);
+          for (int c = 0; c < 2; ++c) {
+            const int sum = sums[m][n][2 * h + c];
+            score[c] = (doubled ? 2 * sum : sum) + term[c];
+            largest[c] = larger_sum(score[c], mine[m][h], largest[c]);
           }
-        of_columns[2 * n + c] = largest;
-      }
+          most[m][h] = larger(score[0], score[1], most[m][h]);
+        }
+      of_columns[2 * n] = largest[0];
+      of_columns[2 * n + 1] = largest[1];
+    }
 
     // Rows: a group a warp. Queries: a group a tile.
     largest_of_groups(of_columns);
@@ -195,9 +215,10 @@ struct MatchWarp {
     for (int m = 0; m < 2; ++m)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const bool wins = most[m][h] > best[m][h].best;
-        best[m][h].others = larger(best[m][h].others, wins ? best[m][h].best : most[m][h]);
-        best[m][h].best = wins ? most[m][h] : best[m][h].best;
+        const int score = most[m][h] + mine[m][h];
+        const bool wins = score > best[m][h].best;
+        best[m][h].others = larger(best[m][h].others, wins ? best[m][h].best : score);
+        best[m][h].best = wins ? score : best[m][h].best;
         best[m][h].group = wins ? turn : best[m][h].group;
       }
   }

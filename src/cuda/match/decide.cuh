@@ -76,11 +76,10 @@ __device__ __forceinline__ bool passes(const MatchArgs& args, const Nearest& fou
   return args.rule.passes({found.id, key_of(args.kind, found.best), key_of(args.kind, found.second)}, rows);
 }
 
-/// The match of query i, j < 0: none.
+/// The match of query i, which may pass; j < 0: none.
 __device__ __forceinline__ MatchedRow match_of(const MatchArgs& args, const MatchPair& pair, std::int64_t i) {
   const MatchedRow none{static_cast<std::int32_t>(i), -1, 0, 0, 0};
   const GroupBest known = pair.rows[i];
-  if (!may_pass(args, known, pair.b.rows)) return none;
   // A group of a query is the 16 rows of one member in half a tile (match_best_two).
   const Nearest forth = nearest_row(args, pair.a, i, pair.b, known, [&](int group) -> std::int64_t {
     const int lane = lane_index();
@@ -117,12 +116,17 @@ __global__ void match_decide(MatchArgs args) {
     const MatchUnit mine = args.units[unit];
     const MatchPair& pair = args.pairs[mine.pair];
     std::uint32_t count = 0;
-    for (int at = warp_index(); at < match_block; at += match_decide_threads / 32) {
-      const std::int64_t i = std::int64_t{mine.block} * match_block + at;
-      if (i >= pair.a.rows) break;
-      const MatchedRow found = match_of(args, pair, i);
-      if (lane_index() == 0) pair.matched[i] = found;
-      count += found.j >= 0 ? 1 : 0;
+    for (int first = warp_index() * 32; first < match_block; first += match_decide_threads) {
+      // A lane a query for the first test, the warp for each of those that may pass.
+      const std::int64_t base = std::int64_t{mine.block} * match_block + first, i = base + lane_index();
+      const bool present = i < pair.a.rows, may = present && may_pass(args, pair.rows[i], pair.b.rows);
+      if (present && !may) pair.matched[i] = {static_cast<std::int32_t>(i), -1, 0, 0, 0};
+      for (unsigned left = __ballot_sync(all_lanes, may); left != 0; left &= left - 1) {
+        const std::int64_t query = base + __ffs(static_cast<int>(left)) - 1;
+        const MatchedRow found = match_of(args, pair, query);
+        if (lane_index() == 0) pair.matched[query] = found;
+        count += found.j >= 0 ? 1 : 0;
+      }
     }
     if (lane_index() == 0 && count > 0) atomicAdd(&args.counts[mine.pair], count);
   }
