@@ -167,10 +167,10 @@ class CudaBackend final : public Backend,
     return cuda::search_ranks(spec, kept, candidates, nearest, thread_pool,
                               {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
   }
-  bool match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool,
-             Stats& /*stats*/) const override {
+  bool match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool, Stats& stats) const override {
     check_process();
     const OnDevice here(ordinal_);
+    stats.instruction_set = "mma";
     return cuda::match_pairs(spec, answer, thread_pool,
                              {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()}, shared_bytes_);
   }

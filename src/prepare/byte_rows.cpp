@@ -27,7 +27,10 @@ bool whole_bytes(const Points& points) {
 }  // namespace
 
 std::optional<ByteMatching> byte_matching(const MatchSpec& spec, bool read) {
-  const auto all = [&](auto is) { return std::all_of(spec.images.begin(), spec.images.end(), is); };
+  const auto all = [&](auto is) {  // that have rows
+    return std::all_of(spec.images.begin(), spec.images.end(),
+                       [&](const Points& image) { return image.rows == 0 || is(image); });
+  };
   const auto all_of = [&](DType type) { return all([&](const Points& image) { return image.dtype == type; }); };
   ByteMatching matching;
   for (const Points& image : spec.images)
