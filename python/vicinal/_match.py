@@ -209,9 +209,8 @@ def _matched(images: Sequence[Any], names: list[str], pairs: Any, given: dict[st
     )
     offsets, ids, distances, ratios, stats = _native.match_pairs(rows, listed, options, **wanted, guide=_guide(guide, len(listed)))
     namespace = _namespaces.of(images[0]) if len(images) else None
-    return PairMatches(
-        listed, offsets, *_results.at(namespace, ids, distances, ratios), _results.stats_of(stats, copied)
-    )
+    ids, distances, ratios = _results.at(namespace, ids, distances, ratios)
+    return PairMatches(listed, offsets, ids, distances, ratios, _results.stats_of(stats, copied))
 
 
 def _tests(given: dict[str, Any], preset: Any) -> dict[str, Any]:
@@ -287,7 +286,7 @@ def _images(images: Any) -> list[Any]:
 
 def _pairs(pairs: Any, images: int) -> np.ndarray:
     if isinstance(pairs, str):
-        return _native.image_pairs(_inputs.text("pairs", pairs), images)
+        return np.asarray(_native.image_pairs(_inputs.text("pairs", pairs), images))
     array = np.asarray(_namespaces.to_host(pairs))
     if array.size == 0:
         return np.empty((0, 2), np.int64)

@@ -136,13 +136,13 @@ def matches(
     size = np.array([max(width, width_b), height + height_b] if below else [width + width_b, max(height, height_b)])
     figure = Figure(figsize=tuple(size * (12 / size.max())), layout="constrained")
     axes = figure.subplots()
-    for picture, (x, y) in zip(pictures, ((0, 0), beside)):
-        grey = {"cmap": "gray", "vmin": 0, "vmax": 255 if picture.dtype == np.uint8 else None} if picture.ndim == 2 else {}
+    for picture, (x, y) in zip(pictures, ([0, 0], beside.tolist())):
+        grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 255 if picture.dtype == np.uint8 else None} if picture.ndim == 2 else {}
         axes.imshow(picture, extent=(x - 0.5, x + picture.shape[1] - 0.5, y + picture.shape[0] - 0.5, y - 0.5), **grey)
     starts, ends = places[0][ids[:, 0]], places[1][ids[:, 1]] + beside
     for chosen, colour in ((marked, "#d1495b"), (~marked, "#00a6a6")):
         lines = np.stack([starts[chosen], ends[chosen]], axis=1)
-        axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.6, alpha=0.7))
+        axes.add_collection(LineCollection(list(lines), colors=colour, linewidths=0.6, alpha=0.7))
         dots = lines.reshape(-1, 2)
         axes.scatter(dots[:, 0], dots[:, 1], s=4, color=colour, linewidths=0)
     axes.set(xlim=(-0.5, size[0] - 0.5), ylim=(size[1] - 0.5, -0.5), title=_title(len(ids), int(marked.sum()), wrong is not None))

@@ -161,7 +161,8 @@ class _Features:
     """Descriptors of a file as rows; the pictures that were asked for last stay in memory."""
 
     def __init__(self, file: Any) -> None:
-        self._file, self._held, self._bytes = file, OrderedDict(), 0
+        self._file, self._bytes = file, 0
+        self._held: OrderedDict[str, np.ndarray] = OrderedDict()
 
     def check(self, name: str) -> None:
         if name not in self._file or "descriptors" not in self._file[name]:

@@ -92,15 +92,11 @@ def match_fginn(
 
 def _nearest(a: Any, b: Any, dm: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Distances (len(a), k) of the type of the rows and ids, on the host; of two empty sides without rows."""
-    if dm is not None:
-        if tuple(dm.shape) != (len(a), len(b)):
-            raise InvalidArgument(f"dm has shape {tuple(dm.shape)}, not ({len(a)}, {len(b)})")
-        found = select_k(dm, k) if len(a) and len(b) else None
-    else:
-        found = Corpus(b, "euclidean").knn(a, k) if len(a) and len(b) else None
-    if found is None:
+    if dm is not None and tuple(dm.shape) != (len(a), len(b)):
+        raise InvalidArgument(f"dm has shape {tuple(dm.shape)}, not ({len(a)}, {len(b)})")
+    if not len(a) or not len(b):
         return np.empty((0, k), np.float32), np.empty((0, k), np.int64)
-    distances, ids = (found.values, found.ids) if dm is not None else found
+    distances, ids = Corpus(b, "euclidean").knn(a, k) if dm is None else select_k(dm, k)
     return on_host(distances), on_host(ids)
 
 
