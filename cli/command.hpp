@@ -30,6 +30,7 @@ Command register_verify(App& root);
 Command register_convert(App& root);
 Command register_recall(App& root);
 Command register_merge(App& root);
+Command register_match(App& root);
 Command register_info(App& root);
 Command register_bench(App& root);
 Command register_demo(App& root);

@@ -42,6 +42,7 @@ std::vector<Command> register_commands(cli::App& root) {
       cli::register_convert(root),     //
       cli::register_recall(root),      //
       cli::register_merge(root),       //
+      cli::register_match(root),       //
       cli::register_info(root),        //
       cli::register_bench(root),       //
       cli::register_demo(root),        //

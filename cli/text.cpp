@@ -48,8 +48,10 @@ std::string percent_text(double share) { return fmt::format("{:.3g} %", 100 * sh
 
 std::string plural(std::int64_t count, const std::string& word) {
   if (count == 1) return "1 " + word;
-  const bool y = word.ends_with('y');
-  return count_text(count) + " " + (y ? word.substr(0, word.size() - 1) + "ies" : word + "s");
+  const std::string several = word.ends_with('y')    ? word.substr(0, word.size() - 1) + "ies"
+                              : word.ends_with("ch") ? word + "es"
+                                                     : word + "s";
+  return count_text(count) + " " + several;
 }
 
 std::string quoted(const std::string& text) {

@@ -2,11 +2,11 @@
 # completions come from the command itself, so they cannot disagree with it.
 
 if(SKBUILD)  # a wheel has the command where what it is made of is here: docs/design/0006-tbb-in-the-wheel.md
-  foreach(package CLI11 nlohmann_json fmt)
+  foreach(package CLI11 nlohmann_json fmt SQLite3)
     find_package(${package} QUIET)
     if(NOT ${package}_FOUND)
       message(WARNING "The wheel will be without the command vicinal: CMake finds no ${package} "
-                      "(Debian: libcli11-dev, nlohmann-json3-dev, libfmt-dev)")
+                      "(Debian: libcli11-dev, nlohmann-json3-dev, libfmt-dev, libsqlite3-dev)")
       return()
     endif()
   endforeach()
@@ -14,13 +14,14 @@ endif()
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
+find_package(SQLite3 REQUIRED)  # `vicinal match`: COLMAP's databases
 file(GLOB VICINAL_CLI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.cpp)
 add_executable(vicinal_cli ${VICINAL_CLI_SOURCES})
 file(RELATIVE_PATH installed_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set(search_path ${CMAKE_INSTALL_RPATH} "$ORIGIN/${installed_libraries}")  # of the build tree, and of the installed one
 list(REMOVE_DUPLICATES search_path)
 set_target_properties(vicinal_cli PROPERTIES OUTPUT_NAME vicinal INSTALL_RPATH "${search_path}")
-target_link_libraries(vicinal_cli PRIVATE vicinal CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
+target_link_libraries(vicinal_cli PRIVATE vicinal CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt SQLite::SQLite3)
 target_compile_definitions(vicinal_cli PRIVATE VICINAL_DEMO_DIR="${PROJECT_SOURCE_DIR}/data/demo")
 if(SKBUILD)  # ccache has nothing for precompiled headers of a folder that is made for one wheel
   target_compile_options(vicinal_cli PRIVATE -O1)

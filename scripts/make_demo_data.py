@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes data/demo/sift.npz: SIFT descriptors of six photographs, and queries from distorted copies of them.
+"""Makes data/demo/sift.npz, SIFT descriptors of six photographs and queries from distorted copies of them, and data/demo/views.npz, two views of
+one photograph with the places and descriptors of their features.
 
     python3 -m venv /tmp/demo-data && /tmp/demo-data/bin/pip install scikit-image==0.26.0 opencv-python-headless==5.0.0.93
     /tmp/demo-data/bin/python scripts/make_demo_data.py [FOLDER]
@@ -22,6 +23,9 @@ PICTURES = ["astronaut.png", "camera.png", "chelsea.png", "coffee.png", "rocket.
 QUERIES = 1024
 ANGLE, SCALE, NOISE = 15, 0.8, 4.0  # degrees, factor, standard deviation in grey levels
 SEED = 20261121
+VIEWED, FEATURES = "coffee.png", 900
+# From pixels of the photograph to those of its second view: seen from the left, turned a little, smaller.
+HOMOGRAPHY = np.array([[0.78, -0.16, 96.0], [0.13, 0.86, -12.0], [2.2e-4, 1.2e-4, 1.0]])
 
 
 def descriptors(picture):
@@ -37,6 +41,20 @@ def distorted(picture, rng):
     turned = cv2.warpAffine(picture, turn, (width, height), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
     noisy = turned + rng.normal(0, NOISE, picture.shape)
     return np.clip(np.rint(noisy), 0, 255).astype(np.uint8)
+
+
+def views(picture, rng):
+    """The photograph and its second view, darker and noisy, with features of each: places (N, 2) f32 in pixels, descriptors (N, 128) u8."""
+    height, width = picture.shape
+    second = cv2.warpPerspective(picture, HOMOGRAPHY, (width, height), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT)
+    second = np.clip(np.rint(0.85 * second + rng.normal(0, NOISE, picture.shape)), 0, 255).astype(np.uint8)
+    arrays = {"homography": HOMOGRAPHY}
+    for name, view in (("first", picture), ("second", second)):
+        places, rows = cv2.SIFT_create(nfeatures=FEATURES).detectAndCompute(view, None)
+        arrays[f"{name}_picture"] = view
+        arrays[f"{name}_places"] = np.array([place.pt for place in places], np.float32)
+        arrays[f"{name}_descriptors"] = rows.astype(np.uint8)
+    return arrays
 
 
 def labelled(parts):
@@ -71,6 +89,11 @@ def main():
                 "corpus_picture": corpus_picture, "queries_picture": candidate_picture[chosen]})
     print(f"{path}: corpus {corpus.shape}, queries {candidates[chosen].shape}, {path.stat().st_size} bytes")
     print(f"descriptors a picture: {dict(zip(PICTURES, map(len, base)))}")
+    print(f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}")
+    path = folder / "views.npz"
+    arrays = views(cv2.imread(str(source / VIEWED), cv2.IMREAD_GRAYSCALE), np.random.default_rng(SEED))
+    save(path, arrays)
+    print(f"{path}: {path.stat().st_size} bytes; {({name: array.shape for name, array in arrays.items()})}")
     print(f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}")
 
 

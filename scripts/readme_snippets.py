@@ -2,7 +2,7 @@
 
 Every ```python, ```sh and ```cpp block of README.md runs, in the order in which it stands, in one empty folder, with this
 build's command, module and library; the two opening verbs of make are the only exception. A ```text block that follows one is
-what it prints, character by character. The ```python blocks of a tutorial are one program, its ```sh blocks come after it.
+what it prints, character by character. data/ of the tree is there as well. The ```python blocks of a tutorial are one program, its ```sh blocks come after it.
 Closes with "N passed, N failed", and "N not run" for what needs a library that is not here.
 """
 
@@ -53,6 +53,7 @@ def run_page(page, environment):
     counts = [0, 0, 0]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
+        Path("data").symlink_to(ROOT / "data")
         for language, body, output in blocks(page):
             for command in commands(language, body):
                 done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -167,6 +167,25 @@ int vicinal_merge(size_t parts, const DLTensor* const* distances, const DLTensor
                   const vicinal_options* options, DLManagedTensor** merged_distances, DLManagedTensor** merged_ids,
                   DLManagedTensor** counts);
 
+/* Of a matching. Set `size` to sizeof(vicinal_match_options) and all else to zero, which is every default. */
+typedef struct {
+  size_t size;
+  const char* distance; /* "euclidean", another metric of vectors, or "angle" */
+  const char* mutual;   /* "tested": both directions pass; "nearest": both name each other; "one_way" */
+  double ratio;         /* of best to second best, 1e-6 to 1e6; 0: 0.8 */
+  double max_distance;  /* of the best, where has_max_distance is 1 */
+  int32_t has_max_distance;
+  int32_t without_ratio; /* 1: no ratio test */
+  int32_t inclusive;     /* 1: best <= ratio * second passes, else best < ratio * second */
+  int32_t reject_lone;   /* 1: a best without a second fails */
+} vicinal_match_options;
+
+/* The matches of pairs of images, `pairs` (P, 2) int64, dense, numbers of images: entries offsets[p] to offsets[p + 1] of rows (M, 2), distances and
+ * ratios (float64) belong to pair p. `tests` and `options` may be null; of the options: device, threads, memory, progress. */
+int vicinal_match_pairs(size_t images, const DLTensor* const* rows, const DLTensor* pairs,
+                        const vicinal_match_options* tests, const vicinal_options* options, DLManagedTensor** offsets,
+                        DLManagedTensor** matched_rows, DLManagedTensor** distances, DLManagedTensor** ratios);
+
 /* The k smallest or largest values of each row, their positions (int64) and, where a payload of the same shape is given, its
  * items there; results have the types of the inputs. Values: floats of 16 to 64 bits, bfloat16, integers of 8 to 64; items of
  * a payload: anything of 1, 2, 4 or 8 bytes. Of the options: algorithm, largest, unsorted, device, threads, progress. */

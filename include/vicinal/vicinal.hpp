@@ -17,6 +17,7 @@
 // A corpus in parts: give each its .first_id, then vicinal::merge(parts, {.k = 10}); the bits are those of one search.
 // Strings instead of rows:                     vicinal::knn(names.view(), typed.view(), {.k = 5, .metric = vicinal::Metric::levenshtein});
 // An expensive distance, or a set that is huge: vicinal::PermutationIndex(view, {.metric = vicinal::Metric::dtw}).knn(queries, {.recall = 0.9});
+// Features of images, by ratio and both ways:  vicinal::match_pairs(images, vicinal::image_pairs("exhaustive", 500), {.ratio = 0.8});
 // The answer of another tool:                   vicinal::verify(corpus, queries, claim);
 //
 // Integers of 16 to 64 bits:                   vicinal::knn(vicinal::exact_elements(rows, "corpus").points(), ...);
@@ -29,6 +30,7 @@
 #include "vicinal/elements.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/io.hpp"
+#include "vicinal/match.hpp"
 #include "vicinal/matrix.hpp"
 #include "vicinal/metric.hpp"
 #include "vicinal/neighbors.hpp"

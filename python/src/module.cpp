@@ -8,6 +8,7 @@
 #include "gil.hpp"
 #include "graph_range.hpp"
 #include "knn.hpp"
+#include "match.hpp"
 #include "permutation.hpp"
 #include "results.hpp"
 #include "select.hpp"
@@ -23,6 +24,7 @@ NB_MODULE(_native, m) {
   python::bind_options(m);
   python::bind_search(m);
   python::bind_graph_range(m);
+  python::bind_match(m);
   python::bind_select(m);
   python::bind_strings(m);
   python::bind_permutation(m);

@@ -98,6 +98,8 @@ nb::dict plan_to_python(const Plan& plan) {
   return d;
 }
 
+nb::dict stats_to_python(const Stats& stats) { return to_python(stats); }
+
 nb::dict device_to_python(const Device& device) { return to_python(device); }
 
 nb::dict info_to_python(const Info& info) { return to_python(info); }

@@ -25,6 +25,7 @@ nb::tuple report_to_python(const Report& report);
 nb::object saved_to_python(const SavedBytes& saved);
 /// (offsets, distances, ids, certificate, stats)
 nb::tuple csr_to_python(const CsrNeighbors& result);
+nb::dict stats_to_python(const Stats& stats);
 nb::dict plan_to_python(const Plan& plan);
 nb::dict device_to_python(const Device& device);
 nb::dict info_to_python(const Info& info);

@@ -187,6 +187,44 @@ def test_wrong_arguments(library):
         vicinal.select_k(on_device, 5, algorithm="nosuch")
 
 
+def images_of(dtype, columns, counts=(2500, 1, 0, 300, 1000, 257)):
+    """Rows around few centres, some of them equal, none of a product above 512 squared."""
+    rng = np.random.default_rng(columns)
+    centres = rng.integers(0, 80, (60, columns))
+    images = []
+    for count in counts:
+        moved = rng.integers(-6, 7, (count, columns)) * rng.integers(0, 3, (count, 1))
+        images.append((centres[rng.integers(0, 60, count)] + moved).clip(0, 80).astype(dtype))
+    return images
+
+
+@pytest.mark.parametrize("mutual", [True, "nearest", False])
+@pytest.mark.parametrize("dtype, columns, distance", [
+    ("u1", 128, "euclidean"), ("u1", 128, "angle"), ("u1", 200, "sqeuclidean"), ("u1", 500, "euclidean"), ("u1", 7, "euclidean"),
+    ("u1", 32, "hamming"), ("i1", 64, "euclidean"), ("f4", 128, "euclidean"), ("f8", 16, "cosine"), ("u1", 900, "euclidean"),
+])  # fmt: skip
+def test_matches_have_the_bits_of_the_cpu(dtype, columns, distance, mutual):
+    if not any(d.usable and str(d.name).startswith("cuda") for d in vicinal.devices()):
+        pytest.skip("no CUDA device here")
+    images = images_of(dtype, columns)
+    if distance == "cosine":
+        images = [image + 1 for image in images]
+    for ratio in (0.8, 0.99, None):
+        want, got = (vicinal.match_pairs(images, ratio=ratio, mutual=mutual, distance=distance, device=device) for device in ("cpu", "cuda"))
+        assert got.stats.device == "cuda:0"
+        for name in ("offsets", "ids", "distances", "ratios"):
+            assert getattr(want, name).tobytes() == getattr(got, name).tobytes()
+    assert len(want.ids) > 100
+
+
+def test_matches_of_tensors_there():
+    torch = cuda("torch")
+    images = images_of("u1", 128)
+    want, got = vicinal.match_pairs(images, "sequential:2"), vicinal.match_pairs([torch.from_numpy(x).cuda() for x in images], "sequential:2")
+    assert got.ids.device.type == "cuda" and got.stats.device == "cuda:0"
+    assert got.ids.cpu().numpy().tobytes() == want.ids.tobytes() and got.ratios.cpu().numpy().tobytes() == want.ratios.tobytes()
+
+
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product", "l1"])
 def test_a_search_of_host_rows_has_the_bits_of_the_cpu(metric):
     if not any(d.usable and str(d.name).startswith("cuda") for d in vicinal.devices()):

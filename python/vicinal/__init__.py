@@ -9,6 +9,7 @@ values, metric and k alone: not on the instruction set, the threads, the memory 
 ``labels`` say which rows may answer. ``Corpus`` prepares once for many searches, ``plan`` tells memory and time
 before the work, ``merge`` joins results of parts, ``verify`` checks anybody's result, ``info`` and ``devices``
 describe this machine. ``select_k`` is the k smallest or largest values of every row, by any of ``select_algorithms()``.
+``match`` and ``match_pairs`` match the features of images, by ratio and both ways.
 ``PermutationIndex`` answers approximately, or exactly, where distances are costly. ``vicinal.neighbors`` has scikit-learn's
 estimators on top of it, ``vicinal.compat`` the calls of other libraries; ``patch_sklearn`` brings it to programs that know
 nothing of it.
@@ -25,6 +26,7 @@ from ._corpus import Corpus
 from ._graph import knn_graph, plan_graph
 from ._index_results import IndexPlan, PermutationNeighbors, PermutationRange, Recall, Tuning
 from ._inputs import Memory, Progress
+from ._match import Matches, PairMatches, match, match_pairs
 from ._permutation import PermutationIndex
 from ._range import plan_range, range_search
 from ._results import Certificate, CsrNeighbors, Device, Fault, Info, Neighbors, Plan, Stats, Verdict
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "knn", "knn_graph", "range_search", "Corpus", "IndexPlan", "PermutationIndex", "PermutationNeighbors", "PermutationRange", "Recall", "Tuning", "plan", "plan_graph", "plan_range", "merge", "verify", "devices",
-    "info", "release_memory", "select_k", "select_algorithms", "Selection", "SelectStats", "SelectAlgorithm", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
+    "match", "match_pairs", "Matches", "PairMatches", "info", "release_memory", "select_k", "select_algorithms", "Selection", "SelectStats", "SelectAlgorithm", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
     "Error", "InvalidArgument", "InvalidValue", "RangeError", "CapacityExceeded", "MemoryBudget", "OutOfMemory",
     "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal", "patch_sklearn",
     "unpatch_sklearn",

@@ -148,7 +148,7 @@ class CsrNeighbors:
         """The same lists, each by ascending id."""
         distances, ids = map(on_host, (self.distances, self.ids))
         order = np.lexsort((ids, np.repeat(np.arange(len(self)), np.diff(on_host(self.offsets)))))
-        distances, ids = _at(_namespaces.of(self.ids), distances[order], ids[order])
+        distances, ids = at(_namespaces.of(self.ids), distances[order], ids[order])
         return replace(self, distances=distances, ids=ids)
 
     def __len__(self) -> int:
@@ -308,22 +308,22 @@ class Verdict:
 
 def neighbors(native: tuple[Any, ...], copied_bytes: int = 0, columns: int | None = None, namespace: Any = None) -> Neighbors:
     distances, ids, certificate, stats, counts = native
-    distances, ids, counts = _at(namespace, distances, ids, counts)
-    return Neighbors(distances, ids, Certificate(**certificate), _stats(stats, copied_bytes), counts, columns)
+    distances, ids, counts = at(namespace, distances, ids, counts)
+    return Neighbors(distances, ids, Certificate(**certificate), stats_of(stats, copied_bytes), counts, columns)
 
 
 def csr_neighbors(native: tuple[Any, ...], copied_bytes: int, columns: int, namespace: Any = None) -> CsrNeighbors:
     offsets, distances, ids, certificate, stats = native
-    offsets, distances, ids = _at(namespace, offsets, distances, ids)
-    return CsrNeighbors(offsets, distances, ids, Certificate(**certificate), _stats(stats, copied_bytes), columns)
+    offsets, distances, ids = at(namespace, offsets, distances, ids)
+    return CsrNeighbors(offsets, distances, ids, Certificate(**certificate), stats_of(stats, copied_bytes), columns)
 
 
-def _at(namespace: Any, *arrays: Any) -> tuple[Any, ...]:
+def at(namespace: Any, *arrays: Any) -> tuple[Any, ...]:
     """Arrays of the host where results belong; None: where they are."""
     return arrays if namespace is None else tuple(None if array is None else namespace.like(array) for array in arrays)
 
 
-def _stats(native: dict, copied_bytes: int) -> Stats:
+def stats_of(native: dict, copied_bytes: int) -> Stats:
     stats = Stats(**native)
     return replace(stats, copied_bytes=stats.copied_bytes + copied_bytes) if copied_bytes else stats
 

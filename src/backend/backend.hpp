@@ -12,6 +12,8 @@
 
 namespace vicinal {
 
+struct MatchBackend;  // backend/match.hpp
+
 struct Backend {
   virtual ~Backend() = default;
   virtual const DeviceBackend& device() const = 0;
@@ -21,6 +23,8 @@ struct Backend {
   virtual const StringBackend* strings() const { return nullptr; }
   /// Optional; null: the host searches a permutation index.
   virtual const RankBackend* ranks() const { return nullptr; }
+  /// Optional; null: matching is a search for each direction of each pair.
+  virtual const MatchBackend* match() const { return nullptr; }
 };
 
 /// It returns the backend that searches for Execution::device; "auto" is the CPU, and then nothing is loaded. Throws DeviceError for one

@@ -10,6 +10,8 @@
 #include "core/bound.hpp"
 #include "core/text.hpp"
 #include "cpu/isa/table.hpp"
+#include "cpu/match/guided.hpp"
+#include "cpu/match/match.hpp"
 #include "cpu/propose/pilot.hpp"
 #include "cpu/propose/propose.hpp"
 #include "cpu/propose/rates.hpp"
@@ -58,12 +60,13 @@ std::int64_t available_bytes() {
   return available;
 }
 
-class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBackend, StringBackend {
+class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBackend, StringBackend, MatchBackend {
  public:
   const DeviceBackend& device() const override { return *this; }
   const SearchBackend& search() const override { return *this; }
   const SelectBackend& select() const override { return *this; }
   const StringBackend* strings() const override { return this; }
+  const MatchBackend* match() const override { return this; }
 
  private:
   Facts facts() const override {
@@ -110,6 +113,21 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
       total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, precision_of(name),
                                  plan.techniques);
     return total;
+  }
+
+  bool match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool, Stats& stats) const override {
+    if (spec.guide != nullptr) {
+      match_guided(spec, answer, thread_pool);
+      return true;
+    }
+    const std::optional<ByteMatching> matching = byte_matching(spec, true);
+    if (!matching) return false;
+    const InstructionSet& set = find_instruction_set(spec.search.run.instruction_set);
+    const std::int64_t asked = spec.search.memory.host;
+    stats.instruction_set = set.name;
+    match_bytes(spec, *matching, set.int8.matching, asked > 0 ? asked : available_bytes() / 10 * 9, answer,
+                thread_pool);
+    return true;
   }
 
   Rates rates(const std::string& instruction_set, Precision precision, int threads) const override {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "backend/match.hpp"
 #include "backend/plugin.hpp"
 #include "core/text.hpp"
 #include "cuda/device/architectures.hpp"
@@ -13,6 +14,7 @@
 #include "cuda/device/feed.hpp"
 #include "cuda/device/memory.hpp"
 #include "cuda/device/stream.hpp"
+#include "cuda/match/match.hpp"
 #include "cuda/permutation/permutation.hpp"
 #include "cuda/search/core/args.hpp"
 #include "cuda/search/core/precision.hpp"
@@ -27,7 +29,13 @@ namespace {
 
 int capability_of(const cudaDeviceProp& about) { return about.major * 10 + about.minor; }
 
-class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBackend, StringBackend, RankBackend {
+class CudaBackend final : public Backend,
+                          DeviceBackend,
+                          SearchBackend,
+                          SelectBackend,
+                          StringBackend,
+                          RankBackend,
+                          MatchBackend {
  public:
   CudaBackend(int ordinal, const cudaDeviceProp& about)
       : ordinal_(ordinal), multiprocessors_(about.multiProcessorCount),
@@ -41,6 +49,7 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
   const SelectBackend& select() const override { return *this; }
   const StringBackend* strings() const override { return this; }
   const RankBackend* ranks() const override { return this; }
+  const MatchBackend* match() const override { return this; }
 
  private:
   Facts facts() const override {
@@ -159,6 +168,13 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
     const OnDevice here(ordinal_);
     return cuda::search_ranks(spec, kept, candidates, nearest, thread_pool,
                               {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()});
+  }
+  bool match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool, Stats& stats) const override {
+    check_process();
+    const OnDevice here(ordinal_);
+    stats.instruction_set = "mma";
+    return cuda::match_pairs(spec, answer, thread_pool,
+                             {.ordinal = ordinal_, .multiprocessors = multiprocessors_, .pool = pool()}, shared_bytes_);
   }
 
   /// CUDA does not survive fork(): a call in the child would hang or fail at random.

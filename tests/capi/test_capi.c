@@ -51,6 +51,44 @@ static void finds_neighbours(void) {
   OK(vicinal_knn(&c.tensor, &q.tensor, 1, NULL, NULL, NULL, NULL)); /* nobody wants anything */
 }
 
+static void matches_images(void) {
+  static float left[] = {0, 0, 9, 9, 5, 5}, right[] = {9, 8, 0, 1, 5.5f, 5, 5, 5.5f};
+  static int64_t both[] = {0, 1, 1, 0};
+  View a, b, p;
+  DLManagedTensor *offsets = NULL, *rows = NULL, *distances = NULL, *ratios = NULL;
+  vicinal_match_options tests;
+  const DLTensor *images[2];
+  memset(&tests, 0, sizeof tests);
+  tests.size = sizeof tests;
+  view(&a, left, 2, 32, 3, 2);
+  view(&b, right, 2, 32, 4, 2);
+  view(&p, both, 0, 64, 2, 2);
+  images[0] = &a.tensor;
+  images[1] = &b.tensor;
+  OK(vicinal_match_pairs(2, images, &p.tensor, NULL, NULL, &offsets, &rows, &distances, &ratios));
+  if (rows == NULL || distances == NULL) return;
+  CHECK(offsets->dl_tensor.shape[0] == 3 && id(offsets, 1) == 2 && id(offsets, 2) == 4);
+  CHECK(rows->dl_tensor.ndim == 2 && rows->dl_tensor.shape[0] == 4 && rows->dl_tensor.shape[1] == 2);
+  CHECK(id(rows, 0) == 0 && id(rows, 1) == 1 && id(rows, 2) == 1 && id(rows, 3) == 0 && id(rows, 4) == 0 && id(rows, 5) == 1);
+  CHECK(value(distances, 0) == 1 && ratios->dl_tensor.dtype.bits == 64 && ((const double *)ratios->dl_tensor.data)[0] < 0.8);
+  vicinal_tensor_free(offsets);
+  vicinal_tensor_free(rows);
+  vicinal_tensor_free(distances);
+  vicinal_tensor_free(ratios);
+  tests.max_distance = 0.5;
+  tests.has_max_distance = 1;
+  tests.without_ratio = 1;
+  tests.mutual = "one_way";
+  OK(vicinal_match_pairs(2, images, &p.tensor, &tests, NULL, &offsets, NULL, NULL, NULL));
+  if (offsets == NULL) return;
+  CHECK(id(offsets, 1) == 1); /* (5, 5) is half away from two rows */
+  vicinal_tensor_free(offsets);
+  tests.mutual = "both";
+  EXPECT(vicinal_match_pairs(2, images, &p.tensor, &tests, NULL, &offsets, NULL, NULL, NULL), VICINAL_INVALID_ARGUMENT, "one_way");
+  tests.size = 1;
+  EXPECT(vicinal_match_pairs(2, images, &p.tensor, &tests, NULL, NULL, NULL, NULL, NULL), VICINAL_INVALID_ARGUMENT, "tests.size");
+}
+
 static void reads_strides(void) {
   /* The same rows column by column, and from the end: ids turn around. */
   static float columns[] = {0, 3, 6, 3, 0, 4, 8, 4};
@@ -283,6 +321,7 @@ static void graphs_and_ranges(void) {
 int main(int argc, char **argv) {
   knows_itself();
   finds_neighbours();
+  matches_images();
   reads_strides();
   takes_six_types();
   refuses();

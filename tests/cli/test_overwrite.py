@@ -17,6 +17,7 @@ COMMANDS = {
     "select": "select values -k=1 --payload=payload -o=OUT",
     "convert": "convert input OUT --in-distances=distances --distances=DISTANCES",
     "merge": "merge part another third -o=OUT --distances=DISTANCES",
+    "match": "match database --pairs=pairs --global-descriptors=descriptors -o=OUT",
     "index build": "index build corpus -o=OUT",
     "index search": "index search index queries -o=OUT --distances=DISTANCES",
 }

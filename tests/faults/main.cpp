@@ -149,6 +149,17 @@ std::vector<Job> all_jobs(const std::string& folder, const Neighbors& result, co
   jobs.push_back({"graph of a corpus", [&corpus, options] { corpus.knn_graph({.search = options}); }});
   jobs.push_back(
       {"range in a corpus", [&corpus, rows, options] { corpus.range_search(rows, 9.0, {.search = options}); }});
+  const MatchOptions match_options{.mutual = Mutual::nearest, .memory = {.host = 64 << 20}, .run = {.threads = 1}};
+  jobs.push_back({"match of bytes", [rows, match_options] { match(rows, rows, match_options); }});
+  jobs.push_back({"match by searches", [rows, options = match_options]() mutable {
+                    options.distance.metric = Metric::l1;
+                    match(rows, rows, options);
+                  }});
+  jobs.push_back({"match with a guide", [rows, options = match_options]() mutable {
+                    const MatchGuide guide;
+                    options.guide = &guide;
+                    match(rows, rows, options);
+                  }});
   return jobs;
 }
 

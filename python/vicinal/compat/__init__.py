@@ -2,6 +2,9 @@
 
     from vicinal.compat import faiss                       # faiss.knn, IndexFlatL2, IndexFlatIP, IndexFlat, knn_gpu
     from vicinal.compat.cuvs import brute_force, select_k
+    from vicinal.compat.hloc import NearestNeighbor, match_from_paths
+    from vicinal.compat.kornia import match_nn, match_mnn, match_snn, match_smnn, match_fginn
+    from vicinal.compat.opencv import BFMatcher
     from vicinal.compat.opentsne import KNNIndex           # TSNE(neighbors=KNNIndex(x, k=90))
     from vicinal.compat.pynndescent import NNDescent       # UMAP(precomputed_knn=(*index.neighbor_graph, index))
     from vicinal.compat.pytorch3d import knn_points

@@ -38,7 +38,13 @@ bool supported() {
 
 }  // namespace
 
-constexpr Int8Kernels int8_avx2 = {"avx2", supported, query_lanes, QueryLayout::halves, tile<Quads>, second_sums};
+constexpr Int8Kernels int8_avx2 = {"avx2",
+                                   supported,
+                                   query_lanes,
+                                   QueryLayout::halves,
+                                   tile<Quads>,
+                                   second_sums,
+                                   {query_lanes, QueryLayout::halves, best_two, first_score}};
 static_assert(int8_avx2.complete());
 
 }  // namespace vicinal::cpu

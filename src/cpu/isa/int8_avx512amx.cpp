@@ -222,8 +222,13 @@ bool supported() { return int8_avx512vnni.supported() && has_tiles() && permitte
 
 }  // namespace
 
-constexpr Int8Kernels int8_avx512amx = {"avx512amx",         supported, query_lanes,
-                                        QueryLayout::blocks, tile_amx,  second_sums};
+constexpr Int8Kernels int8_avx512amx = {"avx512amx",
+                                        supported,
+                                        query_lanes,
+                                        QueryLayout::blocks,
+                                        tile_amx,
+                                        second_sums,
+                                        {query_lanes, QueryLayout::quads, best_two, first_score}};
 static_assert(int8_avx512amx.complete());
 
 }  // namespace vicinal::cpu

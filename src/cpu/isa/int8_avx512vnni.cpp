@@ -18,8 +18,13 @@ bool supported() {
 
 }  // namespace
 
-constexpr Int8Kernels int8_avx512vnni = {"avx512vnni",       supported,   query_lanes,
-                                         QueryLayout::quads, tile<Quads>, second_sums};
+constexpr Int8Kernels int8_avx512vnni = {"avx512vnni",
+                                         supported,
+                                         query_lanes,
+                                         QueryLayout::quads,
+                                         tile<Quads>,
+                                         second_sums,
+                                         {query_lanes, QueryLayout::quads, best_two, first_score}};
 static_assert(int8_avx512vnni.complete());
 
 }  // namespace vicinal::cpu

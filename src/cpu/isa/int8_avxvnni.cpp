@@ -36,7 +36,13 @@ bool supported() {
 
 }  // namespace
 
-constexpr Int8Kernels int8_avxvnni = {"avxvnni", supported, query_lanes, QueryLayout::quads, tile<Quads>, second_sums};
+constexpr Int8Kernels int8_avxvnni = {"avxvnni",
+                                      supported,
+                                      query_lanes,
+                                      QueryLayout::quads,
+                                      tile<Quads>,
+                                      second_sums,
+                                      {query_lanes, QueryLayout::quads, best_two, first_score}};
 static_assert(int8_avxvnni.complete());
 
 }  // namespace vicinal::cpu

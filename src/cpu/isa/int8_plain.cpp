@@ -51,11 +51,64 @@ void second_sums(const SecondArgs& a) {
   }
 }
 
+/// acc of one query and one row, `lanes` and panel_rows words from one quad to the next.
+std::int32_t products(const std::int32_t* q, const std::int32_t* r, std::int64_t dims) {
+  std::int32_t sum = 0;
+  for (std::int64_t k = 0; k < dims; ++k) {
+    std::int8_t four_q[4];
+    std::uint8_t four_r[4];
+    std::memcpy(four_q, q + k * query_lanes, 4);
+    std::memcpy(four_r, r + k * panel_rows, 4);
+    for (int c = 0; c < 4; ++c) sum += std::int32_t{four_q[c]} * std::int32_t{four_r[c]};
+  }
+  return sum;
+}
+
+/// It takes a score into a best and a second; true where the best rises.
+bool see(std::int32_t score, std::int32_t& best, std::int32_t& second) {
+  const bool rises = score > best;
+  if (rises) {
+    second = best;
+    best = score;
+  } else if (score > second) {
+    second = score;
+  }
+  return rises;
+}
+
+void best_two(const BestTwoArgs& a) {
+  for (int query = 0; query < a.query_panels * query_lanes; ++query) {
+    std::int32_t* state = a.query_state + query * 2 * state_lanes;
+    const std::int32_t* q = a.queries + (query / query_lanes) * a.dims * query_lanes + query % query_lanes;
+    for (int row = 0; row < a.row_panels * panel_rows; ++row) {
+      const std::int32_t* r = a.rows + (row / panel_rows) * a.dims * panel_rows + row % panel_rows;
+      const std::int32_t score = (a.doubled ? 2 : 1) * products(q, r, a.dims) + a.query_term[query] + a.row_term[row];
+      if (see(score, state[0], state[state_lanes])) a.query_tile[query] = a.tile;
+      if (see(score, a.row_best[row], a.row_second[row])) a.row_block[row] = a.block;
+    }
+    a.query_best[query] = state[0];
+  }
+}
+
+std::int64_t first_score(const FirstScoreArgs& a) {
+  for (int row = 0; row < a.row_panels * panel_rows; ++row) {
+    const std::int32_t* r = a.rows + (row / panel_rows) * a.dims * panel_rows + row % panel_rows;
+    if ((a.doubled ? 2 : 1) * products(a.query, r, a.dims) + a.query_term + a.row_term[row] == a.score) return row;
+  }
+  return -1;
+}
+
 bool supported() { return true; }
 
 }  // namespace
 
-constexpr Int8Kernels int8_plain = {"plain", supported, query_lanes, QueryLayout::quads, tile, second_sums};
+constexpr Int8Kernels int8_plain = {"plain",
+                                    supported,
+                                    query_lanes,
+                                    QueryLayout::quads,
+                                    tile,
+                                    second_sums,
+                                    {query_lanes, QueryLayout::quads, best_two, first_score}};
 static_assert(int8_plain.complete());
 
 }  // namespace vicinal::cpu

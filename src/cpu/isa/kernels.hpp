@@ -260,6 +260,48 @@ constexpr std::int64_t query_position(QueryLayout layout, std::int64_t lanes, st
   return (quad * lanes + query) * query_width(layout, 1);
 }
 
+inline constexpr int state_lanes = 16;
+
+/// One block of queries and one tile of rows, for the best two of both sides of a matching. The score of a pair, larger is nearer, is
+///   (doubled ? 2 : 1) acc(q, r) + query_term[q] + row_term[r],    acc as in an Int8TileArgs; callers see to it that none leaves 32 bits
+/// What is kept of each side goes on from call to call, and starts from the least number.
+struct BestTwoArgs {
+  const std::int32_t* queries;     // [query_panels], as the layout of BestTwoKernel says
+  const std::int32_t* rows;        // [row_panels][dims][panel_rows]
+  const std::int32_t* query_term;  // [query_panels * query_lanes]
+  const std::int32_t* row_term;    // [row_panels * panel_rows]
+  std::int64_t dims;               // quads of a row
+  int query_panels;
+  int row_panels;  // 1..tile_panels
+  bool doubled;
+  std::int32_t tile, block;   // numbers of the tile of rows and of the block of queries
+  std::int32_t* query_state;  // [query][2][state_lanes]: the best and the second score of the rows that each lane saw
+  std::int32_t* query_best;   // [query]: the best of the tiles so far
+  std::int32_t* query_tile;   // [query]: the first tile that had it
+  std::int32_t* row_best;     // [row_panels * panel_rows]: of the blocks so far
+  std::int32_t* row_second;   // the same
+  std::int32_t* row_block;    // the first block that had the best
+};
+
+/// The first row of `row_panels` panels whose score with one query is `score`; -1: none.
+struct FirstScoreArgs {
+  const std::int32_t* query;  // the first word of it in its panel
+  const std::int32_t* rows;
+  const std::int32_t* row_term;
+  std::int64_t dims;
+  int row_panels;
+  bool doubled;
+  std::int32_t query_term;
+  std::int32_t score;
+};
+
+struct BestTwoKernel {
+  int query_lanes;
+  QueryLayout layout;
+  void (*best_two)(const BestTwoArgs&);
+  std::int64_t (*first_score)(const FirstScoreArgs&);
+};
+
 /// Tiles of int8. Queries of a panel are as many as in the Kernels beside it, so that blocks are the same.
 struct Int8Kernels {
   const char* name;  // "plain", "avx2", "avxvnni", "avx512vnni", "avx512amx"
@@ -268,8 +310,11 @@ struct Int8Kernels {
   QueryLayout layout;
   Int8TileFn tile;
   SecondFn second_sums;
+  BestTwoKernel matching;
 
-  consteval bool complete() const { return all_set(name, supported, tile, second_sums); }
+  consteval bool complete() const {
+    return all_set(name, supported, tile, second_sums, matching.best_two, matching.first_score);
+  }
 };
 
 extern const Int8Kernels int8_plain, int8_avx2, int8_avxvnni, int8_avx512amx, int8_avx512vnni, int8_avx512;

@@ -1,0 +1,56 @@
+// What a device is asked to match: its side of the seam.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/match_rule.hpp"
+#include "core/parallel.hpp"
+#include "vicinal/error.hpp"
+#include "vicinal/match.hpp"
+
+namespace vicinal {
+
+/// A FoundMatch is a match of one pair. distance: in binary64.
+struct FoundMatch {
+  std::int64_t a = 0, b = 0;
+  double distance = 0, ratio = 0;
+};
+
+/// A MatchSpec says what is matched. Views and pairs were checked: all images that have rows have as many columns.
+struct MatchSpec {
+  std::span<const Points> images;
+  std::span<const ImagePair> pairs;
+  Metric metric = Metric::sqeuclidean;  // whose values in binary64 are the rule's keys
+  MatchRule rule;
+  Mutual mutual = Mutual::tested;
+  const MatchGuide* guide = nullptr;  // matrices and keypoints were checked
+  KnnOptions search = {};             // memory, run, stop, stream
+};
+
+/// It takes the matches of one pair of the spec, once each, from any thread and in any order of pairs.
+using MatchAnswer = std::function<void(std::int64_t pair, std::vector<FoundMatch> matches)>;
+
+/// A MatchBackend finds the best two of the rows of both sides from one tile of distances. Calls may come from any thread.
+struct MatchBackend {
+  virtual ~MatchBackend() = default;
+  /// It matches all pairs; those with a side without rows have no answer. False, and nothing was done: distances are not of a sort that it
+  /// takes, and are searched for (src/pipeline/match.cpp). Progress counts pairs of rows, once each.
+  virtual bool match(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& thread_pool, Stats& stats) const = 0;
+};
+
+/// A RowBest has the best two of a row, and how many rows competed: the best, and what may be second to it.
+struct RowBest {
+  BestTwo two;
+  std::int64_t others = 0;
+};
+
+/// The matches of a pair from the best two of each row of its sides; `b` is empty where one_way.
+std::vector<FoundMatch> decide_matches(std::span<const RowBest> a, std::span<const RowBest> b, const MatchRule& rule,
+                                       Mutual mutual);
+
+/// Says of an error of rows, which speaks of a corpus and of queries, which images these are; throws it.
+[[noreturn]] void rethrow_of_images(const Error& error, std::int64_t corpus, std::int64_t queries);
+
+}  // namespace vicinal

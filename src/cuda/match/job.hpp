@@ -1,0 +1,85 @@
+// What the kernels of a matching are given: images as tiles of signed bytes, pairs of them, and what is known of each row. Plain data, for both
+// sides of a launch. Every pointer is to memory that the kernels reach.
+#pragma once
+#include <cstdint>
+
+#include "core/match_rule.hpp"
+#include "prepare/byte_rows.hpp"
+#include "vicinal/matrix.hpp"
+#include "vicinal/options.hpp"
+
+namespace vicinal::cuda {
+
+inline constexpr int match_slab = 128;   // bytes of a line: a row has as many slabs as it needs
+inline constexpr int match_tile = 128;   // rows that are copied together
+inline constexpr int match_block = 256;  // queries of a block, and a multiple of an image's rows
+inline constexpr int match_group = 32;   // queries whose nearest is known for each row of the other image
+inline constexpr int match_threads = 512;
+inline constexpr int match_stages = 4;
+inline constexpr std::int64_t most_match_width = 512;  // bytes of a row: a block's queries stay in shared memory
+
+/// Rows of an image as bytes less 128, [tile][slab][line][slab bytes] with chunks of 16 bytes placed as match_place says, and what each adds to
+/// its scores. Rows from `rows` on are absent, up to a multiple of match_block.
+struct MatchImage {
+  std::int8_t* bytes = nullptr;
+  std::int32_t* terms = nullptr;
+  std::int64_t rows = 0, places = 0;
+};
+
+/// The largest score of a row in one group of the other image's rows, which group that is, and the largest score in any other group.
+struct GroupBest {
+  std::int32_t best, others, group;
+};
+
+/// A pair and where its results are.
+struct MatchPair {
+  MatchImage a, b;
+  GroupBest* rows = nullptr;             // [a.places]
+  GroupBest* columns = nullptr;          // [block of a][b.places]; groups are of the block
+  struct MatchedRow* matched = nullptr;  // [a.places]
+};
+
+/// The match of row i of a; j is -1 where there is none. Scores: of the best, and of the second best of either direction.
+struct MatchedRow {
+  std::int32_t i, j, best, second_a, second_b;
+};
+
+/// A block of queries of a pair.
+struct MatchUnit {
+  std::int32_t pair, block;
+};
+
+struct MatchArgs {
+  const MatchPair* pairs = nullptr;
+  std::int64_t pair_count = 0;
+  const MatchUnit* units = nullptr;
+  std::int64_t unit_count = 0;
+  std::int64_t width = 0;  // bytes of a row, a multiple of match_slab
+  ScoreKind kind = ScoreKind::square;
+  MatchRule rule;
+  Mutual mutual = Mutual::tested;
+  std::uint32_t* counts = nullptr;        // [pair] matches
+  const std::int64_t* offsets = nullptr;  // [pair] where its matches begin in `found`
+  MatchedRow* found = nullptr;            // by pair and row of a
+};
+
+/// Rows that are packed: dense, in memory of the device.
+struct MatchPack {
+  const void* rows = nullptr;
+  std::int64_t columns = 0;  // of `rows`: of packed bits an eighth of the bytes
+  std::int64_t width = 0;
+  ByteForm form = ByteForm::plain;
+  ScoreKind kind = ScoreKind::square;
+  MatchImage image;
+};
+
+/// Where a chunk of 16 bytes of a line is among the line's: eight lines meet in no bank, and tensor cores read them so.
+VICINAL_HOST_DEVICE inline int match_place(int line, int chunk) { return chunk ^ (line & 7); }
+/// The bytes from an image's first to those of a chunk of a row.
+VICINAL_HOST_DEVICE inline std::int64_t match_chunk(std::int64_t width, std::int64_t row, int chunk) {
+  const auto line = static_cast<int>(row % match_tile);
+  return row / match_tile * match_tile * width + chunk / 8 * (match_tile * match_slab) + line * match_slab +
+         match_place(line, chunk % 8) * 16;
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,329 @@
+// MATCH: rows of one image to rows of another, by their best two (semantics C21). A backend that has a kernel for it takes all pairs at
+// once; else each pair is two searches, one a direction, of which this file is the plain twin that tests compare with.
+#include "backend/match.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "backend/backend.hpp"
+#include "core/fpenv.hpp"
+#include "core/metric.hpp"
+#include "core/precision.hpp"
+#include "core/text.hpp"
+#include "pipeline/check.hpp"
+#include "vicinal/search.hpp"
+
+namespace vicinal {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
+
+void check_rule(const MatchOptions& options) {
+  if (options.ratio && !(*options.ratio >= 1e-6 && *options.ratio <= 1e6))
+    refuse(cat("ratio must be from 1e-6 to 1e6, got ", *options.ratio, "; none means no ratio test"));
+  if (options.max_distance && !(*options.max_distance >= 0))
+    refuse(cat("max_distance must be >= 0, got ", *options.max_distance));
+  if (options.run.threads < 0) refuse(cat("threads must be >= 0, got ", options.run.threads));
+  if (options.memory.host < 0) refuse(cat("memory must be >= 0 bytes, got ", options.memory.host));
+}
+
+bool integral(DType type) noexcept { return type == DType::u8 || type == DType::i8; }
+
+/// What is searched for the distance: the metric whose values order as it does, and what they are to the rule. Images without rows have
+/// no say.
+std::pair<Metric, MatchKey> ranked_by(const MatchDistance& distance, std::span<const Points> images) {
+  const auto all = [&](auto is) {
+    return std::all_of(images.begin(), images.end(),
+                       [&](const Points& image) { return image.rows == 0 || is(image.dtype); });
+  };
+  if (distance.angle) {
+    const bool bytes = all([](DType type) { return type == DType::u8; });
+    return bytes ? std::pair(Metric::inner_product, MatchKey::product) : std::pair(Metric::cosine, MatchKey::cosine);
+  }
+  if (distance.metric == Metric::euclidean && all(integral)) return {Metric::sqeuclidean, MatchKey::square};
+  return {distance.metric, MatchKey::distance};
+}
+
+/// Images without rows have any columns.
+void check_images(std::span<const Points> images, Metric metric) {
+  const auto number = [&](const Points& image) { return &image - images.data(); };
+  const Points* first = nullptr;
+  for (const Points& image : images) {
+    check_view(image, cat("image ", number(image)).c_str());
+    if (image.rows == 0) continue;
+    if (first == nullptr) first = &image;
+    if (image.cols != first->cols)
+      refuse(
+          cat("image ", number(image), " has ", image.cols, " columns, image ", number(*first), " has ", first->cols));
+    check_shapes(shape_of(image), shape_of(*first), metric);
+  }
+}
+
+void check_pairs(std::span<const ImagePair> pairs, std::size_t images) {
+  for (std::size_t p = 0; p < pairs.size(); ++p)
+    for (const std::int64_t image : pairs[p])
+      if (image < 0 || image >= static_cast<std::int64_t>(images))
+        refuse(cat("pair ", p, " names image ", image, ", and there are ", images));
+}
+
+void check_guide(const MatchGuide& guide, std::span<const Points> images, std::size_t pairs) {
+  if (!(guide.max_error >= 0)) refuse(cat("guide: max_error must be >= 0, got ", guide.max_error));
+  if (!(guide.apart >= 0)) refuse(cat("guide: apart must be >= 0, got ", guide.apart));
+  const bool model = guide.model != MatchGuide::Model::anywhere;
+  if (model && guide.matrices.size() != pairs)
+    refuse(cat("guide: ", guide.matrices.size(), " matrices for ", pairs, " pairs"));
+  if (!model && guide.apart == 0) return;
+  if (guide.keypoints.size() != images.size())
+    refuse(cat("guide: keypoints of ", guide.keypoints.size(), " images, and there are ", images.size()));
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const Points& points = guide.keypoints[i];
+    if (points.rows != images[i].rows || (points.rows > 0 && points.cols != 2))
+      refuse(cat("guide: keypoints of image ", i, " are ", points.rows, " x ", points.cols, ", and it has ",
+                 images[i].rows, " rows; they are (rows, 2)"));
+    if (points.dtype != DType::f32 && points.dtype != DType::f64)
+      refuse(cat("guide: keypoints of image ", i, " are ", dtype_name(points.dtype), "; they are f32 or f64"));
+  }
+}
+
+/// One pair after the other by searches of its rows.
+class SearchedPairs {
+ public:
+  SearchedPairs(const MatchSpec& spec, const Progress& progress, std::uint64_t total)
+      : spec_(spec), progress_(progress), total_(total) {}
+
+  std::vector<FoundMatch> matches(const ImagePair& pair) {
+    const Points &a = spec_.images[static_cast<std::size_t>(pair[0])],
+                 &b = spec_.images[static_cast<std::size_t>(pair[1])];
+    if (a.rows == 0 || b.rows == 0) return {};
+    const std::vector<RowBest> from_a = best_two(pair[1], pair[0]);
+    const std::vector<RowBest> from_b =
+        spec_.mutual == Mutual::one_way ? std::vector<RowBest>() : best_two(pair[0], pair[1]);
+    return decide_matches(from_a, from_b, spec_.rule, spec_.mutual);
+  }
+
+ private:
+  std::vector<RowBest> best_two(std::int64_t corpus, std::int64_t queries) {
+    const Points &rows = spec_.images[static_cast<std::size_t>(corpus)],
+                 &asked = spec_.images[static_cast<std::size_t>(queries)];
+    KnnOptions options = spec_.search;
+    options.k = 2;
+    options.pad = true;
+    options.metric = spec_.metric;
+    options.distance_type = spec_.metric == Metric::hamming ? DistanceType::u32 : DistanceType::f64;
+    const std::uint64_t work = static_cast<std::uint64_t>(rows.rows) * static_cast<std::uint64_t>(asked.rows);
+    if (progress_)
+      options.progress = [&](std::uint64_t done, std::uint64_t) {
+        return progress_(std::min(done_ + std::min(done, work - 1), total_), total_);
+      };
+    const Neighbors found = search(rows, asked, options, corpus, queries);
+    done_ += work;
+    std::vector<RowBest> best(static_cast<std::size_t>(asked.rows));
+    for (std::int64_t i = 0; i < asked.rows; ++i)
+      best[static_cast<std::size_t>(i)] = {{found.id(i, 0), found.distance(i, 0), found.distance(i, 1)}, rows.rows};
+    return best;
+  }
+
+  static Neighbors search(const Points& rows, const Points& asked, const KnnOptions& options, std::int64_t corpus,
+                          std::int64_t queries) {
+    try {
+      return knn(rows, asked, options);
+    } catch (const Error& error) {
+      rethrow_of_images(error, corpus, queries);
+    }
+  }
+
+  const MatchSpec& spec_;
+  const Progress& progress_;
+  std::uint64_t total_, done_ = 0;
+};
+
+double rounded(double distance, DistanceType type, const FoundMatch& match) {
+  if (type != DistanceType::f32) return distance;
+  const auto value = static_cast<float>(distance);
+  if (!std::isfinite(value))
+    fail(ErrorCode::range_error, cat("the distance ", distance, " of rows ", match.a, " and ", match.b,
+                                     " is beyond float32; convert one image to float64"));
+  return value;
+}
+
+/// The parts of a result, each given back as soon as it is copied.
+Matches joined_matches(std::vector<std::vector<FoundMatch>>& parts, DistanceType type, int threads) {
+  Matches all;
+  all.type = type;
+  all.offsets.reserve(parts.size() + 1);
+  for (const auto& part : parts) all.offsets.push_back(all.offsets.back() + static_cast<std::int64_t>(part.size()));
+  const auto count = static_cast<std::size_t>(all.offsets.back());
+  all.rows.resize(count);
+  all.distances.resize(count);
+  all.ratios.resize(count);
+  ThreadPool thread_pool(threads, nullptr, {}, 0);
+  thread_pool.for_each(static_cast<std::int64_t>(parts.size()), [&](std::int64_t p, int) {
+    auto& part = parts[static_cast<std::size_t>(p)];
+    auto to = static_cast<std::size_t>(all.offsets[static_cast<std::size_t>(p)]);
+    for (const FoundMatch& match : part) {
+      all.rows[to] = {match.a, match.b};
+      all.distances[to] = rounded(match.distance, type, match);
+      all.ratios[to++] = match.ratio;
+    }
+    part = {};
+  });
+  return all;
+}
+
+DistanceType type_of(const MatchDistance& distance, std::span<const Points> images) {
+  DistanceType type = distance.angle ? DistanceType::f32 : DistanceType::automatic;
+  for (const Points& image : images) {
+    const DistanceType found = resolve_distance_type(
+        DistanceType::automatic, distance.angle ? Metric::cosine : distance.metric, image.dtype, images[0].dtype);
+    if (type != DistanceType::f64) type = found;
+  }
+  return type == DistanceType::automatic ? DistanceType::f32 : type;
+}
+
+/// Pairs of rows that are looked at: once a direction where sides are searched one after the other.
+std::uint64_t work_of(const MatchSpec& spec, std::uint64_t directions) {
+  std::uint64_t work = 0;
+  for (const ImagePair& pair : spec.pairs) {
+    const auto rows = [&](int side) {
+      return static_cast<std::uint64_t>(spec.images[static_cast<std::size_t>(pair[side])].rows);
+    };
+    work += directions * rows(0) * rows(1);
+  }
+  return work;
+}
+
+/// False: the backend has no kernel for it.
+bool matched_at_once(const Backend& backend, const MatchSpec& spec, const MatchOptions& options,
+                     std::vector<std::vector<FoundMatch>>& parts, Stats& stats) {
+  const MatchBackend* match = spec.guide != nullptr ? cpu_backend().match() : backend.match();
+  if (match == nullptr) return false;
+  if (spec.guide != nullptr)
+    for (const Points& image : spec.images) check_host(backend, image, "image", "guided matching");
+  ThreadPool thread_pool(threads_for(options.run.threads), options.progress, options.stop,
+                         static_cast<std::uint64_t>(stats.pairs));
+  const auto keep = [&](std::int64_t pair, std::vector<FoundMatch> found) {
+    parts[static_cast<std::size_t>(pair)] = std::move(found);
+  };
+  if (!match->match(spec, keep, thread_pool, stats)) return false;
+  stats.threads = thread_pool.threads();
+  thread_pool.finish();
+  return true;
+}
+
+}  // namespace
+
+std::vector<FoundMatch> decide_matches(std::span<const RowBest> a, std::span<const RowBest> b, const MatchRule& rule,
+                                       Mutual mutual) {
+  std::vector<FoundMatch> matches;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const RowBest& from = a[i];
+    if (from.two.id < 0 || !rule.passes(from.two, from.others)) continue;
+    double ratio = rule.ratio_of(from.two, from.others);
+    if (mutual != Mutual::one_way) {
+      const RowBest& back = b[static_cast<std::size_t>(from.two.id)];
+      if (back.two.id != static_cast<std::int64_t>(i)) continue;
+      if (mutual == Mutual::tested && !rule.passes(back.two, back.others)) continue;
+      if (mutual == Mutual::tested) ratio = std::max(ratio, rule.ratio_of(back.two, back.others));
+    }
+    matches.push_back({static_cast<std::int64_t>(i), from.two.id, rule.distance(from.two.best), ratio});
+  }
+  return matches;
+}
+
+void rethrow_of_images(const Error& error, std::int64_t corpus, std::int64_t queries) {
+  if (error.code() != ErrorCode::invalid_value && error.code() != ErrorCode::range_error) throw error;
+  throw Error(error.code(), cat(error.what(), " (corpus: image ", corpus, ", query: image ", queries, ")"));
+}
+
+MatchDistance parse_match_distance(std::string_view name) {
+  if (name == "angle") return {.angle = true};
+  const Metric metric = parse_metric(name, &MetricInfo::vectors);
+  if (metric_info(metric).descending)
+    refuse(cat("matching needs a distance, and of ", metric_info(metric).name,
+               " larger is nearer; \"angle\" or \"cosine\""));
+  return {.metric = metric};
+}
+
+Mutual parse_mutual(std::string_view name) {
+  if (name == "tested") return Mutual::tested;
+  if (name == "nearest") return Mutual::nearest;
+  if (name == "one_way") return Mutual::one_way;
+  refuse(cat("unknown mutual \"", name, "\"; ways: tested (Python: True), nearest, one_way (Python: False)"));
+}
+
+std::vector<ImagePair> image_pairs(std::string_view how, std::int64_t images) {
+  constexpr std::string_view sequential = "sequential:";
+  std::int64_t reach = how == "exhaustive" ? images : 0;
+  if (how.starts_with(sequential)) {
+    const char* end = how.data() + how.size();
+    const auto read = std::from_chars(how.data() + sequential.size(), end, reach);
+    if (read.ec != std::errc() || read.ptr != end) reach = 0;
+  }
+  if (how != "exhaustive" && reach < 1)
+    refuse(cat("unknown pairs \"", how, "\"; \"exhaustive\", \"sequential:N\" with N >= 1, or a list of pairs"));
+  std::vector<ImagePair> pairs;
+  for (std::int64_t i = 0; i < images; ++i)
+    for (std::int64_t j = i + 1; j < images && j - i <= reach; ++j) pairs.push_back({i, j});
+  return pairs;
+}
+
+Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> pairs, const MatchOptions& options) try {
+  const auto start = std::chrono::steady_clock::now();
+  check_rule(options);
+  check_pairs(pairs, images.size());
+  const auto [metric, key] = ranked_by(options.distance, images);
+  check_images(images, metric);
+  if (options.guide != nullptr) check_guide(*options.guide, images, pairs.size());
+  const MatchSpec spec{.images = images,
+                       .pairs = pairs,
+                       .metric = metric,
+                       .rule = {.key = key,
+                                .has_ratio = options.ratio.has_value(),
+                                .strict = options.strict,
+                                .accept_lone = options.accept_lone,
+                                .ratio = options.ratio.value_or(1),
+                                .max_distance = options.max_distance.value_or(std::numeric_limits<double>::infinity())},
+                       .mutual = options.mutual,
+                       .guide = options.guide,
+                       .search = {.memory = options.memory,
+                                  .run = with_environment(options.run),
+                                  .stop = options.stop,
+                                  .stream = options.stream}};
+  const Backend& backend = find_backend(options.run.device);
+  for (const Points& image : images) check_reach(backend, image, image, spec.search);
+  backend.device().check_instruction_set(spec.search.run.instruction_set);
+  FpGuard guard;
+  Stats stats;
+  stats.device = backend.device().facts().name;
+  stats.pairs = static_cast<std::int64_t>(work_of(spec, 1));
+  std::vector<std::vector<FoundMatch>> parts(pairs.size());
+  const bool at_once = spec.guide != nullptr || spec.search.run.filter != precision_name(Precision::canonical);
+  if (at_once && matched_at_once(backend, spec, options, parts, stats)) {
+    stats.passes = 1;
+  } else {
+    const std::uint64_t work = work_of(spec, options.mutual == Mutual::one_way ? 1 : 2);
+    SearchedPairs searched(spec, options.progress, work);
+    for (std::size_t p = 0; p < pairs.size(); ++p) parts[p] = searched.matches(pairs[p]);
+    if (options.progress) options.progress(work, work);
+    stats.passes = 2;
+  }
+  Matches all = joined_matches(parts, type_of(options.distance, images), threads_for(options.run.threads));
+  all.stats = std::move(stats);
+  all.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return all;
+} catch (const std::bad_alloc&) {
+  refuse_memory();
+}
+
+Matches match(const Points& a, const Points& b, const MatchOptions& options) {
+  const Points images[] = {a, b};
+  const ImagePair pair[] = {{0, 1}};
+  return match_pairs(images, pair, options);
+}
+
+}  // namespace vicinal

@@ -1,0 +1,64 @@
+// Matching with a guide from C++, against what can be seen by eye; python/tests/test_match_guide.py has the oracle.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "vicinal/error.hpp"
+#include "vicinal/match.hpp"
+
+namespace vicinal {
+namespace {
+
+using Pairs = std::vector<Matches::Rows>;
+
+// Rows 0 and 1 of b are both like row 0 of a, row 0 a little more so; row 2 is like row 1 of a.
+constexpr std::array<float, 4> a_rows = {0, 0, 9, 9};
+constexpr std::array<float, 6> b_rows = {0, 1, 1, 1, 9, 8};
+const Points a(MatrixView<float>{a_rows.data(), 2, 2}), b(MatrixView<float>{b_rows.data(), 3, 2});
+constexpr std::array<double, 4> a_places = {10, 10, 50, 50};
+constexpr std::array<double, 6> b_places = {80, 10, 12, 10, 50, 51};
+const std::array<Points, 2> keypoints = {MatrixView<double>{a_places.data(), 2, 2},
+                                         MatrixView<double>{b_places.data(), 3, 2}};
+constexpr std::array<std::array<double, 9>, 1> same = {{{1, 0, 0, 0, 1, 0, 0, 0, 1}}};
+
+MatchGuide guide_of(MatchGuide::Model model, double max_error, double apart = 0) {
+  return {.model = model, .matrices = same, .keypoints = keypoints, .max_error = max_error, .apart = apart};
+}
+
+Pairs matched(const MatchGuide& guide) { return match(a, b, {.guide = &guide}).rows; }
+
+TEST(MatchGuide, HomographyLeavesWhatIsNear) {
+  EXPECT_EQ(matched(guide_of(MatchGuide::Model::homography, 2)), (Pairs{{0, 1}, {1, 2}}));  // 2 pixels off, inclusive
+  EXPECT_EQ(matched(guide_of(MatchGuide::Model::homography, 1.99)), (Pairs{{1, 2}}));
+  EXPECT_EQ(matched(guide_of(MatchGuide::Model::homography, 1000)), (Pairs{{0, 0}, {1, 2}}));
+}
+
+TEST(MatchGuide, SecondBestsBesideTheBestAreNoRivals) {
+  constexpr std::array<double, 6> beside = {80, 10, 81, 10, 50, 51};
+  const std::array<Points, 2> near = {keypoints[0], MatrixView<double>{beside.data(), 3, 2}};
+  MatchGuide guide = guide_of(MatchGuide::Model::anywhere, 1, 10);
+  const auto ratio = [&] { return match(a, b, {.mutual = Mutual::one_way, .guide = &guide}).ratios.at(0); };
+  EXPECT_DOUBLE_EQ(ratio(), 1 / std::sqrt(2));  // row 1 of b is 68 pixels away
+  guide.keypoints = near;
+  EXPECT_DOUBLE_EQ(ratio(), 1 / std::sqrt(145));  // row 2
+}
+
+TEST(MatchGuide, LoneOnesAreAcceptedOrNot) {
+  const MatchGuide guide = guide_of(MatchGuide::Model::homography, 2);
+  EXPECT_EQ(match(a, b, {.accept_lone = true, .guide = &guide}).ratios, (std::vector<double>{0, 0}));
+  EXPECT_TRUE(match(a, b, {.accept_lone = false, .guide = &guide}).rows.empty());
+}
+
+TEST(MatchPresets, HaveNamesAndTests) {
+  EXPECT_EQ(match_presets(), (std::vector<std::string>{"colmap", "colmap-cpu", "hloc", "opencv", "kornia", "vlfeat"}));
+  const MatchOptions colmap = match_preset("colmap");
+  EXPECT_TRUE(colmap.distance.angle && colmap.strict && colmap.accept_lone && colmap.mutual == Mutual::tested);
+  EXPECT_EQ(colmap.ratio, 0.8);
+  EXPECT_EQ(colmap.max_distance, 0.7);
+  EXPECT_THROW(match_preset("bundler"), Error);
+}
+
+}  // namespace
+}  // namespace vicinal
