@@ -296,7 +296,8 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
                                   .stream = options.stream}};
   const Backend& backend = find_backend(options.run.device);
   for (const Points& image : images) check_reach(backend, image, image, spec.search);
-  backend.device().check_instruction_set(spec.search.run.instruction_set);
+  if (const std::string& asked = spec.search.run.instruction_set; asked != "auto")
+    backend.device().check_instruction_set(asked);
   FpGuard guard;
   Stats stats;
   stats.device = backend.device().facts().name;
