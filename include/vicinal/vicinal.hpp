@@ -39,4 +39,5 @@
 #include "vicinal/search.hpp"
 #include "vicinal/select.hpp"
 #include "vicinal/strings.hpp"
+#include "vicinal/truth.hpp"
 #include "vicinal/verify.hpp"

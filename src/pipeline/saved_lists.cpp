@@ -1,0 +1,75 @@
+// See saved_lists.hpp.
+#include "pipeline/saved_lists.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "vicinal/search.hpp"
+
+namespace vicinal {
+
+using io::Bytes;
+
+Lists load_lists(const Walk& walk, std::int64_t k, DistanceType type, std::int64_t corpus_rows, ListFile& file) {
+  Lists lists;
+  PieceHead expected = walk.head;
+  expected.first_row = 0;
+  expected.tier = file.tier;
+  const auto piece = walk.folder->load(file.path, expected, corpus_rows);
+  const auto entries = static_cast<std::size_t>(expected.queries * k);
+  if (!piece || piece->head.width != k || piece->payload.size() != entries * (8 + distance_size(type))) return lists;
+  lists = {Neighbors(expected.queries, k, type, false), piece->head.end_row, piece->head.redone};
+  const NeighborsView view = lists.list.view();
+  std::memcpy(view.ids, piece->payload.data(), entries * 8);
+  std::memcpy(view.distances, piece->payload.data() + entries * 8, entries * distance_size(type));
+  file.rows_digest = piece->head.rows_digest;
+  return lists;
+}
+
+void save_lists(const Walk& walk, const Lists& lists, const ListFile& file) {
+  PieceHead head = walk.head;
+  head.first_row = 0;
+  head.end_row = lists.rows_done;
+  head.redone = lists.redone;
+  head.width = lists.list.k();
+  head.tier = file.tier;
+  head.rows_digest = file.rows_digest;
+  const auto entries = static_cast<std::size_t>(lists.list.rows() * lists.list.k());
+  const Bytes parts[] = {
+      {reinterpret_cast<const std::byte*>(lists.list.ids()), entries * 8},
+      {static_cast<const std::byte*>(lists.list.distances()), entries * distance_size(lists.list.type())}};
+  walk.folder->save(file.path, head, parts);
+}
+
+void extend_lists(Walk& walk, const KnnOptions& options, Lists& lists) {
+  Neighbors found;
+  const std::int64_t rows = walk.part(
+      lists.rows_done,
+      [&](const Points& part, const Points& queries, const KnnOptions& with) { found = knn(part, queries, with); });
+  walk.note(found.stats, found.certificate);
+  lists.redone = std::min(lists.redone + found.certificate.redone, found.rows());
+  if (lists.rows_done == 0) {
+    lists.list = std::move(found);
+  } else {
+    const NeighborsView both[] = {lists.list.view(), found.view()};
+    lists.list = merge(both, {.k = options.k, .metric = options.metric, .pad = true});
+  }
+  lists.rows_done += rows;
+}
+
+void copy_entries(const Neighbors& list, std::int64_t from, std::int64_t count, const NeighborsView& out,
+                  std::int64_t at) {
+  const std::size_t size = distance_size(list.type());
+  std::memcpy(out.ids + at, list.ids() + from, static_cast<std::size_t>(count) * 8);
+  std::memcpy(static_cast<std::byte*>(out.distances) + static_cast<std::size_t>(at) * size,
+              static_cast<const std::byte*>(list.distances()) + static_cast<std::size_t>(from) * size,
+              static_cast<std::size_t>(count) * size);
+}
+
+void count_eligible(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows) {
+  for (std::int64_t q = 0; out.counts != nullptr && q < out.rows; ++q)
+    out.counts[q] = std::min(out.k, filter.all() ? corpus_rows : filter.count(q));
+}
+
+}  // namespace vicinal
