@@ -7,7 +7,7 @@ The answer is the first k rows by (returned distance, id), proved for every quer
 values, metric and k alone: not on the instruction set, the threads, the memory or the number of parts.
 ``knn_graph`` lists each row's nearest others, ``range_search`` everything within a radius; ``eligible`` and
 ``labels`` say which rows may answer. ``Corpus`` prepares once for many searches, ``plan`` tells memory and time
-before the work, ``merge`` joins results of parts, ``verify`` checks anybody's result, ``info`` and ``devices``
+before the work, ``merge`` joins results of parts, ``verify`` checks anybody's result, ``ground_truth`` is the answer for a base of any size, ``info`` and ``devices``
 describe this machine. ``select_k`` is the k smallest or largest values of every row, by any of ``select_algorithms()``.
 ``PermutationIndex`` answers approximately, or exactly, where distances are costly. ``vicinal.neighbors`` has scikit-learn's
 estimators on top of it, ``vicinal.compat`` the calls of other libraries; ``patch_sklearn`` brings it to programs that know
@@ -29,6 +29,7 @@ from ._permutation import PermutationIndex
 from ._range import plan_range, range_search
 from ._results import Certificate, CsrNeighbors, Device, Fault, Info, Neighbors, Plan, Stats, Verdict
 from ._select import SelectAlgorithm, Selection, SelectStats, select_algorithms, select_k
+from ._truth import ground_truth, update_ground_truth
 from .errors import (
     Cancelled,
     CapacityExceeded,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from .accel import patch_sklearn, unpatch_sklearn
 
 __all__ = [
-    "knn", "knn_graph", "range_search", "Corpus", "IndexPlan", "PermutationIndex", "PermutationNeighbors", "PermutationRange", "Recall", "Tuning", "plan", "plan_graph", "plan_range", "merge", "verify", "devices",
+    "knn", "knn_graph", "range_search", "Corpus", "IndexPlan", "PermutationIndex", "PermutationNeighbors", "PermutationRange", "Recall", "Tuning", "plan", "plan_graph", "plan_range", "merge", "verify", "ground_truth", "update_ground_truth", "devices",
     "info", "release_memory", "select_k", "select_algorithms", "Selection", "SelectStats", "SelectAlgorithm", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
     "Error", "InvalidArgument", "InvalidValue", "RangeError", "CapacityExceeded", "MemoryBudget", "OutOfMemory",
     "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal", "patch_sklearn",
