@@ -37,7 +37,8 @@ bench: build  ## speed beside faiss-cpu and scikit-learn; appends to bench/resul
 docs: build  ## tutorials and a page a function: build/docs/index.html
 	@scripts/docs
 
-lint: build  ## clang-format, clang-tidy, habits of the tree
+lint: build  ## clang-format, clang-tidy, ruff, mypy, habits of the tree
+	@scripts/bootstrap lint
 	@$(PYTHON) scripts/lint.py
 
 format: bootstrap  ## apply clang-format to every C++ file

@@ -32,7 +32,7 @@ CASES = {  # name: n, q, d, k, kind
 
 def make(kind, rows, d, seed):
     g = torch.Generator("cuda").manual_seed(seed)
-    normal = lambda *shape: torch.randn(*shape, generator=g, device="cuda")  # noqa: E731
+    normal = lambda *shape: torch.randn(*shape, generator=g, device="cuda")
     if kind == "gaussian":
         return normal(rows, d)
     if kind == "offset":

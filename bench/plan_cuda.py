@@ -45,12 +45,12 @@ def main():
             repeat = a.repeat if q * n < 1 << 36 else 2
             out = room("cuda")
             corpus, _ = engine.prepare(x)
-            say("prepared", "device", lambda: engine.search(corpus, y, k, *out), repeat)  # noqa: B023
+            say("prepared", "device", lambda: engine.search(corpus, y, k, *out), repeat)
             engine.lib.knn_forget(corpus)
-            say("one call", "device", lambda: engine.once(x, y, k, *out), repeat)  # noqa: B023
+            say("one call", "device", lambda: engine.once(x, y, k, *out), repeat)
             if name in HOST:
                 rows, asked, out = x.cpu(), y.cpu(), room("cpu")
-                say("one call", "host", lambda: engine.once(rows, asked, k, *out), 3)  # noqa: B023
+                say("one call", "host", lambda: engine.once(rows, asked, k, *out), 3)
         except RuntimeError as error:
             print(name, error, file=sys.stderr)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
-from run import append_lines  # noqa: E402
-from selections import ours, peers, rows_of  # noqa: E402,F401
+from run import append_lines
+from selections import ours, peers, rows_of  # noqa: F401
 
 FIELDS = ["date", "commit", "machine", "threads", "rows", "n", "k", "engine", "median_s"]
 

@@ -22,7 +22,7 @@ import numpy as np
 import vicinal
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench"))  # its select.py is not Python's
-from run import append_lines  # noqa: E402
+from run import append_lines
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 RECALL = ["date", "commit", "machine", "threads", "set", "n", "Q", "m", "choice", "form", "metric", "fraction", "answer", "recall", "share_computed"]
@@ -140,7 +140,7 @@ def targets(a, seed, inside):
         others = pathlib.Path(a.other_words).read_text(encoding="latin-1").split("\n")[:-1]
         asked = [others[i] for i in np.random.default_rng(seed + 1).choice(len(others), a.queries, replace=False)]
         sets.append(("words, asked in another language", words(a.words, a.queries)[0], asked, "levenshtein", (5,), (), 0))
-    for name, base, queries, metric, ks, _, window in sets:
+    for name, base, queries, metric, _, _, window in sets:
         for m in (64, 128):
             index = vicinal.PermutationIndex(base, metric, m, seed=seed, window=window, threads=a.threads)
             for k in (5, 10):

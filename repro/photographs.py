@@ -17,8 +17,8 @@ import numpy as np
 import vicinal
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench"))  # its select.py is not Python's
-from lopresti_tables import load  # noqa: E402
-from run import append_lines  # noqa: E402
+from lopresti_tables import load
+from run import append_lines
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results" / "photographs.csv"
 FIELDS = ["date", "commit", "machine", "threads", "queries", "pictures", "n", "Q", "m", "k", "seed", "tune_on", "target", "low", "value", "high",

@@ -16,7 +16,7 @@ import matplotlib
 
 matplotlib.use("svg")
 matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "vicinal", "font.size": 8, "axes.grid": True, "grid.alpha": 0.3})
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
 ROOT = Path(__file__).resolve().parent.parent
 # figure -> (title, what x is, its label)

@@ -22,10 +22,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "repro")]
-import torch  # noqa: E402
-from cuda_selections import Times, times_of  # noqa: E402
-from knn_cuda import Engine, by_torch, make  # noqa: E402
-from selection_gpu import Report, arguments, log2  # noqa: E402
+import torch
+from cuda_selections import Times, times_of
+from knn_cuda import Engine, by_torch, make
+from selection_gpu import Report, arguments, log2
 
 LI_POINTS = ([(m, 100_000, 64) for m in (50, 100, 200, 400, 700, 1000)] + [(90, n, 64) for n in (50_000, 100_000, 200_000, 400_000, 700_000, 1_000_000)]
              + [(500, 100_000, d) for d in (50, 100, 200, 400, 700, 1000)])  # fmt: skip
@@ -198,7 +198,7 @@ def li_fig1(engine, report, seconds):
     """The whole time and its parts: distances, selection, transfer; and what fuses them."""
     for point in LI_POINTS:
         search = li_data(engine, point)
-        say = lambda name, times: report.line("li_fig1", *point, LI_K, name, times)  # noqa: B023, E731
+        say = lambda name, times: report.line("li_fig1", *point, LI_K, name, times)
         say("transfer", times_of(search.transfer(), seconds, 20))
         say("matrix", times_of(search.distances, seconds, 20))
         for algorithm in ("merge", "auto"):
@@ -232,7 +232,7 @@ def li_fig3(engine, report, seconds):
     """Distances alone: a product that writes the matrix, differences that write it, and our kernels, which test instead of writing."""
     for point in LI_POINTS:
         search = li_data(engine, point)
-        say = lambda name, times: report.line("li_fig3", *point, LI_K, name, times)  # noqa: B023, E731
+        say = lambda name, times: report.line("li_fig3", *point, LI_K, name, times)
         for tf32 in (False, True):
             torch.backends.cuda.matmul.allow_tf32 = tf32
             say("sgemm tf32" if tf32 else "sgemm", times_of(lambda: torch.mm(search.y, search.x.T, out=search.matrix), seconds, 20))

@@ -19,8 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
-import torch  # noqa: E402
-from cuda_selections import Selections, Times, times_of  # noqa: E402
+import torch
+from cuda_selections import Selections, Times, times_of
 
 FIELDS = ["date", "commit", "machine", "engine", "milliseconds", "deviation", "repeats"]  # and a point, before the engine
 SIBLINGS = ["auto", "sieve_rows", "sieve_block", "sieve_grid", "quick_warp", "quick_block", "merge", "bitonic", "radix", "scan"]

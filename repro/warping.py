@@ -23,8 +23,8 @@ import numpy as np
 import vicinal
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
-from lopresti_tables import gc_series  # noqa: E402
-from run import append_lines  # noqa: E402
+from lopresti_tables import gc_series
+from run import append_lines
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results" / "warping.csv"
 FIELDS = ["date", "commit", "machine", "threads", "n", "stride", "Q", "m", "k", "choice", "ranks", "seed", "share by", "fraction", "recall", "seconds",

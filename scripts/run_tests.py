@@ -108,6 +108,7 @@ def all_steps(scale):
                        "--output-junit", LOGS / "ctest.xml"], "junit", ("build",)),
         Step("readme", [PYTHON, "scripts/readme_snippets.py"], needs=("build",)),
         Step("docs", ["scripts/docs"], needs=("build",)),
+        Step("lint", ["sh", "-c", "scripts/bootstrap lint && .venv/bin/python scripts/lint.py --touched"], needs=("build",)),
         Step("objects", [PYTHON, "scripts/check_build.py"], needs=("build",)),
     ]
 

@@ -14,10 +14,10 @@ import pytest
 import vicinal
 
 theirs = pytest.importorskip("sklearn.neighbors", reason="scikit-learn is not installed: not run")
-from sklearn.base import clone  # noqa: E402
-from sklearn.pipeline import make_pipeline  # noqa: E402
-from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
-from vicinal import neighbors as ours  # noqa: E402
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+from vicinal import neighbors as ours
 
 CHECKS = {
     "NearestNeighbors": 41, "KNeighborsTransformer": 47, "RadiusNeighborsTransformer": 47, "KNeighborsClassifier": 60,

@@ -7,7 +7,7 @@ import pytest
 import vicinal
 
 theirs = pytest.importorskip("sklearn.neighbors", reason="scikit-learn is not installed: not run")
-from vicinal import neighbors as ours  # noqa: E402
+from vicinal import neighbors as ours
 
 METRICS = [("minkowski", 2), ("minkowski", 1), ("minkowski", 3), ("euclidean", 2), ("sqeuclidean", 2), ("manhattan", 2), ("chebyshev", 2),
            ("cosine", 2), ("canberra", 2)]  # fmt: skip

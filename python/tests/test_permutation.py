@@ -40,13 +40,13 @@ def test_recall_tuned_on_queries_unlike_the_objects(data):
     far = (5 * rng.normal(size=(400, 12))).astype(np.float32)  # between the clusters, where every object is far
     index = vicinal.PermutationIndex(base, permutants=32, seed=2)
     truth = vicinal.knn(base, far, 5).distances[:, -1:]
-    achieved = lambda found: np.mean(found.distances <= truth[: len(found.distances)])  # noqa: E731
+    achieved = lambda found: np.mean(found.distances <= truth[: len(found.distances)])
     by_objects, by_queries = (index.knn(far, 5, recall=0.9, tune_on=on) for on in ("objects", "queries"))
     assert achieved(by_objects) < by_objects.recall.low  # left-out objects promise too much
     assert by_queries.recall.low <= achieved(by_queries) <= by_queries.recall.high and by_queries.recall.sample == 80
     assert achieved(by_queries) >= 0.9 and by_queries.fraction > by_objects.fraction
-    unlike = lambda found: sum("unlike the objects" in note for note in found.stats.notes)  # noqa: E731
-    told = lambda found: sum("200 or more" in note for note in found.stats.notes)  # noqa: E731
+    unlike = lambda found: sum("unlike the objects" in note for note in found.stats.notes)
+    told = lambda found: sum("200 or more" in note for note in found.stats.notes)
     by_default, too_few = index.knn(far, 5, recall=0.9), index.knn(far[:199], 5, recall=0.9)
     assert by_default.recall == by_queries.recall and by_default.ids.tobytes() == by_queries.ids.tobytes() and told(by_default) == 0
     assert too_few.recall == by_objects.recall and not too_few.recall.of_queries and told(too_few) == 1 == unlike(too_few)

@@ -176,7 +176,7 @@ def knn(
         return _results.neighbors(_inputs.call("knn", corpus_rows, query_rows, options), copied, columns, namespace)
     native = _namespaces.search(
         namespace, (query_rows.shape[0], options.k), options.pad,
-        lambda: _native.plan(*map(_inputs.shape_of, (corpus_rows, query_rows)), options),
+        lambda: _native.plan(_inputs.shape_of(corpus_rows), _inputs.shape_of(query_rows), options),
         lambda out: _native.knn_into(corpus_rows, query_rows, options, out),
     )  # fmt: skip
     return _results.neighbors(native, copied, columns)

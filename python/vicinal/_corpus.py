@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Corpus:
     ) -> None:
         own = _inputs.flag("copy", copy)
         if own and _namespaces.on_cuda(x):
-            x, own = _namespaces.of(x, "corpus").copied(), False
+            x, own = _namespaces.of_device(x, "corpus").copied(), False
         rows, self._copied_bytes = _inputs.rows(x, "corpus")
         device = _inputs.device(device, rows)
         options = _inputs.options(
@@ -109,10 +109,10 @@ class Corpus:
     def __copy__(self) -> Corpus:
         return self
 
-    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         native = self._native
         if self._there is not None:
-            rows = _inputs.rows(_namespaces.of(self._there, "corpus").on_host(), "corpus")[0]
+            rows = _inputs.rows(_namespaces.of_device(self._there, "corpus").on_host(), "corpus")[0]
             # Of this little memory nothing is prepared: the rows are only written.
             native = _native.Corpus(rows, _inputs.options(metric=self.metric, device="cpu", memory=1, degenerate=self._degenerate), False)
         settings = self._device, self._threads, self._memory

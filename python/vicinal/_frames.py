@@ -107,12 +107,11 @@ def _missing(column: Any) -> np.ndarray:
 def _stacked(column: Any, name: str) -> tuple[np.ndarray, int]:
     """Items of one length, one below the other."""
     where = name if column.name is None else f"{name}: column {column.name!r}"
-    items = [item if isinstance(item, (np.ndarray, list, tuple)) else None for item in column]
-    width, kinds = None, set()
-    for row, item in enumerate(items):
-        if item is None:
+    items, width, kinds = [], None, set()
+    for row, item in enumerate(column):
+        if not isinstance(item, (np.ndarray, list, tuple)):
             raise TypeError(f"{where}, row {row} is {type(column.iloc[row]).__name__}, row 0 an array")
-        values = items[row] = np.asarray(item)
+        values = np.asarray(item)
         if values.ndim != 1:
             raise InvalidArgument(f"{where}, row {row} has {values.ndim} dimensions, an item has 1")
         width = len(values) if width is None else width
@@ -121,6 +120,7 @@ def _stacked(column: Any, name: str) -> tuple[np.ndarray, int]:
         if values.dtype.kind not in "fiub":
             raise TypeError(f"{where}, row {row} holds {values.dtype.name}, which is no number")
         kinds.add(values.dtype)
+        items.append(values)
     table = np.empty((len(items), width or 0), np.result_type(*kinds))
     for row, values in enumerate(items):
         table[row] = values

@@ -12,7 +12,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -38,18 +38,18 @@ def device(asked: Any, *given: Any) -> str:
     return f"cuda:{held[0]}" if held and name in ("auto", "cuda") else name
 
 
-def _ordinal(side: Any) -> int:
+def _ordinal(x: Any) -> int:
     """Of the CUDA device that holds a side, asked without converting it; -1: none does."""
-    if isinstance(side, _native.Rows):
-        return side.cuda_device
-    if not _namespaces.on_cuda(side):
+    if isinstance(x, _native.Rows):
+        return x.cuda_device
+    if not _namespaces.on_cuda(x):
         return -1
-    return _namespaces.dlpack_device(side)[1] if hasattr(side, "__dlpack_device__") else unconverted(side, "rows")[0].cuda_device
+    return _namespaces.dlpack_device(x)[1] if hasattr(x, "__dlpack_device__") else unconverted(x, "rows")[0].cuda_device
 
 
 def stream(*given: Any) -> int:
     """The CUDA stream that a search begins after: that on which its sides are made; 0: none."""
-    return _namespaces.one_stream(*(side.stream for side in given if isinstance(side, _native.Rows)))
+    return _namespaces.one_stream(*(x.stream for x in given if isinstance(x, _native.Rows)))
 
 
 def integer(name: str, value: Any) -> int:
@@ -180,7 +180,8 @@ def shape(x: Any, name: str, dtype: Any) -> tuple[_native.Shape | _native.Rows, 
 
 
 def shape_of(seen: _native.Rows) -> _native.Shape:
-    return _native.Shape(*seen.shape, seen.dtype, seen.cuda_device >= 0)
+    count, width = seen.shape
+    return _native.Shape(count, width, seen.dtype, seen.cuda_device >= 0)
 
 
 def progress_callback(value: Any) -> Callable[[int, int], bool] | None:
@@ -356,9 +357,9 @@ def max_results(value: Any) -> int:
     return limit
 
 
-def pickled(saved: np.ndarray, protocol: int) -> Any:
+def pickled(saved: Any, protocol: SupportsIndex) -> Any:
     """Saved bytes for a pickle: a buffer that travels out of band, or for older protocols the array, which joblib keeps apart and maps."""
-    return pickle.PickleBuffer(saved) if protocol >= 5 else saved
+    return pickle.PickleBuffer(saved) if operator.index(protocol) >= 5 else saved
 
 
 def ids_array(ids: Any, where: str) -> np.ndarray:

@@ -163,6 +163,14 @@ def of(x: Any, name: str = "query") -> Namespace:
     return Numpy()
 
 
+def of_device(x: Any, name: str) -> Torch | Cupy:
+    """The library that owns `x`, in memory of a CUDA device; Unsupported where it makes no results there."""
+    namespace = of(x, name)
+    if isinstance(namespace, Numpy):
+        raise foreign(x, name)
+    return namespace
+
+
 def on_cuda(x: Any) -> bool:
     """In memory of a CUDA device, where it is read in place."""
     if hasattr(x, "__dlpack_device__"):

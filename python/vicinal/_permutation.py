@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -107,13 +107,14 @@ class PermutationIndex:
             _inputs.integer("seed", seed) & 0xFFFFFFFFFFFFFFFF, _inputs.text("rank_distance", rank_distance),
             _inputs.text("form", form), _inputs.integer("prefix", prefix),
         )  # fmt: skip
-        self._objects, self._metric = (x, metric) if own else (None, None)
+        self._objects: Any = x if own else None
+        self._metric: Any = metric if own else None
+        self._chosen: Any = chosen if own else ()
         if own:
-            self._copied_bytes, self._chosen = 0, chosen
+            self._copied_bytes = 0
             self._native = _native.PermutationIndex.own(len(x), self._distance(x), options, *chosen)
         else:
             objects, self._copied_bytes = _inputs.side(x, "corpus")
-            self._chosen = None
             self._native = _native.PermutationIndex(
                 objects, options, *chosen, _inputs.integer("window", window), _inputs.flag("bounds", bounds),
                 _inputs.flag("copy", copy),
@@ -140,11 +141,11 @@ class PermutationIndex:
         self._native = _native.PermutationIndex.open(
             _inputs.path_bytes(path), options, _inputs.flag("verify", verify), _inputs.flag("copy", copy)
         )
-        self._objects, self._metric = None, None
+        self._objects = self._metric = None
         return self._finished(recall, fraction, threads)
 
     def _finished(self, recall: float | None, fraction: float | None, threads: int) -> PermutationIndex:
-        self._facts, self._copied_bytes, self._chosen = self._native.facts, 0, None
+        self._facts, self._copied_bytes, self._chosen = self._native.facts, 0, ()
         self._recall, self._fraction, self._threads = _real("recall", recall), _real("fraction", fraction), threads
         return self
 
@@ -160,7 +161,7 @@ class PermutationIndex:
     def __copy__(self) -> PermutationIndex:
         return self
 
-    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         settings = self._recall, self._fraction, self._threads
         own = getattr(self, "__dict__", None) or None
         if self._metric is not None:
@@ -222,7 +223,7 @@ class PermutationIndex:
             answer = self._native.knn(self._queries(queries), options, *aim)
         native, share, found = answer
         result = _results.neighbors(native, 0, len(self))
-        answer = PermutationNeighbors(*result, result.certificate, result.stats, result.counts, result.columns)
+        answer = PermutationNeighbors(result.distances, result.ids, result.certificate, result.stats, result.counts, result.columns)
         answer.recall, answer.fraction = Recall(*found), share
         return answer
 

@@ -141,8 +141,8 @@ class CsrNeighbors:
         Entries as they are: list order, distances as returned, zeros kept, int64 indices. The matrix has memory
         of its own. Needs SciPy (ImportError without it). InvalidArgument if ``n_columns`` is not above all ids.
         """
-        arrays = [on_host(array).copy() for array in (self.offsets, self.distances, self.ids)]
-        return _csr_matrix(*arrays, self.columns, n_columns)
+        offsets, distances, ids = (on_host(array).copy() for array in (self.offsets, self.distances, self.ids))
+        return _csr_matrix(offsets, distances, ids, self.columns, n_columns)
 
     def by_id(self) -> CsrNeighbors:
         """The same lists, each by ascending id."""

@@ -67,10 +67,12 @@ def sides(corpus: Any, queries: Any) -> tuple[Any, Any, int]:
         if not nothing[text.index(False)]:
             odd = ("corpus", "query")[text.index(True)]
             raise TypeError(f"{odd}: unsupported dtype str, the other side holds numbers")
+    seen: tuple[tuple[Any, int], tuple[Any, int]]
     if not any(text):
-        (left, copied), (right, more) = rows(corpus, "corpus"), rows(queries, "query")
+        seen = rows(corpus, "corpus"), rows(queries, "query")
     else:
-        (left, copied), (right, more) = _strings.strings(corpus, "corpus"), _strings.strings(queries, "query")
+        seen = _strings.strings(corpus, "corpus"), _strings.strings(queries, "query")
+    (left, copied), (right, more) = seen
     return left, right, copied + more
 
 
@@ -99,7 +101,7 @@ def _from_cuda(x: Any, name: str) -> tuple[_native.Rows, int]:
             if not hasattr(x, "__cuda_array_interface__"):
                 raise
             return _from_cuda_interface(x, name), 0
-    namespace = _namespaces.of(x)
+    namespace = _namespaces.of_device(x, name)
     dense, copied = namespace.dense(name)
     return _native.Rows.from_dlpack(namespace.capsule(dense, name), name, namespace.stream()), copied
 

@@ -93,7 +93,7 @@ def select_k(
     k: int,
     *,
     largest: bool = False,
-    sorted: bool = True,  # noqa: A002
+    sorted: bool = True,
     algorithm: str = "auto",
     payload: Any = None,
     device: str = "auto",
@@ -151,7 +151,7 @@ def select_k(
     [b'a', b'c']
     """
     count = _inputs.integer("k", k)
-    wanted = dict(
+    wanted: dict[str, Any] = dict(
         largest=_inputs.flag("largest", largest), sorted=_inputs.flag("sorted", sorted),
         algorithm=_inputs.text("algorithm", algorithm), device=_inputs.text("device", device),
         threads=_inputs.integer("threads", threads),

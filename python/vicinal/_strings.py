@@ -31,7 +31,8 @@ def looks_like(x: Any) -> bool:
 def strings(x: Any, name: str) -> tuple[_native.Strings, int]:
     """`x` for the library, and the bytes that had to be copied (0 for Arrow)."""
     if hasattr(x, "__arrow_c_array__"):
-        return _native.Strings.from_arrow(*x.__arrow_c_array__(), name), 0
+        schema, array = x.__arrow_c_array__()
+        return _native.Strings.from_arrow(schema, array, name), 0
     if hasattr(x, "__arrow_c_stream__") and not hasattr(x, "iloc"):  # in chunks
         x = x.to_pylist() if hasattr(x, "to_pylist") else x.to_list()
     if isinstance(x, np.ndarray):
@@ -57,7 +58,7 @@ def _from_list(items: list, name: str) -> tuple[_native.Strings, int]:
     """`items` is a list that nothing else refers to. A subclass may have methods of its own, so str and bytes themselves are asked what it holds."""
     kind = bytes if items and issubclass(type(items[0]), bytes) else str
     try:
-        joined = kind().join(items)
+        joined: Any = kind().join(items)
         lengths = np.fromiter(map(kind.__len__, items), np.int64, len(items))  # type: ignore[arg-type]
     except TypeError:
         at, item = next((at, item) for at, item in enumerate(items) if not issubclass(type(item), kind))

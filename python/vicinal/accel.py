@@ -78,12 +78,14 @@ def patch_sklearn() -> None:
     Objects that exist already stay what they are. A second call changes nothing.
     """
     global _recording
-    from . import neighbors as ours
+    from . import neighbors as ours  # says what is missing where scikit-learn is
+
+    from sklearn import neighbors as theirs
 
     _recording = True
     if _patched:
         return
-    replacement = {getattr(ours.theirs, name): getattr(ours, name) for name in ours.__all__}
+    replacement = {getattr(theirs, name): getattr(ours, name) for name in ours.__all__}
     for name, module in list(sys.modules.items()):
         if name != "vicinal.neighbors" and not name.startswith("vicinal.neighbors."):
             for attribute, value in list(getattr(module, "__dict__", {}).items()):

@@ -63,7 +63,7 @@ def test_graph_matrix(files):
     assert graph.shape == (300, 300) and graph.nnz == 1200 and graph.dtype == np.float32
     assert graph.indices.reshape(300, 4).tolist() == [row[:4] for row in want]
     assert (graph.data.reshape(300, 4) == np.take_along_axis(d, graph.indices.reshape(300, 4), 1)).all()
-    for how, count in (("union", (graph + graph.T).nnz), ("mutual", None)):
+    for how in ("union", "mutual"):
         ok("graph", "x.npy", "-k", 4, "--metric", "sqeuclidean", "--symmetrize", how, "-o", "s.npz")
         both = scipy_sparse.load_npz("s.npz")
         assert (both != both.T).nnz == 0

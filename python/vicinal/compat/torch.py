@@ -59,7 +59,7 @@ def _nan_largest(rows: Any, k: int, largest: bool, sorted: bool) -> tuple[Any, A
     """select_k has NaN after everything; torch has it above everything, which is the same when the smallest are wanted."""
     found = select_k(rows, k, largest=largest, sorted=sorted)
     dtype = str(rows.dtype)
-    if not largest or not ("float" in dtype) or not bool((rows != rows).any()):
+    if not largest or "float" not in dtype or not bool((rows != rows).any()):
         return found[0], found[1]
     # NaN first, by position; then the largest of the rest: an order of a stable sort by what select_k finds in all.
     whole = select_k(rows, rows.shape[-1], largest=True)
