@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "pipeline/merge.hpp"
 #include "vicinal/search.hpp"
 
 namespace vicinal {
@@ -53,7 +54,9 @@ void extend_lists(Walk& walk, const KnnOptions& options, Lists& lists) {
     lists.list = std::move(found);
   } else {
     const NeighborsView both[] = {lists.list.view(), found.view()};
-    lists.list = merge(both, {.k = options.k, .metric = options.metric, .pad = true});
+    Neighbors merged(found.rows(), options.k, found.type(), false);
+    merge_found(both, options.metric, merged.view());
+    lists.list = std::move(merged);
   }
   lists.rows_done += rows;
 }

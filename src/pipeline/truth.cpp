@@ -33,7 +33,7 @@ class TruthWalk {
   TruthWalk(const RowParts& base, const Points& queries, const TruthOptions& options, const Grid& grid,
             const std::vector<std::int64_t>& cuts, const Plan& plan)
       : base_(base), options_(options), search_(options.search), cuts_(cuts), type_(plan.distance_type),
-        thread_pool_(plan.threads, nullptr, options.search.stop, 1),
+        saved_every_(grid.saved_every), thread_pool_(plan.threads, nullptr, options.search.stop, 1),
         walk_(base, queries, options.search, plan, options.directory, grid, key(queries, grid)) {}
 
   void run(GroundTruth& truth) {
@@ -96,7 +96,9 @@ class TruthWalk {
   void save(const Lists& lists, GroundTruth& truth) {
     const auto cut = std::find(cuts_.begin(), cuts_.end(), lists.rows_done);
     if (cut != cuts_.end()) take(lists.list, truth.tiers[static_cast<std::size_t>(cut - cuts_.begin())]);
-    if (!walk_.folder) return;
+    const double now = now_seconds();
+    if (!walk_.folder || (cut == cuts_.end() && now - saved_at_ < saved_every_)) return;
+    saved_at_ = now;
     ListFile file = ListFile::of(walk_);
     file.rows_digest = digests_.of(base_, lists.rows_done, thread_pool_);
     if (cut != cuts_.end()) {
@@ -112,7 +114,8 @@ class TruthWalk {
   const KnnOptions& search_;
   const std::vector<std::int64_t>& cuts_;  // rows of the tiers
   DistanceType type_;
-  ThreadPool thread_pool_;  // of the digests
+  double saved_every_, saved_at_ = 0;  // seconds
+  ThreadPool thread_pool_;             // of the digests
   RowDigests digests_;
   Walk walk_;
 };
@@ -147,7 +150,11 @@ GroundTruth truth_in_pieces(std::span<const Points> base, const Points& queries,
 
 Grid truth_grid(const Shape& base, const Shape& queries, const TruthOptions& options) {
   constexpr std::int64_t all = std::int64_t{1} << 40;
-  if (!options.directory.empty()) return Grid::of(base, queries, options.search.k);
+  if (!options.directory.empty()) {
+    Grid grid = Grid::of(base, queries, options.search.k);
+    grid.saved_every = Pace::target / 2;  // files of a base may be many, and the disk slow
+    return grid;
+  }
   return {std::max<std::int64_t>(queries.rows, 1), all, all, [] { return 0.0; }};
 }
 

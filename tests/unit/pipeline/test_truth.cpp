@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 
+#include "pipeline/merge.hpp"
 #include "pipeline/truth.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/search.hpp"
@@ -311,6 +312,32 @@ TEST(GroundTruthUpdate, RefusesWhatIsNotThereAndFindsListsThatWereWrong) {
   TruthOptions all = ten;
   all.verified_queries = 23;
   refuse(ErrorCode::internal, "ranking every row gives another list", {wrong.view(), old, fresh, {}}, all);
+}
+
+TEST(GroundTruth, MergesListsThatWereFoundAsMergeDoes) {
+  const Base base;
+  for (const KnnOptions& options :
+       {KnnOptions{.k = 12}, KnnOptions{.k = 300, .metric = Metric::inner_product, .pad = true},
+        KnnOptions{.k = 40, .distance_type = DistanceType::f64, .pad = true}}) {
+    std::vector<Neighbors> found;
+    std::vector<NeighborsView> views;
+    std::int64_t first = 0;
+    for (const Points& part : base.parts()) {
+      KnnOptions own = options;
+      own.first_id = first;
+      own.pad = true;
+      found.push_back(knn(part, base.asks(), own));
+      first += part.rows;
+    }
+    for (const Neighbors& one : found) views.push_back(one.view());
+    const MergeOptions wanted{.k = options.k, .metric = options.metric, .pad = true};
+    Neighbors out(base.asked, options.k, found[0].type(), true);
+    for (std::size_t parts = 1; parts <= views.size(); ++parts) {
+      const std::span<const NeighborsView> some(views.data(), parts);
+      merge_found(some, options.metric, out.view());
+      expect_same(out, merge(some, wanted));
+    }
+  }
 }
 
 TEST(GroundTruth, FirstNeighborsAreThoseOfASmallerK) {
