@@ -88,14 +88,8 @@ Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const
   const std::int64_t k = search.k;
   search.k += options.include_self || rows.rows == 0 ? 0 : 1;  // without rows nothing bounds k
   Walk walk(rows, rows, search, whole, directory, grid, words);
-  walk_lists(walk, rows, search, whole.distance_type, [&](std::int64_t first, const Neighbors& list) {
-    for (std::int64_t i = 0; i < list.rows(); ++i) {
-      const std::int64_t* const ids = list.ids() + i * search.k;
-      const std::int64_t self = options.include_self ? k : std::min(std::find(ids, ids + k, first + i) - ids, k);
-      copy_entries(list, i * search.k, self, result.view(), (first + i) * k);
-      copy_entries(list, i * search.k + self + 1, k - self, result.view(), (first + i) * k + self);
-    }
-  });
+  walk_lists(walk, rows, search, whole.distance_type,
+             [&](std::int64_t first, const Neighbors& list) { copy_without_self(list, first, k, result.view()); });
   count_eligible(result.view(), filter, rows.rows);
   walk.close(result.certificate, result.stats, start);
   return result;

@@ -70,6 +70,15 @@ void copy_entries(const Neighbors& list, std::int64_t from, std::int64_t count, 
               static_cast<std::size_t>(count) * size);
 }
 
+void copy_without_self(const Neighbors& wide, std::int64_t first, std::int64_t k, const NeighborsView& out) {
+  for (std::int64_t i = 0; i < wide.rows(); ++i) {
+    const std::int64_t* const ids = wide.ids() + i * wide.k();
+    const std::int64_t self = wide.k() == k ? k : std::min(std::find(ids, ids + k, first + i) - ids, k);
+    copy_entries(wide, i * wide.k(), self, out, (first + i) * k);
+    copy_entries(wide, i * wide.k() + self + 1, k - self, out, (first + i) * k + self);
+  }
+}
+
 void count_eligible(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows) {
   for (std::int64_t q = 0; out.counts != nullptr && q < out.rows; ++q)
     out.counts[q] = std::min(out.k, filter.all() ? corpus_rows : filter.count(q));

@@ -37,6 +37,9 @@ void extend_lists(Walk& walk, const KnnOptions& options, Lists& lists);
 /// Entries [from, from + count) of a list to place `at` of the result.
 void copy_entries(const Neighbors& list, std::int64_t from, std::int64_t count, const NeighborsView& out,
                   std::int64_t at);
+/// It copies lists of rows [first, first + wide.rows()) of a graph to their rows of `out`: k of the k + 1 entries of each, the row itself left out, or the last
+/// where it is not there. Lists of k entries are copied as they are.
+void copy_without_self(const Neighbors& wide, std::int64_t first, std::int64_t k, const NeighborsView& out);
 /// It fills out.counts, if there are any.
 void count_eligible(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows);
 
