@@ -17,6 +17,7 @@
 // A corpus in parts: give each its .first_id, then vicinal::merge(parts, {.k = 10}); the bits are those of one search.
 // Strings instead of rows:                     vicinal::knn(names.view(), typed.view(), {.k = 5, .metric = vicinal::Metric::levenshtein});
 // An expensive distance, or a set that is huge: vicinal::PermutationIndex(view, {.metric = vicinal::Metric::dtw}).knn(queries, {.recall = 0.9});
+// Ground truth of files without number:        vicinal::ground_truth(parts, queries, {.search = {.k = 100}, .tiers = {1000000, 10000000}});
 // The answer of another tool:                   vicinal::verify(corpus, queries, claim);
 //
 // Integers of 16 to 64 bits:                   vicinal::knn(vicinal::exact_elements(rows, "corpus").points(), ...);

@@ -116,6 +116,7 @@ def knn(
         ``2 L / (|a| + |b| + L)``, "hamming" (differing positions; one length), "jaccard" (of sets of tokens).
     device : str, default "auto"
         "auto", "cpu", "cuda" or "cuda:N"; see :func:`devices`. auto: the CUDA device whose memory holds a side, else the CPU.
+        "cuda:all", or several such as "cuda:0,cuda:1": each searches a share of the rows or of the queries; arrays are in the host's memory.
     threads : int, default 0
         0: as many as the affinity mask and the cgroup quota allow.
     memory : int, str or None

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/fake_devices.hpp"
 #include "pipeline/multi_device.hpp"
+#include "unit/pipeline/fake_devices.hpp"
 #include "vicinal/vicinal.hpp"
 
 namespace vicinal::multi_device_test {
