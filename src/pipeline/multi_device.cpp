@@ -196,15 +196,14 @@ Share share_of(const Shape& corpus, const Shape& queries, const KnnOptions& opti
   share.queries = std::max<std::int64_t>((queries.rows + count - 1) / count, 1);
   share.by_rows = !kept && corpus.rows > 0;
   if (!share.by_rows || queries.rows / count < many_queries) return share;
-  const Shape mine{share.queries, queries.cols, queries.dtype};
-  share.by_rows = !plan(corpus, mine,
-                        [&] {
-                          KnnOptions one = device_options(options, devices, 0);
-                          one.eligible = {};
-                          one.pad = true;
-                          return one;
-                        }())
-                       .resident;
+  KnnOptions one = device_options(options, devices, 0);
+  one.eligible = {};
+  one.pad = true;
+  try {
+    share.by_rows = !plan(corpus, {share.queries, queries.cols, queries.dtype}, one).resident;
+  } catch (const Error& error) {
+    if (!judged_alone(error)) throw;  // of too little memory the search says more
+  }
   return share;
 }
 
@@ -295,7 +294,7 @@ Neighbors graph_on_devices(const Points& rows, const Prepared& prepared, const G
   }
   Neighbors result(rows.rows, k, wide.type(), options.search.pad);
   copy_without_self(wide, 0, k, result.view());
-  count_eligible(result.view(), filter, rows.rows);
+  complete_lists(result.view(), filter, rows.rows, search.metric);
   result.certificate = std::move(wide.certificate);
   result.stats = std::move(wide.stats);
   result.stats.seconds = now_seconds() - start;

@@ -62,7 +62,7 @@ Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOp
   walk_lists(walk, corpus, options, whole.distance_type, [&](std::int64_t first, const Neighbors& list) {
     copy_entries(list, 0, list.rows() * options.k, result.view(), first * options.k);
   });
-  count_eligible(result.view(), filter, corpus.rows);
+  complete_lists(result.view(), filter, corpus.rows, options.metric);
   walk.close(result.certificate, result.stats, start);
   return result;
 }
@@ -90,7 +90,7 @@ Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const
   Walk walk(rows, rows, search, whole, directory, grid, words);
   walk_lists(walk, rows, search, whole.distance_type,
              [&](std::int64_t first, const Neighbors& list) { copy_without_self(list, first, k, result.view()); });
-  count_eligible(result.view(), filter, rows.rows);
+  complete_lists(result.view(), filter, rows.rows, search.metric);
   walk.close(result.certificate, result.stats, start);
   return result;
 }

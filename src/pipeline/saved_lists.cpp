@@ -3,9 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "core/key.hpp"
+#include "core/metric.hpp"
 #include "pipeline/merge.hpp"
+#include "prepare/check.hpp"
+#include "vicinal/error.hpp"
 #include "vicinal/search.hpp"
 
 namespace vicinal {
@@ -43,11 +48,76 @@ void save_lists(const Walk& walk, const Lists& lists, const ListFile& file) {
   walk.folder->save(file.path, head, parts);
 }
 
+namespace {
+
+/// The lists of a piece, which may hold rows that those of the whole have not, at distances beyond their type: such a list ends before them.
+class FiniteLists {
+ public:
+  FiniteLists(const Points& part, const Points& queries, const KnnOptions& options)
+      : part_(part), queries_(queries), options_(options) {}
+
+  Neighbors find() {
+    if (auto all = search(0, queries_.rows, options_.k)) return std::move(*all);
+    found_ =
+        Neighbors(queries_.rows, options_.k,
+                  resolve_distance_type(options_.distance_type, options_.metric, part_.dtype, queries_.dtype), false);
+    divide(0, queries_.rows);
+    return std::move(found_);
+  }
+
+ private:
+  /// The k nearest of queries [first, first + count); none where one of them is beyond the type.
+  std::optional<Neighbors> search(std::int64_t first, std::int64_t count, std::int64_t k) const try {
+    KnnOptions own = options_;
+    own.k = k;
+    if (!own.eligible.query_labels.empty())
+      own.eligible.query_labels =
+          own.eligible.query_labels.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+    if (own.progress && count < queries_.rows)
+      own.progress = [this](std::uint64_t, std::uint64_t) { return options_.progress(0, 1); };
+    return knn(part_, queries_.slice(first, count), own);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::range_error) throw;
+    return std::nullopt;
+  }
+
+  void divide(std::int64_t first, std::int64_t count) {
+    const std::int64_t half = count / 2;
+    if (half > 0) {
+      for (const auto& [begin, rows] : {std::pair{first, half}, std::pair{first + half, count - half}})
+        if (const auto lists = search(begin, rows, options_.k))
+          copy_entries(*lists, 0, rows * options_.k, found_.view(), begin * options_.k);
+        else divide(begin, rows);
+      return;
+    }
+    std::int64_t finite = 0, beyond = options_.k;  // entries
+    while (beyond - finite > 1) {
+      const std::int64_t k = finite + (beyond - finite) / 2;
+      if (const auto list = search(first, 1, k)) {
+        copy_entries(*list, 0, k, found_.view(), first * options_.k);
+        finite = k;
+      } else {
+        beyond = k;
+      }
+    }
+    const NeighborsView out = found_.view();
+    for (std::int64_t i = finite; i < options_.k; ++i)
+      store_missing(out.type, descending(options_.metric), out.ids, out.distances, first * options_.k + i);
+  }
+
+  const Points &part_, &queries_;
+  const KnnOptions& options_;
+  Neighbors found_;
+};
+
+}  // namespace
+
 void extend_lists(Walk& walk, const KnnOptions& options, Lists& lists) {
   Neighbors found;
-  const std::int64_t rows = walk.part(
-      lists.rows_done,
-      [&](const Points& part, const Points& queries, const KnnOptions& with) { found = knn(part, queries, with); });
+  const std::int64_t rows =
+      walk.part(lists.rows_done, [&](const Points& part, const Points& queries, const KnnOptions& with) {
+        found = FiniteLists(part, queries, with).find();
+      });
   walk.note(found.stats, found.certificate);
   lists.redone = std::min(lists.redone + found.certificate.redone, found.rows());
   if (lists.rows_done == 0) {
@@ -79,9 +149,12 @@ void copy_without_self(const Neighbors& wide, std::int64_t first, std::int64_t k
   }
 }
 
-void count_eligible(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows) {
-  for (std::int64_t q = 0; out.counts != nullptr && q < out.rows; ++q)
-    out.counts[q] = std::min(out.k, filter.all() ? corpus_rows : filter.count(q));
+void complete_lists(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows, Metric metric) {
+  for (std::int64_t q = 0; q < out.rows; ++q) {
+    const std::int64_t eligible = std::min(out.k, filter.all() ? corpus_rows : filter.count(q));
+    if (eligible > 0 && out.ids[q * out.k + eligible - 1] < 0) report_infinite({.metric = metric, .type = out.type});
+    if (out.counts != nullptr) out.counts[q] = eligible;
+  }
 }
 
 }  // namespace vicinal

@@ -122,7 +122,7 @@ class TruthWalk {
 
 }  // namespace
 
-GroundTruth truth_in_pieces(std::span<const Points> base, const Points& queries, const TruthOptions& options,
+GroundTruth lists_in_pieces(std::span<const Points> base, const Points& queries, const TruthOptions& options,
                             const Grid& grid) {
   const double start = now_seconds();
   const RowParts parts(base, options.tiers, options.names);
@@ -140,11 +140,23 @@ GroundTruth truth_in_pieces(std::span<const Points> base, const Points& queries,
       fail(ErrorCode::invalid_argument, cat("k=", search.k, " exceeds the n=", rows, " rows of a tier (use pad)"));
     check_k(filter, rows, queries.rows, search.k, search.pad);
     truth.tiers.push_back({rows, Neighbors(queries.rows, search.k, whole.distance_type, search.pad)});
-    count_eligible(truth.tiers.back().nearest.view(), filter, rows);
   }
   TruthWalk walk(parts, queries, options, grid, cuts, whole);
   walk.run(truth);
   walk.walk().close(truth.certificate, truth.stats, start);
+  return truth;
+}
+
+GroundTruth truth_in_pieces(std::span<const Points> base, const Points& queries, const TruthOptions& options,
+                            const Grid& grid) {
+  GroundTruth truth = lists_in_pieces(base, queries, options, grid);
+  const KnnOptions& search = options.search;
+  std::vector<std::uint64_t> words;
+  for (const Tier& tier : truth.tiers) {
+    const KnnOptions prefix = piece_options(search, 0, tier.rows, 0, queries.rows, words);
+    complete_lists(tier.nearest.view(), RowFilter(prefix.eligible, tier.rows, search.first_id, false), tier.rows,
+                   search.metric);
+  }
   return truth;
 }
 

@@ -8,6 +8,9 @@
 
 namespace vicinal {
 
+/// The lists without a look at whether each has all rows that may answer: those whose distances are beyond the type are missing.
+GroundTruth lists_in_pieces(std::span<const Points> base, const Points& queries, const TruthOptions& options,
+                            const Grid& grid);
 GroundTruth truth_in_pieces(std::span<const Points> base, const Points& queries, const TruthOptions& options,
                             const Grid& grid);
 /// It sets verified, and throws Internal where ranking every row gives another list of a sampled query.

@@ -50,8 +50,8 @@ class Update {
     truth.certificate.queries = queries_.rows;
     merge_inserted(truth, total);
     search_lost(truth, of_new, total);
-    const NeighborsView out = truth.tiers.back().nearest.view();
-    for (std::int64_t q = 0; out.counts != nullptr && q < out.rows; ++q) out.counts[q] = std::min(out.k, remaining_);
+    const RowFilter filter(whole_options().search.eligible, rows_, first_id_, false);
+    complete_lists(truth.tiers.back().nearest.view(), filter, rows_, options_.search.metric);
     truth.certificate.proven = queries_.rows - truth.certificate.redone;
     TruthOptions sampled = whole_options();
     sampled.search.progress = part_of_progress(options_.search.progress, of_new + again, total);
@@ -167,7 +167,7 @@ class Update {
                           options.names.begin() + std::min(std::ssize(options.names), std::ssize(update_.base)));
       options.search = piece_options(whole_options().search, old_rows_, rows_ - old_rows_, 0, asked.rows, words);
       options.search.progress = part_of_progress(options_.search.progress, 0, total);
-      found = truth_in_pieces(update_.inserted, asked, options,
+      found = lists_in_pieces(update_.inserted, asked, options,
                               truth_grid(shape_of(update_.inserted.front()), shape_of(asked), options));
       parts.push_back(found.nearest().view());
       truth.certificate.precisions = found.certificate.precisions;

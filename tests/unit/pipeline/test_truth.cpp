@@ -314,6 +314,24 @@ TEST(GroundTruthUpdate, RefusesWhatIsNotThereAndFindsListsThatWereWrong) {
   refuse(ErrorCode::internal, "ranking every row gives another list", {wrong.view(), old, fresh, {}}, all);
 }
 
+TEST(GroundTruth, AListOfAPieceMayEndWhereDistancesEnd) {
+  // Every third row is beyond f32 from the queries; whole lists have none of them, and those of small pieces would.
+  std::vector<float> rows(600, 1.0F), queries{1, 2, 0.5F, 1};
+  for (std::size_t i = 0; i < 300; ++i) rows[2 * i + 1] = i % 3 == 1 ? 3e38F : static_cast<float>(i);
+  const Points base = MatrixView<float>{rows.data(), 300, 2}, asks = MatrixView<float>{queries.data(), 2, 2};
+  const std::vector<Points> parts{base.slice(0, 4), base.slice(4, 63), base.slice(67, 233)};
+  for (const std::int64_t k : {5, 200}) {
+    const KnnOptions search{.k = k, .metric = Metric::sqeuclidean, .pad = true};
+    const Directory directory;
+    expect_same(ground_truth(parts, asks, {.search = search}).nearest(), knn(base, asks, search));
+    expect_same(knn_in_pieces(base, asks, search, directory.path.string(), grid_of(2, 64)), knn(base, asks, search));
+  }
+  const KnnOptions beyond{.k = 201, .metric = Metric::sqeuclidean};
+  expect_refused(ErrorCode::range_error, "squared distance exceeds f32", [&] { knn(base, asks, beyond); });
+  expect_refused(ErrorCode::range_error, "squared distance exceeds f32",
+                 [&] { ground_truth(parts, asks, {.search = beyond}); });
+}
+
 TEST(GroundTruth, MergesListsThatWereFoundAsMergeDoes) {
   const Base base;
   for (const KnnOptions& options :
