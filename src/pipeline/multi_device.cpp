@@ -224,9 +224,8 @@ Plan plan_of_devices(const Shape& corpus, const Shape& queries, const KnnOptions
   Shape rows = corpus, asked = queries;
   if (share.by_rows) rows.rows = std::min(share.rows, corpus.rows);
   else asked.rows = std::min(share.queries, queries.rows);
-  KnnOptions own = device_options(options, devices, 0);
-  own.eligible = {};
-  own.pad = true;
+  std::vector<std::uint64_t> words;
+  const KnnOptions own = device_options(piece_options(options, 0, rows.rows, 0, asked.rows, words), devices, 0);
   Plan whole;
   try {
     whole = planner(rows, asked, own);
@@ -234,15 +233,18 @@ Plan plan_of_devices(const Shape& corpus, const Shape& queries, const KnnOptions
     if (!judged_alone(error)) throw;
     return planner(corpus, queries, alone(options, devices));
   }
+  if (in_host_memory(devices))
+    for (std::int64_t* bytes : {&whole.budget_bytes, &whole.peak_bytes, &whole.minimum_bytes})
+      *bytes *= static_cast<std::int64_t>(devices.size());
   whole.device = joined(devices, ",");
   whole.threads *= static_cast<int>(devices.size());
   if (whole.result_bytes > 0)
     whole.result_bytes = queries.rows * options.k * static_cast<std::int64_t>(8 + distance_size(whole.distance_type));
   whole.notes.push_back(
       share.by_rows ? cat(devices.size(), " devices, by rows: each searches ", share.rows, " of the ", corpus.rows,
-                          " rows for all queries, and their lists are merged; memory and seconds are those of each")
+                          " rows for all queries, and their lists are merged; the seconds are those of each")
                     : cat(devices.size(), " devices, by queries: each searches all rows for ", share.queries,
-                          " of the ", queries.rows, " queries; memory and seconds are those of each"));
+                          " of the ", queries.rows, " queries; the seconds are those of each"));
   return whole;
 }
 

@@ -26,6 +26,14 @@ SearchPlan sampled(SearchPlan plan, const Backend& backend, const ProblemShape& 
   return plan;
 }
 
+/// The search that several devices do for a graph.
+KnnOptions searched_for_graph(const GraphOptions& options) {
+  KnnOptions search = options.search;
+  search.k += options.include_self ? 0 : 1;
+  if (search.eligible.query_labels.empty()) search.eligible.query_labels = search.eligible.corpus_labels;
+  return search;
+}
+
 /// The plan of several devices, if the options name several. by_queries: shares are never of rows.
 std::optional<Plan> by_devices(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool by_queries,
                                const SharePlanner& planner) {
@@ -67,7 +75,7 @@ Plan plan_graph(const Points& rows, const GraphOptions& options) {
   const Backend& backend = find_backend(options.search.run.device);
   check_reach(backend, rows, {}, options.search);
   check_graph(shape_of(rows), options);
-  if (const auto several = by_devices(shape_of(rows), shape_of(rows), options.search, false,
+  if (const auto several = by_devices(shape_of(rows), shape_of(rows), searched_for_graph(options), false,
                                       [&](const Shape& part, const Shape& asked, const KnnOptions& one) {
                                         return plan(rows.slice(0, part.rows), asked, one);
                                       }))
@@ -113,7 +121,7 @@ Plan plan_graph(const Shape& rows, const GraphOptions& options) {
   check_reach(backend, options.search.eligible);
   check_graph(rows, options);
   if (const auto several = by_devices(
-          rows, rows, options.search, false,
+          rows, rows, searched_for_graph(options), false,
           [](const Shape& part, const Shape& asked, const KnnOptions& one) { return plan(part, asked, one); }))
     return *several;
   return make_plan(backend, graph_problem(rows, options), options.search);
