@@ -283,7 +283,7 @@ Neighbors graph_on_devices(const Points& rows, const Prepared& prepared, const G
   check_k(filter, rows.rows, rows.rows, search.k, search.pad);
   // One neighbour more than is asked for; then the row itself is left out of its list, or the last.
   const std::int64_t k = search.k;
-  search.k += options.include_self ? 0 : 1;
+  if (!options.include_self) search.k = std::min(search.k, INT64_MAX - 1) + 1;
   search.pad = true;
   Neighbors wide;
   try {

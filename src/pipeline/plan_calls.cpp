@@ -29,7 +29,7 @@ SearchPlan sampled(SearchPlan plan, const Backend& backend, const ProblemShape& 
 /// The search that several devices do for a graph.
 KnnOptions searched_for_graph(const GraphOptions& options) {
   KnnOptions search = options.search;
-  search.k += options.include_self ? 0 : 1;
+  if (!options.include_self) search.k = std::min(search.k, INT64_MAX - 1) + 1;
   if (search.eligible.query_labels.empty()) search.eligible.query_labels = search.eligible.corpus_labels;
   return search;
 }
