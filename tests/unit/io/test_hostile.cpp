@@ -42,7 +42,7 @@ std::vector<Sample> samples() {
           {".u8bin", head + std::string(8, 'u'), true, false},
           {".i8bin", head + std::string(8, 'i'), true, false},
           {".ibin", head + std::string(32, 'j'), false, true},
-          {".u64bin", raw(std::uint64_t{4}) + raw(std::uint64_t{2}) + std::string(64, '\1'), false, true},
+          {".u64bin", head + std::string(64, '\1'), false, true},
           {".bin", head + std::string(64, 'b'), false, true},
           {".idx", std::string("\0\0\x08\x03\0\0\0\4\0\0\0\2\0\0\0\2", 16) + std::string(16, 'p'), true, false},
           {".idx", std::string("\0\0\x0D\x02\0\0\0\4\0\0\0\2", 12) + std::string(32, 'q'), true, false}};
