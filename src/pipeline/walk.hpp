@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/read_ahead.hpp"
 #include "pipeline/resume.hpp"
 #include "pipeline/row_parts.hpp"
 #include "vicinal/error.hpp"
@@ -61,6 +62,9 @@ class Walk {
         told_ = std::max(told_, done_ + now);
         return !late && (!options_.progress || options_.progress(told_, total_));
       };
+      // While this piece is searched the system reads what the next one begins with.
+      if (const std::int64_t next = first + rows; next < corpus_.rows())
+        read_ahead(corpus_.slice(next, std::min(rows, corpus_.run(next))));
       try {
         search(corpus_.slice(first, rows), block_, part);
       } catch (const Error& error) {
