@@ -12,8 +12,8 @@
 #include <random>
 #include <vector>
 
+#include "cuda/device/launch.cuh"
 #include "cuda/permutation/sequence.hpp"
-#include "cuda/select/launch.cuh"
 #include "device_timing.cuh"
 
 namespace {
@@ -70,29 +70,29 @@ int main(int argc, char** argv) {
       std::memcpy(&packed[static_cast<std::size_t>(w * objects + i)], rows.data() + (i * words + w) * 4, 4);
   std::memcpy(query_words.data(), asked.data(), asked.size());
 
-  RanksArgs job{.pitch = objects, .count = objects, .query_count = queries, .words = words};
-  job.candidates = std::max<std::int64_t>(1, static_cast<std::int64_t>(share * static_cast<double>(objects)));
-  job.bins = static_cast<std::uint32_t>(permutants * permutants / 4 + 1);
-  job.strips = strips_of(objects);
+  RanksArgs args{.pitch = objects, .count = objects, .query_count = queries, .words = words};
+  args.candidates = std::max<std::int64_t>(1, static_cast<std::int64_t>(share * static_cast<double>(objects)));
+  args.bins = static_cast<std::uint32_t>(permutants * permutants / 4 + 1);
+  args.strips = strips_of(objects);
   auto* ranks = room<std::uint32_t>(objects * words);
   auto* at_queries = room<std::uint32_t>(queries * words);
   must(cudaMemcpy(ranks, packed.data(), packed.size() * 4, cudaMemcpyHostToDevice));
   must(cudaMemcpy(at_queries, query_words.data(), query_words.size() * 4, cudaMemcpyHostToDevice));
-  job.objects = ranks;
-  job.queries = at_queries;
-  job.histogram = room<std::uint32_t>(queries * job.bins);
-  job.last = room<std::uint32_t>(queries);
-  job.equal_taken = room<std::uint32_t>(queries);
-  job.below = room<std::uint32_t>(queries * job.strips);
-  job.equal = room<std::uint32_t>(queries * job.strips);
-  job.found = room<std::uint32_t>(queries * job.candidates);
+  args.objects = ranks;
+  args.queries = at_queries;
+  args.histogram = room<std::uint32_t>(queries * args.bins);
+  args.last = room<std::uint32_t>(queries);
+  args.equal_taken = room<std::uint32_t>(queries);
+  args.below = room<std::uint32_t>(queries * args.strips);
+  args.equal = room<std::uint32_t>(queries * args.strips);
+  args.found = room<std::uint32_t>(queries * args.candidates);
   int multiprocessors = 0;
   must(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
   CudaLaunch launch{nullptr};
-  job.capacity = near_capacity(job.candidates, objects);
-  job.counts = room<std::uint32_t>(queries);
-  job.list = room<unsigned long long>(queries * job.capacity);
-  job.failed = room<std::uint32_t>(queries);
+  args.capacity = list_capacity(args.candidates, objects);
+  args.counts = room<std::uint32_t>(queries);
+  args.list = room<unsigned long long>(queries * args.capacity);
+  args.failed = room<std::uint32_t>(queries);
   const auto clear = [&](std::uint32_t* at, std::int64_t count) {
     must(cudaMemsetAsync(at, 0, static_cast<std::size_t>(queries * count) * 4));
   };
@@ -107,43 +107,43 @@ int main(int argc, char** argv) {
                           int{rows[static_cast<std::size_t>(i * 4 * words + p)]});
       scored.emplace_back(score, static_cast<std::uint32_t>(i));
     }
-    std::nth_element(scored.begin(), scored.begin() + job.candidates - 1, scored.end());
+    std::nth_element(scored.begin(), scored.begin() + args.candidates - 1, scored.end());
     std::vector<std::uint32_t>& ids = expected.emplace_back();
-    for (std::int64_t i = 0; i < job.candidates; ++i) ids.push_back(scored[static_cast<std::size_t>(i)].second);
+    for (std::int64_t i = 0; i < args.candidates; ++i) ids.push_back(scored[static_cast<std::size_t>(i)].second);
     std::sort(ids.begin(), ids.end());
   }
   const double pairs = static_cast<double>(objects) * static_cast<double>(queries);
   bool right = true;
   const auto measure = [&](const char* way, const auto& run) {
-    clear(job.found, job.candidates);
+    clear(args.found, args.candidates);
     const double ms = bench::median_ms(nullptr, seconds, run);
-    std::vector<std::uint32_t> found(static_cast<std::size_t>(job.candidates));
+    std::vector<std::uint32_t> found(static_cast<std::size_t>(args.candidates));
     for (std::size_t query = 0; query < expected.size(); ++query) {
-      must(cudaMemcpy(found.data(), job.found + static_cast<std::int64_t>(query) * job.candidates, found.size() * 4,
+      must(cudaMemcpy(found.data(), args.found + static_cast<std::int64_t>(query) * args.candidates, found.size() * 4,
                       cudaMemcpyDeviceToHost));
       std::sort(found.begin(), found.end());
       if (found != expected[query])
         std::fprintf(stderr, "%s, query %zu: other candidates than a full sort's\n", way, query), right = false;
     }
     std::printf("%s,%lld,%lld,%d,%lld,%.3f,%.3e,%.3e\n", way, static_cast<long long>(objects),
-                static_cast<long long>(queries), permutants, static_cast<long long>(job.candidates), ms,
+                static_cast<long long>(queries), permutants, static_cast<long long>(args.candidates), ms,
                 pairs / ms * 1e3, pairs * permutants / ms * 1e3);
     std::fflush(stdout);
   };
   measure("counted", [&] {
-    clear(job.histogram, job.bins), clear(job.below, job.strips), clear(job.equal, job.strips);
-    run_footrule(job, 8 * multiprocessors, launch);
+    clear(args.histogram, args.bins), clear(args.below, args.strips), clear(args.equal, args.strips);
+    run_footrule(args, 8 * multiprocessors, launch);
   });
   const auto near = [&](const char* way, const auto& how) {
     measure(way, [&] {
-      clear(job.histogram, job.bins), clear(job.counts, 1);
+      clear(args.histogram, args.bins), clear(args.counts, 1);
       how();
     });
     std::vector<std::uint32_t> failed(static_cast<std::size_t>(queries));
-    must(cudaMemcpy(failed.data(), job.failed, failed.size() * 4, cudaMemcpyDeviceToHost));
+    must(cudaMemcpy(failed.data(), args.failed, failed.size() * 4, cudaMemcpyDeviceToHost));
     const auto lost = std::count(failed.begin(), failed.end(), 1u);
     if (lost > 0) std::fprintf(stderr, "%s: %lld queries failed\n", way, static_cast<long long>(lost));
   };
-  near("near", [&] { run_near(job, multiprocessors, near_sample, launch); });
+  near("near", [&] { run_sampled(args, multiprocessors, least_sample, launch); });
   return right ? 0 : 1;
 }

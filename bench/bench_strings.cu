@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/select/launch.cuh"
+#include "cuda/device/launch.cuh"
 #include "cuda/strings/sequence.hpp"
 #include "device_timing.cuh"
 #include "vicinal/search.hpp"
@@ -139,15 +139,15 @@ int main(int argc, char** argv) {
       corpus.up_to(16), corpus.up_to(32), corpus.up_to(64), word_count, queries.up_to(32), queries.up_to(64), count,
       queries.longest()};
 
-  constexpr std::int64_t room = most_picked;
+  constexpr std::int64_t room = most_selected;
   std::vector<std::int64_t> begin(asked.size() + 1);
   for (std::size_t i = 0; i < begin.size(); ++i) begin[i] = static_cast<std::int64_t>(i) * room;
-  StringsArgs job{.words = copied(corpus), .queries = copied(queries), .symbols = symbols};
-  job.begin = on_device(begin);
+  StringsArgs args{.corpus = copied(corpus), .queries = copied(queries), .symbols = symbols};
+  args.begin = on_device(begin);
   Key* best = nullptr;
-  must(cudaMalloc(&job.limits, asked.size() * sizeof(std::int32_t)));
-  must(cudaMalloc(&job.counts, asked.size() * sizeof(std::uint32_t)));
-  must(cudaMalloc(&job.found, static_cast<std::size_t>(count * room) * sizeof(Key)));
+  must(cudaMalloc(&args.thresholds, asked.size() * sizeof(std::int32_t)));
+  must(cudaMalloc(&args.counts, asked.size() * sizeof(std::uint32_t)));
+  must(cudaMalloc(&args.matches, static_cast<std::size_t>(count * room) * sizeof(Key)));
   must(cudaMalloc(&best, static_cast<std::size_t>(count * k) * sizeof(Key)));
   Key* result = nullptr;  // pinned, as every library of this kind wants it
   std::uint32_t* counts = nullptr;
@@ -158,14 +158,14 @@ int main(int argc, char** argv) {
   CudaLaunch launch{stream};
 
   const auto query_copy = [&] {
-    must(cudaMemcpyAsync(const_cast<std::uint8_t*>(job.queries.codes), queries.codes.data(), queries.codes.size(),
+    must(cudaMemcpyAsync(const_cast<std::uint8_t*>(args.queries.codes), queries.codes.data(), queries.codes.size(),
                          cudaMemcpyHostToDevice, stream));
-    must(cudaMemcpyAsync(const_cast<std::int64_t*>(job.queries.offsets), queries.offsets.data(),
+    must(cudaMemcpyAsync(const_cast<std::int64_t*>(args.queries.offsets), queries.offsets.data(),
                          queries.offsets.size() * 8, cudaMemcpyHostToDevice, stream));
-    must(cudaMemsetAsync(job.counts, 0, asked.size() * sizeof(std::uint32_t), stream));
+    must(cudaMemsetAsync(args.counts, 0, asked.size() * sizeof(std::uint32_t), stream));
   };
   const auto counts_back = [&] {
-    must(cudaMemcpyAsync(counts, job.counts, asked.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost, stream));
+    must(cudaMemcpyAsync(counts, args.counts, asked.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost, stream));
   };
   const auto report = [&](const std::string& call, double ms, std::int64_t entries, std::int64_t left) {
     std::printf("%s,%lld,%lld,%.4f,%.0f,%.4g,%lld,%lld\n", call.c_str(), static_cast<long long>(count),
@@ -179,9 +179,9 @@ int main(int argc, char** argv) {
 
   const double nearest = median_ms(stream, seconds, [&] {
     query_copy();
-    run_strings_bound(launch, job, k);
-    run_strings_near(launch, job, cuts);
-    run_strings_pick(launch, job, k, best);
+    run_strings_thresholds(launch, args, k);
+    run_strings_near(launch, args, cuts);
+    run_strings_select(launch, args, k, best);
     must(cudaMemcpyAsync(result, best, static_cast<std::size_t>(count * k) * sizeof(Key), cudaMemcpyDeviceToHost,
                          stream));
     counts_back();
@@ -211,15 +211,15 @@ int main(int argc, char** argv) {
   std::printf("# %lld entries of %lld queries differ from the CPU's\n", static_cast<long long>(wrong),
               static_cast<long long>(want.rows()));
 
-  const double first_limits = median_ms(stream, seconds / 4, [&] { run_strings_bound(launch, job, k); });
+  const double first_limits = median_ms(stream, seconds / 4, [&] { run_strings_thresholds(launch, args, k); });
   report("first limits", first_limits, 0, 0);
   for (const int radius : {1, 2, 3, 5}) {
     const std::vector<std::int32_t> limits(asked.size(), radius);
-    must(cudaMemcpy(job.limits, limits.data(), limits.size() * sizeof(std::int32_t), cudaMemcpyHostToDevice));
+    must(cudaMemcpy(args.thresholds, limits.data(), limits.size() * sizeof(std::int32_t), cudaMemcpyHostToDevice));
     const double ms = median_ms(stream, seconds / 2, [&] {
       query_copy();
-      run_strings_near(launch, job, cuts);
-      run_strings_pick(launch, job, k, best);
+      run_strings_near(launch, args, cuts);
+      run_strings_select(launch, args, k, best);
       counts_back();
     });
     report("r=" + std::to_string(radius), ms, std::accumulate(counts, counts + count, std::int64_t{0}), too_many());

@@ -15,16 +15,7 @@ namespace {
 
 Json info_json(const vicinal::Info& info) {
   Json object = json_head("info");
-  object["version"] = info.version;
-  object["semantics_version"] = info.semantics_version;
-  object["compiler"] = info.compiler;
-  object["instruction_sets"] = info.instruction_sets;
-  object["built_instruction_sets"] = info.built_instruction_sets;
-  object["filters"] = info.filters;
-  object["backends"] = info.backends;
-  object["threads"] = info.threads;
-  object["devices"] = Json::array();
-  for (const vicinal::Device& device : info.devices) object["devices"].push_back(json_of(device));
+  add_info(object, info);
   object["metrics"] = Json::array();
   for (const vicinal::MetricInfo& metric : vicinal::metrics()) {
     object["metrics"].push_back({{"name", std::string(metric.name)},

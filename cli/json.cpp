@@ -26,6 +26,11 @@ Json json_of(const vicinal::Matrix& matrix, const std::string& path) {
 namespace {
 
 Json field_json(vicinal::DistanceType type) { return vicinal::distance_type_name(type); }
+Json field_json(const std::vector<vicinal::Device>& devices) {
+  Json list = Json::array();
+  for (const vicinal::Device& device : devices) list.push_back(json_of(device));
+  return list;
+}
 template <class Value>
 Json field_json(const Value& value) {
   return value;
@@ -55,6 +60,7 @@ Json json_of(const vicinal::Certificate& certificate) {
 Json json_of(const vicinal::Stats& stats) { return fields_json(stats); }
 Json json_of(const vicinal::Plan& plan) { return fields_json(plan); }
 Json json_of(const vicinal::Device& device) { return fields_json(device); }
+void add_info(Json& object, const vicinal::Info& info) { add_fields(object, info); }
 
 Json json_ids(const vicinal::Neighbors& result) {
   Json rows = Json::array();

@@ -19,6 +19,8 @@ Json json_of(const vicinal::Certificate& certificate);
 Json json_of(const vicinal::Stats& stats);
 Json json_of(const vicinal::Plan& plan);
 Json json_of(const vicinal::Device& device);
+/// Every member, under its name.
+void add_info(Json& object, const vicinal::Info& info);
 Json json_ids(const vicinal::Neighbors& result);
 /// offsets, ids, distances into `object`.
 void add_lists(Json& object, const vicinal::CsrNeighbors& lists);

@@ -125,20 +125,24 @@ vicinal::Execution execution(const std::string& device, std::int64_t threads) {
 
 vicinal::KnnOptions search_options(SearchFlags& flags, bool of_search) {
   vicinal::KnnOptions options;
-  options.metric = vicinal::parse_metric(flags.metric);
-  const vicinal::MetricInfo& metric = vicinal::metric_info(options.metric);
-  if (of_search && !metric.vectors && !metric.strings)
+  // Every member has a name here, so that one more does not compile until it is thought of. k is each command's own; the command has no words for
+  // proof, progress and stop are those of the run, and it has no stream.
+  auto& [k, metric, distance_type, pad, first_id, degenerate, eligible, strings, proof, memory, run, progress, stop,
+         stream] = options;
+  metric = vicinal::parse_metric(flags.metric);
+  const vicinal::MetricInfo& about = vicinal::metric_info(metric);
+  if (of_search && !about.vectors && !about.strings)
     throw vicinal::Error(vicinal::ErrorCode::invalid_argument,
-                         std::string(metric.name) + " is a distance of indexes alone: vicinal index build --metric " +
-                             std::string(metric.name) + ", which vicinal index search --exact searches exactly");
-  options.distance_type = vicinal::parse_distance_type(flags.distance_type);
-  options.degenerate = vicinal::parse_degenerate(flags.degenerate);
-  options.pad = flags.pad;
-  options.first_id = flags.first_id;
-  options.eligible = eligible_of(flags.eligible);
-  options.strings = {.max_length = flags.max_length, .ngram = flags.ngram};
-  if (!flags.memory.empty()) options.memory.host = vicinal::parse_bytes(flags.memory);
-  options.run = execution(flags.device, flags.threads);
+                         std::string(about.name) + " is a distance of indexes alone: vicinal index build --metric " +
+                             std::string(about.name) + ", which vicinal index search --exact searches exactly");
+  distance_type = vicinal::parse_distance_type(flags.distance_type);
+  degenerate = vicinal::parse_degenerate(flags.degenerate);
+  pad = flags.pad;
+  first_id = flags.first_id;
+  eligible = eligible_of(flags.eligible);
+  strings = {.max_length = flags.max_length, .ngram = flags.ngram};
+  if (!flags.memory.empty()) memory.host = vicinal::parse_bytes(flags.memory);
+  run = execution(flags.device, flags.threads);
   return options;
 }
 

@@ -55,20 +55,17 @@ struct Explanation {
 
   /// The products of the first filter and the rows that blocks of queries read, as if they took all the time of the search but preparing.
   void compare(const Report& run, std::int64_t cols) {
-    const std::string precision = run.certificate.precisions.empty() ? "" : run.certificate.precisions.front();
     const double seconds = run.stats.seconds - run.stats.prepare_seconds;
-    if ((precision != "int8" && precision != "f32") || !(seconds > 0)) return;
+    if (run.certificate.precisions.empty() || !(seconds > 0)) return;
     const vicinal::Rates best = vicinal::measure_rates({.device = run.stats.device,
                                                         .threads = run.stats.threads,
                                                         .instruction_set = run.stats.instruction_set,
-                                                        .filter = precision});
+                                                        .filter = run.certificate.precisions.front()});
     const double elements =
         static_cast<double>(run.stats.pairs) * static_cast<double>(cols) / (run.plan.symmetric ? 2 : 1);
     if (best.products > 0) product_share = elements / seconds / best.products;
-    const double block =
-        static_cast<double>(run.plan.symmetric ? run.plan.pair_rows : std::min(run.plan.query_block, run.queries));
-    if (best.bytes > 0 && block > 0)
-      memory_share = elements * (precision == "int8" ? 1 : 4) / block / seconds / best.bytes;
+    const double block = static_cast<double>(std::min(run.plan.query_block, run.queries));
+    if (best.bytes > 0 && block > 0) memory_share = elements * best.element_bytes / block / seconds / best.bytes;
   }
 };
 

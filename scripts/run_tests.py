@@ -33,7 +33,7 @@ REDUCED_TESTS = {
             "PlanOfMemory.*:AdversarialLists.*:*Paths.EveryLayout*:"
             "Shapes.EveryDimension*:Shapes.Gaussian*:Shapes.Image*:GraphShapes.*:RangeShapes.*:RangeLarge.*:Growth.*:"
             "GraphMemory.*:*Killing*:Resume.Pieces*:Resume.Loses*:PermutationIndex.BitsDoNot*:PermutationIndex.Recall*:Ranks.Scores*:*/correlation_f32:"
-            "Progress.*:Filters.GroupsInOneCall:Filters.WholeNumbers*:Filters.EveryRung*:"
+            "Progress.*:Filters.KdTreesInOneCall:Filters.WholeNumbers*:Filters.EveryPrecision*:"
             "Filters.TilesThatServe*:Filters.RunsOfEqual*:Filters.APlanThatSees*:Filters.ThePilot*:Filters.NothingWithin*:CudaRun.BatchesWhereMemoryIsShort:CorpusFile.TakesNoRowsAndManyBlocks:"
             "*/*_f64:*/*_f16:*/*_bf16:*/*_i8:*/*_u8:*/euclidean_f32:*/cosine_f32:*/l1_f32:*/inner_product_f32",
     "tsan": "Threads.*:Cancellation.*Progress*:Cancellation.AStop*:Progress.*:FloatingPoint.*:BadInput.*:Adversarial.EveryCaseHas*:"

@@ -40,11 +40,12 @@ Info info();
 
 /// What a device does at best, for a search to be held against.
 struct Rates {
-  double products = 0;  // multiply-adds a second of a filter's tiles whose rows are in the first-level cache
-  double bytes = 0;     // a second, read from memory
+  double products = 0;       // multiply-adds a second of a filter's tiles whose rows are in the first-level cache
+  double bytes = 0;          // a second, read from memory
+  double element_bytes = 0;  // of a row of that filter, an element
 };
-/// Measures them, in some 50 ms, for the threads, the instruction set and the filter of `run`: "int8" or "f32". All 0 where a
-/// device does not say.
+/// Measures them, in some 50 ms, for the threads, the instruction set and the filter of `run`, by its name. All 0 where a device does not say,
+/// which it does on the CPU for its own filters. Throws Error (InvalidArgument) for a name that is no filter's, "auto" among them.
 Rates measure_rates(const Execution& run);
 
 }  // namespace vicinal

@@ -20,7 +20,7 @@ struct Field {
 template <class Struct, class Member>
 Field(const char*, Member Struct::*) -> Field<Struct, Member>;
 
-/// `listed` has a Field for each member of Struct that users see; `unlisted` counts the others.
+/// `listed` has a Field for each member of Struct.
 template <class Struct>
 struct Fields;
 
@@ -32,7 +32,6 @@ struct Fields<Certificate> {
   using Struct = Certificate;
   static constexpr std::tuple listed{VICINAL_FIELD(queries), VICINAL_FIELD(proven), VICINAL_FIELD(redone),
                                      VICINAL_FIELD(precisions), VICINAL_FIELD(largest_bound)};
-  static constexpr std::size_t unlisted = 0;
 };
 
 template <>
@@ -45,36 +44,20 @@ struct Fields<Stats> {
       VICINAL_FIELD(copied_bytes), VICINAL_FIELD(planned_bytes),   VICINAL_FIELD(used_bytes),
       VICINAL_FIELD(rotated),      VICINAL_FIELD(planned_seconds), VICINAL_FIELD(passes),
       VICINAL_FIELD(notes)};
-  static constexpr std::size_t unlisted = 0;
 };
 
 template <>
 struct Fields<Plan> {
   using Struct = Plan;
-  static constexpr std::tuple listed{VICINAL_FIELD(device),
-                                     VICINAL_FIELD(instruction_set),
-                                     VICINAL_FIELD(cascade),
-                                     VICINAL_FIELD(threads),
-                                     VICINAL_FIELD(distance_type),
-                                     VICINAL_FIELD(budget_bytes),
-                                     VICINAL_FIELD(peak_bytes),
-                                     VICINAL_FIELD(minimum_bytes),
-                                     VICINAL_FIELD(result_bytes),
-                                     VICINAL_FIELD(corpus_chunk),
-                                     VICINAL_FIELD(query_batch),
-                                     VICINAL_FIELD(query_block),
-                                     VICINAL_FIELD(row_splits),
-                                     VICINAL_FIELD(passes),
-                                     VICINAL_FIELD(candidate_slots),
-                                     VICINAL_FIELD(match_bytes),
-                                     VICINAL_FIELD(symmetric),
-                                     VICINAL_FIELD(rotated),
-                                     VICINAL_FIELD(resident),
-                                     VICINAL_FIELD(seconds),
-                                     VICINAL_FIELD(sampled_rows),
-                                     VICINAL_FIELD(left_rows),
-                                     VICINAL_FIELD(notes)};
-  static constexpr std::size_t unlisted = 4;  // pair_rows, groups, second, pilot: how the CPU goes about it
+  static constexpr std::tuple listed{
+      VICINAL_FIELD(device),       VICINAL_FIELD(instruction_set), VICINAL_FIELD(cascade),
+      VICINAL_FIELD(threads),      VICINAL_FIELD(distance_type),   VICINAL_FIELD(budget_bytes),
+      VICINAL_FIELD(peak_bytes),   VICINAL_FIELD(minimum_bytes),   VICINAL_FIELD(result_bytes),
+      VICINAL_FIELD(corpus_chunk), VICINAL_FIELD(query_batch),     VICINAL_FIELD(query_block),
+      VICINAL_FIELD(row_splits),   VICINAL_FIELD(passes),          VICINAL_FIELD(candidate_slots),
+      VICINAL_FIELD(match_bytes),  VICINAL_FIELD(symmetric),       VICINAL_FIELD(rotated),
+      VICINAL_FIELD(resident),     VICINAL_FIELD(seconds),         VICINAL_FIELD(sampled_rows),
+      VICINAL_FIELD(left_rows),    VICINAL_FIELD(details),         VICINAL_FIELD(notes)};
 };
 
 template <>
@@ -82,7 +65,20 @@ struct Fields<Device> {
   using Struct = Device;
   static constexpr std::tuple listed{VICINAL_FIELD(name), VICINAL_FIELD(description), VICINAL_FIELD(usable),
                                      VICINAL_FIELD(reason), VICINAL_FIELD(free_bytes)};
-  static constexpr std::size_t unlisted = 0;
+};
+
+template <>
+struct Fields<Info> {
+  using Struct = Info;
+  static constexpr std::tuple listed{VICINAL_FIELD(version),
+                                     VICINAL_FIELD(semantics_version),
+                                     VICINAL_FIELD(compiler),
+                                     VICINAL_FIELD(instruction_sets),
+                                     VICINAL_FIELD(built_instruction_sets),
+                                     VICINAL_FIELD(filters),
+                                     VICINAL_FIELD(backends),
+                                     VICINAL_FIELD(devices),
+                                     VICINAL_FIELD(threads)};
 };
 
 #undef VICINAL_FIELD

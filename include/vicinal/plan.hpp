@@ -25,28 +25,26 @@ struct Plan {
   std::int64_t budget_bytes = 0;  // what the plan had to fit
   std::int64_t peak_bytes =
       0;  // what it will use at most, results not counted; on a CUDA device while its first precision runs, later ones stay within the budget
-  std::int64_t minimum_bytes = 0;    // the smallest budget that would do
-  std::int64_t result_bytes = 0;     // ids and distances
-  std::int64_t corpus_chunk = 0;     // rows of the corpus prepared at a time
-  std::int64_t query_batch = 0;      // queries in flight at a time
-  std::int64_t query_block = 0;      // queries that one task carries through the corpus
+  std::int64_t minimum_bytes = 0;  // the smallest budget that would do
+  std::int64_t result_bytes = 0;   // ids and distances
+  std::int64_t corpus_chunk = 0;   // rows of the corpus prepared at a time
+  std::int64_t query_batch = 0;    // queries in flight at a time
+  std::int64_t query_block =
+      0;  // queries that one task carries through the corpus; of symmetric tiles, rows of either side
   std::int64_t row_splits = 1;       // parts of a chunk that one query block is searched in at once
   std::int64_t passes = 1;           // times the corpus is read
   std::int64_t candidate_slots = 0;  // filter survivors that a query can hold before they are reranked
   std::int64_t match_bytes = 0;      // range search: matches held until their places in the result are known
-  std::int64_t pair_rows = 0;        // graph: rows of the blocks that meet in pairs
   bool symmetric = false;            // graph: each tile of distances serves both of its sides
-  bool groups = false;               // few columns: rows near each other share a tile, and far tiles are passed over
-  bool second = false;  // many columns: a second byte of each element is kept for rows that the first cannot exclude
-  bool pilot = false;   // a sample of the rows decides whether the first precision is used, and whether of rotated rows
-  bool rotated = false;   // rows are rotated before they are rounded to bytes: forced by name
-  bool resident = false;  // the prepared corpus stays in memory for the whole call
+  bool rotated = false;              // rows are rotated before they are rounded to bytes: forced by name
+  bool resident = false;             // the prepared corpus stays in memory for the whole call
   double seconds =
       0;  // predicted wall time, from rates in src/cpu/propose/costs.hpp and src/cuda/search/seconds.hpp; of data that the first precision certifies, unless rows were sampled
   std::int64_t sampled_rows =
       0;  // of the corpus, that were looked at for precisions, rotated and seconds; 0: they go by the shapes alone
-  std::int64_t left_rows = 0;      // by that sample, rows of the corpus that the filter leaves to be ranked for a query
-  std::vector<std::string> notes;  // e.g. a cap on threads
+  std::int64_t left_rows = 0;  // by that sample, rows of the corpus that the filter leaves to be ranked for a query
+  std::vector<std::string> details;  // how the device goes about it besides, a sentence each, e.g. by a k-d tree
+  std::vector<std::string> notes;    // e.g. a cap on threads
   /// One line a fact, for people.
   std::string text() const;
 };

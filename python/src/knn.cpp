@@ -18,7 +18,7 @@
 #include "collect.hpp"
 #include "graph_range.hpp"
 #include "results.hpp"
-#include "vicinal/corpus.hpp"
+#include "vicinal/option_fields.hpp"
 #include "vicinal/plan.hpp"
 #include "vicinal/search.hpp"
 #include "vicinal/verify.hpp"
@@ -76,14 +76,9 @@ class PythonCorpus {
  public:
   PythonCorpus(const Rows& rows, const Options& options, bool copy)
       : corpus_(without_gil(options.progress, [&](const Progress& progress) {
-          CorpusOptions wanted;
-          wanted.metric = options.knn.metric;
+          CorpusOptions wanted = with_shared_fields<CorpusOptions>(options.knn);
           wanted.copy = copy;
-          wanted.degenerate = options.knn.degenerate;
-          wanted.memory = options.knn.memory;
-          wanted.run = options.knn.run;
           wanted.progress = progress;
-          wanted.stream = options.knn.stream;
           if (copy) return Corpus(rows.points(), wanted);
           check_reach(options, {&rows});
           return Corpus(rows.anywhere(), wanted);
@@ -93,20 +88,16 @@ class PythonCorpus {
   /// What save() wrote; device, threads and memory are those of the options, the rest is in the file.
   PythonCorpus(const std::string& path, const Options& options, bool verify, bool copy)
       : corpus_(without_gil(options.progress, [&](const Progress& progress) {
-          OpenOptions wanted;
+          OpenOptions wanted = with_shared_fields<OpenOptions>(options.knn);
           wanted.verify = verify;
           wanted.copy = copy;
-          wanted.memory = options.knn.memory;
-          wanted.run = options.knn.run;
           wanted.progress = progress;
           return Corpus::open(path, wanted);
         })) {}
   /// What saved() gave, which is borrowed.
   PythonCorpus(const SavedArray& saved, const Options& options)
       : saved_(saved), corpus_(without_gil(options.progress, [&](const Progress& progress) {
-          OpenOptions wanted;
-          wanted.memory = options.knn.memory;
-          wanted.run = options.knn.run;
+          OpenOptions wanted = with_shared_fields<OpenOptions>(options.knn);
           wanted.progress = progress;
           return Corpus::open(bytes_of(saved), wanted);
         })) {}

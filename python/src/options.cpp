@@ -41,28 +41,32 @@ void construct_eligible(EligibleRows* self, std::int64_t first, std::int64_t las
   new (self) EligibleRows(std::move(rows));
 }
 
-void construct_options(Options* self, std::int64_t k, const std::string& metric, const std::string& device,
-                       std::int64_t threads, std::int64_t memory, const std::string& distance_type, bool pad,
-                       const std::string& degenerate, std::int64_t first_id, const EligibleRows& eligible,
-                       std::int64_t ngram, std::int64_t max_length, nb::object progress, const std::string& sort,
-                       std::uintptr_t stream) {
+void construct_options(Options* self, std::int64_t asked_k, const std::string& metric_name, const std::string& device,
+                       std::int64_t threads, std::int64_t bytes, const std::string& type_name, bool pads,
+                       const std::string& degenerate_rule, std::int64_t asked_first_id, const EligibleRows& rows,
+                       std::int64_t ngram, std::int64_t max_length, nb::object callback, const std::string& sort,
+                       std::uintptr_t stream_address) {
   KnnOptions knn;
-  knn.k = k;
-  knn.metric = parse_metric(metric, sort == "vectors"   ? &MetricInfo::vectors
-                                    : sort == "strings" ? &MetricInfo::strings
-                                                        : nullptr);
-  knn.distance_type = parse_distance_type(distance_type);
-  knn.pad = pad;
-  knn.first_id = first_id;
-  knn.degenerate = parse_degenerate(degenerate);
-  knn.eligible = eligible.conditions;
-  knn.strings = {.max_length = max_length, .ngram = ngram};
-  knn.memory.host = memory;
-  knn.run.device = device;
-  knn.stream = reinterpret_cast<void*>(stream);
+  // Every member has a name here, so that one more does not compile until it is thought of. Python has no words for proof; progress and stop are
+  // those of each call (Options::search).
+  auto& [k, metric, distance_type, pad, first_id, degenerate, eligible, strings, proof, memory, run, progress, stop,
+         stream] = knn;
+  k = asked_k;
+  metric = parse_metric(metric_name, sort == "vectors"   ? &MetricInfo::vectors
+                                     : sort == "strings" ? &MetricInfo::strings
+                                                         : nullptr);
+  distance_type = parse_distance_type(type_name);
+  pad = pads;
+  first_id = asked_first_id;
+  degenerate = parse_degenerate(degenerate_rule);
+  eligible = rows.conditions;
+  strings = {.max_length = max_length, .ngram = ngram};
+  memory.host = bytes;
+  run.device = device;
+  stream = reinterpret_cast<void*>(stream_address);
   using Limits = std::numeric_limits<int>;
-  knn.run.threads = static_cast<int>(std::clamp<std::int64_t>(threads, Limits::min(), Limits::max()));
-  new (self) Options{std::move(knn), std::move(progress), eligible};
+  run.threads = static_cast<int>(std::clamp<std::int64_t>(threads, Limits::min(), Limits::max()));
+  new (self) Options{std::move(knn), std::move(callback), rows};
 }
 
 }  // namespace

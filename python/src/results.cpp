@@ -36,6 +36,7 @@ nb::object distances_array(const Result& result, std::initializer_list<std::size
 
 nb::object field_to_python(DistanceType type) { return nb::cast(std::string(distance_type_name(type))); }
 nb::object field_to_python(const std::vector<std::string>& words) { return nb::tuple(nb::cast(words)); }
+nb::object field_to_python(const std::vector<Device>& devices);
 template <class Value>
 nb::object field_to_python(const Value& value) {
   return nb::cast(value);
@@ -47,6 +48,12 @@ nb::dict to_python(const Struct& from) {
   nb::dict d;
   for_each_field(from, [&](const char* name, const auto& value) { d[name] = field_to_python(value); });
   return d;
+}
+
+nb::object field_to_python(const std::vector<Device>& devices) {
+  nb::list list;
+  for (const Device& device : devices) list.append(to_python(device));
+  return list;
 }
 
 const char* fault_name(Fault fault) noexcept {
@@ -93,21 +100,7 @@ nb::dict plan_to_python(const Plan& plan) {
 
 nb::dict device_to_python(const Device& device) { return to_python(device); }
 
-nb::dict info_to_python(const Info& info) {
-  nb::dict d;
-  d["version"] = info.version;
-  d["semantics_version"] = info.semantics_version;
-  d["compiler"] = info.compiler;
-  d["instruction_sets"] = nb::tuple(nb::cast(info.instruction_sets));
-  d["built_instruction_sets"] = nb::tuple(nb::cast(info.built_instruction_sets));
-  d["filters"] = nb::tuple(nb::cast(info.filters));
-  d["backends"] = nb::tuple(nb::cast(info.backends));
-  nb::list devices;
-  for (const Device& device : info.devices) devices.append(device_to_python(device));
-  d["devices"] = devices;
-  d["threads"] = info.threads;
-  return d;
-}
+nb::dict info_to_python(const Info& info) { return to_python(info); }
 
 nb::dict verdict_to_python(const Verdict& verdict) {
   nb::dict d;

@@ -202,7 +202,7 @@ class Plan:
     in rows; seconds is a prediction. match_bytes: what a range search holds until the places of its matches are
     known. symmetric: in a graph, each tile of distances serves both of its sides. rotated: rows are rotated before they are rounded to bytes. sampled_rows: rows
     of the corpus that were looked at for the cascade, rotated and seconds (0: they go by the shapes alone), and left_rows, how many rows the filter then
-    leaves to be ranked for a query.
+    leaves to be ranked for a query. details: how the device goes about it besides, a sentence each.
     """
 
     device: str
@@ -227,6 +227,7 @@ class Plan:
     seconds: float
     sampled_rows: int
     left_rows: int
+    details: tuple[str, ...]
     notes: tuple[str, ...]
     text: str
 

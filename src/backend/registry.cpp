@@ -182,13 +182,16 @@ std::int64_t release_memory() {
 
 Rates measure_rates(const Execution& run) {
   const Execution asked = with_environment(run);
-  for (const PrecisionName& precision : precision_names)
-    if (asked.filter == precision.name &&
-        (precision.precision == Precision::int8 || precision.precision == Precision::f32))
+  std::vector<std::string> known;
+  for (const PrecisionRow& row : precision_rows) {
+    if (asked.filter == row.name)
       return find_backend(run.device)
           .search()
-          .rates(asked.instruction_set, precision.precision, run.threads == 0 ? default_threads() : run.threads);
-  fail(ErrorCode::invalid_argument, cat("rates are those of filter int8 or f32, got \"", asked.filter, "\""));
+          .rates(asked.instruction_set, row.precision, run.threads == 0 ? default_threads() : run.threads);
+    known.emplace_back(row.name);
+  }
+  fail(ErrorCode::invalid_argument,
+       cat("rates are those of one filter, got \"", asked.filter, "\"; filters: ", joined(known)));
 }
 
 Info info() {

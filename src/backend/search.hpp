@@ -34,20 +34,40 @@ struct SearchSpec {
   void* stream = nullptr;             // KnnOptions::stream
 };
 
+/// The sizes of a plan are multiples of these.
+struct Multiples {
+  std::int64_t queries = 1;  // of a batch and of a block: those that a tile takes side by side
+  std::int64_t rows = 1;     // of a chunk of the corpus
+};
+
+/// Techniques are what a device may do besides its precisions; a plan has those that it proposed and that fit.
+struct Techniques {
+  bool kd_tree = false;       // rows of few columns are ranked through a tree
+  bool second_level = false;  // rows get a second code byte, for those that the first cannot exclude
+  bool pilot = false;  // a sample of the rows decides whether the first precision is used, and whether of rotated rows
+};
+
+/// A SearchPlan is a plan as the pipeline and the backends see it; users get its Plan from public_plan (src/pipeline/plan.hpp).
+struct SearchPlan : Plan {
+  Multiples multiples;
+  Techniques techniques;
+  std::int64_t symmetric_rows = 0;  // of a block whose tiles serve both of their sides, where Plan::symmetric
+};
+
 /// A ProblemShape says of a search what its plan depends on: no row is read for it.
 struct ProblemShape {
   Shape corpus, queries;
   Metric metric = Metric::euclidean;
-  std::int64_t k = 0;          // min(k, rows)
-  bool kept = false;           // the prepared corpus exists already and is not counted
-  const Plan* made = nullptr;  // the plan that the kept corpus was prepared by; null while it is being prepared
+  std::int64_t k = 0;                // min(k, rows)
+  bool prepared = false;             // the prepared corpus exists already and is not counted
+  const SearchPlan* made = nullptr;  // the plan that it was prepared by; null while it is being prepared
   bool range = false;
   bool symmetric = false;  // a graph, where tiles may serve both sides
   std::int64_t filter_bytes = 0;
 
   /// Whether a kept corpus, where there is one, has rows of the precision. The canonical one needs nothing prepared.
   bool has_rows_of(Precision precision) const {
-    return precision == Precision::canonical || made == nullptr ||
+    return !has_filter(precision) || made == nullptr ||
            std::find(made->cascade.begin(), made->cascade.end(), precision_name(precision)) != made->cascade.end();
   }
 };
@@ -82,6 +102,9 @@ struct Session {
   virtual void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) = 0;
   /// It takes the next chunk of the corpus, rows [first, first + count). Not called when the corpus is prepared already.
   virtual void prepare_corpus(std::int64_t first, std::int64_t count) = 0;
+  /// It may begin to fetch rows [first, first + count), the chunk after those that were expected before and not prepared yet; every chunk but
+  /// a corpus that stays in memory is expected before it is prepared, and the next one before that.
+  virtual void expect_corpus(std::int64_t /*first*/, std::int64_t /*count*/) {}
   /// It computes tile distances of the batch against the chunk and keeps the candidates within each query's threshold, which it lowers.
   virtual void filter() = 0;
   /// It drops the candidates that the final thresholds of the chunk exclude.
@@ -95,15 +118,9 @@ struct Session {
   /// It counts the matches of each query of the batch after the last chunk. lost: they were counted and not kept, for want of memory.
   virtual void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) = 0;
   /// It says where the matches of the batch go, which are written there as they are found. After prepare_queries, for queries that were lost once.
-  virtual void place(const RangeView& out) = 0;
+  virtual void write_matches_to(const RangeView& out) = 0;
   /// It writes the matches that were kept, not those of lost queries (count 0 here), and sorts every row.
   virtual void finish_range(const RangeView& out, const BoundsView& bounds) = 0;
-};
-
-/// The sizes of a plan are multiples of these.
-struct Multiples {
-  std::int64_t queries = 1;  // of a batch and of a block: those that a tile takes side by side
-  std::int64_t rows = 1;     // of a chunk of the corpus
 };
 
 /// A Proposal says what a device prefers for a search, whatever the budget is: src/pipeline/plan.cpp fits it into that.
@@ -113,10 +130,10 @@ struct Proposal {
   std::int64_t slots = 0;                // candidates of a query that wait to be ranked, beside its k
   std::int64_t float_slots = 0;          // the same, where the pipeline leaves out the int8 precision of a pilot
   std::int64_t ready_bytes = INT64_MAX;  // of a call: beyond it memory costs more time than taking queries in batches
+  std::int64_t arriving_rows =
+      0;  // of a chunk that is fetched while the one before is searched; 0: a corpus that fits is fetched at once
   std::int64_t symmetric_tiles = 0;  // of the largest block whose tiles serve both of their sides; 0: they serve one
-  bool kd_tree = false;              // rows of few columns are ranked through a tree
-  bool second = false;               // rows get a second code, if int8 comes first and tiles serve one side
-  bool pilot = false;                // a sample of the rows decides whether the first precision is used
+  Techniques techniques;             // second_level: if int8 comes first and tiles serve one side
   bool rotated = false;              // rows are rotated, by name
   std::vector<std::string> notes;
 
@@ -125,11 +142,6 @@ struct Proposal {
     float_slots = std::max<std::int64_t>(problem.range ? 480 : 64, problem.k);
     slots = narrow ? std::max<std::int64_t>(320, std::min(10 * problem.k, 5 * problem.k + 500)) : float_slots;
   }
-};
-
-/// A SearchPlan is a plan as the pipeline and the backends see it.
-struct SearchPlan : Plan {
-  Multiples multiples;
 };
 
 /// It tells whether no filter may be used: the user says so, or the metric has none.
@@ -153,7 +165,7 @@ struct SearchBackend {
   /// It prepares the whole corpus once.
   virtual std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
                                                                ThreadPool& thread_pool) const = 0;
-  /// It opens a session on one precision. Null where Plan::pilot leaves it open whether the precision pays, and on these rows it does not, or where
+  /// It opens a session on one precision. Null where Techniques::pilot leaves it open whether the precision pays, and on these rows it does not, or where
   /// they were kept without it.
   virtual std::unique_ptr<Session> open(const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                                         std::shared_ptr<const PreparedCorpus> kept, ThreadPool& thread_pool,

@@ -11,6 +11,7 @@
 #include "core/text.hpp"
 #include "vicinal/corpus.hpp"
 #include "vicinal/device.hpp"
+#include "vicinal/option_fields.hpp"
 #include "vicinal/search.hpp"
 #include "vicinal/select.hpp"
 #include "vicinal/verify.hpp"
@@ -104,17 +105,21 @@ Progress progress_of(const vicinal_options& options) {
 
 KnnOptions search_of(const vicinal_options& options, std::int64_t k) {
   KnnOptions search;
-  search.k = k;
-  search.metric = metric_of(options);
-  if (options.distance_type != nullptr) search.distance_type = parse_distance_type(options.distance_type);
-  if (options.degenerate != nullptr) search.degenerate = parse_degenerate(options.degenerate);
-  if (options.device != nullptr) search.run.device = options.device;
-  search.run.threads = options.threads;
-  search.memory.host = options.memory;
-  search.first_id = options.first_id;
-  search.pad = options.pad != 0;
-  search.proof = options.exhaustive != 0 ? Proof::exhaustive : Proof::certified;
-  search.progress = progress_of(options);
+  // Every member has a name here, so that one more does not compile until it is thought of. The C face has no words for eligible rows, strings, a stop
+  // token (progress stops) and streams.
+  auto& [asked_k, metric, distance_type, pad, first_id, degenerate, eligible, strings, proof, memory, run, progress,
+         stop, stream] = search;
+  asked_k = k;
+  metric = metric_of(options);
+  if (options.distance_type != nullptr) distance_type = parse_distance_type(options.distance_type);
+  if (options.degenerate != nullptr) degenerate = parse_degenerate(options.degenerate);
+  if (options.device != nullptr) run.device = options.device;
+  run.threads = options.threads;
+  memory.host = options.memory;
+  first_id = options.first_id;
+  pad = options.pad != 0;
+  proof = options.exhaustive != 0 ? Proof::exhaustive : Proof::certified;
+  progress = progress_of(options);
   return search;
 }
 
@@ -234,14 +239,8 @@ int vicinal_corpus_create(const DLTensor* rows, const vicinal_options* given, vi
   return guarded([&] {
     required(corpus, "corpus");
     const vicinal_options options = known(given);
-    const KnnOptions search = search_of(options, 1);
-    CorpusOptions wanted;
-    wanted.metric = search.metric;
+    CorpusOptions wanted = with_shared_fields<CorpusOptions>(search_of(options, 1));
     wanted.copy = options.copy != 0;
-    wanted.degenerate = search.degenerate;
-    wanted.memory = search.memory;
-    wanted.run = search.run;
-    wanted.progress = search.progress;
     *corpus = new vicinal_corpus{Corpus(capi::points_of(rows, "rows"), wanted)};
   });
 }
@@ -252,13 +251,9 @@ int vicinal_corpus_open(const char* path, const vicinal_options* given, vicinal_
     required(corpus, "corpus");
     required(path, "path");
     const vicinal_options options = known(given);
-    const KnnOptions search = search_of(options, 1);
-    OpenOptions wanted;
+    OpenOptions wanted = with_shared_fields<OpenOptions>(search_of(options, 1));
     wanted.verify = options.trust_file == 0;
     wanted.copy = options.copy != 0;
-    wanted.memory = search.memory;
-    wanted.run = search.run;
-    wanted.progress = search.progress;
     *corpus = new vicinal_corpus{Corpus::open(path, wanted)};
   });
 }

@@ -236,18 +236,18 @@ VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, dou
 
 // ---- bytes: x^ = step * i with whole i, so that products of rows are exact in 32 bits ----
 //
-// A unit of the sum I of i_q i_r is worth `unit` in t = term - unit * I. The kernel starts from the row's seed >= -term / unit, adds
-// (i_r + 128) i_q column by column, and excludes where that is below a limit; `shift` is the part that belongs to the 128.
+// A unit of the sum I of i_q i_r is worth `unit` in t = term - unit * I. The kernel starts from the row's bias >= -term / unit, adds
+// (i_r + 128) i_q column by column, and excludes where that is below a threshold; `shift` is the part that belongs to the 128.
 
-/// Seeds and limits are within 2^30 and 2^29; sums of up to 255 * 128 a column stay below 2^29 in so many columns.
+/// Biases and thresholds are within 2^30 and 2^29; sums of up to 255 * 128 a column stay below 2^29 in so many columns.
 inline constexpr std::int64_t most_int8_dims = 16384;
-inline constexpr double most_seed = 0x1p30, most_limit = 0x1p29;
+inline constexpr double most_bias = 0x1p30, most_threshold = 0x1p29;
 
 VICINAL_HOST_DEVICE inline double int8_unit(Sum sum, float query_step, float row_step) noexcept {
   return -static_cast<double>(multiplier(sum)) * static_cast<double>(query_step) * static_cast<double>(row_step);
 }
 
-/// Doubles of that size are known to 2^-20, so a seed may be so much below what it should be; int8_slack covers it.
+/// Doubles of that size are known to 2^-20, so a bias may be so much below what it should be; int8_slack covers it.
 inline constexpr double int8_slack = 0x1p-10;
 
 VICINAL_HOST_DEVICE inline std::int32_t whole_above(double value) noexcept {
@@ -257,9 +257,9 @@ VICINAL_HOST_DEVICE inline std::int32_t whole_above(double value) noexcept {
 
 /// At least -term / unit; a term that is not finite starts at the top and is never excluded. inverse: 1 / unit.
 VICINAL_HOST_DEVICE inline std::int32_t int8_bias(float term, double inverse) noexcept {
-  const double seed = -static_cast<double>(term) * inverse;
-  if (!(seed < most_seed)) return static_cast<std::int32_t>(most_seed);
-  return whole_above(std::max(seed, -most_seed));
+  const double bias = -static_cast<double>(term) * inverse;
+  if (!(bias < most_bias)) return static_cast<std::int32_t>(most_bias);
+  return whole_above(std::max(bias, -most_bias));
 }
 
 /// threshold() of a query for any tile, as far as it can be computed before: base + by_e * e + by_n * (n + e).
@@ -313,49 +313,49 @@ VICINAL_HOST_DEVICE inline ThresholdCoeffs coeffs_of_query(const BoundModel& mod
                          : float_threshold_coeffs(model, theta, query_square, q);
 }
 
-VICINAL_HOST_DEVICE inline double int8_bound(const ThresholdCoeffs& line, const FilterNorms& tile) noexcept {
-  return line.base + line.by_e * tile.e + line.by_n * (tile.n + tile.e);
+VICINAL_HOST_DEVICE inline double int8_bound(const ThresholdCoeffs& coeffs, const FilterNorms& tile) noexcept {
+  return coeffs.base + coeffs.by_e * tile.e + coeffs.by_n * (tile.n + tile.e);
 }
 
 /// EXCLUDE iff the kernel's sum is below this: every such row of the tile has a true distance above theta.
-/// Sums are whole, so a limit between two of them may be raised to the next.
-VICINAL_HOST_DEVICE inline std::int32_t int8_threshold(const ThresholdCoeffs& line, const FilterNorms& tile,
+/// Sums are whole, so a threshold between two of them may be raised to the next.
+VICINAL_HOST_DEVICE inline std::int32_t int8_threshold(const ThresholdCoeffs& coeffs, const FilterNorms& tile,
                                                        double inverse, double shift) noexcept {
-  const double limit = shift - int8_bound(line, tile) * inverse - int8_slack;
+  const double limit = shift - int8_bound(coeffs, tile) * inverse - int8_slack;
   if (!(limit > -0x1p31)) return std::numeric_limits<std::int32_t>::min();  // NaN among them
-  return whole_above(limit < most_limit ? limit : most_limit);
+  return whole_above(limit < most_threshold ? limit : most_threshold);
 }
 
-// The same in single precision, for a device that meets a tile in less time than its double precision takes: a seed is at least as
-// large and a limit at most as large as above, by some 2^-21 of their size. Each operation rounds by 2^-24 of its result, and there are fewer
+// The same in single precision, for a device that meets a tile in less time than its double precision takes: a bias is at least as
+// large and a threshold at most as large as above, by some 2^-21 of their size. Each operation rounds by 2^-24 of its result, and there are fewer
 // than eight in a row. `most`: a power of two that no product exceeds. In units of it
 //
-//   2      seeds of rows that stand for anything       1 at least with their products, the largest limit
-//   -1.5   the least seed of a row that is there       -2.5 at least, the least limit: such a row passes while nothing is known
-//   -3.75  the bias of a masked row                        -2.75 at most: excluded by every limit
+//   2      biases of rows that stand for anything      1 at least with their products, the largest threshold
+//   -1.5   the least bias of a row that is there       -2.5 at least, the least threshold: such a row passes while nothing is known
+//   -3.75  the bias of a masked row                    -2.75 at most: excluded by every threshold
 
 inline constexpr float most_quick_threshold = 0x1p28F;
 VICINAL_HOST_DEVICE inline std::int32_t quick_bias(float term, float inverse,
                                                    float most = most_quick_threshold) noexcept {
   const float exact = -term * inverse,
               least = term == std::numeric_limits<float>::infinity() ? -3.75F * most : -1.5F * most;
-  const float seed = exact + std::min(std::fabs(exact), 0x1p100F) * 0x1p-21F;  // -inf with a term of +inf
-  if (!(seed < 2 * most)) return static_cast<std::int32_t>(2 * most);
-  return static_cast<std::int32_t>(std::ceil(seed > least ? seed : least));
+  const float bias = exact + std::min(std::fabs(exact), 0x1p100F) * 0x1p-21F;  // -inf with a term of +inf
+  if (!(bias < 2 * most)) return static_cast<std::int32_t>(2 * most);
+  return static_cast<std::int32_t>(std::ceil(bias > least ? bias : least));
 }
 
 struct ThresholdCoeffsF32 {
   float base, by_e, by_n;
 };
-/// Of a line that is not of a query given up, whose base is -inf.
-VICINAL_HOST_DEVICE inline ThresholdCoeffsF32 threshold_coeffs_f32(const ThresholdCoeffs& line) noexcept {
-  if (!(line.base > -infinite)) return {-std::numeric_limits<float>::infinity(), 0, 0};
-  return {up32(line.base), up32(line.by_e), up32(line.by_n)};
+/// Not of a query given up, whose base is -inf.
+VICINAL_HOST_DEVICE inline ThresholdCoeffsF32 threshold_coeffs_f32(const ThresholdCoeffs& coeffs) noexcept {
+  if (!(coeffs.base > -infinite)) return {-std::numeric_limits<float>::infinity(), 0, 0};
+  return {up32(coeffs.base), up32(coeffs.by_e), up32(coeffs.by_n)};
 }
-VICINAL_HOST_DEVICE inline std::int32_t quick_threshold(const ThresholdCoeffsF32& line, float e, float n, float inverse,
-                                                        float most = most_quick_threshold) noexcept {
-  const float by_e = line.by_e * e, by_n = line.by_n * (n + e);
-  const float bound = line.base + by_e + by_n, size = std::fabs(line.base) + by_e + by_n;
+VICINAL_HOST_DEVICE inline std::int32_t quick_threshold(const ThresholdCoeffsF32& coeffs, float e, float n,
+                                                        float inverse, float most = most_quick_threshold) noexcept {
+  const float by_e = coeffs.by_e * e, by_n = coeffs.by_n * (n + e);
+  const float bound = coeffs.base + by_e + by_n, size = std::fabs(coeffs.base) + by_e + by_n;
   const float limit = -(bound + size * 0x1p-21F) * inverse, low = limit - std::fabs(limit) * 0x1p-21F - 0x1p-4F;
   if (!(low > -2.5F * most)) return static_cast<std::int32_t>(-2.5F * most);  // NaN among them
   return static_cast<std::int32_t>(std::ceil(low < most ? low : most));
@@ -366,7 +366,7 @@ VICINAL_HOST_DEVICE inline float int8_distance(std::int32_t sum, double unit, do
   return down32(unit * (shift - static_cast<double>(sum) - int8_slack));
 }
 
-/// upper_of() for a t from int8_distance: a seed is up to 1 above what it stands for, and the term was rounded down.
+/// upper_of() for a t from int8_distance: a bias is up to 1 above what it stands for, and the term was rounded down.
 VICINAL_HOST_DEVICE inline double int8_upper(const BoundModel& model, float t, double unit, double query_square,
                                              const FilterNorms& q, const FilterNorms& tile) noexcept {
   const double value =

@@ -1,4 +1,4 @@
-// The proof of the filter's second look: a byte more of each row, read for the few that bytes alone cannot exclude
+// The proof of refinement by second-level codes: a byte more of each row, read for the few that bytes alone cannot exclude
 // (docs/exactness.md, section 8). With f = x' - x^ the quantization error of a row's or a query's first byte,
 //
 //   q'.r' = q^.r^ + f_q.r' + q^.f_r.
@@ -49,13 +49,13 @@ inline SecondNorms second_norms(const BoundModel& model, const SecondQuantizatio
           .low = std::max(root * (2 - sums) - evaluated, 0.0)};
 }
 
-/// What the second look adds to the t of a row besides products: with it t is of |r'|^2. Not finite: the row is never excluded (-inf).
+/// What refinement adds to the t of a row besides products: with it t is of |r'|^2. Not finite: the row is never excluded (-inf).
 inline float second_term(const BoundModel& model, const SecondNorms& row, float term) noexcept {
   if (!std::isfinite(term)) return -std::numeric_limits<float>::infinity();
   return model.sum == Sum::products ? 0.0F : down32(row.low * row.low * (1 - 4 * double_u) - static_cast<double>(term));
 }
 
-/// At most t after the second look. sum: of j T + i_q L. line: what the middles of T and L add to it, `second_shift` of the query.
+/// At most t after refinement. sum: of j T + i_q L. shift: what the middles of T and L add to it, `second_shift` of the query.
 inline float second_t(float t, float term, double unit, std::int64_t sum, double shift) noexcept {
   return down32(static_cast<double>(t) + static_cast<double>(term) -
                 unit * (static_cast<double>(sum) * second_fine + shift));

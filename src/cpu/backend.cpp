@@ -24,19 +24,20 @@ namespace {
 std::vector<Precision> filters_of(const Plan& plan) {
   std::vector<Precision> precisions;
   for (const std::string& name : plan.cascade)
-    if (const Precision precision = precision_of(name); precision != Precision::canonical)
-      precisions.push_back(precision);
+    if (const Precision precision = precision_of(name); has_filter(precision)) precisions.push_back(precision);
   return precisions;
 }
 
-/// It chooses the transform of a precision; false where that is int8 and does not pay. queries: that each preparation serves.
-bool choose(Transform& transform, const Kernels& kernels, const SearchSpec& spec, const Plan& plan, Precision precision,
-            double queries, ThreadPool& thread_pool) {
-  if (precision == Precision::canonical) return true;
+/// It chooses the transform of a precision; false where that is of codes and does not pay. queries: that each preparation serves.
+bool choose(Transform& transform, const Kernels& kernels, const SearchSpec& spec, const SearchPlan& plan,
+            Precision precision, double queries, ThreadPool& thread_pool) {
+  if (!has_filter(precision)) return true;
   transform = choose_transform(kernels, spec, precision, thread_pool);
-  if (precision != Precision::int8) return true;
-  if (plan.pilot) return bytes_pay(kernels, spec, transform, plan.second, queries, thread_pool);
-  if (plan.rotated && transform.usable && !(transform.whole > 0)) transform.rotation = Rotation(spec.corpus.cols);
+  if (!in_codes(precision)) return true;
+  if (plan.techniques.pilot)
+    return bytes_pay(kernels, spec, transform, plan.techniques.second_level, queries, thread_pool);
+  if (plan.rotated && transform.usable && !(transform.integral_step > 0))
+    transform.rotation = Rotation(spec.corpus.cols);
   return true;
 }
 
@@ -68,7 +69,7 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
   Facts facts() const override {
     Facts facts;
     facts.name = "cpu";
-    facts.precisions = {Precision::int8, Precision::f32, Precision::canonical};
+    for (const HostPrecision& one : host_precisions) facts.precisions.push_back(one.precision);
     for (const InstructionSet& set : instruction_sets()) {
       facts.built_instruction_sets.emplace_back(set.name);
       if (runs_here(set)) facts.instruction_sets.emplace_back(set.name);
@@ -97,9 +98,9 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
   std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
     std::int64_t chunk = 0;  // precisions come one after another
     for (const std::string& name : plan.cascade)
-      if (!problem.kept)
+      if (!problem.prepared)
         chunk = std::max(chunk, PackedRows::bytes(plan.corpus_chunk, problem.corpus.cols, problem.metric,
-                                                  precision_of(name), {plan.groups, plan.second}));
+                                                  precision_of(name), plan.techniques));
     return chunk + CpuSession::bytes(plan, problem);
   }
 
@@ -107,16 +108,19 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
     std::int64_t total = plan.threads * PrepareScratch::bytes(problem.corpus.cols);
     for (const std::string& name : plan.cascade)
       total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, precision_of(name),
-                                 {plan.groups, plan.second});
+                                 plan.techniques);
     return total;
   }
 
   Rates rates(const std::string& instruction_set, Precision precision, int threads) const override {
+    const HostPrecision* here = find_host_precision(precision);
+    if (here == nullptr || !has_filter(precision)) return {};
     ThreadPool thread_pool(threads, nullptr, {}, 0);
     const InstructionSet& set = find_instruction_set(instruction_set);
-    return {.products = precision == Precision::int8 ? peak_products(set.int8, thread_pool)
-                                                     : peak_products(set.floats, thread_pool),
-            .bytes = peak_bytes(thread_pool)};
+    return {
+        .products = in_codes(precision) ? peak_products(set.int8, thread_pool) : peak_products(set.floats, thread_pool),
+        .bytes = peak_bytes(thread_pool),
+        .element_bytes = static_cast<double>(here->width(4)) / 4};
   }
 
   std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
@@ -129,8 +133,8 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
       CpuPreparedCorpus::Packed packed;
       if (!choose(packed.transform, kernels, spec, plan, precision, infinite, thread_pool)) continue;
       const auto model = make_model(kernels, spec, precision, packed.transform);
-      prepare_rows(kernels, spec, precision, model.get(), &packed.transform, {plan.groups, plan.second}, 0,
-                   spec.corpus.rows, thread_pool, packed.rows);
+      prepare_rows({kernels, spec, precision, model.get(), &packed.transform, plan.techniques}, 0, spec.corpus.rows,
+                   thread_pool, packed.rows);
       kept->precisions.push_back(std::move(packed));
     }
     return kept;
@@ -142,12 +146,11 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
     const InstructionSet& set = find_instruction_set(plan.instruction_set);
     auto own = std::static_pointer_cast<const CpuPreparedCorpus>(std::move(kept));
     Transform transform;
-    if (own && precision != Precision::canonical && own->of(precision).rows.precision != precision) return nullptr;
+    if (own && has_filter(precision) && own->of(precision).rows.precision != precision) return nullptr;
     if (!own &&
         !choose(transform, set.floats, spec, plan, precision, static_cast<double>(plan.query_batch), thread_pool))
       return nullptr;
-    if (precision == Precision::int8)
-      stats.rotated = (own ? own->of(precision).transform : transform).rotation.present();
+    if (in_codes(precision)) stats.rotated = (own ? own->of(precision).transform : transform).rotation.present();
     return std::make_unique<CpuSession>(set, spec, plan, precision, std::move(transform), std::move(own), thread_pool,
                                         stats);
   }

@@ -20,8 +20,8 @@ std::int64_t pool_slack(std::int64_t k) noexcept { return std::clamp<std::int64_
 CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                        Transform chosen, std::shared_ptr<const CpuPreparedCorpus> prepared, ThreadPool& thread_pool,
                        Stats& stats)
-    : kernels_(set.floats), int8_(precision == Precision::int8 ? &set.int8 : nullptr), precision_(precision),
-      spec_(spec), plan_(plan), prepared_(std::move(prepared)), thread_pool_(thread_pool), stats_(stats),
+    : kernels_(set.floats), int8_(find_host_precision(precision)->codes(set)), precision_(precision), spec_(spec),
+      plan_(plan), prepared_(std::move(prepared)), thread_pool_(thread_pool), stats_(stats),
       transform_(std::move(chosen)),
       rank_scratch_(thread_pool,
                     [&spec] {
@@ -29,7 +29,7 @@ CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const 
                       return std::make_unique<RankScratch>(corpus.cols, corpus.dtype, corpus.plain_rows());
                     }),
       filter_scratch_(thread_pool, [&plan, precision] { return std::make_unique<FilterScratch>(plan, precision); }) {
-  if (precision == Precision::canonical) return;
+  if (!has_filter(precision)) return;
   model_ = make_model(kernels_, spec, precision, transform());
   if (prepared_) note_largest_rows();
 }
@@ -39,19 +39,21 @@ CpuSession::~CpuSession() = default;
 std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& problem) noexcept {
   const std::int64_t dims = problem.corpus.cols, batch = plan.query_batch, results = batch * plan.row_splits;
   const bool filters = plan.cascade.size() > 1;
-  const std::int64_t block =
-                         std::max(queries_per_block(plan, Precision::f32), queries_per_block(plan, Precision::int8)),
-                     padded = (batch + block - 1) / block * block;
+  std::int64_t block = 0;
+  for (const HostPrecision& one : host_precisions)
+    if (has_filter(one.precision)) block = std::max(block, queries_per_block(plan, one.precision));
+  const std::int64_t padded = (batch + block - 1) / block * block;
   std::int64_t total =
       results * static_cast<std::int64_t>(sizeof(QueryResult) + sizeof(Candidates)) +
       results * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
       batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 3 * sizeof(std::int64_t) + 2 * sizeof(double));
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
-  if (filters && plan.second) total += batch * 2 * SecondCode::stride(dims) + plan.threads * rank_block * 8;
+  if (filters && plan.techniques.second_level)
+    total += batch * 2 * SecondCode::stride(dims) + plan.threads * rank_block * 8;
   if (filters)
     total += (padded + padded / block * lanes) * std::max(dims + 3, block_quads) * 4 + batch * 4 +
              results * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
-  if (plan.groups) total += batch * ((kd_tree_width(dims) + dims) * 8 + 48);
+  if (plan.techniques.kd_tree) total += batch * ((kd_tree_width(dims) + dims) * 8 + 48);
   if (problem.range)
     total +=
         results * static_cast<std::int64_t>(sizeof(Matches) + sizeof(OutputCursor)) + batch * 64 + plan.match_bytes;
@@ -60,7 +62,7 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
                               (block + max_query_lanes) * (10 + panel_rows) * 4 + (std::int64_t{256} << 10);
   total += problem.filter_bytes + problem.queries.rows / 8;  // the queries still pending, above the seam
   if (plan.symmetric) total += plan.threads * (tile_rows + max_query_lanes) * (2 * panel_rows + 16) * 4;  // of int8
-  return total + plan.threads * thread + (plan.pilot ? pilot_bytes : 0) + dims * 24 + Rotation::bytes(dims) +
+  return total + plan.threads * thread + (plan.techniques.pilot ? pilot_bytes : 0) + dims * 24 + Rotation::bytes(dims) +
          (std::int64_t{1} << 20);
 }
 
@@ -82,6 +84,7 @@ FilterPass CpuSession::pass(const SearchBatch& batch) noexcept {
   return {.batch = batch,
           .plan = plan_,
           .model = *model_,
+          .precision = precision_,
           .int8 = int8_,
           .candidates = candidates_.data(),
           .largest = largest_rows_,
@@ -94,7 +97,7 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
   rows_.assign(rows.begin(), rows.end());
   given_.clear();
   if (uses_kd_tree()) kd_tree_queries_.prepare(kernels_, spec_, queries, thread_pool_, rows_, given_);
-  if (precision_ != Precision::int8 || !plan_.symmetric) pack_queries(nullptr);  // else when their order is known
+  if (!in_codes(precision_) || !plan_.symmetric) pack_queries(nullptr);  // else when their order is known
 }
 
 void CpuSession::pack_rows_as_queries() {
@@ -110,8 +113,10 @@ void CpuSession::pack_queries(const std::vector<float>* steps) {
     queries_.block = block;
     queries_.facts.assign(rows_.size(), QueryFacts{});
   } else {
-    cpu::prepare_queries(kernels_, int8_, steps, refines(), spec_, model_.get(), &transform(), query_points_, rows_,
-                         block, thread_pool_, queries_);
+    PackArgs args = pack_args();
+    args.techniques.second_level = refines();
+    cpu::prepare_queries(args, {.points = query_points_, .rows = rows_, .block = block, .int8 = int8_, .steps = steps},
+                         thread_pool_, queries_);
   }
   start_results();
   if (spec_.radius) start_range();
@@ -151,8 +156,7 @@ void CpuSession::start_range() {
 }
 
 void CpuSession::prepare_corpus(std::int64_t first, std::int64_t count) {
-  prepare_rows(kernels_, spec_, precision_, model_.get(), &transform_, {plan_.groups, plan_.second}, first, count,
-               thread_pool_, streamed_);
+  prepare_rows(pack_args(), first, count, thread_pool_, streamed_);
   note_largest_rows();
 }
 
@@ -188,7 +192,7 @@ void CpuSession::counts(std::span<std::int64_t> counts, std::vector<bool>& lost)
   RangeMatches::counts(batch(), counts, lost);
 }
 
-void CpuSession::place(const RangeView& out) { matches_.place(batch(), out); }
+void CpuSession::write_matches_to(const RangeView& out) { matches_.write_to(batch(), out); }
 
 void CpuSession::finish_range(const RangeView& out, const BoundsView& bounds) {
   const SearchBatch batch = this->batch();

@@ -28,7 +28,7 @@ class CpuSession final : public Session {
   void rerank() override;
   void finish(const NeighborsView& out, const BoundsView& bounds) override;
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override;
-  void place(const RangeView& out) override;
+  void write_matches_to(const RangeView& out) override;
   void finish_range(const RangeView& out, const BoundsView& bounds) override;
 
   /// Bytes of everything a session holds but the packed corpus.
@@ -38,10 +38,10 @@ class CpuSession final : public Session {
   const PackedRows& chunk() const noexcept { return prepared_ ? prepared_->of(precision_).rows : streamed_; }
   const Transform& transform() const noexcept { return prepared_ ? prepared_->of(precision_).transform : transform_; }
   /// Rows lie in a k-d tree.
-  bool uses_kd_tree() const noexcept { return precision_ == Precision::canonical && plan_.groups; }
+  bool uses_kd_tree() const noexcept { return !has_filter(precision_) && plan_.techniques.kd_tree; }
   /// Rows that int8 cannot exclude are refined by their second-level codes.
   bool refines() const noexcept {
-    return precision_ == Precision::int8 && plan_.second && !(transform().whole > 0) &&
+    return in_codes(precision_) && plan_.techniques.second_level && !(transform().integral_step > 0) &&
            (!prepared_ || chunk().second.present());
   }
   void note_largest_rows();
@@ -51,12 +51,15 @@ class CpuSession final : public Session {
   void start_range();
   /// Makes the packed rows the queries, in their order and rounded alike: each query is what it is as a row.
   void pack_rows_as_queries();
+  PackArgs pack_args() const noexcept {
+    return {kernels_, spec_, precision_, model_.get(), &transform(), plan_.techniques};
+  }
   SearchBatch batch() noexcept;
   FilterPass pass(const SearchBatch& batch) noexcept;
   Output output(const SearchBatch& batch) noexcept { return {batch, model_.get(), largest_rows_, stats_}; }
 
   const Kernels& kernels_;
-  const Int8Kernels* int8_;  // null but on the int8 precision
+  const Int8Kernels* int8_;  // null but on a precision of codes
   Precision precision_;
   const SearchSpec& spec_;
   const SearchPlan& plan_;

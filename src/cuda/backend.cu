@@ -10,10 +10,12 @@
 #include "core/text.hpp"
 #include "cuda/device/architectures.hpp"
 #include "cuda/device/check.hpp"
+#include "cuda/device/feed.hpp"
 #include "cuda/device/memory.hpp"
 #include "cuda/device/stream.hpp"
 #include "cuda/permutation/permutation.hpp"
-#include "cuda/search/job.hpp"
+#include "cuda/search/core/args.hpp"
+#include "cuda/search/core/precision.hpp"
 #include "cuda/search/propose.hpp"
 #include "cuda/search/search.hpp"
 #include "cuda/search/seconds.hpp"
@@ -45,7 +47,7 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
     check_process();
     Facts facts;
     facts.name = name_;
-    facts.precisions = {Precision::int8, Precision::fp16, Precision::f32, Precision::canonical};
+    for (const FilterPrecision& row : filter_precisions) facts.precisions.push_back(row.precision);
     facts.instruction_sets = instruction_sets_;
     facts.built_instruction_sets = {"mma"};
     facts.description = description_;
@@ -110,7 +112,7 @@ class CudaBackend final : public Backend, DeviceBackend, SearchBackend, SelectBa
   std::int64_t release_memory() const override {
     if (getpid() != home_) return 0;  // what the parent holds
     const std::lock_guard lock(making_);
-    return pool_ ? pool_->release() : 0;
+    return pool_ ? pool_->release() + release_pinned() : 0;
   }
   std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
                                                        ThreadPool& thread_pool) const override {

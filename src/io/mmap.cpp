@@ -63,7 +63,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   std::size_t size = 0;
   const Descriptor file = open_file(path, "map", size);
   if (size == 0) return;
-  void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);  // as FileBehind wants it
   if (start == MAP_FAILED) fail_system("map", path, errno);
   bytes_ = as_bytes(start, size);
 }

@@ -50,7 +50,7 @@ std::vector<Section> read_table(const std::string& path, Bytes beginning, std::u
 /// After the sections were found to be the right ones: the length of the file, reserved bytes, overlaps.
 void check_places(const std::string& path, Bytes beginning, std::uint64_t file_size, const FileKind& kind,
                   const std::vector<Section>& sections);
-/// Everything else: the checksum of each block and of each section, and zeros in between. Ticks in bytes of sections.
+/// Everything else: the checksum of each block and of each section, and zeros in between. Polls in bytes of sections.
 /// Throws FormatError naming the first block that differs, Cancelled.
 void verify_sections(const std::string& path, const std::vector<Section>& sections, Bytes file,
                      ThreadPool& thread_pool);

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "permutation/objects.hpp"
+#include "backend/objects.hpp"
 #include "vicinal/permutation_index.hpp"
 
 namespace vicinal {

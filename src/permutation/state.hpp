@@ -56,7 +56,7 @@ struct PermutationIndex::State {
     return vectors ? static_cast<const Objects&>(*vectors) : static_cast<const Objects&>(*strings);
   }
   const std::uint8_t* ranks_of(std::int64_t object) const noexcept { return ranks.data() + object * layout->stride; }
-  /// Chooses permutants and makes ranks and bounds. Ticks once an object.
+  /// Chooses permutants and makes ranks and bounds. Polls once an object.
   void build(ThreadPool& thread_pool);
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>
 
-#include "permutation/objects.hpp"
+#include "backend/objects.hpp"
 #include "vicinal/permutation_index.hpp"
 
 namespace vicinal {

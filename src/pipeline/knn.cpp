@@ -73,7 +73,7 @@ class PrecisionRun {
       const BoundsView bounds{verified_radius.data(), largest.data(), found.data()};
       try {
         session.prepare_queries(queries_, batch);
-        sweep.run();
+        sweep.run(next < pending_.size());
         session.finish(out_, bounds);
       } catch (...) {  // nothing of the batch is proved
         for (const std::int64_t row : batch) pending_[static_cast<std::size_t>(row)] = true;
@@ -133,7 +133,7 @@ Report escalate(const NeighborsView& out, const SearchSpec& spec, const Points& 
 
   const Backend& backend = find_backend(plan.device);
   ProblemShape problem = knn_problem(shape_on(backend, spec.corpus), shape_on(backend, queries), options);
-  problem.kept = kept != nullptr;
+  problem.prepared = kept != nullptr;
   problem.k = spec.k;
   ThreadPool thread_pool(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(stats.pairs));
   note_threads(stats, thread_pool);
@@ -193,7 +193,7 @@ bool halve(SearchPlan& plan, const std::string& precision, const Backend& backen
   const std::int64_t tile = plan.multiples.rows, least = plan.multiples.queries;
   SearchPlan fewer = plan, shorter = plan;
   fewer.query_batch = std::min(plan.query_batch, std::max(least, (plan.query_batch + 1) / 2));
-  if (!problem.kept && !plan.groups)
+  if (!problem.prepared && !plan.techniques.kd_tree)
     shorter.corpus_chunk =
         std::min(plan.corpus_chunk, std::max(tile, (plan.corpus_chunk / 2 + tile - 1) / tile * tile));
   shorter.resident = shorter.corpus_chunk >= problem.corpus.rows;
@@ -220,20 +220,20 @@ void note_underflow(Stats& stats, DistanceType type) {
                             "; use euclidean or distance_type=f64 to tell them apart"));
 }
 
-void Sweep::run() {
+void Sweep::run(bool again) {
+  const auto rows_from = [&](std::int64_t first) { return std::min(plan_.corpus_chunk, spec_.corpus.rows - first); };
   for (std::int64_t first = 0; first < spec_.corpus.rows; first += plan_.corpus_chunk) {
-    const std::int64_t rows = std::min(plan_.corpus_chunk, spec_.corpus.rows - first);
+    const std::int64_t rows = rows_from(first), next = first + rows < spec_.corpus.rows ? first + rows : 0;
     if (!kept_ && !(plan_.resident && prepared_)) {
       const auto start = Clock::now();
+      if (!plan_.resident) session_.expect_corpus(first, rows);
+      if (!plan_.resident && (next > 0 || again)) session_.expect_corpus(next, rows_from(next));
       session_.prepare_corpus(first, rows);
       stats_.prepare_seconds += seconds_since(start);
       prepared_ = true;
       if (first == 0) ++stats_.passes;
       // While this chunk is searched the system reads the next one (the first again, for the next batch).
-      if (!plan_.resident) {
-        const std::int64_t next = first + rows < spec_.corpus.rows ? first + rows : 0;
-        read_ahead(spec_.corpus.slice(next, std::min(plan_.corpus_chunk, spec_.corpus.rows - next)));
-      }
+      if (!plan_.resident) read_ahead(spec_.corpus.slice(next, rows_from(next)));
     }
     session_.filter();
     session_.select();

@@ -10,8 +10,8 @@ class Sweep {
  public:
   Sweep(Session& session, const SearchSpec& spec, const SearchPlan& plan, bool kept, Stats& stats)
       : session_(session), spec_(spec), plan_(plan), kept_(kept), stats_(stats) {}
-  /// After Session::prepare_queries.
-  void run();
+  /// After Session::prepare_queries. again: another batch follows.
+  void run(bool again);
 
  private:
   Session& session_;

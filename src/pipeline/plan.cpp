@@ -36,31 +36,32 @@ class Fitter {
   void fit() {
     const std::int64_t queries = std::max<std::int64_t>(problem_.queries.rows, 1);
     const int threads = plan_.threads;
-    shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true);
+    shape(std::min(queries, lanes_), problem_.prepared ? rows_ : tile_, 1, true);
     plan_.minimum_bytes = plan_.peak_bytes;
     if (proposal_.symmetric_tiles > 0) {
       if (shape_symmetric(threads)) return;
       // Bytes take more slots; where floats alone would fit, their tiles serve both sides.
       std::vector<std::string> all = plan_.cascade;
-      if (plan_.pilot) plan_.cascade.erase(plan_.cascade.begin());
-      if (plan_.pilot && shape_symmetric(threads)) return void(plan_.pilot = false);
+      if (plan_.techniques.pilot) plan_.cascade.erase(plan_.cascade.begin());
+      if (plan_.techniques.pilot && shape_symmetric(threads)) return void(plan_.techniques.pilot = false);
       plan_.cascade = std::move(all);
     }
     const std::int64_t several = std::min(queries, std::max<std::int64_t>(64, 4 * lanes_ * threads));
+    if (arrive(queries, threads)) return;
     if (rows_ <= largest_chunk) {
       if (const std::int64_t ready = proposal_.ready_bytes;
           ready < budget_ && take_whole(queries, std::max(several, std::min(queries, ready_batch)), threads, ready))
         return;
       if (take_whole(queries, several, threads, budget_)) return;
     }
-    if (problem_.kept) {
+    if (problem_.prepared) {
       for (std::int64_t batch = several; batch >= lanes_; batch /= 2)
         if (shape(batch, rows_, threads, false)) return;
     } else {
       for (std::int64_t rows = stream_rows; rows >= tile_; rows /= 4)
         if (stream(std::min(rows_, rounded_up(rows, tile_)), queries, threads)) return;
     }
-    if (shape(std::min(queries, lanes_), problem_.kept ? rows_ : tile_, 1, true)) return;
+    if (shape(std::min(queries, lanes_), problem_.prepared ? rows_ : tile_, 1, true)) return;
     fail_budget(plan_, "lower k");
   }
 
@@ -70,6 +71,13 @@ class Fitter {
     for (std::int64_t batch = queries; batch >= least; batch = batch == least ? 0 : std::max(least, batch / 2))
       if (shape(batch, rows_, threads, false) && plan_.peak_bytes <= budget) return true;
     return false;
+  }
+
+  /// All queries at a time, and rows in chunks that arrive while others are searched: where the corpus is read once, that is sooner than at once.
+  bool arrive(std::int64_t queries, int threads) {
+    const std::int64_t rows = rounded_up(proposal_.arriving_rows, tile_);
+    return rows > 0 && rows < rows_ && shape(queries, rows, threads, false) &&
+           plan_.peak_bytes <= proposal_.ready_bytes;
   }
 
   /// As many queries as chunks of `least` rows leave room for, then the largest chunk beside them.
@@ -92,7 +100,7 @@ class Fitter {
     if (tiles / most < 2 * threads) return false;
     if (!shape(problem_.queries.rows, rows_, threads, false)) return false;
     plan_.symmetric = true;
-    plan_.pair_rows = most * tile_;
+    plan_.symmetric_rows = most * tile_;
     plan_.row_splits = 1;
     plan_.peak_bytes = backend_.bytes(plan_, problem_);
     if (plan_.peak_bytes <= budget_) return true;
@@ -134,7 +142,7 @@ class Fitter {
 void check_filter(const std::string& filter) {
   if (filter == "auto" || filter == rotated_filter) return;
   std::vector<std::string> known{"auto"};
-  for (const PrecisionName& precision : precision_names) {
+  for (const PrecisionRow& precision : precision_rows) {
     if (filter == precision.name) return;
     known.emplace_back(precision.name);
   }
@@ -154,8 +162,8 @@ SearchPlan start_plan(const Backend& backend, const ProblemShape& problem, const
   proposal = backend.search().propose(problem, run, options.proof);
   plan.multiples = proposal.multiples;
   plan.cascade = proposal.cascade;
-  plan.groups = proposal.kd_tree;
-  plan.pilot = proposal.pilot;
+  plan.techniques = proposal.techniques;
+  plan.techniques.second_level = false;  // until it fits
   plan.rotated = proposal.rotated;
   plan.notes.insert(plan.notes.end(), proposal.notes.begin(), proposal.notes.end());
   plan.distance_type =
@@ -185,23 +193,24 @@ void fail_budget(const Plan& plan, const char* or_else) {
                                      bytes_text(plan.budget_bytes), "); raise memory, or ", or_else));
 }
 
-ProblemShape knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made) {
+ProblemShape knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const SearchPlan* made) {
   return {.corpus = corpus,
           .queries = queries,
           .metric = options.metric,
           .k = std::min(options.k, corpus.rows),
-          .kept = made != nullptr,
+          .prepared = made != nullptr,
           .made = made,
           .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
 }
 
-ProblemShape graph_problem(const Shape& rows, const GraphOptions& options, const Plan* made) {
+ProblemShape graph_problem(const Shape& rows, const GraphOptions& options, const SearchPlan* made) {
   ProblemShape problem = knn_problem(rows, rows, options.search, made);
   problem.symmetric = options.symmetry;
   return problem;
 }
 
-ProblemShape range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Plan* made) {
+ProblemShape range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options,
+                           const SearchPlan* made) {
   ProblemShape problem = knn_problem(corpus, queries, options, made);
   problem.k = 0;
   problem.range = true;
@@ -213,11 +222,11 @@ SearchPlan make_plan(const Backend& backend, const ProblemShape& problem, const 
   Proposal proposal;
   SearchPlan plan = start_plan(backend, problem, options, proposal);
   Fitter(search, problem, proposal, plan).fit();
-  if (proposal.second && !plan.symmetric && plan.cascade.size() == proposal.cascade.size()) {
-    plan.second = true;
+  if (proposal.techniques.second_level && !plan.symmetric && plan.cascade.size() == proposal.cascade.size()) {
+    plan.techniques.second_level = true;
     const std::int64_t peak = search.bytes(plan, problem);
-    plan.second = peak <= plan.budget_bytes;
-    if (plan.second) plan.peak_bytes = peak;
+    plan.techniques.second_level = peak <= plan.budget_bytes;
+    if (plan.techniques.second_level) plan.peak_bytes = peak;
   }
   if (problem.range) {
     plan.match_bytes = std::clamp<std::int64_t>((plan.budget_bytes - plan.peak_bytes) / 2, 0, most_match_bytes);
@@ -231,20 +240,20 @@ SearchPlan make_plan(const Backend& backend, const ProblemShape& problem, const 
 }
 
 SearchPlan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options) {
-  // kept: a corpus that is prepared at all is prepared for the filter, however small it is.
+  // A corpus that is prepared at all is prepared for the filter, however small it is.
   KnnOptions likely = options;
   likely.k = 1;
   ProblemShape problem = knn_problem(corpus, {1, corpus.cols, corpus.dtype}, likely);
-  problem.kept = true;
+  problem.prepared = true;
   Proposal proposal;
   SearchPlan plan = start_plan(backend, problem, likely, proposal);
   plan.corpus_chunk = std::max<std::int64_t>(corpus.rows, 1);
   plan.query_block = plan.multiples.queries;
   plan.query_batch = plan.query_block;
-  plan.second = proposal.second;
+  plan.techniques.second_level = proposal.techniques.second_level;
   plan.peak_bytes = backend.search().prepared_bytes(problem, plan);
-  if (plan.peak_bytes > plan.budget_bytes && plan.second) {
-    plan.second = false;
+  if (plan.peak_bytes > plan.budget_bytes && plan.techniques.second_level) {
+    plan.techniques.second_level = false;
     plan.peak_bytes = backend.search().prepared_bytes(problem, plan);
   }
   plan.resident = plan.peak_bytes <= plan.budget_bytes && corpus.rows < largest_chunk;

@@ -18,12 +18,15 @@ SearchPlan make_plan(const Backend& backend, const ProblemShape& problem, const 
 /// They describe the searches of these shapes. `made`: the plan by which a corpus was prepared (Corpus), which is not part of the budget and can be
 /// searched in the precisions alone that it was prepared in; null: nothing is prepared.
 ProblemShape knn_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options,
-                         const Plan* made = nullptr);
-ProblemShape graph_problem(const Shape& rows, const GraphOptions& options, const Plan* made = nullptr);
+                         const SearchPlan* made = nullptr);
+ProblemShape graph_problem(const Shape& rows, const GraphOptions& options, const SearchPlan* made = nullptr);
 ProblemShape range_problem(const Shape& corpus, const Shape& queries, const KnnOptions& options,
-                           const Plan* made = nullptr);
+                           const SearchPlan* made = nullptr);
 
 /// It plans to prepare a corpus once: threads, precisions, instruction set, bytes. Plan::resident says whether the budget allows it.
 SearchPlan make_corpus_plan(const Backend& backend, const Shape& corpus, const KnnOptions& options);
+
+/// It returns what users are told of a plan.
+Plan public_plan(const SearchPlan& plan);
 
 }  // namespace vicinal

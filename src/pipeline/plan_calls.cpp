@@ -14,8 +14,8 @@ namespace vicinal {
 namespace {
 
 /// It corrects a plan by a sample of the rows.
-SearchPlan sampled(SearchPlan plan, const Backend& backend, const ProblemShape& problem, const Points& corpus,
-                   const KnnOptions& options, std::optional<double> radius) {
+Plan sampled(SearchPlan plan, const Backend& backend, const ProblemShape& problem, const Points& corpus,
+             const KnnOptions& options, std::optional<double> radius) {
   const SearchSpec spec{.corpus = corpus,
                         .metric = options.metric,
                         .type = plan.distance_type,
@@ -23,7 +23,7 @@ SearchPlan sampled(SearchPlan plan, const Backend& backend, const ProblemShape& 
                         .k = problem.k,
                         .radius = radius};
   if (corpus.rows > 0) backend.search().sample(plan, problem, spec);
-  return plan;
+  return public_plan(plan);
 }
 
 /// The search that several devices do for a graph.
@@ -111,7 +111,7 @@ Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) 
           corpus, queries, options, false,
           [](const Shape& rows, const Shape& asked, const KnnOptions& one) { return plan(rows, asked, one); }))
     return *several;
-  return make_plan(backend, knn_problem(corpus, queries, options), options);
+  return public_plan(make_plan(backend, knn_problem(corpus, queries, options), options));
 }
 
 Plan plan_graph(const Shape& rows, const GraphOptions& options) {
@@ -124,7 +124,7 @@ Plan plan_graph(const Shape& rows, const GraphOptions& options) {
           rows, rows, searched_for_graph(options), false,
           [](const Shape& part, const Shape& asked, const KnnOptions& one) { return plan(part, asked, one); }))
     return *several;
-  return make_plan(backend, graph_problem(rows, options), options.search);
+  return public_plan(make_plan(backend, graph_problem(rows, options), options.search));
 }
 
 Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& options) {
@@ -138,7 +138,22 @@ Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& o
                                         return plan_range(rows, asked, {.search = one});
                                       }))
     return *several;
-  return make_plan(backend, range_problem(corpus, queries, options.search), options.search);
+  return public_plan(make_plan(backend, range_problem(corpus, queries, options.search), options.search));
+}
+
+Plan public_plan(const SearchPlan& plan) {
+  Plan told = plan;
+  if (plan.symmetric) told.query_block = plan.symmetric_rows;
+  const Techniques& techniques = plan.techniques;
+  if (techniques.pilot)
+    told.details.push_back(
+        cat(plan.cascade.front(), " where a sample of the rows says that it pays, of rotated rows or not"));
+  if (techniques.kd_tree)
+    told.details.emplace_back(
+        "rows near each other in leaves of a k-d tree; leaves farther than the k-th are passed over");
+  if (techniques.second_level)
+    told.details.emplace_back("rows that int8 cannot exclude are refined by a second byte of each element");
+  return told;
 }
 
 std::string Plan::text() const {
@@ -150,10 +165,7 @@ std::string Plan::text() const {
     out += padded + value + "\n";
   };
   line("device", cat(device, ", ", threads, threads == 1 ? " thread, " : " threads, ", instruction_set));
-  line("cascade",
-       cat(joined(cascade, " -> "),
-           pilot ? cat(" (", cascade.front(), " where a sample of the rows says that it pays, of rotated rows or not)")
-                 : ""));
+  line("cascade", joined(cascade, " -> "));
   line("distances", distance_type_name(distance_type));
   line("memory", cat(bytes_text(peak_bytes), " of ", bytes_text(budget_bytes), " (least that works: ",
                      bytes_text(minimum_bytes), "), results ", bytes_text(result_bytes), " besides"));
@@ -161,12 +173,11 @@ std::string Plan::text() const {
                           : cat("chunks of ", corpus_chunk, " rows, read ", passes, passes == 1 ? " time" : " times"));
   line("queries", cat(query_batch, " at a time, blocks of ", query_block,
                       row_splits > 1 ? cat(", corpus split in ", row_splits) : ""));
-  if (groups) line("groups", "rows near each other in leaves of a tree; leaves farther than the k-th are passed over");
-  if (second)
-    line("second look", "rows that bytes cannot exclude are looked at again by a second byte of each element");
   if (rotated) line("rotation", "rows are rotated at random before they are rounded to bytes");
   if (symmetric)
-    line("symmetry", cat("each tile of distances serves both of its sides, ", pair_rows, " rows against ", pair_rows));
+    line("symmetry",
+         cat("each tile of distances serves both of its sides, ", query_block, " rows against ", query_block));
+  for (const std::string& detail : details) line("detail", detail);
   line("candidates", cat(candidate_slots, " slots a query"));
   if (match_bytes > 0) line("matches", cat(bytes_text(match_bytes), " until their places are known"));
   char text[32];

@@ -101,7 +101,7 @@ class RangeRun {
       const std::int64_t total = total_, redone = report_.certificate.redone;
       try {
         session->prepare_queries(queries_, rows);
-        sweep.run();
+        sweep.run(done_ + static_cast<std::int64_t>(rows.size()) < queries_.rows);
         batch(*session, sweep, rows);
       } catch (...) {  // nothing of the batch counts
         total_ = total;
@@ -138,8 +138,8 @@ class RangeRun {
     if (again.empty()) return;
     const RangeView places{ids_.data(), distances_.data(), spec_.type, again_begin, again_count};
     session.prepare_queries(queries_, again);
-    session.place(places);
-    sweep.run();
+    session.write_matches_to(places);
+    sweep.run(done_ + static_cast<std::int64_t>(size) < queries_.rows);
     const std::int64_t redone = report_.certificate.redone;
     finish(session, places);
     report_.certificate.redone = redone;  // they were noted when they were counted

@@ -13,9 +13,9 @@ namespace vicinal {
 /// What a Corpus keeps of all of its rows, in the form of one backend.
 struct Prepared {
   std::shared_ptr<const PreparedCorpus> kept = nullptr;  // null: nothing, and each search prepares the rows
-  Plan made = {};  // by which the form was prepared: it can be searched in no other
+  SearchPlan made = {};  // by which the form was prepared: it can be searched in no other
 
-  const Plan* plan() const noexcept { return kept ? &made : nullptr; }
+  const SearchPlan* plan() const noexcept { return kept ? &made : nullptr; }
 };
 
 /// It prepares all rows for the devices of the options, whatever CorpusOptions::copy says; nothing is kept where that does not fit.

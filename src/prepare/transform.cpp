@@ -86,12 +86,12 @@ Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Pr
   Sample sample(kernels, spec, most_sampled_rows, sampled_elements, thread_pool);
   const double limit = outlier_limit(sample, dims);
   std::int64_t used = 0;
-  bool whole = precision == Precision::int8 && sum == Sum::squares && !unit;
+  bool integral = in_codes(precision) && sum == Sum::squares && !unit;
   for (std::int64_t i = 0; i < sample.count(); ++i) {
     const double* row = sample.row(i);
     if (row == nullptr || largest_element(row, dims) > limit) continue;
     ++used;
-    whole = whole && all_integral(row, dims);
+    integral = integral && all_integral(row, dims);
     for (std::int64_t j = 0; j < dims; ++j) {
       centre[j] += (row[j] - centre[j]) / static_cast<double>(used);  // a running mean cannot overflow
       low[j] = std::min(low[j], row[j]);
@@ -104,8 +104,8 @@ Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Pr
          highest = *std::max_element(high.data(), high.data() + dims);
   if (integers) lowest = dtype == DType::u8 ? 0 : -128;
   if (integers) highest = lowest + 255;
-  whole = whole && used > 0 && highest - lowest <= 255;
-  if (whole) std::fill_n(centre, dims, lowest + std::floor((highest - lowest + 1) / 2));
+  integral = integral && used > 0 && highest - lowest <= precision_row(precision).code_range;
+  if (integral) std::fill_n(centre, dims, lowest + std::floor((highest - lowest + 1) / 2));
   double largest = 0;
   for (std::int64_t j = 0; j < dims && used > 0; ++j) {
     // Integers stay integers: no quantization error at all.
@@ -116,7 +116,7 @@ Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Pr
   transform.usable = std::isfinite(largest) && (largest == 0 || std::abs(std::ilogb(largest)) < extreme_exponent);
   if (unit || largest == 0 || !transform.usable) return transform;
   transform.scale = power_of_two(largest);
-  if (whole) transform.whole = transform.scale;
+  if (integral) transform.integral_step = transform.scale;
   for (std::int64_t j = 0; j < dims; ++j) centre[j] *= transform.scale;
   return transform;
 }

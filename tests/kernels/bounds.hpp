@@ -31,7 +31,7 @@ struct Check {
 /// Whether this sum of a pair passes the thresholds of a key that is its own.
 __device__ inline bool passes(const Check& c, const Candidate& one, double key) {
   const SearchArgs& args = c.args;
-  const PlacedQuery& query = args.queries.placed[one.query];
+  const QuantizedQuery& query = args.queries.quantized[one.query];
   const TileMetadata& metadata = args.rows.tile_metadata[one.position / tile_rows];
   const ThresholdCoeffs line =
       coeffs_of_query(args.model, theta_of_key(args.model, key, query.scale), query.square, query.norms);

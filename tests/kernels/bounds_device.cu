@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <random>
 
+#include "cuda/device/launch.cuh"
 #include "cuda/search/filter/self_test.cuh"
-#include "cuda/select/launch.cuh"
 #include "kernels/bounds.hpp"
 
 namespace {

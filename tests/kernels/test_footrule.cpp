@@ -52,31 +52,31 @@ TEST(Footrule, CandidatesAreThoseOfAFullSort) {
     for (const auto& query : queries)
       for (std::size_t w = 0; w < words; ++w) asked.push_back(word(query, w));
 
-    RanksArgs job{.objects = packed.data(),
-                  .pitch = pitch,
-                  .count = c.objects,
-                  .queries = asked.data(),
-                  .query_count = c.queries,
-                  .words = static_cast<int>(words),
-                  .candidates = c.candidates,
-                  .bins = static_cast<std::uint32_t>(m * m / 4 + 1)};
-    job.strips = strips_of(c.objects);
+    RanksArgs args{.objects = packed.data(),
+                   .pitch = pitch,
+                   .count = c.objects,
+                   .queries = asked.data(),
+                   .query_count = c.queries,
+                   .words = static_cast<int>(words),
+                   .candidates = c.candidates,
+                   .bins = static_cast<std::uint32_t>(m * m / 4 + 1)};
+    args.strips = strips_of(c.objects);
     const auto per_query = [&](std::int64_t numbers) {
       return std::vector<std::uint32_t>(static_cast<std::size_t>(c.queries * numbers));
     };
-    auto histogram = per_query(job.bins), last = per_query(1), taken = per_query(1), below = per_query(job.strips),
-         equal = per_query(job.strips), found = per_query(c.candidates);
-    job.histogram = histogram.data(), job.last = last.data(), job.equal_taken = taken.data();
-    job.below = below.data(), job.equal = equal.data(), job.found = found.data();
+    auto histogram = per_query(args.bins), last = per_query(1), taken = per_query(1), below = per_query(args.strips),
+         equal = per_query(args.strips), found = per_query(c.candidates);
+    args.histogram = histogram.data(), args.last = last.data(), args.equal_taken = taken.data();
+    args.below = below.data(), args.equal = equal.data(), args.found = found.data();
     emulated::Launch launch;
-    run_footrule(job, c.blocks, launch);
+    run_footrule(args, c.blocks, launch);
 
     auto counts = per_query(1), failed = per_query(1), by_sample = found;
     std::fill(histogram.begin(), histogram.end(), 0u);
-    job.capacity = c.fails ? 999 : c.objects;
-    std::vector<unsigned long long> list(static_cast<std::size_t>(c.queries * job.capacity));
-    job.counts = counts.data(), job.failed = failed.data(), job.list = list.data(), job.found = by_sample.data();
-    run_near(job, 1, c.sample, launch);
+    args.capacity = c.fails ? 999 : c.objects;
+    std::vector<unsigned long long> list(static_cast<std::size_t>(c.queries * args.capacity));
+    args.counts = counts.data(), args.failed = failed.data(), args.list = list.data(), args.found = by_sample.data();
+    run_sampled(args, 1, c.sample, launch);
     EXPECT_EQ(std::count(failed.begin(), failed.end(), 0u) < c.queries, c.fails);
 
     for (std::size_t q = 0; q < queries.size(); ++q) {

@@ -47,12 +47,12 @@ std::vector<float> between_one_and_two(std::int64_t count) {
 
 /// Calls body(column) for the first `count` samples that `blocks` blocks take of a row.
 template <class Body>
-void each_sample(const vicinal::cuda::SieveGuess& guess, std::int64_t row, std::int64_t cols, int blocks,
-                 std::int64_t count, const Body& body) {
-  const std::int64_t runs = std::int64_t{guess.samples} / guess.run * blocks,
-                     stratum = cols / runs / guess.run * guess.run;
+void each_sample(const vicinal::cuda::SpeculativeThreshold& speculative, std::int64_t row, std::int64_t cols,
+                 int blocks, std::int64_t count, const Body& body) {
+  const std::int64_t runs = std::int64_t{speculative.samples} / speculative.run * blocks,
+                     stratum = cols / runs / speculative.run * speculative.run;
   for (std::int64_t i = 0; i < count; ++i)
-    body(vicinal::cuda::sieve_sample_column(row, i / guess.run, stratum, guess.run) + i % guess.run);
+    body(vicinal::cuda::sieve_sample_column(row, i / speculative.run, stratum, speculative.run) + i % speculative.run);
 }
 
 struct Way {
@@ -65,23 +65,23 @@ constexpr Way ways[] = {{"sieve_block", 40000, 100, vicinal::cuda::sieve_block_s
 
 TEST(Sieve, AGuessThatIsTooLow) {
   for (const Way& way : ways) {
-    const auto guess = vicinal::cuda::sieve_guess(way.cols, way.k, way.samples, 1, 8);
-    ASSERT_GT(guess.samples, 0);
+    const auto speculative = vicinal::cuda::speculate(way.cols, way.k, way.samples, 1, 8);
+    ASSERT_GT(speculative.samples, 0);
     std::vector<float> rows = between_one_and_two(2 * way.cols);
     // As many samples as decide the guess are the smallest values of all, and too few to be the answer. The second row is ordinary.
-    const std::int64_t low = std::min<std::int64_t>(guess.most_rank, way.k - 1);
-    each_sample(guess, 0, way.cols, 1, low, [&](std::int64_t col) { rows[static_cast<std::size_t>(col)] -= 1; });
+    const std::int64_t low = std::min<std::int64_t>(speculative.most_rank, way.k - 1);
+    each_sample(speculative, 0, way.cols, 1, low, [&](std::int64_t col) { rows[static_cast<std::size_t>(col)] -= 1; });
     if (low < way.k) check(way.algorithm, Values(rows.data(), ValueType::f32, 2, way.cols), way.k);
   }
 }
 
 TEST(Sieve, AGuessThatIsTooHigh) {
   for (const Way& way : ways) {
-    const auto guess = vicinal::cuda::sieve_guess(way.cols, way.k, way.samples, 1, 8);
+    const auto speculative = vicinal::cuda::speculate(way.cols, way.k, way.samples, 1, 8);
     std::vector<float> rows = between_one_and_two(way.cols);
     // No sample sees the small values, which are most of the row.
     for (float& value : rows) value -= 1;
-    each_sample(guess, 0, way.cols, 1, guess.samples,
+    each_sample(speculative, 0, way.cols, 1, speculative.samples,
                 [&](std::int64_t col) { rows[static_cast<std::size_t>(col)] += 1; });
     check(way.algorithm, Values(rows.data(), ValueType::f32, 1, way.cols), way.k);
     for (float& value : rows) value = 1;
@@ -177,16 +177,16 @@ TEST(Sieve, GuessesOfManyBlocksAreSound) {
     const Values values(data.data(), ValueType::f32, 1, cols);
     std::vector<std::uint64_t> found(static_cast<std::size_t>(plan.most_found)), spare(1 << 16);
     std::vector<std::int64_t> ids(static_cast<std::size_t>(k));
-    vicinal::cuda::Job job;
-    job.rows = vicinal::cuda::device_rows(values, false);
-    job.k = k;
-    job.list = found.data();
-    job.spare = spare.data();
-    job.multiprocessors = 4;
+    vicinal::cuda::SelectBatch batch;
+    batch.rows = vicinal::cuda::device_rows(values, false);
+    batch.k = k;
+    batch.list = found.data();
+    batch.workspace = spare.data();
+    batch.multiprocessors = 4;
     vicinal::cuda::Emission out;
     out.ids = ids.data();
     Watch watch;
-    vicinal::cuda::run_sieve_grid(watch, job, out);
+    vicinal::cuda::run_sieve_grid(watch, batch, out);
     EXPECT_TRUE(watch.sound) << inputs::name(family);
     EXPECT_EQ(ids, oracle::select_k(values, k, false).ids) << inputs::name(family);
   }
@@ -222,7 +222,8 @@ struct WatchParts {
             const std::type_identity_t<Args>& args) {
     std::vector<std::uint64_t> found(args.found, args.found + args.parts * vicinal::cuda::sieve_part_slots);
     std::sort(found.begin(), found.end());
-    sound = found[static_cast<std::size_t>(args.one.k - 1)] <= *std::min_element(args.limits, args.limits + args.parts);
+    sound = found[static_cast<std::size_t>(args.one.k - 1)] <=
+            *std::min_element(args.thresholds, args.thresholds + args.parts);
     launch(blocks, threads, shared, kernel, args);
   }
 };
@@ -236,14 +237,14 @@ TEST(Sieve, PartsOfTheFamiliesAreSound) {
     const Values values(data.data(), ValueType::f32, 1, cols);
     std::vector<std::uint64_t> spare(1 << 14);
     std::vector<std::int64_t> ids(static_cast<std::size_t>(k));
-    vicinal::cuda::Job job;
-    job.rows = vicinal::cuda::device_rows(values, false);
-    job.k = k;
-    job.spare = spare.data();
+    vicinal::cuda::SelectBatch batch;
+    batch.rows = vicinal::cuda::device_rows(values, false);
+    batch.k = k;
+    batch.workspace = spare.data();
     vicinal::cuda::Emission out;
     out.ids = ids.data();
     WatchParts watch;
-    vicinal::cuda::run_sieve_parts(watch, job, out);
+    vicinal::cuda::run_sieve_parts(watch, batch, out);
     EXPECT_TRUE(watch.sound) << inputs::name(family);
     EXPECT_EQ(ids, oracle::select_k(values, k, false).ids) << inputs::name(family);
   }
@@ -288,9 +289,9 @@ TEST(Sieve, GuessesLeaveRoom) {
       EXPECT_GE(plan.most_found, k);
       EXPECT_LE(plan.most_found, cols);
       EXPECT_LE(plan.samplers * plan.kept, 8192);
-      if (plan.guess.samples == 0) continue;
-      const double expected = static_cast<double>(plan.guess.rank) * static_cast<double>(cols) /
-                              (static_cast<double>(plan.guess.samples) * plan.samplers);
+      if (plan.speculative.samples == 0) continue;
+      const double expected = static_cast<double>(plan.speculative.rank) * static_cast<double>(cols) /
+                              (static_cast<double>(plan.speculative.samples) * plan.samplers);
       EXPECT_GT(expected, static_cast<double>(k)) << cols << " " << k;
       EXPECT_GT(static_cast<double>(plan.most_found), expected) << cols << " " << k;
     }

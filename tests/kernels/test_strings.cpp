@@ -77,37 +77,37 @@ struct Case {
   std::vector<std::uint32_t> counts;
   std::vector<std::int64_t> begin;
   std::vector<unsigned long long> found;
-  StringsArgs job;
+  StringsArgs args;
 
   Case(const std::vector<Text>& corpus, const std::vector<Text>& asked, int symbols, std::int64_t room,
        bool without_self = false)
       : words(corpus), queries(asked), limits(asked.size(), 0), counts(asked.size(), 0),
         found(asked.size() * static_cast<std::size_t>(room) + 1, 0) {
     for (std::size_t i = 0; i <= asked.size(); ++i) begin.push_back(static_cast<std::int64_t>(i) * room);
-    job = {.words = words.view(),
-           .queries = queries.view(),
-           .symbols = symbols + 1,
-           .without_self = without_self,
-           .limits = limits.data(),
-           .counts = counts.data(),
-           .begin = begin.data(),
-           .found = found.data()};
+    args = {.corpus = words.view(),
+            .queries = queries.view(),
+            .symbols = symbols + 1,
+            .without_self = without_self,
+            .thresholds = limits.data(),
+            .counts = counts.data(),
+            .begin = begin.data(),
+            .matches = found.data()};
   }
   void near() {
     emulated::Launch launch;
-    run_strings_near(launch, job, cuts_of(words, queries));
+    run_strings_near(launch, args, cuts_of(words, queries));
   }
   std::vector<unsigned long long> best(std::int64_t k) {
     std::vector<unsigned long long> keys(queries.rows.size() * static_cast<std::size_t>(k), 7);
     emulated::Launch launch;
-    run_strings_pick(launch, job, k, keys.data());
+    run_strings_select(launch, args, k, keys.data());
     return keys;
   }
   /// Every word within `limit` of the query at this position, in order.
   std::vector<unsigned long long> within(std::size_t query, std::int64_t limit) const {
     std::vector<unsigned long long> keys;
     for (std::size_t word = 0; word < words.texts.size(); ++word) {
-      if (job.without_self && words.rows[word] == queries.rows[query]) continue;
+      if (args.without_self && words.rows[word] == queries.rows[query]) continue;
       const std::int64_t distance = oracle::levenshtein(words.texts[word], queries.texts[query]);
       if (distance <= limit) keys.push_back(static_cast<unsigned long long>(distance) << row_bits | words.rows[word]);
     }
@@ -155,7 +155,7 @@ TEST(StringKernels, NearestByAFirstLimit) {
       Case run(words, graph ? words : some(shape.queries, shape.low, shape.high, shape.symbols), shape.symbols,
                static_cast<std::int64_t>(shape.words), graph);
       emulated::Launch launch;
-      run_strings_bound(launch, run.job, k);
+      run_strings_thresholds(launch, run.args, k);
       run.near();
       const std::vector<unsigned long long> best = run.best(k);
       for (std::size_t query = 0; query < std::min<std::size_t>(run.queries.rows.size(), 40); ++query) {
@@ -173,7 +173,7 @@ TEST(StringKernels, WhatFindsNoRoomIsCounted) {
   const std::vector<Text> words(300, U"same");
   Case run(words, {U"same", U"sane"}, 26, 10);
   run.limits = {0, 1};
-  run.job.limits = run.limits.data();
+  run.args.thresholds = run.limits.data();
   run.near();
   EXPECT_EQ(run.counts, (std::vector<std::uint32_t>{300, 300}));
   for (std::size_t query = 0; query < 2; ++query)

@@ -1,7 +1,7 @@
 // Small kernels whose results are known, for the emulator and, compiled by nvcc, for a device: both must agree with the host's
 // arithmetic. NO_BARRIER leaves a barrier out, which the emulator must notice; a device is never given those.
 #pragma once
-#include "cuda/lane.cuh"
+#include "cuda/device/primitives.cuh"
 #include "cuda/ptx/mma.cuh"
 
 namespace programs {

@@ -12,8 +12,8 @@ constexpr std::int64_t rerank_share = 8, int8_rerank_share = 32;
 }  // namespace
 
 std::int64_t queries_per_block(const SearchPlan& plan, Precision precision) noexcept {
-  if (plan.symmetric) return precision == Precision::int8 ? tile_rows : plan.pair_rows;
-  if (precision != Precision::int8) return plan.query_block;
+  if (plan.symmetric) return in_codes(precision) ? tile_rows : plan.symmetric_rows;
+  if (!in_codes(precision)) return plan.query_block;
   const std::int64_t pieces = plan.query_block * plan.threads, rounds = (plan.query_batch + pieces - 1) / pieces;
   std::int64_t joined = sizeof(float);
   while (rounds % joined != 0) --joined;
@@ -21,23 +21,23 @@ std::int64_t queries_per_block(const SearchPlan& plan, Precision precision) noex
 }
 
 std::int64_t slots_per_query(const SearchPlan& plan, const SearchSpec& spec, Precision precision) noexcept {
-  if (precision == Precision::int8 || spec.radius) return plan.candidate_slots;
+  if (in_codes(precision) || spec.radius) return plan.candidate_slots;
   return std::min(plan.candidate_slots, spec.k + panel_rows + std::max<std::int64_t>(2 * panel_rows, spec.k));
 }
 
 std::int64_t first_compaction(const SearchPlan& plan, const SearchSpec& spec, Precision precision) noexcept {
   const std::int64_t slots = slots_per_query(plan, spec, precision);
-  if (precision != Precision::int8 || spec.radius) return slots;
+  if (!in_codes(precision) || spec.radius) return slots;
   return std::min(slots, (plan.symmetric ? 4 : 2) * spec.k + 3 * panel_rows);
 }
 
 FilterScratch::FilterScratch(const SearchPlan& plan, Precision precision) {
   const std::int64_t block = queries_per_block(plan, precision) + max_query_lanes;
-  if (precision == Precision::f32) {
+  if (in_floats(precision)) {
     f32.thresholds = Buffer<float>(block);
     f32.partial = Buffer<float>((plan.query_block + max_query_lanes) * panel_rows);
     if (plan.symmetric) {
-      f32.column_thresholds = Buffer<float>(plan.pair_rows);
+      f32.column_thresholds = Buffer<float>(plan.symmetric_rows);
       f32.row_terms = Buffer<float>(plan.query_block + max_query_lanes);
     }
     return;
@@ -56,7 +56,7 @@ FilterScratch::FilterScratch(const SearchPlan& plan, Precision precision) {
 QueryBlock make_block(const FilterPass& pass, std::int64_t split, std::int64_t first, std::int64_t count,
                       Ranker& ranker) {
   const SearchBatch& batch = pass.batch;
-  const std::int64_t capacity = slots_per_query(pass.plan, batch.spec, pass.precision());
+  const std::int64_t capacity = slots_per_query(pass.plan, batch.spec, pass.precision);
   const std::int64_t position = split * batch.queries.count + first;
   return {.kernels = batch.kernels,
           .spec = batch.spec,

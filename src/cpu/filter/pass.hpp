@@ -37,13 +37,12 @@ struct FilterPass {
   const SearchBatch& batch;
   const SearchPlan& plan;
   const BoundModel& model;
-  const Int8Kernels* int8;  // null: the precision is f32
+  Precision precision;
+  const Int8Kernels* int8;  // null: the precision is of floats
   Candidates* candidates;   // [splits][queries]
   FilterNorms largest;      // maxima over all rows
   PerThread<FilterScratch>& scratch;
   std::atomic<bool>& speculation_missed;  // a speculative threshold was too low; it decides about time alone
-
-  Precision precision() const noexcept { return int8 != nullptr ? Precision::int8 : Precision::f32; }
 };
 
 /// Tile distances of all blocks against the chunk, in every split.

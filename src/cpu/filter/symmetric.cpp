@@ -34,7 +34,7 @@ class Tournament {
   std::int64_t even_;
 };
 
-/// Hands out the tournament's pairs, each once.
+/// Yields the tournament's pairs, each once.
 class BlockPairs {
  public:
   explicit BlockPairs(std::int64_t blocks)
@@ -173,7 +173,7 @@ void PairFilter::run_f32_part(std::int64_t block, std::int64_t columns_block, st
 }
 
 void PairFilter::run_int8(std::int64_t block, std::int64_t columns_block) {
-  const std::int64_t tiles = pass_.plan.pair_rows / tile_rows, count = batch_.chunk.tile_count();
+  const std::int64_t tiles = pass_.plan.symmetric_rows / tile_rows, count = batch_.chunk.tile_count();
   for (std::int64_t rows = block * tiles; rows < std::min(count, (block + 1) * tiles); ++rows)
     for (std::int64_t columns = columns_block * tiles; columns < std::min(count, (columns_block + 1) * tiles);
          ++columns)
@@ -204,7 +204,7 @@ void PairFilter::run_int8_tile(std::int64_t rows_tile, std::int64_t columns_tile
 
 void filter_symmetric(const FilterPass& pass) {
   ThreadPool& thread_pool = pass.batch.thread_pool;
-  const std::int64_t blocks = (pass.batch.queries.count + pass.plan.pair_rows - 1) / pass.plan.pair_rows;
+  const std::int64_t blocks = (pass.batch.queries.count + pass.plan.symmetric_rows - 1) / pass.plan.symmetric_rows;
   thread_pool.for_each(blocks, [&](std::int64_t block, int thread) { PairFilter(pass, thread).run(block, block); });
   const VisitOrder order(blocks);  // so that rows in the order of their distances do not come together in that order
   BlockPairs pairs(blocks);

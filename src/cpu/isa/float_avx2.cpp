@@ -209,6 +209,7 @@ bool supported() {
 
 }  // namespace
 
-constinit const Kernels float_avx2 = VICINAL_KERNELS("avx2", true);
+constexpr Kernels float_avx2 = VICINAL_KERNELS("avx2", true);
+static_assert(float_avx2.complete());
 
 }  // namespace vicinal::cpu

@@ -208,6 +208,7 @@ bool supported() {
 
 }  // namespace
 
-constinit const Kernels float_avx512 = VICINAL_KERNELS("avx512", true);
+constexpr Kernels float_avx512 = VICINAL_KERNELS("avx512", true);
+static_assert(float_avx512.complete());
 
 }  // namespace vicinal::cpu

@@ -257,6 +257,7 @@ bool supported() { return true; }
 
 }  // namespace
 
-constinit const Kernels float_plain = VICINAL_KERNELS("plain", false);
+constexpr Kernels float_plain = VICINAL_KERNELS("plain", false);
+static_assert(float_plain.complete());
 
 }  // namespace vicinal::cpu

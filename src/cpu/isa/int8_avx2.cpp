@@ -38,6 +38,7 @@ bool supported() {
 
 }  // namespace
 
-constinit const Int8Kernels int8_avx2 = {"avx2", supported, query_lanes, QueryLayout::halves, tile<Quads>, second_sums};
+constexpr Int8Kernels int8_avx2 = {"avx2", supported, query_lanes, QueryLayout::halves, tile<Quads>, second_sums};
+static_assert(int8_avx2.complete());
 
 }  // namespace vicinal::cpu

@@ -37,7 +37,7 @@ bool supported() {
 
 }  // namespace
 
-constinit const Int8Kernels int8_avx512 = {"avx512",    supported,  query_lanes, QueryLayout::halves,
-                                           tile<Quads>, second_sums};
+constexpr Int8Kernels int8_avx512 = {"avx512", supported, query_lanes, QueryLayout::halves, tile<Quads>, second_sums};
+static_assert(int8_avx512.complete());
 
 }  // namespace vicinal::cpu

@@ -222,7 +222,8 @@ bool supported() { return int8_avx512vnni.supported() && has_tiles() && permitte
 
 }  // namespace
 
-constinit const Int8Kernels int8_avx512amx = {"avx512amx",         supported, query_lanes,
-                                              QueryLayout::blocks, tile_amx,  second_sums};
+constexpr Int8Kernels int8_avx512amx = {"avx512amx",         supported, query_lanes,
+                                        QueryLayout::blocks, tile_amx,  second_sums};
+static_assert(int8_avx512amx.complete());
 
 }  // namespace vicinal::cpu

@@ -18,7 +18,8 @@ bool supported() {
 
 }  // namespace
 
-constinit const Int8Kernels int8_avx512vnni = {"avx512vnni",       supported,   query_lanes,
-                                               QueryLayout::quads, tile<Quads>, second_sums};
+constexpr Int8Kernels int8_avx512vnni = {"avx512vnni",       supported,   query_lanes,
+                                         QueryLayout::quads, tile<Quads>, second_sums};
+static_assert(int8_avx512vnni.complete());
 
 }  // namespace vicinal::cpu

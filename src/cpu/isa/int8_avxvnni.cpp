@@ -36,7 +36,7 @@ bool supported() {
 
 }  // namespace
 
-constinit const Int8Kernels int8_avxvnni = {"avxvnni",          supported,   query_lanes,
-                                            QueryLayout::quads, tile<Quads>, second_sums};
+constexpr Int8Kernels int8_avxvnni = {"avxvnni", supported, query_lanes, QueryLayout::quads, tile<Quads>, second_sums};
+static_assert(int8_avxvnni.complete());
 
 }  // namespace vicinal::cpu

@@ -55,6 +55,7 @@ bool supported() { return true; }
 
 }  // namespace
 
-constinit const Int8Kernels int8_plain = {"plain", supported, query_lanes, QueryLayout::quads, tile, second_sums};
+constexpr Int8Kernels int8_plain = {"plain", supported, query_lanes, QueryLayout::quads, tile, second_sums};
+static_assert(int8_plain.complete());
 
 }  // namespace vicinal::cpu

@@ -9,7 +9,8 @@
 #include <cstdint>
 #include <string>
 
-#include "core/sums.hpp"
+#include "core/metric.hpp"
+#include "cpu/isa/complete.hpp"
 #include "prepare/row_kernels.hpp"
 #include "vicinal/matrix.hpp"
 
@@ -142,9 +143,19 @@ struct NearArgs {
 using NearFn = std::uint32_t (*)(const NearArgs&);
 struct NearFns {
   NearFn squares, magnitudes, largest;
-  NearFn of(Sum sum) const noexcept {
-    return sum == Sum::magnitudes ? magnitudes : sum == Sum::largest ? largest : squares;
+  /// Null for sums that a tree cannot bound.
+  constexpr NearFn of(Sum sum) const noexcept {
+    switch (sum) {
+      case Sum::squares: return squares;
+      case Sum::magnitudes: return magnitudes;
+      case Sum::largest: return largest;
+      case Sum::products:
+      case Sum::bits:
+      case Sum::none: break;
+    }
+    return nullptr;
   }
+  consteval bool complete() const { return all_set(squares, magnitudes, largest); }
 };
 inline constexpr int near_widths[] = {2, 4, 8};
 
@@ -168,8 +179,31 @@ struct Kernels {
   NearFns near_rows[3], near_boxes[3];  // in the order of near_widths
 
   /// Tiles of the sum that a filter estimates; squares of differences come from products (core/bound.hpp).
-  TileFn tile_of(Sum sum) const noexcept {
-    return sum == Sum::magnitudes ? tile_magnitudes : sum == Sum::largest ? tile_largest : tile_products;
+  constexpr TileFn tile_of(Sum sum) const noexcept {
+    switch (sum) {
+      case Sum::squares:
+      case Sum::products: return tile_products;
+      case Sum::magnitudes: return tile_magnitudes;
+      case Sum::largest: return tile_largest;
+      case Sum::bits:
+      case Sum::none: break;
+    }
+    return nullptr;
+  }
+  /// Whether every entry is there, and every metric of metric.def that has a filter has its tile: each table asserts it. A member that is added
+  /// does not compile until it is named here.
+  consteval bool complete() const {
+    const auto& [called, runs, fma, lanes, products, magnitudes, largests, sums, shifted, self, squares, totals,
+                 conversions, rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, rows, boxes] = *this;
+    static_cast<void>(fma), static_cast<void>(lanes);
+    bool tiles = true;
+#define METRIC(metric, ...) \
+  tiles &= filter_sum_of(Metric::metric) == Sum::none || tile_of(filter_sum_of(Metric::metric)) != nullptr;
+#include "core/metric.def"
+#undef METRIC
+    return tiles &&
+           all_set(called, runs, products, magnitudes, largests, sums, shifted, self, squares, totals, conversions,
+                   rounding, packing, bits, bad, rounding_int8, row2, query2, greatest, rows, boxes);
   }
   /// Those that src/prepare reads rows with.
   operator RowKernels() const noexcept {  // NOLINT(google-explicit-constructor): a table is one of row kernels, too
@@ -234,6 +268,8 @@ struct Int8Kernels {
   QueryLayout layout;
   Int8TileFn tile;
   SecondFn second_sums;
+
+  consteval bool complete() const { return all_set(name, supported, tile, second_sums); }
 };
 
 extern const Int8Kernels int8_plain, int8_avx2, int8_avxvnni, int8_avx512amx, int8_avx512vnni, int8_avx512;

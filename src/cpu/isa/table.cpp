@@ -10,63 +10,36 @@
 namespace vicinal::cpu {
 namespace {
 
+#if defined(__x86_64__)
+constexpr VectorTables avx512{.floats = float_avx512,
+                              .scans = scans_avx512,
+                              .myers = myers_avx512,
+                              .warping = warping_avx512,
+                              .scores = scores_avx2,
+                              .slowness = 1};
+constexpr VectorTables avx2{.floats = float_avx2,
+                            .scans = scans_avx2,
+                            .myers = myers_avx2,
+                            .warping = warping_avx2,
+                            .scores = scores_avx2,
+                            .slowness = 2};
+#endif
+constexpr VectorTables plain{.floats = float_plain,
+                             .scans = scans_plain,
+                             .myers = myers_plain,
+                             .warping = warping_plain,
+                             .scores = scores_plain,
+                             .slowness = 12};
+
 constexpr InstructionSet sets[] = {
 #if defined(__x86_64__)
-    {.name = "avx512amx",
-     .floats = float_avx512,
-     .int8 = int8_avx512amx,
-     .scans = scans_avx512,
-     .myers = myers_avx512,
-     .warping = warping_avx512,
-     .scores = scores_avx2,
-     .slowness = 1,
-     .int8_gain = 3},
-    {.name = "avx512vnni",
-     .floats = float_avx512,
-     .int8 = int8_avx512vnni,
-     .scans = scans_avx512,
-     .myers = myers_avx512,
-     .warping = warping_avx512,
-     .scores = scores_avx2,
-     .slowness = 1,
-     .int8_gain = 3},
-    {.name = "avx512",
-     .floats = float_avx512,
-     .int8 = int8_avx512,
-     .scans = scans_avx512,
-     .myers = myers_avx512,
-     .warping = warping_avx512,
-     .scores = scores_avx2,
-     .slowness = 1,
-     .int8_gain = 1},
-    {.name = "avxvnni",
-     .floats = float_avx2,
-     .int8 = int8_avxvnni,
-     .scans = scans_avx2,
-     .myers = myers_avx2,
-     .warping = warping_avx2,
-     .scores = scores_avx2,
-     .slowness = 2,
-     .int8_gain = 3},
-    {.name = "avx2",
-     .floats = float_avx2,
-     .int8 = int8_avx2,
-     .scans = scans_avx2,
-     .myers = myers_avx2,
-     .warping = warping_avx2,
-     .scores = scores_avx2,
-     .slowness = 2,
-     .int8_gain = 1},
+    {avx512, "avx512amx", int8_avx512amx, 3},
+    {avx512, "avx512vnni", int8_avx512vnni, 3},
+    {avx512, "avx512", int8_avx512, 1},
+    {avx2, "avxvnni", int8_avxvnni, 3},
+    {avx2, "avx2", int8_avx2, 1},
 #endif
-    {.name = "plain",
-     .floats = float_plain,
-     .int8 = int8_plain,
-     .scans = scans_plain,
-     .myers = myers_plain,
-     .warping = warping_plain,
-     .scores = scores_plain,
-     .slowness = 12,
-     .int8_gain = 1}};
+    {plain, "plain", int8_plain, 1}};
 
 }  // namespace
 

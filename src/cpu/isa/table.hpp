@@ -4,23 +4,24 @@
 #include <string>
 
 #include "cpu/isa/kernels.hpp"
-#include "cpu/permutation/scores.hpp"
-#include "cpu/permutation/warping.hpp"
-#include "cpu/select/scan.hpp"
-#include "cpu/strings/myers.hpp"
+#include "cpu/isa/other_tables.hpp"
 
 namespace vicinal::cpu {
 
-/// What a user calls an instruction set: tables that run on the same processors. Sets that differ in their tiles of int8 share the rest.
-struct InstructionSet {
-  const char* name;  // "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2", "plain"
+/// What instruction sets of one vector width share: everything but their tiles of int8.
+struct VectorTables {
   const Kernels& floats;
-  const Int8Kernels& int8;
   const Scans& scans;
   const Myers& myers;
   const Warping& warping;
   const Scores& scores;
-  double slowness;   // of a tile of floats beside one of AVX-512
+  double slowness;  // of a tile of floats beside one of AVX-512
+};
+
+/// What a user calls an instruction set: tables that run on the same processors.
+struct InstructionSet : VectorTables {
+  const char* name;  // "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2", "plain"
+  const Int8Kernels& int8;
   double int8_gain;  // speed of an int8 tile beside one of floats
 
   bool supported() const { return floats.supported() && int8.supported(); }

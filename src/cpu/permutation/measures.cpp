@@ -7,6 +7,7 @@
 #include "core/measures/kullback_leibler.hpp"
 #include "cpu/isa/table.hpp"
 #include "cpu/permutation/objects.hpp"
+#include "cpu/permutation/warping.hpp"
 #include "prepare/load.hpp"
 
 namespace vicinal::cpu {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/objects.hpp"
 #include "cpu/isa/table.hpp"
-#include "permutation/objects.hpp"
 #include "vicinal/strings.hpp"
 
 namespace vicinal::cpu {

@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "cpu/isa/complete.hpp"
+
 namespace vicinal::cpu {
 
 /// Rows of bytes, one an object, filled up with zeros to `stride`, a multiple of 16 and of 32 from there on.
@@ -30,9 +32,9 @@ struct Scores {
   ScoreFn footrule, rho;  // sum of |difference|, of its square
   ScoreFn differing;      // bits
   WithinFn within;
-};
 
-extern const Scores scores_plain, scores_avx2;
+  consteval bool complete() const { return all_set(name, footrule, rho, differing, within); }
+};
 
 constexpr std::int64_t score_stride(std::int64_t bytes) noexcept { return bytes <= 16 ? 16 : (bytes + 31) / 32 * 32; }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "cpu/isa/other_tables.hpp"
 #include "cpu/permutation/scores.hpp"
 
 namespace vicinal::cpu {
@@ -89,7 +90,8 @@ std::int64_t within(const WithinArgs& a) {
 
 }  // namespace
 
-const Scores scores_avx2 = {"avx2", sums<Footrule>, sums<Rho>, differing, within};
+constexpr Scores scores_avx2 = {"avx2", sums<Footrule>, sums<Rho>, differing, within};
+static_assert(scores_avx2.complete());
 
 }  // namespace vicinal::cpu
 #endif

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "cpu/isa/other_tables.hpp"
 #include "cpu/permutation/scores.hpp"
 
 namespace vicinal::cpu {
@@ -47,6 +48,7 @@ std::int64_t within(const WithinArgs& a) {
 
 }  // namespace
 
-const Scores scores_plain = {"plain", footrule, rho, differing, within};
+constexpr Scores scores_plain = {"plain", footrule, rho, differing, within};
+static_assert(scores_plain.complete());
 
 }  // namespace vicinal::cpu

@@ -121,7 +121,7 @@ class Vectors final : public VectorObjects {
     spec_.corpus = rows;
     spec_.metric = metric;
     spec_.type = DistanceType::f64;
-    prepare_rows(set_.floats, spec_, Precision::canonical, nullptr, nullptr, {}, 0, rows.rows, thread_pool, packed_);
+    prepare_rows({.kernels = set_.floats, .spec = spec_}, 0, rows.rows, thread_pool, packed_);
     if (measure_ != nullptr && measure_->histograms) check_histograms(rows, "corpus", thread_pool);
     true_distance_ = TrueDistance(metric, rows.cols, mass_);
   }
@@ -151,8 +151,8 @@ class Vectors final : public VectorObjects {
     std::vector<std::int64_t> all(static_cast<std::size_t>(queries.rows));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
     PackedQueries prepared;
-    prepare_queries(set_.floats, nullptr, nullptr, false, spec_, nullptr, nullptr, queries, all,
-                    set_.floats.query_lanes, thread_pool, prepared);
+    prepare_queries({.kernels = set_.floats, .spec = spec_},
+                    {.points = queries, .rows = all, .block = set_.floats.query_lanes}, thread_pool, prepared);
     if (measure_ != nullptr && measure_->histograms) check_histograms(queries, "query", thread_pool);
     return std::make_unique<VectorQueries>(set_, measure_, window_, spec_, packed_, queries,
                                            std::vector<std::int64_t>{}, std::move(prepared.facts));

@@ -10,10 +10,11 @@ struct Warping {
   /// x: element j of row r at [j * rows + r]. costs: (cols + 1) * rows numbers of scratch. out: a distance a row.
   void (*warp)(const double* query, const double* x, std::int64_t cols, std::int64_t window, double* costs,
                double* out);
+
+  consteval bool complete() const { return all_set(warp); }
 };
 
 // Numbers of rows differ, so that no two files make one function of the template.
 inline constexpr int warped_plain = 16, warped_avx2 = 24, warped_avx512 = 32;
-extern const Warping warping_plain, warping_avx2, warping_avx512;
 
 }  // namespace vicinal::cpu

@@ -1,9 +1,11 @@
 // See warping.hpp.
 #include "core/measures/dtw.hpp"
+#include "cpu/isa/other_tables.hpp"
 #include "cpu/permutation/warping.hpp"
 
 namespace vicinal::cpu {
 
-constinit const Warping warping_plain = {warped_plain, measures::dtw<warped_plain>};
+constexpr Warping warping_plain = {warped_plain, measures::dtw<warped_plain>};
+static_assert(warping_plain.complete());
 
 }  // namespace vicinal::cpu

@@ -43,7 +43,8 @@ std::int32_t quad_at(const std::int8_t* row, std::int64_t quad) noexcept {
 
 /// The row is nothing but integers, each a step.
 bool is_integral(const Transform& transform, float step, const double* row, const Int8Facts& facts) noexcept {
-  if (!(transform.whole > 0) || static_cast<double>(step) != transform.whole || facts.facts.ee != 0) return false;
+  if (!(transform.integral_step > 0) || static_cast<double>(step) != transform.integral_step || facts.facts.ee != 0)
+    return false;
   constexpr double to_whole = 0x1.8p52;
   bool integral = true;
   for (std::int64_t j = 0; j < transform.centre.size(); ++j) integral &= row[j] + to_whole - to_whole == row[j];
@@ -86,13 +87,17 @@ Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float 
 
 float int8_step(const Transform& transform, float size) noexcept {
   // Integers within a byte are what they are; -128 is one of them.
-  if (transform.whole > 0 && static_cast<double>(size) <= transform.whole * 128 * (1 + 0x1p-20))
-    return static_cast<float>(transform.whole);
+  if (transform.integral_step > 0 && static_cast<double>(size) <= transform.integral_step * 128 * (1 + 0x1p-20))
+    return static_cast<float>(transform.integral_step);
   return std::max(size / 127, least_step);
 }
 
-void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel& model, const Transform& transform,
-               const Buffer<float>& sizes, bool second, ThreadPool& thread_pool, PackedRows& out) {
+void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thread_pool, PackedRows& out) {
+  const Kernels& kernels = args.kernels;
+  const SearchSpec& spec = args.spec;
+  const BoundModel& model = *args.model;
+  const Transform& transform = *args.transform;
+  const bool second = args.techniques.second_level && !(transform.integral_step > 0);
   const std::int64_t dims = model.dims, quads = quads_of(dims), count = out.count;
   grow(out.order, count);
   grow(out.quads, (count + panel_rows - 1) / panel_rows * panel_rows * quads);
@@ -102,7 +107,7 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
   out.second.tiles.assign(second ? static_cast<std::size_t>(out.tile_count()) : 0, SecondNorms{});
   if (second) grow(out.second.bytes, count * stride);
   if (second) grow(out.second.terms, count);
-  const bool may_be_integral = transform.whole > 0 && dims <= most_integral_dims;
+  const bool may_be_integral = transform.integral_step > 0 && dims <= most_integral_dims;
   if (may_be_integral) grow(out.squares, (count + panel_rows - 1) / panel_rows * panel_rows);
   std::atomic<bool> integral{may_be_integral}, unfit{false};
   PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
@@ -127,9 +132,9 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
       SelfProduct product;
       if (needs_norms(spec.metric)) product.self = out.norms.self[row];
       if (spec.metric == Metric::correlation) product.mean = out.norms.mean[row];
-      Int8QuantizeArgs args =
+      Int8QuantizeArgs row_args =
           int8_args(transform, affine(spec.metric, product, transform.scale), step, scratch, scratch.narrow.data());
-      const Int8Facts facts = kernels.quantize_int8(args);
+      const Int8Facts facts = kernels.quantize_int8(row_args);
       // Rows were checked when their sizes were taken; this one was read again, and another thread may have changed it.
       if (std::isnan(facts.facts.xx)) unfit = true;
       const QuantizationErrors sums = quantization_errors(facts.facts);
@@ -140,8 +145,8 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
       if (!std::isinf(term)) take_maxima(maxima, norms);
       if (second) {
         std::uint8_t* bytes = out.second.bytes.data() + at * stride;
-        args.out = reinterpret_cast<std::int8_t*>(bytes);
-        const SecondNorms finer = second_norms_of(model, facts, kernels.second_row(args));
+        row_args.out = reinterpret_cast<std::int8_t*>(bytes);
+        const SecondNorms finer = second_norms_of(model, facts, kernels.second_row(row_args));
         std::fill(bytes + dims, bytes + stride, std::uint8_t{0});
         out.second.terms[at] = second_term(model, finer, term);
         if (!std::isinf(term)) take_maxima(second_maxima, finer);
@@ -149,8 +154,9 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
       if (may_be_integral) {
         const bool is = is_integral(transform, step, scratch.row.data(), facts);
         if (!is) integral = false;
-        out.squares[at] = is ? static_cast<std::int32_t>(facts.facts.nn / (transform.whole * transform.whole))
-                             : 0;  // of others it may leave 32 bits
+        out.squares[at] =
+            is ? static_cast<std::int32_t>(facts.facts.nn / (transform.integral_step * transform.integral_step))
+               : 0;  // of others it may leave 32 bits
       }
       for (std::int64_t k = 0; k < quads; ++k)
         to[k * panel_rows] = quad_at(scratch.narrow.data(), k) ^ std::int32_t(0x80808080);
@@ -164,9 +170,13 @@ void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel&
   out.integral = integral;
 }
 
-void pack_query_int8(const Kernels& kernels, const Int8Kernels& int8, const SearchSpec& spec, const BoundModel& model,
-                     const Transform& transform, const Points& queries, std::span<const std::int64_t> rows,
-                     std::int64_t panel, PrepareScratch& scratch, PackedQueries& out) {
+void pack_query_int8(const PackArgs& args, const QueriesToPack& queries, std::int64_t panel, PrepareScratch& scratch,
+                     PackedQueries& out) {
+  const Kernels& kernels = args.kernels;
+  const Int8Kernels& int8 = *queries.int8;
+  const SearchSpec& spec = args.spec;
+  const BoundModel& model = *args.model;
+  const Transform& transform = *args.transform;
   const std::int64_t quads = quads_of(model.dims), lanes = out.lanes, width = query_width(int8.layout, quads);
   const float step = out.steps[static_cast<std::size_t>(panel / out.block_panels)];
   std::int32_t* to = out.quads.data() + panel * lanes * width;
@@ -175,11 +185,11 @@ void pack_query_int8(const Kernels& kernels, const Int8Kernels& int8, const Sear
   for (std::int64_t i = 0; i < part.used; ++i) {
     QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
     if (!facts.filterable && !spec.symmetric) continue;
-    load_row(kernels, queries, rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(),
+    load_row(kernels, queries.points, queries.rows[static_cast<std::size_t>(part.begin + i)], scratch.gathered.data(),
              scratch.row.data());
     const Affine map = affine(spec.metric, {.self = facts.self, .mean = facts.mean}, facts.scale);
-    Int8QuantizeArgs args = int8_args(transform, map, step, scratch, scratch.narrow.data());
-    const Int8Facts rounded = kernels.quantize_int8(args);
+    Int8QuantizeArgs row_args = int8_args(transform, map, step, scratch, scratch.narrow.data());
+    const Int8Facts rounded = kernels.quantize_int8(row_args);
     const QuantizationErrors sums = quantization_errors(rounded.facts);
     facts.norms = filter_norms(model, sums);
     facts.square = sums.nn;
@@ -191,8 +201,8 @@ void pack_query_int8(const Kernels& kernels, const Int8Kernels& int8, const Sear
       std::int8_t* firsts = out.second.data() + (part.begin + i) * 2 * stride;
       std::fill_n(firsts, 2 * stride, std::int8_t{0});
       std::copy_n(scratch.narrow.data(), model.dims, firsts);
-      args.out = firsts + stride;
-      const SecondFacts finer = kernels.second_query(args);
+      row_args.out = firsts + stride;
+      const SecondFacts finer = kernels.second_query(row_args);
       facts.second = second_norms_of(model, rounded, finer);
       facts.second_shift = second_shift(rounded.sum, finer.sum);
     }

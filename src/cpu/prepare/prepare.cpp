@@ -48,17 +48,18 @@ bool load_checked(const Kernels& kernels, const SearchSpec& spec, const Points& 
 }
 
 std::int64_t PackedRows::bytes(std::int64_t rows, std::int64_t dims, Metric metric, Precision precision,
-                               Packing packing) noexcept {
+                               const Techniques& techniques) noexcept {
   const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows;
   const std::int64_t padded = (rows + panel_rows - 1) / panel_rows * panel_rows;
   std::int64_t total = 0;
-  if (precision != Precision::canonical) total += padded * 4 + tiles * static_cast<std::int64_t>(sizeof(FilterNorms));
-  if (precision == Precision::f32) total += padded * dims * 4;
-  if (precision == Precision::canonical && packing.kd_tree) total += KdTree::bytes(rows, dims);
+  if (has_filter(precision))
+    total += padded * (find_host_precision(precision)->width(dims) + 4) +
+             tiles * static_cast<std::int64_t>(sizeof(FilterNorms));
+  else if (techniques.kd_tree) total += KdTree::bytes(rows, dims);
   // The order, and while it is made the sizes that it goes by.
-  if (precision == Precision::int8) total += padded * quads_of(dims) * 4 + rows * 8 + tiles * 4 + order_bytes;
-  if (precision == Precision::int8 && dims <= most_integral_dims) total += padded * 4;
-  if (precision == Precision::int8 && packing.second)
+  if (in_codes(precision)) total += rows * 8 + tiles * 4 + order_bytes;
+  if (in_codes(precision) && dims <= most_integral_dims) total += padded * 4;
+  if (in_codes(precision) && techniques.second_level)
     total += padded * (SecondCode::stride(dims) + 4) + tiles * static_cast<std::int64_t>(sizeof(SecondNorms));
   if (needs_norms(metric)) total += rows * (metric == Metric::correlation ? 16 : 8);
   return total;
@@ -87,9 +88,13 @@ void build_kd_tree(const Kernels& kernels, const SearchSpec& spec, ThreadPool& t
 
 }  // namespace
 
-void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision precision, const BoundModel* model,
-                  const Transform* transform, Packing packing, std::int64_t first, std::int64_t count,
-                  ThreadPool& thread_pool, PackedRows& out) {
+void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, ThreadPool& thread_pool,
+                  PackedRows& out) {
+  const Kernels& kernels = args.kernels;
+  const SearchSpec& spec = args.spec;
+  const Precision precision = args.precision;
+  const BoundModel* const model = args.model;
+  const Transform* const transform = args.transform;
   const Points& corpus = spec.corpus;
   const std::int64_t dims = corpus.cols;
   const bool norms = needs_norms(spec.metric), integers = corpus.dtype == DType::u8 || corpus.dtype == DType::i8;
@@ -97,16 +102,16 @@ void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision prec
   out.count = count;
   out.precision = precision;
   const std::int64_t panels = (count + panel_rows - 1) / panel_rows;
-  if (precision != Precision::canonical) {
+  if (has_filter(precision)) {
     grow(out.terms, panels * panel_rows);
     out.tiles.assign(static_cast<std::size_t>(out.tile_count()), FilterNorms{});
   }
-  Buffer<float> sizes(precision == Precision::int8 ? count : 0);
-  if (precision == Precision::canonical && packing.kd_tree) return build_kd_tree(kernels, spec, thread_pool, out);
-  if (precision == Precision::f32) grow(out.panels, panels * panel_rows * dims);
+  Buffer<float> sizes(in_codes(precision) ? count : 0);
+  if (!has_filter(precision) && args.techniques.kd_tree) return build_kd_tree(kernels, spec, thread_pool, out);
+  if (in_floats(precision)) grow(out.panels, panels * panel_rows * dims);
   if (norms) grow(out.norms.self, count);
   if (spec.metric == Metric::correlation) grow(out.norms.mean, count);
-  if (precision == Precision::canonical && !norms && integers) return;  // nothing to check and nothing to make
+  if (!has_filter(precision) && !norms && integers) return;  // nothing to check and nothing to make
 
   PerThread<PrepareScratch> scratches = prepare_scratches(thread_pool, dims);
   std::atomic<bool> unfit{false};
@@ -125,10 +130,10 @@ void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision prec
           out.norms.self[at + r] = product.self;
           if (spec.metric == Metric::correlation) out.norms.mean[at + r] = product.mean;
         }
-        if (precision == Precision::canonical) continue;
+        if (!has_filter(precision)) continue;
         const Affine map = affine(spec.metric, product, transform->scale);
         const double* row = scratch.row.data();
-        if (precision == Precision::int8) {
+        if (in_codes(precision)) {
           sizes[at + r] = size_of(kernels, *transform, map, scratch);
           continue;
         }
@@ -141,14 +146,13 @@ void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision prec
         take_maxima(out.tiles[static_cast<std::size_t>(tile)], rounded);
       }
       thread_pool.poll(0);
-      if (precision != Precision::f32) continue;
+      if (!in_floats(precision)) continue;
       for (int r = rows; r < panel_rows; ++r) out.terms[at + r] = 0.0F;
       kernels.pack(scratch.floats.data(), dims, rows, panel_rows, dims, out.panels.data() + at * dims);
     }
   });
   if (unfit) report_unfit_rows(kernels, spec, corpus, "corpus", thread_pool);
-  if (precision == Precision::int8)
-    pack_int8(kernels, spec, *model, *transform, sizes, packing.second && !(transform->whole > 0), thread_pool, out);
+  if (in_codes(precision)) pack_int8(args, sizes, thread_pool, out);
 }
 
 namespace {
@@ -171,11 +175,16 @@ void describe_query(const SearchSpec& spec, const Transform& transform, const do
 
 }  // namespace
 
-void prepare_queries(const Kernels& kernels, const Int8Kernels* int8, const std::vector<float>* steps, bool second,
-                     const SearchSpec& spec, const BoundModel* model, const Transform* transform, const Points& queries,
-                     std::span<const std::int64_t> rows, std::int64_t block, ThreadPool& thread_pool,
-                     PackedQueries& out) {
-  const std::int64_t dims = queries.cols, lanes = kernels.query_lanes;
+void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadPool& thread_pool, PackedQueries& out) {
+  const Kernels& kernels = args.kernels;
+  const SearchSpec& spec = args.spec;
+  const BoundModel* const model = args.model;
+  const Transform* const transform = args.transform;
+  const Int8Kernels* const int8 = queries.int8;
+  const std::span<const std::int64_t> rows = queries.rows;
+  const std::int64_t block = queries.block;
+  const bool second = args.techniques.second_level;
+  const std::int64_t dims = queries.points.cols, lanes = kernels.query_lanes;
   out.count = static_cast<std::int64_t>(rows.size());
   out.block = block;
   out.lanes = lanes;
@@ -200,7 +209,8 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* int8, const std:
       const double* row = scratch.row.data();
       QueryFacts& facts = out.facts[static_cast<std::size_t>(part.begin + i)];
       SelfProduct product;
-      if (!load_checked(kernels, spec, queries, rows[static_cast<std::size_t>(part.begin + i)], scratch, product)) {
+      if (!load_checked(kernels, spec, queries.points, rows[static_cast<std::size_t>(part.begin + i)], scratch,
+                        product)) {
         unfit = true;
         return;
       }
@@ -226,16 +236,16 @@ void prepare_queries(const Kernels& kernels, const Int8Kernels* int8, const std:
     kernels.pack(scratch.floats.data(), dims, static_cast<int>(part.used), static_cast<int>(lanes), dims,
                  out.panels.data() + panel * lanes * dims);
   });
-  if (unfit) report_unfit_rows(kernels, spec, queries, "query", thread_pool);
+  if (unfit) report_unfit_rows(kernels, spec, queries.points, "query", thread_pool);
   if (int8 == nullptr) return;
   for (std::int64_t i = 0; i < out.count; ++i) {
     float& step = out.steps[static_cast<std::size_t>(i / block)];
     if (out.facts[static_cast<std::size_t>(i)].filterable) step = std::max(step, sizes[static_cast<std::size_t>(i)]);
   }
   for (float& step : out.steps) step = int8_step(*transform, step);
-  if (steps != nullptr) out.steps = *steps;
+  if (queries.steps != nullptr) out.steps = *queries.steps;
   thread_pool.for_each(panels, [&](std::int64_t panel, int worker) {
-    pack_query_int8(kernels, *int8, spec, *model, *transform, queries, rows, panel, scratches.of(worker), out);
+    pack_query_int8(args, queries, panel, scratches.of(worker), out);
     thread_pool.poll(0);
   });
 }

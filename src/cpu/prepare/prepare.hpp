@@ -11,10 +11,10 @@
 #include "backend/search.hpp"
 #include "core/bound_second.hpp"
 #include "core/buffer.hpp"
-#include "core/precision.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
 #include "cpu/prepare/per_thread.hpp"
+#include "cpu/prepare/precision.hpp"
 #include "prepare/transform.hpp"
 
 namespace vicinal::cpu {
@@ -28,14 +28,6 @@ struct Norms {
 /// Squared distances of integral rows within a byte are floats in so many columns.
 constexpr std::int64_t most_integral_dims = 258;
 static_assert(most_integral_dims * 255 * 255 < 1 << 24, "integers that floats hold");
-
-/// Columns in fours.
-constexpr std::int64_t quads_of(std::int64_t dims) noexcept { return (dims + 3) / 4; }
-
-/// What a plan asks of packed rows besides their precision.
-struct Packing {
-  bool kd_tree = false, second = false;
-};
 
 /// The second-level codes of the rows (core/bound_second.hpp), in the order of the packed rows, each row filled up with zeros to whole lines of the cache.
 struct SecondCode {
@@ -65,11 +57,11 @@ struct PackedRows {
   Precision precision = Precision::canonical;  // canonical: only checked (and norms taken, or put into a k-d tree)
 
   std::int64_t tile_count() const noexcept { return (count + tile_rows - 1) / tile_rows; }
-  bool ordered() const noexcept { return precision == Precision::int8; }
+  bool ordered() const noexcept { return in_codes(precision); }
   std::uint32_t row_at(std::uint32_t position) const noexcept { return ordered() ? order[position] : position; }
   /// Bytes that a chunk of `rows` needs.
   static std::int64_t bytes(std::int64_t rows, std::int64_t dims, Metric metric, Precision precision,
-                            Packing packing) noexcept;
+                            const Techniques& techniques) noexcept;
 };
 
 /// PrepareScratch holds what one thread prepares with: an fp64 row, a gathered row, a panel of float rows, a row of int8; for a rotated
@@ -102,14 +94,22 @@ Int8QuantizeArgs int8_args(const Transform& transform, const Affine& map, float 
 float int8_step(const Transform& transform, float size) noexcept;
 inline constexpr std::int64_t order_bytes = std::int64_t{1} << 19;  // while rows are sorted
 
-/// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. model: null on the
-/// canonical precision, where rows whose columns are few are put into a k-d tree if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
-void prepare_rows(const Kernels& kernels, const SearchSpec& spec, Precision precision, const BoundModel* model,
-                  const Transform* transform, Packing packing, std::int64_t first, std::int64_t count,
-                  ThreadPool& thread_pool, PackedRows& out);
+/// PackArgs says in which form rows and queries are packed.
+struct PackArgs {
+  const Kernels& kernels;
+  const SearchSpec& spec;
+  Precision precision = Precision::canonical;
+  const BoundModel* model = nullptr;  // null on the canonical precision, as the next
+  const Transform* transform = nullptr;
+  Techniques techniques = {};
+};
+
+/// Fills `out` (reusing its memory when it fits) with rows [first, first + count) of the corpus. On the canonical precision rows whose columns are
+/// few are put into a k-d tree if so asked. Throws InvalidValue or RangeError that names the rows (check.hpp).
+void prepare_rows(const PackArgs& args, std::int64_t first, std::int64_t count, ThreadPool& thread_pool,
+                  PackedRows& out);
 /// The second pass of int8, over rows whose largest elements are `sizes`; int8.cpp.
-void pack_int8(const Kernels& kernels, const SearchSpec& spec, const BoundModel& model, const Transform& transform,
-               const Buffer<float>& sizes, bool second, ThreadPool& thread_pool, PackedRows& out);
+void pack_int8(const PackArgs& args, const Buffer<float>& sizes, ThreadPool& thread_pool, PackedRows& out);
 
 /// QueryFacts describes one query to every stage.
 struct QueryFacts {
@@ -148,15 +148,19 @@ struct PackedQueries {
   /// Elements of a block; `width` of a query: dims, or query_width.
   std::int64_t block_size(std::int64_t width) const noexcept { return block_panels * lanes * width; }
 };
-/// rows: which rows of `queries`. int8: its table on the int8 precision; steps: of each block where they are given, and then
-/// all queries are packed, since they are rows as well. second: rows will be refined. Throws as prepare_rows, naming query rows.
-void prepare_queries(const Kernels& kernels, const Int8Kernels* int8, const std::vector<float>* steps, bool second,
-                     const SearchSpec& spec, const BoundModel* model, const Transform* transform, const Points& queries,
-                     std::span<const std::int64_t> rows, std::int64_t block, ThreadPool& thread_pool,
-                     PackedQueries& out);
+/// QueriesToPack are rows `rows` of `points`, in blocks of `block`.
+struct QueriesToPack {
+  const Points& points;
+  std::span<const std::int64_t> rows;
+  std::int64_t block;
+  const Int8Kernels* int8 = nullptr;  // on the int8 precision
+  const std::vector<float>* steps =
+      nullptr;  // of each block, where all queries are packed, since they are rows as well
+};
+/// PackArgs::techniques: whether rows will be refined. Throws as prepare_rows, naming query rows.
+void prepare_queries(const PackArgs& args, const QueriesToPack& queries, ThreadPool& thread_pool, PackedQueries& out);
 /// One panel of queries whose facts are known but for what rounding says; int8.cpp.
-void pack_query_int8(const Kernels& kernels, const Int8Kernels& int8, const SearchSpec& spec, const BoundModel& model,
-                     const Transform& transform, const Points& queries, std::span<const std::int64_t> rows,
-                     std::int64_t panel, PrepareScratch& scratch, PackedQueries& out);
+void pack_query_int8(const PackArgs& args, const QueriesToPack& queries, std::int64_t panel, PrepareScratch& scratch,
+                     PackedQueries& out);
 
 }  // namespace vicinal::cpu

@@ -23,9 +23,9 @@ std::int64_t CpuPreparedCorpus::bytes() const {
 
 std::unique_ptr<BoundModel> make_model(const Kernels& kernels, const SearchSpec& spec, Precision precision,
                                        const Transform& transform) {
-  if (precision == Precision::canonical) return nullptr;
-  const int chain = precision == Precision::int8 ? 0 : kernels.fused ? 1 : 2;
-  auto model = std::make_unique<BoundModel>(spec.metric, spec.type, spec.corpus.cols, transform.scale, chain);
+  if (!has_filter(precision)) return nullptr;
+  auto model = std::make_unique<BoundModel>(spec.metric, spec.type, spec.corpus.cols, transform.scale,
+                                            find_host_precision(precision)->roundings(kernels));
   model->rotated = transform.rotation.roundings();
   return model;
 }

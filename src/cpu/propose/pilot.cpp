@@ -170,7 +170,7 @@ class Pilot {
 
 bool bytes_pay(const Kernels& kernels, const SearchSpec& spec, Transform& transform, bool second, double queries,
                ThreadPool& thread_pool) {
-  if (!transform.usable || transform.whole > 0) return transform.usable;
+  if (!transform.usable || transform.integral_step > 0) return transform.usable;
   return look(kernels, spec, transform, second, queries, thread_pool).int8_pays;
 }
 
@@ -217,7 +217,7 @@ Outlook look(const Kernels& kernels, const SearchSpec& spec, Transform& transfor
   Way& best = ways[ways[1].cycles * least_gain < ways[0].cycles];
   outlook.sampled = pilot.count();
   outlook.left_f32 = left_f32 / static_cast<double>(count);
-  if (transform.whole > 0) {  // bytes hold such rows as they are
+  if (transform.integral_step > 0) {  // bytes hold such rows as they are
     outlook.left_int8 = outlook.left_f32;
     return outlook;
   }

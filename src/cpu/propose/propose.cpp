@@ -9,6 +9,7 @@
 #include "cpu/filter/refine.hpp"
 #include "cpu/isa/table.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
+#include "cpu/prepare/precision.hpp"
 #include "cpu/propose/costs.hpp"
 #include "cpu/propose/pilot.hpp"
 
@@ -47,19 +48,19 @@ Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* 
   };
   const double floats = candidates(sampled != nullptr ? std::max(k, left.floats) : k);
   const double bytes = sampled != nullptr ? candidates(std::max(k, left.bytes)) : int8_spread * floats;
-  const double prepare = problem.kept ? 0 : n * costs::reading(d);
+  const double prepare = problem.prepared ? 0 : n * costs::reading(d);
   const double float_pairs = n * costs::float_pair(d) / (symmetric ? 2 : 1);
   const double int8_pairs = n * costs::int8_pair(d) / (symmetric ? 2 : 1);
   return {q * n * costs::canonical_pair(d), prepare + q * (float_pairs + floats + left.floats * costs::reranked_row(d)),
           int8_prepare * prepare + q * (int8_pairs + bytes + left.bytes * costs::reranked_row(d)),
-          (problem.kept ? 0 : n * tree_cycles_per_row * std::log2(n + 1)) +
+          (problem.prepared ? 0 : n * tree_cycles_per_row * std::log2(n + 1)) +
               q * (tree_cycles_per_query + k * tree_cycles_per_neighbor)};
 }
 
 /// It predicts the cycles of the precision that a search begins with, on one core.
 double cycles(const ProblemShape& problem, const SearchPlan& plan, const Left* sampled) {
   const Costs cost = costs_of(problem, plan.symmetric, sampled);
-  if (plan.groups) return cost.tree;
+  if (plan.techniques.kd_tree) return cost.tree;
   switch (precision_of(plan.cascade.front())) {
     case Precision::int8: return cost.bytes * static_cast<double>(plan.passes);
     case Precision::f32: return cost.filter * static_cast<double>(plan.passes);
@@ -75,39 +76,53 @@ bool takes_bytes(const ProblemShape& problem) {
   return (sum == Sum::squares || sum == Sum::products) && problem.corpus.cols <= most_int8_dims;
 }
 
+/// The precisions of the host from this one on.
+std::vector<Precision> cascade_from(Precision first) {
+  std::vector<Precision> cascade;
+  for (const HostPrecision& one : host_precisions)
+    if (one.precision >= first) cascade.push_back(one.precision);
+  return cascade;
+}
+
+/// It throws Unsupported for a filter by name that only other devices have.
+void check_host_filter(const std::string& filter) {
+  std::vector<std::string> here{"auto"};
+  for (const HostPrecision& one : host_precisions) here.push_back(precision_name(one.precision));
+  for (const PrecisionRow& row : precision_rows)
+    if (filter == row.name && find_host_precision(row.precision) == nullptr)
+      fail(ErrorCode::unsupported, cat("filter ", filter, " does not run on cpu; filters there: ", joined(here)));
+}
+
 std::vector<Precision> choose_cascade(const ProblemShape& problem, const Execution& run, Proof proof,
                                       const InstructionSet& set) {
-  if (ranks_every_pair(problem, run, proof)) return {Precision::canonical};
+  if (ranks_every_pair(problem, run, proof)) return cascade_from(Precision::canonical);
   const bool any = run.filter == "auto";
-  if (run.filter == precision_name(Precision::fp16))
-    fail(ErrorCode::unsupported,
-         cat("filter ", run.filter, " does not run on cpu; filters there: auto, ", precision_name(Precision::int8),
-             ", ", precision_name(Precision::f32), ", ", precision_name(Precision::canonical)));
+  check_host_filter(run.filter);
   const Costs cost = costs_of(problem);
   const bool pays = cost.filter < cost.canonical && problem.k * 3 < std::max<std::int64_t>(problem.corpus.rows, 1);
-  if (any && !pays && !problem.kept) return {Precision::canonical};  // what is kept is packed already
-  const std::vector<Precision> floats{Precision::f32, Precision::canonical};
-  if (!takes_bytes(problem) || run.filter == precision_name(Precision::f32)) return floats;
+  if (any && !pays && !problem.prepared) return cascade_from(Precision::canonical);  // what is kept is packed already
   const bool narrow = set.int8_gain > 1 && problem.corpus.cols >= least_int8_dims;
   const Costs paired = costs_of(problem, problem.symmetric);
-  if (any && !(narrow && (problem.kept || paired.bytes < paired.filter))) return floats;
-  return {Precision::int8, Precision::f32, Precision::canonical};
+  const Precision asked = precision_of(run.filter);
+  const bool coded = any ? narrow && (problem.prepared || paired.bytes < paired.filter) : !in_floats(asked);
+  if (!coded || !takes_bytes(problem)) return cascade_from(Precision::f32);
+  return cascade_from(in_codes(asked) ? asked : Precision::int8);
 }
 
 /// A second code takes a pass over all rows, and saves most of the canonical distances of some k rows a query. Bytes that are forced by name have
 /// it in few columns too, which is for tests.
 bool takes_second(const ProblemShape& problem, const Execution& run) {
   const bool many = problem.corpus.cols >= least_second_dims || run.filter != "auto";
-  return many && (problem.kept || problem.queries.rows * (problem.range ? likely_matches : problem.k) >=
-                                      second_gain * problem.corpus.rows);
+  return many && (problem.prepared || problem.queries.rows * (problem.range ? likely_matches : problem.k) >=
+                                          second_gain * problem.corpus.rows);
 }
 
 /// A tree costs as much as comparing the rows with some hundreds of queries. Ranked at once, they need no filter. A kept corpus has a tree or has
 /// none, whatever this search would have chosen.
 bool takes_tree(const ProblemShape& problem, const Execution& run, Proof proof) {
-  if (problem.made != nullptr && !problem.made->groups) return false;
+  if (problem.made != nullptr && !problem.made->techniques.kd_tree) return false;
   return run.filter == "auto" && proof != Proof::exhaustive && problem.corpus.cols <= most_kd_tree_dims &&
-         problem.corpus.rows >= least_tree_rows && (problem.kept || problem.queries.rows >= least_tree_queries) &&
+         problem.corpus.rows >= least_tree_rows && (problem.prepared || problem.queries.rows >= least_tree_queries) &&
          row_of(problem.metric).filter == FilterRows::plain && sum_of(problem.metric) != Sum::products;
 }
 
@@ -124,14 +139,14 @@ Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof)
   Proposal proposal;
   proposal.multiples = {.queries = set.floats.query_lanes, .rows = tile_rows};
   const std::vector<Precision> cascade = choose_cascade(problem, run, proof, set);
-  proposal.kd_tree = takes_tree(problem, run, proof);
+  proposal.techniques.kd_tree = takes_tree(problem, run, proof);
   for (const Precision precision : cascade)
-    if (precision == Precision::canonical || (!proposal.kd_tree && problem.has_rows_of(precision)))
+    if (!has_filter(precision) || (!proposal.techniques.kd_tree && problem.has_rows_of(precision)))
       proposal.cascade.push_back(precision_name(precision));
-  const bool int8 = proposal.cascade.front() == precision_name(Precision::int8), filters = proposal.cascade.size() > 1;
-  proposal.pilot = int8 && run.filter == "auto" && proposal.cascade.size() > 2;
+  const bool int8 = in_codes(precision_of(proposal.cascade.front())), filters = proposal.cascade.size() > 1;
+  proposal.techniques.pilot = int8 && run.filter == "auto" && proposal.cascade.size() > 2;
   proposal.rotated = int8 && run.filter == rotated_filter;
-  proposal.second = int8 && takes_second(problem, run);
+  proposal.techniques.second_level = int8 && takes_second(problem, run);
   proposal.symmetric_tiles = filters ? symmetric_tiles(problem) : 0;
   proposal.set_slots(problem, int8);
   return proposal;
@@ -146,26 +161,26 @@ double predicted_seconds(const SearchPlan& plan, const ProblemShape& problem, co
 void sample_rows(SearchPlan& plan, const ProblemShape& problem, const SearchSpec& spec) {
   const Precision first = precision_of(plan.cascade.front());
   const Sum sum = filter_sum_of(spec.metric);
-  if (plan.groups || first == Precision::canonical || (sum != Sum::squares && sum != Sum::products)) return;
+  if (plan.techniques.kd_tree || !has_filter(first) || (sum != Sum::squares && sum != Sum::products)) return;
   ThreadPool thread_pool(1, nullptr, {}, 0);
   const Kernels& kernels = find_instruction_set(plan.instruction_set).floats;
   Transform transform = choose_transform(kernels, spec, first, thread_pool);
   const Outlook outlook =
-      look(kernels, spec, transform, plan.second, static_cast<double>(plan.query_batch), thread_pool);
+      look(kernels, spec, transform, plan.techniques.second_level, static_cast<double>(plan.query_batch), thread_pool);
   if (outlook.sampled == 0 && outlook.int8_pays) return;
-  const bool bytes = first == Precision::int8 && (outlook.int8_pays || !plan.pilot);
-  if (first == Precision::int8 && !bytes) {
+  const bool bytes = in_codes(first) && (outlook.int8_pays || !plan.techniques.pilot);
+  if (in_codes(first) && !bytes) {
     plan.cascade.erase(plan.cascade.begin());
-    plan.second = false;
+    plan.techniques.second_level = false;
   }
-  plan.rotated |= plan.pilot && bytes && outlook.rotated;
-  plan.pilot = false;
+  plan.rotated |= plan.techniques.pilot && bytes && outlook.rotated;
+  plan.techniques.pilot = false;
   if (outlook.sampled == 0) return void(plan.seconds = predicted_seconds(plan, problem));
   const double n = static_cast<double>(spec.corpus.rows);
   Left left{outlook.left_int8, outlook.left_f32};
   plan.sampled_rows = outlook.sampled;
   plan.left_rows = static_cast<std::int64_t>(std::min(n, bytes ? left.bytes : left.floats));
-  if (plan.second) left.bytes = left.bytes / static_cast<double>(refinements_a_rank) + left.floats;
+  if (plan.techniques.second_level) left.bytes = left.bytes / static_cast<double>(refinements_a_rank) + left.floats;
   plan.seconds = predicted_seconds(plan, problem, &left);
   if (bytes || left.floats * costs::least_excluded <= n) return;
   SearchPlan all = plan;

@@ -35,7 +35,7 @@ void RangeMatches::counts(const SearchBatch& batch, std::span<std::int64_t> coun
   }
 }
 
-void RangeMatches::place(const SearchBatch& batch, const RangeView& out) {
+void RangeMatches::write_to(const SearchBatch& batch, const RangeView& out) {
   const bool descends = descending(batch.spec.metric);
   const double radius = radius_key(*batch.spec.radius, batch.spec.type, descends);
   cursors_ = std::vector<OutputCursor>(static_cast<std::size_t>(batch.queries.count));

@@ -16,7 +16,7 @@ class RangeMatches {
   /// As Session::counts.
   static void counts(const SearchBatch& batch, std::span<std::int64_t> counts, std::vector<bool>& lost);
   /// As Session::place.
-  void place(const SearchBatch& batch, const RangeView& out);
+  void write_to(const SearchBatch& batch, const RangeView& out);
   /// As Session::finish_range.
   void write(const Output& output, const RangeView& out, const BoundsView& bounds) const;
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 
+#include "cpu/isa/complete.hpp"
 #include "vicinal/select.hpp"
 
 namespace vicinal::cpu {
@@ -29,8 +30,8 @@ using ScanFn = Scanned (*)(const ScanArgs&);
 struct Scans {
   const char* name;
   ScanFn scan[12];  // in the order of ValueType
-};
 
-extern const Scans scans_plain, scans_avx2, scans_avx512;
+  consteval bool complete() const { return all_set(name, scan); }
+};
 
 }  // namespace vicinal::cpu

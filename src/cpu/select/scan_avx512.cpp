@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "cpu/isa/intrinsics_512.hpp"
+#include "cpu/isa/other_tables.hpp"
 #include "cpu/isa/vector_macros.hpp"
 #include "cpu/select/scan.hpp"
 #include "select/ordered.hpp"
@@ -136,10 +137,11 @@ Scanned scan(const ScanArgs& args) {
 
 }  // namespace
 
-const Scans scans_avx512 = {
+constexpr Scans scans_avx512 = {
     "avx512",
     {&scan<ValueType::f32>, &scan<ValueType::f64>, &scan<ValueType::f16>, &scan<ValueType::bf16>, &scan<ValueType::u8>,
      &scan<ValueType::i8>, &scan<ValueType::u16>, &scan<ValueType::i16>, &scan<ValueType::u32>, &scan<ValueType::i32>,
      &scan<ValueType::u64>, &scan<ValueType::i64>}};
+static_assert(scans_avx512.complete());
 
 }  // namespace vicinal::cpu

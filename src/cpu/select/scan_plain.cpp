@@ -2,6 +2,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "cpu/isa/other_tables.hpp"
 #include "cpu/select/scan.hpp"
 #include "select/ordered.hpp"
 
@@ -13,10 +14,11 @@ constexpr int scan_vector = 16;
 
 }  // namespace
 
-const Scans scans_plain = {
+constexpr Scans scans_plain = {
     "plain",
     {&scan<ValueType::f32>, &scan<ValueType::f64>, &scan<ValueType::f16>, &scan<ValueType::bf16>, &scan<ValueType::u8>,
      &scan<ValueType::i8>, &scan<ValueType::u16>, &scan<ValueType::i16>, &scan<ValueType::u32>, &scan<ValueType::i32>,
      &scan<ValueType::u64>, &scan<ValueType::i64>}};
+static_assert(scans_plain.complete());
 
 }  // namespace vicinal::cpu

@@ -7,6 +7,7 @@
 
 #include "core/buffer.hpp"
 #include "core/strings.hpp"
+#include "cpu/isa/other_tables.hpp"
 #include "cpu/isa/vector_macros.hpp"
 #include "cpu/strings/myers.hpp"
 

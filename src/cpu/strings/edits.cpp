@@ -11,7 +11,7 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr std::int64_t steps_at_once = 4'000'000;  // strips times letters between looks at the clock
-constexpr std::int64_t strips_to_guess = 8;        // below, all strips cost less than trying a few
+constexpr std::int64_t strips_to_speculate = 8;    // below, all strips cost less than trying a few
 
 class EditScanner final : public Scanner {
  public:
@@ -155,7 +155,7 @@ class EditScanner final : public Scanner {
   /// Where everything is still wanted, a small number of edits is tried first: similar texts then cost their length, not its square.
   std::int64_t by_strips(Query& query, const Block& block, const WordBlock& words, Masks& masks) {
     std::int64_t taken = 0, done = -1;
-    for (std::int64_t limit = block.strips < strips_to_guess ? INT64_MAX : strip_letters;;
+    for (std::int64_t limit = block.strips < strips_to_speculate ? INT64_MAX : strip_letters;;
          limit = limit > INT64_MAX / 4 ? limit : limit * 4) {
       const std::int64_t most = wanted(query, block);
       if (most <= done) return taken;

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/isa/complete.hpp"
+
 namespace vicinal::cpu {
 
 inline constexpr int most_lanes = 128;
@@ -75,10 +77,14 @@ struct Myers {
   int strip_bytes;  // of the state of a strip
   MyersFn near8, near16, near32, near64;
   StripsFn strips;
-  BandFn band;  // or null
+  BandFn band;  // null, and windows too: there is none
   WindowsFn windows;
-};
 
-extern const Myers myers_plain, myers_avx2, myers_avx512;
+  /// Lanes narrower than the narrowest have no kernel.
+  consteval bool complete() const {
+    return (narrowest > 8 || is_set(near8)) && (narrowest > 16 || is_set(near16)) &&
+           (narrowest > 32 || is_set(near32)) && all_set(near64, strips) && is_set(band) == is_set(windows);
+  }
+};
 
 }  // namespace vicinal::cpu

@@ -5,6 +5,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include "cpu/isa/other_tables.hpp"
 #include "cpu/isa/vector_macros.hpp"
 
 namespace vicinal::cpu {
@@ -88,16 +89,17 @@ constexpr int lane_shift = W == 8    ? 0
 
 }  // namespace
 
-const Myers myers_avx2 = {sizeof(V) * chains,
-                          8,
-                          sizeof(Strip),
-                          near<8, std::int8_t>,
-                          near<16, std::int16_t>,
-                          near<32, std::int32_t>,
-                          near<64, std::int64_t>,
-                          strips,
-                          band,
-                          windows};
+constexpr Myers myers_avx2 = {sizeof(V) * chains,
+                              8,
+                              sizeof(Strip),
+                              near<8, std::int8_t>,
+                              near<16, std::int16_t>,
+                              near<32, std::int32_t>,
+                              near<64, std::int64_t>,
+                              strips,
+                              band,
+                              windows};
+static_assert(myers_avx2.complete());
 
 }  // namespace vicinal::cpu
 #endif

@@ -1,5 +1,6 @@
 // The reference in plain C++: one word of 64 bits is one lane, and a block is one word. Also what reads words so long that the masks
 // of several would not fit a cache.
+#include "cpu/isa/other_tables.hpp"
 #include "cpu/isa/vector_macros.hpp"
 #include "cpu/strings/myers.hpp"
 
@@ -53,7 +54,8 @@ constexpr int lane_shift = 0;
 
 }  // namespace
 
-const Myers myers_plain = {sizeof(V) * chains,     64,     sizeof(Strip), nullptr, nullptr, nullptr,
-                           near<64, std::int64_t>, strips, nullptr,       nullptr};
+constexpr Myers myers_plain = {sizeof(V) * chains,     64,     sizeof(Strip), nullptr, nullptr, nullptr,
+                               near<64, std::int64_t>, strips, nullptr,       nullptr};
+static_assert(myers_plain.complete());
 
 }  // namespace vicinal::cpu

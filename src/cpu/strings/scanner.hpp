@@ -23,7 +23,7 @@ struct ScanCounts {
 
 struct Scanner {
   virtual ~Scanner() = default;
-  /// Called at once from several threads, each with a worker number of its own. Ticks the thread pool for every pair.
+  /// Called at once from several threads, each with a worker number of its own. Polls the thread pool for every pair.
   virtual ScanCounts scan(const QueryGroup& group, int worker) = 0;
 };
 

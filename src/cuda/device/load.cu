@@ -47,19 +47,13 @@ void copy(std::byte* to, const std::byte* from, std::int64_t bytes, cudaStream_t
   check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream), copying);
 }
 
-void copy_packed(std::byte* to, const HostTable& table, std::int64_t first, std::int64_t rows, std::int64_t cols,
-                 cudaStream_t stream) {
+void copy_packed(std::byte* to, const HostTable& table, std::int64_t rows, std::int64_t cols, cudaStream_t stream) {
   const std::int64_t room = piece_bytes / table.item_size, items = rows * cols;
   const std::unique_ptr<std::byte[]> piece(
       new std::byte[static_cast<std::size_t>(std::min(room, items) * table.item_size)]);
   for (std::int64_t done = 0; done < items; done += room) {
     const std::int64_t end = std::min(done + room, items);
-    for (std::int64_t item = done; item < end;) {
-      const std::int64_t row = item / cols, col = item % cols, stop = std::min(cols, col + end - item);
-      pack(piece.get() + (item - done) * table.item_size, table, table.data + (first + row) * table.row_stride, col,
-           stop);
-      item += stop - col;
-    }
+    pack_items(piece.get(), table, cols, done, end);
     copy(to + done * table.item_size, piece.get(), (end - done) * table.item_size, stream);
     check(cudaStreamSynchronize(stream), copying);  // the next piece takes the same memory
   }
@@ -67,11 +61,28 @@ void copy_packed(std::byte* to, const HostTable& table, std::int64_t first, std:
 
 }  // namespace
 
-void copy_in(std::byte* to, const HostTable& table, std::int64_t first, std::int64_t rows, std::int64_t cols,
+void pack_items(std::byte* to, const HostTable& table, std::int64_t cols, std::int64_t begin, std::int64_t end) {
+  const bool plain = is_plain(table, cols);
+  if (plain && table.row_stride == cols * table.item_size) {
+    std::memcpy(to, table.data + begin * table.item_size, static_cast<std::size_t>((end - begin) * table.item_size));
+    return;
+  }
+  for (std::int64_t item = begin; item < end;) {
+    const std::int64_t row = item / cols, col = item % cols, stop = std::min(cols, col + end - item);
+    const std::byte* from = table.data + row * table.row_stride;
+    if (plain) std::memcpy(to, from + col * table.item_size, static_cast<std::size_t>((stop - col) * table.item_size));
+    else pack(to, table, from, col, stop);
+    to += (stop - col) * table.item_size;
+    item += stop - col;
+  }
+}
+
+void copy_in(std::byte* to, HostTable table, std::int64_t first, std::int64_t rows, std::int64_t cols,
              cudaStream_t stream) {
+  table.data += first * table.row_stride;
   const std::int64_t row_bytes = cols * table.item_size;
-  const bool plain = !table.byte_swapped && (table.col_stride == table.item_size || cols == 1);
-  const std::byte* from = table.data + first * table.row_stride;
+  const bool plain = is_plain(table, cols);
+  const std::byte* from = table.data;
   constexpr std::int64_t widest = std::numeric_limits<int>::max();  // what CUDA takes as the distance between rows
   if (plain && (table.row_stride == row_bytes || rows == 1)) {
     copy(to, from, rows * row_bytes, stream);
@@ -81,7 +92,7 @@ void copy_in(std::byte* to, const HostTable& table, std::int64_t first, std::int
                             stream),
           copying);
   } else {
-    copy_packed(to, table, first, rows, cols, stream);
+    copy_packed(to, table, rows, cols, stream);
   }
 }
 

@@ -2,14 +2,17 @@
 // the pool, copies and launches on a stream of the calling thread's own. tests/unit/cuda has its twin for the emulator.
 #pragma once
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "core/parallel.hpp"
 #include "core/text.hpp"
 #include "cuda/device/check.hpp"
 #include "cuda/device/context.hpp"
+#include "cuda/device/feed.hpp"
+#include "cuda/device/launch.cuh"
 #include "cuda/device/load.hpp"
 #include "cuda/device/stream.hpp"
-#include "cuda/select/launch.cuh"
 #include "vicinal/matrix.hpp"
 
 namespace vicinal::cuda {
@@ -60,12 +63,23 @@ class Runtime {
   bool holds(const void* memory) const {
     return memory != nullptr && device_of(memory, context_.ordinal) == context_.ordinal;
   }
+  /// Dense rows from the host, in the order of the launches; many come by the feed.
   void rows_in(std::byte* to, const Points& rows) {
-    copy_in(to,
-            {static_cast<const std::byte*>(rows.data), static_cast<std::int64_t>(dtype_size(rows.dtype)),
-             rows.row_stride, rows.col_stride, rows.byte_swapped},
-            0, rows.rows, rows.cols, stream_);
+    if (rows.rows * rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype)) >= Feed::least_bytes)
+      return fed([&](Feed& feed) { feed.end(feed.begin(to, table_of(rows), rows.rows, rows.cols, stream_), stream_); });
+    copy_in(to, table_of(rows), 0, rows.rows, rows.cols, stream_);
   }
+  /// Begins to bring rows from the host, beside the launches that follow; what was launched before has run first. Returns the transfer's number.
+  std::uint64_t begin_rows(std::byte* to, const Points& rows) {
+    std::uint64_t transfer = 0;
+    fed([&](Feed& feed) { transfer = feed.begin(to, table_of(rows), rows.rows, rows.cols, stream_); });
+    return transfer;
+  }
+  /// Launches from now on find the rows of the transfer.
+  /// Only of a runtime of one search, as begin_rows().
+  void end_rows(std::uint64_t transfer) { feed_->end(transfer, stream_); }
+  /// Drops transfers that were begun and not ended, before their memory is let go.
+  void drop_rows() noexcept { feed_.reset(); }
   std::int64_t free_bytes() const { return context_.pool.free_bytes(); }
   const DeviceContext& context() const noexcept { return context_; }
 
@@ -77,6 +91,20 @@ class Runtime {
  private:
   static constexpr std::int64_t carved_bytes = std::int64_t{2} << 20;
 
+  /// A search keeps its feed; calls of several threads on one runtime have one each.
+  template <class Use>
+  void fed(const Use& use) {
+    if (carves_) {
+      if (!feed_) feed_.emplace(context_.ordinal, threads_for(0));
+      return use(*feed_);
+    }
+    Feed feed(context_.ordinal, threads_for(0));
+    use(feed);
+  }
+  static HostTable table_of(const Points& rows) {
+    return {static_cast<const std::byte*>(rows.data), static_cast<std::int64_t>(dtype_size(rows.dtype)),
+            rows.row_stride, rows.col_stride, rows.byte_swapped};
+  }
   void* from_pool(std::int64_t bytes) {
     void* memory = context_.pool.take(bytes, stream_);
     if (memory == nullptr)
@@ -96,6 +124,7 @@ class Runtime {
   bool carves_;
   std::byte* carved_ = nullptr;
   std::int64_t used_ = 0;
+  std::optional<Feed> feed_;
 };
 
 /// What is kept on a device between searches, and whose memory the driver gets back when the last of its owners lets it go, on any thread.

@@ -1,13 +1,15 @@
-// True distances of candidates, and the nearest of them: blocks share a query's candidates, without anything between a distance and
-// the list of a block's best; a second kernel makes one list of them.
+// True distances of a permutation index's candidates, and the nearest of them: blocks share a query's candidates and keep a list of
+// their best, with nothing between a distance and that list; a second kernel merges the lists of a query.
 #pragma once
-#include "cuda/permutation/job.hpp"
+#include "cuda/permutation/args.hpp"
+#include "cuda/search/core/block_select.cuh"
+#include "cuda/search/core/list_words.cuh"
 #include "cuda/search/rerank/rank.cuh"
 
 namespace vicinal::cuda {
 
 inline constexpr std::int64_t most_measured_k = 1024;
-inline constexpr int rows_measured = 8;  // at once, by a warp
+inline constexpr int measured_at_once = 8;  // rows, by a warp
 inline constexpr std::int64_t most_query_values =
     4096;  // of a query that a block keeps in shared memory: rows push them out of the cache
 inline constexpr std::int64_t merged_words = 2048;  // at most, of the lists of one query
@@ -29,23 +31,23 @@ struct Measure {
   Ranking ranking;
   const std::uint32_t* found = nullptr;           // [query][candidates]
   const std::uint32_t* failed = nullptr;          // [query] it has no candidates, or null
-  const std::uint32_t* only = nullptr;            // queries, a block each, or null: all
+  const std::uint32_t* selected = nullptr;        // queries, a block each, or null: all
   std::int64_t candidates = 0, k = 0, words = 0;  // words: measure_words
   std::int64_t count = 0, parts = 1;              // queries, and blocks for each
   void* lists =
-      nullptr;  // of several parts: [place among the queries of the launch][part][k], sorted; last() where there are fewer
+      nullptr;  // of several parts: [position among the queries of the launch][part][k], sorted; last() where there are fewer
   void* best = nullptr;  // [query][k], the same of all parts
 };
 
 /// The rows of queries in fp64, without their mean for correlation.
 template <int>
 __global__ void __launch_bounds__(rank_threads) query_values(Ranking ranking) {
-  const PreparedMatrix& side = ranking.queries;
-  const std::int64_t all = side.count * side.dims;
+  const PreparedMatrix& matrix = ranking.queries;
+  const std::int64_t all = matrix.count * matrix.dims;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(); i < all;
        i += static_cast<std::int64_t>(gridDim.x) * thread_count()) {
-    const double value = element(side.rows, side.dtype, i);
-    side.values[i] = side.mean != nullptr ? value - side.mean[i / side.dims] : value;
+    const double value = element(matrix.rows, matrix.dtype, i);
+    matrix.values[i] = matrix.mean != nullptr ? value - matrix.mean[i / matrix.dims] : value;
   }
 }
 
@@ -55,7 +57,7 @@ struct OrderQueries {
   const std::uint32_t* permutants = nullptr;
   int count = 0, words = 0;
   std::uint32_t* queries = nullptr;  // [query][words]
-  unsigned* lost = nullptr;          // distances that are not finite
+  unsigned* not_finite = nullptr;    // distances that are not finite
 };
 template <int>
 __global__ void __launch_bounds__(rank_threads) order_queries(OrderQueries o) {
@@ -77,7 +79,7 @@ __global__ void __launch_bounds__(rank_threads) order_queries(OrderQueries o) {
     if (lane_index() % (32 / rows_at_once) != 0 || which >= o.count) continue;
     const double distance = folded_key(ranking, value_of_sum(ranking, total, query, o.permutants[which]));
     distances[which] = distance;
-    if (!is_finite(distance)) atomicAdd(o.lost, 1u);
+    if (!is_finite(distance)) atomicAdd(o.not_finite, 1u);
   }
   __syncthreads();
   for (int w = thread_index(); w < o.words; w += rank_threads) {
@@ -95,20 +97,20 @@ __global__ void __launch_bounds__(rank_threads) order_queries(OrderQueries o) {
 
 /// Blocks: of all queries the first part, then of all the second: lists ascend by and large, so that blocks of a time read the same rows.
 template <class Form>
-__global__ void __launch_bounds__(rank_threads, 3) measure_found(Measure m) {
+__global__ void __launch_bounds__(rank_threads, 3) measure_candidates(Measure m) {
   using Words = ListWords<Form>;
   using Word = typename Form::Word;
   VICINAL_SHARED(int, filled, 1);
   Word* words = dynamic_shared<Word>();
-  const std::int64_t part = blockIdx.x / m.count, place = blockIdx.x % m.count,
-                     query = m.only != nullptr ? m.only[place] : place;
+  const std::int64_t part = blockIdx.x / m.count, position = blockIdx.x % m.count,
+                     query = m.selected != nullptr ? m.selected[position] : position;
   if (m.failed != nullptr && m.failed[query] != 0) return;
   const std::uint32_t* const found = m.found + query * m.candidates;
   const Ranking& ranking = m.ranking;
   const std::int64_t dims = ranking.rows.dims, room = m.words - m.k;
   const std::int64_t begin = m.candidates * part / m.parts, stop = m.candidates * (part + 1) / m.parts;
   const Sum sum = sum_of(ranking.metric);
-  constexpr int lanes = 32 / rows_measured, step = rank_threads / 32 * rows_measured;
+  constexpr int lanes = 32 / measured_at_once, step = rank_threads / 32 * measured_at_once;
   const int mine = lane_index() / lanes;  // the row of a warp's whose sum this lane gets
   const bool near = dims <= most_query_values;
   auto* const values = reinterpret_cast<double*>(words + m.words);
@@ -125,7 +127,7 @@ __global__ void __launch_bounds__(rank_threads, 3) measure_found(Measure m) {
     // At first no more than tell a limit.
     const std::int64_t most = from == begin && 256 + 2 * m.k < room ? 256 + 2 * m.k : room;
     const std::int64_t end = from + most < stop ? from + most : stop;
-    std::int64_t at = from + warp_index() * rows_measured;
+    std::int64_t at = from + warp_index() * measured_at_once;
     const auto number_at = [&](std::int64_t first) {
       return first < end ? found[first + mine < end ? first + mine : first] : 0u;
     };
@@ -133,15 +135,15 @@ __global__ void __launch_bounds__(rank_threads, 3) measure_found(Measure m) {
     for (; at < end; at += step) {
       const std::uint32_t row = next;
       next = number_at(at + step);
-      std::int64_t rows[rows_measured];
-      double shifts[rows_measured];
+      std::int64_t rows[measured_at_once];
+      double shifts[measured_at_once];
 #pragma unroll
-      for (int j = 0; j < rows_measured; ++j) {
+      for (int j = 0; j < measured_at_once; ++j) {
         const std::uint32_t one = __shfl_sync(all_lanes, row, j * lanes);
         rows[j] = one * dims;
         shifts[j] = ranking.rows.mean != nullptr ? ranking.rows.mean[one] : 0.0;
       }
-      const double total = pair_sums<rows_measured, 1>(summed, sum, rows, shifts, queries);
+      const double total = pair_sums<measured_at_once, 1>(summed, sum, rows, shifts, queries);
       if (lane_index() % lanes == 0 && at + mine < end) {
         const Word word =
             Form::make(Words::ordered(folded_key(ranking, value_of_sum(ranking, total, query, row))), row);
@@ -158,7 +160,7 @@ __global__ void __launch_bounds__(rank_threads, 3) measure_found(Measure m) {
     __syncthreads();
     from = end;
   }
-  auto* const list = m.parts > 1 ? static_cast<Word*>(m.lists) + (place * m.parts + part) * m.k
+  auto* const list = m.parts > 1 ? static_cast<Word*>(m.lists) + (position * m.parts + part) * m.k
                                  : static_cast<Word*>(m.best) + query * m.k;
   for (std::int64_t i = thread_index(); i < m.k; i += thread_count()) list[i] = i < have ? words[i] : Form::last();
 }
@@ -168,7 +170,7 @@ template <class Form>
 __global__ void __launch_bounds__(rank_threads) merge_parts(Measure m) {
   using Word = typename Form::Word;
   Word* words = dynamic_shared<Word>();
-  const std::int64_t query = m.only != nullptr ? m.only[blockIdx.x] : blockIdx.x;
+  const std::int64_t query = m.selected != nullptr ? m.selected[blockIdx.x] : blockIdx.x;
   if (m.failed != nullptr && m.failed[query] != 0) return;
   const int all = static_cast<int>(m.parts * m.k);
   const auto* const lists = static_cast<const Word*>(m.lists) + blockIdx.x * all;

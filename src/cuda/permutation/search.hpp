@@ -1,5 +1,5 @@
-// Searches of a permutation index on a device, their host's part: what stays there between searches, queries in batches, and those for
-// which a sample of the scores told too little.
+// The host's part of searches of a permutation index keeps ranks and rows on the device between searches, runs queries in batches, and
+// answers those for which a sample of the scores told too little once more by all scores.
 #pragma once
 #include <bit>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "backend/ranks.hpp"
 #include "cuda/permutation/measure.cuh"
 #include "cuda/permutation/sequence.hpp"
-#include "cuda/search/memory_plan.hpp"
+#include "cuda/search/core/prepared.hpp"
 
 namespace vicinal::cuda {
 
@@ -48,27 +48,27 @@ class RowsBuffers {
   void in(const MeasuredRows& from, std::int64_t first, std::int64_t count) {
     const Points& points = from.rows;
     device_.rows_in(rows_.reserve(bytes_of(points, count)), points.slice(first, count));
-    side = {.rows = rows_.data(), .dtype = points.dtype, .count = count, .dims = points.cols};
+    matrix = {.rows = rows_.data(), .dtype = points.dtype, .count = count, .dims = points.cols};
     if (needs_norms(from.metric)) {
-      side.self = self_.reserve(count);
-      device_.in(side.self, from.self + first, count * 8);
+      matrix.self = self_.reserve(count);
+      device_.in(matrix.self, from.self + first, count * 8);
     }
     if (from.metric == Metric::correlation) {
-      side.mean = mean_.reserve(count);
-      device_.in(side.mean, from.mean + first, count * 8);
+      matrix.mean = mean_.reserve(count);
+      device_.in(matrix.mean, from.mean + first, count * 8);
     }
   }
   void make_values(const Ranking& ranking) {
     Ranking with_values = ranking;
-    with_values.queries.values = side.values = values_.reserve(side.count * side.dims);
-    device_.launch()((side.count * side.dims + rank_threads - 1) / rank_threads, rank_threads, 0, query_values<0>,
+    with_values.queries.values = matrix.values = values_.reserve(matrix.count * matrix.dims);
+    device_.launch()((matrix.count * matrix.dims + rank_threads - 1) / rank_threads, rank_threads, 0, query_values<0>,
                      with_values);
   }
   std::int64_t bytes() const noexcept { return rows_.bytes() + self_.bytes() + mean_.bytes(); }
   static std::int64_t bytes_of(const Points& points, std::int64_t count) {
     return count * points.cols * static_cast<std::int64_t>(dtype_size(points.dtype));
   }
-  PreparedMatrix side;
+  PreparedMatrix matrix;
 
  private:
   Device& device_;
@@ -103,7 +103,7 @@ class PreparedRanks final : public PreparedCorpus {
   std::int64_t bytes() const override { return ranks_.bytes() + objects_.bytes(); }
   const std::uint32_t* ranks() const noexcept { return ranks_.data(); }
   const std::uint32_t* permutants() const noexcept { return permutants_.data(); }
-  const PreparedMatrix& rows() const noexcept { return objects_.side; }
+  const PreparedMatrix& rows() const noexcept { return objects_.matrix; }
   bool measures(std::int64_t k) const noexcept { return holds_rows && k >= 1 && k <= most_measured_k; }
 
   int words;
@@ -116,178 +116,179 @@ class PreparedRanks final : public PreparedCorpus {
   RowsBuffers<Device> objects_;
 };
 
-/// What a batch clears at first and what it is told at the end, in one piece of memory, so that each is one call: histogram, counts, counters,
+/// What a batch clears at first and what comes back at the end, in one piece of memory, so that each is one call: histogram, counts, counters,
 /// distances that are not finite, queries that failed, the nearest. The last four come back.
 struct BatchLayout {
-  std::int64_t counts, counters, lost, failed, best, end;  // where each begins; the histogram does at 0
+  std::int64_t counts, counters, not_finite, failed, best, end;  // where each begins; the histogram does at 0
   BatchLayout(std::int64_t queries, std::int64_t bins, std::int64_t best_bytes) {
     const auto after = [](std::int64_t begin, std::int64_t bytes) { return (begin + bytes + 15) / 16 * 16; };
     counts = after(0, queries * bins * 4);
     counters = after(counts, queries * 4);
-    lost = after(counters, static_cast<std::int64_t>(sizeof(Counters)));
-    failed = after(lost, 4);
+    not_finite = after(counters, static_cast<std::int64_t>(sizeof(Counters)));
+    failed = after(not_finite, 4);
     best = after(failed, queries * 4);
     end = best + best_bytes;
   }
   std::int64_t cleared() const noexcept { return failed; }
-  std::int64_t told() const noexcept { return end - counters; }
+  std::int64_t result_bytes() const noexcept { return end - counters; }
 };
 
 template <class Device>
 class RankSearch {
  public:
   RankSearch(Device& device, const RankSearchSpec& spec, const PreparedRanks<Device>& kept, ThreadPool& thread_pool,
-             std::int64_t sample = near_sample)
-      : device_(device), spec_(spec), kept_(kept), thread_pool_(thread_pool), sample_(sample),
+             std::int64_t sample = least_sample)
+      : device_(device), spec_(spec), prepared_(kept), thread_pool_(thread_pool), sample_(sample),
         wide_(spec.type != DistanceType::f32), queries_(device), last_(device), equal_taken_(device), below_(device),
-        equal_(device), found_(device), only_(device), list_(device), batch_(device), lists_(device), asked_(device) {}
+        equal_(device), found_(device), selected_(device), list_(device), batch_(device), lists_(device),
+        query_rows_(device) {}
 
   bool run(const CandidatesAnswer& candidates, const NearestAnswer& nearest) {
-    const std::int64_t capacity = near_capacity(spec_.candidates, kept_.count);
+    const std::int64_t capacity = list_capacity(spec_.candidates, prepared_.count);
     const std::int64_t batch = std::clamp<std::int64_t>(rank_list_bytes / 8 / capacity, 1, 4096);
     for (std::int64_t first = 0; first < spec_.queries.count; first += batch) {
       const std::int64_t count = std::min(batch, spec_.queries.count - first);
       const bool measured = spec_.rows.has_value();
       const std::int64_t bins = spec_.queries.permutants * spec_.queries.permutants / 4 + 1;
       layout_ = BatchLayout(count, bins, measured ? count * spec_.k * word_size(wide_) : 0);
-      RanksArgs job = job_of(count, capacity, bins);
-      if (measured) ask(first, count);
-      spec_.queries.ranks != nullptr ? take_orders(first, count) : make_orders(count);
-      run_near(job, device_.multiprocessors, sample_, device_.launch());
-      if (measured) measure(job, nullptr, count);
-      take_told();
-      if (told<std::uint32_t>(layout_.lost)[0] > 0) return false;
+      RanksArgs args = args_of(count, capacity, bins);
+      if (measured) load_rows(first, count);
+      spec_.queries.ranks != nullptr ? load_ranks(first, count) : rank_permutants(count);
+      run_sampled(args, device_.multiprocessors, sample_, device_.launch());
+      if (measured) measure(args, nullptr, count);
+      fetch_results();
+      if (result<std::uint32_t>(layout_.not_finite)[0] > 0) return false;
       std::vector<std::uint32_t> again;
       for (std::int64_t i = 0; i < count; ++i)
-        if (told<std::uint32_t>(layout_.failed)[i] != 0) again.push_back(static_cast<std::uint32_t>(i));
-      if (!again.empty()) count_exactly(job, again);
+        if (result<std::uint32_t>(layout_.failed)[i] != 0) again.push_back(static_cast<std::uint32_t>(i));
+      if (!again.empty()) run_exactly(args, again);
       if (measured && !again.empty()) {
-        measure(job, again.data(), static_cast<std::int64_t>(again.size()));
-        take_told();
+        measure(args, again.data(), static_cast<std::int64_t>(again.size()));
+        fetch_results();
       }
-      if (measured && told<Counters>(layout_.counters)->undefined_keys == 0) {
-        tell_nearest(first, count, nearest);
+      if (measured && result<Counters>(layout_.counters)->undefined_keys == 0) {
+        answer_nearest(first, count, nearest);
       } else {
         std::vector<std::uint32_t> found(static_cast<std::size_t>(count * spec_.candidates));
-        device_.out(found.data(), job.found, count * spec_.candidates * 4);
+        device_.out(found.data(), args.found, count * spec_.candidates * 4);
         device_.wait();
         candidates(first, count, found.data());
       }
-      thread_pool_.poll(static_cast<std::uint64_t>(count * kept_.count));
+      thread_pool_.poll(static_cast<std::uint64_t>(count * prepared_.count));
     }
     return true;
   }
 
  private:
-  RanksArgs job_of(std::int64_t count, std::int64_t capacity, std::int64_t bins) {
+  RanksArgs args_of(std::int64_t count, std::int64_t capacity, std::int64_t bins) {
     std::byte* const batch = batch_.reserve(layout_.end);
     device_.zero(batch, layout_.cleared());
-    RanksArgs job{.objects = kept_.ranks(),
-                  .pitch = kept_.count,
-                  .count = kept_.count,
-                  .queries = queries_.reserve(count * kept_.words),
-                  .query_count = count,
-                  .words = kept_.words};
-    job.candidates = spec_.candidates;
-    job.bins = static_cast<std::uint32_t>(bins);
-    job.strips = strips_of(kept_.count);
-    job.histogram = reinterpret_cast<std::uint32_t*>(batch);
-    job.last = last_.reserve(count);
-    job.found = found_.reserve(count * job.candidates);
-    job.capacity = capacity;
-    job.counts = at<std::uint32_t>(layout_.counts);
-    job.failed = at<std::uint32_t>(layout_.failed);
-    job.list = list_.reserve(count * capacity);
-    return job;
+    RanksArgs args{.objects = prepared_.ranks(),
+                   .pitch = prepared_.count,
+                   .count = prepared_.count,
+                   .queries = queries_.reserve(count * prepared_.words),
+                   .query_count = count,
+                   .words = prepared_.words};
+    args.candidates = spec_.candidates;
+    args.bins = static_cast<std::uint32_t>(bins);
+    args.strips = strips_of(prepared_.count);
+    args.histogram = reinterpret_cast<std::uint32_t*>(batch);
+    args.last = last_.reserve(count);
+    args.found = found_.reserve(count * args.candidates);
+    args.capacity = capacity;
+    args.counts = at<std::uint32_t>(layout_.counts);
+    args.failed = at<std::uint32_t>(layout_.failed);
+    args.list = list_.reserve(count * capacity);
+    return args;
   }
   template <class T>
   T* at(std::int64_t offset) const {
     return reinterpret_cast<T*>(batch_.data() + offset);
   }
   template <class T>
-  const T* told(std::int64_t offset) const {
-    return reinterpret_cast<const T*>(told_.data() + (offset - layout_.counters));
+  const T* result(std::int64_t offset) const {
+    return reinterpret_cast<const T*>(results_.data() + (offset - layout_.counters));
   }
-  void take_told() {
-    told_.resize(static_cast<std::size_t>(layout_.told()));
-    device_.out(told_.data(), batch_.data() + layout_.counters, layout_.told());
+  void fetch_results() {
+    results_.resize(static_cast<std::size_t>(layout_.result_bytes()));
+    device_.out(results_.data(), batch_.data() + layout_.counters, layout_.result_bytes());
     device_.wait();
   }
 
-  void take_orders(std::int64_t first, std::int64_t count) {
-    std::vector<std::uint32_t> packed(static_cast<std::size_t>(count * kept_.words));
-    pack_ranks(spec_.queries, first, count, kept_.words, 0, false, packed.data());
-    device_.in(queries_.data(), packed.data(), count * kept_.words * 4);
+  void load_ranks(std::int64_t first, std::int64_t count) {
+    std::vector<std::uint32_t> packed(static_cast<std::size_t>(count * prepared_.words));
+    pack_ranks(spec_.queries, first, count, prepared_.words, 0, false, packed.data());
+    device_.in(queries_.data(), packed.data(), count * prepared_.words * 4);
     device_.wait();
   }
-  void make_orders(std::int64_t count) {
+  void rank_permutants(std::int64_t count) {
     OrderQueries orders{.ranking = ranking_,
-                        .permutants = kept_.permutants(),
+                        .permutants = prepared_.permutants(),
                         .count = static_cast<int>(spec_.queries.permutants),
-                        .words = kept_.words,
+                        .words = prepared_.words,
                         .queries = queries_.data(),
-                        .lost = at<unsigned>(layout_.lost)};
+                        .not_finite = at<unsigned>(layout_.not_finite)};
     orders.ranking.type = DistanceType::f64;
     device_.launch()(count, rank_threads, 0, order_queries<0>, orders);
   }
 
   /// Candidates of some queries from the counts of all scores, a few queries at a time.
-  void count_exactly(const RanksArgs& job, const std::vector<std::uint32_t>& which) {
+  void run_exactly(const RanksArgs& args, const std::vector<std::uint32_t>& which) {
     constexpr std::int64_t at_once = 64;
-    const std::int64_t words = job.words;
+    const std::int64_t words = args.words;
     for (std::size_t begin = 0; begin < which.size(); begin += at_once) {
       const auto used = std::min<std::int64_t>(at_once, static_cast<std::int64_t>(which.size() - begin));
       DeviceBuffer<std::uint32_t, Device> queries(device_), found(device_);
-      RanksArgs part = job;
+      RanksArgs part = args;
       part.query_count = used;
       part.queries = queries.reserve(used * words);
-      part.found = found.reserve(used * job.candidates);
+      part.found = found.reserve(used * args.candidates);
       part.equal_taken = equal_taken_.reserve(used);
-      part.below = below_.reserve(used * job.strips);
-      part.equal = equal_.reserve(used * job.strips);
-      device_.zero(part.histogram, used * std::int64_t{job.bins} * 4);
-      device_.zero(part.below, used * job.strips * 4);
-      device_.zero(part.equal, used * job.strips * 4);
+      part.below = below_.reserve(used * args.strips);
+      part.equal = equal_.reserve(used * args.strips);
+      device_.zero(part.histogram, used * std::int64_t{args.bins} * 4);
+      device_.zero(part.below, used * args.strips * 4);
+      device_.zero(part.equal, used * args.strips * 4);
       for (std::int64_t i = 0; i < used; ++i)
-        device_.copy(queries.data() + i * words, job.queries + which[begin + static_cast<std::size_t>(i)] * words,
+        device_.copy(queries.data() + i * words, args.queries + which[begin + static_cast<std::size_t>(i)] * words,
                      words * 4);
       run_footrule(part, 8 * device_.multiprocessors, device_.launch());
       for (std::int64_t i = 0; i < used; ++i)
-        device_.copy(job.found + which[begin + static_cast<std::size_t>(i)] * job.candidates,
-                     part.found + i * job.candidates, job.candidates * 4);
+        device_.copy(args.found + which[begin + static_cast<std::size_t>(i)] * args.candidates,
+                     part.found + i * args.candidates, args.candidates * 4);
       device_.wait();
     }
   }
 
   /// The queries' rows.
-  void ask(std::int64_t first, std::int64_t count) {
-    asked_.in(*spec_.rows, first, count);
-    ranking_ = {.rows = kept_.rows(),
-                .queries = asked_.side,
-                .metric = kept_.metric,
+  void load_rows(std::int64_t first, std::int64_t count) {
+    query_rows_.in(*spec_.rows, first, count);
+    ranking_ = {.rows = prepared_.rows(),
+                .queries = query_rows_.matrix,
+                .metric = prepared_.metric,
                 .type = spec_.type,
                 .first_row = 0,
                 .counters = at<Counters>(layout_.counters)};
-    asked_.make_values(ranking_);
-    ranking_.queries = asked_.side;
+    query_rows_.make_values(ranking_);
+    ranking_.queries = query_rows_.matrix;
   }
 
-  /// only: queries, or null for the first `count`, without those that failed.
-  void measure(const RanksArgs& job, const std::uint32_t* only, std::int64_t count) {
+  /// selected: queries, or null for the first `count`, without those that failed.
+  void measure(const RanksArgs& args, const std::uint32_t* selected, std::int64_t count) {
     Measure m{.ranking = ranking_,
-              .found = job.found,
-              .candidates = job.candidates,
+              .found = args.found,
+              .candidates = args.candidates,
               .k = spec_.k,
               .words = measure_words(spec_.k),
               .count = count,
-              .parts = measure_parts(count, job.candidates, spec_.k, device_.multiprocessors),
+              .parts = measure_parts(count, args.candidates, spec_.k, device_.multiprocessors),
               .best = at<std::byte>(layout_.best)};
     if (m.parts > 1) m.lists = lists_.reserve(count * m.parts * m.k * word_size(wide_));
-    if (only != nullptr) {
-      device_.in(only_.reserve(count), only, count * 4);
-      m.only = only_.data();
+    if (selected != nullptr) {
+      device_.in(selected_.reserve(count), selected, count * 4);
+      m.selected = selected_.data();
     } else {
-      m.failed = job.failed;
+      m.failed = args.failed;
     }
     wide_ ? run_measure<Wide>(m) : run_measure<Packed>(m);
   }
@@ -295,7 +296,7 @@ class RankSearch {
   void run_measure(const Measure& m) {
     constexpr auto size = static_cast<std::int64_t>(sizeof(typename Form::Word));
     const std::int64_t dims = m.ranking.rows.dims, values = dims <= most_query_values ? dims * 8 : 0;
-    device_.launch()(m.count * m.parts, rank_threads, m.words * size + values, measure_found<Form>, m);
+    device_.launch()(m.count * m.parts, rank_threads, m.words * size + values, measure_candidates<Form>, m);
     if (m.parts > 1)
       device_.launch()(m.count, rank_threads,
                        std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(64, m.parts * m.k))) * size,
@@ -303,32 +304,32 @@ class RankSearch {
   }
 
   template <class Word>
-  void tell(std::int64_t first, std::int64_t count, const NearestAnswer& nearest) {
+  void answer(std::int64_t first, std::int64_t count, const NearestAnswer& nearest) {
     const std::int64_t k = spec_.k, used = std::min(k, spec_.candidates);
-    const auto* words = told<Word>(layout_.best);
+    const auto* words = result<Word>(layout_.best);
     std::vector<Entry> entries(static_cast<std::size_t>(used));
     for (std::int64_t query = 0; query < count; ++query) {
       for (std::int64_t i = 0; i < used; ++i) entries[static_cast<std::size_t>(i)] = entry_of(words[query * k + i]);
       nearest(first + query, entries);
     }
   }
-  void tell_nearest(std::int64_t first, std::int64_t count, const NearestAnswer& nearest) {
-    wide_ ? tell<WideWord>(first, count, nearest) : tell<std::uint64_t>(first, count, nearest);
+  void answer_nearest(std::int64_t first, std::int64_t count, const NearestAnswer& nearest) {
+    wide_ ? answer<WideWord>(first, count, nearest) : answer<std::uint64_t>(first, count, nearest);
   }
 
   Device& device_;
   const RankSearchSpec& spec_;
-  const PreparedRanks<Device>& kept_;
+  const PreparedRanks<Device>& prepared_;
   ThreadPool& thread_pool_;
   std::int64_t sample_;
   bool wide_;
-  DeviceBuffer<std::uint32_t, Device> queries_, last_, equal_taken_, below_, equal_, found_, only_;
+  DeviceBuffer<std::uint32_t, Device> queries_, last_, equal_taken_, below_, equal_, found_, selected_;
   DeviceBuffer<unsigned long long, Device> list_;
   DeviceBuffer<std::byte, Device> batch_, lists_;
   BatchLayout layout_{0, 0, 0};
-  RowsBuffers<Device> asked_;
+  RowsBuffers<Device> query_rows_;
   Ranking ranking_;
-  std::vector<std::byte> told_;
+  std::vector<std::byte> results_;
 };
 
 }  // namespace vicinal::cuda

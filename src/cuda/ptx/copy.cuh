@@ -1,7 +1,7 @@
 // Copies beside the arithmetic: 16 bytes from global to shared memory without a register (cp.async), and 8 x 8 matrices of 16-bit
 // words from shared memory to the fragments of a warp (ldmatrix). On the host a copy is done at once.
 #pragma once
-#include "cuda/lane.cuh"
+#include "cuda/device/primitives.cuh"
 
 namespace vicinal::cuda {
 

@@ -1,6 +1,6 @@
 // Four differences of bytes at once: adds |a_i - b_i| of the four bytes of two words to a sum, one instruction of the hardware.
 #pragma once
-#include "cuda/lane.cuh"
+#include "cuda/device/primitives.cuh"
 
 namespace vicinal::cuda {
 

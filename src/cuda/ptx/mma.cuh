@@ -2,7 +2,7 @@
 // mma.sync.m16n8k16: lane = 4 * group + member; a[0..3] hold rows group and group + 8 at columns 2 * member and + 8, b[0..1] the
 // column `group` at rows 2 * member and + 8, d[0..3] rows group and group + 8 at columns 2 * member and + 1.
 #pragma once
-#include "cuda/lane.cuh"
+#include "cuda/device/primitives.cuh"
 #include "vicinal/matrix.hpp"
 
 namespace vicinal::cuda {

@@ -54,7 +54,7 @@ __device__ __forceinline__ void request_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-/// Where lines of `slab` bytes lie, chunks exchanged as chunk_place says: groups of eight lines one after another.
+/// Where lines of `slab` bytes lie, chunks exchanged as swizzled_chunk says: groups of eight lines one after another.
 template <int slab>
 __device__ __forceinline__ std::uint64_t operand_at(unsigned shared) {
   const std::uint64_t address = shared >> 4 & 0x3fff, group = slab * 8 >> 4;

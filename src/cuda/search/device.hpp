@@ -13,7 +13,10 @@ concept SearchDeviceRuntime = DeviceRuntime<D> &&
              const SelectArgs& task) {
   { device.holds(from) } -> std::same_as<bool>;  // memory of the device
   device.rows_in(memory, rows);                  // dense rows from the host, of any strides
-  device.copy(memory, from, bytes);              // between any two memories
+  device.end_rows(
+      device.begin_rows(memory, rows));  // the same beside launches in between; the first gives the second its number
+  device.drop_rows();                    // transfers that were begun and not ended, before their memory is given back
+  device.copy(memory, from, bytes);      // between any two memories
   { device.multiprocessors } -> std::convertible_to<int>;
   {
     device.packed_rows

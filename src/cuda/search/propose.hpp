@@ -8,6 +8,7 @@
 #include "backend/search.hpp"
 #include "core/bound.hpp"
 #include "core/text.hpp"
+#include "cuda/search/core/precision.hpp"
 #include "cuda/search/seconds.hpp"
 
 namespace vicinal::cuda {
@@ -19,16 +20,16 @@ inline constexpr std::int64_t long_list = 2048,
                                   24;  // of longer lists, ranking every pair is faster below so many rows for each
 inline constexpr std::int64_t most_float_dims = std::int64_t{1} << 20;  // sums of floats prove something up to here
 
-/// It tells whether every pair is ranked before rows are packed in int8.
+/// It tells whether every pair is ranked before rows are packed for the cheapest filter.
 inline bool ranked_sooner(const ProblemShape& problem) {
-  if (problem.kept || problem.range) return false;
+  if (problem.prepared || problem.range) return false;
   SearchPlan plan;
   plan.passes = 1;
   const auto seconds = [&](Precision precision) {
     plan.cascade = {precision_name(precision)};
     return search_seconds(plan, problem);
   };
-  return seconds(Precision::canonical) < seconds(Precision::int8);
+  return seconds(Precision::canonical) < seconds(filter_precisions[0].precision);
 }
 
 /// It returns the filters of a search, cheapest first; none where every pair is ranked.
@@ -41,14 +42,26 @@ inline std::vector<Precision> wanted_filters(const ProblemShape& problem, const 
   const bool few = n < least_filtered_rows || k * 3 >= n;
   const bool many_asked = k > long_list && k * least_rows_a_neighbor > n;
   if (problem.corpus.cols > most_float_dims || k > most_filtered_k ||
-      (run.filter == "auto" && (many_asked || (few && !problem.kept) || ranked_sooner(problem))))
+      (run.filter == "auto" && (many_asked || (few && !problem.prepared) || ranked_sooner(problem))))
     return {};
   const Sum sum = filter_sum_of(problem.metric);
-  if (run.filter == precision_name(Precision::f32) || sum == Sum::magnitudes || sum == Sum::largest)
-    return {Precision::f32};
-  if (run.filter == precision_name(Precision::fp16) || problem.corpus.cols > most_int8_dims)
-    return {Precision::fp16, Precision::f32};
-  return {Precision::int8, Precision::fp16, Precision::f32};
+  bool forced = has_filter(precision_of(run.filter));  // then no cheaper one is wanted
+  std::vector<Precision> wanted;
+  for (const FilterPrecision& row : filter_precisions) {
+    forced = forced && run.filter != precision_name(row.precision);
+    if (!forced && has_filter(row.precision) && row.takes(sum, problem.corpus.cols)) wanted.push_back(row.precision);
+  }
+  return wanted;
+}
+
+/// Rows of the host in a chunk that the bus brings while another is searched: an eighth of the corpus, of 32 to 512 MiB, so that the first one is
+/// soon there; 0 where the rows are not the host's, or lists are long beside a chunk.
+inline std::int64_t arriving_rows(const ProblemShape& problem) {
+  constexpr std::int64_t least = std::int64_t{32} << 20, most = std::int64_t{512} << 20;
+  const std::int64_t row = problem.corpus.cols * static_cast<std::int64_t>(dtype_size(problem.corpus.dtype));
+  if (problem.prepared || problem.corpus.on_device || row == 0) return 0;
+  const std::int64_t rows = std::clamp(problem.corpus.rows * row / 8, least, most) / row;
+  return rows >= 64 * problem.k && rows >= least_filtered_rows ? rows : 0;
 }
 
 /// SearchBackend::propose of a device. refusal(precision): why the device has no filter of it for these rows; empty where it has. A note says
@@ -59,6 +72,7 @@ Proposal propose(const std::string& device, std::int64_t ready_bytes, const Prob
   Proposal proposal;
   proposal.multiples = {.queries = query_multiple, .rows = tile_rows};
   proposal.ready_bytes = ready_bytes;
+  proposal.arriving_rows = arriving_rows(problem);
   const std::vector<Precision> wanted = wanted_filters(problem, run, proof, device);
   for (const Precision precision : wanted) {
     std::string why = refusal(precision);

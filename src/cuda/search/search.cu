@@ -55,15 +55,17 @@ class SearchDevice {
   const FilterKernel& taken(Precision precision, const Plan& plan) {
     return *filter_kernel(filters(), precision, plan.instruction_set);
   }
-  /// Operations a second that the device's units for a precision can do at most; bytes a second of its memory (precision canonical).
-  double peak(Precision precision) {
+  /// Operations a second that the device's units for a filter can do at most.
+  double peak(const FilterPrecision& precision) {
     std::call_once(asked_, [this] { ask_rates(); });
     const double bytes_a_clock = major_ == 9 ? 8192 : major_ == 8 && minor_ == 0 ? 4096 : 2048;
-    if (precision == Precision::canonical) return memory_rate_;
     return clock_rate_ * runtime_.multiprocessors *
-           (precision == Precision::int8   ? bytes_a_clock
-            : precision == Precision::fp16 ? bytes_a_clock / 2
-                                           : 128);
+           (precision.tensor_cores ? bytes_a_clock / precision.element_bytes : 128);
+  }
+  /// Bytes a second of the device's memory at most.
+  double memory_rate() {
+    std::call_once(asked_, [this] { ask_rates(); });
+    return memory_rate_;
   }
   /// Whether a precision that the plan did not begin with has memory for its rows, and takes less time to prepare than the last one to rank what is left.
   bool escalates(const SearchSpec& spec, const Plan& plan, Precision precision) const {
@@ -126,16 +128,16 @@ class Roofline {
   }
   void note() {
     if (!has_filter(precision_) || seconds_ <= 0) return;
+    const FilterPrecision& row = filter_precision(precision_);
     const double dims = static_cast<double>(spec_.corpus.cols), rate = 2 * pairs_ * dims / seconds_,
                  bytes = rows_ * static_cast<double>(filter_width(precision_, spec_.corpus.cols)) / seconds_;
     char text[256];
     std::snprintf(text, sizeof text,
                   "%s: %.4g T operations a second in filter, select and rerank, %.2g %% of the %.4g of %s; rows read "
                   "once, %.2g %% of the memory's %.3g TB/s",
-                  precision_name(precision_).c_str(), rate / 1e12, 100 * rate / device_.peak(precision_),
-                  device_.peak(precision_) / 1e12,
-                  precision_ == Precision::f32 ? "single precision" : "the tensor cores",
-                  100 * bytes / device_.peak(Precision::canonical), device_.peak(Precision::canonical) / 1e12);
+                  precision_name(precision_).c_str(), rate / 1e12, 100 * rate / device_.peak(row),
+                  device_.peak(row) / 1e12, row.tensor_cores ? "the tensor cores" : "single precision",
+                  100 * bytes / device_.memory_rate(), device_.memory_rate() / 1e12);
     if (at_ < stats_.notes.size()) {
       stats_.notes[at_] = text;
     } else {
@@ -175,6 +177,10 @@ class OnItsDevice final : public Session {
     queries_ = static_cast<std::int64_t>(rows.size());
     session_->prepare_queries(queries, rows);
   }
+  void expect_corpus(std::int64_t first, std::int64_t count) override {
+    const OnDevice here(ordinal_);
+    session_->expect_corpus(first, count);
+  }
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
     const OnDevice here(ordinal_);
     rows_ = count;
@@ -204,9 +210,9 @@ class OnItsDevice final : public Session {
     const OnDevice here(ordinal_);
     session_->counts(counts, lost);
   }
-  void place(const RangeView& out) override {
+  void write_matches_to(const RangeView& out) override {
     const OnDevice here(ordinal_);
-    session_->place(out);
+    session_->write_matches_to(out);
   }
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
     const OnDevice here(ordinal_);
@@ -264,8 +270,7 @@ std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int mul
 
 std::int64_t search_prepared_bytes(const ProblemShape& problem, const Plan& plan) {
   return matrix_bytes(problem.corpus.rows, problem.corpus, problem.metric,
-                      precision_of(plan.cascade.front()) == Precision::int8 ? Precision::int8 : Precision::canonical,
-                      false);
+                      prepared_precision(precision_of(plan.cascade.front())), false);
 }
 
 std::shared_ptr<const PreparedCorpus> keep_corpus(SearchDevice& device, const SearchSpec& spec, const Plan& plan,

@@ -17,6 +17,7 @@
 #include "cuda/search/output/results.hpp"
 #include "cuda/search/output/underflow.cuh"
 #include "cuda/search/prepare/eligible.hpp"
+#include "cuda/search/prepare/incoming.hpp"
 #include "cuda/search/prepare/prepare.hpp"
 #include "cuda/search/rerank/exhaustive.cuh"
 #include "cuda/search/rerank/labels.cuh"
@@ -64,11 +65,12 @@ class CudaSession final : public Session {
                                                                 const Plan& plan, ThreadPool& thread_pool) {
     auto kept = std::make_shared<CudaPreparedCorpus<Device>>(device);
     const Precision first = precision_of(plan.cascade.front());
-    kept->packed = has_filter(first) && filter_precision(first).prepared;
+    kept->packed = has_filter(prepared_precision(first));
     Stats stats;
     CudaSession session(device, spec, plan, Precision::canonical, kept, thread_pool, stats);
     if (kept->packed) session.transform_ = kept->transform = session.preparer_->choose(kept->centre);
-    session.model_ = model_of(spec.metric, spec.type, spec.corpus.cols, session.transform_.scale, Precision::int8);
+    session.model_ =
+        model_of(spec.metric, spec.type, spec.corpus.cols, session.transform_.scale, prepared_precision(first));
     session.filters_ = kept->packed;
     session.preparer_->longest = prepared_duplicates;  // whatever k is here
     session.prepare_matrix(kept->buffers, spec.corpus, false);
@@ -103,9 +105,14 @@ class CudaSession final : public Session {
     underflowed_products_.clear();
   }
 
+  void expect_corpus(std::int64_t first, std::int64_t count) override {
+    if (count == 0 || device_.holds(spec_.corpus.data)) return;
+    (incoming_ ? *incoming_ : incoming_.emplace(device_)).expect(spec_.corpus, first, count);
+  }
   void prepare_corpus(std::int64_t first, std::int64_t count) override {
     first_row_ = first;
-    prepare_matrix(rows_, spec_.corpus.slice(first, count), false);
+    const Points& corpus = spec_.corpus;
+    prepare_matrix(rows_, incoming_ ? incoming_->take(corpus, first, count) : corpus.slice(first, count), false);
   }
 
   void filter() override {
@@ -170,7 +177,7 @@ class CudaSession final : public Session {
   }
 
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
-  void place(const RangeView& out) override { range_->place(out); }
+  void write_matches_to(const RangeView& out) override { range_->write_matches_to(out); }
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
     range_->finish(out, bounds, args(), ranking(), filters_);
     const Counters counters = counted();
@@ -284,7 +291,7 @@ class CudaSession final : public Session {
         f.groups = part * groups_a_tile;
         f.nearest = nearest_.reserve(padded_to_blocks(f.args.queries.count) * f.groups);
         run_filter<true>(f);
-        launch(initial_thresholds, f.args.queries.count, rerank_threads, initial_thresholds_memory(f.groups),
+        launch(initial_thresholds, f.args.queries.count, initial_threads, initial_thresholds_memory(f.groups),
                InitialThresholds{
                    .args = f.args, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
@@ -365,6 +372,7 @@ class CudaSession final : public Session {
   DeviceTransform transform_;
   DeviceBuffer<double, Device> centre_;
   PreparedMatrixBuffers<Device> rows_, queries_;
+  std::optional<IncomingRows<Device>> incoming_;  // where the corpus comes in chunks from the host
   DeviceBuffer<std::int64_t, Device> query_rows_;
   DeviceBuffer<QueryState, Device> states_;
   DeviceBuffer<Slot, Device> slots_;

@@ -4,21 +4,21 @@
 // others go. Where two lists fit into shared memory, a block reduces a whole tile to one list; longer lists pass through
 // global memory.
 #pragma once
-#include "cuda/select/job.hpp"
+#include "cuda/select/kernel.hpp"
 
 namespace vicinal::cuda {
 
 inline constexpr int bitonic_threads = 256;
 
-/// Compares and exchanges the words of `line` at distance `stride`; ascending(i) says the direction of the list that i is in.
+/// Compares and exchanges the words of `buffer` at distance `stride`; ascending(i) says the direction of the list that i is in.
 template <class Word, class Ascending>
-__device__ __forceinline__ void exchange_tile(Word* line, int count, int stride, const Ascending& ascending) {
+__device__ __forceinline__ void exchange_tile(Word* buffer, int count, int stride, const Ascending& ascending) {
   for (int pair = thread_index(); pair < count / 2; pair += thread_count()) {
     const int i = 2 * pair - (pair & (stride - 1)), j = i + stride;
-    const Word a = line[i], b = line[j];
+    const Word a = buffer[i], b = buffer[j];
     if ((b < a) == ascending(i)) {
-      line[i] = b;
-      line[j] = a;
+      buffer[i] = b;
+      buffer[j] = a;
     }
   }
   __syncthreads();
@@ -40,24 +40,24 @@ struct BitonicTiles {
 template <class Form>
 __global__ void bitonic_tiles(BitonicTiles<Form> p) {
   using Word = typename Form::Word;
-  Word* line = dynamic_shared<Word>();
+  Word* buffer = dynamic_shared<Word>();
   for (std::int64_t work = blockIdx.x; work < p.rows * p.tiles; work += gridDim.x) {
     const std::int64_t row = work / p.tiles, number = work % p.tiles, first = number * p.tile;
     for (int i = thread_index(); i < p.tile; i += thread_count())
-      line[i] = first + i < p.source.count ? p.source.at(row, first + i) : Form::last();
+      buffer[i] = first + i < p.source.count ? p.source.at(row, first + i) : Form::last();
     __syncthreads();
 
     for (int size = 2; size <= p.list && !p.sorted; size *= 2)
       for (int stride = size / 2; stride > 0; stride /= 2)
-        exchange_tile(line, p.tile, stride, [&](int i) { return (i & size) == 0; });
+        exchange_tile(buffer, p.tile, stride, [&](int i) { return (i & size) == 0; });
 
     // `step` words from a list to the next; the smaller words stay where the first list of a pair was.
     for (int step = p.list; step < p.tile; step *= 2) {
       const int words = p.tile / (2 * step) * p.list;
       for (int w = thread_index(); w < words; w += thread_count()) {
         const int i = w / p.list * 2 * step + w % p.list;
-        const Word other = line[i + step];
-        if (other < line[i]) line[i] = other;
+        const Word other = buffer[i + step];
+        if (other < buffer[i]) buffer[i] = other;
       }
       __syncthreads();
       const bool last = 2 * step == p.tile, up = number % 2 == 0;
@@ -65,17 +65,17 @@ __global__ void bitonic_tiles(BitonicTiles<Form> p) {
         for (int pair = thread_index(); pair < words / 2; pair += thread_count()) {
           const int half = p.list / 2, which = pair / half, in_list = pair % half;
           const int i = which * 2 * step + 2 * in_list - (in_list & (stride - 1)), j = i + stride;
-          const Word a = line[i], b = line[j];
+          const Word a = buffer[i], b = buffer[j];
           if ((b < a) == (last ? up : which % 2 == 0)) {
-            line[i] = b;
-            line[j] = a;
+            buffer[i] = b;
+            buffer[j] = a;
           }
         }
         __syncthreads();
       }
     }
     Word* out = p.out + row * p.out_row + number * p.list;
-    for (int i = thread_index(); i < p.list && i < p.keep; i += thread_count()) out[i] = line[i];
+    for (int i = thread_index(); i < p.list && i < p.keep; i += thread_count()) out[i] = buffer[i];
     __syncthreads();
   }
 }
@@ -95,17 +95,17 @@ struct BitonicLong {
 template <class Form>
 __global__ void bitonic_first(BitonicLong<Form> p) {
   using Word = typename Form::Word;
-  Word* line = dynamic_shared<Word>();
+  Word* buffer = dynamic_shared<Word>();
   const std::int64_t tiles = p.count / p.tile;
   for (std::int64_t work = blockIdx.x; work < p.rows * tiles; work += gridDim.x) {
     const std::int64_t row = work / tiles, first = work % tiles * p.tile;
     for (int i = thread_index(); i < p.tile; i += thread_count())
-      line[i] = first + i < p.source.count ? p.source.at(row, first + i) : Form::last();
+      buffer[i] = first + i < p.source.count ? p.source.at(row, first + i) : Form::last();
     __syncthreads();
     for (int size = 2; size <= p.tile; size *= 2)
       for (int stride = size / 2; stride > 0; stride /= 2)
-        exchange_tile(line, p.tile, stride, [&](int i) { return ((first + i) & size) == 0; });
-    for (int i = thread_index(); i < p.tile; i += thread_count()) p.words[row * p.count + first + i] = line[i];
+        exchange_tile(buffer, p.tile, stride, [&](int i) { return ((first + i) & size) == 0; });
+    for (int i = thread_index(); i < p.tile; i += thread_count()) p.words[row * p.count + first + i] = buffer[i];
     __syncthreads();
   }
 }
@@ -114,16 +114,16 @@ __global__ void bitonic_first(BitonicLong<Form> p) {
 template <class Form>
 __global__ void bitonic_last(BitonicLong<Form> p) {
   using Word = typename Form::Word;
-  Word* line = dynamic_shared<Word>();
+  Word* buffer = dynamic_shared<Word>();
   const std::int64_t tiles = p.count / p.tile;
   for (std::int64_t work = blockIdx.x; work < p.rows * tiles; work += gridDim.x) {
     const std::int64_t first = work % tiles * p.tile;
     Word* words = p.words + work / tiles * p.count + first;
-    for (int i = thread_index(); i < p.tile; i += thread_count()) line[i] = words[i];
+    for (int i = thread_index(); i < p.tile; i += thread_count()) buffer[i] = words[i];
     __syncthreads();
     for (int stride = p.tile / 2; stride > 0; stride /= 2)
-      exchange_tile(line, p.tile, stride, [&](int i) { return ((first + i) & p.size) == 0; });
-    for (int i = thread_index(); i < p.tile; i += thread_count()) words[i] = line[i];
+      exchange_tile(buffer, p.tile, stride, [&](int i) { return ((first + i) & p.size) == 0; });
+    for (int i = thread_index(); i < p.tile; i += thread_count()) words[i] = buffer[i];
     __syncthreads();
   }
 }
@@ -171,36 +171,38 @@ __global__ void bitonic_copy(BitonicLong<Form> p) {
 }
 
 template <class Form, class Launch>
-void bitonic_in_tiles(Launch& launch, const Job& job, const BitonicPlan& plan) {
+void bitonic_in_tiles(Launch& launch, const SelectBatch& batch, const BitonicPlan& plan) {
   using Word = typename Form::Word;
-  const std::int64_t rows = job.rows.rows;
-  Word* arrays[2] = {static_cast<Word*>(job.spare),
-                     static_cast<Word*>(job.spare) + rows * bitonic_words(job.form, job.rows.cols, job.k, false)};
-  Source<Form> source = {job.rows, nullptr, job.rows.cols, 0};
+  const std::int64_t rows = batch.rows.rows;
+  Word* arrays[2] = {
+      static_cast<Word*>(batch.workspace),
+      static_cast<Word*>(batch.workspace) + rows * bitonic_words(batch.form, batch.rows.cols, batch.k, false)};
+  Source<Form> source = {batch.rows, nullptr, batch.rows.cols, 0};
   for (int turn = 0;; turn ^= 1) {
     const std::int64_t tiles = divide_up(source.count, plan.tile);
-    Word* out = tiles == 1 ? static_cast<Word*>(job.list) : arrays[turn];
-    const std::int64_t out_row = tiles == 1 ? job.k : tiles * plan.list;
+    Word* out = tiles == 1 ? static_cast<Word*>(batch.list) : arrays[turn];
+    const std::int64_t out_row = tiles == 1 ? batch.k : tiles * plan.list;
     const bool sorted = source.words != nullptr;
-    launch(blocks_for(rows * tiles, job.multiprocessors),
+    launch(blocks_for(rows * tiles, batch.multiprocessors),
            static_cast<int>(std::min<std::int64_t>(bitonic_threads, plan.tile / 2)),
            plan.tile * static_cast<std::int64_t>(sizeof(Word)), bitonic_tiles<Form>,
            {source, rows, tiles, static_cast<int>(plan.tile), static_cast<int>(plan.list), sorted, out, out_row,
-            tiles == 1 ? job.k : plan.list});
+            tiles == 1 ? batch.k : plan.list});
     if (tiles == 1) return;
-    source = {job.rows, out, out_row, out_row};
+    source = {batch.rows, out, out_row, out_row};
   }
 }
 
 template <class Form, class Launch>
-void bitonic_through_memory(Launch& launch, const Job& job, const BitonicPlan& plan) {
+void bitonic_through_memory(Launch& launch, const SelectBatch& batch, const BitonicPlan& plan) {
   using Word = typename Form::Word;
-  const std::int64_t rows = job.rows.rows, tile = std::min(plan.tile, plan.list);
+  const std::int64_t rows = batch.rows.rows, tile = std::min(plan.tile, plan.list);
   const std::int64_t shared = tile * static_cast<std::int64_t>(sizeof(Word));
-  Word* arrays[2] = {static_cast<Word*>(job.spare),
-                     static_cast<Word*>(job.spare) + rows * bitonic_words(job.form, job.rows.cols, job.k, false)};
-  std::int64_t lists = divide_up(job.rows.cols, plan.list);
-  BitonicLong<Form> p = {{job.rows, nullptr, job.rows.cols, 0},
+  Word* arrays[2] = {
+      static_cast<Word*>(batch.workspace),
+      static_cast<Word*>(batch.workspace) + rows * bitonic_words(batch.form, batch.rows.cols, batch.k, false)};
+  std::int64_t lists = divide_up(batch.rows.cols, plan.list);
+  BitonicLong<Form> p = {{batch.rows, nullptr, batch.rows.cols, 0},
                          arrays[0],
                          rows,
                          lists * plan.list,
@@ -208,9 +210,9 @@ void bitonic_through_memory(Launch& launch, const Job& job, const BitonicPlan& p
                          0,
                          plan.list,
                          static_cast<int>(tile),
-                         job.k};
-  const auto by_tiles = [&] { return blocks_for(rows * p.count / tile, job.multiprocessors); };
-  const auto by_words = [&] { return blocks_for(divide_up(rows * p.count, bitonic_threads), job.multiprocessors); };
+                         batch.k};
+  const auto by_tiles = [&] { return blocks_for(rows * p.count / tile, batch.multiprocessors); };
+  const auto by_words = [&] { return blocks_for(divide_up(rows * p.count, bitonic_threads), batch.multiprocessors); };
   const auto merge_to = [&](std::int64_t size) {
     p.size = size;
     for (p.stride = size / 2; p.stride >= tile; p.stride /= 2)
@@ -220,24 +222,24 @@ void bitonic_through_memory(Launch& launch, const Job& job, const BitonicPlan& p
   launch(by_tiles(), bitonic_threads, shared, bitonic_first<Form>, p);
   for (std::int64_t size = 2 * tile; size <= plan.list; size *= 2) merge_to(size);
   for (int turn = 1; lists > 1; turn ^= 1) {
-    p.source = {job.rows, p.words, p.count, p.count};
+    p.source = {batch.rows, p.words, p.count, p.count};
     lists = divide_up(lists, 2);
     p.words = arrays[turn];
     p.count = lists * plan.list;
     launch(by_words(), bitonic_threads, 0, bitonic_halve<Form>, p);
     merge_to(plan.list);
   }
-  p.source = {job.rows, p.words, p.count, p.count};
-  p.words = static_cast<Word*>(job.list);
+  p.source = {batch.rows, p.words, p.count, p.count};
+  p.words = static_cast<Word*>(batch.list);
   launch(by_words(), bitonic_threads, 0, bitonic_copy<Form>, p);
 }
 
 template <class Launch>
-void run_bitonic(Launch& launch, const Job& job) {
-  const BitonicPlan plan = bitonic_plan(job.form, job.rows.cols, job.k);
-  with_entries(job.form, [&]<class Form>() {
-    if (plan.in_tiles) bitonic_in_tiles<Form>(launch, job, plan);
-    else bitonic_through_memory<Form>(launch, job, plan);
+void run_bitonic(Launch& launch, const SelectBatch& batch) {
+  const BitonicPlan plan = bitonic_plan(batch.form, batch.rows.cols, batch.k);
+  with_entries(batch.form, [&]<class Form>() {
+    if (plan.in_tiles) bitonic_in_tiles<Form>(launch, batch, plan);
+    else bitonic_through_memory<Form>(launch, batch, plan);
   });
 }
 
@@ -245,7 +247,7 @@ template <class Launch>
 const SelectKernel<Launch>& bitonic_select() {
   static constexpr SelectKernel<Launch> row = {
       .name = "bitonic",
-      .needs = [](const SelectShape& s) { return bitonic_needs(s.form, s.cols, s.k); },
+      .workspace = [](const SelectShape& s) { return bitonic_workspace(s.form, s.cols, s.k); },
       .sorted = true,
       .select = run_bitonic<Launch>};
   return row;

@@ -1,4 +1,4 @@
-// Which algorithm suits a shape: rules with the times that they rest on.
+// Rules say which algorithm suits a shape, with the times that they rest on.
 #pragma once
 #include "cuda/select/table.hpp"
 

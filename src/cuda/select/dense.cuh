@@ -1,7 +1,7 @@
-// Rows as kernels read them fast: sixteen bytes at a time where values lie side by side and rows start at multiples of that, else
-// value by value. A reader cuts a row into a head, whole vectors, and a tail; head and tail are fewer values than two vectors.
+// Readers load rows fast: sixteen bytes at a time where values lie side by side and rows start at multiples of that, else value by value. A
+// reader cuts a row into a head, whole vectors, and a tail; head and tail are fewer values than two vectors.
 #pragma once
-#include "cuda/select/job.hpp"
+#include "cuda/select/kernel.hpp"
 
 namespace vicinal::cuda {
 

@@ -1,8 +1,8 @@
-// From words to what the call returns: values with their own bits, ids, and the payload of the chosen positions.
+// Emission turns words into what the call returns: values with their own bits, ids, and the payload of the chosen positions.
 // A key without a position gives its value back, except a zero, whose sign it has lost, and a NaN: of those the row holds as many
-// as the answer, in order of position, and a second look at the row finds them.
+// as the answer, in order of position, and the row is read again for them.
 #pragma once
-#include "cuda/select/job.hpp"
+#include "cuda/select/kernel.hpp"
 
 namespace vicinal::cuda {
 
@@ -138,16 +138,16 @@ __global__ void __launch_bounds__(emit_threads) emit_alone(Emit p) {
 }
 
 template <class Launch>
-void run_emit(Launch& launch, const Job& job, const Emission& emission) {
-  const Emit p = {job.rows, job.k, job.list, job.list_row != 0 ? job.list_row : job.k, emission};
-  const std::int64_t rows = job.rows.rows;
-  if (job.form == FormName::alone32) {
-    launch(blocks_for(rows, job.multiprocessors), emit_threads, 0, emit_alone<Alone<std::uint32_t>>, p);
-  } else if (job.form == FormName::alone64) {
-    launch(blocks_for(rows, job.multiprocessors), emit_threads, 0, emit_alone<Alone<std::uint64_t>>, p);
+void run_emit(Launch& launch, const SelectBatch& batch, const Emission& emission) {
+  const Emit p = {batch.rows, batch.k, batch.list, batch.list_row != 0 ? batch.list_row : batch.k, emission};
+  const std::int64_t rows = batch.rows.rows;
+  if (batch.form == FormName::alone32) {
+    launch(blocks_for(rows, batch.multiprocessors), emit_threads, 0, emit_alone<Alone<std::uint32_t>>, p);
+  } else if (batch.form == FormName::alone64) {
+    launch(blocks_for(rows, batch.multiprocessors), emit_threads, 0, emit_alone<Alone<std::uint64_t>>, p);
   } else {
-    with_entries(job.form, [&]<class Form>() {
-      launch(blocks_for(divide_up(rows * job.k, emit_threads), job.multiprocessors), emit_threads, 0,
+    with_entries(batch.form, [&]<class Form>() {
+      launch(blocks_for(divide_up(rows * batch.k, emit_threads), batch.multiprocessors), emit_threads, 0,
              emit_entries<Form>, p);
     });
   }

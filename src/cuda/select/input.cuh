@@ -1,4 +1,4 @@
-// Rows of values as kernels read them: any type, any strides, keys computed on load.
+// Rows describes values as kernels read them: any type, any strides; a value's key is computed when it is loaded.
 #pragma once
 #include "cuda/select/form.cuh"
 

@@ -3,7 +3,7 @@
 // special case: each block merges one tile of the result, whose two ranges merge path finds. The same kernels sort the k words
 // that another algorithm selected.
 #pragma once
-#include "cuda/select/job.hpp"
+#include "cuda/select/kernel.hpp"
 
 namespace vicinal::cuda {
 
@@ -36,19 +36,19 @@ __device__ __forceinline__ void merge_eight(const Word* a, int a_count, const Wo
 template <class Form>
 __global__ void sort_chunks(SortChunks<Form> p) {
   using Word = typename Form::Word;
-  Word* line = dynamic_shared<Word>();
+  Word* buffer = dynamic_shared<Word>();
   const int threads = thread_count(), t = thread_index(), chunk = threads * merge_items;
   for (std::int64_t work = blockIdx.x; work < p.rows * p.chunks; work += gridDim.x) {
     const std::int64_t row = work / p.chunks, number = work % p.chunks, first = number * chunk;
     const std::int64_t left = p.source.count - first;
     const int count = static_cast<int>(left < chunk ? left : chunk);
-    for (int i = t; i < chunk; i += threads) line[i] = i < count ? p.source.at(row, first + i) : Form::last();
+    for (int i = t; i < chunk; i += threads) buffer[i] = i < count ? p.source.at(row, first + i) : Form::last();
     __syncthreads();
 
     // Eight words in registers, by odd-even transposition.
     Word words[merge_items];
 #pragma unroll
-    for (int n = 0; n < merge_items; ++n) words[n] = line[t * merge_items + n];
+    for (int n = 0; n < merge_items; ++n) words[n] = buffer[t * merge_items + n];
 #pragma unroll
     for (int round = 0; round < merge_items; ++round) {
 #pragma unroll
@@ -60,21 +60,21 @@ __global__ void sort_chunks(SortChunks<Form> p) {
       }
     }
 #pragma unroll
-    for (int n = 0; n < merge_items; ++n) line[t * merge_items + n] = words[n];
+    for (int n = 0; n < merge_items; ++n) buffer[t * merge_items + n] = words[n];
     __syncthreads();
 
     // Lists of 8, 16, ... words; every thread merges eight words of its pair of lists.
     for (int width = merge_items; width < chunk; width *= 2) {
       const int base = t * merge_items / (2 * width) * (2 * width);
-      merge_eight(line + base, width, line + base + width, width, t * merge_items - base, words);
+      merge_eight(buffer + base, width, buffer + base + width, width, t * merge_items - base, words);
       __syncthreads();
 #pragma unroll
-      for (int n = 0; n < merge_items; ++n) line[t * merge_items + n] = words[n];
+      for (int n = 0; n < merge_items; ++n) buffer[t * merge_items + n] = words[n];
       __syncthreads();
     }
     Word* out = p.out + row * p.out_row + number * p.out_list;
     const int keep = static_cast<int>(count < p.k ? count : p.k);
-    for (int i = t; i < keep; i += threads) out[i] = line[i];
+    for (int i = t; i < keep; i += threads) out[i] = buffer[i];
     __syncthreads();
   }
 }
@@ -94,7 +94,7 @@ template <class Form>
 __global__ void merge_pairs(MergePairs<Form> p) {
   using Word = typename Form::Word;
   VICINAL_SHARED(std::int64_t, path, 2);
-  Word* line = dynamic_shared<Word>();
+  Word* buffer = dynamic_shared<Word>();
   const int threads = thread_count(), t = thread_index(), tile = threads * merge_items;
   for (std::int64_t work = blockIdx.x; work < p.rows * p.pairs * p.tiles; work += gridDim.x) {
     const std::int64_t row = work / (p.pairs * p.tiles), pair = work / p.tiles % p.pairs, first = work % p.tiles * tile;
@@ -114,36 +114,36 @@ __global__ void merge_pairs(MergePairs<Form> p) {
     // The two ranges side by side, then eight merged words a thread.
     const std::int64_t a_first = path[0], b_first = first - a_first;
     const int a_here = static_cast<int>(path[1] - a_first);
-    for (int i = t; i < count; i += threads) line[i] = i < a_here ? a[a_first + i] : b[b_first + i - a_here];
+    for (int i = t; i < count; i += threads) buffer[i] = i < a_here ? a[a_first + i] : b[b_first + i - a_here];
     __syncthreads();
     Word words[merge_items] = {};
     const int diagonal = t * merge_items < count ? t * merge_items : count;
-    merge_eight(line, a_here, line + a_here, count - a_here, diagonal, words);
+    merge_eight(buffer, a_here, buffer + a_here, count - a_here, diagonal, words);
     __syncthreads();
 #pragma unroll
     for (int n = 0; n < merge_items; ++n)
-      if (diagonal + n < count) line[diagonal + n] = words[n];
+      if (diagonal + n < count) buffer[diagonal + n] = words[n];
     __syncthreads();
     Word* out = p.out + row * p.out_row + pair * p.out_list + first;
-    for (int i = t; i < count; i += threads) out[i] = line[i];
+    for (int i = t; i < count; i += threads) out[i] = buffer[i];
     __syncthreads();
   }
 }
 
-/// Sorts the first k of `source` of each row into job.list.
+/// Sorts the first k of `source` of each row into batch.list.
 template <class Form, class Launch>
-void merge_sort(Launch& launch, const Job& job, const Source<Form>& source) {
+void merge_sort(Launch& launch, const SelectBatch& batch, const Source<Form>& source) {
   using Word = typename Form::Word;
-  const std::int64_t n = source.count, k = job.k, rows = job.rows.rows;
-  const std::int64_t chunk = merge_chunk(job.form, n, k);
-  const std::int64_t array = rows * merge_words(job.form, n, k);
-  Word* arrays[2] = {static_cast<Word*>(job.spare), static_cast<Word*>(job.spare) + array};
-  Word* list = static_cast<Word*>(job.list);
-  const auto row_words = [&](std::int64_t lists) { return lists == 1 ? k : merge_words(job.form, n, k); };
+  const std::int64_t n = source.count, k = batch.k, rows = batch.rows.rows;
+  const std::int64_t chunk = merge_chunk(batch.form, n, k);
+  const std::int64_t array = rows * merge_words(batch.form, n, k);
+  Word* arrays[2] = {static_cast<Word*>(batch.workspace), static_cast<Word*>(batch.workspace) + array};
+  Word* list = static_cast<Word*>(batch.list);
+  const auto row_words = [&](std::int64_t lists) { return lists == 1 ? k : merge_words(batch.form, n, k); };
 
   std::int64_t lists = divide_up(n, chunk), span = chunk, keep = std::min(k, span);
   Word* in = lists == 1 ? list : arrays[0];
-  launch(blocks_for(rows * lists, job.multiprocessors), static_cast<int>(chunk / merge_items),
+  launch(blocks_for(rows * lists, batch.multiprocessors), static_cast<int>(chunk / merge_items),
          chunk * static_cast<std::int64_t>(sizeof(Word)), sort_chunks<Form>,
          {source, rows, lists, k, in, row_words(lists), keep});
   for (int turn = 1; lists > 1; turn ^= 1) {
@@ -151,7 +151,7 @@ void merge_sort(Launch& launch, const Job& job, const Source<Form>& source) {
     Word* out = pairs == 1 ? list : arrays[turn];
     const std::int64_t tile = std::max<std::int64_t>(256, std::min<std::int64_t>(2048, power_of_two(out_keep)));
     const std::int64_t tiles = divide_up(out_keep, tile);
-    launch(blocks_for(rows * pairs * tiles, job.multiprocessors), static_cast<int>(tile / merge_items),
+    launch(blocks_for(rows * pairs * tiles, batch.multiprocessors), static_cast<int>(tile / merge_items),
            tile * static_cast<std::int64_t>(sizeof(Word)), merge_pairs<Form>,
            {in, out, rows, n, span, k, row_words(lists), keep, row_words(pairs), out_keep, pairs, tiles});
     in = out;
@@ -162,14 +162,17 @@ void merge_sort(Launch& launch, const Job& job, const Source<Form>& source) {
 }
 
 template <class Launch>
-void run_merge(Launch& launch, const Job& job) {
-  with_entries(job.form, [&]<class Form>() { merge_sort<Form>(launch, job, {job.rows, nullptr, job.rows.cols, 0}); });
+void run_merge(Launch& launch, const SelectBatch& batch) {
+  with_entries(batch.form, [&]<class Form>() {
+    merge_sort<Form>(launch, batch, {batch.rows, nullptr, batch.rows.cols, 0});
+  });
 }
 
 template <class Launch>
-void run_sort(Launch& launch, const Job& job) {
-  with_form(job.form, [&]<class Form>() {
-    merge_sort<Form>(launch, job, {job.rows, static_cast<const typename Form::Word*>(job.list), job.k, job.k});
+void run_sort(Launch& launch, const SelectBatch& batch) {
+  with_form(batch.form, [&]<class Form>() {
+    merge_sort<Form>(launch, batch,
+                     {batch.rows, static_cast<const typename Form::Word*>(batch.list), batch.k, batch.k});
   });
 }
 
@@ -177,7 +180,7 @@ template <class Launch>
 const SelectKernel<Launch>& merge_select() {
   static constexpr SelectKernel<Launch> row = {
       .name = "merge",
-      .needs = [](const SelectShape& s) { return merge_needs(s.form, s.cols, s.k); },
+      .workspace = [](const SelectShape& s) { return merge_workspace(s.form, s.cols, s.k); },
       .sorted = true,
       .select = run_merge<Launch>};
   return row;

@@ -6,7 +6,7 @@
 // near the one that is wanted; after `sampled_rounds` it is the middle of the words still possible, so no input takes more
 // than the bits of a word in rounds; and the last words, as many as the group has lanes, are ranked by counting.
 #pragma once
-#include "cuda/select/job.hpp"
+#include "cuda/select/kernel.hpp"
 
 namespace vicinal::cuda {
 
@@ -15,8 +15,8 @@ struct Quick {
   using Word = typename Form::Word;
   Rows rows;
   std::int64_t k;
-  Word* list;   // rows x k
-  Word* spare;  // two arrays of a row's length for each group
+  Word* list;       // rows x k
+  Word* workspace;  // two arrays of a row's length for each group
   std::int64_t groups;
 };
 
@@ -36,9 +36,9 @@ class QuickGroup {
   using Word = typename Form::Word;
 
  public:
-  // `segments`: 32 words a warp of the group; `parts`: most_parts; `sums`: two lines of a number a warp.
+  // `segments`: 32 words a warp of the group; `parts`: most_parts; `sums`: two buffers of a number a warp.
   __device__ QuickGroup(const Quick<Form>& p, std::int64_t group, Word* segments, QuickPart* parts, std::uint64_t* sums)
-      : p_(p), arrays_(p.spare + group * 2 * p.rows.cols), segments_(segments), parts_(parts), sums_(sums) {}
+      : p_(p), arrays_(p.workspace + group * 2 * p.rows.cols), segments_(segments), parts_(parts), sums_(sums) {}
 
   __device__ void select(std::int64_t row) {
     row_ = row;
@@ -139,6 +139,7 @@ class QuickGroup {
     const std::int64_t high = right;
     int turn = 0;
     for (std::int64_t base = left; base < high; base += std::int64_t{size()} * quick_segments) {
+      // Where this warp's words go: how many are less or more than the pivot, here and in the warps before.
       Word words[quick_segments];
       unsigned less[quick_segments], more[quick_segments];
       std::uint64_t mine = 0;
@@ -158,6 +159,7 @@ class QuickGroup {
       turn ^= 1;
       std::int64_t left_at = left + static_cast<std::int64_t>(before & 0xffffffffu),
                    right_at = right - static_cast<std::int64_t>(before >> 32);
+// Output, by segments in shared memory, so that writes are side by side.
 #pragma unroll
       for (int n = 0; n < quick_segments; ++n) {
         const bool is_less = (less[n] >> lane_index() & 1) != 0, is_more = (more[n] >> lane_index() & 1) != 0;

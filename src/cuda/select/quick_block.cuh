@@ -14,11 +14,11 @@ __global__ void __launch_bounds__(quick_block_threads) quick_block(Quick<Form> p
 }
 
 template <class Launch>
-void run_quick_block(Launch& launch, const Job& job) {
-  with_form(job.form, [&]<class Form>() {
+void run_quick_block(Launch& launch, const SelectBatch& batch) {
+  with_form(batch.form, [&]<class Form>() {
     using Word = typename Form::Word;
-    launch(job.workers, quick_block_threads, 0, quick_block<Form>,
-           {job.rows, job.k, static_cast<Word*>(job.list), static_cast<Word*>(job.spare), job.workers});
+    launch(batch.workers, quick_block_threads, 0, quick_block<Form>,
+           {batch.rows, batch.k, static_cast<Word*>(batch.list), static_cast<Word*>(batch.workspace), batch.workers});
   });
 }
 
@@ -26,7 +26,7 @@ template <class Launch>
 const SelectKernel<Launch>& quick_block_select() {
   static constexpr SelectKernel<Launch> row = {
       .name = "quick_block",
-      .needs = [](const SelectShape& s) { return quick_needs(s.form, s.cols, false, s.multiprocessors); },
+      .workspace = [](const SelectShape& s) { return quick_workspace(s.form, s.cols, false, s.multiprocessors); },
       .values_alone = true,
       .select = run_quick_block<Launch>};
   return row;

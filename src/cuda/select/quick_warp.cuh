@@ -15,12 +15,12 @@ __global__ void __launch_bounds__(quick_warp_threads) quick_warp(Quick<Form> p) 
 }
 
 template <class Launch>
-void run_quick_warp(Launch& launch, const Job& job) {
+void run_quick_warp(Launch& launch, const SelectBatch& batch) {
   constexpr int groups = quick_warp_threads / 32;
-  with_form(job.form, [&]<class Form>() {
+  with_form(batch.form, [&]<class Form>() {
     using Word = typename Form::Word;
-    launch(divide_up(job.workers, groups), quick_warp_threads, 0, quick_warp<Form>,
-           {job.rows, job.k, static_cast<Word*>(job.list), static_cast<Word*>(job.spare), job.workers});
+    launch(divide_up(batch.workers, groups), quick_warp_threads, 0, quick_warp<Form>,
+           {batch.rows, batch.k, static_cast<Word*>(batch.list), static_cast<Word*>(batch.workspace), batch.workers});
   });
 }
 
@@ -28,7 +28,7 @@ template <class Launch>
 const SelectKernel<Launch>& quick_warp_select() {
   static constexpr SelectKernel<Launch> row = {
       .name = "quick_warp",
-      .needs = [](const SelectShape& s) { return quick_needs(s.form, s.cols, true, s.multiprocessors); },
+      .workspace = [](const SelectShape& s) { return quick_workspace(s.form, s.cols, true, s.multiprocessors); },
       .values_alone = true,
       .select = run_quick_warp<Launch>};
   return row;

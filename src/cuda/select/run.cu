@@ -126,6 +126,7 @@ class Run {
       made.bytes += (bytes + alignment - 1) / alignment * alignment;
       return reinterpret_cast<void*>(at);
     };
+    // Values and payload: copied, or read where they are.
     launch.values.rows = launch.out.rows = rows;
     if (staged_) {
       launch.values = Values(carve(rows * values.cols * size), values.type, rows, values.cols);
@@ -140,6 +141,7 @@ class Run {
       if (launch.payload.data != nullptr)
         launch.payload.data = static_cast<const std::byte*>(launch.payload.data) + first * launch.payload.row_stride;
     }
+    // Results, and what the kernels work in.
     const auto place_result = [&](auto*& memory, std::int64_t item_size) {
       if (memory == nullptr) return;
       void* at = staged_ ? carve(rows * problem_.k * item_size)
@@ -165,8 +167,8 @@ class Run {
     std::int64_t rows = problem_.values.rows;
     if (bytes_for(rows) > asks_above) {
       const std::int64_t free = context_.pool.free_bytes() / 4 * 3;  // others use the device too
-      const std::int64_t limit = staged_ ? std::min(batch_bytes, free) : free;
-      while (rows > 1 && bytes_for(rows) > limit) rows = (rows + 1) / 2;
+      const std::int64_t threshold = staged_ ? std::min(batch_bytes, free) : free;
+      while (rows > 1 && bytes_for(rows) > threshold) rows = (rows + 1) / 2;
     }
     return retry_smaller(
         [&] {

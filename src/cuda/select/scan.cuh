@@ -2,7 +2,7 @@
 // word; then one scan gives the places of the keys before it, and another those of its equals, in order of position, as many
 // as are wanted. All blocks work on each row, so this one suits few and very long rows; beside the answer it keeps counts alone.
 #pragma once
-#include "cuda/select/job.hpp"
+#include "cuda/select/kernel.hpp"
 
 namespace vicinal::cuda {
 
@@ -155,24 +155,24 @@ __global__ void __launch_bounds__(scan_threads) scan_write(Scan p) {
 }
 
 template <class Launch>
-void run_scan(Launch& launch, const Job& job) {
-  const std::int64_t rows = job.rows.rows, tiles = divide_up(job.rows.cols, scan_tile);
-  auto* spare = static_cast<std::uint64_t*>(job.spare);
+void run_scan(Launch& launch, const SelectBatch& batch) {
+  const std::int64_t rows = batch.rows.rows, tiles = divide_up(batch.rows.cols, scan_tile);
+  auto* workspace = static_cast<std::uint64_t*>(batch.workspace);
   Scan p;
-  p.rows = job.rows;
-  p.k = job.k;
+  p.rows = batch.rows;
+  p.k = batch.k;
   p.tiles = tiles;
-  p.before = reinterpret_cast<std::int64_t*>(spare);
+  p.before = reinterpret_cast<std::int64_t*>(workspace);
   p.equal = p.before + rows * tiles;
   p.counts = reinterpret_cast<unsigned long long*>(p.equal + rows * tiles);
   p.states = reinterpret_cast<ScanState*>(p.counts + rows * 256);
-  p.list = job.list;
+  p.list = batch.list;
   p.shift = 0;
-  const std::int64_t by_row = blocks_for(rows, job.multiprocessors),
-                     by_tile = blocks_for(rows * tiles, job.multiprocessors);
-  with_entries(job.form, [&]<class Form>() {
+  const std::int64_t by_row = blocks_for(rows, batch.multiprocessors),
+                     by_tile = blocks_for(rows * tiles, batch.multiprocessors);
+  with_entries(batch.form, [&]<class Form>() {
     launch(by_row, scan_threads, 0, scan_start<Form>, p);
-    for (p.shift = 8 * (job.rows.size - 1); p.shift >= 0; p.shift -= 8) {
+    for (p.shift = 8 * (batch.rows.size - 1); p.shift >= 0; p.shift -= 8) {
       launch(by_tile, scan_threads, 0, scan_count<Form>, p);
       launch(by_row, scan_threads, 0, scan_pick<Form>, p);
     }
@@ -184,8 +184,9 @@ void run_scan(Launch& launch, const Job& job) {
 
 template <class Launch>
 const SelectKernel<Launch>& scan_select() {
-  static constexpr SelectKernel<Launch> row = {
-      .name = "scan", .needs = [](const SelectShape& s) { return scan_needs(s.cols); }, .select = run_scan<Launch>};
+  static constexpr SelectKernel<Launch> row = {.name = "scan",
+                                               .workspace = [](const SelectShape& s) { return scan_workspace(s.cols); },
+                                               .select = run_scan<Launch>};
   return row;
 }
 VICINAL_SELECT_INSTANCE(scan);

@@ -1,13 +1,13 @@
 // The calls of select.hpp, and the launches of emit.cuh.
 #include "cuda/select/select.hpp"
 
+#include "cuda/device/launch.cuh"
 #include "cuda/select/emit.cuh"
-#include "cuda/select/launch.cuh"
 #include "cuda/select/sequence.hpp"
 
 namespace vicinal::cuda {
 
-template void run_emit(CudaLaunch& launch, const Job& job, const Emission& emission);
+template void run_emit(CudaLaunch& launch, const SelectBatch& batch, const Emission& emission);
 
 namespace {
 

@@ -1,5 +1,5 @@
-// One selection from end to end: choose, divide the rows into batches that the workspace holds, and for each batch run the
-// algorithm, sort, emit. Written once over `Launch`, so that tests run the same sequence under the emulator.
+// The sequence runs one selection from end to end: it chooses an algorithm, divides the rows into batches that the workspace holds, and for
+// each batch runs the algorithm, sorts and emits. It is written once over `Launch`, so that tests run the same under the emulator.
 #pragma once
 #include "core/text.hpp"
 #include "cuda/select/choose.hpp"
@@ -35,23 +35,24 @@ SelectPlan<Launch> plan_select(const SelectArgs& task, int multiprocessors, std:
   plan.sort = !emits && !plan.kernel->sorted && (task.sorted || (alone && facts.is_float));
 
   const SelectShape shape = {plan.form, cols, task.k, facts.size, multiprocessors};
-  const Needs needs = plan.kernel->needs != nullptr ? plan.kernel->needs(shape) : Needs{};
-  const Needs sort = plan.sort ? merge_needs(plan.form, task.k, task.k) : Needs{};
+  const Workspace workspace = plan.kernel->workspace != nullptr ? plan.kernel->workspace(shape) : Workspace{};
+  const Workspace sort = plan.sort ? merge_workspace(plan.form, task.k, task.k) : Workspace{};
 
   const auto aligned = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
-  if (needs.worker > 0)
-    plan.workers = std::max<std::int64_t>(1, std::min({rows, needs.most_workers, most_bytes / 2 / needs.worker}));
+  if (workspace.worker > 0)
+    plan.workers =
+        std::max<std::int64_t>(1, std::min({rows, workspace.most_workers, most_bytes / 2 / workspace.worker}));
   const std::int64_t word = word_size(plan.form);
   const std::int64_t list_words = plan.kernel->list_words != nullptr ? plan.kernel->list_words(shape)
                                   : emits                            ? 0
                                                                      : task.k;
-  const std::int64_t row = std::max<std::int64_t>(1, list_words * word + std::max(needs.row, sort.row));
-  const std::int64_t left = most_bytes - plan.workers * needs.worker;
+  const std::int64_t row = std::max<std::int64_t>(1, list_words * word + std::max(workspace.row, sort.row));
+  const std::int64_t left = most_bytes - plan.workers * workspace.worker;
   plan.batch = std::max<std::int64_t>(1, std::min(rows, left / row));
   plan.workers = std::min(plan.workers, plan.batch);
   plan.list_bytes = aligned(plan.batch * list_words * word);
-  plan.bytes =
-      plan.list_bytes + aligned(std::max(plan.batch * needs.row + plan.workers * needs.worker, plan.batch * sort.row));
+  plan.bytes = plan.list_bytes +
+               aligned(std::max(plan.batch * workspace.row + plan.workers * workspace.worker, plan.batch * sort.row));
   return plan;
 }
 
@@ -63,30 +64,30 @@ void run_sequence(Launch& launch, const SelectArgs& task, const SelectPlan<Launc
                            : reinterpret_cast<decltype(data)>(reinterpret_cast<std::uintptr_t>(data) +
                                                               static_cast<std::uintptr_t>(bytes));
   };
-  Job job;
-  job.form = plan.form;
-  job.k = task.k;
-  job.list = workspace;
-  job.spare = static_cast<unsigned char*>(workspace) + plan.list_bytes;
-  job.multiprocessors = multiprocessors;
+  SelectBatch batch;
+  batch.form = plan.form;
+  batch.k = task.k;
+  batch.list = workspace;
+  batch.workspace = static_cast<unsigned char*>(workspace) + plan.list_bytes;
+  batch.multiprocessors = multiprocessors;
   for (std::int64_t first = 0; first < task.values.rows; first += plan.batch) {
-    job.rows = device_rows(task.values, task.largest);
-    job.rows.data += first * job.rows.row_stride;
-    job.rows.rows = std::min(plan.batch, task.values.rows - first);
-    job.workers = std::min(plan.workers, job.rows.rows);
+    batch.rows = device_rows(task.values, task.largest);
+    batch.rows.data += first * batch.rows.row_stride;
+    batch.rows.rows = std::min(plan.batch, task.values.rows - first);
+    batch.workers = std::min(plan.workers, batch.rows.rows);
     Emission emission;
-    emission.values = offset(task.out.values, first * task.k * job.rows.size);
+    emission.values = offset(task.out.values, first * task.k * batch.rows.size);
     emission.ids = offset(task.out.ids, first * task.k * 8);
     emission.payload = task.payload;
     emission.payload.data = offset(task.payload.data, first * task.payload.row_stride);
     emission.payload_out = offset(task.out.payload, first * task.k * task.payload.item_size);
     if (plan.kernel->select_and_emit != nullptr) {
-      plan.kernel->select_and_emit(launch, job, emission);
+      plan.kernel->select_and_emit(launch, batch, emission);
       continue;
     }
-    plan.kernel->select(launch, job);
-    if (plan.sort) run_sort(launch, job);
-    run_emit(launch, job, emission);
+    plan.kernel->select(launch, batch);
+    if (plan.sort) run_sort(launch, batch);
+    run_emit(launch, batch, emission);
   }
 }
 

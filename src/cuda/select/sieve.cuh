@@ -1,9 +1,9 @@
-// Sieve, vicinal's own selection on CUDA (docs/design/0014): a limit guessed from a sample of the row, one pass that keeps what
-// is not beyond it, and an exact finish. Limits are words, a key and a position, so equal values are cut by position and rows
+// Sieve is vicinal's own selection on CUDA (docs/design/0014): it takes a speculative threshold from a sample of the row, keeps in one pass what
+// is not beyond it, and finishes exactly. Thresholds are words, a key and a position, so equal values are cut by position and rows
 // of equal values are like any other. This file holds what a block does with a row; sieve_block.cuh and sieve_grid.cuh are
 // the kernels: a block a row, and many blocks a row.
-//   PreparedCorpus words gather in shared memory. When they fill it, the k-th of them is a better limit, which no word of the answer is
-//   beyond, and the rest is dropped: so no guess can be too high. One that was too low, fewer than k words kept, is seen by the
+//   Words within the threshold gather in shared memory. When they fill it, the k-th of them is a better one, which no word of the answer is
+//   beyond, and the rest is dropped: so no threshold can be too high. One that was too low, fewer than k words kept, is seen by the
 //   count; then the k-th word is found digit by digit and the row read again.
 #pragma once
 #include "cuda/select/dense.cuh"
@@ -18,13 +18,13 @@ inline constexpr int sieve_vectors = 2;  // that a thread has in work, and as ma
 struct Sieve {
   Rows rows;
   std::int64_t k = 0;
-  SieveGuess guess;
+  SpeculativeThreshold speculative;
   int capacity = 0;  // words that shared memory gathers; before them lie `sorted` more, for the answer
   int sorted = 0;    // a power of two, from k on
   Emission out;
 };
 
-/// The lines of shared memory of a block.
+/// The buffers of shared memory of a block.
 struct SieveState {
   int count;   // words gathered
   int chosen;  // of another list
@@ -41,28 +41,29 @@ class SieveRow {
   static constexpr int round_words = sieve_threads * sieve_vectors * Reader::count;
 
   __device__ SieveRow(const Sieve& p, Word* memory, SieveState* state, int* sums, Word* ends)
-      : p_(p), answer_(memory), line_(memory + p.sorted), state_(state), sums_(sums), ends_(ends) {}
+      : p_(p), answer_(memory), buffer_(memory + p.sorted), state_(state), sums_(sums), ends_(ends) {}
 
-  /// A limit from a sample: `blocks` blocks look at different values of the row, this is number `block`. Leaves the sample in
-  /// the line; its number of words is guess.samples.
+  /// A threshold from a sample: `blocks` blocks look at different values of the row, this is number `block`. Leaves the sample in
+  /// the buffer; its number of words is speculative.samples.
   __device__ void sample(std::int64_t row, int block, int blocks) {
-    const std::int64_t runs = std::int64_t{p_.guess.samples} / p_.guess.run * blocks;
-    const std::int64_t stratum = p_.rows.cols / runs / p_.guess.run * p_.guess.run;
+    const std::int64_t runs = std::int64_t{p_.speculative.samples} / p_.speculative.run * blocks;
+    const std::int64_t stratum = p_.rows.cols / runs / p_.speculative.run * p_.speculative.run;
 #pragma unroll 4
-    for (int i = thread_index(); i < p_.guess.samples; i += sieve_threads) {
-      const std::int64_t run = std::int64_t{block} * (p_.guess.samples / p_.guess.run) + i / p_.guess.run;
-      const std::int64_t col = sieve_sample_column(row, run, stratum, p_.guess.run) + i % p_.guess.run;
-      line_[i] = input_word<Form>(p_.rows, row, col);
+    for (int i = thread_index(); i < p_.speculative.samples; i += sieve_threads) {
+      const std::int64_t run =
+          std::int64_t{block} * (p_.speculative.samples / p_.speculative.run) + i / p_.speculative.run;
+      const std::int64_t col = sieve_sample_column(row, run, stratum, p_.speculative.run) + i % p_.speculative.run;
+      buffer_[i] = input_word<Form>(p_.rows, row, col);
     }
     __syncthreads();
   }
 
-  /// A word of the line's first `count` that at least `least` and at most `most` of them are not beyond; where so few words cannot
+  /// A word of the buffer's first `count` that at least `least` and at most `most` of them are not beyond; where so few words cannot
   /// be had, since a word is there several times, as few as can be. All threads get it.
-  __device__ Word limit_among(int count, int least, int most) {
+  __device__ Word threshold_among(int count, int least, int most) {
     Word low = Form::last(), high = Form::first();
     for (int i = thread_index(); i < count; i += sieve_threads) {
-      const Word word = line_[i];
+      const Word word = buffer_[i];
       if (word < low) low = word;
       if (high < word) high = word;
     }
@@ -70,7 +71,7 @@ class SieveRow {
     for (int phase = 0; low < high; phase ^= 1) {
       const Word middle = Form::middle(low, high);
       int mine = 0;
-      for (int i = thread_index(); i < count; i += sieve_threads) mine += !(middle < line_[i]);
+      for (int i = thread_index(); i < count; i += sieve_threads) mine += !(middle < buffer_[i]);
       mine = __reduce_add_sync(all_lanes, mine);
       if (lane_index() == 0) sums_[phase * sieve_warps + warp_index()] = mine;
       __syncthreads();
@@ -83,20 +84,20 @@ class SieveRow {
         if (total <= most) break;
       }
     }
-    // The word itself: between it and `high` there may be many of which the line is not told.
-    Word none = Form::last(), limit = Form::first();
+    // The word itself: between it and `high` there may be many of which the buffer is not told.
+    Word none = Form::last(), threshold = Form::first();
     for (int i = thread_index(); i < count; i += sieve_threads) {
-      const Word word = line_[i];
-      if (!(high < word) && limit < word) limit = word;
+      const Word word = buffer_[i];
+      if (!(high < word) && threshold < word) threshold = word;
     }
-    ends(none, limit);
-    return limit;
+    ends(none, threshold);
+    return threshold;
   }
 
-  /// Gathers the words of columns [begin, end) that are not beyond the limit; full() is called by all threads when another round
+  /// Gathers the words of columns [begin, end) that are not beyond the threshold; full() is called by all threads when another round
   /// may not fit, and makes room. The count is in state->count.
   template <class Full>
-  __device__ void gather(std::int64_t row, std::int64_t begin, std::int64_t end, Word& limit, const Full& full) {
+  __device__ void gather(std::int64_t row, std::int64_t begin, std::int64_t end, Word& threshold, const Full& full) {
     using Vector = typename Reader::Vector;
     const Segment s = Reader::segment(p_.rows, row, begin, end);
     int last = -1;  // place of this thread's last word
@@ -104,7 +105,7 @@ class SieveRow {
     if (thread_index() < edges) {  // fewer than 32
       const std::int64_t head = s.head - s.begin, i = thread_index();
       const std::int64_t col = i < head ? s.begin + i : s.tail + (i - head);
-      offer(key_at<Key>(p_.rows, row, col), col, limit, last);
+      offer(key_at<Key>(p_.rows, row, col), col, threshold, last);
     }
     Vector now[sieve_vectors], next[sieve_vectors];
 #pragma unroll
@@ -114,7 +115,7 @@ class SieveRow {
     }
     for (std::int64_t base = 0; base < s.vectors; base += sieve_threads * sieve_vectors) {
       if (__syncthreads_or(last + 1 + round_words + 32 > p_.capacity)) {
-        full(limit);
+        full(threshold);
         last = -1;
       }
 #pragma unroll
@@ -123,7 +124,7 @@ class SieveRow {
         const std::int64_t at = base + (sieve_vectors + u) * sieve_threads + thread_index();
         if (at < s.vectors) next[u] = Reader::load(p_.rows, row, s, at);
       }
-      const Key most = Form::key(limit);
+      const Key most = Form::key(threshold);
 #pragma unroll
       for (int u = 0; u < sieve_vectors; ++u) {
         const std::int64_t at = base + u * sieve_threads + thread_index();
@@ -131,43 +132,43 @@ class SieveRow {
 #pragma unroll
         for (int i = 0; i < Reader::count; ++i) {
           const Key key = Reader::key(p_.rows, now[u], i);
-          if (key <= most) offer(key, s.head + at * Reader::count + i, limit, last);
+          if (key <= most) offer(key, s.head + at * Reader::count + i, threshold, last);
         }
       }
     }
     __syncthreads();
   }
 
-  /// Of the line's words, those not beyond the k-th: to answer_, in any order. Returns the k-th.
+  /// Of the buffer's words, those not beyond the k-th: to answer_, in any order. Returns the k-th.
   __device__ Word shrink(int k) {
     const int count = state_->count;
-    const Word limit = limit_among(count, k, k);
+    const Word threshold = threshold_among(count, k, k);
     if (thread_index() == 0) state_->chosen = 0;
     __syncthreads();
     for (int base = 0; base < count; base += sieve_threads) {
       const int i = base + thread_index();
-      const bool in = i < count && !(limit < line_[i]);
+      const bool in = i < count && !(threshold < buffer_[i]);
       const unsigned votes = __ballot_sync(all_lanes, in);
       int first = 0;
       if (lane_index() == 0 && votes != 0) first = atomicAdd(&state_->chosen, __popc(votes));
       first = from_lane(first, 0);
-      if (in) answer_[first + votes_below(votes)] = line_[i];
+      if (in) answer_[first + votes_below(votes)] = buffer_[i];
     }
     __syncthreads();
-    return limit;
+    return threshold;
   }
 
-  /// The same, and back into the line.
-  __device__ void drop(int k, Word& limit) {
-    limit = shrink(k);
-    for (int i = thread_index(); i < k; i += sieve_threads) line_[i] = answer_[i];
+  /// The same, and back into the buffer.
+  __device__ void drop(int k, Word& threshold) {
+    threshold = shrink(k);
+    for (int i = thread_index(); i < k; i += sieve_threads) buffer_[i] = answer_[i];
     if (thread_index() == 0) state_->count = k;
     __syncthreads();
   }
 
-  /// The k-th word of the row, from counts of its digits; `line_` is lost.
-  __device__ Word exact_limit(std::int64_t row, std::int64_t k) {
-    auto* counts = reinterpret_cast<unsigned long long*>(line_);
+  /// The k-th word of the row, from counts of its digits; `buffer_` is lost.
+  __device__ Word exact_threshold(std::int64_t row, std::int64_t k) {
+    auto* counts = reinterpret_cast<unsigned long long*>(buffer_);
     auto* before = reinterpret_cast<std::int64_t*>(counts + 256);
     static_assert(sieve_threads == 256, "a thread a digit");
     Key prefix = 0, mask = 0;
@@ -233,13 +234,13 @@ class SieveRow {
     __syncthreads();
   }
 
-  /// An empty line.
+  /// An empty buffer.
   __device__ void clear() {
     if (thread_index() == 0) state_->count = 0;
     __syncthreads();
   }
 
-  __device__ Word* line() { return line_; }
+  __device__ Word* buffer() { return buffer_; }
   __device__ Word* answer() { return answer_; }
   __device__ int count() const { return state_->count; }
 
@@ -264,16 +265,16 @@ class SieveRow {
     __syncthreads();  // what was read may be written again
   }
 
-  __device__ __forceinline__ void offer(Key key, std::int64_t col, const Word& limit, int& last) {
+  __device__ __forceinline__ void offer(Key key, std::int64_t col, const Word& threshold, int& last) {
     const Word word = Form::make(key, col);
-    if (limit < word) return;
+    if (threshold < word) return;
     last = atomicAdd(&state_->count, 1);
-    line_[last] = word;
+    buffer_[last] = word;
   }
 
   const Sieve& p_;
   Word* answer_;
-  Word* line_;
+  Word* buffer_;
   SieveState* state_;
   int* sums_;   // 2 * sieve_warps
   Word* ends_;  // as many

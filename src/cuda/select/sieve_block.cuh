@@ -1,4 +1,4 @@
-// sieve_block: sieve with a block a row, from the row to the caller's results in one launch.
+// sieve_block is sieve with a block a row, from the row to the caller's results in one launch.
 #pragma once
 #include "cuda/select/sieve.cuh"
 
@@ -14,17 +14,17 @@ __global__ void __launch_bounds__(sieve_threads, sieve_blocks) sieve_block(Sieve
   SieveRow<Form, Reader> sieve(p, dynamic_shared<Word>(), state, sums, ends);
   const int k = static_cast<int>(p.k);
   for (std::int64_t row = blockIdx.x; row < p.rows.rows; row += gridDim.x) {
-    Word limit = Form::last();
-    if (p.guess.samples > 0) {
+    Word threshold = Form::last();
+    if (p.speculative.samples > 0) {
       sieve.sample(row, 0, 1);
-      limit = sieve.limit_among(p.guess.samples, p.guess.rank, p.guess.most_rank);
+      threshold = sieve.threshold_among(p.speculative.samples, p.speculative.rank, p.speculative.most_rank);
     }
     for (;;) {
       sieve.clear();
-      sieve.gather(row, 0, p.rows.cols, limit, [&](Word& now) { sieve.drop(k, now); });
+      sieve.gather(row, 0, p.rows.cols, threshold, [&](Word& now) { sieve.drop(k, now); });
       if (sieve.count() >= k) break;
       __syncthreads();
-      limit = sieve.exact_limit(row, p.k);
+      threshold = sieve.exact_threshold(row, p.k);
     }
     sieve.shrink(k);
     sieve.finish(row, k);
@@ -32,18 +32,18 @@ __global__ void __launch_bounds__(sieve_threads, sieve_blocks) sieve_block(Sieve
 }
 
 template <class Launch>
-void run_sieve_block(Launch& launch, const Job& job, const Emission& emission) {
-  with_reader(job.form, job.rows, [&]<class Form, class Reader>() {
+void run_sieve_block(Launch& launch, const SelectBatch& batch, const Emission& emission) {
+  with_reader(batch.form, batch.rows, [&]<class Form, class Reader>() {
     Sieve p;
-    p.rows = job.rows;
-    p.k = job.k;
+    p.rows = batch.rows;
+    p.k = batch.k;
     p.out = emission;
-    p.sorted = static_cast<int>(power_of_two(job.k));
-    const std::int64_t word = word_size(job.form);
-    p.capacity = static_cast<int>(sieve_room(job.k)) + SieveRow<Form, Reader>::round_words + 32;
-    p.guess = sieve_guess(job.rows.cols, job.k, std::min<std::int64_t>(p.capacity, sieve_block_samples), 1,
-                          Reader::count == 1 ? 1 : 32 / job.rows.size);
-    launch(blocks_for(job.rows.rows, job.multiprocessors), sieve_threads, (p.sorted + p.capacity) * word,
+    p.sorted = static_cast<int>(power_of_two(batch.k));
+    const std::int64_t word = word_size(batch.form);
+    p.capacity = static_cast<int>(sieve_room(batch.k)) + SieveRow<Form, Reader>::round_words + 32;
+    p.speculative = speculate(batch.rows.cols, batch.k, std::min<std::int64_t>(p.capacity, sieve_block_samples), 1,
+                              Reader::count == 1 ? 1 : 32 / batch.rows.size);
+    launch(blocks_for(batch.rows.rows, batch.multiprocessors), sieve_threads, (p.sorted + p.capacity) * word,
            sieve_block<Form, Reader>, p);
   });
 }

@@ -1,4 +1,4 @@
-// sieve_grid: sieve with many blocks a row, for rows too few to fill the device: one launch guesses the limits, one gathers what is
+// sieve_grid is sieve with many blocks a row, for rows too few to fill the device: one launch takes speculative thresholds, one gathers what is
 // not beyond them in global memory, one finishes. Answers longer than a block sorts are selected by one block a row, which
 // sees that there are enough words and not too many, and then sorted by run_sort.
 #pragma once
@@ -12,7 +12,7 @@ struct SieveGrid {
   Sieve one;
   std::int64_t chunk, chunks;  // columns of a block of the gathering, and such blocks a row
   int samplers, kept;          // blocks that sample a row, and the smallest words that each hands on
-  Word* limits;                // a row
+  Word* thresholds;            // a row
   Word* samples;               // samplers x kept a row
   Word* found;                 // most_found a row
   std::int64_t most_found;
@@ -31,13 +31,13 @@ __global__ void sieve_start(SieveGrid<Form> p) {
        row += step) {
     p.counts[row] = 0;
     p.arrived[row] = 0;
-    p.limits[row] = Form::last();
+    p.thresholds[row] = Form::last();
   }
 }
 
 /// Each block hands on the smallest of its samples; the last of a row to come chooses among them.
 template <class Form>
-__global__ void __launch_bounds__(sieve_threads) sieve_guess_limits(SieveGrid<Form> p) {
+__global__ void __launch_bounds__(sieve_threads) sieve_speculate(SieveGrid<Form> p) {
   using Word = typename Form::Word;
   VICINAL_SHARED(SieveState, state, 1);
   VICINAL_SHARED(int, sums, 2 * sieve_warps);
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(sieve_threads) sieve_guess_limits(SieveGrid<Fo
     const std::int64_t row = work / p.samplers;
     const int number = static_cast<int>(work % p.samplers);
     sieve.sample(row, number, p.samplers);
-    int count = p.one.guess.samples;
+    int count = p.one.speculative.samples;
     if (p.samplers > 1) {
       if (thread_index() == 0) state->count = count;
       __syncthreads();
@@ -64,19 +64,19 @@ __global__ void __launch_bounds__(sieve_threads) sieve_guess_limits(SieveGrid<Fo
       if (!last) continue;
       __threadfence();
       count = p.samplers * p.kept;
-      for (int i = thread_index(); i < count; i += sieve_threads) sieve.line()[i] = all[i];
+      for (int i = thread_index(); i < count; i += sieve_threads) sieve.buffer()[i] = all[i];
       __syncthreads();
     }
-    const Word limit = sieve.limit_among(count, p.one.guess.rank, p.one.guess.most_rank);
+    const Word threshold = sieve.threshold_among(count, p.one.speculative.rank, p.one.speculative.most_rank);
     if (thread_index() == 0) {
-      p.limits[row] = limit;
+      p.thresholds[row] = threshold;
       p.counts[row] = 0;
     }
     __syncthreads();
   }
 }
 
-/// The line's words to the row's list in global memory, as many as fit there.
+/// The buffer's words to the row's list in global memory, as many as fit there.
 template <class Form, class Reader>
 __device__ void sieve_flush(const SieveGrid<Form>& p, SieveRow<Form, Reader>& sieve, SieveState* state,
                             std::int64_t row) {
@@ -86,7 +86,7 @@ __device__ void sieve_flush(const SieveGrid<Form>& p, SieveRow<Form, Reader>& si
   __syncthreads();
   const std::int64_t first = state->need;
   for (int i = thread_index(); i < count; i += sieve_threads)
-    if (first + i < p.most_found) p.found[row * p.most_found + first + i] = sieve.line()[i];
+    if (first + i < p.most_found) p.found[row * p.most_found + first + i] = sieve.buffer()[i];
   if (thread_index() == 0) state->count = 0;
   __syncthreads();
 }
@@ -101,15 +101,15 @@ __global__ void __launch_bounds__(sieve_threads, sieve_blocks) sieve_gather(Siev
   for (std::int64_t work = blockIdx.x; work < p.one.rows.rows * p.chunks; work += gridDim.x) {
     const std::int64_t row = work / p.chunks, begin = work % p.chunks * p.chunk;
     const std::int64_t end = begin + p.chunk < p.one.rows.cols ? begin + p.chunk : p.one.rows.cols;
-    Word limit = p.limits[row];
+    Word threshold = p.thresholds[row];
     sieve.clear();
-    sieve.gather(row, begin, end, limit, [&](Word&) { sieve_flush(p, sieve, state, row); });
+    sieve.gather(row, begin, end, threshold, [&](Word&) { sieve_flush(p, sieve, state, row); });
     if (state->count > 0) sieve_flush(p, sieve, state, row);
     __syncthreads();
   }
 }
 
-/// Whether the row's list is the words not beyond its limit, and at least k of them.
+/// Whether the row's list is the words not beyond its threshold, and at least k of them.
 template <class Form>
 __device__ __forceinline__ bool sieve_sound(const SieveGrid<Form>& p, std::int64_t row) {
   const std::int64_t count = static_cast<std::int64_t>(p.counts[row]);
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(sieve_threads) sieve_finish(SieveGrid<Form> p)
   SlowRow<Form> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
   const int k = static_cast<int>(p.one.k);
   for (std::int64_t row = blockIdx.x; row < p.one.rows.rows; row += gridDim.x) {
-    Word limit = p.limits[row];
+    Word threshold = p.thresholds[row];
     sieve.clear();
     if (sieve_sound(p, row)) {
       const std::int64_t count = static_cast<std::int64_t>(p.counts[row]);
@@ -136,16 +136,16 @@ __global__ void __launch_bounds__(sieve_threads) sieve_finish(SieveGrid<Form> p)
         if (more > count - base) more = count - base;
         __syncthreads();
         for (std::int64_t i = thread_index(); i < more; i += sieve_threads)
-          sieve.line()[held + i] = p.found[row * p.most_found + base + i];
+          sieve.buffer()[held + i] = p.found[row * p.most_found + base + i];
         if (thread_index() == 0) state->count = held + static_cast<int>(more);
         __syncthreads();
         base += more;
-        if (base < count) sieve.drop(k, limit);
+        if (base < count) sieve.drop(k, threshold);
       }
     } else {
-      limit = sieve.exact_limit(row, p.one.k);
+      threshold = sieve.exact_threshold(row, p.one.k);
       sieve.clear();
-      sieve.gather(row, 0, p.one.rows.cols, limit, [&](Word& now) { sieve.drop(k, now); });
+      sieve.gather(row, 0, p.one.rows.cols, threshold, [&](Word& now) { sieve.drop(k, now); });
     }
     sieve.shrink(k);
     sieve.finish(row, k);
@@ -164,10 +164,10 @@ __global__ void __launch_bounds__(sieve_threads) sieve_long_rows(SieveGrid<Form>
     const bool sound = sieve_sound(p, row);
     __syncthreads();
     if (!sound) {
-      Word limit = sieve.exact_limit(row, p.one.k);
+      Word threshold = sieve.exact_threshold(row, p.one.k);
       if (thread_index() == 0) p.counts[row] = 0;
       sieve.clear();
-      sieve.gather(row, 0, p.one.rows.cols, limit, [&](Word&) { sieve_flush(p, sieve, state, row); });
+      sieve.gather(row, 0, p.one.rows.cols, threshold, [&](Word&) { sieve_flush(p, sieve, state, row); });
       if (state->count > 0) sieve_flush(p, sieve, state, row);
       __syncthreads();
     }
@@ -178,22 +178,22 @@ __global__ void __launch_bounds__(sieve_threads) sieve_long_rows(SieveGrid<Form>
 }
 
 template <class Launch>
-void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission) {
-  const SieveGridPlan plan = sieve_grid_plan(job.rows.cols, job.k, job.rows.size, job.form);
-  const std::int64_t rows = job.rows.rows, word = word_size(job.form);
-  with_reader(job.form, job.rows, [&]<class Form, class Reader>() {
+void run_sieve_grid(Launch& launch, const SelectBatch& batch, const Emission& emission) {
+  const SieveGridPlan plan = sieve_grid_plan(batch.rows.cols, batch.k, batch.rows.size, batch.form);
+  const std::int64_t rows = batch.rows.rows, word = word_size(batch.form);
+  with_reader(batch.form, batch.rows, [&]<class Form, class Reader>() {
     using Word = typename Form::Word;
     SieveGrid<Form> p;
-    p.one.rows = job.rows;
-    p.one.k = job.k;
+    p.one.rows = batch.rows;
+    p.one.k = batch.k;
     p.one.out = emission;
-    p.one.guess = plan.guess;
+    p.one.speculative = plan.speculative;
     p.samplers = plan.samplers;
     p.kept = plan.kept;
     p.most_found = plan.most_found;
-    p.limits = static_cast<Word*>(job.spare);
-    p.samples = p.limits + rows;
-    p.found = static_cast<Word*>(job.list);
+    p.thresholds = static_cast<Word*>(batch.workspace);
+    p.samples = p.thresholds + rows;
+    p.found = static_cast<Word*>(batch.list);
     p.counts = reinterpret_cast<unsigned long long*>(p.samples + rows * plan.samplers * plan.kept);
     p.arrived = reinterpret_cast<unsigned*>(p.counts + rows);
     const auto memory = [&](std::int64_t sorted, std::int64_t capacity) {
@@ -202,35 +202,35 @@ void run_sieve_grid(Launch& launch, const Job& job, const Emission& emission) {
       return (sorted + capacity) * word;
     };
     constexpr std::int64_t round = SieveRow<Form, Reader>::round_words + 32;
-    if (plan.guess.samples == 0 || plan.samplers > 1)  // else one block a row starts it
-      launch(blocks_for(divide_up(rows, sieve_threads), job.multiprocessors), sieve_threads, 0, sieve_start<Form>, p);
-    if (plan.guess.samples > 0) {
+    if (plan.speculative.samples == 0 || plan.samplers > 1)  // else one block a row starts it
+      launch(blocks_for(divide_up(rows, sieve_threads), batch.multiprocessors), sieve_threads, 0, sieve_start<Form>, p);
+    if (plan.speculative.samples > 0) {
       const std::int64_t bytes =
-          memory(plan.kept, std::max<std::int64_t>(plan.guess.samples, plan.samplers * plan.kept));
-      launch(blocks_for(rows * plan.samplers, job.multiprocessors), sieve_threads, bytes, sieve_guess_limits<Form>, p);
+          memory(plan.kept, std::max<std::int64_t>(plan.speculative.samples, plan.samplers * plan.kept));
+      launch(blocks_for(rows * plan.samplers, batch.multiprocessors), sieve_threads, bytes, sieve_speculate<Form>, p);
     }
     // As many blocks as the device holds at a time, or some times that.
-    p.chunk = divide_up(divide_up(job.rows.cols * rows, std::int64_t{job.multiprocessors} * 8), 1024) * 1024;
+    p.chunk = divide_up(divide_up(batch.rows.cols * rows, std::int64_t{batch.multiprocessors} * 8), 1024) * 1024;
     p.chunk = std::max<std::int64_t>(p.chunk, 4096);
-    p.chunks = divide_up(job.rows.cols, p.chunk);
+    p.chunks = divide_up(batch.rows.cols, p.chunk);
     const std::int64_t gather_bytes = memory(0, 1024 + round);
-    launch(blocks_for(rows * p.chunks, job.multiprocessors), sieve_threads, gather_bytes, sieve_gather<Form, Reader>,
+    launch(blocks_for(rows * p.chunks, batch.multiprocessors), sieve_threads, gather_bytes, sieve_gather<Form, Reader>,
            p);
-    const std::int64_t by_row = blocks_for(rows, job.multiprocessors);
+    const std::int64_t by_row = blocks_for(rows, batch.multiprocessors);
     if (plan.in_block) {
       const std::int64_t all =
           std::min<std::int64_t>(plan.most_found, (64 << 10) / word);  // what was found, at once where it fits
-      const std::int64_t bytes = memory(power_of_two(job.k), std::max(sieve_room(job.k) + round, all));
+      const std::int64_t bytes = memory(power_of_two(batch.k), std::max(sieve_room(batch.k) + round, all));
       launch(by_row, sieve_threads, bytes, sieve_finish<Form>, p);
       return;
     }
     const std::int64_t bytes = memory(0, 1024 + round);
     launch(by_row, sieve_threads, bytes, sieve_long_rows<Form>, p);
-    Job rest = job;
+    SelectBatch rest = batch;
     rest.k = plan.most_found;
-    rest.spare = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(p.arrived + rows) + 15) / 16 * 16);
+    rest.workspace = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(p.arrived + rows) + 15) / 16 * 16);
     run_sort(launch, rest);
-    rest.k = job.k;
+    rest.k = batch.k;
     rest.list_row = plan.most_found;
     run_emit(launch, rest, emission);
   });
@@ -240,7 +240,7 @@ template <class Launch>
 const SelectKernel<Launch>& sieve_grid_select() {
   static constexpr SelectKernel<Launch> row = {
       .name = "sieve_grid",
-      .needs = [](const SelectShape& s) { return sieve_grid_needs(s.cols, s.k, s.size, s.form); },
+      .workspace = [](const SelectShape& s) { return sieve_grid_workspace(s.cols, s.k, s.size, s.form); },
       .list_words = [](const SelectShape& s) { return sieve_grid_plan(s.cols, s.k, s.size, s.form).most_found; },
       .select_and_emit = run_sieve_grid<Launch>};
   return row;

@@ -1,8 +1,8 @@
-// sieve_parts: sieve for a few rows of medium length, where a guess, a reading and a finish one after the other would mostly wait. A row is
-// dealt out to parts, eight values at a time, at places that hang on a hash. A block takes a part: the 16th of the least words of its threads,
-// four by four, is a limit that at least 16 words are not beyond, and those words, 32 at most, go to memory with the limit. A block then takes what
-// all parts found: its best k are the answer when the k-th is not beyond any part's limit. Where a part held more of the answer than it
-// could say, which takes rows that are made for it, the block reads the row itself.
+// sieve_parts is sieve for a few rows of medium length, where a sample, a reading and a finish one after the other would mostly wait. A row is
+// dealt out to parts, eight values at a time, at columns that hang on a hash. A block takes a part: the 16th of the least words of its threads,
+// four by four, is a threshold that at least 16 words are not beyond, and those words, 32 at most, go to memory with the threshold. A block
+// then takes what all parts found: its best k are the answer when the k-th is not beyond any part's threshold. Where a part held more of the
+// answer than it could say, which takes rows that are made for it, the block reads the row itself.
 #pragma once
 #include "cuda/select/sieve.cuh"
 
@@ -14,33 +14,33 @@ struct SieveParts {
   int parts;  // a power of two
   typename Form::Word*
       found;  // of each row: the first of each part, the second of each part, ..., with last() where a part has no more
-  typename Form::Word* limits;  // of each part: words that are not beyond it were found
+  typename Form::Word* thresholds;  // of each part: words that are not beyond it were found
 };
 
-/// How many of the line's words are less than this one.
+/// How many of the buffer's words are less than this one.
 template <class Word>
-__device__ __forceinline__ int rank_in(const Word* line, int count, Word word) {
+__device__ __forceinline__ int rank_in(const Word* buffer, int count, Word word) {
   int rank = 0;
 #pragma unroll 8
-  for (int i = 0; i < count; ++i) rank += line[i] < word;
+  for (int i = 0; i < count; ++i) rank += buffer[i] < word;
   return rank;
 }
 
 /// Of the least words of groups of `lanes` lanes, the rank-th, counted from 0, to all threads: so many words at least are less.
 template <class Form, int lanes, class Word = typename Form::Word>
-__device__ __forceinline__ Word limit_of_lanes(Word least, int rank, Word* line, Word* chosen) {
+__device__ __forceinline__ Word threshold_of_lanes(Word least, int rank, Word* buffer, Word* chosen) {
 #pragma unroll
   for (int step = 1; step < lanes; step *= 2) {
     const Word other = from_lane(least, lane_index() ^ step);
     if (other < least) least = other;
   }
   const int mine = thread_index() % lanes;
-  if (mine == 0) line[thread_index() / lanes] = least;
+  if (mine == 0) buffer[thread_index() / lanes] = least;
   if (thread_index() == 0) *chosen = Form::last();  // where fewer groups have words
   __syncthreads();
   int less = 0;
 #pragma unroll 8
-  for (int i = 0; i < sieve_threads / lanes / lanes; ++i) less += line[i * lanes + mine] < least;
+  for (int i = 0; i < sieve_threads / lanes / lanes; ++i) less += buffer[i * lanes + mine] < least;
 #pragma unroll
   for (int step = 1; step < lanes; step *= 2) less += from_lane(less, lane_index() ^ step);
   if (mine == 0 && less == rank && least < Form::last()) *chosen = least;
@@ -106,7 +106,7 @@ template <class Form, bool Float>
 __global__ void __launch_bounds__(sieve_threads) sieve_parts_find(SieveParts<Form> p) {
   using Word = typename Form::Word;
   VICINAL_SHARED(Word, least_of, sieve_threads);
-  VICINAL_SHARED(Word, line, sieve_part_line);
+  VICINAL_SHARED(Word, buffer, sieve_part_buffer);
   VICINAL_SHARED(Word, chosen, 1);
   VICINAL_SHARED(int, count, 1);
   let_next_start();
@@ -114,6 +114,7 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_find(SieveParts<For
     const std::int64_t row = work / p.parts;
     const int part = static_cast<int>(work % p.parts);
     PartOfRow<Float> values(p.one.rows, row, part, p.parts);
+    // A threshold for the part: one of the least words of its threads.
     std::uint32_t least = ~0u;
     int least_col = -1;
     values.each([&](std::uint32_t key, int col) {
@@ -124,26 +125,28 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_find(SieveParts<For
     });
     if (thread_index() == 0) *count = 0;
     const Word mine = least_col < 0 ? Form::last() : Form::make(least, least_col);
-    const Word limit = limit_of_lanes<Form, sieve_part_lanes>(mine, sieve_part_kept - 1, least_of, chosen);
-    const std::uint32_t most = Form::key(limit);
-    if (!(limit < mine))
+    const Word threshold = threshold_of_lanes<Form, sieve_part_lanes>(mine, sieve_part_kept - 1, least_of, chosen);
+    // Words within it; threads whose least is beyond it have none.
+    const std::uint32_t most = Form::key(threshold);
+    if (!(threshold < mine))
       values.each([&](std::uint32_t key, int col) {
         if (key > most) return;
         const Word word = Form::make(key, col);
-        if (!(limit < word)) line[atomicAdd(count, 1)] = word;
+        if (!(threshold < word)) buffer[atomicAdd(count, 1)] = word;
       });
     __syncthreads();
+    // Output: all of them, or the least where there are too many.
     const int n = *count;
     Word* found = p.found + row * p.parts * sieve_part_slots + part;
     if (n <= sieve_part_slots) {
       if (thread_index() < sieve_part_slots)
-        found[thread_index() * p.parts] = thread_index() < n ? line[thread_index()] : Form::last();
-      if (thread_index() == 0) p.limits[work] = limit;
+        found[thread_index() * p.parts] = thread_index() < n ? buffer[thread_index()] : Form::last();
+      if (thread_index() == 0) p.thresholds[work] = threshold;
     } else {
       for (int i = thread_index(); i < n; i += sieve_threads) {
-        const int rank = rank_in(line, n, line[i]);
-        if (rank < sieve_part_slots) found[rank * p.parts] = line[i];
-        if (rank == sieve_part_slots - 1) p.limits[work] = line[i];
+        const int rank = rank_in(buffer, n, buffer[i]);
+        if (rank < sieve_part_slots) found[rank * p.parts] = buffer[i];
+        if (rank == sieve_part_slots - 1) p.thresholds[work] = buffer[i];
       }
     }
     __syncthreads();
@@ -163,6 +166,7 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_finish(SieveParts<F
   SieveRow<Form, StridedReader<typename Form::Key>> sieve(p.one, dynamic_shared<Word>(), state, sums, ends);
   wait_for_earlier();
   for (std::int64_t row = blockIdx.x; row < p.one.rows.rows; row += gridDim.x) {
+    // This thread's words of what the parts found.
     const Word* found = p.found + row * words;
     Word word[held], least = Form::last();  // parts are at least 64, so that words fill rounds of all threads
 #pragma unroll
@@ -170,32 +174,35 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_finish(SieveParts<F
 #pragma unroll
     for (int i = 0; i < held; ++i)
       if (word[i] < least) least = word[i];
-    const Word least_limit = t < p.parts ? p.limits[row * p.parts + t] : Form::last();
+    const Word least_limit = t < p.parts ? p.thresholds[row * p.parts + t] : Form::last();
     sieve.clear();
-    // Few groups are fewer comparisons, and leave more words.
-    const Word limit = k <= 24    ? limit_of_lanes<Form, 4>(least, k - 1, least_of, chosen)
-                       : k <= 100 ? limit_of_lanes<Form, 2>(least, k - 1, least_of, chosen)
-                                  : limit_of_lanes<Form, 1>(least, k - 1, least_of, chosen);
+    // A threshold from the least words of groups of threads: few groups are fewer comparisons, and leave more words.
+    const Word threshold = k <= 24    ? threshold_of_lanes<Form, 4>(least, k - 1, least_of, chosen)
+                           : k <= 100 ? threshold_of_lanes<Form, 2>(least, k - 1, least_of, chosen)
+                                      : threshold_of_lanes<Form, 1>(least, k - 1, least_of, chosen);
+    // Those within it, side by side in shared memory.
     unsigned within = 0;
     static_assert(held == 32, "a bit a word");
 #pragma unroll
-    for (int i = 0; i < held; ++i) within |= static_cast<unsigned>(!(limit < word[i]) && word[i] < Form::last()) << i;
+    for (int i = 0; i < held; ++i)
+      within |= static_cast<unsigned>(!(threshold < word[i]) && word[i] < Form::last()) << i;
     int of_warp, before = 0;
     const int place = warp_sum_before(__popc(within), of_warp);
     if (lane_index() == 0 && of_warp > 0) before = atomicAdd(&state->count, of_warp);
-    Word* next = sieve.line() + place + from_lane(before, 0);
+    Word* next = sieve.buffer() + place + from_lane(before, 0);
 #pragma unroll
     for (int i = 0; i < held; ++i)
       if ((within >> i & 1) != 0) *next++ = word[i];
     __syncthreads();
     if (state->count > sieve_parts_compared) {  // neighbours of a value are in one part, as in sorted rows
-      Word last = limit;
+      Word last = threshold;
       sieve.drop(k, last);
     }
+    // Output, where the parts have told all of the answer.
     const int n = state->count;
     for (int i = t; i < n; i += sieve_threads) {
-      const Word one = sieve.line()[i];
-      const int rank = rank_in(sieve.line(), n, one);
+      const Word one = sieve.buffer()[i];
+      const int rank = rank_in(sieve.buffer(), n, one);
       if (rank < k) sieve.answer()[rank] = one;
     }
     __syncthreads();
@@ -204,7 +211,7 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_finish(SieveParts<F
       for (int i = t; i < k; i += sieve_threads)
         emit_word<Form, 4>(p.one.rows, p.one.out, row, row * k + i, sieve.answer()[i]);
     } else {
-      Word exact = sieve.exact_limit(row, p.one.k);
+      Word exact = sieve.exact_threshold(row, p.one.k);
       sieve.clear();
       sieve.gather(row, 0, p.one.rows.cols, exact, [&](Word& now) { sieve.drop(k, now); });
       sieve.shrink(k);
@@ -215,19 +222,19 @@ __global__ void __launch_bounds__(sieve_threads) sieve_parts_finish(SieveParts<F
 }
 
 template <class Launch>
-void run_sieve_parts(Launch& launch, const Job& job, const Emission& emission) {
+void run_sieve_parts(Launch& launch, const SelectBatch& batch, const Emission& emission) {
   SieveParts<Packed> p;
-  p.one.rows = job.rows;
-  p.one.k = job.k;
+  p.one.rows = batch.rows;
+  p.one.k = batch.k;
   p.one.out = emission;
-  p.parts = sieve_parts(job.rows.cols);
-  p.found = static_cast<Packed::Word*>(job.spare);
-  p.limits = p.found + job.rows.rows * p.parts * sieve_part_slots;
-  launch(blocks_for(job.rows.rows * p.parts, job.multiprocessors), sieve_threads, 0,
-         job.rows.is_float ? sieve_parts_find<Packed, true> : sieve_parts_find<Packed, false>, p);
-  p.one.sorted = static_cast<int>(power_of_two(job.k));
+  p.parts = sieve_parts(batch.rows.cols);
+  p.found = static_cast<Packed::Word*>(batch.workspace);
+  p.thresholds = p.found + batch.rows.rows * p.parts * sieve_part_slots;
+  launch(blocks_for(batch.rows.rows * p.parts, batch.multiprocessors), sieve_threads, 0,
+         batch.rows.is_float ? sieve_parts_find<Packed, true> : sieve_parts_find<Packed, false>, p);
+  p.one.sorted = static_cast<int>(power_of_two(batch.k));
   p.one.capacity = sieve_most_parts * sieve_part_slots;  // all that may be found
-  launch.next(blocks_for(job.rows.rows, job.multiprocessors), sieve_threads,
+  launch.next(blocks_for(batch.rows.rows, batch.multiprocessors), sieve_threads,
               (p.one.sorted + p.one.capacity) * sizeof(Packed::Word), sieve_parts_finish<Packed>, p);
 }
 
@@ -245,10 +252,11 @@ inline const char* sieve_parts_refusal(const SelectArgs& task, FormName /*form*/
 
 template <class Launch>
 const SelectKernel<Launch>& sieve_parts_select() {
-  static constexpr SelectKernel<Launch> row = {.name = "sieve_parts",
-                                               .refusal = sieve_parts_refusal,
-                                               .needs = [](const SelectShape& s) { return sieve_parts_needs(s.cols); },
-                                               .select_and_emit = run_sieve_parts<Launch>};
+  static constexpr SelectKernel<Launch> row = {
+      .name = "sieve_parts",
+      .refusal = sieve_parts_refusal,
+      .workspace = [](const SelectShape& s) { return sieve_parts_workspace(s.cols); },
+      .select_and_emit = run_sieve_parts<Launch>};
   return row;
 }
 VICINAL_SELECT_INSTANCE(sieve_parts);

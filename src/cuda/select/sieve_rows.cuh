@@ -1,7 +1,7 @@
-// sieve_rows: sieve for rows that registers hold, of up to 1,024 values by a warp and of up to 8,192 by a block. Each lane keeps its
-// keys; a limit is tried by counting, first the one that would have served the row before, then by what the counts say, then by
+// sieve_rows is sieve for rows that registers hold, of up to 1,024 values by a warp and of up to 8,192 by a block. Each lane keeps its
+// keys; a threshold is tried by counting, first the one that would have served the row before, then by what the counts say, then by
 // bisection: it is right when from k to `sorted` keys are not beyond it. Those are sorted by as many high bits of the key as leave
-// room for the word's place in 32 bits; where that left neighbours in the wrong order, by whole words.
+// room for the word's position in 32 bits; where that left neighbours in the wrong order, by whole words.
 #pragma once
 #include "cuda/select/dense.cuh"
 #include "cuda/select/emit.cuh"
@@ -34,14 +34,14 @@ inline constexpr int sieve_rows_blocks = warps == 1 ? 4 : 2;
 template <class Reader, int vectors, int warps>
 __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), sieve_rows_blocks<warps>)
     sieve_rows(SieveRows p) {
-  // Sizes and shared memory: a line of packed keys a row, and sums of the warps in two phases.
+  // Sizes and shared memory: a buffer of packed keys a row, and sums of the warps in two phases.
   constexpr int values = vectors * Reader::count, threads = 32 * warps, groups = warps == 1 ? sieve_rows_warps : 1;
   constexpr std::uint32_t beyond = 0xffffffffu;
   constexpr bool four = Reader::size == 4;  // bytes a value: these may be floats, to compare as they are
   constexpr int most_words = sieve_rows_words<warps>;
-  VICINAL_SHARED(std::uint64_t, lines, groups * most_words);
+  VICINAL_SHARED(std::uint64_t, buffers, groups * most_words);
   VICINAL_SHARED(int, sums, 2 * warps + 1);
-  std::uint64_t* line = warps == 1 ? lines + warp_index() * most_words : lines;
+  std::uint64_t* buffer = warps == 1 ? buffers + warp_index() * most_words : buffers;
   int& gathered = sums[2 * warps];
   const int t = warps == 1 ? lane_index() : thread_index(), cols = static_cast<int>(p.rows.cols), k = p.k;
 
@@ -60,6 +60,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       return sum;
     }
   };
+  // The least or the largest of a value over the threads of a row.
   const auto end = [&]<bool least>(std::uint32_t value) {
     value = least ? __reduce_min_sync(all_lanes, value) : __reduce_max_sync(all_lanes, value);
     if constexpr (warps == 1) {
@@ -138,15 +139,15 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
 #pragma unroll
         for (int i = 0; i < values; ++i) part[i % 4] += bits[i] <= most;
       } else {
-        const float limit = float_of_key(most);
+        const float threshold = float_of_key(most);
 #pragma unroll
-        for (int i = 0; i < values; ++i) part[i % 4] += __uint_as_float(bits[i]) <= limit;
+        for (int i = 0; i < values; ++i) part[i % 4] += __uint_as_float(bits[i]) <= threshold;
       }
       mine = part[0] + part[1] + part[2] + part[3];
       return total(mine);
     };
 
-    // The limit, by trials.
+    // The threshold, by trials.
     const int middle = (k + p.sorted) / 2;
     constexpr std::uint32_t infinity_key = 0xff800000u, minus_infinity_key = 0x007fffffu;
     constexpr std::uint32_t before_zero = 0x7fffffffu;  // would be -0, which is no key
@@ -164,6 +165,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       }
       before = now;
       pivot_before = pivot;
+      // A threshold that serves ends the search.
       if (now >= k && now <= p.sorted && pivot != beyond) {
         found = true;
         high = pivot;
@@ -173,7 +175,8 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       enough = enough || now >= k;
       if (now < k) low = pivot + (pivot != beyond);
       else high = pivot;
-      if (tries >= patience) {  // the keys that are left may be few, or one
+      // A search that takes long goes on between the least and the largest key that are left: they may be few, or one.
+      if (tries >= patience) {
         if constexpr (four) {
           if (!by_key) {
             by_key = true;
@@ -199,11 +202,11 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
           continue;
         }
       }
-      const auto guess = key_near(pivot, slope * static_cast<float>(middle - now));
-      pivot = tries < 6 && guess >= low && guess < high ? guess : low + (high - low) / 2;
+      const auto estimate = key_near(pivot, slope * static_cast<float>(middle - now));
+      pivot = tries < 6 && estimate >= low && estimate < high ? estimate : low + (high - low) / 2;
     }
 
-    // What the next row begins with; where equal keys left no limit, the last column that belongs.
+    // What the next row begins with; where equal keys left no threshold, the last column that belongs.
     patience = found ? 2 : 0;
     if (found) {
       aim = key_near(high, 0.25f * slope * static_cast<float>(middle - count));
@@ -243,7 +246,7 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       aim = high;
     }
 
-    // Output of the packed keys within the limit, in any order; the next row is on its way meanwhile.
+    // Output of the packed keys within the threshold, in any order; the next row is on its way meanwhile.
     int of_warp;
     int place = warp_sum_before(mine, of_warp);
     if constexpr (warps > 1) {
@@ -251,16 +254,16 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       if (lane_index() == 0) first = atomicAdd(&gathered, of_warp);
       place += from_lane(first, 0);
     }
-    const auto keep = [&](int i) { line[place++] = Packed::make(bits[i], column_of(i)); };
+    const auto keep = [&](int i) { buffer[place++] = Packed::make(bits[i], column_of(i)); };
     if (by_key) {
 #pragma unroll
       for (int i = 0; i < values; ++i)
         if (bits[i] < high || (bits[i] == high && column_of(i) <= last_column)) keep(i);
     } else {
-      const float limit = float_of_key(high);
+      const float threshold = float_of_key(high);
 #pragma unroll
       for (int i = 0; i < values; ++i)
-        if (__uint_as_float(bits[i]) <= limit) keep(i);
+        if (__uint_as_float(bits[i]) <= threshold) keep(i);
     }
     load(row + step);
 
@@ -268,19 +271,20 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
     std::uint32_t least = beyond, most = 0;
     const auto to_keys = [&](int thread, int of) {  // of words made of bits, or of the keys of opposites
       for (int i = thread; i < count; i += of) {
-        std::uint32_t key = Packed::key(line[i]);
+        std::uint32_t key = Packed::key(buffer[i]);
         if (floats) {
           if (!by_key) key = ordered_float<std::uint32_t>(key ^ flip, 0x7f800000u, p.rows.largest);
           else if (p.rows.largest && key == before_zero + 1) key = before_zero;
-          line[i] = Packed::make(key, Packed::position(line[i]));
+          buffer[i] = Packed::make(key, Packed::position(buffer[i]));
         }
         least = key < least ? key : least;
         most = key > most ? key : most;
       }
     };
     const auto emit = [&](int thread, int of) {
-      for (int i = thread; i < k; i += of) emit_word<Packed, Reader::size>(p.rows, p.out, row, row * k + i, line[i]);
+      for (int i = thread; i < k; i += of) emit_word<Packed, Reader::size>(p.rows, p.out, row, row * k + i, buffer[i]);
     };
+    // Few words are sorted by one warp, in its registers; others by all threads of the row.
     if constexpr (warps == 1) __syncwarp();
     else __syncthreads();
     if (warps == 1 || p.sorted <= 256) {
@@ -290,14 +294,14 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
         most = __reduce_max_sync(all_lanes, most);
         __syncwarp();
         bool done;
-        if (p.sorted == 32) done = sort_by_high_bits<1>(line, count, least, most);
-        else if (p.sorted == 64) done = sort_by_high_bits<2>(line, count, least, most);
-        else if (p.sorted == 128) done = sort_by_high_bits<4>(line, count, least, most);
-        else done = sort_by_high_bits<8>(line, count, least, most);
+        if (p.sorted == 32) done = sort_by_high_bits<1>(buffer, count, least, most);
+        else if (p.sorted == 64) done = sort_by_high_bits<2>(buffer, count, least, most);
+        else if (p.sorted == 128) done = sort_by_high_bits<4>(buffer, count, least, most);
+        else done = sort_by_high_bits<8>(buffer, count, least, most);
         if (!done) {
-          for (int i = count + lane_index(); i < p.sorted; i += 32) line[i] = Packed::last();
+          for (int i = count + lane_index(); i < p.sorted; i += 32) buffer[i] = Packed::last();
           __syncwarp();
-          sort_line(line, p.sorted, lane_index(), 32, [] { __syncwarp(); });
+          sort_buffer(buffer, p.sorted, lane_index(), 32, [] { __syncwarp(); });
         }
         emit(lane_index(), 32);
         if (warps > 1 && t == 0) gathered = 0;
@@ -305,9 +309,9 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
       }  // the others wait where the next row's keys are counted
     } else if constexpr (warps > 1) {
       to_keys(t, threads);
-      for (int i = count + t; i < p.sorted; i += threads) line[i] = Packed::last();
+      for (int i = count + t; i < p.sorted; i += threads) buffer[i] = Packed::last();
       __syncthreads();
-      sort_line(line, p.sorted, t, threads, [] { __syncthreads(); });
+      sort_buffer(buffer, p.sorted, t, threads, [] { __syncthreads(); });
       emit(t, threads);
       if (t == 0) gathered = 0;
       __syncthreads();
@@ -316,26 +320,26 @@ __global__ void __launch_bounds__(32 * (warps == 1 ? sieve_rows_warps : warps), 
 }
 
 template <int warps, class Launch>
-void launch_sieve_rows(Launch& launch, const Job& job, const Emission& emission) {
-  const SieveRows p = {job.rows, static_cast<int>(job.k), static_cast<int>(sieve_rows_sorted(job.k)), emission};
+void launch_sieve_rows(Launch& launch, const SelectBatch& batch, const Emission& emission) {
+  const SieveRows p = {batch.rows, static_cast<int>(batch.k), static_cast<int>(sieve_rows_sorted(batch.k)), emission};
   constexpr int groups = warps == 1 ? sieve_rows_warps : 1;
   // Blocks stay, so that what served a row serves the next.
-  const std::int64_t blocks = std::min<std::int64_t>(divide_up(job.rows.rows, groups),
-                                                     std::int64_t{job.multiprocessors} * sieve_rows_blocks<warps>);
-  const bool whole = job.rows.col_stride == job.rows.size && job.rows.cols * job.rows.size % 16 == 0 &&
-                     job.rows.row_stride % 16 == 0 && reinterpret_cast<std::uintptr_t>(job.rows.data) % 16 == 0;
+  const std::int64_t blocks = std::min<std::int64_t>(divide_up(batch.rows.rows, groups),
+                                                     std::int64_t{batch.multiprocessors} * sieve_rows_blocks<warps>);
+  const bool whole = batch.rows.col_stride == batch.rows.size && batch.rows.cols * batch.rows.size % 16 == 0 &&
+                     batch.rows.row_stride % 16 == 0 && reinterpret_cast<std::uintptr_t>(batch.rows.data) % 16 == 0;
   const auto go = [&]<class Reader>() {
     launch(blocks, 32 * groups * warps, 0, sieve_rows<Reader, 32 / Reader::count, warps>, p);
   };
   // Values of four bytes, and one text for all others.
-  if (whole && job.rows.size == 4) go.template operator()<DenseReader<std::uint32_t, 4>>();
+  if (whole && batch.rows.size == 4) go.template operator()<DenseReader<std::uint32_t, 4>>();
   else go.template operator()<StridedReader<std::uint32_t>>();
 }
 
 template <class Launch>
-void run_sieve_rows(Launch& launch, const Job& job, const Emission& emission) {
-  if (job.rows.cols <= 1024) launch_sieve_rows<1>(launch, job, emission);
-  else launch_sieve_rows<8>(launch, job, emission);
+void run_sieve_rows(Launch& launch, const SelectBatch& batch, const Emission& emission) {
+  if (batch.rows.cols <= 1024) launch_sieve_rows<1>(launch, batch, emission);
+  else launch_sieve_rows<8>(launch, batch, emission);
 }
 
 inline const char* sieve_rows_refusal(const SelectArgs& task, FormName /*form*/) {

@@ -1,4 +1,4 @@
-// Selections that test values against a limit from a sample.
+// Selections that test values against a threshold from a sample.
 #pragma once
 #include "cuda/select/sieve_block.cuh"
 #include "cuda/select/sieve_grid.cuh"

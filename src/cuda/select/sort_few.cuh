@@ -1,4 +1,4 @@
-// Sorts of a few packed keys by a warp or by a block: by as many high bits of the key as leave room for the position in 32 bits, and by
+// A warp or a block sorts a few packed keys here: by as many high bits of the key as leave room for the position in 32 bits, and by
 // whole keys where that left neighbours in the wrong order.
 #pragma once
 #include "cuda/select/form.cuh"
@@ -36,27 +36,27 @@ __device__ __forceinline__ void sort_in_warp(std::uint32_t (&word)[words]) {
   }
 }
 
-/// Sorts a line of a power of two of words, by `threads` threads of which this is number t; sync() is their barrier.
+/// Sorts a buffer of a power of two of words, by `threads` threads of which this is number t; sync() is their barrier.
 template <class Word, class Sync>
-__device__ __forceinline__ void sort_line(Word* line, int count, int t, int threads, const Sync& sync) {
+__device__ __forceinline__ void sort_buffer(Word* buffer, int count, int t, int threads, const Sync& sync) {
   for (int size = 2; size <= count; size *= 2)
     for (int stride = size / 2; stride > 0; stride /= 2) {
       for (int pair = t; pair < count / 2; pair += threads) {
         const int i = 2 * pair - (pair & (stride - 1)), j = i + stride;
-        const Word a = line[i], b = line[j];
+        const Word a = buffer[i], b = buffer[j];
         if ((b < a) == ((i & size) == 0)) {
-          line[i] = b;
-          line[j] = a;
+          buffer[i] = b;
+          buffer[j] = a;
         }
       }
       sync();
     }
 }
 
-/// Sorts the first `count` words of a line of 32 * words, by the warp; their keys are from `least` to `most`, their positions
-/// below 2^13, and the line ends with words that stand for none. False, and nothing done, when the high bits were not enough.
+/// Sorts the first `count` words of a buffer of 32 * words, by the warp; their keys are from `least` to `most`, their positions
+/// below 2^13, and the buffer ends with words that stand for none. False, and nothing done, when the high bits were not enough.
 template <int words>
-__device__ __forceinline__ bool sort_by_high_bits(std::uint64_t* line, int count, std::uint32_t least,
+__device__ __forceinline__ bool sort_by_high_bits(std::uint64_t* buffer, int count, std::uint32_t least,
                                                   std::uint32_t most) {
   constexpr std::uint32_t beyond = 0xffffffffu;
   constexpr int place_bits = words == 1 ? 5 : words == 2 ? 6 : words == 4 ? 7 : 8, room = 32 - place_bits;
@@ -69,13 +69,13 @@ __device__ __forceinline__ bool sort_by_high_bits(std::uint64_t* line, int count
   for (int w = 0; w < words; ++w) {
     const int i = w * 32 + lane_index();
     number[w] =
-        i < count ? (Packed::key(line[i]) - least) >> drop << place_bits | static_cast<std::uint32_t>(i) : beyond;
+        i < count ? (Packed::key(buffer[i]) - least) >> drop << place_bits | static_cast<std::uint32_t>(i) : beyond;
   }
   sort_in_warp(number);
   std::uint64_t word[words];
   const auto fetch = [&] {
 #pragma unroll
-    for (int w = 0; w < words; ++w) word[w] = number[w] == beyond ? Packed::last() : line[number[w] & place];
+    for (int w = 0; w < words; ++w) word[w] = number[w] == beyond ? Packed::last() : buffer[number[w] & place];
   };
   fetch();
   // Of neighbours, whether their keys are in the wrong order, or only their positions; and how many keys come before.
@@ -110,7 +110,7 @@ __device__ __forceinline__ bool sort_by_high_bits(std::uint64_t* line, int count
   }
   __syncwarp();
 #pragma unroll
-  for (int w = 0; w < words; ++w) line[lane_index() * words + w] = word[w];
+  for (int w = 0; w < words; ++w) buffer[lane_index() * words + w] = word[w];
   __syncwarp();
   return true;
 }

@@ -2,7 +2,7 @@
 #pragma once
 #include <string_view>
 
-#include "cuda/select/job.hpp"
+#include "cuda/select/kernel.hpp"
 
 namespace vicinal::cuda {
 

@@ -1,4 +1,4 @@
-// A search of strings on a device, its host's part: what goes there, in which batches, and what is done about lists that were too long.
+// The host's part of a search of strings on a device sends strings there, runs queries in batches, and searches again where lists were too long.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -55,7 +55,7 @@ class StringsSearch {
   StringsSearch(Device& device, const StringSearchSpec& spec, ThreadPool& thread_pool, std::int64_t batch = 4096,
                 std::int64_t most_entries = std::int64_t{1} << 25)
       : device_(device), spec_(spec), thread_pool_(thread_pool), batch_(batch), most_entries_(most_entries),
-        words_(device, spec.corpus), queries_(device, spec.queries) {}
+        corpus_(device, spec.corpus), queries_(device, spec.queries) {}
 
   /// Returns the entries of a range search, those beyond spec.most too.
   std::int64_t run(const StringAnswer& answer) {
@@ -70,43 +70,43 @@ class StringsSearch {
  private:
   using Key = unsigned long long;
 
-  StringsArgs job_of(std::int64_t first, std::int64_t count, const DeviceBuffer<std::int32_t, Device>& limits,
-                     const DeviceBuffer<std::uint32_t, Device>& counts) const {
-    StringsArgs job;
-    job.words = words_.part(0, spec_.corpus.count());
-    job.queries = queries_.part(first, count);
-    job.symbols = static_cast<int>(spec_.alphabet.size()) + 1;
-    job.without_self = !spec_.filter.all();
-    job.limits = limits.data();
-    job.counts = counts.data();
-    return job;
+  StringsArgs args_of(std::int64_t first, std::int64_t count, const DeviceBuffer<std::int32_t, Device>& thresholds,
+                      const DeviceBuffer<std::uint32_t, Device>& counts) const {
+    StringsArgs args;
+    args.corpus = corpus_.part(0, spec_.corpus.count());
+    args.queries = queries_.part(first, count);
+    args.symbols = static_cast<int>(spec_.alphabet.size()) + 1;
+    args.without_self = !spec_.filter.all();
+    args.thresholds = thresholds.data();
+    args.counts = counts.data();
+    return args;
   }
   /// Of queries [first, first + count).
   StringsCuts cuts(std::int64_t first, std::int64_t count) const {
-    const StringSet &words = spec_.corpus, &queries = spec_.queries;
+    const StringSet &strings = spec_.corpus, &queries = spec_.queries;
     const auto of = [&](std::int64_t length) {
       return std::clamp<std::int64_t>(queries.first_of_length(length + 1) - first, 0, count);
     };
-    return {words.first_of_length(17),
-            words.first_of_length(33),
-            words.first_of_length(65),
-            words.count(),
+    return {strings.first_of_length(17),
+            strings.first_of_length(33),
+            strings.first_of_length(65),
+            strings.count(),
             of(32),
             of(64),
             count,
             queries.length(first + count - 1)};
   }
 
-  /// Lists of the places in `begin`, once more where the limits are known; only what is within them is counted where there are none.
-  void near(StringsArgs job, std::int64_t first, const std::vector<std::int64_t>* begin, Key* found) {
-    const std::int64_t count = job.queries.count;
+  /// Lists of the positions in `begin`, once more where the thresholds are known; only what is within them is counted where there are none.
+  void near(StringsArgs args, std::int64_t first, const std::vector<std::int64_t>* begin, Key* matches) {
+    const std::int64_t count = args.queries.count;
     const std::vector<std::int64_t> nowhere(begin == nullptr ? static_cast<std::size_t>(count) + 1 : 0, 0);
-    const DeviceBuffer<std::int64_t, Device> places(device_, count + 1);
-    places.in(begin != nullptr ? begin->data() : nowhere.data(), count + 1);
-    device_.zero(job.counts, count * static_cast<std::int64_t>(sizeof(std::uint32_t)));
-    job.begin = places.data();
-    job.found = found;
-    run_strings_near(device_.launch(), job, cuts(first, count));
+    const DeviceBuffer<std::int64_t, Device> positions(device_, count + 1);
+    positions.in(begin != nullptr ? begin->data() : nowhere.data(), count + 1);
+    device_.zero(args.counts, count * static_cast<std::int64_t>(sizeof(std::uint32_t)));
+    args.begin = positions.data();
+    args.matches = matches;
+    run_strings_near(device_.launch(), args, cuts(first, count));
     device_.wait();
   }
 
@@ -119,9 +119,9 @@ class StringsSearch {
   }
 
   /// Queries whose `counts` say how long their lists are: fetched, sorted, cut, and given.
-  void give_lists(StringsArgs job, std::int64_t first, const std::vector<std::uint32_t>& counts,
-                  std::vector<std::int32_t> limits, const std::vector<bool>& asked, const StringAnswer& answer) {
-    const std::int64_t count = job.queries.count;
+  void give_lists(StringsArgs args, std::int64_t first, const std::vector<std::uint32_t>& counts,
+                  std::vector<std::int32_t> thresholds, const std::vector<bool>& asked, const StringAnswer& answer) {
+    const std::int64_t count = args.queries.count;
     for (std::int64_t from = 0; from < count;) {
       std::vector<std::int64_t> begin{0};
       std::vector<std::int32_t> now(static_cast<std::size_t>(count), -1);
@@ -129,16 +129,16 @@ class StringsSearch {
       begin.resize(static_cast<std::size_t>(from) + 1, 0);
       for (; to < count && (to == from || begin.back() + counts[static_cast<std::size_t>(to)] <= most_entries_); ++to) {
         const auto i = static_cast<std::size_t>(to);
-        if (asked[i]) now[i] = limits[i];
+        if (asked[i]) now[i] = thresholds[i];
         begin.push_back(begin.back() + (asked[i] ? counts[i] : 0));
       }
       begin.resize(static_cast<std::size_t>(count) + 1, begin.back());
       const std::int64_t entries = begin.back();
-      const DeviceBuffer<Key, Device> found(device_, entries);
-      device_.in(job.limits, now.data(), count * static_cast<std::int64_t>(sizeof(std::int32_t)));
-      near(job, first, &begin, found.data());
+      const DeviceBuffer<Key, Device> matches(device_, entries);
+      device_.in(args.thresholds, now.data(), count * static_cast<std::int64_t>(sizeof(std::int32_t)));
+      near(args, first, &begin, matches.data());
       std::vector<Key> keys(static_cast<std::size_t>(entries) + 1);
-      found.out(keys.data(), entries);
+      matches.out(keys.data(), entries);
       device_.wait();
       for (std::int64_t query = from; query < to; ++query) {
         const auto i = static_cast<std::size_t>(query);
@@ -154,26 +154,26 @@ class StringsSearch {
   }
 
   void nearest(std::int64_t first, std::int64_t count, const StringAnswer& answer) {
-    const DeviceBuffer<std::int32_t, Device> limits(device_, count);
+    const DeviceBuffer<std::int32_t, Device> thresholds(device_, count);
     const DeviceBuffer<std::uint32_t, Device> counts(device_, count);
-    const StringsArgs job = job_of(first, count, limits, counts);
+    const StringsArgs args = args_of(first, count, thresholds, counts);
     const std::int64_t k = spec_.k,
-                       room = std::min<std::int64_t>(most_picked, std::max<std::int64_t>(most_entries_ / count, 1));
-    run_strings_bound(device_.launch(), job, k);
+                       room = std::min<std::int64_t>(most_selected, std::max<std::int64_t>(most_entries_ / count, 1));
+    run_strings_thresholds(device_.launch(), args, k);
     std::vector<Key> best(static_cast<std::size_t>(k <= room ? count * k : 0));
     {
-      const DeviceBuffer<Key, Device> found(device_, count * room),
+      const DeviceBuffer<Key, Device> matches(device_, count * room),
           chosen(device_, static_cast<std::int64_t>(best.size()));
       std::vector<std::int64_t> begin(static_cast<std::size_t>(count) + 1);
       for (std::int64_t i = 0; i <= count; ++i) begin[static_cast<std::size_t>(i)] = i * room;
-      near(job, first, &begin, found.data());
+      near(args, first, &begin, matches.data());
       if (k <= room) {
-        const DeviceBuffer<std::int64_t, Device> places(device_, count + 1);
-        places.in(begin.data(), count + 1);
-        StringsArgs pick = job;
-        pick.begin = places.data();
-        pick.found = found.data();
-        run_strings_pick(device_.launch(), pick, k, chosen.data());
+        const DeviceBuffer<std::int64_t, Device> positions(device_, count + 1);
+        positions.in(begin.data(), count + 1);
+        StringsArgs select = args;
+        select.begin = positions.data();
+        select.matches = matches.data();
+        run_strings_select(device_.launch(), select, k, chosen.data());
         chosen.out(best.data(), static_cast<std::int64_t>(best.size()));
         device_.wait();
       }
@@ -181,7 +181,7 @@ class StringsSearch {
     std::vector<std::uint32_t> lengths(static_cast<std::size_t>(count));
     std::vector<std::int32_t> known(lengths.size());
     counts.out(lengths.data(), count);
-    limits.out(known.data(), count);
+    thresholds.out(known.data(), count);
     device_.wait();
     std::vector<bool> left(lengths.size());
     for (std::int64_t i = 0; i < count; ++i) {
@@ -189,30 +189,30 @@ class StringsSearch {
       left[static_cast<std::size_t>(i)] = k > room || length > room;
       if (!left[static_cast<std::size_t>(i)]) give(first + i, best.data() + i * k, std::min(k, length), answer);
     }
-    if (std::find(left.begin(), left.end(), true) != left.end()) give_lists(job, first, lengths, known, left, answer);
+    if (std::find(left.begin(), left.end(), true) != left.end()) give_lists(args, first, lengths, known, left, answer);
   }
 
   void within(std::int64_t first, std::int64_t count, const StringAnswer& answer) {
-    const DeviceBuffer<std::int32_t, Device> limits(device_, count);
+    const DeviceBuffer<std::int32_t, Device> thresholds(device_, count);
     const DeviceBuffer<std::uint32_t, Device> counts(device_, count);
-    const StringsArgs job = job_of(first, count, limits, counts);
+    const StringsArgs args = args_of(first, count, thresholds, counts);
     const double radius = *spec_.radius;
-    const auto limit = radius < 0 ? -1 : static_cast<std::int32_t>(std::min<double>(std::floor(radius), 1 << 30));
-    const std::vector<std::int32_t> all(static_cast<std::size_t>(count), limit);
-    limits.in(all.data(), count);
-    near(job, first, nullptr, nullptr);
+    const auto threshold = radius < 0 ? -1 : static_cast<std::int32_t>(std::min<double>(std::floor(radius), 1 << 30));
+    const std::vector<std::int32_t> all(static_cast<std::size_t>(count), threshold);
+    thresholds.in(all.data(), count);
+    near(args, first, nullptr, nullptr);
     std::vector<std::uint32_t> lengths(all.size());
     counts.out(lengths.data(), count);
     device_.wait();
     for (const std::uint32_t length : lengths) entries_ += length;
-    if (entries_ <= spec_.most) give_lists(job, first, lengths, all, std::vector<bool>(all.size(), true), answer);
+    if (entries_ <= spec_.most) give_lists(args, first, lengths, all, std::vector<bool>(all.size(), true), answer);
   }
 
   Device& device_;
   const StringSearchSpec& spec_;
   ThreadPool& thread_pool_;
   std::int64_t batch_, most_entries_, entries_ = 0;
-  StringsBuffers<Device> words_, queries_;
+  StringsBuffers<Device> corpus_, queries_;
   std::vector<Entry> sorted_;
 };
 

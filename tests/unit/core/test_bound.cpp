@@ -521,7 +521,7 @@ TEST(Bound, QuickSeedsAndLimitsKeepARowAtTheta) {
       EXPECT_EQ(quick_threshold({std::nanf(""), 0, 0}, 1, 1, inverse, most), none);
       EXPECT_EQ(quick_threshold({largest, 0, 0}, 1, 1, inverse, most), none);  // as if nothing were known
       EXPECT_EQ(high, top);
-      // With any product: nobody is below each limit, who is there not below the least, and what stands for anything below none.
+      // With any product: a masked row is below each threshold, one that is there not below the least, and what stands for anything below none.
       EXPECT_LT(quick_bias(infinity, inverse, most) + top, none);
       for (const float term : {largest, 1e30F, 0.0F, -1e30F})
         EXPECT_GE(quick_bias(term, inverse, most) - top, none) << term;
@@ -613,7 +613,7 @@ TEST(Bound, WhatBytesSayOfARowIsOnBothSidesOfTheTruth) {
 
 // Rows and queries in whole steps, moved by as much as rounding allows towards each other: they are nearer than their bytes
 // say by both quantization errors.
-TEST(Bound, BytesOfVectorsWithAlignedResiduals) {
+TEST(Bound, BytesOfVectorsWithAlignedQuantizationErrors) {
   Random random;
   for (int i = 0; i < 20000; ++i) {
     const auto d = static_cast<std::int64_t>(random.magnitude(0, 6));

@@ -194,7 +194,7 @@ TEST(Bound, WhatTheSecondLookSaysIsOnTheFarSideOfTheTruth) {
 }
 
 // Real rows and queries, rounded as rows are, in long double otherwise: elements at the ends of the cells of u and v, all on one side.
-TEST(Bound, SecondBytesOfVectorsWithAlignedResiduals) {
+TEST(Bound, SecondBytesOfVectorsWithAlignedQuantizationErrors) {
   Random random;
   for (int i = 0; i < 20000; ++i) {
     const BoundModel model(i % 3 == 0 ? Metric::inner_product : Metric::euclidean, DistanceType::f64, 1 + i % 60, 1, 0);

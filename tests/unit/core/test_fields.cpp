@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "vicinal/fields.hpp"
+#include "vicinal/option_fields.hpp"
 
 namespace vicinal {
 namespace {
@@ -29,13 +30,21 @@ constexpr std::size_t members() {
 }
 
 template <class Struct>
-constexpr bool complete = std::tuple_size_v<decltype(Fields<Struct>::listed)> + Fields<Struct>::unlisted ==
-                          members<Struct>();
+constexpr bool complete = std::tuple_size_v<decltype(Fields<Struct>::listed)> == members<Struct>();
 
 static_assert(complete<Certificate>);
 static_assert(complete<Stats>);
 static_assert(complete<Plan>);
 static_assert(complete<Device>);
+static_assert(complete<Info>);
+static_assert(complete<StringRules>);
+static_assert(complete<Execution>);
+static_assert(complete<KnnOptions>);
+static_assert(complete<GraphOptions>);
+static_assert(complete<RangeOptions>);
+static_assert(complete<CorpusOptions>);
+static_assert(complete<OpenOptions>);
+static_assert(complete<PermutationOptions>);
 
 template <class Struct>
 std::set<std::string> names() {
@@ -62,6 +71,22 @@ TEST(Fields, AreThoseOfTheStruct) {
       if (value != 0) seen += name + " " + std::to_string(value) + ", ";
   });
   EXPECT_EQ(seen, "reranked 7, notes 2");
+}
+
+TEST(Fields, OfOneCallFillThoseOfAnother) {
+  KnnOptions search{.metric = Metric::l1, .degenerate = Degenerate::one, .memory = {.host = 77}};
+  search.run.device = "cpu";
+  search.strings.ngram = 3;
+  const auto corpus = with_shared_fields<CorpusOptions>(search);
+  EXPECT_EQ(corpus.metric, Metric::l1);
+  EXPECT_EQ(corpus.degenerate, Degenerate::one);
+  EXPECT_EQ(corpus.memory.host, 77);
+  EXPECT_EQ(corpus.run.device, "cpu");
+  EXPECT_FALSE(corpus.copy);
+  const auto index = with_shared_fields<PermutationOptions>(search);
+  EXPECT_EQ(index.strings.ngram, 3);
+  EXPECT_EQ(index.permutants, default_permutants);
+  EXPECT_TRUE(with_shared_fields<OpenOptions>(search).verify);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "core/measures/jensen_shannon.hpp"
 #include "core/measures/kullback_leibler.hpp"
 #include "cpu/isa/table.hpp"
+#include "cpu/permutation/warping.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/permutation_index.hpp"
 #include "vicinal/search.hpp"

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "kernels/emulated.hpp"
 #include "vicinal/matrix.hpp"
@@ -14,6 +15,8 @@ struct Device {
   std::map<void*, std::int64_t> held;
   std::int64_t bytes_held = 0, most_held = 0;
   emulated::Launch launches;
+  std::uint64_t begun = 0;
+  std::map<std::uint64_t, std::pair<std::byte*, vicinal::Points>> late;
 
   void* take(std::int64_t bytes) {
     void* memory = std::malloc(static_cast<std::size_t>(bytes));
@@ -39,6 +42,19 @@ struct Device {
                     static_cast<const std::byte*>(rows.data) + r * rows.row_stride + c * rows.col_stride,
                     static_cast<std::size_t>(size));
   }
+  /// Every other transfer comes at once, the others at the last moment.
+  std::uint64_t begin_rows(std::byte* to, const vicinal::Points& rows) {
+    if (++begun % 2 == 0) rows_in(to, rows);
+    else late[begun] = {to, rows};
+    return begun;
+  }
+  void end_rows(std::uint64_t transfer) {
+    if (const auto found = late.find(transfer); found != late.end()) {
+      rows_in(found->second.first, found->second.second);
+      late.erase(found);
+    }
+  }
+  void drop_rows() { late.clear(); }
   void zero(void* at, std::int64_t bytes) { std::memset(at, 0, static_cast<std::size_t>(bytes)); }
   void wait() {}
   emulated::Launch& launch() { return launches; }

@@ -81,6 +81,9 @@ struct Answer {
 /// The corpus past a session, in chunks of so many rows or whole.
 inline void sweep(Session& session, std::int64_t rows, std::int64_t chunk) {
   for (std::int64_t first = 0; first < rows; first += chunk) {
+    // As the pipeline does it: the next chunk is on its way while this one is searched.
+    for (std::int64_t next = first; chunk < rows && next < std::min(rows, first + 2 * chunk); next += chunk)
+      session.expect_corpus(next, std::min(chunk, rows - next));
     session.prepare_corpus(first, std::min(chunk, rows - first));
     session.filter();
     session.select();
@@ -239,7 +242,7 @@ inline std::int64_t compare_range(const Points& corpus, const Points& queries, d
   if (!again.empty()) {
     const RangeView places{got.ids(), got.distances(), want.type(), again_begin, again_count};
     session.prepare_queries(queries, again);
-    session.place(places);
+    session.write_matches_to(places);
     sweep(session, corpus.rows, ask.chunk);
     session.finish_range(places, {verified_radius.data(), largest.data()});
   }

@@ -5,10 +5,12 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,16 +24,22 @@ inline std::vector<std::pair<const char*, std::size_t>> device_memory;  // that 
 inline int memory_device = 0;                                           // and its ordinal
 
 inline std::vector<std::string> log;  // what was asked of the driver, in order
+inline std::mutex mutex;              // threads of a feed ask, too
+inline char copies;                   // what the stream of a feed points to
 inline std::string name(cudaStream_t stream) {
   if (stream == nullptr) return "default";
+  if (stream == reinterpret_cast<cudaStream_t>(&copies)) return "copies";
   return stream == cudaStreamPerThread ? "own" : "caller";
 }
-inline void note(const std::string& what) { log.push_back(what); }
+inline void note(const std::string& what) {
+  const std::lock_guard lock(mutex);
+  log.push_back(what);
+}
 
 // Contexts: the primary ones of two devices, and one that a caller made on the first.
 inline char contexts[3];
 inline CUcontext context_of(int number) { return reinterpret_cast<CUcontext>(&contexts[number]); }
-inline CUcontext current = context_of(0);
+inline thread_local CUcontext current = context_of(0);
 inline int device_of_context(CUcontext context) { return context == context_of(1) ? 1 : 0; }
 
 // The pool: pieces that were given back stay with it until the driver takes them.
@@ -40,6 +48,8 @@ inline std::uint64_t used = 0, reserved = 0, most_used = 0, threshold = 0;
 inline void trim(std::uint64_t keep) { reserved = std::max(used, std::min(reserved, keep)); }
 inline cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
 inline cudaError_t next_copy = cudaSuccess;  // answer to the next copy
+inline std::atomic<int> pinned = 0;          // pieces that are not freed
+inline bool pins = true;                     // else pinned memory is refused
 }  // namespace fake
 
 extern "C" {
@@ -67,8 +77,19 @@ inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureS
   return *status = fake::name(stream) == "caller" ? fake::capture : cudaStreamCaptureStatusNone, cudaSuccess;
 }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
-  return *event = nullptr, cudaSuccess;
+  static char made;
+  return *event = reinterpret_cast<cudaEvent_t>(&made), cudaSuccess;
 }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) { return cudaSuccess; }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
+  return *stream = reinterpret_cast<cudaStream_t>(&fake::copies), cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t /*stream*/) { return cudaSuccess; }
+inline cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) {
+  if (!fake::pins) return cudaErrorMemoryAllocation;
+  return *memory = std::malloc(bytes), ++fake::pinned, cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* memory) { return std::free(memory), --fake::pinned, cudaSuccess; }
 inline cudaError_t cudaEventDestroy(cudaEvent_t /*event*/) { return cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t /*event*/, cudaStream_t stream) {
   return fake::note("record " + fake::name(stream)), cudaSuccess;

@@ -10,6 +10,7 @@
 #include <regex>
 
 // The host's side of the plugin, compiled by the host's compiler.
+#include "cuda/device/feed.cu"    // NOLINT(bugprone-suspicious-include)
 #include "cuda/device/load.cu"    // NOLINT(bugprone-suspicious-include)
 #include "cuda/device/memory.cu"  // NOLINT(bugprone-suspicious-include)
 #include "cuda/select/run.cu"     // NOLINT(bugprone-suspicious-include)

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "cuda/search/filter/self_test.cuh"
+#include "cuda/search/propose.hpp"
 #include "cuda/search/seconds.hpp"
 #include "cuda/select/merge.cuh"
 #include "kernels/bounds.hpp"
@@ -101,7 +102,7 @@ TEST(CudaSearch, KeptCopiesAreNeighboursOfLongerLists) {
 }
 
 TEST(CudaSearch, RowsOfNobodyAreExcludedBeforeAThresholdIsKnown) {
-  // The sample has too few rows that may answer, so the first part is filtered without a threshold: but for rows of nobody all would pass.
+  // The sample has too few rows that may answer, so the first part is filtered without a threshold: but for masked rows all would pass.
   const std::int64_t dims = 2, copies = 5120;
   std::vector<float> same(copies * dims, 1.0F);
   for (std::int64_t row = 0; row < copies; row += 1280) same[static_cast<std::size_t>(row * dims)] = 2;
@@ -251,7 +252,7 @@ TEST(CudaSearch, AnInfiniteDistanceIsRefusedWhereFewRowsMayAnswer) {
 }
 
 TEST(CudaSearch, AsManyNeighboursAsRowsAndSidesOfOneRow) {
-  // A tile of which most places are nobody's, lists that hold every row, and nothing that could be excluded.
+  // A tile of which most rows are masked, lists that hold every row, and nothing that could be excluded.
   const std::int64_t dims = 9;
   std::vector<float> corpus = gaussian(13, 130 * dims, 1e9), queries = gaussian(14, 3 * dims, 1e9);
   std::copy_n(corpus.begin(), 60 * dims, corpus.begin() + 65 * dims);  // each of these twice
@@ -377,16 +378,23 @@ TEST(CudaSearch, RowsOnTheDeviceTakeNoMemoryAndNoCopy) {
   plan.query_batch = 10000;
   plan.candidate_slots = 500;
   const ProblemShape here{.corpus = host, .queries = host, .k = 10}, there{.corpus = device, .queries = host, .k = 10},
-      kept{.corpus = host, .queries = host, .k = 10, .kept = true};
+      kept{.corpus = host, .queries = host, .k = 10, .prepared = true};
   EXPECT_EQ(cuda::session_bytes(plan, here, 0, 132), cuda::session_bytes(plan, there, 0, 132) + bytes);
   EXPECT_GT(cuda::session_bytes(plan, there, 0, 132), cuda::session_bytes(plan, kept, 0, 132) + host.rows * host.cols);
   EXPECT_NEAR(cuda::search_seconds(plan, here) - cuda::search_seconds(plan, there),
-              static_cast<double>(bytes) / cuda::Rates().host_bytes, 1e-6);
+              static_cast<double>(bytes) / cuda::Rates().fed_bytes, 1e-6);
   EXPECT_GT(cuda::search_seconds(plan, there), cuda::search_seconds(plan, kept));
+  Plan arriving =
+      plan;  // two chunks of rows are there at once, and what is searched meanwhile takes no time of its own
+  arriving.corpus_chunk = host.rows / 8;
+  EXPECT_LT(cuda::search_seconds(arriving, here), cuda::search_seconds(plan, here));
+  EXPECT_EQ(cuda::session_bytes(arriving, here, 0, 132), cuda::session_bytes(arriving, there, 0, 132) + bytes / 4);
+  EXPECT_EQ(cuda::arriving_rows(there), 0);
+  EXPECT_EQ(cuda::arriving_rows(here), host.rows / 8);
   Plan batches = plan;
   batches.query_batch = 1000;
   EXPECT_GT(cuda::search_seconds(batches, here), cuda::search_seconds(plan, here));
-  // What is left of a search climbs where its rows are made sooner than every pair is ranked.
+  // What is left of a search escalates where its rows are made sooner than every pair is ranked.
   const ProblemShape many{.corpus = device, .queries = {5000, 128, DType::f32, true}, .k = 10},
       one{.corpus = device, .queries = {1, 128, DType::f32, true}, .k = 10};
   EXPECT_TRUE(cuda::ranked_sooner_on(Precision::fp16, plan, many));

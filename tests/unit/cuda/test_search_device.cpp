@@ -187,7 +187,7 @@ struct Hopper : Device {
               for (int i = 0; i < 16; ++i) {
                 const auto at = [&](std::int64_t line) {
                   return line / 128 * 128 * width + s * 128 + line % 128 * slab +
-                         cuda::chunk_place(static_cast<int>(slab), static_cast<int>(line % 128), chunk) * 16 + i;
+                         cuda::swizzled_chunk(static_cast<int>(slab), static_cast<int>(line % 128), chunk) * 16 + i;
                 };
                 sum += f.args.rows.bytes[at(tile * 128 + row)] * f.args.queries.bytes[at(query)];
               }

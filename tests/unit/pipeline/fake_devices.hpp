@@ -51,7 +51,7 @@ class FakeSession final : public Session {
   void rerank() override { session_->rerank(); }
   void finish(const NeighborsView& out, const BoundsView& bounds) override { session_->finish(out, bounds); }
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { session_->counts(counts, lost); }
-  void place(const RangeView& out) override { session_->place(out); }
+  void write_matches_to(const RangeView& out) override { session_->write_matches_to(out); }
   void finish_range(const RangeView& out, const BoundsView& bounds) override { session_->finish_range(out, bounds); }
 
  private:
@@ -102,7 +102,7 @@ class FakeDevice final : public Backend, DeviceBackend, SearchBackend {
   }
   std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
     return plan.query_batch * state_.query_bytes +
-           (problem.kept ? 0 : std::min(plan.corpus_chunk, problem.corpus.rows) * row_bytes(problem.corpus));
+           (problem.prepared ? 0 : std::min(plan.corpus_chunk, problem.corpus.rows) * row_bytes(problem.corpus));
   }
   std::int64_t prepared_bytes(const ProblemShape& problem, const SearchPlan& plan) const override {
     return cpu_backend().search().prepared_bytes(problem, plan);

@@ -1,9 +1,10 @@
 // What the kernels that filter share: their arguments, biases of rows and thresholds of queries, and how a warp appends what passes to its
 // segment of global memory: no counter is asked, and no warp waits. scatter.cuh takes it from there.
 #pragma once
+#include "cuda/search/core/element.cuh"
+#include "cuda/search/core/precision.hpp"
+#include "cuda/search/core/row_choice.cuh"
 #include "cuda/search/filter/kernel.hpp"
-#include "cuda/search/filter/precision.hpp"
-#include "cuda/search/prepare/element.cuh"
 
 namespace vicinal::cuda {
 
@@ -22,21 +23,6 @@ struct Filter {
   std::int64_t groups = 0;  // groups_a_tile of each visit, in any order
   bool sampling = false;
 };
-
-__device__ __forceinline__ bool may_answer(const RowChoice& choice, std::int64_t row) {
-  if (choice.all) return true;
-  if (row < choice.begin || row >= choice.end) return false;
-  return choice.bits == nullptr || (choice.bits[row >> 6] >> (row & 63) & 1) != 0;
-}
-__device__ __forceinline__ bool may_answer(const RowChoice& choice, std::int64_t query, std::int64_t row) {
-  if (choice.labelled && (choice.row_labels[row] == choice.query_labels[query]) != choice.same_label) return false;
-  return !choice.without_self || row != query;
-}
-/// Whether a row of the chunk may answer a query of the batch.
-__device__ __forceinline__ bool may_pair(const SearchArgs& args, std::int64_t query, std::int64_t row) {
-  return args.choice.all || (may_answer(args.choice, args.first_row + row) &&
-                             may_answer(args.choice, args.number_of(query), args.first_row + row));
-}
 
 /// A bias for a row, and a threshold for a query, against a tile: `inverse` is 1 / (unit of the tile with the query's half).
 /// Upper bounds of distances are taken from sums when sampling: then a bias must not be far above what it stands for.
@@ -64,6 +50,12 @@ __device__ __forceinline__ double query_inverse(const SearchArgs& args, std::int
   const std::int64_t tile = 2 * block + half < args.queries.tiles() ? 2 * block + half : 2 * block;
   return args.queries.tile_metadata[tile].inverse / int8_unit(args.model.sum, 1, 1);
 }
+
+/// What a warp of the kernels by mma multiplies: 32 queries of a block and 64 rows of a tile, of which a lane has some.
+struct WarpTile {
+  std::int64_t block, first;  // first: visit of the unit of work
+  int warp_queries, warp_rows, group, member;
+};
 
 struct alignas(8) SumPair {
   int first, second;

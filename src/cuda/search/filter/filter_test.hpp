@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "cuda/device/device.hpp"
 #include "cuda/search/filter/table.hpp"
-#include "cuda/search/memory_plan.hpp"
 
 namespace vicinal::cuda {
 
@@ -74,6 +74,7 @@ class FilterTest {
       device.in(array.reserve(count), from, count * static_cast<std::int64_t>(sizeof *from));
       return array.data();
     };
+    // Arguments, and memory for what the kernel writes.
     Filter f{.args = {.rows = {},
                       .queries = {},
                       .model = model_of(Metric::inner_product, DistanceType::f32, width_, 1, Precision::int8),
@@ -95,6 +96,7 @@ class FilterTest {
     f.candidates = candidates.reserve(workers * room_);
     f.used = used.reserve(workers);
     f.groups = std::int64_t{visits_} * groups_a_tile;
+    // Launches with thresholds and as a sample, and what they left.
     launch_filter<false>(device, kernel_, Precision::int8, f, 1);
     f.nearest = nearest.reserve(block_queries * f.groups);
     launch_filter<true>(device, kernel_, Precision::int8, f, 1);
@@ -145,7 +147,7 @@ class FilterTest {
   std::int64_t position_of(std::int64_t line, std::int64_t col) const {
     const std::int64_t slab = width_ == 64 ? 64 : 128, in_tile = line % tile_rows, in_slab = col % slab;
     return line / tile_rows * tile_rows * width_ + col / slab * slab * tile_rows + in_tile * slab +
-           chunk_place(static_cast<int>(slab), static_cast<int>(in_tile), static_cast<int>(in_slab / 16)) * 16 +
+           swizzled_chunk(static_cast<int>(slab), static_cast<int>(in_tile), static_cast<int>(in_slab / 16)) * 16 +
            in_slab % 16;
   }
   bool one_slab() const { return width_ <= 128; }

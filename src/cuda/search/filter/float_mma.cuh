@@ -52,6 +52,7 @@ template <Sum sum, bool halves>
 __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned char* queries, unsigned char* rows) {
   const int lane = lane_index();
   if constexpr (halves) {
+    // Products of halves, on tensor cores.
 #pragma unroll
     for (int step = 0; step < float_slab / 32; ++step) {
       std::uint32_t a[2][4];
@@ -72,6 +73,7 @@ __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned c
       }
     }
   } else {
+    // Four columns at a time of the lane's queries and rows.
 #pragma unroll 1
     for (int column = 0; column < float_slab; column += 16) {
       float4 q[2][2];
@@ -109,7 +111,7 @@ __device__ __forceinline__ void bind_tile(const SearchArgs& args, std::int64_t b
     const std::int64_t position = block * block_queries + thread_index();
     thresholds[thread_index()] =
         position < args.queries.count
-            ? float_threshold(args.states[position].coeffs, args.queries.placed[position].norms.n, metadata.maxima)
+            ? float_threshold(args.states[position].coeffs, args.queries.quantized[position].norms.n, metadata.maxima)
             : 0x7fffffff;
   } else if (thread_index() < block_queries + tile_rows) {
     const int row = thread_index() - block_queries;
@@ -119,12 +121,6 @@ __device__ __forceinline__ void bind_tile(const SearchArgs& args, std::int64_t b
     terms[row] = out ? static_cast<float>(infinite) : metadata.terms[row];
   }
 }
-
-/// What a warp multiplies: 32 queries of a block of them and 64 rows of a tile, of which a lane has some.
-struct WarpTile {
-  std::int64_t block, first;  // first: visit of the unit of work
-  int warp_queries, warp_rows, group, member;
-};
 
 /// Tests the sums of a warp against the thresholds of its queries and appends those that pass to the warp's segment; as a sample, stores the
 /// largest of each group of rows instead. Sums become codes that fall as the distance grows. turn: of the tile in its unit of work.

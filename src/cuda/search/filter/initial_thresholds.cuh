@@ -3,10 +3,14 @@
 // distance. Which groups are nearest is guessed in single precision, and only theirs are bounded, a warp 32 of them together: a bound takes
 // some 200 instructions in double precision.
 #pragma once
-#include "cuda/search/rerank/rerank.cuh"
+#include "cuda/search/core/block_select.cuh"
+#include "cuda/search/core/list_words.cuh"
+#include "cuda/search/core/threshold.cuh"
+#include "cuda/search/filter/scatter.cuh"
 
 namespace vicinal::cuda {
 
+inline constexpr int initial_threads = 256;
 inline constexpr std::int64_t kept_groups =
     16384;  // so many groups' estimates stay in shared memory; of more they are made each time
 
@@ -20,6 +24,11 @@ inline std::int64_t initial_thresholds_memory(std::int64_t groups) {
   return groups <= kept_groups ? groups * static_cast<std::int64_t>(sizeof(float)) : 0;
 }
 
+/// Keys of 32 bits in the order of floats; NaN has no place here.
+__device__ __forceinline__ std::uint32_t ordered_t(float t) {
+  return ListWords<Packed>::ordered(static_cast<double>(t));
+}
+
 /// A group: its tile, and where its largest sum is.
 struct Group {
   std::uint32_t tile, at;
@@ -29,7 +38,7 @@ struct Group {
 __device__ __forceinline__ bool is_valid(const SearchArgs& args, int sum) {
   return args.floats || (sum > -(1 << 29) && sum < 1 << 29);
 }
-__device__ __forceinline__ double bound_of_group(const SearchArgs& args, const PlacedQuery& query, float step,
+__device__ __forceinline__ double bound_of_group(const SearchArgs& args, const QuantizedQuery& query, float step,
                                                  const TileMetadata& metadata, int sum) {
   if (args.floats) return upper_of(args.model, decode_descending(sum), query.square, query.norms, metadata.maxima);
   if (!is_valid(args, sum)) return infinite;
@@ -40,7 +49,8 @@ __device__ __forceinline__ double bound_of_group(const SearchArgs& args, const P
 /// Estimates of the bounds of a tile's groups, with what they have in common found once.
 class EstimatedBounds {
  public:
-  __device__ EstimatedBounds(const SearchArgs& args, const PlacedQuery& query, float step, const TileMetadata& metadata)
+  __device__ EstimatedBounds(const SearchArgs& args, const QuantizedQuery& query, float step,
+                             const TileMetadata& metadata)
       : args_(args), unit_(static_cast<float>(int8_unit(args.model.sum, step, metadata.step))),
         square_(static_cast<float>(query.square)),
         beside_(args.model.sum == Sum::products ? static_cast<float>(ip_slack(args.model, query.norms, metadata.maxima))
@@ -60,7 +70,7 @@ class EstimatedBounds {
 /// take(estimate, group) for each group of each tile, by all lanes of a warp together: those without a tile bring an infinite estimate.
 /// kept: estimates in shared memory, or null; a thread reads those that it wrote. known: they are there.
 template <class Take>
-__device__ __forceinline__ void each_group(const InitialThresholds& s, const PlacedQuery& query, float step,
+__device__ __forceinline__ void each_group(const InitialThresholds& s, const QuantizedQuery& query, float step,
                                            float* kept, bool known, const Take& take) {
   const SearchArgs& args = s.args;
   const int* mine = s.nearest + blockIdx.x * s.groups;
@@ -88,17 +98,17 @@ __device__ __forceinline__ void each_group(const InitialThresholds& s, const Pla
   }
 }
 
-__global__ void __launch_bounds__(rerank_threads) initial_thresholds(InitialThresholds s) {
-  VICINAL_SHARED(unsigned, spare, 260);
+__global__ void __launch_bounds__(initial_threads) initial_thresholds(InitialThresholds s) {
+  VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
-  VICINAL_SHARED(Group, waiting, rerank_threads * 2);  // to be bounded, 64 of each warp
+  VICINAL_SHARED(Group, waiting, initial_threads * 2);  // to be bounded, 64 of each warp
   const SearchArgs& args = s.args;
   const std::int64_t position = blockIdx.x;
-  const PlacedQuery query = args.queries.placed[position];
+  const QuantizedQuery query = args.queries.quantized[position];
   const float step = args.queries.tile_metadata[position / tile_rows].step;
   float* const kept = s.groups <= kept_groups ? dynamic_shared<float>() : nullptr;
   bool known = false;
-  const float limit = likely_limit(s.want, bins, spare, [&](const auto& take) {
+  const float limit = likely_limit(s.want, bins, scratch, [&](const auto& take) {
     each_group(s, query, step, kept, known, [&](float estimate, const Group&) { take(estimate); });
     known = kept != nullptr;
   });
@@ -130,15 +140,15 @@ __global__ void __launch_bounds__(rerank_threads) initial_thresholds(InitialThre
   // A limit is rounded, so what it left is counted: fewer than are wanted bound nothing.
   most = __reduce_max_sync(all_lanes, most);
   if (lane_index() == 0) {
-    spare[2 * warp_index()] = most;
-    spare[2 * warp_index() + 1] = static_cast<unsigned>(bounded);
+    scratch[2 * warp_index()] = most;
+    scratch[2 * warp_index() + 1] = static_cast<unsigned>(bounded);
   }
   __syncthreads();
   if (thread_index() != 0) return;
   std::uint32_t groups = 0;
   for (int w = 0; w < thread_count() / 32; ++w) {
-    most = spare[2 * w] > most ? spare[2 * w] : most;
-    groups += spare[2 * w + 1];
+    most = scratch[2 * w] > most ? scratch[2 * w] : most;
+    groups += scratch[2 * w + 1];
   }
   const double upper = ListWords<Packed>::key(static_cast<std::uint64_t>(most) << 32);
   if (groups >= s.want && is_finite(upper)) tighten(args, position, value_of_upper(args.model, upper, query.scale));

@@ -34,12 +34,156 @@ VICINAL_HOST_DEVICE inline constexpr FilterMemory filter_memory(int slab, bool s
 /// 16 bytes of a line of a slab in shared memory.
 template <int slab>
 __device__ __forceinline__ unsigned char* line_chunk(unsigned char* tile, int line, int chunk) {
-  return tile + line * slab + chunk_place(slab, line, chunk) * 16;
+  return tile + line * slab + swizzled_chunk(slab, line, chunk) * 16;
 }
 
 __device__ __forceinline__ void copy_slab(unsigned char* to, const void* from, int bytes) {
   for (int i = thread_index() * 16; i < bytes; i += filter_threads * 16)
     copy_16(to + i, static_cast<const unsigned char*>(from) + i);
+}
+
+/// Asynchronous copies of a unit of work, a slab a step, some steps ahead of the products.
+template <int slab, bool slabs_of_queries>
+struct SlabCopies {
+  static constexpr FilterMemory memory = filter_memory(slab, slabs_of_queries);
+  const SearchArgs& args;
+  unsigned char* base;
+  const std::int8_t* queries;  // of the block
+  std::int64_t tile;           // that is copied
+  int slabs, all;              // of a tile, of the unit
+  int slab_to_copy = 0;
+
+  /// Asks for the slab of step s: rows, with the first of a tile its metadata, and queries of several slabs.
+  __device__ __forceinline__ void ask(int s) {
+    constexpr int tile_bytes = tile_rows * slab;
+    if (s < all) {
+      const std::int64_t width = args.rows.width;
+      unsigned char* to = base + s % memory.stages * memory.stage_bytes;
+      copy_slab(to, args.rows.bytes + tile * tile_rows * width + slab_to_copy * tile_bytes, tile_bytes);
+      if (slab_to_copy == 0)
+        copy_slab(base + memory.tile_metadata + s % memory.stages * sizeof(TileMetadata),
+                  args.rows.tile_metadata + tile, sizeof(TileMetadata));
+      if constexpr (slabs_of_queries) {
+        copy_slab(to + tile_bytes, queries + slab_to_copy * tile_bytes, tile_bytes);
+        copy_slab(to + 2 * tile_bytes, queries + tile_rows * width + slab_to_copy * tile_bytes, tile_bytes);
+      }
+      if (++slab_to_copy == slabs) {
+        slab_to_copy = 0;
+        tile = args.visits.after(tile);
+      }
+    }
+    commit_copies();
+  }
+};
+
+/// Biases of a tile's rows, for each half of the block's queries, and thresholds of the queries.
+template <bool sampling>
+__device__ __forceinline__ void bind_int8_tile(const SearchArgs& args, const TileMetadata& metadata, std::int64_t tile,
+                                               const ThresholdCoeffsF32* coeffs, const double* inverses,
+                                               int* thresholds, int* biases) {
+  const int i = thread_index() % block_queries;
+  const double inverse = inverses[i / tile_rows] * metadata.inverse;
+  if (thread_index() < block_queries)
+    biases[i] = bias_of<sampling>(args, metadata.terms[i % tile_rows], tile * tile_rows + i % tile_rows, inverse);
+  else thresholds[i] = int8_threshold_of(coeffs[i], metadata.maxima, inverse);
+}
+
+/// Operands of the warp's m-th 16 queries, of 32 columns. from: the first line of a slab of the warp's half of the queries.
+template <int slab>
+__device__ __forceinline__ void load_queries(std::uint32_t (&to)[4], unsigned char* from, int warp_queries, int m,
+                                             int step) {
+  const int lane = lane_index();
+  load_matrices(to, line_chunk<slab>(from, warp_queries % tile_rows + m * 16 + (lane / 8 & 1) * 8 + lane % 8,
+                                     2 * step + lane / 16));
+}
+
+/// Sums begin with the biases of their rows. biases: of the warp's rows.
+__device__ __forceinline__ void begin_sums(int (&sums)[2][8][4], const int* biases, int member) {
+#pragma unroll
+  for (int n = 0; n < 8; ++n)
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const int bias = biases[n * 8 + 2 * member + c];
+#pragma unroll
+      for (int m = 0; m < 2; ++m) sums[m][n][c] = sums[m][n][2 + c] = bias;
+    }
+}
+
+/// The multiplication of a slab: sums of 32 queries x 64 rows of a warp, as mma.sync lays them out. a: operands of queries of one slab; those of
+/// several follow the rows.
+template <int slab, bool slabs_of_queries, int kept>
+__device__ __forceinline__ void multiply_int8_slab(int (&sums)[2][8][4], std::uint32_t (&a)[2][kept][4],
+                                                   unsigned char* rows, const WarpTile& at) {
+  const int lane = lane_index(), half = at.warp_queries / tile_rows;
+#pragma unroll
+  for (int step = 0; step < slab / 32; ++step) {
+    if constexpr (slabs_of_queries) {
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+        load_queries<slab>(a[m][0], rows + (1 + half) * tile_rows * slab, at.warp_queries, m, step);
+    }
+#pragma unroll
+    for (int n = 0; n < 8; n += 2) {
+      std::uint32_t b[4];
+      load_matrices(b,
+                    line_chunk<slab>(rows, at.warp_rows + (n + lane / 16) * 8 + lane % 8, 2 * step + (lane / 8 & 1)));
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        mma_16x8x32(sums[m][n], a[m][slabs_of_queries ? 0 : step], b[0], b[1]);
+        mma_16x8x32(sums[m][n + 1], a[m][slabs_of_queries ? 0 : step], b[2], b[3]);
+      }
+    }
+  }
+}
+
+/// Tests the largest sum of each query of a warp against its threshold and appends those that pass to the warp's segment; as a sample, stores
+/// the largest of each group of rows instead. thresholds: of the lane's first query and others; turn: of the tile in its unit of work.
+template <bool sampling>
+__device__ __forceinline__ void test_int8_sums(const Filter& f, int* scratch, int (&sums)[2][8][4],
+                                               const int* thresholds, const WarpTile& at, std::int64_t tile, int turn,
+                                               std::int64_t segment, std::uint32_t& used) {
+  const SearchArgs& args = f.args;
+  const std::int64_t query = at.block * block_queries + at.warp_queries + at.group;
+  int nearest[2][2];
+  bool any = false;
+#pragma unroll
+  for (int m = 0; m < 2; ++m)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      int most = sums[m][0][2 * h];
+#pragma unroll
+      for (int n = 0; n < 8; ++n)
+#pragma unroll
+        for (int c = 0; c < 2; ++c) most = most < sums[m][n][2 * h + c] ? sums[m][n][2 * h + c] : most;
+      nearest[m][h] = most;
+      if constexpr (!sampling) any = any || most >= thresholds[m * 16 + h * 8];
+    }
+
+  // Output: the largest sum of each group of rows, or what passed.
+  if constexpr (sampling) {
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h)
+        if (const std::int64_t which = query + m * 16 + h * 8; which < args.queries.count)
+          f.nearest[which * f.groups + (at.first + turn - f.first) * groups_a_tile + 2 * at.member +
+                    at.warp_rows / 64] = nearest[m][h];
+  } else if (__any_sync(all_lanes, any)) {
+    const std::int64_t left = args.rows.count - tile * tile_rows - at.warp_rows;  // rows beyond are none
+    const int rows_left = static_cast<int>(left < tile_rows ? left : tile_rows);
+    const auto position = static_cast<std::uint32_t>(tile * tile_rows + at.warp_rows);
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int threshold = thresholds[m * 16 + h * 8];
+        append_candidates<8>(f, scratch, nearest[m][h] >= threshold, threshold,
+                             static_cast<std::uint32_t>(at.block * block_queries + at.warp_queries + m * 16 + h * 8),
+                             position, rows_left, f.candidates + segment * f.room, used, [&](int i) {
+                               return SumPair{sums[m][i][2 * h], sums[m][i][2 * h + 1]};
+                             });
+      }
+  }
 }
 
 /// slab: bytes of a line. slabs_of_queries: rows of several slabs.
@@ -71,36 +215,13 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_int8_mma(Filter f) {
     const std::int64_t last = first + f.part < f.last ? first + f.part : f.last;
     const std::int8_t* queries = args.queries.bytes + block * block_queries * width;
     const int tiles = static_cast<int>(last - first), all = tiles * slabs;
-    std::int64_t copy_tile = args.visits.at(first), this_tile = copy_tile;
-    int slab_to_copy = 0;
-    // Asks for the slab of step s, some steps ahead: rows, with the first of a tile its metadata, and queries of several slabs.
-    const auto copy_step = [&](int s) {
-      if (s < all) {
-        unsigned char* to = base + s % stages * memory.stage_bytes;
-        copy_slab(to, args.rows.bytes + copy_tile * tile_rows * width + slab_to_copy * tile_bytes, tile_bytes);
-        if (slab_to_copy == 0)
-          copy_slab(base + memory.tile_metadata + s % stages * sizeof(TileMetadata),
-                    args.rows.tile_metadata + copy_tile, sizeof(TileMetadata));
-        if constexpr (slabs_of_queries) {
-          copy_slab(to + tile_bytes, queries + slab_to_copy * tile_bytes, tile_bytes);
-          copy_slab(to + 2 * tile_bytes, queries + tile_rows * width + slab_to_copy * tile_bytes, tile_bytes);
-        }
-        if (++slab_to_copy == slabs) {
-          slab_to_copy = 0;
-          copy_tile = args.visits.after(copy_tile);
-        }
-      }
-      commit_copies();
-    };
-    // Biases of a tile's rows and thresholds of the block's queries, before the tile's turn; its first slab is that of step s.
+    std::int64_t this_tile = args.visits.at(first);
+    SlabCopies<slab, slabs_of_queries> copies{args, base, queries, this_tile, slabs, all};
+    const WarpTile at{block, first, warp_queries, warp_rows, group, member};
+    // Before the tile's turn; its first slab is that of step s.
     const auto bind_tile = [&](int turn, std::int64_t tile, int s) {
-      const TileMetadata& metadata = tile_metadata[s % stages];
-      const int i = thread_index() % block_queries;
-      const double inverse = inverses[i / tile_rows] * metadata.inverse;
-      if (thread_index() < block_queries)
-        all_biases[(turn & 1) * block_queries + i] =
-            bias_of<sampling>(args, metadata.terms[i % tile_rows], tile * tile_rows + i % tile_rows, inverse);
-      else all_thresholds[(turn & 1) * block_queries + i] = int8_threshold_of(coeffs[i], metadata.maxima, inverse);
+      bind_int8_tile<sampling>(args, tile_metadata[s % stages], tile, coeffs, inverses,
+                               all_thresholds + (turn & 1) * block_queries, all_biases + (turn & 1) * block_queries);
     };
 
     // Prologue: what stays for the unit, the first copies, the first tile's bounds.
@@ -110,110 +231,36 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_int8_mma(Filter f) {
       coeffs[thread_index()] = coeffs_of(args, block * block_queries + thread_index());
     else if (thread_index() < block_queries + 2)
       inverses[thread_index() - block_queries] = query_inverse(args, block, thread_index() - block_queries);
-    for (int s = 0; s < stages - 1; ++s) copy_step(s);
+    for (int s = 0; s < stages - 1; ++s) copies.ask(s);
     std::uint32_t a[2][slabs_of_queries ? 1 : slab_steps][4];
     wait_for_copies<stages - 2>();
     __syncthreads();
-    const auto load_queries = [&](unsigned char* from, int step, std::uint32_t(&to)[4], int m) {
-      load_matrices(to, line_chunk<slab>(from + half * tile_bytes,
-                                         warp_queries % tile_rows + m * 16 + (lane / 8 & 1) * 8 + lane % 8,
-                                         2 * step + lane / 16));
-    };
     if constexpr (!slabs_of_queries) {
 #pragma unroll
       for (int step = 0; step < slab_steps; ++step)
 #pragma unroll
-        for (int m = 0; m < 2; ++m) load_queries(base + memory.queries, step, a[m][step], m);
+        for (int m = 0; m < 2; ++m)
+          load_queries<slab>(a[m][step], base + memory.queries + half * tile_bytes, warp_queries, m, step);
     }
     bind_tile(0, this_tile, 0);
 
-    // Main loop: a slab a step. Sums begin with the biases.
+    // Main loop: a slab a step.
     int sums[2][8][4];
     int this_slab = 0, turn = 0;
     for (int s = 0; s < all; ++s) {
       wait_for_copies<stages - 3>();  // of the next step, too, with which the next tile may begin
       __syncthreads();
-      copy_step(s + stages - 1);
+      copies.ask(s + stages - 1);
       if (this_slab == slabs - 1 && turn + 1 < tiles) bind_tile(turn + 1, args.visits.after(this_tile), s + 1);
-      if (this_slab == 0) {
-        const int* biases = all_biases + (turn & 1) * block_queries + half * tile_rows + warp_rows;
-#pragma unroll
-        for (int n = 0; n < 8; ++n)
-#pragma unroll
-          for (int c = 0; c < 2; ++c) {
-            const int bias = biases[n * 8 + 2 * member + c];
-#pragma unroll
-            for (int m = 0; m < 2; ++m) sums[m][n][c] = sums[m][n][2 + c] = bias;
-          }
-      }
-
-      // Products.
-      unsigned char* rows = base + s % stages * memory.stage_bytes;
-#pragma unroll
-      for (int step = 0; step < slab_steps; ++step) {
-        constexpr bool kept = !slabs_of_queries;
-        if constexpr (slabs_of_queries) {
-#pragma unroll
-          for (int m = 0; m < 2; ++m) load_queries(rows + tile_bytes, step, a[m][0], m);
-        }
-#pragma unroll
-        for (int n = 0; n < 8; n += 2) {
-          std::uint32_t b[4];
-          load_matrices(b,
-                        line_chunk<slab>(rows, warp_rows + (n + lane / 16) * 8 + lane % 8, 2 * step + (lane / 8 & 1)));
-#pragma unroll
-          for (int m = 0; m < 2; ++m) {
-            mma_16x8x32(sums[m][n], a[m][kept ? step : 0], b[0], b[1]);
-            mma_16x8x32(sums[m][n + 1], a[m][kept ? step : 0], b[2], b[3]);
-          }
-        }
-      }
+      if (this_slab == 0)
+        begin_sums(sums, all_biases + (turn & 1) * block_queries + half * tile_rows + warp_rows, member);
+      multiply_int8_slab<slab, slabs_of_queries>(sums, a, base + s % stages * memory.stage_bytes, at);
       if (++this_slab < slabs) continue;
       this_slab = 0;
 
-      // Epilogue: the largest sum of each query is tested.
-      const int* thresholds = all_thresholds + (turn & 1) * block_queries + warp_queries + group;
-      const std::int64_t query = block * block_queries + warp_queries + group;
-      int nearest[2][2];
-      bool any = false;
-#pragma unroll
-      for (int m = 0; m < 2; ++m)
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          int most = sums[m][0][2 * h];
-#pragma unroll
-          for (int n = 0; n < 8; ++n)
-#pragma unroll
-            for (int c = 0; c < 2; ++c) most = most < sums[m][n][2 * h + c] ? sums[m][n][2 * h + c] : most;
-          nearest[m][h] = most;
-          if constexpr (!sampling) any = any || most >= thresholds[m * 16 + h * 8];
-        }
-
-      // Output: the largest sum of each group of rows, or what passed.
-      if constexpr (sampling) {
-#pragma unroll
-        for (int m = 0; m < 2; ++m)
-#pragma unroll
-          for (int h = 0; h < 2; ++h)
-            if (const std::int64_t which = query + m * 16 + h * 8; which < args.queries.count)
-              f.nearest[which * f.groups + (first + turn - f.first) * groups_a_tile + 2 * member + warp_rows / 64] =
-                  nearest[m][h];
-      } else if (__any_sync(all_lanes, any)) {
-        const std::int64_t left = args.rows.count - this_tile * tile_rows - warp_rows;  // rows beyond are none
-        const int rows_left = static_cast<int>(left < tile_rows ? left : tile_rows);
-        const auto position = static_cast<std::uint32_t>(this_tile * tile_rows + warp_rows);
-#pragma unroll
-        for (int m = 0; m < 2; ++m)
-#pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            const int threshold = thresholds[m * 16 + h * 8];
-            append_candidates<8>(f, scratch, nearest[m][h] >= threshold, threshold,
-                                 static_cast<std::uint32_t>(block * block_queries + warp_queries + m * 16 + h * 8),
-                                 position, rows_left, f.candidates + segment * f.room, used, [&](int i) {
-                                   return SumPair{sums[m][i][2 * h], sums[m][i][2 * h + 1]};
-                                 });
-          }
-      }
+      // Epilogue.
+      test_int8_sums<sampling>(f, scratch, sums, all_thresholds + (turn & 1) * block_queries + warp_queries + group, at,
+                               this_tile, turn, segment, used);
       this_tile = args.visits.after(this_tile);
       ++turn;
     }

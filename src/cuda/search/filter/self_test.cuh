@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "cuda/device/device.hpp"
 #include "cuda/search/filter/filter_test.hpp"
-#include "cuda/search/memory_plan.hpp"
 #include "cuda/search/prepare/pack_float.cuh"
 
 namespace vicinal::cuda {
@@ -103,6 +103,7 @@ struct TestData {
   SelfTest judge() const {
     SelfTest result;
     for (int block = 0; block < test_blocks; ++block) {
+      // Sums on tensor cores: halves within half of what the model allows, int8 exactly.
       for (int row = 0; row < 16; ++row)
         for (int column = 0; column < 8; ++column) {
           double exact = 0, sizes = 0;
@@ -124,6 +125,7 @@ struct TestData {
           if (!(error <= 18 * test_steps * float_u * sizes)) result.halves = false;  // half of what the model allows
           if (int8_sums[at] != whole) result.bytes = false;
         }
+      // Chains of fma in single precision: to the bit.
       for (int lane = 0; lane < 32; ++lane) {
         float chain = 0;
         for (int step = 0; step < test_steps; ++step)

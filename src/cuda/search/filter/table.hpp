@@ -7,10 +7,10 @@
 
 #include "core/text.hpp"
 #include "cuda/device/architectures.hpp"
+#include "cuda/search/core/precision.hpp"
 #include "cuda/search/filter/float_mma.cuh"
 #include "cuda/search/filter/int8_mma.cuh"
 #include "cuda/search/filter/int8_wgmma.cuh"
-#include "cuda/search/filter/precision.hpp"
 
 namespace vicinal::cuda {
 

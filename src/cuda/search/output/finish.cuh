@@ -1,5 +1,6 @@
 // FINISH: the lists of a batch become rows of the result, and what certify asks of each query.
 #pragma once
+#include "cuda/search/core/list_words.cuh"
 #include "cuda/search/rerank/rank.cuh"
 
 namespace vicinal::cuda {
@@ -28,13 +29,14 @@ __global__ void finish_queries(Finish f) {
   const QueryState& state = args.states[position];
   const std::int64_t query = f.filters ? args.queries.order[position] : position,
                      at = f.own_rows ? args.number_of(query) : query;
+  // The query's radius and error.
   const bool speaks = piece == 0 && lane_index() == 0;  // for the query
   if (speaks) {
     f.verified_radius[query] = state.overflowed ? -infinite : state.threshold_key;
     const double error = f.filters && !state.overflowed
-                             ? largest_error(args.model, args.queries.placed[position].norms,
+                             ? largest_error(args.model, args.queries.quantized[position].norms,
                                              {double_of(args.rows.largest[0]), double_of(args.rows.largest[1])},
-                                             args.queries.placed[position].scale)
+                                             args.queries.quantized[position].scale)
                              : 0;
     f.largest[query] = error;
     if (state.overflowed) atomicAdd(&args.counters->given_up, 1ull);
@@ -44,6 +46,7 @@ __global__ void finish_queries(Finish f) {
   if (state.overflowed) return;
   if (speaks && (f.full_lists || state.infinite_key) && static_cast<std::int64_t>(state.best) < args.k)
     atomicAdd(&args.counters->infinite_keys, 1u);
+  // Its list: ids and distances, and -1 where it is short.
   const auto* best = static_cast<const typename Form::Word*>(args.best) + position * args.k;
   const auto have = static_cast<std::int64_t>(state.best);
   const bool descends = descending(f.ranking.metric), sums = f.ranking.type != DistanceType::u32;
@@ -87,6 +90,7 @@ __global__ void finish_queries(Finish f) {
       if (lane_index() == 0) put(which, f.first_id + Form::position(best[which]), value_there);
     }
   }
+  // Counts.
   for (int h = 16; h > 0; h /= 2) gone += __shfl_xor_sync(all_lanes, gone, h);
   if (lane_index() != 0) return;
   if (piece == 0 && f.counts != nullptr) f.counts[at] = have;

@@ -1,6 +1,7 @@
 // RANGE on a device: what passes a limit that never moves is ranked at once, and what is within the radius goes to one list of the batch;
 // counts a query, sums of them, and a sort of each row make a compressed matrix of it.
 #pragma once
+#include "cuda/search/filter/scatter.cuh"
 #include "cuda/search/rerank/exhaustive.cuh"
 #include "cuda/search/rerank/rerank.cuh"
 
@@ -66,7 +67,7 @@ __global__ void start_range(StartRange s) {
 __global__ void end_range(StartRange s) {
   const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
   if (position >= s.args.queries.count) return;
-  const PlacedQuery& query = s.args.queries.placed[position];
+  const QuantizedQuery& query = s.args.queries.quantized[position];
   const FilterNorms rows{double_of(s.args.rows.largest[0]), double_of(s.args.rows.largest[1])};
   s.largest[s.args.queries.order[position]] =
       query.filterable ? largest_error(s.args.model, query.norms, rows, query.scale) : 0;
@@ -90,7 +91,7 @@ __global__ void count_candidates(CountCandidates w) {
     if (w.used[i] != 0) atomicAdd(&w.sum->candidates, static_cast<unsigned long long>(w.used[i]));
   for (std::int64_t position = first; position < w.args.queries.count; position += step) {
     QueryState& state = w.args.states[position];
-    if (!state.overflowed || !w.args.queries.placed[position].filterable) continue;
+    if (!state.overflowed || !w.args.queries.quantized[position].filterable) continue;
     state.overflowed = false;
     atomicAdd(&w.sum->lost, 1u);
   }
@@ -200,7 +201,7 @@ struct MatchRows {
   std::int64_t kept = 0, queries = 0, first_id = 0;  // kept: entries of the list
   const std::int64_t* begins = nullptr;              // of each query, and the end
   unsigned long long* cursors = nullptr;             // of each query, from 0
-  WideWord *words = nullptr, *spare = nullptr;
+  WideWord *words = nullptr, *scratch = nullptr;
   std::int64_t* ids = nullptr;
   void* distances = nullptr;
 };
@@ -222,7 +223,8 @@ __global__ void fill_rows(MatchRows m) {
 __global__ void __launch_bounds__(rerank_threads) sort_matches(MatchRows m) {
   VICINAL_SHARED(WideWord, run, sort_run);
   const std::int64_t query = blockIdx.x, begin = m.begins[query], count = m.begins[query + 1] - begin;
-  WideWord *from = m.words + begin, *to = m.spare + begin;
+  WideWord *from = m.words + begin, *to = m.scratch + begin;
+  // Runs, each sorted in shared memory.
   for (std::int64_t first = 0; first < count; first += sort_run) {
     const int used = static_cast<int>(count - first < sort_run ? count - first : sort_run);
     __syncthreads();
@@ -231,6 +233,7 @@ __global__ void __launch_bounds__(rerank_threads) sort_matches(MatchRows m) {
     for (int i = thread_index(); i < used; i += thread_count()) from[first + i] = run[i];
   }
   __syncthreads();
+  // Merges of pairs of runs, from one array into the other.
   for (std::int64_t width = sort_run; width < count; width *= 2) {
     for (std::int64_t out = static_cast<std::int64_t>(thread_index()) * merge_piece; out < count;
          out += static_cast<std::int64_t>(thread_count()) * merge_piece) {
@@ -247,6 +250,7 @@ __global__ void __launch_bounds__(rerank_threads) sort_matches(MatchRows m) {
     from = to;
     to = other;
   }
+  // Output: ids and distances.
   unsigned gone = 0;
   const bool descends = descending(m.ranking.metric);
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {

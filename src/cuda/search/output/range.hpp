@@ -6,8 +6,8 @@
 
 #include "core/key.hpp"
 #include "core/text.hpp"
+#include "cuda/search/core/prepared.hpp"
 #include "cuda/search/filter/table.hpp"
-#include "cuda/search/memory_plan.hpp"
 #include "cuda/search/output/range.cuh"
 #include "prepare/check.hpp"
 #include "prepare/matches.hpp"
@@ -34,7 +34,8 @@ inline std::int64_t range_bytes(const Plan& plan, const ProblemShape& problem) {
   const Precision precision = precision_of(plan.cascade.front());
   const std::int64_t batch = plan.query_batch, rows = std::min(plan.corpus_chunk, problem.corpus.rows);
   const std::int64_t total = matrix_bytes(batch, problem.queries, problem.metric, precision, true) +
-                             matrix_bytes(rows, problem.corpus, problem.metric, precision, false) + batch * 192 +
+                             matrix_bytes(rows, problem.corpus, problem.metric, precision, false) +
+                             (rows < problem.corpus.rows ? host_row_bytes(rows, problem.corpus) : 0) + batch * 192 +
                              2 * problem.filter_bytes + (std::int64_t{64} << 20);
   return total + batch * tile_rows * match_bytes +
          (has_filter(precision) ? candidate_room(batch) * static_cast<std::int64_t>(sizeof(Candidate)) : 0);
@@ -94,7 +95,7 @@ class RangeMatches {
   }
 
   /// From now on matches go to the host, when there is no room for more of them.
-  void place(const RangeView& out) {
+  void write_matches_to(const RangeView& out) {
     places_ = &out;
     next_.assign(out.begin.begin(), out.begin.end());
   }
@@ -252,7 +253,7 @@ class RangeMatches {
                       .begins = begins_.data(),
                       .cursors = cursors_.data(),
                       .words = words_.reserve(total),
-                      .spare = spare_.reserve(total),
+                      .scratch = spare_.reserve(total),
                       .ids = ids_.reserve(total),
                       .distances = distances_.reserve(total * size)};
     device_.launch()(std::min<std::int64_t>((m.kept + 255) / 256, std::int64_t{device_.multiprocessors} * 16), 256, 0,

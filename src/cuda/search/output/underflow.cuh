@@ -3,11 +3,14 @@
 #pragma once
 #include <algorithm>
 #include <vector>
-
-#include "cuda/search/memory_plan.hpp"
-#include "cuda/search/rerank/rerank.cuh"
+#include "cuda/device/device.hpp"
+#include "cuda/search/core/list_words.cuh"
+#include "cuda/search/rerank/rank.cuh"
 
 namespace vicinal::cuda {
+
+/// Products of a chunk that are nothing, found at a time (underflow.cuh).
+inline constexpr std::int64_t underflowed_room = 1 << 18, underflowed_bytes = 24;
 
 /// An entry whose key is nothing though its product is not.
 struct Underflowed {

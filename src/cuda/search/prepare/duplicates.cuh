@@ -7,12 +7,16 @@
 #include <string_view>
 #include <vector>
 
-#include "cuda/search/memory_plan.hpp"
-#include "cuda/search/prepare/element.cuh"
+#include "cuda/device/device.hpp"
+#include "cuda/search/core/element.cuh"
 
 namespace vicinal::cuda {
 
 inline constexpr int duplicates_probes = 16, duplicates_threads = 256;
+
+/// A kept corpus of many equal rows has enough of each for lists up to this; for longer ones a finer precision packs its own. All equal rows of a list
+/// come from few tiles: of 2,048 the candidates of 2,048 queries overflowed.
+inline constexpr std::int64_t prepared_duplicates = 128;
 
 struct Duplicates {
   PreparedMatrix matrix;

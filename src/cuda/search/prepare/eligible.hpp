@@ -1,6 +1,8 @@
 // Which rows may answer, taken to the device once a search.
 #pragma once
-#include "cuda/search/memory_plan.hpp"
+#include "backend/search.hpp"
+#include "cuda/device/device.hpp"
+#include "cuda/search/core/args.hpp"
 
 namespace vicinal::cuda {
 

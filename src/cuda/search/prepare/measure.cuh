@@ -1,7 +1,7 @@
 // PREPARE, its first kernel: rows are checked, and their norms and largest elements are taken. Queries too, of which more is remembered.
 // order.cuh sorts what it measured, pack_int8.cuh and pack_float.cuh round it.
 #pragma once
-#include "cuda/search/prepare/element.cuh"
+#include "cuda/search/core/element.cuh"
 
 namespace vicinal::cuda {
 
@@ -53,6 +53,29 @@ __device__ __forceinline__ double centred_squares(const PreparedMatrix& matrix, 
   return all;
 }
 
+/// A query's elements in fp64, without their mean for correlation; by a warp.
+__device__ __forceinline__ void store_values(const PreparedMatrix& matrix, Metric metric, std::int64_t row,
+                                             std::int64_t base) {
+  const double mean = metric == Metric::correlation ? matrix.mean[row] : 0.0;
+  for (std::int64_t i = lane_index(); i < matrix.dims; i += 32)
+    matrix.values[base + i] = element(matrix.rows, matrix.dtype, base + i) - mean;
+}
+
+/// A query's own scale, for products, and whether a filter can take it. exponent: of its largest element.
+__device__ __forceinline__ void scale_query(const Prepare& args, int exponent, double& scale, bool& filterable) {
+  const bool own_scale = args.model.sum == Sum::products;
+  if (own_scale) scale = ldexp(1.0, -exponent);
+  if (exponent >= extreme_exponent || -exponent >= extreme_exponent ||
+      (!own_scale && exponent + ilogb(args.transform.scale) > far_exponent))
+    filterable = false;
+}
+
+/// Whether a query whose largest element has this exponent is beyond what the filter's bound holds for.
+__device__ __forceinline__ bool is_far(const Prepare& args, int exponent, bool own_scale) {
+  return exponent >= extreme_exponent || -exponent >= extreme_exponent ||
+         (!own_scale && exponent + ilogb(args.transform.scale) > far_exponent);
+}
+
 /// Checks rows, takes their norms and sizes: a warp a row.
 __device__ __forceinline__ void measure(const Prepare& args) {
   const PreparedMatrix& matrix = args.matrix;
@@ -65,7 +88,7 @@ __device__ __forceinline__ void measure(const Prepare& args) {
     const std::int64_t base = row * matrix.dims;
     const double first = element(matrix.rows, matrix.dtype, base), reference = metric == Metric::cosine ? 0.0 : first;
     bool finite = true, same = true;
-    double largest = 0, sum = 0;
+    double largest = 0, sum = 0, size = 0;
     if (norms || args.is_query || !args.filters) {
       with_elements(matrix, [&](auto load) {
 #pragma unroll 4
@@ -85,9 +108,8 @@ __device__ __forceinline__ void measure(const Prepare& args) {
     if (norms) {
       same = __all_sync(all_lanes, same);
       double self = lanes_joined(sum, Plus{});
-      if (metric == Metric::correlation) {
+      if (metric == Metric::correlation)
         self = centred_squares(matrix, row, base, self / static_cast<double>(matrix.dims));
-      }
       degenerate = same;
       if (degenerate) in_range = args.degenerate_is_one;
       else if (matrix.dtype == DType::f64) in_range = self >= 0x1p-500 && self <= 0x1p500;
@@ -96,14 +118,9 @@ __device__ __forceinline__ void measure(const Prepare& args) {
     }
 
     // Queries: their values in fp64.
-    if (args.is_query && matrix.values != nullptr) {
-      const double mean = metric == Metric::correlation ? matrix.mean[row] : 0.0;
-      for (std::int64_t i = lane_index(); i < matrix.dims; i += 32)
-        matrix.values[base + i] = element(matrix.rows, matrix.dtype, base + i) - mean;
-    }
+    if (args.is_query && matrix.values != nullptr) store_values(matrix, metric, row, base);
 
     // The size of the filter row.
-    double size = 0;
     if (args.filters) {
       if (args.is_query) {
         largest = lanes_joined(largest, Larger{});
@@ -114,9 +131,7 @@ __device__ __forceinline__ void measure(const Prepare& args) {
             const bool own_scale = args.model.sum == Sum::products;
             const int exponent = ilogb(largest);
             if (own_scale) scale = ldexp(1.0, -exponent);
-            if (exponent >= extreme_exponent || -exponent >= extreme_exponent ||
-                (!own_scale && exponent + ilogb(args.transform.scale) > far_exponent))
-              filterable = false;
+            if (is_far(args, exponent, own_scale)) filterable = false;
           }
           matrix.scales[row] = scale;
           matrix.filterable[row] = filterable;

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(order_threads) count_sizes(Order args) {
 
 /// Counts to the positions where they begin: one block.
 __global__ void __launch_bounds__(1024) place_bins(Order args) {
-  VICINAL_SHARED(unsigned, spare, 32);
+  VICINAL_SHARED(unsigned, scratch, 32);
   constexpr int each = 4;
   const std::int64_t count = static_cast<std::int64_t>(order_bins) * args.blocks;
   unsigned at = 0;
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(1024) place_bins(Order args) {
     unsigned here[each], sum = 0, total = 0;
 #pragma unroll
     for (int i = 0; i < each; ++i) sum += here[i] = mine + i < count ? args.counts[mine + i] : 0;
-    unsigned before = at + block_sum_before(sum, total, spare);
+    unsigned before = at + block_sum_before(sum, total, scratch);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < each; ++i) {

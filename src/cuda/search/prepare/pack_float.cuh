@@ -41,11 +41,13 @@ __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats args) 
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * tile_rows,
                      columns = matrix.width / (halves ? 2 : 4);
   for (int r = warp_index(); r < tile_rows; r += thread_count() / 32) {
+    // A row of the tile, by a warp.
     const std::int64_t position = begin + r;
     auto* const line = matrix.bytes + position * matrix.width;
     const bool there = position < matrix.count;
     const std::int64_t row = there ? matrix.order[position] : 0, base = row * matrix.dims;
     const RowMap map = there ? row_map(p, row) : RowMap{0, 0};
+    // Its elements are rounded, and what rounding took is summed.
     QuantizationErrors sums{0, 0, 0, 0, 0, 0};
     with_elements(matrix, [&](auto load) {
       for (std::int64_t i = lane_index(); i < columns; i += 32) {
@@ -75,6 +77,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats args) 
         }
       }
     });
+    // Its quantization error and norm.
     sums = {lanes_joined(sums.xx, Plus{}),    lanes_joined(sums.nn, Plus{}),      lanes_joined(sums.ee, Plus{}),
             lanes_joined(sums.e_abs, Plus{}), lanes_joined(sums.e_max, Larger{}), lanes_joined(sums.n_abs, Plus{})};
     if (lane_index() == 0) close_row(p, position, there, sums, {es, ns});

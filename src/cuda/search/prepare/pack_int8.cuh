@@ -31,7 +31,7 @@ __device__ __forceinline__ void close_row(const Prepare& args, std::int64_t posi
     norms_of.n[r] = norms.n;
   }
   if (args.is_query)
-    matrix.placed[position] = {norms, sums.nn, matrix.scales[row], matrix.filterable[row] != 0 && sound};
+    matrix.quantized[position] = {norms, sums.nn, matrix.scales[row], matrix.filterable[row] != 0 && sound};
 }
 /// The metadata of a tile whose rows are closed.
 __device__ __forceinline__ void close_tile(const PreparedMatrix& matrix, std::int64_t tile, const TileNorms& norms,
@@ -64,6 +64,7 @@ __device__ __forceinline__ void pack_tile(const Prepare& args, std::int64_t tile
   const PreparedMatrix& matrix = args.matrix;
   const std::int64_t begin = tile * tile_rows;
   const int used = static_cast<int>(matrix.count - begin < tile_rows ? matrix.count - begin : tile_rows);
+  // The step, from the largest element of all rows.
   float size = thread_index() < used ? matrix.sizes[matrix.order[begin + thread_index()]] : 0.0f;
   for (int h = 16; h > 0; h /= 2) {
     const float other = __shfl_xor_sync(all_lanes, size, h);
@@ -76,12 +77,13 @@ __device__ __forceinline__ void pack_tile(const Prepare& args, std::int64_t tile
       args.transform.integral > 0 && static_cast<double>(size) <= args.transform.integral * 128 * (1 + 0x1p-20);
   const float rounded_step = size / 127 < args.transform.least_step ? args.transform.least_step : size / 127;
   const double step = integral ? args.transform.integral : static_cast<double>(rounded_step), inverse = 1 / step;
+  // A row by a warp: its elements are rounded to multiples of the step, and what rounding took is summed.
   for (int r = warp_index(); r < tile_rows; r += thread_count() / 32) {
     const int slab = matrix.width == 64 ? 64 : 128;
     const auto to = [&](std::int64_t i) {  // four columns
       const auto in_slab = static_cast<int>(4 * i % slab);
       return reinterpret_cast<std::uint32_t*>(matrix.bytes + begin * matrix.width + 4 * i / slab * slab * tile_rows +
-                                              r * slab + chunk_place(slab, r, in_slab / 16) * 16 + in_slab % 16);
+                                              r * slab + swizzled_chunk(slab, r, in_slab / 16) * 16 + in_slab % 16);
     };
     double xx = 0, nn = 0, ee = 0;
     if (r >= used) {
@@ -132,7 +134,7 @@ struct StartStates {
 };
 __device__ __forceinline__ void start_state(const StartStates& args, std::int64_t position) {
   QueryState state;
-  state.overflowed = args.filters && !args.queries.placed[position].filterable;
+  state.overflowed = args.filters && !args.queries.quantized[position].filterable;
   if (state.overflowed) state.coeffs.base = -infinite;
   args.states[position] = state;
   if (args.counts != nullptr) args.counts[position] = 0;

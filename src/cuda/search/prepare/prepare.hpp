@@ -6,8 +6,8 @@
 #include "core/parallel.hpp"
 #include "core/text.hpp"
 #include "core/visit_order.hpp"
-#include "cuda/search/filter/precision.hpp"
-#include "cuda/search/memory_plan.hpp"
+#include "cuda/search/core/precision.hpp"
+#include "cuda/search/core/prepared.hpp"
 #include "cuda/search/prepare/duplicates.cuh"
 #include "cuda/search/prepare/pack_float.cuh"
 #include "cuda/search/prepare/pack_int8.cuh"
@@ -66,7 +66,7 @@ class MatrixPreparer {
         choose_transform(sampled, in_floats(precision_) ? Precision::f32 : Precision::int8, thread_pool_);
     DeviceTransform transform{.centre = centre.reserve(corpus.cols),
                               .scale = chosen.scale,
-                              .integral = chosen.whole,
+                              .integral = chosen.integral_step,
                               .usable = chosen.usable};
     // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
     const double typical = needs_norms(spec_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
@@ -106,7 +106,7 @@ class MatrixPreparer {
       if (queries) {
         matrix.scales = buffers.scales.reserve(count);
         matrix.filterable = buffers.filterable.reserve(count);
-        matrix.placed = buffers.placed.reserve(padded);
+        matrix.quantized = buffers.quantized.reserve(padded);
       }
     }
     Prepare prepare{.matrix = matrix,

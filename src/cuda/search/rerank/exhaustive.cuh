@@ -1,8 +1,10 @@
 // The canonical precision on a device: every pair's key, a segment of rows at a time beside the list so far, and a selection of both.
 #pragma once
 #include "backend/search.hpp"
-#include "cuda/search/filter/filter.cuh"
-#include "cuda/search/memory_plan.hpp"
+#include "core/parallel.hpp"
+#include "cuda/device/device.hpp"
+#include "cuda/search/core/list_words.cuh"
+#include "cuda/search/core/row_choice.cuh"
 #include "cuda/search/rerank/rank.cuh"
 #include "cuda/select/select.hpp"
 
@@ -10,6 +12,18 @@ namespace vicinal::cuda {
 
 inline constexpr int exhaustive_threads = 256, exhaustive_rows = 4,
                      exhaustive_queries = 4;  // pairs of a warp: rows x queries
+
+/// Rows whose keys are taken at a time beside the lists.
+inline std::int64_t exhaustive_segment(std::int64_t batch, std::int64_t k, std::int64_t rows) {
+  return std::min(rows,
+                  std::max({std::int64_t{8192}, 2 * k, (std::int64_t{1} << 28) / std::max<std::int64_t>(batch, 1)}));
+}
+/// Of the canonical precision, for a batch of queries.
+inline std::int64_t exhaustive_bytes(std::int64_t batch, std::int64_t k, std::int64_t rows, DistanceType type,
+                                     bool wide) {
+  const std::int64_t cols = k + exhaustive_segment(batch, k, rows);
+  return batch * (cols * key_size(type) + k * (key_size(type) + 8 + word_size(wide)));
+}
 
 struct Exhaustive {
   SearchArgs args;
@@ -130,7 +144,7 @@ class ExhaustiveRanking {
   explicit ExhaustiveRanking(Device& device)
       : device_(device), keys_(device), values_(device), next_(device), workspace_(device), columns_(device) {}
 
-  /// best: the lists of the job, before and afterwards.
+  /// best: the lists of the search, before and afterwards.
   void search(const SearchArgs& args, const Ranking& ranking, bool wide, DeviceBuffer<std::byte, Device>& best,
               ThreadPool& thread_pool) {
     const std::int64_t count = args.queries.count, k = args.k, rows = args.rows.count,

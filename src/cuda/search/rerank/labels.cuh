@@ -3,8 +3,9 @@
 #pragma once
 #include <algorithm>
 
+#include "backend/search.hpp"
 #include "core/parallel.hpp"
-#include "cuda/search/filter/filter.cuh"
+#include "cuda/search/core/row_choice.cuh"
 
 namespace vicinal::cuda {
 

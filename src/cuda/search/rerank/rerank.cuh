@@ -1,8 +1,9 @@
 // RERANK: what passed the filter becomes a query's list, a block a query. The rows that look nearest are ranked by canonical
 // distance, the k-th of the list tightens the query's threshold, and what that excludes is dropped; at the end all that is left is ranked.
 #pragma once
-#include "cuda/search/filter/scatter.cuh"
-#include "cuda/search/memory_plan.hpp"
+#include "cuda/search/core/block_select.cuh"
+#include "cuda/search/core/list_words.cuh"
+#include "cuda/search/core/threshold.cuh"
 #include "cuda/search/rerank/rank.cuh"
 
 namespace vicinal::cuda {
@@ -27,176 +28,16 @@ struct Rerank {
   bool last = false;
 };
 
-/// From a bound on the k-th key to what the filter excludes.
-__device__ __forceinline__ void tighten(const SearchArgs& args, std::int64_t position, double bound) {
-  QueryState& state = args.states[position];
-  if (!(bound < state.threshold_key)) return;
-  const PlacedQuery query = args.queries.placed[position];
-  state.threshold_key = bound;
-  state.threshold_filter = theta_of_key(args.model, bound, query.scale);
-  if (!state.overflowed) state.coeffs = coeffs_of_query(args.model, state.threshold_filter, query.square, query.norms);
-}
-
-/// Keys of 32 bits in the order of floats; NaN has no place here.
-__device__ __forceinline__ std::uint32_t ordered_t(float t) {
-  return ListWords<Packed>::ordered(static_cast<double>(t));
-}
-
-/// The least and the largest of `count` keys, at least one, to all threads. `spare`: two words a warp.
-template <class KeyAt>
-__device__ __forceinline__ void block_ends(std::int64_t count, unsigned* spare, std::uint32_t& low, std::uint32_t& high,
-                                           const KeyAt& key_at) {
-  low = 0xffffffffu, high = 0;
-  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    const std::uint32_t key = key_at(i);
-    low = key < low ? key : low;
-    high = key > high ? key : high;
-  }
-  low = __reduce_min_sync(all_lanes, low);
-  high = __reduce_max_sync(all_lanes, high);
-  if (lane_index() == 0) {
-    spare[2 * warp_index()] = low;
-    spare[2 * warp_index() + 1] = high;
-  }
-  __syncthreads();
-  for (int w = 0; w < thread_count() / 32; ++w) {
-    low = spare[2 * w] < low ? spare[2 * w] : low;
-    high = spare[2 * w + 1] > high ? spare[2 * w + 1] : high;
-  }
-  __syncthreads();
-}
-
-/// Which of the bins holds the want-th (from 1) of what they count, by the first warp: out[0] is the bin, out[1] its position there, out[2] the bin's count.
-template <int bins>
-__device__ __forceinline__ void find_bin(const unsigned* counts, unsigned want, unsigned* out) {
-  constexpr int each = bins / 32;
-  if (warp_index() != 0) return;
-  unsigned mine = 0, total = 0;
-  for (int i = 0; i < each; ++i) mine += counts[lane_index() * each + i];
-  unsigned before = warp_sum_before(mine, total);
-  for (int i = 0; i < each; ++i) {
-    const unsigned here = counts[lane_index() * each + i];
-    if (before < want && want <= before + here) {
-      out[0] = static_cast<unsigned>(lane_index() * each + i);
-      out[1] = want - before;
-      out[2] = here;
-    }
-    before += here;
-  }
-}
-
-/// The want-th smallest (from 1) of `count` keys, at least that many: counts of eight bits at a time. What all keys begin with is passed
-/// over, since counts of it would be one counter's, at which all threads wait. `spare`: 256 + 3 words of shared memory.
-template <class KeyAt>
-__device__ __forceinline__ std::uint32_t block_kth(std::int64_t count, std::uint32_t want, unsigned* spare,
-                                                   const KeyAt& key_at) {
-  std::uint32_t low, prefix;
-  block_ends(count, spare, low, prefix, key_at);
-  for (int open = 32 - __clz(static_cast<int>(low ^ prefix)); open > 0;) {  // bits that are not known yet
-    const int shift = open > 8 ? open - 8 : 0;
-    const std::uint32_t mask = (1u << (open - shift)) - 1;
-    for (int i = thread_index(); i < 256; i += thread_count()) spare[i] = 0;
-    __syncthreads();
-    for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-      const std::uint32_t key = key_at(i);
-      if (open == 32 || (key ^ prefix) >> open == 0) atomicAdd(&spare[key >> shift & mask], 1u);
-    }
-    __syncthreads();
-    find_bin<256>(spare, want, spare + 256);
-    __syncthreads();
-    prefix = (prefix & ~(mask << shift)) | spare[256] << shift;
-    want = spare[257];
-    open = shift;
-    __syncthreads();
-  }
-  return prefix;
-}
-
-/// A t that at least `want` of some are not beyond, and not many more: by counts of equal parts of their span. each(take): take(t) for those of this thread, twice.
-inline constexpr int likely_bins = 512;
-template <class Each>
-__device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins, unsigned* spare, const Each& each) {
-  float low = static_cast<float>(infinite), high = -low;
-  each([&](float t) {
-    low = t < low ? t : low;
-    high = t > high && is_finite(static_cast<double>(t)) ? t : high;
-  });
-  for (int h = 16; h > 0; h /= 2) {
-    const float other = __shfl_xor_sync(all_lanes, low, h), another = __shfl_xor_sync(all_lanes, high, h);
-    low = other < low ? other : low;
-    high = another > high ? another : high;
-  }
-  auto* ends = reinterpret_cast<float*>(spare);
-  if (lane_index() == 0) {
-    ends[2 * warp_index()] = low;
-    ends[2 * warp_index() + 1] = high;
-  }
-  for (int i = thread_index(); i < likely_bins; i += thread_count()) bins[i] = 0;
-  __syncthreads();
-  for (int w = 0; w < thread_count() / 32; ++w) {
-    low = ends[2 * w] < low ? ends[2 * w] : low;
-    high = ends[2 * w + 1] > high ? ends[2 * w + 1] : high;
-  }
-  const float width = (high - low) / static_cast<float>(likely_bins - 1);
-  const float per = width > 0 ? 1 / width : 0;
-  // Rows that are always candidates have no place in the span: the last bin is theirs, and that of what is not finite.
-  const auto bin_of = [&](float t) {
-    const float at = (t - low) * per;
-    return at >= 0 && at < static_cast<float>(likely_bins - 1) ? static_cast<int>(at) : at < 0 ? 0 : likely_bins - 1;
-  };
-  if (!is_finite(static_cast<double>(low)) || !(width < static_cast<float>(infinite)))
-    return static_cast<float>(infinite);
-  each([&](float t) { atomicAdd(&bins[bin_of(t)], 1u); });
-  __syncthreads();
-  find_bin<likely_bins>(bins, want, spare + 64);
-  __syncthreads();
-  const unsigned bin = spare[64];
-  __syncthreads();
-  return bin + 1 >= likely_bins ? static_cast<float>(infinite) : low + static_cast<float>(bin + 1) * width;
-}
-
-/// Items for which stays() holds move to the front; returns how many. All threads see the same.
-template <class Item, class Stays>
-__device__ __forceinline__ std::uint32_t compact(Item* items, std::uint32_t count, unsigned* spare,
-                                                 const Stays& stays) {
-  constexpr int each = 4;
-  const auto threads = static_cast<std::uint32_t>(thread_count());
-  std::uint32_t kept = 0;
-  for (std::uint32_t from = 0; from < count; from += each * threads) {
-    Item mine[each];
-    unsigned stay = 0;
-#pragma unroll
-    for (std::uint32_t j = 0; j < each; ++j) {
-      const std::uint32_t i = from + j * threads + static_cast<std::uint32_t>(thread_index());
-      if (i < count) mine[j] = items[i];
-    }
-#pragma unroll
-    for (std::uint32_t j = 0; j < each; ++j) {
-      const std::uint32_t i = from + j * threads + static_cast<std::uint32_t>(thread_index());
-      if (i < count && stays(mine[j])) stay |= 1u << j;
-    }
-    unsigned total;
-    std::uint32_t at = kept + block_sum_before(static_cast<unsigned>(__popc(stay)), total, spare);
-    __syncthreads();
-#pragma unroll
-    for (std::uint32_t j = 0; j < each; ++j)
-      if ((stay >> j & 1) != 0) items[at++] = mine[j];
-    kept += total;
-    __syncthreads();
-  }
-  return kept;
-}
-
 /// About `want` of the slots that look nearest, `room` at most, go to `chosen` as rows; the others stay. full: none that looks farther than the k-th so
 /// far goes: without quantization errors, what is left of the bound is the estimate. Returns how many went.
 __device__ __forceinline__ std::uint32_t choose_rows(const SearchArgs& args, const QueryState& state,
-                                                     const PlacedQuery& query, Slot* slots, std::uint32_t& count,
+                                                     const QuantizedQuery& query, Slot* slots, std::uint32_t& count,
                                                      std::uint32_t want, std::uint32_t room, bool full,
-                                                     std::uint32_t* chosen, unsigned* bins, unsigned* spare) {
+                                                     std::uint32_t* chosen, unsigned* bins, unsigned* scratch) {
   float limit = full ? threshold(args.model, state.threshold_filter, query.square, FilterNorms{}, FilterNorms{})
                      : static_cast<float>(infinite);
   if (count > want) {
-    const float nearest = likely_limit(want, bins, spare, [&](const auto& take) {
+    const float nearest = likely_limit(want, bins, scratch, [&](const auto& take) {
       // Four are read before the first is counted.
       const auto threads = static_cast<std::uint32_t>(thread_count());
       for (auto from = static_cast<std::uint32_t>(thread_index()); from < count; from += 4 * threads) {
@@ -210,27 +51,27 @@ __device__ __forceinline__ std::uint32_t choose_rows(const SearchArgs& args, con
     });
     limit = limit < nearest ? limit : nearest;
   }
-  if (thread_index() == 0) spare[259] = 0;
+  if (thread_index() == 0) scratch[259] = 0;
   __syncthreads();
   // Of those that look alike any will do, as long as no more are taken than there is room for.
-  count = compact(slots, count, spare, [&](const Slot& slot) {
+  count = compact(slots, count, scratch, [&](const Slot& slot) {
     if (slot.t > limit) return true;
-    const unsigned at = atomicAdd(&spare[259], 1u);
+    const unsigned at = atomicAdd(&scratch[259], 1u);
     if (at >= room) return true;
     chosen[at] = args.rows.order[slot.position];
     return false;
   });
-  const std::uint32_t used = spare[259] < room ? spare[259] : room;
+  const std::uint32_t used = scratch[259] < room ? scratch[259] : room;
   __syncthreads();
   return used;
 }
 
 /// What the query's threshold leaves of its slots.
 __device__ __forceinline__ std::uint32_t drop_excluded(const SearchArgs& args, const QueryState& state,
-                                                       const PlacedQuery& query, Slot* slots, std::uint32_t count,
-                                                       unsigned* spare) {
+                                                       const QuantizedQuery& query, Slot* slots, std::uint32_t count,
+                                                       unsigned* scratch) {
   const ThresholdCoeffs line = coeffs_of_query(args.model, state.threshold_filter, query.square, query.norms);
-  return compact(slots, count, spare, [&](const Slot& slot) {
+  return compact(slots, count, scratch, [&](const Slot& slot) {
     return !(slot.t > up32(int8_bound(line, args.rows.tile_metadata[slot.position / tile_rows].maxima)));
   });
 }
@@ -262,13 +103,40 @@ __device__ __forceinline__ void rank_rows(const SearchArgs& args, const Ranking&
   }
 }
 
+/// Cuts a list of at least k words to the best k, in order or not; returns the k-th key.
+template <class Form>
+__device__ __forceinline__ double cut_list(typename Form::Word* words, int& have, std::int64_t k, bool& in_order,
+                                           unsigned* bins, unsigned* scratch) {
+  using Words = ListWords<Form>;
+  using Word = typename Form::Word;
+  double bound = infinite;
+  bool cut = false;
+  if constexpr (!Words::wide) {
+    // No order is needed yet: the k-th key, and what is not beyond it. More than k are left where several have that key.
+    cut = have > sorts_from;
+    if (cut) {
+      const std::uint32_t kth =
+          block_kth(have, static_cast<std::uint32_t>(k), bins, [&](std::int64_t i) { return Words::top(words[i]); });
+      have = static_cast<int>(compact(words, static_cast<std::uint32_t>(have), scratch,
+                                      [&](const Word& word) { return Words::top(word) <= kth; }));
+      bound = Words::key(static_cast<Word>(kth) << 32);
+    }
+  }
+  if (!cut || have > k) {
+    sort_list<Form>(words, have);
+    in_order = true;
+    if (!cut) bound = Words::key(words[k - 1]);
+  }
+  have = static_cast<int>(k);
+  return bound;
+}
+
 /// many: rows for each query. Then eight of a warp are on their way, and a block more has room; of a few all warps should have some.
 template <class Form, bool many>
 __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(Rerank s) {
-  using Words = ListWords<Form>;
   using Word = typename Form::Word;
   // Shared memory: the list with what is ranked behind it, and the rows that are chosen.
-  VICINAL_SHARED(unsigned, spare, 260);
+  VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
   Word* words = dynamic_shared<Word>();
   auto* chosen = reinterpret_cast<std::uint32_t*>(words + s.words);
@@ -289,7 +157,7 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
   auto have = static_cast<int>(state.best);
   for (int i = thread_index(); i < have; i += thread_count()) words[i] = best[i];
   __syncthreads();
-  const PlacedQuery query = args.queries.placed[position];
+  const QuantizedQuery query = args.queries.quantized[position];
   const std::int64_t query_row = args.queries.order[position];
   const auto room = static_cast<std::uint32_t>(s.words - k);
   bool first = true, in_order = false;
@@ -307,7 +175,7 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
       count = 0;
       __syncthreads();
     } else {
-      used = choose_rows(args, state, query, slots, count, want, room, first && full, chosen, bins, spare);
+      used = choose_rows(args, state, query, slots, count, want, room, first && full, chosen, bins, scratch);
     }
     // Canonical distances behind the list.
     rank_rows<Form, many ? 8 : 4>(args, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()),
@@ -318,29 +186,11 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
     __syncthreads();
     // The k-th tightens the threshold, which drops candidates.
     if (have >= k) {
-      double bound = infinite;
-      bool cut = false;
-      if constexpr (!Words::wide) {
-        // No order is needed yet: the k-th key, and what is not beyond it. More than k are left where several have that key.
-        cut = have > sorts_from;
-        if (cut) {
-          const std::uint32_t kth = block_kth(have, static_cast<std::uint32_t>(k), bins,
-                                              [&](std::int64_t i) { return Words::top(words[i]); });
-          have = static_cast<int>(compact(words, static_cast<std::uint32_t>(have), spare,
-                                          [&](const Word& word) { return Words::top(word) <= kth; }));
-          bound = Words::key(static_cast<Word>(kth) << 32);
-        }
-      }
-      if (!cut || have > k) {
-        sort_list<Form>(words, have);
-        in_order = true;
-        if (!cut) bound = Words::key(words[k - 1]);
-      }
-      have = static_cast<int>(k);
+      const double bound = cut_list<Form>(words, have, k, in_order, bins, scratch);
       if (thread_index() == 0) tighten(args, position, bound);
       __threadfence_block();
       __syncthreads();
-      count = drop_excluded(args, state, query, slots, count, spare);
+      count = drop_excluded(args, state, query, slots, count, scratch);
     }
     first = false;
     if (!s.last) break;

@@ -2,13 +2,19 @@
 // nearest are chosen, all warps of the device rank them, and a block a query cuts the list to the best k and drops what its new
 // threshold excludes. At the end what is left is ranked in the same way, and a merge sort puts the lists in order.
 #pragma once
-#include "cuda/search/memory_plan.hpp"
+#include "cuda/device/device.hpp"
 #include "cuda/search/rerank/rerank.cuh"
-#include "cuda/select/job.hpp"
+#include "cuda/select/kernel.hpp"
 
 namespace vicinal::cuda {
 
 inline constexpr int long_threads = 1024, rank_long_threads = 256;
+
+/// Bytes that a query of a long list takes beside its slots (rerank_long.cuh).
+inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide) {
+  const FormName form = wide ? FormName::wide : FormName::packed;
+  return k > most_shared_k ? capacity * (4 + word_size(form)) + merge_workspace(form, k, k).row : 0;
+}
 
 struct RerankLong {
   SearchArgs args;
@@ -21,7 +27,7 @@ struct RerankLong {
 };
 
 __global__ void __launch_bounds__(long_threads) choose_long(RerankLong s) {
-  VICINAL_SHARED(unsigned, spare, 260);
+  VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned, bins, likely_bins);
   const SearchArgs& args = s.args;
   const std::int64_t position = blockIdx.x;
@@ -38,8 +44,8 @@ __global__ void __launch_bounds__(long_threads) choose_long(RerankLong s) {
       chosen[i] = args.rows.order[slots[i].position];
     count = 0;
   } else {
-    used = choose_rows(args, state, args.queries.placed[position], slots, count, want, capacity, full, chosen, bins,
-                       spare);
+    used = choose_rows(args, state, args.queries.quantized[position], slots, count, want, capacity, full, chosen, bins,
+                       scratch);
   }
   __syncthreads();  // of all who read the count
   if (thread_index() != 0) return;
@@ -75,24 +81,24 @@ __device__ __forceinline__ void set_byte(WideWord& word, int byte, unsigned to) 
 }
 
 /// A word that `want` of the `count` words are not beyond, which are all different: counts of bytes, from the highest on, until those with
-/// one beginning are taken all. `spare`: 256 + 3 words of shared memory.
+/// one beginning are taken all. `scratch`: 256 + 3 words of shared memory.
 template <class Form, class WordAt>
-__device__ __forceinline__ typename Form::Word block_cut(std::uint32_t count, std::uint32_t want, unsigned* spare,
+__device__ __forceinline__ typename Form::Word block_cut(std::uint32_t count, std::uint32_t want, unsigned* scratch,
                                                          const WordAt& word_at) {
   typename Form::Word low = Form::first(), high = Form::last();
   for (int byte = 0; byte < static_cast<int>(sizeof low); ++byte) {
-    for (int i = thread_index(); i < 256; i += thread_count()) spare[i] = 0;
+    for (int i = thread_index(); i < 256; i += thread_count()) scratch[i] = 0;
     __syncthreads();
     for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < count;
          i += static_cast<std::uint32_t>(thread_count())) {
       const auto word = word_at(i);
-      if (!(word < low) && !(high < word)) atomicAdd(&spare[byte_of(word, byte)], 1u);
+      if (!(word < low) && !(high < word)) atomicAdd(&scratch[byte_of(word, byte)], 1u);
     }
     __syncthreads();
-    find_bin<256>(spare, want, spare + 256);
+    find_bin<256>(scratch, want, scratch + 256);
     __syncthreads();
-    const unsigned bin = spare[256], here = spare[258];
-    want = spare[257];
+    const unsigned bin = scratch[256], here = scratch[258];
+    want = scratch[257];
     set_byte(low, byte, bin);
     set_byte(high, byte, bin);
     __syncthreads();
@@ -126,7 +132,7 @@ __device__ __forceinline__ typename Form::Key largest_key(const typename Form::W
 template <class Form>
 __global__ void __launch_bounds__(long_threads) cut_long(RerankLong s) {
   using Word = typename Form::Word;
-  VICINAL_SHARED(unsigned, spare, 260);
+  VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(unsigned long long, largest, 1);
   const SearchArgs& args = s.args;
   const std::int64_t position = blockIdx.x;
@@ -137,26 +143,28 @@ __global__ void __launch_bounds__(long_threads) cut_long(RerankLong s) {
   const std::uint32_t used = s.used[position];
   std::uint32_t have = state.best;
   if (used > 0) {
+    // The best k of the list and of what was ranked.
     Word limit = Form::last();
     if (have + used > k) {
-      limit =
-          block_cut<Form>(have + used, k, spare, [&](std::uint32_t i) { return i < have ? best[i] : words[i - have]; });
-      have = compact(best, have, spare, [&](const Word& word) { return !(limit < word); });
+      limit = block_cut<Form>(have + used, k, scratch,
+                              [&](std::uint32_t i) { return i < have ? best[i] : words[i - have]; });
+      have = compact(best, have, scratch, [&](const Word& word) { return !(limit < word); });
     }
-    if (thread_index() == 0) spare[259] = have;
+    if (thread_index() == 0) scratch[259] = have;
     __syncthreads();
     for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used;
          i += static_cast<std::uint32_t>(thread_count()))
-      if (!(limit < words[i])) best[atomicAdd(&spare[259], 1u)] = words[i];
+      if (!(limit < words[i])) best[atomicAdd(&scratch[259], 1u)] = words[i];
     __syncthreads();
-    have = spare[259];
+    have = scratch[259];
+    // The k-th tightens the threshold, which drops candidates.
     if (have == k) {
       const typename Form::Key kth = largest_key<Form>(best, k, largest);
       if (thread_index() == 0) tighten(args, position, ListWords<Form>::key(Form::make(kth, 0)));
       __threadfence_block();
       __syncthreads();
-      const std::uint32_t left = drop_excluded(args, state, args.queries.placed[position],
-                                               args.slots + position * args.capacity, args.counts[position], spare);
+      const std::uint32_t left = drop_excluded(args, state, args.queries.quantized[position],
+                                               args.slots + position * args.capacity, args.counts[position], scratch);
       if (thread_index() == 0) args.counts[position] = left;
     }
     if (thread_index() == 0) state.best = have;
@@ -171,7 +179,7 @@ template <class Device>
 class LongLists {
  public:
   explicit LongLists(Device& device)
-      : device_(device), chosen_(device), used_(device), words_(device), spare_(device) {}
+      : device_(device), chosen_(device), used_(device), words_(device), workspace_(device) {}
 
   void rerank(const SearchArgs& args, const Ranking& ranking, bool wide, bool last) {
     const std::int64_t count = args.queries.count, slots = count * args.capacity;
@@ -190,12 +198,12 @@ class LongLists {
       device_.launch()(count, long_threads, 0, wide ? cut_long<Wide> : cut_long<Packed>, s);
     }
     if (!last) return;
-    Job sort;
+    SelectBatch sort;
     sort.rows.rows = count;
     sort.form = form;
     sort.k = args.k;
     sort.list = args.best;
-    sort.spare = spare_.reserve(count * merge_needs(form, args.k, args.k).row);
+    sort.workspace = workspace_.reserve(count * merge_workspace(form, args.k, args.k).row);
     sort.multiprocessors = device_.multiprocessors;
     auto launch = device_.launch();
     run_sort(launch, sort);
@@ -204,7 +212,7 @@ class LongLists {
  private:
   Device& device_;
   DeviceBuffer<std::uint32_t, Device> chosen_, used_;
-  DeviceBuffer<std::byte, Device> words_, spare_;
+  DeviceBuffer<std::byte, Device> words_, workspace_;
 };
 
 }  // namespace vicinal::cuda

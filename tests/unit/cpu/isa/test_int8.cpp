@@ -279,7 +279,7 @@ class Int8RowTest : public ::testing::TestWithParam<const Kernels*> {
   }
 };
 
-TEST_P(Int8RowTest, RowsAreThoseOfThePlainTableAndResidualsAreTrue) {
+TEST_P(Int8RowTest, RowsAreThoseOfThePlainTableAndQuantizationErrorsAreTrue) {
   std::mt19937_64 random(5);
   std::normal_distribution<double> normal;
   for (std::int64_t dims = 1; dims <= 70; ++dims)
@@ -315,7 +315,7 @@ TEST_P(Int8RowTest, RowsAreThoseOfThePlainTableAndResidualsAreTrue) {
     }
 }
 
-TEST_P(Int8RowTest, SecondBytesAreThoseOfThePlainTableAndResidualsAreTrue) {
+TEST_P(Int8RowTest, SecondBytesAreThoseOfThePlainTableAndQuantizationErrorsAreTrue) {
   std::mt19937_64 random(6);
   std::normal_distribution<double> normal;
   for (std::int64_t dims = 1; dims <= 70; ++dims)

@@ -331,7 +331,7 @@ TEST_P(KernelTest, FirstBadFindsTheFirstOfEachKind) {
 
 // ---- quantize, pack, hamming ----
 
-TEST_P(KernelTest, QuantiseRoundsOnceAndItsFactsAreTheResiduals) {
+TEST_P(KernelTest, QuantiseRoundsOnceAndItsFactsAreTheQuantizationErrors) {
   for (const std::int64_t dims : all_dims) {
     for (const Family family : {Family::ordinary, Family::wild}) {
       Random random(static_cast<std::uint64_t>(dims));

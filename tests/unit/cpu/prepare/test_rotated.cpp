@@ -31,6 +31,7 @@ struct Rotated : testing::TestWithParam<std::int64_t> {
     EXPECT_EQ(model->rotated, transform.rotation.roundings());
   }
 
+  PackArgs args() const { return {kernels, spec, Precision::int8, model.get(), &transform, {.second_level = true}}; }
   /// Row i where the filter should see it.
   std::vector<Real> moved(std::int64_t i) const {
     std::vector<Real> row;
@@ -61,10 +62,9 @@ struct Rotated : testing::TestWithParam<std::int64_t> {
   std::unique_ptr<BoundModel> model;
 };
 
-TEST_P(Rotated, RowsAreWithinTheirResiduals) {
+TEST_P(Rotated, RowsAreWithinTheirQuantizationErrors) {
   PackedRows packed;
-  prepare_rows(kernels, spec, Precision::int8, model.get(), &transform, {.kd_tree = false, .second = true}, 0, count,
-               thread_pool, packed);
+  prepare_rows(args(), 0, count, thread_pool, packed);
   const std::int64_t quads = quads_of(dims);
   for (std::int64_t place = 0; place < count; ++place) {
     std::vector<int> bytes;
@@ -83,11 +83,10 @@ TEST_P(Rotated, RowsAreWithinTheirResiduals) {
   }
 }
 
-TEST_P(Rotated, QueriesAreWithinTheirResiduals) {
+TEST_P(Rotated, QueriesAreWithinTheirQuantizationErrors) {
   PackedQueries packed;
   const std::vector<std::int64_t> rows = {0, 3, 17, 250, 299};
-  prepare_queries(kernels, &int8_plain, nullptr, true, spec, model.get(), &transform, spec.corpus, rows, 16,
-                  thread_pool, packed);
+  prepare_queries(args(), {.points = spec.corpus, .rows = rows, .block = 16, .int8 = &int8_plain}, thread_pool, packed);
   ASSERT_EQ(int8_plain.layout, QueryLayout::quads);
   const std::int64_t quads = quads_of(dims), lanes = packed.lanes;
   for (std::size_t i = 0; i < rows.size(); ++i) {

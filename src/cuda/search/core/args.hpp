@@ -1,5 +1,5 @@
-// What the kernels of a search of vectors are given: two matrices prepared alike, the facts of their bound, and the state of each query.
-// Rows and queries are in positions: sorted by their largest element, so that the rows of a tile can share one step.
+// SearchArgs is what the kernels of a search of vectors are given: two matrices prepared alike, the facts of their bound, and the state of each
+// query. Rows and queries are in positions: sorted by their largest element, so that the rows of a tile can share one step.
 #pragma once
 #include <cstdint>
 
@@ -15,12 +15,13 @@ inline constexpr int groups_a_tile = 8;              // groups of 16 rows, whose
 inline constexpr std::int64_t most_shared_k = 2048;  // lists up to this are kept in shared memory
 inline constexpr std::int64_t most_filtered_k = 1 << 15;
 
-/// Where a 16-byte chunk of a line of a slab is among the line's chunks: eight lines meet in no bank, and tensor cores read them so.
-VICINAL_HOST_DEVICE inline int chunk_place(int slab, int line, int chunk) {
+/// The swizzle of a slab: where a 16-byte chunk of a line is among the line's chunks, so that eight lines meet in no bank. Tensor cores read
+/// them so.
+VICINAL_HOST_DEVICE inline int swizzled_chunk(int slab, int line, int chunk) {
   return slab == 64 ? chunk ^ (line >> 1 & 3) : chunk ^ (line & 7);
 }
 
-/// Which rows may answer, in memory of the device; RowFilter tells it.
+/// RowChoice says which rows may answer, as RowFilter does, in memory of the device.
 struct RowChoice {
   bool all = true, without_self = false;
   std::int64_t begin = 0, end = INT64_MAX;
@@ -29,7 +30,7 @@ struct RowChoice {
   const std::int64_t *row_labels = nullptr, *query_labels = nullptr;
 };
 
-/// How rows become filter rows: Transform of src/cpu/transform.hpp.
+/// The transform that makes filter rows of rows (prepare/transform.hpp).
 struct DeviceTransform {
   const double* centre = nullptr;
   double scale = 1, integral = 0;
@@ -38,8 +39,8 @@ struct DeviceTransform {
   bool duplicates = false;  // many rows are equal (duplicates.cuh)
 };
 
-/// What rounding said of a query.
-struct PlacedQuery {
+/// A query's quantization error and norms, its square and its scale.
+struct QuantizedQuery {
   FilterNorms norms;
   double square = 0, scale = 1;
   bool filterable = true;
@@ -53,7 +54,7 @@ struct alignas(16) TileMetadata {
   float step, e, n, quick_inverse;  // e, n: the maxima, rounded up
 };
 
-/// Rows or queries. Arrays but `order` and those that say position are by row.
+/// Rows or queries in the filter's form. Its arrays but `order` and those that say position are by row.
 struct PreparedMatrix {
   const void* rows = nullptr;  // dense, of `dtype`
   DType dtype = DType::f32;
@@ -66,19 +67,19 @@ struct PreparedMatrix {
   unsigned long long* largest = nullptr;  // bits of the largest e and n of all tiles
   double* scales = nullptr;               // queries: of inner products
   std::uint8_t* filterable = nullptr;     // queries
-  PlacedQuery* placed = nullptr;          // queries: of positions
+  QuantizedQuery* quantized = nullptr;    // queries: of positions
   double* values = nullptr;               // queries: fp64, without their mean for correlation
 
   VICINAL_HOST_DEVICE std::int64_t tiles() const { return (count + tile_rows - 1) / tile_rows; }
 };
 
-/// A row that passed: where it is, and at most what the filter says of it.
+/// A slot holds a row that passed the filter: its position, and t, at most the filter's distance of it.
 struct Slot {
   std::uint32_t position;
   float t;
 };
 
-/// The same with its query, by position, and the filter's sum, before it is scattered.
+/// A candidate is a row that passed, with its query, both by position, and the filter's sum, before it is scattered to a slot.
 struct alignas(16) Candidate {
   std::uint32_t query, position;
   int sum, none;
@@ -94,7 +95,7 @@ struct QueryState {
   bool infinite_key = false;           // on the canonical precision: a row that may answer has an infinite key
 };
 
-/// Counted in the kernels.
+/// What kernels count.
 struct Counters {
   unsigned long long passed, ranked, underflowed;
   unsigned infinite_keys, undefined_keys;
@@ -116,7 +117,7 @@ struct Visits {
   }
 };
 
-/// One spec over one chunk.
+/// The arguments of one search over one chunk of the corpus.
 struct SearchArgs {
   PreparedMatrix rows, queries;
   BoundModel model;

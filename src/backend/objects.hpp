@@ -1,4 +1,4 @@
-// What the index knows of objects: how many there are, and canonical distances from a query to some of them.
+// What an index knows of objects: how many there are, and canonical distances from a query to some of them. The seam of evaluators on the host.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -7,7 +7,7 @@
 
 #include "backend/ranks.hpp"
 #include "core/parallel.hpp"
-#include "permutation/true_distance.hpp"
+#include "core/true_distance.hpp"
 #include "vicinal/options.hpp"
 
 namespace vicinal {

@@ -1,6 +1,6 @@
-// What the host side of an algorithm is given, and how many bytes it needs: plain arithmetic, the same under the emulator.
-// `launch(blocks, threads, shared, kernel, args)` queues a kernel that takes one struct; CudaLaunch in launch.cuh, an emulated
-// one in tests/kernels.
+// SelectKernel is what the host knows of an algorithm: what it takes, the memory that it works in, and what launches it. All of it is plain
+// arithmetic, the same under the emulator. `launch(blocks, threads, shared, kernel, args)` queues a kernel that takes one struct: CudaLaunch in
+// cuda/device/launch.cuh, an emulated one in tests/kernels.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -20,19 +20,20 @@ namespace vicinal::cuda {
 
 struct CudaLaunch;
 
-struct Job {
-  Rows rows;  // of one batch
+/// Rows that an algorithm selects from in one go.
+struct SelectBatch {
+  Rows rows;
   FormName form = FormName::packed;
   std::int64_t k = 0;
   void* list = nullptr;       // rows x k words
   std::int64_t list_row = 0;  // words from a row's list to the next, where that is not k
-  void* spare = nullptr;      // Needs::bytes
+  void* workspace = nullptr;  // as Workspace says
   std::int64_t workers = 1;   // rows in work at a time, of algorithms that keep memory for each
   int multiprocessors = 1;
 };
 
-/// Spare memory: so much for each row of a batch, and so much for each row in work, of at most `most_workers`.
-struct Needs {
+/// Memory that an algorithm works in: so much for each row of a batch, and so much for each row in work, of at most `most_workers`.
+struct Workspace {
   std::int64_t row = 0, worker = 0, most_workers = 0;
 };
 
@@ -60,7 +61,7 @@ inline std::int64_t merge_words(FormName form, std::int64_t n, std::int64_t k) {
   const std::int64_t chunk = merge_chunk(form, n, k), chunks = divide_up(n, chunk);
   return chunks == 1 ? 0 : k <= chunk ? chunks * k : n + k;
 }
-inline Needs merge_needs(FormName form, std::int64_t n, std::int64_t k) {
+inline Workspace merge_workspace(FormName form, std::int64_t n, std::int64_t k) {
   return {2 * merge_words(form, n, k) * word_size(form), 0, 0};
 }
 
@@ -82,53 +83,53 @@ inline std::int64_t bitonic_words(FormName form, std::int64_t cols, std::int64_t
   if (second) lists = plan.in_tiles ? divide_up(lists * plan.list, plan.tile) : divide_up(lists, 2);
   return lists * plan.list;
 }
-inline Needs bitonic_needs(FormName form, std::int64_t cols, std::int64_t k) {
+inline Workspace bitonic_workspace(FormName form, std::int64_t cols, std::int64_t k) {
   return {(bitonic_words(form, cols, k, false) + bitonic_words(form, cols, k, true)) * word_size(form), 0, 0};
 }
 
 // quick: two arrays of a row's length for each row in work.
 inline constexpr int quick_warp_threads = 128, quick_block_threads = 256;
-inline Needs quick_needs(FormName form, std::int64_t cols, bool warp, int multiprocessors) {
+inline Workspace quick_workspace(FormName form, std::int64_t cols, bool warp, int multiprocessors) {
   return {0, 2 * cols * word_size(form), std::int64_t{multiprocessors} * (warp ? 32 : 4)};
 }
 
 // radix: two arrays of candidates for each row in work; a bucket that does not fit is read from the input again.
 inline constexpr int radix_threads = 256;
 inline std::int64_t radix_capacity(std::int64_t cols) { return std::min(cols, std::max<std::int64_t>(4096, cols / 8)); }
-inline Needs radix_needs(FormName form, std::int64_t cols, int multiprocessors) {
+inline Workspace radix_workspace(FormName form, std::int64_t cols, int multiprocessors) {
   return {0, 2 * radix_capacity(cols) * word_size(form), std::int64_t{multiprocessors} * 4};
 }
 
 // scan: a row's state, its histogram, and two counts for each of its tiles.
 inline constexpr std::int64_t scan_tile = 8192;
-inline Needs scan_needs(std::int64_t cols) { return {32 + 256 * 8 + divide_up(cols, scan_tile) * 16, 0, 0}; }
+inline Workspace scan_workspace(std::int64_t cols) { return {32 + 256 * 8 + divide_up(cols, scan_tile) * 16, 0, 0}; }
 
-// sieve: what is guessed from a sample. The limit of a row is a word that `rank` to `most_rank` of the samples are not beyond.
-struct SieveGuess {
-  int samples = 0;  // a block; 0: no guess, every word is within the limit
+// sieve: what is speculated from a sample. The threshold of a row is a word that `rank` to `most_rank` of the samples are not beyond.
+struct SpeculativeThreshold {
+  int samples = 0;  // a block; 0: no sample, every word is within the threshold
   int run = 1;      // side by side, since memory is read 32 bytes at a time
   int rank = 0, most_rank = 0;
 };
 inline constexpr std::int64_t sieve_block_samples = 2048;  // of sieve_block
-/// The k smallest of `cols` are not beyond the guess, but for one row in 10^9: of the k, those in the sample are about Poisson
+/// The k smallest of `cols` are not beyond the speculative threshold, but for one row in 10^9: of the k, those in the sample are about Poisson
 /// distributed with the mean k samples / cols, and Chernoff's bound says how many there may be.
-inline SieveGuess sieve_guess(std::int64_t cols, std::int64_t k, std::int64_t samples, int blocks, int run) {
-  SieveGuess guess;
+inline SpeculativeThreshold speculate(std::int64_t cols, std::int64_t k, std::int64_t samples, int blocks, int run) {
+  SpeculativeThreshold speculative;
   samples = std::min(samples, cols / 8 / blocks);
   samples -= samples % run;
-  if (samples < 4 * run) return guess;
+  if (samples < 4 * run) return speculative;
   const double mean = static_cast<double>(k) * static_cast<double>(samples * blocks) / static_cast<double>(cols);
   auto rank =
       static_cast<std::int64_t>(std::max(mean, static_cast<double>(run + 1)));  // more than one run: rows may be sorted
   while (static_cast<double>(rank) * std::log(static_cast<double>(rank) / mean) - static_cast<double>(rank) + mean < 21)
     ++rank;
   const std::int64_t most = rank + std::max<std::int64_t>(1, rank / 4);
-  if (most > samples * blocks / 2) return guess;
-  guess.samples = static_cast<int>(samples);
-  guess.run = run;
-  guess.rank = static_cast<int>(rank);
-  guess.most_rank = static_cast<int>(most);
-  return guess;
+  if (most > samples * blocks / 2) return speculative;
+  speculative.samples = static_cast<int>(samples);
+  speculative.run = run;
+  speculative.rank = static_cast<int>(rank);
+  speculative.most_rank = static_cast<int>(most);
+  return speculative;
 }
 /// Where a run of samples begins: in each stratum of the row at a place that hangs on row and run.
 VICINAL_BOTH std::int64_t sieve_sample_column(std::int64_t row, std::int64_t run, std::int64_t stratum, int length) {
@@ -149,7 +150,7 @@ inline constexpr std::int64_t sieve_rows_cols = 8192;
 inline constexpr int sieve_rows_warps = 4;  // a block, of rows of a warp each
 template <int warps>
 inline constexpr int sieve_rows_words = warps == 1 ? 256 : 2048;
-/// From k to so many words are sorted: a power of two, and some room for a guess.
+/// From k to so many words are sorted: a power of two, and some room for a threshold.
 inline std::int64_t sieve_rows_sorted(std::int64_t k) { return std::max<std::int64_t>(32, power_of_two(k + k / 8)); }
 inline std::int64_t sieve_rows_most_k(std::int64_t cols) {
   const std::int64_t words = cols <= 1024 ? sieve_rows_words<1> : sieve_rows_words<8>;
@@ -158,7 +159,7 @@ inline std::int64_t sieve_rows_most_k(std::int64_t cols) {
 
 /// sieve_grid: the number of blocks that sample, and the words that may be found.
 struct SieveGridPlan {
-  SieveGuess guess;
+  SpeculativeThreshold speculative;
   int samplers = 1, kept = 0;
   std::int64_t most_found = 0;
   bool in_block = false;  // a block sorts the answer
@@ -170,34 +171,34 @@ inline SieveGridPlan sieve_grid_plan(std::int64_t cols, std::int64_t k, int size
   constexpr std::int64_t per_block = 4096, most_kept = 8192;
   int samplers = static_cast<int>(std::clamp<std::int64_t>(cols / 256 / per_block, 1, 64));
   for (;; samplers /= 2) {
-    plan.guess = sieve_guess(cols, k, per_block, samplers, 32 / size);
-    if (plan.guess.samples == 0) {
+    plan.speculative = speculate(cols, k, per_block, samplers, 32 / size);
+    if (plan.speculative.samples == 0) {
       plan.most_found = cols;
       return plan;
     }
-    plan.kept = samplers == 1 ? 0 : std::min(plan.guess.most_rank, plan.guess.samples);
+    plan.kept = samplers == 1 ? 0 : std::min(plan.speculative.most_rank, plan.speculative.samples);
     if (samplers * plan.kept <= most_kept) break;
   }
   plan.samplers = samplers;
-  const double rank = plan.guess.most_rank,
-               share = static_cast<double>(plan.guess.samples) * samplers / static_cast<double>(cols);
+  const double rank = plan.speculative.most_rank,
+               share = static_cast<double>(plan.speculative.samples) * samplers / static_cast<double>(cols);
   plan.most_found = std::min(cols, std::max(k, static_cast<std::int64_t>((rank + 7 * std::sqrt(rank)) / share) + 1024));
   return plan;
 }
-inline Needs sieve_grid_needs(std::int64_t cols, std::int64_t k, int size, FormName form) {
+inline Workspace sieve_grid_workspace(std::int64_t cols, std::int64_t k, int size, FormName form) {
   const SieveGridPlan plan = sieve_grid_plan(cols, k, size, form);
   const std::int64_t word = word_size(form);
-  Needs needs{word * (1 + plan.samplers * plan.kept) + 8 + 4 + 16, 0, 0};
-  if (!plan.in_block) needs.row += merge_needs(form, plan.most_found, plan.most_found).row;
-  return needs;
+  Workspace workspace{word * (1 + plan.samplers * plan.kept) + 8 + 4 + 16, 0, 0};
+  if (!plan.in_block) workspace.row += merge_workspace(form, plan.most_found, plan.most_found).row;
+  return workspace;
 }
 
-// sieve_parts: parts of a row, and what a part finds: at least `kept` words and at most `slots`, from at most `line`.
+// sieve_parts: parts of a row, and what a part finds: at least `kept` words and at most `slots`, from at most `buffer`.
 inline constexpr std::int64_t sieve_parts_least_cols = 1 << 16, sieve_parts_most_cols = 1 << 22,
                               sieve_parts_most_k = 128;
 inline constexpr int sieve_most_parts = 256, sieve_part_kept = 16, sieve_part_lanes = 4, sieve_part_slots = 32;
 inline constexpr int sieve_parts_compared = 384;  // words that are ranked by comparing all with all
-inline constexpr int sieve_part_line =
+inline constexpr int sieve_part_buffer =
     static_cast<int>(sieve_part_kept * sieve_part_lanes * (sieve_parts_most_cols / sieve_most_parts / 256 + 1));
 inline int sieve_parts(std::int64_t cols) {
   return static_cast<int>(std::min<std::int64_t>(sieve_most_parts, power_of_two(cols / 1024)));
@@ -208,7 +209,9 @@ VICINAL_BOTH std::int64_t sieve_part_place(std::int64_t row, int part, int group
   return std::int64_t{group} * parts +
          static_cast<std::int64_t>((static_cast<unsigned>(part) + turn) & static_cast<unsigned>(parts - 1));
 }
-inline Needs sieve_parts_needs(std::int64_t cols) { return {sieve_parts(cols) * (sieve_part_slots + 1) * 8, 0, 0}; }
+inline Workspace sieve_parts_workspace(std::int64_t cols) {
+  return {sieve_parts(cols) * (sieve_part_slots + 1) * 8, 0, 0};
+}
 
 /// What the call wants of the words: values, ids, payload of a batch.
 struct Emission {
@@ -234,23 +237,23 @@ struct SelectKernel {
   /// Why it cannot take the task; null where it can. No function: it takes every task.
   const char* (*refusal)(const SelectArgs& task, FormName form) = nullptr;
   /// No function: it needs no memory beside its list.
-  Needs (*needs)(const SelectShape& shape) = nullptr;
+  Workspace (*workspace)(const SelectShape& shape) = nullptr;
   /// Words of a row's list. No function: k, or none where the algorithm writes the results.
   std::int64_t (*list_words)(const SelectShape& shape) = nullptr;
   bool sorted = false;        // leaves its words in order
   bool values_alone = false;  // may select values without their positions
-  // One of the two: leaves the words of the best k of each row in job.list, or writes the results itself.
-  void (*select)(Launch& launch, const Job& job) = nullptr;
-  void (*select_and_emit)(Launch& launch, const Job& job, const Emission& emission) = nullptr;
+  // One of the two: leaves the words of the best k of each row in batch.list, or writes the results itself.
+  void (*select)(Launch& launch, const SelectBatch& batch) = nullptr;
+  void (*select_and_emit)(Launch& launch, const SelectBatch& batch, const Emission& emission) = nullptr;
 };
 
 template <class Launch>
-void run_merge(Launch& launch, const Job& job);
-/// Sorts the k words of each row of job.list, in place; needs merge_needs(form, k, k).
+void run_merge(Launch& launch, const SelectBatch& batch);
+/// Sorts the k words of each row of batch.list, in place; needs merge_workspace(form, k, k).
 template <class Launch>
-void run_sort(Launch& launch, const Job& job);
+void run_sort(Launch& launch, const SelectBatch& batch);
 /// Writes what the words stand for; words alone must be sorted where the values are floating-point.
 template <class Launch>
-void run_emit(Launch& launch, const Job& job, const Emission& emission);
+void run_emit(Launch& launch, const SelectBatch& batch, const Emission& emission);
 
 }  // namespace vicinal::cuda

@@ -1,4 +1,4 @@
-// How the .cu files of selection launch a kernel of one struct: on the call's stream, and an Error where the runtime refuses.
+// How every .cu file launches a kernel, which takes one struct: on the call's stream, and an Error where the runtime refuses.
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
-// The words of a warp and of a block that kernels are written in. Blocks are one-dimensional, of whole warps; every word that
+// Warp-wide and block-wide primitives that all kernels are written in. Blocks are one-dimensional, of whole warps; every primitive that
 // sums or shuffles is called by all 32 lanes, or by all threads where its name says block.
-// A host compiler reads the same text through the emulator, tests/simt.
+// A host compiler reads the same source through the emulator, tests/simt.
 #pragma once
 #include <cstdint>
 #if defined(__CUDACC__)
@@ -72,27 +72,27 @@ __device__ __forceinline__ T warp_sum_before(T value, T& total) {
   return sum - value;
 }
 
-/// Sum of what the warps below this one bring; `total` is of the whole block. `spare` is shared memory for a value a warp; it
+/// Sum of what the warps below this one bring; `total` is of the whole block. `scratch` is shared memory for a value a warp; it
 /// may be used again after the next barrier.
 template <class T>
-__device__ __forceinline__ T warps_before(T of_warp, T& total, T* spare) {
-  if (lane_index() == 0) spare[warp_index()] = of_warp;
+__device__ __forceinline__ T warps_before(T of_warp, T& total, T* scratch) {
+  if (lane_index() == 0) scratch[warp_index()] = of_warp;
   __syncthreads();
   T sum = 0;
   total = 0;
   for (int i = 0; i < thread_count() / 32; ++i) {
-    if (i < warp_index()) sum += spare[i];
-    total += spare[i];
+    if (i < warp_index()) sum += scratch[i];
+    total += scratch[i];
   }
   return sum;
 }
 
-/// Sum of the threads below this one; `total` is of the whole block; `spare` as in warps_before.
+/// Sum of the threads below this one; `total` is of the whole block; `scratch` as in warps_before.
 template <class T>
-__device__ __forceinline__ T block_sum_before(T value, T& total, T* spare) {
+__device__ __forceinline__ T block_sum_before(T value, T& total, T* scratch) {
   T of_warp;
   T sum = warp_sum_before(value, of_warp);
-  return sum + warps_before(of_warp, total, spare);
+  return sum + warps_before(of_warp, total, scratch);
 }
 
 /// How many of the first `diagonal` words of the merged lists come from a[0, a_count); the rest are of b. Of equal words those

@@ -2,9 +2,9 @@
 // order, then s[j] += s[j + h] for h = 16 .. 1. A sum of two is the same from either side, so exchanged halves do it.
 #pragma once
 #include "core/canonical.hpp"
-#include "cuda/lane.cuh"
+#include "cuda/device/primitives.cuh"
 #include "cuda/ptx/mma.cuh"
-#include "cuda/search/job.hpp"
+#include "cuda/search/core/args.hpp"
 
 namespace vicinal::cuda {
 

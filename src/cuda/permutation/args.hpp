@@ -1,5 +1,5 @@
-// What the kernels of the permutation index are given: ranks of objects and queries, and room for what they count and find. Plain
-// data, for both sides of a launch. Every pointer is to memory that the kernels reach.
+// What the kernels of the permutation index are given: ranks of objects and queries, and memory for what they count and find. It is plain
+// data, for both sides of a launch; every pointer is to memory that the kernels reach.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -40,7 +40,7 @@ struct RanksArgs {
   std::uint32_t* equal = nullptr;        // [query][strip] the same of objects at it
   std::uint32_t* found = nullptr;        // [query][candidates]; those of footrule_emit ascend
   std::int64_t strips = 0;               // strips_of(count)
-  // near.cuh alone:
+  // sampled.cuh alone:
   std::int64_t capacity = 0;           // of each list
   std::uint32_t* counts = nullptr;     // [query] of its list, and beyond its capacity; zeros at first
   unsigned long long* list = nullptr;  // [query][capacity]: half the score << 32 | number

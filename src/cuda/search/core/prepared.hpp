@@ -1,0 +1,67 @@
+// A prepared matrix and the device memory that holds it stand here, with how many bytes that is.
+#pragma once
+#include "backend/search.hpp"
+#include "core/metric.hpp"
+#include "cuda/device/device.hpp"
+#include "cuda/search/core/args.hpp"
+#include "cuda/search/core/precision.hpp"
+
+namespace vicinal::cuda {
+
+/// A prepared matrix with its memory.
+template <class Device>
+struct PreparedMatrixBuffers {
+  explicit PreparedMatrixBuffers(Device& d)
+      : rows(d), self(d), mean(d), sizes(d), order(d), bytes(d), tile_metadata(d), largest(d), scales(d), filterable(d),
+        quantized(d), values(d) {}
+  DeviceBuffer<std::byte, Device> rows;
+  DeviceBuffer<double, Device> self, mean;
+  DeviceBuffer<float, Device> sizes;
+  DeviceBuffer<std::uint32_t, Device> order;
+  DeviceBuffer<std::int8_t, Device> bytes;
+  DeviceBuffer<TileMetadata, Device> tile_metadata;
+  DeviceBuffer<unsigned long long, Device> largest;
+  DeviceBuffer<double, Device> scales;
+  DeviceBuffer<std::uint8_t, Device> filterable;
+  DeviceBuffer<QuantizedQuery, Device> quantized;
+  DeviceBuffer<double, Device> values;
+  PreparedMatrix matrix;
+
+  std::int64_t size() const noexcept {
+    return rows.bytes() + self.bytes() + mean.bytes() + sizes.bytes() + order.bytes() + bytes.bytes() +
+           tile_metadata.bytes() + scales.bytes() + filterable.bytes() + quantized.bytes() + values.bytes();
+  }
+};
+
+/// A whole corpus on the device, for searches to come.
+template <class Device>
+struct CudaPreparedCorpus final : PreparedCorpus {
+  explicit CudaPreparedCorpus(Device& device) : centre(device), buffers(device) {}
+  std::int64_t bytes() const override { return buffers.size() + centre.bytes(); }
+  DeviceTransform transform;
+  bool packed = false;
+  DeviceBuffer<double, Device> centre;
+  PreparedMatrixBuffers<Device> buffers;
+};
+
+inline std::int64_t padded_to_blocks(std::int64_t count) {
+  return (count + block_queries - 1) / block_queries * block_queries;
+}
+
+/// Bytes of rows that come from the host.
+inline std::int64_t host_row_bytes(std::int64_t count, const Shape& shape) {
+  return shape.on_device ? 0 : count * shape.cols * static_cast<std::int64_t>(dtype_size(shape.dtype));
+}
+
+/// Bytes of a prepared matrix, with its rows where they come from the host.
+inline std::int64_t matrix_bytes(std::int64_t count, const Shape& shape, Metric metric, Precision precision,
+                                 bool queries) {
+  const std::int64_t padded = padded_to_blocks(count), dims = shape.cols;
+  std::int64_t total = host_row_bytes(count, shape) + (std::int64_t{1} << 20);
+  if (needs_norms(metric)) total += count * 16;
+  if (has_filter(precision)) total += padded * (filter_width(precision, dims) + 16) + 2048 * (count / 8192 + 129);
+  if (queries) total += count * dims * 8 + padded * 64;
+  return total;
+}
+
+}  // namespace vicinal::cuda
