@@ -50,9 +50,13 @@ class EmulatedSession final : public Session {
     const std::lock_guard lock(emulator);
     session_.counts(counts, lost);
   }
-  void place(const RangeView& out) override {
+  void expect_corpus(std::int64_t first, std::int64_t count) override {
     const std::lock_guard lock(emulator);
-    session_.place(out);
+    session_.expect_corpus(first, count);
+  }
+  void write_matches_to(const RangeView& out) override {
+    const std::lock_guard lock(emulator);
+    session_.write_matches_to(out);
   }
   void finish_range(const RangeView& out, const BoundsView& bounds) override {
     const std::lock_guard lock(emulator);
