@@ -24,6 +24,7 @@ struct Command {
 Command register_knn(App& root);
 Command register_graph(App& root);
 Command register_range(App& root);
+Command register_truth(App& root);
 Command register_select(App& root);
 Command register_index(App& root);
 Command register_verify(App& root);

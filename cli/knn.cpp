@@ -13,9 +13,11 @@ namespace {
 constexpr std::int64_t table_queries = 8, table_nearest = 4;
 
 constexpr const char* examples =
-    "The suffix of -o decides the format: .npz, .bin, .csv, .tsv and .hdf5 hold ids and distances; .npy, .ivecs and\n"
-    ".ibin hold ids, and --distances (.npy, .fvecs, .fbin) the rest. With --json and no -o the object carries the ids\n"
-    "and distances. - is CSV on stdin or stdout, npy:- and the like another format.\n\n"
+    "The suffix of -o decides the format: .npz, .bin, .csv, .tsv and .hdf5 hold ids and distances; .npy, .ivecs, "
+    ".ibin\n"
+    "and .u64bin hold ids, and --distances (.npy, .fvecs, .fbin) the rest. With --json and no -o the object carries "
+    "the\n"
+    "ids and distances. - is CSV on stdin or stdout, npy:- and the like another format.\n\n"
     "Examples:\n"
     "  vicinal knn corpus.fvecs queries.fvecs -k 100 -o truth.ivecs --distances truth.fvecs\n"
     "  vicinal knn data.npz:corpus data.npz:queries -k 10 --metric cosine\n"

@@ -36,6 +36,7 @@ std::vector<Command> register_commands(cli::App& root) {
       cli::register_knn(root),         //
       cli::register_graph(root),       //
       cli::register_range(root),       //
+      cli::register_truth(root),       //
       cli::register_select(root),      //
       cli::register_index(root),       //
       cli::register_verify(root),      //

@@ -39,7 +39,7 @@ void add_meaning(App& app, SearchFlags& flags, bool parts) {
 }
 
 void add_execution(App& app, SearchFlags& flags) {
-  app.add_text("--device", flags.device, "where to run (default auto)").type_name("auto|cpu|cuda|cuda:N");
+  app.add_text("--device", flags.device, "where to run (default auto)").type_name("auto|cpu|cuda|cuda:N|cuda:all");
   app.add_integer("--threads", flags.threads, "threads (default 0: all this process may use)").type_name("N");
   app.add_text("--memory", flags.memory, "memory to stay within, e.g. 256MiB (default: what is free)")
       .type_name("SIZE");

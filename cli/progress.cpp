@@ -36,9 +36,9 @@ bool is_set(const char* variable) {
 
 }  // namespace
 
-ProgressBar::ProgressBar(std::string label)
-    : label_(std::move(label)), terminal_(isatty(STDERR_FILENO) == 1), colour_(!is_set("NO_COLOR")),
-      next_(start_ + 500ms) {
+ProgressBar::ProgressBar(std::string label, Rate rate)
+    : label_(std::move(label)), rate_(std::move(rate)), terminal_(isatty(STDERR_FILENO) == 1),
+      colour_(!is_set("NO_COLOR")), next_(start_ + 500ms) {
   const char* const kind = std::getenv("TERM");
   if (kind != nullptr && std::string_view(kind) == "dumb") terminal_ = false;
 }
@@ -49,17 +49,20 @@ ProgressBar::~ProgressBar() {
 
 void ProgressBar::show(std::uint64_t done, std::uint64_t total) {
   if (!terminal_ || total == 0) return;
+  if (!begun_) first_ = done;
+  begun_ = true;
   const Clock::time_point now = Clock::now();
   if (now < next_) return;
   next_ = now + 100ms;
-  draw(std::min(1.0, static_cast<double>(done) / static_cast<double>(total)),
-       std::chrono::duration<double>(now - start_).count());
+  draw(std::min(done, total), total, std::chrono::duration<double>(now - start_).count());
 }
 
-void ProgressBar::draw(double share, double elapsed) {
-  const std::string left = share > 0 ? clock_text(elapsed * (1 - share) / share) : std::string("?");
+void ProgressBar::draw(std::uint64_t done, std::uint64_t total, double elapsed) {
+  const double share = static_cast<double>(done) / static_cast<double>(total);
+  const double units = done > first_ && elapsed > 0 ? static_cast<double>(done - first_) / elapsed : 0;
+  const std::string left = units > 0 ? clock_text(static_cast<double>(total - done) / units) : std::string("?");
   const std::string head = fmt::format("{} {:3.0f} % ", label_, std::min(99.0, 100 * share));
-  const std::string tail = fmt::format(" {} left", left);
+  const std::string tail = fmt::format(" {}{} left", rate_ && units > 0 ? rate_(units) + ", " : "", left);
   const int room = terminal_columns() - 1 - static_cast<int>(head.size() + tail.size()) - 2;
   const int width = std::clamp(room, 0, 40);
   const int full = static_cast<int>(share * width);

@@ -3,13 +3,16 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace cli {
 
 class ProgressBar {
  public:
-  explicit ProgressBar(std::string label);
+  /// What is said of units of work a second, beside the time left; null: nothing.
+  using Rate = std::function<std::string(double units)>;
+  explicit ProgressBar(std::string label, Rate rate = nullptr);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -18,12 +21,14 @@ class ProgressBar {
 
  private:
   using Clock = std::chrono::steady_clock;
-  void draw(double share, double elapsed);
+  void draw(std::uint64_t done, std::uint64_t total, double elapsed);
 
   std::string label_;
+  Rate rate_;
   bool terminal_;
   bool colour_;
-  bool drawn_ = false;
+  bool drawn_ = false, begun_ = false;
+  std::uint64_t first_ = 0;  // units that were done when this run began
   Clock::time_point start_ = Clock::now();
   Clock::time_point next_;
 };

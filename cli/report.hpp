@@ -2,6 +2,7 @@
 #pragma once
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "files.hpp"
 #include "json.hpp"
@@ -38,10 +39,11 @@ struct Report {
 double seconds_since(std::chrono::steady_clock::time_point start);
 /// Runs search(options) with a progress bar named `name`, interruptible.
 template <class Options, class Search>
-auto interruptible(const char* name, Options& options, Interrupt& interrupt, const Search& search) {
+auto interruptible(const char* name, Options& options, Interrupt& interrupt, const Search& search,
+                   ProgressBar::Rate rate = nullptr) {
   auto result = [&] {
     const Interrupt::Section section(interrupt);
-    ProgressBar bar(name);
+    ProgressBar bar(name, std::move(rate));
     attach(options, interrupt, bar);
     return search();
   }();

@@ -164,7 +164,8 @@ Command register_verify(App& root) {
   auto flags = std::make_shared<Flags>();
   App app = root.add_subcommand("verify", "Check a result of any tool: which rows are wrong, and how");
   add_inputs(app, flags->search);
-  app.add_read_file("RESULT", flags->result, "ids, or ids and distances (.npz .npy .ivecs .ibin .bin .csv .hdf5)")
+  app.add_read_file("RESULT", flags->result,
+                    "ids, or ids and distances (.npz .npy .ivecs .ibin .u64bin .bin .csv .hdf5)")
       .required();
   app.add_read_file("--distances", flags->distances, "the distances, if RESULT has none");
   add_meaning(app, flags->search);

@@ -39,6 +39,7 @@ add_custom_target(vicinal_tests)
 if(VICINAL_UNIT)
   # Kernels on the emulator, whose words are CUDA's: alone, and not beside the runtime's headers.
   set(VICINAL_EMULATED ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_strings.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search.cpp
+      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_devices.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_device.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_rows.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_permutation.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_match.cpp ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)
   # A program of their own: address checks of unrolled kernels take a third of a sanitizer's build, and `make asan` alone has them.
@@ -56,6 +57,7 @@ if(VICINAL_UNIT)
   set_target_properties(vicinal_unit_device PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   target_include_directories(vicinal_unit_device PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(vicinal_unit_device PRIVATE vicinal_objects GTest::gtest_main)
+  target_link_options(vicinal_unit_device PRIVATE -Wl,--wrap=_ZN7vicinal12cuda_devicesEv)  # as below, in tests/unit/cuda/test_search_devices.cpp
   add_dependencies(vicinal_tests vicinal_unit_device)
   target_compile_definitions(vicinal_unit PRIVATE VICINAL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
   target_include_directories(vicinal_unit PRIVATE ${PROJECT_SOURCE_DIR}/tests)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DATA = {".npz", ".npy", ".fvecs", ".bvecs", ".ivecs", ".fbin", ".u8bin", ".i8bin", ".f16bin", ".ibin", ".gz", ".png",
+DATA = {".npz", ".npy", ".fvecs", ".bvecs", ".ivecs", ".fbin", ".u8bin", ".i8bin", ".f16bin", ".ibin", ".u64bin", ".hbin", ".gz", ".png",
         ".jpg", ".seed"}
 BYTES = 2_000_000
 LINES = 400

@@ -84,7 +84,7 @@ ResultFile read_result(const std::string& path, const std::string& distances_pat
 
 /// Writes ids and, where the format holds them (npz, bin, csv, tsv, hdf5) or `distances_path` is given (npy, fvecs, fbin),
 /// distances. Written beside, synced, renamed: a kill leaves the old file or the new one.
-/// ids above 2^31 - 1 in ivecs, ibin or bin: RangeError naming a format that can. f64 distances in fvecs, fbin or bin:
+/// ids above 2^31 - 1 in ivecs, ibin or bin: RangeError naming a format that can (u64bin, npy, npz). f64 distances in fvecs, fbin or bin:
 /// RangeError.
 void write_neighbors(const std::string& path, const Neighbors& result, const std::string& distances_path = "");
 /// A graph: .npz holds a sparse matrix as scipy.sparse.load_npz reads it (data as returned, explicit zeros kept), .mtx
@@ -108,7 +108,8 @@ void check_writable(const std::string& path, const std::string& distances_path =
 /// Removes the temporaries of saves in progress, for a handler of SIGINT or SIGTERM: async-signal-safe.
 void discard_unfinished_files() noexcept;
 
-/// A dense matrix of one DType to npy, fvecs, bvecs, fbin, f16bin, u8bin, i8bin, csv, tsv by suffix.
+/// A dense matrix of one DType to npy, fvecs, bvecs, fbin, f16bin, u8bin, i8bin, csv, tsv by suffix; the four with n and d in front have counts of
+/// 64 bits where 32 do not do.
 void write_matrix(const std::string& path, const Points& points);
 
 /// One string a line of a text file: UTF-8 (a byte order mark is skipped, LF or CR LF ends a line), or bytes between line feeds.

@@ -81,7 +81,7 @@ typedef struct {
   const char* metric;        /* "euclidean"; ignored where a corpus is given, as is degenerate */
   const char* distance_type; /* "auto", "f32", "f64", "u32" */
   const char* degenerate;    /* "error", "one" */
-  const char* device;        /* "auto", "cpu", "cuda", "cuda:N" */
+  const char* device;        /* "auto", "cpu", "cuda", "cuda:N", "cuda:all", "cuda:0,cuda:1" */
   int64_t memory;            /* bytes beyond what the process holds; 0: what is free, less a tenth */
   int64_t first_id;          /* id of row 0 */
   int32_t threads;           /* 0: affinity mask and cgroup quota decide */

@@ -18,6 +18,7 @@
 // Strings instead of rows:                     vicinal::knn(names.view(), typed.view(), {.k = 5, .metric = vicinal::Metric::levenshtein});
 // An expensive distance, or a set that is huge: vicinal::PermutationIndex(view, {.metric = vicinal::Metric::dtw}).knn(queries, {.recall = 0.9});
 // Features of images, by ratio and both ways:  vicinal::match_pairs(images, vicinal::image_pairs("exhaustive", 500), {.ratio = 0.8});
+// Ground truth of files without number:        vicinal::ground_truth(parts, queries, {.search = {.k = 100}, .tiers = {1000000, 10000000}});
 // The answer of another tool:                   vicinal::verify(corpus, queries, claim);
 //
 // Integers of 16 to 64 bits:                   vicinal::knn(vicinal::exact_elements(rows, "corpus").points(), ...);
@@ -41,4 +42,5 @@
 #include "vicinal/search.hpp"
 #include "vicinal/select.hpp"
 #include "vicinal/strings.hpp"
+#include "vicinal/truth.hpp"
 #include "vicinal/verify.hpp"

@@ -26,9 +26,6 @@
 namespace vicinal::python {
 namespace {
 
-using Table = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Part = std::pair<Table, Table>;  // distances, ids (int64)
-
 nb::tuple knn_from_python(const Rows& corpus, const Rows& queries, const Options& options) {
   check_reach(options, {&corpus, &queries});
   return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
@@ -174,17 +171,6 @@ nb::dict plan_rows_from_python(const Rows& corpus, const Shape& queries, const O
   return plan_to_python(vicinal::plan(corpus.anywhere(), queries, options.search(corpus.anywhere().rows)));
 }
 
-NeighborsView view_of(const Part& part) {
-  const auto& [distances, ids] = part;
-  NeighborsView view;  // merge only reads through it
-  view.ids = static_cast<std::int64_t*>(const_cast<void*>(ids.data()));
-  view.distances = const_cast<void*>(distances.data());
-  view.type = distance_type_of(distances);
-  view.rows = static_cast<std::int64_t>(ids.shape(0));
-  view.k = static_cast<std::int64_t>(ids.shape(1));
-  return view;
-}
-
 nb::tuple merge_from_python(const std::vector<Part>& parts, std::int64_t k, const std::string& metric, bool pad) {
   MergeOptions options;
   options.k = k;
@@ -211,6 +197,17 @@ nb::dict verify_from_python(const Rows& corpus, const Rows& queries, const Table
 }
 
 }  // namespace
+
+NeighborsView view_of(const Part& part) {
+  const auto& [distances, ids] = part;
+  NeighborsView view;  // merge only reads through it
+  view.ids = static_cast<std::int64_t*>(const_cast<void*>(ids.data()));
+  view.distances = const_cast<void*>(distances.data());
+  view.type = distance_type_of(distances);
+  view.rows = static_cast<std::int64_t>(ids.shape(0));
+  view.k = static_cast<std::int64_t>(ids.shape(1));
+  return view;
+}
 
 void bind_search(nb::module_& m) {
   m.def("knn", &knn_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));

@@ -13,6 +13,7 @@
 #include "results.hpp"
 #include "select.hpp"
 #include "strings.hpp"
+#include "truth.hpp"
 #include "vicinal/device.hpp"
 
 NB_MODULE(_native, m) {
@@ -28,6 +29,7 @@ NB_MODULE(_native, m) {
   python::bind_select(m);
   python::bind_strings(m);
   python::bind_permutation(m);
+  python::bind_truth(m);
   m.def("info", [] { return python::info_to_python(vicinal::info()); });
   m.def("devices", [] {
     nb::list all;

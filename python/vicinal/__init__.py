@@ -7,7 +7,7 @@ The answer is the first k rows by (returned distance, id), proved for every quer
 values, metric and k alone: not on the instruction set, the threads, the memory or the number of parts.
 ``knn_graph`` lists each row's nearest others, ``range_search`` everything within a radius; ``eligible`` and
 ``labels`` say which rows may answer. ``Corpus`` prepares once for many searches, ``plan`` tells memory and time
-before the work, ``merge`` joins results of parts, ``verify`` checks anybody's result, ``info`` and ``devices``
+before the work, ``merge`` joins results of parts, ``verify`` checks anybody's result, ``ground_truth`` is the answer for a base of any size, ``info`` and ``devices``
 describe this machine. ``select_k`` is the k smallest or largest values of every row, by any of ``select_algorithms()``.
 ``match`` and ``match_pairs`` match the features of images, by ratio and both ways.
 ``PermutationIndex`` answers approximately, or exactly, where distances are costly. ``vicinal.neighbors`` has scikit-learn's
@@ -31,6 +31,7 @@ from ._permutation import PermutationIndex
 from ._range import plan_range, range_search
 from ._results import Certificate, CsrNeighbors, Device, Fault, Info, Neighbors, Plan, Stats, Verdict
 from ._select import SelectAlgorithm, Selection, SelectStats, select_algorithms, select_k
+from ._truth import ground_truth, update_ground_truth
 from .errors import (
     Cancelled,
     CapacityExceeded,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from .accel import patch_sklearn, unpatch_sklearn
 
 __all__ = [
-    "knn", "knn_graph", "range_search", "Corpus", "IndexPlan", "PermutationIndex", "PermutationNeighbors", "PermutationRange", "Recall", "Tuning", "plan", "plan_graph", "plan_range", "merge", "verify", "devices",
+    "knn", "knn_graph", "range_search", "Corpus", "IndexPlan", "PermutationIndex", "PermutationNeighbors", "PermutationRange", "Recall", "Tuning", "plan", "plan_graph", "plan_range", "merge", "verify", "ground_truth", "update_ground_truth", "devices",
     "match", "match_pairs", "Matches", "PairMatches", "info", "release_memory", "select_k", "select_algorithms", "Selection", "SelectStats", "SelectAlgorithm", "Neighbors", "CsrNeighbors", "Certificate", "Stats", "Plan", "Device", "Info", "Verdict", "Fault", "errors",
     "Error", "InvalidArgument", "InvalidValue", "RangeError", "CapacityExceeded", "MemoryBudget", "OutOfMemory",
     "DeviceError", "IoError", "FormatError", "VersionError", "Cancelled", "Unsupported", "Internal", "patch_sklearn",
@@ -117,6 +118,7 @@ def knn(
         ``2 L / (|a| + |b| + L)``, "hamming" (differing positions; one length), "jaccard" (of sets of tokens).
     device : str, default "auto"
         "auto", "cpu", "cuda" or "cuda:N"; see :func:`devices`. auto: the CUDA device whose memory holds a side, else the CPU.
+        "cuda:all", or several such as "cuda:0,cuda:1": each searches a share of the rows or of the queries; arrays are in the host's memory.
     threads : int, default 0
         0: as many as the affinity mask and the cgroup quota allow.
     memory : int, str or None

@@ -288,6 +288,11 @@ def _vector(x: Any, name: str, kinds: str, wanted: str) -> np.ndarray:
     return array
 
 
+def ids_vector(x: Any, name: str) -> np.ndarray:
+    """One-dimensional ids as int64."""
+    return _int64(_vector(x, name, "iu", "integers"), f"{name}: id")
+
+
 def _int64(array: np.ndarray, what: str) -> np.ndarray:
     """The array itself when it is int64, dense and aligned."""
     if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.size > 0 and int(array.max()) > _INT64.max:

@@ -117,6 +117,22 @@ def verify(
     options: Options,
     relative_tolerance: float,
 ) -> dict: ...
+def ground_truth(
+    base: list, queries: Rows, options: Options, tiers: Sequence[int], directory: bytes, verified_queries: int
+) -> list: ...
+def update_ground_truth(
+    lists: tuple[
+        Annotated[NDArray, dict(shape=(None, None), order="C", device="cpu", writable=False)],
+        Annotated[NDArray, dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    ],
+    base: list,
+    queries: Rows,
+    inserted: list,
+    deleted: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    options: Options,
+    directory: bytes,
+    verified_queries: int,
+) -> list: ...
 def parse_bytes(text: str) -> int: ...
 
 class Shape:

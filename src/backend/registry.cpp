@@ -1,8 +1,9 @@
 // The list of backends, and what this build and machine can do. Here, and in plugin.cpp, the environment is read:
 //   VICINAL_ISA      forces an instruction set by name where a call says "auto" (tests, bug reports)
 //   VICINAL_FILTER   forces a filter precision the same way
-//   VICINAL_BACKEND  forces a device the same way: cpu, cuda, cuda:1
+//   VICINAL_BACKEND  forces a device the same way: cpu, cuda, cuda:1, cuda:all
 //   VICINAL_BACKEND_PATH  an absolute path, of a folder in which to look for libvicinal_cuda.so when it is not beside the library
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
@@ -71,15 +72,42 @@ const Backend* find_entry(const std::string& device) {
 }
 
 [[noreturn]] void fail_unknown(const std::string& device) {
-  fail(ErrorCode::invalid_argument,
-       cat("unknown device \"", device, "\"; devices: auto, ", joined(backend_names()), ", cuda, cuda:N"));
+  fail(ErrorCode::invalid_argument, cat("unknown device \"", device, "\"; devices: auto, ", joined(backend_names()),
+                                        ", cuda, cuda:N, cuda:all, or several with commas between"));
 }
 
 }  // namespace
 
-const Backend& find_backend(const std::string& asked) {
+std::vector<std::string> device_names(const std::string& asked) {
   std::string device = asked;
   force(device, "VICINAL_BACKEND");
+  std::vector<std::string> names;
+  if (device == "cuda:all") {
+    const CudaDevices& cuda = open_cuda_devices();
+    for (std::size_t ordinal = 0; ordinal < cuda.devices.size(); ++ordinal)
+      if (cuda.devices[ordinal].backend != nullptr) names.push_back(cat("cuda:", ordinal));
+    if (names.empty()) cuda_backend(0);  // which says why
+    return names;
+  }
+  if (device.find(',') == std::string::npos) return {device};
+  for (std::size_t at = 0; at <= device.size();) {
+    const std::size_t end = std::min(device.find(',', at), device.size());
+    const std::string name = device.substr(at, end - at);
+    const std::optional<int> ordinal = cuda_ordinal(name);
+    if (!ordinal && find_entry(name) == nullptr) fail_unknown(name);
+    names.push_back(ordinal ? cat("cuda:", *ordinal) : name);
+    if (ordinal && std::find(names.begin(), names.end() - 1, names.back()) != names.end() - 1)
+      fail(ErrorCode::invalid_argument, cat("device ", device, ": ", names.back(), " is named twice"));
+    if (ordinal.has_value() != names.front().starts_with("cuda:"))
+      fail(ErrorCode::invalid_argument,
+           cat("device ", device, ": several devices are of one kind; name CUDA devices alone"));
+    at = end + 1;
+  }
+  return names;
+}
+
+const Backend& find_backend(const std::string& asked) {
+  const std::string device = device_names(asked).front();
   if (device == "auto") return backends[0].get();
   if (const Backend* backend = find_entry(device)) return *backend;
   const std::optional<int> ordinal = cuda_ordinal(device);
@@ -88,8 +116,7 @@ const Backend& find_backend(const std::string& asked) {
 }
 
 const Backend& find_select_backend(const std::string& asked, int cuda_device) {
-  std::string device = asked;
-  force(device, "VICINAL_BACKEND");
+  const std::string device = device_names(asked).front();
   const bool on_host = cuda_device < 0;
   if (device == "auto") return on_host ? backends[0].get() : cuda_backend(cuda_device);
   if (const Backend* backend = find_entry(device)) {

@@ -101,7 +101,7 @@ void copy_items(const Array& array, std::int64_t row, std::int64_t first, std::i
 void append_rows(Sink& out, const Array& array, Item stored, Bytes prefix) {
   const std::size_t size = value_size(array.item);
   const bool plain = array.col_stride == static_cast<std::int64_t>(size) && (!array.swapped || size == 1);
-  const bool narrow = stored != array.item;
+  const bool narrow = value_size(stored) < size;  // items of one size have the same bits
   const std::int64_t row_bytes = array.cols * static_cast<std::int64_t>(size);
   if (array.rows == 0 || (array.cols == 0 && prefix.empty())) return;
 

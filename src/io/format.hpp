@@ -65,7 +65,7 @@ struct Format {
 
 extern const Format npy_format, npz_format;
 extern const Format fvecs_format, bvecs_format, ivecs_format;
-extern const Format fbin_format, f16bin_format, u8bin_format, i8bin_format, ibin_format;
+extern const Format fbin_format, f16bin_format, u8bin_format, i8bin_format, ibin_format, u64bin_format;
 extern const Format bin_format, rangeres_format;
 extern const Format csv_format, tsv_format, idx_format, mtx_format, hdf5_format;
 extern const Format corpus_format;

@@ -38,6 +38,10 @@ std::vector<std::int64_t> widen(const std::string& path, const Array& array) {
       copy_items(array, row, first, count, chunk);
       for (std::int64_t i = 0; i < count; ++i) {
         const T value = load<T>(chunk + static_cast<std::size_t>(i) * sizeof(T));
+        if (std::is_same_v<T, std::uint64_t> && value == static_cast<T>(-1)) {
+          *next++ = -1;  // a missing entry of unsigned ids
+          continue;
+        }
         if (std::in_range<std::int64_t>(value)) {
           *next++ = static_cast<std::int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): -1 of an int8 is -1
           continue;
@@ -129,7 +133,8 @@ void take_distances(ResultFile& result, const std::string& path, const Array& ar
 Matrix read_matrix(const std::string& path, const ReadOptions& options) try {
   const FpGuard guard;
   const Array array = read_array(path, {as_vectors, options.member, options.header});
-  if (!vector_type(array.item) && format_to_read(path, as_vectors).item)  // ivecs, ibin: ids, not rows of wide integers
+  if (!vector_type(array.item) &&
+      format_to_read(path, as_vectors).item)  // ivecs, ibin, u64bin: ids, not rows of wide integers
     fail(ErrorCode::invalid_argument, path, "dtype ", item_name(array.item), " not supported; convert with astype");
   const Elements elements = exact_elements(values_of(array), printable(path));
   const bool converted = elements.keeper() != nullptr;

@@ -21,6 +21,7 @@ constexpr const Format* table[] = {
     &u8bin_format,     //
     &i8bin_format,     //
     &ibin_format,      //
+    &u64bin_format,    //
     &bin_format,       //
     &rangeres_format,  //
     &csv_format,       //

@@ -24,7 +24,7 @@ void check_ids_fit(const Format& format, const std::string& path, const Array& i
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
     if (values[i] <= largest && values[i] >= INT32_MIN) continue;
     fail(ErrorCode::range_error, path, "row ", i / ids.cols, ", rank ", i % ids.cols, ": id ", values[i],
-         " does not fit the 32 bits of ", format.name, " (at most 2147483647); .npy and .npz can hold it");
+         " does not fit the 32 bits of ", format.name, " (at most 2147483647); .npy, .npz and .u64bin can hold it");
   }
 }
 
@@ -54,6 +54,7 @@ void check_fits(const Format& format, const std::string& path, Role role, const 
     fail(ErrorCode::range_error, path, format.name, " cannot hold shape ", array.shape(), "; .npy can");
   }
   if (role == as_ids && format.item == Item::i32) return check_ids_fit(format, path, array);
+  if (role == as_ids && format.item == Item::u64) return;  // any id; -1 is 2^64 - 1
   const bool beside = role == as_distances && format.holds_distances;
   const std::optional<Item> item = beside ? format.distance_item : format.item;
   if (!item && (array.item != Item::bf16 || &format == &corpus_format)) return;

@@ -14,11 +14,22 @@
 #include "io/memory_file.hpp"
 #include "io/message.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/multi_device.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/rows.hpp"
 #include "pipeline/searches.hpp"
 
 namespace vicinal {
+
+namespace {
+
+/// What a plan calls the device, or the devices.
+std::string canonical_name(const std::string& device) {
+  const std::vector<std::string> names = device_names(device);
+  return names.size() > 1 ? joined(names, ",") : find_backend(device).device().facts().name;
+}
+
+}  // namespace
 
 struct Corpus::State {
   Points rows;
@@ -33,7 +44,7 @@ struct Corpus::State {
     search.metric = options.metric;
     search.degenerate = options.degenerate;
     if (search.run.device == "auto") search.run.device = prepared.made.device;
-    if (prepared.kept && find_backend(search.run.device).device().facts().name != prepared.made.device)
+    if (prepared.kept && canonical_name(search.run.device) != prepared.made.device)
       fail(ErrorCode::device_error,
            cat("the corpus was prepared for ", prepared.made.device, ", and device=", search.run.device,
                "; use device=auto, or prepare it for the other device too"));
@@ -41,6 +52,33 @@ struct Corpus::State {
   }
   void append_to(io::FileSink& file) const;
 };
+
+Prepared prepare(const Points& rows, const CorpusOptions& options) {
+  if (const std::vector<std::string> devices = device_names(options.run.device); devices.size() > 1)
+    return prepare_on_devices(rows, options, devices);
+  const KnnOptions search{
+      .metric = options.metric, .memory = options.memory, .run = options.run, .stream = options.stream};
+  const Backend& backend = find_backend(options.run.device);
+  check_reach(backend, rows, rows, search);
+  const SearchPlan plan =
+      make_corpus_plan(backend, {rows.rows, rows.cols, rows.dtype, backend.device().holds(rows.data)}, search);
+  ThreadPool thread_pool(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
+  Prepared prepared{.made = plan};
+  if (plan.resident && rows.rows > 0) {
+    const DistanceType type = resolve_distance_type(DistanceType::automatic, options.metric, rows.dtype, rows.dtype);
+    const SearchSpec spec{.corpus = rows,
+                          .metric = options.metric,
+                          .type = type,
+                          .degenerate = options.degenerate,
+                          .k = std::min(search.k, rows.rows),
+                          .stream = options.stream};
+    prepared.kept = backend.search().prepare_corpus(spec, plan, thread_pool);
+  } else if (options.stream != nullptr) {
+    backend.device().wait_for(options.stream);  // searches read the rows, and know nothing of that stream
+  }
+  thread_pool.finish();
+  return prepared;
+}
 
 Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(std::make_unique<State>()) {
   const auto start = std::chrono::steady_clock::now();
@@ -53,29 +91,15 @@ Corpus::Corpus(const Points& rows, const CorpusOptions& options) try : state_(st
   state_->options.progress = nullptr;
   state_->options.stop = {};
   state_->options.stream = nullptr;
-  const KnnOptions search{
-      .metric = options.metric, .memory = options.memory, .run = options.run, .stream = options.stream};
-  const Backend& backend = find_backend(options.run.device);
-  if (options.copy) check_host(backend, rows, "corpus", "copying");
-  check_reach(backend, rows, rows, search);
-  const SearchPlan plan = make_corpus_plan(
-      backend, {rows.rows, rows.cols, rows.dtype, !options.copy && backend.device().holds(rows.data)}, search);
-  state_->prepared.made = plan;
-  ThreadPool thread_pool(plan.threads, options.progress, options.stop, static_cast<std::uint64_t>(rows.rows));
-  state_->rows = options.copy ? copy_rows(rows, state_->copy, thread_pool) : rows;
-  if (plan.resident && rows.rows > 0) {
-    const DistanceType type = resolve_distance_type(DistanceType::automatic, options.metric, rows.dtype, rows.dtype);
-    const SearchSpec spec{.corpus = state_->rows,
-                          .metric = options.metric,
-                          .type = type,
-                          .degenerate = options.degenerate,
-                          .k = std::min(search.k, rows.rows),
-                          .stream = options.stream};
-    state_->prepared.kept = backend.search().prepare_corpus(spec, plan, thread_pool);
-  } else if (options.stream != nullptr) {
-    backend.device().wait_for(options.stream);  // searches read the rows, and know nothing of that stream
+  if (options.copy) {
+    check_host(find_backend(options.run.device), rows, "corpus", "copying");
+    ThreadPool thread_pool(threads_for(options.run.threads), options.progress, options.stop,
+                           static_cast<std::uint64_t>(rows.rows));
+    state_->rows = copy_rows(rows, state_->copy, thread_pool);
+  } else {
+    state_->rows = rows;
   }
-  thread_pool.finish();
+  state_->prepared = prepare(state_->rows, options);
   state_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::out_of_memory, "the system refused memory for the prepared corpus; set a smaller memory budget");

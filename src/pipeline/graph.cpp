@@ -7,12 +7,15 @@
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
+#include "pipeline/multi_device.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/searches.hpp"
 
 namespace vicinal {
 
 Neighbors knn_graph(const Points& rows, const Prepared& prepared, const GraphOptions& options) try {
+  if (const std::vector<std::string> devices = device_names(options.search.run.device); devices.size() > 1)
+    return graph_on_devices(rows, prepared, options, devices);
   KnnOptions search_options = options.search;
   check_view(rows, "corpus");
   check_shapes(shape_of(rows), shape_of(rows), search_options.metric);

@@ -22,6 +22,7 @@
 #include "core/text.hpp"
 #include "pipeline/certify.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/multi_device.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/searches.hpp"
 #include "pipeline/spot_check.hpp"
@@ -264,6 +265,8 @@ void check_out(const NeighborsView& out, const Points& queries, const KnnOptions
 
 Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
                 const KnnOptions& options) try {
+  if (const std::vector<std::string> devices = device_names(options.run.device); devices.size() > 1)
+    return knn_on_devices(out, corpus, prepared, queries, options, devices);
   const Backend& backend = find_backend(options.run.device);
   check_search(backend, corpus, queries, options);
   const SearchPlan plan = make_plan(

@@ -8,6 +8,7 @@
 #include "core/key.hpp"
 #include "core/metric.hpp"
 #include "core/text.hpp"
+#include "pipeline/merge.hpp"
 #include "vicinal/search.hpp"
 
 namespace vicinal {
@@ -34,6 +35,40 @@ void refuse_repeated_id(std::vector<Entry>& best, std::int64_t row) {
 }
 
 }  // namespace
+
+void merge_found(std::span<const NeighborsView> parts, Metric metric, const NeighborsView& out) {
+  FpGuard guard;
+  const bool descends = descending(metric);
+  struct Head {
+    const NeighborsView* part;
+    std::int64_t at, end;
+    Entry entry;
+  };
+  std::vector<Head> heads;
+  const auto load = [&](Head& head) {
+    if (head.at == head.end || head.part->ids[head.at] < 0) return false;
+    head.entry = {load_key(head.part->distances, head.part->type, descends, head.at), head.part->ids[head.at]};
+    return true;
+  };
+  for (std::int64_t row = 0; row < out.rows; ++row) {
+    heads.clear();
+    for (const NeighborsView& part : parts) {
+      Head head{&part, row * part.k, (row + 1) * part.k, {}};
+      if (load(head)) heads.push_back(head);
+    }
+    std::int64_t at = row * out.k;
+    for (; at < (row + 1) * out.k && !heads.empty(); ++at) {
+      const auto least = std::min_element(heads.begin(), heads.end(),
+                                          [](const Head& a, const Head& b) { return before(a.entry, b.entry); });
+      out.ids[at] = least->entry.id;
+      store_key(least->entry.key, out.type, descends, out.distances, at);
+      ++least->at;
+      if (!load(*least)) heads.erase(least);
+    }
+    if (out.counts != nullptr) out.counts[row] = at - row * out.k;
+    for (; at < (row + 1) * out.k; ++at) store_missing(out.type, descends, out.ids, out.distances, at);
+  }
+}
 
 Neighbors merge(std::span<const NeighborsView> parts, const MergeOptions& options) {
   FpGuard guard;

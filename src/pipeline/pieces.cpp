@@ -31,13 +31,9 @@ Bytes raw(const T* at, std::size_t count = 1) noexcept {
   return {reinterpret_cast<const std::byte*>(at), count * sizeof(T)};
 }
 
-/// The values of all rows, whatever their strides: digests of groups of rows, made in parallel, hashed in order.
-void hash_rows(Hash128& hash, const Points& points, ThreadPool& thread_pool) {
-  constexpr std::int64_t group = 4096;
+/// The digests of groups of rows, made in parallel, of the values whatever the strides.
+std::vector<Digest128> group_digests(const Points& points, std::int64_t group, ThreadPool& thread_pool) {
   const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
-  const std::array<std::int64_t, 4> shape{points.rows, points.cols, static_cast<std::int64_t>(points.dtype),
-                                          points.byte_swapped ? 1 : 0};
-  hash.update(raw(shape.data(), shape.size()));
   std::vector<Digest128> digests(static_cast<std::size_t>((points.rows + group - 1) / group));
   thread_pool.for_each(static_cast<std::int64_t>(digests.size()), [&](std::int64_t piece, int) {
     Hash128 own;
@@ -55,6 +51,16 @@ void hash_rows(Hash128& hash, const Points& points, ThreadPool& thread_pool) {
     digests[static_cast<std::size_t>(piece)] = own.digest();
     thread_pool.poll(0);
   });
+  return digests;
+}
+
+/// The shape and the values of all rows.
+void hash_rows(Hash128& hash, const Points& points, ThreadPool& thread_pool) {
+  constexpr std::int64_t group = 4096;
+  const std::array<std::int64_t, 4> shape{points.rows, points.cols, static_cast<std::int64_t>(points.dtype),
+                                          points.byte_swapped ? 1 : 0};
+  hash.update(raw(shape.data(), shape.size()));
+  const std::vector<Digest128> digests = group_digests(points, group, thread_pool);
   hash.update(raw(digests.data(), digests.size()));
 }
 
@@ -85,6 +91,27 @@ Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOption
   return hash.digest();
 }
 
+void RowDigests::restart() {
+  chain_ = Hash128();
+  done_ = 0;
+}
+
+Digest128 RowDigests::of(const RowParts& corpus, std::int64_t rows, ThreadPool& thread_pool) {
+  constexpr std::int64_t most = std::int64_t{1} << 22;  // rows at a time, a multiple of the group
+  const auto known = [&](std::int64_t end) {
+    return std::find_if(run_digests_.begin(), run_digests_.end(), [&](const auto& at) { return at.first == end; });
+  };
+  if (const auto at = known(rows); at != run_digests_.end()) return at->second;
+  while (done_ < rows) {
+    const std::int64_t run = corpus.run(done_), count = std::min({run, rows - done_, most});
+    const std::vector<Digest128> digests = group_digests(corpus.slice(done_, count), Pace::multiple, thread_pool);
+    chain_.update(raw(digests.data(), digests.size()));
+    done_ += count;
+    if (count == run && known(done_) == run_digests_.end()) run_digests_.emplace_back(done_, chain_.digest());
+  }
+  return chain_.digest();
+}
+
 PieceFolder::PieceFolder(std::string directory) : directory_(std::move(directory)) {
   std::error_code error;
   fs::create_directory(directory_, error);
@@ -95,12 +122,14 @@ PieceFolder::PieceFolder(std::string directory) : directory_(std::move(directory
         error ? error.value() : ENOTDIR);
 }
 
-std::string PieceFolder::path(std::int64_t block, std::int64_t first_row) const {
+std::string PieceFolder::path(std::int64_t block, std::int64_t first_row, std::int64_t tier) const {
   const auto digits = [](std::int64_t number, std::size_t width) {
     std::string text = std::to_string(number);
     return text.insert(0, std::max(width, text.size()) - text.size(), '0');
   };
-  const std::string rows = first_row < 0 ? "" : "-row-" + digits(first_row, 12);
+  const std::string rows = tier > 0        ? "-tier-" + digits(tier, 12)
+                           : first_row < 0 ? ""
+                                           : "-row-" + digits(first_row, 12);
   return (fs::path(directory_) / ("block-" + digits(block, 6) + rows + piece_suffix)).string();
 }
 
@@ -145,7 +174,8 @@ std::optional<PieceFolder::Piece> PieceFolder::load(const std::string& path, con
          cat(path,
              " belongs to another search: other rows or other options; name another directory, or remove this one"));
   if (head.block != expected.block || head.queries != expected.queries || head.type != expected.type ||
-      head.first_row != expected.first_row || head.end_row <= head.first_row || head.end_row > corpus_rows)
+      head.first_row != expected.first_row || head.tier != expected.tier || head.end_row <= head.first_row ||
+      head.end_row > corpus_rows)
     return std::nullopt;
   return piece;
 }
@@ -159,7 +189,7 @@ SavedPieces saved_pieces(const std::string& directory) {
     if (!entry.path().string().ends_with(piece_suffix) || !file.read(reinterpret_cast<char*>(&head), sizeof head))
       continue;
     if (std::memcmp(head.magic, PieceHead{}.magic, sizeof head.magic) != 0) continue;
-    saved.pairs += head.queries * (head.end_row - head.first_row);
+    if (head.tier == 0) saved.pairs += head.queries * (head.end_row - head.first_row);
     saved.all_pairs = head.all_pairs;
   }
   return saved;

@@ -4,11 +4,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/parallel.hpp"
 #include "io/bytes.hpp"
 #include "io/hash128.hpp"
+#include "pipeline/row_parts.hpp"
 #include "vicinal/matrix.hpp"
 #include "vicinal/options.hpp"
 
@@ -16,24 +18,41 @@ namespace vicinal {
 
 /// What a piece is of: queries of a block against rows [first_row, end_row) of the corpus.
 struct PieceHead {
-  char magic[8] = {'V', 'C', 'N', 'P', 'I', 'E', 'C', '2'};
+  char magic[8] = {'V', 'C', 'N', 'P', 'I', 'E', 'C', '3'};
   io::Digest128 key;
   std::int64_t block = 0, queries = 0, first_row = 0, end_row = 0;
   std::int64_t width = 0;  // entries a query; of a range search, entries of the piece
   std::int64_t type = 0, redone = 0;
-  std::int64_t all_pairs = 0;  // of the whole search
+  std::int64_t all_pairs = 0;      // of the whole search
+  std::int64_t tier = 0;           // rows before a cut whose lists these are; 0: those of the walk so far
+  io::Digest128 rows_digest = {};  // of the values of rows [0, end_row), where the key is not of all values
 };
 
 /// What the answer of a search and the cut of its queries depend on. `words`: what the values of the rows and the options do not say.
 io::Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOptions& options,
                         std::span<const std::int64_t> words, ThreadPool& thread_pool);
 
+/// RowDigests tell the digest of the values of rows [0, n) as a walk comes by, whatever its pieces are: of groups of Pace::multiple rows, which begin anew at
+/// each run.
+class RowDigests {
+ public:
+  /// From here on rows are asked for from the first on again.
+  void restart();
+  /// rows: not less than in the call before.
+  io::Digest128 of(const RowParts& corpus, std::int64_t rows, ThreadPool& thread_pool);
+
+ private:
+  io::Hash128 chain_;
+  std::int64_t done_ = 0;                                            // rows that the chain has
+  std::vector<std::pair<std::int64_t, io::Digest128>> run_digests_;  // at ends of runs, ascending
+};
+
 class PieceFolder {
  public:
   /// Makes the directory if it is not there. Throws IoError.
   explicit PieceFolder(std::string directory);
-  /// Of the k-lists of a block so far, or (first_row >= 0) of the matches in the rows from there on.
-  std::string path(std::int64_t block, std::int64_t first_row = -1) const;
+  /// Of the k-lists of a block so far, or (first_row >= 0) of the matches in the rows from there on, or (tier > 0) of the k-lists of that many rows.
+  std::string path(std::int64_t block, std::int64_t first_row = -1, std::int64_t tier = 0) const;
   /// The file takes its name when it is complete and synced.
   void save(const std::string& path, const PieceHead& head, std::span<const io::Bytes> parts) const;
   struct Piece {

@@ -7,6 +7,7 @@
 #include "core/fpenv.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/multi_device.hpp"
 #include "pipeline/plan.hpp"
 
 namespace vicinal {
@@ -25,6 +26,23 @@ Plan sampled(SearchPlan plan, const Backend& backend, const ProblemShape& proble
   return public_plan(plan);
 }
 
+/// The search that several devices do for a graph.
+KnnOptions searched_for_graph(const GraphOptions& options) {
+  KnnOptions search = options.search;
+  if (!options.include_self) search.k = std::min(search.k, INT64_MAX - 1) + 1;
+  if (search.eligible.query_labels.empty()) search.eligible.query_labels = search.eligible.corpus_labels;
+  return search;
+}
+
+/// The plan of several devices, if the options name several. by_queries: shares are never of rows.
+std::optional<Plan> by_devices(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool by_queries,
+                               const SharePlanner& planner) {
+  const std::vector<std::string> devices = device_names(options.run.device);
+  if (devices.size() < 2) return std::nullopt;
+  const Share share = share_of(corpus, queries, options, by_queries, devices);
+  return plan_of_devices(corpus, queries, options, share, devices, planner);
+}
+
 }  // namespace
 
 Plan plan(const Points& corpus, const Shape& queries, const KnnOptions& options) {
@@ -34,6 +52,11 @@ Plan plan(const Points& corpus, const Shape& queries, const KnnOptions& options)
   const Backend& backend = find_backend(options.run.device);
   check_reach(backend, corpus, {}, options);
   check_options(shape_of(corpus), queries, options);
+  if (const auto several = by_devices(shape_of(corpus), queries, options, false,
+                                      [&](const Shape& rows, const Shape& asked, const KnnOptions& one) {
+                                        return plan(corpus.slice(0, rows.rows), asked, one);
+                                      }))
+    return *several;
   const ProblemShape problem = knn_problem(shape_on(backend, corpus), queries, options);
   return sampled(make_plan(backend, problem, options), backend, problem, corpus, options, std::nullopt);
 }
@@ -52,6 +75,11 @@ Plan plan_graph(const Points& rows, const GraphOptions& options) {
   const Backend& backend = find_backend(options.search.run.device);
   check_reach(backend, rows, {}, options.search);
   check_graph(shape_of(rows), options);
+  if (const auto several = by_devices(shape_of(rows), shape_of(rows), searched_for_graph(options), false,
+                                      [&](const Shape& part, const Shape& asked, const KnnOptions& one) {
+                                        return plan(rows.slice(0, part.rows), asked, one);
+                                      }))
+    return *several;
   const ProblemShape problem = graph_problem(shape_on(backend, rows), options);
   return sampled(make_plan(backend, problem, options.search), backend, problem, rows, options.search, std::nullopt);
 }
@@ -64,6 +92,11 @@ Plan plan_range(const Points& corpus, const Shape& queries, double radius, const
   const Backend& backend = find_backend(options.search.run.device);
   check_reach(backend, corpus, {}, options.search);
   check_range(shape_of(corpus), queries, options);
+  if (const auto several = by_devices(shape_of(corpus), queries, options.search, true,
+                                      [&](const Shape&, const Shape& asked, const KnnOptions& one) {
+                                        return plan_range(corpus, asked, radius, {.search = one});
+                                      }))
+    return *several;
   const ProblemShape problem = range_problem(shape_on(backend, corpus), queries, options.search);
   return sampled(make_plan(backend, problem, options.search), backend, problem, corpus, options.search, radius);
 }
@@ -74,6 +107,10 @@ Plan plan(const Shape& corpus, const Shape& queries, const KnnOptions& options) 
   const Backend& backend = find_backend(options.run.device);
   check_reach(backend, options.eligible);
   check_options(corpus, queries, options);
+  if (const auto several = by_devices(
+          corpus, queries, options, false,
+          [](const Shape& rows, const Shape& asked, const KnnOptions& one) { return plan(rows, asked, one); }))
+    return *several;
   return public_plan(make_plan(backend, knn_problem(corpus, queries, options), options));
 }
 
@@ -83,6 +120,10 @@ Plan plan_graph(const Shape& rows, const GraphOptions& options) {
   const Backend& backend = find_backend(options.search.run.device);
   check_reach(backend, options.search.eligible);
   check_graph(rows, options);
+  if (const auto several = by_devices(
+          rows, rows, searched_for_graph(options), false,
+          [](const Shape& part, const Shape& asked, const KnnOptions& one) { return plan(part, asked, one); }))
+    return *several;
   return public_plan(make_plan(backend, graph_problem(rows, options), options.search));
 }
 
@@ -92,6 +133,11 @@ Plan plan_range(const Shape& corpus, const Shape& queries, const RangeOptions& o
   const Backend& backend = find_backend(options.search.run.device);
   check_reach(backend, options.search.eligible);
   check_range(corpus, queries, options);
+  if (const auto several = by_devices(corpus, queries, options.search, true,
+                                      [](const Shape& rows, const Shape& asked, const KnnOptions& one) {
+                                        return plan_range(rows, asked, {.search = one});
+                                      }))
+    return *several;
   return public_plan(make_plan(backend, range_problem(corpus, queries, options.search), options.search));
 }
 

@@ -14,6 +14,7 @@
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/knn.hpp"
+#include "pipeline/multi_device.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/searches.hpp"
 #include "pipeline/spot_check.hpp"
@@ -171,9 +172,11 @@ class RangeRun {
 
 CsrNeighbors range_search(const Points& corpus, const Prepared& prepared, const Points& queries, double radius,
                           const RangeOptions& options) try {
+  if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
+  if (const std::vector<std::string> devices = device_names(options.search.run.device); devices.size() > 1)
+    return range_on_devices(corpus, prepared, queries, radius, options, devices);
   const auto start = std::chrono::steady_clock::now();
   const KnnOptions& search = options.search;
-  if (std::isnan(radius)) fail(ErrorCode::invalid_argument, "radius is NaN");
   check_view(corpus, "corpus");
   check_view(queries, "query");
   check_shapes(shape_of(corpus), shape_of(queries), search.metric);

@@ -5,15 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "pipeline/check.hpp"
-#include "pipeline/walk.hpp"
+#include "pipeline/saved_lists.hpp"
 
 namespace vicinal {
 namespace {
-
-using io::Bytes;
 
 constexpr std::int64_t most_queries = 16384;                    // queries
 constexpr std::int64_t first_products = std::int64_t{1} << 31;  // ranked one by one: half a second of one core
@@ -21,77 +18,22 @@ constexpr std::int64_t column_work = 32;                        // of a pair, be
 constexpr std::int64_t most_list_bytes = std::int64_t{1}
                                          << 28;  // of a block's lists, which are saved whole after each part
 
-struct Lists {
-  Neighbors list;
-  std::int64_t rows_done = 0, redone = 0;
-};
-
-Lists load_lists(Walk& walk, std::int64_t k, DistanceType type, std::int64_t corpus_rows) {
-  Lists lists;
-  walk.head.first_row = 0;
-  const auto piece = walk.folder.load(walk.folder.path(walk.head.block), walk.head, corpus_rows);
-  const auto entries = static_cast<std::size_t>(walk.head.queries * k);
-  if (!piece || piece->head.width != k || piece->payload.size() != entries * (8 + distance_size(type))) return lists;
-  lists = {Neighbors(walk.head.queries, k, type, false), piece->head.end_row, piece->head.redone};
-  const NeighborsView view = lists.list.view();
-  std::memcpy(view.ids, piece->payload.data(), entries * 8);
-  std::memcpy(view.distances, piece->payload.data() + entries * 8, entries * distance_size(type));
-  walk.resumed(lists.rows_done);
-  return lists;
-}
-
-void save_lists(Walk& walk, const Lists& lists) {
-  walk.head.end_row = lists.rows_done;
-  walk.head.redone = lists.redone;
-  walk.head.width = lists.list.k();
-  const auto entries = static_cast<std::size_t>(lists.list.rows() * lists.list.k());
-  const Bytes parts[] = {
-      {reinterpret_cast<const std::byte*>(lists.list.ids()), entries * 8},
-      {static_cast<const std::byte*>(lists.list.distances()), entries * distance_size(lists.list.type())}};
-  walk.folder.save(walk.folder.path(walk.head.block), walk.head, parts);
-}
-
 /// The nearest `k` of every block, one after another: take(first query, lists).
 template <class Take>
 void walk_lists(Walk& walk, const Points& corpus, const KnnOptions& options, DistanceType type, const Take& take) {
   for (std::int64_t number = 0; number < walk.blocks(); ++number) {
     const Points& block = walk.block(number);
-    Lists lists = load_lists(walk, options.k, type, corpus.rows);
+    ListFile file = ListFile::of(walk);
+    Lists lists = load_lists(walk, options.k, type, corpus.rows, file);
+    walk.resumed(lists.rows_done);
     while (lists.rows_done < corpus.rows) {
-      Neighbors found;
-      const std::int64_t rows = walk.part(
-          lists.rows_done,
-          [&](const Points& part, const Points& queries, const KnnOptions& with) { found = knn(part, queries, with); });
-      walk.note(found.stats, found.certificate);
-      lists.redone = std::min(lists.redone + found.certificate.redone, block.rows);
-      if (lists.rows_done == 0) {
-        lists.list = std::move(found);
-      } else {
-        const NeighborsView both[] = {lists.list.view(), found.view()};
-        lists.list = merge(both, {.k = options.k, .metric = options.metric, .pad = true});
-      }
-      lists.rows_done += rows;
-      save_lists(walk, lists);
+      extend_lists(walk, options, lists);
+      save_lists(walk, lists, file);
     }
     if (corpus.rows == 0) lists.list = knn(corpus, block, options);
     take(walk.first_query(), lists.list);
     walk.redone(lists.redone);
   }
-}
-
-/// Entries [from, from + count) of a list to place `at` of the result.
-void copy_entries(const Neighbors& list, std::int64_t from, std::int64_t count, const NeighborsView& out,
-                  std::int64_t at) {
-  const std::size_t size = distance_size(list.type());
-  std::memcpy(out.ids + at, list.ids() + from, static_cast<std::size_t>(count) * 8);
-  std::memcpy(static_cast<std::byte*>(out.distances) + static_cast<std::size_t>(at) * size,
-              static_cast<const std::byte*>(list.distances()) + static_cast<std::size_t>(from) * size,
-              static_cast<std::size_t>(count) * size);
-}
-
-void count_eligible(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows) {
-  for (std::int64_t q = 0; out.counts != nullptr && q < out.rows; ++q)
-    out.counts[q] = std::min(out.k, filter.all() ? corpus_rows : filter.count(q));
 }
 
 }  // namespace
@@ -120,7 +62,7 @@ Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOp
   walk_lists(walk, corpus, options, whole.distance_type, [&](std::int64_t first, const Neighbors& list) {
     copy_entries(list, 0, list.rows() * options.k, result.view(), first * options.k);
   });
-  count_eligible(result.view(), filter, corpus.rows);
+  complete_lists(result.view(), filter, corpus.rows, options.metric);
   walk.close(result.certificate, result.stats, start);
   return result;
 }
@@ -146,15 +88,9 @@ Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const
   const std::int64_t k = search.k;
   search.k += options.include_self || rows.rows == 0 ? 0 : 1;  // without rows nothing bounds k
   Walk walk(rows, rows, search, whole, directory, grid, words);
-  walk_lists(walk, rows, search, whole.distance_type, [&](std::int64_t first, const Neighbors& list) {
-    for (std::int64_t i = 0; i < list.rows(); ++i) {
-      const std::int64_t* const ids = list.ids() + i * search.k;
-      const std::int64_t self = options.include_self ? k : std::min(std::find(ids, ids + k, first + i) - ids, k);
-      copy_entries(list, i * search.k, self, result.view(), (first + i) * k);
-      copy_entries(list, i * search.k + self + 1, k - self, result.view(), (first + i) * k + self);
-    }
-  });
-  count_eligible(result.view(), filter, rows.rows);
+  walk_lists(walk, rows, search, whole.distance_type,
+             [&](std::int64_t first, const Neighbors& list) { copy_without_self(list, first, k, result.view()); });
+  complete_lists(result.view(), filter, rows.rows, search.metric);
   walk.close(result.certificate, result.stats, start);
   return result;
 }

@@ -27,7 +27,7 @@ struct Matches {
 };
 
 std::optional<Matches> load_matches(const Walk& walk, DistanceType type, std::int64_t corpus_rows, PieceHead& found) {
-  auto piece = walk.folder.load(walk.folder.path(walk.head.block, walk.head.first_row), walk.head, corpus_rows);
+  auto piece = walk.folder->load(walk.folder->path(walk.head.block, walk.head.first_row), walk.head, corpus_rows);
   if (!piece || piece->head.width < 0) return std::nullopt;
   found = piece->head;
   Matches matches{std::move(piece->payload), found.queries, found.width};
@@ -50,7 +50,7 @@ void save_matches(Walk& walk, const CsrNeighbors& matches, std::int64_t rows) {
       {reinterpret_cast<const std::byte*>(matches.offsets()), static_cast<std::size_t>(matches.rows() + 1) * 8},
       {reinterpret_cast<const std::byte*>(matches.ids()), entries * 8},
       {static_cast<const std::byte*>(matches.distances()), entries * distance_size(matches.type())}};
-  walk.folder.save(walk.folder.path(walk.head.block, walk.head.first_row), walk.head, parts);
+  walk.folder->save(walk.folder->path(walk.head.block, walk.head.first_row), walk.head, parts);
 }
 
 /// One query's matches in all parts, which come in the order of their rows: by (key, id).
@@ -131,7 +131,7 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
       auto matches = load_matches(walk, whole.distance_type, corpus.rows, saved);
       if (!matches)
         fail(ErrorCode::io_error,
-             cat(walk.folder.path(number, walk.head.first_row), " changed while the search ran; search again"));
+             cat(walk.folder->path(number, walk.head.first_row), " changed while the search ran; search again"));
       parts.push_back(std::move(*matches));
     }
     for (std::int64_t q = 0; q < asked; ++q)

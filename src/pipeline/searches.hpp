@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "backend/backend.hpp"
+#include "vicinal/corpus.hpp"
 #include "vicinal/search.hpp"
 #include "vicinal/verify.hpp"
 
@@ -16,6 +17,9 @@ struct Prepared {
 
   const SearchPlan* plan() const noexcept { return kept ? &made : nullptr; }
 };
+
+/// It prepares all rows for the devices of the options, whatever CorpusOptions::copy says; nothing is kept where that does not fit.
+Prepared prepare(const Points& rows, const CorpusOptions& options);
 
 /// `prepared` holds rows of `corpus` under the metric and the rule for degenerate rows of the options. Arguments are checked here.
 Report knn_into(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,

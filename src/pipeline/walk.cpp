@@ -2,6 +2,7 @@
 #include "pipeline/walk.hpp"
 
 #include <chrono>
+#include <utility>
 
 #include "core/text.hpp"
 #include "pipeline/knn.hpp"
@@ -19,6 +20,18 @@ void add(Stats& to, const Stats& from) {
   to.used_bytes = std::max(to.used_bytes, from.used_bytes);
 }
 
+/// The bits of rows [first, first + rows), the first of them bit 0.
+std::span<const std::uint64_t> cut_bitmap(std::span<const std::uint64_t> bits, std::int64_t first, std::int64_t rows,
+                                          std::vector<std::uint64_t>& words) {
+  const std::span<const std::uint64_t> from = bits.subspan(static_cast<std::size_t>(first / 64));
+  const auto shift = static_cast<unsigned>(first % 64);
+  if (shift == 0) return from;
+  words.resize(static_cast<std::size_t>((rows + 63) / 64));
+  for (std::size_t i = 0; i < words.size(); ++i)
+    words[i] = from[i] >> shift | (i + 1 < from.size() ? from[i + 1] << (64 - shift) : 0);
+  return words;
+}
+
 }  // namespace
 
 double now_seconds() {
@@ -26,12 +39,12 @@ double now_seconds() {
 }
 
 KnnOptions piece_options(const KnnOptions& options, std::int64_t first_row, std::int64_t rows, std::int64_t first_query,
-                         std::int64_t queries) {
+                         std::int64_t queries, std::vector<std::uint64_t>& words) {
   KnnOptions part = options;
   part.pad = true;
   part.first_id = options.first_id + first_row;
   Eligible& eligible = part.eligible;
-  if (eligible.bitmap) eligible.bitmap = eligible.bitmap->subspan(static_cast<std::size_t>(first_row / 64));
+  if (eligible.bitmap) eligible.bitmap = cut_bitmap(*eligible.bitmap, first_row, rows, words);
   if (eligible.labels == Eligible::Labels::ignored) return part;
   eligible.corpus_labels =
       eligible.corpus_labels.subspan(static_cast<std::size_t>(first_row), static_cast<std::size_t>(rows));
@@ -40,23 +53,37 @@ KnnOptions piece_options(const KnnOptions& options, std::int64_t first_row, std:
   return part;
 }
 
-void blame_row(const Points& corpus, const Points& queries, KnnOptions options, const Error& error) {
+void blame_row(const RowParts& corpus, std::int64_t first, const Points& queries, KnnOptions options,
+               const Error& error) {
+  const std::size_t number = corpus.part_of(first);
+  const Points& part = corpus.parts()[number];
   options.k = 1;
   options.pad = true;
   options.eligible = {};
   options.progress = nullptr;
-  knn(corpus.slice(0, std::min<std::int64_t>(corpus.rows, 1)), queries, options);
-  knn(corpus, queries.slice(0, std::min<std::int64_t>(queries.rows, 1)), options);
+  knn(part.slice(0, std::min<std::int64_t>(part.rows, 1)), queries, options);
+  try {
+    knn(part, queries.slice(0, std::min<std::int64_t>(queries.rows, 1)), options);
+  } catch (const Error& own) {
+    throw Error(own.code(), cat(corpus.prefix(number), own.what()));
+  }
   throw error;
 }
 
 Walk::Walk(const Points& corpus, const Points& queries, const KnnOptions& options, const Plan& whole,
            const std::string& directory, const Grid& grid, std::span<const std::int64_t> words)
-    : folder(directory), corpus_(corpus), queries_(queries), options_(options), whole_(whole), directory_(directory),
+    : Walk(RowParts(corpus), queries, options, whole, directory, grid, [&] {
+        ThreadPool thread_pool(whole.threads, nullptr, options.stop, 1);
+        return piece_key(corpus, queries, options, words, thread_pool);
+      }()) {}
+
+Walk::Walk(RowParts corpus, const Points& queries, const KnnOptions& options, const Plan& whole,
+           const std::string& directory, const Grid& grid, io::Digest128 key)
+    : corpus_(std::move(corpus)), queries_(queries), options_(options), whole_(whole), directory_(directory),
       grid_(grid), pace_(grid.clock ? grid.clock : now_seconds, grid.first_part, grid.most_part),
-      total_(static_cast<std::uint64_t>(corpus.rows) * static_cast<std::uint64_t>(queries.rows)) {
-  ThreadPool thread_pool(whole.threads, nullptr, options.stop, 1);
-  head.key = piece_key(corpus, queries, options, words, thread_pool);
+      total_(static_cast<std::uint64_t>(corpus_.rows()) * static_cast<std::uint64_t>(queries.rows)) {
+  if (!directory.empty()) folder.emplace(directory);
+  head.key = key;
   head.type = static_cast<std::int64_t>(whole.distance_type);
   head.all_pairs = static_cast<std::int64_t>(total_);
 }

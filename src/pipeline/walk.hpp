@@ -1,9 +1,14 @@
 // The walk of a resumable search over blocks of queries and parts of the corpus, for k-lists (resume.cpp) and matches (resume_range.cpp).
 #pragma once
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "core/read_ahead.hpp"
 #include "pipeline/resume.hpp"
+#include "pipeline/row_parts.hpp"
 #include "vicinal/error.hpp"
 #include "vicinal/search.hpp"
 
@@ -13,17 +18,22 @@ namespace vicinal {
 inline constexpr const char* resumable = "a resumable search";
 
 double now_seconds();
-/// The options of one piece: what is given a row or a query is cut as they are.
+/// The options of one piece: what is given a row or a query is cut as they are. `words` is memory for a bitmap that is cut within a word.
 KnnOptions piece_options(const KnnOptions& options, std::int64_t first_row, std::int64_t rows, std::int64_t first_query,
-                         std::int64_t queries);
-/// Says of a bad row what a search of the whole says: a piece numbers rows from its own first.
-[[noreturn]] void blame_row(const Points& corpus, const Points& queries, KnnOptions options, const Error& error);
+                         std::int64_t queries, std::vector<std::uint64_t>& words);
+/// Says of a bad row what a search of the part that holds row `first` says: a piece numbers rows from its own first.
+[[noreturn]] void blame_row(const RowParts& corpus, std::int64_t first, const Points& queries, KnnOptions options,
+                            const Error& error);
 
 /// What the searches have in common: the walk over blocks and parts, what is saved, progress and the certificate.
 class Walk {
  public:
+  /// Pieces in the directory belong to the values of all rows.
   Walk(const Points& corpus, const Points& queries, const KnnOptions& options, const Plan& whole,
        const std::string& directory, const Grid& grid, std::span<const std::int64_t> words);
+  /// Without a directory nothing is saved and there is no folder; `key` is what the pieces belong to.
+  Walk(RowParts corpus, const Points& queries, const KnnOptions& options, const Plan& whole,
+       const std::string& directory, const Grid& grid, io::Digest128 key);
 
   std::int64_t blocks() const noexcept { return (queries_.rows + grid_.block - 1) / grid_.block; }
   std::int64_t first_query() const noexcept { return head.block * grid_.block; }
@@ -42,8 +52,8 @@ class Walk {
   template <class Search>
   std::int64_t part(std::int64_t first, const Search& search) {
     for (;;) {
-      const std::int64_t rows = pace_.begin(corpus_.rows - first);
-      KnnOptions part = piece_options(options_, first, rows, first_query(), block_.rows);
+      const std::int64_t rows = pace_.begin(corpus_.run(first));
+      KnnOptions part = piece_options(options_, first, rows, first_query(), block_.rows, bitmap_words_);
       bool late = false;
       double share = 0;
       part.progress = [&](std::uint64_t now, std::uint64_t all) {
@@ -52,6 +62,9 @@ class Walk {
         told_ = std::max(told_, done_ + now);
         return !late && (!options_.progress || options_.progress(told_, total_));
       };
+      // While this piece is searched the system reads what the next one begins with.
+      if (const std::int64_t next = first + rows; next < corpus_.rows())
+        read_ahead(corpus_.slice(next, std::min(rows, corpus_.run(next))));
       try {
         search(corpus_.slice(first, rows), block_, part);
       } catch (const Error& error) {
@@ -60,7 +73,7 @@ class Walk {
           continue;
         }
         if (error.code() == ErrorCode::invalid_value || error.code() == ErrorCode::range_error)
-          blame_row(corpus_, queries_, options_, error);
+          blame_row(corpus_, first, queries_, options_, error);
         throw;
       }
       pace_.finished();
@@ -75,17 +88,19 @@ class Walk {
   /// The certificate and the statistics of the whole.
   void close(Certificate& certificate, Stats& stats, double start);
 
-  PieceFolder folder;
+  std::optional<PieceFolder> folder;
   PieceHead head;
 
  private:
-  const Points &corpus_, &queries_;
+  RowParts corpus_;
+  const Points& queries_;
   const KnnOptions& options_;
   const Plan& whole_;
   const std::string& directory_;
   const Grid& grid_;
   Pace pace_;
   Points block_;
+  std::vector<std::uint64_t> bitmap_words_;
   std::uint64_t total_, done_ = 0, told_ = 0;
   std::int64_t resumed_ = 0;
   Stats stats_;

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import COMMAND, ROOT
 
-COMMANDS = ["knn", "graph", "range", "select", "index", "verify", "convert", "recall", "merge", "match", "info", "bench", "demo", "completion", "man"]
+COMMANDS = ["knn", "graph", "range", "truth", "select", "index", "verify", "convert", "recall", "merge", "match", "info", "bench", "demo", "completion", "man"]
 
 
 def options_of(vicinal, command):

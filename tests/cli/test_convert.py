@@ -47,6 +47,21 @@ def test_exact_changes_of_type(vicinal, data, dtype, name):
     assert np.array_equal(read_bin(data.path("c.u8bin"), np.uint8), np.abs(data.corpus))
 
 
+def test_counts_of_64_bits(vicinal, data):
+    """The longer header of cuVS Bench is read like the shorter, and ids of 64 bits come back."""
+    long = data.path("a.fbin")
+    long.write_bytes(np.array(data.corpus.shape, np.uint64).tobytes() + data.corpus.tobytes())
+    vicinal("convert", long, data.path("b.npy")).succeeds()
+    assert np.array_equal(np.load(data.path("b.npy")), data.corpus)
+    long.write_bytes(long.read_bytes()[:-1])
+    vicinal("convert", long, data.path("b.npy")).fails(3, "FormatError", r"n=300 and d=0 .*; a header of 64-bit counts: n=300 and d=24")
+    vicinal("knn", *data.pair, "-k", 6, "--first-id", 2**40, "-o", data.path("c.u64bin"), "--distances", data.path("c.fbin")).succeeds()
+    vicinal("knn", *data.pair, "-k", 6, "--first-id", 2**40, "-o", data.path("d.npy")).succeeds()
+    ids = read_bin(data.path("c.u64bin"), np.uint64)
+    assert np.array_equal(ids, np.load(data.path("d.npy")))
+    vicinal("verify", *data.pair, data.path("c.u64bin"), "--distances", data.path("c.fbin"), "--first-id", 2**40).succeeds()
+
+
 def test_what_would_be_lost_is_refused(vicinal, data):
     def refuse(array, out, pattern, *options):
         vicinal("convert", data.save("r.npy", array), data.path(out), *options).fails(3, "RangeError", pattern)

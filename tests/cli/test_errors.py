@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT, call
 
 USAGE = [
-    ([], "no command given; commands: knn, graph, range, select, index, verify, convert, "),
+    ([], "no command given; commands: knn, graph, range, truth, select, index, verify, convert, "),
     (["kn"], "unknown command kn; did you mean knn\\?"),
     (["kn", "a.npy", "b.npy", "-k", "10"], "unknown command kn; did you mean knn\\?"),
     (["kn", "a.npy", "b.npy", "--metrc", "l1"], "unknown command kn; did you mean knn\\?"),
@@ -51,7 +51,7 @@ def test_usage(vicinal, arguments, pattern):
     vicinal(*arguments).fails(2, "InvalidArgument", pattern)
 
 
-COMMANDS = ["knn", "graph", "range", "select", "index", "verify", "convert", "recall", "merge", "info", "bench", "demo", "completion", "man", "help"]
+COMMANDS = ["knn", "graph", "range", "truth", "select", "index", "verify", "convert", "recall", "merge", "info", "bench", "demo", "completion", "man", "help"]
 
 
 def test_help_as_a_command(vicinal):

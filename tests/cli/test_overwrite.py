@@ -14,6 +14,8 @@ COMMANDS = {
     "knn": "knn corpus queries -k=1 --eligible=ids --corpus-labels=labels --query-labels=more -o=OUT --distances=DISTANCES",
     "range": "range corpus queries -r=1 --eligible=ids --corpus-labels=labels --query-labels=more -o=OUT",
     "graph": "graph corpus -k=1 --eligible=ids --corpus-labels=labels -o=OUT --distances=DISTANCES",
+    "truth": "truth base -k=1 --queries=queries --update=lists --old-distances=old --inserted=fresh --deleted=gone --eligible=ids --corpus-labels=labels "
+             "--query-labels=more -o=OUT --distances=DISTANCES",
     "select": "select values -k=1 --payload=payload -o=OUT",
     "convert": "convert input OUT --in-distances=distances --distances=DISTANCES",
     "merge": "merge part another third -o=OUT --distances=DISTANCES",

@@ -60,7 +60,8 @@ TEST(Registry, AutoIsTheCpu) {
 TEST(Registry, UnknownNames) {
   for (const char* name :
        {"", "gpu", "CPU", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda: 1", "cuda:99999999999", "cudax"}) {
-    expect_search_error(name, ErrorCode::invalid_argument, "unknown device .*; devices: auto, cpu, cuda, cuda:N");
+    expect_search_error(name, ErrorCode::invalid_argument,
+                        "unknown device .*; devices: auto, cpu, cuda, cuda:N, cuda:all");
     expect_select_error(name, -1, ErrorCode::invalid_argument, "unknown device");
     expect_select_error(name, 0, ErrorCode::invalid_argument, "unknown device");
   }

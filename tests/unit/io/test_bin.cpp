@@ -1,4 +1,4 @@
-// .fbin, .f16bin, .u8bin, .i8bin, .ibin: the two counts must account for every byte of the file.
+// .fbin, .f16bin, .u8bin, .i8bin, .ibin, .u64bin: the two counts, of 32 or 64 bits, must account for every byte of the file.
 #include "files.hpp"
 
 namespace vicinal::test {
@@ -52,6 +52,73 @@ TEST_F(Bin, RefusesEveryOtherLength) {
          raw(INT32_MAX) + raw(INT32_MAX));
 }
 
+/// A header of 64-bit counts.
+std::string long_head(std::uint64_t rows, std::uint64_t cols) { return raw(rows) + raw(cols); }
+
+TEST_F(Bin, ReadsBothHeadersByTheLengthOfTheFile) {
+  spit(file("a.u8bin"), long_head(2, 3) + "abcdef");
+  const Matrix m = read_matrix(file("a.u8bin"));
+  EXPECT_EQ(m.points().rows, 2);
+  EXPECT_EQ(m.points().cols, 3);
+  EXPECT_EQ(elements(m.points()), "abcdef");
+  spit(file("a.fbin"), long_head(0, 128));
+  EXPECT_EQ(read_matrix(file("a.fbin")).points().cols, 128);
+  // 16 bytes fit both: one row of eight zeros, and 2^35 + 1 rows of no columns.
+  spit(file("a.u8bin"), raw(1) + raw(8) + std::string(8, '\0'));
+  EXPECT_EQ(read_matrix(file("a.u8bin")).points().cols, 8);
+}
+
+TEST_F(Bin, HoldsMoreRowsThan32BitsCount) {
+  const std::int64_t rows = (std::int64_t{1} << 32) + 5;
+  spit(file("a.u8bin"), long_head(static_cast<std::uint64_t>(rows), 1));
+  std::filesystem::resize_file(file("a.u8bin"), static_cast<std::uintmax_t>(16 + rows));  // zeros that take no room
+  const Points points = read_matrix(file("a.u8bin")).points();
+  EXPECT_EQ(points.rows, rows);
+  EXPECT_EQ(points.cols, 1);
+  Points none(nullptr, DType::f32, rows, 0);
+  write_matrix(file("b.fbin"), none);
+  EXPECT_EQ(slurp(file("b.fbin")), long_head(static_cast<std::uint64_t>(rows), 0));
+  EXPECT_EQ(read_matrix(file("b.fbin")).points().rows, rows);
+}
+
+TEST_F(Bin, RefusesWhatFitsNeitherHeaderAndNamesBoth) {
+  const std::string good = long_head(2, 3) + std::string(24, 'x');
+  // Cut after 8 bytes it would be two rows of no columns: every other cut is noticed.
+  for (std::size_t keep = 9; keep < good.size(); ++keep)
+    refuse(ErrorCode::format_error, "n=2 and d=0 of float32 needs 8 bytes", "a.fbin", good.substr(0, keep));
+  for (const std::string& bad : {good.substr(0, 39), good + "x"})
+    refuse(ErrorCode::format_error,
+           "n=2 and d=0 of float32 needs 8 bytes, the file has " + std::to_string(bad.size()) +
+               "; a header of 64-bit counts: n=2 and d=3 of float32 needs 40 bytes",
+           "a.fbin", bad);
+  refuse(ErrorCode::format_error,
+         "a header of 64-bit counts: n=18446744073709551615 and d=1 of uint8 needs more than 2^63", "a.u8bin",
+         long_head(UINT64_MAX, 1) + "x");
+  refuse(ErrorCode::format_error, "n=2 and d=0 of uint8 needs 8 bytes, the file has 12", "a.u8bin", good.substr(0, 12));
+}
+
+TEST_F(Bin, ReadsHalvesUnderBothOfTheirNames) {
+  spit(file("a.hbin"), raw(1) + raw(2) + "abcd");
+  EXPECT_EQ(read_matrix(file("a.hbin")).points().dtype, DType::f16);
+  write_matrix(file("b.hbin"), read_matrix(file("a.hbin")).points());
+  EXPECT_EQ(slurp(file("b.hbin")), slurp(file("a.hbin")));
+}
+
+TEST_F(Bin, HoldsAnyIdIn64Bits) {
+  const Neighbors large = make_neighbors(3, 4, DistanceType::f32, false, std::int64_t{1} << 40);
+  write_neighbors(file("a.u64bin"), large, file("a.fbin"));
+  EXPECT_EQ(slurp(file("a.u64bin")).size(), 8u + 3 * 4 * 8);
+  expect_same(read_result(file("a.u64bin"), file("a.fbin")), large, true);
+  const std::vector<std::uint64_t> missing = {7, UINT64_MAX};  // as a padded list has it
+  spit(file("b.u64bin"), long_head(1, 2) + raw(missing));
+  EXPECT_EQ(read_result(file("b.u64bin")).ids, (std::vector<std::int64_t>{7, -1}));
+  spit(file("b.u64bin"), long_head(1, 1) + raw(std::uint64_t{1} << 63));
+  expect_error(ErrorCode::range_error, "id 9223372036854775808 exceeds 2^63 - 1",
+               [&] { read_result(file("b.u64bin")); });
+  refuse(ErrorCode::invalid_argument, "dtype uint64 not supported", "c.u64bin",
+         raw(1) + raw(1) + raw(std::uint64_t{5}));
+}
+
 TEST_F(Bin, RefusesOtherFiles) {
   refuse(ErrorCode::format_error, "not a fbin file (the file is empty)", "a.fbin", "");
   refuse(ErrorCode::format_error, "not a fbin file (first bytes 61 62 63)", "a.fbin", "abc");
@@ -80,15 +147,10 @@ TEST_F(Bin, HoldsIdsUpTo31BitsAndF32DistancesOnly) {
   EXPECT_EQ(directory_.entries(), 0u);
 }
 
-TEST_F(Bin, RefusesShapesBeyond32Bits) {
+TEST_F(Bin, LeavesRowsOfMoreThan31BitsToOtherFormats) {
   const float value = 1;
-  Points p(&value, DType::f32, std::int64_t{1} << 32, 1);
-  p.row_stride = 0;
-  expect_error(ErrorCode::range_error, "fbin cannot hold shape (4294967296, 1); .npy can",
-               [&] { write_matrix(file("a.fbin"), p); });
-  p.rows = 1;
-  p.cols = std::int64_t{1} << 31;
-  p.col_stride = 0;
+  Points p(&value, DType::f32, 1, std::int64_t{1} << 31);
+  p.row_stride = p.col_stride = 0;
   expect_error(ErrorCode::range_error, "fvecs cannot hold shape (1, 2147483648)",
                [&] { write_matrix(file("a.fvecs"), p); });
   EXPECT_EQ(directory_.entries(), 0u);

@@ -42,6 +42,7 @@ std::vector<Sample> samples() {
           {".u8bin", head + std::string(8, 'u'), true, false},
           {".i8bin", head + std::string(8, 'i'), true, false},
           {".ibin", head + std::string(32, 'j'), false, true},
+          {".u64bin", head + std::string(64, '\1'), false, true},
           {".bin", head + std::string(64, 'b'), false, true},
           {".idx", std::string("\0\0\x08\x03\0\0\0\4\0\0\0\2\0\0\0\2", 16) + std::string(16, 'p'), true, false},
           {".idx", std::string("\0\0\x0D\x02\0\0\0\4\0\0\0\2", 12) + std::string(32, 'q'), true, false}};
@@ -164,6 +165,7 @@ TEST(Hostile, HugeCountsAllocateNothing) {
       {".fvecs", raw(INT32_MAX) + std::string(86, 'x'), true, false},
       {".ivecs", raw(INT32_MAX) + std::string(86, 'x'), false, true},
       {".fbin", raw(UINT32_MAX) + raw(UINT32_MAX) + std::string(82, 'x'), true, false},
+      {".u64bin", raw(std::uint64_t{1} << 60) + raw(std::uint64_t{16}) + std::string(74, 'x'), false, true},
       {".ibin", raw(UINT32_MAX) + raw(2) + std::string(82, 'x'), false, true},
       {".u8bin", raw(INT32_MAX) + raw(INT32_MAX) + std::string(82, 'x'), true, false},
       {".bin", raw(UINT32_MAX) + raw(UINT32_MAX) + std::string(82, 'x'), false, true},

@@ -22,15 +22,16 @@ TEST(Formats, ListsEachOnce) {
               !format.writes_rows && !format.writes_results && format.name != "mtx" && format.name != "rangeres")
         << format.name;
   }
-  EXPECT_EQ(names, (std::set<std::string>{"npy", "npz", "fvecs", "bvecs", "ivecs", "fbin", "f16bin", "u8bin", "i8bin",
-                                          "ibin", "bin", "rangeres", "csv", "tsv", "idx", "mtx", "hdf5", "vicinal"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"npy", "npz", "fvecs", "bvecs", "ivecs", "fbin", "f16bin", "u8bin", "i8bin", "ibin",
+                                   "u64bin", "bin", "rangeres", "csv", "tsv", "idx", "mtx", "hdf5", "vicinal"}));
 }
 
 TEST(Formats, GoByEveryEndingInAnyCase) {
   const std::pair<const char*, const char*> names[] = {
       {"a.NPY", "npy"},           {"t.fbin", "fbin"}, {"t.bin", "bin"},           {"a.h5", "hdf5"},
       {"dir.csv/a.HDF5", "hdf5"}, {"a.b.tsv", "tsv"}, {"x.rangeres", "rangeres"}, {"d/train-images-idx3-ubyte", "idx"},
-      {"t10k.idx3-ubyte", "idx"}, {"a.idx", "idx"},
+      {"t10k.idx3-ubyte", "idx"}, {"a.idx", "idx"},   {"a.hbin", "f16bin"},       {"gt.u64bin", "u64bin"},
   };
   for (const auto& [path, format] : names) EXPECT_EQ(format_of(path).name, format) << path;
   expect_error(ErrorCode::unsupported, "unknown suffix \".gz\"", [] { format_of("train-images-idx3-ubyte.gz"); });

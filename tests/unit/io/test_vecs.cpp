@@ -124,10 +124,10 @@ TEST_F(Vecs, HoldsIdsUpTo31BitsOnly) {
   expect_same(read_result(file("a.ivecs")), result, false);
   const std::string before = slurp(file("a.ivecs"));
   result.view().ids[6] = std::int64_t{INT32_MAX} + 1;
-  expect_error(
-      ErrorCode::range_error,
-      "row 1, rank 2: id 2147483648 does not fit the 32 bits of ivecs (at most 2147483647); .npy and .npz can hold it",
-      [&] { write_neighbors(file("a.ivecs"), result); });
+  expect_error(ErrorCode::range_error,
+               "row 1, rank 2: id 2147483648 does not fit the 32 bits of ivecs (at most 2147483647); .npy, .npz and "
+               ".u64bin can hold it",
+               [&] { write_neighbors(file("a.ivecs"), result); });
   EXPECT_EQ(slurp(file("a.ivecs")), before);
 }
 

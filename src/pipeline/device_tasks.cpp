@@ -1,0 +1,89 @@
+// See device_tasks.hpp.
+#include "pipeline/device_tasks.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <system_error>
+#include <thread>
+
+#include "core/text.hpp"
+#include "vicinal/error.hpp"
+
+namespace vicinal {
+
+Progress DeviceTasks::progress_of(std::size_t task) {
+  return [this, task](std::uint64_t done, std::uint64_t) {
+    done_[task].store(done, std::memory_order_relaxed);
+    return !stopped_.load(std::memory_order_relaxed);
+  };
+}
+
+/// While tasks run, the caller's thread tells the caller how far they are, as its progress function expects.
+void DeviceTasks::watch(const std::atomic<std::size_t>& running) {
+  using namespace std::chrono_literals;
+  while (running.load(std::memory_order_acquire) > 0) {
+    std::this_thread::sleep_for(2ms);
+    if (!progress_ || stopped_.load(std::memory_order_relaxed)) continue;
+    std::uint64_t done = 0;
+    for (const auto& one : done_) done += one.load(std::memory_order_relaxed);
+    if (progress_(std::min(done, total_), total_)) continue;
+    cancelled_ = true;
+    stopped_.store(true, std::memory_order_relaxed);
+  }
+}
+
+void DeviceTasks::run(const std::function<void(std::size_t)>& task) {
+  std::vector<std::exception_ptr> failures(count() + 1);  // the last is of the caller's progress
+  std::atomic<std::size_t> running{count()};
+  const auto guarded = [&](std::size_t i) {
+    try {
+      task(i);
+    } catch (...) {
+      failures[i] = std::current_exception();
+      stopped_.store(true, std::memory_order_relaxed);
+    }
+    running.fetch_sub(1, std::memory_order_release);
+  };
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(count());
+    for (std::size_t i = 0; i < count(); ++i) {
+      try {
+        threads.emplace_back(guarded, i);
+      } catch (const std::system_error&) {
+        guarded(i);  // the system starts no thread: one device after another
+      }
+    }
+    try {
+      watch(running);
+    } catch (...) {
+      failures.back() = std::current_exception();
+      stopped_.store(true, std::memory_order_relaxed);
+    }
+  }
+  if (failures.back()) std::rethrow_exception(failures.back());
+  throw_first(failures);
+}
+
+/// A failure stops the other tasks, which is no failure of theirs.
+void DeviceTasks::throw_first(const std::vector<std::exception_ptr>& failures) const {
+  if (cancelled_) fail(ErrorCode::cancelled, "cancelled by the caller");
+  std::exception_ptr stopped;
+  for (std::size_t i = 0; i < count(); ++i) {
+    if (!failures[i]) continue;
+    try {
+      std::rethrow_exception(failures[i]);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::cancelled) {
+        stopped = failures[i];
+        continue;
+      }
+      if (error.code() != ErrorCode::device_error && error.code() != ErrorCode::out_of_memory) throw;
+      throw Error(error.code(), cat(devices_[i], ": ", error.what()), error.system_errno());
+    }
+  }
+  if (stopped) std::rethrow_exception(stopped);
+}
+
+}  // namespace vicinal

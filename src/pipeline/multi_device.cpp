@@ -1,0 +1,387 @@
+// MULTI-DEVICE: shares of queries, or of rows of the corpus, each a search of its own on one device (docs/design/0030). Where a share finds something to refuse,
+// the first device searches alone and says it in the words, and with the row numbers, of one search: a share has rows in its lists that the whole answer has not.
+#include "pipeline/multi_device.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "core/text.hpp"
+#include "pipeline/check.hpp"
+#include "pipeline/device_tasks.hpp"
+#include "pipeline/knn.hpp"
+#include "pipeline/merge.hpp"
+#include "pipeline/plan.hpp"
+#include "pipeline/saved_lists.hpp"
+
+namespace vicinal {
+namespace {
+
+constexpr std::int64_t many_queries = 16384;  // a device; fewer are sooner found if rows are divided
+constexpr const char* doing = "a search by several devices";
+
+/// The corpus in the form of each device.
+struct PreparedOnDevices final : PreparedCorpus {
+  std::vector<Prepared> each;
+  std::int64_t bytes() const override {
+    std::int64_t total = 0;
+    for (const Prepared& one : each) total += one.kept->bytes();
+    return total;
+  }
+};
+
+Prepared prepared_for(const Prepared& prepared, std::size_t device) {
+  return prepared.kept ? static_cast<const PreparedOnDevices&>(*prepared.kept).each[device] : Prepared();
+}
+
+bool in_host_memory(const std::vector<std::string>& devices) { return devices.front() == "cpu"; }
+
+/// Errors of which one device alone has the right words, or of which it does not even come.
+bool judged_alone(const Error& error) {
+  return error.code() == ErrorCode::invalid_value || error.code() == ErrorCode::range_error ||
+         error.code() == ErrorCode::capacity_exceeded || error.code() == ErrorCode::memory_budget;
+}
+
+KnnOptions alone(KnnOptions options, const std::vector<std::string>& devices) {
+  options.run.device = devices.front();
+  return options;
+}
+
+void check_sides(const Points& corpus, const Points& queries, const KnnOptions& options,
+                 const std::vector<std::string>& devices) {
+  if (options.stream != nullptr)
+    fail(ErrorCode::unsupported,
+         "a stream is one device's, and the search is by several; wait for it, or name one device");
+  for (const std::string& device : devices) {
+    const Backend& backend = find_backend(device);
+    check_host(backend, corpus, "corpus", doing);
+    check_host(backend, queries, "query", doing);
+  }
+}
+
+void check_results(const NeighborsView& out, const std::vector<std::string>& devices) {
+  const int device = out.rows > 0 ? find_backend(devices.front()).device().cuda_device(out.ids) : -1;
+  if (device >= 0)
+    fail(ErrorCode::device_error,
+         cat("results are in memory of cuda:", device, ", ", doing, " writes to the host's; give memory there"));
+}
+
+/// The facts of shares, as those of one search.
+class ShareTotals {
+ public:
+  ShareTotals(const std::vector<std::string>& devices, const Share& share, std::int64_t queries)
+      : share_(share), queries_(queries) {
+    stats_.device = joined(devices, ",");
+    stats_.notes.push_back(cat(devices.size(), " devices, each with ", share.by_rows ? share.rows : share.queries,
+                               share.by_rows ? " rows of the corpus; their lists are merged" : " queries"));
+  }
+  void add(const Certificate& certificate, const Stats& stats) {
+    for (const std::string& precision : certificate.precisions)
+      if (std::find(certificate_.precisions.begin(), certificate_.precisions.end(), precision) ==
+          certificate_.precisions.end())
+        certificate_.precisions.push_back(precision);
+    certificate_.largest_bound = std::max(certificate_.largest_bound, certificate.largest_bound);
+    certificate_.redone += certificate.redone;
+    stats_.instruction_set = stats.instruction_set;
+    stats_.threads += stats.threads;
+    stats_.seconds = std::max(stats_.seconds, stats.seconds);
+    stats_.prepare_seconds = std::max(stats_.prepare_seconds, stats.prepare_seconds);
+    stats_.pairs += stats.pairs;
+    stats_.candidates += stats.candidates;
+    stats_.reranked += stats.reranked;
+    stats_.underflowed += stats.underflowed;
+    stats_.planned_bytes += stats.planned_bytes;
+    stats_.used_bytes = std::max(stats_.used_bytes, stats.used_bytes);
+    stats_.rotated |= stats.rotated;
+    stats_.planned_seconds = std::max(stats_.planned_seconds, stats.planned_seconds);
+    stats_.passes = std::max(stats_.passes, stats.passes);
+    for (const std::string& note : stats.notes)
+      if (std::find(stats_.notes.begin(), stats_.notes.end(), note) == stats_.notes.end()) stats_.notes.push_back(note);
+  }
+  void close(Certificate& certificate, Stats& stats, double start) {
+    certificate_.queries = queries_;
+    certificate_.redone = std::min(certificate_.redone, queries_);
+    certificate_.proven = queries_ - certificate_.redone;
+    stats_.seconds = now_seconds() - start;
+    certificate = std::move(certificate_);
+    stats = std::move(stats_);
+  }
+
+ private:
+  Share share_;
+  std::int64_t queries_;
+  Certificate certificate_;
+  Stats stats_;
+};
+
+/// Device i's part of `count` rows or queries, of which each has `share`.
+struct Part {
+  std::int64_t first, count;
+};
+Part part_of(std::size_t device, std::int64_t share, std::int64_t count) {
+  const std::int64_t first = std::min(static_cast<std::int64_t>(device) * share, count);
+  return {first, std::min(share, count - first)};
+}
+
+Eligible eligible_of_queries(Eligible eligible, Part part) {
+  if (!eligible.query_labels.empty())
+    eligible.query_labels =
+        eligible.query_labels.subspan(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.count));
+  return eligible;
+}
+
+Report knn_by_queries(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
+                      const KnnOptions& options, const Share& share, const std::vector<std::string>& devices,
+                      double start) {
+  std::vector<Report> reports(devices.size());
+  DeviceTasks tasks(devices, options.progress,
+                    static_cast<std::uint64_t>(corpus.rows) * static_cast<std::uint64_t>(queries.rows));
+  tasks.run([&](std::size_t i) {
+    const Part part = part_of(i, share.queries, queries.rows);
+    if (part.count == 0) return;
+    KnnOptions own = device_options(options, devices, i);
+    own.progress = tasks.progress_of(i);
+    own.eligible = eligible_of_queries(options.eligible, part);
+    NeighborsView mine = out;
+    mine.ids += part.first * out.k;
+    mine.distances =
+        static_cast<std::byte*>(out.distances) + static_cast<std::size_t>(part.first * out.k) * distance_size(out.type);
+    if (out.counts != nullptr) mine.counts += part.first;
+    mine.rows = part.count;
+    reports[i] = knn_into(mine, corpus, prepared_for(prepared, i), queries.slice(part.first, part.count), own);
+  });
+  ShareTotals sum(devices, share, queries.rows);
+  for (const Report& report : reports) sum.add(report.certificate, report.stats);
+  Report all;
+  sum.close(all.certificate, all.stats, start);
+  return all;
+}
+
+Report knn_by_rows(const NeighborsView& out, const Points& corpus, const Points& queries, const KnnOptions& options,
+                   const Share& share, const std::vector<std::string>& devices, double start) {
+  std::vector<Neighbors> found(devices.size());
+  DeviceTasks tasks(devices, options.progress,
+                    static_cast<std::uint64_t>(corpus.rows) * static_cast<std::uint64_t>(queries.rows));
+  tasks.run([&](std::size_t i) {
+    const Part part = part_of(i, share.rows, corpus.rows);
+    if (part.count == 0) return;
+    std::vector<std::uint64_t> words;
+    KnnOptions own = piece_options(options, part.first, part.count, 0, queries.rows, words);
+    own.progress = tasks.progress_of(i);
+    own.distance_type = out.type;
+    found[i] = knn(corpus.slice(part.first, part.count), queries, device_options(own, devices, i));
+  });
+  ShareTotals sum(devices, share, queries.rows);
+  std::vector<NeighborsView> lists;
+  for (const Neighbors& one : found) {
+    if (one.ids() == nullptr) continue;
+    lists.push_back(one.view());
+    sum.add(one.certificate, one.stats);
+  }
+  merge_found(lists, options.metric, out);
+  Report all;
+  sum.close(all.certificate, all.stats, start);
+  return all;
+}
+
+}  // namespace
+
+Share share_of(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept,
+               const std::vector<std::string>& devices) {
+  const auto count = static_cast<std::int64_t>(devices.size());
+  constexpr std::int64_t word = 64;  // rows: bitmaps are not cut within one
+  Share share;
+  share.rows = std::max<std::int64_t>((corpus.rows + count * word - 1) / (count * word) * word, 1);
+  share.queries = std::max<std::int64_t>((queries.rows + count - 1) / count, 1);
+  share.by_rows = !kept && corpus.rows > 0;
+  if (!share.by_rows || queries.rows / count < many_queries) return share;
+  KnnOptions one = device_options(options, devices, 0);
+  one.eligible = {};
+  one.pad = true;
+  try {
+    share.by_rows = !plan(corpus, {share.queries, queries.cols, queries.dtype}, one).resident;
+  } catch (const Error& error) {
+    if (!judged_alone(error)) throw;  // of too little memory the search says more
+  }
+  return share;
+}
+
+KnnOptions device_options(KnnOptions options, const std::vector<std::string>& devices, std::size_t device) {
+  const auto count = static_cast<std::int64_t>(devices.size());
+  options.run.device = devices[device];
+  options.run.threads = std::max(1, threads_for(options.run.threads) / static_cast<int>(count));
+  if (in_host_memory(devices)) {  // which they share
+    const std::int64_t all =
+        options.memory.host > 0 ? options.memory.host : find_backend("cpu").device().free_bytes() / 10 * 9;
+    options.memory.host = std::max<std::int64_t>(all / count, 1);
+  }
+  return options;
+}
+
+Plan plan_of_devices(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Share& share,
+                     const std::vector<std::string>& devices, const SharePlanner& planner) {
+  Shape rows = corpus, asked = queries;
+  if (share.by_rows) rows.rows = std::min(share.rows, corpus.rows);
+  else asked.rows = std::min(share.queries, queries.rows);
+  std::vector<std::uint64_t> words;
+  const KnnOptions own = device_options(piece_options(options, 0, rows.rows, 0, asked.rows, words), devices, 0);
+  Plan whole;
+  try {
+    whole = planner(rows, asked, own);
+  } catch (const Error& error) {
+    if (!judged_alone(error)) throw;
+    return planner(corpus, queries, alone(options, devices));
+  }
+  if (in_host_memory(devices))
+    for (std::int64_t* bytes : {&whole.budget_bytes, &whole.peak_bytes, &whole.minimum_bytes})
+      *bytes *= static_cast<std::int64_t>(devices.size());
+  whole.device = joined(devices, ",");
+  whole.threads *= static_cast<int>(devices.size());
+  if (whole.result_bytes > 0)
+    whole.result_bytes = queries.rows * options.k * static_cast<std::int64_t>(8 + distance_size(whole.distance_type));
+  whole.notes.push_back(
+      share.by_rows ? cat(devices.size(), " devices, by rows: each searches ", share.rows, " of the ", corpus.rows,
+                          " rows for all queries, and their lists are merged; the seconds are those of each")
+                    : cat(devices.size(), " devices, by queries: each searches all rows for ", share.queries,
+                          " of the ", queries.rows, " queries; the seconds are those of each"));
+  return whole;
+}
+
+Report knn_on_devices(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
+                      const KnnOptions& options, const std::vector<std::string>& devices) {
+  const double start = now_seconds();
+  const Backend& first = find_backend(devices.front());
+  check_search(first, corpus, queries, options);
+  check_sides(corpus, queries, options, devices);
+  check_out(out, queries, options,
+            resolve_distance_type(options.distance_type, options.metric, corpus.dtype, queries.dtype));
+  check_results(out, devices);
+  const RowFilter filter(options.eligible, corpus.rows, options.first_id, false);
+  check_k(filter, corpus.rows, queries.rows, options.k, options.pad);
+  const Share share = share_of(shape_of(corpus), shape_of(queries), options, prepared.kept != nullptr, devices);
+  try {
+    return share.by_rows ? knn_by_rows(out, corpus, queries, options, share, devices, start)
+                         : knn_by_queries(out, corpus, prepared, queries, options, share, devices, start);
+  } catch (const Error& error) {
+    if (!judged_alone(error)) throw;
+    return knn_into(out, corpus, prepared_for(prepared, 0), queries, alone(options, devices));
+  }
+}
+
+Neighbors graph_on_devices(const Points& rows, const Prepared& prepared, const GraphOptions& options,
+                           const std::vector<std::string>& devices) {
+  const double start = now_seconds();
+  KnnOptions search = options.search;
+  check_view(rows, "corpus");
+  check_shapes(shape_of(rows), shape_of(rows), search.metric);
+  check_reach(find_backend(devices.front()), rows, rows, search);
+  check_sides(rows, rows, search, devices);
+  check_graph(shape_of(rows), options);
+  if (search.eligible.query_labels.empty()) search.eligible.query_labels = search.eligible.corpus_labels;
+  const RowFilter filter(search.eligible, rows.rows, 0, !options.include_self);
+  check_k(filter, rows.rows, rows.rows, search.k, search.pad);
+  // One neighbour more than is asked for; then the row itself is left out of its list, or the last.
+  const std::int64_t k = search.k;
+  if (!options.include_self) search.k = std::min(search.k, INT64_MAX - 1) + 1;
+  search.pad = true;
+  Neighbors wide;
+  try {
+    wide = knn(rows, prepared, rows, search);
+  } catch (const Error& error) {
+    if (!judged_alone(error)) throw;
+    GraphOptions one = options;
+    one.search = alone(options.search, devices);
+    return knn_graph(rows, prepared_for(prepared, 0), one);
+  }
+  Neighbors result(rows.rows, k, wide.type(), options.search.pad);
+  copy_without_self(wide, 0, k, result.view());
+  complete_lists(result.view(), filter, rows.rows, search.metric);
+  result.certificate = std::move(wide.certificate);
+  result.stats = std::move(wide.stats);
+  result.stats.seconds = now_seconds() - start;
+  return result;
+}
+
+CsrNeighbors range_on_devices(const Points& corpus, const Prepared& prepared, const Points& queries, double radius,
+                              const RangeOptions& options, const std::vector<std::string>& devices) {
+  const double start = now_seconds();
+  check_view(corpus, "corpus");
+  check_view(queries, "query");
+  check_sides(corpus, queries, options.search, devices);
+  check_range(shape_of(corpus), shape_of(queries), options);
+  Share share = share_of(shape_of(corpus), shape_of(queries), options.search, true, devices);
+  std::vector<CsrNeighbors> found(devices.size());
+  DeviceTasks tasks(devices, options.search.progress,
+                    static_cast<std::uint64_t>(corpus.rows) * static_cast<std::uint64_t>(queries.rows));
+  std::int64_t total = 0;
+  try {
+    tasks.run([&](std::size_t i) {
+      const Part part = part_of(i, share.queries, queries.rows);
+      if (part.count == 0) return;
+      RangeOptions own{.search = device_options(options.search, devices, i), .max_results = options.max_results};
+      own.search.progress = tasks.progress_of(i);
+      own.search.eligible = eligible_of_queries(options.search.eligible, part);
+      found[i] = range_search(corpus, prepared_for(prepared, i), queries.slice(part.first, part.count), radius, own);
+    });
+    for (const CsrNeighbors& one : found) total += one.entries();
+    if (options.max_results > 0 && total > options.max_results)
+      fail(ErrorCode::capacity_exceeded, "");  // whose words are below
+  } catch (const Error& error) {
+    if (!judged_alone(error)) throw;
+    RangeOptions one = options;
+    one.search = alone(options.search, devices);
+    return range_search(corpus, prepared_for(prepared, 0), queries, radius, one);
+  }
+  const DistanceType type =
+      resolve_distance_type(options.search.distance_type, options.search.metric, corpus.dtype, queries.dtype);
+  CsrNeighbors all(queries.rows, total, type);
+  ShareTotals sum(devices, share, queries.rows);
+  std::int64_t row = 0, at = 0;
+  for (const CsrNeighbors& one : found) {
+    if (one.offsets() == nullptr) continue;
+    const auto size = distance_size(type), entries = static_cast<std::size_t>(one.entries());
+    std::memcpy(all.ids() + at, one.ids(), entries * 8);
+    std::memcpy(static_cast<std::byte*>(all.distances()) + static_cast<std::size_t>(at) * size, one.distances(),
+                entries * size);
+    for (std::int64_t i = 0; i < one.rows(); ++i) all.offsets()[++row] = at + one.offsets()[i + 1];
+    at += one.entries();
+    sum.add(one.certificate, one.stats);
+  }
+  sum.close(all.certificate, all.stats, start);
+  return all;
+}
+
+Prepared prepare_on_devices(const Points& rows, const CorpusOptions& options, const std::vector<std::string>& devices) {
+  auto all = std::make_shared<PreparedOnDevices>();
+  all->each.resize(devices.size());
+  KnnOptions search{.metric = options.metric, .memory = options.memory, .run = options.run, .stream = options.stream};
+  check_sides(rows, rows, search, devices);
+  DeviceTasks tasks(devices, options.progress, static_cast<std::uint64_t>(rows.rows) * devices.size());
+  const auto prepare_one = [&](std::size_t i) {
+    const KnnOptions own = device_options(search, devices, i);
+    CorpusOptions one = options;
+    one.run = own.run;
+    one.memory = own.memory;
+    one.progress = tasks.progress_of(i);
+    all->each[i] = prepare(rows, one);
+  };
+  try {
+    tasks.run(prepare_one);
+  } catch (const Error& error) {
+    if (!judged_alone(error)) throw;
+    CorpusOptions one = options;
+    one.run.device = devices.front();
+    all->each.front() = prepare(rows, one);
+    all->each.front().kept = nullptr;
+  }
+  Prepared prepared;
+  prepared.made = all->each.front().made;
+  prepared.made.device = joined(devices, ",");
+  const bool kept =
+      std::all_of(all->each.begin(), all->each.end(), [](const Prepared& one) { return one.kept != nullptr; });
+  if (kept) prepared.kept = std::move(all);
+  return prepared;
+}
+
+}  // namespace vicinal

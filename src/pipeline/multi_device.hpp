@@ -1,0 +1,36 @@
+// Searches of vectors by several devices: each device searches its share as it would alone, and what they found is put together.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pipeline/searches.hpp"
+
+namespace vicinal {
+
+/// Each of these does what the call of the same name does for one device. `devices` are two or more, of device_names(). Throws besides DeviceError for rows or
+/// results in memory of a device, and Unsupported for a stream.
+Report knn_on_devices(const NeighborsView& out, const Points& corpus, const Prepared& prepared, const Points& queries,
+                      const KnnOptions& options, const std::vector<std::string>& devices);
+Neighbors graph_on_devices(const Points& rows, const Prepared& prepared, const GraphOptions& options,
+                           const std::vector<std::string>& devices);
+CsrNeighbors range_on_devices(const Points& corpus, const Prepared& prepared, const Points& queries, double radius,
+                              const RangeOptions& options, const std::vector<std::string>& devices);
+Prepared prepare_on_devices(const Points& rows, const CorpusOptions& options, const std::vector<std::string>& devices);
+
+/// A Share says how the work is divided: by rows of the corpus, whose lists are merged, or by queries.
+struct Share {
+  bool by_rows = true;
+  std::int64_t rows = 0, queries = 0;  // that a device has, but for the last ones
+};
+/// kept: the corpus is prepared on each device.
+Share share_of(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept,
+               const std::vector<std::string>& devices);
+/// It returns the options of one device's share: its name, threads, and memory.
+KnnOptions device_options(KnnOptions options, const std::vector<std::string>& devices, std::size_t device);
+/// It makes the plan of one device's share, which `planner` makes of these shapes and options, the plan of all.
+using SharePlanner = std::function<Plan(const Shape& corpus, const Shape& queries, const KnnOptions& options)>;
+Plan plan_of_devices(const Shape& corpus, const Shape& queries, const KnnOptions& options, const Share& share,
+                     const std::vector<std::string>& devices, const SharePlanner& planner);
+
+}  // namespace vicinal
