@@ -76,12 +76,9 @@ class NearestNeighbors:
             dask arrays (n_queries, n_neighbors); dask data frames where X is one. Only indices without ``return_distance``.
         """
         found = self._search(X, n_neighbors).neighbors(persist=self._options.get("persist", True))
-        arrays = [found.distances, found.ids] if return_distance else [found.ids]
-        if hasattr(self._given if X is None else X, "to_dask_array"):
-            import dask.dataframe as dd
-
-            arrays = [dd.from_dask_array(array) for array in arrays]
-        return tuple(arrays) if return_distance else arrays[0]
+        framed = hasattr(self._given if X is None else X, "to_dask_array")
+        distances, indices = found.frames() if framed else (found.distances, found.ids)
+        return (distances, indices) if return_distance else indices
 
     def _search(self, X: Any, n_neighbors: int | None) -> Any:
         if not hasattr(self, "_fitted"):

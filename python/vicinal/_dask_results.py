@@ -32,7 +32,7 @@ class _Blocks:
 
     def _each(self, name: str, function: Callable[..., Any], *more: Any) -> list[Any]:
         """A task for each block: function(block, its number, its first row, *more)."""
-        with dask.annotate(**{key: value for key, value in self._annotations.items() if key == "retries"}):
+        with dask.annotate(**self._annotations):
             call = dask.delayed(function, pure=True)
             return [call(block, number, first, *more, dask_key_name=f"{self._what}-{name}-b{number}-{self._token}")
                     for number, (block, (first, _)) in enumerate(zip(self.blocks, self.plan.blocks))]  # fmt: skip
@@ -77,6 +77,17 @@ class Neighbors(_Blocks):
     @property
     def ids(self) -> Any:
         return self._array("ids", _ids_of, np.int64)
+
+    def frames(self) -> tuple[Any, Any]:
+        """``distances`` and ``ids`` as dask data frames, a partition a block, rows by the number of the query. Needs pandas."""
+        import dask.dataframe as dd
+
+        kind = self.distances.dtype
+        return tuple(
+            dd.from_delayed(self._each(f"{name}-frame", _frame_of, name), meta=_frame(np.empty((0, self.plan.k), dtype), 0), verify_meta=False,
+                            divisions=[*(first for first, _ in self.plan.blocks), max(0, len(self) - 1)])
+            for name, dtype in (("distances", kind), ("ids", np.dtype(np.int64)))
+        )  # type: ignore[return-value]  # fmt: skip
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.distances, self.ids))
@@ -143,6 +154,16 @@ def _ids_of(found: Lists, number: int, first: int) -> np.ndarray:
     return found.ids
 
 
+def _frame(array: np.ndarray, first: int) -> Any:
+    import pandas
+
+    return pandas.DataFrame(array, index=pandas.RangeIndex(first, first + len(array)))
+
+
+def _frame_of(found: Lists, number: int, first: int, name: str) -> Any:
+    return _frame(getattr(found, name), first)
+
+
 def _csr_of(found: Any, number: int, first: int, columns: int) -> Any:
     return found.to_csr(columns)
 
@@ -193,7 +214,8 @@ def _csr_to_zarr(found: CsrNeighbors, number: int, first: int, path: str) -> int
     group: Any = zarr.open_group(f"{path}/block-{number:05}", mode="w")
     group.attrs["first"] = first
     for name in ("offsets", "ids", "distances"):
-        group.create_array(name, data=getattr(found, name))
+        array = getattr(found, name)
+        group.create_array(name, data=array.view(np.dtype(array.dtype.name)))  # C has two integers of 64 bits, and zarr knows one
     return len(found)
 
 

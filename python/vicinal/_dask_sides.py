@@ -19,8 +19,12 @@ try:
     import dask
     import dask.array as da
     from dask.base import tokenize
+    from dask.delayed import Delayed
+    from dask.highlevelgraph import HighLevelGraph
 except ImportError as error:
     raise ImportError("vicinal.dask needs dask (pip install dask[array,distributed])") from error
+
+__all__ = ["Delayed", "HighLevelGraph", "Side", "Workers", "client_of", "da", "dask", "side", "tokenize", "workers"]
 
 # Bytes that a worker's process grows by when it imports this module and NumPy, and what the system's allocator keeps.
 _PROCESS_BYTES = 48 << 20

@@ -34,8 +34,8 @@ class Plan:
 
     parts, blocks: rows (first, last) of the corpus and of the queries; there is a task for each pair of them, and for each block a tree of
     merges of `arity` lists, `levels` high. Bytes: part_bytes and block_bytes are rows that a task opens, search_bytes what the search
-    itself may use, list_bytes a list of one block, task_bytes all of that, merge_bytes what a merge holds; budget_bytes is what a worker has
-    for a task, 0 where nothing is said. read_bytes: rows that all tasks open. moved_bytes: lists that merges take, at most. task_seconds and
+    itself will use, list_bytes a list of one block, task_bytes all of that, merge_bytes what a merge holds; budget_bytes is what a worker has
+    for a task and search_budget_bytes what is left of it for the search, 0 where nothing is said. read_bytes: rows that all tasks open. moved_bytes: lists that merges take, at most. task_seconds and
     seconds are predictions by the rates of this machine, of the largest task and of all of them on `workers` at a time.
     """
 
@@ -54,6 +54,7 @@ class Plan:
     task_bytes: int
     merge_bytes: int
     budget_bytes: int
+    search_budget_bytes: int
     read_bytes: int
     moved_bytes: int
     task_seconds: float
@@ -205,7 +206,7 @@ class _Ask:
             part = max(last - first for first, last in cuts)
             found, need = self._task(part, ceil(count / blocks), chunk_rows)
             if found is not None and (not self.budget or need <= self.budget):
-                return self._plan(cuts, ceil(count / blocks), found)
+                return self._plan(cuts, ceil(count / blocks), found, self._held(part, ceil(count / blocks), chunk_rows))
         raise MemoryBudget(self._refusal(ceil(rows / most), need, chunk_rows))
 
     def _options(self, part: int) -> dict[str, Any]:
@@ -268,7 +269,7 @@ class _Ask:
         cuts = sorted({*cuts, total})
         return tuple(zip(cuts[:-1], cuts[1:])) or ((0, 0),)
 
-    def _plan(self, parts: tuple[Span, ...], block_limit: int, search: Any) -> Plan:
+    def _plan(self, parts: tuple[Span, ...], block_limit: int, search: Any, held: int) -> Plan:
         count = self.queries.rows
         blocks = tuple((first, min(first + block_limit, count)) for first in range(0, count, block_limit)) or ((0, 0),)
         part, block = max(last - first for first, last in parts), blocks[0][1]
@@ -283,7 +284,8 @@ class _Ask:
             parts=parts, blocks=blocks, k=self.k, columns=self.corpus.columns, distance_type=search.distance_type, workers=self.workers,
             arity=self.arity, levels=levels, part_bytes=part_bytes, block_bytes=block_bytes, search_bytes=search.peak_bytes, list_bytes=lists,
             task_bytes=part_bytes + block_bytes + search.peak_bytes + lists, merge_bytes=(min(self.arity, len(parts)) + 1) * block * self.k * entry,
-            budget_bytes=self.budget, read_bytes=len(blocks) * self.corpus.rows * self.corpus.row_bytes + len(parts) * count * self.queries.row_bytes,
+            budget_bytes=self.budget, search_budget_bytes=max(0, self.budget - held),
+            read_bytes=len(blocks) * self.corpus.rows * self.corpus.row_bytes + len(parts) * count * self.queries.row_bytes,
             moved_bytes=tasks * lists, task_seconds=search.seconds, seconds=search.seconds * ceil(tasks / self.workers),
         )  # fmt: skip
 

@@ -16,13 +16,14 @@ names and arguments of ``cuml.dask.neighbors``; ``KNeighborsTransformer`` is for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _distributed_plan, distributed
 from ._dask_results import CsrBlocks, Neighbors
-from ._dask_sides import Side, client_of, dask, side, tokenize, workers
+from ._dask_sides import Delayed, HighLevelGraph, Side, client_of, dask, side, tokenize, workers
 from ._inputs import Memory
 from ._results import Verdict
 from .errors import InvalidArgument, MemoryBudget
@@ -56,7 +57,8 @@ class Search:
         self.corpus = side(corpus, "corpus", names)
         self.queries = self.corpus if queries is None else side(queries, "query", names)
         self.client, self.labels = client_of(client), _labels(labels, queries is None)
-        self.annotations: dict[str, Any] = dict(retries=retries, **(dict(resources=resources) if resources else {}))
+        self.annotations: dict[str, Any] = dict(retries=retries)
+        self.resources: dict[str, Any] = dict(resources=resources) if resources else {}
         found = workers(self.client, resources)
         device = options.get("device", "auto")
         try:
@@ -67,14 +69,13 @@ class Search:
             )  # fmt: skip
         except MemoryBudget as error:
             raise MemoryBudget(f"{error} ({found.told})" if found.told and memory is None else str(error)) from None
-        budget = self.plan.budget_bytes and self.plan.search_bytes
-        self.options = dict(options, threads=threads, distance_type=self.plan.distance_type, memory=budget or None, label_rule=label_rule)
+        self.options = dict(options, threads=threads, distance_type=self.plan.distance_type, memory=self.plan.search_budget_bytes or None, label_rule=label_rule)
         self.token = tokenize(what, self.corpus.token, self.queries.token, k, metric, first_id, eligible, labels, self.options, self.plan)
         self.columns = self.corpus.rows + first_id
 
     def task(self, name: str, function: Callable[..., Any], *arguments: Any, at: str, **options: Any) -> Any:
-        """A named, annotated call on a worker."""
-        with dask.annotate(**self.annotations):
+        """A named, annotated call on a worker; of the tasks the searches alone take resources."""
+        with dask.annotate(**self.annotations, **(self.resources if name == "local" else {})):
             return dask.delayed(function, pure=True)(*arguments, **options, dask_key_name=f"{self.what}-{name}-{at}-{self.token}")
 
     def restricted(self, part: tuple[int, int], block: tuple[int, int]) -> dict[str, Any]:
@@ -101,6 +102,17 @@ class Search:
                      for number, group in enumerate(groups)]  # fmt: skip
         return self.task("merge", function, lists, *arguments, at=f"b{block}-root", columns=self.columns, **root)
 
+    def exchanged(self, scattered: list[Any]) -> list[Any]:
+        """Of tasks that return a piece for each block, the list of pieces of each block: one layer of the graph, however many they are."""
+        name = f"{self.what}-exchange-{self.token}"
+        blocks = [f"{self.what}-incoming-b{b}-{self.token}" for b in range(len(scattered))]
+        tasks: dict[str, tuple[Any, ...]] = {}
+        for b, block in enumerate(blocks):
+            pieces = {f"{self.what}-exchange-b{b}-from{a}-{self.token}": (getitem, one.key, b) for a, one in enumerate(scattered)}
+            tasks |= {**pieces, block: (_listed, *pieces)}
+        graph = HighLevelGraph.from_collections(name, tasks, dependencies=scattered)
+        return [Delayed(block, graph, layer=name) for block in blocks]
+
     def started(self, tasks: list[Any], persist: bool) -> list[Any]:
         """Tasks that the cluster works on from now on and keeps the results of; as they are where there is no cluster."""
         if not persist or self.client is None:
@@ -115,6 +127,10 @@ class Search:
         lists = self.lists(distributed.local, k=self.k, **more)
         found = [self.merged(one, block, distributed.merge, self.k, self.metric, pad=pad) for block, one in enumerate(lists)]
         return Neighbors(self.started(found, persist), self.plan, self.columns, self.token, self.what, self.annotations)
+
+
+def _listed(*pieces: Any) -> list[Any]:
+    return list(pieces)
 
 
 def _labels(labels: Any, graph: bool) -> Any:
@@ -193,8 +209,8 @@ def knn_graph(
     found = search.neighbors(pad=pad, persist=persist, **more).blocks
     spans = [(first + search.first_id, last + search.first_id) for first, last in search.plan.blocks]
     scattered = [search.task("transpose", distributed.transposed, one, span[0], spans, at=f"b{b}") for b, (one, span) in enumerate(zip(found, spans))]
-    blocks = [search.task("symmetrize", distributed.symmetrized, one, [edges[b] for edges in scattered], symmetrize, search.columns, at=f"b{b}")
-              for b, one in enumerate(found)]  # fmt: skip
+    incoming = search.exchanged(scattered)
+    blocks = [search.task("symmetrize", distributed.symmetrized, one, incoming[b], symmetrize, search.columns, at=f"b{b}") for b, one in enumerate(found)]
     return CsrBlocks(search.started(blocks, persist), search.plan, search.columns, search.token, search.what, search.annotations)
 
 
