@@ -72,6 +72,23 @@ class RowFile:
             raise _refused(self.path, error) from error
         return _converted(self.path)[first:last]
 
+    def read_into(self, out: np.ndarray, first: int) -> None:
+        """Fills `out` with the rows from `first` on: bytes of the file where they lie as in `out`, without a map."""
+        if self.offset is None or self.stride != self.columns * np.dtype(self.dtype).itemsize or out.dtype != np.dtype(self.dtype):
+            out[:] = self.read(first, first + len(out))
+            return
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                file.seek(self.offset + first * self.stride)
+                room, done = memoryview(out).cast("B") if out.size else memoryview(b""), 0
+                while done < len(room):
+                    count = file.readinto(room[done:])
+                    if not count:
+                        raise FormatError(f"{self.path}: ends within row {first + done // self.stride} of {self.rows}")
+                    done += count
+        except OSError as error:
+            raise _refused(self.path, error) from error
+
     def _mapped(self, first: int, last: int) -> np.ndarray:
         kind = np.dtype(self.dtype)
         if first == last or self.columns == 0:
@@ -124,7 +141,9 @@ def _described(path: str, suffix: str, names: tuple[str, ...]) -> RowFile:
             raise FormatError(f"{path}: {error}") from error
         if array.ndim != 2:
             raise FormatError(f"{path}: rows have 2 dimensions, the array has shape {array.shape}")
-        return RowFile(path, array.shape[0], array.shape[1], array.dtype.str)
+        dense = isinstance(array, np.memmap) and array.flags.c_contiguous
+        where = ((), array.offset, array.shape[1] * array.itemsize) if dense else ()
+        return RowFile(path, array.shape[0], array.shape[1], array.dtype.str, *where)
     if suffix in _CONVERTED:
         array = _converted(path)
         return RowFile(path, array.shape[0], array.shape[1], array.dtype.str)

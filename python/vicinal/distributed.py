@@ -36,6 +36,14 @@ def rows(part: Any) -> Any:
     """The rows of a part as an array: slices of files are opened, lists are joined in their order."""
     if isinstance(part, RowSlice):
         return part.read()
+    if isinstance(part, list) and len(part) > 1 and all(isinstance(piece, RowSlice) for piece in part):
+        kind = np.result_type(*(piece.file.dtype for piece in part))
+        whole = np.empty((sum(piece.shape[0] for piece in part), part[0].shape[1]), kind)
+        start = 0
+        for piece in part:
+            piece.file.read_into(whole[start : start + piece.shape[0]], piece.first)
+            start += piece.shape[0]
+        return whole
     if isinstance(part, list):
         opened = [rows(piece) for piece in part]
         return opened[0] if len(opened) == 1 else np.concatenate(opened)
