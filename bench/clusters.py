@@ -72,6 +72,7 @@ def with_kills(client, call, truth, runs):
     """How many runs had equal bytes, and how many ended in one error; anything else is raised."""
     counts = [0, 0]
     for _ in range(runs):
+        client.wait_for_workers(WORKERS)
         stop = threading.Event()
         thread = threading.Thread(target=kill_now_and_then, args=(client, stop))
         thread.start()

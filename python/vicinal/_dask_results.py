@@ -10,8 +10,7 @@ import numpy as np
 
 from ._dask_sides import da, dask
 from ._distributed_plan import Plan
-from ._results import Certificate, CsrNeighbors, Stats
-from ._results import Neighbors as Lists
+from ._results import Certificate, CsrNeighbors, Neighbors, Stats
 from .distributed import _joined_certificate, _joined_stats
 from .errors import InvalidArgument
 
@@ -59,8 +58,8 @@ class _Blocks:
         return list(dask.compute(*self._each("parquet", _to_parquet, path)))
 
 
-class Neighbors(_Blocks):
-    """Lists of k a query, on the workers; unpacks as ``distances, ids``.
+class NeighborBlocks(_Blocks):
+    """Neighbors of k a query, on the workers; unpacks as ``distances, ids``.
 
     distances, ids: dask arrays (Q, k), a chunk a block of queries. blocks: Delayed :class:`vicinal.Neighbors`. plan: what was planned.
     columns: ids are below it.
@@ -92,12 +91,12 @@ class Neighbors(_Blocks):
     def __iter__(self) -> Iterator[Any]:
         return iter((self.distances, self.ids))
 
-    def compute(self) -> Lists:
+    def compute(self) -> Neighbors:
         """All lists in this process."""
         found = self._together()
         counts = None if found[0].counts is None else np.concatenate([one.counts for one in found])
         certificate, stats = _said(found)
-        return Lists(np.concatenate([one.distances for one in found]), np.concatenate([one.ids for one in found]), certificate, stats, counts,
+        return Neighbors(np.concatenate([one.distances for one in found]), np.concatenate([one.ids for one in found]), certificate, stats, counts,
                      self.columns)  # fmt: skip
 
     def to_zarr(self, path: Any) -> None:
@@ -112,11 +111,11 @@ class Neighbors(_Blocks):
         dask.compute(*self._each("zarr", _to_zarr, where))
 
     def __repr__(self) -> str:
-        return f"<vicinal.dask.Neighbors of {len(self)} queries, k={self.plan.k}, in {len(self.blocks)} blocks>"
+        return f"<vicinal.dask.NeighborBlocks of {len(self)} queries, k={self.plan.k}, in {len(self.blocks)} blocks>"
 
 
 class CsrBlocks(_Blocks):
-    """Lists of differing lengths, on the workers: of a range search, or of a symmetric graph.
+    """Neighbors of differing lengths, on the workers: of a range search, or of a symmetric graph.
 
     blocks: Delayed :class:`vicinal.CsrNeighbors`, for the rows that ``plan.blocks`` says. columns: ids are below it.
     """
@@ -146,11 +145,11 @@ def _said(found: Sequence[Any]) -> tuple[Certificate, Stats]:
     return _joined_certificate(found), _joined_stats(found)
 
 
-def _distances_of(found: Lists, number: int, first: int) -> np.ndarray:
+def _distances_of(found: Neighbors, number: int, first: int) -> np.ndarray:
     return found.distances
 
 
-def _ids_of(found: Lists, number: int, first: int) -> np.ndarray:
+def _ids_of(found: Neighbors, number: int, first: int) -> np.ndarray:
     return found.ids
 
 
@@ -160,7 +159,7 @@ def _frame(array: np.ndarray, first: int) -> Any:
     return pandas.DataFrame(array, index=pandas.RangeIndex(first, first + len(array)))
 
 
-def _frame_of(found: Lists, number: int, first: int, name: str) -> Any:
+def _frame_of(found: Neighbors, number: int, first: int, name: str) -> Any:
     return _frame(getattr(found, name), first)
 
 
@@ -199,7 +198,7 @@ def _to_parquet(found: Any, number: int, first: int, folder: str) -> str:
     return target
 
 
-def _to_zarr(found: Lists, number: int, first: int, path: str) -> int:
+def _to_zarr(found: Neighbors, number: int, first: int, path: str) -> int:
     import zarr
 
     group: Any = zarr.open_group(path, mode="r+")

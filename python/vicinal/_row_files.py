@@ -80,7 +80,7 @@ class RowFile:
         try:
             with open(self.path, "rb", buffering=0) as file:
                 file.seek(self.offset + first * self.stride)
-                room, done = memoryview(out).cast("B") if out.size else memoryview(b""), 0
+                room, done = out.reshape(-1).view(np.uint8).data, 0
                 while done < len(room):
                     count = file.readinto(room[done:])
                     if not count:

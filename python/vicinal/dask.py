@@ -1,4 +1,4 @@
-"""Searches over Dask: the same bits as in one process, on as many workers as there are.
+"""Searches over Dask: the same bits as in one process, on as many workers as there are::
 
     from dask.distributed import Client
     import vicinal.dask as vd
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _distributed_plan, distributed
-from ._dask_results import CsrBlocks, Neighbors
+from ._dask_results import CsrBlocks, NeighborBlocks
 from ._dask_sides import Delayed, HighLevelGraph, Side, client_of, dask, side, tokenize, workers
 from ._inputs import Memory
 from ._results import Verdict
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ._dask_estimators import KNeighborsClassifier, KNeighborsRegressor, KNeighborsTransformer, NearestNeighbors
 
 __all__ = [
-    "knn", "knn_graph", "range_search", "verify", "plan", "Neighbors", "CsrBlocks", "NearestNeighbors", "KNeighborsClassifier", "KNeighborsRegressor",
+    "knn", "knn_graph", "range_search", "verify", "plan", "NeighborBlocks", "CsrBlocks", "NearestNeighbors", "KNeighborsClassifier", "KNeighborsRegressor",
     "KNeighborsTransformer",
 ]  # fmt: skip
 
@@ -119,14 +119,14 @@ class Search:
             return tasks
         return list(self.client.persist(tasks))
 
-    def neighbors(self, *, pad: bool = False, persist: bool = True, **more: Any) -> Neighbors:
+    def neighbors(self, *, pad: bool = False, persist: bool = True, **more: Any) -> NeighborBlocks:
         if not pad and self.eligible is None and self.labels is None:
             most = self.corpus.rows - ("exclude_self" in more)
             if self.k > most:
                 raise InvalidArgument(f"k={self.k} exceeds the {most} rows of the corpus that may answer (use pad)")
         lists = self.lists(distributed.local, k=self.k, **more)
         found = [self.merged(one, block, distributed.merge, self.k, self.metric, pad=pad) for block, one in enumerate(lists)]
-        return Neighbors(self.started(found, persist), self.plan, self.columns, self.token, self.what, self.annotations)
+        return NeighborBlocks(self.started(found, persist), self.plan, self.columns, self.token, self.what, self.annotations)
 
 
 def _listed(*pieces: Any) -> list[Any]:
@@ -141,7 +141,7 @@ def _labels(labels: Any, graph: bool) -> Any:
     return tuple(np.asarray(one) for one in labels)
 
 
-def knn(corpus: Any, queries: Any, k: int = 10, metric: str = "euclidean", *, persist: bool = True, pad: bool = False, **options: Any) -> Neighbors:
+def knn(corpus: Any, queries: Any, k: int = 10, metric: str = "euclidean", *, persist: bool = True, pad: bool = False, **options: Any) -> NeighborBlocks:
     """The k nearest rows of `corpus` for each row of `queries`: bits of :func:`vicinal.knn` over all rows.
 
     Parameters
@@ -171,7 +171,7 @@ def knn(corpus: Any, queries: Any, k: int = 10, metric: str = "euclidean", *, pe
 
     Returns
     -------
-    Neighbors
+    NeighborBlocks
         ``.distances``, ``.ids`` dask arrays (Q, k) in chunks of a block; unpacks as these two. ``.plan``, ``.compute()``, ``.to_csr_blocks()``,
         ``.to_parquet()``, ``.to_zarr()``.
 
@@ -186,7 +186,7 @@ def knn(corpus: Any, queries: Any, k: int = 10, metric: str = "euclidean", *, pe
 def knn_graph(
     x: Any, k: int = 15, metric: str = "euclidean", *, symmetrize: str | None = None, include_self: bool = False, persist: bool = True,
     pad: bool = False, **options: Any,
-) -> Neighbors | CsrBlocks:  # fmt: skip
+) -> NeighborBlocks | CsrBlocks:  # fmt: skip
     """The k nearest other rows of each row of `x`: bits of :func:`vicinal.knn_graph`.
 
     Parameters
@@ -197,7 +197,7 @@ def knn_graph(
 
     Returns
     -------
-    Neighbors
+    NeighborBlocks
         Or with ``symmetrize`` a :class:`CsrBlocks`.
     """
     if symmetrize not in (None, "union", "mutual"):
@@ -242,16 +242,16 @@ def verify(
 
     Parameters
     ----------
-    result : Neighbors of :func:`knn`, a pair (distances, ids), or ids; dask arrays or arrays
+    result : NeighborBlocks of :func:`knn`, a pair (distances, ids), or ids; dask arrays or arrays
     relative_tolerance : as in :func:`vicinal.verify`
     others : as in :func:`knn`
 
     Returns
     -------
     Verdict
-        Computed; its ``truth`` is a :class:`Neighbors` of dask arrays.
+        Computed; its ``truth`` is a :class:`NeighborBlocks` of dask arrays.
     """
-    distances, ids = result if isinstance(result, (tuple, Neighbors)) else (None, result)
+    distances, ids = result if isinstance(result, (tuple, NeighborBlocks)) else (None, result)
     search = Search("verify", corpus, queries, int(ids.shape[1]), metric, **options)
     if len(ids) != search.queries.rows:
         raise InvalidArgument(f"the result has {len(ids)} rows, there are {search.queries.rows} queries")

@@ -1,4 +1,4 @@
-"""A search in parts, for any engine that runs functions elsewhere: a plan, and the tasks that it is made of.
+"""A search in parts, for any engine that runs functions elsewhere: a plan, and the tasks that it is made of::
 
     plan = distributed.plan(corpus_files, (len(queries), 64), k=20, workers=8, memory="4 GiB")
     lists = [distributed.local(part, block, first_id, k=20) for ...]     # pure: anywhere, in any order, as often as need be

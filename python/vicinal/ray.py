@@ -1,4 +1,4 @@
-"""Searches over Ray: the same bits as in one process, from data sets to data sets, with ids of the users' own.
+"""Searches over Ray: the same bits as in one process, from data sets to data sets, with ids of the users' own::
 
     import ray, vicinal.ray
     corpus, queries = ray.data.read_parquet("corpus"), ray.data.read_parquet("queries")
@@ -125,8 +125,8 @@ def knn(
     ------
     InvalidArgument, MemoryBudget
         Before the work.
-    What :func:`vicinal.knn` raises
-        From a task, through Ray; InvalidValue says which row of the data set.
+    Error
+        What else :func:`vicinal.knn` raises, from a task, through Ray; InvalidValue says which row of the data set.
     """
     corpus = _Rows(ds_corpus, column, id_column, "corpus")
     queries = _Rows(ds_queries, query_column or column, query_id_column, "query")
