@@ -61,20 +61,20 @@ def equal(found, truth):
     return all(a.tobytes() == b.tobytes() for a, b in zip(found, truth))
 
 
-def kill_now_and_then(client, stop):
+def kill_now_and_then(cluster, stop):
     while not stop.wait(random.uniform(0.3, 4)):
-        pids = [pid for pid in client.run(os.getpid, on_error="ignore").values() if isinstance(pid, int)]
+        pids = [nanny.pid for nanny in cluster.workers.values() if nanny.pid]
         if pids:
             os.kill(random.choice(pids), signal.SIGKILL)
 
 
-def with_kills(client, call, truth, runs):
+def with_kills(cluster, client, call, truth, runs):
     """How many runs had equal bytes, and how many ended in one error; anything else is raised."""
     counts = [0, 0]
     for _ in range(runs):
         client.wait_for_workers(WORKERS)
         stop = threading.Event()
-        thread = threading.Thread(target=kill_now_and_then, args=(client, stop))
+        thread = threading.Thread(target=kill_now_and_then, args=(cluster, stop))
         thread.start()
         try:
             assert equal(call().compute(), truth), "other bytes"
@@ -108,7 +108,7 @@ def measure(case, make, scale, rounds, kills):
                       best_s=f"{min(t for t, _ in each):.3f}", cpu_s=f"{statistics.median(c for _, c in each):.3f}",
                       tasks=plan.tasks if name == "dask" else 1, equal_bytes=int(same), runs=rounds, refused=0) for name, each in times.items()]  # fmt: skip
         if kills:
-            good, refused = with_kills(client, over, answers["one process"], kills)
+            good, refused = with_kills(cluster, client, over, answers["one process"], kills)
             lines.append(dict(shape, workers=WORKERS, case=case, engine="dask, workers killed", tasks=plan.tasks, equal_bytes=int(good + refused == kills),
                               runs=kills, refused=refused))  # fmt: skip
         return lines
