@@ -68,47 +68,51 @@ def kill_now_and_then(cluster, stop):
             os.kill(random.choice(pids), signal.SIGKILL)
 
 
-def with_kills(cluster, client, call, truth, runs):
-    """How many runs had equal bytes, and how many ended in one error; anything else is raised."""
+def with_kills(call, truth, runs):
+    """How many runs had equal bytes, and how many ended in one error; anything else is raised. Each has a cluster of its own."""
     counts = [0, 0]
     for _ in range(runs):
-        client.wait_for_workers(WORKERS)
-        stop = threading.Event()
-        thread = threading.Thread(target=kill_now_and_then, args=(cluster, stop))
-        thread.start()
-        try:
-            assert equal(call().compute(), truth), "other bytes"
-            counts[0] += 1
-        except Exception as error:
-            if "KilledWorker" not in type(error).__name__:
-                raise
-            counts[1] += 1
-        finally:
-            stop.set()
-            thread.join()
-            client.restart()
+        with started() as cluster, Client(cluster) as client:
+            client.wait_for_workers(WORKERS)
+            stop = threading.Event()
+            thread = threading.Thread(target=kill_now_and_then, args=(cluster, stop))
+            thread.start()
+            try:
+                assert equal(call().compute(), truth), "other bytes"
+                counts[0] += 1
+            except Exception as error:
+                if "KilledWorker" not in type(error).__name__:
+                    raise
+                counts[1] += 1
+            finally:
+                stop.set()
+                thread.join()
         print("  killed", *counts, flush=True)
     return counts
 
 
+def started():
+    return LocalCluster(n_workers=WORKERS, threads_per_worker=1, memory_limit="4GB", dashboard_address=None)
+
+
 def measure(case, make, scale, rounds, kills):
-    with tempfile.TemporaryDirectory() as folder, LocalCluster(n_workers=WORKERS, threads_per_worker=1, memory_limit="4GB", dashboard_address=None) as cluster, \
-            Client(cluster) as client:  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
         shape, alone, over = make(folder, scale)
-        client.run(lambda: __import__("vicinal.dask"))
-        plan, times, answers = over().plan, {"one process": [], "dask": []}, {}
-        clocks = {"one process": time.process_time, "dask": lambda: sum(client.run(time.process_time).values())}
-        for _ in range(rounds):
-            for name, call in (("one process", alone), ("dask", lambda: over().compute())):
-                answers[name], *seconds = clocked(call, clocks[name])
-                times[name].append(seconds)
-                print(f"{case} {name}: {seconds[0]:.2f} s, {seconds[1]:.2f} s of CPU", flush=True)
+        with started() as cluster, Client(cluster) as client:
+            client.run(lambda: __import__("vicinal.dask"))
+            plan, times, answers = over().plan, {"one process": [], "dask": []}, {}
+            clocks = {"one process": time.process_time, "dask": lambda: sum(client.run(time.process_time).values())}
+            for _ in range(rounds):
+                for name, call in (("one process", alone), ("dask", lambda: over().compute())):
+                    answers[name], *seconds = clocked(call, clocks[name])
+                    times[name].append(seconds)
+                    print(f"{case} {name}: {seconds[0]:.2f} s, {seconds[1]:.2f} s of CPU", flush=True)
         same = equal(answers["dask"], answers["one process"])
         lines = [dict(shape, workers=WORKERS, case=case, engine=name, median_s=f"{statistics.median(t for t, _ in each):.3f}",
                       best_s=f"{min(t for t, _ in each):.3f}", cpu_s=f"{statistics.median(c for _, c in each):.3f}",
                       tasks=plan.tasks if name == "dask" else 1, equal_bytes=int(same), runs=rounds, refused=0) for name, each in times.items()]  # fmt: skip
         if kills:
-            good, refused = with_kills(cluster, client, over, answers["one process"], kills)
+            good, refused = with_kills(over, answers["one process"], kills)
             lines.append(dict(shape, workers=WORKERS, case=case, engine="dask, workers killed", tasks=plan.tasks, equal_bytes=int(good + refused == kills),
                               runs=kills, refused=refused))  # fmt: skip
         return lines

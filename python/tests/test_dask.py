@@ -126,6 +126,16 @@ def test_eligible_rows(client, kind, rng):
     assert equal(found, wanted) and found.counts.tolist() == wanted.counts.tolist()
 
 
+def test_masks_and_labels_are_of_the_whole(rng):
+    x = da.from_array(whole_numbers(rng, 100), chunks=(30, -1))
+    with pytest.raises(vicinal.InvalidArgument, match=r"eligible has shape \(101,\), the corpus has 100 rows"):
+        vd.knn(x, x, 3, eligible=np.ones(101, bool))
+    with pytest.raises(vicinal.InvalidArgument, match=r"ids are >= 0, got -1"):
+        vd.knn(x, x, 3, eligible=[-1, 4])
+    with pytest.raises(vicinal.InvalidArgument, match=r"query labels have shape \(9,\), there are 100 rows"):
+        vd.knn(x, x, 3, labels=(np.zeros(100, int), np.zeros(9, int)))
+
+
 def test_verify_of_a_claim(client, files, rng):
     rows, paths = files
     queries = whole_numbers(rng, 60)

@@ -143,6 +143,9 @@ def test_plan_fits_what_a_worker_has():
     smaller = distributed.plan([(125_000, 64)] * 16, (5_000, 64), 20, workers=4, memory="40 MiB")
     assert smaller.task_bytes <= 40 << 20 and smaller.tasks > told.tasks
     assert 8**smaller.levels >= len(smaller.parts) and "levels of 8" in str(smaller)
+    # A search of little memory reads its part often: smaller parts, of which each has enough, take less time.
+    tight = distributed.plan([(125_000, 64)] * 16, (5_000, 64), 20, workers=2, memory="130 MiB")
+    assert tight.seconds < 4 * distributed.plan([(125_000, 64)] * 16, (5_000, 64), 20, workers=2).seconds
     assert distributed.plan((1000, 4), (0, 4)).blocks == ((0, 0),)
     assert max(last - first for first, last in distributed.plan((10**6, 8), (10**5, 8), block_rows=1000).blocks) <= 1000
     assert distributed.plan((100, 4), (5, 4), metric="hamming", dtype="uint8").distance_type == "u32"

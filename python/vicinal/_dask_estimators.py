@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from . import dask as search_dask
-from ._dask_results import check_width
 from ._dask_sides import da, dask, side
 from .errors import InvalidArgument
 
@@ -83,7 +82,7 @@ class NearestNeighbors:
     def _search(self, X: Any, n_neighbors: int | None) -> Any:
         if not hasattr(self, "_fitted"):
             raise ValueError("Model needs to be trained using fit() before calling kneighbors()")
-        k = check_width(self.get_neighbors(n_neighbors), self._fitted.rows)
+        k = _checked_width(self.get_neighbors(n_neighbors), self._fitted.rows)
         metric = _METRICS.get(self.metric, self.metric) or _POWERS.get(self.p, "")
         if not metric:
             raise InvalidArgument(f"p={self.p} of metric minkowski is not served; 1, 2 and infinity are")
@@ -215,6 +214,15 @@ class KNeighborsTransformer(NearestNeighbors):
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         self.fit(X)
         return self.transform(X)
+
+
+def _checked_width(k: Any, most: int) -> int:
+    """n_neighbors as scikit-learn checks it."""
+    if not isinstance(k, (int, np.integer)) or isinstance(k, bool):
+        raise TypeError(f"n_neighbors does not take {type(k)} value, enter integer value")
+    if not 0 < k <= most:
+        raise InvalidArgument(f"Expected 0 < n_neighbors <= n_samples_fit, but n_neighbors = {k}, n_samples_fit = {most}")
+    return int(k)
 
 
 def _weights(found: Any, how: str) -> np.ndarray:

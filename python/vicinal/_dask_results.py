@@ -12,7 +12,6 @@ from ._dask_sides import da, dask
 from ._distributed_plan import Plan
 from ._results import Certificate, CsrNeighbors, Neighbors, Stats
 from .distributed import _joined_certificate, _joined_stats
-from .errors import InvalidArgument
 
 
 class _Blocks:
@@ -216,12 +215,3 @@ def _csr_to_zarr(found: CsrNeighbors, number: int, first: int, path: str) -> int
         array = getattr(found, name)
         group.create_array(name, data=array.view(np.dtype(array.dtype.name)))  # C has two integers of 64 bits, and zarr knows one
     return len(found)
-
-
-def check_width(k: Any, most: int) -> int:
-    """n_neighbors as scikit-learn checks it."""
-    if not isinstance(k, (int, np.integer)) or isinstance(k, bool):
-        raise TypeError(f"n_neighbors does not take {type(k)} value, enter integer value")
-    if not 0 < k <= most:
-        raise InvalidArgument(f"Expected 0 < n_neighbors <= n_samples_fit, but n_neighbors = {k}, n_samples_fit = {most}")
-    return int(k)

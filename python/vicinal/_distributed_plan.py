@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
+from math import ceil, log2
 from typing import Any
 
 import numpy as np
@@ -191,23 +191,34 @@ class _Ask:
             for blocks in _counts(count):
                 tasks, part, block = parts * blocks, ceil(rows / parts), ceil(count / blocks)
                 if tasks <= _MOST_TASKS and (block_rows is None or block <= block_rows):
-                    one = alone / tasks + block * _LIST_SECONDS + part * self.corpus.columns * _PREPARE_SECONDS + _CALL_SECONDS
-                    tried.append((one > _TASK_SECONDS, one * ceil(tasks / self.workers), parts, blocks))
+                    tried.append((*self._cost(alone / tasks, part, block, tasks), parts, blocks))
         if not tried:
             raise InvalidArgument(f"block_rows={block_rows} cuts {count} queries into more than {_MOST_TASKS} tasks")
         most = max(parts for _, _, parts, _ in tried)
         least, need = self._task(ceil(rows / most), 1, chunk_rows)
         if least is None or (self.budget and need > self.budget):
             raise MemoryBudget(self._refusal(ceil(rows / most), need, chunk_rows))
-        for _, _, parts, blocks in sorted(tried):
+        best: tuple[tuple[int, float], Plan] | None = None
+        for long, seconds, parts, blocks in sorted(tried):
+            if best is not None and best[0] <= (long, seconds):  # what memory leaves of a search can only be slower
+                break
             if self.budget and self._held(ceil(rows / parts), ceil(count / blocks), chunk_rows) + least.minimum_bytes > self.budget:
                 continue
             cuts = self._parts(parts)
             part = max(last - first for first, last in cuts)
             found, need = self._task(part, ceil(count / blocks), chunk_rows)
             if found is not None and (not self.budget or need <= self.budget):
-                return self._plan(cuts, ceil(count / blocks), found, self._held(part, ceil(count / blocks), chunk_rows))
+                cost = self._cost(found.seconds, part, ceil(count / blocks), parts * blocks)
+                if best is None or cost < best[0]:
+                    best = cost, self._plan(cuts, ceil(count / blocks), found, self._held(part, ceil(count / blocks), chunk_rows))
+        if best is not None:
+            return best[1]
         raise MemoryBudget(self._refusal(ceil(rows / most), need, chunk_rows))
+
+    def _cost(self, search: float, part: int, block: int, tasks: int) -> tuple[int, float]:
+        """How often the longest task that is wanted doubles, and seconds of all of them, where the search of each takes `search`."""
+        one = search + block * _LIST_SECONDS + part * self.corpus.columns * _PREPARE_SECONDS + _CALL_SECONDS
+        return max(0, ceil(log2(one / _TASK_SECONDS))), one * ceil(tasks / self.workers)
 
     def _options(self, part: int) -> dict[str, Any]:
         return dict(k=min(self.k, max(1, part)), metric=self.metric, dtype=np.result_type(self.corpus.dtype, self.queries.dtype),

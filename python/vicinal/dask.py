@@ -59,6 +59,7 @@ class Search:
         self.client, self.labels = client_of(client), _labels(labels, queries is None)
         self.annotations: dict[str, Any] = dict(retries=retries)
         self.resources: dict[str, Any] = dict(resources=resources) if resources else {}
+        self._check_lengths()
         found = workers(self.client, resources)
         device = options.get("device", "auto")
         try:
@@ -72,6 +73,19 @@ class Search:
         self.options = dict(options, threads=threads, distance_type=self.plan.distance_type, memory=self.plan.search_budget_bytes or None, label_rule=label_rule)
         self.token = tokenize(what, self.corpus.token, self.queries.token, k, metric, first_id, eligible, labels, self.options, self.plan)
         self.columns = self.corpus.rows + first_id
+
+    def _check_lengths(self) -> None:
+        """Masks and labels that are cut by parts must be of the whole, which no part would notice."""
+        rows, asked = self.corpus.rows, self.queries.rows
+        if self.eligible is not None and not isinstance(self.eligible, (range, slice)):
+            mask = np.asarray(self.eligible)
+            if mask.dtype.kind == "b" and mask.shape != (rows,):
+                raise InvalidArgument(f"eligible has shape {mask.shape}, the corpus has {rows} rows")
+            if mask.dtype.kind in "iu" and mask.size and int(mask.min()) < 0:
+                raise InvalidArgument(f"eligible: ids are >= 0, got {int(mask.min())}")
+        for name, array, count in zip(("corpus", "query"), self.labels or (), (rows, asked)):
+            if array.shape != (count,):
+                raise InvalidArgument(f"{name} labels have shape {array.shape}, there are {count} rows")
 
     def task(self, name: str, function: Callable[..., Any], *arguments: Any, at: str, **options: Any) -> Any:
         """A named, annotated call on a worker; of the tasks the searches alone take resources."""
