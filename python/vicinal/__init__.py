@@ -65,7 +65,7 @@ def __getattr__(name: str) -> Any:
     """What other libraries are needed for, or few programs want, is imported when it is asked for."""
     if name in ("patch_sklearn", "unpatch_sklearn"):
         return getattr(import_module(".accel", __name__), name)
-    if name in ("neighbors", "compat", "accel", "plots"):
+    if name in ("neighbors", "compat", "accel", "plots", "distributed", "dask", "ray"):
         return import_module("." + name, __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -1,0 +1,244 @@
+"""Searches in parts without any engine: every cut and every tree of merges has the bits of one search."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import vicinal
+from vicinal import distributed
+
+
+def whole_numbers(rng, rows, columns=8):
+    """Rows with many equal distances."""
+    return rng.integers(0, 4, (rows, columns)).astype(np.float32)
+
+
+def equal(left, right):
+    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() and a.dtype == b.dtype for a, b in zip(left, right))
+
+
+def cut(x, count, rng):
+    """Pieces of random sizes with the number of the first row of each."""
+    borders = [0, *sorted(rng.choice(len(x) + 1, count - 1)), len(x)]
+    return [(int(first), x[first:last]) for first, last in zip(borders[:-1], borders[1:]) if last > first]
+
+
+def reduced(lists, rng, *arguments):
+    """The root of a random tree of merges over lists in random order."""
+    lists = [lists[at] for at in rng.permutation(len(lists))]
+    while len(lists) > 1:
+        size = int(rng.integers(2, 5))
+        lists = [distributed.merge(lists[:size], *arguments), *lists[size:]]
+    return lists[0]
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "inner_product", "cosine", "l1"])
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_any_cut_and_tree_has_the_bits_of_one_search(metric, count, rng):
+    corpus, queries = whole_numbers(rng, 500) + 1, whole_numbers(rng, 40) + 1
+    wanted = vicinal.knn(corpus, queries, 20, metric)
+    lists = [distributed.local(part, queries, first, 20, metric) for first, part in cut(corpus, count, rng)]
+    root = distributed.merge([reduced(lists, rng, 20, metric)], 20, metric, pad=False, columns=500)
+    assert equal(root, wanted)
+    assert root.columns == 500 and root.certificate.all() and root.certificate.queries == 40 * len(lists)
+    assert root.to_csr().shape == (40, 500)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
+@pytest.mark.parametrize("include_self", [False, True])
+def test_graph_in_parts(metric, include_self, rng):
+    x = whole_numbers(rng, 300)
+    wanted = vicinal.knn_graph(x, 12, metric, include_self=include_self)
+    found = []
+    for first_query, block in cut(x, 3, rng):
+        lists = [distributed.local(part, block, first, 12, metric, first_query=first_query, exclude_self=not include_self)
+                 for first, part in cut(x, 4, rng)]  # fmt: skip
+        found.append(distributed.merge(lists, 12, metric, pad=False))
+    assert equal([np.concatenate([one[at] for one in found]) for at in range(2)], wanted)
+
+
+def test_graph_with_parts_of_few_rows(rng):
+    x = whole_numbers(rng, 9)
+    lists = [distributed.local(x[row : row + 1], x, row, 5, exclude_self=True) for row in range(9)]
+    assert equal(distributed.merge(lists, 5, pad=False), vicinal.knn_graph(x, 5))
+
+
+@pytest.mark.parametrize("how", ["union", "mutual"])
+def test_symmetric_graphs_in_blocks(how, rng):
+    x = whole_numbers(rng, 200)
+    wanted = vicinal.knn_graph(x, 6, symmetrize=how)
+    lists = vicinal.knn_graph(x, 6)
+    spans = [(0, 50), (50, 51), (51, 200)]
+    blocks = [vicinal.Neighbors(lists.distances[a:b], lists.ids[a:b], lists.certificate, lists.stats) for a, b in spans]
+    turned = [distributed.transposed(block, span[0], spans) for block, span in zip(blocks, spans)]
+    found = [distributed.symmetrized(block, [edges[at] for edges in turned], how, 200) for at, block in enumerate(blocks)]
+    assert np.concatenate([one.ids for one in found]).tobytes() == wanted.ids.tobytes()
+    assert np.concatenate([one.distances for one in found]).tobytes() == wanted.distances.tobytes()
+    assert np.concatenate([np.diff(one.offsets) for one in found]).tolist() == np.diff(wanted.offsets).tolist()
+
+
+@pytest.mark.parametrize(("metric", "radius"), [("euclidean", 3.0), ("inner_product", 25.0)])
+def test_ranges_in_parts(metric, radius, rng):
+    corpus, queries = whole_numbers(rng, 400), whole_numbers(rng, 30)
+    wanted = vicinal.range_search(corpus, queries, radius, metric)
+    lists = [distributed.local_range(part, queries, radius, first, metric) for first, part in cut(corpus, 5, rng)]
+    found = distributed.merge_ranges(lists, metric, columns=400)
+    assert equal((found.offsets, found.distances, found.ids), (wanted.offsets, wanted.distances, wanted.ids))
+    with pytest.raises(vicinal.CapacityExceeded, match=rf"{len(wanted.ids)} entries .* max_results is 3"):
+        distributed.merge_ranges(lists, metric, 3)
+
+
+def test_eligible_rows_and_labels_in_parts(rng):
+    corpus, queries = whole_numbers(rng, 300), whole_numbers(rng, 20)
+    mask, labels = rng.random(300) < 0.3, (rng.integers(0, 3, 300), rng.integers(0, 3, 20))
+    for eligible in (mask, np.flatnonzero(mask) + 1000, range(1100, 1250), slice(1100, None)):
+        for pair in (None, labels):
+            wanted = vicinal.knn(corpus, queries, 25, first_id=1000, eligible=eligible, labels=pair, pad=True)
+            lists = []
+            for first, part in cut(corpus, 4, rng):
+                last = first + len(part)
+                mine = distributed.eligible_part(eligible, first, last, first_id=1000)
+                lists.append(distributed.local(part, queries, first + 1000, 25, eligible=mine, labels=pair and (pair[0][first:last], pair[1])))
+            found = distributed.merge(lists, 25, pad=True)
+            assert equal(found, wanted) and found.counts.tolist() == wanted.counts.tolist()
+
+
+def test_what_lists_carry_follows_the_merges(rng):
+    corpus, queries = whole_numbers(rng, 300), whole_numbers(rng, 25)
+    names = rng.permutation(10**12 + np.arange(300))
+    lists, carried = [], []
+    for first, part in cut(corpus, 6, rng):
+        lists.append(distributed.local(part, queries, first, 9))
+        carried.append(distributed.carry(lists[-1], names[first : first + len(part)], first))
+    found = distributed.merge(lists, 9)
+    assert (distributed.merge_carried(lists, carried, found) == names[found.ids]).all()
+
+
+def test_verify_of_a_block_knows_the_named_rows_alone(rng):
+    corpus, queries = whole_numbers(rng, 300), whole_numbers(rng, 20)
+    truth = vicinal.knn(corpus, queries, 8)
+    claimed = truth.ids.copy()
+    claimed[3, 7] = (set(range(300)) - set(truth.ids[3])).pop()
+    claimed[4, [0, 1]] = claimed[4, [1, 0]]
+    claimed[5, 2] = 10**6  # a row that there is not
+    wanted = vicinal.verify(corpus, queries, (truth.distances, claimed))
+    parts = [distributed.gathered(part, first, truth.ids, claimed) for first, part in cut(corpus, 4, rng)]
+    found = distributed.verify_block(queries, truth, (truth.distances, claimed), parts)
+    for name in ("correct", "wrong", "tie_order", "distance", "recall"):
+        assert getattr(found, name) == getattr(wanted, name), name
+    assert [(one.row, one.kind, one.rank) for one in found.faults] == [(one.row, one.kind, one.rank) for one in wanted.faults]
+    assert equal(found.truth, truth)
+    both = distributed.joined_verdict([found, found], [0, 20], truth)
+    assert both.rows == 40 and both.wrong == 2 * wanted.wrong and both.faults[-1].row == wanted.faults[-1].row + 20
+
+
+def test_plan_fits_what_a_worker_has():
+    told = distributed.plan([(125_000, 64)] * 16, (5_000, 64), 20, workers=4, memory="300 MiB")
+    assert told.parts[0][0] == 0 and told.parts[-1][1] == 2_000_000 and told.blocks[-1][1] == 5_000
+    assert all(a[1] == b[0] for a, b in zip(told.parts[:-1], told.parts[1:]))
+    assert told.task_bytes <= 300 << 20 and told.tasks >= 4 and told.tasks == len(told.parts) * len(told.blocks)
+    smaller = distributed.plan([(125_000, 64)] * 16, (5_000, 64), 20, workers=4, memory="40 MiB")
+    assert smaller.task_bytes <= 40 << 20 and smaller.tasks > told.tasks
+    assert 8**smaller.levels >= len(smaller.parts) and "levels of 8" in str(smaller)
+    # A search of little memory reads its part often: smaller parts, of which each has enough, take less time.
+    tight = distributed.plan([(125_000, 64)] * 16, (5_000, 64), 20, workers=2, memory="130 MiB")
+    assert tight.seconds < 4 * distributed.plan([(125_000, 64)] * 16, (5_000, 64), 20, workers=2).seconds
+    assert distributed.plan((1000, 4), (0, 4)).blocks == ((0, 0),)
+    assert max(last - first for first, last in distributed.plan((10**6, 8), (10**5, 8), block_rows=1000).blocks) <= 1000
+    assert distributed.plan((100, 4), (5, 4), metric="hamming", dtype="uint8").distance_type == "u32"
+    assert distributed.plan((100, 4), (5, 4), dtype="int64").distance_type == "f64"
+
+
+def test_plan_refuses_and_says_what_would_do():
+    with pytest.raises(vicinal.MemoryBudget, match="needs .* bytes.*give workers more memory"):
+        distributed.plan((10**6, 64), (100, 64), memory="200 KiB")
+    with pytest.raises(vicinal.MemoryBudget, match="chunk of 1000000 rows .* rechunk it to 20480 rows a chunk"):
+        distributed.plan((10**6, 64), (100, 64), memory="20 MiB", chunk_rows=10**6)
+    with pytest.raises(vicinal.InvalidArgument, match="corpus has 3 columns, queries have 4"):
+        distributed.plan((10, 3), (10, 4))
+    with pytest.raises(vicinal.InvalidArgument, match="source 1 has 4 columns, the first has 3"):
+        distributed.plan([(10, 3), (10, 4)], (10, 3))
+    with pytest.raises(vicinal.InvalidArgument, match="workers must be >= 1, got 0"):
+        distributed.plan((10, 3), (10, 3), workers=0)
+
+
+def test_tree_and_pieces():
+    assert distributed.tree(1) == []
+    assert distributed.tree(3, 2) == [[[0, 1], [2]], [[0, 1]]]
+    assert distributed.pieces([3, 0, 4], 2, 5) == [(0, 2, 3), (2, 0, 2)]
+
+
+def written(path, rows):
+    kind = path.suffix
+    if kind == ".npy":
+        np.save(path, rows)
+    elif kind in (".fbin", ".u8bin"):
+        path.write_bytes(np.array(rows.shape, "<u4").tobytes() + rows.tobytes())
+    elif kind == ".fvecs":
+        path.write_bytes(b"".join(np.array([rows.shape[1]], "<i4").tobytes() + row.tobytes() for row in rows))
+    elif kind == ".bvecs":
+        path.write_bytes(b"".join(np.array([rows.shape[1]], "<i4").tobytes() + row.tobytes() for row in rows))
+    elif kind == ".vicinal":
+        vicinal.Corpus(rows).save(path)
+    elif kind == ".csv":
+        np.savetxt(path, rows, delimiter=",")
+    elif kind == ".hdf5":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(path, "w") as file:
+            file["train"] = rows
+    elif kind == ".parquet":
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        lists = arrow.FixedSizeListArray.from_arrays(arrow.array(rows.ravel()), rows.shape[1])
+        parquet.write_table(arrow.table({"id": np.arange(len(rows)), "vector": lists}), path, row_group_size=7)
+    return f"{path}:train" if kind == ".hdf5" else path
+
+
+@pytest.mark.parametrize("kind", ["npy", "fbin", "u8bin", "fvecs", "bvecs", "vicinal", "csv", "hdf5", "parquet"])
+def test_files_are_opened_by_their_slices(kind, rng, tmp_path):
+    rows = rng.integers(0, 200, (30, 5)).astype(np.uint8 if kind in ("u8bin", "bvecs") else np.float64 if kind == "csv" else np.float32)
+    target = written(tmp_path / f"rows.{kind}", rows)
+    if kind == "csv" and not (Path(vicinal.__file__).parent / "bin" / "vicinal").exists():
+        pytest.skip("the package has no command")
+    file = distributed.describe(target)
+    assert file.shape == (30, 5) and np.dtype(file.dtype) == rows.dtype
+    for first, last in ((0, 30), (4, 19), (29, 30), (7, 7)):
+        assert (file.read(first, last) == rows[first:last]).all()
+    piece = pickle.loads(pickle.dumps(distributed.RowSlice(file, 3, 20)))
+    assert (distributed.rows([piece, rows[:2]]) == np.concatenate([rows[3:20], rows[:2]])).all()
+    assert equal(distributed.local(piece, rows[:4], 3, 2), vicinal.knn(rows[3:20], rows[:4], 2, first_id=3))
+
+
+def test_files_that_are_none(tmp_path):
+    (tmp_path / "short.fbin").write_bytes(np.array([1000, 8], "<u4").tobytes())
+    (tmp_path / "odd.fvecs").write_bytes(b"\x04\0\0\0abc")
+    (tmp_path / "no.vicinal").write_bytes(b"x" * 400)
+    np.save(tmp_path / "flat.npy", np.zeros(3))
+    for name in ("short.fbin", "odd.fvecs", "no.vicinal", "flat.npy"):
+        with pytest.raises(vicinal.FormatError, match=name):
+            distributed.describe(tmp_path / name)
+    with pytest.raises(vicinal.IoError) as refused:
+        distributed.describe(tmp_path / "gone.npy")
+    assert refused.value.errno == 2
+    with pytest.raises(vicinal.Unsupported, match=r"known are \.npy"):
+        distributed.describe(tmp_path / "x.pdf")
+
+
+def test_an_error_names_file_and_row(rng, tmp_path):
+    rows = whole_numbers(rng, 100)
+    np.save(tmp_path / "good.npy", rows)
+    rows[17, 3] = np.nan
+    np.save(tmp_path / "bad.npy", rows)
+    files = distributed.described([tmp_path / "good.npy", tmp_path / "bad.npy"])
+    part = [distributed.RowSlice(files[0], 50, 100), distributed.RowSlice(files[1], 10, 90)]
+    with pytest.raises(vicinal.InvalidValue, match=r"bad\.npy row 17 \(corpus row 107\), column 3 is NaN \(1 bad row of this part\)"):
+        distributed.local(part, rows[:3], 50, 5)
+    with pytest.raises(vicinal.InvalidValue, match=r"^query row 217, column 3"):
+        distributed.local(rows[:10], rows, 0, 5, first_query=200)
+
+
+def test_no_engine_is_imported_by_vicinal():
+    code = "import sys, vicinal, vicinal.distributed; print([name for name in ('dask', 'ray', 'distributed', 'pandas', 'pyarrow') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -1,0 +1,329 @@
+"""A search in parts, for any engine that runs functions elsewhere: a plan, and the tasks that it is made of::
+
+    plan = distributed.plan(corpus_files, (len(queries), 64), k=20, workers=8, memory="4 GiB")
+    lists = [distributed.local(part, block, first_id, k=20) for ...]     # pure: anywhere, in any order, as often as need be
+    found = distributed.merge(lists, k=20)                                # in any tree: always the same bytes
+
+A part is an array, a :class:`RowSlice` of a file, which is opened where the task runs, or a list of these, one below the other. The bits are
+those of one search over the whole. ``vicinal.dask`` and ``vicinal.ray`` hand these functions to their engines; nothing here needs either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from . import knn as _knn
+from . import merge as _merge
+from . import range_search as _range_search
+from . import verify as _verify
+from ._distributed_plan import Plan, described, pieces, plan, tree
+from ._results import Certificate, CsrNeighbors, Neighbors, Stats, Verdict
+from ._row_files import RowFile, RowSlice, describe
+from .errors import CapacityExceeded, InvalidArgument, InvalidValue
+
+__all__ = [
+    "Plan", "RowFile", "RowSlice", "describe", "described", "pieces", "plan", "tree", "rows", "local", "local_range", "merge", "merge_ranges",
+    "carry", "merge_carried", "transposed", "symmetrized", "gathered", "verify_block", "joined_verdict", "eligible_part",
+]  # fmt: skip
+
+
+def rows(part: Any) -> Any:
+    """The rows of a part as an array: slices of files are opened, lists are joined in their order."""
+    if isinstance(part, RowSlice):
+        return part.read()
+    if isinstance(part, list) and len(part) > 1 and all(isinstance(piece, RowSlice) for piece in part):
+        kind = np.result_type(*(piece.file.dtype for piece in part))
+        whole = np.empty((sum(piece.shape[0] for piece in part), part[0].shape[1]), kind)
+        start = 0
+        for piece in part:
+            piece.file.read_into(whole[start : start + piece.shape[0]], piece.first)
+            start += piece.shape[0]
+        return whole
+    if isinstance(part, list):
+        opened = [rows(piece) for piece in part]
+        return opened[0] if len(opened) == 1 else np.concatenate(opened)
+    return part
+
+
+def local(
+    part: Any,
+    block: Any,
+    first_id: int = 0,
+    k: int = 10,
+    metric: str = "euclidean",
+    *,
+    first_query: int = 0,
+    exclude_self: bool = False,
+    eligible: Any = None,
+    labels: Any = None,
+    **options: Any,
+) -> Neighbors:
+    """The k nearest rows of one part for one block of queries; fewer columns than k where the part has fewer rows.
+
+    Parameters
+    ----------
+    part, block : rows as in this module's head
+    first_id : int, default 0
+        id of the part's first row.
+    k, metric, options :
+        As in :func:`vicinal.knn`; options are its device, threads, memory, distance_type, degenerate and label_rule.
+    first_query : int, default 0
+        Number of the block's first row, for messages and for ``exclude_self``.
+    exclude_self : bool, default False
+        Queries are rows of the corpus: query i leaves out id ``first_query`` + i.
+    eligible, labels :
+        As in :func:`vicinal.knn`, of this part and block: :func:`eligible_part` cuts them.
+
+    Raises
+    ------
+    As :func:`vicinal.knn`. InvalidValue names the file, where there is one, and the row both there and in the whole.
+    """
+    with _Named(part, first_id, block, first_query):
+        corpus, queries = rows(part), rows(block)
+        count, offered = len(queries), len(corpus)
+        own = exclude_self and first_id < first_query + count and first_query < first_id + offered
+        width = max(1, min(k + own, offered))
+        found = _knn(corpus, queries, width, metric, first_id=first_id, pad=width < k + own or eligible is not None or labels is not None,
+                     eligible=eligible, labels=labels, **options)  # fmt: skip
+    return _without_self(found, first_query, k) if own else found
+
+
+def _without_self(found: Neighbors, first_query: int, k: int) -> Neighbors:
+    """The lists without the queries themselves: of a list that has not its query, the last entry goes."""
+    drop = found.ids == np.arange(first_query, first_query + len(found.ids))[:, None]
+    drop[~drop.any(axis=1), -1] = True
+    if drop.shape[1] <= k:  # the part is smaller: its width stays, which may be one, and the place of the query is empty
+        distances, ids = found.distances.copy(), found.ids.copy()
+        ids[drop & (ids == np.arange(first_query, first_query + len(ids))[:, None])] = -1
+        return _of(found, distances, ids)
+    shape = len(drop), drop.shape[1] - 1
+    return _of(found, found.distances[~drop].reshape(shape), found.ids[~drop].reshape(shape))
+
+
+def _of(found: Neighbors, distances: np.ndarray, ids: np.ndarray) -> Neighbors:
+    return Neighbors(distances, ids, found.certificate, found.stats, None, found.columns)
+
+
+def merge(lists: Sequence[Neighbors], k: int, metric: str = "euclidean", pad: bool = True, columns: int | None = None) -> Neighbors:
+    """One list a query from those of several parts, or of several merges: any tree gives the same bits.
+
+    Parameters
+    ----------
+    lists : results of :func:`local` or of this function, of one block
+    k, metric : as they were searched
+    pad : bool, default True
+        Fewer than k entries are filled up. At the root of a tree: what the user asked for.
+    columns : int or None
+        Ids are below it.
+
+    Returns
+    -------
+    Neighbors
+        Its certificate counts pairs of a query and a part.
+
+    Raises
+    ------
+    InvalidArgument
+        Without ``pad``, where all lists together have fewer than k entries.
+    """
+    merged = _merge(lists, k, metric, pad)
+    return Neighbors(merged.distances, merged.ids, _joined_certificate(lists), _joined_stats(lists), merged.counts, columns)
+
+
+def _joined_certificate(lists: Sequence[Any]) -> Certificate:
+    each = [one.certificate for one in lists]
+    return Certificate(
+        sum(one.queries for one in each), sum(one.proven for one in each), sum(one.redone for one in each),
+        tuple(dict.fromkeys(name for one in each for name in one.precisions)), max((one.largest_bound for one in each), default=0.0),
+    )  # fmt: skip
+
+
+def _joined_stats(lists: Sequence[Any]) -> Stats:
+    """Counts and seconds of all parts together; the rest is that of the first."""
+    each = [one.stats for one in lists]
+    added = ("seconds", "prepare_seconds", "pairs", "candidates", "reranked", "underflowed", "copied_bytes", "planned_seconds")
+    most = ("planned_bytes", "used_bytes", "passes")
+    return replace(each[0], **{name: sum(getattr(one, name) for one in each) for name in added},
+                   **{name: max(getattr(one, name) for one in each) for name in most})  # fmt: skip
+
+
+def carry(found: Neighbors, values: np.ndarray, first_id: int) -> np.ndarray:
+    """What belongs to the rows of a part (labels, ids of the user's), for each entry of its lists; of missing entries that of its first row."""
+    values = np.asarray(values)
+    if not len(values):
+        return np.zeros((*found.ids.shape, *values.shape[1:]), values.dtype)
+    return values[np.where(found.ids < 0, 0, found.ids - first_id)]
+
+
+def merge_carried(lists: Sequence[Neighbors], carried: Sequence[np.ndarray], merged: Neighbors) -> np.ndarray:
+    """What lists carry, for the entries that a merge of them kept; of missing entries any of it."""
+    ids, values = np.concatenate([one.ids for one in lists], axis=1), np.concatenate(carried, axis=1)
+    order = np.argsort(ids, axis=1, kind="stable")
+    known, inverse = np.unique(np.concatenate([ids.ravel(), merged.ids.ravel()]), return_inverse=True)
+    row = np.arange(len(ids))[:, None] * len(known)
+    have = np.take_along_axis(row + inverse[: ids.size].reshape(ids.shape), order, axis=1)
+    places = np.searchsorted(have.ravel(), (row + inverse[ids.size :].reshape(merged.ids.shape)).ravel())
+    columns = order.ravel()[np.minimum(places, max(order.size - 1, 0))].reshape(merged.ids.shape)
+    return values[np.arange(len(ids))[:, None], columns]
+
+
+def local_range(
+    part: Any,
+    block: Any,
+    radius: float,
+    first_id: int = 0,
+    metric: str = "euclidean",
+    *,
+    first_query: int = 0,
+    **options: Any,
+) -> CsrNeighbors:
+    """Every row of one part within `radius` of each query of one block; parameters are those of :func:`local` and :func:`vicinal.range_search`."""
+    with _Named(part, first_id, block, first_query):
+        return _range_search(rows(part), rows(block), radius, metric, first_id=first_id, **options)
+
+
+def merge_ranges(lists: Sequence[CsrNeighbors], metric: str = "euclidean", max_results: int | None = None, columns: int = 0) -> CsrNeighbors:
+    """One result from those of parts, of one block: each query's rows by (distance, id).
+
+    Raises
+    ------
+    CapacityExceeded
+        More than `max_results` entries.
+    """
+    total = sum(len(one.ids) for one in lists)
+    if max_results is not None and total > max_results:
+        raise CapacityExceeded(f"the parts have {total} entries for {len(lists[0])} queries, max_results is {max_results}")
+    row = np.concatenate([np.repeat(np.arange(len(one)), np.diff(one.offsets)) for one in lists])
+    ids, distances = np.concatenate([one.ids for one in lists]), np.concatenate([one.distances for one in lists])
+    order = np.lexsort((ids, -distances if metric == "inner_product" else distances, row))
+    offsets = sum((one.offsets for one in lists[1:]), lists[0].offsets)
+    return CsrNeighbors(offsets, distances[order], ids[order], _joined_certificate(lists), _joined_stats(lists), columns)
+
+
+Edges = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def transposed(found: Neighbors, first: int, spans: Sequence[tuple[int, int]]) -> list[Edges]:
+    """Edges of a block's lists turned around, by the block of rows in which each then begins: (row there, id, distance)."""
+    rows_of, entry = np.nonzero(found.ids >= 0)
+    ids, distances = found.ids[rows_of, entry], found.distances[rows_of, entry]
+    order = np.argsort(ids, kind="stable")
+    ids, rows_of, distances = ids[order], rows_of[order], distances[order]
+    cuts = np.searchsorted(ids, [span[0] for span in spans] + [spans[-1][1]])
+    return [(ids[a:b] - span[0], rows_of[a:b] + first, distances[a:b]) for span, a, b in zip(spans, cuts[:-1], cuts[1:])]
+
+
+def symmetrized(found: Neighbors, incoming: Sequence[Edges], how: str, columns: int) -> CsrNeighbors:
+    """A block of rows of the union or mutual graph, from its own lists and the edges that :func:`transposed` found to end in it.
+
+    Rows are sorted by id, as :func:`vicinal.knn_graph` sorts them.
+    """
+    if how not in ("union", "mutual"):
+        raise InvalidArgument(f"unknown symmetrize {how!r}; known are union, mutual")
+    own = np.nonzero(found.ids >= 0)
+    edges = [(own[0], found.ids[own], found.distances[own]), *incoming]
+    row, ids, distances = (np.concatenate([edge[at] for edge in edges]) for at in range(3))
+    order = np.lexsort((ids, row))
+    row, ids, distances = row[order], ids[order], distances[order]
+    again = np.zeros(len(ids), bool)
+    again[1:] = (row[1:] == row[:-1]) & (ids[1:] == ids[:-1])
+    chosen = again if how == "mutual" else ~again
+    offsets = np.zeros(len(found.ids) + 1, np.int64)
+    np.cumsum(np.bincount(row[chosen], minlength=len(found.ids)), out=offsets[1:])
+    return CsrNeighbors(offsets, distances[chosen], ids[chosen], found.certificate, found.stats, columns)
+
+
+def gathered(part: Any, first_id: int, *wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ids of `wanted` that lie in the part, ascending and once, and their rows."""
+    corpus = rows(part)
+    ids = np.unique(np.concatenate([np.asarray(one).ravel() for one in wanted]))
+    ids = ids[(ids >= first_id) & (ids < first_id + len(corpus))]
+    return ids, np.ascontiguousarray(corpus[ids - first_id])
+
+
+def verify_block(
+    block: Any, truth: Neighbors, claim: tuple[Any, Any], pieces_of: Sequence[tuple[np.ndarray, np.ndarray]], metric: str = "euclidean", *,
+    first_id: int = 0, eligible: Any = None, labels: Any = None, **options: Any,
+) -> Verdict:  # fmt: skip
+    """Checks a block of a claimed result against the truth, knowing of the corpus the rows alone that either of them names.
+
+    claim is (distances or None, ids), `pieces_of` what :func:`gathered` found in each part. The k nearest of these rows are those of the whole
+    corpus, since they are among them; numbers of rows ascend with ids, so that ties go the same way.
+    """
+    known, corpus = np.concatenate([ids for ids, _ in pieces_of]), np.concatenate([part for _, part in pieces_of if len(part)])
+    distances, ids = claim[0], np.asarray(claim[1])
+    places = np.searchsorted(known, ids)
+    present = known[np.minimum(places, len(known) - 1)] == ids
+    renamed = np.where(present, places, np.where(ids < 0, ids, len(known) + ids))
+    mine = None if eligible is None else eligible_part(eligible, None, int(known[-1]) + 1, known, first_id)
+    theirs = None if labels is None else (np.asarray(labels[0])[known - first_id], labels[1])
+    result = renamed if distances is None else (np.asarray(distances), renamed)
+    found = _verify(corpus, rows(block), result, metric, eligible=mine, labels=theirs, **options)
+    original = np.where(found.truth.ids < 0, -1, known[np.maximum(found.truth.ids, 0)])
+    return replace(found, truth=_of(truth, found.truth.distances, original))
+
+
+def joined_verdict(verdicts: Sequence[Verdict], firsts: Sequence[int], truth: Any) -> Verdict:
+    """The verdict on all blocks, whose first rows are `firsts`."""
+    count = sum(one.rows for one in verdicts)
+    faults = tuple(replace(fault, row=fault.row + first) for one, first in zip(verdicts, firsts) for fault in one.faults)
+    added = {name: sum(getattr(one, name) for one in verdicts) for name in ("rows", "correct", "wrong", "tie_order", "distance", "near_ties")}
+    recall = sum(one.recall * one.rows for one in verdicts) / count if count else 1.0
+    largest = max((one.largest_relative_difference for one in verdicts), default=0.0)
+    return Verdict(**added, recall=recall, largest_relative_difference=largest, faults=faults, truth=truth)
+
+
+def eligible_part(eligible: Any, first: int | None, last: int, ids: np.ndarray | None = None, first_id: int = 0) -> Any:
+    """Of an `eligible` of the whole corpus, what a part of rows `first` to `last` needs: its piece of a mask, or its ids.
+
+    With `ids` instead of `first`: a mask of just these.
+    """
+    if eligible is None:
+        return None
+    if isinstance(eligible, slice):
+        eligible = range(eligible.start or 0, last + first_id if eligible.stop is None else eligible.stop)
+    if ids is not None:
+        if isinstance(eligible, range):
+            return (ids >= eligible.start) & (ids < eligible.stop)
+        array = np.asarray(eligible)
+        return array[ids - first_id] if array.dtype.kind == "b" else np.isin(ids, array)
+    if isinstance(eligible, range):
+        return eligible
+    array = np.asarray(eligible)
+    if array.dtype.kind == "b":
+        return array[first:last]
+    return array[(array >= (first or 0) + first_id) & (array < last + first_id)]
+
+
+class _Named:
+    """Says in an InvalidValue which file, and which row of the whole, a row of a part or a block is."""
+
+    def __init__(self, part: Any, first_id: int, block: Any, first_query: int) -> None:
+        self._sides = {"corpus": (part, first_id, "corpus"), "query": (block, first_query, "query")}
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        told = re.match(r"(corpus|query) row (\d+)(.*)", str(error), re.DOTALL) if isinstance(error, InvalidValue) else None
+        if told:
+            part, first, side = self._sides[told[1]]
+            row = int(told[2])
+            file, inside = _place(part, row)
+            where = f"{file} row {inside} ({side} row {first + row})" if file else f"{side} row {first + row}"
+            raise InvalidValue(where + re.sub(r"( rows?)( in all)?\)", r"\1 of this part)", told[3], count=1)) from None
+
+
+def _place(part: Any, row: int) -> tuple[str, int]:
+    """The file of a part's row, and the row's number in it; "" where it is of no file."""
+    for piece in part if isinstance(part, list) else [part]:
+        count = piece.shape[0]
+        if row < count:
+            return (piece.file.path, piece.first + row) if isinstance(piece, RowSlice) else ("", row)
+        row -= count
+    return "", row
