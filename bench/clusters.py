@@ -2,9 +2,9 @@
 
     python bench/clusters.py [--case knn|graph ...] [--rounds 3] [--kills 0] [--scale 1] [--no-save]
 
-A LocalCluster of 4 workers of one thread. "knn": 2,000,000 x 64 rows in 16 files of .npy, 5,000 queries, k=20; "graph": 300,000 x 50 of an
-array in 4 chunks, k=15; `--scale` multiplies the rows. One process has 4 threads. The cluster is started before the clock and the corpus is in files; the
-list of results comes to this process. CPU seconds are those of the processes that search. With --kills N the search runs N times more
+A LocalCluster of 4 workers of one thread. "knn": 2,000,000 x 64 rows in 16 files of .npy, 5,000 queries, k=20; "graph": 300,000 x 50 in 4 files,
+k=15; `--scale` multiplies the rows. One process has 4 threads. Both read the files, which the system has in memory, and end with the lists in this process; the
+cluster is started before the clock. CPU seconds are those of the processes that search. With --kills N the search runs N times more
 while a worker, any one, is killed by SIGKILL every 0.3 to 4 seconds. Appends to bench/results/clusters.csv. Needs dask and distributed.
 """
 
@@ -24,6 +24,7 @@ from run import append_lines
 
 import vicinal
 import vicinal.dask as vd
+from vicinal import distributed
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results" / "clusters.csv"
 FIELDS = ["date", "commit", "machine", "workers", "case", "Q", "n", "d", "k", "engine", "median_s", "best_s", "cpu_s", "tasks", "equal_bytes", "runs", "refused"]
@@ -33,12 +34,12 @@ WORKERS = 4
 def knn_case(folder, scale):
     rng = np.random.default_rng(5)
     rows = int(125_000 * scale)
-    parts = [rng.standard_normal((rows, 64), dtype=np.float32) for _ in range(16)]
-    for number, part in enumerate(parts):
-        np.save(f"{folder}/part-{number:02}.npy", part)
-    queries, corpus = rng.standard_normal((5_000, 64), dtype=np.float32), np.concatenate(parts)
-    shape = dict(Q=5_000, n=len(corpus), d=64, k=20)
-    return shape, lambda: vicinal.knn(corpus, queries, 20, threads=WORKERS), lambda: vd.knn(f"{folder}/part-*.npy", queries, 20)
+    paths = [f"{folder}/part-{number:02}.npy" for number in range(16)]
+    for path in paths:
+        np.save(path, rng.standard_normal((rows, 64), dtype=np.float32))
+    queries = rng.standard_normal((5_000, 64), dtype=np.float32)
+    shape = dict(Q=5_000, n=16 * rows, d=64, k=20)
+    return shape, lambda: vicinal.knn(read(paths), queries, 20, threads=WORKERS), lambda: vd.knn(paths, queries, 20)
 
 
 def graph_case(folder, scale):
@@ -48,7 +49,12 @@ def graph_case(folder, scale):
         paths.append(f"{folder}/rows-{number}.npy")
         np.save(paths[-1], part)
     shape = dict(Q=len(rows), n=len(rows), d=50, k=15)
-    return shape, lambda: vicinal.knn_graph(rows, 15, threads=WORKERS), lambda: vd.knn_graph(paths, 15)
+    return shape, lambda: vicinal.knn_graph(read(paths), 15, threads=WORKERS), lambda: vd.knn_graph(paths, 15)
+
+
+def read(paths):
+    """One array, filled from the files without another copy."""
+    return distributed.rows([distributed.RowSlice(file, 0, file.rows) for file in distributed.described(paths)])
 
 
 def clocked(call, clock):

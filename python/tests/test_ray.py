@@ -66,7 +66,7 @@ def test_a_tree_of_merges_has_the_bits_of_one_process(tables):
 
 
 def test_what_is_refused(tables):
-    corpus, _, _, rows, asking = tables
+    corpus, _, ids, rows, asking = tables
     with pytest.raises(vicinal.InvalidArgument, match="no column 'vectors'; it has id, vector"):
         vr.knn(rows, asking, 3, column="vectors")
     with pytest.raises(vicinal.InvalidArgument, match="num_gpus=1, the cluster has 0"):
@@ -79,6 +79,9 @@ def test_what_is_refused(tables):
     bad[1217, 3] = np.nan
     with pytest.raises(vicinal.InvalidValue, match="corpus row 1217, column 3 is NaN"):
         vr.knn(ray.data.from_numpy(np.array_split(bad, 4)), asking, 3, column="data", query_column="vector").take_all()
+    lists = arrow.FixedSizeListArray.from_arrays(arrow.array(bad.ravel()), 8)
+    with pytest.raises(vicinal.InvalidValue, match=rf"corpus row 1217 \(id {ids[1217]}\), column 3 is NaN"):
+        vr.knn(ray.data.from_arrow(arrow.table({"id": ids, "vector": lists})), asking, 3, id_column="id").take_all()
 
 
 def test_actors_of_which_one_is_killed(tables, tmp_path):

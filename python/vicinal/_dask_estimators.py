@@ -120,7 +120,7 @@ class _Supervised(NearestNeighbors):
         y = self._y
         if isinstance(y, da.Array):
             spans = search.plan.parts
-            cut = y.rechunk((tuple(last - first for first, last in spans), *([-1] * len(self._outputs))))
+            cut = y.rechunk((tuple(last - first for first, last in spans), *([-1] * len(self._outputs))), method="tasks")
             values: Any = list(cut.to_delayed(optimize_graph=True).ravel())
         else:
             values = [y[first:last] for first, last in search.plan.parts]

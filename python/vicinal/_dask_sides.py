@@ -81,7 +81,7 @@ class _Chunks(Side):
         if any(np.isnan(size) for size in x.chunks[0]):
             x = x.compute_chunk_sizes()
         if len(x.chunks[1]) > 1:
-            x = x.rechunk({1: -1})
+            x = x.rechunk({1: -1}, method="tasks")  # the other method exchanges rows among all workers at once, which none may leave meanwhile
         super().__init__(x.chunks[0], x.shape[1], x.dtype, x.name)
         self._x = x
 
@@ -93,7 +93,7 @@ class _Chunks(Side):
         whole = self._x[spans[0][0] : spans[-1][1]]
         sizes = tuple(last - first for first, last in spans)
         if whole.chunks[0] != sizes and whole.shape[0]:
-            whole = whole.rechunk((sizes, -1))
+            whole = whole.rechunk((sizes, -1), method="tasks")
         return list(whole.to_delayed(optimize_graph=True).ravel())
 
 

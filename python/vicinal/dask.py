@@ -293,7 +293,7 @@ def _rows_of(array: Any, spans: Sequence[tuple[int, int]]) -> list[Any]:
     if array is None:
         return [None] * len(spans)
     if hasattr(array, "to_delayed"):
-        cut = array[: spans[-1][1]].rechunk((tuple(last - first for first, last in spans), -1))
+        cut = array[: spans[-1][1]].rechunk((tuple(last - first for first, last in spans), -1), method="tasks")
         return list(cut.to_delayed(optimize_graph=True).ravel())
     return [np.asarray(array)[first:last] for first, last in spans]
 

@@ -15,6 +15,7 @@ Tasks are pure: one that is lost with its worker or actor is run again, and the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ from . import _distributed_plan, _frames, _tables, distributed
 from ._corpus import Corpus
 from ._inputs import Memory
 from ._row_files import describe
-from .errors import InvalidArgument
+from .errors import InvalidArgument, InvalidValue
 
 __all__ = ["Knn", "knn", "plan"]
 
@@ -126,7 +127,7 @@ def knn(
     InvalidArgument, MemoryBudget
         Before the work.
     Error
-        What else :func:`vicinal.knn` raises, from a task, through Ray; InvalidValue says which row of the data set.
+        What else :func:`vicinal.knn` raises, from a task, through Ray; InvalidValue says which row of the data set, and its id.
     """
     corpus = _Rows(ds_corpus, column, id_column, "corpus")
     queries = _Rows(ds_queries, query_column or column, query_id_column, "query")
@@ -235,11 +236,24 @@ def _local(corpus: Any, queries: Any, first_id: int, first_query: int, offered: 
     column, id_column, spans = corpus
     part, block = _cut(tables[:offered], spans), _cut(tables[offered:], queries[2])
     asked = _rows(block, queries[0])
-    found = distributed.local(_rows(part, column), asked, first_id, first_query=first_query, **options)
+    try:
+        found = distributed.local(_rows(part, column), asked, first_id, first_query=first_query, **options)
+    except InvalidValue as error:
+        raise InvalidValue(_with_id(str(error), {"corpus": (part, id_column, first_id), "query": (block, queries[1], first_query)})) from None
     if id_column is None:
         return found, None
     own = np.concatenate([table.column(id_column).to_numpy() for table in part])
     return found, distributed.carry(found, own, first_id)
+
+
+def _with_id(message: str, sides: dict[str, Any]) -> str:
+    """A message about a row, with the user's id of it where there is one."""
+    told = re.match(r"(corpus|query) row (\d+)", message)
+    if told is None or sides[told[1]][1] is None:
+        return message
+    tables, id_column, first = sides[told[1]]
+    row = pyarrow.concat_tables([table.select([id_column]) for table in tables]).slice(int(told[2]) - first, 1)
+    return f"{told[0]} ({id_column} {row[id_column][0].as_py()}){message[told.end():]}"
 
 
 def _merge(k: int, metric: str, pad: bool, last: dict[str, Any] | None, *given: Any) -> Any:
