@@ -21,15 +21,15 @@
 namespace vicinal {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
+[[noreturn]] void refuse_match(const std::string& message) { fail(ErrorCode::invalid_argument, message); }
 
 void check_rule(const MatchOptions& options) {
   if (options.ratio && !(*options.ratio >= 1e-6 && *options.ratio <= 1e6))
-    refuse(cat("ratio must be from 1e-6 to 1e6, got ", *options.ratio, "; none means no ratio test"));
+    refuse_match(cat("ratio must be from 1e-6 to 1e6, got ", *options.ratio, "; none means no ratio test"));
   if (options.max_distance && !(*options.max_distance >= 0))
-    refuse(cat("max_distance must be >= 0, got ", *options.max_distance));
-  if (options.run.threads < 0) refuse(cat("threads must be >= 0, got ", options.run.threads));
-  if (options.memory.host < 0) refuse(cat("memory must be >= 0 bytes, got ", options.memory.host));
+    refuse_match(cat("max_distance must be >= 0, got ", *options.max_distance));
+  if (options.run.threads < 0) refuse_match(cat("threads must be >= 0, got ", options.run.threads));
+  if (options.memory.host < 0) refuse_match(cat("memory must be >= 0 bytes, got ", options.memory.host));
 }
 
 bool integral(DType type) noexcept { return type == DType::u8 || type == DType::i8; }
@@ -58,7 +58,7 @@ void check_images(std::span<const Points> images, Metric metric) {
     if (image.rows == 0) continue;
     if (first == nullptr) first = &image;
     if (image.cols != first->cols)
-      refuse(
+      refuse_match(
           cat("image ", number(image), " has ", image.cols, " columns, image ", number(*first), " has ", first->cols));
     check_shapes(shape_of(image), shape_of(*first), metric);
   }
@@ -68,25 +68,25 @@ void check_pairs(std::span<const ImagePair> pairs, std::size_t images) {
   for (std::size_t p = 0; p < pairs.size(); ++p)
     for (const std::int64_t image : pairs[p])
       if (image < 0 || image >= static_cast<std::int64_t>(images))
-        refuse(cat("pair ", p, " names image ", image, ", and there are ", images));
+        refuse_match(cat("pair ", p, " names image ", image, ", and there are ", images));
 }
 
 void check_guide(const MatchGuide& guide, std::span<const Points> images, std::size_t pairs) {
-  if (!(guide.max_error >= 0)) refuse(cat("guide: max_error must be >= 0, got ", guide.max_error));
-  if (!(guide.apart >= 0)) refuse(cat("guide: apart must be >= 0, got ", guide.apart));
+  if (!(guide.max_error >= 0)) refuse_match(cat("guide: max_error must be >= 0, got ", guide.max_error));
+  if (!(guide.apart >= 0)) refuse_match(cat("guide: apart must be >= 0, got ", guide.apart));
   const bool model = guide.model != MatchGuide::Model::anywhere;
   if (model && guide.matrices.size() != pairs)
-    refuse(cat("guide: ", guide.matrices.size(), " matrices for ", pairs, " pairs"));
+    refuse_match(cat("guide: ", guide.matrices.size(), " matrices for ", pairs, " pairs"));
   if (!model && guide.apart == 0) return;
   if (guide.keypoints.size() != images.size())
-    refuse(cat("guide: keypoints of ", guide.keypoints.size(), " images, and there are ", images.size()));
+    refuse_match(cat("guide: keypoints of ", guide.keypoints.size(), " images, and there are ", images.size()));
   for (std::size_t i = 0; i < images.size(); ++i) {
     const Points& points = guide.keypoints[i];
     if (points.rows != images[i].rows || (points.rows > 0 && points.cols != 2))
-      refuse(cat("guide: keypoints of image ", i, " are ", points.rows, " x ", points.cols, ", and it has ",
-                 images[i].rows, " rows; they are (rows, 2)"));
+      refuse_match(cat("guide: keypoints of image ", i, " are ", points.rows, " x ", points.cols, ", and it has ",
+                       images[i].rows, " rows; they are (rows, 2)"));
     if (points.dtype != DType::f32 && points.dtype != DType::f64)
-      refuse(cat("guide: keypoints of image ", i, " are ", dtype_name(points.dtype), "; they are f32 or f64"));
+      refuse_match(cat("guide: keypoints of image ", i, " are ", dtype_name(points.dtype), "; they are f32 or f64"));
   }
 }
 
@@ -244,8 +244,8 @@ MatchDistance parse_match_distance(std::string_view name) {
   if (name == "angle") return {.angle = true};
   const Metric metric = parse_metric(name, &MetricInfo::vectors);
   if (metric_info(metric).descending)
-    refuse(cat("matching needs a distance, and of ", metric_info(metric).name,
-               " larger is nearer; \"angle\" or \"cosine\""));
+    refuse_match(cat("matching needs a distance, and of ", metric_info(metric).name,
+                     " larger is nearer; \"angle\" or \"cosine\""));
   return {.metric = metric};
 }
 
@@ -253,7 +253,7 @@ Mutual parse_mutual(std::string_view name) {
   if (name == "tested") return Mutual::tested;
   if (name == "nearest") return Mutual::nearest;
   if (name == "one_way") return Mutual::one_way;
-  refuse(cat("unknown mutual \"", name, "\"; ways: tested (Python: True), nearest, one_way (Python: False)"));
+  refuse_match(cat("unknown mutual \"", name, "\"; ways: tested (Python: True), nearest, one_way (Python: False)"));
 }
 
 std::vector<ImagePair> image_pairs(std::string_view how, std::int64_t images) {
@@ -265,7 +265,7 @@ std::vector<ImagePair> image_pairs(std::string_view how, std::int64_t images) {
     if (read.ec != std::errc() || read.ptr != end) reach = 0;
   }
   if (how != "exhaustive" && reach < 1)
-    refuse(cat("unknown pairs \"", how, "\"; \"exhaustive\", \"sequential:N\" with N >= 1, or a list of pairs"));
+    refuse_match(cat("unknown pairs \"", how, "\"; \"exhaustive\", \"sequential:N\" with N >= 1, or a list of pairs"));
   std::vector<ImagePair> pairs;
   for (std::int64_t i = 0; i < images; ++i)
     for (std::int64_t j = i + 1; j < images && j - i <= reach; ++j) pairs.push_back({i, j});

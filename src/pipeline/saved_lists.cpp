@@ -152,7 +152,12 @@ void copy_without_self(const Neighbors& wide, std::int64_t first, std::int64_t k
 void complete_lists(const NeighborsView& out, const RowFilter& filter, std::int64_t corpus_rows, Metric metric) {
   for (std::int64_t q = 0; q < out.rows; ++q) {
     const std::int64_t eligible = std::min(out.k, filter.all() ? corpus_rows : filter.count(q));
-    if (eligible > 0 && out.ids[q * out.k + eligible - 1] < 0) report_infinite({.metric = metric, .type = out.type});
+    if (eligible > 0 && out.ids[q * out.k + eligible - 1] < 0) {
+      SearchSpec spec;
+      spec.metric = metric;
+      spec.type = out.type;
+      report_infinite(spec);
+    }
     if (out.counts != nullptr) out.counts[q] = eligible;
   }
 }
