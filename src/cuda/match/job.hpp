@@ -15,7 +15,9 @@ inline constexpr int match_tile = 128;   // rows that are copied together
 inline constexpr int match_block = 256;  // queries of a block, and a multiple of an image's rows
 inline constexpr int match_group = 32;   // queries whose nearest is known for each row of the other image
 inline constexpr int match_threads = 512;
-inline constexpr int match_stages = 4;
+inline constexpr int match_run = 2;  // steps, a slab of a tile each, between two barriers: of an image a multiple
+inline constexpr int match_stages = 2 * match_run;
+static_assert(match_block % (match_run * match_tile) == 0);
 inline constexpr std::int64_t most_match_width = 512;  // bytes of a row: a block's queries stay in shared memory
 
 /// Rows of an image as bytes less 128, [tile][slab][line][slab bytes] with chunks of 16 bytes placed as match_place says, and what each adds to
