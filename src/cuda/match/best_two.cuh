@@ -96,7 +96,8 @@ struct MatchWarp {
   int most[2][2];        // largest scores of a tile, without the query's term
 
   __device__ __forceinline__ explicit MatchWarp(const MatchArgs& given)
-      : args(given), base(dynamic_shared<unsigned char>()), moved(match_block * (given.width - match_slab)),
+      : args(given), base(dynamic_shared<unsigned char>()),
+        moved(one_slab ? 0 : match_block * (given.width - match_slab)),
         slabs(one_slab ? 1 : static_cast<int>(given.width / match_slab)), lane(lane_index()), group(lane / 4),
         member(lane % 4), warp_group(warp_index() / 2), half(warp_index() % 2) {}
 
