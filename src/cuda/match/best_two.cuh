@@ -294,7 +294,7 @@ struct MatchWarp {
 };
 
 template <bool one_slab, bool doubled>
-__global__ void __launch_bounds__(match_threads, 512 / match_threads) match_best_two(MatchArgs args) {
+__global__ void __launch_bounds__(match_threads, 1) match_best_two(MatchArgs args) {
   MatchWarp<one_slab, doubled> warp(args);
   for (std::int64_t unit = blockIdx.x; unit < args.unit_count; unit += gridDim.x) {
     const int tiles = warp.begin(args.units[unit]);
