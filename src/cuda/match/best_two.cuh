@@ -1,9 +1,9 @@
-// The largest scores of both sides of pairs of images, on tensor cores by mma.sync: a block takes 256 queries of one image past all tiles of 128 rows of
+// The largest scores of both sides of pairs of images, on tensor cores by mma.sync: a block takes 128 queries of one image past all tiles of 128 rows of
 // the other. What costs is the arithmetic after the products, so no second best is kept: of each row the largest score in small groups of the other side, the
 // largest of all groups and the next. The second best of all is that next one, or in the group of the best, where decide.cuh looks for it, of the few rows for
 // which it can matter.
 //
-// 16 warps multiply 32 queries x 64 rows each, 32 x 32 at a time where rows are of one slab, so that the compiler mixes the products of one half with the
+// 8 warps multiply 32 queries x 64 rows each, 32 x 32 at a time where rows are of one slab, so that the compiler mixes the products of one half with the
 // maxima of the other. Asynchronous copies bring the tiles of the next run; a barrier a run lets warps drift apart, some at products and some at maxima. Groups
 // of a query: the 16 rows of a tile that one lane has the sums of. Groups of a row: the 32 queries of a warp.
 #pragma once
@@ -294,7 +294,7 @@ struct MatchWarp {
 };
 
 template <bool one_slab, bool doubled>
-__global__ void __launch_bounds__(match_threads, 1) match_best_two(MatchArgs args) {
+__global__ void __launch_bounds__(match_threads, match_blocks) match_best_two(MatchArgs args) {
   MatchWarp<one_slab, doubled> warp(args);
   for (std::int64_t unit = blockIdx.x; unit < args.unit_count; unit += gridDim.x) {
     const int tiles = warp.begin(args.units[unit]);
