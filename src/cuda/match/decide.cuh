@@ -7,7 +7,7 @@
 
 namespace vicinal::cuda {
 
-inline constexpr int match_decide_threads = 256;
+inline constexpr int match_decide_threads = match_block;
 
 /// s plus the sum of products of four signed bytes.
 __device__ __forceinline__ int add_four_products(int a, int b, int s) {

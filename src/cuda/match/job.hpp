@@ -12,14 +12,19 @@ namespace vicinal::cuda {
 
 inline constexpr int match_slab = 128;   // bytes of a line: a row has as many slabs as it needs
 inline constexpr int match_tile = 128;   // rows that are copied together
-inline constexpr int match_block = 256;  // queries of a block, and a multiple of an image's rows
+inline constexpr int match_block = 128;  // queries of a block
 inline constexpr int match_group = 32;   // queries whose nearest is known for each row of the other image
-inline constexpr int match_threads = 512;
-inline constexpr int match_stages = 4;
+inline constexpr int match_threads = 256;
+inline constexpr int match_blocks =
+    2;                               // at a time on a multiprocessor: one multiplies while the other looks for maxima
+inline constexpr int match_run = 2;  // steps, a slab of a tile each, between two barriers
+inline constexpr int match_stages = 2 * match_run;
+inline constexpr int match_places = match_run * match_tile;  // of which an image has a multiple
+static_assert(match_places % match_block == 0);
 inline constexpr std::int64_t most_match_width = 512;  // bytes of a row: a block's queries stay in shared memory
 
 /// Rows of an image as bytes less 128, [tile][slab][line][slab bytes] with chunks of 16 bytes placed as match_place says, and what each adds to
-/// its scores. Rows from `rows` on are absent, up to a multiple of match_block.
+/// its scores. Rows from `rows` on are absent, up to a multiple of match_places.
 struct MatchImage {
   std::int8_t* bytes = nullptr;
   std::int32_t* terms = nullptr;

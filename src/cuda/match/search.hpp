@@ -41,7 +41,7 @@ class MatchBuffers {
   MatchImage image() const { return {bytes_.data(), terms_.data(), rows_, places()}; }
   std::int64_t places() const { return places_of(rows_); }
 
-  static std::int64_t places_of(std::int64_t rows) { return (rows + match_block - 1) / match_block * match_block; }
+  static std::int64_t places_of(std::int64_t rows) { return (rows + match_places - 1) / match_places * match_places; }
   static std::int64_t bytes(std::int64_t rows, const ByteMatching& matching) {
     return places_of(rows) * (match_width(matching) + 4);
   }
@@ -130,8 +130,8 @@ class MatchSearch {
     const auto kernel = one_slab ? matching_.doubled() ? match_best_two<true, true> : match_best_two<true, false>
                         : matching_.doubled() ? match_best_two<false, true>
                                               : match_best_two<false, false>;
-    device_.launch()(std::min(args.unit_count, multiprocessors_), match_threads, match_memory(args.width).all, kernel,
-                     args);
+    device_.launch()(std::min(args.unit_count, match_blocks * multiprocessors_), match_threads,
+                     match_memory(args.width).all, kernel, args);
     device_.launch()(std::min<std::int64_t>(args.unit_count, 1 << 20), match_decide_threads, 0, match_decide, args);
     return batch;
   }
