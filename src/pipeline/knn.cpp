@@ -242,7 +242,7 @@ void Sweep::run(bool again) {
 }
 
 Report search(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const SearchPlan& plan,
-              std::shared_ptr<const PreparedCorpus> kept, const KnnOptions& options) {
+              const std::shared_ptr<const PreparedCorpus>& kept, const KnnOptions& options) {
   const auto start = Clock::now();
   FpGuard guard;
   Report report = escalate(out, spec, queries, plan, kept, options);

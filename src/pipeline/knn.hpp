@@ -34,7 +34,7 @@ bool halve(SearchPlan& plan, const std::string& precision, const Backend& backen
 
 /// Arguments were checked. kept: null, or the whole corpus in the backend's form.
 Report search(const NeighborsView& out, const SearchSpec& spec, const Points& queries, const SearchPlan& plan,
-              std::shared_ptr<const PreparedCorpus> kept, const KnnOptions& options);
+              const std::shared_ptr<const PreparedCorpus>& kept, const KnnOptions& options);
 
 /// Checks `out` against what the search will write.
 void check_out(const NeighborsView& out, const Points& queries, const KnnOptions& options, DistanceType type);
