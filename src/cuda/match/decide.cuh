@@ -27,10 +27,13 @@ struct __align__(16) FourWords {
 __device__ __forceinline__ int match_score(const MatchArgs& args, const MatchImage& a, std::int64_t q,
                                            const MatchImage& b, std::int64_t r) {
   int sum = 0;
-  for (int chunk = 0; chunk < static_cast<int>(args.width / 16); ++chunk) {
-    const auto x = *reinterpret_cast<const FourWords*>(a.bytes + match_chunk(args.width, q, chunk));
-    const auto y = *reinterpret_cast<const FourWords*>(b.bytes + match_chunk(args.width, r, chunk));
-    for (int k = 0; k < 4; ++k) sum = add_four_products(x.word[k], y.word[k], sum);
+  for (int slab = 0; slab < static_cast<int>(args.width / 16); slab += 8) {
+#pragma unroll
+    for (int chunk = 0; chunk < 8; ++chunk) {
+      const auto x = *reinterpret_cast<const FourWords*>(a.bytes + match_chunk(args.width, q, slab + chunk));
+      const auto y = *reinterpret_cast<const FourWords*>(b.bytes + match_chunk(args.width, r, slab + chunk));
+      for (int k = 0; k < 4; ++k) sum = add_four_products(x.word[k], y.word[k], sum);
+    }
   }
   return (args.kind == ScoreKind::product ? sum : 2 * sum) + a.terms[q] + b.terms[r];
 }
@@ -111,7 +114,7 @@ __device__ __forceinline__ MatchedRow match_of(const MatchArgs& args, const Matc
 }
 
 /// Blocks take units.
-__global__ void match_decide(MatchArgs args) {
+__global__ void __launch_bounds__(match_decide_threads, 6) match_decide(MatchArgs args) {
   for (std::int64_t unit = blockIdx.x; unit < args.unit_count; unit += gridDim.x) {
     const MatchUnit mine = args.units[unit];
     const MatchPair& pair = args.pairs[mine.pair];

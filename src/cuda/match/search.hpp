@@ -74,8 +74,9 @@ class MatchSearch {
       // The host makes matches of one batch while the device works for the next.
       std::unique_ptr<Batch> now = start(pairs);
       while (now) {
-        fetch(*now);
+        collect(*now);
         std::unique_ptr<Batch> next = start(pairs);
+        fetch(*now);
         give(*now, answer);
         now = std::move(next);
       }
@@ -97,7 +98,8 @@ class MatchSearch {
   /// Pairs that are matched together, and what of them is on the device.
   struct Batch {
     explicit Batch(Device& device)
-        : of_rows(device), of_columns(device), matched(device), all_pairs(device), all_units(device), counts(device) {}
+        : of_rows(device), of_columns(device), matched(device), all_pairs(device), all_units(device), counts(device),
+          offsets_there(device), found_there(device) {}
 
     std::span<const std::int64_t> numbers;
     std::vector<MatchPair> pairs;
@@ -109,6 +111,8 @@ class MatchSearch {
     DeviceBuffer<MatchPair, Device> all_pairs;
     DeviceBuffer<MatchUnit, Device> all_units;
     DeviceBuffer<std::uint32_t, Device> counts;
+    DeviceBuffer<std::int64_t, Device> offsets_there;
+    DeviceBuffer<MatchedRow, Device> found_there;
     std::vector<std::int64_t> offsets;
     std::vector<MatchedRow> found;
   };
@@ -175,26 +179,29 @@ class MatchSearch {
     device_.zero(batch.args.counts, batch.counts.bytes());
   }
 
-  /// Waits for a batch and brings its matches here; what it had on the device is given back.
-  void fetch(Batch& batch) {
+  /// Waits for a batch and queues that its matches are put together; what else it had on the device is given back.
+  void collect(Batch& batch) {
     const std::int64_t count = batch.args.pair_count;
     std::vector<std::uint32_t> counts(batch.pairs.size());
     batch.counts.out(counts.data(), count);
     device_.wait();
     batch.offsets.resize(counts.size() + 1);
     for (std::size_t p = 0; p < counts.size(); ++p) batch.offsets[p + 1] = batch.offsets[p] + counts[p];
-    const DeviceBuffer<std::int64_t, Device> offsets(device_, count);
-    const DeviceBuffer<MatchedRow, Device> found(device_, batch.offsets.back());
-    offsets.in(batch.offsets.data(), count);
-    batch.args.offsets = offsets.data();
-    batch.args.found = found.data();
+    batch.args.offsets = batch.offsets_there.reserve(count);
+    batch.args.found = batch.found_there.reserve(batch.offsets.back());
+    batch.offsets_there.in(batch.offsets.data(), count);
     device_.launch()(std::min<std::int64_t>(count, 1 << 20), match_decide_threads, 0, match_collect, batch.args);
-    batch.found.resize(static_cast<std::size_t>(batch.offsets.back()));
-    found.out(batch.found.data(), batch.offsets.back());
-    device_.wait();
+    device_.begin_out();
     batch.of_rows = DeviceBuffer<GroupBest, Device>(device_);
     batch.of_columns = DeviceBuffer<GroupBest, Device>(device_);
     batch.matched = DeviceBuffer<MatchedRow, Device>(device_);
+  }
+
+  /// Brings a batch's matches here, while the device works for the next.
+  void fetch(Batch& batch) {
+    batch.found.resize(static_cast<std::size_t>(batch.offsets.back()));
+    device_.end_out(batch.found.data(), batch.args.found,
+                    batch.offsets.back() * static_cast<std::int64_t>(sizeof(MatchedRow)));
   }
 
   void give(const Batch& batch, const MatchAnswer& answer) {
