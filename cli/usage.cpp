@@ -60,6 +60,7 @@ std::string joined(const std::vector<std::string>& words) { return fmt::format("
 
 std::vector<std::string> names_of(const std::vector<CommandNode>& commands) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const CommandNode& command : commands) names.push_back(command.name);
   return names;
 }

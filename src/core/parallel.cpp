@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -65,7 +66,7 @@ int quota_threads() {
   std::string quota;
   double period = 0;
   if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1 << 20;
-  return std::max(1, static_cast<int>(std::atof(quota.c_str()) / period + 0.5));
+  return std::max(1, static_cast<int>(std::lround(std::atof(quota.c_str()) / period)));
 }
 
 // The process that first used threads here; a forked child differs.
