@@ -104,6 +104,8 @@ def matches(
 ) -> Any:
     """A figure of two pictures side by side, with a line from each feature to the one that it is matched with.
 
+    Needs matplotlib (ImportError without it). Nothing is shown; ``figure.savefig("matches.png", dpi=150)`` writes it.
+
     Parameters
     ----------
     picture_a, picture_b : (height, width) or (height, width, 3 or 4) arrays
@@ -116,8 +118,6 @@ def matches(
         Matches to draw in another colour, below the others.
     below : bool, default False
         The second picture below the first.
-
-    Needs matplotlib (ImportError without it). Nothing is shown; ``figure.savefig("matches.png", dpi=150)`` writes it.
     """
     try:
         from matplotlib.collections import LineCollection
