@@ -2,8 +2,8 @@
 #include "cuda/device/feed.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "cuda/device/check.hpp"
@@ -109,9 +109,11 @@ class Feed::Pieces {
 
 Feed::Feed(int ordinal, int threads) : ordinal_(ordinal) {
   check(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "making a stream for copies");
+  const int wanted = std::clamp(threads, 1, most_threads);
   try {
-    for (int i = 0; i < std::clamp(threads, 1, most_threads); ++i) threads_.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {  // fewer, then
+    threads_.reserve(static_cast<std::size_t>(wanted));
+    for (int i = 0; i < wanted; ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::exception&) {  // the system refuses threads, or memory for them: fewer, then
   }
 }
 
@@ -182,9 +184,10 @@ void Feed::destroy(const Transfer& transfer) {
   cudaEventDestroy(transfer.there);
 }
 
-/// The next piece of the first transfer that has one; false where there is none now.
+/// The next piece of the first transfer that has one; false where there is none now, or the feed is let go and no search would read it.
 bool Feed::take(Transfer*& transfer, std::int64_t& begin, std::int64_t& end) {
   const std::lock_guard lock(mutex_);
+  if (stopped_) return false;
   const auto found = std::find_if(transfers_.begin(), transfers_.end(), [](const Transfer& t) { return t.waits(); });
   if (found == transfers_.end()) return false;
   transfer = &*found;

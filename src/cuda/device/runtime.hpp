@@ -75,8 +75,7 @@ class Runtime {
     fed([&](Feed& feed) { transfer = feed.begin(to, table_of(rows), rows.rows, rows.cols, stream_); });
     return transfer;
   }
-  /// Launches from now on find the rows of the transfer.
-  /// Only of a runtime of one search, as begin_rows().
+  /// Launches from now on find the rows of the transfer. Both belong to a runtime of one search.
   void end_rows(std::uint64_t transfer) { feed_->end(transfer, stream_); }
   /// Drops transfers that were begun and not ended, before their memory is let go.
   void drop_rows() noexcept { feed_.reset(); }
