@@ -234,12 +234,14 @@ class TruthCommand {
   void print_run_text(const Rows& base) const {
     const vicinal::Points& asked = queries_.points();
     const double pairs = static_cast<double>(rows_) * static_cast<double>(asked.rows) - static_cast<double>(saved_);
-    std::string text = fmt::format(
-        "{} nearest of {} in {} for {}, {} columns, {}: {} {}", count_text(options_.search.k), plural(rows_, "row"),
-        plural(std::ssize(base.points), "file"), plural(asked.rows, "query"), asked.cols,
-        metric_name(flags_.search.metric), seconds_text(seconds_.search), place_text(truth_.stats));
+    const bool searched = !truth_.certificate.precisions.empty();  // an update that only deletes may need no search
+    std::string text = fmt::format("{} nearest of {} in {} for {}, {} columns, {}: {}{}", count_text(options_.search.k),
+                                   plural(rows_, "row"), plural(std::ssize(base.points), "file"),
+                                   plural(asked.rows, "query"), asked.cols, metric_name(flags_.search.metric),
+                                   seconds_text(seconds_.search), searched ? " " + place_text(truth_.stats) : "");
     if (flags_.old.empty() && seconds_.search > 0) text += ": " + rate_text(pairs / seconds_.search);
-    text += "\n" + certificate_text(truth_.certificate) + "\n";
+    text += searched ? "\n" + certificate_text(truth_.certificate) + "\n"
+                     : "\nnothing was searched: the lists are those of " + flags_.old + " without what was deleted\n";
     text += fmt::format("verified {} by ranking every row\n", plural(std::ssize(truth_.verified), "query"));
     for (const Output& output : outputs_) {
       text += "wrote " + output.path + "\n";

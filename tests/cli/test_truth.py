@@ -186,3 +186,14 @@ def test_an_interrupt_says_how_to_go_on(longer, monkeypatch):
     assert (process.returncode, out) == (130, b""), err
     assert re.search(rb"interrupted; \S+ % of the pairs are saved in 'my d'; to go on: .*truth base.0.u8bin", err), err
     assert not (longer / "o.npz").exists()
+
+
+def test_an_update_that_searches_nothing_claims_no_search(vicinal, data, parts):
+    queries = ("--queries", data.queries_path)
+    vicinal("truth", *parts, *queries, "-k", 20, "-o", data.path("old.npz")).succeeds()
+    data.path("gone.txt").write_text("0\n0\n5\n299\n")  # one of them twice
+    done = vicinal("truth", *parts, *queries, "-k", 10, "--update", data.path("old.npz"), "--deleted", data.path("gone.txt"), "-o", data.path("new.npz")).succeeds()
+    assert "nothing was searched" in done.out and "certified" not in done.out and "threads" not in done.out
+    kept = np.setdiff1d(np.arange(300), [0, 5, 299])
+    ids, _ = exact(data.corpus[kept], data.queries, 10)
+    assert np.array_equal(np.load(data.path("new.npz"))["ids"], kept[ids])
