@@ -35,6 +35,8 @@ void check_sizes(const Database& database, const Picture& picture, std::int64_t 
                        picture.rows, cols_bytes, bytes));
 }
 
+constexpr const char* written_table = "vicinal_match_written";
+
 }  // namespace
 
 std::int64_t pair_id(std::int64_t one, std::int64_t other) {
@@ -54,6 +56,26 @@ ColmapDatabase::ColmapDatabase(Database database) : database_(std::move(database
       database_, "INSERT OR REPLACE INTO matches (pair_id, rows, cols, data) VALUES (?, ?, 2, ?)");
   if (database_.has_table("two_view_geometries"))
     remove_geometry_ = std::make_unique<Statement>(database_, "DELETE FROM two_view_geometries WHERE pair_id = ?");
+  if (database_.has_table(written_table)) prepare_run();
+}
+
+void ColmapDatabase::prepare_run() {
+  read_written_ =
+      std::make_unique<Statement>(database_, fmt::format("SELECT 1 FROM {} WHERE pair_id = ?", written_table));
+  note_written_ =
+      std::make_unique<Statement>(database_, fmt::format("INSERT OR IGNORE INTO {} VALUES (?)", written_table));
+}
+
+void ColmapDatabase::begin_run() {
+  end_run();
+  database_.run(fmt::format("CREATE TABLE {} (pair_id INTEGER PRIMARY KEY)", written_table));
+  prepare_run();
+}
+
+void ColmapDatabase::end_run() {
+  read_written_.reset();
+  note_written_.reset();
+  database_.run(fmt::format("DROP TABLE IF EXISTS {}", written_table));
 }
 
 void ColmapDatabase::read_pictures() {
@@ -102,9 +124,10 @@ Descriptors ColmapDatabase::descriptors(const Picture& picture) {
   return found;
 }
 
-bool ColmapDatabase::has_matches(const Picture& first, const Picture& second) {
-  const bool found = read_matches_->bind(1, pair_id(first.id, second.id)).step();
-  read_matches_->reset();
+bool ColmapDatabase::is_matched(const Picture& first, const Picture& second) {
+  Statement& read = read_written_ != nullptr ? *read_written_ : *read_matches_;
+  const bool found = read.bind(1, pair_id(first.id, second.id)).step();
+  read.reset();
   return found;
 }
 
@@ -116,6 +139,7 @@ bool ColmapDatabase::write_matches(const Picture& first, const Picture& second, 
     std::sort(ordered.begin(), ordered.end());
   }
   const std::span<const std::byte> blob = std::as_bytes(std::span<const MatchedRows>(ordered));
+  if (note_written_ != nullptr) note_written_->bind(1, id).step();
   bool was_there = false, same = false;
   if (read_matches_->bind(1, id).step()) {
     const std::span<const std::byte> before = read_matches_->blob(0);

@@ -43,8 +43,12 @@ class ColmapDatabase {
   const std::vector<Picture>& pictures() const noexcept { return pictures_; }
   Descriptors descriptors(const Picture& picture);
 
-  /// first and second are positions in pictures(), in any order.
-  bool has_matches(const Picture& first, const Picture& second);
+  /// It begins a run that matches every pair again: until end_run() a table beside COLMAP's says which pairs this run has written, for
+  /// matches that were there before are none of its own.
+  void begin_run();
+  void end_run();
+  /// Whether a resumed run leaves the pair out: the run that was begun and stopped has written it, or, where none was begun, it has matches.
+  bool is_matched(const Picture& first, const Picture& second);
   /// Writes what a match of `first` with `second` found, in the order of columns that COLMAP wants. Where the table had something else, or
   /// nothing, a two-view geometry of the pair rests on what is gone: it is removed, so that COLMAP verifies the pair again. True where
   /// other matches were replaced.
@@ -52,10 +56,12 @@ class ColmapDatabase {
 
  private:
   void read_pictures();
+  void prepare_run();
 
   Database database_;
   std::vector<Picture> pictures_;
   std::unique_ptr<Statement> read_descriptors_, read_matches_, write_matches_, remove_geometry_;
+  std::unique_ptr<Statement> read_written_, note_written_;  // null where no run was begun
 };
 
 /// COLMAP's number of a pair of pictures, whichever comes first.

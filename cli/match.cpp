@@ -228,7 +228,7 @@ std::vector<ImagePair> pairs_of(const Flags& flags, ColmapDatabase& database, co
   const auto picture = [&](std::int64_t image) -> const Picture& { return pictures[static_cast<std::size_t>(image)]; };
   if (flags.files.resume)
     run.skipped = static_cast<std::int64_t>(std::erase_if(
-        pairs, [&](const ImagePair& pair) { return database.has_matches(picture(pair[0]), picture(pair[1])); }));
+        pairs, [&](const ImagePair& pair) { return database.is_matched(picture(pair[0]), picture(pair[1])); }));
   run.pictures = std::ssize(pictures);
   for (const Picture& one : pictures) run.rows += one.rows;
   run.pairs = std::ssize(pairs);
@@ -306,11 +306,16 @@ int run_match(const Flags& flags, bool max_distance_given, Context& context) {
     context.interrupt.explain([path = copy.path(), again] {
       return fmt::format("the pairs that are matched are saved in {}; to go on: {}", quoted_word(path), again);
     });
+    if (!flags.files.resume) database.begin_run();
     BatchMatcher(database, options, bytes, run).match(pairs, context.interrupt);
+    database.end_run();
     empty = names_of_empty(database.pictures());
   }
   context.interrupt.check();
-  copy.publish();
+  {
+    const Interrupt::Section section(context.interrupt);  // a signal now comes too late: the matches are all there
+    copy.publish();
+  }
   if (!empty.empty()) print_note(empty);
   show_result(flags, run, asked);
   return 0;

@@ -120,6 +120,8 @@ std::vector<ImagePair> listed(const std::string& path, std::span<const Picture> 
     const ImagePair pair = names_of(std::string_view(line).substr(start), known, fmt::format("{}:{}", path, number));
     list.add(pair[0], pair[1]);
   }
+  if (file.bad())
+    throw Error(ErrorCode::io_error, fmt::format("--pairs {}: cannot be read: {}", path, std::strerror(errno)), errno);
   return std::move(list.pairs);
 }
 

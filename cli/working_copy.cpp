@@ -62,6 +62,8 @@ WorkingCopy::WorkingCopy(const WorkingCopyFlags& flags, const std::string& run, 
     path_ = source_;
     return;
   }
+  if (fs::is_directory(target_)) throw Error(ErrorCode::io_error, fmt::format("{} is a folder", target_), EISDIR);
+  if (fs::exists(target_) && access(target_.c_str(), W_OK) != 0) refuse_file("write", target_);
   path_ = target_ + ".matching";
   if (target_ == source_) lock_source();
   else if (fs::exists(target_ + "-wal") || fs::exists(target_ + "-journal"))
@@ -90,7 +92,7 @@ bool WorkingCopy::begun(const WorkingCopyFlags& flags, const std::string& run) c
   if (!copy.has_table(table)) {
     if (!copy.has_table("images")) return false;  // stopped while it was copied
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} is not a copy that vicinal match has left; remove it", path_));
+                fmt::format("{0} is not a copy that vicinal match has left, or a finished one; move it away", path_));
   }
   const std::string before = copy.value(fmt::format("SELECT run FROM {}", table));
   if (before != run)
@@ -136,15 +138,16 @@ void WorkingCopy::free_name() {
 void WorkingCopy::publish() {
   if (path_ == source_) return;
   if (lock_) free_name();
+  struct stat status {};
+  if (stat(source_.c_str(), &status) == 0 && chmod(path_.c_str(), status.st_mode & 07777) != 0)
+    refuse_file("change", path_);
+  sync(path_,
+       O_RDONLY);  // all but the table, which goes at the last moment: a run that is stopped before it is resumed
   {
     Database copy(path_, Database::Access::write);
     copy.run(fmt::format("DROP TABLE {}", table));
     if (!journal_mode_.empty()) copy.run("PRAGMA journal_mode = " + journal_mode_);
   }
-  struct stat status {};
-  if (stat(source_.c_str(), &status) == 0 && chmod(path_.c_str(), status.st_mode & 07777) != 0)
-    refuse_file("change", path_);
-  sync(path_, O_RDONLY);
   if (rename(path_.c_str(), target_.c_str()) != 0) refuse_file("rename to " + target_ + " the file", path_);
   const std::string folder = fs::path(target_).parent_path().string();
   sync(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);

@@ -72,6 +72,14 @@ def dump(path, *left_out):
     return rows
 
 
+def seen(path):
+    """What a database that another process writes holds now; nothing where it is not there yet."""
+    try:
+        return matches_of(path) if path.exists() else {}
+    except sqlite3.Error:
+        return {}
+
+
 def expected(a, b, **tests):
     ids, _ = match_oracle.match(a, b, **{"distance": "angle", "max_distance": 0.7, **tests})
     return [tuple(pair) for pair in ids.tolist()]
@@ -345,6 +353,37 @@ def test_a_kill_in_the_middle(vicinal, tmp_path, number, in_place):
     vicinal("match", whole).succeeds()
     assert matches_of(path) == matches_of(whole)
     assert files_beside(path) == ["many.db"] and dump(path, "matches") == dump(whole, "matches")
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_resumed_run_matches_again_what_others_had_matched(vicinal, tmp_path, in_place):
+    path, words = many(tmp_path / "many.db"), ["--ratio", "0.5"] + ["--in-place"] * in_place
+    vicinal("match", path).succeeds()
+    whole = many(tmp_path / "whole.db")
+    vicinal("match", whole, "--ratio", "0.5").succeeds()
+    with sqlite3.connect(path) as base:  # as if others had found the same match in every pair
+        base.execute("UPDATE matches SET rows = 1, data = x'0000000000000000'")
+    base.close()
+    process = started(["match", path, *words])
+    written = path if in_place else path.with_name("many.db.matching")
+    for _ in range(2000):
+        if process.poll() is not None or any(rows != [(0, 0)] for rows in seen(written).values()):
+            break
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    if process.returncode == 0:
+        pytest.skip("this machine is done before it can be stopped")
+    assert vicinal("match", path, *words, "--resume", "--json").json["skipped"] < 435
+    assert matches_of(path) == matches_of(whole) and dump(path, "matches") == dump(whole, "matches")
+
+
+def test_a_target_that_cannot_be_written_is_refused_before_the_work(vicinal, tmp_path):
+    path = make(tmp_path / "scene.db", scene())
+    (tmp_path / "out").mkdir()
+    vicinal("match", path, "-o", tmp_path / "out").fails(4, "IoError", "is a folder")
+    vicinal("match", path, "--pairs", tmp_path / "out").fails(4, "IoError", "out")
+    assert sorted(os.listdir(tmp_path)) == ["out", "scene.db"] and not matches_of(path)
 
 
 def test_a_copy_is_not_resumed_after_the_database_changed(vicinal, tmp_path):
