@@ -242,6 +242,7 @@ class TruthCommand {
     if (flags_.old.empty() && seconds_.search > 0) text += ": " + rate_text(pairs / seconds_.search);
     text += searched ? "\n" + certificate_text(truth_.certificate) + "\n"
                      : "\nnothing was searched: the lists are those of " + flags_.old + " without what was deleted\n";
+    if (searched && !flags_.old.empty()) text += "lists that were kept are as exact as those of " + flags_.old + "\n";
     text += fmt::format("verified {} by ranking every row\n", plural(std::ssize(truth_.verified), "query"));
     for (const Output& output : outputs_) {
       text += "wrote " + output.path + "\n";

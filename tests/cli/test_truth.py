@@ -112,6 +112,7 @@ def test_a_runbook(vicinal, data, monkeypatch):
         done = vicinal("truth", "base.npy", *base, *queries, "--update", f"gt{step}.npz", "--inserted", new, "--deleted", "gone.txt",
                        "-o", f"gt{step + 1}.npz").succeeds()
         assert re.search(r"note: [1-9]\d* of 17 queries lost rows", done.out)
+        assert f"lists that were kept are as exact as those of gt{step}.npz" in done.out
         left = np.setdiff1d(np.arange(rows), gone)
         np.save("left.npy", left)
         np.save("all.npy", data.corpus[:rows])
