@@ -97,8 +97,13 @@ __device__ __forceinline__ double element_sums(const Ranking& args, const std::i
     }
   }
   // The canonical order of lanes.
-  if constexpr (sum == Sum::largest) return row_lists_joined(lists, Larger{});
+  if constexpr (join_of(sum) == Join::max) return row_lists_joined(lists, Larger{});
   else return row_lists_joined(lists, Plus{});
+}
+
+/// Sums whose terms are whole numbers of at most 255^2 where columns are bytes.
+constexpr bool sums_whole(Sum sum) {
+  return sum == Sum::squares || sum == Sum::products || sum == Sum::magnitudes || sum == Sum::largest;
 }
 
 /// The sum `s` with the terms of the four columns of two words of bytes.
@@ -114,6 +119,7 @@ __device__ __forceinline__ unsigned with_word(unsigned s, unsigned q, unsigned r
     } else if constexpr (sum == Sum::squares) {
       s = add_byte_products<false>(differences, differences, s);
     } else {
+      static_assert(sum == Sum::largest, "a sum of bytes in whole numbers is listed in sums_whole()");
 #pragma unroll
       for (int byte = 0; byte < 32; byte += 8) {
         const unsigned difference = differences >> byte & 255u;
@@ -165,7 +171,7 @@ __device__ __forceinline__ double byte_sums(const Ranking& args, const std::int6
       for (int i = 0; i < 2; ++i) sums[i] = with_word<sum, is_signed>(sums[i], q[col], lines[i][col]);
   }
   // Lane j of the eight keeps row j / 4.
-  const auto join = [](unsigned a, unsigned b) { return sum == Sum::largest ? (a < b ? b : a) : a + b; };
+  const auto join = [](unsigned a, unsigned b) { return join_of(sum) == Join::max ? (a < b ? b : a) : a + b; };
   const bool upper = (lane_index() & 4) != 0;
   unsigned total = join(upper ? sums[1] : sums[0], __shfl_xor_sync(all_lanes, upper ? sums[0] : sums[1], 4));
 #pragma unroll
@@ -183,7 +189,7 @@ __device__ __forceinline__ bool sums_bytes(const Ranking& args) {
 /// The canonical sums of eight rows of a warp, of which these eight lanes have two: lane j gets that of the warp's row j / 4. floats: rows are f32.
 template <Sum sum, bool floats>
 __device__ __forceinline__ double row_sums(const Ranking& args, const std::int64_t (&rows)[2], std::int64_t query) {
-  if constexpr (!floats) {
+  if constexpr (!floats && sums_whole(sum)) {
     if (sums_bytes(args))
       return args.rows.dtype == DType::u8 ? byte_sums<sum, false>(args, rows, query)
                                           : byte_sums<sum, true>(args, rows, query);
@@ -216,15 +222,16 @@ auto with_ranked(const Ranking& ranking, const F& f) {
   const auto of_sum = [&]<Sum sum>(std::integral_constant<Sum, sum> /*known*/) {
     return ranking.rows.dtype == DType::f32 ? f.template operator()<sum, true>() : f.template operator()<sum, false>();
   };
-  switch (sum_of(ranking.metric)) {
-    case Sum::products: return of_sum(std::integral_constant<Sum, Sum::products>{});
-    case Sum::magnitudes: return of_sum(std::integral_constant<Sum, Sum::magnitudes>{});
-    case Sum::largest: return of_sum(std::integral_constant<Sum, Sum::largest>{});
-    case Sum::squares:
-    case Sum::bits:
-    case Sum::none: break;  // no filter takes the last two
+  decltype(of_sum(std::integral_constant<Sum, Sum::squares>{})) found{};
+  switch (bounded(sum_of(ranking.metric))) {
+#define BOUNDED_SUM(name, join)                               \
+  case BoundedSum::name:                                      \
+    found = of_sum(std::integral_constant<Sum, Sum::name>{}); \
+    break;
+#include "core/sums.def"
+    case BoundedSum::none: break;  // no filter finds their pairs
   }
-  return of_sum(std::integral_constant<Sum, Sum::squares>{});
+  return found;
 }
 
 }  // namespace vicinal::cuda
