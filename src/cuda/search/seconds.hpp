@@ -19,8 +19,8 @@ struct Rates {
   double a_chunk = 0.25e-3, a_chunk_query = 3e-8;  // of a corpus that arrives while it is searched
   double prepare = 1.0e-3, sampled_element = 7.5e-9,
          element = 9e-12;  // of rows that are packed for this search; up to 1024 of them choose the transform
-  double measured_element = 2.9e-12;                     // of rows that are only looked at
-  double difference = 1.2e-13;                           // a pair and column of a filter in single precision
+  double measured_element = 2.9e-12;                         // of rows that are only looked at
+  double difference = 1.2e-13;                               // a pair and column of a filter in single precision
   double byte_difference = 2.4e-14, largest_byte = 4.5e-14;  // of one in bytes: magnitudes, the largest of them
   double reranked = 2.1e-8,
          reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
