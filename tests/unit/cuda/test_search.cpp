@@ -83,6 +83,30 @@ TEST(CudaSearch, SumsOfBytesAreCanonical) {
     }
 }
 
+TEST(CudaSearch, EveryPairOfShortRowsInRegisters) {
+  // Queries that take more than one tile of shared memory, rows that are no multiple of a warp's, columns that end within 32.
+  std::int64_t number = 0;
+  for (const std::int64_t dims : {128, 100, 5}) {
+    const std::int64_t asked = dims == 128 ? 101 : 9, rows = dims == 128 ? 37 : 203;
+    const std::vector<float> corpus = gaussian(61, rows * dims, 1), queries = gaussian(62, asked * dims, 1);
+    std::vector<double> wide(corpus.begin(), corpus.end()), some(queries.begin(), queries.end());
+    std::vector<std::uint8_t> bytes(wide.size()), few(some.size());
+    std::transform(wide.begin(), wide.end(), bytes.begin(), [](double x) { return static_cast<int>(40 * x) & 255; });
+    std::transform(some.begin(), some.end(), few.begin(), [](double x) { return static_cast<int>(40 * x) & 255; });
+    for (const MetricInfo& metric : metrics()) {
+      if (!metric.vectors || (sampled() && number++ % 3 != 0)) continue;
+      SCOPED_TRACE(std::string(metric.name) + " " + std::to_string(dims));
+      const Ask ask{
+          .options = {.k = 6, .metric = metric.metric}, .chunk = dims == 5 ? 100 : INT64_MAX, .filter = false};
+      compare(Points(bytes.data(), DType::u8, rows, dims), Points(few.data(), DType::u8, asked, dims), ask);
+      if (metric.metric == Metric::hamming) continue;
+      compare(view(corpus, dims), view(queries, dims), ask);
+      if (dims == 100)
+        compare(Points(wide.data(), DType::f64, rows, dims), Points(some.data(), DType::f64, asked, dims), ask);
+    }
+  }
+}
+
 TEST(CudaSearch, KeptCopiesAreNeighboursOfLongerLists) {
   // 120 of each of ten rows: so many that most of them are left out of shorter lists than were asked of what is kept.
   const std::int64_t dims = 8, kinds = 10, k = 100;
