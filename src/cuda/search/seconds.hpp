@@ -36,6 +36,14 @@ inline double fetching_seconds(const Shape& shape) {
   return shape.on_device ? 0.0 : bytes / (bytes < rates.least_fed ? rates.host_bytes : rates.fed_bytes);
 }
 
+/// It returns the seconds in which a filter multiplies and tests so many pairs.
+inline double filtering_seconds(Precision precision, std::int64_t queries, std::int64_t rows, std::int64_t dims) {
+  const auto q = static_cast<double>(queries), n = static_cast<double>(rows), d = static_cast<double>(dims);
+  if (!filter_precision(precision).tensor_cores) return q * n * d * Rates().difference;
+  return filter_precision(precision).tile_seconds * std::ceil(q / block_queries) * std::ceil(n / tile_rows) *
+         std::ceil(d / 128);
+}
+
 /// It returns the seconds of all that the device does but to fetch the corpus.
 inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   constexpr Rates rates;
@@ -55,12 +63,11 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   if (!problem.prepared)
     seconds += rates.prepare + rates.sampled_element * std::min(n, 1024.0) * d +
                static_cast<double>(plan.passes) * rates.element * n * d;
-  if (!filter_precision(precision).tensor_cores) return seconds + q * n * d * rates.difference;
-  const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128),
-               k = static_cast<double>(problem.k);
-  return seconds + filter_precision(precision).tile_seconds * tiles +
-         q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
-              rates.neighbor_element * k * d);
+  seconds += filtering_seconds(precision, problem.queries.rows, problem.corpus.rows, problem.corpus.cols);
+  if (!filter_precision(precision).tensor_cores) return seconds;
+  const auto k = static_cast<double>(problem.k);
+  return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
+                        rates.neighbor_element * k * d);
 }
 
 inline double search_seconds(const Plan& plan, const ProblemShape& problem) {

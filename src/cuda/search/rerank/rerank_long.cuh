@@ -10,10 +10,10 @@ namespace vicinal::cuda {
 
 inline constexpr int long_threads = 1024, rank_long_threads = 256;
 
-/// Bytes that a query of a long list takes beside its slots (rerank_long.cuh).
-inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide) {
+/// Bytes that a batch of long lists takes beside its slots (rerank_long.cuh).
+inline std::int64_t long_bytes(std::int64_t k, std::int64_t batch, std::int64_t slots, bool wide) {
   const FormName form = wide ? FormName::wide : FormName::packed;
-  return k > most_shared_k ? capacity * (4 + word_size(form)) + merge_workspace(form, k, k).row : 0;
+  return k > most_shared_k ? slots * (4 + word_size(form)) + batch * merge_workspace(form, k, k).row : 0;
 }
 
 struct RerankLong {

@@ -1,0 +1,256 @@
+// Thresholds that are guessed (src/cuda/search/filter/speculate.hpp) on the emulated device: equal bits whether guesses hold or not, where
+// slots are too few for what passes, and where results stay on the device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cuda/search/propose.hpp"
+#include "unit/cuda/emulated_search.hpp"
+
+namespace {
+
+using namespace emulated_search;
+using Device = emulated_search::Device;
+
+/// 1,100 rows of 12 columns: nine tiles, of which two are a sample of 16 groups.
+constexpr std::int64_t dims = 12, rows = 1100;
+
+/// Guesses of few neighbours from a small sample; most of them hold. besides: fewer make guesses that are too low, and -1000 all of them.
+constexpr double mostly = 1.5, seldom = -1, never = -1000;
+cuda::SpeculationRule guessing(double besides) {
+  return {.least_k = 3, .deviations = besides == mostly ? 1.0 : 0.0, .rows_besides = besides};
+}
+
+/// The search beside the CPU's answer, of guesses that hold and of those that do not.
+void compare_speculating(const Points& corpus, const Points& queries, Ask ask, std::int64_t most_redone = 0) {
+  ask.slots = 100;
+  for (const double besides : {mostly, seldom, never}) {
+    if (besides != never && sampled()) continue;
+    SCOPED_TRACE("rows besides: " + std::to_string(besides));
+    ask.speculation = guessing(besides);
+    ask.there = besides == never;
+    compare(corpus, queries, ask, most_redone);
+  }
+}
+
+TEST(CudaSpeculation, GuessesThatHoldTakeOnePass) {
+  const std::vector<float> corpus = gaussian(61, rows * dims), queries = gaussian(62, 20 * dims);
+  Ask ask{.options = {.k = 4}, .slots = 100, .speculation = guessing(mostly)};
+  const Answer got = by_device(view(corpus, dims), view(queries, dims), ask);
+  EXPECT_EQ(got.launches.guessed, 1);
+  EXPECT_EQ(got.launches.proved, 0);
+  EXPECT_EQ(got.launches.gathered, 0);
+  EXPECT_EQ(got.redone, 0);
+  ask.speculation.least_k = 5;
+  const Answer proved = by_device(view(corpus, dims), view(queries, dims), ask);
+  EXPECT_EQ(proved.launches.guessed, 0);
+  EXPECT_EQ(proved.launches.proved, 1);
+  expect_same(got.result, proved.result);
+}
+
+TEST(CudaSpeculation, MissedQueriesSeeAllRowsAgain) {
+  const std::vector<float> corpus = gaussian(61, rows * dims), queries = gaussian(62, 20 * dims);
+  Ask ask{.options = {.k = 4, .first_id = 77}, .slots = 100};
+  KnnOptions options = ask.options;
+  options.run.device = "cpu";
+  const Neighbors want = knn(view(corpus, dims), view(queries, dims), options);
+  for (const bool there : {false, true}) {
+    ask.there = there;
+    ask.speculation = guessing(never);  // the nearest row of the sample
+    const Answer all = by_device(view(corpus, dims), view(queries, dims), ask);
+    expect_same(all.result, want);
+    EXPECT_GT(all.launches.gathered, 10);
+    EXPECT_EQ(all.launches.proved, 1);
+    EXPECT_EQ(all.redone, 0);
+    ask.speculation = guessing(seldom);
+    const Answer some = by_device(view(corpus, dims), view(queries, dims), ask);
+    expect_same(some.result, want);
+    EXPECT_GT(some.launches.gathered, 0);
+    EXPECT_LT(some.launches.gathered, 20);
+    EXPECT_EQ(some.redone, 0);
+    EXPECT_EQ(all.largest, some.largest);
+    EXPECT_GT(all.largest, 0);
+  }
+}
+
+TEST(CudaSpeculation, EveryMetricTypeAndForm) {
+  std::int64_t number = 0;
+  const std::vector<float> corpus = gaussian(63, rows * dims, 1), queries = gaussian(64, 6 * dims, 1);
+  for (const MetricInfo& metric : metrics()) {
+    if (!metric.vectors || metric.metric == Metric::hamming || metric.metric == Metric::l1 ||
+        metric.metric == Metric::linf)
+      continue;
+    if (sampled() && number++ % 2 != 0) continue;
+    SCOPED_TRACE(std::string(metric.name));
+    compare_speculating(view(corpus, dims), view(queries, dims), {.options = {.k = 4, .metric = metric.metric}});
+  }
+  std::mt19937 random(65);
+  std::vector<std::uint8_t> bytes(rows * dims);
+  for (std::uint8_t& value : bytes) value = static_cast<std::uint8_t>(random());
+  const Points whole(bytes.data(), DType::u8, rows, dims);
+  compare_speculating(whole, whole.slice(700, 5), {.options = {.k = 4}});
+  const std::vector<double> doubles(corpus.begin(), corpus.end());
+  const Points wide(doubles.data(), DType::f64, rows, dims);
+  compare_speculating(wide, wide.slice(30, 3), {.options = {.k = 4}});
+  compare_speculating(view(corpus, dims), view(queries, dims), {.options = {.k = 4}, .packed_rows = 100});
+}
+
+TEST(CudaSpeculation, RowsThatBreakGuesses) {
+  // Clusters of 20 to 300 rows, one size each, so that all of a cluster may lie in few tiles, and none or all of it in the sample.
+  std::mt19937 random(66);
+  std::vector<float> clusters, centre(dims);
+  for (std::int64_t cluster = 0; static_cast<std::int64_t>(clusters.size()) < rows * dims; ++cluster) {
+    const auto noise = gaussian(static_cast<unsigned>(100 + cluster), 300 * dims, 0, 1e-3);
+    for (float& value : centre) value = static_cast<float>(random() % 2000) / 100 - 10;
+    centre[0] = 12 + static_cast<float>(cluster) / 4;  // the largest element
+    const std::int64_t members = 20 + static_cast<std::int64_t>(random() % 280);
+    for (std::int64_t i = 0; i < members * dims; ++i)
+      clusters.push_back(centre[static_cast<std::size_t>(i % dims)] + noise[static_cast<std::size_t>(i)]);
+  }
+  clusters.resize(rows * dims);
+  compare_speculating(view(clusters, dims), view(clusters, dims).slice(600, 30), {.options = {.k = 4}}, 30);
+  // Sorted rows, from near to far of the queries; rows that are equal, and ties at every threshold.
+  std::vector<float> sorted(rows * dims), ties(rows * dims);
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t i = 0; i < dims; ++i) {
+      sorted[static_cast<std::size_t>(row * dims + i)] = static_cast<float>(row) / 100 + static_cast<float>(i);
+      ties[static_cast<std::size_t>(row * dims + i)] = static_cast<float>(random() % 2);
+    }
+  compare_speculating(view(sorted, dims), view(sorted, dims).slice(0, 4), {.options = {.k = 4}});
+  compare_speculating(view(ties, dims), view(ties, dims).slice(10, 4), {.options = {.k = 4}}, 4);
+  std::vector<float> equal(rows * dims, 1.0F);
+  std::fill_n(equal.begin() + 300 * dims, 400 * dims, 2.0F);
+  compare_speculating(view(equal, dims), view(equal, dims).slice(298, 4), {.options = {.k = 4}}, 4);
+  // Tails: the largest row of the sample is far beyond what tells the others apart.
+  std::vector<float> tails = gaussian(67, rows * dims);
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t i = 0; i < dims; ++i)
+      tails[static_cast<std::size_t>(row * dims + i)] *=
+          1 + static_cast<float>(std::pow(static_cast<double>(row) / 150, 4.0));
+  compare_speculating(view(tails, dims), view(tails, dims).slice(500, 9), {.options = {.k = 4}}, 9);
+}
+
+TEST(CudaSpeculation, ListsLongerThanWhatIsLeft) {
+  const std::vector<float> corpus = gaussian(68, rows * dims), queries = gaussian(69, 4 * dims);
+  // Eligible rows: some, fewer than are asked for, a run of them.
+  std::vector<std::uint64_t> bitmap((rows + 63) / 64, 0x0101010101010101u), few((rows + 63) / 64, 0);
+  few[3] = 0x7f;
+  KnnOptions options{.k = 10};
+  options.eligible.bitmap = bitmap;
+  compare_speculating(view(corpus, dims), view(queries, dims), {.options = options});
+  options.eligible.bitmap = few;
+  options.pad = true;
+  compare_speculating(view(corpus, dims), view(queries, dims), {.options = options}, 4);
+  KnnOptions run{.k = 10};
+  run.eligible.first = 700;
+  run.eligible.last = 800;
+  compare_speculating(view(corpus, dims), view(queries, dims), {.options = run}, 4);
+  // Chunks prove their thresholds; a graph leaves the row itself out.
+  Ask ask{.options = {.k = 4}, .chunk = 640, .slots = 100, .speculation = guessing(mostly)};
+  EXPECT_EQ(by_device(view(corpus, dims), view(queries, dims), ask).launches.guessed, 0);
+  compare_speculating(view(corpus, dims), view(queries, dims), {.options = {.k = 4}, .chunk = 640});
+  const Points some = view(corpus, 3);
+  GraphOptions graph;
+  graph.search.k = 4;
+  graph.search.run.device = "cpu";
+  const Points nodes = some.slice(0, rows);
+  const Neighbors want = knn_graph(nodes, graph);
+  for (const double besides : {mostly, never}) {
+    if (sampled() && besides == mostly) continue;
+    const Answer got =
+        by_device(nodes, nodes, {.options = {.k = 4}, .slots = 100, .graph = true, .speculation = guessing(besides)});
+    EXPECT_EQ(got.launches.guessed, 1);
+    expect_same(got.result, want);
+  }
+}
+
+TEST(CudaSpeculation, SlotsThatOverflowAreTheProvedOnes) {
+  // The guess takes in so many rows that slots are too few for them: proved thresholds have more slots, and parts that drop what they exclude.
+  const std::vector<float> corpus = gaussian(70, 2000 * dims), queries = gaussian(71, 300 * dims);
+  Ask ask{.options = {.k = 3}, .slots = 30, .speculation = {.least_k = 3, .deviations = 0, .rows_besides = 5}};
+  const Answer got = by_device(view(corpus, dims), view(queries, dims), ask);
+  EXPECT_EQ(got.launches.guessed, 1);
+  EXPECT_LE(got.used_bytes, got.planned_bytes);
+  KnnOptions options = ask.options;
+  options.run.device = "cpu";
+  expect_same(got.result, knn(view(corpus, dims), view(queries, dims), options));
+}
+
+TEST(CudaSpeculation, ADistanceBeyondFloatIsRefusedAsItIsWithoutAGuess) {
+  // All but two rows are beyond f32 of every query: with a guess that only those two are within, the third neighbour is still refused.
+  std::vector<float> corpus = gaussian(72, rows * dims);
+  const std::vector<float> queries = gaussian(73, 2 * dims);
+  for (std::int64_t row = 2; row < rows; ++row)
+    for (std::int64_t i = 0; i < dims; ++i)
+      corpus[static_cast<std::size_t>(row * dims + i)] = (row + i) % 2 == 0 ? 3e38F : -3e38F;
+  for (const double besides : {mostly, never})
+    for (const bool there : {false, true}) {
+      const Ask ask{.options = {.k = 3}, .slots = 100, .there = there, .speculation = guessing(besides)};
+      EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), ask), Error);
+    }
+}
+
+TEST(CudaSpeculation, RanksOfASample) {
+  const cuda::SpeculationRule fixed;
+  EXPECT_EQ(fixed.rank(1000, 1.0 / 8), 182);  // 125 expected, 5 deviations of 10.46, and 4
+  EXPECT_EQ(fixed.rank(100, 1.0 / 16), 23);
+  EXPECT_EQ((cuda::SpeculationRule{.least_k = 1, .deviations = 0, .rows_besides = -1000}).rank(100, 0.5), 1);
+  const cuda::Speculation million = cuda::speculation_of(fixed, 8192, 128, 100, false, 4096);
+  EXPECT_EQ(million.tiles, 512);
+  EXPECT_EQ(million.rank, 23);
+  EXPECT_LT(million.slots, 2048);
+  EXPECT_FALSE(cuda::speculation_of(fixed, 8192, 128, 31, false, 4096).active());
+  EXPECT_FALSE(cuda::speculation_of(fixed, 32, 128, 100, false, 4096).active());  // all rows have slots
+  EXPECT_FALSE(cuda::speculation_of(fixed, 100, 128, 1000, false, 4096).active());
+  EXPECT_LE(cuda::speculation_of(fixed, 1 << 20, 128, 100, false, 1 << 20).tiles * cuda::groups_a_tile,
+            cuda::most_speculative_groups);
+  // A longer list has more slots, and never fewer where less of the corpus is the sample.
+  for (const std::int64_t tiles : {300, 8192, 1 << 17})
+    for (std::int64_t k = 32; k < 4096; k += 17)
+      EXPECT_LE(cuda::speculative_slots(tiles, 128, k), cuda::speculative_slots(tiles, 128, k + 17));
+  EXPECT_TRUE(cuda::verifies(5, 5, 1.0, 1.0));
+  EXPECT_FALSE(cuda::verifies(4, 5, 0.0, 1.0));
+  EXPECT_FALSE(cuda::verifies(5, 5, std::nextafter(1.0, 2.0), 1.0));
+  EXPECT_FALSE(cuda::verifies(5, 5, std::nan(""), 1.0));
+  EXPECT_FALSE(cuda::verifies(5, 5, 1.0, std::nan("")));
+  EXPECT_TRUE(cuda::verifies(5, 5, infinite, infinite));
+}
+
+TEST(CudaSpeculation, MemoryOfLongListsIsAThirdOfWhatProvedOnesTake) {
+  Plan plan;
+  plan.cascade = {"int8", "canonical"};
+  plan.corpus_chunk = 1 << 20;
+  plan.query_batch = 10240;
+  plan.candidate_slots = 6532;  // of 1,000 neighbours
+  const ProblemShape kept{.corpus = {1 << 20, 128, DType::f32, true},
+                          .queries = {10240, 128, DType::f32, true},
+                          .k = 1000,
+                          .prepared = true};
+  ProblemShape eligible = kept;
+  eligible.filter_bytes = 1;
+  EXPECT_LT(3 * cuda::session_bytes(plan, kept, 0, 132), 2 * cuda::session_bytes(plan, eligible, 0, 132));
+}
+
+TEST(CudaFilterPasses, UnitsEndTogether) {
+  for (const std::int64_t workers : {3, 108, 132})
+    for (const std::int64_t blocks : {1, 2, 7, 40, 131, 500})
+      for (const std::int64_t tiles : {1, 5, 200, 256, 512, 2560, 8192, 100000}) {
+        const cuda::Units units = cuda::even_units(tiles, blocks, workers);
+        SCOPED_TRACE(std::to_string(workers) + " workers, " + std::to_string(blocks) + " blocks, " +
+                     std::to_string(tiles) + " tiles");
+        EXPECT_EQ(units.parts, (tiles + units.tiles - 1) / units.tiles);  // every tile, and no unit without one
+        const std::int64_t rounds = (units.parts * blocks + workers - 1) / workers;
+        const double even = static_cast<double>(tiles * blocks) / static_cast<double>(workers);
+        if (even > 400) {
+          EXPECT_LT(static_cast<double>(rounds * units.tiles), even * 1.06);
+        }
+      }
+  // 40 blocks of queries and 132 multiprocessors: 33 units a block are ten rounds.
+  EXPECT_EQ(cuda::even_units(8192, 40, 132).parts, 33);
+}
+
+}  // namespace
