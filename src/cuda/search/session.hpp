@@ -10,12 +10,12 @@
 #include "backend/search.hpp"
 #include "core/text.hpp"
 #include "cuda/search/device.hpp"
-#include "cuda/search/filter/passes.hpp"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/output/finish.cuh"
 #include "cuda/search/output/range.hpp"
 #include "cuda/search/output/results.hpp"
 #include "cuda/search/output/underflow.cuh"
+#include "cuda/search/passes.hpp"
 #include "cuda/search/prepare/eligible.hpp"
 #include "cuda/search/prepare/incoming.hpp"
 #include "cuda/search/prepare/prepare.hpp"
@@ -273,14 +273,12 @@ class CudaSession final : public Session {
     std::vector<double> largest(static_cast<std::size_t>(count));
     device_.out(largest.data(), facts_.data() + counter_words + count, count * 8);
     device_.wait();
-    std::vector<std::int64_t> which, numbers;  // of the batch, and as the caller counts them
-    for (std::size_t i = 0; i < largest.size(); ++i) {
-      if (largest[i] != missed_mark) continue;
-      which.push_back(static_cast<std::int64_t>(i));
-      numbers.push_back(numbers_[i]);
-    }
+    const std::vector<std::int64_t> which = marked(largest, missed_mark);  // of the batch
     if (static_cast<std::int64_t>(which.size()) != missed)
       fail(ErrorCode::internal, cat(missed, " queries were missed, and ", which.size(), " say so"));
+    // Their rows side by side, and their numbers as the caller counts them.
+    std::vector<std::int64_t> numbers;
+    for (const std::int64_t i : which) numbers.push_back(numbers_[static_cast<std::size_t>(i)]);
     device_.in(missed_numbers_.reserve(missed), which.data(), missed * 8);
     launch(gather_rows, missed, 128, 0,
            GatherRows{.from = static_cast<const unsigned char*>(queries_.matrix.rows),
@@ -292,6 +290,7 @@ class CudaSession final : public Session {
                       .which = missed_numbers_.data()});
     const Points points(missed_rows_.data(), queries_.matrix.dtype, missed, cols);
     speculates_ = false;
+    // Searches of some of them, and their bounds.
     for (std::int64_t from = 0; from < missed; from += most) {
       const auto some = static_cast<std::size_t>(std::min(most, missed - from)), at = static_cast<std::size_t>(from);
       start_batch(std::span(numbers).subspan(at, some), points.slice(from, static_cast<std::int64_t>(some)));
@@ -301,7 +300,7 @@ class CudaSession final : public Session {
       std::vector<std::int64_t> found(some);
       finish_batch(out, {radii.data(), errors.data(), bounds.found == nullptr ? nullptr : found.data()});
       for (std::size_t i = 0; i < some; ++i) {
-        const auto to = which[at + i];
+        const std::int64_t to = which[at + i];
         bounds.verified_radius[to] = radii[i];
         bounds.largest[to] = errors[i];
         if (bounds.found != nullptr) bounds.found[to] = found[i];

@@ -138,14 +138,14 @@ TEST(CudaSpeculation, ListsLongerThanWhatIsLeft) {
   const std::vector<float> corpus = gaussian(68, rows * dims), queries = gaussian(69, 4 * dims);
   // Eligible rows: some, fewer than are asked for, a run of them.
   std::vector<std::uint64_t> bitmap((rows + 63) / 64, 0x0101010101010101u), few((rows + 63) / 64, 0);
-  few[3] = 0x7f;
-  KnnOptions options{.k = 10};
+  few[3] = 0x7;
+  KnnOptions options{.k = 4};
   options.eligible.bitmap = bitmap;
   compare_speculating(view(corpus, dims), view(queries, dims), {.options = options});
   options.eligible.bitmap = few;
   options.pad = true;
   compare_speculating(view(corpus, dims), view(queries, dims), {.options = options}, 4);
-  KnnOptions run{.k = 10};
+  KnnOptions run{.k = 4};
   run.eligible.first = 700;
   run.eligible.last = 800;
   compare_speculating(view(corpus, dims), view(queries, dims), {.options = run}, 4);
