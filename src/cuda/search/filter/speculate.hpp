@@ -60,9 +60,10 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t tile
   return {};
 }
 
-/// Whether k ranked rows prove a threshold: so many were found, and the last of them is within it.
-VICINAL_HOST_DEVICE inline bool verifies(std::int64_t found, std::int64_t k, double kth_key, double threshold_key) {
-  return found == k && kth_key <= threshold_key;
+/// Whether a guessed threshold is proved by the query's list of k rows at most: so many were found, and the last of them, with this key, is within
+/// it. Then whatever it excluded has a greater key.
+VICINAL_HOST_DEVICE inline bool verifies(const QueryState& state, std::int64_t k, double kth_key) {
+  return !state.overflowed && static_cast<std::int64_t>(state.best) == k && kth_key <= state.threshold_key;
 }
 
 }  // namespace vicinal::cuda

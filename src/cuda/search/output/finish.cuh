@@ -24,17 +24,16 @@ struct Finish {
 /// Facts of a query that is to be searched again: a largest error that no query has.
 inline constexpr double missed_mark = -1;
 
-/// Whether the guess of a query's threshold is not proved by its list, or its slots were too few for what passed: what they hold is no answer,
-/// and with a threshold that is proved they may do. Nothing helps queries that cannot be filtered.
+/// Whether the query is to be searched again: its guessed threshold is not proved by its list, which then is no answer, or its slots were too
+/// few, and of a proved threshold there are more. Nothing helps a query that cannot be filtered.
 template <class Form>
 __device__ __forceinline__ bool is_missed(const Finish& f, std::int64_t position) {
-  const SearchArgs& args = f.args;
-  if (!f.speculative || !args.queries.quantized[position].filterable) return false;
-  const QueryState& state = args.states[position];
-  const auto found = static_cast<std::int64_t>(state.best);
-  const auto* best = static_cast<const typename Form::Word*>(args.best) + position * args.k;
-  const double kth = found == args.k ? ListWords<Form>::key(best[args.k - 1]) : infinite;
-  return state.overflowed || !verifies(found, args.k, kth, state.threshold_key);
+  if (!f.speculative) return false;
+  const QueryState& state = f.args.states[position];
+  if (state.overflowed) return f.args.queries.quantized[position].filterable;
+  const std::int64_t k = f.args.k, found = static_cast<std::int64_t>(state.best);
+  const auto* best = static_cast<const typename Form::Word*>(f.args.best) + position * k;
+  return !verifies(state, k, found == k ? ListWords<Form>::key(best[k - 1]) : infinite);
 }
 
 template <class Form>
