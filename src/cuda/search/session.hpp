@@ -271,9 +271,11 @@ class CudaSession final : public Session {
                        row = cols * static_cast<std::int64_t>(dtype_size(queries_.matrix.dtype)),
                        most = repeated_batch(count, slots_of(plan_), speculation_);
     std::vector<double> largest(static_cast<std::size_t>(count));
+    std::vector<std::uint32_t> order(largest.size());
     device_.out(largest.data(), facts_.data() + counter_words + count, count * 8);
+    device_.out(order.data(), queries_.matrix.order, count * 4);
     device_.wait();
-    const std::vector<std::int64_t> which = marked(largest, missed_mark);  // of the batch
+    const std::vector<std::int64_t> which = marked(largest, missed_mark, order);  // of the batch
     if (static_cast<std::int64_t>(which.size()) != missed)
       fail(ErrorCode::internal, cat(missed, " queries were missed, and ", which.size(), " say so"));
     // Their rows side by side, and their numbers as the caller counts them.

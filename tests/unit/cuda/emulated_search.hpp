@@ -34,7 +34,9 @@ struct Device : emulated::Device {
         ++(kernel == cuda::speculative_thresholds ? device->seen.guessed : device->seen.proved);
       if constexpr (std::is_same_v<Args, cuda::GatherRows>)
         device->seen.gathered += args.which != nullptr ? args.count : 0;
-      device->launches(blocks, threads, shared, kernel, args);
+      std::type_identity_t<Args> given = args;
+      if constexpr (std::is_same_v<Args, cuda::Finish>) given.speculative = given.speculative && !device->unchecked;
+      device->launches(blocks, threads, shared, kernel, given);
     }
     template <class Args>
     void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
@@ -47,6 +49,7 @@ struct Device : emulated::Device {
   std::int64_t packed_rows = cuda::most_packed_rows;
   cuda::SpeculationRule speculation;
   Launches seen;
+  bool unchecked = false;  // guesses of thresholds are not verified
 
   Launch launch() { return {this}; }
   cuda::FilterSet usable = cuda::built_filters("80-virtual", 80);
@@ -82,6 +85,7 @@ struct Ask {
   bool there = false;  // results stay on the device
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
   cuda::SpeculationRule speculation = {};
+  bool unchecked = false;
 };
 
 struct Answer {
@@ -138,6 +142,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   device.packed_rows = ask.packed_rows;
   device.shared_bytes = ask.shared_bytes;
   device.speculation = ask.speculation;
+  device.unchecked = ask.unchecked;
   NeighborsView out = answer.result.view();
   const std::int64_t entries = queries.rows * options.k,
                      bytes = entries * static_cast<std::int64_t>(distance_size(spec.type));

@@ -168,16 +168,42 @@ TEST(CudaSpeculation, ListsLongerThanWhatIsLeft) {
   }
 }
 
-TEST(CudaSpeculation, SlotsThatOverflowAreTheProvedOnes) {
-  // The guess takes in so many rows that slots are too few for them: proved thresholds have more slots, and parts that drop what they exclude.
-  const std::vector<float> corpus = gaussian(70, 2000 * dims), queries = gaussian(71, 300 * dims);
-  Ask ask{.options = {.k = 3}, .slots = 30, .speculation = {.least_k = 3, .deviations = 0, .rows_besides = 5}};
-  const Answer got = by_device(view(corpus, dims), view(queries, dims), ask);
-  EXPECT_EQ(got.launches.guessed, 1);
-  EXPECT_LE(got.used_bytes, got.planned_bytes);
+TEST(CudaSpeculation, SlotsThatAreTooFew) {
+  // Guesses take in more rows than there are slots; and all queries are missed, more than are searched again at a time.
+  const std::vector<float> corpus = gaussian(70, rows * dims), queries = gaussian(71, 270 * dims);
+  KnnOptions options{.k = 3};
+  options.run.device = "cpu";
+  const Neighbors want = knn(view(corpus, dims), view(queries, dims), options);
+  for (const std::int64_t slots : {9, 30}) {
+    const Ask ask{.options = {.k = 3},
+                  .slots = slots,
+                  .there = slots == 9,
+                  .speculation = {.least_k = 3, .deviations = 0, .rows_besides = slots == 9 ? 3.0 : never}};
+    const Answer got = by_device(view(corpus, dims), view(queries, dims), ask);
+    EXPECT_EQ(got.launches.guessed, 1);
+    EXPECT_GT(got.launches.gathered, 0);
+    EXPECT_EQ(got.launches.proved, slots == 30 ? 2 : got.launches.proved);
+    EXPECT_LE(got.used_bytes, got.planned_bytes);
+    expect_same(got.result, want);
+  }
+}
+
+TEST(CudaSpeculation, WithoutTheCheckAnswersWouldBeWrong) {
+  // What the check is for: results that stay on the device are never compared with their bounds.
+  const std::vector<float> corpus = gaussian(61, rows * dims), queries = gaussian(62, 20 * dims);
+  Ask ask{.options = {.k = 4}, .slots = 100, .there = true, .speculation = guessing(seldom)};
+  ask.unchecked = true;
   KnnOptions options = ask.options;
   options.run.device = "cpu";
-  expect_same(got.result, knn(view(corpus, dims), view(queries, dims), options));
+  const Neighbors want = knn(view(corpus, dims), view(queries, dims), options);
+  bool wrong = false;
+  try {
+    const Answer got = by_device(view(corpus, dims), view(queries, dims), ask);
+    wrong = !std::equal(got.result.ids(), got.result.ids() + want.rows() * want.k(), want.ids());
+  } catch (const Error&) {
+    wrong = true;  // a list that is too short
+  }
+  EXPECT_TRUE(wrong);
 }
 
 TEST(CudaSpeculation, ADistanceBeyondFloatIsRefusedAsItIsWithoutAGuess) {

@@ -18,8 +18,8 @@ TEST(Speculate, RanksOfASample) {
   const cuda::Speculation million = cuda::speculation_of(fixed, 8192, 128, 100, false, 4096);
   EXPECT_EQ(million.tiles, 512);
   EXPECT_EQ(million.rank, 23);
-  EXPECT_LT(million.slots, 2048);
-  EXPECT_FALSE(cuda::speculation_of(fixed, 8192, 128, 31, false, 4096).active());
+  EXPECT_LT(million.slots, 4096);
+  EXPECT_FALSE(cuda::speculation_of(fixed, 8192, 128, 15, false, 4096).active());
   EXPECT_FALSE(cuda::speculation_of(fixed, 32, 128, 100, false, 4096).active());  // all rows have slots
   EXPECT_FALSE(cuda::speculation_of(fixed, 100, 128, 1000, false, 4096).active());
   EXPECT_LE(cuda::speculation_of(fixed, 1 << 20, 128, 100, false, 1 << 20).tiles * cuda::groups_a_tile,

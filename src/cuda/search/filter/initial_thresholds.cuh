@@ -54,7 +54,8 @@ class GroupEstimates {
       : args_(args), unit_(static_cast<float>(int8_unit(args.model.sum, step, metadata.step))),
         square_(static_cast<float>(query.square)),
         beside_(args.model.sum == Sum::products ? static_cast<float>(ip_slack(args.model, query.norms, metadata.maxima))
-                                                : metadata.e) {}
+                                                : metadata.e),
+        slack_(args.model.sum == Sum::products ? beside_ : beside_ + static_cast<float>(query.norms.e)) {}
   __device__ __forceinline__ float bound(int sum) const {
     if (args_.floats) return decode_descending(sum);
     return beside_ + distance(sum);
@@ -65,10 +66,12 @@ class GroupEstimates {
     const float t = -static_cast<float>(sum) * unit_, whole = square_ + t + beside_ * beside_;
     return args_.model.sum == Sum::products ? t : sqrtf(whole > 0 ? whole : 0);
   }
+  /// How much nearer than its estimate a row that passes may be.
+  __device__ __forceinline__ float slack() const { return slack_; }
 
  private:
   const SearchArgs& args_;
-  float unit_, square_, beside_;
+  float unit_, square_, beside_, slack_;
 };
 
 /// take(estimate, group) for each group of each tile, by all lanes of a warp together: those without a tile bring an infinite estimate.
@@ -159,20 +162,33 @@ __global__ void __launch_bounds__(initial_threads) initial_thresholds(InitialThr
   if (groups >= s.want && is_finite(upper)) tighten(args, position, value_of_upper(args.model, upper, query.scale));
 }
 
-/// The want-th smallest estimate of a distance becomes the query's threshold. Nothing is proved of it, and any would be sound.
+/// The want-th smallest estimate of a distance becomes the query's threshold. Nothing is proved of it, and any would be sound. A query that has many
+/// times more rows within the slack of its threshold than slots is given up at once, for a finer precision.
 __global__ void __launch_bounds__(initial_threads) speculative_thresholds(InitialThresholds s) {
   VICINAL_SHARED(unsigned, scratch, 260);
   const SearchArgs& args = s.args;
-  const std::int64_t position = blockIdx.x;
+  const std::int64_t position = blockIdx.x, tiles = s.groups / groups_a_tile;
   const QuantizedQuery query = args.queries.quantized[position];
+  const float step = args.queries.tile_metadata[position / tile_rows].step;
   float* const kept = dynamic_shared<float>();
-  each_group<false>(s, query, args.queries.tile_metadata[position / tile_rows].step, kept, false,
-                    [](float, const Group&) {});
+  each_group<false>(s, query, step, kept, false, [](float, const Group&) {});
   __syncthreads();
   const std::uint32_t kth = block_kth(s.groups, s.want, scratch, [&](std::int64_t i) { return ordered_t(kept[i]); });
-  if (thread_index() != 0) return;
   const double estimate = ListWords<Packed>::key(static_cast<std::uint64_t>(kth) << 32);
-  if (is_finite(estimate)) tighten(args, position, value_of_upper(args.model, estimate, query.scale));
+  if (!is_finite(estimate)) return;
+  unsigned within = 0, all = 0;
+  for (std::int64_t t = thread_index(); t < tiles; t += thread_count()) {
+    const float limit = static_cast<float>(estimate) +
+                        GroupEstimates(args, query, step, args.rows.tile_metadata[args.visits.at(t)]).slack();
+    for (int g = 0; g < groups_a_tile; ++g) within += kept[g * tiles + t] <= limit ? 1u : 0u;
+  }
+  block_sum_before(within, all, scratch);
+  if (thread_index() != 0) return;
+  tighten(args, position, value_of_upper(args.model, estimate, query.scale));
+  constexpr std::int64_t hopeless = 4;
+  if (static_cast<std::int64_t>(all) * args.rows.tiles() <= hopeless * args.capacity * tiles) return;
+  give_up(args, position);
+  args.counts[position] = 0xffffffffu;
 }
 
 }  // namespace vicinal::cuda

@@ -14,7 +14,7 @@ namespace vicinal::cuda {
 
 /// SpeculationRule says how a device guesses; tests have their own.
 struct SpeculationRule {
-  std::int64_t least_k = 32;  // of fewer neighbours proved thresholds take no longer
+  std::int64_t least_k = 16;  // of fewer neighbours proved thresholds take no longer
   double deviations = 5;      // of a binomial distribution, beyond what is expected of evenly spread rows
   double rows_besides = 4;
 
@@ -35,6 +35,7 @@ struct Speculation {
 };
 
 inline constexpr std::int64_t most_speculative_groups = 16384;  // whose estimates shared memory holds
+inline constexpr std::int64_t least_speculative_slots = 2048;   // so many take little memory
 
 /// The slots of a query for `k` neighbours, and for one more: twice what is expected to pass, on average. It grows with k. Quantization errors let
 /// more rows pass than are within the threshold, and the more the more columns there are: factors were measured on Gaussian rows.
@@ -43,7 +44,7 @@ inline std::int64_t speculative_slots(std::int64_t tiles, std::int64_t dims, std
                    1.0 / 16, static_cast<double>(most_speculative_groups / groups_a_tile) / static_cast<double>(tiles)),
                want = static_cast<double>(k + 1), rank = want + 5 * std::sqrt(want / share) + 4 / share;
   const double widened = std::exp(0.61 * std::sqrt(static_cast<double>(std::min<std::int64_t>(dims, 1536)) / 128));
-  return static_cast<std::int64_t>(2 * widened * rank) + 512;
+  return std::max(least_speculative_slots, static_cast<std::int64_t>(2 * widened * rank) + 512);
 }
 
 /// How a search of a corpus that is one chunk of so many tiles speculates. slots: that a query has where thresholds are proved.

@@ -25,14 +25,16 @@ struct Finish {
 inline constexpr double missed_mark = -1;
 
 /// Whether the query is to be searched again: its guessed threshold is not proved by its list, which then is no answer, or its slots were too
-/// few, and of a proved threshold there are more. Nothing helps a query that cannot be filtered.
+/// few, and those that it has with a proved threshold may do.
 template <class Form>
 __device__ __forceinline__ bool is_missed(const Finish& f, std::int64_t position) {
   if (!f.speculative) return false;
-  const QueryState& state = f.args.states[position];
-  if (state.overflowed) return f.args.queries.quantized[position].filterable;
-  const std::int64_t k = f.args.k, found = static_cast<std::int64_t>(state.best);
-  const auto* best = static_cast<const typename Form::Word*>(f.args.best) + position * k;
+  const SearchArgs& args = f.args;
+  const QueryState& state = args.states[position];
+  if (state.overflowed)
+    return args.queries.quantized[position].filterable && args.counts[position] <= 2 * args.capacity;
+  const std::int64_t k = args.k, found = static_cast<std::int64_t>(state.best);
+  const auto* best = static_cast<const typename Form::Word*>(args.best) + position * k;
   return !verifies(state, k, found == k ? ListWords<Form>::key(best[k - 1]) : infinite);
 }
 

@@ -18,11 +18,12 @@ inline void count_found(const NeighborsView& out, std::span<const std::int64_t> 
   }
 }
 
-/// Those of some values that are the mark.
-inline std::vector<std::int64_t> marked(std::span<const double> values, double mark) {
+/// Those of some values that are the mark, in this order, so that queries of one size stay side by side.
+inline std::vector<std::int64_t> marked(std::span<const double> values, double mark,
+                                        std::span<const std::uint32_t> order) {
   std::vector<std::int64_t> which;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i] == mark) which.push_back(static_cast<std::int64_t>(i));
+  for (const std::uint32_t i : order)
+    if (values[i] == mark) which.push_back(i);
   return which;
 }
 
