@@ -123,6 +123,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
                   .k = std::min(options.k, corpus.rows),
                   .first_id = options.first_id,
                   .filter = RowFilter(options.eligible, corpus.rows, options.first_id, ask.graph)};
+  if (spec.filter.uniform() && queries.rows > 0) spec.k = std::min(spec.k, spec.filter.count(0));
   Answer answer;
   answer.result = Neighbors(queries.rows, options.k, spec.type, options.pad);
   Plan plan;
@@ -135,7 +136,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   const ProblemShape problem{.corpus = {corpus.rows, corpus.cols, corpus.dtype},
                              .queries = {queries.rows, queries.cols, queries.dtype},
                              .metric = options.metric,
-                             .k = spec.k,
+                             .k = std::min(options.k, corpus.rows),
                              .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
   ThreadPool thread_pool(1, nullptr, {}, 1);
   Device device;
