@@ -49,11 +49,6 @@ inline std::int64_t batch_slots(std::int64_t batch, std::int64_t slots, const Sp
   return std::max(batch * speculation.slots, repeated_batch(batch, slots, speculation) * slots);
 }
 
-/// Whether the whole corpus is there when a search begins, so that thresholds may be guessed from a sample of it.
-inline bool at_once(const Plan& plan, std::int64_t rows, bool prepared) {
-  return prepared || plan.corpus_chunk >= rows;
-}
-
 /// Everything that a session holds on the plan's first precision but a kept corpus. selecting: what selections of the canonical precision work in.
 inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem, std::int64_t selecting,
                                   int multiprocessors, std::int64_t packed_rows = most_packed_rows) {

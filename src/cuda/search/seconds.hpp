@@ -7,6 +7,7 @@
 #include "backend/search.hpp"
 #include "cuda/search/core/args.hpp"
 #include "cuda/search/core/precision.hpp"
+#include "cuda/search/filter/speculate.hpp"
 
 namespace vicinal::cuda {
 
@@ -24,6 +25,8 @@ struct Rates {
   double reranked = 2.1e-8,
          reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
+  double guessed = 1.0e-7, guessed_root = 3.1e-9,
+         guessed_element = 3.3e-12;  // the same where thresholds are guessed: a query, root of k, column of a neighbour
   double pair = 3.6e-11, pair_element = 2.9e-13,
          listed = 2e-10;  // of the canonical precision, and a neighbour of its lists
 };
@@ -66,6 +69,9 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   seconds += filtering_seconds(precision, problem.queries.rows, problem.corpus.rows, problem.corpus.cols);
   if (!filter_precision(precision).tensor_cores) return seconds;
   const auto k = static_cast<double>(problem.k);
+  if (precision == Precision::int8 && problem.k >= SpeculationRule().least_k &&
+      at_once(plan, problem.corpus.rows, problem.prepared))
+    return seconds + q * (rates.guessed + rates.guessed_root * std::sqrt(k) + rates.guessed_element * k * d);
   return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
                         rates.neighbor_element * k * d);
 }

@@ -87,12 +87,12 @@ class CudaSession final : public Session {
     speculates_ = speculation_.active();
     const auto count = static_cast<std::int64_t>(rows.size());
     if (count > 0 && rows.back() - rows.front() == count - 1)
-      return start_batch(rows, queries.slice(rows.front(), count));
+      return start_batch(rows, queries.slice(rows.front(), count), true);
     const std::int64_t row = queries.cols * static_cast<std::int64_t>(dtype_size(queries.dtype));
     std::byte* to = queries_.rows.reserve(count * row);
     for (std::int64_t i = 0; i < count; ++i)
       one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
-    start_batch(rows, Points(to, queries.dtype, count, queries.cols));
+    start_batch(rows, Points(to, queries.dtype, count, queries.cols), false);
   }
 
   void expect_corpus(std::int64_t first, std::int64_t count) override {
@@ -152,11 +152,11 @@ class CudaSession final : public Session {
   void launch(void (*kernel)(Args), std::int64_t blocks, int threads, std::int64_t shared, const Args& args) {
     device_.launch()(blocks, threads, shared, kernel, args);
   }
-  /// rows: of the caller's queries, which `points` holds densely.
-  void start_batch(std::span<const std::int64_t> rows, const Points& points) {
+  /// rows: of the caller's queries, which `points` holds densely. adjacent: they follow one another.
+  void start_batch(std::span<const std::int64_t> rows, const Points& points, bool adjacent) {
     numbers_.assign(rows.begin(), rows.end());
     const auto count = static_cast<std::int64_t>(rows.size());
-    adjacent_ = count > 0 && rows.back() - rows.front() == count - 1;
+    adjacent_ = adjacent;
     states_.reserve(padded_to_blocks(count));
     best_.reserve(count * spec_.k * word_size(wide_));
     if (filters_ && !range_) {
@@ -295,7 +295,7 @@ class CudaSession final : public Session {
     // Searches of some of them, and their bounds.
     for (std::int64_t from = 0; from < missed; from += most) {
       const auto some = static_cast<std::size_t>(std::min(most, missed - from)), at = static_cast<std::size_t>(from);
-      start_batch(std::span(numbers).subspan(at, some), points.slice(from, static_cast<std::int64_t>(some)));
+      start_batch(std::span(numbers).subspan(at, some), points.slice(from, static_cast<std::int64_t>(some)), false);
       filter();
       rerank();
       std::vector<double> radii(some), errors(some);

@@ -11,6 +11,7 @@
 #include "cuda/search/propose.hpp"
 #include "unit/cuda/emulated_search.hpp"
 
+namespace speculation {
 namespace {
 
 using namespace emulated_search;
@@ -187,6 +188,22 @@ TEST(CudaSpeculation, SlotsThatAreTooFew) {
   }
 }
 
+TEST(CudaSpeculation, MissedQueriesKeepTheirNumbersInAnyOrder) {
+  // By size they come as 0, 2, 1, 3: first and last are as far apart as if they were adjacent.
+  const std::vector<float> corpus = gaussian(74, rows * dims), base = gaussian(75, dims);
+  std::vector<float> queries;
+  for (const float size : {1.0F, 1.4F, 1.2F, 1.6F})
+    for (const float value : base) queries.push_back(size * value);
+  for (const bool there : {false, true}) {
+    const Ask ask{.options = {.k = 12}, .slots = 100, .there = there, .speculation = guessing(never)};
+    const Answer got = by_device(view(corpus, dims), view(queries, dims), ask);
+    EXPECT_EQ(got.launches.gathered, 4);
+    KnnOptions options = ask.options;
+    options.run.device = "cpu";
+    expect_same(got.result, knn(view(corpus, dims), view(queries, dims), options));
+  }
+}
+
 TEST(CudaSpeculation, WithoutTheCheckAnswersWouldBeWrong) {
   // What the check is for: results that stay on the device are never compared with their bounds.
   const std::vector<float> corpus = gaussian(61, rows * dims), queries = gaussian(62, 20 * dims);
@@ -235,3 +252,4 @@ TEST(CudaSpeculation, MemoryOfLongListsIsAThirdOfWhatProvedOnesTake) {
 }
 
 }  // namespace
+}  // namespace speculation

@@ -51,26 +51,34 @@ class GroupEstimates {
  public:
   __device__ GroupEstimates(const SearchArgs& args, const QuantizedQuery& query, float step,
                             const TileMetadata& metadata)
-      : args_(args), unit_(static_cast<float>(int8_unit(args.model.sum, step, metadata.step))),
+      : args_(args), products_(args.model.sum == Sum::products),
+        unit_(static_cast<float>(int8_unit(args.model.sum, step, metadata.step))),
         square_(static_cast<float>(query.square)),
-        beside_(args.model.sum == Sum::products ? static_cast<float>(ip_slack(args.model, query.norms, metadata.maxima))
-                                                : metadata.e),
-        slack_(args.model.sum == Sum::products ? beside_ : beside_ + static_cast<float>(query.norms.e)) {}
+        beside_(products_ ? static_cast<float>(ip_slack(args.model, query.norms, metadata.maxima)) : metadata.e),
+        slack_(products_ ? beside_ : beside_ + static_cast<float>(query.norms.e)) {}
   __device__ __forceinline__ float bound(int sum) const {
     if (args_.floats) return decode_descending(sum);
-    return beside_ + distance(sum);
+    if (!is_valid(args_, sum)) return static_cast<float>(infinite);
+    return beside_ + (products_ ? -static_cast<float>(sum) * unit_ : sqrtf(positive(whole(sum))));
   }
-  /// Of sums of bytes.
+  /// A distance that the group's row is likely to be within, of a sum of bytes. Quantization errors have no direction, so that they seldom add up; but
+  /// within clusters tighter than a step they are all there is of a distance.
   __device__ __forceinline__ float distance(int sum) const {
     if (!is_valid(args_, sum)) return static_cast<float>(infinite);
-    const float t = -static_cast<float>(sum) * unit_, whole = square_ + t + beside_ * beside_;
-    return args_.model.sum == Sum::products ? t : sqrtf(whole > 0 ? whole : 0);
+    if (products_) return -static_cast<float>(sum) * unit_ + slack_ / sqrtf(static_cast<float>(args_.model.dims));
+    return sqrtf(positive(whole(sum) + slack_ * slack_));
   }
-  /// How much nearer than its estimate a row that passes may be.
+  /// How much nearer than its distance a row that passes may look.
   __device__ __forceinline__ float slack() const { return slack_; }
 
  private:
+  __device__ __forceinline__ float whole(int sum) const {
+    return square_ + -static_cast<float>(sum) * unit_ + beside_ * beside_;
+  }
+  __device__ static float positive(float x) { return x > 0 ? x : 0; }
+
   const SearchArgs& args_;
+  bool products_;
   float unit_, square_, beside_, slack_;
 };
 
@@ -162,8 +170,13 @@ __global__ void __launch_bounds__(initial_threads) initial_thresholds(InitialThr
   if (groups >= s.want && is_finite(upper)) tighten(args, position, value_of_upper(args.model, upper, query.scale));
 }
 
-/// The want-th smallest estimate of a distance becomes the query's threshold. Nothing is proved of it, and any would be sound. A query that has many
-/// times more rows within the slack of its threshold than slots is given up at once, for a finer precision.
+/// How many rows of all are within a limit, where so many groups of 16 of a sample have one that is.
+__device__ __forceinline__ float rows_within(const SearchArgs& args, float groups, float of_groups) {
+  return static_cast<float>(args.rows.count) * (1 - powf(1 - groups / of_groups, 1.0F / (tile_rows / groups_a_tile)));
+}
+
+/// The want-th smallest estimate of a distance becomes the query's threshold. Nothing is proved of it, and any would be sound. A query that more rows
+/// would pass for than it has slots is left out of the pass; its count says how many, for finish_queries to decide what becomes of it.
 __global__ void __launch_bounds__(initial_threads) speculative_thresholds(InitialThresholds s) {
   VICINAL_SHARED(unsigned, scratch, 260);
   const SearchArgs& args = s.args;
@@ -185,10 +198,10 @@ __global__ void __launch_bounds__(initial_threads) speculative_thresholds(Initia
   block_sum_before(within, all, scratch);
   if (thread_index() != 0) return;
   tighten(args, position, value_of_upper(args.model, estimate, query.scale));
-  constexpr std::int64_t hopeless = 4;
-  if (static_cast<std::int64_t>(all) * args.rows.tiles() <= hopeless * args.capacity * tiles) return;
+  const float passes = rows_within(args, static_cast<float>(all), static_cast<float>(s.groups));
+  if (passes <= static_cast<float>(args.capacity)) return;
   give_up(args, position);
-  args.counts[position] = 0xffffffffu;
+  args.counts[position] = static_cast<std::uint32_t>(passes);
 }
 
 }  // namespace vicinal::cuda

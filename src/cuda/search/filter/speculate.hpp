@@ -47,6 +47,11 @@ inline std::int64_t speculative_slots(std::int64_t tiles, std::int64_t dims, std
   return std::max(least_speculative_slots, static_cast<std::int64_t>(2 * widened * rank) + 512);
 }
 
+/// Whether the whole corpus is there when a search begins, so that thresholds may be guessed from a sample of it.
+inline bool at_once(const Plan& plan, std::int64_t rows, bool prepared) {
+  return prepared || plan.corpus_chunk >= rows;
+}
+
 /// How a search of a corpus that is one chunk of so many tiles speculates. slots: that a query has where thresholds are proved.
 inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t tiles, std::int64_t dims, std::int64_t k,
                                   bool without_self, std::int64_t slots) {
