@@ -29,7 +29,7 @@ cuda::SpeculationRule guessing(double besides) {
 /// The search beside the CPU's answer, of guesses that hold and of those that do not.
 void compare_speculating(const Points& corpus, const Points& queries, Ask ask, std::int64_t most_redone = 0) {
   ask.slots = 100;
-  for (const double besides : {mostly, seldom, never}) {
+  for (const double besides : {mostly, never}) {
     if (besides != never && sampled()) continue;
     SCOPED_TRACE("rows besides: " + std::to_string(besides));
     ask.speculation = guessing(besides);
@@ -160,13 +160,11 @@ TEST(CudaSpeculation, ListsLongerThanWhatIsLeft) {
   graph.search.run.device = "cpu";
   const Points nodes = some.slice(0, rows);
   const Neighbors want = knn_graph(nodes, graph);
-  for (const double besides : {mostly, never}) {
-    if (sampled() && besides == mostly) continue;
-    const Answer got =
-        by_device(nodes, nodes, {.options = {.k = 4}, .slots = 100, .graph = true, .speculation = guessing(besides)});
-    EXPECT_EQ(got.launches.guessed, 1);
-    expect_same(got.result, want);
-  }
+  const Answer got =
+      by_device(nodes, nodes, {.options = {.k = 4}, .slots = 100, .graph = true, .speculation = guessing(seldom)});
+  EXPECT_EQ(got.launches.guessed, 1);
+  EXPECT_GT(got.launches.gathered, 0);
+  expect_same(got.result, want);
 }
 
 TEST(CudaSpeculation, SlotsThatAreTooFew) {
@@ -195,7 +193,7 @@ TEST(CudaSpeculation, MissedQueriesKeepTheirNumbersInAnyOrder) {
   for (const float size : {1.0F, 1.4F, 1.2F, 1.6F})
     for (const float value : base) queries.push_back(size * value);
   for (const bool there : {false, true}) {
-    const Ask ask{.options = {.k = 12}, .slots = 100, .there = there, .speculation = guessing(never)};
+    const Ask ask{.options = {.k = 40}, .slots = 100, .there = there, .speculation = guessing(never)};
     const Answer got = by_device(view(corpus, dims), view(queries, dims), ask);
     EXPECT_EQ(got.launches.gathered, 4);
     KnnOptions options = ask.options;
