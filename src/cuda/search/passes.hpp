@@ -21,14 +21,21 @@ class FilterPasses {
  public:
   FilterPasses(Device& device, Precision precision, const FilterKernel* kernel, ThreadPool& thread_pool)
       : device_(device), precision_(precision), kernel_(kernel), thread_pool_(thread_pool), nearest_(device),
-        candidates_(device), segment_counts_(device) {}
+        candidates_(device), segment_counts_(device), crowded_(device) {}
 
   /// A sample guesses the thresholds; then all tiles at once.
   void speculate(const SearchArgs& args, const Speculation& speculation) {
     Filter f{.args = args};
     sample(f, speculation.tiles);
-    device_.launch()(args.queries.count, initial_threads, f.groups * static_cast<std::int64_t>(sizeof(float)),
-                     speculative_thresholds, thresholds_of(f, speculation.rank));
+    InitialThresholds thresholds = thresholds_of(f, speculation.rank);
+    thresholds.crowded = crowded_.reserve(1);
+    device_.zero(thresholds.crowded, sizeof(unsigned));
+    const std::int64_t count = args.queries.count;
+    device_.launch()(count, initial_threads, f.groups * static_cast<std::int64_t>(sizeof(float)),
+                     speculative_thresholds, thresholds);
+    if (count > block_queries)
+      device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,
+                       LeaveToProof{.args = args, .crowded = thresholds.crowded, .most = count / 8});
     f.last = args.rows.tiles();
     run<false>(f, true);
     ask(f);
@@ -131,6 +138,7 @@ class FilterPasses {
   DeviceBuffer<int, Device> nearest_;
   DeviceBuffer<Candidate, Device> candidates_;
   DeviceBuffer<std::uint32_t, Device> segment_counts_;
+  DeviceBuffer<unsigned, Device> crowded_;
   double unasked_ = 0;  // seconds of launches since the host waited
 };
 

@@ -18,7 +18,8 @@ struct InitialThresholds {
   SearchArgs args;
   const int* nearest;  // Filter's
   std::int64_t groups;
-  std::uint32_t want;  // bounds, or the rank of the estimate that is the threshold
+  std::uint32_t want;           // bounds, or the rank of the estimate that is the threshold
+  unsigned* crowded = nullptr;  // queries that more rows would pass for than they have slots
 };
 inline std::int64_t initial_thresholds_memory(std::int64_t groups) {
   return groups <= kept_groups ? groups * static_cast<std::int64_t>(sizeof(float)) : 0;
@@ -202,6 +203,21 @@ __global__ void __launch_bounds__(initial_threads) speculative_thresholds(Initia
   if (passes <= static_cast<float>(args.capacity)) return;
   give_up(args, position);
   args.counts[position] = static_cast<std::uint32_t>(passes);
+  atomicAdd(s.crowded, 1u);
+}
+
+/// Where many queries of a batch are left out of the pass, guesses of the others are poor as well, or blocks without those would be of other sizes:
+/// all are left to proved thresholds.
+struct LeaveToProof {
+  SearchArgs args;
+  const unsigned* crowded = nullptr;
+  std::int64_t most = 0;
+};
+__global__ void leave_to_proof(LeaveToProof l) {
+  const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
+  if (position >= l.args.queries.count || static_cast<std::int64_t>(*l.crowded) <= l.most) return;
+  give_up(l.args, position);
+  l.args.counts[position] = 0;
 }
 
 }  // namespace vicinal::cuda

@@ -35,7 +35,7 @@ struct Speculation {
 };
 
 inline constexpr std::int64_t most_speculative_groups = 16384;  // whose estimates shared memory holds
-inline constexpr std::int64_t least_speculative_slots = 2048;   // so many take little memory
+inline constexpr std::int64_t least_speculative_slots = 3072;   // so many take little memory
 
 /// The slots of a query for `k` neighbours, and for one more: twice what is expected to pass, on average. It grows with k. Quantization errors let
 /// more rows pass than are within the threshold, and the more the more columns there are: factors were measured on Gaussian rows.
