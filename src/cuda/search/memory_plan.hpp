@@ -49,7 +49,7 @@ inline std::int64_t batch_slots(std::int64_t batch, std::int64_t slots, const Sp
   return std::max(batch * speculation.slots, repeated_batch(batch, slots, speculation) * slots);
 }
 
-/// Everything that a session holds on the plan's first precision but a kept corpus. selecting: what selections of the canonical precision work in.
+/// Everything that a session holds on the plan's first precision but a prepared corpus. selecting: what selections of the canonical precision work in.
 inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem, std::int64_t selecting,
                                   int multiprocessors, std::int64_t packed_rows = most_packed_rows) {
   const Precision precision = precision_of(plan.cascade.front());
@@ -70,7 +70,8 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   const bool sampled = samples_first(tiles, k + 1, slots);
   // Of proved thresholds; where they are guessed first, of the queries that are searched again.
   Speculation speculation;
-  if (precision == Precision::int8 && problem.filter_bytes == 0 && at_once(plan, problem.corpus.rows, problem.prepared))
+  if (guesses(precision, filter_sum_of(problem.metric)) && problem.filter_bytes == 0 &&
+      at_once(plan, problem.corpus.rows, problem.prepared))
     speculation = speculation_of(SpeculationRule(), tiles, problem.corpus.cols, k, true, slots);
   const std::int64_t proved = speculation.active() ? repeated_batch(batch, slots, speculation) : batch;
   std::int64_t candidates = std::max(candidate_entries(proved, slots, warps),

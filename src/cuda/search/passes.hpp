@@ -15,12 +15,14 @@ namespace vicinal::cuda {
 /// Launches go on without the host for so long, by the rates of seconds.hpp; then the caller is asked whether they are to go on. A slower
 /// device takes some times as long.
 inline constexpr double most_unasked_seconds = 0.01;
+/// The same of the canonical precision, in pairs.
+inline constexpr std::int64_t most_unasked = std::int64_t{1} << 32;
 
 template <SearchDeviceRuntime Device>
 class FilterPasses {
  public:
-  FilterPasses(Device& device, Precision precision, const FilterKernel* kernel, ThreadPool& thread_pool)
-      : device_(device), precision_(precision), kernel_(kernel), thread_pool_(thread_pool), nearest_(device),
+  FilterPasses(Device& device, Precision precision, Sum sum, const FilterKernel* kernel, ThreadPool& thread_pool)
+      : device_(device), precision_(precision), sum_(sum), kernel_(kernel), thread_pool_(thread_pool), nearest_(device),
         candidates_(device), segment_counts_(device), crowded_(device) {}
 
   /// A sample guesses the thresholds; then all tiles at once.
@@ -87,7 +89,7 @@ class FilterPasses {
     const PreparedMatrix& matrix = f.args.rows;
     const std::int64_t queries = f.args.queries.count,
                        rows = std::min((f.last - f.first) * tile_rows, matrix.count - f.first * tile_rows);
-    unasked_ += filtering_seconds(precision_, queries, rows, matrix.dims);
+    unasked_ += filtering_seconds(precision_, sum_, queries, rows, matrix.dims);
     wait_if_long();
     thread_pool_.poll(static_cast<std::uint64_t>(queries) * static_cast<std::uint64_t>(rows));
   }
@@ -133,6 +135,7 @@ class FilterPasses {
 
   Device& device_;
   Precision precision_;
+  Sum sum_;
   const FilterKernel* kernel_;  // null on the canonical precision
   ThreadPool& thread_pool_;
   DeviceBuffer<int, Device> nearest_;

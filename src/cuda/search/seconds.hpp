@@ -20,8 +20,9 @@ struct Rates {
   double a_chunk = 0.25e-3, a_chunk_query = 3e-8;  // of a corpus that arrives while it is searched
   double prepare = 1.0e-3, sampled_element = 7.5e-9,
          element = 9e-12;  // of rows that are packed for this search; up to 1024 of them choose the transform
-  double measured_element = 2.9e-12;  // of rows that are only looked at
-  double difference = 1.2e-13;        // a pair and column of a filter in single precision
+  double measured_element = 2.9e-12;                         // of rows that are only looked at
+  double difference = 1.2e-13;                               // a pair and column of a filter in single precision
+  double byte_difference = 2.4e-14, largest_byte = 4.5e-14;  // of one in bytes: magnitudes, the largest of them
   double reranked = 2.1e-8,
          reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
@@ -39,12 +40,18 @@ inline double fetching_seconds(const Shape& shape) {
   return shape.on_device ? 0.0 : bytes / (bytes < rates.least_fed ? rates.host_bytes : rates.fed_bytes);
 }
 
-/// It returns the seconds in which a filter multiplies and tests so many pairs.
-inline double filtering_seconds(Precision precision, std::int64_t queries, std::int64_t rows, std::int64_t dims) {
+/// It returns the seconds in which a filter makes and tests the sums of so many pairs.
+inline double filtering_seconds(Precision precision, Sum sum, std::int64_t queries, std::int64_t rows,
+                                std::int64_t dims) {
+  constexpr Rates rates;
   const auto q = static_cast<double>(queries), n = static_cast<double>(rows), d = static_cast<double>(dims);
-  if (!filter_precision(precision).tensor_cores) return q * n * d * Rates().difference;
-  return filter_precision(precision).tile_seconds * std::ceil(q / block_queries) * std::ceil(n / tile_rows) *
-         std::ceil(d / 128);
+  if (on_tensor_cores(precision, sum))
+    return filter_precision(precision).tile_seconds * std::ceil(q / block_queries) * std::ceil(n / tile_rows) *
+           std::ceil(d / 128);
+  const double difference = !in_codes(precision)  ? rates.difference
+                            : sum == Sum::largest ? rates.largest_byte
+                                                  : rates.byte_difference;
+  return q * n * d * difference;
 }
 
 /// It returns the seconds of all that the device does but to fetch the corpus.
@@ -66,10 +73,11 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   if (!problem.prepared)
     seconds += rates.prepare + rates.sampled_element * std::min(n, 1024.0) * d +
                static_cast<double>(plan.passes) * rates.element * n * d;
-  seconds += filtering_seconds(precision, problem.queries.rows, problem.corpus.rows, problem.corpus.cols);
-  if (!filter_precision(precision).tensor_cores) return seconds;
+  const Sum sum = filter_sum_of(problem.metric);
+  seconds += filtering_seconds(precision, sum, problem.queries.rows, problem.corpus.rows, problem.corpus.cols);
+  if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds;
   const auto k = static_cast<double>(problem.k);
-  if (precision == Precision::int8 && problem.k >= SpeculationRule().least_k &&
+  if (guesses(precision, sum) && problem.k >= SpeculationRule().least_k &&
       at_once(plan, problem.corpus.rows, problem.prepared))
     return seconds + q * (rates.guessed + rates.guessed_root * std::sqrt(k) + rates.guessed_element * k * d);
   return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +

@@ -28,9 +28,6 @@
 
 namespace vicinal::cuda {
 
-/// Pairs of the canonical precision after which the caller is asked whether to go on; of fewer no caller waits long.
-inline constexpr std::int64_t most_unasked = std::int64_t{1} << 32;
-
 template <SearchDeviceRuntime Device>
 class CudaSession final : public Session {
  public:
@@ -44,21 +41,23 @@ class CudaSession final : public Session {
         totals_(device), missed_rows_(device), missed_numbers_(device), choice_(device, spec),
         model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device), long_lists_(device),
         exhaustive_(device),
-        passes_(device, precision, filter_kernel(device.filters(), precision, plan.instruction_set), thread_pool) {
+        passes_(device, precision, filter_sum_of(spec.metric),
+                filter_kernel(device.filters(), precision, filter_sum_of(spec.metric), plan.instruction_set),
+                thread_pool) {
     facts_.reserve(counter_words + 2 * plan.query_batch);
     device_.zero(counters(), sizeof(Counters));
     preparer_.emplace(device, spec, precision, thread_pool, counters());
     if (kept_ && !own_rows()) {
       transform_ = kept_->transform;
     } else if (filters_) {
-      transform_ = preparer_->choose(centre_);
+      transform_ = preparer_->choose_with_step(centre_);
     }
     model_ = model_of(spec.metric, spec.type, spec.corpus.cols, transform_.scale, precision);
     if (own_rows())
       prepare_matrix(rows_, Points(kept_->buffers.matrix.rows, spec.corpus.dtype, spec.corpus.rows, spec.corpus.cols),
                      false);
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
-    if (precision == Precision::int8 && !range_ && !choice_.choice().labelled &&
+    if (guesses(precision, model_.sum) && !range_ && !choice_.choice().labelled &&
         at_once(plan, spec.corpus.rows, kept_ != nullptr))
       speculation_ = speculation_of(device.speculation, (spec.corpus.rows + tile_rows - 1) / tile_rows,
                                     spec.corpus.cols, spec.k, choice_.choice().without_self, slots_of(plan));
@@ -72,7 +71,7 @@ class CudaSession final : public Session {
     kept->packed = has_filter(prepared_precision(first));
     Stats stats;
     CudaSession session(device, spec, plan, Precision::canonical, kept, thread_pool, stats);
-    if (kept->packed) session.transform_ = kept->transform = session.preparer_->choose(kept->centre);
+    if (kept->packed) session.transform_ = kept->transform = session.preparer_->choose_with_step(kept->centre);
     session.model_ =
         model_of(spec.metric, spec.type, spec.corpus.cols, session.transform_.scale, prepared_precision(first));
     session.filters_ = kept->packed;
@@ -189,7 +188,7 @@ class CudaSession final : public Session {
     SearchArgs args{.rows = rows().matrix,
                     .queries = queries_.matrix,
                     .model = model_,
-                    .floats = in_floats(precision_),
+                    .floats = in_lines(precision_, model_.sum),
                     .choice = choice_.choice(),
                     .visits = visits_of(rows().matrix.tiles())};
     args.first_query = numbers_.empty() ? 0 : numbers_.front();
