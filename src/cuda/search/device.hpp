@@ -1,6 +1,7 @@
 // What a search of vectors asks of a device besides (cuda/device/device.hpp).
 #pragma once
 #include "cuda/device/device.hpp"
+#include "cuda/search/filter/speculate.hpp"
 #include "cuda/search/filter/table.hpp"
 #include "cuda/select/select.hpp"
 #include "vicinal/matrix.hpp"
@@ -21,7 +22,8 @@ concept SearchDeviceRuntime = DeviceRuntime<D> &&
   {
     device.packed_rows
     } -> std::convertible_to<std::int64_t>;  // most rows of a corpus that packed words name, which tests lower
-  { device.filters() } -> std::convertible_to<const FilterSet&>;  // kernels that may be used there
+  { device.speculation } -> std::convertible_to<const SpeculationRule&>;  // which tests change
+  { device.filters() } -> std::convertible_to<const FilterSet&>;          // kernels that may be used there
   { device.select_bytes(task) } -> std::same_as<std::int64_t>;
   device.select(task, memory);
 };

@@ -22,6 +22,7 @@ class SearchRuntime : public Runtime {
         filters_(std::move(filters)) {}
 
   static constexpr std::int64_t packed_rows = most_packed_rows;
+  static constexpr SpeculationRule speculation = {};
   const FilterSet& filters() const noexcept { return filters_; }
   std::int64_t select_bytes(const SelectArgs& task) const { return select_workspace(task, multiprocessors); }
   void select(SelectArgs task, void* workspace) const {

@@ -7,6 +7,7 @@
 #include "backend/search.hpp"
 #include "cuda/search/core/args.hpp"
 #include "cuda/search/core/precision.hpp"
+#include "cuda/search/filter/speculate.hpp"
 
 namespace vicinal::cuda {
 
@@ -25,6 +26,8 @@ struct Rates {
   double reranked = 2.1e-8,
          reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
+  double guessed = 1.0e-7, guessed_root = 3.1e-9,
+         guessed_element = 3.3e-12;  // the same where thresholds are guessed: a query, root of k, column of a neighbour
   double pair = 3.6e-11, pair_element = 2.9e-13,
          listed = 2e-10;  // of the canonical precision, and a neighbour of its lists
 };
@@ -35,6 +38,20 @@ inline double fetching_seconds(const Shape& shape) {
   const double bytes =
       static_cast<double>(shape.rows) * static_cast<double>(shape.cols) * static_cast<double>(dtype_size(shape.dtype));
   return shape.on_device ? 0.0 : bytes / (bytes < rates.least_fed ? rates.host_bytes : rates.fed_bytes);
+}
+
+/// It returns the seconds in which a filter makes and tests the sums of so many pairs.
+inline double filtering_seconds(Precision precision, Sum sum, std::int64_t queries, std::int64_t rows,
+                                std::int64_t dims) {
+  constexpr Rates rates;
+  const auto q = static_cast<double>(queries), n = static_cast<double>(rows), d = static_cast<double>(dims);
+  if (on_tensor_cores(precision, sum))
+    return filter_precision(precision).tile_seconds * std::ceil(q / block_queries) * std::ceil(n / tile_rows) *
+           std::ceil(d / 128);
+  const double difference = !in_codes(precision)  ? rates.difference
+                            : sum == Sum::largest ? rates.largest_byte
+                                                  : rates.byte_difference;
+  return q * n * d * difference;
 }
 
 /// It returns the seconds of all that the device does but to fetch the corpus.
@@ -57,12 +74,12 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
     seconds += rates.prepare + rates.sampled_element * std::min(n, 1024.0) * d +
                static_cast<double>(plan.passes) * rates.element * n * d;
   const Sum sum = filter_sum_of(problem.metric);
-  if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds + q * n * d * rates.difference;
-  const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128),
-               k = static_cast<double>(problem.k);
-  seconds += on_tensor_cores(precision, sum)
-                 ? filter_precision(precision).tile_seconds * tiles
-                 : q * n * d * (sum == Sum::largest ? rates.largest_byte : rates.byte_difference);
+  seconds += filtering_seconds(precision, sum, problem.queries.rows, problem.corpus.rows, problem.corpus.cols);
+  if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds;
+  const auto k = static_cast<double>(problem.k);
+  if (guesses(precision, sum) && problem.k >= SpeculationRule().least_k &&
+      at_once(plan, problem.corpus.rows, problem.prepared))
+    return seconds + q * (rates.guessed + rates.guessed_root * std::sqrt(k) + rates.guessed_element * k * d);
   return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
                         rates.neighbor_element * k * d);
 }

@@ -100,10 +100,10 @@ struct QueryState {
 struct Counters {
   unsigned long long passed, ranked, underflowed;
   unsigned infinite_keys, undefined_keys;
-  unsigned long long first_undefined;  // row of the corpus
-  unsigned bad_rows, bad_queries;      // that the contract refuses
-  unsigned long long given_up;         // queries
-  unsigned long long largest_error;    // of the others, as the bits of a number that is not negative
+  unsigned long long first_undefined;   // row of the corpus
+  unsigned bad_rows, bad_queries;       // that the contract refuses
+  unsigned long long given_up, missed;  // queries; missed: that are searched again
+  unsigned long long largest_error;     // of the others, as the bits of a number that is not negative
 };
 
 /// Tiles are visited in the order i * step % count (core/visit_order.hpp), so that any part of it is a sample.

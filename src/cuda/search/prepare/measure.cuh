@@ -159,17 +159,19 @@ __device__ __forceinline__ void measure(const Prepare& args) {
 }
 __global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare args) { measure(args); }
 
-/// Some rows of a table side by side, for the host to look at.
+/// Some rows of a table side by side, for the host to look at or for a search of their own.
 struct GatherRows {
   const unsigned char* from;
   unsigned char* to;
   std::int64_t row_bytes, row_stride, count;
   Visits visits;
+  const std::int64_t* which = nullptr;  // rows, or null: those that are visited first
 };
 __global__ void gather_rows(GatherRows args) {
   for (std::int64_t row = blockIdx.x; row < args.count; row += gridDim.x)
     for (std::int64_t i = thread_index(); i < args.row_bytes; i += thread_count())
-      args.to[row * args.row_bytes + i] = args.from[args.visits.at(row) * args.row_stride + i];
+      args.to[row * args.row_bytes + i] =
+          args.from[(args.which != nullptr ? args.which[row] : args.visits.at(row)) * args.row_stride + i];
 }
 
 }  // namespace vicinal::cuda
