@@ -58,6 +58,7 @@ class CudaSession final : public Session {
       prepare_matrix(rows_, Points(kept_->buffers.matrix.rows, spec.corpus.dtype, spec.corpus.rows, spec.corpus.cols),
                      false);
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
+    preparer_->checked_later = !filters_ && !kept_ && !range_ && spec.k > 0 && sum_shows_elements(sum_of(spec.metric));
   }
 
   /// The corpus prepared once.
@@ -74,7 +75,7 @@ class CudaSession final : public Session {
     session.filters_ = kept->packed;
     session.preparer_->longest = prepared_duplicates;  // whatever k is here
     session.prepare_matrix(kept->buffers, spec.corpus, false);
-    device.wait();
+    session.report_bad_rows(session.counted());
     return kept;
   }
 
@@ -113,13 +114,15 @@ class CudaSession final : public Session {
     first_row_ = first;
     const Points& corpus = spec_.corpus;
     prepare_matrix(rows_, incoming_ ? incoming_->take(corpus, first, count) : corpus.slice(first, count), false);
+    // Whether a row is refused is asked in the end, so that the host need not wait here; a range's counts come before.
+    if (range_) report_bad_rows(counted());
   }
 
   void filter() override {
     if (queries_.matrix.count == 0 || rows().matrix.count == 0) return;
     if (range_) return range_->search(args(), ranking(), filters_);
     if (spec_.k == 0) return;
-    if (!filters_) exhaustive_.search(args(), ranking(), wide_, best_, thread_pool_);
+    if (!filters_) exhaustive_.search(args(), ranking(), wide_, preparer_->checked_later, best_, thread_pool_);
     else if (choice_.choice().labelled)
       rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
     else filter_tiles();
@@ -133,13 +136,13 @@ class CudaSession final : public Session {
     if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) &&
         rows().matrix.count < spec_.corpus.rows)
       underflowed_products_.keep(args(), ranking(), filters_, wide_);
-    if (queries_.matrix.count * rows().matrix.count > most_unasked) device_.wait();
+    if (queries_.matrix.count * rows().matrix.count > most_unasked) report_bad_rows(counted());
     thread_pool_.poll(0);
   }
 
   void finish(const NeighborsView& out, const BoundsView& bounds) override {
     const std::int64_t count = queries_.matrix.count, size = static_cast<std::int64_t>(distance_size(spec_.type));
-    if (count == 0) return;
+    if (count == 0) return report_bad_rows(counted());
     const bool there = device_.holds(out.ids);
     Finish f{.args = args(),
              .ranking = ranking(),
@@ -200,8 +203,6 @@ class CudaSession final : public Session {
   void prepare_matrix(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries) {
     preparer_->make(buffers, points, queries, filters_, model_, transform_,
                     {.states = states_.data(), .counts = counts_.data()});
-    if (queries) return;  // whether one is refused is asked in the end, so that the host need not wait here
-    report_bad_rows(counted());
   }
   void one_row_in(std::byte* to, const Points& row, std::int64_t bytes) {
     if (device_.holds(row.data)) device_.copy(to, row.data, bytes);
@@ -370,7 +371,7 @@ class CudaSession final : public Session {
   Stats& stats_;
   std::optional<MatrixPreparer<Device>> preparer_;
   DeviceTransform transform_;
-  DeviceBuffer<double, Device> centre_;
+  DeviceBuffer<float, Device> centre_;
   PreparedMatrixBuffers<Device> rows_, queries_;
   std::optional<IncomingRows<Device>> incoming_;  // where the corpus comes in chunks from the host
   DeviceBuffer<std::int64_t, Device> query_rows_;

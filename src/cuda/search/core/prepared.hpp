@@ -40,7 +40,7 @@ struct CudaPreparedCorpus final : PreparedCorpus {
   std::int64_t bytes() const override { return buffers.size() + centre.bytes(); }
   DeviceTransform transform;
   bool packed = false;
-  DeviceBuffer<double, Device> centre;
+  DeviceBuffer<float, Device> centre;
   PreparedMatrixBuffers<Device> buffers;
 };
 

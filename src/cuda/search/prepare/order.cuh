@@ -107,4 +107,10 @@ __global__ void __launch_bounds__(order_threads) place_rows(Order args) {
   }
 }
 
+/// The order of rows whose sizes do not matter: shuffled.
+__global__ void __launch_bounds__(prepare_threads) shuffle_rows(Order args) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
+  if (i < args.matrix.count) args.matrix.order[i] = static_cast<std::uint32_t>(args.shuffle.at(i));
+}
+
 }  // namespace vicinal::cuda

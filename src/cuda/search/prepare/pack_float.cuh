@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats args) 
       for (std::int64_t i = lane_index(); i < columns; i += 32) {
         double rounded = 0;
         if (there && i < matrix.dims) {
-          const double x = (load(base + i) - map.shift) * map.factor - p.transform.centre[i];
+          const double x = (load(base + i) - map.shift) * map.factor - static_cast<double>(p.transform.centre[i]);
           if (halves) {
             const std::uint16_t bits = half_bits(x);
             rounded = half_value(bits);

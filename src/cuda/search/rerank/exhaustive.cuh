@@ -5,6 +5,7 @@
 #include "cuda/device/device.hpp"
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/core/row_choice.cuh"
+#include "cuda/search/prepare/fours.cuh"
 #include "cuda/search/rerank/rank.cuh"
 #include "cuda/select/select.hpp"
 
@@ -31,6 +32,7 @@ struct Exhaustive {
   std::int64_t first = 0, last = 0;  // rows of the chunk
   void* keys = nullptr;              // [queries][cols], the list in the first k
   std::int64_t cols = 0;
+  bool checks = false;  // rows with an element that is not finite are counted
 };
 
 __device__ __forceinline__ void store_exhaustive_key(const Exhaustive& s, std::int64_t query, std::int64_t col,
@@ -76,18 +78,113 @@ __device__ __forceinline__ void exhaustive_pairs(const SearchArgs& args, const R
     each(lane_index() % lanes == 0 && at < last && i < count, i, at, total);
   }
 }
+/// Whether a sum over the columns of a row is infinite or NaN where an element of it is.
+inline bool sum_shows_elements(Sum sum) {
+  return sum == Sum::squares || sum == Sum::products || sum == Sum::magnitudes;
+}
+/// One lane has the sum of a pair. A sum that is not finite is looked into, for it may be the query's, or too large.
+__device__ __forceinline__ void take_exhaustive_sum(const Exhaustive& s, std::int64_t query, std::int64_t row,
+                                                    double sum) {
+  if (s.checks && !is_finite(sum)) {
+    const PreparedMatrix& rows = s.args.rows;
+    bool finite = true;
+    for (std::int64_t i = 0; i < rows.dims && finite; ++i)
+      finite = is_finite(element(rows.rows, rows.dtype, row * rows.dims + i));
+    if (!finite) atomicAdd(&s.args.counters->bad_rows, 1u);
+  }
+  const bool may = may_pair(s.args, query, row);
+  const double key = may ? folded_key(s.ranking, value_of_sum(s.ranking, sum, query, row)) : infinite;
+  if (may && !is_finite(key)) s.args.states[query].infinite_key = true;
+  store_exhaustive_key(s, query, s.args.k + row - s.first, key);
+}
 /// Keys of rows [first, last) with all queries.
 __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive s) {
   const auto number = [](std::int64_t i) { return i; };
   exhaustive_pairs(s.args, s.ranking, s.first, s.last, s.args.queries.count, number,
                    [&](bool pair, std::int64_t query, std::int64_t row, double sum) {
-                     if (!pair) return;
-                     const bool may = may_pair(s.args, query, row);
-                     const double key =
-                         may ? folded_key(s.ranking, value_of_sum(s.ranking, sum, query, row)) : infinite;
-                     if (may && !is_finite(key)) s.args.states[query].infinite_key = true;
-                     store_exhaustive_key(s, query, s.args.k + row - s.first, key);
+                     if (pair) take_exhaustive_sum(s, query, row, sum);
                    });
+}
+
+/// The same by eight lanes a row, two rows a lane, with the same bits: for rows that are read four elements at a time.
+template <class Columns, Sum sum, int Queries>
+__global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys_by_fours(Exhaustive s) {
+  constexpr int each = 2, batch = 2, warp_rows = each * 32 / row_lanes;
+  const SearchArgs& args = s.args;
+  const std::int64_t count = args.queries.count, dims = args.rows.dims,
+                     row_groups = (s.last - s.first + warp_rows - 1) / warp_rows,
+                     query_groups = (count + Queries - 1) / Queries,
+                     warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
+  const int part = lane_index() % row_lanes;
+  // Warps side by side share rows, which then come from the cache.
+  for (std::int64_t piece = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
+       piece < row_groups * query_groups; piece += warps) {
+    const std::int64_t row = s.first + piece / query_groups * warp_rows + lane_index() / row_lanes * each,
+                       query = piece % query_groups * Queries;
+    Columns columns(args.rows, 0);
+    const typename Columns::Type* rows[each];
+    double shifts[each], lists[each * Queries][4];
+    const double* values[Queries];
+#pragma unroll
+    for (int r = 0; r < each; ++r) {
+      const std::int64_t at = row + r < s.last ? row + r : s.last - 1;
+      rows[r] = Columns(args.rows, at).row;
+      shifts[r] = s.ranking.metric == Metric::correlation ? args.rows.mean[at] : 0.0;
+    }
+#pragma unroll
+    for (int q = 0; q < Queries; ++q) values[q] = args.queries.values + (query + q < count ? query + q : query) * dims;
+#pragma unroll
+    for (int i = 0; i < each * Queries; ++i)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) lists[i][c] = 0;
+    for (std::int64_t from = 4 * part; from < dims; from += batch * row_columns) {
+      typename Columns::Four fours[batch][each];
+#pragma unroll
+      for (int b = 0; b < batch; ++b)
+#pragma unroll
+        for (int r = 0; r < each; ++r) {
+          columns.row = rows[r];
+          fours[b][r] = columns.load(from + b * row_columns);
+        }
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        const std::int64_t col = from + b * row_columns;
+        if (!columns.has(col, 0)) continue;
+#pragma unroll
+        for (int q = 0; q < Queries; ++q) {
+          const auto four = *reinterpret_cast<const FourDoubles*>(values[q] + col);
+#pragma unroll
+          for (int r = 0; r < each; ++r)
+#pragma unroll
+            for (int c = 0; c < 4; ++c)
+              lists[q * each + r][c] = with<sum>(lists[q * each + r][c], four.at[c],
+                                                 static_cast<double>(widened(fours[b][r].at[c])), shifts[r]);
+        }
+      }
+    }
+    const double total = eights_joined(lists);
+    constexpr int lanes = row_lanes / (each * Queries);
+    const int pair = part / lanes;
+    const std::int64_t at = row + pair % each, mine = query + pair / each;
+    if (part % lanes == 0 && at < s.last && mine < count) take_exhaustive_sum(s, mine, at, total);
+  }
+}
+
+using ExhaustiveKernel = void (*)(Exhaustive);
+/// The kernel that makes the keys of a number of queries fastest.
+inline ExhaustiveKernel exhaustive_kernel(const PreparedMatrix& rows, Sum sum, std::int64_t queries) {
+  return with_columns(rows, [&](auto read) -> ExhaustiveKernel {
+    using Columns = typename decltype(read)::type;
+    if constexpr (Columns::aligned && !std::is_same_v<typename Columns::Type, double>) {
+      if (sum == Sum::squares)
+        return queries == 1 ? exhaustive_keys_by_fours<Columns, Sum::squares, 1>
+                            : exhaustive_keys_by_fours<Columns, Sum::squares, 4>;
+      if (sum == Sum::products)
+        return queries == 1 ? exhaustive_keys_by_fours<Columns, Sum::products, 1>
+                            : exhaustive_keys_by_fours<Columns, Sum::products, 4>;
+    }
+    return exhaustive_keys;
+  });
 }
 
 /// The lists into the first columns of the keys, where the selection finds them before the rows that follow.
@@ -144,13 +241,14 @@ class ExhaustiveRanking {
   explicit ExhaustiveRanking(Device& device)
       : device_(device), keys_(device), values_(device), next_(device), workspace_(device), columns_(device) {}
 
-  /// best: the lists of the search, before and afterwards.
-  void search(const SearchArgs& args, const Ranking& ranking, bool wide, DeviceBuffer<std::byte, Device>& best,
-              ThreadPool& thread_pool) {
+  /// best: the lists of the search, before and afterwards. checks: rows that are not finite are counted.
+  void search(const SearchArgs& args, const Ranking& ranking, bool wide, bool checks,
+              DeviceBuffer<std::byte, Device>& best, ThreadPool& thread_pool) {
     const std::int64_t count = args.queries.count, k = args.k, rows = args.rows.count,
                        segment = exhaustive_segment(count, k, rows), key = key_size(ranking.type);
     const std::int64_t everyone = std::int64_t{device_.multiprocessors} * 8;
-    Exhaustive s{.args = args, .ranking = ranking};
+    const ExhaustiveKernel kernel = exhaustive_kernel(args.rows, sum_of(ranking.metric), count);
+    Exhaustive s{.args = args, .ranking = ranking, .checks = checks};
     s.cols = k + segment;
     s.keys = keys_.reserve(count * s.cols * key);
     SelectArgs task;
@@ -162,7 +260,7 @@ class ExhaustiveRanking {
       s.last = std::min(rows, s.first + segment);
       task.values.cols = k + s.last - s.first;
       device_.launch()(everyone, 256, 0, wide ? lists_to_keys<Wide> : lists_to_keys<Packed>, s);
-      device_.launch()(everyone, exhaustive_threads, 0, exhaustive_keys, s);
+      device_.launch()(everyone, exhaustive_threads, 0, kernel, s);
       void* workspace = workspace_.reserve(device_.select_bytes(task));
       device_.select(task, workspace);
       const ExhaustiveLists lists{.scan = s,
@@ -173,7 +271,7 @@ class ExhaustiveRanking {
                        wide ? keys_to_lists<Wide> : keys_to_lists<Packed>, lists);
       std::swap(best, next_);
       s.args.best = best.data();
-      device_.wait();
+      if (s.last < rows) device_.wait();
       thread_pool.poll(static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(s.last - s.first));
     }
   }
