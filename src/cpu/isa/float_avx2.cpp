@@ -207,9 +207,11 @@ bool supported() {
          __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
+#include "cpu/isa/generic/table.inc"
+
 }  // namespace
 
-constexpr Kernels float_avx2 = VICINAL_KERNELS("avx2", true);
+constexpr Kernels float_avx2 = table_of("avx2", true);
 static_assert(float_avx2.complete());
 
 }  // namespace vicinal::cpu

@@ -206,9 +206,11 @@ bool supported() {
          __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
+#include "cpu/isa/generic/table.inc"
+
 }  // namespace
 
-constexpr Kernels float_avx512 = VICINAL_KERNELS("avx512", true);
+constexpr Kernels float_avx512 = table_of("avx512", true);
 static_assert(float_avx512.complete());
 
 }  // namespace vicinal::cpu

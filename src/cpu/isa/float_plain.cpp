@@ -255,9 +255,11 @@ std::int64_t first_bad(const double* values, std::int64_t count) {
 
 bool supported() { return true; }
 
+#include "cpu/isa/generic/table.inc"
+
 }  // namespace
 
-constexpr Kernels float_plain = VICINAL_KERNELS("plain", false);
+constexpr Kernels float_plain = table_of("plain", false);
 static_assert(float_plain.complete());
 
 }  // namespace vicinal::cpu
