@@ -222,12 +222,6 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
     result |= static_cast<unsigned>(both >> (8 * (selector >> (4 * i) & 7)) & 255u) << (8 * i);
   return result;
 }
-/// The products of the four signed bytes of two words, added to a sum.
-inline int __dp4a(int a, int b, int sum) {
-  for (int i = 0; i < 32; i += 8)
-    sum += static_cast<std::int8_t>(a >> i & 255) * static_cast<std::int8_t>(b >> i & 255);
-  return sum;
-}
 struct alignas(16) float4 {
   float x, y, z, w;
 };

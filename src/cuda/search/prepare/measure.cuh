@@ -156,29 +156,29 @@ struct RowFacts {
   float square = 0;  // about the sum of their squares
 };
 /// The facts of a row whose metric takes no norms. Elements and sizes may be in single precision, for a size only chooses a step.
-template <class Columns>
+template <bool filters, class Columns>
 __device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Columns& columns) {
-  using Value = Widened<typename Columns::Type>;
+  using Type = typename Columns::Type;
+  using Value = Widened<Type>;
   // A power of two by its halves, for itself it may leave single precision.
   const int exponent = ilogb(args.transform.scale), half = exponent / 2;
   const auto first = static_cast<Value>(ldexp(1.0, half)), second = static_cast<Value>(ldexp(1.0, exponent - half));
   Value size = 0, none = 0;
   float square = 0;
-#pragma unroll 4
-  for (std::int64_t col = 4 * (lane_index() % row_lanes); col < columns.dims; col += row_columns) {
-    const auto four = columns.load(col);
+  each_four(columns, Type{}, [&](std::int64_t col, const auto& four) {
     float4 centre = {0, 0, 0, 0};
-    if (args.filters) centre = *reinterpret_cast<const float4*>(args.transform.centre + col);
+    if constexpr (filters) centre = *reinterpret_cast<const float4*>(args.transform.centre + col);
     const float centres[4] = {centre.x, centre.y, centre.z, centre.w};
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       const Value x = widened(four.at[c]);
       none = std::fma(x, Value{0}, none);  // NaN of NaN and of infinities
+      if constexpr (!filters) continue;
       const Value moved = std::fma(x * first, second, static_cast<Value>(-centres[c]));
       size = std::fmax(size, std::fabs(moved));
       square = std::fma(static_cast<float>(moved), static_cast<float>(moved), square);
     }
-  }
+  });
   RowFacts facts;
   facts.finite = eight_joined(none == 0 ? 1 : 0, [](int a, int b) { return a & b; }) != 0;
   facts.size = static_cast<double>(eight_joined(size, [](Value a, Value b) { return a < b ? b : a; }));
@@ -189,16 +189,15 @@ __device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Colu
 template <class Columns>
 __device__ __forceinline__ RowFacts facts_of_unit_row(const Prepare& args, const Columns& columns, std::int64_t row,
                                                       bool there) {
-  using T = typename Columns::Type;
+  using Type = typename Columns::Type;
   const PreparedMatrix& matrix = args.matrix;
-  const bool cosine = args.model.metric == Metric::cosine;
-  const int part = lane_index() % row_lanes;
-  const T first = columns.row[0], absent = cosine ? T{} : first;
-  const double reference = static_cast<double>(widened(absent));
+  const bool cosine = args.model.metric == Metric::cosine, writes = there && lane_index() % row_lanes == 0;
+  const Type absent = cosine ? Type{} : columns.row[0];
+  const auto reference = static_cast<double>(widened(absent));
+  // Its sums, and whether it has a direction.
   double lists[4] = {0, 0, 0, 0}, none = 0;
   bool same = true;
-  for (std::int64_t col = 4 * part; col < matrix.dims; col += row_columns) {
-    const auto four = columns.load(col, absent);
+  each_four(columns, absent, [&](std::int64_t col, const auto& four) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       const auto x = static_cast<double>(widened(four.at[c]));
@@ -206,7 +205,7 @@ __device__ __forceinline__ RowFacts facts_of_unit_row(const Prepare& args, const
       same = same && x == reference;
       if (columns.has(col, c)) lists[c] = cosine ? fma(x, x, lists[c]) : lists[c] + x;
     }
-  }
+  });
   RowFacts facts;
   const auto all = [](int a, int b) { return a & b; };
   facts.finite = eight_joined(none == 0 ? 1 : 0, all) != 0;
@@ -215,32 +214,33 @@ __device__ __forceinline__ RowFacts facts_of_unit_row(const Prepare& args, const
   if (!cosine) {
     mean = self / static_cast<double>(matrix.dims);
     for (double& list : lists) list = 0;
-    for (std::int64_t col = 4 * part; col < matrix.dims; col += row_columns) {
-      const auto four = columns.load(col);
+    each_four(columns, absent, [&](std::int64_t col, const auto& four) {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         const double t = static_cast<double>(widened(four.at[c])) - mean;
         if (columns.has(col, c)) lists[c] = fma(t, t, lists[c]);
       }
-    }
+    });
     self = fours_joined(lists);
-    if (there && part == 0) matrix.mean[row] = mean;
+    if (writes) matrix.mean[row] = mean;
   }
-  if (there && part == 0) matrix.self[row] = degenerate ? -1.0 : self;
+  if (writes) matrix.self[row] = degenerate ? -1.0 : self;
   facts.in_range = norm_fits(args, self, degenerate);
+  // Its elements as the filter has them.
   if (!args.filters) return facts;
   const double factor = !degenerate && self > 0 ? 1.0 / sqrt(self) : 0.0;
-  for (std::int64_t col = 4 * part; col < matrix.dims; col += row_columns) {
-    const auto four = columns.load(col);
+  each_four(columns, absent, [&](std::int64_t col, const auto& four) {
+    const float4 centre = *reinterpret_cast<const float4*>(args.transform.centre + col);
+    const float centres[4] = {centre.x, centre.y, centre.z, centre.w};
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       if (!columns.has(col, c)) continue;
       const double x = static_cast<double>(widened(four.at[c])) - mean,
-                   moved = fabs(fma(x, factor, -static_cast<double>(args.transform.centre[col + c])));
+                   moved = fabs(fma(x, factor, -static_cast<double>(centres[c])));
       facts.size = facts.size < moved ? moved : facts.size;
       facts.square = std::fma(static_cast<float>(moved), static_cast<float>(moved), facts.square);
     }
-  }
+  });
   facts.size = eight_joined(facts.size, Larger{});
   facts.square = eight_joined(facts.square, [](float a, float b) { return a + b; });
   return facts;
@@ -256,8 +256,9 @@ __global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare args) {
     const bool there = mine < matrix.count;
     const std::int64_t row = there ? mine : matrix.count - 1;
     const Columns columns(matrix, row);
-    const RowFacts facts =
-        needs_norms(args.model.metric) ? facts_of_unit_row(args, columns, row, there) : facts_of_row(args, columns);
+    const RowFacts facts = needs_norms(args.model.metric) ? facts_of_unit_row(args, columns, row, there)
+                           : args.filters                 ? facts_of_row<true>(args, columns)
+                                                          : facts_of_row<false>(args, columns);
     if (!there || lane_index() % row_lanes != 0) continue;
     const bool fit = facts.finite && facts.in_range;
     if (!fit) atomicAdd(&args.counters->bad_rows, 1u);

@@ -1,6 +1,7 @@
 // PREPARE, its last kernels for int8: rows in their order are rounded to integers, a tile by one step, with everything that the proof needs
 // (core/bound.hpp); the states of queries begin. A few queries are measured, ordered and rounded by one kernel.
 #pragma once
+#include "cuda/ptx/differences.cuh"
 #include "cuda/search/prepare/order.cuh"
 
 namespace vicinal::cuda {
@@ -124,7 +125,7 @@ __device__ __forceinline__ void round_rows(const Prepare& args, const PackedTile
     const typename Columns::Type* rows[Each];
     RowMap maps[Each];
     double xx[Each], ee[Each];
-    int nn[Each];
+    unsigned nn[Each];
     const TileBytes to(matrix, tile.begin, from);
 #pragma unroll
     for (int j = 0; j < Each; ++j) {
@@ -135,6 +136,7 @@ __device__ __forceinline__ void round_rows(const Prepare& args, const PackedTile
       xx[j] = ee[j] = 0;
       nn[j] = 0;
     }
+    // Columns that are loaded together are rounded together.
     Columns columns(matrix, 0);
     for (int begin = 4 * part; begin < width; begin += batch * row_columns) {
       typename Columns::Four fours[batch][Each];
@@ -167,18 +169,19 @@ __device__ __forceinline__ void round_rows(const Prepare& args, const PackedTile
           }
           const std::uint32_t word =
               __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
-          nn[j] = __dp4a(static_cast<int>(word), static_cast<int>(word), nn[j]);
+          nn[j] = add_byte_products<true>(word, word, nn[j]);
           const int r = from + j * rows_at_once;
           *reinterpret_cast<std::uint32_t*>(to.line(r) + at) = r < tile.used ? word : 0;
         }
       }
     }
+    // The sums of whole rows.
 #pragma unroll
     for (int j = 0; j < Each; ++j) {
       const int r = from + j * rows_at_once;
       xx[j] = eight_joined(xx[j], Plus{});
       ee[j] = eight_joined(ee[j], Plus{});
-      nn[j] = eight_joined(nn[j], [](int a, int b) { return a + b; });
+      nn[j] = eight_joined(nn[j], [](unsigned a, unsigned b) { return a + b; });
       if (part != 0) continue;
       scratch.xx[r] = xx[j];
       scratch.nn[r] = static_cast<double>(nn[j]) * step * step;
@@ -230,13 +233,14 @@ __global__ void __launch_bounds__(prepare_threads) pack_whole_rows(Prepare args)
   const TileBytes to(matrix, tile.begin, first);
   Columns columns(matrix, 0);
   const T* rows[each];
-  int sums[each];
+  unsigned sums[each];
 #pragma unroll
   for (int j = 0; j < each; ++j) {
     const int r = first + j * rows_at_once;
     rows[j] = Columns(matrix, matrix.order[tile.begin + (r < tile.used ? r : 0)]).row;
     sums[j] = 0;
   }
+  // Bytes as they are, less 128.
   for (int begin = 4 * part; begin < width; begin += batch * row_columns) {
     typename Columns::Four fours[batch][each];
 #pragma unroll
@@ -255,14 +259,16 @@ __global__ void __launch_bounds__(prepare_threads) pack_whole_rows(Prepare args)
 #pragma unroll
         for (int c = 0; c < 4; ++c) word |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(four[c])) << (8 * c);
         word ^= middle;
-        sums[j] = __dp4a(static_cast<int>(word), static_cast<int>(word), sums[j]);
+        sums[j] = add_byte_products<true>(word, word, sums[j]);
         const int r = first + j * rows_at_once;
         *reinterpret_cast<std::uint32_t*>(to.line(r) + to.word(begin + b * row_columns)) = r < tile.used ? word : 0;
       }
   }
+  // Their sums.
 #pragma unroll
   for (int j = 0; j < each; ++j) {
-    const int r = first + j * rows_at_once, sum = eight_joined(sums[j], [](int a, int b) { return a + b; });
+    const int r = first + j * rows_at_once;
+    const unsigned sum = eight_joined(sums[j], [](unsigned a, unsigned b) { return a + b; });
     if (part != 0) continue;
     xx[r] = nn[r] = static_cast<double>(sum) * step * step;
     ee[r] = 0;

@@ -42,10 +42,12 @@ class MatrixPreparer {
     // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
     const double typical = needs_norms(spec_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
     transform.least_step = static_cast<float>(0x1p-12 * typical);
+    // Nothing is chosen by no rows.
     if (corpus.rows == 0) {
       device_.zero(centre.data(), columns * 4);
       return transform;
     }
+    // Three kernels look at the sample.
     const std::int64_t most = std::clamp<std::int64_t>(sampled_elements / corpus.cols, least_sampled, most_sampled);
     DeviceBuffer<std::byte, Device> copy(device_);
     DeviceBuffer<SampledRow, Device> sampled(device_);
@@ -72,6 +74,7 @@ class MatrixPreparer {
     device_.launch()((args.count + warps - 1) / warps, prepare_threads, 0, sample_rows, args);
     device_.launch()((corpus.cols + 31) / 32, sample_threads, 0, sample_columns, args);
     device_.launch()(1, sample_threads, 0, close_transform, args);
+    // What the host is told.
     ChosenTransform chosen;
     device_.out(&chosen, args.chosen, sizeof chosen);
     device_.wait();

@@ -45,6 +45,7 @@ __global__ void __launch_bounds__(prepare_threads) sample_rows(Sampling args) {
   const int i = static_cast<int>(blockIdx.x) * (thread_count() / 32) + warp_index();
   if (i >= args.count) return;
   const bool norms = needs_norms(args.metric), cosine = args.metric == Metric::cosine;
+  // What any metric asks.
   const std::int64_t base = args.visits.at(i) * matrix.dims;
   const double first = element(matrix.rows, matrix.dtype, base), reference = cosine ? 0.0 : first;
   bool finite = true, same = true, whole = true;
@@ -67,6 +68,7 @@ __global__ void __launch_bounds__(prepare_threads) sample_rows(Sampling args) {
                  .fit = __all_sync(all_lanes, finite) != 0,
                  .whole = __all_sync(all_lanes, whole) != 0};
   same = __all_sync(all_lanes, same) != 0;
+  // The row divided by its norm.
   if (norms) {
     double self = lanes_joined(sum, Plus{});
     if (!cosine) {
@@ -120,6 +122,7 @@ __global__ void __launch_bounds__(sample_threads) sample_columns(Sampling args) 
   VICINAL_SHARED(double, sums, warps * 32);
   VICINAL_SHARED(double, lows, warps * 32);
   VICINAL_SHARED(double, highs, warps * 32);
+  // A share of the sample by a warp.
   const PreparedMatrix& matrix = args.matrix;
   const std::uint32_t limit = outlier_limit(args, keys, scratch);
   const std::int64_t col = static_cast<std::int64_t>(blockIdx.x) * 32 + lane_index();
@@ -138,6 +141,7 @@ __global__ void __launch_bounds__(sample_threads) sample_columns(Sampling args) 
         high = x > high ? x : high;
       }
     });
+  // All shares.
   const int mine = warp_index() * 32 + lane_index();
   sums[mine] = sum;
   lows[mine] = low;
@@ -201,6 +205,7 @@ __global__ void __launch_bounds__(sample_threads) close_transform(Sampling args)
   const bool unit = needs_norms(args.metric), integers = (dtype == DType::u8 || dtype == DType::i8) && !unit;
   const std::uint32_t limit = outlier_limit(args, keys, scratch);
   __syncthreads();
+  // Of all rows and columns.
   double used = 0, broken = 0, highest = -infinite, lowest = infinite;
   for (int i = thread_index(); i < args.count; i += thread_count()) {
     const bool here = chooses(args.sampled[i], limit);
@@ -222,6 +227,7 @@ __global__ void __launch_bounds__(sample_threads) close_transform(Sampling args)
   }
   const bool integral = args.codes && args.sum == Sum::squares && !unit && broken == 0 && used > 0 &&
                         highest - lowest <= static_cast<double>(args.code_range);
+  // The centre, and what is the largest beside it.
   const auto centre_of = [&](std::int64_t c) {
     double centre = args.mean[c];
     if (integral) centre = lowest + floor((highest - lowest + 1) / 2);
@@ -235,6 +241,7 @@ __global__ void __launch_bounds__(sample_threads) close_transform(Sampling args)
     largest = largest < here || !is_finite(here) ? here : largest;
   }
   largest = block_largest(largest, ends);
+  // The scale brings that to about 1.
   ChosenTransform chosen;
   const int exponent = largest > 0 && is_finite(largest) ? ilogb(largest) : 0;
   chosen.usable = is_finite(largest) && exponent < extreme_exponent && -exponent < extreme_exponent;

@@ -121,6 +121,7 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys_by_fours(E
        piece < row_groups * query_groups; piece += warps) {
     const std::int64_t row = s.first + piece / query_groups * warp_rows + lane_index() / row_lanes * each,
                        query = piece % query_groups * Queries;
+    // The rows and queries of a piece.
     Columns columns(args.rows, 0);
     const typename Columns::Type* rows[each];
     double shifts[each], lists[each * Queries][4];
@@ -137,6 +138,7 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys_by_fours(E
     for (int i = 0; i < each * Queries; ++i)
 #pragma unroll
       for (int c = 0; c < 4; ++c) lists[i][c] = 0;
+    // Their sums, in the canonical lists.
     for (std::int64_t from = 4 * part; from < dims; from += batch * row_columns) {
       typename Columns::Four fours[batch][each];
 #pragma unroll
