@@ -1,8 +1,9 @@
 // The sums over columns that metrics are made of (docs/semantics.md, C2; sums.def lists them), and one step of each: host, vector and device
 // code add a column's term by these functions alone, each over primitives of its own. The order of columns and lanes is the caller's.
 //
-// Primitives is a struct with a type Value and static functions of it, each one correctly rounded operation:
-//   add(a, b)  sub(a, b)  fma(a, b, c) = a b + c  abs(a)  max(a, b)  max_abs(a, b) = max(a, |b|)
+// Primitives is a struct with a type Value, a number or a vector of them, whose operators + - * / round correctly and are never
+// contracted (cmake/flags.cmake, cuda.cmake), and static functions of it, as exact:
+//   fma(a, b, c) = a b + c  abs(a)  max(a, b)  max_abs(a, b) = max(a, |b|)
 //   add_differing_bits(s, q, r): s plus the number of bits in which two bytes differ, where Sum::bits is taken
 #pragma once
 #include "core/both.hpp"
@@ -47,14 +48,14 @@ VICINAL_BOTH typename Primitives::Value sum_step(typename Primitives::Value s, t
   using P = Primitives;
   static_assert(sum != Sum::none, "a metric without a sum over columns has no step");
   if constexpr (sum == Sum::squares) {
-    const typename P::Value t = P::sub(q, r);
+    const typename P::Value t = q - r;
     return P::fma(t, t, s);
   } else if constexpr (sum == Sum::products) {
     return P::fma(q, r, s);
   } else if constexpr (sum == Sum::magnitudes) {
-    return P::add(s, P::abs(P::sub(q, r)));
+    return s + P::abs(q - r);
   } else if constexpr (sum == Sum::largest) {
-    return P::max_abs(s, P::sub(q, r));
+    return P::max_abs(s, q - r);
   } else {
     static_assert(sum == Sum::bits, "a sum of sums.def needs its step here");
     return P::add_differing_bits(s, q, r);
@@ -65,7 +66,7 @@ VICINAL_BOTH typename Primitives::Value sum_step(typename Primitives::Value s, t
 template <Sum sum, class Primitives>
 VICINAL_BOTH typename Primitives::Value sum_join(typename Primitives::Value a, typename Primitives::Value b) {
   if constexpr (join_of(sum) == Join::max) return Primitives::max(a, b);
-  else return Primitives::add(a, b);
+  else return a + b;
 }
 
 }  // namespace vicinal
