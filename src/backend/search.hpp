@@ -43,6 +43,7 @@ struct Multiples {
 /// Techniques are what a device may do besides its precisions; a plan has those that it proposed and that fit.
 struct Techniques {
   bool kd_tree = false;       // rows of few columns are ranked through a tree
+  bool bit_counts = false;    // differing bits are counted in tiles
   bool second_level = false;  // rows get a second code byte, for those that the first cannot exclude
   bool pilot = false;  // a sample of the rows decides whether the first precision is used, and whether of rotated rows
 };

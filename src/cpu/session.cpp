@@ -20,15 +20,17 @@ std::int64_t pool_slack(std::int64_t k) noexcept { return std::clamp<std::int64_
 CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                        Transform chosen, std::shared_ptr<const CpuPreparedCorpus> prepared, ThreadPool& thread_pool,
                        Stats& stats)
-    : kernels_(set.floats), int8_(find_host_precision(precision)->codes(set)), precision_(precision), spec_(spec),
-      plan_(plan), prepared_(std::move(prepared)), thread_pool_(thread_pool), stats_(stats),
-      transform_(std::move(chosen)),
+    : kernels_(set.floats), bits_(set.bit_kernels()), int8_(find_host_precision(precision)->codes(set)),
+      precision_(precision), spec_(spec), plan_(plan), prepared_(std::move(prepared)), thread_pool_(thread_pool),
+      stats_(stats), transform_(std::move(chosen)),
       rank_scratch_(thread_pool,
                     [&spec] {
                       const Points& corpus = spec.corpus;
                       return std::make_unique<RankScratch>(corpus.cols, corpus.dtype, corpus.plain_rows());
                     }),
-      filter_scratch_(thread_pool, [&plan, precision] { return std::make_unique<FilterScratch>(plan, precision); }) {
+      filter_scratch_(thread_pool, [&plan, precision] { return std::make_unique<FilterScratch>(plan, precision); }),
+      bit_scratch_(thread_pool,
+                   [&] { return std::make_unique<BitScratch>(kernels_, spec_.corpus, plan_.query_block); }) {
   if (!has_filter(precision)) return;
   model_ = make_model(kernels_, spec, precision, transform());
   if (prepared_) note_largest_rows();
@@ -54,6 +56,8 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
     total += (padded + padded / block * lanes) * std::max(dims + 3, block_quads) * 4 + batch * 4 +
              results * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
   if (plan.techniques.kd_tree) total += batch * ((kd_tree_width(dims) + dims) * 8 + 48);
+  if (plan.techniques.bit_counts)
+    total += batch * words_of(dims) * 4 + plan.threads * BitScratch::bytes(dims, plan.query_block);
   if (problem.range)
     total +=
         results * static_cast<std::int64_t>(sizeof(Matches) + sizeof(OutputCursor)) + batch * 64 + plan.match_bytes;
@@ -112,6 +116,7 @@ void CpuSession::pack_queries(const std::vector<float>* steps) {
     queries_.count = static_cast<std::int64_t>(rows_.size());
     queries_.block = block;
     queries_.facts.assign(rows_.size(), QueryFacts{});
+    if (counts_bits()) bit_queries_.prepare(kernels_, bits_, query_points_, rows_, block, thread_pool_);
   } else {
     PackArgs args = pack_args();
     args.techniques.second_level = refines();
@@ -167,6 +172,7 @@ void CpuSession::note_largest_rows() {
 void CpuSession::filter() {
   if (model_ && int8_ != nullptr && plan_.symmetric) pack_rows_as_queries();
   const SearchBatch batch = this->batch();
+  if (counts_bits()) return search_bits(batch, bits_, bit_queries_, bit_scratch_);
   if (!model_) return uses_kd_tree() ? search_kd_tree(batch, kd_tree_queries_) : rank_exhaustively(batch);
   plan_.symmetric ? filter_symmetric(pass(batch)) : filter_tiles(pass(batch));
 }

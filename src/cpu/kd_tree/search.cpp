@@ -11,7 +11,6 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t most_sorted = 64;  // entries of a pool that is kept sorted
 constexpr std::int64_t queries_at_once = 32;
 
 /// One query at a time down the tree.
@@ -77,17 +76,15 @@ class Walk {
     }
     Pool& pool = result_->pool;
     if (result_->matches != nullptr || pool.k <= most_sorted) return;
-    // The first k say much; after that a few more at a time.
-    if (pool.full() && (pool.worst.key == infinite || pool.count > pool.k + pool.k / 8)) pool.trim();
+    pool.tighten();
     threshold_sum_ = sum_of_key(pool.worst.key);
   }
 
   void take(const Entry& entry) {
     Pool& pool = result_->pool;
     if (result_->matches != nullptr) return result_->matches->take({&entry, 1});
-    if (pool.k > most_sorted) return pool.offer(entry);
-    pool.insert(entry);
-    threshold_sum_ = sum_of_key(pool.worst.key);
+    pool.take(entry);
+    if (pool.k <= most_sorted) threshold_sum_ = sum_of_key(pool.worst.key);
   }
 
   const SearchSpec& spec_;
