@@ -104,89 +104,67 @@ __device__ __forceinline__ double tile_step(const Prepare& args, const PackedTil
   return static_cast<double>(size / 127 < args.transform.least_step ? args.transform.least_step : size / 127);
 }
 
-/// A number in 32 bits whose lowest byte is the multiple of a step nearest to `quotient` of them, among -128 to 127; `whole` is the multiple.
-__device__ __forceinline__ std::uint32_t rounded_byte(float quotient, double& whole) {
-  constexpr std::uint32_t zero = 0x4b400000u;  // 1.5 * 2^23, at which floats are a whole number apart
-  const std::uint32_t bits = bits_of(std::fmin(std::fmax(quotient, -128.0f), 127.0f) + 12582912.0f);
-  whole = double_of(0x4330000000000000ull | bits) - (0x1p52 + zero);
-  return bits;
+/// The multiple of a step nearest to x, among -128 to 127; `whole` is the same. Where it leaves 32 bits, as of infinite x, it is any of them.
+__device__ __forceinline__ int rounded_byte(double x, double inverse, double& whole) {
+  // 1.5 * 2^52, where numbers are a whole one apart, and their lower halves count.
+  auto n = static_cast<int>(static_cast<std::uint32_t>(bits_of(fma(x, inverse, 0x1.8p52))));
+  n = n < -128 ? -128 : n > 127 ? 127 : n;
+  whole = double_of(0x4330000000000000ull | (static_cast<std::uint32_t>(n) ^ 0x80000000u)) - (0x1p52 + 0x1p31);
+  return n;
 }
 
-/// Rows of a tile in bytes, and their sums: eight lanes a row, `Each` rows at a time.
-template <class Columns, int Each>
+/// Rows of a tile in bytes, and their sums: eight lanes a row.
+template <class Columns>
 __device__ __forceinline__ void round_rows(const Prepare& args, const PackedTile& tile, double step,
                                            const TileScratch& scratch) {
-  constexpr int batch = 2;  // groups of columns; a packed row has an even number of them
+  constexpr int batch = 4;  // groups of columns that are loaded together
   const PreparedMatrix& matrix = args.matrix;
-  const int part = lane_index() % row_lanes, rows_at_once = thread_count() / row_lanes,
-            width = static_cast<int>(matrix.width);
-  const auto inverse = static_cast<float>(1 / step);
-  for (int from = thread_index() / row_lanes; from < tile_rows; from += Each * rows_at_once) {
-    const typename Columns::Type* rows[Each];
-    RowMap maps[Each];
-    double xx[Each], ee[Each];
-    unsigned nn[Each];
-    const TileBytes to(matrix, tile.begin, from);
-#pragma unroll
-    for (int j = 0; j < Each; ++j) {
-      const int r = from + j * rows_at_once;
-      const std::int64_t row = matrix.order[tile.begin + (r < tile.used ? r : 0)];
-      rows[j] = Columns(matrix, row).row;
-      maps[j] = row_map(args, row);
-      xx[j] = ee[j] = 0;
-      nn[j] = 0;
-    }
-    // Columns that are loaded together are rounded together.
-    Columns columns(matrix, 0);
+  const int part = lane_index() % row_lanes, width = static_cast<int>(matrix.width);
+  const double inverse = 1 / step;
+  for (int r = thread_index() / row_lanes; r < tile_rows; r += thread_count() / row_lanes) {
+    const std::int64_t row = matrix.order[tile.begin + (r < tile.used ? r : 0)];
+    const Columns columns(matrix, row);
+    const RowMap map = row_map(args, row);
+    const TileBytes to(matrix, tile.begin, r);
+    double xx = 0, ee = 0;
+    unsigned nn = 0;
     for (int begin = 4 * part; begin < width; begin += batch * row_columns) {
-      typename Columns::Four fours[batch][Each];
+      typename Columns::Four fours[batch];
 #pragma unroll
-      for (int b = 0; b < batch; ++b)
-#pragma unroll
-        for (int j = 0; j < Each; ++j) {
-          columns.row = rows[j];
-          fours[b][j] = columns.load(begin + b * row_columns);
-        }
+      for (int b = 0; b < batch; ++b) fours[b] = columns.load(begin + b * row_columns);
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
-        const int col = begin + b * row_columns, at = to.word(col);
+        const int col = begin + b * row_columns;
+        if (col >= width) break;
         const float4 centre = *reinterpret_cast<const float4*>(args.transform.centre + col);
-        const double centres[4] = {static_cast<double>(centre.x), static_cast<double>(centre.y),
-                                   static_cast<double>(centre.z), static_cast<double>(centre.w)};
+        const float centres[4] = {centre.x, centre.y, centre.z, centre.w};
+        std::uint32_t bytes[4];
 #pragma unroll
-        for (int j = 0; j < Each; ++j) {
-          std::uint32_t bytes[4];
-#pragma unroll
-          for (int c = 0; c < 4; ++c) {
-            // What is not there is nothing.
-            const double shift = columns.has(col, c) ? maps[j].shift : 0.0;
-            const double x = fma(static_cast<double>(widened(fours[b][j].at[c])) - shift, maps[j].factor, -centres[c]);
-            double n;
-            bytes[c] = rounded_byte(static_cast<float>(x) * inverse, n);
-            const double e = fma(-n, step, x);
-            xx[j] = fma(x, x, xx[j]);
-            ee[j] = fma(e, e, ee[j]);
-          }
-          const std::uint32_t word =
-              __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
-          nn[j] = add_byte_products<true>(word, word, nn[j]);
-          const int r = from + j * rows_at_once;
-          *reinterpret_cast<std::uint32_t*>(to.line(r) + at) = r < tile.used ? word : 0;
+        for (int c = 0; c < 4; ++c) {
+          // What is not there is nothing.
+          const double shift = columns.has(col, c) ? map.shift : 0.0;
+          const double x =
+              fma(static_cast<double>(widened(fours[b].at[c])) - shift, map.factor, -static_cast<double>(centres[c]));
+          double n;
+          bytes[c] = static_cast<std::uint32_t>(rounded_byte(x, inverse, n));
+          const double e = fma(-n, step, x);
+          xx = fma(x, x, xx);
+          ee = fma(e, e, ee);
         }
+        const std::uint32_t word =
+            __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
+        nn = add_byte_products<true>(word, word, nn);
+        *reinterpret_cast<std::uint32_t*>(to.line(r) + to.word(col)) = r < tile.used ? word : 0;
       }
     }
-    // The sums of whole rows.
-#pragma unroll
-    for (int j = 0; j < Each; ++j) {
-      const int r = from + j * rows_at_once;
-      xx[j] = eight_joined(xx[j], Plus{});
-      ee[j] = eight_joined(ee[j], Plus{});
-      nn[j] = eight_joined(nn[j], [](unsigned a, unsigned b) { return a + b; });
-      if (part != 0) continue;
-      scratch.xx[r] = xx[j];
-      scratch.nn[r] = static_cast<double>(nn[j]) * step * step;
-      scratch.ee[r] = ee[j];
-    }
+    // The sums of the whole row.
+    xx = eight_joined(xx, Plus{});
+    ee = eight_joined(ee, Plus{});
+    nn = eight_joined(nn, [](unsigned a, unsigned b) { return a + b; });
+    if (part != 0) continue;
+    scratch.xx[r] = xx;
+    scratch.nn[r] = static_cast<double>(nn) * step * step;
+    scratch.ee[r] = ee;
   }
 }
 
@@ -200,20 +178,20 @@ __device__ __forceinline__ void close_sums(const Prepare& args, std::int64_t til
   close_tile(args.matrix, tile, {scratch.ee, scratch.nn}, step);
 }
 /// A tile's step, and its rows in bytes, by a block.
-template <class Columns, int Each>
+template <class Columns>
 __device__ __forceinline__ void pack_tile(const Prepare& args, std::int64_t tile, const TileScratch& scratch) {
   const PackedTile about = packed_tile(args.matrix, tile);
   const double step = tile_step(args, about, scratch.largest);
-  round_rows<Columns, Each>(args, about, step, scratch);
+  round_rows<Columns>(args, about, step, scratch);
   close_sums(args, tile, about, step, scratch);
 }
 template <class Columns>
-__global__ void __launch_bounds__(prepare_threads, 3) pack_rows(Prepare args) {
+__global__ void __launch_bounds__(prepare_threads, 4) pack_rows(Prepare args) {
   VICINAL_SHARED(double, xx, tile_rows);
   VICINAL_SHARED(double, nn, tile_rows);
   VICINAL_SHARED(double, ee, tile_rows);
   VICINAL_SHARED(float, largest, prepare_threads / 32);
-  pack_tile<Columns, 2>(args, blockIdx.x, {xx, nn, ee, largest});
+  pack_tile<Columns>(args, blockIdx.x, {xx, nn, ee, largest});
 }
 
 /// Rows that are the bytes of the filter but for 128, which the transform takes from u8: a block a tile. Nothing is rounded, and no sizes are
@@ -324,7 +302,7 @@ __global__ void __launch_bounds__(few_threads) prepare_few(PrepareFew args) {
   __syncthreads();
   for (std::int64_t tile = 0; tile < matrix.tiles(); ++tile) {
     with_type(matrix.dtype, [&](auto zero) {
-      pack_tile<FourColumns<decltype(zero), false>, 1>(args.prepare, tile, {xx, nn, ee, largest});
+      pack_tile<FourColumns<decltype(zero), false>>(args.prepare, tile, {xx, nn, ee, largest});
     });
     __syncthreads();
   }

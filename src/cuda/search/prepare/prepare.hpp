@@ -53,13 +53,14 @@ class MatrixPreparer {
     DeviceBuffer<SampledRow, Device> sampled(device_);
     DeviceBuffer<double, Device> ends(device_), norms(device_);
     DeviceBuffer<ChosenTransform, Device> chosen_there(device_);
+    DeviceBuffer<SampleFacts, Device> facts(device_);
     Sampling args{.matrix = {},
                   .visits = {},
                   .count = static_cast<int>(std::min(corpus.rows, most)),
                   .metric = spec_.metric,
                   .sum = filter_sum_of(spec_.metric),
-                  .codes = in_codes(precision_),
-                  .code_range = precision_row(precision_).code_range};
+                  .codes = !in_floats(precision_),
+                  .code_range = precision_row(Precision::int8).code_range};
     args.matrix.dtype = corpus.dtype;
     args.matrix.dims = corpus.cols;
     args.matrix.mean = norms.reserve(args.count);
@@ -69,10 +70,11 @@ class MatrixPreparer {
     args.low = args.mean + corpus.cols;
     args.high = args.low + corpus.cols;
     args.centre = centre.data();
+    args.facts = facts.reserve(1);
     args.chosen = chosen_there.reserve(1);
     constexpr int warps = prepare_threads / 32;
     device_.launch()((args.count + warps - 1) / warps, prepare_threads, 0, sample_rows, args);
-    device_.launch()((corpus.cols + 31) / 32, sample_threads, 0, sample_columns, args);
+    device_.launch()((corpus.cols + 31) / 32 + 1, sample_threads, 0, sample_columns, args);
     device_.launch()(1, sample_threads, 0, close_transform, args);
     // What the host is told.
     ChosenTransform chosen;
@@ -205,9 +207,10 @@ class MatrixPreparer {
     Order order{.matrix = matrix, .shuffle = visits_of(count), .chunk = chunk, .blocks = blocks};
     if (!by_size)
       return device_.launch()((count + prepare_threads - 1) / prepare_threads, prepare_threads, 0, shuffle_rows, order);
-    order.counts = order_counts_.reserve(std::int64_t{order_bins} * blocks);
+    order.counts = order_counts_.reserve(2 * std::int64_t{order_bins} * blocks);
+    order.places = order.counts + std::int64_t{order_bins} * blocks;
     device_.launch()(blocks, order_threads, 0, count_sizes, order);
-    device_.launch()(1, 1024, 0, place_bins, order);
+    device_.launch()(order_bins / bins_a_block, place_threads, 0, place_bins, order);
     device_.launch()(blocks, order_threads, 0, place_rows, order);
   }
 

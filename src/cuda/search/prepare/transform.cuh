@@ -25,6 +25,11 @@ struct ChosenTransform {
   double scale = 1, integral = 0;
   bool usable = true, duplicates = false;
 };
+/// What the second kernel finds out for the third.
+struct SampleFacts {
+  std::uint32_t limit;  // outlier_limit()
+  bool duplicates;
+};
 struct Sampling {
   PreparedMatrix matrix;  // rows to sample from; self and mean have room for the sample
   Visits visits;
@@ -36,6 +41,7 @@ struct Sampling {
   SampledRow* sampled = nullptr;
   double *mean = nullptr, *low = nullptr, *high = nullptr;  // of columns
   float* centre = nullptr;
+  SampleFacts* facts = nullptr;
   ChosenTransform* chosen = nullptr;
 };
 
@@ -114,17 +120,47 @@ __device__ __forceinline__ bool chooses(const SampledRow& row, std::uint32_t lim
   return row.fit && upper_bits(row.largest) <= limit;
 }
 
-/// Mean, least and largest element of 32 columns: by a block, a column a lane, a share of the sample a warp.
+/// Whether a quarter of the sample has equals in it, by hashes; by a block. table: sample_slots words, alike: a word a row.
+__device__ __forceinline__ bool has_duplicates(const Sampling& args, std::uint32_t* table, std::uint32_t* alike,
+                                               unsigned* scratch) {
+  for (int i = thread_index(); i < sample_slots; i += thread_count()) table[i] = 0;
+  for (int i = thread_index(); i < args.count; i += thread_count()) alike[i] = 0;
+  __syncthreads();
+  for (int i = thread_index(); i < args.count; i += thread_count()) {
+    const unsigned long long hash = args.sampled[i].hash;
+    for (auto slot = static_cast<unsigned>(hash % sample_slots);; slot = (slot + 1) % sample_slots) {
+      const std::uint32_t other = atomicCAS(&table[slot], 0u, static_cast<std::uint32_t>(i) + 1);
+      if (other == 0) break;
+      if (args.sampled[other - 1].hash != hash) continue;
+      atomicOr(&alike[other - 1], 1u);
+      atomicOr(&alike[i], 1u);
+      break;
+    }
+  }
+  __syncthreads();
+  unsigned mine = 0, all = 0;
+  for (int i = thread_index(); i < args.count; i += thread_count()) mine += alike[i];
+  block_sum_before(mine, all, scratch);
+  return args.count >= 64 && all * 4 >= static_cast<unsigned>(args.count);
+}
+
+/// Mean, least and largest element of 32 columns: by a block, a column a lane, a share of the sample a warp. The last block looks for equal rows.
 __global__ void __launch_bounds__(sample_threads) sample_columns(Sampling args) {
   constexpr int warps = sample_threads / 32;
   VICINAL_SHARED(std::uint32_t, keys, most_sampled);
   VICINAL_SHARED(unsigned, scratch, 260);
-  VICINAL_SHARED(double, sums, warps * 32);
-  VICINAL_SHARED(double, lows, warps * 32);
-  VICINAL_SHARED(double, highs, warps * 32);
+  VICINAL_SHARED(double, sums, 3 * warps * 32);
+  double *const lows = sums + warps * 32, *const highs = lows + warps * 32;
+  static_assert(sizeof(double) * 3 * warps * 32 >= sizeof(std::uint32_t) * sample_slots);
+  if (blockIdx.x == gridDim.x - 1) {
+    const bool duplicates = has_duplicates(args, reinterpret_cast<std::uint32_t*>(sums), keys, scratch);
+    if (thread_index() == 0) args.facts->duplicates = duplicates;
+    return;
+  }
   // A share of the sample by a warp.
   const PreparedMatrix& matrix = args.matrix;
   const std::uint32_t limit = outlier_limit(args, keys, scratch);
+  if (blockIdx.x == 0 && thread_index() == 0) args.facts->limit = limit;
   const std::int64_t col = static_cast<std::int64_t>(blockIdx.x) * 32 + lane_index();
   double sum = 0, low = infinite, high = -infinite;
   unsigned used = 0;
@@ -170,41 +206,13 @@ __device__ __forceinline__ double block_largest(double value, double* scratch) {
   return value;
 }
 
-/// Whether a quarter of the sample has equals in it, by hashes; by a block. table: sample_slots words, alike: a word a row.
-__device__ __forceinline__ bool has_duplicates(const Sampling& args, std::uint32_t* table, std::uint32_t* alike,
-                                               unsigned* scratch) {
-  for (int i = thread_index(); i < sample_slots; i += thread_count()) table[i] = 0;
-  for (int i = thread_index(); i < args.count; i += thread_count()) alike[i] = 0;
-  __syncthreads();
-  for (int i = thread_index(); i < args.count; i += thread_count()) {
-    const unsigned long long hash = args.sampled[i].hash;
-    for (auto slot = static_cast<unsigned>(hash % sample_slots);; slot = (slot + 1) % sample_slots) {
-      const std::uint32_t other = atomicCAS(&table[slot], 0u, static_cast<std::uint32_t>(i) + 1);
-      if (other == 0) break;
-      if (args.sampled[other - 1].hash != hash) continue;
-      atomicOr(&alike[other - 1], 1u);
-      atomicOr(&alike[i], 1u);
-      break;
-    }
-  }
-  __syncthreads();
-  unsigned mine = 0, all = 0;
-  for (int i = thread_index(); i < args.count; i += thread_count()) mine += alike[i];
-  block_sum_before(mine, all, scratch);
-  return args.count >= 64 && all * 4 >= static_cast<unsigned>(args.count);
-}
-
 /// The transform, by one block.
 __global__ void __launch_bounds__(sample_threads) close_transform(Sampling args) {
-  VICINAL_SHARED(std::uint32_t, words, sample_slots);
-  VICINAL_SHARED(std::uint32_t, keys, most_sampled);
-  VICINAL_SHARED(unsigned, scratch, 260);
   VICINAL_SHARED(double, ends, sample_threads / 32);
   const DType dtype = args.matrix.dtype;
   const std::int64_t dims = args.matrix.dims;
   const bool unit = needs_norms(args.metric), integers = (dtype == DType::u8 || dtype == DType::i8) && !unit;
-  const std::uint32_t limit = outlier_limit(args, keys, scratch);
-  __syncthreads();
+  const std::uint32_t limit = args.facts->limit;
   // Of all rows and columns.
   double used = 0, broken = 0, highest = -infinite, lowest = infinite;
   for (int i = thread_index(); i < args.count; i += thread_count()) {
@@ -253,7 +261,7 @@ __global__ void __launch_bounds__(sample_threads) close_transform(Sampling args)
     const auto centre = c < dims ? static_cast<float>(centre_of(c) * chosen.scale) : 0.0f;
     args.centre[c] = is_finite(static_cast<double>(centre)) ? centre : 0.0f;
   }
-  chosen.duplicates = has_duplicates(args, words, keys, scratch);
+  chosen.duplicates = args.facts->duplicates;
   if (thread_index() == 0) *args.chosen = chosen;
 }
 
