@@ -40,6 +40,7 @@ class CpuSession final : public Session {
   const Transform& transform() const noexcept { return prepared_ ? prepared_->of(precision_).transform : transform_; }
   /// Rows lie in a k-d tree.
   bool uses_kd_tree() const noexcept { return !has_filter(precision_) && plan_.techniques.kd_tree; }
+  bool answers_by_tree() const noexcept;
   bool counts_bits() const noexcept { return plan_.techniques.bit_counts; }
   /// Rows that int8 cannot exclude are refined by their second-level codes.
   bool refines() const noexcept {

@@ -43,6 +43,9 @@ struct Pool {
     count = k;
     worst = entries[k - 1];
   }
+  void sort() noexcept {
+    std::sort(entries, entries + count, [](const Entry& a, const Entry& b) { return before(a, b); });
+  }
   bool full() const noexcept { return count >= k; }
   /// For searches whose threshold is the k-th: few are kept in order, so that `worst` is up to date after each.
   void take(const Entry& entry) noexcept { k <= most_sorted ? insert(entry) : offer(entry); }
@@ -51,6 +54,9 @@ struct Pool {
     if (k > most_sorted && full() && (worst.key == infinite || count > k + k / 8)) trim();
   }
 };
+
+/// Entries of a pool of k, which is trimmed when so many are there.
+inline std::int64_t pool_capacity(std::int64_t k) noexcept { return k + std::clamp<std::int64_t>(k / 2, 32, 4096); }
 
 /// RankScratch holds what one thread ranks with.
 struct RankScratch {
