@@ -22,7 +22,6 @@ using Widened = decltype(widened(T{}));
 template <class T, bool Aligned>
 struct FourColumns {
   using Type = T;
-  static constexpr bool aligned = Aligned;
   struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Four {
     T at[4];
   };
@@ -75,33 +74,6 @@ __device__ __forceinline__ double fours_joined(const double (&lists)[4]) {
 #pragma unroll
   for (int c = 0; c < 4; ++c) sums[c] = eight_joined(lists[c], Plus{});
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
-}
-
-/// Four values of a query in fp64, at a multiple of 16 bytes.
-struct alignas(16) FourDoubles {
-  double at[4];
-};
-/// The canonical sums of Many (a power of two up to 8) pairs at once, of which each of eight lanes has four lists: lane i gets that of pair
-/// i / (8 / Many). Exchanged halves, as in lists_joined().
-template <int Many>
-__device__ __forceinline__ double eights_joined(double (&lists)[Many][4]) {
-  int left = Many;
-#pragma unroll
-  for (int h = row_lanes / 2; h > 0; h /= 2) {
-    const bool splits = left > 1, upper = (lane_index() & h) != 0;
-    if (splits) left /= 2;
-#pragma unroll
-    for (int i = 0; i < (Many + 1) / 2; ++i) {
-      if (i >= left) continue;
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const double mine = splits && upper ? lists[i + left < Many ? i + left : i][c] : lists[i][c],
-                     other = splits && !upper ? lists[i + left < Many ? i + left : i][c] : lists[i][c];
-        lists[i][c] = mine + __shfl_xor_sync(all_lanes, other, h);
-      }
-    }
-  }
-  return (lists[0][0] + lists[0][2]) + (lists[0][1] + lists[0][3]);
 }
 
 /// It calls use(T) with a value of the element type.

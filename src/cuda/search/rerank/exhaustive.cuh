@@ -5,8 +5,7 @@
 #include "cuda/device/device.hpp"
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/core/row_choice.cuh"
-#include "cuda/search/prepare/fours.cuh"
-#include "cuda/search/rerank/rank.cuh"
+#include "cuda/search/rerank/row_sums.cuh"
 #include "cuda/select/select.hpp"
 
 namespace vicinal::cuda {
@@ -106,87 +105,25 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive
                    });
 }
 
-/// The same by eight lanes a row, two rows a lane, with the same bits: for rows that are read four elements at a time.
-template <class Columns, Sum sum, int Queries>
-__global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys_by_fours(Exhaustive s) {
-  constexpr int each = 2, batch = 2, warp_rows = each * 32 / row_lanes;
-  const SearchArgs& args = s.args;
-  const std::int64_t count = args.queries.count, dims = args.rows.dims,
-                     row_groups = (s.last - s.first + warp_rows - 1) / warp_rows,
-                     query_groups = (count + Queries - 1) / Queries,
-                     warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
-  const int part = lane_index() % row_lanes;
-  // Warps side by side share rows, which then come from the cache.
-  for (std::int64_t piece = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
-       piece < row_groups * query_groups; piece += warps) {
-    const std::int64_t row = s.first + piece / query_groups * warp_rows + lane_index() / row_lanes * each,
-                       query = piece % query_groups * Queries;
-    // The rows and queries of a piece.
-    Columns columns(args.rows, 0);
-    const typename Columns::Type* rows[each];
-    double shifts[each], lists[each * Queries][4];
-    const double* values[Queries];
-#pragma unroll
-    for (int r = 0; r < each; ++r) {
-      const std::int64_t at = row + r < s.last ? row + r : s.last - 1;
-      rows[r] = Columns(args.rows, at).row;
-      shifts[r] = s.ranking.metric == Metric::correlation ? args.rows.mean[at] : 0.0;
-    }
-#pragma unroll
-    for (int q = 0; q < Queries; ++q) values[q] = args.queries.values + (query + q < count ? query + q : query) * dims;
-#pragma unroll
-    for (int i = 0; i < each * Queries; ++i)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) lists[i][c] = 0;
-    // Their sums, in the canonical lists.
-    for (std::int64_t from = 4 * part; from < dims; from += batch * row_columns) {
-      typename Columns::Four fours[batch][each];
-#pragma unroll
-      for (int b = 0; b < batch; ++b)
-#pragma unroll
-        for (int r = 0; r < each; ++r) {
-          columns.row = rows[r];
-          fours[b][r] = columns.load(from + b * row_columns);
-        }
-#pragma unroll
-      for (int b = 0; b < batch; ++b) {
-        const std::int64_t col = from + b * row_columns;
-        if (!columns.has(col, 0)) continue;
-#pragma unroll
-        for (int q = 0; q < Queries; ++q) {
-          const auto four = *reinterpret_cast<const FourDoubles*>(values[q] + col);
-#pragma unroll
-          for (int r = 0; r < each; ++r)
-#pragma unroll
-            for (int c = 0; c < 4; ++c)
-              lists[q * each + r][c] = with<sum>(lists[q * each + r][c], four.at[c],
-                                                 static_cast<double>(widened(fours[b][r].at[c])), shifts[r]);
-        }
-      }
-    }
-    const double total = eights_joined(lists);
-    constexpr int lanes = row_lanes / (each * Queries);
-    const int pair = part / lanes;
-    const std::int64_t at = row + pair % each, mine = query + pair / each;
-    if (part % lanes == 0 && at < s.last && mine < count) take_exhaustive_sum(s, mine, at, total);
+/// The same of one query, with the same bits: a warp has eight rows, and reads each once.
+template <Sum sum, bool floats>
+__global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys_of_one(Exhaustive s) {
+  const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
+  for (std::int64_t at = s.first + (static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index()) *
+                                       std::int64_t{rows_a_warp};
+       at < s.last; at += warps * std::int64_t{rows_a_warp}) {
+    const std::int64_t two = at + lane_index() / 8 * 2, mine = at + lane_index() / 4, last = s.last - 1;
+    const std::int64_t rows[2] = {two < last ? two : last, two + 1 < last ? two + 1 : last};
+    const double total = row_sums<sum, floats>(s.ranking, rows, 0);
+    if (lane_index() % 4 == 0 && mine < s.last) take_exhaustive_sum(s, 0, mine, total);
   }
 }
-
 using ExhaustiveKernel = void (*)(Exhaustive);
-/// The kernel that makes the keys of a number of queries fastest.
-inline ExhaustiveKernel exhaustive_kernel(const PreparedMatrix& rows, Sum sum, std::int64_t queries) {
-  return with_columns(rows, [&](auto read) -> ExhaustiveKernel {
-    using Columns = typename decltype(read)::type;
-    if constexpr (Columns::aligned && !std::is_same_v<typename Columns::Type, double>) {
-      if (sum == Sum::squares)
-        return queries == 1 ? exhaustive_keys_by_fours<Columns, Sum::squares, 1>
-                            : exhaustive_keys_by_fours<Columns, Sum::squares, 4>;
-      if (sum == Sum::products)
-        return queries == 1 ? exhaustive_keys_by_fours<Columns, Sum::products, 1>
-                            : exhaustive_keys_by_fours<Columns, Sum::products, 4>;
-    }
-    return exhaustive_keys;
-  });
+/// The kernel that makes the keys of so many queries fastest.
+inline ExhaustiveKernel exhaustive_kernel(const Ranking& ranking, std::int64_t queries) {
+  const ExhaustiveKernel of_one = with_ranked(
+      ranking, [&]<Sum sum, bool floats>() -> ExhaustiveKernel { return exhaustive_keys_of_one<sum, floats>; });
+  return queries == 1 && of_one != nullptr ? of_one : exhaustive_keys;
 }
 
 /// The lists into the first columns of the keys, where the selection finds them before the rows that follow.
@@ -249,7 +186,7 @@ class ExhaustiveRanking {
     const std::int64_t count = args.queries.count, k = args.k, rows = args.rows.count,
                        segment = exhaustive_segment(count, k, rows), key = key_size(ranking.type);
     const std::int64_t everyone = std::int64_t{device_.multiprocessors} * 8;
-    const ExhaustiveKernel kernel = exhaustive_kernel(args.rows, sum_of(ranking.metric), count);
+    const ExhaustiveKernel kernel = exhaustive_kernel(ranking, count);
     Exhaustive s{.args = args, .ranking = ranking, .checks = checks};
     s.cols = k + segment;
     s.keys = keys_.reserve(count * s.cols * key);
