@@ -18,10 +18,10 @@ struct Rates {
   double fed_bytes = 5.1e10, least_fed = 8388608;  // by the feed (cuda/device/feed.hpp), and what is brought by it
   double a_chunk = 0.25e-3, a_chunk_query = 3e-8;  // of a corpus that arrives while it is searched
   double prepare = 0.2e-3, prepared_row = 1.5e-10, element = 2e-12, byte_element = 8e-13,
-         float_element =
-             6e-12;  // of rows that are packed for this search: by int8, of bytes that stay whole, by floats
-  double measured_element = 1.8e-12, read_bytes = 3.8e12;  // of rows whose norms are taken; a second, at most
-  double difference = 1.2e-13;                             // a pair and column of a filter in single precision
+         line_element = 6e-12;  // of rows that are packed for this search: as tiles, of bytes that stay whole, as lines
+  double measured_element = 1.8e-12, read_bytes = 3.8e12;    // of rows whose norms are taken; a second, at most
+  double difference = 1.2e-13;                               // a pair and column of a filter in single precision
+  double byte_difference = 2.4e-14, largest_byte = 4.5e-14;  // of one in bytes: magnitudes, the largest of them
   double reranked = 2.1e-8,
          reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
@@ -42,7 +42,7 @@ inline double preparing_seconds(const ProblemShape& problem, Precision precision
   constexpr Rates rates;
   const auto n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
   const bool bytes = problem.corpus.dtype == DType::u8 || problem.corpus.dtype == DType::i8;
-  if (in_floats(precision)) return rates.prepared_row * n + rates.float_element * n * d;
+  if (in_lines(precision, filter_sum_of(problem.metric))) return rates.prepared_row * n + rates.line_element * n * d;
   if (bytes && filter_sum_of(problem.metric) == Sum::squares && !needs_norms(problem.metric))
     return rates.byte_element * n * d;
   return rates.prepared_row * n + rates.element * n * d;
@@ -68,12 +68,15 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   }
   if (!problem.prepared)
     seconds += rates.prepare + static_cast<double>(plan.passes) * preparing_seconds(problem, precision);
-  if (!filter_precision(precision).tensor_cores) return seconds + q * n * d * rates.difference;
+  const Sum sum = filter_sum_of(problem.metric);
+  if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds + q * n * d * rates.difference;
   const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128),
                k = static_cast<double>(problem.k);
-  return seconds + filter_precision(precision).tile_seconds * tiles +
-         q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
-              rates.neighbor_element * k * d);
+  seconds += on_tensor_cores(precision, sum)
+                 ? filter_precision(precision).tile_seconds * tiles
+                 : q * n * d * (sum == Sum::largest ? rates.largest_byte : rates.byte_difference);
+  return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
+                        rates.neighbor_element * k * d);
 }
 
 inline double search_seconds(const Plan& plan, const ProblemShape& problem) {

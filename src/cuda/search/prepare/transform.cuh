@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(sample_threads) close_transform(Sampling args)
     lowest = dtype == DType::u8 ? 0 : -128;
     highest = lowest + 255;
   }
-  const bool integral = args.codes && args.sum == Sum::squares && !unit && broken == 0 && used > 0 &&
+  const bool integral = args.codes && args.sum != Sum::products && !unit && broken == 0 && used > 0 &&
                         highest - lowest <= static_cast<double>(args.code_range);
   // The centre, and what is the largest beside it.
   const auto centre_of = [&](std::int64_t c) {

@@ -5,6 +5,7 @@
 #include "cuda/device/device.hpp"
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/core/row_choice.cuh"
+#include "cuda/search/rerank/exhaustive_resident.cuh"
 #include "cuda/search/rerank/row_sums.cuh"
 #include "cuda/select/select.hpp"
 
@@ -31,7 +32,8 @@ struct Exhaustive {
   std::int64_t first = 0, last = 0;  // rows of the chunk
   void* keys = nullptr;              // [queries][cols], the list in the first k
   std::int64_t cols = 0;
-  bool checks = false;  // rows with an element that is not finite are counted
+  bool checks = false;    // rows with an element that is not finite are counted
+  std::int64_t tile = 0;  // queries that shared memory holds at a time, where rows stay in registers
 };
 
 __device__ __forceinline__ void store_exhaustive_key(const Exhaustive& s, std::int64_t query, std::int64_t col,
@@ -104,6 +106,27 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive
                      if (pair) take_exhaustive_sum(s, query, row, sum);
                    });
 }
+/// The same with rows in registers (exhaustive_resident.cuh), with the same bits.
+template <Sum sum>
+__global__ void __launch_bounds__(resident_threads, 2) exhaustive_keys_resident(Exhaustive s) {
+  resident_pairs<sum>(s.ranking, s.first, s.last, s.tile,
+                      [&](bool pair, std::int64_t query, std::int64_t row, double total) {
+                        if (pair) take_exhaustive_sum(s, query, row, total);
+                      });
+}
+using ExhaustiveKernel = void (*)(Exhaustive);
+inline ExhaustiveKernel resident_kernel(Sum sum) {
+  ExhaustiveKernel kernel = nullptr;
+  switch (sum) {
+#define SUM(name, join)                           \
+  case Sum::name:                                 \
+    kernel = exhaustive_keys_resident<Sum::name>; \
+    break;
+#include "core/sums.def"
+    case Sum::none: break;  // refused when the search was opened
+  }
+  return kernel;
+}
 
 /// The same of one query, with the same bits: a warp has eight rows, and reads each once.
 template <Sum sum, bool floats>
@@ -118,12 +141,10 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys_of_one(Exh
     if (lane_index() % 4 == 0 && mine < s.last) take_exhaustive_sum(s, 0, mine, total);
   }
 }
-using ExhaustiveKernel = void (*)(Exhaustive);
-/// The kernel that makes the keys of so many queries fastest.
-inline ExhaustiveKernel exhaustive_kernel(const Ranking& ranking, std::int64_t queries) {
-  const ExhaustiveKernel of_one = with_ranked(
-      ranking, [&]<Sum sum, bool floats>() -> ExhaustiveKernel { return exhaustive_keys_of_one<sum, floats>; });
-  return queries == 1 && of_one != nullptr ? of_one : exhaustive_keys;
+/// The kernel of one query; null for a sum of which it has none.
+inline ExhaustiveKernel kernel_of_one(const Ranking& ranking) {
+  return with_ranked(ranking,
+                     [&]<Sum sum, bool floats>() -> ExhaustiveKernel { return exhaustive_keys_of_one<sum, floats>; });
 }
 
 /// The lists into the first columns of the keys, where the selection finds them before the rows that follow.
@@ -186,7 +207,6 @@ class ExhaustiveRanking {
     const std::int64_t count = args.queries.count, k = args.k, rows = args.rows.count,
                        segment = exhaustive_segment(count, k, rows), key = key_size(ranking.type);
     const std::int64_t everyone = std::int64_t{device_.multiprocessors} * 8;
-    const ExhaustiveKernel kernel = exhaustive_kernel(ranking, count);
     Exhaustive s{.args = args, .ranking = ranking, .checks = checks};
     s.cols = k + segment;
     s.keys = keys_.reserve(count * s.cols * key);
@@ -199,7 +219,7 @@ class ExhaustiveRanking {
       s.last = std::min(rows, s.first + segment);
       task.values.cols = k + s.last - s.first;
       device_.launch()(everyone, 256, 0, wide ? lists_to_keys<Wide> : lists_to_keys<Packed>, s);
-      device_.launch()(everyone, exhaustive_threads, 0, kernel, s);
+      launch_keys(s);
       void* workspace = workspace_.reserve(device_.select_bytes(task));
       device_.select(task, workspace);
       const ExhaustiveLists lists{.scan = s,
@@ -216,6 +236,18 @@ class ExhaustiveRanking {
   }
 
  private:
+  void launch_keys(Exhaustive s) {
+    const std::int64_t dims = s.args.rows.dims, queries = s.args.queries.count;
+    if (dims > resident_columns || queries < least_resident_queries) {
+      const ExhaustiveKernel of_one = queries == 1 ? kernel_of_one(s.ranking) : nullptr;
+      return device_.launch()(std::int64_t{device_.multiprocessors} * 8, exhaustive_threads, 0,
+                              of_one != nullptr ? of_one : exhaustive_keys, s);
+    }
+    s.tile = resident_tile(dims, queries);
+    device_.launch()(std::int64_t{device_.multiprocessors} * 2, resident_threads, resident_memory(dims, queries),
+                     resident_kernel(sum_of(s.ranking.metric)), s);
+  }
+
   Device& device_;
   DeviceBuffer<std::byte, Device> keys_, values_, next_, workspace_;
   DeviceBuffer<std::int64_t, Device> columns_;
