@@ -5,6 +5,7 @@
 #include "cuda/device/device.hpp"
 #include "cuda/search/core/args.hpp"
 #include "cuda/search/core/precision.hpp"
+#include "cuda/search/few/workspace.hpp"
 
 namespace vicinal::cuda {
 
@@ -36,12 +37,13 @@ struct PreparedMatrixBuffers {
 /// A whole corpus on the device, for searches to come.
 template <class Device>
 struct CudaPreparedCorpus final : PreparedCorpus {
-  explicit CudaPreparedCorpus(Device& device) : centre(device), buffers(device) {}
+  explicit CudaPreparedCorpus(Device& device) : centre(device), buffers(device), few(device) {}
   std::int64_t bytes() const override { return buffers.size() + centre.bytes(); }
   DeviceTransform transform;
   bool packed = false;
   DeviceBuffer<double, Device> centre;
   PreparedMatrixBuffers<Device> buffers;
+  mutable FewWorkspaces<Device> few;
 };
 
 inline std::int64_t padded_to_blocks(std::int64_t count) {
