@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "cuda/device/runtime.hpp"
-#include "cuda/search/few/session.hpp"
+#include "cuda/search/few_session.hpp"
 #include "cuda/search/filter/self_test.cuh"
 #include "cuda/search/seconds.hpp"
 #include "cuda/search/session.hpp"

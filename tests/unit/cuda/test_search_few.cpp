@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "cuda/search/few/session.hpp"
+#include "cuda/search/few_session.hpp"
 #include "unit/cuda/emulated_search.hpp"
 
 namespace {

@@ -1,11 +1,13 @@
 // A prepared matrix and the device memory that holds it stand here, with how many bytes that is.
 #pragma once
+#include <memory>
+#include <mutex>
+
 #include "backend/search.hpp"
 #include "core/metric.hpp"
 #include "cuda/device/device.hpp"
 #include "cuda/search/core/args.hpp"
 #include "cuda/search/core/precision.hpp"
-#include "cuda/search/few/workspace.hpp"
 
 namespace vicinal::cuda {
 
@@ -37,13 +39,16 @@ struct PreparedMatrixBuffers {
 /// A whole corpus on the device, for searches to come.
 template <class Device>
 struct CudaPreparedCorpus final : PreparedCorpus {
-  explicit CudaPreparedCorpus(Device& device) : centre(device), buffers(device), few(device) {}
+  explicit CudaPreparedCorpus(Device& d) : device(d), centre(d), buffers(d) {}
   std::int64_t bytes() const override { return buffers.size() + centre.bytes(); }
   DeviceTransform transform;
   bool packed = false;
   DeviceBuffer<double, Device> centre;
   PreparedMatrixBuffers<Device> buffers;
-  mutable FewWorkspaces<Device> few;
+  Device& device;
+  // What small searches work in, kept between them by those who make it (few_session.hpp).
+  mutable std::mutex mutex;
+  mutable std::shared_ptr<void> workspaces;
 };
 
 inline std::int64_t padded_to_blocks(std::int64_t count) {

@@ -39,6 +39,7 @@ __device__ __forceinline__ bool few_map(const Few& f, const double (&x)[few_each
   const Metric metric = f.model.metric;
   const bool norms = needs_norms(metric);
   const double reference = metric == Metric::cosine ? 0.0 : first;
+  // Sums and the largest element.
   bool finite = true, same = true;
   double largest = 0, sum = 0;
 #pragma unroll
@@ -53,6 +54,7 @@ __device__ __forceinline__ bool few_map(const Few& f, const double (&x)[few_each
   map = {0.0, f.transform.scale};
   query.quantized.scale = f.transform.scale;
   largest = lanes_joined(largest, Larger{});
+  // Norms of a row that has a direction, or the query's own scale.
   if (norms) {
     fit = fit && !__all_sync(all_lanes, same);
     double self = lanes_joined(sum, Plus{});

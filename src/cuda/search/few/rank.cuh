@@ -42,7 +42,7 @@ __device__ __forceinline__ void few_lanes(const Few& f, const double* const (&va
   });
 }
 
-/// A row's key for a query goes to the query's list, where the answer may hold it. Keys that need a second look are the usual kernels'.
+/// A row's key for a query goes to the query's list, where the answer may hold it. Keys that are looked at again are the usual kernels'.
 __device__ __forceinline__ void few_append(const Few& f, const FewShared& shared, const FewPair& pair, double sum) {
   const Metric metric = f.model.metric;
   double value;

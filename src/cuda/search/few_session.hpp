@@ -60,6 +60,11 @@ class FewSession final : public Session {
   bool left_to_usual() const noexcept { return usual_.has_value(); }
 
  private:
+  FewWorkspaces<Device>& workspaces() const {
+    const std::lock_guard lock(kept_->mutex);
+    if (!kept_->workspaces) kept_->workspaces = std::make_shared<FewWorkspaces<Device>>(kept_->device);
+    return *static_cast<FewWorkspaces<Device>*>(kept_->workspaces.get());
+  }
   Session& usual() {
     if (!usual_) usual_.emplace(device_, spec_, plan_, precision_, kept_, thread_pool_, stats_);
     return *usual_;
@@ -87,10 +92,10 @@ class FewSession final : public Session {
     const bool adjacent = numbers_.back() - numbers_.front() == count - 1;
     if (!adjacent || count > few_queries || out.k != spec_.k || out.counts != nullptr) return false;
     thread_pool_.poll(0);
-    auto space = kept_->few.take();
+    auto space = workspaces().take();
     const void* const queries = queries_there(*space);
     if (queries == nullptr) {
-      kept_->few.give(std::move(space));
+      workspaces().give(std::move(space));
       return false;
     }
     const bool there = device_.holds(out.ids);
@@ -107,7 +112,7 @@ class FewSession final : public Session {
       std::memcpy(static_cast<float*>(out.distances) + numbers_.front() * out.k, space->distances(),
                   static_cast<std::size_t>(count * out.k * 4));
     }
-    kept_->few.give(std::move(space));
+    workspaces().give(std::move(space));
     if (!proved) return false;
     if (bounds.found != nullptr) count_found(out, numbers_, there, bounds.found);
     thread_pool_.poll(static_cast<std::uint64_t>(count * spec_.corpus.rows));
