@@ -54,6 +54,8 @@ struct Device : emulated::Device {
   Launch launch() { return {this}; }
   cuda::FilterSet usable = cuda::built_filters("80-virtual", 80);
   const cuda::FilterSet& filters() const { return usable; }
+  std::byte* take_shared(std::int64_t bytes) { return static_cast<std::byte*>(take(bytes)); }
+  void give_shared(void* memory) { give(memory); }
   bool holds(const void* memory) const { return held.count(const_cast<void*>(memory)) > 0; }
   std::int64_t select_bytes(const cuda::SelectArgs& /*task*/) const { return 1; }
   void select(const cuda::SelectArgs& task, void* /*workspace*/) const {
