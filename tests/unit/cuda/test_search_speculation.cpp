@@ -186,6 +186,26 @@ TEST(CudaSpeculation, SlotsThatAreTooFew) {
   }
 }
 
+TEST(CudaSpeculation, MissedQueriesThatAreLostAgainEscalate) {
+  // 60 rows that int8 cannot tell apart are too many for the slots of a query, with any threshold.
+  std::vector<float> corpus = gaussian(76, rows * dims);
+  const std::vector<float> noise = gaussian(77, 60 * dims, 0, 1e-6);
+  for (std::int64_t row = 1; row < 60; ++row)
+    for (std::int64_t i = 0; i < dims; ++i)
+      corpus[static_cast<std::size_t>(row * 17 * dims + i)] =
+          corpus[static_cast<std::size_t>(i)] + noise[static_cast<std::size_t>(row * dims + i)];
+  const Points queries = view(corpus, dims).slice(0, 1);
+  for (const bool there : {false, true}) {
+    const Ask ask{.options = {.k = 3}, .slots = 9, .there = there, .speculation = guessing(mostly)};
+    const Answer got = by_device(view(corpus, dims), queries, ask);
+    EXPECT_EQ(got.launches.gathered, 1);
+    EXPECT_EQ(got.redone, 1);
+    KnnOptions options = ask.options;
+    options.run.device = "cpu";
+    expect_same(got.result, knn(view(corpus, dims), queries, options));
+  }
+}
+
 TEST(CudaSpeculation, MissedQueriesKeepTheirNumbersInAnyOrder) {
   // By size they come as 0, 2, 1, 3: first and last are as far apart as if they were adjacent.
   const std::vector<float> corpus = gaussian(74, rows * dims), base = gaussian(75, dims);
