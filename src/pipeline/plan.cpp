@@ -221,6 +221,7 @@ SearchPlan make_plan(const Backend& backend, const ProblemShape& problem, const 
   const SearchBackend& search = backend.search();
   Proposal proposal;
   SearchPlan plan = start_plan(backend, problem, options, proposal);
+  if (options.run.threads == 0) plan.threads = std::min(plan.threads, proposal.most_threads);
   Fitter(search, problem, proposal, plan).fit();
   if (proposal.techniques.second_level && !plan.symmetric && plan.cascade.size() == proposal.cascade.size()) {
     plan.techniques.second_level = true;
