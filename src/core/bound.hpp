@@ -322,7 +322,7 @@ VICINAL_HOST_DEVICE inline std::int32_t int8_threshold(const ThresholdCoeffs& co
   return whole_above(limit < most_threshold ? limit : most_threshold);
 }
 
-// The same in single precision, for a device that meets a tile in less time than its double precision takes: a bias is at least as
+// The same in single precision, for a device that binds a tile's bounds in less time than its double precision takes: a bias is at least as
 // large and a threshold at most as large as above, by some 2^-21 of their size. Each operation rounds by 2^-24 of its result, and there are fewer
 // than eight in a row. `most`: a power of two that no product exceeds. In units of it
 //
@@ -355,6 +355,12 @@ VICINAL_HOST_DEVICE inline std::int32_t quick_threshold(const ThresholdCoeffsF32
   const float limit = -(bound + size * 0x1p-21F) * inverse, low = limit - std::fabs(limit) * 0x1p-21F - 0x1p-4F;
   if (!(low > -2.5F * most)) return static_cast<std::int32_t>(-2.5F * most);  // NaN among them
   return static_cast<std::int32_t>(std::ceil(low < most ? low : most));
+}
+
+/// At least every sum of differences of codes whose t, the step times the sum rounded once, is within the bound. inverse: 1 / step, rounded.
+VICINAL_HOST_DEVICE inline std::int32_t difference_limit(float bound, float inverse) noexcept {
+  const float steps = std::max(bound * inverse * (1 + 0x1p-20F), -1.0F);
+  return !(steps < 0x1p30F) ? std::numeric_limits<std::int32_t>::max() : static_cast<std::int32_t>(std::floor(steps));
 }
 
 /// At most the t of a row whose sum came out as this.

@@ -205,8 +205,8 @@ void CpuSession::finish(const NeighborsView& out, const BoundsView& bounds) {
                     : output(batch).write(out, bounds);
 }
 
-void CpuSession::counts(std::span<std::int64_t> counts, std::vector<bool>& lost) {
-  RangeMatches::counts(batch(), counts, lost);
+void CpuSession::counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) {
+  RangeMatches::counts(batch(), counts, overflowed);
 }
 
 void CpuSession::write_matches_to(const RangeView& out) { matches_.write_to(batch(), out); }

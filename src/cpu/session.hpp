@@ -28,7 +28,7 @@ class CpuSession final : public Session {
   void select() override;
   void rerank() override;
   void finish(const NeighborsView& out, const BoundsView& bounds) override;
-  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override;
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) override;
   void write_matches_to(const RangeView& out) override;
   void finish_range(const RangeView& out, const BoundsView& bounds) override;
 

@@ -121,7 +121,7 @@ bool takes_second(const ProblemShape& problem, const Execution& run) {
                                           second_gain * problem.corpus.rows);
 }
 
-/// A tree costs as much as comparing the rows with some hundreds of queries. Ranked at once, they need no filter. A kept corpus has a tree or has
+/// A tree costs as much as comparing the rows with some hundreds of queries. Ranked at once, they need no filter. A prepared corpus has a tree or has
 /// none, whatever this search would have chosen.
 bool takes_tree(const ProblemShape& problem, const Execution& run, Proof proof) {
   if (problem.made != nullptr && !problem.made->techniques.kd_tree) return false;

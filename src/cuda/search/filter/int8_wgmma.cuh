@@ -329,20 +329,21 @@ __global__ void tell_wgmma(int* there) {
 
 /// The row of this kernel in table.hpp.
 struct Int8Wgmma {
-  static constexpr FilterKernel facts{.name = "int8_wgmma",
-                                      .instruction_set = "wgmma",
-                                      .architecture = "90a",
-                                      .accepts = [](Precision precision) { return precision == Precision::int8; },
-                                      .tested = true,
-                                      .threads = wgmma_threads,
-                                      .writing_warps = wgmma_warps,
-                                      .shared_bytes =
-                                          [](Precision /*precision*/, std::int64_t dims) {
-                                            const std::int64_t width = packed_width(dims);
-                                            return wgmma_memory(width == 64 ? 64 : 128, width > 128).all;
-                                          },
-                                      .largest_threshold = wgmma_threshold,
-                                      .lost_bits = [](bool one_slab) { return one_slab ? 0 : 15; }};
+  static constexpr FilterKernel facts{
+      .name = "int8_wgmma",
+      .instruction_set = "wgmma",
+      .architecture = "90a",
+      .accepts = [](Precision precision, Sum sum) { return precision == Precision::int8 && has_products(sum); },
+      .tested = true,
+      .threads = wgmma_threads,
+      .writing_warps = wgmma_warps,
+      .shared_bytes =
+          [](Precision /*precision*/, std::int64_t dims) {
+            const std::int64_t width = packed_width(dims);
+            return wgmma_memory(width == 64 ? 64 : 128, width > 128).all;
+          },
+      .largest_threshold = wgmma_threshold,
+      .lost_bits = [](bool one_slab) { return one_slab ? 0 : 15; }};
 
   template <class Device>
   static bool is_there(Device& device) {
