@@ -15,8 +15,6 @@ namespace vicinal::cuda {
 /// Launches go on without the host for so long, by the rates of seconds.hpp; then the caller is asked whether they are to go on. A slower
 /// device takes some times as long.
 inline constexpr double most_unasked_seconds = 0.01;
-/// The same of the canonical precision, in pairs.
-inline constexpr std::int64_t most_unasked = std::int64_t{1} << 32;
 
 template <SearchDeviceRuntime Device>
 class FilterPasses {

@@ -292,10 +292,12 @@ class CudaSession final : public Session {
                       .which = missed_numbers_.data()});
     const Points points(missed_rows_.data(), queries_.matrix.dtype, missed, cols);
     speculates_ = false;
-    // Searches of some of them, and their bounds.
-    for (std::int64_t from = 0; from < missed; from += most) {
-      const auto some = static_cast<std::size_t>(std::min(most, missed - from)), at = static_cast<std::size_t>(from);
-      start_batch(std::span(numbers).subspan(at, some), points.slice(from, static_cast<std::int64_t>(some)), false);
+    for (const std::int64_t i : which) bounds.largest[i] = 0;
+    // Searches of some of them, and their bounds. Where most of the first block are lost again, the others are left to the next precision.
+    for (std::int64_t from = 0, taken = 0; from < missed; from += taken) {
+      taken = std::min<std::int64_t>(from == 0 ? block_queries : most, missed - from);
+      const auto some = static_cast<std::size_t>(taken), at = static_cast<std::size_t>(from);
+      start_batch(std::span(numbers).subspan(at, some), points.slice(from, taken), false);
       filter();
       rerank();
       std::vector<double> radii(some), errors(some);
@@ -307,6 +309,7 @@ class CudaSession final : public Session {
         bounds.largest[to] = errors[i];
         if (bounds.found != nullptr) bounds.found[to] = found[i];
       }
+      if (from == 0 && 2 * std::count(radii.begin(), radii.end(), -infinite) > taken) break;
     }
   }
 
