@@ -123,11 +123,10 @@ class CudaSession final : public Session {
 
   void rerank() override {
     if (filters_ && queries_.matrix.count > 0 && rows().matrix.count > 0 && spec_.k > 0) rerank_candidates(true);
-    if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) &&
-        rows().matrix.count < spec_.corpus.rows)
+    const bool parted = rows().matrix.count < spec_.corpus.rows;
+    if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) && parted)
       underflowed_products_.keep(args(), ranking(), filters_, wide_);
-    if (filters_) passes_.wait_if_long();
-    else if (queries_.matrix.count * rows().matrix.count > most_unasked) report_bad_rows(counted());
+    if (filters_ ? passes_.wait_if_long() : parted) report_bad_rows(counted());
     thread_pool_.poll(0);
   }
 
