@@ -25,6 +25,7 @@ struct Rates {
   double reranked = 2.1e-8,
          reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
+  double resident_pair = 3e-11, resident_element = 8e-14;  // of the canonical precision, of rows that stay in registers
   double pair = 3.6e-11, pair_element = 2.9e-13,
          listed = 2e-10;  // of the canonical precision, and a neighbour of its lists
 };
@@ -50,8 +51,10 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   const Precision precision = precision_of(plan.cascade.front());
   if (!has_filter(precision)) {
     if (!problem.prepared) seconds += static_cast<double>(plan.passes) * rates.measured_element * n * d;
-    return seconds + rates.a_scan + q * n * (rates.pair + rates.pair_element * d) +
-           q * static_cast<double>(problem.k) * rates.listed;
+    const bool resident = d <= 128 && q >= 64 && n >= 65536;
+    const double pair =
+        resident ? rates.resident_pair + rates.resident_element * d : rates.pair + rates.pair_element * d;
+    return seconds + rates.a_scan + q * n * pair + q * static_cast<double>(problem.k) * rates.listed;
   }
   if (!problem.prepared)
     seconds += rates.prepare + rates.sampled_element * std::min(n, 1024.0) * d +

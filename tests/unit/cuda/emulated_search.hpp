@@ -69,6 +69,7 @@ struct Ask {
   Precision precision = Precision::int8;
   bool there = false;  // results stay on the device
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
+  int multiprocessors = 3;
 };
 
 struct Answer {
@@ -123,6 +124,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   Device device;
   device.packed_rows = ask.packed_rows;
   device.shared_bytes = ask.shared_bytes;
+  device.multiprocessors = ask.multiprocessors;
   NeighborsView out = answer.result.view();
   const std::int64_t entries = queries.rows * options.k,
                      bytes = entries * static_cast<std::int64_t>(distance_size(spec.type));
