@@ -53,14 +53,14 @@ class CudaSession final : public Session {
       transform_ = preparer_->choose_with_step(centre_);
     }
     model_ = model_of(spec.metric, spec.type, spec.corpus.cols, transform_.scale, precision);
+    const Points& corpus = spec.corpus;
     if (own_rows())
-      prepare_matrix(rows_, Points(kept_->buffers.matrix.rows, spec.corpus.dtype, spec.corpus.rows, spec.corpus.cols),
-                     false);
+      prepare_matrix(rows_, Points(kept_->buffers.matrix.rows, corpus.dtype, corpus.rows, corpus.cols), false);
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
     if (guesses(precision, model_.sum) && !range_ && !choice_.choice().labelled &&
-        at_once(plan, spec.corpus.rows, kept_ != nullptr))
-      speculation_ = speculation_of(device.speculation, (spec.corpus.rows + tile_rows - 1) / tile_rows,
-                                    spec.corpus.cols, spec.k, choice_.choice().without_self, slots_of(plan));
+        at_once(plan, corpus.rows, kept_ != nullptr))
+      speculation_ = speculation_of(device.speculation, (corpus.rows + tile_rows - 1) / tile_rows, corpus.cols, spec.k,
+                                    choice_.choice().without_self, slots_of(plan));
     preparer_->checked_later = !filters_ && !kept_ && !range_ && spec.k > 0 && sum_shows_elements(sum_of(spec.metric));
   }
 

@@ -88,6 +88,7 @@ struct Ask {
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
   cuda::SpeculationRule speculation = {};
   bool unchecked = false;
+  int multiprocessors = 3;
 };
 
 struct Answer {
@@ -146,6 +147,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   device.shared_bytes = ask.shared_bytes;
   device.speculation = ask.speculation;
   device.unchecked = ask.unchecked;
+  device.multiprocessors = ask.multiprocessors;
   NeighborsView out = answer.result.view();
   const std::int64_t entries = queries.rows * options.k,
                      bytes = entries * static_cast<std::int64_t>(distance_size(spec.type));
