@@ -132,8 +132,7 @@ class CudaSession final : public Session {
 
   void finish(const NeighborsView& out, const BoundsView& bounds) override {
     if (queries_.matrix.count == 0) return report_bad_rows(counted());
-    const std::int64_t missed = finish_batch(out, bounds);
-    if (missed > 0) search_missed(out, bounds, missed);
+    if (const std::int64_t missed = finish_batch(out, bounds); missed > 0) search_missed(out, bounds, missed);
   }
 
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
