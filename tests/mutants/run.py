@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Breaks src/core/bound.hpp, bound_second.hpp and rotation.hpp one line at a time (*.txt) and expects the bound's own tests to notice.
+"""Breaks src/core/bound.hpp, bound_second.hpp, bound_groups.hpp and rotation.hpp one line at a time (*.txt) and expects the bound's own tests to notice.
 
 For each mutant only the header's file of tests/unit/core/ is compiled, against a copy of the header that hides the real one.
 Prints each mutant with the test that killed it; exits 1 if one survives, cannot be placed or does not compile.
@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEADERS = ("bound", "bound_second", "rotation")  # of src/core/, each with its mutants and its test
+HEADERS = ("bound", "bound_second", "bound_groups", "rotation")  # of src/core/, each with its mutants and its test
 SUPPORT = [ROOT / "src/core" / name for name in ("metric.cpp", "text.cpp", "error.cpp")]
 FLAGS = ["-std=c++20", "-O0", "-ffp-contract=off", "-w"]  # compiling is most of the time, and the headers most of that
 PREAMBLE = "".join(f"#include <{name}>\n" for name in ("gtest/gtest.h", "algorithm", "cmath", "random", "vector"))

@@ -16,6 +16,7 @@ struct Prepare {
   bool is_query = false, degenerate_is_one = false;
   Counters* counters = nullptr;
   const std::uint8_t* duplicates = nullptr;  // of rows: excluded always, for enough rows like it come before
+  float* squares = nullptr;                  // of rows, about: their lengths in the filter's form; or null
 };
 
 /// (x - shift) * factor of an element, before the centre is taken away.
@@ -139,14 +140,20 @@ __device__ __forceinline__ void measure(const Prepare& args) {
         __syncwarp();
       }
       const RowMap map = row_map(args, row);
+      float square = 0;
       with_elements(matrix, [&](auto load) {
 #pragma unroll 4
         for (std::int64_t i = lane_index(); i < matrix.dims; i += 32) {
           const double x = load(base + i), moved = fabs((x - map.shift) * map.factor - args.transform.centre[i]);
           finite = finite && is_finite(x);
           size = size < moved ? moved : size;
+          square += static_cast<float>(moved) * static_cast<float>(moved);
         }
       });
+      if (args.squares != nullptr) {
+        const auto all = static_cast<float>(lanes_joined(static_cast<double>(square), Plus{}));
+        if (lane_index() == 0) args.squares[row] = all;
+      }
       size = lanes_joined(size, Larger{});
       finite = __all_sync(all_lanes, finite);
     }

@@ -28,7 +28,7 @@ class MatrixPreparer {
   MatrixPreparer(Device& device, const SearchSpec& spec, Precision precision, ThreadPool& thread_pool,
                  Counters* counters)
       : longest(spec.k), device_(device), spec_(spec), precision_(precision), thread_pool_(thread_pool),
-        counters_(counters), order_counts_(device), duplicates_(device) {}
+        counters_(counters), order_counts_(device), squares_(device), duplicates_(device) {}
 
   std::int64_t longest;  // list that rows with many equals are left out of
 
@@ -116,6 +116,8 @@ class MatrixPreparer {
                     .is_query = queries,
                     .degenerate_is_one = spec_.degenerate == Degenerate::one,
                     .counters = counters_};
+    const bool grouped = filters && !queries && !in_floats(precision_);
+    if (grouped) prepare.squares = squares_.reserve(count);
     start.queries = matrix;
     start.filters = filters;
     const bool measured = !few || count > few_measured;
@@ -137,6 +139,9 @@ class MatrixPreparer {
       device_.launch()(blocks, order_threads, 0, count_sizes, order);
       device_.launch()(1, 1024, 0, place_bins, order);
       device_.launch()(blocks, order_threads, 0, place_rows, order);
+      if (grouped)
+        device_.launch()((count + run_rows - 1) / run_rows, run_threads, 0, sort_runs,
+                         SortRuns{matrix, prepare.squares, prepare.duplicates});
       if (in_floats(precision_))
         device_.launch()(matrix.tiles(), prepare_threads, 0, pack_floats,
                          PackFloats{.prepare = prepare, .precision = precision_});
@@ -180,6 +185,7 @@ class MatrixPreparer {
   ThreadPool& thread_pool_;
   Counters* counters_;
   DeviceBuffer<std::uint32_t, Device> order_counts_;
+  DeviceBuffer<float, Device> squares_;  // of rows that are put in order
   DuplicateMarks<Device> duplicates_;
 };
 

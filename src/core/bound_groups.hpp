@@ -1,0 +1,69 @@
+// One comparison for the rows of a group, for a device that has the products of several rows with a query at hand (docs/exactness.md,
+// 8.10). With A_G the least term of the group's rows and e, n their largest norms, a row that must stay has a product I of integers with
+//
+//   I >= (A_G - bound) / unit,   bound = base + by_e * e + by_n * (n + e),   unit = multiplier * s_q * s_r,
+//
+// so a group whose largest product is below that holds no such row. Both factors of 1 / unit are applied beforehand, to what belongs to the
+// query and to what belongs to the group; in single precision, each part moved by 2^-20 of its size, where it has fewer than eight roundings.
+#pragma once
+#include "core/bound.hpp"
+
+namespace vicinal {
+
+/// The rows of a group: their least term, and the largest of their norms. Masked rows, whose term is +inf, have no part in it.
+struct RowGroup {
+  float least = std::numeric_limits<float>::infinity();
+  FilterNorms maxima;
+};
+VICINAL_HOST_DEVICE inline void take_row(RowGroup& group, float term, const FilterNorms& norms) noexcept {
+  group.least = std::min(group.least, term);
+  take_maxima(group.maxima, norms);
+}
+
+/// What the rows of a group have in common, divided by their step. term: of the least, lowered; e, n: the largest, raised, n with e added.
+struct alignas(16) GroupNorms {
+  float term, inverse, e, n;
+};
+/// What threshold_coeffs_f32 has of a query, divided by its step and by the multiplier of products.
+struct GroupCoeffs {
+  float inverse, base, by_e, by_n;
+};
+
+inline constexpr double group_slack = 0x1p-20;
+inline constexpr float most_group_term = 0x1p127F;
+
+/// inverse: 1 / step of the rows.
+VICINAL_HOST_DEVICE inline GroupNorms group_norms(const RowGroup& group, double inverse) noexcept {
+  const double raised = inverse * (1 + group_slack), wide = static_cast<double>(group.least),
+               term = std::min(wide, 0x1p127) * inverse, low = term - std::fabs(term) * group_slack;
+  // A row that is always a candidate: no query with a bound has one that is as large, and a query without any row keeps its infinite one.
+  if (!(low > -0x1p100 && inverse > 0x1p-100)) return {-most_group_term, 0x1p-60F, 0, 0};
+  return {static_cast<float>(std::min(low, 0x1p127)), static_cast<float>(inverse), up32(group.maxima.e * raised),
+          up32((group.maxima.n + group.maxima.e) * raised)};
+}
+
+/// inverse: 1 / (multiplier * step of the queries). Nothing is a candidate of a query whose base is -inf.
+VICINAL_HOST_DEVICE inline GroupCoeffs group_coeffs(const ThresholdCoeffsF32& coeffs, float inverse) noexcept {
+  if (!(coeffs.base > -std::numeric_limits<float>::infinity()))
+    return {0, -std::numeric_limits<float>::infinity(), 0, 0};
+  constexpr auto slack = static_cast<float>(group_slack), raised = 1 + slack;
+  return {inverse, (coeffs.base + std::fabs(coeffs.base) * slack) * inverse, coeffs.by_e * inverse * raised,
+          coeffs.by_n * inverse * raised};
+}
+
+/// EXCLUDE all rows of the group iff the largest of their products with the query is below this; NaN excludes none. Products are whole, so
+/// 1/16 less makes no difference but where parts of it underflow.
+VICINAL_HOST_DEVICE inline float group_threshold(const GroupCoeffs& query, const GroupNorms& group) noexcept {
+  const float bound =
+      std::fma(query.base, group.inverse, std::fma(query.by_e, group.e, std::fma(query.by_n, group.n, 0x1p-4F)));
+  return std::fma(query.inverse, group.term, -bound);
+}
+
+/// At most the t of a row with this term and product, as int8_distance has it of a sum from the row's bias on.
+VICINAL_HOST_DEVICE inline float product_distance(float term, std::int32_t product, double unit) noexcept {
+  if (term == std::numeric_limits<float>::infinity()) return term;  // of a masked row
+  const double wide = static_cast<double>(term), products = unit * static_cast<double>(product);
+  return down32(wide - products - (std::fabs(wide) + std::fabs(products)) * 0x1p-50);
+}
+
+}  // namespace vicinal
