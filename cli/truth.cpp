@@ -95,12 +95,14 @@ void check_outputs(const std::vector<Output>& outputs, const Context& context) {
   files.read = context.root.files().read;
   for (const Output& output : outputs) {
     vicinal::check_writable(output.path, output.distances);
-    for (const Output& other : outputs)
-      if (&other != &output && other.path == output.path)
-        refuse(output.path + " would be written twice; give it a suffix, and each K and tier once");
     files.written.push_back({"-o", output.path});
     if (!output.distances.empty()) files.written.push_back({"--distances", output.distances});
   }
+  for (auto file = files.written.begin(); file != files.written.end(); ++file)
+    for (auto other = files.written.begin(); other != file; ++other)
+      if (vicinal::same_file(file->path, other->path))
+        refuse(fmt::format("{} would be written twice{}; give it a suffix, each K and tier once, and every file a name",
+                           file->path, file->path == other->path ? "" : ", as " + other->path + " too"));
   refuse_to_replace(files);
 }
 
@@ -151,6 +153,7 @@ class TruthCommand {
     const vicinal::Points& first = base.points.front();
     row_bytes_ = first.cols * static_cast<std::int64_t>(vicinal::dtype_size(first.dtype));
     seconds_.read = seconds_since(start);
+    check_formats(first);
     begin_resume(flags_.resume, Side{}, context_);
     if (flags_.output.plan) {
       const vicinal::Points& asked = queries_.points();
@@ -175,6 +178,24 @@ class TruthCommand {
   }
 
  private:
+  /// What would be found only when everything has been searched.
+  void check_formats(const vicinal::Points& base) const {
+    if (flags_.output.path.empty()) return;
+    const vicinal::Points& asked = queries_.points();
+    const vicinal::Plan plan =
+        vicinal::plan({rows_, base.cols, base.dtype}, {asked.rows, asked.cols, asked.dtype}, options_.search);
+    const vicinal::Eligible& eligible = options_.search.eligible;
+    std::int64_t most = eligible.last;
+    if (eligible.ids && !eligible.ids->empty()) most = std::min(most, *std::ranges::max_element(*eligible.ids));
+    for (const Output& output : outputs_) {
+      const std::int64_t rows = tiers_.empty() ? rows_ : tiers_[output.tier].value;
+      const std::int64_t first = options_.search.first_id,
+                         last = first > INT64_MAX - rows ? INT64_MAX : first + rows - 1;
+      vicinal::check_holds(output.path, output.distances,
+                           {asked.rows, output.k, std::min(last, most), plan.distance_type});
+    }
+  }
+
   vicinal::GroundTruth search(const Rows& base, const Rows& inserted) {
     if (flags_.old.empty()) return vicinal::ground_truth(base.points, queries_.points(), options_);
     vicinal::ResultFile old = read_claim(flags_.old, flags_.old_distances);
@@ -222,6 +243,7 @@ class TruthCommand {
     object["certificate"] = json_of(truth_.certificate);
     object["stats"] = json_of(truth_.stats);
     object["verified"] = truth_.verified;
+    if (!flags_.old.empty()) object["kept"] = truth_.kept;
     object["outputs"] = Json::array();
     for (const Output& output : outputs_) {
       Json file = {{"rows", truth_.tiers[output.tier].rows}, {"k", output.k}, {"ids", output.path}};
@@ -234,21 +256,24 @@ class TruthCommand {
   void print_run_text(const Rows& base) const {
     const vicinal::Points& asked = queries_.points();
     const double pairs = static_cast<double>(rows_) * static_cast<double>(asked.rows) - static_cast<double>(saved_);
-    const bool searched = !truth_.certificate.precisions.empty();  // an update that only deletes may need no search
+    const bool update = !flags_.old.empty(), searched = truth_.certificate.queries > 0;
+    const bool nothing = update && truth_.stats.device.empty();  // an update that only deletes may need no search
     std::string text = fmt::format("{} nearest of {} in {} for {}, {} columns, {}: {}{}", count_text(options_.search.k),
                                    plural(rows_, "row"), plural(std::ssize(base.points), "file"),
                                    plural(asked.rows, "query"), asked.cols, metric_name(flags_.search.metric),
-                                   seconds_text(seconds_.search), searched ? " " + place_text(truth_.stats) : "");
-    if (flags_.old.empty() && seconds_.search > 0) text += ": " + rate_text(pairs / seconds_.search);
-    text += searched ? "\n" + certificate_text(truth_.certificate) + "\n"
-                     : "\nnothing was searched: the lists are those of " + flags_.old + " without what was deleted\n";
-    if (searched && !flags_.old.empty()) text += "lists that were kept are as exact as those of " + flags_.old + "\n";
+                                   seconds_text(seconds_.search), nothing ? "" : " " + place_text(truth_.stats));
+    if (!update && seconds_.search > 0) text += ": " + rate_text(pairs / seconds_.search);
+    text += "\n";
+    if (searched || !update) text += certificate_text(truth_.certificate) + "\n";
+    if (nothing) text += "nothing was searched: the lists are those of " + flags_.old + " without what was deleted\n";
+    else if (truth_.kept > 0)
+      text += fmt::format("{} kept what is left of {}: as exact as that\n", plural(truth_.kept, "query"), flags_.old);
     text += fmt::format("verified {} by ranking every row\n", plural(std::ssize(truth_.verified), "query"));
     for (const Output& output : outputs_) {
       text += "wrote " + output.path + "\n";
       if (!output.distances.empty()) text += "wrote " + output.distances + "\n";
     }
-    if (!flags_.old.empty() || flags_.output.explain)
+    if (update || flags_.output.explain)
       for (const std::string& note : truth_.stats.notes) text += "note: " + note + "\n";
     print(text);
   }

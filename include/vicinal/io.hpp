@@ -105,6 +105,16 @@ enum class ResultKind : std::uint8_t { neighbors, graph, sparse_graph, range, se
 /// when its values have been read: a format that cannot hold `values` either.
 void check_writable(const std::string& path, const std::string& distances_path = "",
                     ResultKind kind = ResultKind::neighbors, std::optional<ValueType> values = {});
+/// What lists of neighbours will be, before they are found.
+struct ListsToWrite {
+  std::int64_t rows = 0, k = 0, largest_id = 0;
+  DistanceType type = DistanceType::f32;
+};
+/// Throws RangeError where the files that write_neighbors would write cannot hold such lists: what a search should not end with.
+void check_holds(const std::string& path, const std::string& distances_path, const ListsToWrite& lists);
+/// It returns whether two paths are one file, by any spelling, symbolic link or hard link, there or not yet.
+bool same_file(const std::string& a, const std::string& b);
+
 /// Removes the temporaries of saves in progress, for a handler of SIGINT or SIGTERM: async-signal-safe.
 void discard_unfinished_files() noexcept;
 

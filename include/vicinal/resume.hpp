@@ -12,7 +12,7 @@ namespace vicinal {
 /// each piece the block's list so far is saved in `directory`, which is made if it is not there. A later call with the same rows and
 /// options reads what is there and does the rest; threads, memory and device may differ. Rows are read once more to tell
 /// whether they are the same. Throws as knn does, IoError, and InvalidArgument if the directory holds another search's
-/// pieces. Damaged pieces are done again.
+/// pieces, or a search is running with it. Damaged pieces are done again.
 Neighbors knn_resumable(const Points& corpus, const Points& queries, const KnnOptions& options,
                         const std::string& directory);
 /// The same of knn_graph; a tile of distances does not serve both of its sides then, which takes up to twice the time.
@@ -27,7 +27,7 @@ struct SavedPieces {
 };
 SavedPieces saved_pieces(const std::string& directory);
 
-/// Removes the pieces, and the directory if nothing else is in it.
+/// Removes the pieces, and the directory if nothing else is in it; nothing while a search is running with it.
 void discard_pieces(const std::string& directory);
 
 }  // namespace vicinal

@@ -33,8 +33,10 @@ struct Tier {
 struct GroundTruth {
   std::vector<Tier> tiers;             // as asked for, or one of all rows
   std::vector<std::int64_t> verified;  // the queries whose lists were compared, all of them equal to the bit
+  /// Of the queries that were searched over all rows. An update has others besides, whose old lists it kept.
   Certificate certificate;
   Stats stats;
+  std::int64_t kept = 0;  // queries of an update whose lists rest on the old ones, and are as exact as those were
 
   /// Of the largest tier.
   const Neighbors& nearest() const { return tiers.back().nearest; }

@@ -2,6 +2,7 @@
 // TypeError for what is not a real number, InvalidArgument for numbers of a width that is not supported.
 #include "arrays.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <bit>
@@ -224,11 +225,17 @@ const Points& Rows::anywhere() const {
 }
 
 Rows Rows::from_address(std::uintptr_t address, const nb::tuple& shape, const std::string& dtype,
-                        const std::string& name, int cuda_device, nb::object owner, std::uintptr_t stream) {
+                        const std::string& name, int cuda_device, nb::object owner, std::uintptr_t stream,
+                        const std::optional<nb::tuple>& strides) {
   if (shape.size() != 2) refuse_shape(name, shape.size(), nb::cast<std::string>(nb::str(shape)));
   Rows rows;
   rows.points_ = Points(reinterpret_cast<const void*>(address), dtype_of_name(dtype), nb::cast<std::int64_t>(shape[0]),
                         nb::cast<std::int64_t>(shape[1]));
+  if (strides) {
+    const auto size = static_cast<std::int64_t>(dtype_size(rows.points_.dtype));
+    rows.points_.row_stride = nb::cast<std::int64_t>((*strides)[0]) * size;
+    rows.points_.col_stride = nb::cast<std::int64_t>((*strides)[1]) * size;
+  }
   rows.name_ = name;
   rows.cuda_device_ = cuda_device;
   rows.owner_ = std::move(owner);
@@ -252,10 +259,12 @@ const Points& Rows::points() const {
 void check_reach(const Options& options, std::initializer_list<const Rows*> sides) {
   for (const Rows* side : sides) {
     if (side->cuda_device_ < 0) continue;
-    KnnOptions least{.k = 1, .run = {.device = options.knn.run.device}, .stream = options.knn.stream};
+    const std::string place = "cuda:" + std::to_string(side->cuda_device_);
+    if (options.knn.run.device == place) continue;  // nothing forces another one where it is named
+    KnnOptions least{
+        .k = 1, .run = {.device = options.knn.run.device}, .stream = reinterpret_cast<void*>(side->stream_)};
     const std::string device =
         plan({1, 1, DType::f32}, {1, 1, DType::f32}, least).device;  // with what the environment forces
-    const std::string place = "cuda:" + std::to_string(side->cuda_device_);
     if (device != place)
       throw Error(ErrorCode::device_error, side->name_ + ": rows are in memory of " + place + ", this search runs on " +
                                                device + "; copy them there");
@@ -324,7 +333,8 @@ void bind_rows(nb::module_& m) {
       .def_static("from_buffer", &Rows::from_buffer, nb::arg("array"), nb::arg("name"), nb::arg("bfloat16"))
       .def_static("from_dlpack", &Rows::from_dlpack, nb::arg("capsule").none(), nb::arg("name"), nb::arg("stream") = 0)
       .def_static("from_address", &Rows::from_address, nb::arg("address"), nb::arg("shape"), nb::arg("dtype"),
-                  nb::arg("name"), nb::arg("cuda_device"), nb::arg("owner"), nb::arg("stream") = 0)
+                  nb::arg("name"), nb::arg("cuda_device"), nb::arg("owner"), nb::arg("stream") = 0,
+                  nb::arg("strides") = nb::none())
       .def_prop_ro("shape", [](const Rows& self) { return nb::make_tuple(self.declared().rows, self.declared().cols); })
       .def("convert", &Rows::convert)
       .def_prop_ro("conversion_bytes", &Rows::conversion_bytes)

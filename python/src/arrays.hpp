@@ -35,9 +35,10 @@ class Rows {
   /// A DLPack capsule whose tensor lies in memory that the CPU reads, or in that of a CUDA device.
   /// stream: on which its owner still works, a cudaStream_t; 0: none.
   static Rows from_dlpack(nb::handle capsule, const std::string& name, std::uintptr_t stream = 0);
-  /// Dense rows in memory of a CUDA device, which `owner` holds.
+  /// Rows in memory of the host (cuda_device -1) or of a CUDA device, which `owner` holds; dense where no strides are given, which count elements.
   static Rows from_address(std::uintptr_t address, const nb::tuple& shape, const std::string& dtype,
-                           const std::string& name, int cuda_device, nb::object owner, std::uintptr_t stream);
+                           const std::string& name, int cuda_device, nb::object owner, std::uintptr_t stream,
+                           const std::optional<nb::tuple>& strides);
 
   /// Of the host; throws DeviceError for others.
   const Points& points() const;

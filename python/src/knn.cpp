@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,8 +27,49 @@
 namespace vicinal::python {
 namespace {
 
+/// Results of so many entries go into arrays that NumPy makes, in a tenth of the time that an array of foreign memory takes; those of larger
+/// ones are touched first by the threads that fill them.
+constexpr std::int64_t most_small_entries = 1 << 14;
+
+/// A search whose results NumPy's own arrays take; nothing where they are many, or what is asked is not plain: the library refuses or pads then.
+template <class Search>
+std::optional<nb::tuple> small_knn(const Shape& corpus, const Points& queries, const Options& options,
+                                   const Search& search) {
+  const KnnOptions& knn = options.knn;
+  const bool plain = !knn.pad && knn.k >= 1 && knn.k <= std::min(corpus.rows, most_small_entries) &&
+                     corpus.cols == queries.cols && queries.rows >= 1 && queries.rows <= most_small_entries / knn.k;
+  if (!plain) return {};
+  const DistanceType type = resolve_distance_type(knn.distance_type, knn.metric, corpus.dtype, queries.dtype);
+  const ResultArray distances(type, queries.rows, knn.k), ids(DistanceType::automatic, queries.rows, knn.k);
+  const NeighborsView out{.ids = static_cast<std::int64_t*>(ids.data()),
+                          .distances = distances.data(),
+                          .type = type,
+                          .rows = queries.rows,
+                          .k = knn.k};
+  Report report = without_gil(options.progress, [&](const Progress& progress) { return search(out, progress); });
+  return neighbors_to_python(distances.array(), ids.array(), std::move(report));
+}
+
+/// Type of the distances of a search whose results its caller makes memory for. Throws what the search would, where that memory may be anything.
+std::string distance_type(const Shape& corpus, const Points& queries, const Options& options) {
+  const KnnOptions& knn = options.knn;
+  const bool plain =
+      knn.k >= 1 && knn.k <= corpus.rows && corpus.cols == queries.cols && queries.rows <= 1 << 20 && knn.k <= 1 << 10;
+  const DistanceType type =
+      plain ? resolve_distance_type(knn.distance_type, knn.metric, corpus.dtype, queries.dtype)
+            : vicinal::plan(corpus, {queries.rows, queries.cols, queries.dtype, true}, options.search(corpus.rows))
+                  .distance_type;
+  return std::string(distance_type_name(type));
+}
+
 nb::tuple knn_from_python(const Rows& corpus, const Rows& queries, const Options& options) {
   check_reach(options, {&corpus, &queries});
+  const Points &rows = corpus.anywhere(), &asked = queries.anywhere();
+  auto small = small_knn({rows.rows, rows.cols, rows.dtype}, asked, options,
+                         [&](const NeighborsView& out, const Progress& progress) {
+                           return vicinal::knn_into(out, rows, asked, options.search(rows.rows, progress));
+                         });
+  if (small) return *std::move(small);
   return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
     return vicinal::knn(corpus.anywhere(), queries.anywhere(), options.search(corpus.anywhere().rows, progress));
   }));
@@ -62,10 +104,11 @@ Claim claim_of(const Table& ids, const std::optional<Table>& distances) {
   return claim;
 }
 
-nb::tuple knn_into_from_python(const Rows& corpus, const Rows& queries, const Options& options, const nb::tuple& out) {
+PythonReport knn_into_from_python(const Rows& corpus, const Rows& queries, const Options& options,
+                                  const nb::tuple& out) {
   check_reach(options, {&corpus, &queries});
   const NeighborsView view = out_of(out, corpus.anywhere().dtype, queries.anywhere(), options.knn);
-  return report_to_python(without_gil(options.progress, [&](const Progress& progress) {
+  return PythonReport(without_gil(options.progress, [&](const Progress& progress) {
     return vicinal::knn_into(view, corpus.anywhere(), queries.anywhere(),
                              options.search(corpus.anywhere().rows, progress));
   }));
@@ -137,17 +180,29 @@ class PythonCorpus {
 
   nb::tuple knn(const Rows& queries, const Options& options) const {
     check_reach(options, {&queries});
+    const Points& asked = queries.anywhere();
+    auto small = small_knn(shape(), asked, options, [&](const NeighborsView& out, const Progress& progress) {
+      return corpus_.knn_into(out, asked, options.search(corpus_.rows(), progress));
+    });
+    if (small) return *std::move(small);
     return neighbors_to_python(without_gil(options.progress, [&](const Progress& progress) {
-      return corpus_.knn(queries.anywhere(), options.search(corpus_.rows(), progress));
+      return corpus_.knn(asked, options.search(corpus_.rows(), progress));
     }));
   }
-  nb::tuple knn_into(const Rows& queries, const Options& options, const nb::tuple& out) const {
+  /// The search begins after the queries' stream: options serve call after call.
+  PythonReport knn_into(const Rows& queries, const Options& options, const nb::tuple& out) const {
     check_reach(options, {&queries});
     const NeighborsView view = out_of(out, corpus_.dtype(), queries.anywhere(), options.knn);
-    return report_to_python(without_gil(options.progress, [&](const Progress& progress) {
-      return corpus_.knn_into(view, queries.anywhere(), options.search(corpus_.rows(), progress));
+    return PythonReport(without_gil(options.progress, [&](const Progress& progress) {
+      KnnOptions wanted = options.search(corpus_.rows(), progress);
+      wanted.stream = reinterpret_cast<void*>(queries.stream());
+      return corpus_.knn_into(view, queries.anywhere(), wanted);
     }));
   }
+  std::string distance_type(const Rows& queries, const Options& options) const {
+    return python::distance_type(shape(), queries.anywhere(), options);
+  }
+  Shape shape() const noexcept { return {corpus_.rows(), corpus_.cols(), corpus_.dtype()}; }
   const Corpus& corpus() const noexcept { return corpus_; }
 
   int traverse(visitproc visit, void* arg) const { return rows_ ? rows_->traverse(visit, arg) : 0; }
@@ -212,6 +267,14 @@ NeighborsView view_of(const Part& part) {
 void bind_search(nb::module_& m) {
   m.def("knn", &knn_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
   m.def("knn_into", &knn_into_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("options"), nb::arg("out"));
+  m.def(
+      "distance_type",
+      [](const Rows& corpus, const Rows& queries, const Options& options) {
+        const Points& rows = corpus.anywhere();
+        return distance_type({rows.rows, rows.cols, rows.dtype, corpus.cuda_device() >= 0}, queries.anywhere(),
+                             options);
+      },
+      nb::arg("corpus"), nb::arg("queries"), nb::arg("options"));
   m.def("merge", &merge_from_python, nb::arg("parts"), nb::arg("k"), nb::arg("metric"), nb::arg("pad"));
   m.def("verify", &verify_from_python, nb::arg("corpus"), nb::arg("queries"), nb::arg("ids"),
         nb::arg("distances").none(), nb::arg("options"), nb::arg("relative_tolerance"));
@@ -251,6 +314,7 @@ void bind_search(nb::module_& m) {
            nb::arg("options"), nb::arg("relative_tolerance"))
       .def("knn", &PythonCorpus::knn, nb::arg("queries"), nb::arg("options"))
       .def("knn_into", &PythonCorpus::knn_into, nb::arg("queries"), nb::arg("options"), nb::arg("out"))
+      .def("distance_type", &PythonCorpus::distance_type, nb::arg("queries"), nb::arg("options"))
       .def_prop_ro("shape",
                    [](const PythonCorpus& self) { return nb::make_tuple(self.corpus().rows(), self.corpus().cols()); })
       .def_prop_ro("dtype", [](const PythonCorpus& self) { return std::string(dtype_name(self.corpus().dtype())); })

@@ -21,6 +21,7 @@ NB_MODULE(_native, m) {
   namespace python = vicinal::python;
   python::register_errors();
   python::bind_gil(m);
+  python::bind_report(m);
   python::bind_rows(m);
   python::bind_options(m);
   python::bind_search(m);

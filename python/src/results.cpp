@@ -12,6 +12,12 @@
 namespace vicinal::python {
 namespace {
 
+/// What arrays are made with, for the life of the process: to find it takes as long as a small search.
+struct Numpy {
+  nb::handle empty, f32, f64, u32, i64;
+};
+Numpy numpy;
+
 template <class T>
 nb::object array(std::shared_ptr<const void> owner, const void* data, std::initializer_list<std::size_t> shape) {
   auto* held = new std::shared_ptr<const void>(std::move(owner));
@@ -73,15 +79,44 @@ nb::tuple neighbors_to_python(const Neighbors& result) {
   if (result.counts() != nullptr) counts = array<std::int64_t>(result.shared_counts(), result.counts(), {rows});
   return nb::make_tuple(distances_array(result, {rows, k}),
                         array<std::int64_t>(result.shared_ids(), result.ids(), {rows, k}),
-                        to_python(result.certificate), to_python(result.stats), counts);
+                        PythonReport({result.certificate, result.stats}), counts);
 }
+
+nb::tuple neighbors_to_python(const nb::object& distances, const nb::object& ids, Report report) {
+  return nb::make_tuple(distances, ids, PythonReport(std::move(report)), nb::none());
+}
+
+nb::dict PythonReport::certificate() const { return to_python(report_.certificate); }
+nb::dict PythonReport::stats() const { return to_python(report_.stats); }
+
+void bind_report(nb::module_& m) {
+  const nb::module_ module = nb::module_::import_("numpy");
+  const auto dtype = [&](const char* name) { return nb::object(module.attr("dtype")(name)).release(); };
+  numpy = {.empty = nb::object(module.attr("empty")).release(),
+           .f32 = dtype("float32"),
+           .f64 = dtype("float64"),
+           .u32 = dtype("uint32"),
+           .i64 = dtype("int64")};
+  nb::class_<PythonReport>(m, "Report", "Certificate and stats of one call, by the names of their fields.")
+      .def("certificate", &PythonReport::certificate)
+      .def("stats", &PythonReport::stats);
+}
+
+ResultArray::ResultArray(DistanceType type, std::int64_t rows, std::int64_t k) {
+  nb::handle element = numpy.i64;
+  switch (type) {
+    case DistanceType::f32: element = numpy.f32; break;
+    case DistanceType::f64: element = numpy.f64; break;
+    case DistanceType::u32: element = numpy.u32; break;
+    case DistanceType::automatic: break;
+  }
+  array_ = numpy.empty(nb::make_tuple(rows, k), element);
+  if (PyObject_GetBuffer(array_.ptr(), &view_, PyBUF_WRITABLE) != 0) throw nb::python_error();
+}
+ResultArray::~ResultArray() { PyBuffer_Release(&view_); }
 
 nb::object saved_to_python(const SavedBytes& saved) {
   return array<const std::uint8_t>(saved.data, saved.data.get(), {saved.size});
-}
-
-nb::tuple report_to_python(const Report& report) {
-  return nb::make_tuple(to_python(report.certificate), to_python(report.stats));
 }
 
 nb::tuple csr_to_python(const CsrNeighbors& result) {

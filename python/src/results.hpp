@@ -3,7 +3,9 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "vicinal/corpus.hpp"
@@ -17,10 +19,36 @@ namespace vicinal::python {
 
 namespace nb = nanobind;
 
-/// (distances, ids, certificate, stats, counts or None)
+/// What a call reports of itself, for Python; few callers look at it, so it becomes Python objects when it is asked for.
+class PythonReport {
+ public:
+  explicit PythonReport(Report report) : report_(std::move(report)) {}
+  nb::dict certificate() const;
+  nb::dict stats() const;
+
+ private:
+  Report report_;
+};
+void bind_report(nb::module_& m);
+
+/// (distances, ids, a PythonReport, counts or None)
 nb::tuple neighbors_to_python(const Neighbors& result);
-/// (certificate, stats)
-nb::tuple report_to_python(const Report& report);
+/// The same of a search that wrote into arrays of NumPy.
+nb::tuple neighbors_to_python(const nb::object& distances, const nb::object& ids, Report report);
+/// An array of NumPy that is to be filled: distances of a type, or ids (DistanceType::automatic), rows x k.
+class ResultArray {
+ public:
+  ResultArray(DistanceType type, std::int64_t rows, std::int64_t k);
+  ~ResultArray();
+  ResultArray(const ResultArray&) = delete;
+  ResultArray& operator=(const ResultArray&) = delete;
+  void* data() const noexcept { return view_.buf; }
+  const nb::object& array() const noexcept { return array_; }
+
+ private:
+  nb::object array_;
+  Py_buffer view_ = {};
+};
 /// A read-only array of bytes.
 nb::object saved_to_python(const SavedBytes& saved);
 /// (offsets, distances, ids, certificate, stats)

@@ -107,7 +107,9 @@ def tensor(request, monkeypatch):
         device=lambda placed: Device(placed.index),
         current_stream=lambda placed: types.SimpleNamespace(cuda_stream=STREAMS[placed.index]),
     )
+    torch.float32, torch.int64, torch.empty = np.float32, np.int64, lambda shape, dtype, device: TorchTensor(np.empty(shape, dtype), device.index)
     cupy = types.ModuleType("cupy")
+    cupy.empty = lambda shape, dtype: CupyArray(np.empty(shape, dtype), Device.current)
     cupy.cuda = types.SimpleNamespace(get_current_stream=lambda: types.SimpleNamespace(ptr=STREAMS[Device.current]))
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
@@ -205,3 +207,53 @@ def test_one_stream_of_several(monkeypatch):
 
 def test_release_memory_without_a_device():
     assert vicinal.release_memory() >= 0
+
+
+class OwnTensor:
+    """torch's own class as far as rows are seen by their address; it hands nothing over by DLPack."""
+
+    is_cpu, is_cuda, layout = True, False, "torch.strided"
+
+    def __init__(self, array, neg=False):
+        self.array, self.neg, self.ndim, self.shape = array, neg, array.ndim, array.shape
+        self.dtype = f"torch.{array.dtype.name}"
+
+    def is_neg(self):
+        return self.neg
+
+    def detach(self):
+        return OwnTensor(self.array)
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def get_device(self):
+        return -1
+
+    def stride(self):
+        return tuple(stride // self.array.itemsize for stride in self.array.strides)
+
+    def __dlpack_device__(self):
+        raise AssertionError("asked by DLPack")
+
+    __dlpack__ = __dlpack_device__
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "uint8", "int8"])
+def test_a_tensor_of_torchs_own_class_is_seen_by_its_address(monkeypatch, dtype):
+    torch = types.ModuleType("torch")
+    torch.Tensor = OwnTensor
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    x = np.random.default_rng(1).integers(0, 50, (40, 12)).astype(dtype)
+    for view in (x, x[::2], x[:, ::3], x[:0], x.T):
+        rows, copied = _rows.rows(OwnTensor(view), "query")
+        assert (rows.data, rows.shape, rows.cuda_device, rows.stream, copied) == (view.ctypes.data, view.shape, -1, 0, 0)
+        assert rows.dtype == _rows.rows(view, "query")[0].dtype
+    corpus = np.ascontiguousarray(x)
+    seen, plain = _rows.rows(OwnTensor(x[::-1][1::3, ::2]), "query")[0], _rows.rows(np.ascontiguousarray(x[::-1][1::3, ::2]), "query")[0]
+    native = _inputs.options(k=3)
+    kept = vicinal._native.Corpus(_rows.rows(np.ascontiguousarray(corpus[:, ::2]), "corpus")[0], native, False)
+    assert all(np.array_equal(one, other) for one, other in zip(kept.knn(seen, native)[:2], kept.knn(plain, native)[:2]))
+    for odd in (OwnTensor(x, neg=True), OwnTensor(x[0])):
+        with pytest.raises(AssertionError, match="asked by DLPack"):
+            _rows.rows(odd, "query")

@@ -1,5 +1,6 @@
 """The objects that come back, and the calls that are made of results: merge, Corpus, plan, verify, info."""
 
+import copy
 import dataclasses
 import pickle
 
@@ -40,11 +41,53 @@ def test_fields_are_those_of_the_binding(small, monkeypatch):
     for module, name in [(vicinal._results, "Certificate"), (vicinal._results, "Stats"), (vicinal, "Plan"), (vicinal, "Device"),
                          (vicinal._results, "Device"), (vicinal._results, "Info")]:  # fmt: skip
         monkeypatch.setattr(module, name, recorded(getattr(module, name)))
-    vicinal.knn(*small, 5), vicinal.plan(*small), vicinal.devices(), vicinal.info()
+    result = vicinal.knn(*small, 5)
+    result.certificate, result.stats, vicinal.plan(*small), vicinal.devices(), vicinal.info()
     kinds = {kind.__name__ for kind in given}
     assert kinds == {"Certificate", "Stats", "Plan", "Device", "Info"}
     for kind, names in given.items():
         assert names == [field.name for field in dataclasses.fields(kind)]
+
+
+def test_certificate_and_stats_are_made_when_they_are_asked_for(small):
+    corpus, queries = small
+    for result in (vicinal.knn(corpus, queries, 5), vicinal.Corpus(corpus).knn(queries, 5), vicinal.knn(corpus, queries, 50, pad=True)):
+        assert result.stats is result.stats and result.certificate is result.certificate
+        assert {"certificate", "stats"} <= set(dir(result))
+    asked, fresh = vicinal.knn(corpus, queries, 5), vicinal.knn(corpus, queries, 5)
+    assert asked.certificate == fresh.certificate
+    for copied in (pickle.loads(pickle.dumps(fresh)), copy.copy(fresh), copy.deepcopy(fresh)):
+        assert copied.certificate == fresh.certificate and copied.stats == fresh.stats and equal(copied, fresh)
+        assert vars(copied).keys() == {"certificate", "stats", "counts", "columns"}
+    converted = vicinal.knn(corpus, queries.tolist(), 5)
+    assert converted.stats.copied_bytes == 8 * queries.size
+
+
+def test_small_results_have_the_bits_of_large_ones(small):
+    corpus, queries = small
+    prepared = vicinal.Corpus(corpus)
+    for kind in (None, "f64"):
+        one = prepared.knn(queries, 7, distance_type=kind)
+        many = prepared.knn(np.repeat(queries, 1000, axis=0), 7, distance_type=kind)
+        assert all(np.array_equal(np.repeat(few, 1000, axis=0), all_) and few.dtype == all_.dtype for few, all_ in zip(one, many))
+
+
+def test_options_that_a_corpus_keeps_are_those_of_the_call(small):
+    corpus, queries = small
+    prepared = vicinal.Corpus(corpus)
+    for k in (3, 5, np.int64(5), 3):
+        assert prepared.knn(queries, k).ids.shape == (len(queries), k)
+        assert prepared.knn(queries, k, first_id=10).ids.min() >= 10
+        assert prepared.knn(queries, k, pad=True).counts is not None
+        assert prepared.knn(queries, k).counts is None
+    for wrong, error in ((True, TypeError), (5.0, TypeError), (0, vicinal.InvalidArgument), (len(corpus) + 1, vicinal.InvalidArgument)):
+        prepared.knn(queries, 1)
+        with pytest.raises(error):
+            prepared.knn(queries, wrong)
+    with pytest.raises(TypeError):
+        prepared.knn(queries, 1, pad=0)
+    with pytest.raises(vicinal.InvalidArgument):
+        prepared.knn(queries, 1, label_rule="nearest")
 
 
 def test_results_own_the_memory(small):

@@ -178,8 +178,7 @@ def knn(
     if getattr(query_rows, "cuda_device", -1) < 0:
         return _results.neighbors(_inputs.call("knn", corpus_rows, query_rows, options), copied, columns, namespace)
     native = _namespaces.search(
-        namespace, (query_rows.shape[0], options.k), options.pad,
-        lambda: _native.plan(_inputs.shape_of(corpus_rows), _inputs.shape_of(query_rows), options),
+        namespace, (query_rows.shape[0], options.k), options.pad, _native.distance_type(corpus_rows, query_rows, options),
         lambda out: _native.knn_into(corpus_rows, query_rows, options, out),
     )  # fmt: skip
     return _results.neighbors(native, copied, columns)

@@ -35,7 +35,7 @@ class Corpus:
     As :func:`vicinal.knn`, for what concerns the corpus.
     """
 
-    __slots__ = ("_native", "_copied_bytes", "_device", "_threads", "_memory", "_degenerate", "_there", "__weakref__")
+    __slots__ = ("_native", "_copied_bytes", "_device", "_threads", "_memory", "_degenerate", "_there", "_usual", "__weakref__")
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class Corpus:
         self._native = _native.Corpus(rows, options, own)
         self._device, self._threads, self._memory, self._degenerate = device, threads, memory, degenerate
         self._there = x if rows.cuda_device >= 0 else None  # rows that only their own library brings to the host
+        self._usual: tuple[int, _native.Options | None] = 0, None  # k of the last search that said nothing else, and its options
 
     @classmethod
     def open(
@@ -101,7 +102,7 @@ class Corpus:
     @classmethod
     def _of(cls, native: _native.Corpus, device: str, threads: int, memory: Memory) -> Corpus:
         self = cls.__new__(cls)
-        self._native, self._copied_bytes, self._there = native, 0, None
+        self._native, self._copied_bytes, self._there, self._usual = native, 0, None, (0, None)
         # The rule for degenerate rows is the native object's own; searches ignore the one that options name.
         self._device, self._threads, self._memory, self._degenerate = device, threads, memory, "error"
         return self
@@ -151,16 +152,24 @@ class Corpus:
         Parameters are those of :func:`vicinal.knn`; ``threads`` and ``memory`` default to the Corpus's own.
         """
         rows, copied = _inputs.rows(queries, "query")
-        options = self._options(
-            threads, memory, k=k, distance_type=distance_type, pad=pad, first_id=first_id,
-            eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress, stream=_inputs.stream(rows),
+        usual = (
+            type(k) is int and pad is False and type(first_id) is int and first_id == 0 and threads is None and memory is None
+            and distance_type is None and eligible is None and labels is None and type(label_rule) is str and label_rule == "same"
+            and progress is None
         )  # fmt: skip
-        columns, namespace = self.shape[0] + options.first_id, _namespaces.of(queries)
+        made_for, options = self._usual
+        if options is None or not usual or made_for != k:
+            options = self._options(
+                threads, memory, k=k, distance_type=distance_type, pad=pad, first_id=first_id,
+                eligible=_inputs.eligible(eligible, labels, label_rule), progress=progress,
+            )  # fmt: skip
+            if usual:
+                self._usual = k, options
+        columns, namespace = self._native.shape[0] + options.first_id, _namespaces.of(queries)
         if rows.cuda_device < 0:
             return _results.neighbors(self._native.knn(rows, options), copied, columns, namespace)
         native = _namespaces.search(
-            namespace, (rows.shape[0], options.k), options.pad,
-            lambda: _native.plan(_native.Shape(*self.shape, self._native.dtype), _inputs.shape_of(rows), options),
+            namespace, (rows.shape[0], options.k), options.pad, self._native.distance_type(rows, options),
             lambda out: self._native.knn_into(rows, options, out),
         )  # fmt: skip
         return _results.neighbors(native, copied, columns)

@@ -21,6 +21,7 @@ from ._rows import ELEMENTS, INTEGERS, host_capsule, rows, side, sides, unconver
 from .errors import InvalidArgument
 
 _INT64 = np.iinfo(np.int64)
+_LEAST, _LARGEST = int(_INT64.min), int(_INT64.max)
 
 Memory = int | str | None
 Progress = Callable[[int, int], Any] | bool | None
@@ -54,13 +55,15 @@ def stream(*given: Any) -> int:
 
 def integer(name: str, value: Any) -> int:
     """An integer of Python or NumPy, never a bool or a float that happens to be whole."""
+    if type(value) is int and _LEAST <= value <= _LARGEST:
+        return value
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be an integer, got bool")
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
-    if not _INT64.min <= number <= _INT64.max:
+    if not _LEAST <= number <= _LARGEST:
         raise InvalidArgument(f"{name} must fit 64 bits, got {number}")
     return number
 
@@ -218,6 +221,8 @@ def _bar() -> Callable[[int, int], None]:
 
 def eligible(which: Any, labels: Any, label_rule: Any, *, graph: bool = False) -> _native.Eligible:
     """Which rows may answer. int64 arrays are seen in place; a mask is packed into words once."""
+    if which is None and labels is None and type(label_rule) is str and label_rule == "same":
+        return EVERY_ROW
     conditions: dict[str, Any] = dict(first=0, last=_INT64.max, ids=None, bitmap=None, mask_rows=0)
     if isinstance(which, (range, slice)):
         conditions.update(_eligible_span(which))
@@ -300,7 +305,9 @@ def _int64(array: np.ndarray, what: str) -> np.ndarray:
     return np.require(array, np.int64, ["C", "A"])
 
 
-EVERY_ROW = eligible(None, None, "same")
+EVERY_ROW = _native.Eligible(
+    first=0, last=_INT64.max, ids=None, bitmap=None, mask_rows=0, corpus_labels=None, query_labels=None, label_rule=None
+)
 
 
 def options(

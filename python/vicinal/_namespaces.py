@@ -46,13 +46,16 @@ class Torch:
         self._torch, self._like = sys.modules["torch"], like.detach()
 
     def out(self, shape: tuple[int, ...], dtype: Any = None) -> tuple[Any, int]:
-        known = self._like.dtype if dtype is None else getattr(self._torch, np.dtype(dtype).name)
+        known = self._like.dtype if dtype is None else getattr(self._torch, dtype.__name__ if isinstance(dtype, type) else np.dtype(dtype).name)
         tensor = self._torch.empty(shape, dtype=known, device=self._like.device)
         return tensor, tensor.data_ptr()
 
     def stream(self) -> int:
         if self._like.device.type != "cuda":
             return 0
+        number = getattr(getattr(self._torch, "_C", None), "_cuda_getCurrentRawStream", None)  # makes no object of a stream
+        if number is not None:
+            return int(number(self._like.get_device())) or _DEFAULT_STREAM
         return int(self._torch.cuda.current_stream(self._like.device).cuda_stream) or _DEFAULT_STREAM
 
     def like(self, array: np.ndarray) -> Any:
@@ -143,6 +146,7 @@ class ArrayApi(Numpy):
 
 
 Namespace = Numpy | Torch | Cupy
+_HOST = Numpy()
 
 
 def library(x: Any) -> str:
@@ -151,6 +155,8 @@ def library(x: Any) -> str:
 
 def of(x: Any, name: str = "query") -> Namespace:
     """Where results for queries like `x` are made. Unsupported for memory of a CUDA device in which nothing can be made."""
+    if type(x) is np.ndarray:
+        return _HOST
     owner = library(x)
     if owner == "torch" and hasattr(x, "detach"):
         return Torch(x)
@@ -249,10 +255,10 @@ def to_host(x: Any) -> Any:
     return x.get() if name == "cupy" and hasattr(x, "get") else x
 
 
-def search(namespace: Namespace, shape: tuple[int, int], pad: bool, plan: Callable[[], Any], into: Callable[[Any], Any]) -> tuple[Any, ...]:
+def search(namespace: Namespace, shape: tuple[int, int], pad: bool, distance_type: str, into: Callable[[Any], Any]) -> tuple[Any, ...]:
     """A search whose results are made where the queries lie; what the native one returns that makes them on the host."""
-    distances, ids = namespace.out(shape, _DISTANCES[plan()["distance_type"]]), namespace.out(shape, np.int64)
+    distances, ids = namespace.out(shape, _DISTANCES[distance_type]), namespace.out(shape, np.int64)
     counts = namespace.out(shape[:1], np.int64) if pad else (None, 0)
     # Whoever had that memory before may still use it on the queries' stream, which the search begins after.
-    certificate, stats = into((distances[1], ids[1], counts[1]))
-    return distances[0], ids[0], certificate, stats, counts[0]
+    report = into((distances[1], ids[1], counts[1]))
+    return distances[0], ids[0], report, counts[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,9 @@ class Neighbors(tuple):
     columns: ids are below it (``first_id`` plus the rows of the corpus); None after ``merge``.
     """
 
-    certificate: Certificate
-    stats: Stats
     counts: np.ndarray | None
     columns: int | None
+    _report: tuple[Any, int]  # of the native library, and the bytes that were copied before it was called
 
     def __new__(cls, distances: np.ndarray, ids: np.ndarray, certificate: Certificate, stats: Stats,
                 counts: np.ndarray | None = None, columns: int | None = None) -> Neighbors:  # fmt: skip
@@ -83,6 +83,15 @@ class Neighbors(tuple):
         self.counts = counts
         self.columns = columns
         return self
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        return Certificate(**self._report[0].certificate())
+
+    @cached_property
+    def stats(self) -> Stats:
+        report, copied_bytes = self._report
+        return stats_of(report.stats(), copied_bytes)
 
     @property
     def distances(self) -> np.ndarray:
@@ -107,6 +116,10 @@ class Neighbors(tuple):
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return self[0], self[1], self.certificate, self.stats, self.counts, self.columns
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = {"certificate": self.certificate, "stats": self.stats}
+        return {name: value for name, value in (made | self.__dict__).items() if name != "_report"}
 
     def __repr__(self) -> str:
         rows, k = self.ids.shape
@@ -307,9 +320,12 @@ class Verdict:
 
 
 def neighbors(native: tuple[Any, ...], copied_bytes: int = 0, columns: int | None = None, namespace: Any = None) -> Neighbors:
-    distances, ids, certificate, stats, counts = native
-    distances, ids, counts = at(namespace, distances, ids, counts)
-    return Neighbors(distances, ids, Certificate(**certificate), stats_of(stats, copied_bytes), counts, columns)
+    distances, ids, report, counts = native
+    result = tuple.__new__(Neighbors, at(namespace, distances, ids))
+    result._report = report, copied_bytes
+    result.counts = None if counts is None else at(namespace, counts)[0]
+    result.columns = columns
+    return result
 
 
 def csr_neighbors(native: tuple[Any, ...], copied_bytes: int, columns: int, namespace: Any = None) -> CsrNeighbors:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,18 @@ ELEMENTS = {
 INTEGERS = {"bool": "u8", **{name: ELEMENTS[becomes] for name, becomes in _namespaces.WIDE.items()}}
 
 
+_PLAIN = frozenset("fdeBb")  # letters of the types of elements that NumPy knows
+_TORCH = {"torch." + name: short for name, short in ELEMENTS.items() if short != "u32"}
+
+
 def rows(x: Any, name: str) -> tuple[_native.Rows, int]:
     """`x` as rows for the library, and the bytes that had to be copied (0 unless it was a list, integers or the like)."""
+    if type(x) is np.ndarray and x.dtype.char in _PLAIN:
+        return _native.Rows.from_buffer(x, name, False), 0
+    if (torch := sys.modules.get("torch")) is not None and type(x) is getattr(torch, "Tensor", None):
+        plain = _from_torch(x, name)
+        if plain is not None:
+            return plain, 0
     seen, copied = unconverted(x, name)
     return seen, seen.convert() or copied
 
@@ -86,6 +97,16 @@ def _from_array(array: np.ndarray, name: str) -> _native.Rows:
     elif dtype.kind not in "fiu":
         raise TypeError(f"{name}: unsupported dtype {dtype.name}")
     return _native.Rows.from_buffer(array, name, bfloat16)
+
+
+def _from_torch(x: Any, name: str) -> _native.Rows | None:
+    """A tensor of torch's own class by its address, in a tenth of the time that DLPack takes; None: DLPack has to say what it is."""
+    element = _TORCH.get(str(x.dtype))
+    if element is None or str(x.layout) != "torch.strided" or x.ndim != 2 or x.is_neg() or not (x.is_cpu or x.is_cuda and x.is_contiguous()):
+        return None
+    held = x.detach()  # whose memory stays where it is, whatever becomes of x
+    stream = _namespaces.Torch(held).stream() if held.is_cuda else 0
+    return _native.Rows.from_address(held.data_ptr(), held.shape, element, name, held.get_device(), held, stream, held.stride())
 
 
 def _from_dlpack(x: Any, name: str) -> _native.Rows:

@@ -137,7 +137,7 @@ def update_ground_truth(
     Returns
     -------
     Neighbors
-        ``stats.notes`` says how many queries were searched again.
+        ``certificate`` is of the queries that were searched again, and ``stats.notes`` says how many; lists of the others are as exact as they were.
 
     Raises
     ------

@@ -102,13 +102,12 @@ VICINAL_HOST_DEVICE inline FilterNorms filter_norms(const BoundModel& model, con
   const double sums = 1 + (d + 8) * double_u;  // each sum, any order, and its square root
   const double evaluated = model.evaluated();
   const double unit = model.unit ? 1.0 : 0.0;
-  switch (model.sum) {
-    case Sum::magnitudes: return {f.e_abs * sums + evaluated * (f.n_abs + f.e_abs) + 1e-300, f.n_abs * sums};
-    case Sum::largest: return {f.e_max * sums + evaluated * (f.n_abs + f.e_abs) + 1e-300, f.n_abs * sums};
-    case Sum::squares:
-    case Sum::products:
-    case Sum::bits:
-    case Sum::none: break;
+  switch (bounded(model.sum)) {
+    case BoundedSum::magnitudes: return {f.e_abs * sums + evaluated * (f.n_abs + f.e_abs) + 1e-300, f.n_abs * sums};
+    case BoundedSum::largest: return {f.e_max * sums + evaluated * (f.n_abs + f.e_abs) + 1e-300, f.n_abs * sums};
+    case BoundedSum::squares:
+    case BoundedSum::products:
+    case BoundedSum::none: break;
   }
   return {std::sqrt(f.ee) * sums + evaluated * (std::sqrt(f.xx) + unit) + 1e-300, std::sqrt(f.nn) * sums};
 }
@@ -179,8 +178,8 @@ VICINAL_HOST_DEVICE inline float threshold(const BoundModel& model, double theta
   double bound = infinite;
   // A partial sum could leave float and come back as an infinity that looks far away: then nothing is excluded.
   if (!(q.n * tile.n < 0x1p120 && q.n + tile.n < 0x1p120)) return std::numeric_limits<float>::infinity();
-  switch (model.sum) {
-    case Sum::squares: {
+  switch (bounded(model.sum)) {
+    case BoundedSum::squares: {
       const double a = theta + q.e;
       if (model.direct) {
         bound = (a * a + 2 * a * tile.e) * model.direct_wider() + 0x1p-120;
@@ -190,15 +189,14 @@ VICINAL_HOST_DEVICE inline float threshold(const BoundModel& model, double theta
               2 * model.kappa * q.n * tile.n + 0x1p-50 * query_square + 0x1p-120;
       break;
     }
-    case Sum::products: bound = theta + std::fabs(theta) * 4 * double_u + ip_slack(model, q, tile); break;
-    case Sum::magnitudes:
+    case BoundedSum::products: bound = theta + std::fabs(theta) * 4 * double_u + ip_slack(model, q, tile); break;
+    case BoundedSum::magnitudes:
       bound = (theta + q.e + tile.e) / (1 - (static_cast<double>(model.dims) + 2) * float_u) * (1 + 8 * double_u) +
               0x1p-120;
       if (!((static_cast<double>(model.dims) + 2) * float_u < 0.5)) bound = infinite;
       break;
-    case Sum::largest: bound = (theta + q.e + tile.e) / (1 - 2 * float_u) * (1 + 8 * double_u) + 0x1p-120; break;
-    case Sum::bits:
-    case Sum::none: break;
+    case BoundedSum::largest: bound = (theta + q.e + tile.e) / (1 - 2 * float_u) * (1 + 8 * double_u) + 0x1p-120; break;
+    case BoundedSum::none: break;
   }
   return std::isnan(bound) ? std::numeric_limits<float>::infinity() : up32(bound);
 }
@@ -208,8 +206,8 @@ VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, dou
                                            const FilterNorms& tile) noexcept {
   const double value = static_cast<double>(t);
   double upper = infinite;
-  switch (model.sum) {
-    case Sum::squares: {
+  switch (bounded(model.sum)) {
+    case BoundedSum::squares: {
       const double norms = q.n + tile.n;
       if (model.direct) {
         const double sum =
@@ -222,14 +220,13 @@ VICINAL_HOST_DEVICE inline double upper_of(const BoundModel& model, float t, dou
       upper = (std::sqrt(std::max(square, 0.0)) + q.e + tile.e) * (1 + 8 * double_u);
       break;
     }
-    case Sum::products: upper = value + ip_slack(model, q, tile); break;
-    case Sum::magnitudes:
+    case BoundedSum::products: upper = value + ip_slack(model, q, tile); break;
+    case BoundedSum::magnitudes:
       upper = (value / (1 - (static_cast<double>(model.dims) + 2) * float_u) + q.e + tile.e) * (1 + 8 * double_u) +
               0x1p-120;
       break;
-    case Sum::largest: upper = (value / (1 - 2 * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
-    case Sum::bits:
-    case Sum::none: break;
+    case BoundedSum::largest: upper = (value / (1 - 2 * float_u) + q.e + tile.e) * (1 + 8 * double_u) + 0x1p-120; break;
+    case BoundedSum::none: break;
   }
   return upper >= -infinite && !std::isnan(upper) && std::isfinite(value) ? upper : infinite;
 }
@@ -271,21 +268,20 @@ VICINAL_HOST_DEVICE inline ThresholdCoeffs float_threshold_coeffs(const BoundMod
                                                                   double query_square, const FilterNorms& q) noexcept {
   constexpr double rounded = 1 + 4 * double_u, sums = 1 + 8 * double_u;
   const double reach = theta + q.e;
-  switch (model.sum) {
-    case Sum::products: {
+  switch (bounded(model.sum)) {
+    case BoundedSum::products: {
       const double relative = (static_cast<double>(model.dims) / 32 + 8) * double_u + model.alpha + 6 * float_u;
       return {theta + std::fabs(theta) * 4 * double_u + 0x1p-120, q.n * rounded,
               (q.e + relative * (q.n + q.e)) * rounded};
     }
-    case Sum::magnitudes:
-    case Sum::largest: {
+    case BoundedSum::magnitudes:
+    case BoundedSum::largest: {
       const double error = model.sum == Sum::magnitudes ? (static_cast<double>(model.dims) + 4) * float_u : 4 * float_u;
       const double wider = error < 0.5 ? (1 + 16 * double_u) / (1 - error) : infinite;
       return {reach * wider + 0x1p-120, wider, 0};
     }
-    case Sum::squares:
-    case Sum::bits:
-    case Sum::none: break;
+    case BoundedSum::squares:
+    case BoundedSum::none: break;
   }
   if (model.direct)
     return {reach * reach * model.direct_wider() * sums + 0x1p-120, 2 * reach * model.direct_wider() * rounded, 0};
@@ -382,14 +378,13 @@ VICINAL_HOST_DEVICE inline double int8_upper(const BoundModel& model, float t, d
 /// |filter distance - true distance| for the worst row of the corpus, in units of the distance; for the certificate.
 VICINAL_HOST_DEVICE inline double largest_error(const BoundModel& model, const FilterNorms& q,
                                                 const FilterNorms& corpus, double query_scale) noexcept {
-  switch (model.sum) {
-    case Sum::products: return ip_slack(model, q, corpus) / (model.scale * query_scale);
-    case Sum::magnitudes:
+  switch (bounded(model.sum)) {
+    case BoundedSum::products: return ip_slack(model, q, corpus) / (model.scale * query_scale);
+    case BoundedSum::magnitudes:
       return (q.e + corpus.e + (static_cast<double>(model.dims) + 2) * float_u * (q.n + corpus.n)) / model.scale;
-    case Sum::largest: return (q.e + corpus.e + 2 * float_u * (q.n + corpus.n)) / model.scale;
-    case Sum::squares:
-    case Sum::bits:
-    case Sum::none: break;
+    case BoundedSum::largest: return (q.e + corpus.e + 2 * float_u * (q.n + corpus.n)) / model.scale;
+    case BoundedSum::squares:
+    case BoundedSum::none: break;
   }
   if (model.direct)
     return (q.e + corpus.e + (static_cast<double>(model.dims) + 8) * 2 * float_u * (q.n + corpus.n)) / model.scale;

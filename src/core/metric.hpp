@@ -55,6 +55,12 @@ VICINAL_HOST_DEVICE constexpr Sum filter_sum_of(Metric metric) noexcept {
   const MetricRow row = row_of(metric);
   return row.filter == FilterRows::none ? Sum::none : row.filter == FilterRows::unit ? Sum::squares : row.sum;
 }
+#define METRIC(name, ...)                                                                                          \
+  static_assert(                                                                                                   \
+      row_of(Metric::name).filter == FilterRows::none || bounded(filter_sum_of(Metric::name)) != BoundedSum::none, \
+      "a sum without a bound in core/bound.hpp has no filter: none in metric.def");
+#include "core/metric.def"
+#undef METRIC
 
 /// A bit for each metric for which the fact holds: one shift where a kernel asks, and no table.
 using MetricSet = std::uint32_t;

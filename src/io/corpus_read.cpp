@@ -1,6 +1,7 @@
 // Reading corpora: what the header says of the rows, before and beside what every .vicinal file has (io/sections.hpp).
 #include <algorithm>
 
+#include "core/metric.hpp"
 #include "io/corpus_file.hpp"
 #include "io/layout.hpp"
 #include "io/message.hpp"
@@ -17,7 +18,10 @@ using namespace layout;
 CorpusFacts facts_of(const std::string& path, const std::byte* header, std::uint64_t file_size) {
   CorpusFacts facts;
   facts.dtype = static_cast<DType>(enumeration(path, header, at_dtype, dtypes, "element type"));
-  facts.metric = static_cast<Metric>(enumeration(path, header, at_metric, metric_count, "metric"));
+  facts.metric = static_cast<Metric>(enumeration(path, header, at_metric, metrics().size(), "metric"));
+  if (const MetricInfo& metric = metric_info(facts.metric); !metric.vectors)
+    refuse(path, cat("metric ", metric.name, ", which does not compare rows; it is one of ",
+                     joined(metric_names(&MetricInfo::vectors))));
   facts.degenerate = static_cast<Degenerate>(enumeration(path, header, at_degenerate, degenerates, "degenerate rule"));
   if (facts.metric == Metric::hamming && facts.dtype != DType::u8)
     refuse(path, cat("hamming with ", dtype_name(facts.dtype), " rows; it has only u8"));

@@ -36,10 +36,10 @@ struct Range {
 };
 inline constexpr Range entry_zeros = {48, 64};
 
-// Numbers in files never change their meaning; a new one is added at the end (and refused by older builds).
-inline constexpr unsigned dtypes = 6, metric_count = 8,
-                          degenerates = 2;  // of a corpus; strings have the metrics behind
-inline constexpr unsigned index_metrics = 16, choices = 4, rank_distances = 3, forms = 4;
+// Numbers in files never change their meaning; a new one is added at the end (and refused by older builds). A metric's is that of its
+// enumerator, and how many there are is asked of metrics().
+inline constexpr unsigned dtypes = 6, degenerates = 2;
+inline constexpr unsigned choices = 4, rank_distances = 3, forms = 4;  // of an index
 static_assert(static_cast<int>(DType::f32) == 0 && static_cast<int>(DType::f64) == 1 &&
               static_cast<int>(DType::f16) == 2 && static_cast<int>(DType::bf16) == 3 &&
               static_cast<int>(DType::u8) == 4 && static_cast<int>(DType::i8) == 5);

@@ -42,7 +42,7 @@ void check_identity(const std::string& path, Bytes beginning, std::uint64_t file
 /// "2^60" for large powers of two, which damaged and hostile files like; else the digits.
 std::string count_text(std::uint64_t count);
 /// An enumeration of the header: its value, if that is below `count`.
-unsigned enumeration(const std::string& path, const std::byte* header, std::size_t at, unsigned count,
+unsigned enumeration(const std::string& path, const std::byte* header, std::size_t at, std::size_t count,
                      const char* name);
 /// The section table, checked against the length of the file. Of a file from a later minor version, sections of unknown types too.
 std::vector<Section> read_table(const std::string& path, Bytes beginning, std::uint64_t file_size,

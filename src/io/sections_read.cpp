@@ -118,7 +118,7 @@ void check_identity(const std::string& path, Bytes beginning, std::uint64_t file
   refuse_file(path, cat("kind ", number, " is unknown, ", kind.name, " is ", kind.number));
 }
 
-unsigned enumeration(const std::string& path, const std::byte* header, std::size_t at, unsigned count,
+unsigned enumeration(const std::string& path, const std::byte* header, std::size_t at, std::size_t count,
                      const char* name) {
   const auto value = std::to_integer<unsigned>(header[at]);
   if (value >= count) refuse_file(path, cat(name, " ", value, " is unknown, the last is ", count - 1));

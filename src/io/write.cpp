@@ -38,12 +38,6 @@ Item payload_item(const std::string& path, std::int64_t size, std::optional<Valu
   return type && (*type != Item::bf16 || &format_to_write(path, as_selection) != &npz_format) ? *type : bits;
 }
 
-bool same_file(const std::string& a, const std::string& b) {
-  std::error_code ignored;
-  return a == b || std::filesystem::weakly_canonical(follow_links(a), ignored) ==
-                       std::filesystem::weakly_canonical(follow_links(b), ignored);
-}
-
 }  // namespace
 
 namespace io {
@@ -96,6 +90,15 @@ const Format& format_for(const std::string& path, ResultKind kind) {
 
 }  // namespace io
 
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  // Absolute first: of a relative name that is not there yet it makes none.
+  const auto place = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(follow_links(path), ignored), ignored);
+  };
+  return a == b || std::filesystem::equivalent(a, b, ignored) || place(a) == place(b);
+}
+
 void check_writable(const std::string& path, const std::string& distances_path, ResultKind kind,
                     std::optional<ValueType> values) {
   const Format& format = format_for(path, kind);
@@ -116,6 +119,17 @@ void check_writable(const std::string& path, const std::string& distances_path, 
   if (same_file(path, distances_path)) {
     fail(ErrorCode::invalid_argument, path, "named for the ids and for the distances");
   }
+}
+
+void check_holds(const std::string& path, const std::string& distances_path, const ListsToWrite& lists) {
+  const Format& format = format_to_write(path, as_ids);
+  const Array distances = Array::dense(nullptr, item_of(lists.type), lists.rows, lists.k);
+  if (format.item == Item::i32 && lists.largest_id > INT32_MAX)
+    fail(ErrorCode::range_error, path, "ids may be up to ", lists.largest_id, ", which does not fit the 32 bits of ",
+         format.name, " (at most 2147483647); .npy, .npz and .u64bin can hold it");
+  if (format.holds_distances) check_fits(format, path, as_distances, distances);
+  if (!distances_path.empty())
+    check_fits(format_to_write(distances_path, as_distances), distances_path, as_distances, distances);
 }
 
 void write_neighbors(const std::string& path, const Neighbors& result, const std::string& distances_path) try {

@@ -61,7 +61,7 @@ void read_header(const std::string& path, const std::byte* header, IndexFacts& f
   facts.encoding = (flags & flag_bytes) != 0 ? Encoding::bytes : Encoding::utf8;
   options.bounds = (flags & flag_bounds) != 0;
   facts.dtype = static_cast<DType>(io::enumeration(path, header, at_dtype, dtypes, "element type"));
-  options.metric = static_cast<Metric>(io::enumeration(path, header, at_metric, index_metrics, "metric"));
+  options.metric = static_cast<Metric>(io::enumeration(path, header, at_metric, metrics().size(), "metric"));
   io::enumeration(path, header, at_degenerate, 1, "degenerate rule");
   options.choice =
       static_cast<PermutantChoice>(io::enumeration(path, header, at_choice, choices, "choice of permutants"));

@@ -1,6 +1,9 @@
 // See pieces.hpp.
 #include "pipeline/pieces.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,6 +67,63 @@ void hash_rows(Hash128& hash, const Points& points, ThreadPool& thread_pool) {
   hash.update(raw(digests.data(), digests.size()));
 }
 
+/// The head of a piece, sound or not; nothing for any other file.
+std::optional<PieceHead> head_of(const std::string& path) {
+  PieceHead head;
+  if (!path.ends_with(piece_suffix)) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(reinterpret_cast<char*>(&head), sizeof head)) return std::nullopt;
+  if (std::memcmp(head.magic, PieceHead{}.magic, sizeof head.magic) != 0) return std::nullopt;
+  return head;
+}
+
+/// Whether the file ends with the digest of what is before it.
+bool is_sound(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  auto left = file ? static_cast<std::int64_t>(file.tellg()) - static_cast<std::int64_t>(sizeof(Digest128)) : -1;
+  if (left < 0) return false;
+  file.seekg(0);
+  Hash128 hash;
+  std::vector<std::byte> block(std::size_t{1} << 20);
+  while (left > 0) {
+    const auto size = static_cast<std::size_t>(std::min<std::int64_t>(left, std::ssize(block)));
+    if (!file.read(reinterpret_cast<char*>(block.data()), static_cast<std::streamsize>(size))) return false;
+    hash.update({block.data(), size});
+    left -= static_cast<std::int64_t>(size);
+  }
+  Digest128 found;
+  return file.read(reinterpret_cast<char*>(&found), sizeof found) && hash.digest() == found;
+}
+
+[[noreturn]] void blame_other(const std::string& path, const PieceHead& head) {
+  const std::string directory = fs::path(path).parent_path().string();
+  const std::string search(head.search, ::strnlen(head.search, sizeof head.search));
+  fail(ErrorCode::invalid_argument,
+       cat(path, " belongs to another search, of other rows or other options (", search,
+           "); name another directory, let that search end with this one, or remove its pieces: rm '", directory, "'/*",
+           piece_suffix));
+}
+
+enum class Lock { held, taken, gone };
+
+/// Of a directory, until `file` is closed; held, with no file, where its file system has no locks. Gone: it was removed meanwhile.
+Lock lock_directory(const std::string& directory, int& file) {
+  file = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return errno == ENOENT ? Lock::gone : Lock::held;
+  Lock result = Lock::held;
+  struct stat opened, named;
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) result = Lock::taken;
+  } else if (::fstat(file, &opened) != 0 || ::stat(directory.c_str(), &named) != 0 || opened.st_ino != named.st_ino) {
+    result = Lock::gone;
+  }
+  if (result != Lock::held) {
+    ::close(file);
+    file = -1;
+  }
+  return result;
+}
+
 }  // namespace
 
 Digest128 piece_key(const Points& corpus, const Points& queries, const KnnOptions& options,
@@ -112,14 +172,39 @@ Digest128 RowDigests::of(const RowParts& corpus, std::int64_t rows, ThreadPool& 
   return chain_.digest();
 }
 
-PieceFolder::PieceFolder(std::string directory) : directory_(std::move(directory)) {
-  std::error_code error;
-  fs::create_directory(directory_, error);
-  if (!fs::is_directory(directory_))
-    throw Error(
-        ErrorCode::io_error,
-        cat("cannot make the directory ", directory_, ": ", error ? error.message() : "a file of that name is there"),
-        error ? error.value() : ENOTDIR);
+PieceFolder::PieceFolder(std::string directory, const PieceHead& own) : directory_(std::move(directory)) {
+  for (Lock locked = Lock::gone; locked == Lock::gone;) {
+    std::error_code error;
+    fs::create_directory(directory_, error);
+    if (!fs::is_directory(directory_))
+      throw Error(
+          ErrorCode::io_error,
+          cat("cannot make the directory ", directory_, ": ", error ? error.message() : "a file of that name is there"),
+          error ? error.value() : ENOTDIR);
+    locked = lock_directory(directory_, lock_);
+    if (locked == Lock::taken)
+      fail(ErrorCode::invalid_argument, cat("a search that is running saves its pieces in ", directory_,
+                                            "; wait for its end, or name another directory"));
+  }
+  try {
+    refuse_others(own);
+  } catch (...) {
+    ::close(lock_);
+    throw;
+  }
+}
+
+PieceFolder::~PieceFolder() {
+  if (lock_ >= 0) ::close(lock_);
+}
+
+/// Whoever ends first removes the pieces of its directory: those of two searches may not lie together.
+void PieceFolder::refuse_others(const PieceHead& own) const {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory_, ignored)) {
+    const std::string path = entry.path().string();
+    if (const auto head = head_of(path); head && head->key != own.key && is_sound(path)) blame_other(path, *head);
+  }
 }
 
 std::string PieceFolder::path(std::int64_t block, std::int64_t first_row, std::int64_t tier) const {
@@ -169,10 +254,7 @@ std::optional<PieceFolder::Piece> PieceFolder::load(const std::string& path, con
   hash.update(raw(&head));
   hash.update(piece.payload);
   if (hash.digest() != found) return std::nullopt;
-  if (head.key != expected.key)
-    fail(ErrorCode::invalid_argument,
-         cat(path,
-             " belongs to another search: other rows or other options; name another directory, or remove this one"));
+  if (head.key != expected.key) blame_other(path, head);
   if (head.block != expected.block || head.queries != expected.queries || head.type != expected.type ||
       head.first_row != expected.first_row || head.tier != expected.tier || head.end_row <= head.first_row ||
       head.end_row > corpus_rows)
@@ -184,23 +266,23 @@ SavedPieces saved_pieces(const std::string& directory) {
   SavedPieces saved;
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
-    PieceHead head;
-    std::ifstream file(entry.path(), std::ios::binary);
-    if (!entry.path().string().ends_with(piece_suffix) || !file.read(reinterpret_cast<char*>(&head), sizeof head))
-      continue;
-    if (std::memcmp(head.magic, PieceHead{}.magic, sizeof head.magic) != 0) continue;
-    if (head.tier == 0) saved.pairs += head.queries * (head.end_row - head.first_row);
-    saved.all_pairs = head.all_pairs;
+    const auto head = head_of(entry.path().string());
+    if (!head) continue;
+    if (head->tier == 0) saved.pairs += head->queries * (head->end_row - head->first_row);
+    saved.all_pairs = head->all_pairs;
   }
   return saved;
 }
 
 void discard_pieces(const std::string& directory) {
+  int lock = -1;
+  if (lock_directory(directory, lock) == Lock::taken) return;  // by the same search once more, which removes them then
   std::error_code ignored;
   for (const fs::directory_entry& entry :
        fs::directory_iterator(directory, ignored))  // a kill may have left one half written
     if (entry.path().filename().string().find(piece_suffix) != std::string::npos) fs::remove(entry.path(), ignored);
   ::rmdir(directory.c_str());  // stays if anything else is in it
+  if (lock >= 0) ::close(lock);
 }
 
 Pace::Pace(Clock clock, std::int64_t first, std::int64_t most)

@@ -18,7 +18,7 @@ namespace vicinal {
 
 /// What a piece is of: queries of a block against rows [first_row, end_row) of the corpus.
 struct PieceHead {
-  char magic[8] = {'V', 'C', 'N', 'P', 'I', 'E', 'C', '3'};
+  char magic[8] = {'V', 'C', 'N', 'P', 'I', 'E', 'C', '4'};
   io::Digest128 key;
   std::int64_t block = 0, queries = 0, first_row = 0, end_row = 0;
   std::int64_t width = 0;  // entries a query; of a range search, entries of the piece
@@ -26,6 +26,7 @@ struct PieceHead {
   std::int64_t all_pairs = 0;      // of the whole search
   std::int64_t tier = 0;           // rows before a cut whose lists these are; 0: those of the walk so far
   io::Digest128 rows_digest = {};  // of the values of rows [0, end_row), where the key is not of all values
+  char search[128] = {};           // what the search is, in words, for who names its directory for another one
 };
 
 /// What the answer of a search and the cut of its queries depend on. `words`: what the values of the rows and the options do not say.
@@ -47,10 +48,15 @@ class RowDigests {
   std::vector<std::pair<std::int64_t, io::Digest128>> run_digests_;  // at ends of runs, ascending
 };
 
+/// A PieceFolder is the directory of one search while that runs: no other process, and no other search, works in it.
 class PieceFolder {
  public:
-  /// Makes the directory if it is not there. Throws IoError.
-  explicit PieceFolder(std::string directory);
+  /// Makes the directory if it is not there. `own` has the key of the search. Throws IoError; InvalidArgument where a search is running with the directory, or sound
+  /// pieces of another one are in it.
+  PieceFolder(std::string directory, const PieceHead& own);
+  ~PieceFolder();
+  PieceFolder(const PieceFolder&) = delete;
+  PieceFolder& operator=(const PieceFolder&) = delete;
   /// Of the k-lists of a block so far, or (first_row >= 0) of the matches in the rows from there on, or (tier > 0) of the k-lists of that many rows.
   std::string path(std::int64_t block, std::int64_t first_row = -1, std::int64_t tier = 0) const;
   /// The file takes its name when it is complete and synced.
@@ -63,7 +69,9 @@ class PieceFolder {
   std::optional<Piece> load(const std::string& path, const PieceHead& expected, std::int64_t corpus_rows) const;
 
  private:
+  void refuse_others(const PieceHead& own) const;
   std::string directory_;
+  int lock_ = -1;  // the directory, open and locked; -1 where its file system has no locks
 };
 
 /// Decides how many rows of the corpus the next piece takes, so that pieces end some `target` seconds apart whatever a row costs: the

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/text.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/saved_lists.hpp"
 
@@ -58,7 +59,7 @@ Neighbors knn_in_pieces(const Points& corpus, const Points& queries, const KnnOp
   check_k(filter, corpus.rows, queries.rows, options.k, options.pad);
   Neighbors result(queries.rows, options.k, whole.distance_type, options.pad);
   const std::int64_t words[] = {0, options.k, static_cast<std::int64_t>(whole.distance_type), grid.block};
-  Walk walk(corpus, queries, options, whole, directory, grid, words);
+  Walk walk(cat("k-NN, k=", options.k), corpus, queries, options, whole, directory, grid, words);
   walk_lists(walk, corpus, options, whole.distance_type, [&](std::int64_t first, const Neighbors& list) {
     copy_entries(list, 0, list.rows() * options.k, result.view(), first * options.k);
   });
@@ -87,7 +88,7 @@ Neighbors graph_in_pieces(const Points& rows, const GraphOptions& options, const
   // One neighbour more than is asked for; then either the row itself is left out of its list, or the last.
   const std::int64_t k = search.k;
   search.k += options.include_self || rows.rows == 0 ? 0 : 1;  // without rows nothing bounds k
-  Walk walk(rows, rows, search, whole, directory, grid, words);
+  Walk walk(cat("graph, k=", k), rows, rows, search, whole, directory, grid, words);
   walk_lists(walk, rows, search, whole.distance_type,
              [&](std::int64_t first, const Neighbors& list) { copy_without_self(list, first, k, result.view()); });
   complete_lists(result.view(), filter, rows.rows, search.metric);

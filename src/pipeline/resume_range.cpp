@@ -84,7 +84,7 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
   std::int64_t exact_radius = 0;
   std::memcpy(&exact_radius, &radius, sizeof radius);
   const std::int64_t words[] = {2, exact_radius, static_cast<std::int64_t>(whole.distance_type), grid.block};
-  Walk walk(corpus, queries, search, whole, directory, grid, words);
+  Walk walk(cat("range search, radius=", radius), corpus, queries, search, whole, directory, grid, words);
   std::vector<std::int64_t> counts(static_cast<std::size_t>(queries.rows), 0);
   std::int64_t total = 0;
   for (std::int64_t number = 0; number < walk.blocks(); ++number) {

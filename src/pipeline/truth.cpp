@@ -34,7 +34,8 @@ class TruthWalk {
             const std::vector<std::int64_t>& cuts, const Plan& plan)
       : base_(base), options_(options), search_(options.search), cuts_(cuts), type_(plan.distance_type),
         saved_every_(grid.saved_every), thread_pool_(plan.threads, nullptr, options.search.stop, 1),
-        walk_(base, queries, options.search, plan, options.directory, grid, key(queries, grid)) {}
+        walk_(cat("ground truth, k=", options.search.k), base, queries, options.search, plan, options.directory, grid,
+              key(queries, grid)) {}
 
   void run(GroundTruth& truth) {
     for (std::int64_t number = 0; number < walk_.blocks(); ++number) {

@@ -37,6 +37,8 @@ class Update {
   GroundTruth run() {
     const double start = now_seconds();
     split();
+    if (lost_.empty() && !options_.directory.empty())
+      PieceFolder(options_.directory, PieceHead{});  // nothing will be saved: what is there is another search's
     const auto chosen = static_cast<std::uint64_t>(std::ssize(lost_));
     const std::uint64_t of_new = static_cast<std::uint64_t>(rows_ - old_rows_) * (queries() - chosen);
     const std::uint64_t again = static_cast<std::uint64_t>(rows_) * chosen;
@@ -47,12 +49,11 @@ class Update {
     GroundTruth truth;
     truth.tiers.push_back(
         {rows_, Neighbors(queries_.rows, options_.search.k, update_.lists.type, options_.search.pad)});
-    truth.certificate.queries = queries_.rows;
-    merge_inserted(truth, total);
-    search_lost(truth, of_new, total);
+    truth.kept = std::ssize(kept_);
+    search_lost(truth, total);
+    merge_inserted(truth, again, total);
     const RowFilter filter(whole_options().search.eligible, rows_, first_id_, false);
     complete_lists(truth.tiers.back().nearest.view(), filter, rows_, options_.search.metric);
-    truth.certificate.proven = queries_.rows - truth.certificate.redone;
     TruthOptions sampled = whole_options();
     sampled.search.progress = part_of_progress(options_.search.progress, of_new + again, total);
     verify_sample(truth, all_, queries_, sampled);
@@ -152,7 +153,7 @@ class Update {
     return options;
   }
 
-  void merge_inserted(GroundTruth& truth, std::uint64_t total) {
+  void merge_inserted(GroundTruth& truth, std::uint64_t before, std::uint64_t total) {
     if (kept_.empty()) return;
     const Neighbors old = old_lists();
     std::vector<NeighborsView> parts{old.view()};
@@ -166,30 +167,25 @@ class Update {
       options.names.erase(options.names.begin(),
                           options.names.begin() + std::min(std::ssize(options.names), std::ssize(update_.base)));
       options.search = piece_options(whole_options().search, old_rows_, rows_ - old_rows_, 0, asked.rows, words);
-      options.search.progress = part_of_progress(options_.search.progress, 0, total);
+      options.search.progress = part_of_progress(options_.search.progress, before, total);
       found = lists_in_pieces(update_.inserted, asked, options,
                               truth_grid(shape_of(update_.inserted.front()), shape_of(asked), options));
       parts.push_back(found.nearest().view());
-      truth.certificate.precisions = found.certificate.precisions;
-      truth.certificate.redone = found.certificate.redone;
-      truth.certificate.largest_bound = found.certificate.largest_bound;
-      truth.stats = found.stats;
+      if (lost_.empty()) truth.stats = found.stats;
     }
     place(merge(parts, {.k = options_.search.k, .metric = options_.search.metric, .pad = true}), kept_, truth);
   }
 
-  void search_lost(GroundTruth& truth, std::uint64_t before, std::uint64_t total) {
+  void search_lost(GroundTruth& truth, std::uint64_t total) {
     if (lost_.empty()) return;
     std::vector<std::byte> memory;
     const Points asked = gather_rows(queries_, lost_, memory);
     TruthOptions options = whole_options();
-    options.search.progress = part_of_progress(options_.search.progress, before, total);
+    options.search.progress = part_of_progress(options_.search.progress, 0, total);
     const GroundTruth found =
         truth_in_pieces(all_, asked, options, truth_grid({rows_, asked.cols, asked.dtype}, shape_of(asked), options));
     place(found.nearest(), lost_, truth);
-    truth.certificate.redone += found.certificate.redone;
-    truth.certificate.precisions = found.certificate.precisions;
-    truth.certificate.largest_bound = std::max(truth.certificate.largest_bound, found.certificate.largest_bound);
+    truth.certificate = found.certificate;
     truth.stats = found.stats;
   }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/metric.hpp"
 #include "core/text.hpp"
 #include "pipeline/knn.hpp"
 
@@ -70,22 +71,25 @@ void blame_row(const RowParts& corpus, std::int64_t first, const Points& queries
   throw error;
 }
 
-Walk::Walk(const Points& corpus, const Points& queries, const KnnOptions& options, const Plan& whole,
-           const std::string& directory, const Grid& grid, std::span<const std::int64_t> words)
-    : Walk(RowParts(corpus), queries, options, whole, directory, grid, [&] {
+Walk::Walk(const std::string& name, const Points& corpus, const Points& queries, const KnnOptions& options,
+           const Plan& whole, const std::string& directory, const Grid& grid, std::span<const std::int64_t> words)
+    : Walk(name, RowParts(corpus), queries, options, whole, directory, grid, [&] {
         ThreadPool thread_pool(whole.threads, nullptr, options.stop, 1);
         return piece_key(corpus, queries, options, words, thread_pool);
       }()) {}
 
-Walk::Walk(RowParts corpus, const Points& queries, const KnnOptions& options, const Plan& whole,
-           const std::string& directory, const Grid& grid, io::Digest128 key)
+Walk::Walk(const std::string& name, RowParts corpus, const Points& queries, const KnnOptions& options,
+           const Plan& whole, const std::string& directory, const Grid& grid, io::Digest128 key)
     : corpus_(std::move(corpus)), queries_(queries), options_(options), whole_(whole), directory_(directory),
       grid_(grid), pace_(grid.clock ? grid.clock : now_seconds, grid.first_part, grid.most_part),
       total_(static_cast<std::uint64_t>(corpus_.rows()) * static_cast<std::uint64_t>(queries.rows)) {
-  if (!directory.empty()) folder.emplace(directory);
   head.key = key;
   head.type = static_cast<std::int64_t>(whole.distance_type);
   head.all_pairs = static_cast<std::int64_t>(total_);
+  const std::string search = cat(name, ", ", metric_info(options.metric).name, ", ", queries.rows, " queries, ",
+                                 corpus_.rows(), " rows of ", queries.cols, " columns");
+  search.copy(head.search, sizeof head.search);
+  if (!directory.empty()) folder.emplace(directory, head);
 }
 
 void Walk::note(const Stats& stats, const Certificate& certificate) {

@@ -28,11 +28,11 @@ KnnOptions piece_options(const KnnOptions& options, std::int64_t first_row, std:
 /// What the searches have in common: the walk over blocks and parts, what is saved, progress and the certificate.
 class Walk {
  public:
-  /// Pieces in the directory belong to the values of all rows.
-  Walk(const Points& corpus, const Points& queries, const KnnOptions& options, const Plan& whole,
-       const std::string& directory, const Grid& grid, std::span<const std::int64_t> words);
+  /// Pieces in the directory belong to the values of all rows. `name`: of the search, as "k-NN, k=10".
+  Walk(const std::string& name, const Points& corpus, const Points& queries, const KnnOptions& options,
+       const Plan& whole, const std::string& directory, const Grid& grid, std::span<const std::int64_t> words);
   /// Without a directory nothing is saved and there is no folder; `key` is what the pieces belong to.
-  Walk(RowParts corpus, const Points& queries, const KnnOptions& options, const Plan& whole,
+  Walk(const std::string& name, RowParts corpus, const Points& queries, const KnnOptions& options, const Plan& whole,
        const std::string& directory, const Grid& grid, io::Digest128 key);
 
   std::int64_t blocks() const noexcept { return (queries_.rows + grid_.block - 1) / grid_.block; }

@@ -28,8 +28,6 @@ VICINAL_INLINE void store(float* p, Vf v) { _mm256_store_ps(p, v); }
 VICINAL_INLINE Vf broadcast(const float* p) { return _mm256_broadcast_ss(p); }
 VICINAL_INLINE Vf zero() { return _mm256_setzero_ps(); }
 VICINAL_INLINE Vf fma(Vf a, Vf b, Vf c) { return _mm256_fmadd_ps(a, b, c); }
-VICINAL_INLINE Vf add(Vf a, Vf b) { return _mm256_add_ps(a, b); }
-VICINAL_INLINE Vf sub(Vf a, Vf b) { return _mm256_sub_ps(a, b); }
 VICINAL_INLINE Vf abs(Vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
 VICINAL_INLINE Vf max_abs(Vf a, Vf b) { return _mm256_max_ps(a, abs(b)); }
 
@@ -102,16 +100,13 @@ VICINAL_INLINE Vd load(const double* p) { return _mm256_loadu_pd(p); }
 VICINAL_INLINE Vd load_part(const double* p, int n) { return _mm256_maskload_pd(p, first_lanes(n)); }
 VICINAL_INLINE void store(double* p, Vd v) { _mm256_storeu_pd(p, v); }
 VICINAL_INLINE void store_part(double* p, int n, Vd v) { _mm256_maskstore_pd(p, first_lanes(n), v); }
-VICINAL_INLINE Vd add(Vd a, Vd b) { return _mm256_add_pd(a, b); }
-VICINAL_INLINE Vd sub(Vd a, Vd b) { return _mm256_sub_pd(a, b); }
-VICINAL_INLINE Vd mul(Vd a, Vd b) { return _mm256_mul_pd(a, b); }
 VICINAL_INLINE Vd fma(Vd a, Vd b, Vd c) { return _mm256_fmadd_pd(a, b, c); }
 VICINAL_INLINE Vd abs(Vd a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
 VICINAL_INLINE Vd max(Vd a, Vd b) { return _mm256_max_pd(a, b); }
 VICINAL_INLINE Vd blend(Md m, Vd a, Vd b) { return _mm256_blendv_pd(a, b, _mm256_castsi256_pd(m)); }
 // x - x is 0 for every finite x and NaN for the rest.
 VICINAL_INLINE unsigned bad_lanes(Vd a) {
-  const Vd d = sub(a, a);
+  const Vd d = a - a;
   return static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(d, d, _CMP_UNORD_Q)));
 }
 VICINAL_INLINE unsigned cmpgt(Vd a, Vd b) {
@@ -139,7 +134,7 @@ VICINAL_INLINE void low_bytes_part(std::int8_t* p, int n, Vd a) {
 
 template <bool largest>
 VICINAL_INLINE Vd reduce(const Vd* row) {
-  const auto join = [](Vd a, Vd b) { return largest ? max(a, b) : add(a, b); };
+  const auto join = [](Vd a, Vd b) { return largest ? max(a, b) : a + b; };
   const Vd x = join(_mm256_permute2f128_pd(row[0], row[1], 0x20), _mm256_permute2f128_pd(row[0], row[1], 0x31));
   const Vd y = join(_mm256_permute2f128_pd(row[2], row[3], 0x20), _mm256_permute2f128_pd(row[2], row[3], 0x31));
   const Vd mixed = join(_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y));
@@ -207,9 +202,11 @@ bool supported() {
          __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
+#include "cpu/isa/generic/table.inc"
+
 }  // namespace
 
-constexpr Kernels float_avx2 = VICINAL_KERNELS("avx2", true);
+constexpr Kernels float_avx2 = table_of("avx2", true);
 static_assert(float_avx2.complete());
 
 }  // namespace vicinal::cpu

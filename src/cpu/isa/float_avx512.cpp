@@ -27,8 +27,6 @@ VICINAL_INLINE Vf load(const float* p) { return _mm512_load_ps(p); }
 VICINAL_INLINE void store(float* p, Vf v) { _mm512_store_ps(p, v); }
 VICINAL_INLINE Vf broadcast(const float* p) { return _mm512_set1_ps(*p); }
 VICINAL_INLINE Vf fma(Vf a, Vf b, Vf c) { return _mm512_fmadd_ps(a, b, c); }
-VICINAL_INLINE Vf add(Vf a, Vf b) { return _mm512_add_ps(a, b); }
-VICINAL_INLINE Vf sub(Vf a, Vf b) { return _mm512_sub_ps(a, b); }
 VICINAL_INLINE Vf abs(Vf a) { return _mm512_abs_ps(a); }
 VICINAL_INLINE Vf max_abs(Vf a, Vf b) { return _mm512_range_ps(a, b, 0xb); }
 
@@ -114,9 +112,6 @@ VICINAL_INLINE Vd load(const double* p) { return _mm512_loadu_pd(p); }
 VICINAL_INLINE Vd load_part(const double* p, int n) { return _mm512_maskz_loadu_pd(first_lanes(n), p); }
 VICINAL_INLINE void store(double* p, Vd v) { _mm512_storeu_pd(p, v); }
 VICINAL_INLINE void store_part(double* p, int n, Vd v) { _mm512_mask_storeu_pd(p, first_lanes(n), v); }
-VICINAL_INLINE Vd add(Vd a, Vd b) { return _mm512_add_pd(a, b); }
-VICINAL_INLINE Vd sub(Vd a, Vd b) { return _mm512_sub_pd(a, b); }
-VICINAL_INLINE Vd mul(Vd a, Vd b) { return _mm512_mul_pd(a, b); }
 VICINAL_INLINE Vd fma(Vd a, Vd b, Vd c) { return _mm512_fmadd_pd(a, b, c); }
 VICINAL_INLINE Vd abs(Vd a) { return _mm512_abs_pd(a); }
 VICINAL_INLINE Vd max(Vd a, Vd b) { return _mm512_max_pd(a, b); }
@@ -139,7 +134,7 @@ VICINAL_INLINE void low_bytes_part(std::int8_t* p, int n, Vd a) {
 
 template <bool largest>
 VICINAL_INLINE Vd reduce(const Vd* row) {
-  const auto join = [](Vd a, Vd b) { return largest ? max(a, b) : add(a, b); };
+  const auto join = [](Vd a, Vd b) { return largest ? max(a, b) : a + b; };
   Vd four[4];
   VICINAL_UNROLL
   for (int i = 0; i < 4; ++i) {
@@ -206,9 +201,11 @@ bool supported() {
          __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
+#include "cpu/isa/generic/table.inc"
+
 }  // namespace
 
-constexpr Kernels float_avx512 = VICINAL_KERNELS("avx512", true);
+constexpr Kernels float_avx512 = table_of("avx512", true);
 static_assert(float_avx512.complete());
 
 }  // namespace vicinal::cpu

@@ -45,8 +45,6 @@ void convert(const void* from, std::int64_t count, double* to) {
 template <class T>
 struct Numbers {
   using Value = T;
-  static T add(T a, T b) { return a + b; }
-  static T sub(T a, T b) { return a - b; }
   static T fma(T a, T b, T c) { return std::fma(a, b, c); }
   static T abs(T a) { return std::fabs(a); }
   static T max(T a, T b) { return b > a ? b : a; }
@@ -255,9 +253,11 @@ std::int64_t first_bad(const double* values, std::int64_t count) {
 
 bool supported() { return true; }
 
+#include "cpu/isa/generic/table.inc"
+
 }  // namespace
 
-constexpr Kernels float_plain = VICINAL_KERNELS("plain", false);
+constexpr Kernels float_plain = table_of("plain", false);
 static_assert(float_plain.complete());
 
 }  // namespace vicinal::cpu

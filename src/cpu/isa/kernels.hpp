@@ -145,13 +145,12 @@ struct NearFns {
   NearFn squares, magnitudes, largest;
   /// Null for sums that a tree cannot bound.
   constexpr NearFn of(Sum sum) const noexcept {
-    switch (sum) {
-      case Sum::squares: return squares;
-      case Sum::magnitudes: return magnitudes;
-      case Sum::largest: return largest;
-      case Sum::products:
-      case Sum::bits:
-      case Sum::none: break;
+    switch (bounded(sum)) {
+      case BoundedSum::squares: return squares;
+      case BoundedSum::magnitudes: return magnitudes;
+      case BoundedSum::largest: return largest;
+      case BoundedSum::products:
+      case BoundedSum::none: break;
     }
     return nullptr;
   }
@@ -180,13 +179,12 @@ struct Kernels {
 
   /// Tiles of the sum that a filter estimates; squares of differences come from products (core/bound.hpp).
   constexpr TileFn tile_of(Sum sum) const noexcept {
-    switch (sum) {
-      case Sum::squares:
-      case Sum::products: return tile_products;
-      case Sum::magnitudes: return tile_magnitudes;
-      case Sum::largest: return tile_largest;
-      case Sum::bits:
-      case Sum::none: break;
+    switch (bounded(sum)) {
+      case BoundedSum::squares:
+      case BoundedSum::products: return tile_products;
+      case BoundedSum::magnitudes: return tile_magnitudes;
+      case BoundedSum::largest: return tile_largest;
+      case BoundedSum::none: break;
     }
     return nullptr;
   }
@@ -210,37 +208,6 @@ struct Kernels {
     return {convert, first_bad, self_product, shifted_squares, total};
   }
 };
-
-#define VICINAL_NEAR_WIDTH(width, boxes)                                             \
-  {                                                                                  \
-    near_sums<Sum::squares, width, boxes>, near_sums<Sum::magnitudes, width, boxes>, \
-        near_sums<Sum::largest, width, boxes>                                        \
-  }
-#define VICINAL_NEAR(boxes) \
-  { VICINAL_NEAR_WIDTH(2, boxes), VICINAL_NEAR_WIDTH(4, boxes), VICINAL_NEAR_WIDTH(8, boxes) }
-
-/// The canonical kernels of a summand, one a type of the rows, in the order of DType.
-#define VICINAL_TYPES(...)                                                                                      \
-  {                                                                                                             \
-    canonical<__VA_ARGS__, float>, canonical<__VA_ARGS__, double>, canonical<__VA_ARGS__, f16>,                 \
-        canonical<__VA_ARGS__, bf16>, canonical<__VA_ARGS__, std::uint8_t>, canonical<__VA_ARGS__, std::int8_t> \
-  }
-/// The table of an instruction set, of the functions that its file has in its unnamed namespace.
-#define VICINAL_KERNELS(set, products_round_once)                                                                   \
-  {                                                                                                                 \
-    .name = set, .supported = supported, .fused = products_round_once, .query_lanes = query_lanes,                  \
-    .tile_products = tile<FloatSum<Sum::products>>, .tile_magnitudes = tile<FloatSum<Sum::magnitudes>>,             \
-    .tile_largest = tile<FloatSum<Sum::largest>>,                                                                   \
-    .canonical = {VICINAL_TYPES(Pair<Sum::squares>), VICINAL_TYPES(Pair<Sum::products>),                            \
-                  VICINAL_TYPES(Pair<Sum::magnitudes>), VICINAL_TYPES(Pair<Sum::largest>)},                         \
-    .shifted_products = VICINAL_TYPES(ShiftedProduct), .self_product = canonical<SelfProduct, double>,              \
-    .shifted_squares = canonical<ShiftedSquare, double>, .total = canonical<Total, double>,                         \
-    .convert = {convert<float>, convert<double>,       convert<f16>,                                                \
-                convert<bf16>,  convert<std::uint8_t>, convert<std::int8_t>},                                       \
-    .quantize = quantize, .pack = pack, .hamming = hamming, .first_bad = first_bad, .quantize_int8 = quantize_int8, \
-    .second_row = second_row, .second_query = second_query, .largest = largest_moved,                               \
-    .near_rows = VICINAL_NEAR(false), .near_boxes = VICINAL_NEAR(true)                                              \
-  }
 
 extern const Kernels float_plain, float_avx2, float_avx512;
 

@@ -272,11 +272,9 @@ class CudaSession final : public Session {
     const bool labelled = choice_.choice().labelled;
     const std::int64_t words = std::max<std::int64_t>(rerank_words(spec_.k), labelled ? 1024 : 0);
     const Rerank s{.args = args(), .ranking = ranking(), .words = words, .last = last};
-    const bool few = queries_.matrix.count <= device_.multiprocessors, many = labelled || (spec_.k > 256 && !few);
-    const int threads = few || many ? rerank_threads : spec_.k > 32 ? 128 : 64;
-    const auto kernel = wide_ ? (many ? rerank_queries<Wide, true> : rerank_queries<Wide, false>)
-                              : (many ? rerank_queries<Packed, true> : rerank_queries<Packed, false>);
-    launch(kernel, queries_.matrix.count, threads, rerank_memory(words, spec_.k, wide_), s);
+    const bool few = queries_.matrix.count <= device_.multiprocessors;
+    const int threads = few || labelled || spec_.k > 256 ? rerank_threads : spec_.k > 32 ? 128 : 64;
+    launch(rerank_kernel(s.ranking, wide_), queries_.matrix.count, threads, rerank_memory(words, spec_.k, wide_), s);
   }
 
   /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.

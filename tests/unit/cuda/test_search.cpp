@@ -62,6 +62,31 @@ TEST(CudaSearch, WholeNumbersTiesAndDuplicates) {
           {.options = {.k = 10}, .slots = 100, .precision = Precision::f32}, 0);
 }
 
+TEST(CudaSearch, SumsOfBytesAreCanonical) {
+  // Rows whose lines are read 16, 4 and 1 bytes at a time, signed and not, with the extremes in them.
+  std::mt19937 random(19);
+  std::int64_t number = 0;
+  for (const std::int64_t dims : {48, 20, 7})
+    for (const DType type : {DType::u8, DType::i8}) {
+      std::vector<std::uint8_t> rows(400 * dims), asked(6 * dims);
+      const auto fill = [&](std::vector<std::uint8_t>& bytes) {
+        for (std::uint8_t& value : bytes)
+          value = static_cast<std::uint8_t>(random() % 4 == 0 ? (random() % 2 == 0 ? 0x80 : 0x7f) : random());
+      };
+      fill(rows);
+      fill(asked);
+      for (const MetricInfo& metric : metrics()) {
+        if (!metric.vectors || metric.metric == Metric::hamming) continue;
+        if (sampled() && number++ % 4 != 0) continue;
+        SCOPED_TRACE(std::string(metric.name) + " " + std::to_string(dims));
+        const Precision precision =
+            metric.metric == Metric::l1 || metric.metric == Metric::linf ? Precision::f32 : Precision::int8;
+        compare(Points(rows.data(), type, 400, dims), Points(asked.data(), type, 6, dims),
+                {.options = {.k = 9, .metric = metric.metric}, .precision = precision});
+      }
+    }
+}
+
 TEST(CudaSearch, KeptCopiesAreNeighboursOfLongerLists) {
   // 120 of each of ten rows: so many that most of them are left out of shorter lists than were asked of what is kept.
   const std::int64_t dims = 8, kinds = 10, k = 100;

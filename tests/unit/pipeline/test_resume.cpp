@@ -173,6 +173,73 @@ TEST(Resume, AnotherSearchIsNotMixedIn) {
   expect_refused(data.c(), asked.q(), {.k = 10}, grid_of(16, 512));
 }
 
+/// What a call that is refused says.
+template <class Call>
+std::string refusal(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Resume, SearchesThatShareADirectoryKeepEachOthersPieces) {
+  const Data data;
+  const KnnOptions other{.k = 4, .metric = Metric::l1};
+  for (const bool sound : {true, false}) {
+    const Folder folder;
+    const std::string path = folder.path.string();
+    KnnOptions killed{.k = 10, .run = {.threads = 1}};
+    killed.progress = [&](std::uint64_t, std::uint64_t) {
+      return !fs::exists(folder.path / "block-000002.vicinal-piece");
+    };
+    // The one that was killed has saved blocks 0 to 2; the other, of one block, would write over 0 alone and remove all.
+    EXPECT_THROW(knn_in_pieces(data.c(), data.q(), killed, path, grid_of(7, 1500)), Error);
+    const std::size_t saved = folder.pieces();
+    ASSERT_GE(saved, 3u);
+    if (!sound)
+      for (const auto& entry : fs::directory_iterator(folder.path)) fs::resize_file(entry.path(), 300);
+    const auto search = [&] { knn_in_pieces(data.c(), data.q().slice(0, 7), other, path, grid_of(64, 1500)); };
+    if (sound) {
+      const std::string said = refusal(search);
+      EXPECT_NE(said.find("belongs to another search"), std::string::npos) << said;
+      EXPECT_NE(said.find("(k-NN, k=10, euclidean, 37 queries, 1500 rows of 9 columns)"), std::string::npos) << said;
+      EXPECT_NE(said.find("rm '" + path + "'/*.vicinal-piece"), std::string::npos) << said;
+      EXPECT_EQ(folder.pieces(), saved);
+      const Neighbors resumed = knn_in_pieces(data.c(), data.q(), {.k = 10}, path, grid_of(7, 1500));
+      expect_same(resumed, knn(data.c(), data.q(), {.k = 10}));
+      discard_pieces(path);
+    }
+    search();
+    EXPECT_GT(folder.pieces(), 0u);
+  }
+}
+
+TEST(Resume, ADirectoryHasOneSearchAtATime) {
+  const Data data;
+  const Folder folder;
+  const std::string path = folder.path.string();
+  std::string said;
+  std::size_t left = 0;
+  KnnOptions options{.k = 10, .run = {.threads = 1}};
+  options.progress = [&](std::uint64_t, std::uint64_t) {
+    if (said.empty() && folder.pieces() > 0) {
+      said = refusal([&] { knn_in_pieces(data.c(), data.q(), {.k = 3}, path, grid_of(37, 1500)); });
+      discard_pieces(path);
+      left = folder.pieces();
+    }
+    return true;
+  };
+  expect_same(knn_in_pieces(data.c(), data.q(), options, path, grid_of(7, 256)), knn(data.c(), data.q(), {.k = 10}));
+  EXPECT_EQ(said,
+            "a search that is running saves its pieces in " + path + "; wait for its end, or name another directory");
+  EXPECT_GT(left, 0u) << "the pieces of a search that runs were removed";
+  discard_pieces(path);
+  EXPECT_FALSE(fs::exists(folder.path));
+}
+
 TEST(Resume, NamesBadRowsAsOneCallDoes) {
   Data data;
   data.corpus[1300 * 9 + 2] = std::numeric_limits<float>::quiet_NaN();

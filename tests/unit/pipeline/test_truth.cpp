@@ -262,6 +262,8 @@ TEST(GroundTruthUpdate, FollowsARunbook) {
         expect_same(truth.nearest(), expected);
         EXPECT_EQ(truth.verified.size(), 8u);
         EXPECT_TRUE(truth.certificate.all());
+        EXPECT_EQ(truth.certificate.queries + truth.kept, base.asked) << "kept lists are not proven";
+        EXPECT_TRUE(truth.stats.notes.back().starts_with(std::to_string(truth.certificate.queries) + " of"));
         lists = expected;
       }
     }
@@ -279,6 +281,15 @@ TEST(GroundTruthUpdate, SearchesAgainOnlyWhereTooFewAreLeft) {
     return truth.stats.notes.back();
   };
   EXPECT_TRUE(lost(14).starts_with("0 of 23 queries")) << lost(14);
+  // A search that was killed has saved pieces; an update that needs no search has none, and is no reason to remove them.
+  const Directory directory;
+  const TruthOptions saved{.search = {.k = 3}, .directory = directory.path.string()};
+  ground_truth(old, base.asks(), saved);
+  expect_refused(ErrorCode::invalid_argument, "(ground truth, k=3, euclidean, 23 queries, 855 rows of 7 columns)", [&] {
+    update_ground_truth({lists.view(), old, {}, deleted}, base.asks(),
+                        {.search = {.k = 14}, .directory = directory.path.string()});
+  });
+  EXPECT_EQ(ground_truth(old, base.asks(), saved).stats.candidates, 0) << "its pieces are gone";
   EXPECT_FALSE(lost(15).starts_with("0 of 23 queries")) << lost(15);
 }
 

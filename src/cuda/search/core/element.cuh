@@ -61,8 +61,6 @@ __device__ __forceinline__ bool is_finite(double value) { return value - value =
 /// The primitives of core/sums.hpp.
 struct Doubles {
   using Value = double;
-  __device__ __forceinline__ static double add(double a, double b) { return a + b; }
-  __device__ __forceinline__ static double sub(double a, double b) { return a - b; }
   __device__ __forceinline__ static double fma(double a, double b, double c) { return ::fma(a, b, c); }
   __device__ __forceinline__ static double abs(double a) { return fabs(a); }
   __device__ __forceinline__ static double max(double a, double b) { return a < b ? b : a; }

@@ -121,17 +121,16 @@ __device__ __forceinline__ double own_sums(const Ranking& args, const std::int64
                                            const double (&shifts)[rows_at_once],
                                            const std::int64_t (&queries)[rows_at_once]) {
   double lists[rows_at_once];
-  switch (sum_of(args.metric)) {
-    case Sum::squares: own_lanes<Sum::squares>(args, rows, shifts, queries, lists); break;
-    case Sum::magnitudes: own_lanes<Sum::magnitudes>(args, rows, shifts, queries, lists); break;
-    case Sum::products: own_lanes<Sum::products>(args, rows, shifts, queries, lists); break;
-    case Sum::largest:
-      own_lanes<Sum::largest>(args, rows, shifts, queries, lists);
-      return lists_joined(lists, Larger{});
-    case Sum::bits:
-    case Sum::none: break;  // no filter finds their pairs
+  const Sum sum = sum_of(args.metric);
+  switch (bounded(sum)) {
+#define BOUNDED_SUM(name, join)                               \
+  case BoundedSum::name:                                      \
+    own_lanes<Sum::name>(args, rows, shifts, queries, lists); \
+    break;
+#include "core/sums.def"
+    case BoundedSum::none: break;  // no filter finds their pairs
   }
-  return lists_joined(lists, Plus{});
+  return join_of(sum) == Join::max ? lists_joined(lists, Larger{}) : lists_joined(lists, Plus{});
 }
 
 /// What the warps of the filter appended, ranked: a block a segment.

@@ -46,16 +46,14 @@ __device__ __forceinline__ double pair_sums(const Ranking& args, Sum sum, const 
                                             const double (&shifts)[Rows], const std::int64_t (&queries)[Queries]) {
   double lists[Rows * Queries];
   switch (sum) {
-    case Sum::squares: sum_lanes<Sum::squares, Rows, Queries>(args, rows, shifts, queries, lists); break;
-    case Sum::products: sum_lanes<Sum::products, Rows, Queries>(args, rows, shifts, queries, lists); break;
-    case Sum::magnitudes: sum_lanes<Sum::magnitudes, Rows, Queries>(args, rows, shifts, queries, lists); break;
-    case Sum::bits: sum_lanes<Sum::bits, Rows, Queries>(args, rows, shifts, queries, lists); break;
-    case Sum::largest:
-      sum_lanes<Sum::largest, Rows, Queries>(args, rows, shifts, queries, lists);
-      return lists_joined(lists, Larger{});
+#define SUM(name, join)                                                      \
+  case Sum::name:                                                            \
+    sum_lanes<Sum::name, Rows, Queries>(args, rows, shifts, queries, lists); \
+    break;
+#include "core/sums.def"
     case Sum::none: break;  // refused when the search was opened
   }
-  return lists_joined(lists, Plus{});
+  return join_of(sum) == Join::max ? lists_joined(lists, Larger{}) : lists_joined(lists, Plus{});
 }
 
 /// The canonical value of a sum, before it is rounded to a key and folded.

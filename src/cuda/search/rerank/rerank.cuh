@@ -4,7 +4,7 @@
 #include "cuda/search/core/block_select.cuh"
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/core/threshold.cuh"
-#include "cuda/search/rerank/rank.cuh"
+#include "cuda/search/rerank/row_sums.cuh"
 
 namespace vicinal::cuda {
 
@@ -76,33 +76,6 @@ __device__ __forceinline__ std::uint32_t drop_excluded(const SearchArgs& args, c
   });
 }
 
-/// Words of some rows for a query, by `warps` warps of which this is one: `each` rows at a time.
-template <class Form, int each>
-__device__ __forceinline__ void rank_rows(const SearchArgs& args, const Ranking& ranking, std::int64_t query_row,
-                                          const std::uint32_t* chosen, std::uint32_t count, std::uint32_t warp,
-                                          std::uint32_t warps, typename Form::Word* words) {
-  const Sum sum = sum_of(ranking.metric);
-  for (std::uint32_t from = warp * each; from < count; from += warps * each) {
-    std::int64_t rows[each];
-    double shifts[each];
-#pragma unroll
-    for (int j = 0; j < each; ++j) {
-      const std::int64_t row = chosen[from + j < count ? from + j : from];
-      rows[j] = row * args.rows.dims;
-      shifts[j] = ranking.metric == Metric::correlation ? args.rows.mean[row] : 0.0;
-    }
-    const std::int64_t queries[1] = {query_row * args.rows.dims};
-    const double total = pair_sums<each, 1>(ranking, sum, rows, shifts, queries);
-    const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / (32 / each));
-    if (lane_index() % (32 / each) == 0 && which < count) {
-      const std::int64_t row = chosen[which];
-      words[which] =
-          Form::make(ListWords<Form>::ordered(folded_key(ranking, value_of_sum(ranking, total, query_row, row))),
-                     args.first_row + row);
-    }
-  }
-}
-
 /// Cuts a list of at least k words to the best k, in order or not; returns the k-th key.
 template <class Form>
 __device__ __forceinline__ double cut_list(typename Form::Word* words, int& have, std::int64_t k, bool& in_order,
@@ -131,9 +104,8 @@ __device__ __forceinline__ double cut_list(typename Form::Word* words, int& have
   return bound;
 }
 
-/// many: rows for each query. Then eight of a warp are on their way, and a block more has room; of a few all warps should have some.
-template <class Form, bool many>
-__global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(Rerank s) {
+template <class Form, Sum sum, bool floats>
+__global__ void __launch_bounds__(rerank_threads, 4) rerank_queries(Rerank s) {
   using Word = typename Form::Word;
   // Shared memory: the list with what is ranked behind it, and the rows that are chosen.
   VICINAL_SHARED(unsigned, scratch, 260);
@@ -157,7 +129,7 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
   auto have = static_cast<int>(state.best);
   for (int i = thread_index(); i < have; i += thread_count()) words[i] = best[i];
   __syncthreads();
-  const QuantizedQuery query = args.queries.quantized[position];
+  const QuantizedQuery& query = args.queries.quantized[position];
   const std::int64_t query_row = args.queries.order[position];
   const auto room = static_cast<std::uint32_t>(s.words - k);
   bool first = true, in_order = false;
@@ -178,8 +150,8 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
       used = choose_rows(args, state, query, slots, count, want, room, first && full, chosen, bins, scratch);
     }
     // Canonical distances behind the list.
-    rank_rows<Form, many ? 8 : 4>(args, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()),
-                                  static_cast<std::uint32_t>(thread_count() / 32), words + have);
+    rank_rows<Form, sum, floats>(args, s.ranking, query_row, chosen, used, static_cast<std::uint32_t>(warp_index()),
+                                 static_cast<std::uint32_t>(thread_count() / 32), words + have);
     if (thread_index() == 0) atomicAdd(&args.counters->ranked, static_cast<unsigned long long>(used));
     have += static_cast<int>(used);
     in_order = false;
@@ -202,6 +174,13 @@ __global__ void __launch_bounds__(rerank_threads, many ? 4 : 3) rerank_queries(R
   if (thread_index() != 0) return;
   state.best = static_cast<std::uint32_t>(have);
   args.counts[position] = count;
+}
+
+using RerankKernel = void (*)(Rerank);
+inline RerankKernel rerank_kernel(const Ranking& ranking, bool wide) {
+  return with_ranked(ranking, [wide]<Sum sum, bool floats>() -> RerankKernel {
+    return wide ? rerank_queries<Wide, sum, floats> : rerank_queries<Packed, sum, floats>;
+  });
 }
 
 }  // namespace vicinal::cuda

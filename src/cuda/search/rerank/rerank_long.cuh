@@ -56,14 +56,21 @@ __global__ void __launch_bounds__(long_threads) choose_long(RerankLong s) {
   s.used[position] = used;
 }
 
-template <class Form>
-__global__ void __launch_bounds__(rank_long_threads) rank_long(RerankLong s) {
+template <class Form, Sum sum, bool floats>
+__global__ void __launch_bounds__(rank_long_threads, 4) rank_long(RerankLong s) {
   const SearchArgs& args = s.args;
   const std::int64_t position = blockIdx.x / s.parts, warps = thread_count() / 32;
-  rank_rows<Form, 8>(args, s.ranking, args.queries.order[position], s.chosen + position * args.capacity,
-                     s.used[position], static_cast<std::uint32_t>(blockIdx.x % s.parts * warps + warp_index()),
-                     static_cast<std::uint32_t>(s.parts * warps),
-                     static_cast<typename Form::Word*>(s.words) + position * args.capacity);
+  rank_rows<Form, sum, floats>(args, s.ranking, args.queries.order[position], s.chosen + position * args.capacity,
+                               s.used[position],
+                               static_cast<std::uint32_t>(blockIdx.x % s.parts * warps + warp_index()),
+                               static_cast<std::uint32_t>(s.parts * warps),
+                               static_cast<typename Form::Word*>(s.words) + position * args.capacity);
+}
+using RankLongKernel = void (*)(RerankLong);
+inline RankLongKernel rank_long_kernel(const Ranking& ranking, bool wide) {
+  return with_ranked(ranking, [wide]<Sum sum, bool floats>() -> RankLongKernel {
+    return wide ? rank_long<Wide, sum, floats> : rank_long<Packed, sum, floats>;
+  });
 }
 
 /// The byte-th of a word, from the highest on.
@@ -194,7 +201,7 @@ class LongLists {
       if (all && !last) break;
       s.all = all;
       device_.launch()(count, long_threads, 0, choose_long, s);
-      device_.launch()(count * s.parts, rank_long_threads, 0, wide ? rank_long<Wide> : rank_long<Packed>, s);
+      device_.launch()(count * s.parts, rank_long_threads, 0, rank_long_kernel(ranking, wide), s);
       device_.launch()(count, long_threads, 0, wide ? cut_long<Wide> : cut_long<Packed>, s);
     }
     if (!last) return;
