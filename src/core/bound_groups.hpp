@@ -1,5 +1,5 @@
 // One comparison for the rows of a group, for a device that has the products of several rows with a query at hand (docs/exactness.md,
-// 8.10). With A_G the least term of the group's rows and e, n their largest norms, a row that must stay has a product I of integers with
+// 8.9). With A_G the least term of the group's rows and e, n their largest norms, a row that must stay has a product I of integers with
 //
 //   I >= (A_G - bound) / unit,   bound = base + by_e * e + by_n * (n + e),   unit = multiplier * s_q * s_r,
 //
@@ -30,29 +30,33 @@ struct GroupCoeffs {
 };
 
 inline constexpr double group_slack = 0x1p-20;
-inline constexpr float most_group_term = 0x1p127F;
+inline constexpr float most_group_part = 0x1p100F;
 
 /// inverse: 1 / step of the rows.
 VICINAL_HOST_DEVICE inline GroupNorms group_norms(const RowGroup& group, double inverse) noexcept {
-  const double raised = inverse * (1 + group_slack), wide = static_cast<double>(group.least),
-               term = std::min(wide, 0x1p127) * inverse, low = term - std::fabs(term) * group_slack;
-  // A row that is always a candidate: no query with a bound has one that is as large, and a query without any row keeps its infinite one.
-  if (!(low > -0x1p100 && inverse > 0x1p-100)) return {-most_group_term, 0x1p-60F, 0, 0};
-  return {static_cast<float>(std::min(low, 0x1p127)), static_cast<float>(inverse), up32(group.maxima.e * raised),
-          up32((group.maxima.n + group.maxima.e) * raised)};
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  if (group.least == infinity) return {infinity, 1, 0, 0};  // masked rows alone
+  const double raised = inverse * (1 + group_slack), term = static_cast<double>(group.least) * inverse,
+               low = term - std::fabs(term) * group_slack;
+  const float e = up32(group.maxima.e * raised), n = up32((group.maxima.n + group.maxima.e) * raised);
+  // With a row that is always a candidate: no query with a bound has one as large, and a query without any row keeps its infinite one.
+  if (!(low > -0x1p100 && inverse > 0x1p-100 && e < most_group_part && n < most_group_part))
+    return {-0x1p127F, 0x1p-60F, 0, 0};
+  return {static_cast<float>(std::min(low, 0x1p127)), static_cast<float>(inverse), e, n};
 }
 
 /// inverse: 1 / (multiplier * step of the queries). Nothing is a candidate of a query whose base is -inf.
 VICINAL_HOST_DEVICE inline GroupCoeffs group_coeffs(const ThresholdCoeffsF32& coeffs, float inverse) noexcept {
-  if (!(coeffs.base > -std::numeric_limits<float>::infinity()))
-    return {0, -std::numeric_limits<float>::infinity(), 0, 0};
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  if (!(coeffs.base > -infinity)) return {0, -infinity, 0, 0};
   constexpr auto slack = static_cast<float>(group_slack), raised = 1 + slack;
-  return {inverse, (coeffs.base + std::fabs(coeffs.base) * slack) * inverse, coeffs.by_e * inverse * raised,
-          coeffs.by_n * inverse * raised};
+  const float by_e = coeffs.by_e * inverse * raised, by_n = coeffs.by_n * inverse * raised;
+  if (!(by_e < most_group_part && by_n < most_group_part)) return {inverse, infinity, 0, 0};
+  return {inverse, (coeffs.base + std::fabs(coeffs.base) * slack) * inverse, by_e, by_n};
 }
 
-/// EXCLUDE all rows of the group iff the largest of their products with the query is below this; NaN excludes none. Products are whole, so
-/// 1/16 less makes no difference but where parts of it underflow.
+/// A group may have a row that stays iff the largest of their products with the query is at least this; NaN, of masked rows and what knows
+/// nothing, means none. Products are whole, so 1/16 less makes no difference but where parts of it underflow.
 VICINAL_HOST_DEVICE inline float group_threshold(const GroupCoeffs& query, const GroupNorms& group) noexcept {
   const float bound =
       std::fma(query.base, group.inverse, std::fma(query.by_e, group.e, std::fma(query.by_n, group.n, 0x1p-4F)));

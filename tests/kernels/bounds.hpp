@@ -48,7 +48,7 @@ __device__ inline bool passes(const Check& c, const Candidate& one, double key) 
         static_cast<float>(args.queries.tile_metadata[one.query / tile_rows].inverse / int8_unit(args.model.sum, 1, 1));
     const auto row = static_cast<int>(one.position % tile_rows);
     const GroupNorms& group = metadata.groups[row / 64 * 4 + row % 8 / 2];
-    return !(static_cast<float>(one.sum) < group_threshold(group_coeffs(coeffs, query_inverse), group));
+    return static_cast<float>(one.sum) >= group_threshold(group_coeffs(coeffs, query_inverse), group);
   }
   const int threshold =
       quick_threshold(coeffs, metadata.e, metadata.n, static_cast<float>(inverse), c.largest_threshold);

@@ -326,10 +326,6 @@ void wake_all(const void* awaited) {
     if (Lane& lane = machine.lanes[static_cast<std::size_t>(i)]; lane.state == State::asleep && lane.awaited == awaited)
       wake(lane);
 }
-void yield() {
-  wake(machine.lanes[static_cast<std::size_t>(machine.current)]);
-  pass_on();
-}
 void happens_later(const Event& event) { machine.events.push_back(event); }
 void rule_broken(const char* what) {
   fail([&] { return std::string(what) + ": " + where(machine.lanes[static_cast<std::size_t>(machine.current)]); });

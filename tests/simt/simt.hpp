@@ -77,7 +77,6 @@ void block_barrier(SourceLocation place);
 /// The running lane waits until another one, or an event, wakes all that await this.
 void sleep(const void* awaited, SourceLocation place);
 void wake_all(const void* awaited);
-void yield();  // lets another lane run
 /// What the device does by itself, at a moment drawn from the seed: bytes are copied, and `happen` knows what follows.
 struct Event {
   void (*happen)(const Event&);

@@ -55,17 +55,11 @@ __device__ __forceinline__ void wait_for(Barrier barrier, unsigned parity) {
         : "memory");
   } while (done == 0);
 }
-/// Whether it is: asks once.
-__device__ __forceinline__ bool is_over(Barrier barrier, unsigned parity) {
-  unsigned done;
-  asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
-               : "=r"(done)
-               : "r"(barrier.at), "r"(parity)
-               : "memory");
-  return done != 0;
+/// Warpgroups in turn: 128 threads wait until as many others have given them the turn. turn: 0 to 14.
+__device__ __forceinline__ void wait_for_turn(int turn) {
+  asm volatile("bar.sync %0, 256;" ::"r"(turn + 1) : "memory");
 }
-/// Lets others run for about a tenth of a microsecond.
-__device__ __forceinline__ void nap() { __nanosleep(100); }
+__device__ __forceinline__ void give_turn(int turn) { asm volatile("bar.arrive %0, 256;" ::"r"(turn + 1) : "memory"); }
 /// A multiple of 16 bytes, which the barrier was told to expect.
 __device__ __forceinline__ void copy_bulk(unsigned shared, const void* global, int bytes, Barrier barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
@@ -150,8 +144,8 @@ inline void arrive_expecting(Barrier barrier, int bytes) { simt::arrive_at(barri
 inline void wait_for(Barrier barrier, unsigned parity, int line = __builtin_LINE()) {
   simt::wait_for_phase(barrier.at, parity, {__FILE__, line});
 }
-inline bool is_over(Barrier barrier, unsigned parity) { return simt::phase_barrier(barrier.at).phase != parity; }
-inline void nap() { simt::yield(); }
+inline void wait_for_turn(int turn, int line = __builtin_LINE()) { simt::wait_at_named(turn, 256, {__FILE__, line}); }
+inline void give_turn(int turn) { simt::arrive_at_named(turn, 256); }
 inline void copy_bulk(unsigned shared, const void* global, int bytes, Barrier barrier) {
   simt::copy_later(shared, global, bytes, barrier.at);
 }

@@ -141,23 +141,29 @@ TEST(Bound, EachPartOfAGroupsThresholdIsLoweredByMoreThanItsRounding) {
 
 TEST(Bound, ThresholdsOfGroupsAtTheEnds) {
   const float unknown = infinity, dead = -infinity, nothing = std::nanf("");
-  const RowGroup plain{2.0F, {0.1, 1.5}}, always{-infinity, {0.1, 1.5}}, masked;
-  constexpr double most = 127 * 128 * 128;
+  const RowGroup plain{2.0F, {0.1, 1.5}}, exact{2.0F, {0, 0}}, always{-infinity, {0.1, 1.5}}, far{1.0F, {1e40, 1e40}},
+      masked;
+  constexpr float most = 127 * 128 * 128;
   for (const double inverse : {0x1p-150, 0x1p-90, 1e-3, 1.0, 1e3, 0x1p60, infinite})
     for (const float query_inverse : {0x1p-55F, 1e-3F, 1.0F, 1e3F}) {
-      const auto threshold = [&](const ThresholdCoeffsF32& line, const RowGroup& group) {
-        return group_threshold(group_coeffs(line, query_inverse), group_norms(group, inverse));
+      const auto passes = [&](const ThresholdCoeffsF32& line, const RowGroup& group, float product) {
+        return product >= group_threshold(group_coeffs(line, query_inverse), group_norms(group, inverse));
       };
-      for (const RowGroup& group : {plain, always, masked}) {
-        EXPECT_GT(threshold({dead, 0, 0}, group), most) << inverse;  // a query that is not there
-        EXPECT_FALSE(threshold({unknown, 0, 0}, group) > -most) << inverse;
-        EXPECT_FALSE(threshold({unknown, unknown, unknown}, group) > -most) << inverse;
-        EXPECT_GT(threshold({nothing, 0, 0}, group), most) << "threshold_coeffs_f32 gives a query without a number up";
+      for (const RowGroup& group : {plain, exact, always, far, masked}) {
+        EXPECT_FALSE(passes({dead, 0, 0}, group, most)) << inverse;  // a query that is not there
+        EXPECT_FALSE(passes({nothing, 0, 0}, group, most)) << "threshold_coeffs_f32 gives a query without a number up";
+        if (group.least == infinity) continue;
+        EXPECT_TRUE(passes({unknown, 0, 0}, group, -most)) << inverse;
+        EXPECT_TRUE(passes({unknown, unknown, 0}, group, -most)) << inverse;
+        EXPECT_TRUE(passes({1, unknown, unknown}, group, -most)) << inverse;
       }
-      for (const float base : {-0x1p100F, -1e10F, -1.0F, 1e10F})
-        EXPECT_LT(threshold({base, 1, 1}, always), -most) << base << " " << inverse << " " << query_inverse;
+      for (const float base : {-0x1p100F, -1e10F, -1.0F, 1e10F, unknown}) {
+        EXPECT_FALSE(passes({base, 1, 1}, masked, most)) << base << " " << inverse << " " << query_inverse;
+        if (!(inverse < infinite)) continue;
+        EXPECT_TRUE(passes({base, 1, 1}, always, -most)) << base << " " << inverse << " " << query_inverse;
+        EXPECT_TRUE(inverse < 1 || passes({base, 1, 1}, far, -most)) << base << " " << inverse << " " << query_inverse;
+      }
     }
-  EXPECT_GT(group_threshold(group_coeffs({10, 1, 0}, 1), group_norms(masked, 1)), most);
   EXPECT_LT(group_threshold(group_coeffs({10, 1, 0}, 1), group_norms({-0x1p126F, {0, 0}}, 1e10)), -most);
 }
 

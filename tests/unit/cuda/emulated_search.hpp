@@ -69,6 +69,7 @@ struct Ask {
   Precision precision = Precision::int8;
   bool there = false;  // results stay on the device
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
+  bool wgmma = false;  // on a device of compute capability 9.0
 };
 
 struct Answer {
@@ -123,6 +124,10 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   Device device;
   device.packed_rows = ask.packed_rows;
   device.shared_bytes = ask.shared_bytes;
+  if (ask.wgmma) {
+    device.usable = cuda::built_filters("90a-real", 90);
+    plan.instruction_set = "wgmma";
+  }
   NeighborsView out = answer.result.view();
   const std::int64_t entries = queries.rows * options.k,
                      bytes = entries * static_cast<std::int64_t>(distance_size(spec.type));

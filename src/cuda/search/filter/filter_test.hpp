@@ -179,7 +179,7 @@ class FilterTest {
     const auto in_tile = static_cast<int>(row % tile_rows);
     const GroupNorms& group = row_metadata_[row / tile_rows].groups[in_tile / 64 * 4 + in_tile % 8 / 2];
     const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
-    const bool found = !(static_cast<float>(candidate_sum(query, row)) < group_threshold(group_coeffs(line, 1), group));
+    const bool found = static_cast<float>(candidate_sum(query, row)) >= group_threshold(group_coeffs(line, 1), group);
     return found || passes(query, row);
   }
   /// A group is two rows of each eight, in a half of the tile.

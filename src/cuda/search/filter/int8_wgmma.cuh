@@ -122,14 +122,15 @@ __device__ __forceinline__ void test_and_append(const Filter& f, int (&sums)[64]
         first_key = first_key * 16 + bias.x;
         second_key = second_key * 16 + bias.y;
       } else {
-        first_key = (first_key + bias.x & ~15) | 2 * (i % 8);
-        second_key = (second_key + bias.y & ~15) | 2 * (i % 8) + 1;
+        first_key = ((first_key + bias.x) & ~15) | (2 * (i % 8));
+        second_key = ((second_key + bias.y) & ~15) | (2 * (i % 8) + 1);
       }
       most[h][i / 8] = __vimax3_s32(most[h][i / 8], first_key, second_key);
     }
   }
   // Output: hits are rare.
-  const bool any = std::max(most[0][0], most[0][1]) >= thresholds[0] || std::max(most[1][0], most[1][1]) >= thresholds[1];
+  const bool any =
+      std::max(most[0][0], most[0][1]) >= thresholds[0] || std::max(most[1][0], most[1][1]) >= thresholds[1];
   if (!__any_sync(all_lanes, any)) return;
 #pragma unroll
   for (int h = 0; h < 2; ++h)

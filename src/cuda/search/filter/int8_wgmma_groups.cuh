@@ -3,22 +3,18 @@
 //
 // A block has five warpgroups. Four are consumers: each keeps 64 queries in registers and multiplies them with the rows of a tile, and while
 // one tests its sums, the others have the tensor cores. A thread has 16 sums of a query in each half of a tile, those of a group of rows. A
-// group whose largest product reaches the query's threshold is laid down as a record in shared memory; nothing more is done by those whom
-// tensor cores wait for. Of the fifth warpgroup a warp copies tiles into a ring of stages, and the others look through records, two at
-// a time, a lane a sum, and append what passes. Biases of rows play no part: scatter_candidates takes them from the terms.
+// group whose largest product reaches the query's threshold is laid down as a record in shared memory; of few records together a warp finds
+// those rows that do, two records at a time, a lane a sum. Of the fifth warpgroup a thread copies tiles into a ring of stages. Biases of rows
+// play no part: scatter_candidates takes them from the terms.
 #pragma once
+#include "cuda/search/filter/filter.cuh"
 #include "cuda/search/filter/wgmma_block.cuh"
 
 namespace vicinal::cuda {
 
-inline constexpr int group_consumers = wgmma_warps, group_expanders = 3;  // warps
-#ifndef HANDS_OVER_FROM
-#define HANDS_OVER_FROM 8
-#endif
-/// Records of a warp: it hands them over in batches of at least so many, and fills one while the other is looked through.
-inline constexpr int record_words = group_rows + 4, handed_over_from = HANDS_OVER_FROM,
-                     batch_records = handed_over_from + 31, batch_words = batch_records * record_words + 4,
-                     last_batch = 1 << 8;
+inline constexpr int group_consumers = wgmma_warps;  // warps
+/// Records of a warp, which it looks through from so many on.
+inline constexpr int record_words = group_rows + 4, expanded_from = 4, most_records = expanded_from + 31;
 
 /// Where each part of a block's shared memory begins, in bytes.
 struct GroupMemory {
@@ -31,8 +27,8 @@ VICINAL_HOST_DEVICE inline constexpr GroupMemory group_memory(int slab) {
   m.groups = static_cast<std::int64_t>(m.stages) * tile_rows * slab;
   m.coeffs = m.groups + m.stages * groups_a_tile * static_cast<std::int64_t>(sizeof(GroupNorms));
   m.records = m.coeffs + block_queries * static_cast<std::int64_t>(sizeof(GroupCoeffs));
-  m.barriers = m.records + group_consumers * 2 * batch_words * 4;
-  m.all = m.barriers + (2 * m.stages + 4 * group_consumers) * 8 + 1024;  // slabs begin at multiples of 1024
+  m.barriers = m.records + group_consumers * most_records * record_words * 4;
+  m.all = m.barriers + 2 * m.stages * 8 + 1024;  // slabs begin at multiples of 1024
   return m;
 }
 static_assert(group_memory(128).all <= 227 << 10, "a block has 227 KB at compute capability 9.0");
@@ -47,18 +43,17 @@ struct GroupBlock {
   unsigned at;
   const GroupNorms* groups;
   GroupCoeffs* coeffs;  // of queries
-  int* records;         // two batches of each consumer
-  Barrier full, empty, records_full, records_empty;
+  int* records;         // of each consumer
+  Barrier full, empty;
 
   __device__ __forceinline__ explicit GroupBlock(unsigned char* base)
       : at(shared_address(base)), groups(reinterpret_cast<const GroupNorms*>(base + memory.groups)),
         coeffs(reinterpret_cast<GroupCoeffs*>(base + memory.coeffs)),
         records(reinterpret_cast<int*>(base + memory.records)), full{at + static_cast<unsigned>(memory.barriers)},
-        empty(full[stages]), records_full(empty[stages]), records_empty(records_full[2 * group_consumers]) {}
+        empty(full[stages]) {}
   __device__ __forceinline__ void init_barriers() const {
     if (thread_index() == 0) {
       for (int i = 0; i < stages; ++i) init_barrier(full[i], 1), init_barrier(empty[i], group_consumers);
-      for (int i = 0; i < 2 * group_consumers; ++i) init_barrier(records_full[i], 1), init_barrier(records_empty[i], 1);
       fence_barriers();
     }
     __syncthreads();
@@ -90,31 +85,57 @@ __device__ __forceinline__ void load_group_coeffs(const SearchArgs& args, std::i
   __syncwarp();
 }
 
-/// A consumer's batch of records that it fills: how many there are, and which batch it is, from 0 on.
-template <int slab>
-struct GroupRecords {
-  int filled = 0;
-  unsigned batch = 0;
-
-  __device__ __forceinline__ unsigned which() const { return 2 * static_cast<unsigned>(warp_index()) + batch % 2; }
-  /// flags: 0, or last_batch.
-  __device__ __forceinline__ void hand_over(const GroupBlock<slab>& shared, int flags) {
-    if (lane_index() == 0) shared.records[(which() + 1) * batch_words - 4] = filled | flags;
-    __syncwarp();
-    if (lane_index() == 0) arrive(shared.records_full[which()]);
-    filled = 0;
-    if (flags != 0) return;
-    ++batch;
-    wait_for(shared.records_empty[which()], batch / 2 & 1 ^ 1);
-  }
+/// What a consuming warp has laid down and not looked through, and what it has appended to its segment.
+struct GroupOutput {
+  std::uint32_t used = 0;
+  int records = 0;
 };
+__device__ __forceinline__ Candidate* segment_of_warp(const Filter& f) {
+  return f.candidates + (static_cast<std::int64_t>(blockIdx.x) * wgmma_warps + warp_index()) * f.room;
+}
+
+/// What passes in the records of a warp becomes candidates.
+__device__ __forceinline__ void expand_records(const Filter& f, const int* records, GroupOutput& out) {
+  __syncwarp();
+  const int e = lane_index() % 16;
+#pragma unroll 1
+  for (int from = 0; from < out.records; from += 4) {
+    // Four of them, two at a time.
+    int sums[2];
+    int4 heads[2];
+    bool passed[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int* const record = records + (from + 2 * i + lane_index() / 16) * record_words;
+      sums[i] = record[e];
+      heads[i] = *reinterpret_cast<const int4*>(record + group_rows);
+      passed[i] =
+          from + 2 * i + lane_index() / 16 < out.records && static_cast<float>(sums[i]) >= __int_as_float(heads[i].x);
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const unsigned all = __ballot_sync(all_lanes, passed[i]);
+      const std::uint32_t next = out.used + static_cast<std::uint32_t>(__popc(all));
+      if (next > f.room) {
+        if (passed[i]) f.args.states[heads[i].y].overflowed = true;
+        continue;
+      }
+      if (passed[i])
+        segment_of_warp(f)[out.used + static_cast<std::uint32_t>(votes_below(all))] = {
+            static_cast<std::uint32_t>(heads[i].y), static_cast<std::uint32_t>(heads[i].z + e / 2 * 8 + e % 2), sums[i],
+            1};
+      out.used = next;
+    }
+  }
+  out.records = 0;
+  __syncwarp();
+}
 
 /// Groups whose largest sum reaches the query's threshold become records. sums: of two queries, `query` and 8 beyond, and two groups, of which
 /// the first begins at `position`.
-template <int slab>
-__device__ __forceinline__ void test_groups(const int (&sums)[64], const float (&thresholds)[2][2], std::uint32_t query,
-                                            std::uint32_t position, const GroupBlock<slab>& shared,
-                                            GroupRecords<slab>& records) {
+__device__ __forceinline__ void test_groups(const Filter& f, const int (&sums)[64], const float (&thresholds)[2][2],
+                                            std::uint32_t query, std::uint32_t position, int* records,
+                                            GroupOutput& out) {
   bool passed[2][2];
 #pragma unroll
   for (int h = 0; h < 2; ++h)
@@ -124,7 +145,7 @@ __device__ __forceinline__ void test_groups(const int (&sums)[64], const float (
 #pragma unroll
       for (int i = 0; i < 8; ++i)
         most = __vimax3_s32(most, sums[32 * g + 4 * i + 2 * h], sums[32 * g + 4 * i + 2 * h + 1]);
-      passed[h][g] = !(static_cast<float>(most) < thresholds[h][g]);
+      passed[h][g] = static_cast<float>(most) >= thresholds[h][g];
     }
   if (!__any_sync(all_lanes, passed[0][0] || passed[0][1] || passed[1][0] || passed[1][1])) return;
 #pragma unroll
@@ -134,75 +155,16 @@ __device__ __forceinline__ void test_groups(const int (&sums)[64], const float (
       const unsigned lanes = __ballot_sync(all_lanes, passed[h][g]);
       if (lanes == 0) continue;
       if (passed[h][g]) {
-        int* const record =
-            shared.records + records.which() * batch_words + (records.filled + votes_below(lanes)) * record_words;
+        int* const record = records + (out.records + votes_below(lanes)) * record_words;
 #pragma unroll
         for (int i = 0; i < 8; ++i)
           reinterpret_cast<int2*>(record)[i] = {sums[32 * g + 4 * i + 2 * h], sums[32 * g + 4 * i + 2 * h + 1]};
         reinterpret_cast<int4*>(record)[4] = {__float_as_int(thresholds[h][g]), static_cast<int>(query) + 8 * h,
                                               static_cast<int>(position) + 64 * g, 0};
       }
-      records.filled += __popc(lanes);
-      if (records.filled >= handed_over_from) records.hand_over(shared, 0);
+      out.records += __popc(lanes);
+      if (out.records >= expanded_from) expand_records(f, records, out);
     }
-}
-
-/// What passes in the records of a batch becomes candidates, by a warp.
-__device__ __forceinline__ void expand_records(const Filter& f, const int* records, int count, Candidate* segment,
-                                               std::uint32_t& used) {
-  const int e = lane_index() % 16;
-  const auto row = static_cast<std::uint32_t>(e / 2 * 8 + e % 2);
-#pragma unroll 2
-  for (int from = 0; from < count; from += 2) {
-    const int which = from + lane_index() / 16;
-    const int* const record = records + which * record_words;
-    const int sum = record[e];
-    const int4 head = *reinterpret_cast<const int4*>(record + group_rows);
-    const bool passed = which < count && !(static_cast<float>(sum) < __int_as_float(head.x));
-    const unsigned all = __ballot_sync(all_lanes, passed);
-    const std::uint32_t next = used + static_cast<std::uint32_t>(__popc(all));
-    if (next > f.room) {
-      if (passed) f.args.states[head.y].overflowed = true;
-      continue;
-    }
-    if (passed)
-      segment[used + static_cast<std::uint32_t>(votes_below(all))] = {static_cast<std::uint32_t>(head.y),
-                                                                      static_cast<std::uint32_t>(head.z) + row, sum, 1};
-    used = next;
-  }
-}
-/// The work of one of group_expanders warps: every so many-th consumer's records, in the order in which they are there. A lane knows of the consumer
-/// of its number how many batches it has seen, and how much of its segment is used.
-template <int slab>
-__device__ __forceinline__ void expand_batches(const Filter& f, const GroupBlock<slab>& shared, int expander) {
-  const auto lane = static_cast<unsigned>(lane_index());
-  const bool mine = lane < group_consumers && lane % group_expanders == static_cast<unsigned>(expander);
-  unsigned batches = 0, used = 0;
-  bool open = mine;
-  while (__any_sync(all_lanes, open)) {
-    unsigned there =
-        __ballot_sync(all_lanes, open && is_over(shared.records_full[2 * lane + batches % 2], batches / 2 & 1));
-    if (there == 0) nap();
-    for (; there != 0; there &= there - 1) {
-      const int consumer = __ffs(static_cast<int>(there)) - 1;
-      const unsigned seen = __shfl_sync(all_lanes, batches, consumer),
-                     which = 2 * static_cast<unsigned>(consumer) + seen % 2;
-      wait_for(shared.records_full[which], seen / 2 & 1);  // it is over: now for every lane
-      const int* const batch = shared.records + which * batch_words;
-      const int count = batch[batch_words - 4];
-      std::uint32_t here = __shfl_sync(all_lanes, used, consumer);
-      expand_records(f, batch, count & (last_batch - 1),
-                     f.candidates + (static_cast<std::int64_t>(blockIdx.x) * wgmma_warps + consumer) * f.room, here);
-      __syncwarp();
-      if (lane == 0) arrive(shared.records_empty[which]);
-      if (lane == static_cast<unsigned>(consumer)) {
-        ++batches;
-        used = here;
-        open = count < last_batch;
-      }
-    }
-  }
-  if (mine) f.used[static_cast<std::int64_t>(blockIdx.x) * wgmma_warps + lane] = used;
 }
 
 template <int slab>
@@ -236,8 +198,9 @@ template <int slab>
 __device__ __forceinline__ void consume_groups(const Filter& f, const GroupBlock<slab>& shared, unsigned units) {
   using Block = GroupBlock<slab>;
   const int group = warp_index() / 4, member = lane_index() % 4;
-  GroupRecords<slab> records;
+  GroupOutput out;
   GroupCoeffs* const coeffs = shared.coeffs + warp_index() * 16;
+  int* const records = shared.records + warp_index() * most_records * record_words;
   Ring<Block::stages> step;
 #pragma unroll 1
   for (unsigned u = blockIdx.x; u < units; u += gridDim.x) {
@@ -264,12 +227,13 @@ __device__ __forceinline__ void consume_groups(const Filter& f, const GroupBlock
       wait_for_products<0>(sums);
       __syncwarp();
       if (lane_index() == 0) arrive(shared.empty[stage]);
-      test_groups<slab>(sums, thresholds, query + static_cast<unsigned>(lane_index() / 4),
-                        tile * tile_rows + static_cast<unsigned>(2 * member), shared, records);
+      test_groups(f, sums, thresholds, query + static_cast<unsigned>(lane_index() / 4),
+                  tile * tile_rows + static_cast<unsigned>(2 * member), records, out);
       step.next();
     }
   }
-  records.hand_over(shared, last_batch);
+  expand_records(f, records, out);
+  if (lane_index() == 0) f.used[static_cast<std::int64_t>(blockIdx.x) * wgmma_warps + warp_index()] = out.used;
 }
 
 /// The work of the thread that copies.
@@ -307,8 +271,7 @@ __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma_groups(Fil
     consume_groups<slab>(f, shared, units);
   } else {
     release_registers<32>();
-    if (warp_index() > group_consumers) expand_batches<slab>(f, shared, warp_index() - group_consumers - 1);
-    else if (lane_index() == 0) copy_tiles<slab>(f, shared, units);
+    if (thread_index() == 32 * group_consumers) copy_tiles<slab>(f, shared, units);
   }
 #else
   static_cast<void>(f);

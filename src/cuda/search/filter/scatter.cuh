@@ -36,15 +36,15 @@ __device__ __forceinline__ float filter_distance(const SearchArgs& args, const C
 }
 
 inline constexpr int scatter_threads = 128, scatter_each = 4;
-/// t: the filter's distance. Where groups of rows were tested it tells which of them pass, and masked ones are among them.
-__device__ __forceinline__ bool may_keep(const SearchArgs& args, const Candidate& one, float t) {
-  if (one.position >= args.rows.count) return false;
-  if (one.without_bias != 0) {
-    const FilterNorms& maxima = args.rows.tile_metadata[one.position / tile_rows].maxima;
-    if (!(t < static_cast<float>(infinite)) || t > up32(int8_bound(args.states[one.query].coeffs, maxima)))
-      return false;
-  }
-  return (args.choice.all || may_pair(args, args.queries.order[one.query], args.rows.order[one.position]));
+__device__ __forceinline__ bool may_keep(const SearchArgs& args, const Candidate& one) {
+  return one.position < args.rows.count &&
+         (args.choice.all || may_pair(args, args.queries.order[one.query], args.rows.order[one.position]));
+}
+/// Where groups of rows were tested, the filter's distance tells which of them pass; masked ones are among them.
+__device__ __forceinline__ bool passes_alone(const SearchArgs& args, const Candidate& one, float t) {
+  if (one.without_bias == 0) return true;
+  const FilterNorms& maxima = args.rows.tile_metadata[one.position / tile_rows].maxima;
+  return t < static_cast<float>(infinite) && !(t > up32(int8_bound(args.states[one.query].coeffs, maxima)));
 }
 __device__ __forceinline__ void store_candidate(const SearchArgs& args, const Candidate& one, float t,
                                                 std::uint32_t at) {
@@ -70,8 +70,9 @@ __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCan
         position[i] = 0xffffffffu;
         if (at >= count) continue;
         mine[i] = candidates[from + at];
+        if (!may_keep(h.args, mine[i])) continue;
         t[i] = filter_distance(h.args, mine[i], h.always);
-        if (!may_keep(h.args, mine[i], t[i])) continue;
+        if (!passes_alone(h.args, mine[i], t[i])) continue;
         if (mine[i].query / 32 == together) position[i] = atomicAdd(&taken[mine[i].query % 32], 1u);
         else store_candidate(h.args, mine[i], t[i], atomicAdd(&h.args.counts[mine[i].query], 1u));
       }

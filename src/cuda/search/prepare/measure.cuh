@@ -77,6 +77,27 @@ __device__ __forceinline__ bool is_far(const Prepare& args, int exponent, bool o
          (!own_scale && exponent + ilogb(args.transform.scale) > far_exponent);
 }
 
+/// The largest element of the filter row, and its square for those who sort by it; finite: whether its elements are, of this lane. By a warp.
+__device__ __forceinline__ double filter_size(const Prepare& args, std::int64_t row, std::int64_t base, bool& finite) {
+  const RowMap map = row_map(args, row);
+  double size = 0;
+  float square = 0;
+  with_elements(args.matrix, [&](auto load) {
+#pragma unroll 4
+    for (std::int64_t i = lane_index(); i < args.matrix.dims; i += 32) {
+      const double x = load(base + i), moved = fabs((x - map.shift) * map.factor - args.transform.centre[i]);
+      finite = finite && is_finite(x);
+      size = size < moved ? moved : size;
+      square += static_cast<float>(moved) * static_cast<float>(moved);
+    }
+  });
+  if (args.squares != nullptr) {
+    const auto all = static_cast<float>(lanes_joined(static_cast<double>(square), Plus{}));
+    if (lane_index() == 0) args.squares[row] = all;
+  }
+  return lanes_joined(size, Larger{});
+}
+
 /// Checks rows, takes their norms and sizes: a warp a row.
 __device__ __forceinline__ void measure(const Prepare& args) {
   const PreparedMatrix& matrix = args.matrix;
@@ -139,22 +160,7 @@ __device__ __forceinline__ void measure(const Prepare& args) {
         }
         __syncwarp();
       }
-      const RowMap map = row_map(args, row);
-      float square = 0;
-      with_elements(matrix, [&](auto load) {
-#pragma unroll 4
-        for (std::int64_t i = lane_index(); i < matrix.dims; i += 32) {
-          const double x = load(base + i), moved = fabs((x - map.shift) * map.factor - args.transform.centre[i]);
-          finite = finite && is_finite(x);
-          size = size < moved ? moved : size;
-          square += static_cast<float>(moved) * static_cast<float>(moved);
-        }
-      });
-      if (args.squares != nullptr) {
-        const auto all = static_cast<float>(lanes_joined(static_cast<double>(square), Plus{}));
-        if (lane_index() == 0) args.squares[row] = all;
-      }
-      size = lanes_joined(size, Larger{});
+      size = filter_size(args, row, base, finite);
       finite = __all_sync(all_lanes, finite);
     }
     const bool fit = finite && in_range;
