@@ -81,9 +81,7 @@ struct GraphSearch {
     object["edges"] = symmetric ? symmetric->entries() : result.rows() * result.k();
   }
   void add_lists(Json& object, const Result& result) const {
-    if (symmetric) return cli::add_lists(object, *symmetric);
-    object["ids"] = json_ids(result);
-    object["distances"] = json_distances(result);
+    symmetric ? cli::add_lists(object, *symmetric) : cli::add_lists(object, result);
   }
   std::string table(const Result& result) const { return neighbors_text(result, table_rows, table_nearest); }
   std::string summary(const Run& run) const {

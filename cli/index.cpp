@@ -261,9 +261,7 @@ int search_knn(const Flags& flags, Context& context, const vicinal::PermutationI
                 flags.output.empty() ? neighbors_text(nearest, table_queries, table_nearest) + "\n" : "",
                 [&](Json& object) {
                   object["k"] = flags.k;
-                  if (!out.path().empty()) return;
-                  object["ids"] = json_ids(nearest);
-                  object["distances"] = json_distances(nearest);
+                  if (out.path().empty()) add_lists(object, nearest);
                 });
 }
 

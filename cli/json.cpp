@@ -62,23 +62,17 @@ Json json_of(const vicinal::Plan& plan) { return fields_json(plan); }
 Json json_of(const vicinal::Device& device) { return fields_json(device); }
 void add_info(Json& object, const vicinal::Info& info) { add_fields(object, info); }
 
-Json json_ids(const vicinal::Neighbors& result) {
-  Json rows = Json::array();
-  for (std::int64_t row = 0; row < result.rows(); ++row) {
-    const std::int64_t* const first = result.ids() + row * result.k();
-    rows.push_back(Json(std::vector<std::int64_t>(first, first + result.k())));
-  }
-  return rows;
-}
-
-Json json_distances(const vicinal::Neighbors& result) {
-  Json rows = Json::array();
-  for (std::int64_t row = 0; row < result.rows(); ++row) {
+void add_lists(Json& object, const vicinal::Neighbors& lists) {
+  Json ids = Json::array(), distances = Json::array();
+  for (std::int64_t row = 0; row < lists.rows(); ++row) {
+    const std::int64_t* const first = lists.ids() + row * lists.k();
+    ids.push_back(Json(std::vector<std::int64_t>(first, first + lists.k())));
     Json ranks = Json::array();
-    for (std::int64_t rank = 0; rank < result.k(); ++rank) ranks.push_back(result.distance(row, rank));
-    rows.push_back(ranks);
+    for (std::int64_t rank = 0; rank < lists.k(); ++rank) ranks.push_back(lists.distance(row, rank));
+    distances.push_back(std::move(ranks));
   }
-  return rows;
+  object["ids"] = std::move(ids);
+  object["distances"] = std::move(distances);
 }
 
 void add_lists(Json& object, const vicinal::CsrNeighbors& lists) {

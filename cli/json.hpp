@@ -21,10 +21,10 @@ Json json_of(const vicinal::Plan& plan);
 Json json_of(const vicinal::Device& device);
 /// Every member, under its name.
 void add_info(Json& object, const vicinal::Info& info);
-Json json_ids(const vicinal::Neighbors& result);
+/// ids and distances into `object`, a list a row; infinite distances (padding) are null.
+void add_lists(Json& object, const vicinal::Neighbors& lists);
 /// offsets, ids, distances into `object`.
 void add_lists(Json& object, const vicinal::CsrNeighbors& lists);
-Json json_distances(const vicinal::Neighbors& result);  // infinite ones (padding) are null
 
 /// Ends with a newline.
 void print_json(const Json& object);

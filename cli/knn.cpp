@@ -62,10 +62,7 @@ struct KnnSearch {
     vicinal::write_neighbors(path, result, flags.distances);
   }
   void add_size(Json& /*object*/, const Result& /*result*/) const {}
-  void add_lists(Json& object, const Result& result) const {
-    object["ids"] = json_ids(result);
-    object["distances"] = json_distances(result);
-  }
+  void add_lists(Json& object, const Result& result) const { cli::add_lists(object, result); }
   std::string table(const Result& result) const { return neighbors_text(result, table_queries, table_nearest); }
   std::string summary(const Run& run) const {
     return fmt::format("{} nearest of {} for {}, {}, {}: {} {}\n", count_text(flags.k),

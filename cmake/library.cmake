@@ -38,14 +38,17 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   file(GLOB_RECURSE VICINAL_AVX512 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/*_avx512.cpp)
   set(VICINAL_AVXVNNI ${PROJECT_SOURCE_DIR}/src/cpu/isa/int8_avxvnni.cpp)
   set(VICINAL_AVX512VNNI ${PROJECT_SOURCE_DIR}/src/cpu/isa/int8_avx512vnni.cpp ${PROJECT_SOURCE_DIR}/src/cpu/isa/int8_avx512amx.cpp)
+  set(VICINAL_AVX512POPCNT ${PROJECT_SOURCE_DIR}/src/cpu/isa/bits_avx512popcnt.cpp)
   set_source_files_properties(${VICINAL_AVXVNNI} PROPERTIES COMPILE_OPTIONS "-mavx2;-mavxvnni")
   set_source_files_properties(${VICINAL_AVX512VNNI} PROPERTIES COMPILE_OPTIONS
     "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mavx2;-mprefer-vector-width=512")
+  set_source_files_properties(${VICINAL_AVX512POPCNT} PROPERTIES COMPILE_OPTIONS
+    "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vpopcntdq;-mavx2;-mprefer-vector-width=512")
   set_source_files_properties(${VICINAL_AVX2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mpopcnt")
   set_source_files_properties(${VICINAL_AVX512} PROPERTIES COMPILE_OPTIONS
     "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx2;-mfma;-mf16c;-mpopcnt;-mprefer-vector-width=512")
   list(APPEND VICINAL_AVX2 ${VICINAL_AVXVNNI})      # what follows holds for all of them
-  list(APPEND VICINAL_AVX512 ${VICINAL_AVX512VNNI})
+  list(APPEND VICINAL_AVX512 ${VICINAL_AVX512VNNI} ${VICINAL_AVX512POPCNT})
 endif()
 
 # Loops over the rows of a warping, whose number is known: -O2 leaves half of them to scalar code.

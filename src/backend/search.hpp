@@ -43,6 +43,7 @@ struct Multiples {
 /// Techniques are what a device may do besides its precisions; a plan has those that it proposed and that fit.
 struct Techniques {
   bool kd_tree = false;       // rows of few columns are ranked through a tree
+  bool bit_counts = false;    // differing bits are counted in tiles
   bool second_level = false;  // rows get a second code byte, for those that the first cannot exclude
   bool pilot = false;  // a sample of the rows decides whether the first precision is used, and whether of rotated rows
 };
@@ -65,7 +66,7 @@ struct ProblemShape {
   bool symmetric = false;  // a graph, where tiles may serve both sides
   std::int64_t filter_bytes = 0;
 
-  /// Whether a kept corpus, where there is one, has rows of the precision. The canonical one needs nothing prepared.
+  /// Whether a prepared corpus, where there is one, has rows of the precision. The canonical one needs nothing prepared.
   bool has_rows_of(Precision precision) const {
     return !has_filter(precision) || made == nullptr ||
            std::find(made->cascade.begin(), made->cascade.end(), precision_name(precision)) != made->cascade.end();
@@ -115,11 +116,11 @@ struct Session {
   virtual void finish(const NeighborsView& out, const BoundsView& bounds) = 0;
 
   // A range search (SearchSpec::radius) ends differently, for the size of its result is not known before.
-  /// It counts the matches of each query of the batch after the last chunk. lost: they were counted and not kept, for want of memory.
-  virtual void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) = 0;
-  /// It says where the matches of the batch go, which are written there as they are found. After prepare_queries, for queries that were lost once.
+  /// It counts the matches of each query of the batch after the last chunk. overflowed: they were counted and not kept, for want of memory.
+  virtual void counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) = 0;
+  /// It says where the matches of the batch go, which are written there as they are found. After prepare_queries, for queries that overflowed once.
   virtual void write_matches_to(const RangeView& out) = 0;
-  /// It writes the matches that were kept, not those of lost queries (count 0 here), and sorts every row.
+  /// It writes the matches that were kept, not those of overflowed queries (count 0 here), and sorts every row.
   virtual void finish_range(const RangeView& out, const BoundsView& bounds) = 0;
 };
 
@@ -160,7 +161,7 @@ struct SearchBackend {
   virtual double seconds(const SearchPlan& plan, const ProblemShape& problem) const = 0;
   /// It returns the peak bytes of anonymous memory of a plan. Pure.
   virtual std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const = 0;
-  /// It returns the peak bytes of preparing a corpus that is kept, most of which stay. Pure.
+  /// It returns the peak bytes of a prepared corpus while it is made, most of which stay. Pure.
   virtual std::int64_t prepared_bytes(const ProblemShape& problem, const SearchPlan& plan) const = 0;
   /// It prepares the whole corpus once.
   virtual std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,

@@ -322,7 +322,7 @@ VICINAL_HOST_DEVICE inline std::int32_t int8_threshold(const ThresholdCoeffs& co
   return whole_above(limit < most_threshold ? limit : most_threshold);
 }
 
-// The same in single precision, for a device that meets a tile in less time than its double precision takes: a bias is at least as
+// The same in single precision, for a device that binds a tile's bounds in less time than its double precision takes: a bias is at least as
 // large and a threshold at most as large as above, by some 2^-21 of their size. Each operation rounds by 2^-24 of its result, and there are fewer
 // than eight in a row. `most`: a power of two that no product exceeds. In units of it
 //

@@ -19,8 +19,8 @@
 namespace vicinal {
 
 /// Steps of the second byte, in steps s of the first: u = s (16 T - 120.5), v = s (L - 7.5) / 16 with T and L of four bits, p = s j / 256.
-inline constexpr double second_coarse = 16, second_coarse_middle = 120.5, second_fine = 1.0 / 16,
-                        second_fine_middle = 7.5, second_query = 1.0 / 256;
+inline constexpr double second_coarse_middle = 120.5, second_fine = 1.0 / 16, second_fine_middle = 7.5,
+                        second_query = 1.0 / 256;
 
 /// Sums measured while a second byte was made, in filter units: xx of x'^2; `coarse` and `fine` of a row (r' - u)^2 and (f_r - v)^2; of a
 /// query `coarse` p^2 and `fine` (f_q - p)^2.

@@ -214,7 +214,8 @@ void ThreadPool::for_each(std::int64_t count, const std::function<void(std::int6
 }
 
 void ThreadPool::poll(std::uint64_t work) {
-  done_.fetch_add(work, std::memory_order_relaxed);
+  if (work != 0)
+    done_.fetch_add(work, std::memory_order_relaxed);  // every thread's, so its line goes from core to core
   if (std::this_thread::get_id() == caller_) ask(false);
   if (cancelled_.load(std::memory_order_relaxed) || stop_.stop_requested()) {
     cancelled_.store(true, std::memory_order_relaxed);

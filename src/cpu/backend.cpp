@@ -112,6 +112,9 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
     for (const std::string& name : plan.cascade)
       total += PackedRows::bytes(problem.corpus.rows, problem.corpus.cols, problem.metric, precision_of(name),
                                  plan.techniques);
+    if (plan.techniques.bit_counts)
+      total += packed_bit_bytes(problem.corpus.rows, problem.corpus.cols) +
+               plan.threads * BitPacker::bytes(problem.corpus.cols);
     return total;
   }
 
@@ -153,6 +156,7 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
       const auto model = make_model(kernels, spec, precision, packed.transform);
       prepare_rows({kernels, spec, precision, model.get(), &packed.transform, plan.techniques}, 0, spec.corpus.rows,
                    thread_pool, packed.rows);
+      if (plan.techniques.bit_counts) packed.rows.bits = pack_bits(kernels, spec.corpus, thread_pool);
       kept->precisions.push_back(std::move(packed));
     }
     return kept;

@@ -12,29 +12,37 @@
 namespace vicinal::cpu {
 namespace {
 
-/// Entries that a pool holds beyond k before it is trimmed.
-std::int64_t pool_slack(std::int64_t k) noexcept { return std::clamp<std::int64_t>(k / 2, 32, 4096); }
+/// The k nearest in a tree of all rows are written as they are found.
+bool tree_answers(const SearchPlan& plan, std::int64_t rows, bool range) noexcept {
+  return plan.techniques.kd_tree && !range && plan.corpus_chunk >= rows;
+}
 
 }  // namespace
 
 CpuSession::CpuSession(const InstructionSet& set, const SearchSpec& spec, const SearchPlan& plan, Precision precision,
                        Transform chosen, std::shared_ptr<const CpuPreparedCorpus> prepared, ThreadPool& thread_pool,
                        Stats& stats)
-    : kernels_(set.floats), int8_(find_host_precision(precision)->codes(set)), precision_(precision), spec_(spec),
-      plan_(plan), prepared_(std::move(prepared)), thread_pool_(thread_pool), stats_(stats),
-      transform_(std::move(chosen)),
+    : kernels_(set.floats), bits_(set.bit_kernels()), int8_(find_host_precision(precision)->codes(set)),
+      precision_(precision), spec_(spec), plan_(plan), prepared_(std::move(prepared)), thread_pool_(thread_pool),
+      stats_(stats), transform_(std::move(chosen)),
       rank_scratch_(thread_pool,
                     [&spec] {
                       const Points& corpus = spec.corpus;
                       return std::make_unique<RankScratch>(corpus.cols, corpus.dtype, corpus.plain_rows());
                     }),
-      filter_scratch_(thread_pool, [&plan, precision] { return std::make_unique<FilterScratch>(plan, precision); }) {
+      filter_scratch_(thread_pool, [&plan, precision] { return std::make_unique<FilterScratch>(plan, precision); }),
+      bit_scratch_(thread_pool,
+                   [&] { return std::make_unique<BitScratch>(kernels_, spec_.corpus, plan_.query_block); }) {
   if (!has_filter(precision)) return;
   model_ = make_model(kernels_, spec, precision, transform());
   if (prepared_) note_largest_rows();
 }
 
 CpuSession::~CpuSession() = default;
+
+bool CpuSession::answers_by_tree() const noexcept {
+  return uses_kd_tree() && tree_answers(plan_, spec_.corpus.rows, spec_.radius.has_value());
+}
 
 std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& problem) noexcept {
   const std::int64_t dims = problem.corpus.cols, batch = plan.query_batch, results = batch * plan.row_splits;
@@ -43,9 +51,10 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
   for (const HostPrecision& one : host_precisions)
     if (has_filter(one.precision)) block = std::max(block, queries_per_block(plan, one.precision));
   const std::int64_t padded = (batch + block - 1) / block * block;
+  const std::int64_t pools = tree_answers(plan, problem.corpus.rows, problem.range) ? plan.threads : results;
   std::int64_t total =
-      results * static_cast<std::int64_t>(sizeof(QueryResult) + sizeof(Candidates)) +
-      results * (problem.k + pool_slack(problem.k)) * static_cast<std::int64_t>(sizeof(Entry)) +
+      pools * static_cast<std::int64_t>(sizeof(QueryResult) + sizeof(Candidates)) +
+      pools * pool_capacity(problem.k) * static_cast<std::int64_t>(sizeof(Entry)) +
       batch * static_cast<std::int64_t>(sizeof(QueryFacts) + 3 * sizeof(std::int64_t) + 2 * sizeof(double));
   const std::int64_t lanes = plan.symmetric ? max_query_lanes : 0;  // what fills up each block's last panel
   if (filters && plan.techniques.second_level)
@@ -54,6 +63,8 @@ std::int64_t CpuSession::bytes(const SearchPlan& plan, const ProblemShape& probl
     total += (padded + padded / block * lanes) * std::max(dims + 3, block_quads) * 4 + batch * 4 +
              results * plan.candidate_slots * static_cast<std::int64_t>(sizeof(Slot));
   if (plan.techniques.kd_tree) total += batch * ((kd_tree_width(dims) + dims) * 8 + 48);
+  if (plan.techniques.bit_counts)
+    total += batch * words_of(dims) * 4 + plan.threads * BitScratch::bytes(dims, plan.query_block);
   if (problem.range)
     total +=
         results * static_cast<std::int64_t>(sizeof(Matches) + sizeof(OutputCursor)) + batch * 64 + plan.match_bytes;
@@ -97,6 +108,8 @@ void CpuSession::prepare_queries(const Points& queries, std::span<const std::int
   rows_.assign(rows.begin(), rows.end());
   given_.clear();
   if (uses_kd_tree()) kd_tree_queries_.prepare(kernels_, spec_, queries, thread_pool_, rows_, given_);
+  queries_.count = static_cast<std::int64_t>(rows_.size());
+  if (answers_by_tree()) return;
   if (!in_codes(precision_) || !plan_.symmetric) pack_queries(nullptr);  // else when their order is known
 }
 
@@ -112,6 +125,7 @@ void CpuSession::pack_queries(const std::vector<float>* steps) {
     queries_.count = static_cast<std::int64_t>(rows_.size());
     queries_.block = block;
     queries_.facts.assign(rows_.size(), QueryFacts{});
+    if (counts_bits()) bit_queries_.prepare(kernels_, bits_, query_points_, rows_, block, thread_pool_);
   } else {
     PackArgs args = pack_args();
     args.techniques.second_level = refines();
@@ -123,7 +137,7 @@ void CpuSession::pack_queries(const std::vector<float>* steps) {
 }
 
 void CpuSession::start_results() {
-  const std::int64_t results = queries_.count * plan_.row_splits, k = spec_.k, pool_size = k + pool_slack(k);
+  const std::int64_t results = queries_.count * plan_.row_splits, k = spec_.k, pool_size = pool_capacity(k);
   grow(entries_, results * pool_size);
   results_.assign(static_cast<std::size_t>(results), QueryResult{});
   for (std::int64_t i = 0; i < results; ++i)
@@ -167,6 +181,8 @@ void CpuSession::note_largest_rows() {
 void CpuSession::filter() {
   if (model_ && int8_ != nullptr && plan_.symmetric) pack_rows_as_queries();
   const SearchBatch batch = this->batch();
+  if (counts_bits()) return search_bits(batch, bits_, bit_queries_, bit_scratch_);
+  if (answers_by_tree()) return;  // when they are written
   if (!model_) return uses_kd_tree() ? search_kd_tree(batch, kd_tree_queries_) : rank_exhaustively(batch);
   plan_.symmetric ? filter_symmetric(pass(batch)) : filter_tiles(pass(batch));
 }
@@ -185,11 +201,12 @@ void CpuSession::rerank() {
 
 void CpuSession::finish(const NeighborsView& out, const BoundsView& bounds) {
   const SearchBatch batch = this->batch();
-  output(batch).write(out, bounds);
+  answers_by_tree() ? answer_by_kd_tree(output(batch), kd_tree_queries_, out, bounds)
+                    : output(batch).write(out, bounds);
 }
 
-void CpuSession::counts(std::span<std::int64_t> counts, std::vector<bool>& lost) {
-  RangeMatches::counts(batch(), counts, lost);
+void CpuSession::counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) {
+  RangeMatches::counts(batch(), counts, overflowed);
 }
 
 void CpuSession::write_matches_to(const RangeView& out) { matches_.write_to(batch(), out); }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/search.hpp"
+#include "cpu/bits/search.hpp"
 #include "cpu/filter/pass.hpp"
 #include "cpu/isa/table.hpp"
 #include "cpu/kd_tree/search.hpp"
@@ -27,7 +28,7 @@ class CpuSession final : public Session {
   void select() override;
   void rerank() override;
   void finish(const NeighborsView& out, const BoundsView& bounds) override;
-  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override;
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) override;
   void write_matches_to(const RangeView& out) override;
   void finish_range(const RangeView& out, const BoundsView& bounds) override;
 
@@ -39,6 +40,8 @@ class CpuSession final : public Session {
   const Transform& transform() const noexcept { return prepared_ ? prepared_->of(precision_).transform : transform_; }
   /// Rows lie in a k-d tree.
   bool uses_kd_tree() const noexcept { return !has_filter(precision_) && plan_.techniques.kd_tree; }
+  bool answers_by_tree() const noexcept;
+  bool counts_bits() const noexcept { return plan_.techniques.bit_counts; }
   /// Rows that int8 cannot exclude are refined by their second-level codes.
   bool refines() const noexcept {
     return in_codes(precision_) && plan_.techniques.second_level && !(transform().integral_step > 0) &&
@@ -59,6 +62,7 @@ class CpuSession final : public Session {
   Output output(const SearchBatch& batch) noexcept { return {batch, model_.get(), largest_rows_, stats_}; }
 
   const Kernels& kernels_;
+  const BitKernels& bits_;
   const Int8Kernels* int8_;  // null but on a precision of codes
   Precision precision_;
   const SearchSpec& spec_;
@@ -73,6 +77,7 @@ class CpuSession final : public Session {
   std::vector<std::int64_t> rows_;   // of the queries, in the session's order
   std::vector<std::int64_t> given_;  // where each of them was in the batch; empty: there
   KdTreeQueries kd_tree_queries_;
+  BitQueries bit_queries_;
   PackedQueries queries_;
   std::vector<QueryResult> results_;    // [splits][queries], as the next
   std::vector<Candidates> candidates_;  // empty on the canonical precision
@@ -82,6 +87,7 @@ class CpuSession final : public Session {
   FilterNorms largest_rows_;  // maxima over every chunk seen, for the certificate
   PerThread<RankScratch> rank_scratch_;
   PerThread<FilterScratch> filter_scratch_;
+  PerThread<BitScratch> bit_scratch_;
   std::atomic<bool> speculation_missed_{false};
 };
 

@@ -16,6 +16,7 @@
 #include <new>
 #include <numeric>
 
+#include "core/buffer.hpp"
 #include "core/fpenv.hpp"
 #include "core/read_ahead.hpp"
 #include "core/retry.hpp"
@@ -64,8 +65,9 @@ class PrecisionRun {
   void run(Session& session, const SearchPlan& plan, bool kept) {
     Sweep sweep(session, spec_, plan, kept, report_.stats);
     const auto size = static_cast<std::size_t>(plan.query_batch);
-    std::vector<double> verified_radius(size), largest(size);
-    std::vector<std::int64_t> found(size), batch;
+    Buffer<double> verified_radius(plan.query_batch), largest(plan.query_batch);
+    Buffer<std::int64_t> found(plan.query_batch);
+    std::vector<std::int64_t> batch;
     batch.reserve(size);
     while (row_ < pending_.size()) {
       const std::size_t next = take_batch(batch, size, pending_, row_, asked_);
@@ -81,7 +83,8 @@ class PrecisionRun {
       }
       left_ += certify(out_, spec_, batch, bounds, pending_);
       for (std::size_t i = 0; i < batch.size(); ++i)
-        if (largest[i] > report_.certificate.largest_bound) report_.certificate.largest_bound = largest[i];
+        report_.certificate.largest_bound =
+            std::max(report_.certificate.largest_bound, largest[static_cast<std::int64_t>(i)]);
       row_ = next;
     }
   }

@@ -151,6 +151,8 @@ Plan public_plan(const SearchPlan& plan) {
   if (techniques.kd_tree)
     told.details.emplace_back(
         "rows near each other in leaves of a k-d tree; leaves farther than the k-th are passed over");
+  if (techniques.bit_counts)
+    told.details.emplace_back("differing bits of every pair are counted, a block of queries against a tile of rows");
   if (techniques.second_level)
     told.details.emplace_back("rows that int8 cannot exclude are refined by a second byte of each element");
   return told;

@@ -116,8 +116,8 @@ class RangeRun {
   void batch(Session& session, Sweep& sweep, const std::vector<std::int64_t>& rows) {
     const std::size_t size = rows.size();
     std::vector<std::int64_t> counts(size), begin(size);
-    std::vector<bool> lost(size);
-    session.counts(counts, lost);
+    std::vector<bool> overflowed(size);
+    session.counts(counts, overflowed);
     for (std::size_t i = 0; i < size; ++i) {
       begin[i] = total_;
       total_ += counts[i];
@@ -128,7 +128,7 @@ class RangeRun {
     distances_.resize(total_ * size_);
     std::vector<std::int64_t> again, again_begin, again_count;
     for (std::size_t i = 0; i < size; ++i) {
-      if (!lost[i]) continue;
+      if (!overflowed[i]) continue;
       again.push_back(rows[i]);
       again_begin.push_back(begin[i]);
       again_count.push_back(counts[i]);

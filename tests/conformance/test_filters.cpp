@@ -166,6 +166,22 @@ TEST(Filters, KdTreesInOneCall) {
             vicinal::ErrorCode::invalid_value);
 }
 
+// So many rows that all threads split them; coarse values, so that ids decide; more answers than a pool keeps in order, and fewer than k.
+TEST(Filters, KdTreesOfManyRows) {
+  Rng rng(15);
+  std::vector<double> values(70'000 * 3);
+  for (double& x : values) x = std::floor(12 * rng.gauss());
+  const Table rows(DType::f32, 70'000, 3, values), queries(DType::f32, 600, 3, {values.begin(), values.begin() + 1800});
+  for (const std::int64_t k : {10, 90})
+    for (const int threads : {1, 4}) {
+      KnnOptions options{.k = k, .pad = true};
+      options.run.threads = threads;
+      if (k == 90) options.eligible.first = 70'000 - 60;
+      EXPECT_EQ(difference(vicinal::knn(rows.points(), queries.points(), options), scanned(rows, queries, options)), "")
+          << k << " of " << threads << " threads";
+    }
+}
+
 TEST(Filters, TilesThatServeBothSidesOfAGraph) {
   Rng rng(16), share(27);
   for (const Data& data : all_data)

@@ -193,6 +193,27 @@ TEST(MatchBits, PackedBits) {
   expect_equal(vicinal::match(images[0].points(), images[1].points(), options), found);
 }
 
+/// Rows fill several tiles and blocks: the second best of a row is now in the group of its best, now in another, and equal bests are in one or in two.
+TEST(MatchCalls, BestAndSecondLieInAnyGroups) {
+  std::size_t matches = 0;
+  for (const auto& [d, spread] : {std::pair<std::int64_t, int>{16, 30}, {3, 9}, {100, 60}}) {
+    const Table a = image(1, DType::u8, 700, d, spread), b = image(2, DType::u8, 900, d, spread);
+    for (const Mutual mutual : {Mutual::tested, Mutual::one_way})
+      for (const std::optional<double> ratio : {std::optional(0.97), std::optional<double>()}) {
+        MatchOptions options{.ratio = ratio, .mutual = mutual};
+        options.run.filter = "canonical";
+        const Matches want = vicinal::match(a.points(), b.points(), options);
+        matches += want.rows.size();
+        options.run.filter = "auto";
+        for (const std::string& set : instruction_sets()) {
+          options.run.instruction_set = set;
+          expect_equal(vicinal::match(a.points(), b.points(), options), want);
+        }
+      }
+  }
+  EXPECT_GT(matches, 1000u);
+}
+
 TEST(MatchCalls, ManyRowsOfOnePairAreSharedAmongThreads) {
   const Table a = image(1, DType::u8, 3000, 16, 30), b = image(2, DType::u8, 2500, 16, 30);
   MatchOptions options{.ratio = 0.95};

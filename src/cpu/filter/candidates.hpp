@@ -33,7 +33,7 @@ struct Candidates {
   double threshold_distance =
       infinite;              // QueryResult::threshold_key as a true distance in filter units, inflated for key rounding
   bool speculative = false;  // no k rows are known to be within the threshold
-  bool suspended = false;    // this query has met all rows, while others meet them once more
+  bool suspended = false;    // this query has visited all rows, while others visit them once more
 
   /// A panel of rows may be appended before the next compaction.
   bool has_room() const noexcept { return count + panel_rows <= compaction_point; }

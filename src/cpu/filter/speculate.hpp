@@ -1,7 +1,7 @@
 // FILTER, speculative thresholds. After a share f of the rows the k nearest seen bound the answer by what is the (k / f)-th of all,
 // far too high for long. Tiles are visited evenly, so of the k nearest rows some f k have been seen, and seldom many more: the
 // threshold becomes what a few more than f k of the seen rows are within. It excludes like any other, and is verified in the end:
-// by k rows within it, which the certificate asks for anyway. A query that finds fewer is rolled back and meets all rows once
+// by k rows within it, which the certificate asks for anyway. A query that finds fewer is rolled back and visits all rows once
 // more, without speculation. How likely that is matters to time alone, and where it happened once nothing speculates any more.
 #pragma once
 #include "cpu/filter/block_filter.hpp"
@@ -69,18 +69,18 @@ void resume_suspended(Filter& filter) {
 /// After all rows: rolls back the queries whose speculation failed and suspends the others, which resume_suspended ends.
 /// Returns how many it rolled back.
 template <class Filter>
-int roll_back_missed(Filter& filter) {
-  int missed = 0;
+int roll_back_failed(Filter& filter) {
+  int rolled_back = 0;
   for (int q = 0; q < filter.block().queries; ++q) {
     if (filter.result(q).given_up) continue;
     filter.candidates(q).suspended = verify(filter, q);
     if (filter.candidates(q).suspended || filter.result(q).given_up) continue;
-    ++missed;
+    ++rolled_back;
     roll_back(filter.result(q), filter.candidates(q));
     filter.set_threshold(q);
   }
-  if (missed == 0) resume_suspended(filter);
-  return missed;
+  if (rolled_back == 0) resume_suspended(filter);
+  return rolled_back;
 }
 
 }  // namespace vicinal::cpu

@@ -18,14 +18,14 @@ bool any_eligible(const SearchBatch& batch, std::int64_t tile) noexcept {
   return false;
 }
 
-/// Thresholds are speculative where a block meets all rows of its split in one go, and there are enough to speculate from.
+/// Thresholds are speculative where a block visits all rows of its split in one go, and there are enough to speculate from.
 bool may_speculate(const FilterPass& pass, std::int64_t tiles) noexcept {
   const SearchSpec& spec = pass.batch.spec;
   return !spec.radius && spec.filter.all() && pass.batch.chunk.count == spec.corpus.rows && tiles >= least_speculated &&
          !pass.speculation_missed;
 }
 
-/// The tiles of one split in the order in which one block meets them.
+/// The tiles of one split in the order in which one block visits them.
 template <class Filter>
 class TileVisits {
  public:
@@ -70,7 +70,7 @@ void filter_block(const FilterPass& pass, Int8& filter, Range range, std::int64_
     visits.visit_and_poll(i);
   }
   filter.speculation().set_seen(0);
-  if (!speculates || roll_back_missed(filter) == 0) return;
+  if (!speculates || roll_back_failed(filter) == 0) return;
   pass.speculation_missed = true;
   filter.start();
   for (std::int64_t i = 0; i < tiles; ++i) {

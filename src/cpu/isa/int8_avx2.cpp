@@ -10,6 +10,7 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr int query_lanes = 6;
+constexpr int match_lanes = 6;
 constexpr int query_words = 2;
 constexpr int tile_lanes = 8;
 
@@ -44,7 +45,7 @@ constexpr Int8Kernels int8_avx2 = {"avx2",
                                    QueryLayout::halves,
                                    tile<Quads>,
                                    second_sums,
-                                   {query_lanes, QueryLayout::halves, best_two, first_score}};
+                                   {match_lanes, QueryLayout::halves, group_best, best_of_group}};
 static_assert(int8_avx2.complete());
 
 }  // namespace vicinal::cpu

@@ -8,6 +8,7 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr int query_lanes = 14;
+constexpr int match_lanes = 12;
 constexpr int query_words = 2;
 constexpr int tile_lanes = 16;
 
@@ -43,7 +44,7 @@ constexpr Int8Kernels int8_avx512 = {"avx512",
                                      QueryLayout::halves,
                                      tile<Quads>,
                                      second_sums,
-                                     {query_lanes, QueryLayout::halves, best_two, first_score}};
+                                     {match_lanes, QueryLayout::halves, group_best, best_of_group}};
 static_assert(int8_avx512.complete());
 
 }  // namespace vicinal::cpu

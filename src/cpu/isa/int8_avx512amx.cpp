@@ -228,7 +228,7 @@ constexpr Int8Kernels int8_avx512amx = {"avx512amx",
                                         QueryLayout::blocks,
                                         tile_amx,
                                         second_sums,
-                                        {query_lanes, QueryLayout::quads, best_two, first_score}};
+                                        {match_lanes, QueryLayout::quads, group_best, best_of_group}};
 static_assert(int8_avx512amx.complete());
 
 }  // namespace vicinal::cpu

@@ -24,7 +24,7 @@ constexpr Int8Kernels int8_avx512vnni = {"avx512vnni",
                                          QueryLayout::quads,
                                          tile<Quads>,
                                          second_sums,
-                                         {query_lanes, QueryLayout::quads, best_two, first_score}};
+                                         {match_lanes, QueryLayout::quads, group_best, best_of_group}};
 static_assert(int8_avx512vnni.complete());
 
 }  // namespace vicinal::cpu

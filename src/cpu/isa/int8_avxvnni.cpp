@@ -10,6 +10,7 @@ namespace vicinal::cpu {
 namespace {
 
 constexpr int query_lanes = 6;
+constexpr int match_lanes = 6;
 constexpr int query_words = 1;
 constexpr int tile_lanes = 8;
 
@@ -42,7 +43,7 @@ constexpr Int8Kernels int8_avxvnni = {"avxvnni",
                                       QueryLayout::quads,
                                       tile<Quads>,
                                       second_sums,
-                                      {query_lanes, QueryLayout::quads, best_two, first_score}};
+                                      {match_lanes, QueryLayout::quads, group_best, best_of_group}};
 static_assert(int8_avxvnni.complete());
 
 }  // namespace vicinal::cpu

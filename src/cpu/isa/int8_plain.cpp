@@ -1,5 +1,7 @@
 // Tiles of int8 as the loop that defines them (kernels.hpp), for any CPU; the vector files are tested against this one.
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "cpu/isa/kernels.hpp"
 
@@ -64,38 +66,42 @@ std::int32_t products(const std::int32_t* q, const std::int32_t* r, std::int64_t
   return sum;
 }
 
-/// It takes a score into a best and a second; true where the best rises.
-bool see(std::int32_t score, std::int32_t& best, std::int32_t& second) {
+/// It takes the largest score of a group into those of the groups before; true where the best rises.
+bool see(std::int32_t score, std::int32_t& best, std::int32_t& others) {
   const bool rises = score > best;
-  if (rises) {
-    second = best;
-    best = score;
-  } else if (score > second) {
-    second = score;
-  }
+  others = std::max(others, rises ? best : score);
+  if (rises) best = score;
   return rises;
 }
 
-void best_two(const BestTwoArgs& a) {
+void group_best(const GroupBestArgs& a) {
+  std::vector<std::int32_t> of_rows(static_cast<std::size_t>(a.row_panels) * panel_rows, INT32_MIN);
   for (int query = 0; query < a.query_panels * query_lanes; ++query) {
-    std::int32_t* state = a.query_state + query * 2 * state_lanes;
     const std::int32_t* q = a.queries + (query / query_lanes) * a.dims * query_lanes + query % query_lanes;
+    std::int32_t most = INT32_MIN;
     for (int row = 0; row < a.row_panels * panel_rows; ++row) {
       const std::int32_t* r = a.rows + (row / panel_rows) * a.dims * panel_rows + row % panel_rows;
       const std::int32_t score = (a.doubled ? 2 : 1) * products(q, r, a.dims) + a.query_term[query] + a.row_term[row];
-      if (see(score, state[0], state[state_lanes])) a.query_tile[query] = a.tile;
-      if (see(score, a.row_best[row], a.row_second[row])) a.row_block[row] = a.block;
+      most = std::max(most, score);
+      auto& of_row = of_rows[static_cast<std::size_t>(row)];
+      of_row = std::max(of_row, score);
     }
-    a.query_best[query] = state[0];
+    const int at = query * state_lanes;
+    if (see(most, a.lane_best[at], a.lane_others[at])) a.lane_tile[at] = a.tile;
   }
+  for (std::size_t row = 0; row < of_rows.size(); ++row)
+    if (see(of_rows[row], a.row_best[row], a.row_others[row])) a.row_block[row] = a.block;
 }
 
-std::int64_t first_score(const FirstScoreArgs& a) {
+BestOfGroup best_of_group(const BestOfGroupArgs& a) {
+  BestOfGroup found;
   for (int row = 0; row < a.row_panels * panel_rows; ++row) {
     const std::int32_t* r = a.rows + (row / panel_rows) * a.dims * panel_rows + row % panel_rows;
-    if ((a.doubled ? 2 : 1) * products(a.query, r, a.dims) + a.query_term + a.row_term[row] == a.score) return row;
+    const std::int32_t score = (a.doubled ? 2 : 1) * products(a.query, r, a.dims) + a.query_term + a.row_term[row];
+    if (found.row < 0 && score == a.score) found.row = row;
+    else found.others = std::max(found.others, score);
   }
-  return -1;
+  return found;
 }
 
 bool supported() { return true; }
@@ -108,7 +114,7 @@ constexpr Int8Kernels int8_plain = {"plain",
                                     QueryLayout::quads,
                                     tile,
                                     second_sums,
-                                    {query_lanes, QueryLayout::quads, best_two, first_score}};
+                                    {query_lanes, QueryLayout::quads, group_best, best_of_group}};
 static_assert(int8_plain.complete());
 
 }  // namespace vicinal::cpu

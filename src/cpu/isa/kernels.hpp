@@ -229,11 +229,12 @@ constexpr std::int64_t query_position(QueryLayout layout, std::int64_t lanes, st
 
 inline constexpr int state_lanes = 16;
 
-/// One block of queries and one tile of rows, for the best two of both sides of a matching. The score of a pair, larger is nearer, is
+/// One block of queries and one tile of rows, for a matching: what is kept is of each query the largest score of a tile, of each row that of a block. The score
+/// of a pair, larger is nearer, is
 ///   (doubled ? 2 : 1) acc(q, r) + query_term[q] + row_term[r],    acc as in an Int8TileArgs; callers see to it that none leaves 32 bits
-/// What is kept of each side goes on from call to call, and starts from the least number.
-struct BestTwoArgs {
-  const std::int32_t* queries;     // [query_panels], as the layout of BestTwoKernel says
+/// It goes on from call to call, and starts from the least number.
+struct GroupBestArgs {
+  const std::int32_t* queries;     // [query_panels], as the layout of MatchKernel says
   const std::int32_t* rows;        // [row_panels][dims][panel_rows]
   const std::int32_t* query_term;  // [query_panels * query_lanes]
   const std::int32_t* row_term;    // [row_panels * panel_rows]
@@ -241,17 +242,16 @@ struct BestTwoArgs {
   int query_panels;
   int row_panels;  // 1..tile_panels
   bool doubled;
-  std::int32_t tile, block;   // numbers of the tile of rows and of the block of queries
-  std::int32_t* query_state;  // [query][2][state_lanes]: the best and the second score of the rows that each lane saw
-  std::int32_t* query_best;   // [query]: the best of the tiles so far
-  std::int32_t* query_tile;   // [query]: the first tile that had it
-  std::int32_t* row_best;     // [row_panels * panel_rows]: of the blocks so far
-  std::int32_t* row_second;   // the same
-  std::int32_t* row_block;    // the first block that had the best
+  std::int32_t tile, block;  // numbers of the tile of rows and of the block of queries
+  // [query][state_lanes], of the rows that each lane saw: the largest score, that of all tiles but the first that had it, that tile; and room for this tile's.
+  std::int32_t *lane_best, *lane_others, *lane_tile, *tile_best;
+  std::int32_t* row_best;    // [row_panels * panel_rows]: of the blocks so far
+  std::int32_t* row_others;  // of all blocks so far but the one that had the best
+  std::int32_t* row_block;   // the first block that had the best
 };
 
-/// The first row of `row_panels` panels whose score with one query is `score`; -1: none.
-struct FirstScoreArgs {
+/// A group of rows, `row_panels` panels, for one query, whose largest score with any of them is known.
+struct BestOfGroupArgs {
   const std::int32_t* query;  // the first word of it in its panel
   const std::int32_t* rows;
   const std::int32_t* row_term;
@@ -261,15 +261,21 @@ struct FirstScoreArgs {
   std::int32_t query_term;
   std::int32_t score;
 };
-
-struct BestTwoKernel {
-  int query_lanes;
-  QueryLayout layout;
-  void (*best_two)(const BestTwoArgs&);
-  std::int64_t (*first_score)(const FirstScoreArgs&);
+/// The first row that has the largest score, and the largest of the others.
+struct BestOfGroup {
+  std::int64_t row = -1;
+  std::int32_t others = INT32_MIN;
 };
 
-/// Tiles of int8. Queries of a panel are as many as in the Kernels beside it, so that blocks are the same.
+/// A MatchKernel finds the best of both sides of a pair of images.
+struct MatchKernel {
+  int query_lanes;
+  QueryLayout layout;
+  void (*group_best)(const GroupBestArgs&);
+  BestOfGroup (*best_of_group)(const BestOfGroupArgs&);
+};
+
+/// Tiles of int8. Queries of a panel are as many as in the Kernels beside it, so that blocks are the same; those of a matching may be fewer.
 struct Int8Kernels {
   const char* name;  // "plain", "avx2", "avxvnni", "avx512vnni", "avx512amx"
   bool (*supported)();
@@ -277,10 +283,10 @@ struct Int8Kernels {
   QueryLayout layout;
   Int8TileFn tile;
   SecondFn second_sums;
-  BestTwoKernel matching;
+  MatchKernel matching;
 
   consteval bool complete() const {
-    return all_set(name, supported, tile, second_sums, matching.best_two, matching.first_score);
+    return all_set(name, supported, tile, second_sums, matching.group_best, matching.best_of_group);
   }
 };
 

@@ -12,12 +12,14 @@ namespace {
 
 #if defined(__x86_64__)
 constexpr VectorTables avx512{.floats = float_avx512,
+                              .bits = {&bits_avx512popcnt, &bits_avx512},
                               .scans = scans_avx512,
                               .myers = myers_avx512,
                               .warping = warping_avx512,
                               .scores = scores_avx2,
                               .slowness = 1};
 constexpr VectorTables avx2{.floats = float_avx2,
+                            .bits = {&bits_avx2, &bits_avx2},
                             .scans = scans_avx2,
                             .myers = myers_avx2,
                             .warping = warping_avx2,
@@ -25,6 +27,7 @@ constexpr VectorTables avx2{.floats = float_avx2,
                             .slowness = 2};
 #endif
 constexpr VectorTables plain{.floats = float_plain,
+                             .bits = {&bits_plain, &bits_plain},
                              .scans = scans_plain,
                              .myers = myers_plain,
                              .warping = warping_plain,

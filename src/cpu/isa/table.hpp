@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "cpu/isa/bits.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "cpu/isa/other_tables.hpp"
 
@@ -11,6 +12,7 @@ namespace vicinal::cpu {
 /// What instruction sets of one vector width share: everything but their tiles of int8.
 struct VectorTables {
   const Kernels& floats;
+  const BitKernels* bits[2];  // best first; the second runs wherever the set does
   const Scans& scans;
   const Myers& myers;
   const Warping& warping;
@@ -24,6 +26,7 @@ struct InstructionSet : VectorTables {
   const Int8Kernels& int8;
   double int8_gain;  // speed of an int8 tile beside one of floats
 
+  const BitKernels& bit_kernels() const { return bits[0]->supported() ? *bits[0] : *bits[1]; }
   bool supported() const { return floats.supported() && int8.supported(); }
 };
 

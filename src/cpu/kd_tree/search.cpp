@@ -1,6 +1,7 @@
 // See search.hpp.
 #include "cpu/kd_tree/search.hpp"
 
+#include <atomic>
 #include <bit>
 #include <limits>
 
@@ -11,8 +12,9 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t most_sorted = 64;  // entries of a pool that is kept sorted
-constexpr std::int64_t queries_at_once = 32;
+constexpr std::int64_t queries_at_once = 32;  // a piece of work
+constexpr std::int64_t loaded_at_once = 1024;
+constexpr int visits_a_poll = 256;
 
 /// One query at a time down the tree.
 class Walk {
@@ -58,6 +60,12 @@ class Walk {
       const std::int64_t child = node * KdTree::fan + nearest;
       level == 0 ? rank(child) : descend(level - 1, child);
     }
+    poll_seldom();
+  }
+  /// Polls now and then: asking takes longer than a node.
+  void poll_seldom() {
+    if (++unpolled_ < visits_a_poll) return;
+    unpolled_ = 0;
     thread_pool_.poll(0);
   }
 
@@ -77,17 +85,15 @@ class Walk {
     }
     Pool& pool = result_->pool;
     if (result_->matches != nullptr || pool.k <= most_sorted) return;
-    // The first k say much; after that a few more at a time.
-    if (pool.full() && (pool.worst.key == infinite || pool.count > pool.k + pool.k / 8)) pool.trim();
+    pool.tighten();
     threshold_sum_ = sum_of_key(pool.worst.key);
   }
 
   void take(const Entry& entry) {
     Pool& pool = result_->pool;
     if (result_->matches != nullptr) return result_->matches->take({&entry, 1});
-    if (pool.k > most_sorted) return pool.offer(entry);
-    pool.insert(entry);
-    threshold_sum_ = sum_of_key(pool.worst.key);
+    pool.take(entry);
+    if (pool.k <= most_sorted) threshold_sum_ = sum_of_key(pool.worst.key);
   }
 
   const SearchSpec& spec_;
@@ -101,6 +107,7 @@ class Walk {
   QueryResult* result_ = nullptr;
   double threshold_sum_ = infinite;  // a canonical sum: rows and boxes beyond it are skipped
   std::int64_t visited_ = 0;
+  int unpolled_ = 0;
 };
 
 }  // namespace
@@ -109,24 +116,35 @@ void KdTreeQueries::prepare(const Kernels& kernels, const SearchSpec& spec, cons
                             ThreadPool& thread_pool, std::vector<std::int64_t>& rows,
                             std::vector<std::int64_t>& given) {
   const std::int64_t dims = queries.cols, count = static_cast<std::int64_t>(rows.size());
+  const std::int64_t pieces = (count + loaded_at_once - 1) / loaded_at_once;
   Buffer<double> points(count * dims);
-  Buffer<std::byte> gathered(dims * 8);
-  for (std::int64_t i = 0; i < count; ++i)
-    load_row(kernels, queries, rows[static_cast<std::size_t>(i)], gathered.data(), points.data() + i * dims);
-  if (kernels.first_bad(points.data(), points.size()) >= 0)
-    report_unfit_rows(kernels, spec, queries, "query", thread_pool);
-  std::vector<std::uint32_t> order(rows.size());
+  std::atomic<bool> unfit{false};
+  thread_pool.for_each(pieces, [&](std::int64_t piece, int) {
+    double gathered[most_kd_tree_dims];
+    const std::int64_t begin = piece * loaded_at_once, end = std::min(count, begin + loaded_at_once);
+    for (std::int64_t i = begin; i < end; ++i)
+      load_row(kernels, queries, rows[static_cast<std::size_t>(i)], gathered, points.data() + i * dims);
+    if (kernels.first_bad(points.data() + begin * dims, (end - begin) * dims) >= 0) unfit = true;
+    thread_pool.poll(0);
+  });
+  if (unfit) report_unfit_rows(kernels, spec, queries, "query", thread_pool);
+  Buffer<std::uint32_t> order(count);
   kd_tree_order(points.data(), count, dims, thread_pool, order.data());
-  given.assign(order.begin(), order.end());
   width_ = kd_tree_width(dims);
   grow(points_, count * width_);
-  std::fill_n(points_.data(), count * width_, 0.0);
-  const std::vector<std::int64_t> before = rows;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::uint32_t from = order[static_cast<std::size_t>(i)];
-    rows[static_cast<std::size_t>(i)] = before[from];
-    std::copy_n(points.data() + from * dims, dims, points_.data() + i * width_);
-  }
+  given.resize(rows.size());
+  std::vector<std::int64_t> ordered(rows.size());
+  thread_pool.for_each(pieces, [&](std::int64_t piece, int) {
+    for (std::int64_t i = piece * loaded_at_once; i < std::min(count, (piece + 1) * loaded_at_once); ++i) {
+      const std::uint32_t from = order[i];
+      given[static_cast<std::size_t>(i)] = from;
+      ordered[static_cast<std::size_t>(i)] = rows[from];
+      double* to = points_.data() + i * width_;
+      std::copy_n(points.data() + from * dims, dims, to);
+      std::fill(to + dims, to + width_, 0.0);
+    }
+  });
+  rows = std::move(ordered);
 }
 
 void search_kd_tree(const SearchBatch& batch, const KdTreeQueries& queries) {
@@ -138,6 +156,37 @@ void search_kd_tree(const SearchBatch& batch, const KdTreeQueries& queries) {
       walk.search(queries.point(query), batch.row(query), batch.result(0, query));
     batch.thread_pool.poll(static_cast<std::uint64_t>(end - begin) * static_cast<std::uint64_t>(batch.chunk.count));
   });
+}
+
+void answer_by_kd_tree(const Output& output, const KdTreeQueries& queries, const NeighborsView& out,
+                       const BoundsView& bounds) {
+  const SearchBatch& batch = output.batch();
+  const std::int64_t count = batch.queries.count, pieces = (count + queries_at_once - 1) / queries_at_once;
+  const std::int64_t k = batch.spec.k, capacity = pool_capacity(k);
+  PerThread<Buffer<Entry>> entries(batch.thread_pool, [capacity] { return std::make_unique<Buffer<Entry>>(capacity); });
+  std::atomic<std::int64_t> underflowed{0}, ranked{0};
+  batch.thread_pool.for_each(pieces, [&](std::int64_t piece, int thread) {
+    Walk walk(batch);
+    const std::int64_t begin = piece * queries_at_once, end = std::min(count, begin + queries_at_once);
+    std::int64_t underflows = 0, rows = 0;
+    for (std::int64_t query = begin; query < end; ++query) {
+      QueryResult result{.pool = {.entries = entries.of(thread).data(), .count = 0, .k = k, .capacity = capacity}};
+      walk.search(queries.point(query), batch.row(query), result);
+      if (k > most_sorted) result.pool.sort();
+      underflows += output.write_sorted(query, result.pool, out, thread);
+      rows += result.ranked;
+      const std::size_t given = batch.given_position(query);
+      bounds.verified_radius[given] = fold_key(result.threshold_key, batch.spec.type, false);
+      bounds.largest[given] = 0;
+      if (bounds.found != nullptr) bounds.found[given] = result.pool.count;
+    }
+    underflowed += underflows;
+    ranked += rows;
+    batch.thread_pool.poll(static_cast<std::uint64_t>(end - begin) * static_cast<std::uint64_t>(batch.chunk.count));
+  });
+  output.stats().underflowed += underflowed;
+  output.stats().candidates += ranked;
+  output.stats().reranked += ranked;
 }
 
 }  // namespace vicinal::cpu

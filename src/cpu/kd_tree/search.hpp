@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "cpu/rerank/batch.hpp"
+#include "cpu/rerank/output.hpp"
 
 namespace vicinal::cpu {
 
@@ -18,11 +18,15 @@ class KdTreeQueries {
   const double* point(std::int64_t query) const noexcept { return points_.data() + query * width_; }
 
  private:
-  std::int64_t width_ = 0;
+  std::int64_t width_ = 2;
   Buffer<double> points_;  // [query][width]
 };
 
 /// Searches the chunk's tree for all queries; results are those of split 0.
 void search_kd_tree(const SearchBatch& batch, const KdTreeQueries& queries);
+
+/// The same of a tree of all rows, for the k nearest: a thread writes each answer when it has found it, so that a query needs no pool of its own.
+void answer_by_kd_tree(const Output& output, const KdTreeQueries& queries, const NeighborsView& out,
+                       const BoundsView& bounds);
 
 }  // namespace vicinal::cpu

@@ -51,14 +51,14 @@ void put_query(std::int32_t* to, const std::int8_t* quad, QueryLayout layout) {
 
 }  // namespace
 
-std::int64_t PackedImage::bytes(std::int64_t rows, const ByteMatching& matching, const BestTwoKernel& kernel) noexcept {
+std::int64_t PackedImage::bytes(std::int64_t rows, const ByteMatching& matching, const MatchKernel& kernel) noexcept {
   const std::int64_t row_places = panels_of(rows, panel_rows) * panel_rows,
                      query_places = panels_of(rows, kernel.query_lanes) * kernel.query_lanes;
   return 4 *
          (row_places * (quads_of(matching) + 1) + query_places * (query_width(kernel.layout, quads_of(matching)) + 1));
 }
 
-PackedImage::PackedImage(const Points& points, const ByteMatching& matching, const BestTwoKernel& kernel)
+PackedImage::PackedImage(const Points& points, const ByteMatching& matching, const MatchKernel& kernel)
     : rows(points.rows), row_panels(panels_of(rows, panel_rows)), query_panels(panels_of(rows, kernel.query_lanes)) {
   const std::int64_t quads = quads_of(matching), lanes = kernel.query_lanes, words = query_width(kernel.layout, 1);
   panels = Buffer<std::int32_t>(row_panels * panel_rows * quads);

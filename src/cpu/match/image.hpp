@@ -15,12 +15,12 @@ constexpr std::int64_t quads_of(const ByteMatching& matching) noexcept { return 
 class PackedImage {
  public:
   PackedImage() = default;
-  PackedImage(const Points& points, const ByteMatching& matching, const BestTwoKernel& kernel);
-  static std::int64_t bytes(std::int64_t rows, const ByteMatching& matching, const BestTwoKernel& kernel) noexcept;
+  PackedImage(const Points& points, const ByteMatching& matching, const MatchKernel& kernel);
+  static std::int64_t bytes(std::int64_t rows, const ByteMatching& matching, const MatchKernel& kernel) noexcept;
 
   std::int64_t rows = 0;
   std::int64_t row_panels = 0, query_panels = 0;
-  Buffer<std::int32_t> panels, queries;  // as BestTwoArgs has them
+  Buffer<std::int32_t> panels, queries;  // as GroupBestArgs has them
   Buffer<std::int32_t> row_term, query_term;
 };
 

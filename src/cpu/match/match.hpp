@@ -7,7 +7,7 @@
 namespace vicinal::cpu {
 
 /// budget: bytes for packed images. Throws MemoryBudget where a pair does not fit.
-void match_bytes(const MatchSpec& spec, const ByteMatching& matching, const BestTwoKernel& kernel, std::int64_t budget,
+void match_bytes(const MatchSpec& spec, const ByteMatching& matching, const MatchKernel& kernel, std::int64_t budget,
                  const MatchAnswer& answer, ThreadPool& thread_pool);
 
 }  // namespace vicinal::cpu

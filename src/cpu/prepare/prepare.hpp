@@ -51,6 +51,7 @@ struct PackedRows {
   bool integral = false;           // int8: all rows are integers, and their distances are exact
   SecondCode second;               // int8: where the plan asks for them and rows are not integral
   KdTree kd_tree;                  // of few columns, on the canonical precision
+  Buffer<std::int32_t> bits;       // of packed bits where they are kept, as cpu/bits/panels.hpp has them
   Buffer<float> terms;             // row_term of each row
   std::vector<FilterNorms> tiles;  // maxima over each tile
   Norms norms;

@@ -16,7 +16,7 @@ std::int64_t CpuPreparedCorpus::bytes() const {
              static_cast<std::int64_t>(rows.second.tiles.size() * sizeof(SecondNorms)) + rows.squares.bytes() +
              rows.order.bytes() + rows.terms.bytes() + rows.norms.self.bytes() + rows.norms.mean.bytes() +
              static_cast<std::int64_t>(rows.tiles.size() * sizeof(FilterNorms) + rows.steps.size() * sizeof(float)) +
-             rows.kd_tree.bytes() + transform.centre.bytes() +
+             rows.kd_tree.bytes() + rows.bits.bytes() + transform.centre.bytes() +
              (transform.rotation.present() ? Rotation::bytes(transform.centre.size()) : 0);
   return total;
 }

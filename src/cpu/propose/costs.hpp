@@ -8,6 +8,7 @@ inline constexpr double clock_hz = 2.5e9;
 
 /// A pair of rows takes so many cycles, in each kind of tile and in the canonical kernel.
 constexpr double int8_pair(double d) { return 0.4 + 0.0125 * d; }
+constexpr double bit_pair(double d) { return 0.1 + 0.012 * d; }
 constexpr double float_pair(double d) { return 0.7 + 0.045 * d; }
 constexpr double canonical_pair(double d) { return 16 + 0.6 * d; }
 /// A row that a filter leaves takes so many to be ranked by itself.

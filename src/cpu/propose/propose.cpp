@@ -6,6 +6,7 @@
 
 #include "core/bound.hpp"
 #include "core/text.hpp"
+#include "cpu/bits/panels.hpp"
 #include "cpu/filter/refine.hpp"
 #include "cpu/isa/table.hpp"
 #include "cpu/kd_tree/kd_tree.hpp"
@@ -61,6 +62,9 @@ Costs costs_of(const ProblemShape& problem, bool symmetric = false, const Left* 
 double cycles(const ProblemShape& problem, const SearchPlan& plan, const Left* sampled) {
   const Costs cost = costs_of(problem, plan.symmetric, sampled);
   if (plan.techniques.kd_tree) return cost.tree;
+  if (plan.techniques.bit_counts)
+    return static_cast<double>(problem.queries.rows) * static_cast<double>(problem.corpus.rows) *
+           costs::bit_pair(static_cast<double>(problem.corpus.cols));
   switch (precision_of(plan.cascade.front())) {
     case Precision::int8: return cost.bytes * static_cast<double>(plan.passes);
     case Precision::f32: return cost.filter * static_cast<double>(plan.passes);
@@ -117,13 +121,19 @@ bool takes_second(const ProblemShape& problem, const Execution& run) {
                                           second_gain * problem.corpus.rows);
 }
 
-/// A tree costs as much as comparing the rows with some hundreds of queries. Ranked at once, they need no filter. A kept corpus has a tree or has
+/// A tree costs as much as comparing the rows with some hundreds of queries. Ranked at once, they need no filter. A prepared corpus has a tree or has
 /// none, whatever this search would have chosen.
 bool takes_tree(const ProblemShape& problem, const Execution& run, Proof proof) {
   if (problem.made != nullptr && !problem.made->techniques.kd_tree) return false;
   return run.filter == "auto" && proof != Proof::exhaustive && problem.corpus.cols <= most_kd_tree_dims &&
          problem.corpus.rows >= least_tree_rows && (problem.prepared || problem.queries.rows >= least_tree_queries) &&
          row_of(problem.metric).filter == FilterRows::plain && sum_of(problem.metric) != Sum::products;
+}
+
+/// Counts of bits are canonical values, and every pair's is computed; ranked one by one where that is asked for by name.
+bool takes_bit_counts(const ProblemShape& problem, const Execution& run, Proof proof) {
+  return run.filter != precision_name(Precision::canonical) && proof != Proof::exhaustive &&
+         sum_of(problem.metric) == Sum::bits && problem.corpus.cols <= most_counted_bytes;
 }
 
 /// Blocks are large, so that a block's queries are fetched seldom.
@@ -140,6 +150,7 @@ Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof)
   proposal.multiples = {.queries = set.floats.query_lanes, .rows = tile_rows};
   const std::vector<Precision> cascade = choose_cascade(problem, run, proof, set);
   proposal.techniques.kd_tree = takes_tree(problem, run, proof);
+  proposal.techniques.bit_counts = takes_bit_counts(problem, run, proof);
   for (const Precision precision : cascade)
     if (!has_filter(precision) || (!proposal.techniques.kd_tree && problem.has_rows_of(precision)))
       proposal.cascade.push_back(precision_name(precision));

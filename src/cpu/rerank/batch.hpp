@@ -49,7 +49,11 @@ struct SearchBatch {
     return results[split * queries.count + query];
   }
   std::int64_t row(std::int64_t query) const noexcept { return rows[static_cast<std::size_t>(query)]; }
-  const QueryFacts& facts(std::int64_t query) const noexcept { return queries.facts[static_cast<std::size_t>(query)]; }
+  /// Queries of a tree have none.
+  const QueryFacts& facts(std::int64_t query) const noexcept {
+    static constexpr QueryFacts none;
+    return queries.facts.empty() ? none : queries.facts[static_cast<std::size_t>(query)];
+  }
   std::size_t given_position(std::int64_t query) const noexcept {
     return static_cast<std::size_t>(given.empty() ? query : given[static_cast<std::size_t>(query)]);
   }

@@ -22,7 +22,7 @@ void Matches::start(double radius, MatchBudget& budget, OutputCursor* cursor) no
   budget_ = &budget;
   cursor_ = cursor;
   count_ = 0;
-  lost_ = false;
+  overflowed_ = false;
 }
 
 void Matches::take(std::span<const Entry> entries) {
@@ -41,7 +41,7 @@ void Matches::take(std::span<const Entry> entries) {
   for (const Entry& entry : entries) {
     if (!(entry.key <= radius_)) continue;
     ++count_;
-    if (!lost_) keep(entry);
+    if (!overflowed_) keep(entry);
   }
 }
 
@@ -49,7 +49,7 @@ void Matches::keep(const Entry& entry) {
   if (chunks_.empty() || used_ == chunks_.back().size()) {
     const std::int64_t size = chunks_.empty() ? first_chunk : std::min(largest_chunk, chunks_.back().size() * 2);
     if (!budget_->take(size * static_cast<std::int64_t>(sizeof(Entry)))) {
-      lost_ = true;
+      overflowed_ = true;
       return drop();
     }
     chunks_.emplace_back(size);

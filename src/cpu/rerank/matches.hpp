@@ -40,7 +40,7 @@ class Matches {
   void take(std::span<const Entry> entries);
   std::int64_t count() const noexcept { return count_; }
   /// True where matches were counted and not kept, for want of memory.
-  bool lost() const noexcept { return lost_; }
+  bool overflowed() const noexcept { return overflowed_; }
   /// Writes what is kept to entries [at, at + count()) of out.
   void copy_to(const RangeView& out, bool descends, std::int64_t at) const noexcept;
 
@@ -51,7 +51,7 @@ class Matches {
   MatchBudget* budget_ = nullptr;
   OutputCursor* cursor_ = nullptr;
   std::int64_t count_ = 0, used_ = 0;  // used_: entries of the last chunk
-  bool lost_ = false;
+  bool overflowed_ = false;
   std::vector<Buffer<Entry>> chunks_;
 };
 

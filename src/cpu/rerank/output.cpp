@@ -18,20 +18,23 @@ bool UnderflowCount::underflowed(const Entry& entry) {
   if (!(std::fabs(entry.key) < normal) || spec.type == DistanceType::u32) return false;
   if (entry.key != 0) return true;
   if (needs_norms(spec.metric) || spec.type != DistanceType::f32) return false;
-  if (!started_) ranker_.start(batch_.row(query_), batch_.facts(query_));
-  started_ = true;
-  return ranker_.underflows(entry.id - spec.first_id);
+  if (!ranker_) ranker_.emplace(batch_.ranker(thread_)).start(batch_.row(query_), batch_.facts(query_));
+  return ranker_->underflows(entry.id - spec.first_id);
 }
 
 std::int64_t Output::write_row(std::int64_t query, const NeighborsView& out, int thread) const {
-  const SearchSpec& spec = batch_.spec;
   Pool& pool = batch_.result(0, query).pool;
   for (std::int64_t split = 1; split < batch_.splits; ++split) {
     const Pool& other = batch_.result(split, query).pool;
     for (std::int64_t i = 0; i < other.count; ++i) pool.offer(other.entries[i]);
   }
   pool.trim();
-  std::sort(pool.entries, pool.entries + pool.count, [](const Entry& a, const Entry& b) { return before(a, b); });
+  pool.sort();
+  return write_sorted(query, pool, out, thread);
+}
+
+std::int64_t Output::write_sorted(std::int64_t query, const Pool& pool, const NeighborsView& out, int thread) const {
+  const SearchSpec& spec = batch_.spec;
   const bool descends = descending(spec.metric);
   const std::int64_t row = batch_.row(query), base = row * out.k;
   UnderflowCount underflow(batch_, query, thread);

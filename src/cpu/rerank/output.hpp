@@ -1,5 +1,7 @@
 // OUTPUT: the splits of each query are joined, and its answer and its bounds are written.
 #pragma once
+#include <optional>
+
 #include "cpu/rerank/batch.hpp"
 
 namespace vicinal::cpu {
@@ -21,6 +23,8 @@ class Output {
   void write(const NeighborsView& out, const BoundsView& bounds) const;
   /// Joins the splits of a query and fills its bounds.
   QueryTotals totals(std::int64_t query, const BoundsView& bounds) const;
+  /// Writes the row of a query whose pool holds the best k in order; returns how many of its distances underflowed.
+  std::int64_t write_sorted(std::int64_t query, const Pool& pool, const NeighborsView& out, int thread) const;
   const SearchBatch& batch() const noexcept { return batch_; }
   Stats& stats() const noexcept { return stats_; }
 
@@ -36,7 +40,7 @@ class Output {
 class UnderflowCount {
  public:
   UnderflowCount(const SearchBatch& batch, std::int64_t query, int thread)
-      : batch_(batch), query_(query), ranker_(batch.ranker(thread)) {}
+      : batch_(batch), query_(query), thread_(thread) {}
   /// Throws RangeError for a distance that is infinite.
   void add(const Entry& entry) { count_ += static_cast<std::int64_t>(underflowed(entry)); }
   std::int64_t count() const noexcept { return count_; }
@@ -45,8 +49,8 @@ class UnderflowCount {
   bool underflowed(const Entry& entry);
   const SearchBatch& batch_;
   std::int64_t query_, count_ = 0;
-  Ranker ranker_;
-  bool started_ = false;
+  int thread_;
+  std::optional<Ranker> ranker_;  // made when it is first needed, which is seldom
 };
 
 }  // namespace vicinal::cpu

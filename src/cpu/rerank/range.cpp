@@ -21,17 +21,17 @@ void RangeMatches::start(const SearchBatch& batch, std::int64_t match_bytes) {
   }
 }
 
-void RangeMatches::counts(const SearchBatch& batch, std::span<std::int64_t> counts, std::vector<bool>& lost) {
+void RangeMatches::counts(const SearchBatch& batch, std::span<std::int64_t> counts, std::vector<bool>& overflowed) {
   for (std::int64_t query = 0; query < batch.queries.count; ++query) {
     std::int64_t count = 0;
     bool kept = true;
     for (std::int64_t split = 0; split < batch.splits; ++split) {
       const Matches& part = *batch.result(split, query).matches;
       count += part.count();
-      kept = kept && !part.lost();
+      kept = kept && !part.overflowed();
     }
     counts[batch.given_position(query)] = count;
-    lost[batch.given_position(query)] = !kept;
+    overflowed[batch.given_position(query)] = !kept;
   }
 }
 

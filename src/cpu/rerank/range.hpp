@@ -14,7 +14,7 @@ class RangeMatches {
   /// Begins a batch: every result collects matches from now on. match_bytes: what all of them may take.
   void start(const SearchBatch& batch, std::int64_t match_bytes);
   /// As Session::counts.
-  static void counts(const SearchBatch& batch, std::span<std::int64_t> counts, std::vector<bool>& lost);
+  static void counts(const SearchBatch& batch, std::span<std::int64_t> counts, std::vector<bool>& overflowed);
   /// As Session::place.
   void write_to(const SearchBatch& batch, const RangeView& out);
   /// As Session::finish_range.
@@ -22,7 +22,7 @@ class RangeMatches {
 
  private:
   std::vector<Matches> matches_;       // one for each result
-  std::vector<OutputCursor> cursors_;  // one for each query whose matches were lost once
+  std::vector<OutputCursor> cursors_;  // one for each query whose matches overflowed once
   MatchBudget budget_;
 };
 

@@ -13,6 +13,8 @@ namespace vicinal::cpu {
 inline constexpr std::int64_t rank_block = 256;   // rows ranked at a time
 inline constexpr std::int64_t gather_block = 32;  // the same when rows must be gathered first
 
+inline constexpr std::int64_t most_sorted = 64;  // entries of a pool that may be kept in order
+
 /// A Pool keeps the best entries seen so far. Its memory, for `capacity` > k entries, belongs to the session; it is trimmed when full.
 struct Pool {
   Entry* entries = nullptr;
@@ -41,8 +43,20 @@ struct Pool {
     count = k;
     worst = entries[k - 1];
   }
+  void sort() noexcept {
+    std::sort(entries, entries + count, [](const Entry& a, const Entry& b) { return before(a, b); });
+  }
   bool full() const noexcept { return count >= k; }
+  /// For searches whose threshold is the k-th: few are kept in order, so that `worst` is up to date after each.
+  void take(const Entry& entry) noexcept { k <= most_sorted ? insert(entry) : offer(entry); }
+  /// Called now and then between takes. The first k say much; after that a few more at a time.
+  void tighten() noexcept {
+    if (k > most_sorted && full() && (worst.key == infinite || count > k + k / 8)) trim();
+  }
 };
+
+/// Entries of a pool of k, which is trimmed when so many are there.
+inline std::int64_t pool_capacity(std::int64_t k) noexcept { return k + std::clamp<std::int64_t>(k / 2, 32, 4096); }
 
 /// RankScratch holds what one thread ranks with.
 struct RankScratch {

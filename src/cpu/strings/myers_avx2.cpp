@@ -5,6 +5,9 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include <bit>
+#include <tuple>
+
 #include "cpu/isa/other_tables.hpp"
 #include "cpu/isa/vector_macros.hpp"
 
@@ -26,29 +29,7 @@ VICINAL_INLINE V either_neither(V a, V b, V c) { return either(a, flip_both(eith
 VICINAL_INLINE V right16(V a, int bits) { return _mm256_srli_epi16(a, bits); }
 VICINAL_INLINE V top(V a) { return _mm256_srli_epi64(a, 63); }
 
-template <int W>
-VICINAL_INLINE V add(V a, V b) {
-  if constexpr (W == 8) return _mm256_add_epi8(a, b);
-  else if constexpr (W == 16) return _mm256_add_epi16(a, b);
-  else if constexpr (W == 32) return _mm256_add_epi32(a, b);
-  else return _mm256_add_epi64(a, b);
-}
-template <int W>
-VICINAL_INLINE V subtract(V a, V b) {
-  static_assert(W == 64 || W == 16, "strips and bands subtract");
-  return W == 64 ? _mm256_sub_epi64(a, b) : _mm256_sub_epi16(a, b);
-}
-template <int W>
-VICINAL_INLINE V broadcast(std::int64_t value) {
-  if constexpr (W == 8) return _mm256_set1_epi8(static_cast<char>(value));
-  else if constexpr (W == 16) return _mm256_set1_epi16(static_cast<short>(value));
-  else if constexpr (W == 32) return _mm256_set1_epi32(static_cast<int>(value));
-  else return _mm256_set1_epi64x(value);
-}
-template <int W>
-VICINAL_INLINE V one() {
-  return broadcast<W>(1);
-}
+#include "cpu/strings/lanes.inc"
 
 VICINAL_INLINE V bits_of_bytes(V a) {
   const V low = broadcast<8>(15), count = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2,

@@ -6,6 +6,9 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include <bit>
+#include <tuple>
+
 #include "cpu/isa/other_tables.hpp"
 #include "cpu/isa/vector_macros.hpp"
 
@@ -28,29 +31,7 @@ VICINAL_INLINE V either_neither(V a, V b, V c) { return _mm512_ternarylogic_epi6
 VICINAL_INLINE V right16(V a, int bits) { return _mm512_srli_epi16(a, static_cast<unsigned>(bits)); }
 VICINAL_INLINE V top(V a) { return _mm512_maskz_srli_epi64(0xFF, a, 63); }
 
-template <int W>
-VICINAL_INLINE V add(V a, V b) {
-  if constexpr (W == 8) return _mm512_add_epi8(a, b);
-  else if constexpr (W == 16) return _mm512_add_epi16(a, b);
-  else if constexpr (W == 32) return _mm512_add_epi32(a, b);
-  else return _mm512_add_epi64(a, b);
-}
-template <int W>
-VICINAL_INLINE V subtract(V a, V b) {
-  static_assert(W == 64 || W == 16, "strips and bands subtract");
-  return W == 64 ? _mm512_sub_epi64(a, b) : _mm512_sub_epi16(a, b);
-}
-template <int W>
-VICINAL_INLINE V broadcast(std::int64_t value) {
-  if constexpr (W == 8) return _mm512_set1_epi8(static_cast<char>(value));
-  else if constexpr (W == 16) return _mm512_set1_epi16(static_cast<short>(value));
-  else if constexpr (W == 32) return _mm512_set1_epi32(static_cast<int>(value));
-  else return _mm512_set1_epi64(value);
-}
-template <int W>
-VICINAL_INLINE V one() {
-  return broadcast<W>(1);
-}
+#include "cpu/strings/lanes.inc"
 
 alignas(64) constexpr std::int8_t bits_of_nibble[64] = {
     0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,

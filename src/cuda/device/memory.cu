@@ -110,7 +110,7 @@ Pool::Call::~Call() {
   if (--pool_.calls_ > 0) return;
   try {
     const OnDevice here(pool_.ordinal_);
-    // Memory in use, of kept corpora, counts as reserved for the driver. Who keeps one is about to search again: then a call's memory stays,
+    // Memory in use, of prepared corpora, counts as reserved for the driver. Who keeps one is about to search again: then a call's memory stays,
     // up to what calls count on.
     const std::int64_t used = pool_.get(cudaMemPoolAttrUsedMemCurrent),
                        most = std::max(pool_.most_, pool_.get(cudaMemPoolAttrUsedMemHigh)),

@@ -36,7 +36,7 @@ inline std::int64_t candidate_entries(std::int64_t batch, std::int64_t capacity,
   return std::max(batch * capacity / 2 * idle_share(batch), 1024 * workers);
 }
 
-/// Everything that a session holds on the plan's first precision but a kept corpus. selecting: what selections of the canonical precision work in.
+/// Everything that a session holds on the plan's first precision but a prepared corpus. selecting: what selections of the canonical precision work in.
 inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem, std::int64_t selecting,
                                   int multiprocessors, std::int64_t packed_rows = most_packed_rows) {
   const Precision precision = precision_of(plan.cascade.front());

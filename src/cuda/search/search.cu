@@ -39,7 +39,7 @@ class SearchDevice {
       : runtime_(context, built_filters(VICINAL_CUDA_ARCHITECTURES, capability), false), shared_bytes_(shared_bytes) {}
 
   int ordinal() const noexcept { return runtime_.context().ordinal; }
-  /// That kept corpora are made with; a session has its own, which carves.
+  /// That prepared corpora are made with; a session has its own, which carves.
   SearchRuntime& runtime() noexcept { return runtime_; }
   /// Whether a precision's arithmetic is what the proof believes; tried once.
   bool holds_up(Precision precision) { return tested().holds_up(precision); }
@@ -169,7 +169,7 @@ class OnItsDevice final : public Session {
         roofline_(device, spec, precision, stats), rows_(spec.corpus.rows), stats_(stats) {}
   ~OnItsDevice() override {
     const OnDevice here(ordinal_);
-    runtime_.drain();  // before the kept corpus and the caller's rows are let go
+    runtime_.drain();  // before the prepared corpus and the caller's rows are let go
     session_.reset();
   }
   void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {

@@ -101,7 +101,7 @@ static_assert(
     }(),
     "filter_precisions has a row for each precision, in its order");
 
-/// How a kept corpus has its rows, in a plan that begins with this precision: packed for it, or as they are.
+/// How a prepared corpus has its rows, in a plan that begins with this precision: packed for it, or as they are.
 constexpr Precision prepared_precision(Precision first) {
   return filter_precision(first).prepared ? first : Precision::canonical;
 }

@@ -16,13 +16,13 @@ struct Match {
   std::uint32_t query, gone;  // gone: the returned distance has underflowed, which is counted
 };
 
-/// The matches of a batch, in no order; those beyond the capacity are counted, and their queries lost.
+/// The matches of a batch, in no order; those beyond the capacity are counted, and their queries overflow.
 struct MatchList {
   double radius = 0;  // the largest folded key within it
   Match* all = nullptr;
   std::int64_t capacity = 0;
   unsigned long long *used = nullptr, *counts = nullptr;  // of all, and of each query
-  std::uint32_t* lost = nullptr;                          // of each query
+  std::uint32_t* overflowed = nullptr;                    // of each query
 };
 
 /// Called by whole warps; lanes without a pair have none to keep.
@@ -40,7 +40,7 @@ __device__ __forceinline__ void keep_match(const MatchList& list, const Ranking&
   atomicAdd(&list.counts[query], 1ull);
   if (!is_finite(key)) atomicAdd(&ranking.counters->infinite_keys, 1u);
   if (at >= static_cast<unsigned long long>(list.capacity)) {
-    list.lost[query] = 1;
+    list.overflowed[query] = 1;
     return;
   }
   const bool narrow = ranking.type == DistanceType::f32;
@@ -76,7 +76,7 @@ __global__ void end_range(StartRange s) {
 /// How much came through a part of the tiles, and whether a segment had no room for it.
 struct CandidateCounts {
   unsigned long long candidates;
-  unsigned lost;
+  unsigned overflowed;
 };
 struct CountCandidates {
   SearchArgs args;
@@ -93,7 +93,7 @@ __global__ void count_candidates(CountCandidates w) {
     QueryState& state = w.args.states[position];
     if (!state.overflowed || !w.args.queries.quantized[position].filterable) continue;
     state.overflowed = false;
-    atomicAdd(&w.sum->lost, 1u);
+    atomicAdd(&w.sum->overflowed, 1u);
   }
 }
 
@@ -209,7 +209,7 @@ __global__ void fill_rows(MatchRows m) {
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index(); i < m.kept;
        i += step) {
     const Match one = m.matches.all[i];
-    if (m.matches.lost[one.query] != 0) continue;
+    if (m.matches.overflowed[one.query] != 0) continue;
     const auto at = m.begins[one.query] + static_cast<std::int64_t>(atomicAdd(&m.cursors[one.query], 1ull));
     // Zeros of either sign are one key; the sign waits below the row.
     const bool negative = one.key == 0 && bits_of(one.key) != 0;

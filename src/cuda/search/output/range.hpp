@@ -48,7 +48,7 @@ class RangeMatches {
       : device_(device), spec_(spec), plan_(plan), precision_(precision),
         kernel_(filter_kernel(device.filters(), precision, plan.instruction_set)), thread_pool_(thread_pool),
         descends_(descending(spec.metric)), matches_(device), used_(device), counts_(device), cursors_(device),
-        lost_(device), unfilterable_(device), candidate_buffer_(device), segment_counts_(device),
+        overflowed_(device), unfilterable_(device), candidate_buffer_(device), segment_counts_(device),
         candidate_counts_(device), begins_(device), words_(device), spare_(device), ids_(device), distances_(device),
         largest_(device) {
     list_.radius = radius_key(*spec.radius, spec.type, descends_);
@@ -62,10 +62,10 @@ class RangeMatches {
     list_.all = matches_.reserve(list_.capacity);
     list_.used = used_.reserve(1);
     list_.counts = counts_.reserve(count_);
-    list_.lost = lost_.reserve(count_);
+    list_.overflowed = overflowed_.reserve(count_);
     device_.zero(list_.used, 8);
     device_.zero(list_.counts, count_ * 8);
-    device_.zero(list_.lost, count_ * 4);
+    device_.zero(list_.overflowed, count_ * 4);
     numbers_.clear();
     if (!filters || count_ == 0) return;
     unfilterable_.reserve(count_ + 1);
@@ -86,12 +86,12 @@ class RangeMatches {
     if (!numbers_.empty()) scan(args, ranking, unfilterable_.data(), static_cast<std::int64_t>(numbers_.size()));
   }
 
-  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) {
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& overflowed) {
     std::vector<std::uint32_t> gone(static_cast<std::size_t>(count_));
     device_.out(counts.data(), list_.counts, count_ * 8);
-    device_.out(gone.data(), list_.lost, count_ * 4);
+    device_.out(gone.data(), list_.overflowed, count_ * 4);
     device_.wait();
-    for (std::size_t i = 0; i < gone.size(); ++i) lost[i] = gone[i] != 0;
+    for (std::size_t i = 0; i < gone.size(); ++i) overflowed[i] = gone[i] != 0;
   }
 
   /// From now on matches go to the host, when there is no room for more of them.
@@ -177,7 +177,7 @@ class RangeMatches {
       const CandidateCounts sum = run(f, workers);
       const auto candidates = static_cast<std::int64_t>(sum.candidates);
       const bool fits = places_ == nullptr || candidates <= list_.capacity;
-      if (sum.lost != 0 || !fits) {
+      if (sum.overflowed != 0 || !fits) {
         if (f.last == f.first + 1) fail(ErrorCode::internal, "a tile of rows had no room on the device");
         part = (f.last - f.first) / 2;
         continue;
@@ -237,7 +237,7 @@ class RangeMatches {
     device_.zero(list_.used, 8);
   }
 
-  /// Rows of the queries that were not lost, sorted on the device.
+  /// Rows of the queries that did not overflow, sorted on the device.
   void to_rows(const RangeView& out, const Ranking& ranking) {
     std::vector<std::int64_t> begins(static_cast<std::size_t>(count_) + 1);
     for (std::size_t i = 0; i < out.count.size(); ++i) begins[i + 1] = begins[i] + out.count[i];
@@ -282,7 +282,7 @@ class RangeMatches {
   MatchList list_;
   DeviceBuffer<Match, Device> matches_;
   DeviceBuffer<unsigned long long, Device> used_, counts_, cursors_;
-  DeviceBuffer<std::uint32_t, Device> lost_, unfilterable_;  // unfilterable_: numbers, and how many at the end
+  DeviceBuffer<std::uint32_t, Device> overflowed_, unfilterable_;  // unfilterable_: numbers, and how many at the end
   DeviceBuffer<Candidate, Device> candidate_buffer_;
   DeviceBuffer<std::uint32_t, Device> segment_counts_;
   DeviceBuffer<CandidateCounts, Device> candidate_counts_;

@@ -1,0 +1,201 @@
+// The order of rows in a k-d tree (kd_tree.hpp): parts are split at the median of the column that spreads most. Large parts are split by all
+// threads at once, smaller ones by a thread each.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+
+#include "cpu/kd_tree/kd_tree.hpp"
+
+namespace vicinal::cpu {
+namespace {
+
+constexpr std::int64_t fan = KdTree::fan;
+constexpr std::int64_t serial_rows = 4096;           // parts this small are one piece of work
+constexpr std::int64_t together_rows = 65536;        // larger parts are split by all threads
+constexpr std::int64_t block_rows = 8192;            // a thread's piece of such a part
+constexpr std::int64_t sampled = 1024, around = 64;  // rows that say where the median is, and how far off it may be
+
+/// A row by the column that is split.
+struct ByColumn {
+  double x;
+  std::uint32_t row;
+  bool operator<(const ByColumn& other) const noexcept { return x < other.x || (x == other.x && row < other.row); }
+};
+
+/// The least and the greatest of each column.
+struct Box {
+  double low[most_kd_tree_dims], high[most_kd_tree_dims];
+  Box() {
+    std::fill_n(low, most_kd_tree_dims, std::numeric_limits<double>::infinity());
+    std::fill_n(high, most_kd_tree_dims, -std::numeric_limits<double>::infinity());
+  }
+  void take(const double* least, const double* greatest, std::int64_t dims) noexcept {
+    for (std::int64_t j = 0; j < dims; ++j) {
+      low[j] = std::min(low[j], least[j]);
+      high[j] = std::max(high[j], greatest[j]);
+    }
+  }
+  std::int64_t widest(std::int64_t dims) const noexcept {
+    std::int64_t widest = 0;
+    for (std::int64_t j = 1; j < dims; ++j)
+      if (high[j] - low[j] > high[widest] - low[widest]) widest = j;
+    return widest;
+  }
+};
+
+struct Part {
+  std::int64_t begin, end;
+  std::int64_t size() const noexcept { return end - begin; }
+  /// Where it is split: about the middle, between whole runs.
+  std::int64_t middle() const noexcept {
+    std::int64_t run = fan;
+    while (run * fan < size()) run *= fan;
+    return begin + (size() + run - 1) / run / 2 * run;
+  }
+};
+
+class Splitter {
+ public:
+  Splitter(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool, std::uint32_t* order)
+      : points_(points), dims_(dims), thread_pool_(thread_pool), order_(order), by_column_(rows) {}
+
+  /// Splits the part; it keeps what comes first, and what comes after is returned.
+  Part split(Part& part) {
+    thread_pool_.poll(0);
+    const std::int64_t middle = part.middle();
+    arrange(part, middle);
+    return halves(part, middle);
+  }
+  /// The same by all threads.
+  Part split_together(Part& part) {
+    thread_pool_.poll(0);
+    const std::int64_t middle = part.middle();
+    arrange_together(part, middle);
+    return halves(part, middle);
+  }
+  void split_all(Part part) {
+    while (part.size() > fan) {
+      Part first = part;
+      part = split(first);
+      split_all(first);
+    }
+  }
+
+ private:
+  static Part halves(Part& part, std::int64_t middle) noexcept {
+    const Part after{middle, part.end};
+    part.end = middle;
+    return after;
+  }
+  Box box_of(Part part) const noexcept {
+    Box box;
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      const double* point = points_ + order_[i] * dims_;
+      box.take(point, point, dims_);
+    }
+    return box;
+  }
+  void fill(Part part, std::int64_t column) noexcept {
+    for (std::int64_t i = part.begin; i < part.end; ++i)
+      by_column_[i] = {points_[order_[i] * dims_ + column], order_[i]};
+  }
+
+  void arrange(Part part, std::int64_t middle) {
+    fill(part, box_of(part).widest(dims_));
+    std::nth_element(by_column_.data() + part.begin, by_column_.data() + middle, by_column_.data() + part.end);
+    for (std::int64_t i = part.begin; i < part.end; ++i) order_[i] = by_column_[i].row;
+  }
+
+  /// Every block sorts its rows into those before two values that a sample says are around the median, between them, and after; the median is
+  /// looked for where it must be.
+  void arrange_together(Part part, std::int64_t middle) {
+    const std::int64_t blocks = (part.size() + block_rows - 1) / block_rows;
+    const auto block = [&](std::int64_t number) {
+      const std::int64_t begin = part.begin + number * block_rows;
+      return Part{begin, std::min(begin + block_rows, part.end)};
+    };
+    std::vector<Box> boxes(static_cast<std::size_t>(blocks));
+    thread_pool_.for_each(blocks, [&](std::int64_t b, int) { boxes[static_cast<std::size_t>(b)] = box_of(block(b)); });
+    for (const Box& one : boxes) boxes.front().take(one.low, one.high, dims_);
+    const std::int64_t column = boxes.front().widest(dims_);
+
+    const auto [low, high] = around_median(part, middle, column);
+    using Counts = std::array<std::int64_t, 3>;
+    std::vector<Counts> at(static_cast<std::size_t>(blocks));
+    const auto side = [low = low, high = high](const ByColumn& row) {
+      return static_cast<std::size_t>(!(row < low)) + static_cast<std::size_t>(high < row);
+    };
+    thread_pool_.for_each(blocks, [&](std::int64_t b, int) {
+      const Part rows = block(b);
+      fill(rows, column);
+      Counts counts{};
+      for (std::int64_t i = rows.begin; i < rows.end; ++i) ++counts[side(by_column_[i])];
+      at[static_cast<std::size_t>(b)] = counts;
+    });
+    std::int64_t next = part.begin;
+    std::array<std::int64_t, 4> bounds{};
+    for (std::size_t s = 0; s < 3; ++s) {
+      bounds[s] = next;
+      for (Counts& counts : at) next += std::exchange(counts[s], next);
+    }
+    bounds[3] = next;
+    if (moved_.size() == 0) moved_ = Buffer<ByColumn>(by_column_.size());
+    thread_pool_.for_each(blocks, [&](std::int64_t b, int) {
+      const Part rows = block(b);
+      Counts to = at[static_cast<std::size_t>(b)];
+      for (std::int64_t i = rows.begin; i < rows.end; ++i) moved_[to[side(by_column_[i])]++] = by_column_[i];
+    });
+    for (std::size_t s = 0; s < 3; ++s)
+      if (bounds[s] < middle && middle < bounds[s + 1])
+        std::nth_element(moved_.data() + bounds[s], moved_.data() + middle, moved_.data() + bounds[s + 1]);
+    thread_pool_.for_each(blocks, [&](std::int64_t b, int) {
+      const Part rows = block(b);
+      for (std::int64_t i = rows.begin; i < rows.end; ++i) order_[i] = moved_[i].row;
+    });
+  }
+
+  std::pair<ByColumn, ByColumn> around_median(Part part, std::int64_t middle, std::int64_t column) const {
+    std::array<ByColumn, sampled> sample;
+    for (std::int64_t i = 0; i < sampled; ++i) {
+      const std::uint32_t row = order_[part.begin + i * part.size() / sampled];
+      sample[static_cast<std::size_t>(i)] = {points_[row * dims_ + column], row};
+    }
+    std::sort(sample.begin(), sample.end());
+    const std::int64_t rank = (middle - part.begin) * sampled / part.size();
+    return {sample[static_cast<std::size_t>(std::max<std::int64_t>(rank - around, 0))],
+            sample[static_cast<std::size_t>(std::min(rank + around, sampled - 1))]};
+  }
+
+  const double* points_;
+  std::int64_t dims_;
+  ThreadPool& thread_pool_;
+  std::uint32_t* order_;
+  Buffer<ByColumn> by_column_, moved_;
+};
+
+}  // namespace
+
+void kd_tree_order(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
+                   std::uint32_t* order) {
+  std::iota(order, order + rows, 0u);
+  if (rows <= fan) return;
+  Splitter splitter(points, rows, dims, thread_pool, order);
+  const std::int64_t threads = thread_pool.threads(), most = std::max(serial_rows, rows / (4 * threads));
+  std::vector<Part> large{{0, rows}};
+  for (std::size_t i = 0; threads > 1 && i < large.size(); ++i)
+    while (large[i].size() > std::max(together_rows, most)) large.push_back(splitter.split_together(large[i]));
+  std::vector<std::vector<Part>> pieces(large.size());
+  thread_pool.for_each(static_cast<std::int64_t>(large.size()), [&](std::int64_t number, int) {
+    std::vector<Part>& parts = pieces[static_cast<std::size_t>(number)];
+    parts.push_back(large[static_cast<std::size_t>(number)]);
+    for (std::size_t i = 0; threads > 1 && i < parts.size(); ++i)
+      while (parts[i].size() > most) parts.push_back(splitter.split(parts[i]));
+  });
+  std::vector<Part> parts;
+  for (const std::vector<Part>& some : pieces) parts.insert(parts.end(), some.begin(), some.end());
+  thread_pool.for_each(static_cast<std::int64_t>(parts.size()),
+                       [&](std::int64_t i, int) { splitter.split_all(parts[static_cast<std::size_t>(i)]); });
+}
+
+}  // namespace vicinal::cpu
