@@ -113,6 +113,8 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
                   .visits = visits_of(rows.matrix.tiles())};
   args.states = states.data();
   args.counters = counters.data();
+  DeviceBuffer<Slot, Device> slots(device);
+  args.slots = slots.reserve(1);
 
   Filter f{.args = args,
            .last = rows.matrix.tiles(),

@@ -75,6 +75,7 @@ class FilterTest {
     DeviceBuffer<Candidate, Device> candidates(device);
     DeviceBuffer<std::uint32_t, Device> used(device);
     DeviceBuffer<int, Device> nearest(device);
+    DeviceBuffer<Slot, Device> slots(device);
     const auto in = [&](auto& array, const auto* from, std::int64_t count) {
       device.in(array.reserve(count), from, count * static_cast<std::int64_t>(sizeof *from));
       return array.data();
@@ -101,6 +102,7 @@ class FilterTest {
     f.candidates = candidates.reserve(workers * room_);
     f.used = used.reserve(workers);
     f.groups = std::int64_t{visits_} * groups_a_tile;
+    f.args.slots = slots.reserve(1);
     by_groups_ = kernel_.by_groups(f.args);
     // Launches with thresholds and as a sample, and what they left.
     launch_filter<false>(device, kernel_, Precision::int8, f, 1);
@@ -179,8 +181,9 @@ class FilterTest {
     const auto in_tile = static_cast<int>(row % tile_rows);
     const GroupNorms& group = row_metadata_[row / tile_rows].groups[in_tile / 64 * 4 + in_tile % 8 / 2];
     const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
-    const bool found = static_cast<float>(candidate_sum(query, row)) >= group_threshold(group_coeffs(line, 1), group);
-    return found || passes(query, row);
+    const float threshold = group_threshold(group_coeffs(line, 1), group), least = -static_cast<float>(infinite);
+    const bool found = static_cast<float>(candidate_sum(query, row)) >= threshold;
+    return (found && (threshold > least || term(row) < -least)) || passes(query, row);
   }
   /// A group is two rows of each eight, in a half of the tile.
   int largest_of(std::int64_t query, std::int64_t tile, int group) const {

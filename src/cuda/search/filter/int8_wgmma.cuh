@@ -349,7 +349,7 @@ struct Int8Wgmma {
       .lost_bits = [](bool one_slab) { return one_slab ? 0 : 15; },
       .by_groups =
           [](const SearchArgs& args) {
-            return args.rows.width <= 128 && args.queries.count > tile_rows && args.choice.all;
+            return args.slots != nullptr && args.rows.width <= 128 && args.queries.count > tile_rows && args.choice.all;
           }};
 
   template <class Device>

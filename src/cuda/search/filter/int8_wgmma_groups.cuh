@@ -94,6 +94,11 @@ __device__ __forceinline__ Candidate* segment_of_warp(const Filter& f) {
   return f.candidates + (static_cast<std::int64_t>(blockIdx.x) * wgmma_warps + warp_index()) * f.room;
 }
 
+/// Of a group that passes because its query knows nothing yet: whether the row is not masked. Else rows with many equals would fill a segment.
+__device__ __forceinline__ bool is_there(const SearchArgs& args, std::uint32_t position) {
+  return args.rows.tile_metadata[position / tile_rows].terms[position % tile_rows] < static_cast<float>(infinite);
+}
+
 /// What passes in the records of a warp becomes candidates.
 __device__ __forceinline__ void expand_records(const Filter& f, const int* records, GroupOutput& out) {
   __syncwarp();
@@ -109,8 +114,11 @@ __device__ __forceinline__ void expand_records(const Filter& f, const int* recor
       const int* const record = records + (from + 2 * i + lane_index() / 16) * record_words;
       sums[i] = record[e];
       heads[i] = *reinterpret_cast<const int4*>(record + group_rows);
-      passed[i] =
-          from + 2 * i + lane_index() / 16 < out.records && static_cast<float>(sums[i]) >= __int_as_float(heads[i].x);
+      heads[i].z += e / 2 * 8 + e % 2;
+      const float threshold = __int_as_float(heads[i].x);
+      passed[i] = from + 2 * i + lane_index() / 16 < out.records && static_cast<float>(sums[i]) >= threshold;
+      if (passed[i] && !(threshold > -static_cast<float>(infinite)))
+        passed[i] = is_there(f.args, static_cast<std::uint32_t>(heads[i].z));
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -122,8 +130,7 @@ __device__ __forceinline__ void expand_records(const Filter& f, const int* recor
       }
       if (passed[i])
         segment_of_warp(f)[out.used + static_cast<std::uint32_t>(votes_below(all))] = {
-            static_cast<std::uint32_t>(heads[i].y), static_cast<std::uint32_t>(heads[i].z + e / 2 * 8 + e % 2), sums[i],
-            1};
+            static_cast<std::uint32_t>(heads[i].y), static_cast<std::uint32_t>(heads[i].z), sums[i], 1};
       out.used = next;
     }
   }

@@ -25,7 +25,8 @@ struct FilterKernel {
   float (*largest_threshold)(bool one_slab);
   /// Low bits of a candidate's sum that hold something else; the kernel sets them, and compares without them.
   int (*lost_bits)(bool one_slab);
-  /// Whether it tests groups of rows (core/bound_groups.hpp) in such a search: the sums of its candidates are then without biases.
+  /// Whether it tests groups of rows (core/bound_groups.hpp) in such a search: the sums of its candidates are then without biases, and who
+  /// scatters them to slots compares each by itself. Ranges have no slots.
   bool (*by_groups)(const SearchArgs& args);
 };
 
