@@ -1,8 +1,10 @@
 // Matching of features: which rows of one image answer which rows of another, by the ratio of the best distance to the second
 // best, both ways or one way, exactly. For one pair of images or for thousands.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -59,17 +61,67 @@ struct MatchOptions {
   void* stream = nullptr;  // as KnnOptions::stream
 };
 
+/// An array of a result. Copies share its memory.
+template <class T>
+class MatchArray {
+ public:
+  MatchArray() = default;
+  MatchArray(std::shared_ptr<const void> keeper, const T* data, std::size_t size)
+      : keeper_(std::move(keeper)), data_(data), size_(size) {}
+
+  const T* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  const T& operator[](std::size_t i) const noexcept { return data_[i]; }
+  const T* begin() const noexcept { return data_; }
+  const T* end() const noexcept { return data_ + size_; }
+  /// What the memory belongs to, for those who keep a view of it.
+  const std::shared_ptr<const void>& keeper() const noexcept { return keeper_; }
+  friend bool operator==(const MatchArray& a, const MatchArray& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+ private:
+  std::shared_ptr<const void> keeper_;
+  const T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Distances of a result, in the type that they are rounded to. Copies share their memory.
+class MatchDistances {
+ public:
+  MatchDistances() = default;
+  MatchDistances(std::shared_ptr<const void> keeper, const void* data, std::size_t size, DistanceType type)
+      : keeper_(std::move(keeper)), data_(data), size_(size), type_(type) {}
+
+  /// f32, f64 or u32, of `type()`.
+  const void* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+  DistanceType type() const noexcept { return type_; }
+  double operator[](std::size_t i) const noexcept {
+    if (type_ == DistanceType::f64) return static_cast<const double*>(data_)[i];
+    if (type_ == DistanceType::u32) return static_cast<const std::uint32_t*>(data_)[i];
+    return static_cast<const float*>(data_)[i];
+  }
+  const std::shared_ptr<const void>& keeper() const noexcept { return keeper_; }
+
+ private:
+  std::shared_ptr<const void> keeper_;
+  const void* data_ = nullptr;
+  std::size_t size_ = 0;
+  DistanceType type_ = DistanceType::f32;
+};
+
 /// The matches of pairs of images, pair by pair: those of pair p are offsets[p] to offsets[p + 1], by ascending row of its first image.
 struct Matches {
   using Rows = std::array<std::int64_t, 2>;  // a row of the pair's first image, one of its second
 
   std::vector<std::int64_t> offsets = {0};
-  std::vector<Rows> rows;
-  std::vector<double> distances;  // rounded to `type`
+  MatchArray<Rows> rows;
+  MatchDistances distances;
   /// Best over second best: of mutual matches whose both directions were tested the larger of the two; 0 where there is no second,
   /// 1 where both are 0.
-  std::vector<double> ratios;
-  DistanceType type = DistanceType::f32;
+  MatchArray<double> ratios;
   Stats stats;
 
   std::int64_t pairs() const noexcept { return static_cast<std::int64_t>(offsets.size()) - 1; }

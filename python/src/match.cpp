@@ -58,20 +58,26 @@ nb::object array_of(Part&& part, std::initializer_list<std::size_t> shape) {
   return nb::cast(nb::ndarray<nb::numpy, Element>(data, shape, keeper));
 }
 
+/// The array keeps the memory of a part of a result, which has no other owner.
 template <class Element>
-nb::object narrowed(const std::vector<double>& values) {
-  return array_of<Element>(std::vector<Element>(values.begin(), values.end()), {values.size()});
+nb::object array_at(const std::shared_ptr<const void>& keeper, const void* data,
+                    std::initializer_list<std::size_t> shape) {
+  const nb::capsule owner(new std::shared_ptr<const void>(keeper),
+                          [](void* p) noexcept { delete static_cast<std::shared_ptr<const void>*>(p); });
+  static Element nothing{};
+  auto* first = data == nullptr ? &nothing : static_cast<Element*>(const_cast<void*>(data));
+  return nb::cast(nb::ndarray<nb::numpy, Element>(first, shape, owner));
 }
 
-nb::object distances_of(Matches& matches) {
-  switch (matches.type) {
-    case DistanceType::f64: break;
-    case DistanceType::u32: return narrowed<std::uint32_t>(matches.distances);
+nb::object distances_of(const MatchDistances& distances) {
+  const std::initializer_list<std::size_t> shape = {distances.size()};
+  switch (distances.type()) {
+    case DistanceType::f64: return array_at<double>(distances.keeper(), distances.data(), shape);
+    case DistanceType::u32: return array_at<std::uint32_t>(distances.keeper(), distances.data(), shape);
     case DistanceType::automatic:
-    case DistanceType::f32: return narrowed<float>(matches.distances);
+    case DistanceType::f32: break;
   }
-  const std::size_t count = matches.distances.size();
-  return array_of<double>(std::move(matches.distances), {count});
+  return array_at<float>(distances.keeper(), distances.data(), shape);
 }
 
 /// What a MatchGuide looks at.
@@ -132,11 +138,11 @@ nb::tuple match_pairs_from_python(const nb::list& given, const PairList& pairs, 
     wanted.progress = progress;
     return vicinal::match_pairs(images, listed, wanted);
   });
-  const nb::object stats = stats_to_python(matches.stats), distances = distances_of(matches);
   const std::size_t count = matches.rows.size(), ends = matches.offsets.size();
-  return nb::make_tuple(array_of<std::int64_t>(std::move(matches.offsets), {ends}),
-                        array_of<std::int64_t>(std::move(matches.rows), {count, 2}), distances,
-                        array_of<double>(std::move(matches.ratios), {count}), stats);
+  return nb::make_tuple(
+      array_of<std::int64_t>(std::move(matches.offsets), {ends}),
+      array_at<std::int64_t>(matches.rows.keeper(), matches.rows.data(), {count, 2}), distances_of(matches.distances),
+      array_at<double>(matches.ratios.keeper(), matches.ratios.data(), {count}), stats_to_python(matches.stats));
 }
 
 nb::object image_pairs_from_python(const std::string& how, std::int64_t images) {

@@ -29,8 +29,21 @@ struct MatchSpec {
   KnnOptions search = {};             // memory, run, stop, stream
 };
 
-/// It takes the matches of one pair of the spec, once each, from any thread and in any order of pairs.
-using MatchAnswer = std::function<void(std::int64_t pair, std::vector<FoundMatch> matches)>;
+/// MatchPlaces are where matches of a result are written, one after the other.
+struct MatchPlaces {
+  Matches::Rows* rows = nullptr;
+  void* distances = nullptr;
+  double* ratios = nullptr;
+  DistanceType type = DistanceType::f32;  // of the distances
+
+  /// Throws RangeError for a distance beyond the type.
+  void put(std::int64_t at, const FoundMatch& match) const;
+  MatchPlaces from(std::int64_t at) const;
+};
+/// It makes room for all matches of pairs of the spec, those of one pair after those of the one before; every pair once, at most, from any thread and in any order.
+using MatchAnswer =
+    std::function<MatchPlaces(std::span<const std::int64_t> pairs, std::span<const std::int64_t> counts)>;
+void give_matches(const MatchAnswer& answer, std::int64_t pair, std::span<const FoundMatch> matches);
 
 /// A MatchBackend finds the best two of the rows of both sides from one tile of distances. Calls may come from any thread.
 struct MatchBackend {

@@ -39,23 +39,6 @@ std::vector<ImagePair> pairs_of(const DLTensor* pairs) {
   return all;
 }
 
-/// Distances in the type that the tensor has.
-Tensor distances_of(const Matches& found) {
-  const auto count = static_cast<std::int64_t>(found.distances.size());
-  const auto narrowed = [&]<class T>(T) {
-    auto values = std::make_shared<std::vector<T>>(found.distances.begin(), found.distances.end());
-    const void* data = values->data();
-    return distance_tensor(std::move(values), data, found.type, count);
-  };
-  switch (found.type) {
-    case DistanceType::f64: return narrowed(double{});
-    case DistanceType::u32: return narrowed(std::uint32_t{});
-    case DistanceType::automatic:
-    case DistanceType::f32: break;
-  }
-  return narrowed(float{});
-}
-
 }  // namespace
 
 extern "C" int vicinal_match_pairs(size_t images, const DLTensor* const* rows, const DLTensor* pairs,
@@ -72,7 +55,7 @@ extern "C" int vicinal_match_pairs(size_t images, const DLTensor* const* rows, c
     const auto count = static_cast<std::int64_t>(found->rows.size());
     Tensor ends = int64_tensor(found, found->offsets.data(), found->pairs() + 1),
            matched = int64_tensor(found, count == 0 ? nullptr : found->rows[0].data(), count, 2),
-           values = distances_of(*found),
+           values = distance_tensor(found->distances.keeper(), found->distances.data(), found->distances.type(), count),
            quotients = distance_tensor(found, found->ratios.data(), DistanceType::f64, count);
     if (offsets != nullptr) *offsets = ends.release();
     if (matched_rows != nullptr) *matched_rows = matched.release();

@@ -357,6 +357,12 @@ VICINAL_HOST_DEVICE inline std::int32_t quick_threshold(const ThresholdCoeffsF32
   return static_cast<std::int32_t>(std::ceil(low < most ? low : most));
 }
 
+/// At least every sum of differences of codes whose t, the step times the sum rounded once, is within the bound. inverse: 1 / step, rounded.
+VICINAL_HOST_DEVICE inline std::int32_t difference_limit(float bound, float inverse) noexcept {
+  const float steps = std::max(bound * inverse * (1 + 0x1p-20F), -1.0F);
+  return !(steps < 0x1p30F) ? std::numeric_limits<std::int32_t>::max() : static_cast<std::int32_t>(std::floor(steps));
+}
+
 /// At most the t of a row whose sum came out as this.
 VICINAL_HOST_DEVICE inline float int8_distance(std::int32_t sum, double unit, double shift) noexcept {
   return down32(unit * (shift - static_cast<double>(sum) - int8_slack));

@@ -13,6 +13,7 @@ namespace vicinal {
 namespace {
 constexpr std::size_t mapped_from = std::size_t{256} << 10;
 constexpr std::size_t huge_from = std::size_t{4} << 20;
+constexpr std::size_t page = 4096;
 }  // namespace
 
 void* acquire_bytes(std::size_t bytes) {
@@ -38,6 +39,22 @@ void release_bytes(void* at, std::size_t bytes) noexcept {
   } else {
     munmap(at, bytes);
   }
+}
+
+ReservedBytes::ReservedBytes(std::size_t bytes) noexcept {
+  if (bytes == 0 || bytes >= std::numeric_limits<std::size_t>::max() / 2) return;
+  bytes_ = (bytes + page - 1) / page * page;
+  at_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at_ == MAP_FAILED) at_ = nullptr;
+  if (at_ != nullptr && bytes_ >= huge_from) madvise(at_, bytes_, MADV_HUGEPAGE);  // a wish; refusal is fine
+}
+
+void ReservedBytes::trim(std::size_t bytes) noexcept {
+  const std::size_t kept = (bytes + page - 1) / page * page;
+  if (at_ == nullptr || kept >= bytes_) return;
+  munmap(static_cast<std::byte*>(at_) + kept, bytes_ - kept);
+  bytes_ = kept;
+  if (kept == 0) at_ = nullptr;
 }
 
 }  // namespace vicinal

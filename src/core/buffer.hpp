@@ -38,4 +38,28 @@ class Buffer {
   std::int64_t count_ = 0;
 };
 
+/// ReservedBytes are address space, of whole pages, that takes memory where it is written.
+class ReservedBytes {
+ public:
+  ReservedBytes() = default;
+  /// at() is null where the system refuses, and for no bytes.
+  explicit ReservedBytes(std::size_t bytes) noexcept;
+  ReservedBytes(ReservedBytes&& other) noexcept
+      : at_(std::exchange(other.at_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  ReservedBytes& operator=(ReservedBytes&& other) noexcept {
+    std::swap(at_, other.at_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~ReservedBytes() { trim(0); }
+
+  void* at() const noexcept { return at_; }
+  /// Gives back what is beyond the first `bytes`.
+  void trim(std::size_t bytes) noexcept;
+
+ private:
+  void* at_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
 }  // namespace vicinal

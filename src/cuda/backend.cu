@@ -80,7 +80,8 @@ class CudaBackend final : public Backend,
     check_process();
     const OnDevice here(ordinal_);
     return cuda::propose(name_, pool().ready_bytes(), problem, run, proof, [&](Precision precision) {
-      return search_refusal(name_, capability_, precision, problem.corpus.cols, run.instruction_set, shared_bytes_);
+      return search_refusal(name_, capability_, precision, filter_sum_of(problem.metric), problem.corpus.cols,
+                            run.instruction_set, shared_bytes_);
     });
   }
   double seconds(const SearchPlan& plan, const ProblemShape& problem) const override {

@@ -16,6 +16,7 @@
 #include "core/precision.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/match_output.hpp"
 #include "vicinal/search.hpp"
 
 namespace vicinal {
@@ -142,39 +143,6 @@ class SearchedPairs {
   std::uint64_t total_, done_ = 0;
 };
 
-double rounded(double distance, DistanceType type, const FoundMatch& match) {
-  if (type != DistanceType::f32) return distance;
-  const auto value = static_cast<float>(distance);
-  if (!std::isfinite(value))
-    fail(ErrorCode::range_error, cat("the distance ", distance, " of rows ", match.a, " and ", match.b,
-                                     " is beyond float32; convert one image to float64"));
-  return value;
-}
-
-/// The parts of a result, each given back as soon as it is copied.
-Matches joined_matches(std::vector<std::vector<FoundMatch>>& parts, DistanceType type, int threads) {
-  Matches all;
-  all.type = type;
-  all.offsets.reserve(parts.size() + 1);
-  for (const auto& part : parts) all.offsets.push_back(all.offsets.back() + static_cast<std::int64_t>(part.size()));
-  const auto count = static_cast<std::size_t>(all.offsets.back());
-  all.rows.resize(count);
-  all.distances.resize(count);
-  all.ratios.resize(count);
-  ThreadPool thread_pool(threads, nullptr, {}, 0);
-  thread_pool.for_each(static_cast<std::int64_t>(parts.size()), [&](std::int64_t p, int) {
-    auto& part = parts[static_cast<std::size_t>(p)];
-    auto to = static_cast<std::size_t>(all.offsets[static_cast<std::size_t>(p)]);
-    for (const FoundMatch& match : part) {
-      all.rows[to] = {match.a, match.b};
-      all.distances[to] = rounded(match.distance, type, match);
-      all.ratios[to++] = match.ratio;
-    }
-    part = {};
-  });
-  return all;
-}
-
 DistanceType type_of(const MatchDistance& distance, std::span<const Points> images) {
   DistanceType type = distance.angle ? DistanceType::f32 : DistanceType::automatic;
   for (const Points& image : images) {
@@ -197,19 +165,22 @@ std::uint64_t work_of(const MatchSpec& spec, std::uint64_t directions) {
   return work;
 }
 
+MatchAnswer answer_of(MatchOutput& output) {
+  return [&](std::span<const std::int64_t> pairs, std::span<const std::int64_t> counts) {
+    return output.take(pairs, counts);
+  };
+}
+
 /// False: the backend has no kernel for it.
-bool matched_at_once(const Backend& backend, const MatchSpec& spec, const MatchOptions& options,
-                     std::vector<std::vector<FoundMatch>>& parts, Stats& stats) {
+bool matched_at_once(const Backend& backend, const MatchSpec& spec, const MatchOptions& options, MatchOutput& output,
+                     Stats& stats) {
   const MatchBackend* match = spec.guide != nullptr ? cpu_backend().match() : backend.match();
   if (match == nullptr) return false;
   if (spec.guide != nullptr)
     for (const Points& image : spec.images) check_host(backend, image, "image", "guided matching");
   ThreadPool thread_pool(threads_for(options.run.threads), options.progress, options.stop,
                          static_cast<std::uint64_t>(stats.pairs));
-  const auto keep = [&](std::int64_t pair, std::vector<FoundMatch> found) {
-    parts[static_cast<std::size_t>(pair)] = std::move(found);
-  };
-  if (!match->match(spec, keep, thread_pool, stats)) return false;
+  if (!match->match(spec, answer_of(output), thread_pool, stats)) return false;
   stats.threads = thread_pool.threads();
   thread_pool.finish();
   return true;
@@ -302,18 +273,19 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   Stats stats;
   stats.device = backend.device().facts().name;
   stats.pairs = static_cast<std::int64_t>(work_of(spec, 1));
-  std::vector<std::vector<FoundMatch>> parts(pairs.size());
+  MatchOutput output(spec, type_of(options.distance, images));
   const bool at_once = spec.guide != nullptr || spec.search.run.filter != precision_name(Precision::canonical);
-  if (at_once && matched_at_once(backend, spec, options, parts, stats)) {
+  if (at_once && matched_at_once(backend, spec, options, output, stats)) {
     stats.passes = 1;
   } else {
     const std::uint64_t work = work_of(spec, options.mutual == Mutual::one_way ? 1 : 2);
     SearchedPairs searched(spec, options.progress, work);
-    for (std::size_t p = 0; p < pairs.size(); ++p) parts[p] = searched.matches(pairs[p]);
+    for (std::size_t p = 0; p < pairs.size(); ++p)
+      give_matches(answer_of(output), static_cast<std::int64_t>(p), searched.matches(pairs[p]));
     if (options.progress) options.progress(work, work);
     stats.passes = 2;
   }
-  Matches all = joined_matches(parts, type_of(options.distance, images), threads_for(options.run.threads));
+  Matches all = output.finish(threads_for(options.run.threads));
   all.stats = std::move(stats);
   all.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return all;

@@ -86,7 +86,7 @@ Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Pr
   Sample sample(kernels, spec, most_sampled_rows, sampled_elements, thread_pool);
   const double limit = outlier_limit(sample, dims);
   std::int64_t used = 0;
-  bool integral = in_codes(precision) && sum == Sum::squares && !unit;
+  bool integral = in_codes(precision) && sum != Sum::products && !unit;
   for (std::int64_t i = 0; i < sample.count(); ++i) {
     const double* row = sample.row(i);
     if (row == nullptr || largest_element(row, dims) > limit) continue;

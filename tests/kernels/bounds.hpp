@@ -24,7 +24,8 @@ struct Check {
   std::int64_t room;
   int always;  // sums of bytes from here on stand for anything
   float largest_threshold;
-  int lost_bits;  // of the sums of its kernel
+  bool whole_sums;  // of differences of bytes
+  int lost_bits;    // of the sums of its kernel
   Tally* tally;
 };
 
@@ -37,7 +38,14 @@ __device__ inline bool passes(const Check& c, const Candidate& one, double key) 
       coeffs_of_query(args.model, theta_of_key(args.model, key, query.scale), query.square, query.norms);
   if (filter_distance(args, one, c.always) > up32(int8_bound(line, metadata.maxima)))
     return false;  // as the rerank drops it
-  if (args.floats) return one.sum >= float_threshold(line, query.norms.n, metadata.maxima);
+  if (args.floats) {
+    const int threshold = float_threshold(line, query.norms.n, metadata.maxima);
+    if (one.sum < threshold) return false;
+    const float distance = decode_descending(one.sum);
+    if (!c.whole_sums || !is_finite(static_cast<double>(distance))) return true;
+    return ByteDifferences<Sum::magnitudes>::limit(threshold, metadata.quick_inverse) >=
+           static_cast<int>(rint(static_cast<double>(distance) * metadata.inverse));
+  }
   const double inverse =
       args.queries.tile_metadata[one.query / tile_rows].inverse / int8_unit(args.model.sum, 1, 1) * metadata.inverse;
   // Where sums have lost their low bits, so have thresholds.
@@ -93,12 +101,12 @@ template <class Device>
 void check(Device& device, const Points& corpus, const Points& queries, Metric metric, Precision precision,
            const char* instruction_set, ThreadPool& thread_pool, Tally& tally) {
   const SearchSpec spec{.corpus = corpus, .metric = metric, .degenerate = Degenerate::one};
-  const FilterKernel& kernel = *filter_kernel(device.filters(), precision, instruction_set);
+  const FilterKernel& kernel = *filter_kernel(device.filters(), precision, filter_sum_of(metric), instruction_set);
   DeviceBuffer<Counters, Device> counters(device);
   device.zero(counters.reserve(1), sizeof(Counters));
   MatrixPreparer<Device> preparer(device, spec, precision, thread_pool, counters.data());
   DeviceBuffer<double, Device> centre(device);
-  const DeviceTransform transform = preparer.choose(centre);
+  const DeviceTransform transform = preparer.choose_with_step(centre);
   const BoundModel model = model_of(metric, spec.type, corpus.cols, transform.scale, precision);
   PreparedMatrixBuffers<Device> rows(device), asked(device);
   preparer.make(rows, corpus, false, true, model, transform);
@@ -108,7 +116,7 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   SearchArgs args{.rows = rows.matrix,
                   .queries = asked.matrix,
                   .model = model,
-                  .floats = in_floats(precision),
+                  .floats = in_lines(precision, model.sum),
                   .choice = {},
                   .visits = visits_of(rows.matrix.tiles())};
   args.states = states.data();
@@ -143,6 +151,7 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
                         .room = f.room,
                         .always = static_cast<int>(largest),
                         .largest_threshold = largest,
+                        .whole_sums = args.floats && in_codes(precision),
                         .lost_bits = kernel.lost_bits(width <= 128),
                         .tally = sum.data()});
   const unsigned long long before = tally.pairs;

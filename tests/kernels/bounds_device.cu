@@ -125,8 +125,8 @@ int main(int argc, char** argv) {
         const bool differences = metric.metric == Metric::l1 || metric.metric == Metric::linf;
         for (const Precision precision : {Precision::int8, Precision::fp16, Precision::f32})
           for (const char* instruction_set : {"wgmma", "mma"}) {
-            if ((differences && precision != Precision::f32) ||
-                (precision != Precision::int8 && instruction_set[0] == 'w'))
+            if ((differences && precision == Precision::fp16) ||
+                ((differences || precision != Precision::int8) && instruction_set[0] == 'w'))
               continue;
             const unsigned long long before = all.wrong;
             bounds::check(device, corpus_rows, query_rows, metric.metric, precision, instruction_set, thread_pool, all);

@@ -164,7 +164,7 @@ void match_guided(const MatchSpec& spec, const MatchAnswer& answer, ThreadPool& 
     const std::vector<RowBest> forth = GuidedSide(spec, geometry, pair, true).run(thread_pool);
     std::vector<RowBest> back;
     if (spec.mutual != Mutual::one_way) back = GuidedSide(spec, geometry, pair, false).run(thread_pool);
-    answer(static_cast<std::int64_t>(p), decide_matches(forth, back, spec.rule, spec.mutual));
+    give_matches(answer, static_cast<std::int64_t>(p), decide_matches(forth, back, spec.rule, spec.mutual));
   }
 }
 

@@ -236,14 +236,14 @@ void match_bytes(const MatchSpec& spec, const ByteMatching& matching, const Matc
     thread_pool.for_each(whole + std::ssize(parts), [&](std::int64_t at, int) {
       if (at >= whole) {
         const auto [own, part] = parts[static_cast<std::size_t>(at - whole)];
-        if (own->pass(part, thread_pool)) answer(own->number, own->pair.matches(*own->of_b));
+        if (own->pass(part, thread_pool)) give_matches(answer, own->number, own->pair.matches(*own->of_b));
         return;
       }
       const std::int64_t p = pairs[static_cast<std::size_t>(at)];
       PairOfImages pair = matched(p);
       Side of_b = pair.side_of_b();
       pair.pass(0, pair.blocks(), of_b, thread_pool);
-      answer(p, pair.matches(of_b));
+      give_matches(answer, p, pair.matches(of_b));
     });
   }
 }

@@ -140,7 +140,11 @@ __global__ void match_collect(MatchArgs args) {
   VICINAL_SHARED(std::uint32_t, spare, match_decide_threads / 32);
   for (std::int64_t p = blockIdx.x; p < args.pair_count; p += gridDim.x) {
     const MatchPair& pair = args.pairs[p];
-    MatchedRow* to = args.found + args.offsets[p];
+    std::uint32_t of_thread = 0, before_pair = 0;
+    for (std::int64_t q = thread_index(); q < p; q += match_decide_threads) of_thread += args.counts[q];
+    block_sum_before(of_thread, before_pair, spare);
+    __syncthreads();
+    MatchedRow* to = args.found + before_pair;
     for (std::int64_t first = 0; first < pair.a.rows; first += match_decide_threads) {
       const std::int64_t i = first + thread_index();
       const bool is_match = i < pair.a.rows && pair.matched[i].j >= 0;

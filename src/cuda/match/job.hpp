@@ -63,9 +63,8 @@ struct MatchArgs {
   ScoreKind kind = ScoreKind::square;
   MatchRule rule;
   Mutual mutual = Mutual::tested;
-  std::uint32_t* counts = nullptr;        // [pair] matches
-  const std::int64_t* offsets = nullptr;  // [pair] where its matches begin in `found`
-  MatchedRow* found = nullptr;            // by pair and row of a
+  std::uint32_t* counts = nullptr;  // [pair] matches
+  MatchedRow* found = nullptr;      // by pair and row of a
 };
 
 /// Rows that are packed: dense, in memory of the device.

@@ -1,11 +1,14 @@
-// MATCH on a device, its host's part: images go there once, pairs are taken in batches, and matches come back sorted.
+// MATCH on a device, its host's part: images go there once, pairs are taken in batches, and matches come back sorted. Two batches are queued, so that the device
+// has work while the host makes matches of one.
 #pragma once
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "backend/match.hpp"
+#include "core/buffer.hpp"
 #include "core/text.hpp"
 #include "cuda/device/device.hpp"
 #include "cuda/match/best_two.cuh"
@@ -71,12 +74,10 @@ class MatchSearch {
         else if (images_[i].empty()) images_[i].emplace_back(device_, spec_.images[i], matching_);
         thread_pool_.poll(0);
       }
-      // The host makes matches of one batch while the device works for the next.
-      std::unique_ptr<Batch> now = start(pairs);
-      while (now) {
-        collect(*now);
-        std::unique_ptr<Batch> next = start(pairs);
-        fetch(*now);
+      std::unique_ptr<Batch> now = start(pairs, 0);
+      for (int slot = 1; now; slot = 1 - slot) {
+        std::unique_ptr<Batch> next = start(pairs, slot);
+        fetch(*now, 1 - slot);
         give(*now, answer);
         now = std::move(next);
       }
@@ -91,15 +92,15 @@ class MatchSearch {
   static std::int64_t blocks_of(std::int64_t rows) { return (rows + match_block - 1) / match_block; }
   std::int64_t bytes_of(const ImagePair& pair) const {
     const std::int64_t a = Buffers::places_of(rows(pair[0])), b = Buffers::places_of(rows(pair[1]));
-    return a * static_cast<std::int64_t>(sizeof(GroupBest) + sizeof(MatchedRow)) +
+    return a * static_cast<std::int64_t>(sizeof(GroupBest) + 2 * sizeof(MatchedRow)) +
            blocks_of(rows(pair[0])) * b * static_cast<std::int64_t>(sizeof(GroupBest));
   }
 
   /// Pairs that are matched together, and what of them is on the device.
   struct Batch {
     explicit Batch(Device& device)
-        : of_rows(device), of_columns(device), matched(device), all_pairs(device), all_units(device), counts(device),
-          offsets_there(device), found_there(device) {}
+        : of_rows(device), of_columns(device), matched(device), found(device), all_pairs(device), all_units(device),
+          counts(device) {}
 
     std::span<const std::int64_t> numbers;
     std::vector<MatchPair> pairs;
@@ -107,18 +108,14 @@ class MatchSearch {
     std::uint64_t work = 0;
     MatchArgs args;
     DeviceBuffer<GroupBest, Device> of_rows, of_columns;
-    DeviceBuffer<MatchedRow, Device> matched;
+    DeviceBuffer<MatchedRow, Device> matched, found;
     DeviceBuffer<MatchPair, Device> all_pairs;
     DeviceBuffer<MatchUnit, Device> all_units;
     DeviceBuffer<std::uint32_t, Device> counts;
-    DeviceBuffer<std::int64_t, Device> offsets_there;
-    DeviceBuffer<MatchedRow, Device> found_there;
-    std::vector<std::int64_t> offsets;
-    std::vector<MatchedRow> found;
   };
 
-  /// Queues the next batch of `pairs`, which it takes away; null where there are none.
-  std::unique_ptr<Batch> start(std::span<const std::int64_t>& pairs) {
+  /// Queues the next batch of `pairs`, which it takes away; null where there are none. The host waits for nothing.
+  std::unique_ptr<Batch> start(std::span<const std::int64_t>& pairs, int slot) {
     if (pairs.empty()) return nullptr;
     std::size_t count = 0;
     for (std::int64_t bytes = 0; count < pairs.size() && count < most_pairs; ++count) {
@@ -137,6 +134,8 @@ class MatchSearch {
     device_.launch()(std::min(args.unit_count, match_blocks * multiprocessors_), match_threads,
                      match_memory(args.width).all, kernel, args);
     device_.launch()(std::min<std::int64_t>(args.unit_count, 1 << 20), match_decide_threads, 0, match_decide, args);
+    device_.launch()(std::min<std::int64_t>(args.pair_count, 1 << 20), match_decide_threads, 0, match_collect, args);
+    device_.mark(slot);
     return batch;
   }
 
@@ -173,60 +172,52 @@ class MatchSearch {
                   .kind = matching_.kind,
                   .rule = spec_.rule,
                   .mutual = spec_.mutual,
-                  .counts = batch.counts.reserve(count)};
-    batch.all_pairs.in(batch.pairs.data(), count);
-    batch.all_units.in(batch.units.data(), unit_count);
+                  .counts = batch.counts.reserve(count),
+                  .found = batch.found.reserve(rows_there)};
+    in_at_once(batch.all_pairs, batch.pairs);
+    in_at_once(batch.all_units, batch.units);
     device_.zero(batch.args.counts, batch.counts.bytes());
   }
 
-  /// Waits for a batch and queues that its matches are put together; what else it had on the device is given back.
-  void collect(Batch& batch) {
-    const std::int64_t count = batch.args.pair_count;
-    std::vector<std::uint32_t> counts(batch.pairs.size());
-    batch.counts.out(counts.data(), count);
-    device_.wait();
-    batch.offsets.resize(counts.size() + 1);
-    for (std::size_t p = 0; p < counts.size(); ++p) batch.offsets[p + 1] = batch.offsets[p] + counts[p];
-    batch.args.offsets = batch.offsets_there.reserve(count);
-    batch.args.found = batch.found_there.reserve(batch.offsets.back());
-    batch.offsets_there.in(batch.offsets.data(), count);
-    device_.launch()(std::min<std::int64_t>(count, 1 << 20), match_decide_threads, 0, match_collect, batch.args);
-    device_.begin_out();
-    batch.of_rows = DeviceBuffer<GroupBest, Device>(device_);
-    batch.of_columns = DeviceBuffer<GroupBest, Device>(device_);
-    batch.matched = DeviceBuffer<MatchedRow, Device>(device_);
+  template <class T>
+  void in_at_once(const DeviceBuffer<T, Device>& to, const std::vector<T>& from) {
+    device_.in_at_once(reinterpret_cast<std::byte*>(to.data()), reinterpret_cast<const std::byte*>(from.data()),
+                       static_cast<std::int64_t>(from.size() * sizeof(T)));
   }
 
-  /// Brings a batch's matches here, while the device works for the next.
-  void fetch(Batch& batch) {
-    batch.found.resize(static_cast<std::size_t>(batch.offsets.back()));
-    device_.end_out(batch.found.data(), batch.args.found,
-                    batch.offsets.back() * static_cast<std::int64_t>(sizeof(MatchedRow)));
+  /// Waits for a batch and brings its matches here, while the device works for the next.
+  void fetch(const Batch& batch, int slot) {
+    const std::int64_t count = batch.args.pair_count;
+    std::vector<std::uint32_t> counts(batch.pairs.size());
+    device_.out_beside(slot, counts.data(), batch.args.counts,
+                       count * static_cast<std::int64_t>(sizeof(std::uint32_t)));
+    counts_.assign(counts.begin(), counts.end());
+    std::int64_t all = 0;
+    for (const std::int64_t of_pair : counts_) all += of_pair;
+    if (found_.size() < all) found_ = Buffer<MatchedRow>(all + all / 4);
+    device_.out_beside(slot, found_.data(), batch.args.found, all * static_cast<std::int64_t>(sizeof(MatchedRow)));
   }
 
   void give(const Batch& batch, const MatchAnswer& answer) {
+    const MatchPlaces places = answer(batch.numbers, counts_);
+    std::vector<std::int64_t> offsets(counts_.size());
+    std::exclusive_scan(counts_.begin(), counts_.end(), offsets.begin(), std::int64_t{0});
     thread_pool_.for_each(batch.args.pair_count, [&](std::int64_t p, int) {
-      const auto at = static_cast<std::size_t>(p);
-      const auto first = static_cast<std::size_t>(batch.offsets[at]),
-                 last = static_cast<std::size_t>(batch.offsets[at + 1]);
-      answer(batch.numbers[at], matches_of({batch.found.data() + first, last - first}, batch.pairs[at]));
+      const auto pair = static_cast<std::size_t>(p);
+      for (std::int64_t at = offsets[pair]; at < offsets[pair] + counts_[pair]; ++at)
+        places.put(at, match_of(found_[at], batch.pairs[pair]));
     });
     thread_pool_.poll(batch.work);
   }
 
   /// Distances and ratios, as the host has them.
-  std::vector<FoundMatch> matches_of(std::span<const MatchedRow> rows, const MatchPair& pair) const {
-    std::vector<FoundMatch> matches;
-    matches.reserve(rows.size());
+  FoundMatch match_of(const MatchedRow& row, const MatchPair& pair) const {
     const MatchRule& rule = spec_.rule;
-    for (const MatchedRow& row : rows) {
-      const double best = key_of(matching_.kind, row.best);
-      double ratio = rule.ratio_of({row.j, best, key_of(matching_.kind, row.second_a)}, pair.b.rows);
-      if (spec_.mutual == Mutual::tested)
-        ratio = std::max(ratio, rule.ratio_of({row.i, best, key_of(matching_.kind, row.second_b)}, pair.a.rows));
-      matches.push_back({row.i, row.j, rule.distance(best), ratio});
-    }
-    return matches;
+    const double best = key_of(matching_.kind, row.best);
+    double ratio = rule.ratio_of({row.j, best, key_of(matching_.kind, row.second_a)}, pair.b.rows);
+    if (spec_.mutual == Mutual::tested)
+      ratio = std::max(ratio, rule.ratio_of({row.i, best, key_of(matching_.kind, row.second_b)}, pair.a.rows));
+    return {row.i, row.j, rule.distance(best), ratio};
   }
 
   Device& device_;
@@ -236,6 +227,8 @@ class MatchSearch {
   std::int64_t multiprocessors_, batch_bytes_;
   std::vector<std::vector<Buffers>> images_;  // [image] one, or none
   PairWaves waves_;
+  std::vector<std::int64_t> counts_;  // of the batch that was fetched last, matches a pair
+  Buffer<MatchedRow> found_;          // its matches
 };
 
 }  // namespace vicinal::cuda

@@ -44,6 +44,20 @@ __device__ __forceinline__ unsigned differences_of(unsigned a, unsigned b) {
 #endif
 }
 
+/// The largest of three in each half of a word, of unsigned numbers of 16 bits.
+__device__ __forceinline__ unsigned largest_halves(unsigned a, unsigned b, unsigned c) {
+#if defined(__CUDA_ARCH__)
+  return __vimax3_u16x2(a, b, c);
+#else
+  unsigned word = 0;
+  for (const int half : {0, 16}) {
+    const unsigned x = a >> half & 0xffffu, y = b >> half & 0xffffu, z = c >> half & 0xffffu;
+    word |= (x < y ? (y < z ? z : y) : (x < z ? z : x)) << half;
+  }
+  return word;
+#endif
+}
+
 /// `sum` with a_i b_i of the four bytes of two words, which both are signed or both are not; modulo 2^32.
 template <bool is_signed>
 __device__ __forceinline__ unsigned add_byte_products(unsigned a, unsigned b, unsigned sum) {

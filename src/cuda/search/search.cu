@@ -45,22 +45,25 @@ class SearchDevice {
   bool holds_up(Precision precision) { return tested().holds_up(precision); }
   /// Kernels that have code here and passed their test.
   const FilterSet& filters() { return tested().filters; }
-  bool has_room(Precision precision, std::int64_t dims, const Plan& plan) {
-    return filter_refusal("", filters(), precision, dims, plan.instruction_set, shared_bytes_).empty();
+  bool has_room(Precision precision, const SearchSpec& spec, const Plan& plan) {
+    return filter_refusal("", filters(), precision, filter_sum_of(spec.metric), spec.corpus.cols, plan.instruction_set,
+                          shared_bytes_)
+        .empty();
   }
   /// The kernel of the plan's instruction set, or what is taken for it where it failed its test.
-  const FilterKernel& planned(Precision precision, const Plan& plan) const {
-    return *filter_kernel(runtime_.filters(), precision, plan.instruction_set);
+  const FilterKernel& planned(Precision precision, Sum sum, const Plan& plan) const {
+    return *filter_kernel(runtime_.filters(), precision, sum, plan.instruction_set);
   }
-  const FilterKernel& taken(Precision precision, const Plan& plan) {
-    return *filter_kernel(filters(), precision, plan.instruction_set);
+  const FilterKernel& taken(Precision precision, Sum sum, const Plan& plan) {
+    return *filter_kernel(filters(), precision, sum, plan.instruction_set);
   }
   /// Operations a second that the device's units for a filter can do at most.
-  double peak(const FilterPrecision& precision) {
+  double peak(Precision precision, Sum sum) {
     std::call_once(asked_, [this] { ask_rates(); });
     const double bytes_a_clock = major_ == 9 ? 8192 : major_ == 8 && minor_ == 0 ? 4096 : 2048;
+    const int element_bytes = filter_precision(precision).element_bytes;
     return clock_rate_ * runtime_.multiprocessors *
-           (precision.tensor_cores ? bytes_a_clock / precision.element_bytes : 128);
+           (on_tensor_cores(precision, sum) ? bytes_a_clock / element_bytes : 512.0 / element_bytes);
   }
   /// Bytes a second of the device's memory at most.
   double memory_rate() {
@@ -128,15 +131,18 @@ class Roofline {
   }
   void note() {
     if (!has_filter(precision_) || seconds_ <= 0) return;
-    const FilterPrecision& row = filter_precision(precision_);
-    const double dims = static_cast<double>(spec_.corpus.cols), rate = 2 * pairs_ * dims / seconds_,
+    const Sum sum = filter_sum_of(spec_.metric);
+    const double peak = device_.peak(precision_, sum), dims = static_cast<double>(spec_.corpus.cols),
+                 rate = 2 * pairs_ * dims / seconds_,
                  bytes = rows_ * static_cast<double>(filter_width(precision_, spec_.corpus.cols)) / seconds_;
     char text[256];
     std::snprintf(text, sizeof text,
                   "%s: %.4g T operations a second in filter, select and rerank, %.2g %% of the %.4g of %s; rows read "
                   "once, %.2g %% of the memory's %.3g TB/s",
-                  precision_name(precision_).c_str(), rate / 1e12, 100 * rate / device_.peak(row),
-                  device_.peak(row) / 1e12, row.tensor_cores ? "the tensor cores" : "single precision",
+                  precision_name(precision_).c_str(), rate / 1e12, 100 * rate / peak, peak / 1e12,
+                  on_tensor_cores(precision_, sum) ? "the tensor cores"
+                  : in_codes(precision_)           ? "differences of bytes"
+                                                   : "single precision",
                   100 * bytes / device_.memory_rate(), device_.memory_rate() / 1e12);
     if (at_ < stats_.notes.size()) {
       stats_.notes[at_] = text;
@@ -249,10 +255,10 @@ std::vector<std::string> search_instruction_sets(int capability) {
   return instruction_sets_of(built_filters(VICINAL_CUDA_ARCHITECTURES, capability));
 }
 
-std::string search_refusal(const std::string& name, int capability, Precision precision, std::int64_t cols,
+std::string search_refusal(const std::string& name, int capability, Precision precision, Sum sum, std::int64_t cols,
                            const std::string& instruction_set, std::int64_t shared_bytes) {
-  return filter_refusal(name, built_filters(VICINAL_CUDA_ARCHITECTURES, capability), precision, cols, instruction_set,
-                        shared_bytes);
+  return filter_refusal(name, built_filters(VICINAL_CUDA_ARCHITECTURES, capability), precision, sum, cols,
+                        instruction_set, shared_bytes);
 }
 
 std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int multiprocessors) {
@@ -294,10 +300,11 @@ std::unique_ptr<Session> open_search(SearchDevice& device, const SearchSpec& spe
       (spec.radius || spec.k > prepared_duplicates || (!spec.filter.all() && !spec.filter.only_self()));
   if (has_filter(precision) && filter_precision(precision).prepared && own && (!own->packed || some_left_out))
     return nullptr;
-  if (has_filter(precision) && !device.has_room(precision, spec.corpus.cols, plan)) return nullptr;
+  if (has_filter(precision) && !device.has_room(precision, spec, plan)) return nullptr;
   // stats say so from the first session on; another one may follow, where memory was refused.
   if (has_filter(precision)) {
-    const FilterKernel &planned = device.planned(precision, plan), &taken = device.taken(precision, plan);
+    const Sum sum = filter_sum_of(spec.metric);
+    const FilterKernel &planned = device.planned(precision, sum, plan), &taken = device.taken(precision, sum, plan);
     if (&planned != &taken && stats.instruction_set != taken.instruction_set) {
       stats.notes.push_back(cat("cuda:", device.ordinal(), " failed its self-test of ", planned.instruction_set,
                                 ": filter ", precision_name(precision), " multiplies by ", taken.instruction_set,

@@ -18,7 +18,7 @@ std::shared_ptr<SearchDevice> make_search_device(int ordinal, int multiprocessor
 std::vector<std::string> search_instruction_sets(int capability);
 
 /// It says why the device has no filter of the precision for rows of so many columns, as a note of a plan; empty where it has.
-std::string search_refusal(const std::string& name, int capability, Precision precision, std::int64_t cols,
+std::string search_refusal(const std::string& name, int capability, Precision precision, Sum sum, std::int64_t cols,
                            const std::string& instruction_set, std::int64_t shared_bytes);
 
 std::int64_t search_bytes(const Plan& plan, const ProblemShape& problem, int multiprocessors);

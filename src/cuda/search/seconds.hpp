@@ -19,8 +19,9 @@ struct Rates {
   double a_chunk = 0.25e-3, a_chunk_query = 3e-8;  // of a corpus that arrives while it is searched
   double prepare = 1.0e-3, sampled_element = 7.5e-9,
          element = 9e-12;  // of rows that are packed for this search; up to 1024 of them choose the transform
-  double measured_element = 2.9e-12;  // of rows that are only looked at
-  double difference = 1.2e-13;        // a pair and column of a filter in single precision
+  double measured_element = 2.9e-12;                         // of rows that are only looked at
+  double difference = 1.2e-13;                               // a pair and column of a filter in single precision
+  double byte_difference = 2.4e-14, largest_byte = 4.5e-14;  // of one in bytes: magnitudes, the largest of them
   double reranked = 2.1e-8,
          reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
@@ -55,12 +56,15 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   if (!problem.prepared)
     seconds += rates.prepare + rates.sampled_element * std::min(n, 1024.0) * d +
                static_cast<double>(plan.passes) * rates.element * n * d;
-  if (!filter_precision(precision).tensor_cores) return seconds + q * n * d * rates.difference;
+  const Sum sum = filter_sum_of(problem.metric);
+  if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds + q * n * d * rates.difference;
   const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128),
                k = static_cast<double>(problem.k);
-  return seconds + filter_precision(precision).tile_seconds * tiles +
-         q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
-              rates.neighbor_element * k * d);
+  seconds += on_tensor_cores(precision, sum)
+                 ? filter_precision(precision).tile_seconds * tiles
+                 : q * n * d * (sum == Sum::largest ? rates.largest_byte : rates.byte_difference);
+  return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
+                        rates.neighbor_element * k * d);
 }
 
 inline double search_seconds(const Plan& plan, const ProblemShape& problem) {

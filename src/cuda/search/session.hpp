@@ -37,7 +37,7 @@ class CudaSession final : public Session {
   CudaSession(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
               std::shared_ptr<const CudaPreparedCorpus<Device>> kept, ThreadPool& thread_pool, Stats& stats)
       : device_(device), spec_(spec), plan_(plan), precision_(precision),
-        kernel_(filter_kernel(device.filters(), precision, plan.instruction_set)),
+        kernel_(filter_kernel(device.filters(), precision, filter_sum_of(spec.metric), plan.instruction_set)),
         filters_(has_filter(precision) && !holds_everything(spec)),
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device),
@@ -51,7 +51,7 @@ class CudaSession final : public Session {
     if (kept_ && !own_rows()) {
       transform_ = kept_->transform;
     } else if (filters_) {
-      transform_ = preparer_->choose(centre_);
+      transform_ = preparer_->choose_with_step(centre_);
     }
     model_ = model_of(spec.metric, spec.type, spec.corpus.cols, transform_.scale, precision);
     if (own_rows())
@@ -68,7 +68,7 @@ class CudaSession final : public Session {
     kept->packed = has_filter(prepared_precision(first));
     Stats stats;
     CudaSession session(device, spec, plan, Precision::canonical, kept, thread_pool, stats);
-    if (kept->packed) session.transform_ = kept->transform = session.preparer_->choose(kept->centre);
+    if (kept->packed) session.transform_ = kept->transform = session.preparer_->choose_with_step(kept->centre);
     session.model_ =
         model_of(spec.metric, spec.type, spec.corpus.cols, session.transform_.scale, prepared_precision(first));
     session.filters_ = kept->packed;
@@ -212,7 +212,7 @@ class CudaSession final : public Session {
     SearchArgs args{.rows = rows().matrix,
                     .queries = queries_.matrix,
                     .model = model_,
-                    .floats = in_floats(precision_),
+                    .floats = in_lines(precision_, model_.sum),
                     .choice = choice_.choice(),
                     .visits = visits_of(rows().matrix.tiles())};
     args.first_query = numbers_.empty() ? 0 : numbers_.front();

@@ -649,5 +649,58 @@ TEST(Bound, BytesOfVectorsWithAlignedQuantizationErrors) {
   }
 }
 
+// Sums of differences in whole steps against limits of theirs: none that is within the bound is beyond the limit.
+TEST(Bound, LimitOfDifferencesKeepsEverySumWithinTheBound) {
+  Random random;
+  for (int i = 0; i < 200000; ++i) {
+    const auto step = static_cast<float>(random.magnitude(-40, 40));
+    const auto inverse = static_cast<float>(1 / static_cast<double>(step));
+    const auto sum = static_cast<std::int32_t>(random.magnitude(0, 22));
+    const float t = step * static_cast<float>(sum);
+    ASSERT_GE(difference_limit(t, inverse), sum) << step;
+    ASSERT_LE(difference_limit(t, inverse), sum * (1 + 0x1p-18)) << step;
+  }
+  EXPECT_EQ(difference_limit(0, 1), 0);
+  EXPECT_EQ(difference_limit(-1, 1), -1);
+  for (const float bound : {INFINITY, NAN, 1e30F}) EXPECT_EQ(difference_limit(bound, 1), INT32_MAX);
+}
+
+// Rows and queries in multiples of one step, moved towards each other or apart by as much as rounding allows.
+TEST(Bound, DifferencesOfBytesWithAlignedQuantizationErrors) {
+  Random random;
+  for (int i = 0; i < 20000; ++i) {
+    const auto d = static_cast<std::int64_t>(random.magnitude(0, 6));
+    const auto step = static_cast<float>(random.between(0.005, 0.01));
+    const bool together = i % 2 == 0;
+    const BoundModel model(i % 4 < 2 ? Metric::l1 : Metric::linf, DistanceType::f64, d, 1, 0);
+    QuantizationErrors facts[2] = {};
+    Real truth = 0;
+    std::int64_t steps = 0;
+    for (std::int64_t j = 0; j < d; ++j) {
+      const double codes[2] = {std::floor(random.between(1, 127)), std::floor(random.between(-127, -1))};
+      double x[2];
+      for (int side = 0; side < 2; ++side) {
+        const double inward = side == 0 ? -0.499 : 0.499, rounded = codes[side] * step;
+        x[side] = rounded + (together ? inward : -inward) * step;
+        const double error = std::fabs(x[side] - rounded);
+        facts[side].e_abs += error;
+        facts[side].e_max = std::max(facts[side].e_max, error);
+        facts[side].n_abs += std::fabs(rounded);
+      }
+      const auto difference = static_cast<std::int64_t>(codes[0] - codes[1]);
+      const Real far = static_cast<Real>(x[0]) - x[1];
+      truth = model.sum == Sum::largest ? std::max(truth, far) : truth + far;
+      steps = model.sum == Sum::largest ? std::max(steps, difference) : steps + difference;
+    }
+    const FilterNorms q = filter_norms(model, facts[0]), r = filter_norms(model, facts[1]);
+    const double theta = std::nextafter(static_cast<double>(truth), 1e9);
+    const float t = step * static_cast<float>(steps),
+                bound = up32(int8_bound(float_threshold_coeffs(model, theta, 0, q), r));
+    ASSERT_LE(t, bound) << metric_info(model.metric).name << " d=" << d;
+    ASSERT_LE(steps, difference_limit(bound, static_cast<float>(1 / static_cast<double>(step))));
+    ASSERT_GE(upper_of(model, t, 0, q, r), truth);
+  }
+}
+
 }  // namespace
 }  // namespace vicinal

@@ -34,8 +34,9 @@ struct Device {
   void in(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
   void out(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
   void copy(void* to, const void* from, std::int64_t bytes) { in(to, from, bytes); }
-  void begin_out() {}
-  void end_out(void* to, const void* from, std::int64_t bytes) { out(to, from, bytes); }
+  void mark(int) {}
+  void out_beside(int, void* to, const void* from, std::int64_t bytes) { out(to, from, bytes); }
+  void in_at_once(std::byte* to, const std::byte* from, std::int64_t bytes) { in(to, from, bytes); }
   void rows_in(std::byte* to, const vicinal::Points& rows) {
     const auto size = static_cast<std::int64_t>(vicinal::dtype_size(rows.dtype));
     for (std::int64_t r = 0; r < rows.rows; ++r)

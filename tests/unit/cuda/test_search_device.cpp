@@ -16,9 +16,9 @@ namespace {
 using namespace emulated_search;
 using Device = emulated_search::Device;
 
-std::string refusal(Precision precision, std::int64_t cols, const std::string& instruction_set,
+std::string refusal(Precision precision, Sum sum, std::int64_t cols, const std::string& instruction_set,
                     std::int64_t shared_bytes) {
-  return cuda::filter_refusal("cuda:0", cuda::built_filters("80-virtual", 80), precision, cols, instruction_set,
+  return cuda::filter_refusal("cuda:0", cuda::built_filters("80-virtual", 80), precision, sum, cols, instruction_set,
                               shared_bytes);
 }
 
@@ -37,7 +37,7 @@ struct Planned final : IdleBackend {
   std::int64_t free_bytes() const override { return std::int64_t{1} << 33; }
   Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof) const override {
     return cuda::propose("cuda:0", INT64_MAX, problem, run, proof, [&](Precision precision) {
-      return refusal(precision, problem.corpus.cols, run.instruction_set, shared_bytes);
+      return refusal(precision, filter_sum_of(problem.metric), problem.corpus.cols, run.instruction_set, shared_bytes);
     });
   }
   std::int64_t bytes(const SearchPlan& plan, const ProblemShape& problem) const override {
@@ -69,13 +69,13 @@ TEST(CudaSharedMemory, PlansNameTheFiltersThatFit) {
     EXPECT_EQ(plan_on(rtx, dims, Metric::euclidean, "auto").cascade,
               dims <= 64 ? Cascade({"int8", "canonical"}) : Cascade({"canonical"}));
     EXPECT_EQ(plan_on(rtx, dims, Metric::l1, "auto").cascade, Cascade({"canonical"}));
-    EXPECT_EQ(plan_on(a100, dims, Metric::l1, "auto").cascade, Cascade({"f32", "canonical"}));
+    EXPECT_EQ(plan_on(a100, dims, Metric::l1, "auto").cascade, Cascade({"int8", "f32", "canonical"}));
     for (const char* filter : {"auto", "int8", "fp16", "f32", "canonical"})
       for (const std::int64_t shared_bytes : {rtx, a100, h100}) {
         const SearchPlan plan = plan_on(shared_bytes, dims, Metric::cosine, filter);
         ASSERT_EQ(plan.cascade.back(), "canonical");
         for (const std::string& precision : plan.cascade)
-          EXPECT_EQ(refusal(precision_of(precision), dims, "mma", shared_bytes), "") << precision;
+          EXPECT_EQ(refusal(precision_of(precision), Sum::products, dims, "mma", shared_bytes), "") << precision;
         // The plan's bytes are of the precision that it begins with, and a note says what it does not begin with.
         KnnOptions options{.k = 10, .metric = Metric::cosine};
         EXPECT_EQ(plan.peak_bytes,
@@ -113,7 +113,7 @@ TEST(CudaSharedMemory, SearchesOfEveryDeviceStayWithinIt) {
         compare(view(corpus, dims), view(queries, dims), ask);
       }
       Ask over{.options = {.k = 5}, .shared_bytes = shared_bytes};
-      if (refusal(Precision::int8, dims, "mma", shared_bytes).empty())
+      if (refusal(Precision::int8, Sum::squares, dims, "mma", shared_bytes).empty())
         by_device(view(corpus, dims), view(queries, dims), over);
       else EXPECT_THROW(by_device(view(corpus, dims), view(queries, dims), over), Error);
     }
@@ -171,12 +171,15 @@ TEST(CudaFilterKernels, ThePlansInstructionSetOrOneThatEveryDeviceRuns) {
                         other = cuda::built_filters("80-virtual,90a-real", 80);
   EXPECT_EQ(cuda::instruction_sets_of(hopper), (std::vector<std::string>{"wgmma", "mma"}));
   EXPECT_EQ(cuda::instruction_sets_of(other), (std::vector<std::string>{"mma"}));
-  EXPECT_EQ(filter_kernel(hopper, Precision::int8, "wgmma"), &cuda::Int8Wgmma::facts);
-  EXPECT_EQ(filter_kernel(hopper, Precision::int8, "mma"), &cuda::Int8Mma::facts);
-  EXPECT_EQ(filter_kernel(other, Precision::int8, "wgmma"), &cuda::Int8Mma::facts);
+  EXPECT_EQ(filter_kernel(hopper, Precision::int8, Sum::squares, "wgmma"), &cuda::Int8Wgmma::facts);
+  EXPECT_EQ(filter_kernel(hopper, Precision::int8, Sum::products, "mma"), &cuda::Int8Mma::facts);
+  EXPECT_EQ(filter_kernel(other, Precision::int8, Sum::squares, "wgmma"), &cuda::Int8Mma::facts);
+  for (const Sum sum : {Sum::magnitudes, Sum::largest})
+    EXPECT_EQ(filter_kernel(hopper, Precision::int8, sum, "wgmma"), &cuda::Int8Differences::facts);
+  EXPECT_EQ(filter_kernel(hopper, Precision::int8, Sum::bits, "wgmma"), nullptr);
   for (const Precision precision : {Precision::fp16, Precision::f32})
-    EXPECT_EQ(filter_kernel(hopper, precision, "wgmma"), &cuda::FloatMma::facts);
-  EXPECT_EQ(filter_kernel(hopper, Precision::canonical, "wgmma"), nullptr);
+    EXPECT_EQ(filter_kernel(hopper, precision, Sum::squares, "wgmma"), &cuda::FloatMma::facts);
+  EXPECT_EQ(filter_kernel(hopper, Precision::canonical, Sum::squares, "wgmma"), nullptr);
 }
 
 TEST(CudaFilterTest, AKernelOfAnotherArchitectureFailsAndMmaIsLeft) {
@@ -185,7 +188,8 @@ TEST(CudaFilterTest, AKernelOfAnotherArchitectureFailsAndMmaIsLeft) {
   device.empty = true;
   EXPECT_FALSE(cuda::test_filter(device, cuda::Int8Wgmma::facts, 4));
   const cuda::SelfTest tested = cuda::self_test(device);  // whose code here is not that of sm_90a
-  EXPECT_EQ(tested.filters, (cuda::FilterSet{&cuda::Int8Mma::facts, &cuda::FloatMma::facts}));
+  EXPECT_EQ(tested.filters,
+            (cuda::FilterSet{&cuda::Int8Mma::facts, &cuda::Int8Differences::facts, &cuda::FloatMma::facts}));
   EXPECT_TRUE(tested.bytes && tested.halves && tested.floats);
 }
 

@@ -209,14 +209,10 @@ TEST(CudaManyRows, WideWordsOfSinglePrecisionGiveTheSameBits) {
   for (const MetricInfo& metric : metrics()) {
     if (!metric.vectors || metric.metric == Metric::hamming) continue;
     SCOPED_TRACE(std::string(metric.name));
-    const bool filters = metric.metric != Metric::l1 && metric.metric != Metric::linf;
     for (const std::int64_t chunk : {INT64_MAX, std::int64_t{256}})
       if (chunk == 256 || !sampled())
         compare(all, some,
-                {.options = {.k = 9, .metric = metric.metric, .first_id = 3},
-                 .chunk = chunk,
-                 .filter = filters,
-                 .packed_rows = few});
+                {.options = {.k = 9, .metric = metric.metric, .first_id = 3}, .chunk = chunk, .packed_rows = few});
   }
   KnnOptions options{.k = 9};
   const std::vector<std::uint64_t> bitmap(40, 0x0123456789abcdefu);

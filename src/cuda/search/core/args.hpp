@@ -36,6 +36,7 @@ struct DeviceTransform {
   const double* centre = nullptr;
   double scale = 1, integral = 0;
   float least_step = 0;
+  double step = 0;  // of all rows and queries, where sums are of differences in int8
   bool usable = true;
   bool duplicates = false;  // many rows are equal (duplicates.cuh)
 };
@@ -130,7 +131,7 @@ struct Visits {
 struct SearchArgs {
   PreparedMatrix rows, queries;
   BoundModel model;
-  bool floats = false;  // sums are of floats (float_mma.cuh)
+  bool floats = false;  // sums are codes of distances in float (float_mma.cuh)
   RowChoice choice;
   std::int64_t first_query = 0;              // of the batch, as the caller counts them
   const std::int64_t* query_rows = nullptr;  // of each, or null: they are adjacent

@@ -42,7 +42,7 @@ inline BoundModel f32_model(Metric metric, DistanceType type, std::int64_t dims,
 struct FilterPrecision {
   Precision precision;
   bool prepared;        // it takes rows as a prepared corpus has them; else it packs its own for each search
-  bool tensor_cores;    // else the units of single precision do its sums
+  bool tensor_cores;    // they do its sums of products
   int element_bytes;    // of a packed row
   double tile_seconds;  // of one H200, for 128 rows x 256 queries x 128 columns on tensor cores (seconds.hpp)
   bool (*takes)(Sum sum, std::int64_t dims);  // whether a search filters by it
@@ -50,9 +50,12 @@ struct FilterPrecision {
   BoundModel (*model)(Metric metric, DistanceType type, std::int64_t dims, double scale);
 };
 
-/// Which searches each filters: tensor cores multiply, and sums of int8 of more columns would leave 32 bits.
+/// Which searches each filters: tensor cores multiply, other sums of int8 are of differences, and those of more columns would leave 32 bits.
 constexpr bool has_products(Sum sum) { return sum == Sum::squares || sum == Sum::products; }
-inline bool int8_takes(Sum sum, std::int64_t dims) { return has_products(sum) && dims <= most_int8_dims; }
+constexpr bool has_byte_differences(Sum sum) { return sum == Sum::magnitudes || sum == Sum::largest; }
+inline bool int8_takes(Sum sum, std::int64_t dims) {
+  return (has_products(sum) || has_byte_differences(sum)) && dims <= most_int8_dims;
+}
 inline bool fp16_takes(Sum sum, std::int64_t /*dims*/) { return has_products(sum); }
 inline bool f32_takes(Sum /*sum*/, std::int64_t /*dims*/) { return true; }
 
@@ -104,6 +107,13 @@ static_assert(
 /// How a prepared corpus has its rows, in a plan that begins with this precision: packed for it, or as they are.
 constexpr Precision prepared_precision(Precision first) {
   return filter_precision(first).prepared ? first : Precision::canonical;
+}
+/// Whether rows lie in memory a line each, and what passes the filter has a code of its distance in float (filter/float_mma.cuh). A corpus kept for
+/// the canonical precision is packed as for int8.
+constexpr bool in_lines(Precision precision, Sum sum) { return in_floats(precision) || !has_products(sum); }
+/// Whether tensor cores do a precision's sums.
+constexpr bool on_tensor_cores(Precision precision, Sum sum) {
+  return filter_precision(precision).tensor_cores && has_products(sum);
 }
 inline std::int64_t filter_width(Precision precision, std::int64_t dims) {
   return filter_precision(precision).width(dims);

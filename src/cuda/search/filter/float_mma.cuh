@@ -1,7 +1,7 @@
-// FILTER in floats, for rows that int8 cannot tell apart and for metrics that have no product: halves on tensor cores, summed in single
+// FILTER of rows that lie in memory a line each: floats, for rows that int8 cannot tell apart, halves on tensor cores, summed in single
 // precision; differences (Li and Amenta's kernel: squares, magnitudes, the largest) or products in single precision. The skeleton is that of
 // int8_mma.cuh, with the same warps of 32 queries x 64 rows. What passes goes to the same segments; its sum there is the filter distance as
-// an integer that falls as the distance grows.
+// an integer that falls as the distance grows. int8_differences.cuh has another arithmetic for the same skeleton.
 #pragma once
 #include "cuda/ptx/copy.cuh"
 #include "cuda/ptx/mma.cuh"
@@ -14,13 +14,15 @@ inline constexpr int float_slab = 64, float_pitch = 80,
 inline constexpr int float_stage_bytes = (tile_rows + block_queries) * float_pitch;
 
 struct FloatMemory {
-  std::int64_t thresholds, terms, scratch, all;
+  std::int64_t thresholds, limits, terms, always, scratch, all;
 };
 VICINAL_HOST_DEVICE inline constexpr FloatMemory float_memory() {
   FloatMemory m{};
   m.thresholds = std::int64_t{float_stages} * float_stage_bytes;
-  m.terms = m.thresholds + block_queries * 4;
-  m.scratch = m.terms + tile_rows * 4;
+  m.limits = m.thresholds + block_queries * 4;
+  m.terms = m.limits + block_queries * 4;
+  m.always = m.terms + tile_rows * 4;
+  m.scratch = m.always + 16;
   m.all = m.scratch + filter_warps * 32 * append_pitch<8> * 4;
   return m;
 }
@@ -103,31 +105,77 @@ __device__ __forceinline__ void multiply_slab(float (&sums)[2][8][4], unsigned c
   }
 }
 
-/// The thresholds of a block's queries and the terms of a tile's rows, before the tile's sums are tested.
+/// An arithmetic of this skeleton, in floats: the type of sums, how they are made of a slab, and their codes. whole_sums: it has limits
+/// of whole sums besides, by which most are excluded before any code is made.
+template <Sum sum, bool halves>
+struct FloatSums {
+  using Value = float;
+  static constexpr bool whole_sums = false;
+
+  __device__ __forceinline__ static float factor(const SearchArgs& args) {
+    return args.model.direct ? 1.0f : multiplier(args.model.sum);
+  }
+  __device__ __forceinline__ static void multiply(float (&sums)[2][8][4], unsigned char* queries, unsigned char* rows) {
+    multiply_slab<sum, halves>(sums, queries, rows);
+  }
+  __device__ __forceinline__ static int code(float value, float factor, float term) {
+    return encode_descending(fmaf(factor, value, term));
+  }
+};
+
+/// What a block binds of a tile before its sums are tested, in shared memory. limits, always: of whole sums; always: of each 32 rows
+/// whether one is a candidate whatever its sum.
+struct TileBounds {
+  int *thresholds, *limits;
+  float* terms;
+  int* always;
+};
+
+/// The thresholds of a block's queries and the terms of a tile's rows.
+template <class Arithmetic>
 __device__ __forceinline__ void bind_tile(const SearchArgs& args, std::int64_t block, std::int64_t tile,
-                                          int* thresholds, float* terms) {
+                                          const TileBounds& bounds) {
   const TileMetadata& metadata = args.rows.tile_metadata[tile];
   if (thread_index() < block_queries) {
     const std::int64_t position = block * block_queries + thread_index();
-    thresholds[thread_index()] =
+    const int threshold =
         position < args.queries.count
             ? float_threshold(args.states[position].coeffs, args.queries.quantized[position].norms.n, metadata.maxima)
             : 0x7fffffff;
+    bounds.thresholds[thread_index()] = threshold;
+    if constexpr (Arithmetic::whole_sums)
+      bounds.limits[thread_index()] = Arithmetic::limit(threshold, metadata.quick_inverse);
   } else if (thread_index() < block_queries + tile_rows) {
     const int row = thread_index() - block_queries;
     const std::int64_t position = tile * tile_rows + row;
     const bool out = position >= args.rows.count ||
                      (!args.choice.all && !may_answer(args.choice, args.first_row + args.rows.order[position]));
-    terms[row] = out ? static_cast<float>(infinite) : metadata.terms[row];
+    const float term = out ? static_cast<float>(infinite) : metadata.terms[row];
+    bounds.terms[row] = term;
+    if constexpr (Arithmetic::whole_sums) {
+      const unsigned always = __ballot_sync(all_lanes, term == -static_cast<float>(infinite));
+      if (lane_index() == 0) bounds.always[row / 32] = always != 0;
+    }
   }
 }
 
+/// A code in the place of its sum.
+template <class Value>
+__device__ __forceinline__ Value value_of(int code) {
+  if constexpr (std::is_same_v<Value, float>) return __uint_as_float(static_cast<std::uint32_t>(code));
+  else return static_cast<Value>(code);
+}
+__device__ __forceinline__ int code_in(float value) { return static_cast<int>(bits_of(value)); }
+__device__ __forceinline__ int code_in(unsigned value) { return static_cast<int>(value); }
+
 /// Tests the sums of a warp against the thresholds of its queries and appends those that pass to the warp's segment; as a sample, stores the
 /// largest of each group of rows instead. Sums become codes that fall as the distance grows. turn: of the tile in its unit of work.
-__device__ __forceinline__ void test_and_append(const Filter& f, int* scratch, float (&sums)[2][8][4], float factor,
-                                                const int* thresholds, const float* terms, const WarpTile& at,
-                                                std::int64_t tile, std::int64_t turn, std::int64_t segment,
-                                                std::uint32_t& used) {
+template <class Arithmetic>
+__device__ __forceinline__ void test_and_append(const Filter& f, int* scratch,
+                                                typename Arithmetic::Value (&sums)[2][8][4], float factor,
+                                                const TileBounds& bounds, const WarpTile& at, std::int64_t tile,
+                                                std::int64_t turn, std::int64_t segment, std::uint32_t& used) {
+  using Value = typename Arithmetic::Value;
   const SearchArgs& args = f.args;
   const std::int64_t query = at.block * block_queries + at.warp_queries + at.group,
                      left = args.rows.count - tile * tile_rows - at.warp_rows;
@@ -136,15 +184,21 @@ __device__ __forceinline__ void test_and_append(const Filter& f, int* scratch, f
   for (int m = 0; m < 2; ++m)
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
+      // Of a query whose whole sums are all beyond its limit nothing is made.
+      const int threshold = bounds.thresholds[at.warp_queries + m * 16 + h * 8 + at.group];
+      if constexpr (Arithmetic::whole_sums) {
+        const bool near = Arithmetic::any_within(sums[m], h, threshold, bounds, at, m);
+        if (!f.sampling && !__any_sync(all_lanes, near)) continue;
+      }
       int nearest = -0x7fffffff - 1;
 #pragma unroll
       for (int n = 0; n < 8; ++n)
 #pragma unroll
         for (int c = 0; c < 2; ++c) {
-          float& t = sums[m][n][2 * h + c];
-          const int code = encode_descending(fmaf(factor, t, terms[at.warp_rows + n * 8 + 2 * at.member + c]));
+          Value& t = sums[m][n][2 * h + c];
+          const int code = Arithmetic::code(t, factor, bounds.terms[at.warp_rows + n * 8 + 2 * at.member + c]);
           nearest = nearest < code ? code : nearest;
-          t = __uint_as_float(static_cast<std::uint32_t>(code));
+          t = value_of<Value>(code);
         }
       if (f.sampling) {
         if (const std::int64_t which = query + m * 16 + h * 8; which < args.queries.count)
@@ -152,32 +206,32 @@ __device__ __forceinline__ void test_and_append(const Filter& f, int* scratch, f
                     at.warp_rows / 64] = nearest;
         continue;
       }
-      const int threshold = thresholds[at.warp_queries + m * 16 + h * 8 + at.group];
       append_candidates<8>(f, scratch, nearest >= threshold, threshold,
                            static_cast<std::uint32_t>(at.block * block_queries + at.warp_queries + m * 16 + h * 8),
                            static_cast<std::uint32_t>(tile * tile_rows + at.warp_rows), rows_left,
                            f.candidates + segment * f.room, used, [&](int i) {
-                             return SumPair{static_cast<int>(bits_of(sums[m][i][2 * h])),
-                                            static_cast<int>(bits_of(sums[m][i][2 * h + 1]))};
+                             return SumPair{code_in(sums[m][i][2 * h]), code_in(sums[m][i][2 * h + 1])};
                            });
     }
 }
 
 /// sampling: of each query and group only the nearest row is of interest, and all pass.
-template <Sum sum, bool halves>
-__global__ void __launch_bounds__(filter_threads, 1) filter_float_mma(Filter f) {
+template <class Arithmetic>
+__global__ void __launch_bounds__(filter_threads, 1) filter_lines(Filter f) {
   // Shared memory, this warp's queries and rows, and its segment of the output.
   constexpr FloatMemory memory = float_memory();
   const SearchArgs& args = f.args;
   auto* const base = dynamic_shared<unsigned char>();
-  auto* const thresholds = reinterpret_cast<int*>(base + memory.thresholds);
-  auto* const terms = reinterpret_cast<float*>(base + memory.terms);
+  const TileBounds bounds{.thresholds = reinterpret_cast<int*>(base + memory.thresholds),
+                          .limits = reinterpret_cast<int*>(base + memory.limits),
+                          .terms = reinterpret_cast<float*>(base + memory.terms),
+                          .always = reinterpret_cast<int*>(base + memory.always)};
   const std::int64_t width = args.rows.width;
   const int slabs = static_cast<int>(width / float_slab), lane = lane_index(), group = lane / 4, member = lane % 4;
   const int warp_queries = warp_index() / 2 * 32, warp_rows = warp_index() % 2 * 64;
   int* const scratch = reinterpret_cast<int*>(base + memory.scratch) + warp_index() * 32 * append_pitch<8>;
   const std::int64_t segment = static_cast<std::int64_t>(blockIdx.x) * filter_warps + warp_index();
-  const float factor = args.model.direct ? 1.0f : multiplier(args.model.sum);
+  const float factor = Arithmetic::factor(args);
   std::uint32_t used = 0;
   for (std::int64_t unit = blockIdx.x; unit < f.blocks * f.parts; unit += gridDim.x) {
     const std::int64_t block = unit % f.blocks, first = f.first + unit / f.blocks * f.part,
@@ -207,7 +261,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_float_mma(Filter f) 
     // Prologue.
     __syncthreads();  // of the unit before everything is used
     for (int s = 0; s < float_stages - 1; ++s) copy_step(s);
-    float sums[2][8][4];
+    typename Arithmetic::Value sums[2][8][4];
     int this_slab = 0;
     std::int64_t turn = 0;
 
@@ -217,7 +271,7 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_float_mma(Filter f) 
       __syncthreads();
       copy_step(s + float_stages - 1);
       if (this_slab == 0) {
-        bind_tile(args, block, this_tile, thresholds, terms);
+        bind_tile<Arithmetic>(args, block, this_tile, bounds);
 #pragma unroll
         for (int m = 0; m < 2; ++m)
 #pragma unroll
@@ -226,14 +280,15 @@ __global__ void __launch_bounds__(filter_threads, 1) filter_float_mma(Filter f) 
             for (int i = 0; i < 4; ++i) sums[m][n][i] = 0;
       }
       unsigned char* rows = base + s % float_stages * float_stage_bytes;
-      multiply_slab<sum, halves>(sums, rows + (tile_rows + warp_queries) * float_pitch, rows + warp_rows * float_pitch);
+      Arithmetic::multiply(sums, rows + (tile_rows + warp_queries) * float_pitch, rows + warp_rows * float_pitch);
       if (++this_slab < slabs) continue;
       this_slab = 0;
       __syncthreads();  // thresholds and terms are there
 
       // Epilogue.
-      test_and_append(f, scratch, sums, factor, thresholds, terms,
-                      {block, first, warp_queries, warp_rows, group, member}, this_tile, turn, segment, used);
+      test_and_append<Arithmetic>(f, scratch, sums, factor, bounds,
+                                  {block, first, warp_queries, warp_rows, group, member}, this_tile, turn, segment,
+                                  used);
       this_tile = args.visits.after(this_tile);
       ++turn;
     }
@@ -247,7 +302,7 @@ struct FloatMma {
       .name = "float_mma",
       .instruction_set = "mma",
       .architecture = "",
-      .accepts = in_floats,
+      .accepts = [](Precision precision, Sum /*sum*/) { return in_floats(precision); },
       .tested = false,
       .threads = filter_threads,
       .writing_warps = filter_warps,
@@ -268,10 +323,11 @@ struct FloatMma {
 
  private:
   static void (*kernel_of(Precision precision, Sum sum))(Filter) {
-    if (precision == Precision::fp16) return filter_float_mma<Sum::products, true>;
-    if (sum == Sum::magnitudes) return filter_float_mma<Sum::magnitudes, false>;
-    if (sum == Sum::largest) return filter_float_mma<Sum::largest, false>;
-    return sum == Sum::products ? filter_float_mma<Sum::products, false> : filter_float_mma<Sum::squares, false>;
+    if (precision == Precision::fp16) return filter_lines<FloatSums<Sum::products, true>>;
+    if (sum == Sum::magnitudes) return filter_lines<FloatSums<Sum::magnitudes, false>>;
+    if (sum == Sum::largest) return filter_lines<FloatSums<Sum::largest, false>>;
+    return sum == Sum::products ? filter_lines<FloatSums<Sum::products, false>>
+                                : filter_lines<FloatSums<Sum::squares, false>>;
   }
 };
 

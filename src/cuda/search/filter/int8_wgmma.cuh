@@ -335,7 +335,7 @@ struct Int8Wgmma {
       .name = "int8_wgmma",
       .instruction_set = "wgmma",
       .architecture = "90a",
-      .accepts = [](Precision precision) { return precision == Precision::int8; },
+      .accepts = [](Precision precision, Sum sum) { return precision == Precision::int8 && has_products(sum); },
       .tested = true,
       .threads = wgmma_threads,
       .writing_warps = wgmma_warps,

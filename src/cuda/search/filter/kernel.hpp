@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/precision.hpp"
+#include "core/sums.hpp"
 
 namespace vicinal::cuda {
 
@@ -17,9 +18,9 @@ struct FilterKernel {
   std::string_view name;
   std::string_view instruction_set;  // that a plan and VICINAL_ISA name it by
   std::string_view architecture;     // whose code alone has it ("90a"); empty: every device of a build runs it
-  bool (*accepts)(Precision precision);
-  bool tested;                 // it is taken where FilterTest (filter_test.hpp) holds
-  int threads, writing_warps;  // of a block
+  bool (*accepts)(Precision precision, Sum sum);  // sum: that the filter estimates
+  bool tested;                                    // it is taken where FilterTest (filter_test.hpp) holds
+  int threads, writing_warps;                     // of a block
   std::int64_t (*shared_bytes)(Precision precision, std::int64_t dims);  // of a block
   /// The largest integer threshold of rows of one slab, and of more: sums from there on stand for anything.
   float (*largest_threshold)(bool one_slab);

@@ -9,6 +9,7 @@
 #include "cuda/device/architectures.hpp"
 #include "cuda/search/core/precision.hpp"
 #include "cuda/search/filter/float_mma.cuh"
+#include "cuda/search/filter/int8_differences.cuh"
 #include "cuda/search/filter/int8_mma.cuh"
 #include "cuda/search/filter/int8_wgmma.cuh"
 
@@ -25,7 +26,7 @@ struct FilterTable {
     static_cast<void>(((&Rows::facts == &kernel && (f(Rows{}), true)) || ...));
   }
 };
-using FilterKernels = FilterTable<Int8Wgmma, Int8Mma, FloatMma>;
+using FilterKernels = FilterTable<Int8Wgmma, Int8Mma, Int8Differences, FloatMma>;
 
 /// Kernels that a device may be given, best first.
 using FilterSet = std::vector<const FilterKernel*>;
@@ -47,18 +48,19 @@ inline std::vector<std::string> instruction_sets_of(const FilterSet& set) {
   return names;
 }
 
-/// The kernel that filters for a precision: of the plan's instruction set, or one that every device runs; null where none filters for it.
-inline const FilterKernel* filter_kernel(const FilterSet& set, Precision precision, std::string_view instruction_set) {
+/// The kernel that filters for a precision and a sum: of the plan's instruction set, or one that every device runs; null where none does.
+inline const FilterKernel* filter_kernel(const FilterSet& set, Precision precision, Sum sum,
+                                         std::string_view instruction_set) {
   for (const FilterKernel* kernel : set)
-    if (kernel->accepts(precision) && (kernel->instruction_set == instruction_set || kernel->architecture.empty()))
+    if (kernel->accepts(precision, sum) && (kernel->instruction_set == instruction_set || kernel->architecture.empty()))
       return kernel;
   return nullptr;
 }
 
 /// Backend::filter_refusal of a device whose blocks may have so many bytes of shared memory.
-inline std::string filter_refusal(const std::string& name, const FilterSet& set, Precision precision, std::int64_t dims,
-                                  std::string_view instruction_set, std::int64_t shared_bytes) {
-  const FilterKernel* kernel = filter_kernel(set, precision, instruction_set);
+inline std::string filter_refusal(const std::string& name, const FilterSet& set, Precision precision, Sum sum,
+                                  std::int64_t dims, std::string_view instruction_set, std::int64_t shared_bytes) {
+  const FilterKernel* kernel = filter_kernel(set, precision, sum, instruction_set);
   if (kernel == nullptr || kernel->shared_bytes(precision, dims) <= shared_bytes) return "";
   return cat(name, " has ", shared_bytes, " bytes of shared memory a block, filter ", precision_name(precision), " of ",
              dims, " columns takes ", kernel->shared_bytes(precision, dims), ": it is not used there");

@@ -46,11 +46,11 @@ class RangeMatches {
  public:
   RangeMatches(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision, ThreadPool& thread_pool)
       : device_(device), spec_(spec), plan_(plan), precision_(precision),
-        kernel_(filter_kernel(device.filters(), precision, plan.instruction_set)), thread_pool_(thread_pool),
-        descends_(descending(spec.metric)), matches_(device), used_(device), counts_(device), cursors_(device),
-        overflowed_(device), unfilterable_(device), candidate_buffer_(device), segment_counts_(device),
-        candidate_counts_(device), begins_(device), words_(device), spare_(device), ids_(device), distances_(device),
-        largest_(device) {
+        kernel_(filter_kernel(device.filters(), precision, filter_sum_of(spec.metric), plan.instruction_set)),
+        thread_pool_(thread_pool), descends_(descending(spec.metric)), matches_(device), used_(device), counts_(device),
+        cursors_(device), overflowed_(device), unfilterable_(device), candidate_buffer_(device),
+        segment_counts_(device), candidate_counts_(device), begins_(device), words_(device), spare_(device),
+        ids_(device), distances_(device), largest_(device) {
     list_.radius = radius_key(*spec.radius, spec.type, descends_);
   }
 

@@ -1,5 +1,5 @@
-// PREPARE for the float precisions: rows of halves or floats in the order of prepare.cuh, a line a row, with the terms and quantization errors that the
-// proof needs. Elements are about 1, so halves hold them to 2^-11 of their size.
+// PREPARE for filters of lines: rows of halves, floats or bytes in the order of prepare.cuh, a line a row, with the terms and quantization errors that
+// the proof needs. Elements are about 1, so halves hold them to 2^-11 of their size; bytes are multiples of one step for all rows and queries.
 #pragma once
 #include "cuda/search/prepare/pack_int8.cuh"
 
@@ -27,19 +27,21 @@ __device__ __forceinline__ std::uint16_t half_bits(double value) {
 #endif
 }
 
-/// A tile's rows as halves or floats: a block a tile.
-struct PackFloats {
+/// A tile's rows as halves, floats or unsigned bytes, 128 more than their multiples of the step: a block a tile.
+struct PackLines {
   Prepare prepare;
   Precision precision;
 };
-__global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats args) {
+__global__ void __launch_bounds__(prepare_threads) pack_lines(PackLines args) {
   VICINAL_SHARED(double, es, tile_rows);
   VICINAL_SHARED(double, ns, tile_rows);
   const Prepare& p = args.prepare;
   const PreparedMatrix& matrix = p.matrix;
-  const bool halves = args.precision == Precision::fp16;
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * tile_rows,
-                     columns = matrix.width / (halves ? 2 : 4);
+  const bool halves = args.precision == Precision::fp16, bytes = args.precision == Precision::int8;
+  const double step = bytes ? p.transform.step : 1, inverse = 1 / step;
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * tile_rows, columns = matrix.width / (bytes    ? 1
+                                                                                                          : halves ? 2
+                                                                                                                   : 4);
   for (int r = warp_index(); r < tile_rows; r += thread_count() / 32) {
     // A row of the tile, by a warp.
     const std::int64_t position = begin + r;
@@ -54,7 +56,12 @@ __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats args) 
         double rounded = 0;
         if (there && i < matrix.dims) {
           const double x = (load(base + i) - map.shift) * map.factor - p.transform.centre[i];
-          if (halves) {
+          if (bytes) {
+            double n = rint(x * inverse);
+            n = n >= -128 ? (n > 127 ? 127 : n) : n < -128 ? -128 : 0;  // NaN is nothing: its row will not be excluded
+            rounded = n * step;
+            line[i] = static_cast<std::int8_t>(static_cast<int>(n) + 128);
+          } else if (halves) {
             const std::uint16_t bits = half_bits(x);
             rounded = half_value(bits);
             reinterpret_cast<std::uint16_t*>(line)[i] = bits;
@@ -70,6 +77,8 @@ __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats args) 
           sums.e_abs += size;
           sums.e_max = sums.e_max < size ? size : sums.e_max;
           sums.n_abs += fabs(rounded);
+        } else if (bytes) {
+          line[i] = 0;
         } else if (halves) {
           reinterpret_cast<std::uint16_t*>(line)[i] = 0;
         } else {
@@ -82,7 +91,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_floats(PackFloats args) 
             lanes_joined(sums.e_abs, Plus{}), lanes_joined(sums.e_max, Larger{}), lanes_joined(sums.n_abs, Plus{})};
     if (lane_index() == 0) close_row(p, position, there, sums, {es, ns});
   }
-  close_tile(matrix, blockIdx.x, {es, ns}, 1);
+  close_tile(matrix, blockIdx.x, {es, ns}, step);
 }
 
 }  // namespace vicinal::cuda

@@ -8,6 +8,7 @@
 #include "core/visit_order.hpp"
 #include "cuda/search/core/precision.hpp"
 #include "cuda/search/core/prepared.hpp"
+#include "cuda/search/prepare/byte_step.cuh"
 #include "cuda/search/prepare/duplicates.cuh"
 #include "cuda/search/prepare/pack_float.cuh"
 #include "cuda/search/prepare/pack_int8.cuh"
@@ -79,6 +80,54 @@ class MatrixPreparer {
     return transform;
   }
 
+  /// The whole transform; the buffer is of its centre.
+  template <class Centre>
+  DeviceTransform choose_with_step(Centre& centre) {
+    DeviceTransform transform = choose(centre);
+    choose_step(transform);
+    return transform;
+  }
+
+  /// The step of all rows and queries, where sums are of differences in int8: by a sample of the rows, which takes the device's own time to read.
+  void choose_step(DeviceTransform& transform) {
+    constexpr std::int64_t most_rows = 1024, most_strided = 64;
+    transform.step = transform.integral > 0 ? transform.integral : 1;
+    const Points& corpus = spec_.corpus;
+    if (!has_byte_differences(filter_sum_of(spec_.metric)) || in_floats(precision_) || transform.integral > 0 ||
+        corpus.rows == 0)
+      return;
+    const std::int64_t row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
+    ByteStep args{.matrix = {},
+                  .transform = transform,
+                  .visits = visits_of(corpus.rows),
+                  .largest = filter_sum_of(spec_.metric) == Sum::largest};
+    args.matrix.dtype = corpus.dtype;
+    args.matrix.dims = corpus.cols;
+    args.count = std::min(corpus.rows, most_rows);
+    DeviceBuffer<std::byte, Device> copy(device_);
+    if (device_.holds(corpus.data)) {
+      args.matrix.rows = corpus.data;
+    } else {
+      if (!corpus.plain_rows()) args.count = std::min(args.count, most_strided);
+      std::byte* const to = copy.reserve(args.count * row);
+      std::vector<std::byte> some(static_cast<std::size_t>(corpus.plain_rows() ? args.count * row : 0));
+      for (std::int64_t i = 0; i < args.count; ++i) {
+        const Points one = corpus.slice(args.visits.at(i), 1);
+        if (some.empty()) device_.rows_in(to + i * row, one);
+        else std::memcpy(some.data() + i * row, one.data, static_cast<std::size_t>(row));
+      }
+      if (!some.empty()) device_.in(to, some.data(), args.count * row);
+      device_.wait();
+      args.matrix.rows = to;
+      args.visits = {.count = args.count, .step = 1};
+    }
+    DeviceBuffer<double, Device> step(device_);
+    args.step = step.reserve(1);
+    device_.launch()(1, byte_step_threads, 0, choose_byte_step, args);
+    device_.out(&transform.step, args.step, 8);
+    device_.wait();
+  }
+
   /// start: of queries, whose states are begun.
   void make(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries, bool filters,
             const BoundModel& model, const DeviceTransform& transform, StartStates start = {}) {
@@ -93,7 +142,8 @@ class MatrixPreparer {
     if (needs_norms(spec_.metric)) matrix.self = buffers.self.reserve(count);
     if (spec_.metric == Metric::correlation) matrix.mean = buffers.mean.reserve(count);
     if (queries) matrix.values = buffers.values.reserve(count * points.cols);
-    const bool few = queries && filters && count <= block_queries && !in_floats(precision_);
+    const bool lines = in_lines(precision_, model.sum);
+    const bool few = queries && filters && count <= block_queries && !lines;
     if (filters) {
       matrix.sizes = buffers.sizes.reserve(count);
       matrix.order = buffers.order.reserve(padded);
@@ -116,7 +166,7 @@ class MatrixPreparer {
                     .is_query = queries,
                     .degenerate_is_one = spec_.degenerate == Degenerate::one,
                     .counters = counters_};
-    const bool grouped = filters && !queries && !in_floats(precision_);
+    const bool grouped = filters && !queries && !lines;
     if (grouped) prepare.squares = squares_.reserve(count);
     start.queries = matrix;
     start.filters = filters;
@@ -142,9 +192,10 @@ class MatrixPreparer {
       if (grouped)
         device_.launch()((count + run_rows - 1) / run_rows, run_threads, 0, sort_runs,
                          SortRuns{matrix, prepare.squares, prepare.duplicates});
-      if (in_floats(precision_))
-        device_.launch()(matrix.tiles(), prepare_threads, 0, pack_floats,
-                         PackFloats{.prepare = prepare, .precision = precision_});
+      if (lines)
+        device_.launch()(
+            matrix.tiles(), prepare_threads, 0, pack_lines,
+            PackLines{.prepare = prepare, .precision = in_floats(precision_) ? precision_ : Precision::int8});
       else device_.launch()(matrix.tiles(), prepare_threads, 0, pack_rows, prepare);
     }
     if (queries) device_.launch()((count + 255) / 256, 256, 0, start_states, start);

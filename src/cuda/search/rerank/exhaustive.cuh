@@ -5,7 +5,7 @@
 #include "cuda/device/device.hpp"
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/core/row_choice.cuh"
-#include "cuda/search/rerank/rank.cuh"
+#include "cuda/search/rerank/exhaustive_resident.cuh"
 #include "cuda/select/select.hpp"
 
 namespace vicinal::cuda {
@@ -31,6 +31,7 @@ struct Exhaustive {
   std::int64_t first = 0, last = 0;  // rows of the chunk
   void* keys = nullptr;              // [queries][cols], the list in the first k
   std::int64_t cols = 0;
+  std::int64_t tile = 0;  // queries that shared memory holds at a time, where rows stay in registers
 };
 
 __device__ __forceinline__ void store_exhaustive_key(const Exhaustive& s, std::int64_t query, std::int64_t col,
@@ -76,18 +77,42 @@ __device__ __forceinline__ void exhaustive_pairs(const SearchArgs& args, const R
     each(lane_index() % lanes == 0 && at < last && i < count, i, at, total);
   }
 }
+/// One lane has the sum of a pair.
+__device__ __forceinline__ void take_exhaustive_sum(const Exhaustive& s, std::int64_t query, std::int64_t row,
+                                                    double sum) {
+  const bool may = may_pair(s.args, query, row);
+  const double key = may ? folded_key(s.ranking, value_of_sum(s.ranking, sum, query, row)) : infinite;
+  if (may && !is_finite(key)) s.args.states[query].infinite_key = true;
+  store_exhaustive_key(s, query, s.args.k + row - s.first, key);
+}
 /// Keys of rows [first, last) with all queries.
 __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive s) {
   const auto number = [](std::int64_t i) { return i; };
   exhaustive_pairs(s.args, s.ranking, s.first, s.last, s.args.queries.count, number,
                    [&](bool pair, std::int64_t query, std::int64_t row, double sum) {
-                     if (!pair) return;
-                     const bool may = may_pair(s.args, query, row);
-                     const double key =
-                         may ? folded_key(s.ranking, value_of_sum(s.ranking, sum, query, row)) : infinite;
-                     if (may && !is_finite(key)) s.args.states[query].infinite_key = true;
-                     store_exhaustive_key(s, query, s.args.k + row - s.first, key);
+                     if (pair) take_exhaustive_sum(s, query, row, sum);
                    });
+}
+/// The same with rows in registers (exhaustive_resident.cuh), with the same bits.
+template <Sum sum>
+__global__ void __launch_bounds__(resident_threads, 2) exhaustive_keys_resident(Exhaustive s) {
+  resident_pairs<sum>(s.ranking, s.first, s.last, s.tile,
+                      [&](bool pair, std::int64_t query, std::int64_t row, double total) {
+                        if (pair) take_exhaustive_sum(s, query, row, total);
+                      });
+}
+using ExhaustiveKernel = void (*)(Exhaustive);
+inline ExhaustiveKernel resident_kernel(Sum sum) {
+  ExhaustiveKernel kernel = nullptr;
+  switch (sum) {
+#define SUM(name, join)                           \
+  case Sum::name:                                 \
+    kernel = exhaustive_keys_resident<Sum::name>; \
+    break;
+#include "core/sums.def"
+    case Sum::none: break;  // refused when the search was opened
+  }
+  return kernel;
 }
 
 /// The lists into the first columns of the keys, where the selection finds them before the rows that follow.
@@ -162,7 +187,7 @@ class ExhaustiveRanking {
       s.last = std::min(rows, s.first + segment);
       task.values.cols = k + s.last - s.first;
       device_.launch()(everyone, 256, 0, wide ? lists_to_keys<Wide> : lists_to_keys<Packed>, s);
-      device_.launch()(everyone, exhaustive_threads, 0, exhaustive_keys, s);
+      launch_keys(s);
       void* workspace = workspace_.reserve(device_.select_bytes(task));
       device_.select(task, workspace);
       const ExhaustiveLists lists{.scan = s,
@@ -179,6 +204,15 @@ class ExhaustiveRanking {
   }
 
  private:
+  void launch_keys(Exhaustive s) {
+    const std::int64_t dims = s.args.rows.dims, queries = s.args.queries.count;
+    if (dims > resident_columns || queries < least_resident_queries)
+      return device_.launch()(std::int64_t{device_.multiprocessors} * 8, exhaustive_threads, 0, exhaustive_keys, s);
+    s.tile = resident_tile(dims, queries);
+    device_.launch()(std::int64_t{device_.multiprocessors} * 2, resident_threads, resident_memory(dims, queries),
+                     resident_kernel(sum_of(s.ranking.metric)), s);
+  }
+
   Device& device_;
   DeviceBuffer<std::byte, Device> keys_, values_, next_, workspace_;
   DeviceBuffer<std::int64_t, Device> columns_;
