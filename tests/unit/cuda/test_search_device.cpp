@@ -187,7 +187,7 @@ TEST(CudaFilterTest, AKernelOfAnotherArchitectureFailsAndMmaIsLeft) {
   EXPECT_TRUE(cuda::test_filter(device, cuda::Int8Wgmma::facts, 4));
   device.empty = true;
   EXPECT_FALSE(cuda::test_filter(device, cuda::Int8Wgmma::facts, 4));
-  const cuda::SelfTest tested = cuda::self_test(device);  // whose code here is not that of sm_90a
+  const cuda::SelfTest tested = cuda::self_test(device);
   EXPECT_EQ(tested.filters,
             (cuda::FilterSet{&cuda::Int8Mma::facts, &cuda::Int8Differences::facts, &cuda::FloatMma::facts}));
   EXPECT_TRUE(tested.bytes && tested.halves && tested.floats);
