@@ -51,6 +51,13 @@ __device__ inline bool passes(const Check& c, const Candidate& one, double key) 
   // Where sums have lost their low bits, so have thresholds.
   const ThresholdCoeffsF32 coeffs = threshold_coeffs_f32(line);
   if (!(coeffs.base > -static_cast<float>(infinite))) return false;  // as every kernel has it
+  if (one.without_bias != 0) {
+    const auto query_inverse =
+        static_cast<float>(args.queries.tile_metadata[one.query / tile_rows].inverse / int8_unit(args.model.sum, 1, 1));
+    const auto row = static_cast<int>(one.position % tile_rows);
+    const GroupNorms& group = metadata.groups[row / 64 * 4 + row % 8 / 2];
+    return static_cast<float>(one.sum) >= group_threshold(group_coeffs(coeffs, query_inverse), group);
+  }
   const int threshold =
       quick_threshold(coeffs, metadata.e, metadata.n, static_cast<float>(inverse), c.largest_threshold);
   return one.sum >= (threshold & ~c.lost_bits);
@@ -114,6 +121,8 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
                   .visits = visits_of(rows.matrix.tiles())};
   args.states = states.data();
   args.counters = counters.data();
+  DeviceBuffer<Slot, Device> slots(device);
+  args.slots = slots.reserve(1);
 
   Filter f{.args = args,
            .last = rows.matrix.tiles(),

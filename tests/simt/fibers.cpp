@@ -19,7 +19,7 @@ constexpr std::size_t most_lanes = 1024;
 constexpr std::size_t most_static_shared = 48 << 10, most_shared = 227 << 10;  // a block's on compute capability 9.0
 constexpr unsigned char poison = 0xa5;
 
-enum class State : std::uint8_t { ready, at_warp, at_block, done };
+enum class State : std::uint8_t { ready, at_warp, at_block, asleep, done };
 
 struct Lane {
   Fiber fiber;
@@ -29,6 +29,7 @@ struct Lane {
   std::uint32_t mask = 0, argument = 0;
   std::uint64_t value = 0, answer = 0;
   SourceLocation place = {"", 0};
+  const void* awaited = nullptr;
 };
 
 struct SharedArray {
@@ -54,6 +55,7 @@ struct Machine {
   std::vector<SharedArray> statics;
   std::unique_ptr<std::byte[]> dynamic;
   std::size_t dynamic_size = 0;
+  std::vector<Event> events;  // that have not happened
   std::string failure;
 };
 Machine machine;
@@ -96,6 +98,12 @@ void pass_on() {
   Lane& lane = machine.lanes[static_cast<std::size_t>(machine.current)];
   const int self = machine.current;
   const bool done = lane.state == State::done;
+  while (!machine.events.empty() && machine.failure.empty() && (machine.ready_warps == 0 || draw() % 4 == 0)) {
+    std::swap(machine.events[draw() % machine.events.size()], machine.events.back());
+    const Event event = machine.events.back();
+    machine.events.pop_back();
+    event.happen(event);
+  }
   if (machine.ready_warps == 0 || !machine.failure.empty()) {
     switch_fiber(lane.fiber, machine.host, done);
   } else {
@@ -122,6 +130,7 @@ std::string where(const Lane& lane) {
   const std::string who = "thread " + text(lane.thread);
   if (lane.state == State::done) return who + " has returned";
   if (lane.state == State::at_block) return who + " waits in __syncthreads at " + text(lane.place);
+  if (lane.state == State::asleep) return who + " waits at " + text(lane.place);
   if (lane.state == State::at_warp) return who + " waits in " + op_name(lane.op) + " at " + text(lane.place);
   return who + " runs";
 }
@@ -201,6 +210,7 @@ void run_block() {
   shuffle_warps();
   m.at_block = m.done = 0;
   m.failure.clear();
+  m.events.clear();
   for (SharedArray& array : m.statics) std::memset(array.bytes.get(), poison, array.size);
   if (m.dynamic_size != 0) std::memset(m.dynamic.get(), poison, m.dynamic_size);
   for (int i = 0; i < m.lane_count; ++i) {
@@ -271,7 +281,7 @@ std::uint64_t collective(std::uint32_t mask, Op op, std::uint64_t value, std::ui
         return "the mask at " + text(place) + " names lane " + std::to_string(i) + ", which this block lacks";
       });
     const Lane& other = warp_lane(self, i);
-    if (other.state == State::ready) complete = false;
+    if (other.state == State::ready || other.state == State::asleep) complete = false;
     else if (other.state != State::at_warp || other.mask != mask || other.op != op || other.place.line != place.line)
       fail([&] { return where(lane) + " for " + where(other); });
   }
@@ -302,6 +312,23 @@ void block_barrier(SourceLocation place) {
     for (int i = 0; i < m.lane_count; ++i) wake(m.lanes[static_cast<std::size_t>(i)]);
   }
   pass_on();
+}
+
+void sleep(const void* awaited, SourceLocation place) {
+  Lane& lane = machine.lanes[static_cast<std::size_t>(machine.current)];
+  lane.state = State::asleep;
+  lane.awaited = awaited;
+  lane.place = place;
+  pass_on();
+}
+void wake_all(const void* awaited) {
+  for (int i = 0; i < machine.lane_count; ++i)
+    if (Lane& lane = machine.lanes[static_cast<std::size_t>(i)]; lane.state == State::asleep && lane.awaited == awaited)
+      wake(lane);
+}
+void happens_later(const Event& event) { machine.events.push_back(event); }
+void rule_broken(const char* what) {
+  fail([&] { return std::string(what) + ": " + where(machine.lanes[static_cast<std::size_t>(machine.current)]); });
 }
 
 void* shared_array(const void* site, std::size_t bytes) {

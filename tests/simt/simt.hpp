@@ -74,6 +74,20 @@ void shuffle_blocks(bool on);  // blocks of a grid in an order drawn from the se
 std::uint64_t collective(std::uint32_t mask, Op op, std::uint64_t value, std::uint32_t argument, SourceLocation place);
 void block_barrier(SourceLocation place);
 
+/// The running lane waits until another one, or an event, wakes all that await this.
+void sleep(const void* awaited, SourceLocation place);
+void wake_all(const void* awaited);
+/// What the device does by itself, at a moment drawn from the seed: bytes are copied, and `happen` knows what follows.
+struct Event {
+  void (*happen)(const Event&);
+  void* to;
+  const void* from;
+  std::size_t bytes;
+  void* barrier;
+};
+void happens_later(const Event& event);
+void rule_broken(const char* what);  // ends the block
+
 /// Memory of the running block for one VICINAL_SHARED; the first lane to come makes it.
 void* shared_array(const void* site, std::size_t bytes);
 void* dynamic_shared_memory();
@@ -225,7 +239,18 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
+struct alignas(8) int2 {
+  int x, y;
+};
+struct alignas(16) int4 {
+  int x, y, z, w;
+};
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
+inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+inline int __vimax3_s32(int a, int b, int c) { return std::max(std::max(a, b), c); }
+inline int __viaddmax_s32(int a, int b, int c) { return std::max(a + b, c); }
+inline unsigned __viaddmax_u32(unsigned a, unsigned b, unsigned c) { return std::max(a + b, c); }
 template <class T>
 T __ldg(const T* at) {
   return *at;

@@ -89,6 +89,7 @@ struct Ask {
   cuda::SpeculationRule speculation = {};
   bool unchecked = false;
   int multiprocessors = 3;
+  bool wgmma = false;  // on a device of compute capability 9.0
 };
 
 struct Answer {
@@ -148,6 +149,10 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   device.speculation = ask.speculation;
   device.unchecked = ask.unchecked;
   device.multiprocessors = ask.multiprocessors;
+  if (ask.wgmma) {
+    device.usable = cuda::built_filters("90a-real", 90);
+    plan.instruction_set = "wgmma";
+  }
   NeighborsView out = answer.result.view();
   const std::int64_t entries = queries.rows * options.k,
                      bytes = entries * static_cast<std::int64_t>(distance_size(spec.type));

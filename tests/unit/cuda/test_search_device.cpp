@@ -147,7 +147,7 @@ TEST(CudaFilterTest, TellsAWrongSumAFindThatIsMissingAndOneTooMany) {
   wrong("nobody's", [&](cuda::FilterTest& t) { t.candidates()[first].query = 128; });
 }
 
-/// A device with wgmma, of which this plays the kernel: keys of sums as int8_wgmma.cuh makes them.
+/// A device with wgmma.
 struct Hopper : Device {
   bool empty = false;  // the kernel is: its code is that of another architecture
 
@@ -156,62 +156,13 @@ struct Hopper : Device {
     template <class Args>
     void operator()(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
                     const std::type_identity_t<Args>& args) const {
-      if constexpr (std::is_same_v<Args, cuda::Filter>) {
-        if (threads == cuda::Int8Wgmma::facts.threads) {
-          EXPECT_LE(shared, h100);
-          return args.sampling ? device->play<true>(args) : device->play<false>(args);
-        }
-      }
+      EXPECT_LE(shared, h100);
+      if (device->empty && std::is_same_v<Args, cuda::Filter> && threads == cuda::Int8Wgmma::facts.threads) return;
       device->Device::launch()(blocks, threads, shared, kernel, args);
     }
   };
   Hopper() { usable = cuda::built_filters("90a-real", 90); }
   Launch launch() { return {this}; }
-  template <bool sampling>
-  void play(const cuda::Filter& f) {
-    if (empty) return;
-    const std::int64_t width = f.args.rows.width, slab = width == 64 ? 64 : 128;
-    const bool shifted = width <= 128;
-    const float most = cuda::wgmma_threshold(shifted);
-    if (!sampling) std::fill_n(f.used, cuda::wgmma_warps, 0u);
-    for (std::int64_t visit = 0; visit < f.last; ++visit)
-      for (std::int64_t query = 0; query < f.args.queries.count; ++query) {
-        const std::int64_t tile = f.args.visits.at(visit);
-        const cuda::TileMetadata& metadata = f.args.rows.tile_metadata[tile];
-        int groups[8];
-        std::fill_n(groups, 8, INT32_MIN);
-        for (int row = 0; row < cuda::tile_rows; ++row) {
-          int sum = 0;
-          for (std::int64_t s = 0; s < width; s += slab)
-            for (int chunk = 0; chunk < slab / 16; ++chunk)
-              for (int i = 0; i < 16; ++i) {
-                const auto at = [&](std::int64_t line) {
-                  return line / 128 * 128 * width + s * 128 + line % 128 * slab +
-                         cuda::swizzled_chunk(static_cast<int>(slab), static_cast<int>(line % 128), chunk) * 16 + i;
-                };
-                sum += f.args.rows.bytes[at(tile * 128 + row)] * f.args.queries.bytes[at(query)];
-              }
-          int& nearest = groups[row % 8 / 2 * 2 + row / 64];
-          if (sampling) {
-            nearest = std::max(nearest, sum + int8_bias(metadata.terms[row], 1));
-            continue;
-          }
-          const ThresholdCoeffsF32 line = threshold_coeffs_f32(f.args.states[query].coeffs);
-          const int which = (row >> 3 & 7) << 1 | (row & 1), bias = quick_bias(metadata.terms[row], 1, most);
-          const int key = shifted ? (sum + bias) * 16 + which : ((sum + bias) & ~15) | which;
-          int threshold = 0x7fffffff;
-          if (line.base > -static_cast<float>(infinite))
-            threshold =
-                shifted ? quick_threshold(line, 0, 0, 1, most) * 16 : quick_threshold(line, 0, 0, 1, most) & ~15;
-          const std::int64_t warp = query / 16;
-          if (key >= threshold)
-            f.candidates[warp * f.room + f.used[warp]++] = {static_cast<std::uint32_t>(query),
-                                                            static_cast<std::uint32_t>(tile * 128 + row),
-                                                            shifted ? key >> 4 : key | 15, 0};
-        }
-        for (int g = 0; g < 8 && sampling; ++g) f.nearest[query * f.groups + visit * 8 + g] = groups[g];
-      }
-  }
 };
 
 TEST(CudaFilterKernels, ThePlansInstructionSetOrOneThatEveryDeviceRuns) {
@@ -236,7 +187,7 @@ TEST(CudaFilterTest, AKernelOfAnotherArchitectureFailsAndMmaIsLeft) {
   EXPECT_TRUE(cuda::test_filter(device, cuda::Int8Wgmma::facts, 4));
   device.empty = true;
   EXPECT_FALSE(cuda::test_filter(device, cuda::Int8Wgmma::facts, 4));
-  const cuda::SelfTest tested = cuda::self_test(device);  // whose code here is not that of sm_90a
+  const cuda::SelfTest tested = cuda::self_test(device);
   EXPECT_EQ(tested.filters,
             (cuda::FilterSet{&cuda::Int8Mma::facts, &cuda::Int8Differences::facts, &cuda::FloatMma::facts}));
   EXPECT_TRUE(tested.bytes && tested.halves && tested.floats);

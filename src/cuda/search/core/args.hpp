@@ -5,6 +5,7 @@
 
 #include "backend/search.hpp"
 #include "core/bound.hpp"
+#include "core/bound_groups.hpp"
 #include "core/precision.hpp"
 
 namespace vicinal::cuda {
@@ -50,8 +51,16 @@ struct QuantizedQuery {
   bool filterable = true;
 };
 
+inline constexpr int group_rows = 16;
+static_assert(group_rows * groups_a_tile == tile_rows);
+/// Row `i` of a group, within the tile: the rows of which a thread of a warpgroup has the sums.
+VICINAL_HOST_DEVICE inline constexpr int row_of_group(int group, int i) {
+  return group / 4 * 64 + i / 2 * 8 + group % 4 * 2 + i % 2;
+}
+
 /// What a tile's rows have in common, and what the filter adds for each of them; it travels with the tile.
 struct alignas(16) TileMetadata {
+  GroupNorms groups[groups_a_tile];  // first, for a kernel takes them alone
   float terms[tile_rows];
   double inverse;  // 1 / step
   FilterNorms maxima;
@@ -86,7 +95,7 @@ struct Slot {
 /// A candidate is a row that passed, with its query, both by position, and the filter's sum, before it is scattered to a slot.
 struct alignas(16) Candidate {
   std::uint32_t query, position;
-  int sum, none;
+  int sum, without_bias;  // 1: the sum is of products alone
 };
 
 /// A query's state, by position.

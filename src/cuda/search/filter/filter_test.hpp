@@ -49,10 +49,15 @@ class FilterTest {
       }
     for (int tile = 0; tile < tiles; ++tile) {
       row_metadata_[tile] = query_metadata_[tile] = {
-          .terms = {}, .inverse = 1, .maxima = {}, .step = 1, .e = 0, .n = 0, .quick_inverse = 1};
+          .groups = {}, .terms = {}, .inverse = 1, .maxima = {}, .step = 1, .e = 0, .n = 0, .quick_inverse = 1};
       for (float& term : row_metadata_[tile].terms)
         term = static_cast<float>(static_cast<int>(random() % 40001) - 20000);
       row_metadata_[tile].terms[17] = static_cast<float>(infinite);  // masked
+      for (int group = 0; group < groups_a_tile; ++group) {
+        RowGroup rows;
+        for (int i = 0; i < group_rows; ++i) take_row(rows, row_metadata_[tile].terms[row_of_group(group, i)], {});
+        row_metadata_[tile].groups[group] = group_norms(rows, 1);
+      }
     }
     // All rows, none, or about half of them pass.
     for (std::size_t query = 0; query < states_.size(); ++query)
@@ -70,6 +75,7 @@ class FilterTest {
     DeviceBuffer<Candidate, Device> candidates(device);
     DeviceBuffer<std::uint32_t, Device> used(device);
     DeviceBuffer<int, Device> nearest(device);
+    DeviceBuffer<Slot, Device> slots(device);
     const auto in = [&](auto& array, const auto* from, std::int64_t count) {
       device.in(array.reserve(count), from, count * static_cast<std::int64_t>(sizeof *from));
       return array.data();
@@ -96,6 +102,8 @@ class FilterTest {
     f.candidates = candidates.reserve(workers * room_);
     f.used = used.reserve(workers);
     f.groups = std::int64_t{visits_} * groups_a_tile;
+    f.args.slots = slots.reserve(1);
+    by_groups_ = kernel_.by_groups(f.args);
     // Launches with thresholds and as a sample, and what they left.
     launch_filter<false>(device, kernel_, Precision::int8, f, 1);
     f.nearest = nearest.reserve(block_queries * f.groups);
@@ -113,22 +121,23 @@ class FilterTest {
     device.wait();
   }
 
-  /// Whether each pair that passes is a candidate with its sum, at every visit of its tile, and nothing else; and whether
-  /// each group's largest sum was.
+  /// Whether each pair that passes is a candidate with its sum, at every visit of its tile, and nothing else, or nothing that its group does
+  /// not let through; and whether each group's largest sum was.
   bool judge() const {
     std::vector<int> times(products_.size());
     for (std::size_t worker = 0; worker < used_.size(); ++worker) {
       if (used_[worker] > room_) return false;
       for (std::uint32_t i = 0; i < used_[worker]; ++i) {
         const Candidate& one = candidates_[worker * room_ + i];
-        if (one.query >= queries_ || one.position >= rows || one.sum != candidate_sum(one.query, one.position))
+        if (one.query >= queries_ || one.position >= rows || one.sum != candidate_sum(one.query, one.position) ||
+            (one.without_bias != 0) != by_groups_)
           return false;
         ++times[one.query * rows + one.position];
       }
     }
     for (std::int64_t query = 0; query < queries_; ++query)
       for (std::int64_t row = 0; row < rows; ++row)
-        if (times[static_cast<std::size_t>(query * rows + row)] != (passes(query, row) ? visits_ / tiles : 0))
+        if (times[static_cast<std::size_t>(query * rows + row)] != (is_candidate(query, row) ? visits_ / tiles : 0))
           return false;
     for (std::int64_t query = 0; query < queries_; ++query)
       for (std::int64_t visit = 0; visit < visits_; ++visit)
@@ -157,12 +166,24 @@ class FilterTest {
     return products_[static_cast<std::size_t>(query * rows + row)] + quick_bias(term(row), 1, most());
   }
   int lost_bits() const { return kernel_.lost_bits(one_slab()); }
-  int candidate_sum(std::int64_t query, std::int64_t row) const { return sum(query, row) | lost_bits(); }
+  int candidate_sum(std::int64_t query, std::int64_t row) const {
+    return by_groups_ ? products_[static_cast<std::size_t>(query * rows + row)] : sum(query, row) | lost_bits();
+  }
   bool passes(std::int64_t query, std::int64_t row) const {
     const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
     if (!(line.base > -static_cast<float>(infinite))) return false;
     const int threshold = quick_threshold(line, 0, 0, 1, most());
     return (sum(query, row) & ~lost_bits()) >= (threshold & ~lost_bits());
+  }
+  /// The threshold of a row's group is no higher than its own.
+  bool is_candidate(std::int64_t query, std::int64_t row) const {
+    if (!by_groups_) return passes(query, row);
+    const auto in_tile = static_cast<int>(row % tile_rows);
+    const GroupNorms& group = row_metadata_[row / tile_rows].groups[in_tile / 64 * 4 + in_tile % 8 / 2];
+    const ThresholdCoeffsF32 line = threshold_coeffs_f32(states_[static_cast<std::size_t>(query)].coeffs);
+    const float threshold = group_threshold(group_coeffs(line, 1), group), least = -static_cast<float>(infinite);
+    const bool found = static_cast<float>(candidate_sum(query, row)) >= threshold;
+    return (found && (threshold > least || term(row) < -least)) || passes(query, row);
   }
   /// A group is two rows of each eight, in a half of the tile.
   int largest_of(std::int64_t query, std::int64_t tile, int group) const {
@@ -177,6 +198,7 @@ class FilterTest {
   std::int64_t width_, queries_;
   const FilterKernel& kernel_;
   int visits_;
+  bool by_groups_ = false;
   std::uint32_t room_;  // finds of a warp: all of its pairs, which are 16 queries x 128 rows or 32 x 64 of each visit
   std::vector<std::int8_t> row_bytes_, query_bytes_;  // as the filter takes them
   std::vector<int> products_;                         // [query][row]

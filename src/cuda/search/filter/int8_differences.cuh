@@ -103,7 +103,8 @@ struct Int8Differences {
       .writing_warps = filter_warps,
       .shared_bytes = [](Precision /*precision*/, std::int64_t /*dims*/) { return float_memory().all; },
       .largest_threshold = [](bool /*one_slab*/) { return most_quick_threshold; },  // of no sum here
-      .lost_bits = [](bool /*one_slab*/) { return 0; }};
+      .lost_bits = [](bool /*one_slab*/) { return 0; },
+      .by_groups = [](const SearchArgs& /*args*/) { return false; }};
 
   template <class Device>
   static bool is_there(Device& /*device*/) {

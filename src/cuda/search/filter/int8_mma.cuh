@@ -284,7 +284,8 @@ struct Int8Mma {
             return filter_memory(width == 64 ? 64 : 128, width > 128).all;
           },
       .largest_threshold = [](bool /*one_slab*/) { return most_quick_threshold; },
-      .lost_bits = [](bool /*one_slab*/) { return 0; }};
+      .lost_bits = [](bool /*one_slab*/) { return 0; },
+      .by_groups = [](const SearchArgs& /*args*/) { return false; }};
 
   template <class Device>
   static bool is_there(Device& /*device*/) {

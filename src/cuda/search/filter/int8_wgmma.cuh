@@ -1,5 +1,5 @@
-// FILTER by wgmma, for compute capability 9.0: the kernel finds what int8_mma.cuh finds, by other instructions. The emulator does not run it;
-// scatter_candidates, which it does run, takes its output.
+// FILTER by wgmma, for compute capability 9.0: the kernel finds what int8_mma.cuh finds, by other instructions. Where it can,
+// int8_wgmma_groups.cuh takes its place.
 //
 // A block has five warpgroups. The first is the producer: its warp 0 asks for tiles of rows by bulk copies into a ring of stages, and its
 // warps 1 to 3 take turns at binding a tile: they compute the biases of its rows and the thresholds of the block's queries. The other four
@@ -11,12 +11,13 @@
 // key of a lane then tells a sum and its row, and the next largest is one instruction a sum away.
 #pragma once
 #include "cuda/device/device.hpp"
+#include "cuda/search/filter/int8_wgmma_groups.cuh"
 #include "cuda/search/filter/wgmma_block.cuh"
 #include "cuda/search/filter/wgmma_keys.cuh"
 
 namespace vicinal::cuda {
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#if defined(VICINAL_WARPGROUPS)
 inline constexpr int binding_warps = 3;  // of the producer
 
 /// The coefficients of a lane's eight queries, from `query` on in two groups of four.
@@ -70,7 +71,7 @@ __device__ __forceinline__ void multiply_tile(const WgmmaBlock<slab, slabs_of_qu
     for (int k = 0; k < slab / 32; ++k)
       wgmma_64x128x32(sums, operand_at<slab>(queries) + 2 * k, operand_at<slab>(rows) + 2 * k, s + k > 0);
     commit_products();
-    wait_for_products(sums);
+    wait_for_products<0>(sums);
     if (lane_index() == 0) arrive(shared.empty[stage]);
   }
 }
@@ -121,14 +122,15 @@ __device__ __forceinline__ void test_and_append(const Filter& f, int (&sums)[64]
         first_key = first_key * 16 + bias.x;
         second_key = second_key * 16 + bias.y;
       } else {
-        first_key = (first_key + bias.x & ~15) | 2 * (i % 8);
-        second_key = (second_key + bias.y & ~15) | 2 * (i % 8) + 1;
+        first_key = ((first_key + bias.x) & ~15) | (2 * (i % 8));
+        second_key = ((second_key + bias.y) & ~15) | (2 * (i % 8) + 1);
       }
       most[h][i / 8] = __vimax3_s32(most[h][i / 8], first_key, second_key);
     }
   }
   // Output: hits are rare.
-  const bool any = max(most[0][0], most[0][1]) >= thresholds[0] || max(most[1][0], most[1][1]) >= thresholds[1];
+  const bool any =
+      std::max(most[0][0], most[0][1]) >= thresholds[0] || std::max(most[1][0], most[1][1]) >= thresholds[1];
   if (!__any_sync(all_lanes, any)) return;
 #pragma unroll
   for (int h = 0; h < 2; ++h)
@@ -217,7 +219,7 @@ __device__ __forceinline__ void copy_slabs(const SearchArgs& args, const WgmmaBl
 
 template <int slab, bool slabs_of_queries, bool sampling, bool shares>
 __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma(Filter f) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#if defined(VICINAL_WARPGROUPS)
   // Sizes.
   using Block = WgmmaBlock<slab, slabs_of_queries>;
   constexpr int tile_bytes = Block::tile_bytes, stages = Block::stages;
@@ -320,7 +322,7 @@ __global__ void __launch_bounds__(wgmma_threads, 1) filter_int8_wgmma(Filter f) 
 
 /// Whether the code that the driver chose here is that of sm_90a; a build may have some for sm_90, too.
 __global__ void tell_wgmma(int* there) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#if defined(VICINAL_WARPGROUPS)
   *there = 1;
 #else
   *there = 0;
@@ -340,10 +342,15 @@ struct Int8Wgmma {
       .shared_bytes =
           [](Precision /*precision*/, std::int64_t dims) {
             const std::int64_t width = packed_width(dims);
-            return wgmma_memory(width == 64 ? 64 : 128, width > 128).all;
+            const std::int64_t all = wgmma_memory(width == 64 ? 64 : 128, width > 128).all;
+            return width > 128 ? all : std::max(all, group_memory(width == 64 ? 64 : 128).all);
           },
       .largest_threshold = wgmma_threshold,
-      .lost_bits = [](bool one_slab) { return one_slab ? 0 : 15; }};
+      .lost_bits = [](bool one_slab) { return one_slab ? 0 : 15; },
+      .by_groups =
+          [](const SearchArgs& args) {
+            return args.slots != nullptr && args.rows.width <= 128 && args.queries.count > tile_rows && args.choice.all;
+          }};
 
   template <class Device>
   static bool is_there(Device& device) {
@@ -357,6 +364,9 @@ struct Int8Wgmma {
   template <bool sampling, class Device>
   static void launch(Device& device, Precision precision, const Filter& f, std::int64_t grid) {
     const std::int64_t width = f.args.rows.width;
+    if (!sampling && facts.by_groups(f.args))
+      return device.launch()(grid, facts.threads, group_memory(width == 64 ? 64 : 128).all,
+                             width == 64 ? filter_int8_wgmma_groups<64> : filter_int8_wgmma_groups<128>, f);
     const bool shares = f.args.queries.count <= tile_rows;
     const auto kernel =
         width > 128 ? filter_int8_wgmma<128, true, sampling, false>

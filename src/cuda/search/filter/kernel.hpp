@@ -9,6 +9,8 @@
 
 namespace vicinal::cuda {
 
+struct SearchArgs;
+
 /// Warps of a block that append candidates, at most: memory is planned for so many of each multiprocessor.
 inline constexpr int most_writing_warps = 16;
 
@@ -24,6 +26,9 @@ struct FilterKernel {
   float (*largest_threshold)(bool one_slab);
   /// Low bits of a candidate's sum that hold something else; the kernel sets them, and compares without them.
   int (*lost_bits)(bool one_slab);
+  /// Whether it tests groups of rows (core/bound_groups.hpp) in such a search: the sums of its candidates are then without biases, and who
+  /// scatters them to slots compares each by itself. Ranges have no slots.
+  bool (*by_groups)(const SearchArgs& args);
 };
 
 }  // namespace vicinal::cuda

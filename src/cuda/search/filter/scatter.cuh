@@ -29,8 +29,9 @@ __device__ __forceinline__ float decode_descending(int code) {
 /// always: sums from here on stand for anything.
 __device__ __forceinline__ float filter_distance(const SearchArgs& args, const Candidate& one, int always) {
   if (args.floats) return decode_descending(one.sum);
-  const double unit = int8_unit(args.model.sum, args.queries.tile_metadata[one.query / tile_rows].step,
-                                args.rows.tile_metadata[one.position / tile_rows].step);
+  const TileMetadata& rows = args.rows.tile_metadata[one.position / tile_rows];
+  const double unit = int8_unit(args.model.sum, args.queries.tile_metadata[one.query / tile_rows].step, rows.step);
+  if (one.without_bias != 0) return product_distance(rows.terms[one.position % tile_rows], one.sum, unit);
   return one.sum < always ? int8_distance(one.sum, unit, 0) : -static_cast<float>(infinite);
 }
 
@@ -39,10 +40,15 @@ __device__ __forceinline__ bool may_keep(const SearchArgs& args, const Candidate
   return one.position < args.rows.count &&
          (args.choice.all || may_pair(args, args.queries.order[one.query], args.rows.order[one.position]));
 }
-__device__ __forceinline__ void store_candidate(const ScatterCandidates& h, const Candidate& one, std::uint32_t at) {
-  const SearchArgs& args = h.args;
-  if (at >= args.capacity) return;  // the count tells it
-  args.slots[one.query * args.capacity + at] = {one.position, filter_distance(args, one, h.always)};
+/// Where groups of rows were tested, the filter's distance tells which of them pass; masked ones are among them.
+__device__ __forceinline__ bool passes_alone(const SearchArgs& args, const Candidate& one, float t) {
+  if (one.without_bias == 0) return true;
+  const FilterNorms& maxima = args.rows.tile_metadata[one.position / tile_rows].maxima;
+  return t < static_cast<float>(infinite) && !(t > up32(int8_bound(args.states[one.query].coeffs, maxima)));
+}
+__device__ __forceinline__ void store_candidate(const SearchArgs& args, const Candidate& one, float t,
+                                                std::uint32_t at) {
+  if (at < args.capacity) args.slots[one.query * args.capacity + at] = {one.position, t};  // the count tells the rest
 }
 __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCandidates h) {
   VICINAL_SHARED(std::uint32_t, taken, 32);
@@ -54,6 +60,7 @@ __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCan
       const std::uint32_t count = used - from < at_once ? used - from : at_once,
                           together = candidates[from + count / 2].query / 32;
       Candidate mine[scatter_each];
+      float t[scatter_each];
       std::uint32_t position[scatter_each];
       if (thread_index() < 32) taken[thread_index()] = 0;
       __syncthreads();
@@ -64,8 +71,10 @@ __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCan
         if (at >= count) continue;
         mine[i] = candidates[from + at];
         if (!may_keep(h.args, mine[i])) continue;
+        t[i] = filter_distance(h.args, mine[i], h.always);
+        if (!passes_alone(h.args, mine[i], t[i])) continue;
         if (mine[i].query / 32 == together) position[i] = atomicAdd(&taken[mine[i].query % 32], 1u);
-        else store_candidate(h, mine[i], atomicAdd(&h.args.counts[mine[i].query], 1u));
+        else store_candidate(h.args, mine[i], t[i], atomicAdd(&h.args.counts[mine[i].query], 1u));
       }
       __syncthreads();
       if (thread_index() < 32 && taken[thread_index()] > 0)
@@ -74,7 +83,7 @@ __global__ void __launch_bounds__(scatter_threads) scatter_candidates(ScatterCan
       __syncthreads();
 #pragma unroll
       for (int i = 0; i < scatter_each; ++i)
-        if (position[i] != 0xffffffffu) store_candidate(h, mine[i], taken[mine[i].query % 32] + position[i]);
+        if (position[i] != 0xffffffffu) store_candidate(h.args, mine[i], t[i], taken[mine[i].query % 32] + position[i]);
       __syncthreads();
     }
   }

@@ -42,7 +42,7 @@ struct Ring {
   }
 };
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#if defined(VICINAL_WARPGROUPS)
 /// A block's shared memory with its barriers.
 template <int slab, bool slabs_of_queries>
 struct WgmmaBlock {

@@ -1,5 +1,6 @@
 // Keys of sums, for int8_wgmma.cuh: a sum with the number of its row among a lane's 16 in the low four bits.
 #pragma once
+#include "cuda/ptx/wgmma.cuh"
 #include "cuda/search/filter/filter.cuh"
 
 namespace vicinal::cuda {
@@ -9,7 +10,7 @@ VICINAL_HOST_DEVICE inline constexpr float wgmma_threshold(bool one_slab) {
   return one_slab ? 0x1p-4F * most_quick_threshold : most_quick_threshold;
 }
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#if defined(VICINAL_WARPGROUPS)
 static_assert(127 * 127 * 128 < wgmma_threshold(true) && 127.0 * 127 * most_int8_dims < wgmma_threshold(false));
 /// Keys of sums: those of one slab are shifted, of longer rows the low bits are given up.
 __device__ __forceinline__ int which_of_16(int row) { return (row >> 3 & 7) << 1 | (row & 1); }

@@ -1,6 +1,7 @@
 // PREPARE, its second kernels: rows are put in the order of their largest elements by a counting sort, so that those of a tile can share
-// one step.
+// one step; then runs of them are sorted by length, so that those of a group have nearly one term.
 #pragma once
+#include "cuda/search/core/block_select.cuh"
 #include "cuda/search/prepare/measure.cuh"
 
 namespace vicinal::cuda {
@@ -121,6 +122,62 @@ __global__ void __launch_bounds__(order_threads) place_rows(Order args) {
 __global__ void __launch_bounds__(prepare_threads) shuffle_rows(Order args) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
   if (i < args.matrix.count) args.matrix.order[i] = static_cast<std::uint32_t>(args.shuffle.at(i));
+}
+
+/// Rows of one or two bins and in no order between these positions are sorted by length into groups, which are dealt to the tiles like cards: a
+/// tile has some of all lengths, and stays a sample. A cluster of near rows is not gathered, as sorting all rows would.
+inline constexpr int run_rows = 4096, run_threads = 1024, run_tiles = run_rows / tile_rows;
+struct SortRuns {
+  PreparedMatrix matrix;
+  const float* squares = nullptr;            // of rows
+  const std::uint8_t* duplicates = nullptr;  // Prepare's: rows that are masked, and come last
+};
+/// How many tiles around this one of a run are sorted as one: the most, in parts of 1, 2, 4 and so on, whose ends are at most one bin apart.
+__device__ __forceinline__ int tiles_alike(const int* first_bins, const int* last_bins, int tile, int tiles) {
+  for (int size = run_tiles; size > 1; size /= 2) {
+    const int begin = tile / size * size, end = begin + size < tiles ? begin + size : tiles;
+    if (last_bins[end - 1] - first_bins[begin] <= 1) return size;
+  }
+  return 1;
+}
+__global__ void __launch_bounds__(run_threads) sort_runs(SortRuns args) {
+  VICINAL_SHARED(std::uint64_t, words, run_rows);
+  VICINAL_SHARED(int, first_bins, run_tiles);
+  VICINAL_SHARED(int, last_bins, run_tiles);
+  const PreparedMatrix& matrix = args.matrix;
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * run_rows, left = matrix.count - begin;
+  const int count = left < run_rows ? static_cast<int>(left) : run_rows, tiles = (count + tile_rows - 1) / tile_rows;
+  std::uint32_t* const order = matrix.order + begin;
+  for (int t = thread_index(); t < tiles; t += thread_count()) {
+    const int end = (t + 1) * tile_rows < count ? (t + 1) * tile_rows : count;
+    first_bins[t] = order_bin(matrix.sizes[order[t * tile_rows]]);
+    last_bins[t] = order_bin(matrix.sizes[order[end - 1]]);
+  }
+  __syncthreads();
+  // Words by part, length and row: 5, 27 and 32 bits.
+  for (int i = thread_index(); i < run_rows; i += thread_count()) {
+    std::uint64_t word = ~std::uint64_t{0};
+    if (i < count) {
+      const int tile = i / tile_rows, size = tiles_alike(first_bins, last_bins, tile, tiles);
+      const std::uint32_t row = order[i];
+      const bool masked = args.duplicates != nullptr && args.duplicates[row] != 0;
+      const std::uint64_t length = masked ? 0x7ffffffu : bits_of(args.squares[row]) >> 4 & 0x7ffffffu;
+      word = static_cast<std::uint64_t>(tile / size * size) << 59 | length << 32 | row;
+    }
+    words[i] = word;
+  }
+  __syncthreads();
+  sort_words(words, run_rows);
+  for (int i = thread_index(); i < count; i += thread_count()) {
+    const int tile = i / tile_rows, size = tiles_alike(first_bins, last_bins, tile, tiles), first = tile / size * size,
+              full = (first + size) * tile_rows <= count ? size
+                                                         : count / tile_rows - first,  // without a last one that is not
+        group = (i - first * tile_rows) / group_rows;
+    const int to = group < full * groups_a_tile
+                       ? (first + group % full) * tile_rows + row_of_group(group / full, i % group_rows)
+                       : i;
+    order[to] = static_cast<std::uint32_t>(words[i]);
+  }
 }
 
 }  // namespace vicinal::cuda

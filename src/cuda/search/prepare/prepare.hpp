@@ -30,7 +30,7 @@ class MatrixPreparer {
   MatrixPreparer(Device& device, const SearchSpec& spec, Precision precision, ThreadPool& thread_pool,
                  Counters* counters)
       : longest(spec.k), device_(device), spec_(spec), precision_(precision), thread_pool_(thread_pool),
-        counters_(counters), order_counts_(device), duplicates_(device) {}
+        counters_(counters), order_counts_(device), squares_(device), duplicates_(device) {}
 
   std::int64_t longest;        // list that rows with many equals are left out of
   bool checked_later = false;  // whether the search finds rows that are not finite, where nothing else is asked of them
@@ -174,20 +174,26 @@ class MatrixPreparer {
                     .is_query = queries,
                     .degenerate_is_one = spec_.degenerate == Degenerate::one,
                     .counters = counters_};
+    // Rows of a slab at most may be tested in groups, which their lengths make.
+    const bool grouped = filters && !queries && !lines && matrix.width <= 128;
+    if (grouped) prepare.squares = squares_.reserve(count);
     start.queries = matrix;
     start.filters = filters;
-    // Integers are all finite, and where the transform leaves them whole their sizes do not matter.
+    // Integers are all finite, and where the transform leaves them whole their sizes matter to groups alone.
     const bool integers = points.dtype == DType::u8 || points.dtype == DType::i8,
                whole = integers && !lines && points.dtype == spec_.corpus.dtype && transform.integral > 0;
     const bool measured = queries   ? !few || count > few_measured
-                          : filters ? !whole
+                          : filters ? !whole || grouped
                                     : needs_norms(spec_.metric) || !(integers || checked_later);
     if (measured) measure(prepare);
     if (few) return device_.launch()(1, few_threads, 0, prepare_few, PrepareFew{prepare, start, measured});
     // The row itself may be one of those before it, and is no neighbour in a graph.
     if (filters && !queries && transform.duplicates) prepare.duplicates = duplicates_.mark(matrix, longest + 1);
     if (filters) {
-      order(matrix, !whole);
+      order(matrix, !whole || grouped);
+      if (grouped)
+        device_.launch()((count + run_rows - 1) / run_rows, run_threads, 0, sort_runs,
+                         SortRuns{matrix, prepare.squares, prepare.duplicates});
       if (lines)
         device_.launch()(
             matrix.tiles(), prepare_threads, 0, pack_lines,
@@ -288,6 +294,7 @@ class MatrixPreparer {
   ThreadPool& thread_pool_;
   Counters* counters_;
   DeviceBuffer<std::uint32_t, Device> order_counts_;
+  DeviceBuffer<float, Device> squares_;  // of rows that are put in order
   DuplicateMarks<Device> duplicates_;
 };
 
