@@ -13,6 +13,7 @@ struct Order {
   PreparedMatrix matrix;
   Visits shuffle;
   std::uint32_t* counts = nullptr;  // [order_bins][blocks]
+  std::uint32_t* places = nullptr;  // the same, of the positions where they begin
   std::int64_t chunk = 0;           // rows a block
   int blocks = 0;
 };
@@ -56,24 +57,33 @@ __global__ void __launch_bounds__(order_threads) count_sizes(Order args) {
   }
 }
 
-/// Counts to the positions where they begin: one block.
-__global__ void __launch_bounds__(1024) place_bins(Order args) {
+/// Counts to the positions where they begin: a block has some of the bins, a warp each, and adds up all of them.
+inline constexpr int place_threads = 1024, bins_a_block = place_threads / 32;
+__global__ void __launch_bounds__(place_threads) place_bins(Order args) {
+  VICINAL_SHARED(unsigned, begins, order_bins);
   VICINAL_SHARED(unsigned, scratch, 32);
-  constexpr int each = 4;
-  const std::int64_t count = static_cast<std::int64_t>(order_bins) * args.blocks;
-  unsigned at = 0;
-  for (std::int64_t from = 0; from < count; from += each * thread_count()) {
-    const std::int64_t mine = from + each * thread_index();
-    unsigned here[each], sum = 0, total = 0;
-#pragma unroll
-    for (int i = 0; i < each; ++i) sum += here[i] = mine + i < count ? args.counts[mine + i] : 0;
-    unsigned before = at + block_sum_before(sum, total, scratch);
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < each; ++i) {
-      if (mine + i < count) args.counts[mine + i] = before;
-      before += here[i];
-    }
+#pragma unroll 4
+  for (int bin = warp_index(); bin < order_bins; bin += place_threads / 32) {
+    unsigned sum = 0;
+    for (int b = lane_index(); b < args.blocks; b += 32)
+      sum += args.counts[static_cast<std::int64_t>(bin) * args.blocks + b];
+    sum = __reduce_add_sync(all_lanes, sum);
+    if (lane_index() == 0) begins[bin] = sum;
+  }
+  __syncthreads();
+  unsigned total = 0;
+  const int own = static_cast<int>(blockIdx.x) * bins_a_block + warp_index();
+  const unsigned before = block_sum_before(thread_index() < order_bins ? begins[thread_index()] : 0u, total, scratch);
+  __syncthreads();
+  if (thread_index() < order_bins) begins[thread_index()] = before;
+  __syncthreads();
+  unsigned at = begins[own];
+#pragma unroll 4
+  for (int from = 0; from < args.blocks; from += 32) {
+    const int b = from + lane_index();
+    const std::int64_t index = static_cast<std::int64_t>(own) * args.blocks + b;
+    const unsigned below = warp_sum_before(b < args.blocks ? args.counts[index] : 0u, total);
+    if (b < args.blocks) args.places[index] = at + below;
     at += total;
   }
 }
@@ -84,7 +94,7 @@ __global__ void __launch_bounds__(order_threads) place_rows(Order args) {
   VICINAL_SHARED(std::uint32_t, begins, order_bins);
   const OrderPart part = order_part(args, found);
   for (int b = thread_index(); b < order_bins; b += thread_count()) {
-    begins[b] = args.counts[static_cast<std::int64_t>(b) * args.blocks + blockIdx.x];
+    begins[b] = args.places[static_cast<std::int64_t>(b) * args.blocks + blockIdx.x];
     unsigned before = 0;
     for (int w = 0; w < order_warps; ++w) {
       const unsigned here = found[b * order_warps + w];
@@ -108,6 +118,12 @@ __global__ void __launch_bounds__(order_threads) place_rows(Order args) {
   }
 }
 
+/// The order of rows whose sizes do not matter: shuffled.
+__global__ void __launch_bounds__(prepare_threads) shuffle_rows(Order args) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
+  if (i < args.matrix.count) args.matrix.order[i] = static_cast<std::uint32_t>(args.shuffle.at(i));
+}
+
 /// Rows of one or two bins and in no order between these positions are sorted by length into groups, which are dealt to the tiles like cards: a
 /// tile has some of all lengths, and stays a sample. A cluster of near rows is not gathered, as sorting all rows would.
 inline constexpr int run_rows = 4096, run_threads = 1024, run_tiles = run_rows / tile_rows;
@@ -115,9 +131,12 @@ struct SortRuns {
   PreparedMatrix matrix;
   const float* squares = nullptr;            // of rows
   const std::uint8_t* duplicates = nullptr;  // Prepare's: rows that are masked, and come last
+  bool by_size = true;  // whether rows are in the order of their sizes, which decide their tile's step
 };
 /// How many tiles around this one of a run are sorted as one: the most, in parts of 1, 2, 4 and so on, whose ends are at most one bin apart.
-__device__ __forceinline__ int tiles_alike(const int* first_bins, const int* last_bins, int tile, int tiles) {
+__device__ __forceinline__ int tiles_alike(const SortRuns& args, const int* first_bins, const int* last_bins, int tile,
+                                           int tiles) {
+  if (!args.by_size) return run_tiles;
   for (int size = run_tiles; size > 1; size /= 2) {
     const int begin = tile / size * size, end = begin + size < tiles ? begin + size : tiles;
     if (last_bins[end - 1] - first_bins[begin] <= 1) return size;
@@ -132,7 +151,7 @@ __global__ void __launch_bounds__(run_threads) sort_runs(SortRuns args) {
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * run_rows, left = matrix.count - begin;
   const int count = left < run_rows ? static_cast<int>(left) : run_rows, tiles = (count + tile_rows - 1) / tile_rows;
   std::uint32_t* const order = matrix.order + begin;
-  for (int t = thread_index(); t < tiles; t += thread_count()) {
+  for (int t = thread_index(); t < tiles && args.by_size; t += thread_count()) {
     const int end = (t + 1) * tile_rows < count ? (t + 1) * tile_rows : count;
     first_bins[t] = order_bin(matrix.sizes[order[t * tile_rows]]);
     last_bins[t] = order_bin(matrix.sizes[order[end - 1]]);
@@ -142,7 +161,7 @@ __global__ void __launch_bounds__(run_threads) sort_runs(SortRuns args) {
   for (int i = thread_index(); i < run_rows; i += thread_count()) {
     std::uint64_t word = ~std::uint64_t{0};
     if (i < count) {
-      const int tile = i / tile_rows, size = tiles_alike(first_bins, last_bins, tile, tiles);
+      const int tile = i / tile_rows, size = tiles_alike(args, first_bins, last_bins, tile, tiles);
       const std::uint32_t row = order[i];
       const bool masked = args.duplicates != nullptr && args.duplicates[row] != 0;
       const std::uint64_t length = masked ? 0x7ffffffu : bits_of(args.squares[row]) >> 4 & 0x7ffffffu;
@@ -153,7 +172,8 @@ __global__ void __launch_bounds__(run_threads) sort_runs(SortRuns args) {
   __syncthreads();
   sort_words(words, run_rows);
   for (int i = thread_index(); i < count; i += thread_count()) {
-    const int tile = i / tile_rows, size = tiles_alike(first_bins, last_bins, tile, tiles), first = tile / size * size,
+    const int tile = i / tile_rows, size = tiles_alike(args, first_bins, last_bins, tile, tiles),
+              first = tile / size * size,
               full = (first + size) * tile_rows <= count ? size
                                                          : count / tile_rows - first,  // without a last one that is not
         group = (i - first * tile_rows) / group_rows;

@@ -20,6 +20,30 @@ inline std::int64_t resident_memory(std::int64_t dims, std::int64_t queries) {
   return resident_tile(dims, queries) * resident_pitch(dims) * 8;
 }
 
+/// Eight rows from `row` on, widened, a column a lane and group; without their mean for correlation. The type is known before the first load, so that
+/// all of them are on their way together.
+template <int groups>
+__device__ __forceinline__ void load_resident(const Ranking& args, std::int64_t row, std::int64_t last,
+                                              double (&rows)[groups][resident_rows]) {
+  const PreparedMatrix& matrix = args.rows;
+  const auto fill = [&](auto load) {
+#pragma unroll
+    for (int r = 0; r < resident_rows; ++r) {
+      const std::int64_t at = row + r < last ? row + r : row, base = at * matrix.dims + lane_index();
+      const double shift = args.metric == Metric::correlation ? matrix.mean[at] : 0.0;
+#pragma unroll
+      for (int g = 0; g < groups; ++g)
+        rows[g][r] = 32 * g + lane_index() < matrix.dims ? load(base + 32 * g) - shift : 0.0;
+    }
+  };
+  if (matrix.dtype == DType::f32)
+    fill([&](std::int64_t i) { return static_cast<double>(static_cast<const float*>(matrix.rows)[i]); });
+  else if (matrix.dtype == DType::u8)
+    fill([&](std::int64_t i) { return static_cast<double>(static_cast<const std::uint8_t*>(matrix.rows)[i]); });
+  else if (matrix.dtype == DType::f64) fill([&](std::int64_t i) { return static_cast<const double*>(matrix.rows)[i]; });
+  else fill([&](std::int64_t i) { return element(matrix.rows, matrix.dtype, i); });
+}
+
 /// Rows [first, last) with all queries, `tile` of them at a time: every lane calls each(pair, query, row, sum), with `pair` in one lane a pair.
 template <Sum sum, class Each>
 __device__ __forceinline__ void resident_pairs(const Ranking& args, std::int64_t first, std::int64_t last,
@@ -38,18 +62,10 @@ __device__ __forceinline__ void resident_pairs(const Ranking& args, std::int64_t
     __syncthreads();
     for (std::int64_t piece = static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
          first + piece * resident_rows < last; piece += steps) {
-      // Eight rows of the warp, without their mean for correlation.
+      // Eight rows of the warp.
       const std::int64_t row = first + piece * resident_rows;
       double rows[groups][resident_rows];
-#pragma unroll
-      for (int r = 0; r < resident_rows; ++r) {
-        const std::int64_t at = row + r < last ? row + r : row;
-        const double shift = args.metric == Metric::correlation ? args.rows.mean[at] : 0.0;
-#pragma unroll
-        for (int g = 0; g < groups; ++g)
-          rows[g][r] =
-              32 * g + lane < dims ? element(args.rows.rows, args.rows.dtype, at * dims + 32 * g + lane) - shift : 0.0;
-      }
+      load_resident(args, row, last, rows);
       // The queries, of which lane i keeps the sum of row i / 4 with query i % 4 of four.
       for (int query = 0; query < here; query += resident_at_once) {
         double kept = 0;
