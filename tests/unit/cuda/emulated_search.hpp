@@ -86,10 +86,10 @@ struct Ask {
   Precision precision = Precision::int8;
   bool there = false;  // results stay on the device
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
+  bool wgmma = false;  // on a device of compute capability 9.0
   cuda::SpeculationRule speculation = {};
   bool unchecked = false;
   int multiprocessors = 3;
-  bool wgmma = false;  // on a device of compute capability 9.0
 };
 
 struct Answer {

@@ -131,9 +131,12 @@ struct SortRuns {
   PreparedMatrix matrix;
   const float* squares = nullptr;            // of rows
   const std::uint8_t* duplicates = nullptr;  // Prepare's: rows that are masked, and come last
+  bool by_size = true;  // whether rows are in the order of their sizes, which decide their tile's step
 };
 /// How many tiles around this one of a run are sorted as one: the most, in parts of 1, 2, 4 and so on, whose ends are at most one bin apart.
-__device__ __forceinline__ int tiles_alike(const int* first_bins, const int* last_bins, int tile, int tiles) {
+__device__ __forceinline__ int tiles_alike(const SortRuns& args, const int* first_bins, const int* last_bins, int tile,
+                                           int tiles) {
+  if (!args.by_size) return run_tiles;
   for (int size = run_tiles; size > 1; size /= 2) {
     const int begin = tile / size * size, end = begin + size < tiles ? begin + size : tiles;
     if (last_bins[end - 1] - first_bins[begin] <= 1) return size;
@@ -148,7 +151,7 @@ __global__ void __launch_bounds__(run_threads) sort_runs(SortRuns args) {
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * run_rows, left = matrix.count - begin;
   const int count = left < run_rows ? static_cast<int>(left) : run_rows, tiles = (count + tile_rows - 1) / tile_rows;
   std::uint32_t* const order = matrix.order + begin;
-  for (int t = thread_index(); t < tiles; t += thread_count()) {
+  for (int t = thread_index(); t < tiles && args.by_size; t += thread_count()) {
     const int end = (t + 1) * tile_rows < count ? (t + 1) * tile_rows : count;
     first_bins[t] = order_bin(matrix.sizes[order[t * tile_rows]]);
     last_bins[t] = order_bin(matrix.sizes[order[end - 1]]);
@@ -158,7 +161,7 @@ __global__ void __launch_bounds__(run_threads) sort_runs(SortRuns args) {
   for (int i = thread_index(); i < run_rows; i += thread_count()) {
     std::uint64_t word = ~std::uint64_t{0};
     if (i < count) {
-      const int tile = i / tile_rows, size = tiles_alike(first_bins, last_bins, tile, tiles);
+      const int tile = i / tile_rows, size = tiles_alike(args, first_bins, last_bins, tile, tiles);
       const std::uint32_t row = order[i];
       const bool masked = args.duplicates != nullptr && args.duplicates[row] != 0;
       const std::uint64_t length = masked ? 0x7ffffffu : bits_of(args.squares[row]) >> 4 & 0x7ffffffu;
@@ -169,7 +172,8 @@ __global__ void __launch_bounds__(run_threads) sort_runs(SortRuns args) {
   __syncthreads();
   sort_words(words, run_rows);
   for (int i = thread_index(); i < count; i += thread_count()) {
-    const int tile = i / tile_rows, size = tiles_alike(first_bins, last_bins, tile, tiles), first = tile / size * size,
+    const int tile = i / tile_rows, size = tiles_alike(args, first_bins, last_bins, tile, tiles),
+              first = tile / size * size,
               full = (first + size) * tile_rows <= count ? size
                                                          : count / tile_rows - first,  // without a last one that is not
         group = (i - first * tile_rows) / group_rows;

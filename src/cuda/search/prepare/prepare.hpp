@@ -190,10 +190,10 @@ class MatrixPreparer {
     // The row itself may be one of those before it, and is no neighbour in a graph.
     if (filters && !queries && transform.duplicates) prepare.duplicates = duplicates_.mark(matrix, longest + 1);
     if (filters) {
-      order(matrix, !whole || grouped);
+      order(matrix, !whole);
       if (grouped)
         device_.launch()((count + run_rows - 1) / run_rows, run_threads, 0, sort_runs,
-                         SortRuns{matrix, prepare.squares, prepare.duplicates});
+                         SortRuns{matrix, prepare.squares, prepare.duplicates, !whole});
       if (lines)
         device_.launch()(
             matrix.tiles(), prepare_threads, 0, pack_lines,
