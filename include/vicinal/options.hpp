@@ -42,7 +42,7 @@ std::int64_t parse_bytes(std::string_view text);
 struct Execution {
   /// Where vectors are searched also several, each a share of the rows or of the queries: "cuda:all", "cuda:0,cuda:1".
   std::string device = "auto";           // "auto", "cpu", "cuda", "cuda:N"
-  int threads = 0;                       // 0: affinity mask and cgroup quota decide
+  int threads = 0;                       // 0: affinity mask and cgroup quota decide; one for a small search on the CPU
   std::string instruction_set = "auto";  // "auto", or one of info().instruction_sets, forced by name
   std::string filter =
       "auto";  // "auto", or one of info().filters, or on the CPU "rotated" (int8 of rotated rows), forced by name

@@ -120,7 +120,7 @@ def knn(
         "auto", "cpu", "cuda" or "cuda:N"; see :func:`devices`. auto: the CUDA device whose memory holds a side, else the CPU.
         "cuda:all", or several such as "cuda:0,cuda:1": each searches a share of the rows or of the queries; arrays are in the host's memory.
     threads : int, default 0
-        0: as many as the affinity mask and the cgroup quota allow.
+        0: as many as the affinity mask and the cgroup quota allow; one where a search on the CPU is over before another would be awake.
     memory : int, str or None
         Bytes that the search may use beyond what the process holds, results not counted: 268435456,
         "256MiB", "1.5 GB". None: what is free, less a tenth. The answer does not depend on it.

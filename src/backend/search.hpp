@@ -1,6 +1,7 @@
 // What a backend searches: the specification of a search, what the device proposes for it, and the session that carries it out.
 #pragma once
 #include <algorithm>
+#include <climits>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -136,6 +137,7 @@ struct Proposal {
   std::int64_t symmetric_tiles = 0;  // of the largest block whose tiles serve both of their sides; 0: they serve one
   Techniques techniques;             // second_level: if int8 comes first and tiles serve one side
   bool rotated = false;              // rows are rotated, by name
+  int most_threads = INT_MAX;  // that pay, where the caller names no number: waking one takes as long as a small search
   std::vector<std::string> notes;
 
   /// It sets the slots that serve both of today's devices. narrow: the first precision is so coarse that many candidates wait beside each answer.

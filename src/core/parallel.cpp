@@ -20,6 +20,7 @@
 
 #include "core/callback_epoch.hpp"
 #include "core/fpenv.hpp"
+#include "core/recent.hpp"
 #include "core/startable.hpp"
 #include "core/text.hpp"
 
@@ -82,7 +83,8 @@ int default_threads() {
   CPU_ZERO(&mask);
   int count = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask)
                                                             : static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, std::min(count, quota_threads()));
+  static Recent quota;
+  return std::max(1, std::min(count, static_cast<int>(quota.get(quota_threads))));
 }
 
 int threads_for(int asked) { return asked > 0 ? std::min(asked, most_threads) : default_threads(); }

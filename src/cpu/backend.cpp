@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/bound.hpp"
+#include "core/recent.hpp"
 #include "core/text.hpp"
 #include "cpu/isa/table.hpp"
 #include "cpu/match/guided.hpp"
@@ -70,17 +71,24 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
 
  private:
   Facts facts() const override {
-    Facts facts;
-    facts.name = "cpu";
-    for (const HostPrecision& one : host_precisions) facts.precisions.push_back(one.precision);
-    for (const InstructionSet& set : instruction_sets()) {
-      facts.built_instruction_sets.emplace_back(set.name);
-      if (runs_here(set)) facts.instruction_sets.emplace_back(set.name);
-    }
+    static const Facts lasting = [] {
+      Facts all;
+      all.name = "cpu";
+      for (const HostPrecision& one : host_precisions) all.precisions.push_back(one.precision);
+      for (const InstructionSet& set : instruction_sets()) {
+        all.built_instruction_sets.emplace_back(set.name);
+        if (runs_here(set)) all.instruction_sets.emplace_back(set.name);
+      }
+      return all;
+    }();
+    Facts facts = lasting;
     facts.description = cat(default_threads(), " threads, ", facts.instruction_sets.front());
     return facts;
   }
-  std::int64_t free_bytes() const override { return available_bytes(); }
+  std::int64_t free_bytes() const override {
+    static Recent available;
+    return available.get(available_bytes);
+  }
   void check_instruction_set(const std::string& name) const override { find_instruction_set(name); }
 
   std::string select_refusal(const SelectProblem& /*problem*/) const override { return ""; }  // all take everything
@@ -128,8 +136,7 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
     const InstructionSet& set = find_instruction_set(spec.search.run.instruction_set);
     const std::int64_t asked = spec.search.memory.host;
     stats.instruction_set = set.name;
-    match_bytes(spec, *matching, set.int8.matching, asked > 0 ? asked : available_bytes() / 10 * 9, answer,
-                thread_pool);
+    match_bytes(spec, *matching, set.int8.matching, asked > 0 ? asked : free_bytes() / 10 * 9, answer, thread_pool);
     return true;
   }
 

@@ -44,7 +44,8 @@ struct Corpus::State {
     search.metric = options.metric;
     search.degenerate = options.degenerate;
     if (search.run.device == "auto") search.run.device = prepared.made.device;
-    if (prepared.kept && canonical_name(search.run.device) != prepared.made.device)
+    if (prepared.kept && search.run.device != prepared.made.device &&
+        canonical_name(search.run.device) != prepared.made.device)
       fail(ErrorCode::device_error,
            cat("the corpus was prepared for ", prepared.made.device, ", and device=", search.run.device,
                "; use device=auto, or prepare it for the other device too"));

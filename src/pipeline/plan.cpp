@@ -183,7 +183,7 @@ SearchPlan open_plan(const Backend& backend, const KnnOptions& options) {
   plan.instruction_set = run.instruction_set == "auto" ? facts.instruction_sets.front() : run.instruction_set;
   device.check_instruction_set(plan.instruction_set);
   plan.threads = choose_threads(run.threads, plan);
-  plan.budget_bytes = options.memory.host > 0 ? options.memory.host : device.free_bytes() / 10 * 9;
+  plan.budget_bytes = options.memory.host > 0 ? options.memory.host : device.recent_free_bytes() / 10 * 9;
   return plan;
 }
 
@@ -221,6 +221,7 @@ SearchPlan make_plan(const Backend& backend, const ProblemShape& problem, const 
   const SearchBackend& search = backend.search();
   Proposal proposal;
   SearchPlan plan = start_plan(backend, problem, options, proposal);
+  if (options.run.threads == 0) plan.threads = std::min(plan.threads, proposal.most_threads);
   Fitter(search, problem, proposal, plan).fit();
   if (proposal.techniques.second_level && !plan.symmetric && plan.cascade.size() == proposal.cascade.size()) {
     plan.techniques.second_level = true;

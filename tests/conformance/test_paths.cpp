@@ -159,6 +159,17 @@ INSTANTIATE_TEST_SUITE_P(All, Paths, testing::ValuesIn(all_kinds()), [](const au
   return metric_name(kind.param.metric) + "_" + vicinal::dtype_name(kind.param.dtype);
 });
 
+// Waking a thread takes as long as a small search; a number that was asked for is taken at its word.
+TEST(Threads, SmallSearchesTakeOneUnlessANumberIsAskedFor) {
+  const vicinal::Shape few{200, 16, DType::f32}, many{1'000'000, 128, DType::f32}, one{1, 16, DType::f32},
+      some{1000, 128, DType::f32};
+  KnnOptions options{.k = 5};
+  EXPECT_EQ(vicinal::plan(few, one, options).threads, 1);
+  EXPECT_EQ(vicinal::plan(many, some, options).threads, vicinal::info().threads);
+  options.run.threads = 3;
+  EXPECT_EQ(vicinal::plan(few, one, options).threads, 3);
+}
+
 TEST(Lists, NameEverythingOnce) {
   const vicinal::Info info = vicinal::info();
   ASSERT_FALSE(info.instruction_sets.empty());

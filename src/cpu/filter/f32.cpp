@@ -30,7 +30,8 @@ TileArgs F32Filter::tile_args(const float* panels, int query_panels, std::int64_
           .multiplier = multiplier(model.sum),
           .partial = partial_,
           .on_hit = &F32Filter::on_hit,
-          .context = this};
+          .context = this,
+          .last_queries = block().queries - (query_panels - 1) * block().kernels.query_lanes};
 }
 
 void F32Filter::bound_tile(const float* panels, int query_panels, std::int64_t tile) {

@@ -34,7 +34,8 @@ Int8TileArgs int8_tile_args(const QueryBlock& block, const Int8Block& int8, cons
           .multiplier = 1,
           .partial = int8.partial,
           .on_hit = nullptr,
-          .context = nullptr};
+          .context = nullptr,
+          .last_queries = block.queries - (query_panels - 1) * int8.kernels.query_lanes};
 }
 
 // Tiles.

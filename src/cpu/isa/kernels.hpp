@@ -54,6 +54,7 @@ struct TileArgsOf {
   const T* query_term = nullptr;         // [query_panels * query_lanes]
   const T* column_thresholds = nullptr;  // [row_panels * panel_rows], changes under the kernel's feet
   HitFn<T> on_column_hit = nullptr;      // values[j] is u of row j
+  int last_queries = 0;  // of the last panel, where a kernel may leave out the others; 0: it may be full
 };
 using TileArgs = TileArgsOf<float>;
 using TileFn = void (*)(const TileArgs&);

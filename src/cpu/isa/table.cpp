@@ -60,14 +60,14 @@ bool runs_here(const InstructionSet& set) {
 }
 
 const InstructionSet& find_instruction_set(const std::string& name) {
-  std::vector<std::string> known;
   for (const InstructionSet& set : sets) {
-    known.emplace_back(set.name);
     if (name == "auto" ? runs_here(set) : name == set.name) {
       if (!runs_here(set)) fail(ErrorCode::unsupported, cat("instruction set ", name, " is not available on this CPU"));
       return set;
     }
   }
+  std::vector<std::string> known;
+  for (const InstructionSet& set : sets) known.emplace_back(set.name);
   fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", name, "\"; known: auto, ", joined(known)));
 }
 

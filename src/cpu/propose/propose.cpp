@@ -30,6 +30,8 @@ constexpr double tree_cycles_per_row = 20, tree_cycles_per_query = 3000,
                  tree_cycles_per_neighbor = 200;  // where boxes tell rows apart
 constexpr std::int64_t least_tree_rows = 1024, least_tree_queries = 512;
 
+constexpr double lone_seconds = 1e-4;  // searches this short are one thread's: others would take as long to wake
+
 constexpr std::int64_t pair_bytes = std::int64_t{3} << 20;  // packed rows of one of two blocks that meet
 constexpr std::int64_t most_symmetric_tiles = 8;
 constexpr std::int64_t least_symmetric_dims = 16;  // below, testing both sides costs what the product saves
@@ -160,6 +162,11 @@ Proposal propose(const ProblemShape& problem, const Execution& run, Proof proof)
   proposal.techniques.second_level = int8 && takes_second(problem, run);
   proposal.symmetric_tiles = filters ? symmetric_tiles(problem) : 0;
   proposal.set_slots(problem, int8);
+  SearchPlan alone;
+  alone.instruction_set = run.instruction_set;
+  alone.cascade = proposal.cascade;
+  alone.techniques = proposal.techniques;
+  if (predicted_seconds(alone, problem) < lone_seconds) proposal.most_threads = 1;
   return proposal;
 }
 

@@ -18,6 +18,11 @@ concept SearchDeviceRuntime = DeviceRuntime<D> &&
       device.begin_rows(memory, rows));  // the same beside launches in between; the first gives the second its number
   device.drop_rows();                    // transfers that were begun and not ended, before their memory is given back
   device.copy(memory, from, bytes);      // between any two memories
+  {
+    device.take_shared(bytes)
+    } -> std::same_as<
+        std::byte*>;  // memory that the host and the device both reach, in the same place; throws OutOfMemory
+  device.give_shared(memory);
   { device.multiprocessors } -> std::convertible_to<int>;
   {
     device.packed_rows

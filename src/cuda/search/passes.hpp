@@ -74,11 +74,12 @@ class FilterPasses {
     }
   }
 
-  /// Whether launches have gone on for long: then they are waited for.
-  void wait_if_long() {
-    if (unasked_ < most_unasked_seconds) return;
+  /// Launches that have gone on for long are waited for; returns whether they have.
+  bool wait_if_long() {
+    if (unasked_ < most_unasked_seconds) return false;
     device_.wait();
     unasked_ = 0;
+    return true;
   }
 
  private:

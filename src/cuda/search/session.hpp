@@ -53,14 +53,15 @@ class CudaSession final : public Session {
       transform_ = preparer_->choose_with_step(centre_);
     }
     model_ = model_of(spec.metric, spec.type, spec.corpus.cols, transform_.scale, precision);
+    const Points& corpus = spec.corpus;
     if (own_rows())
-      prepare_matrix(rows_, Points(kept_->buffers.matrix.rows, spec.corpus.dtype, spec.corpus.rows, spec.corpus.cols),
-                     false);
+      prepare_matrix(rows_, Points(kept_->buffers.matrix.rows, corpus.dtype, corpus.rows, corpus.cols), false);
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
     if (guesses(precision, model_.sum) && !range_ && !choice_.choice().labelled &&
-        at_once(plan, spec.corpus.rows, kept_ != nullptr))
-      speculation_ = speculation_of(device.speculation, (spec.corpus.rows + tile_rows - 1) / tile_rows,
-                                    spec.corpus.cols, spec.k, choice_.choice().without_self, slots_of(plan));
+        at_once(plan, corpus.rows, kept_ != nullptr))
+      speculation_ = speculation_of(device.speculation, (corpus.rows + tile_rows - 1) / tile_rows, corpus.cols, spec.k,
+                                    choice_.choice().without_self, slots_of(plan));
+    preparer_->checked_later = !filters_ && !kept_ && !range_ && spec.k > 0 && sum_shows_elements(sum_of(spec.metric));
   }
 
   /// The corpus prepared once.
@@ -77,7 +78,7 @@ class CudaSession final : public Session {
     session.filters_ = kept->packed;
     session.preparer_->longest = prepared_duplicates;  // whatever k is here
     session.prepare_matrix(kept->buffers, spec.corpus, false);
-    device.wait();
+    session.report_bad_rows(session.counted());
     return kept;
   }
 
@@ -102,13 +103,15 @@ class CudaSession final : public Session {
     first_row_ = first;
     const Points& corpus = spec_.corpus;
     prepare_matrix(rows_, incoming_ ? incoming_->take(corpus, first, count) : corpus.slice(first, count), false);
+    // Whether a row is refused is asked in the end, so that the host need not wait here; a range's counts come before.
+    if (range_) report_bad_rows(counted());
   }
 
   void filter() override {
     if (queries_.matrix.count == 0 || rows().matrix.count == 0) return;
     if (range_) return range_->search(args(), ranking(), filters_);
     if (spec_.k == 0) return;
-    if (!filters_) exhaustive_.search(args(), ranking(), wide_, best_, thread_pool_);
+    if (!filters_) exhaustive_.search(args(), ranking(), wide_, preparer_->checked_later, best_, thread_pool_);
     else if (choice_.choice().labelled)
       rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
     else if (speculates_) passes_.speculate(args(), speculation_);
@@ -120,17 +123,16 @@ class CudaSession final : public Session {
 
   void rerank() override {
     if (filters_ && queries_.matrix.count > 0 && rows().matrix.count > 0 && spec_.k > 0) rerank_candidates(true);
-    if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) &&
-        rows().matrix.count < spec_.corpus.rows)
+    const bool parted = rows().matrix.count < spec_.corpus.rows;
+    if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) && parted)
       underflowed_products_.keep(args(), ranking(), filters_, wide_);
-    if (filters_) passes_.wait_if_long();
+    if (filters_ ? passes_.wait_if_long() : parted) report_bad_rows(counted());
     thread_pool_.poll(0);
   }
 
   void finish(const NeighborsView& out, const BoundsView& bounds) override {
-    if (queries_.matrix.count == 0) return;
-    const std::int64_t missed = finish_batch(out, bounds);
-    if (missed > 0) search_missed(out, bounds, missed);
+    if (queries_.matrix.count == 0) return report_bad_rows(counted());
+    if (const std::int64_t missed = finish_batch(out, bounds); missed > 0) search_missed(out, bounds, missed);
   }
 
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
@@ -175,8 +177,6 @@ class CudaSession final : public Session {
   void prepare_matrix(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries) {
     preparer_->make(buffers, points, queries, filters_, model_, transform_,
                     {.states = states_.data(), .counts = counts_.data()});
-    if (queries) return;  // whether one is refused is asked in the end, so that the host need not wait here
-    report_bad_rows(counted());
   }
   void one_row_in(std::byte* to, const Points& row, std::int64_t bytes) {
     if (device_.holds(row.data)) device_.copy(to, row.data, bytes);
@@ -368,7 +368,7 @@ class CudaSession final : public Session {
   Stats& stats_;
   std::optional<MatrixPreparer<Device>> preparer_;
   DeviceTransform transform_;
-  DeviceBuffer<double, Device> centre_;
+  DeviceBuffer<float, Device> centre_;
   PreparedMatrixBuffers<Device> rows_, queries_;
   std::optional<IncomingRows<Device>> incoming_;  // where the corpus comes in chunks from the host
   DeviceBuffer<std::int64_t, Device> query_rows_;

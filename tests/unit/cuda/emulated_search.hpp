@@ -54,6 +54,8 @@ struct Device : emulated::Device {
   Launch launch() { return {this}; }
   cuda::FilterSet usable = cuda::built_filters("80-virtual", 80);
   const cuda::FilterSet& filters() const { return usable; }
+  std::byte* take_shared(std::int64_t bytes) { return static_cast<std::byte*>(take(bytes)); }
+  void give_shared(void* memory) { give(memory); }
   bool holds(const void* memory) const { return held.count(const_cast<void*>(memory)) > 0; }
   std::int64_t select_bytes(const cuda::SelectArgs& /*task*/) const { return 1; }
   void select(const cuda::SelectArgs& task, void* /*workspace*/) const {
@@ -86,6 +88,7 @@ struct Ask {
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
   cuda::SpeculationRule speculation = {};
   bool unchecked = false;
+  int multiprocessors = 3;
 };
 
 struct Answer {
@@ -144,6 +147,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   device.shared_bytes = ask.shared_bytes;
   device.speculation = ask.speculation;
   device.unchecked = ask.unchecked;
+  device.multiprocessors = ask.multiprocessors;
   NeighborsView out = answer.result.view();
   const std::int64_t entries = queries.rows * options.k,
                      bytes = entries * static_cast<std::int64_t>(distance_size(spec.type));

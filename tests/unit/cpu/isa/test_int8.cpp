@@ -94,7 +94,8 @@ struct Int8Tile {
                       [](void* context, int query, int panel, std::uint32_t hit, const std::int32_t* values) {
                         auto& tile = *static_cast<Int8Tile*>(context);
                         tile.note(tile.found_columns, 0, panel * panel_rows, query, panel, hit, values);
-                      }});
+                      },
+                  .last_queries = last_queries});
   }
 
   void note(Values& into, std::int32_t limit, int first_row, int query, int panel, std::uint32_t hit,
@@ -121,6 +122,7 @@ struct Int8Tile {
   Guarded<std::int32_t> queries, rows, term, thresholds, partial, query_term, column_thresholds;
   std::vector<std::int8_t> raw_queries;
   std::vector<std::uint8_t> raw_rows;
+  int last_queries = 0;
   bool after_hit = false;      // the first hit raises every limit to the highest
   Int8Tile* inside = nullptr;  // each hit runs it
   Values found, found_columns;
@@ -196,6 +198,23 @@ TEST_P(Int8TileTest, HitsAreExactlyThePairsNotBelowTheLimit) {
 }
 
 // One pair in a whole call, at every place of it: nothing else opens the way to the exact test.
+TEST_P(Int8TileTest, FewQueriesOfTheLastPanelHaveTheSameSums) {
+  for (const std::int64_t quads : {1, 7, 32, 130, 200})
+    for (const int query_panels : {1, 2})
+      for (const bool both : {false, true})
+        for (int last = 1; last <= kernels().query_lanes; ++last) {
+          Int8Tile tile(kernels(), quads, query_panels, 3, static_cast<std::uint64_t>(quads + last), false);
+          const int queries = (query_panels - 1) * kernels().query_lanes + last;
+          for (int q = queries; q < tile.query_count; ++q) tile.thresholds[q] = highest;
+          tile.run(both);
+          const Int8Tile::Values want = std::exchange(tile.found, {}), columns = std::exchange(tile.found_columns, {});
+          tile.last_queries = last;
+          tile.run(both);
+          EXPECT_TRUE(tile.found == want && tile.found_columns == columns)
+              << quads << " quads, " << query_panels << " panels, " << last << " queries";
+        }
+}
+
 TEST_P(Int8TileTest, ASingleHitIsFoundWhereverItIs) {
   Int8Tile tile(kernels(), 3, 2, 1, 21, false);
   std::fill(tile.term.begin(), tile.term.end(), -(1 << 30));

@@ -53,7 +53,8 @@ struct Tile {
             .multiplier = multiplier,
             .partial = partial.data(),
             .on_hit = on_hit,
-            .context = this});
+            .context = this,
+            .last_queries = last_queries});
   }
 
   static void on_hit(void* context, int query, int panel, std::uint32_t hit, const float* values) {
@@ -85,6 +86,7 @@ struct Tile {
   int query_panels, row_panels, query_count, row_count;
   Guarded<float> queries, rows, term, thresholds, partial;
   float multiplier = -2;
+  int last_queries = 0;
   bool after_hit = false;  // the first hit lowers every threshold to -infinity
   Values found;
   int calls = 0;
@@ -169,6 +171,23 @@ TEST_P(TileTest, HitsAreExactlyThePairsNotAboveTheThreshold) {
 }
 
 // One pair in a whole call, at every place of it: nothing else opens the way to the exact test.
+TEST_P(TileTest, FewQueriesOfTheLastPanelHaveTheSameValues) {
+  for (const Sum sum : all_sums)
+    for (const std::int64_t dims : {1, 5, 64, 129, 300})
+      for (const int query_panels : {1, 2})
+        for (int last = 1; last <= kernels().query_lanes; ++last) {
+          Tile tile(kernels(), dims, query_panels, 3, static_cast<std::uint64_t>(dims + last));
+          const int queries = (query_panels - 1) * kernels().query_lanes + last;
+          for (int q = 0; q < queries; ++q) tile.thresholds[q] = static_cast<float>(q % 3 == 0 ? 3 : 1000);
+          for (int q = queries; q < tile.query_count; ++q) tile.thresholds[q] = -infinite;
+          tile.run(sum);
+          const Tile::Values want = std::exchange(tile.found, {});
+          tile.last_queries = last;
+          tile.run(sum);
+          EXPECT_TRUE(tile.found == want) << dims << " dims, " << query_panels << " panels, " << last << " queries";
+        }
+}
+
 TEST_P(TileTest, ASingleHitIsFoundWhereverItIs) {
   Tile tile(kernels(), 3, 2, 1, 21);
   std::fill(tile.term.begin(), tile.term.end(), 0.0f);
