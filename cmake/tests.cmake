@@ -38,9 +38,10 @@ endif()
 add_custom_target(vicinal_tests)
 if(VICINAL_UNIT)
   # Kernels on the emulator, whose words are CUDA's: alone, and not beside the runtime's headers.
-  set(VICINAL_EMULATED ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_strings.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search.cpp
-      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_devices.cpp
-      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_device.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_rows.cpp
+  set(VICINAL_EMULATED ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_strings.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_prepare.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search.cpp
+      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_devices.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_few.cpp
+      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_device.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_speculation.cpp
+      ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_search_rows.cpp
       ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_permutation.cpp ${PROJECT_SOURCE_DIR}/tests/unit/cuda/test_match.cpp ${PROJECT_SOURCE_DIR}/tests/simt/fibers.cpp)
   # A program of their own: address checks of unrolled kernels take a third of a sanitizer's build, and `make asan` alone has them.
   list(REMOVE_ITEM VICINAL_UNIT ${VICINAL_EMULATED})

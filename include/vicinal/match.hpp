@@ -150,4 +150,11 @@ std::vector<std::string> match_presets();
 /// InvalidArgument for a pair that names no image.
 Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> pairs, const MatchOptions& options = {});
 
+/// match_pairs, to the bit, in pieces of a few seconds each, which are saved in `directory`, made if it is not there. A later call with the same images, pairs and
+/// options reads what is there and matches the rest; threads, memory and device may differ. Images are in the host's memory, and read once more to tell whether
+/// they are the same. Throws as match_pairs does, IoError, and InvalidArgument if the directory holds pieces of another search, or a search is running with it.
+/// Damaged pieces are matched again. discard_pieces (vicinal/resume.hpp) removes them.
+Matches match_pairs_resumable(std::span<const Points> images, std::span<const ImagePair> pairs,
+                              const MatchOptions& options, const std::string& directory);
+
 }  // namespace vicinal

@@ -111,7 +111,8 @@ void read_guide(const nb::tuple& given, Guided& guided) {
 nb::tuple match_pairs_from_python(const nb::list& given, const PairList& pairs, const Options& options,
                                   const std::string& distance, std::optional<double> ratio,
                                   std::optional<double> max_distance, const std::string& mutual, bool strict,
-                                  const std::string& lone, const std::optional<nb::tuple>& guide) {
+                                  const std::string& lone, const std::optional<nb::tuple>& guide,
+                                  const nb::bytes& directory) {
   std::vector<Points> images;
   for (const nb::handle one : given) {
     const auto& rows = nb::cast<const Rows&>(one);
@@ -134,9 +135,11 @@ nb::tuple match_pairs_from_python(const nb::list& given, const PairList& pairs, 
     read_guide(*guide, guided);
     wanted.guide = &guided.guide;
   }
+  const std::string folder(directory.c_str(), directory.size());
   Matches matches = without_gil(options.progress, [&](const Progress& progress) {
     wanted.progress = progress;
-    return vicinal::match_pairs(images, listed, wanted);
+    return folder.empty() ? vicinal::match_pairs(images, listed, wanted)
+                          : vicinal::match_pairs_resumable(images, listed, wanted, folder);
   });
   const std::size_t count = matches.rows.size(), ends = matches.offsets.size();
   return nb::make_tuple(
@@ -156,7 +159,7 @@ nb::object image_pairs_from_python(const std::string& how, std::int64_t images) 
 void bind_match(nb::module_& m) {
   m.def("match_pairs", &match_pairs_from_python, nb::arg("images"), nb::arg("pairs"), nb::arg("options"),
         nb::arg("distance"), nb::arg("ratio").none(), nb::arg("max_distance").none(), nb::arg("mutual"),
-        nb::arg("strict"), nb::arg("lone"), nb::arg("guide").none());
+        nb::arg("strict"), nb::arg("lone"), nb::arg("guide").none(), nb::arg("directory"));
   m.def("match_presets", &presets_to_python);
   m.def("image_pairs", &image_pairs_from_python, nb::arg("how"), nb::arg("images"));
 }

@@ -284,3 +284,26 @@ def test_refusals():
         vicinal.match_pairs((a, np.array([0, 4])))
     with pytest.raises(vicinal.Cancelled):
         vicinal.match(a, a, progress=lambda done, total: False)
+
+
+def test_resume(tmp_path):
+    """A call that was cancelled, the same call again, and once more from the pieces alone: the bytes of one without a folder."""
+    rng = np.random.default_rng(4)
+    around = rng.integers(0, 250, (60, 16), np.uint8)
+    images = [around + rng.integers(0, 5, around.shape, np.uint8) for _ in range(14)]
+    whole = vicinal.match_pairs(images, ratio=0.9)
+    folder = tmp_path / "pieces"
+
+    with pytest.raises(vicinal.Cancelled):
+        vicinal.match_pairs(images, ratio=0.9, resume=folder, progress=lambda done, total: False)
+    for _ in range(2):
+        found = vicinal.match_pairs(images, ratio=0.9, resume=str(folder))
+        for part in ("pairs", "offsets", "ids", "distances", "ratios"):
+            one, other = getattr(found, part), getattr(whole, part)
+            assert one.dtype == other.dtype and one.tobytes() == other.tobytes()
+        assert list(folder.glob("*.vicinal-piece"))
+    with pytest.raises(vicinal.InvalidArgument, match=r"belongs to another search.*matching of 91 pairs of 14 images"):
+        vicinal.match_pairs(images, ratio=0.8, resume=folder)
+    with pytest.raises(OSError, match="cannot make the directory"):
+        vicinal.match_pairs(images, resume=tmp_path / "no" / "such")
+    assert whole.distances.flags.writeable and whole.ids.flags.c_contiguous

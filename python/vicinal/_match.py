@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -161,6 +162,7 @@ def match_pairs(
     lone: str = "accept",
     preset: str | None = None,
     guide: Any = None,
+    resume: str | os.PathLike[str] | None = None,
     device: str = "auto",
     threads: int = 0,
     memory: Memory = None,
@@ -176,6 +178,10 @@ def match_pairs(
         Each image with every later one; with the next N; or these, by number, in this order.
     guide : dict or None, default None
         As in :func:`match`, with ``keypoints`` of every image, and ``homography`` or ``fundamental`` (P, 3, 3), one a pair.
+    resume : path or None, default None
+        Folder in which the matches of finished pairs, of some seconds each, are saved; the same call goes on from them after a kill or Ctrl-C, whatever
+        the threads, the memory and the device are. It is made if it is not there, and stays: remove it when the result is safe. Images in the
+        host's memory.
     ratio, max_distance, mutual, distance, strict, lone, preset, device, threads, memory, progress :
         As in :func:`match`.
 
@@ -187,16 +193,17 @@ def match_pairs(
 
     Raises
     ------
-    As :func:`match`, naming the image; InvalidArgument for offsets that descend or end beyond the rows, and for a pair that names no image.
+    As :func:`match`, naming the image; InvalidArgument for offsets that descend or end beyond the rows, for a pair that names no image, and for a folder of
+    another call. OSError: the folder of ``resume`` cannot be made or written.
     """
     listed = _images(images)
     given = dict(ratio=ratio, max_distance=max_distance, mutual=mutual, distance=distance, strict=strict, lone=lone)
     names = [f"image {number}" for number in range(len(listed))]
-    return _matched(listed, names, pairs, given, preset, guide, device, threads, memory, progress)
+    return _matched(listed, names, pairs, given, preset, guide, device, threads, memory, progress, resume)
 
 
 def _matched(images: Sequence[Any], names: list[str], pairs: Any, given: dict[str, Any], preset: Any, guide: Any, device: Any,
-             threads: Any, memory: Any, progress: Any) -> PairMatches:  # fmt: skip
+             threads: Any, memory: Any, progress: Any, resume: Any = None) -> PairMatches:  # fmt: skip
     wanted = _tests(given, preset)
     copied, rows = 0, []
     for image, name in zip(images, names):
@@ -207,7 +214,8 @@ def _matched(images: Sequence[Any], names: list[str], pairs: Any, given: dict[st
     options = _inputs.options(
         device=_inputs.device(device, *rows), threads=threads, memory=memory, progress=progress, stream=_inputs.stream(*rows)
     )
-    offsets, ids, distances, ratios, stats = _native.match_pairs(rows, listed, options, **wanted, guide=_guide(guide, len(listed)))
+    folder = b"" if resume is None else _inputs.path_bytes(resume)
+    offsets, ids, distances, ratios, stats = _native.match_pairs(rows, listed, options, **wanted, guide=_guide(guide, len(listed)), directory=folder)
     namespace = _namespaces.of(images[0]) if len(images) else None
     ids, distances, ratios = _results.at(namespace, ids, distances, ratios)
     return PairMatches(listed, offsets, ids, distances, ratios, _results.stats_of(stats, copied))

@@ -23,6 +23,8 @@ struct DeviceBackend {
   virtual Facts facts() const = 0;
   /// It returns the bytes that a search may count on. Apart from the facts, since a driver takes longer to tell it than a small search takes.
   virtual std::int64_t free_bytes() const = 0;
+  /// It returns about the same, for plans of searches that take less time than a driver takes to tell it.
+  virtual std::int64_t recent_free_bytes() const { return free_bytes(); }
   /// It throws InvalidArgument for an instruction set that it does not know, Unsupported for one that does not run here.
   virtual void check_instruction_set(const std::string& name) const = 0;
 

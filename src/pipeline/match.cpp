@@ -16,6 +16,7 @@
 #include "core/precision.hpp"
 #include "core/text.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/match.hpp"
 #include "pipeline/match_output.hpp"
 #include "vicinal/search.hpp"
 
@@ -63,13 +64,6 @@ void check_images(std::span<const Points> images, Metric metric) {
           cat("image ", number(image), " has ", image.cols, " columns, image ", number(*first), " has ", first->cols));
     check_shapes(shape_of(image), shape_of(*first), metric);
   }
-}
-
-void check_pairs(std::span<const ImagePair> pairs, std::size_t images) {
-  for (std::size_t p = 0; p < pairs.size(); ++p)
-    for (const std::int64_t image : pairs[p])
-      if (image < 0 || image >= static_cast<std::int64_t>(images))
-        refuse_match(cat("pair ", p, " names image ", image, ", and there are ", images));
 }
 
 void check_guide(const MatchGuide& guide, std::span<const Points> images, std::size_t pairs) {
@@ -143,16 +137,6 @@ class SearchedPairs {
   std::uint64_t total_, done_ = 0;
 };
 
-DistanceType type_of(const MatchDistance& distance, std::span<const Points> images) {
-  DistanceType type = distance.angle ? DistanceType::f32 : DistanceType::automatic;
-  for (const Points& image : images) {
-    const DistanceType found = resolve_distance_type(
-        DistanceType::automatic, distance.angle ? Metric::cosine : distance.metric, image.dtype, images[0].dtype);
-    if (type != DistanceType::f64) type = found;
-  }
-  return type == DistanceType::automatic ? DistanceType::f32 : type;
-}
-
 /// Pairs of rows that are looked at: once a direction where sides are searched one after the other.
 std::uint64_t work_of(const MatchSpec& spec, std::uint64_t directions) {
   std::uint64_t work = 0;
@@ -187,6 +171,23 @@ bool matched_at_once(const Backend& backend, const MatchSpec& spec, const MatchO
 }
 
 }  // namespace
+
+void check_pairs(std::span<const ImagePair> pairs, std::size_t images) {
+  for (std::size_t p = 0; p < pairs.size(); ++p)
+    for (const std::int64_t image : pairs[p])
+      if (image < 0 || image >= static_cast<std::int64_t>(images))
+        refuse_match(cat("pair ", p, " names image ", image, ", and there are ", images));
+}
+
+DistanceType match_distance_type(const MatchDistance& distance, std::span<const Points> images) {
+  DistanceType type = distance.angle ? DistanceType::f32 : DistanceType::automatic;
+  for (const Points& image : images) {
+    const DistanceType found = resolve_distance_type(
+        DistanceType::automatic, distance.angle ? Metric::cosine : distance.metric, image.dtype, images[0].dtype);
+    if (type != DistanceType::f64) type = found;
+  }
+  return type == DistanceType::automatic ? DistanceType::f32 : type;
+}
 
 std::vector<FoundMatch> decide_matches(std::span<const RowBest> a, std::span<const RowBest> b, const MatchRule& rule,
                                        Mutual mutual) {
@@ -250,6 +251,8 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   const auto [metric, key] = ranked_by(options.distance, images);
   check_images(images, metric);
   if (options.guide != nullptr) check_guide(*options.guide, images, pairs.size());
+  if (const std::vector<std::string> devices = device_names(options.run.device); devices.size() > 1)
+    return match_on_devices(images, pairs, options, devices);
   const MatchSpec spec{.images = images,
                        .pairs = pairs,
                        .metric = metric,
@@ -273,7 +276,7 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   Stats stats;
   stats.device = backend.device().facts().name;
   stats.pairs = static_cast<std::int64_t>(work_of(spec, 1));
-  MatchOutput output(spec, type_of(options.distance, images));
+  MatchOutput output(spec, match_distance_type(options.distance, images));
   const bool at_once = spec.guide != nullptr || spec.search.run.filter != precision_name(Precision::canonical);
   if (at_once && matched_at_once(backend, spec, options, output, stats)) {
     stats.passes = 1;

@@ -183,7 +183,7 @@ SearchPlan open_plan(const Backend& backend, const KnnOptions& options) {
   plan.instruction_set = run.instruction_set == "auto" ? facts.instruction_sets.front() : run.instruction_set;
   device.check_instruction_set(plan.instruction_set);
   plan.threads = choose_threads(run.threads, plan);
-  plan.budget_bytes = options.memory.host > 0 ? options.memory.host : device.free_bytes() / 10 * 9;
+  plan.budget_bytes = options.memory.host > 0 ? options.memory.host : device.recent_free_bytes() / 10 * 9;
   return plan;
 }
 

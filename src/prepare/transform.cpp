@@ -121,8 +121,4 @@ Transform choose_transform(const RowKernels& kernels, const SearchSpec& spec, Pr
   return transform;
 }
 
-Transform choose_transform(const SearchSpec& spec, Precision precision, ThreadPool& thread_pool) {
-  return choose_transform(best_row_kernels(), spec, precision, thread_pool);
-}
-
 }  // namespace vicinal

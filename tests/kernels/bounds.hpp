@@ -98,7 +98,7 @@ void check(Device& device, const Points& corpus, const Points& queries, Metric m
   DeviceBuffer<Counters, Device> counters(device);
   device.zero(counters.reserve(1), sizeof(Counters));
   MatrixPreparer<Device> preparer(device, spec, precision, thread_pool, counters.data());
-  DeviceBuffer<double, Device> centre(device);
+  DeviceBuffer<float, Device> centre(device);
   const DeviceTransform transform = preparer.choose_with_step(centre);
   const BoundModel model = model_of(metric, spec.type, corpus.cols, transform.scale, precision);
   PreparedMatrixBuffers<Device> rows(device), asked(device);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Breaks src/core/bound.hpp, bound_second.hpp and rotation.hpp one line at a time (*.txt) and expects the bound's own tests to notice.
+"""Breaks what excludes rows and what proves answers (HEADERS) one line at a time (*.txt) and expects the header's own tests to notice.
 
-For each mutant only the header's file of tests/unit/core/ is compiled, against a copy of the header that hides the real one.
+For each mutant only the header's file of tests/unit/ is compiled, against a copy of the header that hides the real one.
 Prints each mutant with the test that killed it; exits 1 if one survives, cannot be placed or does not compile.
 Usage: run.py [--jobs N] [--share S] [--cxx g++] [--only NAME] [--build DIR]
 """
@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEADERS = ("bound", "bound_second", "rotation")  # of src/core/, each with its mutants and its test
+HEADERS = {"bound": "core", "bound_second": "core", "rotation": "core", "speculate": "cuda/search/filter"}  # in src/, each with its mutants and its test
 SUPPORT = [ROOT / "src/core" / name for name in ("metric.cpp", "text.cpp", "error.cpp")]
 FLAGS = ["-std=c++20", "-O0", "-ffp-contract=off", "-w"]  # compiling is most of the time, and the headers most of that
 PREAMBLE = "".join(f"#include <{name}>\n" for name in ("gtest/gtest.h", "algorithm", "cmath", "random", "vector"))
@@ -35,21 +35,21 @@ def compile_to(cxx, source, target, includes, *more):
 
 
 def test_of(header):
-    return ROOT / f"tests/unit/core/test_{header}.cpp"
+    return ROOT / f"tests/unit/{HEADERS[header].split('/')[0]}/test_{header}.cpp"
 
 
 def try_mutant(cxx, build, support, header, name, text):
     """(outcome, detail): killed by a test, survived, or not compiled."""
     folder = build / name
-    (folder / "core").mkdir(parents=True, exist_ok=True)
-    (folder / f"core/{header}.hpp").write_text(text)
+    (folder / HEADERS[header]).mkdir(parents=True, exist_ok=True)
+    (folder / HEADERS[header] / f"{header}.hpp").write_text(text)
     compiled = compile_to(cxx, test_of(header), folder / "test.o", [folder, ROOT / "src", ROOT / "include"], "-include", str(build / "preamble.hpp"))
     if compiled.returncode:
         return "not compiled", compiled.stderr.splitlines()[0]
     link = [cxx, str(folder / "test.o"), *map(str, support), "-lgtest", "-lgtest_main", "-lpthread", "-o", str(folder / "test")]
     subprocess.run(link, check=True)
     run = subprocess.run([str(folder / "test"), "--gtest_brief=1", "--gtest_fail_fast"], capture_output=True, text=True, timeout=120)
-    failed = re.findall(r"\[  FAILED  \] (Bound\.\w+)", run.stdout)
+    failed = re.findall(r"\[  FAILED  \] ((?:Bound|Speculate)\.\w+)", run.stdout)
     if run.returncode == 0:
         return "survived", ""
     return "killed", ", ".join(dict.fromkeys(failed)) or f"exit status {run.returncode}"
@@ -63,7 +63,7 @@ def main():
     parser.add_argument("--only", help="regular expression of names")
     parser.add_argument("--build", help="folder to build in; a temporary one by default")
     options = parser.parse_args()
-    originals = {header: (ROOT / f"src/core/{header}.hpp").read_text() for header in HEADERS}
+    originals = {header: (ROOT / "src" / place / f"{header}.hpp").read_text() for header, place in HEADERS.items()}
     scratch = None if options.build else tempfile.TemporaryDirectory()
     build = pathlib.Path(options.build or scratch.name)
     build.mkdir(parents=True, exist_ok=True)

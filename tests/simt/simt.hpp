@@ -214,6 +214,14 @@ inline unsigned __brev(unsigned x) {
   for (int i = 0; i < 32; ++i) result |= (x >> i & 1u) << (31 - i);
   return result;
 }
+/// Bytes of two words by the nibbles of a third.
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+  const std::uint64_t both = static_cast<std::uint64_t>(b) << 32 | a;
+  unsigned result = 0;
+  for (unsigned i = 0; i < 4; ++i)
+    result |= static_cast<unsigned>(both >> (8 * (selector >> (4 * i) & 7)) & 255u) << (8 * i);
+  return result;
+}
 struct alignas(16) float4 {
   float x, y, z, w;
 };

@@ -2,12 +2,33 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <map>
+#include <mutex>
 #include <type_traits>
+#include <utility>
 
 #include "core/text.hpp"
 #include "vicinal/error.hpp"
 
 namespace vicinal::cuda {
+
+/// A kernel must be allowed more shared memory than 48 KiB before it is launched with it: the driver is asked once a kernel and device, and
+/// again for more.
+inline void allow_shared(const void* kernel, std::int64_t bytes) {
+  static std::mutex mutex;
+  static std::map<std::pair<const void*, int>, std::int64_t> allowed;
+  int device = 0;
+  cudaError_t status = cudaGetDevice(&device);
+  const std::lock_guard lock(mutex);
+  std::int64_t& most = allowed[{kernel, device}];
+  if (status == cudaSuccess && bytes <= most) return;
+  if (status == cudaSuccess)
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  if (status != cudaSuccess)
+    fail(ErrorCode::device_error,
+         cat("a kernel was refused ", bytes, " bytes of shared memory: ", cudaGetErrorString(status)));
+  most = bytes;
+}
 
 struct CudaLaunch {
   cudaStream_t stream;
@@ -32,13 +53,7 @@ struct CudaLaunch {
     if (blocks > most_blocks)
       fail(ErrorCode::device_error, cat("a kernel of ", blocks, " blocks; a device takes ", most_blocks,
                                         " at most: set a smaller memory budget"));
-    if (shared > 48 << 10) {
-      const cudaError_t allowed =
-          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
-      if (allowed != cudaSuccess)
-        fail(ErrorCode::device_error,
-             cat("a kernel was refused ", shared, " bytes of shared memory: ", cudaGetErrorString(allowed)));
-    }
+    if (shared > 48 << 10) allow_shared(reinterpret_cast<const void*>(kernel), shared);
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;

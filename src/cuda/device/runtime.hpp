@@ -49,6 +49,18 @@ class Runtime {
   void give(void* memory) {
     if (carved_ == nullptr || memory < carved_ || memory >= carved_ + carved_bytes) give_back(memory);
   }
+  /// Memory of the host that kernels read and write where it is. It takes the driver as long as a search of many queries.
+  std::byte* take_shared(std::int64_t bytes) {
+    void* memory = nullptr;
+    if (cudaHostAlloc(&memory, static_cast<std::size_t>(bytes), cudaHostAllocPortable) != cudaSuccess) {
+      cudaGetLastError();
+      fail(ErrorCode::out_of_memory, cat("the system refused ", bytes_text(bytes), " of pinned memory"));
+    }
+    return static_cast<std::byte*>(memory);
+  }
+  void give_shared(void* memory) noexcept {
+    if (cudaFreeHost(memory) != cudaSuccess) cudaGetLastError();  // a broken context: nothing is left to give back
+  }
   void in(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
   void out(void* to, const void* from, std::int64_t bytes) { copy(to, from, bytes); }
   void copy(void* to, const void* from, std::int64_t bytes) {

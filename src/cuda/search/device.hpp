@@ -1,6 +1,7 @@
 // What a search of vectors asks of a device besides (cuda/device/device.hpp).
 #pragma once
 #include "cuda/device/device.hpp"
+#include "cuda/search/filter/speculate.hpp"
 #include "cuda/search/filter/table.hpp"
 #include "cuda/select/select.hpp"
 #include "vicinal/matrix.hpp"
@@ -17,11 +18,17 @@ concept SearchDeviceRuntime = DeviceRuntime<D> &&
       device.begin_rows(memory, rows));  // the same beside launches in between; the first gives the second its number
   device.drop_rows();                    // transfers that were begun and not ended, before their memory is given back
   device.copy(memory, from, bytes);      // between any two memories
+  {
+    device.take_shared(bytes)
+    } -> std::same_as<
+        std::byte*>;  // memory that the host and the device both reach, in the same place; throws OutOfMemory
+  device.give_shared(memory);
   { device.multiprocessors } -> std::convertible_to<int>;
   {
     device.packed_rows
     } -> std::convertible_to<std::int64_t>;  // most rows of a corpus that packed words name, which tests lower
-  { device.filters() } -> std::convertible_to<const FilterSet&>;  // kernels that may be used there
+  { device.speculation } -> std::convertible_to<const SpeculationRule&>;  // which tests change
+  { device.filters() } -> std::convertible_to<const FilterSet&>;          // kernels that may be used there
   { device.select_bytes(task) } -> std::same_as<std::int64_t>;
   device.select(task, memory);
 };

@@ -6,6 +6,7 @@
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/core/prepared.hpp"
 #include "cuda/search/filter/kernel.hpp"
+#include "cuda/search/filter/speculate.hpp"
 #include "cuda/search/output/underflow.cuh"
 #include "cuda/search/rerank/exhaustive.cuh"
 #include "cuda/search/rerank/rerank_long.cuh"
@@ -31,9 +32,21 @@ inline std::int64_t sample_tiles(std::int64_t tiles, std::int64_t want) {
 inline bool samples_first(std::int64_t tiles, std::int64_t want, std::int64_t capacity) {
   return sample_tiles(tiles, want) * groups_a_tile >= 2 * want && capacity / tile_rows < tiles;
 }
-/// Finds that the segments of all warps have room for together; workers: warps that have one.
-inline std::int64_t candidate_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers) {
-  return std::max(batch * capacity / 2 * idle_share(batch), 1024 * workers);
+/// Finds that the segments of all warps have room for together; workers: warps that have one. speculates: all tiles pass at once.
+inline std::int64_t candidate_entries(std::int64_t batch, std::int64_t capacity, std::int64_t workers,
+                                      bool speculates = false) {
+  return std::max(batch * (speculates ? capacity / 4 * 3 : capacity / 2) * idle_share(batch), 1024 * workers);
+}
+
+/// Queries of a speculative batch that are searched again at a time, with `slots` each in the memory of those that all had; a block at least.
+inline std::int64_t repeated_batch(std::int64_t batch, std::int64_t slots, const Speculation& speculation) {
+  return std::min(
+      batch, std::max<std::int64_t>(block_queries, batch * speculation.slots / slots / block_queries * block_queries));
+}
+/// Slots of a whole batch.
+inline std::int64_t batch_slots(std::int64_t batch, std::int64_t slots, const Speculation& speculation) {
+  if (!speculation.active()) return batch * slots;
+  return std::max(batch * speculation.slots, repeated_batch(batch, slots, speculation) * slots);
 }
 
 /// Everything that a session holds on the plan's first precision but a prepared corpus. selecting: what selections of the canonical precision work in.
@@ -52,16 +65,30 @@ inline std::int64_t session_bytes(const Plan& plan, const ProblemShape& problem,
   if (!problem.prepared && plan.distance_type == DistanceType::f32 && descending(problem.metric))
     total += std::max(underflowed_room, k) * underflowed_bytes;
   if (!has_filter(precision)) return total + exhaustive_bytes(batch, k, rows, plan.distance_type, wide) + selecting;
-  const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows, capacity = slots_of(plan);
-  const bool sampled = samples_first(tiles, k + 1, capacity);
-  std::int64_t candidates = candidate_entries(batch, capacity, std::int64_t{multiprocessors} * most_writing_warps);
+  const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows, slots = slots_of(plan),
+                     warps = std::int64_t{multiprocessors} * most_writing_warps;
+  const bool sampled = samples_first(tiles, k + 1, slots);
+  // Of proved thresholds; where they are guessed first, of the queries that are searched again.
+  Speculation speculation;
+  if (guesses(precision, filter_sum_of(problem.metric)) && problem.filter_bytes == 0 &&
+      at_once(plan, problem.corpus.rows, problem.prepared))
+    speculation = speculation_of(SpeculationRule(), tiles, problem.corpus.cols, k, true, slots);
+  const std::int64_t proved = speculation.active() ? repeated_batch(batch, slots, speculation) : batch;
+  std::int64_t candidates = std::max(candidate_entries(proved, slots, warps),
+                                     candidate_entries(std::min<std::int64_t>(proved, 32), slots, warps));
+  std::int64_t nearest = sampled ? padded_to_blocks(proved) * sample_tiles(tiles, k + 1) * groups_a_tile : 0;
   // All pairs of the first part; the last unit of work of each block may be a small one.
   if (!sampled)
-    candidates = std::max(candidates, 2 * padded_to_blocks(batch) *
-                                          std::min(tiles, std::max<std::int64_t>(1, capacity / tile_rows)) * tile_rows);
-  const std::int64_t groups = sampled ? sample_tiles(tiles, k + 1) * groups_a_tile : 0;
-  total += groups * 4 * padded_to_blocks(batch) + batch * long_bytes(k, capacity, wide);
-  return total + batch * capacity * static_cast<std::int64_t>(sizeof(Slot)) +
+    candidates = std::max(candidates, 2 * padded_to_blocks(proved) *
+                                          std::min(tiles, std::max<std::int64_t>(1, slots / tile_rows)) * tile_rows);
+  if (speculation.active()) {
+    candidates = std::max(candidates, candidate_entries(batch, speculation.slots, warps, true));
+    nearest = std::max(nearest, padded_to_blocks(batch) * speculation.tiles * groups_a_tile);
+    total += batch * problem.queries.cols * static_cast<std::int64_t>(dtype_size(problem.queries.dtype)) +
+             batch * 8;  // the rows of those that are searched again
+  }
+  const std::int64_t all = batch_slots(batch, slots, speculation);
+  return total + nearest * 4 + long_bytes(k, batch, all, wide) + all * static_cast<std::int64_t>(sizeof(Slot)) +
          candidates * static_cast<std::int64_t>(sizeof(Candidate));
 }
 

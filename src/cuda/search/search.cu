@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "cuda/device/runtime.hpp"
+#include "cuda/search/few_session.hpp"
 #include "cuda/search/filter/self_test.cuh"
 #include "cuda/search/seconds.hpp"
 #include "cuda/search/session.hpp"
@@ -22,6 +23,7 @@ class SearchRuntime : public Runtime {
         filters_(std::move(filters)) {}
 
   static constexpr std::int64_t packed_rows = most_packed_rows;
+  static constexpr SpeculationRule speculation = {};
   const FilterSet& filters() const noexcept { return filters_; }
   std::int64_t select_bytes(const SelectArgs& task) const { return select_workspace(task, multiprocessors); }
   void select(SelectArgs task, void* workspace) const {
@@ -43,6 +45,7 @@ class SearchDevice {
   SearchRuntime& runtime() noexcept { return runtime_; }
   /// Whether a precision's arithmetic is what the proof believes; tried once.
   bool holds_up(Precision precision) { return tested().holds_up(precision); }
+  std::int64_t shared_bytes() const noexcept { return shared_bytes_; }
   /// Kernels that have code here and passed their test.
   const FilterSet& filters() { return tested().filters; }
   bool has_room(Precision precision, const SearchSpec& spec, const Plan& plan) {
@@ -170,8 +173,7 @@ class OnItsDevice final : public Session {
       : ordinal_(device.ordinal()), pool_(device.runtime().context().pool), call_(pool_, cudaStreamPerThread),
         in_use_(pool_.use().now),
         runtime_(device.runtime().context(), has_filter(precision) ? device.filters() : FilterSet{}, true, spec.stream),
-        session_(std::make_unique<CudaSession<SearchRuntime>>(runtime_, spec, plan, precision, std::move(kept),
-                                                              thread_pool, stats)),
+        session_(opened(device, spec, plan, precision, std::move(kept), thread_pool, stats)),
         roofline_(device, spec, precision, stats), rows_(spec.corpus.rows), stats_(stats) {}
   ~OnItsDevice() override {
     const OnDevice here(ordinal_);
@@ -227,6 +229,15 @@ class OnItsDevice final : public Session {
   }
 
  private:
+  std::unique_ptr<Session> opened(SearchDevice& device, const SearchSpec& spec, const Plan& plan, Precision precision,
+                                  std::shared_ptr<const CudaPreparedCorpus<SearchRuntime>> kept,
+                                  ThreadPool& thread_pool, Stats& stats) {
+    if (is_few(runtime_, spec, plan, precision, kept.get(), device.shared_bytes()))
+      return std::make_unique<FewSession<SearchRuntime>>(runtime_, spec, plan, precision, std::move(kept), thread_pool,
+                                                         stats);
+    return std::make_unique<CudaSession<SearchRuntime>>(runtime_, spec, plan, precision, std::move(kept), thread_pool,
+                                                        stats);
+  }
   void note() {
     roofline_.note();
     const Pool::Use use = pool_.use();

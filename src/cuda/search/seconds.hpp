@@ -7,24 +7,28 @@
 #include "backend/search.hpp"
 #include "cuda/search/core/args.hpp"
 #include "cuda/search/core/precision.hpp"
+#include "cuda/search/filter/speculate.hpp"
 
 namespace vicinal::cuda {
 
-/// H200, 2026-11-22, bench/results/plan_cuda.csv. Memory of the host was copied at 7.3e9 to 9.4e9 bytes a second from one loan to the next.
+/// H200, 2026-11-22, bench/results/plan_cuda.csv; what prepares and reads rows, 2026-11-23. Memory of the host was copied at 7.3e9 to 9.4e9 bytes a second from one loan to the next.
 struct Rates {
   double a_call = 0.16e-3, a_batch = 0.3e-3,
-         a_scan = 0.07e-3;    // launches, and what comes back; a selection from all pairs
+         a_scan = 0.03e-3;    // launches, and what comes back; a selection from all pairs
   double host_bytes = 8.2e9;  // a second, to or from memory of the host that is not pinned, by the driver
   double fed_bytes = 5.1e10, least_fed = 8388608;  // by the feed (cuda/device/feed.hpp), and what is brought by it
   double a_chunk = 0.25e-3, a_chunk_query = 3e-8;  // of a corpus that arrives while it is searched
-  double prepare = 1.0e-3, sampled_element = 7.5e-9,
-         element = 9e-12;  // of rows that are packed for this search; up to 1024 of them choose the transform
-  double measured_element = 2.9e-12;                         // of rows that are only looked at
+  double prepare = 0.2e-3, prepared_row = 1.5e-10, element = 2e-12, byte_element = 8e-13,
+         line_element = 6e-12;  // of rows that are packed for this search: as tiles, of bytes that stay whole, as lines
+  double measured_element = 1.8e-12, read_bytes = 3.8e12;    // of rows whose norms are taken; a second, at most
   double difference = 1.2e-13;                               // a pair and column of a filter in single precision
   double byte_difference = 2.4e-14, largest_byte = 4.5e-14;  // of one in bytes: magnitudes, the largest of them
   double reranked = 2.1e-8,
          reranked_long = 2.4e-8;      // a query and root of k: what passes is reranked; in lists of global memory
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
+  double guessed = 1.0e-7, guessed_root = 3.1e-9,
+         guessed_element = 3.3e-12;  // the same where thresholds are guessed: a query, root of k, column of a neighbour
+  double resident_pair = 3e-11, resident_element = 8e-14;  // of the canonical precision, of rows that stay in registers
   double pair = 3.6e-11, pair_element = 2.9e-13,
          listed = 2e-10;  // of the canonical precision, and a neighbour of its lists
 };
@@ -35,6 +39,31 @@ inline double fetching_seconds(const Shape& shape) {
   const double bytes =
       static_cast<double>(shape.rows) * static_cast<double>(shape.cols) * static_cast<double>(dtype_size(shape.dtype));
   return shape.on_device ? 0.0 : bytes / (bytes < rates.least_fed ? rates.host_bytes : rates.fed_bytes);
+}
+
+/// It returns the seconds in which a filter makes and tests the sums of so many pairs.
+inline double filtering_seconds(Precision precision, Sum sum, std::int64_t queries, std::int64_t rows,
+                                std::int64_t dims) {
+  constexpr Rates rates;
+  const auto q = static_cast<double>(queries), n = static_cast<double>(rows), d = static_cast<double>(dims);
+  if (on_tensor_cores(precision, sum))
+    return filter_precision(precision).tile_seconds * std::ceil(q / block_queries) * std::ceil(n / tile_rows) *
+           std::ceil(d / 128);
+  const double difference = !in_codes(precision)  ? rates.difference
+                            : sum == Sum::largest ? rates.largest_byte
+                                                  : rates.byte_difference;
+  return q * n * d * difference;
+}
+
+/// It returns the seconds in which rows on the device are packed.
+inline double preparing_seconds(const ProblemShape& problem, Precision precision) {
+  constexpr Rates rates;
+  const auto n = static_cast<double>(problem.corpus.rows), d = static_cast<double>(problem.corpus.cols);
+  const bool bytes = problem.corpus.dtype == DType::u8 || problem.corpus.dtype == DType::i8;
+  if (in_lines(precision, filter_sum_of(problem.metric))) return rates.prepared_row * n + rates.line_element * n * d;
+  if (bytes && filter_sum_of(problem.metric) == Sum::squares && !needs_norms(problem.metric))
+    return rates.byte_element * n * d;
+  return rates.prepared_row * n + rates.element * n * d;
 }
 
 /// It returns the seconds of all that the device does but to fetch the corpus.
@@ -48,21 +77,25 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
     seconds += q * static_cast<double>(problem.k * static_cast<std::int64_t>(8 + distance_size(plan.distance_type))) /
                rates.host_bytes;
   const Precision precision = precision_of(plan.cascade.front());
+  const double bytes = n * d * static_cast<double>(dtype_size(problem.corpus.dtype));
   if (!has_filter(precision)) {
-    if (!problem.prepared) seconds += static_cast<double>(plan.passes) * rates.measured_element * n * d;
-    return seconds + rates.a_scan + q * n * (rates.pair + rates.pair_element * d) +
+    if (!problem.prepared && needs_norms(problem.metric))
+      seconds += static_cast<double>(plan.passes) * rates.measured_element * n * d;
+    const bool resident = d <= 128 && q >= 64 && n >= 65536;
+    const double pair =
+        resident ? rates.resident_pair + rates.resident_element * d : rates.pair + rates.pair_element * d;
+    return seconds + rates.a_scan + std::max(q * n * pair, bytes / rates.read_bytes) +
            q * static_cast<double>(problem.k) * rates.listed;
   }
   if (!problem.prepared)
-    seconds += rates.prepare + rates.sampled_element * std::min(n, 1024.0) * d +
-               static_cast<double>(plan.passes) * rates.element * n * d;
+    seconds += rates.prepare + static_cast<double>(plan.passes) * preparing_seconds(problem, precision);
   const Sum sum = filter_sum_of(problem.metric);
-  if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds + q * n * d * rates.difference;
-  const double tiles = std::ceil(q / block_queries) * std::ceil(n / tile_rows) * std::ceil(d / 128),
-               k = static_cast<double>(problem.k);
-  seconds += on_tensor_cores(precision, sum)
-                 ? filter_precision(precision).tile_seconds * tiles
-                 : q * n * d * (sum == Sum::largest ? rates.largest_byte : rates.byte_difference);
+  seconds += filtering_seconds(precision, sum, problem.queries.rows, problem.corpus.rows, problem.corpus.cols);
+  if (!in_codes(precision) && !on_tensor_cores(precision, sum)) return seconds;
+  const auto k = static_cast<double>(problem.k);
+  if (guesses(precision, sum) && problem.k >= SpeculationRule().least_k &&
+      at_once(plan, problem.corpus.rows, problem.prepared))
+    return seconds + q * (rates.guessed + rates.guessed_root * std::sqrt(k) + rates.guessed_element * k * d);
   return seconds + q * ((problem.k > most_shared_k ? rates.reranked_long : rates.reranked) * std::sqrt(k) +
                         rates.neighbor_element * k * d);
 }

@@ -10,12 +10,12 @@
 #include "backend/search.hpp"
 #include "core/text.hpp"
 #include "cuda/search/device.hpp"
-#include "cuda/search/filter/initial_thresholds.cuh"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/output/finish.cuh"
 #include "cuda/search/output/range.hpp"
 #include "cuda/search/output/results.hpp"
 #include "cuda/search/output/underflow.cuh"
+#include "cuda/search/passes.hpp"
 #include "cuda/search/prepare/eligible.hpp"
 #include "cuda/search/prepare/incoming.hpp"
 #include "cuda/search/prepare/prepare.hpp"
@@ -28,23 +28,22 @@
 
 namespace vicinal::cuda {
 
-/// Pairs after which the caller is asked whether to go on; of fewer no caller waits long.
-inline constexpr std::int64_t most_unasked = std::int64_t{1} << 32;
-
 template <SearchDeviceRuntime Device>
 class CudaSession final : public Session {
  public:
   CudaSession(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
               std::shared_ptr<const CudaPreparedCorpus<Device>> kept, ThreadPool& thread_pool, Stats& stats)
       : device_(device), spec_(spec), plan_(plan), precision_(precision),
-        kernel_(filter_kernel(device.filters(), precision, filter_sum_of(spec.metric), plan.instruction_set)),
         filters_(has_filter(precision) && !holds_everything(spec)),
         wide_(wide_words(spec.type, spec.corpus.rows, device.packed_rows)), kept_(std::move(kept)),
         thread_pool_(thread_pool), stats_(stats), centre_(device), rows_(device), queries_(device), query_rows_(device),
-        states_(device), slots_(device), counts_(device), best_(device), facts_(device), nearest_(device),
-        candidates_(device), segment_counts_(device), ids_(device), out_(device), totals_(device),
-        choice_(device, spec), model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device),
-        long_lists_(device), exhaustive_(device) {
+        states_(device), slots_(device), counts_(device), best_(device), facts_(device), ids_(device), out_(device),
+        totals_(device), missed_rows_(device), missed_numbers_(device), choice_(device, spec),
+        model_(spec.metric, spec.type, spec.corpus.cols, 1.0, 0), underflowed_products_(device), long_lists_(device),
+        exhaustive_(device),
+        passes_(device, precision, filter_sum_of(spec.metric),
+                filter_kernel(device.filters(), precision, filter_sum_of(spec.metric), plan.instruction_set),
+                thread_pool) {
     facts_.reserve(counter_words + 2 * plan.query_batch);
     device_.zero(counters(), sizeof(Counters));
     preparer_.emplace(device, spec, precision, thread_pool, counters());
@@ -54,10 +53,15 @@ class CudaSession final : public Session {
       transform_ = preparer_->choose_with_step(centre_);
     }
     model_ = model_of(spec.metric, spec.type, spec.corpus.cols, transform_.scale, precision);
+    const Points& corpus = spec.corpus;
     if (own_rows())
-      prepare_matrix(rows_, Points(kept_->buffers.matrix.rows, spec.corpus.dtype, spec.corpus.rows, spec.corpus.cols),
-                     false);
+      prepare_matrix(rows_, Points(kept_->buffers.matrix.rows, corpus.dtype, corpus.rows, corpus.cols), false);
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
+    if (guesses(precision, model_.sum) && !range_ && !choice_.choice().labelled &&
+        at_once(plan, corpus.rows, kept_ != nullptr))
+      speculation_ = speculation_of(device.speculation, (corpus.rows + tile_rows - 1) / tile_rows, corpus.cols, spec.k,
+                                    choice_.choice().without_self, slots_of(plan));
+    preparer_->checked_later = !filters_ && !kept_ && !range_ && spec.k > 0 && sum_shows_elements(sum_of(spec.metric));
   }
 
   /// The corpus prepared once.
@@ -74,35 +78,21 @@ class CudaSession final : public Session {
     session.filters_ = kept->packed;
     session.preparer_->longest = prepared_duplicates;  // whatever k is here
     session.prepare_matrix(kept->buffers, spec.corpus, false);
-    device.wait();
+    session.report_bad_rows(session.counted());
     return kept;
   }
 
   void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
     query_points_ = queries;
-    numbers_.assign(rows.begin(), rows.end());
+    speculates_ = speculation_.active();
     const auto count = static_cast<std::int64_t>(rows.size());
-    adjacent_ = count > 0 && rows.back() - rows.front() == count - 1;
-    states_.reserve(padded_to_blocks(count));
-    best_.reserve(count * spec_.k * word_size(wide_));
-    if (filters_ && !range_) {
-      slots_.reserve(count * slots_of(plan_));
-      counts_.reserve(count);
-    }
-    if (adjacent_) {
-      prepare_matrix(queries_, queries.slice(rows.front(), count), true);
-    } else {
-      const std::int64_t row = queries.cols * static_cast<std::int64_t>(dtype_size(queries.dtype));
-      std::byte* to = queries_.rows.reserve(count * row);
-      for (std::int64_t i = 0; i < count; ++i)
-        one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
-      Points dense(to, queries.dtype, count, queries.cols);
-      prepare_matrix(queries_, dense, true);
-      device_.in(query_rows_.reserve(count), numbers_.data(), count * 8);
-    }
-    if (range_) range_->start(args(), filters_);
-    seen_rows_ = 0;
-    underflowed_products_.clear();
+    if (count > 0 && rows.back() - rows.front() == count - 1)
+      return start_batch(rows, queries.slice(rows.front(), count), true);
+    const std::int64_t row = queries.cols * static_cast<std::int64_t>(dtype_size(queries.dtype));
+    std::byte* to = queries_.rows.reserve(count * row);
+    for (std::int64_t i = 0; i < count; ++i)
+      one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
+    start_batch(rows, Points(to, queries.dtype, count, queries.cols), false);
   }
 
   void expect_corpus(std::int64_t first, std::int64_t count) override {
@@ -113,16 +103,19 @@ class CudaSession final : public Session {
     first_row_ = first;
     const Points& corpus = spec_.corpus;
     prepare_matrix(rows_, incoming_ ? incoming_->take(corpus, first, count) : corpus.slice(first, count), false);
+    // Whether a row is refused is asked in the end, so that the host need not wait here; a range's counts come before.
+    if (range_) report_bad_rows(counted());
   }
 
   void filter() override {
     if (queries_.matrix.count == 0 || rows().matrix.count == 0) return;
     if (range_) return range_->search(args(), ranking(), filters_);
     if (spec_.k == 0) return;
-    if (!filters_) exhaustive_.search(args(), ranking(), wide_, best_, thread_pool_);
+    if (!filters_) exhaustive_.search(args(), ranking(), wide_, preparer_->checked_later, best_, thread_pool_);
     else if (choice_.choice().labelled)
       rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
-    else filter_tiles();
+    else if (speculates_) passes_.speculate(args(), speculation_);
+    else passes_.prove(args(), seen_rows_ == 0, [&] { rerank_candidates(false); });
     seen_rows_ += rows().matrix.count;
   }
 
@@ -130,23 +123,116 @@ class CudaSession final : public Session {
 
   void rerank() override {
     if (filters_ && queries_.matrix.count > 0 && rows().matrix.count > 0 && spec_.k > 0) rerank_candidates(true);
-    if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) &&
-        rows().matrix.count < spec_.corpus.rows)
+    const bool parted = rows().matrix.count < spec_.corpus.rows;
+    if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) && parted)
       underflowed_products_.keep(args(), ranking(), filters_, wide_);
-    if (queries_.matrix.count * rows().matrix.count > most_unasked) device_.wait();
+    if (filters_ ? passes_.wait_if_long() : parted) report_bad_rows(counted());
     thread_pool_.poll(0);
   }
 
   void finish(const NeighborsView& out, const BoundsView& bounds) override {
+    if (queries_.matrix.count == 0) return report_bad_rows(counted());
+    if (const std::int64_t missed = finish_batch(out, bounds); missed > 0) search_missed(out, bounds, missed);
+  }
+
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
+  void write_matches_to(const RangeView& out) override { range_->write_matches_to(out); }
+  void finish_range(const RangeView& out, const BoundsView& bounds) override {
+    range_->finish(out, bounds, args(), ranking(), filters_);
+    const Counters counters = counted();
+    report(counters);
+    note(counters);
+    stats_.candidates += range_->candidates();
+    stats_.reranked += range_->ranked();
+    stats_.underflowed += range_->gone();
+  }
+
+ private:
+  template <class Args>
+  void launch(void (*kernel)(Args), std::int64_t blocks, int threads, std::int64_t shared, const Args& args) {
+    device_.launch()(blocks, threads, shared, kernel, args);
+  }
+  /// rows: of the caller's queries, which `points` holds densely. adjacent: they follow one another.
+  void start_batch(std::span<const std::int64_t> rows, const Points& points, bool adjacent) {
+    numbers_.assign(rows.begin(), rows.end());
+    const auto count = static_cast<std::int64_t>(rows.size());
+    adjacent_ = adjacent;
+    states_.reserve(padded_to_blocks(count));
+    best_.reserve(count * spec_.k * word_size(wide_));
+    if (filters_ && !range_) {
+      slots_.reserve(speculates_ ? batch_slots(count, slots_of(plan_), speculation_) : count * slots_of(plan_));
+      counts_.reserve(count);
+    }
+    prepare_matrix(queries_, points, true);
+    if (!adjacent_) device_.in(query_rows_.reserve(count), numbers_.data(), count * 8);
+    if (range_) range_->start(args(), filters_);
+    seen_rows_ = 0;
+    underflowed_products_.clear();
+  }
+
+  /// A precision in whose form rows are not kept packs its own from those that are.
+  bool own_rows() const noexcept { return kept_ && !filter_precision(precision_).prepared; }
+  const PreparedMatrixBuffers<Device>& rows() const noexcept { return kept_ && !own_rows() ? kept_->buffers : rows_; }
+
+  void prepare_matrix(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries) {
+    preparer_->make(buffers, points, queries, filters_, model_, transform_,
+                    {.states = states_.data(), .counts = counts_.data()});
+  }
+  void one_row_in(std::byte* to, const Points& row, std::int64_t bytes) {
+    if (device_.holds(row.data)) device_.copy(to, row.data, bytes);
+    else device_.rows_in(to, row);
+  }
+
+  SearchArgs args() const {
+    SearchArgs args{.rows = rows().matrix,
+                    .queries = queries_.matrix,
+                    .model = model_,
+                    .floats = in_lines(precision_, model_.sum),
+                    .choice = choice_.choice(),
+                    .visits = visits_of(rows().matrix.tiles())};
+    args.first_query = numbers_.empty() ? 0 : numbers_.front();
+    args.query_rows = adjacent_ ? nullptr : query_rows_.data();
+    args.first_row = kept_ ? 0 : first_row_;
+    args.k = spec_.k;
+    args.states = states_.data();
+    args.slots = slots_.data();
+    args.counts = counts_.data();
+    args.capacity = speculates_ ? speculation_.slots : slots_of(plan_);
+    args.best = best_.data();
+    args.counters = counters();
+    return args;
+  }
+  Ranking ranking() const {
+    return {.rows = rows().matrix,
+            .queries = queries_.matrix,
+            .metric = spec_.metric,
+            .type = spec_.type,
+            .first_row = kept_ ? 0 : first_row_,
+            .counters = counters()};
+  }
+
+  void rerank_candidates(bool last) {
+    if (spec_.k > most_shared_k) return long_lists_.rerank(args(), ranking(), wide_, last);
+    // With labels all that was found is ranked, and there is much of it for each query.
+    const bool labelled = choice_.choice().labelled;
+    const std::int64_t words = std::max<std::int64_t>(rerank_words(spec_.k), labelled ? 1024 : 0);
+    const Rerank s{.args = args(), .ranking = ranking(), .words = words, .last = last};
+    const bool few = queries_.matrix.count <= device_.multiprocessors;
+    const int threads = few || labelled || spec_.k > 256 ? rerank_threads : spec_.k > 32 ? 128 : 64;
+    launch(rerank_kernel(s.ranking, wide_), queries_.matrix.count, threads, rerank_memory(words, spec_.k, wide_), s);
+  }
+
+  /// The lists of a batch to the caller. Returns how many of its queries are to be searched again.
+  std::int64_t finish_batch(const NeighborsView& out, const BoundsView& bounds) {
     const std::int64_t count = queries_.matrix.count, size = static_cast<std::int64_t>(distance_size(spec_.type));
-    if (count == 0) return;
     const bool there = device_.holds(out.ids);
     Finish f{.args = args(),
              .ranking = ranking(),
              .first_id = spec_.first_id,
              .out_k = out.k,
              .filters = filters_,
-             .full_lists = spec_.filter.uniform()};
+             .full_lists = spec_.filter.uniform(),
+             .speculative = speculates_};
     f.own_rows = there;
     f.pieces = (out.k + 1023) / 1024;
     f.ids = there ? out.ids : ids_.reserve(count * out.k);
@@ -173,144 +259,55 @@ class CudaSession final : public Session {
     }
     if (bounds.found != nullptr) count_found(out, numbers_, there, bounds.found);
     stats_.underflowed += underflowed_products_.give_back(out, numbers_, spec_.first_id, first_row_, there);
-    note(counters);
+    return note(counters);
   }
 
-  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
-  void write_matches_to(const RangeView& out) override { range_->write_matches_to(out); }
-  void finish_range(const RangeView& out, const BoundsView& bounds) override {
-    range_->finish(out, bounds, args(), ranking(), filters_);
-    const Counters counters = counted();
-    report(counters);
-    note(counters);
-    stats_.candidates += range_->candidates();
-    stats_.reranked += range_->ranked();
-    stats_.underflowed += range_->gone();
-  }
-
- private:
-  template <class Args>
-  void launch(void (*kernel)(Args), std::int64_t blocks, int threads, std::int64_t shared, const Args& args) {
-    device_.launch()(blocks, threads, shared, kernel, args);
-  }
-  /// A precision in whose form rows are not kept packs its own from those that are.
-  bool own_rows() const noexcept { return kept_ && !filter_precision(precision_).prepared; }
-  const PreparedMatrixBuffers<Device>& rows() const noexcept { return kept_ && !own_rows() ? kept_->buffers : rows_; }
-
-  void prepare_matrix(PreparedMatrixBuffers<Device>& buffers, const Points& points, bool queries) {
-    preparer_->make(buffers, points, queries, filters_, model_, transform_,
-                    {.states = states_.data(), .counts = counts_.data()});
-    if (queries) return;  // whether one is refused is asked in the end, so that the host need not wait here
-    report_bad_rows(counted());
-  }
-  void one_row_in(std::byte* to, const Points& row, std::int64_t bytes) {
-    if (device_.holds(row.data)) device_.copy(to, row.data, bytes);
-    else device_.rows_in(to, row);
-  }
-
-  SearchArgs args() const {
-    SearchArgs args{.rows = rows().matrix,
-                    .queries = queries_.matrix,
-                    .model = model_,
-                    .floats = in_lines(precision_, model_.sum),
-                    .choice = choice_.choice(),
-                    .visits = visits_of(rows().matrix.tiles())};
-    args.first_query = numbers_.empty() ? 0 : numbers_.front();
-    args.query_rows = adjacent_ ? nullptr : query_rows_.data();
-    args.first_row = kept_ ? 0 : first_row_;
-    args.k = spec_.k;
-    args.states = states_.data();
-    args.slots = slots_.data();
-    args.counts = counts_.data();
-    args.capacity = slots_of(plan_);
-    args.best = best_.data();
-    args.counters = counters();
-    return args;
-  }
-  Ranking ranking() const {
-    return {.rows = rows().matrix,
-            .queries = queries_.matrix,
-            .metric = spec_.metric,
-            .type = spec_.type,
-            .first_row = kept_ ? 0 : first_row_,
-            .counters = counters()};
-  }
-
-  template <bool sampling>
-  void run_filter(Filter f) {
-    const std::int64_t tiles = f.last - f.first, workers = device_.multiprocessors;
-    f.blocks = (f.args.queries.count + block_queries - 1) / block_queries;
-    // A block of queries alone is dealt out at once: between units the pipeline runs dry.
-    f.part = f.blocks == 1 ? (tiles + workers - 1) / workers
-                           : std::clamp<std::int64_t>(tiles * f.blocks / (4 * workers), 1, 64);
-    f.parts = (tiles + f.part - 1) / f.part;
-    const std::int64_t grid = std::min(workers, f.blocks * f.parts);
-    const std::int64_t segments = grid * kernel_->writing_warps;
-    if constexpr (!sampling) {
-      // Where nothing is excluded yet every pair comes through.
-      const std::int64_t most =
-          (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / segments;
-      f.room = std::max(candidate_entries(f.args.queries.count, f.args.capacity, segments) / segments,
-                        f.everything ? most : 0);
-      f.candidates = candidates_.reserve(f.room * segments);
-      f.used = segment_counts_.reserve(segments);
-    }
-    launch_filter<sampling>(device_, *kernel_, precision_, f, grid);
-    if constexpr (!sampling)
-      launch(scatter_candidates, segments, scatter_threads, 0,
-             ScatterCandidates{.args = f.args,
-                               .candidates = f.candidates,
-                               .used = f.used,
-                               .room = f.room,
-                               .workers = segments,
-                               .always = static_cast<int>(kernel_->largest_threshold(f.args.rows.width <= 128))});
-  }
-
-  void rerank_candidates(bool last) {
-    if (spec_.k > most_shared_k) return long_lists_.rerank(args(), ranking(), wide_, last);
-    // With labels all that was found is ranked, and there is much of it for each query.
-    const bool labelled = choice_.choice().labelled;
-    const std::int64_t words = std::max<std::int64_t>(rerank_words(spec_.k), labelled ? 1024 : 0);
-    const Rerank s{.args = args(), .ranking = ranking(), .words = words, .last = last};
-    const bool few = queries_.matrix.count <= device_.multiprocessors;
-    const int threads = few || labelled || spec_.k > 256 ? rerank_threads : spec_.k > 32 ? 128 : 64;
-    launch(rerank_kernel(s.ranking, wide_), queries_.matrix.count, threads, rerank_memory(words, spec_.k, wide_), s);
-  }
-
-  /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next.
-  void filter_tiles() {
-    Filter f{.args = args()};
-    const std::int64_t tiles = f.args.rows.tiles(), k = spec_.k, want = k + (choice_.choice().without_self ? 1 : 0);
-    std::int64_t begin = 0, part = tiles;
-    if (seen_rows_ == 0) {
-      part = std::max<std::int64_t>(1, std::min(tiles, f.args.capacity / tile_rows));
-      if (samples_first(tiles, want, f.args.capacity)) {
-        f.last = part = sample_tiles(tiles, want);
-        f.groups = part * groups_a_tile;
-        f.nearest = nearest_.reserve(padded_to_blocks(f.args.queries.count) * f.groups);
-        run_filter<true>(f);
-        launch(initial_thresholds, f.args.queries.count, initial_threads, initial_thresholds_memory(f.groups),
-               InitialThresholds{
-                   .args = f.args, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
+  /// Queries whose guessed thresholds were not verified see all rows once more, with proved ones, as many at a time as the batch's slots hold.
+  /// The batch is another one afterwards.
+  void search_missed(const NeighborsView& out, const BoundsView& bounds, std::int64_t missed) {
+    const std::int64_t count = queries_.matrix.count, cols = queries_.matrix.dims,
+                       row = cols * static_cast<std::int64_t>(dtype_size(queries_.matrix.dtype)),
+                       most = repeated_batch(count, slots_of(plan_), speculation_);
+    std::vector<double> largest(static_cast<std::size_t>(count));
+    std::vector<std::uint32_t> order(largest.size());
+    device_.out(largest.data(), facts_.data() + counter_words + count, count * 8);
+    device_.out(order.data(), queries_.matrix.order, count * 4);
+    device_.wait();
+    const std::vector<std::int64_t> which = marked(largest, missed_mark, order);  // of the batch
+    if (static_cast<std::int64_t>(which.size()) != missed)
+      fail(ErrorCode::internal, cat(missed, " queries were missed, and ", which.size(), " say so"));
+    // Their rows side by side, and their numbers as the caller counts them.
+    std::vector<std::int64_t> numbers;
+    for (const std::int64_t i : which) numbers.push_back(numbers_[static_cast<std::size_t>(i)]);
+    device_.in(missed_numbers_.reserve(missed), which.data(), missed * 8);
+    launch(gather_rows, missed, 128, 0,
+           GatherRows{.from = static_cast<const unsigned char*>(queries_.matrix.rows),
+                      .to = missed_rows_.reserve(missed * row),
+                      .row_bytes = row,
+                      .row_stride = row,
+                      .count = missed,
+                      .visits = {},
+                      .which = missed_numbers_.data()});
+    const Points points(missed_rows_.data(), queries_.matrix.dtype, missed, cols);
+    speculates_ = false;
+    for (const std::int64_t i : which) bounds.largest[i] = 0;
+    // Searches of some of them, and their bounds. Where most of the first block are lost again, the others are left to the next precision.
+    for (std::int64_t from = 0, taken = 0; from < missed; from += taken) {
+      taken = std::min<std::int64_t>(from == 0 ? block_queries : most, missed - from);
+      const auto some = static_cast<std::size_t>(taken), at = static_cast<std::size_t>(from);
+      start_batch(std::span(numbers).subspan(at, some), points.slice(from, taken), false);
+      filter();
+      rerank();
+      std::vector<double> radii(some), errors(some);
+      std::vector<std::int64_t> found(some);
+      finish_batch(out, {radii.data(), errors.data(), bounds.found == nullptr ? nullptr : found.data()});
+      for (std::size_t i = 0; i < some; ++i) {
+        const std::int64_t to = which[at + i];
+        bounds.verified_radius[to] = radii[i];
+        bounds.largest[to] = errors[i];
+        if (bounds.found != nullptr) bounds.found[to] = found[i];
       }
-    }
-    // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
-    const double most_growth = f.args.queries.count <= 512 && 80 * k <= f.args.capacity ? 40.0 : 6.0;
-    double growth = static_cast<double>(tiles) / static_cast<double>(part);
-    growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(most_growth))));
-    while (begin < tiles) {
-      f.first = begin;
-      f.last = std::min(tiles, begin + part);
-      f.everything = seen_rows_ == 0 && begin == 0 && f.nearest == nullptr;
-      run_filter<false>(f);
-      if (f.last < tiles) rerank_candidates(false);
-      part = std::max<std::int64_t>(
-          1, static_cast<std::int64_t>(std::ceil((growth - 1) * static_cast<double>(f.last) * (1 + 1e-9))));
-      begin = f.last;
-      const std::int64_t pairs =
-          f.args.queries.count * std::min((f.last - f.first) * tile_rows, f.args.rows.count - f.first * tile_rows);
-      if (pairs > most_unasked) device_.wait();
-      thread_pool_.poll(static_cast<std::uint64_t>(pairs));
+      if (from == 0 && 2 * std::count(radii.begin(), radii.end(), -infinite) > taken) break;
     }
   }
 
@@ -327,13 +324,16 @@ class CudaSession final : public Session {
     device_.wait();
     return counters;
   }
-  void note(const Counters& counters) {
+  /// Returns how many queries have been missed since.
+  std::int64_t note(const Counters& counters) {
     stats_.candidates += static_cast<std::int64_t>(counters.passed) - passed_;
     stats_.reranked += static_cast<std::int64_t>(counters.ranked) - ranked_;
     stats_.underflowed += static_cast<std::int64_t>(counters.underflowed) - underflowed_;
     passed_ = static_cast<std::int64_t>(counters.passed);
     ranked_ = static_cast<std::int64_t>(counters.ranked);
     underflowed_ = static_cast<std::int64_t>(counters.underflowed);
+    return static_cast<std::int64_t>(counters.missed) -
+           std::exchange(missed_, static_cast<std::int64_t>(counters.missed));
   }
 
   void report(const Counters& counters) {
@@ -348,7 +348,8 @@ class CudaSession final : public Session {
   void write_bounds(const BoundsView& bounds, std::int64_t count, const Counters& counters) {
     std::fill_n(bounds.largest, count, 0.0);
     std::memcpy(bounds.largest, &counters.largest_error, sizeof(double));
-    if (const auto lost = static_cast<std::int64_t>(counters.given_up); std::exchange(lost_, lost) == lost)
+    if (const auto lost = static_cast<std::int64_t>(counters.given_up + counters.missed);
+        std::exchange(lost_, lost) == lost)
       return void(std::fill_n(bounds.verified_radius, count, infinite));
     device_.out(bounds.verified_radius, facts_.data() + counter_words, count * 8);
     device_.wait();
@@ -361,14 +362,13 @@ class CudaSession final : public Session {
   const SearchSpec& spec_;
   const Plan& plan_;
   Precision precision_;
-  const FilterKernel* kernel_;  // null on the canonical precision
   bool filters_, wide_;
   std::shared_ptr<const CudaPreparedCorpus<Device>> kept_;
   ThreadPool& thread_pool_;
   Stats& stats_;
   std::optional<MatrixPreparer<Device>> preparer_;
   DeviceTransform transform_;
-  DeviceBuffer<double, Device> centre_;
+  DeviceBuffer<float, Device> centre_;
   PreparedMatrixBuffers<Device> rows_, queries_;
   std::optional<IncomingRows<Device>> incoming_;  // where the corpus comes in chunks from the host
   DeviceBuffer<std::int64_t, Device> query_rows_;
@@ -377,12 +377,11 @@ class CudaSession final : public Session {
   DeviceBuffer<std::uint32_t, Device> counts_;
   DeviceBuffer<std::byte, Device> best_;
   DeviceBuffer<double, Device> facts_;  // the counters, then bounds and largest errors of a batch: one copy brings them
-  DeviceBuffer<int, Device> nearest_;
-  DeviceBuffer<Candidate, Device> candidates_;
-  DeviceBuffer<std::uint32_t, Device> segment_counts_;
   DeviceBuffer<std::int64_t, Device> ids_;
   DeviceBuffer<std::byte, Device> out_;
   DeviceBuffer<std::int64_t, Device> totals_;
+  DeviceBuffer<unsigned char, Device> missed_rows_;
+  DeviceBuffer<std::int64_t, Device> missed_numbers_;
   RowChoiceBuffers<Device> choice_;
   BoundModel model_;
   Points query_points_;
@@ -391,8 +390,11 @@ class CudaSession final : public Session {
   UnderflowedProducts<Device> underflowed_products_;
   LongLists<Device> long_lists_;
   ExhaustiveRanking<Device> exhaustive_;
+  FilterPasses<Device> passes_;
   std::optional<RangeMatches<Device>> range_;
-  std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0, lost_ = 0;
+  Speculation speculation_;
+  bool speculates_ = false;  // of this batch
+  std::int64_t first_row_ = 0, seen_rows_ = 0, passed_ = 0, ranked_ = 0, underflowed_ = 0, lost_ = 0, missed_ = 0;
 };
 
 }  // namespace vicinal::cuda

@@ -15,6 +15,12 @@ namespace emulated_search {
 
 using namespace vicinal;
 
+/// What a search launched, of what tells how it went.
+struct Launches {
+  std::int64_t guessed = 0, proved = 0,
+               gathered = 0;  // thresholds of a sample, and rows of queries that were searched again
+};
+
 /// With what a search of vectors asks for besides.
 struct Device : emulated::Device {
   struct Launch {
@@ -24,7 +30,13 @@ struct Device : emulated::Device {
                     const std::type_identity_t<Args>& args) const {
       if (shared > device->shared_bytes)
         fail(ErrorCode::device_error, cat("a kernel was refused ", shared, " bytes of shared memory"));
-      device->launches(blocks, threads, shared, kernel, args);
+      if constexpr (std::is_same_v<Args, cuda::InitialThresholds>)
+        ++(kernel == cuda::speculative_thresholds ? device->seen.guessed : device->seen.proved);
+      if constexpr (std::is_same_v<Args, cuda::GatherRows>)
+        device->seen.gathered += args.which != nullptr ? args.count : 0;
+      std::type_identity_t<Args> given = args;
+      if constexpr (std::is_same_v<Args, cuda::Finish>) given.speculative = given.speculative && !device->unchecked;
+      device->launches(blocks, threads, shared, kernel, given);
     }
     template <class Args>
     void next(std::int64_t blocks, int threads, std::int64_t shared, void (*kernel)(Args),
@@ -35,10 +47,15 @@ struct Device : emulated::Device {
   int multiprocessors = 3;
   std::int64_t shared_bytes = 227 << 10;  // that a block may have
   std::int64_t packed_rows = cuda::most_packed_rows;
+  cuda::SpeculationRule speculation;
+  Launches seen;
+  bool unchecked = false;  // guesses of thresholds are not verified
 
   Launch launch() { return {this}; }
   cuda::FilterSet usable = cuda::built_filters("80-virtual", 80);
   const cuda::FilterSet& filters() const { return usable; }
+  std::byte* take_shared(std::int64_t bytes) { return static_cast<std::byte*>(take(bytes)); }
+  void give_shared(void* memory) { give(memory); }
   bool holds(const void* memory) const { return held.count(const_cast<void*>(memory)) > 0; }
   std::int64_t select_bytes(const cuda::SelectArgs& /*task*/) const { return 1; }
   void select(const cuda::SelectArgs& task, void* /*workspace*/) const {
@@ -69,6 +86,9 @@ struct Ask {
   Precision precision = Precision::int8;
   bool there = false;  // results stay on the device
   std::int64_t packed_rows = cuda::most_packed_rows, shared_bytes = 227 << 10;
+  cuda::SpeculationRule speculation = {};
+  bool unchecked = false;
+  int multiprocessors = 3;
 };
 
 struct Answer {
@@ -76,6 +96,7 @@ struct Answer {
   Stats stats;
   double largest = 0;                                                  // error that was proved
   std::int64_t redone = 0, planned_bytes = INT64_MAX, used_bytes = 0;  // bytes: of the precision that is asked for
+  Launches launches;
 };
 
 /// The corpus past a session, in chunks of so many rows or whole.
@@ -105,6 +126,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
                   .k = std::min(options.k, corpus.rows),
                   .first_id = options.first_id,
                   .filter = RowFilter(options.eligible, corpus.rows, options.first_id, ask.graph)};
+  if (spec.filter.uniform() && queries.rows > 0) spec.k = std::min(spec.k, spec.filter.count(0));
   Answer answer;
   answer.result = Neighbors(queries.rows, options.k, spec.type, options.pad);
   Plan plan;
@@ -117,12 +139,15 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   const ProblemShape problem{.corpus = {corpus.rows, corpus.cols, corpus.dtype},
                              .queries = {queries.rows, queries.cols, queries.dtype},
                              .metric = options.metric,
-                             .k = spec.k,
+                             .k = std::min(options.k, corpus.rows),
                              .filter_bytes = RowFilter::bytes(options.eligible, corpus.rows)};
   ThreadPool thread_pool(1, nullptr, {}, 1);
   Device device;
   device.packed_rows = ask.packed_rows;
   device.shared_bytes = ask.shared_bytes;
+  device.speculation = ask.speculation;
+  device.unchecked = ask.unchecked;
+  device.multiprocessors = ask.multiprocessors;
   NeighborsView out = answer.result.view();
   const std::int64_t entries = queries.rows * options.k,
                      bytes = entries * static_cast<std::int64_t>(distance_size(spec.type));
@@ -150,6 +175,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
     answer.redone = static_cast<std::int64_t>(rows.size());
     answer.planned_bytes = cuda::session_bytes(plan, problem, 0, device.multiprocessors, device.packed_rows);
     answer.used_bytes = device.most_held;
+    answer.launches = device.seen;
     answer.largest = *std::max_element(largest.begin(), largest.end());
   }
   if (ask.there) {

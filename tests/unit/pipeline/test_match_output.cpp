@@ -29,7 +29,7 @@ Matches taken_in(const std::vector<std::int64_t>& order, const MatchSpec& spec, 
 /// 40 pairs of two images of so many rows.
 struct Asked {
   explicit Asked(std::int64_t rows) : images(2, Points(nullptr, DType::u8, rows, 4)), pairs(40, ImagePair{0, 1}) {}
-  MatchSpec spec() const { return {.images = images, .pairs = pairs}; }
+  MatchSpec spec() const { return {.images = images, .pairs = pairs, .rule = {}}; }
   std::vector<Points> images;
   std::vector<ImagePair> pairs;
 };

@@ -30,9 +30,12 @@ struct RowChoice {
   const std::int64_t *row_labels = nullptr, *query_labels = nullptr;
 };
 
+/// Columns are read several at a time.
+VICINAL_HOST_DEVICE inline std::int64_t centre_columns(std::int64_t dims) { return (dims + 127) / 128 * 128; }
+
 /// The transform that makes filter rows of rows (prepare/transform.hpp).
 struct DeviceTransform {
-  const double* centre = nullptr;
+  const float* centre = nullptr;  // of columns, with zeros up to centre_columns()
   double scale = 1, integral = 0;
   float least_step = 0;
   double step = 0;  // of all rows and queries, where sums are of differences in int8
@@ -100,10 +103,10 @@ struct QueryState {
 struct Counters {
   unsigned long long passed, ranked, underflowed;
   unsigned infinite_keys, undefined_keys;
-  unsigned long long first_undefined;  // row of the corpus
-  unsigned bad_rows, bad_queries;      // that the contract refuses
-  unsigned long long given_up;         // queries
-  unsigned long long largest_error;    // of the others, as the bits of a number that is not negative
+  unsigned long long first_undefined;   // row of the corpus
+  unsigned bad_rows, bad_queries;       // that the contract refuses
+  unsigned long long given_up, missed;  // queries; missed: that are searched again
+  unsigned long long largest_error;     // of the others, as the bits of a number that is not negative
 };
 
 /// Tiles are visited in the order i * step % count (core/visit_order.hpp), so that any part of it is a sample.

@@ -107,8 +107,10 @@ __device__ __forceinline__ float likely_limit(std::uint32_t want, unsigned* bins
     const float at = (t - low) * per;
     return at >= 0 && at < static_cast<float>(likely_bins - 1) ? static_cast<int>(at) : at < 0 ? 0 : likely_bins - 1;
   };
-  if (!is_finite(static_cast<double>(low)) || !(width < static_cast<float>(infinite)))
+  if (!is_finite(static_cast<double>(low)) || !(width < static_cast<float>(infinite))) {
+    __syncthreads();  // of all who read the ends, before the caller writes there
     return static_cast<float>(infinite);
+  }
   each([&](float t) { atomicAdd(&bins[bin_of(t)], 1u); });
   __syncthreads();
   find_bin<likely_bins>(bins, want, scratch + 64);

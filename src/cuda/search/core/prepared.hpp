@@ -1,5 +1,8 @@
 // A prepared matrix and the device memory that holds it stand here, with how many bytes that is.
 #pragma once
+#include <memory>
+#include <mutex>
+
 #include "backend/search.hpp"
 #include "core/metric.hpp"
 #include "cuda/device/device.hpp"
@@ -36,12 +39,16 @@ struct PreparedMatrixBuffers {
 /// A whole corpus on the device, for searches to come.
 template <class Device>
 struct CudaPreparedCorpus final : PreparedCorpus {
-  explicit CudaPreparedCorpus(Device& device) : centre(device), buffers(device) {}
+  explicit CudaPreparedCorpus(Device& d) : device(d), centre(d), buffers(d) {}
   std::int64_t bytes() const override { return buffers.size() + centre.bytes(); }
   DeviceTransform transform;
   bool packed = false;
-  DeviceBuffer<double, Device> centre;
+  DeviceBuffer<float, Device> centre;
   PreparedMatrixBuffers<Device> buffers;
+  Device& device;
+  // What small searches work in, kept between them by those who make it (few_session.hpp).
+  mutable std::mutex mutex;
+  mutable std::shared_ptr<void> workspaces;
 };
 
 inline std::int64_t padded_to_blocks(std::int64_t count) {
@@ -59,7 +66,7 @@ inline std::int64_t matrix_bytes(std::int64_t count, const Shape& shape, Metric 
   const std::int64_t padded = padded_to_blocks(count), dims = shape.cols;
   std::int64_t total = host_row_bytes(count, shape) + (std::int64_t{1} << 20);
   if (needs_norms(metric)) total += count * 16;
-  if (has_filter(precision)) total += padded * (filter_width(precision, dims) + 16) + 2048 * (count / 8192 + 129);
+  if (has_filter(precision)) total += padded * (filter_width(precision, dims) + 16) + 4096 * (count / 8192 + 129);
   if (queries) total += count * dims * 8 + padded * 64;
   return total;
 }

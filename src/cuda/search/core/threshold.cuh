@@ -15,4 +15,10 @@ __device__ __forceinline__ void tighten(const SearchArgs& args, std::int64_t pos
   if (!state.overflowed) state.coeffs = coeffs_of_query(args.model, state.threshold_filter, query.square, query.norms);
 }
 
+/// A query that has lost rows has no answer here, whatever else is found: nothing passes for it any more.
+__device__ __forceinline__ void give_up(const SearchArgs& args, std::int64_t position) {
+  args.states[position].overflowed = true;
+  args.states[position].coeffs.base = -infinite;
+}
+
 }  // namespace vicinal::cuda

@@ -1,6 +1,7 @@
 // FINISH: the lists of a batch become rows of the result, and what certify asks of each query.
 #pragma once
 #include "cuda/search/core/list_words.cuh"
+#include "cuda/search/filter/speculate.hpp"
 #include "cuda/search/rerank/rank.cuh"
 
 namespace vicinal::cuda {
@@ -15,10 +16,28 @@ struct Finish {
   void* distances = nullptr;
   std::int64_t* counts = nullptr;  // or null
   double *verified_radius = nullptr, *largest = nullptr;
-  bool filters = true;      // false: every row was ranked
-  std::int64_t pieces = 1;  // warps that share a query's row
-  bool full_lists = true;   // every query has k rows that may answer it: a shorter list has lost them to infinity
+  bool filters = true;       // false: every row was ranked
+  std::int64_t pieces = 1;   // warps that share a query's row
+  bool full_lists = true;    // every query has k rows that may answer it: a shorter list has lost them to infinity
+  bool speculative = false;  // thresholds were guessed
 };
+/// Facts of a query that is to be searched again: a largest error that no query has.
+inline constexpr double missed_mark = -1;
+
+/// Whether the query is to be searched again: its guessed threshold is not proved by its list, which then is no answer, or its slots were too
+/// few, and those that it has with a proved threshold may do.
+template <class Form>
+__device__ __forceinline__ bool is_missed(const Finish& f, std::int64_t position) {
+  if (!f.speculative) return false;
+  const SearchArgs& args = f.args;
+  const QueryState& state = args.states[position];
+  if (state.overflowed)
+    return args.queries.quantized[position].filterable && args.counts[position] <= 2 * args.capacity;
+  const std::int64_t k = args.k, found = static_cast<std::int64_t>(state.best);
+  const auto* best = static_cast<const typename Form::Word*>(args.best) + position * k;
+  return !verifies(state, k, found == k ? ListWords<Form>::key(best[k - 1]) : infinite);
+}
+
 template <class Form>
 __global__ void finish_queries(Finish f) {
   using Words = ListWords<Form>;
@@ -27,23 +46,24 @@ __global__ void finish_queries(Finish f) {
                      position = warp / f.pieces, piece = warp % f.pieces;
   if (position >= args.queries.count) return;
   const QueryState& state = args.states[position];
+  const bool missed = is_missed<Form>(f, position), lost = missed || state.overflowed;
   const std::int64_t query = f.filters ? args.queries.order[position] : position,
                      at = f.own_rows ? args.number_of(query) : query;
   // The query's radius and error.
   const bool speaks = piece == 0 && lane_index() == 0;  // for the query
   if (speaks) {
-    f.verified_radius[query] = state.overflowed ? -infinite : state.threshold_key;
-    const double error = f.filters && !state.overflowed
+    f.verified_radius[query] = lost ? -infinite : state.threshold_key;
+    const double error = f.filters && !lost
                              ? largest_error(args.model, args.queries.quantized[position].norms,
                                              {double_of(args.rows.largest[0]), double_of(args.rows.largest[1])},
                                              args.queries.quantized[position].scale)
                              : 0;
-    f.largest[query] = error;
-    if (state.overflowed) atomicAdd(&args.counters->given_up, 1ull);
+    f.largest[query] = missed ? missed_mark : error;
+    if (lost) atomicAdd(missed ? &args.counters->missed : &args.counters->given_up, 1ull);
     if (bits_of(error) > args.counters->largest_error)
       atomicMax(&args.counters->largest_error, bits_of(error));  // seldom: it grows
   }
-  if (state.overflowed) return;
+  if (lost) return;
   if (speaks && (f.full_lists || state.infinite_key) && static_cast<std::int64_t>(state.best) < args.k)
     atomicAdd(&args.counters->infinite_keys, 1u);
   // Its list: ids and distances, and -1 where it is short.

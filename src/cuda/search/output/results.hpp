@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include "backend/search.hpp"
 #include "cuda/device/device.hpp"
@@ -15,6 +16,15 @@ inline void count_found(const NeighborsView& out, std::span<const std::int64_t> 
     found[i] =
         there ? unknown_count : std::partition_point(ids, ids + out.k, [](std::int64_t id) { return id >= 0; }) - ids;
   }
+}
+
+/// Those of some values that are the mark, in this order, so that queries of one size stay side by side.
+inline std::vector<std::int64_t> marked(std::span<const double> values, double mark,
+                                        std::span<const std::uint32_t> order) {
+  std::vector<std::int64_t> which;
+  for (const std::uint32_t i : order)
+    if (values[i] == mark) which.push_back(i);
+  return which;
 }
 
 /// Dense rows on the device to those of the host's memory, `size` bytes each; rows that follow one another by one copy.

@@ -3,9 +3,6 @@
 // overflow every list.
 #pragma once
 #include <algorithm>
-#include <map>
-#include <string_view>
-#include <vector>
 
 #include "cuda/device/device.hpp"
 #include "cuda/search/core/element.cuh"
@@ -38,6 +35,14 @@ __device__ __forceinline__ unsigned long long mixed(unsigned long long x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
+/// A hash of the row that begins at `base`, by a warp; of equal rows it is equal.
+__device__ __forceinline__ unsigned long long row_hash(const PreparedMatrix& matrix, std::int64_t base) {
+  unsigned long long hash = 0;
+  for (std::int64_t i = lane_index(); i < matrix.dims; i += 32)
+    hash += mixed(value_bits(matrix, base + i) + 0x9e3779b97f4a7c15ull * static_cast<unsigned long long>(i + 1));
+  for (int h = 16; h > 0; h /= 2) hash += __shfl_xor_sync(all_lanes, hash, h);
+  return mixed(hash);
+}
 
 /// The group of each row, and whether rows before this launch fill it: a warp a row.
 __global__ void __launch_bounds__(duplicates_threads) mark_duplicates(Duplicates c) {
@@ -46,11 +51,7 @@ __global__ void __launch_bounds__(duplicates_threads) mark_duplicates(Duplicates
   for (std::int64_t row = c.first + static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index();
        row < c.last; row += warps) {
     const std::int64_t base = row * matrix.dims;
-    unsigned long long hash = 0;
-    for (std::int64_t i = lane_index(); i < matrix.dims; i += 32)
-      hash += mixed(value_bits(matrix, base + i) + 0x9e3779b97f4a7c15ull * static_cast<unsigned long long>(i + 1));
-    for (int h = 16; h > 0; h /= 2) hash += __shfl_xor_sync(all_lanes, hash, h);
-    hash = mixed(hash);
+    const unsigned long long hash = row_hash(matrix, base);
     std::int64_t found = c.slots;
     for (int probe = 0; probe < duplicates_probes && found == c.slots; ++probe) {
       const auto slot = static_cast<std::int64_t>((hash + static_cast<unsigned long long>(probe)) &
@@ -73,17 +74,6 @@ __global__ void __launch_bounds__(duplicates_threads) mark_duplicates(Duplicates
 __global__ void count_duplicates(Duplicates c) {
   const std::int64_t row = c.first + static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
   if (row < c.last && c.slot_of[row] < c.slots && c.marks[row] == 0) atomicAdd(&c.counts[c.slot_of[row]], 1u);
-}
-
-/// Whether a quarter of some dense rows have equals among them.
-inline bool many_duplicates(const Points& rows) {
-  const std::int64_t bytes = rows.cols * static_cast<std::int64_t>(dtype_size(rows.dtype));
-  std::map<std::string_view, std::int64_t> groups;
-  for (std::int64_t r = 0; r < rows.rows; ++r)
-    ++groups[{static_cast<const char*>(rows.data) + r * bytes, static_cast<std::size_t>(bytes)}];
-  std::int64_t alike = 0;
-  for (const auto& [row, count] : groups) alike += count > 1 ? count : 0;
-  return rows.rows >= 64 && alike * 4 >= rows.rows;
 }
 
 /// Marks of rows that have `enough` equal rows before them: by parts that double, each against the counts of those before.

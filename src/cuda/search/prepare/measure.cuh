@@ -1,12 +1,13 @@
-// PREPARE, its first kernel: rows are checked, and their norms and largest elements are taken. Queries too, of which more is remembered.
-// order.cuh sorts what it measured, pack_int8.cuh and pack_float.cuh round it.
+// PREPARE, its first kernels: rows are checked, and their norms and largest elements are taken; queries by a kernel of their own, for more is
+// remembered of them. order.cuh sorts what they measured, pack_int8.cuh and pack_float.cuh round it.
 #pragma once
-#include "cuda/search/core/element.cuh"
+#include "cuda/search/prepare/fours.cuh"
 
 namespace vicinal::cuda {
 
 inline constexpr int prepare_threads = 256;
-inline constexpr int far_exponent = 60, extreme_exponent = 400;  // as in src/cpu/prepare/prepare.cpp and transform.hpp
+inline constexpr int far_exponent = 60,
+                     extreme_exponent = 400;  // as in src/cpu/prepare/prepare.cpp and prepare/transform.hpp
 
 struct Prepare {
   PreparedMatrix matrix;
@@ -16,6 +17,7 @@ struct Prepare {
   bool is_query = false, degenerate_is_one = false;
   Counters* counters = nullptr;
   const std::uint8_t* duplicates = nullptr;  // of rows: excluded always, for enough rows like it come before
+  float* squares = nullptr;                  // of rows, about: their lengths in the filter's form; or null
 };
 
 /// (x - shift) * factor of an element, before the centre is taken away.
@@ -61,22 +63,19 @@ __device__ __forceinline__ void store_values(const PreparedMatrix& matrix, Metri
     matrix.values[base + i] = element(matrix.rows, matrix.dtype, base + i) - mean;
 }
 
-/// A query's own scale, for products, and whether a filter can take it. exponent: of its largest element.
-__device__ __forceinline__ void scale_query(const Prepare& args, int exponent, double& scale, bool& filterable) {
-  const bool own_scale = args.model.sum == Sum::products;
-  if (own_scale) scale = ldexp(1.0, -exponent);
-  if (exponent >= extreme_exponent || -exponent >= extreme_exponent ||
-      (!own_scale && exponent + ilogb(args.transform.scale) > far_exponent))
-    filterable = false;
-}
-
 /// Whether a query whose largest element has this exponent is beyond what the filter's bound holds for.
 __device__ __forceinline__ bool is_far(const Prepare& args, int exponent, bool own_scale) {
   return exponent >= extreme_exponent || -exponent >= extreme_exponent ||
          (!own_scale && exponent + ilogb(args.transform.scale) > far_exponent);
 }
 
-/// Checks rows, takes their norms and sizes: a warp a row.
+/// Whether the contract takes a row of this product with itself.
+__device__ __forceinline__ bool norm_fits(const Prepare& args, double self, bool degenerate) {
+  if (degenerate) return args.degenerate_is_one;
+  return args.matrix.dtype != DType::f64 || (self >= 0x1p-500 && self <= 0x1p500);
+}
+
+/// Checks queries, takes their norms and sizes, and stores their values: a warp a query.
 __device__ __forceinline__ void measure(const Prepare& args) {
   const PreparedMatrix& matrix = args.matrix;
   const Metric metric = args.model.metric;
@@ -89,19 +88,17 @@ __device__ __forceinline__ void measure(const Prepare& args) {
     const double first = element(matrix.rows, matrix.dtype, base), reference = metric == Metric::cosine ? 0.0 : first;
     bool finite = true, same = true;
     double largest = 0, sum = 0, size = 0;
-    if (norms || args.is_query || !args.filters) {
-      with_elements(matrix, [&](auto load) {
+    with_elements(matrix, [&](auto load) {
 #pragma unroll 4
-        for (std::int64_t i = lane_index(); i < matrix.dims; i += 32) {
-          const double x = load(base + i);
-          finite = finite && is_finite(x);
-          same = same && x == reference;
-          largest = largest < fabs(x) ? fabs(x) : largest;
-          sum = metric == Metric::cosine ? fma(x, x, sum) : sum + x;
-        }
-      });
-      finite = __all_sync(all_lanes, finite);
-    }
+      for (std::int64_t i = lane_index(); i < matrix.dims; i += 32) {
+        const double x = load(base + i);
+        finite = finite && is_finite(x);
+        same = same && x == reference;
+        largest = largest < fabs(x) ? fabs(x) : largest;
+        sum = metric == Metric::cosine ? fma(x, x, sum) : sum + x;
+      }
+    });
+    finite = __all_sync(all_lanes, finite);
 
     // Norms, and whether the row has a direction.
     bool degenerate = false, in_range = true;
@@ -111,65 +108,179 @@ __device__ __forceinline__ void measure(const Prepare& args) {
       if (metric == Metric::correlation)
         self = centred_squares(matrix, row, base, self / static_cast<double>(matrix.dims));
       degenerate = same;
-      if (degenerate) in_range = args.degenerate_is_one;
-      else if (matrix.dtype == DType::f64) in_range = self >= 0x1p-500 && self <= 0x1p500;
+      in_range = norm_fits(args, self, degenerate);
       if (lane_index() == 0) matrix.self[row] = degenerate ? -1.0 : self;
       __syncwarp();
     }
-
-    // Queries: their values in fp64.
-    if (args.is_query && matrix.values != nullptr) store_values(matrix, metric, row, base);
+    if (matrix.values != nullptr) store_values(matrix, metric, row, base);
 
     // The size of the filter row.
     if (args.filters) {
-      if (args.is_query) {
-        largest = lanes_joined(largest, Larger{});
-        if (lane_index() == 0) {
-          bool filterable = args.transform.usable && !degenerate && finite && in_range;
-          double scale = args.transform.scale;
-          if (largest > 0 && !norms && finite) {
-            const bool own_scale = args.model.sum == Sum::products;
-            const int exponent = ilogb(largest);
-            if (own_scale) scale = ldexp(1.0, -exponent);
-            if (is_far(args, exponent, own_scale)) filterable = false;
-          }
-          matrix.scales[row] = scale;
-          matrix.filterable[row] = filterable;
+      largest = lanes_joined(largest, Larger{});
+      if (lane_index() == 0) {
+        bool filterable = args.transform.usable && !degenerate && finite && in_range;
+        double scale = args.transform.scale;
+        if (largest > 0 && !norms && finite) {
+          const bool own_scale = args.model.sum == Sum::products;
+          const int exponent = ilogb(largest);
+          if (own_scale) scale = ldexp(1.0, -exponent);
+          if (is_far(args, exponent, own_scale)) filterable = false;
         }
-        __syncwarp();
+        matrix.scales[row] = scale;
+        matrix.filterable[row] = filterable;
       }
+      __syncwarp();
       const RowMap map = row_map(args, row);
       with_elements(matrix, [&](auto load) {
 #pragma unroll 4
         for (std::int64_t i = lane_index(); i < matrix.dims; i += 32) {
-          const double x = load(base + i), moved = fabs((x - map.shift) * map.factor - args.transform.centre[i]);
-          finite = finite && is_finite(x);
+          const double moved =
+              fabs((load(base + i) - map.shift) * map.factor - static_cast<double>(args.transform.centre[i]));
           size = size < moved ? moved : size;
         }
       });
       size = lanes_joined(size, Larger{});
-      finite = __all_sync(all_lanes, finite);
     }
     const bool fit = finite && in_range;
-    if (!fit && lane_index() == 0)
-      atomicAdd(args.is_query ? &args.counters->bad_queries : &args.counters->bad_rows, 1u);
+    if (!fit && lane_index() == 0) atomicAdd(&args.counters->bad_queries, 1u);
     if (args.filters && lane_index() == 0)
-      matrix.sizes[row] = is_finite(size) && fit && (!args.is_query || matrix.filterable[row]) ? up32(size) : 0.0f;
+      matrix.sizes[row] = is_finite(size) && fit && matrix.filterable[row] ? up32(size) : 0.0f;
   }
 }
-__global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare args) { measure(args); }
+__global__ void __launch_bounds__(prepare_threads) measure_queries(Prepare args) { measure(args); }
 
-/// Some rows of a table side by side, for the host to look at.
+/// What eight lanes find out about a row.
+struct RowFacts {
+  bool finite = true, in_range = true;
+  double size = 0;   // largest element of the filter row
+  float square = 0;  // about the sum of their squares
+};
+/// The facts of a row whose metric takes no norms. Elements and sizes may be in single precision, for a size only chooses a step.
+template <bool filters, class Columns>
+__device__ __forceinline__ RowFacts facts_of_row(const Prepare& args, const Columns& columns) {
+  using Type = typename Columns::Type;
+  using Value = Widened<Type>;
+  // A power of two by its halves, for itself it may leave single precision.
+  const int exponent = ilogb(args.transform.scale), half = exponent / 2;
+  const auto first = static_cast<Value>(ldexp(1.0, half)), second = static_cast<Value>(ldexp(1.0, exponent - half));
+  Value size = 0, none = 0;
+  float square = 0;
+  each_four(columns, Type{}, [&](std::int64_t col, const auto& four) {
+    float4 centre = {0, 0, 0, 0};
+    if constexpr (filters) centre = *reinterpret_cast<const float4*>(args.transform.centre + col);
+    const float centres[4] = {centre.x, centre.y, centre.z, centre.w};
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const Value x = widened(four.at[c]);
+      none = std::fma(x, Value{0}, none);  // NaN of NaN and of infinities
+      if constexpr (!filters) continue;
+      const Value moved = std::fma(x * first, second, static_cast<Value>(-centres[c]));
+      size = std::fmax(size, std::fabs(moved));
+      square = std::fma(static_cast<float>(moved), static_cast<float>(moved), square);
+    }
+  });
+  RowFacts facts;
+  facts.finite = eight_joined(none == 0 ? 1 : 0, [](int a, int b) { return a & b; }) != 0;
+  facts.size = static_cast<double>(eight_joined(size, [](Value a, Value b) { return a < b ? b : a; }));
+  facts.square = eight_joined(square, [](float a, float b) { return a + b; });
+  return facts;
+}
+/// The facts of a row that is divided by its norm, which is kept in the canonical order of its sum. there: the row is the lanes' own.
+template <class Columns>
+__device__ __forceinline__ RowFacts facts_of_unit_row(const Prepare& args, const Columns& columns, std::int64_t row,
+                                                      bool there) {
+  using Type = typename Columns::Type;
+  const PreparedMatrix& matrix = args.matrix;
+  const bool cosine = args.model.metric == Metric::cosine, writes = there && lane_index() % row_lanes == 0;
+  const Type absent = cosine ? Type{} : columns.row[0];
+  const auto reference = static_cast<double>(widened(absent));
+  // Its sums, and whether it has a direction.
+  double lists[4] = {0, 0, 0, 0}, none = 0;
+  bool same = true;
+  each_four(columns, absent, [&](std::int64_t col, const auto& four) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const auto x = static_cast<double>(widened(four.at[c]));
+      none = fma(x, 0.0, none);
+      same = same && x == reference;
+      if (columns.has(col, c)) lists[c] = cosine ? fma(x, x, lists[c]) : lists[c] + x;
+    }
+  });
+  RowFacts facts;
+  const auto all = [](int a, int b) { return a & b; };
+  facts.finite = eight_joined(none == 0 ? 1 : 0, all) != 0;
+  const bool degenerate = eight_joined(same ? 1 : 0, all) != 0;
+  double self = fours_joined(lists), mean = 0;
+  if (!cosine) {
+    mean = self / static_cast<double>(matrix.dims);
+    for (double& list : lists) list = 0;
+    each_four(columns, absent, [&](std::int64_t col, const auto& four) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const double t = static_cast<double>(widened(four.at[c])) - mean;
+        if (columns.has(col, c)) lists[c] = fma(t, t, lists[c]);
+      }
+    });
+    self = fours_joined(lists);
+    if (writes) matrix.mean[row] = mean;
+  }
+  if (writes) matrix.self[row] = degenerate ? -1.0 : self;
+  facts.in_range = norm_fits(args, self, degenerate);
+  // Its elements as the filter has them.
+  if (!args.filters) return facts;
+  const double factor = !degenerate && self > 0 ? 1.0 / sqrt(self) : 0.0;
+  each_four(columns, absent, [&](std::int64_t col, const auto& four) {
+    const float4 centre = *reinterpret_cast<const float4*>(args.transform.centre + col);
+    const float centres[4] = {centre.x, centre.y, centre.z, centre.w};
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if (!columns.has(col, c)) continue;
+      const double x = static_cast<double>(widened(four.at[c])) - mean,
+                   moved = fabs(fma(x, factor, -static_cast<double>(centres[c])));
+      facts.size = facts.size < moved ? moved : facts.size;
+      facts.square = std::fma(static_cast<float>(moved), static_cast<float>(moved), facts.square);
+    }
+  });
+  facts.size = eight_joined(facts.size, Larger{});
+  facts.square = eight_joined(facts.square, [](float a, float b) { return a + b; });
+  return facts;
+}
+
+/// Checks rows of the corpus, takes their norms and sizes: eight lanes a row.
+template <class Columns>
+__global__ void __launch_bounds__(prepare_threads) measure_rows(Prepare args) {
+  const PreparedMatrix& matrix = args.matrix;
+  const std::int64_t each = thread_count() / row_lanes, step = static_cast<std::int64_t>(gridDim.x) * each;
+  for (std::int64_t from = static_cast<std::int64_t>(blockIdx.x) * each; from < matrix.count; from += step) {
+    const std::int64_t mine = from + thread_index() / row_lanes;
+    const bool there = mine < matrix.count;
+    const std::int64_t row = there ? mine : matrix.count - 1;
+    const Columns columns(matrix, row);
+    const RowFacts facts = needs_norms(args.model.metric) ? facts_of_unit_row(args, columns, row, there)
+                           : args.filters                 ? facts_of_row<true>(args, columns)
+                                                          : facts_of_row<false>(args, columns);
+    if (!there || lane_index() % row_lanes != 0) continue;
+    const bool fit = facts.finite && facts.in_range;
+    if (!fit) atomicAdd(&args.counters->bad_rows, 1u);
+    // Beyond single precision a size is its largest number.
+    if (args.squares != nullptr)
+      args.squares[row] = facts.square == facts.square ? facts.square : static_cast<float>(infinite);
+    if (args.filters) matrix.sizes[row] = fit ? up32(facts.size < 0x1p127 ? facts.size : 0x1p127) : 0.0f;
+  }
+}
+/// Some rows of a table side by side, for the host to look at or for a search of their own.
 struct GatherRows {
   const unsigned char* from;
   unsigned char* to;
   std::int64_t row_bytes, row_stride, count;
   Visits visits;
+  const std::int64_t* which = nullptr;  // rows, or null: those that are visited first
 };
 __global__ void gather_rows(GatherRows args) {
   for (std::int64_t row = blockIdx.x; row < args.count; row += gridDim.x)
     for (std::int64_t i = thread_index(); i < args.row_bytes; i += thread_count())
-      args.to[row * args.row_bytes + i] = args.from[args.visits.at(row) * args.row_stride + i];
+      args.to[row * args.row_bytes + i] =
+          args.from[(args.which != nullptr ? args.which[row] : args.visits.at(row)) * args.row_stride + i];
 }
 
 }  // namespace vicinal::cuda

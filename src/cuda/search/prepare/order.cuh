@@ -12,6 +12,7 @@ struct Order {
   PreparedMatrix matrix;
   Visits shuffle;
   std::uint32_t* counts = nullptr;  // [order_bins][blocks]
+  std::uint32_t* places = nullptr;  // the same, of the positions where they begin
   std::int64_t chunk = 0;           // rows a block
   int blocks = 0;
 };
@@ -55,24 +56,33 @@ __global__ void __launch_bounds__(order_threads) count_sizes(Order args) {
   }
 }
 
-/// Counts to the positions where they begin: one block.
-__global__ void __launch_bounds__(1024) place_bins(Order args) {
+/// Counts to the positions where they begin: a block has some of the bins, a warp each, and adds up all of them.
+inline constexpr int place_threads = 1024, bins_a_block = place_threads / 32;
+__global__ void __launch_bounds__(place_threads) place_bins(Order args) {
+  VICINAL_SHARED(unsigned, begins, order_bins);
   VICINAL_SHARED(unsigned, scratch, 32);
-  constexpr int each = 4;
-  const std::int64_t count = static_cast<std::int64_t>(order_bins) * args.blocks;
-  unsigned at = 0;
-  for (std::int64_t from = 0; from < count; from += each * thread_count()) {
-    const std::int64_t mine = from + each * thread_index();
-    unsigned here[each], sum = 0, total = 0;
-#pragma unroll
-    for (int i = 0; i < each; ++i) sum += here[i] = mine + i < count ? args.counts[mine + i] : 0;
-    unsigned before = at + block_sum_before(sum, total, scratch);
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < each; ++i) {
-      if (mine + i < count) args.counts[mine + i] = before;
-      before += here[i];
-    }
+#pragma unroll 4
+  for (int bin = warp_index(); bin < order_bins; bin += place_threads / 32) {
+    unsigned sum = 0;
+    for (int b = lane_index(); b < args.blocks; b += 32)
+      sum += args.counts[static_cast<std::int64_t>(bin) * args.blocks + b];
+    sum = __reduce_add_sync(all_lanes, sum);
+    if (lane_index() == 0) begins[bin] = sum;
+  }
+  __syncthreads();
+  unsigned total = 0;
+  const int own = static_cast<int>(blockIdx.x) * bins_a_block + warp_index();
+  const unsigned before = block_sum_before(thread_index() < order_bins ? begins[thread_index()] : 0u, total, scratch);
+  __syncthreads();
+  if (thread_index() < order_bins) begins[thread_index()] = before;
+  __syncthreads();
+  unsigned at = begins[own];
+#pragma unroll 4
+  for (int from = 0; from < args.blocks; from += 32) {
+    const int b = from + lane_index();
+    const std::int64_t index = static_cast<std::int64_t>(own) * args.blocks + b;
+    const unsigned below = warp_sum_before(b < args.blocks ? args.counts[index] : 0u, total);
+    if (b < args.blocks) args.places[index] = at + below;
     at += total;
   }
 }
@@ -83,7 +93,7 @@ __global__ void __launch_bounds__(order_threads) place_rows(Order args) {
   VICINAL_SHARED(std::uint32_t, begins, order_bins);
   const OrderPart part = order_part(args, found);
   for (int b = thread_index(); b < order_bins; b += thread_count()) {
-    begins[b] = args.counts[static_cast<std::int64_t>(b) * args.blocks + blockIdx.x];
+    begins[b] = args.places[static_cast<std::int64_t>(b) * args.blocks + blockIdx.x];
     unsigned before = 0;
     for (int w = 0; w < order_warps; ++w) {
       const unsigned here = found[b * order_warps + w];
@@ -105,6 +115,12 @@ __global__ void __launch_bounds__(order_threads) place_rows(Order args) {
     __syncwarp();
     if (bin >= 0) args.matrix.order[begins[bin] + at] = static_cast<std::uint32_t>(row);
   }
+}
+
+/// The order of rows whose sizes do not matter: shuffled.
+__global__ void __launch_bounds__(prepare_threads) shuffle_rows(Order args) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * thread_count() + thread_index();
+  if (i < args.matrix.count) args.matrix.order[i] = static_cast<std::uint32_t>(args.shuffle.at(i));
 }
 
 }  // namespace vicinal::cuda

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(prepare_threads) pack_lines(PackLines args) {
       for (std::int64_t i = lane_index(); i < columns; i += 32) {
         double rounded = 0;
         if (there && i < matrix.dims) {
-          const double x = (load(base + i) - map.shift) * map.factor - p.transform.centre[i];
+          const double x = (load(base + i) - map.shift) * map.factor - static_cast<double>(p.transform.centre[i]);
           if (bytes) {
             double n = rint(x * inverse);
             n = n >= -128 ? (n > 127 ? 127 : n) : n < -128 ? -128 : 0;  // NaN is nothing: its row will not be excluded

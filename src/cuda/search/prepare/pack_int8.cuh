@@ -1,6 +1,7 @@
 // PREPARE, its last kernels for int8: rows in their order are rounded to integers, a tile by one step, with everything that the proof needs
 // (core/bound.hpp); the states of queries begin. A few queries are measured, ordered and rounded by one kernel.
 #pragma once
+#include "cuda/ptx/differences.cuh"
 #include "cuda/search/prepare/order.cuh"
 
 namespace vicinal::cuda {
@@ -58,14 +59,39 @@ __device__ __forceinline__ void close_tile(const PreparedMatrix& matrix, std::in
   atomicMax(&matrix.largest[1], bits_of(n));
 }
 
-/// A tile's step, and its rows in bytes, by a block. largest: of shared memory, a word a warp.
-__device__ __forceinline__ void pack_tile(const Prepare& args, std::int64_t tile, const TileNorms& norms,
-                                          float* largest) {
-  const PreparedMatrix& matrix = args.matrix;
+/// What packing keeps in shared memory: sums of the rows of a tile, which become their norms, and a word a warp.
+struct TileScratch {
+  double *xx, *nn, *ee;
+  float* largest;
+};
+/// A PackedTile says which rows a tile has and where their bytes go.
+struct PackedTile {
+  std::int64_t begin;  // position of the first one
+  int used;            // rows that are there
+};
+__device__ __forceinline__ PackedTile packed_tile(const PreparedMatrix& matrix, std::int64_t tile) {
   const std::int64_t begin = tile * tile_rows;
-  const int used = static_cast<int>(matrix.count - begin < tile_rows ? matrix.count - begin : tile_rows);
-  // The step, from the largest element of all rows.
-  float size = thread_index() < used ? matrix.sizes[matrix.order[begin + thread_index()]] : 0.0f;
+  return {begin, static_cast<int>(matrix.count - begin < tile_rows ? matrix.count - begin : tile_rows)};
+}
+/// Where rows go in a tile: `line` of row r, and from there the word of columns col to col + 3, at one place for all rows with r % 8 alike.
+struct TileBytes {
+  std::int8_t* bytes;
+  int shift, mixer;  // columns of a slab as a power of two; what row r's chunks are exchanged by
+
+  __device__ __forceinline__ TileBytes(const PreparedMatrix& matrix, std::int64_t begin, int r)
+      : bytes(matrix.bytes + begin * matrix.width), shift(matrix.width == 64 ? 6 : 7),
+        mixer(swizzled_chunk(1 << shift, r, 0)) {}
+  __device__ __forceinline__ std::int8_t* line(int r) const { return bytes + (r << shift); }
+  __device__ __forceinline__ int word(int col) const {
+    const int slab = col >> shift, in_slab = col - (slab << shift);
+    return (slab << shift) * tile_rows + ((in_slab / 16 ^ mixer) * 16 + in_slab % 16);
+  }
+};
+
+/// The step of a tile, from the largest element of all its rows, by a block.
+__device__ __forceinline__ double tile_step(const Prepare& args, const PackedTile& tile, float* largest) {
+  const PreparedMatrix& matrix = args.matrix;
+  float size = thread_index() < tile.used ? matrix.sizes[matrix.order[tile.begin + thread_index()]] : 0.0f;
   for (int h = 16; h > 0; h /= 2) {
     const float other = __shfl_xor_sync(all_lanes, size, h);
     size = size < other ? other : size;
@@ -73,56 +99,159 @@ __device__ __forceinline__ void pack_tile(const Prepare& args, std::int64_t tile
   if (lane_index() == 0) largest[warp_index()] = size;
   __syncthreads();
   for (int w = 0; w < thread_count() / 32; ++w) size = size < largest[w] ? largest[w] : size;
-  const bool integral =
-      args.transform.integral > 0 && static_cast<double>(size) <= args.transform.integral * 128 * (1 + 0x1p-20);
-  const float rounded_step = size / 127 < args.transform.least_step ? args.transform.least_step : size / 127;
-  const double step = integral ? args.transform.integral : static_cast<double>(rounded_step), inverse = 1 / step;
-  // A row by a warp: its elements are rounded to multiples of the step, and what rounding took is summed.
-  for (int r = warp_index(); r < tile_rows; r += thread_count() / 32) {
-    const int slab = matrix.width == 64 ? 64 : 128;
-    const auto to = [&](std::int64_t i) {  // four columns
-      const auto in_slab = static_cast<int>(4 * i % slab);
-      return reinterpret_cast<std::uint32_t*>(matrix.bytes + begin * matrix.width + 4 * i / slab * slab * tile_rows +
-                                              r * slab + swizzled_chunk(slab, r, in_slab / 16) * 16 + in_slab % 16);
-    };
-    double xx = 0, nn = 0, ee = 0;
-    if (r >= used) {
-      for (std::int64_t i = lane_index(); i < matrix.width / 4; i += 32) *to(i) = 0;
-    } else {
-      const std::int64_t row = matrix.order[begin + r], base = row * matrix.dims;
-      const RowMap map = row_map(args, row);
-      with_elements(matrix, [&](auto load) {
-        for (std::int64_t i = lane_index(); i < matrix.width / 4; i += 32) {
-          std::uint32_t four = 0;
-#pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            const std::int64_t col = 4 * i + j;
-            if (col >= matrix.dims) break;
-            const double x = (load(base + col) - map.shift) * map.factor - args.transform.centre[col];
-            double n = rint(x * inverse);
-            n = n >= -128 ? (n > 127 ? 127 : n) : n < -128 ? -128 : 0;  // NaN is nothing: its row will not be excluded
-            const double e = x - n * step;
-            xx = fma(x, x, xx);
-            nn = fma(n, n, nn);
-            ee = fma(e, e, ee);
-            four |= (static_cast<std::uint32_t>(static_cast<int>(n)) & 255u) << (8 * j);
-          }
-          *to(i) = four;
-        }
-      });
-      xx = lanes_joined(xx, Plus{});
-      nn = lanes_joined(nn, Plus{});
-      ee = lanes_joined(ee, Plus{});
-    }
-    if (lane_index() == 0) close_row(args, begin + r, r < used, {xx, nn * step * step, ee, 0, 0, 0}, norms);
-  }
-  close_tile(matrix, tile, norms, step);
+  if (args.transform.integral > 0 && static_cast<double>(size) <= args.transform.integral * 128 * (1 + 0x1p-20))
+    return args.transform.integral;
+  return static_cast<double>(size / 127 < args.transform.least_step ? args.transform.least_step : size / 127);
 }
-__global__ void __launch_bounds__(prepare_threads) pack_rows(Prepare args) {
-  VICINAL_SHARED(double, es, tile_rows);
-  VICINAL_SHARED(double, ns, tile_rows);
+
+/// The multiple of a step nearest to x, among -128 to 127; `whole` is the same. Where it leaves 32 bits, as of infinite x, it is any of them.
+__device__ __forceinline__ int rounded_byte(double x, double inverse, double& whole) {
+  // 1.5 * 2^52, where numbers are a whole one apart, and their lower halves count.
+  auto n = static_cast<int>(static_cast<std::uint32_t>(bits_of(fma(x, inverse, 0x1.8p52))));
+  n = n < -128 ? -128 : n > 127 ? 127 : n;
+  whole = double_of(0x4330000000000000ull | (static_cast<std::uint32_t>(n) ^ 0x80000000u)) - (0x1p52 + 0x1p31);
+  return n;
+}
+
+/// Rows of a tile in bytes, and their sums: eight lanes a row.
+template <class Columns>
+__device__ __forceinline__ void round_rows(const Prepare& args, const PackedTile& tile, double step,
+                                           const TileScratch& scratch) {
+  constexpr int batch = 4;  // groups of columns that are loaded together
+  const PreparedMatrix& matrix = args.matrix;
+  const int part = lane_index() % row_lanes, width = static_cast<int>(matrix.width);
+  const double inverse = 1 / step;
+  for (int r = thread_index() / row_lanes; r < tile_rows; r += thread_count() / row_lanes) {
+    const std::int64_t row = matrix.order[tile.begin + (r < tile.used ? r : 0)];
+    const Columns columns(matrix, row);
+    const RowMap map = row_map(args, row);
+    const TileBytes to(matrix, tile.begin, r);
+    double xx = 0, ee = 0;
+    unsigned nn = 0;
+    for (int begin = 4 * part; begin < width; begin += batch * row_columns) {
+      typename Columns::Four fours[batch];
+#pragma unroll
+      for (int b = 0; b < batch; ++b) fours[b] = columns.load(begin + b * row_columns);
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        const int col = begin + b * row_columns;
+        if (col >= width) break;
+        const float4 centre = *reinterpret_cast<const float4*>(args.transform.centre + col);
+        const float centres[4] = {centre.x, centre.y, centre.z, centre.w};
+        std::uint32_t bytes[4];
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          // What is not there is nothing.
+          const double shift = columns.has(col, c) ? map.shift : 0.0;
+          const double x =
+              fma(static_cast<double>(widened(fours[b].at[c])) - shift, map.factor, -static_cast<double>(centres[c]));
+          double n;
+          bytes[c] = static_cast<std::uint32_t>(rounded_byte(x, inverse, n));
+          const double e = fma(-n, step, x);
+          xx = fma(x, x, xx);
+          ee = fma(e, e, ee);
+        }
+        const std::uint32_t word =
+            __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
+        nn = add_byte_products<true>(word, word, nn);
+        *reinterpret_cast<std::uint32_t*>(to.line(r) + to.word(col)) = r < tile.used ? word : 0;
+      }
+    }
+    // The sums of the whole row.
+    xx = eight_joined(xx, Plus{});
+    ee = eight_joined(ee, Plus{});
+    nn = eight_joined(nn, [](unsigned a, unsigned b) { return a + b; });
+    if (part != 0) continue;
+    scratch.xx[r] = xx;
+    scratch.nn[r] = static_cast<double>(nn) * step * step;
+    scratch.ee[r] = ee;
+  }
+}
+
+/// The metadata of a tile whose sums are known, by a block.
+__device__ __forceinline__ void close_sums(const Prepare& args, std::int64_t tile, const PackedTile& about, double step,
+                                           const TileScratch& scratch) {
+  __syncthreads();
+  for (int r = thread_index(); r < tile_rows; r += thread_count())
+    close_row(args, about.begin + r, r < about.used, {scratch.xx[r], scratch.nn[r], scratch.ee[r], 0, 0, 0},
+              {scratch.ee, scratch.nn});
+  close_tile(args.matrix, tile, {scratch.ee, scratch.nn}, step);
+}
+/// A tile's step, and its rows in bytes, by a block.
+template <class Columns>
+__device__ __forceinline__ void pack_tile(const Prepare& args, std::int64_t tile, const TileScratch& scratch) {
+  const PackedTile about = packed_tile(args.matrix, tile);
+  const double step = tile_step(args, about, scratch.largest);
+  round_rows<Columns>(args, about, step, scratch);
+  close_sums(args, tile, about, step, scratch);
+}
+template <class Columns>
+__global__ void __launch_bounds__(prepare_threads, 4) pack_rows(Prepare args) {
+  VICINAL_SHARED(double, xx, tile_rows);
+  VICINAL_SHARED(double, nn, tile_rows);
+  VICINAL_SHARED(double, ee, tile_rows);
   VICINAL_SHARED(float, largest, prepare_threads / 32);
-  pack_tile(args, blockIdx.x, {es, ns}, largest);
+  pack_tile<Columns>(args, blockIdx.x, {xx, nn, ee, largest});
+}
+
+/// Rows that are the bytes of the filter but for 128, which the transform takes from u8: a block a tile. Nothing is rounded, and no sizes are
+/// asked for.
+template <class Columns>
+__global__ void __launch_bounds__(prepare_threads) pack_whole_rows(Prepare args) {
+  VICINAL_SHARED(double, xx, tile_rows);
+  VICINAL_SHARED(double, nn, tile_rows);
+  VICINAL_SHARED(double, ee, tile_rows);
+  using T = typename Columns::Type;
+  constexpr std::uint32_t middle = std::is_same_v<T, std::uint8_t> ? 0x80808080u : 0;
+  constexpr int rows_at_once = prepare_threads / row_lanes, each = tile_rows / rows_at_once, batch = 2;
+  const PreparedMatrix& matrix = args.matrix;
+  const PackedTile tile = packed_tile(matrix, blockIdx.x);
+  const double step = args.transform.integral;
+  const int first = thread_index() / row_lanes, part = lane_index() % row_lanes, width = static_cast<int>(matrix.width);
+  const TileBytes to(matrix, tile.begin, first);
+  Columns columns(matrix, 0);
+  const T* rows[each];
+  unsigned sums[each];
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    const int r = first + j * rows_at_once;
+    rows[j] = Columns(matrix, matrix.order[tile.begin + (r < tile.used ? r : 0)]).row;
+    sums[j] = 0;
+  }
+  // Bytes as they are, less 128.
+  for (int begin = 4 * part; begin < width; begin += batch * row_columns) {
+    typename Columns::Four fours[batch][each];
+#pragma unroll
+    for (int b = 0; b < batch; ++b)
+#pragma unroll
+      for (int j = 0; j < each; ++j) {
+        columns.row = rows[j];
+        fours[b][j] = columns.load(begin + b * row_columns, static_cast<T>(middle & 255u));
+      }
+#pragma unroll
+    for (int b = 0; b < batch; ++b)
+#pragma unroll
+      for (int j = 0; j < each; ++j) {
+        const auto& four = fours[b][j].at;
+        std::uint32_t word = 0;
+#pragma unroll
+        for (int c = 0; c < 4; ++c) word |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(four[c])) << (8 * c);
+        word ^= middle;
+        sums[j] = add_byte_products<true>(word, word, sums[j]);
+        const int r = first + j * rows_at_once;
+        *reinterpret_cast<std::uint32_t*>(to.line(r) + to.word(begin + b * row_columns)) = r < tile.used ? word : 0;
+      }
+  }
+  // Their sums.
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    const int r = first + j * rows_at_once;
+    const unsigned sum = eight_joined(sums[j], [](unsigned a, unsigned b) { return a + b; });
+    if (part != 0) continue;
+    xx[r] = nn[r] = static_cast<double>(sum) * step * step;
+    ee[r] = 0;
+  }
+  close_sums(args, blockIdx.x, tile, step, {xx, nn, ee, nullptr});
 }
 
 /// States of a new batch, in positions: nothing is known and nothing excluded.
@@ -154,8 +283,9 @@ struct PrepareFew {
 };
 __global__ void __launch_bounds__(few_threads) prepare_few(PrepareFew args) {
   VICINAL_SHARED(int, bins, block_queries);
-  VICINAL_SHARED(double, es, tile_rows);
-  VICINAL_SHARED(double, ns, tile_rows);
+  VICINAL_SHARED(double, xx, tile_rows);
+  VICINAL_SHARED(double, nn, tile_rows);
+  VICINAL_SHARED(double, ee, tile_rows);
   VICINAL_SHARED(float, largest, few_threads / 32);
   const PreparedMatrix& matrix = args.prepare.matrix;
   if (thread_index() < 2) matrix.largest[thread_index()] = 0;
@@ -171,7 +301,9 @@ __global__ void __launch_bounds__(few_threads) prepare_few(PrepareFew args) {
   }
   __syncthreads();
   for (std::int64_t tile = 0; tile < matrix.tiles(); ++tile) {
-    pack_tile(args.prepare, tile, {es, ns}, largest);
+    with_type(matrix.dtype, [&](auto zero) {
+      pack_tile<FourColumns<decltype(zero), false>>(args.prepare, tile, {xx, nn, ee, largest});
+    });
     __syncthreads();
   }
   if (mine < count) start_state(args.start, mine);

@@ -12,8 +12,9 @@
 #include "cuda/search/prepare/duplicates.cuh"
 #include "cuda/search/prepare/pack_float.cuh"
 #include "cuda/search/prepare/pack_int8.cuh"
+#include "cuda/search/prepare/transform.cuh"
 #include "prepare/check.hpp"
-#include "prepare/transform.hpp"
+#include "prepare/load.hpp"
 
 namespace vicinal::cuda {
 
@@ -31,52 +32,59 @@ class MatrixPreparer {
       : longest(spec.k), device_(device), spec_(spec), precision_(precision), thread_pool_(thread_pool),
         counters_(counters), order_counts_(device), duplicates_(device) {}
 
-  std::int64_t longest;  // list that rows with many equals are left out of
+  std::int64_t longest;        // list that rows with many equals are left out of
+  bool checked_later = false;  // whether the search finds rows that are not finite, where nothing else is asked of them
 
-  /// Centre and scale by a sample of the rows (src/prepare/transform.cpp); any choice is sound, since quantization errors are measured.
-  DeviceTransform choose(DeviceBuffer<double, Device>& centre) {
-    constexpr std::int64_t most_rows = 1024;
-    SearchSpec sampled{
-        .corpus = spec_.corpus, .metric = spec_.metric, .type = spec_.type, .degenerate = spec_.degenerate};
-    std::vector<std::byte> copy;
+  /// Centre and scale by a sample of the rows, which the device looks at; the host waits for the few words that it needs.
+  DeviceTransform choose(DeviceBuffer<float, Device>& centre) {
     const Points& corpus = spec_.corpus;
-    const std::int64_t count = std::min(corpus.rows, most_rows),
-                       row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
-    copy.resize(static_cast<std::size_t>(count * row));
-    const Points some(copy.data(), corpus.dtype, count, corpus.cols);
-    if (device_.holds(corpus.data)) {
-      DeviceBuffer<unsigned char, Device> gathered(device_);
-      if (count > 0)
-        device_.launch()(count, 128, 0, gather_rows,
-                         GatherRows{.from = static_cast<const unsigned char*>(corpus.data),
-                                    .to = gathered.reserve(count * row),
-                                    .row_bytes = row,
-                                    .row_stride = corpus.row_stride,
-                                    .count = count,
-                                    .visits = visits_of(corpus.rows)});
-      device_.out(copy.data(), gathered.data(), count * row);
-      device_.wait();
-      sampled.corpus = some;
-    } else {
-      const VisitOrder order(std::max<std::int64_t>(corpus.rows, 1));
-      for (std::int64_t i = 0; i < count && corpus.plain_rows(); ++i)
-        std::memcpy(copy.data() + i * row, static_cast<const std::byte*>(corpus.data) + order.at(i) * corpus.row_stride,
-                    static_cast<std::size_t>(row));
-    }
-    const Transform chosen =
-        choose_transform(sampled, in_floats(precision_) ? Precision::f32 : Precision::int8, thread_pool_);
-    DeviceTransform transform{.centre = centre.reserve(corpus.cols),
-                              .scale = chosen.scale,
-                              .integral = chosen.integral_step,
-                              .usable = chosen.usable};
+    const std::int64_t columns = centre_columns(corpus.cols);
+    DeviceTransform transform{.centre = centre.reserve(columns)};
     // Elements are about 1, or in rows of norm 1 about 1 / sqrt(dims): finer steps would only make seeds that leave their range.
     const double typical = needs_norms(spec_.metric) ? 1 / std::sqrt(static_cast<double>(corpus.cols)) : 1.0;
     transform.least_step = static_cast<float>(0x1p-12 * typical);
-    const bool compared = device_.holds(corpus.data) || corpus.plain_rows();
-    transform.duplicates =
-        compared && !spec_.radius && (spec_.filter.all() || spec_.filter.only_self()) && many_duplicates(some);
-    device_.in(centre.data(), chosen.centre.data(), corpus.cols * 8);
+    // Nothing is chosen by no rows.
+    if (corpus.rows == 0) {
+      device_.zero(centre.data(), columns * 4);
+      return transform;
+    }
+    // Three kernels look at the sample.
+    const std::int64_t most = std::clamp<std::int64_t>(sampled_elements / corpus.cols, least_sampled, most_sampled);
+    DeviceBuffer<std::byte, Device> copy(device_);
+    DeviceBuffer<SampledRow, Device> sampled(device_);
+    DeviceBuffer<double, Device> ends(device_), norms(device_);
+    DeviceBuffer<ChosenTransform, Device> chosen_there(device_);
+    DeviceBuffer<SampleFacts, Device> facts(device_);
+    Sampling args{.matrix = {},
+                  .visits = {},
+                  .count = static_cast<int>(std::min(corpus.rows, most)),
+                  .metric = spec_.metric,
+                  .sum = filter_sum_of(spec_.metric),
+                  .codes = !in_floats(precision_),
+                  .code_range = precision_row(Precision::int8).code_range};
+    args.matrix.dtype = corpus.dtype;
+    args.matrix.dims = corpus.cols;
+    args.matrix.mean = norms.reserve(args.count);
+    sample(args, copy);
+    args.sampled = sampled.reserve(args.count);
+    args.mean = ends.reserve(3 * corpus.cols);
+    args.low = args.mean + corpus.cols;
+    args.high = args.low + corpus.cols;
+    args.centre = centre.data();
+    args.facts = facts.reserve(1);
+    args.chosen = chosen_there.reserve(1);
+    constexpr int warps = prepare_threads / 32;
+    device_.launch()((args.count + warps - 1) / warps, prepare_threads, 0, sample_rows, args);
+    device_.launch()((corpus.cols + 31) / 32 + 1, sample_threads, 0, sample_columns, args);
+    device_.launch()(1, sample_threads, 0, close_transform, args);
+    // What the host is told.
+    ChosenTransform chosen;
+    device_.out(&chosen, args.chosen, sizeof chosen);
     device_.wait();
+    transform.scale = chosen.scale;
+    transform.integral = chosen.integral;
+    transform.usable = chosen.usable;
+    transform.duplicates = chosen.duplicates && !spec_.radius && (spec_.filter.all() || spec_.filter.only_self());
     return transform;
   }
 
@@ -168,30 +176,23 @@ class MatrixPreparer {
                     .counters = counters_};
     start.queries = matrix;
     start.filters = filters;
-    const bool measured = !few || count > few_measured;
-    if (measured)
-      device_.launch()(std::min<std::int64_t>((count + 7) / 8, std::int64_t{device_.multiprocessors} * 32),
-                       prepare_threads, 0, measure_rows, prepare);
+    // Integers are all finite, and where the transform leaves them whole their sizes do not matter.
+    const bool integers = points.dtype == DType::u8 || points.dtype == DType::i8,
+               whole = integers && !lines && points.dtype == spec_.corpus.dtype && transform.integral > 0;
+    const bool measured = queries   ? !few || count > few_measured
+                          : filters ? !whole
+                                    : needs_norms(spec_.metric) || !(integers || checked_later);
+    if (measured) measure(prepare);
     if (few) return device_.launch()(1, few_threads, 0, prepare_few, PrepareFew{prepare, start, measured});
     // The row itself may be one of those before it, and is no neighbour in a graph.
     if (filters && !queries && transform.duplicates) prepare.duplicates = duplicates_.mark(matrix, longest + 1);
     if (filters) {
-      const std::int64_t chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
-      const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
-      // The golden ratio's step, as for tiles.
-      const Order order{.matrix = matrix,
-                        .shuffle = visits_of(count),
-                        .counts = order_counts_.reserve(std::int64_t{order_bins} * blocks),
-                        .chunk = chunk,
-                        .blocks = blocks};
-      device_.launch()(blocks, order_threads, 0, count_sizes, order);
-      device_.launch()(1, 1024, 0, place_bins, order);
-      device_.launch()(blocks, order_threads, 0, place_rows, order);
+      order(matrix, !whole);
       if (lines)
         device_.launch()(
             matrix.tiles(), prepare_threads, 0, pack_lines,
             PackLines{.prepare = prepare, .precision = in_floats(precision_) ? precision_ : Precision::int8});
-      else device_.launch()(matrix.tiles(), prepare_threads, 0, pack_rows, prepare);
+      else device_.launch()(matrix.tiles(), prepare_threads, 0, packer(matrix, whole), prepare);
     }
     if (queries) device_.launch()((count + 255) / 256, 256, 0, start_states, start);
   }
@@ -211,17 +212,73 @@ class MatrixPreparer {
   }
 
  private:
+  /// Where the sample's rows are: on the device, or copied there from the host.
+  void sample(Sampling& args, DeviceBuffer<std::byte, Device>& copy) {
+    const Points& corpus = spec_.corpus;
+    if (device_.holds(corpus.data)) {
+      args.matrix.rows = dense(corpus);
+      args.visits = visits_of(corpus.rows);
+      return;
+    }
+    const std::int64_t row = corpus.cols * static_cast<std::int64_t>(dtype_size(corpus.dtype));
+    std::vector<std::byte> rows(static_cast<std::size_t>(args.count * row));
+    const VisitOrder order(corpus.rows);
+    for (std::int64_t i = 0; i < args.count; ++i) gather_row(corpus, order.at(i), rows.data() + i * row);
+    args.matrix.rows = copy.reserve(args.count * row);
+    args.visits = {.count = args.count, .step = 1};
+    device_.in(copy.data(), rows.data(), args.count * row);
+    device_.wait();
+  }
+
+  void measure(const Prepare& args) {
+    const std::int64_t count = args.matrix.count, most = std::int64_t{device_.multiprocessors} * 32;
+    constexpr int warps = prepare_threads / 32, rows = prepare_threads / row_lanes;
+    if (args.is_query)
+      return device_.launch()(std::min((count + warps - 1) / warps, most), prepare_threads, 0, measure_queries, args);
+    device_.launch()(
+        std::min((count + rows - 1) / rows, most), prepare_threads, 0,
+        with_columns(args.matrix, [](auto columns) { return measure_rows<typename decltype(columns)::type>; }), args);
+  }
+
+  /// The kernel that makes bytes of rows.
+  static auto packer(const PreparedMatrix& matrix, bool whole) {
+    return with_columns(matrix, [whole](auto columns) -> void (*)(Prepare) {
+      using Columns = typename decltype(columns)::type;
+      if constexpr (sizeof(typename Columns::Type) == 1)
+        if (whole) return pack_whole_rows<Columns>;
+      return pack_rows<Columns>;
+    });
+  }
+
+  /// by_size: else the rows are shuffled.
+  void order(const PreparedMatrix& matrix, bool by_size) {
+    const std::int64_t count = matrix.count, chunk = count <= 1 << 16 ? 512 : count <= 1 << 22 ? 8192 : 32768;
+    const auto blocks = static_cast<int>((count + chunk - 1) / chunk);
+    // The golden ratio's step, as for tiles.
+    Order order{.matrix = matrix, .shuffle = visits_of(count), .chunk = chunk, .blocks = blocks};
+    if (!by_size)
+      return device_.launch()((count + prepare_threads - 1) / prepare_threads, prepare_threads, 0, shuffle_rows, order);
+    order.counts = order_counts_.reserve(2 * std::int64_t{order_bins} * blocks);
+    order.places = order.counts + std::int64_t{order_bins} * blocks;
+    device_.launch()(blocks, order_threads, 0, count_sizes, order);
+    device_.launch()(order_bins / bins_a_block, place_threads, 0, place_bins, order);
+    device_.launch()(blocks, order_threads, 0, place_rows, order);
+  }
+
+  /// Rows that are on the device must be dense there.
+  static const void* dense(const Points& points) {
+    const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
+    if (points.col_stride == size && (points.row_stride == points.cols * size || points.rows < 2) &&
+        !points.byte_swapped)
+      return points.data;
+    fail(ErrorCode::unsupported,
+         "rows in memory of a CUDA device must be dense and row-major in this version; copy them first");
+  }
   /// Dense rows on the device: in place where they are that already.
   const void* dense(PreparedMatrixBuffers<Device>& buffers, const Points& points) {
-    const auto size = static_cast<std::int64_t>(dtype_size(points.dtype));
-    const std::int64_t row = points.cols * size;
-    if (device_.holds(points.data)) {
-      if (points.col_stride == size && (points.row_stride == row || points.rows < 2) && !points.byte_swapped)
-        return points.data;
-      fail(ErrorCode::unsupported,
-           "rows in memory of a CUDA device must be dense and row-major in this version; copy them first");
-    }
-    device_.rows_in(buffers.rows.reserve(points.rows * row), points);
+    if (device_.holds(points.data)) return dense(points);
+    device_.rows_in(
+        buffers.rows.reserve(points.rows * points.cols * static_cast<std::int64_t>(dtype_size(points.dtype))), points);
     return buffers.rows.data();
   }
 

@@ -6,6 +6,7 @@
 #include "cuda/search/core/list_words.cuh"
 #include "cuda/search/core/row_choice.cuh"
 #include "cuda/search/rerank/exhaustive_resident.cuh"
+#include "cuda/search/rerank/row_sums.cuh"
 #include "cuda/select/select.hpp"
 
 namespace vicinal::cuda {
@@ -31,6 +32,7 @@ struct Exhaustive {
   std::int64_t first = 0, last = 0;  // rows of the chunk
   void* keys = nullptr;              // [queries][cols], the list in the first k
   std::int64_t cols = 0;
+  bool checks = false;    // rows with an element that is not finite are counted
   std::int64_t tile = 0;  // queries that shared memory holds at a time, where rows stay in registers
 };
 
@@ -77,9 +79,20 @@ __device__ __forceinline__ void exhaustive_pairs(const SearchArgs& args, const R
     each(lane_index() % lanes == 0 && at < last && i < count, i, at, total);
   }
 }
-/// One lane has the sum of a pair.
+/// Whether a sum over the columns of a row is infinite or NaN where an element of it is.
+inline bool sum_shows_elements(Sum sum) {
+  return sum == Sum::squares || sum == Sum::products || sum == Sum::magnitudes;
+}
+/// One lane has the sum of a pair. A sum that is not finite is looked into, for it may be the query's, or too large.
 __device__ __forceinline__ void take_exhaustive_sum(const Exhaustive& s, std::int64_t query, std::int64_t row,
                                                     double sum) {
+  if (s.checks && !is_finite(sum)) {
+    const PreparedMatrix& rows = s.args.rows;
+    bool finite = true;
+    for (std::int64_t i = 0; i < rows.dims && finite; ++i)
+      finite = is_finite(element(rows.rows, rows.dtype, row * rows.dims + i));
+    if (!finite) atomicAdd(&s.args.counters->bad_rows, 1u);
+  }
   const bool may = may_pair(s.args, query, row);
   const double key = may ? folded_key(s.ranking, value_of_sum(s.ranking, sum, query, row)) : infinite;
   if (may && !is_finite(key)) s.args.states[query].infinite_key = true;
@@ -95,7 +108,7 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive
 }
 /// The same with rows in registers (exhaustive_resident.cuh), with the same bits.
 template <Sum sum>
-__global__ void __launch_bounds__(resident_threads, 2) exhaustive_keys_resident(Exhaustive s) {
+__global__ void __launch_bounds__(resident_threads, resident_blocks) exhaustive_keys_resident(Exhaustive s) {
   resident_pairs<sum>(s.ranking, s.first, s.last, s.tile,
                       [&](bool pair, std::int64_t query, std::int64_t row, double total) {
                         if (pair) take_exhaustive_sum(s, query, row, total);
@@ -113,6 +126,25 @@ inline ExhaustiveKernel resident_kernel(Sum sum) {
     case Sum::none: break;  // refused when the search was opened
   }
   return kernel;
+}
+
+/// The same of one query, with the same bits: a warp has eight rows, and reads each once.
+template <Sum sum, bool floats>
+__global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys_of_one(Exhaustive s) {
+  const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (thread_count() / 32);
+  for (std::int64_t at = s.first + (static_cast<std::int64_t>(blockIdx.x) * (thread_count() / 32) + warp_index()) *
+                                       std::int64_t{rows_a_warp};
+       at < s.last; at += warps * std::int64_t{rows_a_warp}) {
+    const std::int64_t two = at + lane_index() / 8 * 2, mine = at + lane_index() / 4, last = s.last - 1;
+    const std::int64_t rows[2] = {two < last ? two : last, two + 1 < last ? two + 1 : last};
+    const double total = row_sums<sum, floats>(s.ranking, rows, 0);
+    if (lane_index() % 4 == 0 && mine < s.last) take_exhaustive_sum(s, 0, mine, total);
+  }
+}
+/// The kernel of one query; null for a sum of which it has none.
+inline ExhaustiveKernel kernel_of_one(const Ranking& ranking) {
+  return with_ranked(ranking,
+                     [&]<Sum sum, bool floats>() -> ExhaustiveKernel { return exhaustive_keys_of_one<sum, floats>; });
 }
 
 /// The lists into the first columns of the keys, where the selection finds them before the rows that follow.
@@ -169,13 +201,13 @@ class ExhaustiveRanking {
   explicit ExhaustiveRanking(Device& device)
       : device_(device), keys_(device), values_(device), next_(device), workspace_(device), columns_(device) {}
 
-  /// best: the lists of the search, before and afterwards.
-  void search(const SearchArgs& args, const Ranking& ranking, bool wide, DeviceBuffer<std::byte, Device>& best,
-              ThreadPool& thread_pool) {
+  /// best: the lists of the search, before and afterwards. checks: rows that are not finite are counted.
+  void search(const SearchArgs& args, const Ranking& ranking, bool wide, bool checks,
+              DeviceBuffer<std::byte, Device>& best, ThreadPool& thread_pool) {
     const std::int64_t count = args.queries.count, k = args.k, rows = args.rows.count,
                        segment = exhaustive_segment(count, k, rows), key = key_size(ranking.type);
     const std::int64_t everyone = std::int64_t{device_.multiprocessors} * 8;
-    Exhaustive s{.args = args, .ranking = ranking};
+    Exhaustive s{.args = args, .ranking = ranking, .checks = checks};
     s.cols = k + segment;
     s.keys = keys_.reserve(count * s.cols * key);
     SelectArgs task;
@@ -198,7 +230,7 @@ class ExhaustiveRanking {
                        wide ? keys_to_lists<Wide> : keys_to_lists<Packed>, lists);
       std::swap(best, next_);
       s.args.best = best.data();
-      device_.wait();
+      if (s.last < rows) device_.wait();
       thread_pool.poll(static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(s.last - s.first));
     }
   }
@@ -206,11 +238,14 @@ class ExhaustiveRanking {
  private:
   void launch_keys(Exhaustive s) {
     const std::int64_t dims = s.args.rows.dims, queries = s.args.queries.count;
-    if (dims > resident_columns || queries < least_resident_queries)
-      return device_.launch()(std::int64_t{device_.multiprocessors} * 8, exhaustive_threads, 0, exhaustive_keys, s);
+    if (!rows_reside(dims, s.last - s.first, queries, device_.multiprocessors)) {
+      const ExhaustiveKernel of_one = queries == 1 ? kernel_of_one(s.ranking) : nullptr;
+      return device_.launch()(std::int64_t{device_.multiprocessors} * 8, exhaustive_threads, 0,
+                              of_one != nullptr ? of_one : exhaustive_keys, s);
+    }
     s.tile = resident_tile(dims, queries);
-    device_.launch()(std::int64_t{device_.multiprocessors} * 2, resident_threads, resident_memory(dims, queries),
-                     resident_kernel(sum_of(s.ranking.metric)), s);
+    device_.launch()(std::int64_t{device_.multiprocessors} * resident_blocks, resident_threads,
+                     resident_memory(dims, queries), resident_kernel(sum_of(s.ranking.metric)), s);
   }
 
   Device& device_;

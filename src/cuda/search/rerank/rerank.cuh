@@ -120,12 +120,13 @@ __global__ void __launch_bounds__(rerank_threads, 4) rerank_queries(Rerank s) {
   Slot* slots = args.slots + position * args.capacity;
   Word* best = static_cast<Word*>(args.best) + position * k;
   const std::uint32_t found = args.counts[position];
-  auto count = static_cast<std::uint32_t>(found < args.capacity ? found : args.capacity);
+  std::uint32_t count = found;
   if (found == 0 && !s.last) return;
-  if (thread_index() == 0) {
-    if (found > args.capacity) state.overflowed = true;
-    atomicAdd(&args.counters->passed, static_cast<unsigned long long>(count));
+  if (state.overflowed || found > args.capacity) {
+    if (thread_index() == 0) give_up(args, position);  // the count stays: it says by how much slots were too few
+    return;
   }
+  if (thread_index() == 0) atomicAdd(&args.counters->passed, static_cast<unsigned long long>(count));
   auto have = static_cast<int>(state.best);
   for (int i = thread_index(); i < have; i += thread_count()) words[i] = best[i];
   __syncthreads();

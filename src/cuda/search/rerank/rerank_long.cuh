@@ -10,10 +10,10 @@ namespace vicinal::cuda {
 
 inline constexpr int long_threads = 1024, rank_long_threads = 256;
 
-/// Bytes that a query of a long list takes beside its slots (rerank_long.cuh).
-inline std::int64_t long_bytes(std::int64_t k, std::int64_t capacity, bool wide) {
+/// Bytes that a batch of long lists takes beside its slots (rerank_long.cuh).
+inline std::int64_t long_bytes(std::int64_t k, std::int64_t batch, std::int64_t slots, bool wide) {
   const FormName form = wide ? FormName::wide : FormName::packed;
-  return k > most_shared_k ? capacity * (4 + word_size(form)) + merge_workspace(form, k, k).row : 0;
+  return k > most_shared_k ? slots * (4 + word_size(form)) + batch * merge_workspace(form, k, k).row : 0;
 }
 
 struct RerankLong {
@@ -36,7 +36,13 @@ __global__ void __launch_bounds__(long_threads) choose_long(RerankLong s) {
   std::uint32_t* chosen = s.chosen + position * args.capacity;
   const auto capacity = static_cast<std::uint32_t>(args.capacity), want = static_cast<std::uint32_t>(args.k);
   const std::uint32_t found = args.counts[position];
-  std::uint32_t count = found < capacity ? found : capacity, used = count;
+  std::uint32_t count = found, used = count;
+  if (state.overflowed || found > capacity) {
+    if (thread_index() != 0) return;
+    give_up(args, position);
+    s.used[position] = 0;
+    return;
+  }
   const bool full = state.best == want;
   if (s.all || (count <= want && !full)) {
     for (std::uint32_t i = static_cast<std::uint32_t>(thread_index()); i < used;
@@ -49,8 +55,7 @@ __global__ void __launch_bounds__(long_threads) choose_long(RerankLong s) {
   }
   __syncthreads();  // of all who read the count
   if (thread_index() != 0) return;
-  if (found > capacity) state.overflowed = true;
-  if (!s.all) atomicAdd(&args.counters->passed, static_cast<unsigned long long>(found < capacity ? found : capacity));
+  if (!s.all) atomicAdd(&args.counters->passed, static_cast<unsigned long long>(found));
   atomicAdd(&args.counters->ranked, static_cast<unsigned long long>(used));
   args.counts[position] = count;
   s.used[position] = used;

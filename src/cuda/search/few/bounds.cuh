@@ -1,0 +1,92 @@
+// Thresholds of the few queries. Each lane remembers the row that looks nearest of those that it alone sees; their distances have upper bounds, as
+// those of a sample have (filter/initial_thresholds.cuh), and so has the nearest of each other block, which it publishes. All are different rows, so
+// the k-th least of these bounds bounds the k-th distance, whatever other blocks have published by then: it is larger where they are late.
+#pragma once
+#include "cuda/search/core/list_words.cuh"
+#include "cuda/search/few/query.cuh"
+
+namespace vicinal::cuda {
+
+__device__ __forceinline__ std::uint32_t few_ordered(float value) {
+  return ListWords<Packed>::ordered(static_cast<double>(value));
+}
+__device__ __forceinline__ double few_value(std::uint32_t ordered) {
+  return ListWords<Packed>::key(static_cast<std::uint64_t>(ordered) << 32);
+}
+
+/// An upper bound of the distance of a row to a query, rounded up; infinite for rows whose bias stands for anything. sum: without its bias.
+__device__ __forceinline__ float few_upper(const Few& f, const FewQuery& query, std::uint32_t position, int products) {
+  const TileMetadata& tile = f.rows.tile_metadata[position / tile_rows];
+  const int sum = int8_bias(tile.terms[position % tile_rows], query.inverse * tile.inverse) + products;
+  if (sum <= -(1 << 29) || sum >= 1 << 29) return static_cast<float>(infinite);
+  const double unit = int8_unit(f.model.sum, query.step, tile.step);
+  return up32(int8_upper(f.model, int8_distance(sum, unit, 0), unit, query.quantized.square, query.quantized.norms,
+                         tile.maxima));
+}
+
+/// The k-th least (from 1) of the words of a warp, `each` a lane.
+template <int each>
+__device__ __forceinline__ std::uint32_t few_kth(const std::uint32_t (&words)[each], unsigned k) {
+  std::uint32_t kth = 0;  // the largest number that fewer than k are below
+  for (int bit = 31; bit >= 0; --bit) {
+    const std::uint32_t more = kth | 1u << bit;
+    unsigned below = 0;
+#pragma unroll
+    for (int i = 0; i < each; ++i) below += words[i] < more ? 1u : 0u;
+    if (__reduce_add_sync(all_lanes, below) < k) kth = more;
+  }
+  return kth;
+}
+
+/// What the filter excludes by a bound on the k-th key; nothing where it is not less than what is known. By one lane. Each of the coefficients
+/// grows with the bound.
+__device__ __forceinline__ void few_tighten(const Few& f, const FewShared& shared, int which, float bound) {
+  const std::uint32_t ordered = few_ordered(bound);
+  if (!(bound < static_cast<float>(infinite)) || ordered >= shared.known[which]) return;
+  const QuantizedQuery& query = shared.queries[which].quantized;
+  shared.known[which] = ordered;
+  const double theta = theta_of_key(f.model, static_cast<double>(bound), query.scale);
+  shared.coeffs[which] = threshold_coeffs_f32(coeffs_of_query(f.model, theta, query.square, query.norms));
+}
+
+/// The threshold of a query by what its block has seen and the others have published, by a warp. It is used when half of the others have published,
+/// or at the `last` time: that of a block alone would let too much pass.
+__device__ __forceinline__ void few_update(const Few& f, const FewShared& shared, int which, bool last) {
+  constexpr int own = few_places / 32, others = few_blocks / 32;
+  std::uint32_t words[own + others], least = few_none;
+#pragma unroll
+  for (int i = 0; i < own; ++i) {
+    FewNearest& nearest = shared.nearest[which * few_places + i * 32 + lane_index()];
+    const unsigned long long now = *static_cast<const volatile unsigned long long*>(&nearest.now);
+    const auto position = static_cast<std::uint32_t>(now >> 32);
+    if (position != nearest.seen) {
+      nearest.seen = position;
+      const std::uint32_t upper =
+          few_ordered(few_upper(f, shared.queries[which], position, static_cast<int>(static_cast<std::uint32_t>(now))));
+      nearest.bound = upper < nearest.bound ? upper : nearest.bound;
+    }
+    words[i] = nearest.bound;
+    least = words[i] < least ? words[i] : least;
+  }
+  least = __reduce_min_sync(all_lanes, least);
+  volatile std::uint32_t* const published = f.state.minima + which * few_blocks;
+  if (lane_index() == 0) published[blockIdx.x] = least;
+  unsigned there = 0;
+#pragma unroll
+  for (int i = 0; i < others; ++i) {
+    const int block = i * 32 + lane_index();
+    words[own + i] = few_none;
+    if (block < f.blocks && block != static_cast<int>(blockIdx.x)) words[own + i] = published[block];
+    there += words[own + i] != few_none ? 1u : 0u;
+  }
+  const bool enough = last || 2 * static_cast<int>(__reduce_add_sync(all_lanes, there)) >= f.blocks - 1;
+  const double upper = few_value(few_kth(words, static_cast<unsigned>(f.k)));
+  if (lane_index() != 0 || !enough) return;
+  // Rounded up to a key, so that the k-th itself is no larger.
+  if (is_finite(upper))
+    few_tighten(f, shared, which, up32(value_of_upper(f.model, upper, shared.queries[which].quantized.scale)));
+  __threadfence_block();
+  atomicAnd(&shared.counters->unknown, ~(1u << which));
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,145 @@
+// A few queries are prepared by every block for itself: checked, measured and rounded as prepare/ does it for many, by other steps, which the proof
+// allows. What prepare/ treats specially is left to it.
+#pragma once
+#include "cuda/search/few/few.hpp"
+#include "cuda/search/prepare/measure.cuh"
+
+namespace vicinal::cuda {
+
+inline constexpr int few_each = static_cast<int>(few_cols / 32);  // elements of a lane
+
+/// A block's shared memory, by its parts.
+struct FewShared {
+  unsigned char *pieces, *lines;
+  FewPieceFacts* facts;
+  double* values;
+  FewQuery* queries;
+  ThresholdCoeffsF32* coeffs;
+  std::uint32_t* known;  // the key bound behind coeffs, as an ordered float
+  FewNearest* nearest;   // of each query few_places
+  FewCandidate* found;
+  std::uint32_t *deferred, *claimed;  // pieces that come again; of each warp and stage, which piece it is
+  FewCounters* counters;
+
+  __device__ FewShared(unsigned char* base, const FewMemory& m)
+      : pieces(base), lines(base + m.lines), facts(reinterpret_cast<FewPieceFacts*>(base + m.facts)),
+        values(reinterpret_cast<double*>(base + m.values)), queries(reinterpret_cast<FewQuery*>(base + m.queries)),
+        coeffs(reinterpret_cast<ThresholdCoeffsF32*>(base + m.coeffs)),
+        known(reinterpret_cast<std::uint32_t*>(base + m.known)),
+        nearest(reinterpret_cast<FewNearest*>(base + m.nearest)),
+        found(reinterpret_cast<FewCandidate*>(base + m.found)),
+        deferred(reinterpret_cast<std::uint32_t*>(base + m.deferred)),
+        claimed(reinterpret_cast<std::uint32_t*>(base + m.claimed)),
+        counters(reinterpret_cast<FewCounters*>(base + m.counters)) {}
+};
+
+/// What a query's elements are mapped by, and whether these kernels may take it; by a warp. x: the lane's elements.
+__device__ __forceinline__ bool few_map(const Few& f, const double (&x)[few_each], double first, FewQuery& query,
+                                        RowMap& map) {
+  const Metric metric = f.model.metric;
+  const bool norms = needs_norms(metric);
+  const double reference = metric == Metric::cosine ? 0.0 : first;
+  // Sums and the largest element.
+  bool finite = true, same = true;
+  double largest = 0, sum = 0;
+#pragma unroll
+  for (int j = 0; j < few_each; ++j) {
+    if (lane_index() + 32 * j >= f.rows.dims) break;
+    finite = finite && is_finite(x[j]);
+    same = same && x[j] == reference;
+    largest = largest < fabs(x[j]) ? fabs(x[j]) : largest;
+    sum = metric == Metric::cosine ? fma(x[j], x[j], sum) : sum + x[j];
+  }
+  bool fit = __all_sync(all_lanes, finite);
+  map = {0.0, f.transform.scale};
+  query.quantized.scale = f.transform.scale;
+  largest = lanes_joined(largest, Larger{});
+  // Norms of a row that has a direction, or the query's own scale.
+  if (norms) {
+    fit = fit && !__all_sync(all_lanes, same);
+    double self = lanes_joined(sum, Plus{});
+    if (metric == Metric::correlation) {
+      map.shift = self / static_cast<double>(f.rows.dims);
+      double squares = 0;
+#pragma unroll
+      for (int j = 0; j < few_each; ++j)
+        if (lane_index() + 32 * j < f.rows.dims) squares = fma(x[j] - map.shift, x[j] - map.shift, squares);
+      self = lanes_joined(squares, Plus{});
+    }
+    query.self = self;
+    fit = fit && self > 0 && is_finite(self) && (f.query_type != DType::f64 || (self >= 0x1p-500 && self <= 0x1p500));
+    map.factor = fit ? 1.0 / sqrt(self) : 0.0;
+  } else if (fit && largest > 0) {
+    const bool own_scale = f.model.sum == Sum::products;
+    const int exponent = ilogb(largest);
+    if (own_scale) query.quantized.scale = ldexp(1.0, -exponent);
+    fit = exponent < extreme_exponent && -exponent < extreme_exponent &&
+          (own_scale || exponent + ilogb(f.transform.scale) <= far_exponent);
+    map.factor = query.quantized.scale;
+  }
+  return fit;
+}
+
+/// Query `which` of the call, by a warp; returns whether these kernels may take it. slab: bytes of a line.
+template <int slab>
+__device__ __forceinline__ bool few_prepare(const Few& f, int which, const FewShared& shared) {
+  const std::int64_t dims = f.rows.dims, base = which * dims;
+  FewQuery query;
+  double x[few_each];
+#pragma unroll
+  for (int j = 0; j < few_each; ++j) {
+    const int col = lane_index() + 32 * j;
+    x[j] = col < dims ? element(f.queries, f.query_type, base + col) : 0;
+  }
+  RowMap map{};
+  bool fit = few_map(f, x, element(f.queries, f.query_type, base), query, map);
+
+  // The step, from the largest element.
+  double size = 0;
+#pragma unroll
+  for (int j = 0; j < few_each; ++j) {
+    const int col = lane_index() + 32 * j;
+    if (col >= dims) break;
+    shared.values[which * slab + col] = f.model.metric == Metric::correlation ? x[j] - map.shift : x[j];
+    x[j] = (x[j] - map.shift) * map.factor - f.transform.centre[col];
+    size = size < fabs(x[j]) ? fabs(x[j]) : size;
+  }
+  size = lanes_joined(size, Larger{});
+  fit = fit && is_finite(size);
+  const float whole = fit ? up32(size) : 0.0f;
+  const bool integral =
+      f.transform.integral > 0 && static_cast<double>(whole) <= f.transform.integral * 128 * (1 + 0x1p-20);
+  const float rounded_step = whole / 127 < f.transform.least_step ? f.transform.least_step : whole / 127;
+  const double step = integral ? f.transform.integral : static_cast<double>(rounded_step), inverse = 1 / step;
+
+  // Rounded to multiples of the step, and what that took.
+  double xx = 0, nn = 0, ee = 0;
+#pragma unroll
+  for (int j = 0; j < few_each; ++j) {
+    const int col = lane_index() + 32 * j;
+    if (col >= slab) break;
+    double n = 0;
+    if (col < dims) {
+      n = rint(x[j] * inverse);
+      n = n >= -128 ? (n > 127 ? 127 : n) : n < -128 ? -128 : 0;
+      const double e = x[j] - n * step;
+      xx = fma(x[j], x[j], xx);
+      nn = fma(n, n, nn);
+      ee = fma(e, e, ee);
+    }
+    shared.lines[which * slab + swizzled_chunk(slab, which, col / 16) * 16 + col % 16] =
+        static_cast<unsigned char>(static_cast<int>(n) & 255);
+  }
+  const QuantizationErrors sums{
+      lanes_joined(xx, Plus{}), lanes_joined(nn, Plus{}) * step * step, lanes_joined(ee, Plus{}), 0, 0, 0};
+  query.quantized.norms = filter_norms(f.model, sums);
+  query.quantized.square = sums.nn;
+  query.step = static_cast<float>(step);
+  query.inverse = inverse / int8_unit(f.model.sum, 1, 1);
+  fit = fit && is_finite(static_cast<double>(row_term(f.model, sums, query.quantized.norms)));
+  query.quantized.filterable = fit;
+  if (lane_index() == 0) shared.queries[which] = query;
+  return fit;
+}
+
+}  // namespace vicinal::cuda

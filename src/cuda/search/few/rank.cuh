@@ -1,0 +1,90 @@
+// The candidates of a block that are left at the end of few_search (search.cuh): they are ranked by canonical distance and go to the queries' lists.
+#pragma once
+#include "cuda/search/few/bounds.cuh"
+#include "cuda/search/rerank/rank.cuh"
+
+namespace vicinal::cuda {
+
+/// A filter's distance t of a row is term - unit * sum. Neither the product nor the difference is off by more than this share of both; the bound
+/// that it is compared with is raised by as much of its parts (core/bound.hpp: quick_threshold).
+inline constexpr float few_share = 0x1p-21f;
+__device__ __forceinline__ float few_bound(const ThresholdCoeffsF32& coeffs, float e, float n) {
+  const float by_e = coeffs.by_e * e, by_n = coeffs.by_n * (n + e);
+  return coeffs.base + by_e + by_n + (fabsf(coeffs.base) + by_e + by_n) * few_share;
+}
+
+/// Candidates that the last thresholds do not exclude, as pairs of row and query, where the pieces were; returns how many.
+__device__ __forceinline__ unsigned few_keep(const Few& f, const FewShared& shared, FewPair* pairs) {
+  const unsigned count = shared.counters->found < few_found ? shared.counters->found : few_found;
+  for (unsigned i = static_cast<unsigned>(thread_index()); i < count; i += few_block_threads) {
+    const FewCandidate one = shared.found[i];
+    const TileMetadata& tile = f.rows.tile_metadata[one.position / tile_rows];
+    if (one.t > few_bound(shared.coeffs[one.query], tile.e, tile.n)) continue;
+    pairs[atomicAdd(&shared.counters->pairs, 1u)] = {f.rows.order[one.position], one.query};
+  }
+  __syncthreads();
+  return shared.counters->pairs;
+}
+
+/// Lanes of the canonical sums of some pairs of row and query.
+template <Sum sum, int each>
+__device__ __forceinline__ void few_lanes(const Few& f, const double* const (&values)[each],
+                                          const std::int64_t (&rows)[each], const double (&shifts)[each],
+                                          double (&lists)[each]) {
+  with_elements(f.rows, [&](auto load) {
+    for (int i = lane_index(); i < f.rows.dims; i += 32) {
+      double r[each];
+#pragma unroll
+      for (int j = 0; j < each; ++j) r[j] = load(rows[j] + i);
+#pragma unroll
+      for (int j = 0; j < each; ++j) lists[j] = with<sum>(lists[j], values[j][i], r[j], shifts[j]);
+    }
+  });
+}
+
+/// A row's key for a query goes to the query's list, where the answer may hold it. Keys that are looked at again are the usual kernels'.
+__device__ __forceinline__ void few_append(const Few& f, const FewShared& shared, const FewPair& pair, double sum) {
+  const Metric metric = f.model.metric;
+  double value;
+  if (needs_norms(metric)) {
+    const double self = f.rows.self[pair.row];
+    value = self < 0 ? 1.0 : canonical_value(metric, sum, shared.queries[pair.query].self, self);
+  } else {
+    value = canonical_value(metric, sum, 0, 0);
+  }
+  const double rounded = static_cast<double>(static_cast<float>(value)), key = descending(metric) ? -rounded : rounded;
+  const bool nothing = key == 0 && (descending(metric) || bits_of(value) != 0),
+             small = key != 0 && fabs(key) < 0x1p-126;
+  if (!is_finite(key) || nothing || small) atomicOr(&f.state.flags[pair.query], static_cast<unsigned>(few_odd));
+  const std::uint32_t ordered = ListWords<Packed>::ordered(key);
+  if (ordered > shared.known[pair.query]) return;
+  const unsigned at = atomicAdd(&f.state.counts[pair.query], 1u);
+  if (at < few_words) f.state.words[pair.query * few_words + static_cast<int>(at)] = Packed::make(ordered, pair.row);
+}
+
+/// Canonical distances of pairs, four a warp at a time.
+__device__ __forceinline__ void few_rank(const Few& f, const FewShared& shared, const FewPair* pairs, unsigned count,
+                                         int slab) {
+  constexpr int each = rows_at_once;
+  const Sum sum = sum_of(f.model.metric);
+  for (unsigned from = static_cast<unsigned>(warp_index()) * each; from < count; from += few_warps * each) {
+    const double* values[each];
+    std::int64_t rows[each];
+    double shifts[each], lists[each];
+#pragma unroll
+    for (int j = 0; j < each; ++j) {
+      const FewPair pair = pairs[from + static_cast<unsigned>(j) < count ? from + static_cast<unsigned>(j) : from];
+      values[j] = shared.values + pair.query * slab;
+      rows[j] = static_cast<std::int64_t>(pair.row) * f.rows.dims;
+      shifts[j] = f.model.metric == Metric::correlation ? f.rows.mean[pair.row] : 0.0;
+      lists[j] = 0;
+    }
+    if (sum == Sum::squares) few_lanes<Sum::squares>(f, values, rows, shifts, lists);
+    else few_lanes<Sum::products>(f, values, rows, shifts, lists);
+    const double total = lists_joined(lists, Plus{});
+    const unsigned which = from + static_cast<unsigned>(lane_index() / (32 / each));
+    if (lane_index() % (32 / each) == 0 && which < count) few_append(f, shared, pairs[which], total);
+  }
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,175 @@
+// The session of a few queries against a kept corpus: two launches and one wait. What their kernels cannot answer, bad rows among it, goes through the
+// usual session from the beginning.
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cuda/search/few/finish.cuh"
+#include "cuda/search/few/search.cuh"
+#include "cuda/search/few/workspace.hpp"
+#include "cuda/search/output/results.hpp"
+#include "cuda/search/session.hpp"
+
+namespace vicinal::cuda {
+
+/// Whether a search against a kept corpus is one of few queries, short lists and narrow rows, of whose rows all may answer.
+template <SearchDeviceRuntime Device>
+bool is_few(const Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
+            const CudaPreparedCorpus<Device>* kept, std::int64_t shared_bytes) {
+  return kept != nullptr && kept->packed && precision == Precision::int8 && !spec.radius && spec.k >= 1 &&
+         spec.k <= few_k && plan.query_batch <= few_queries && spec.type == DistanceType::f32 &&
+         !wide_words(spec.type, spec.corpus.rows, device.packed_rows) && spec.corpus.cols <= few_cols &&
+         spec.filter.all() && !spec.filter.only_self() && kept->transform.usable &&
+         kept->buffers.matrix.tiles() >= few_tiles && few_memory(128).all <= shared_bytes;
+}
+
+template <SearchDeviceRuntime Device>
+class FewSession final : public Session {
+ public:
+  FewSession(Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
+             std::shared_ptr<const CudaPreparedCorpus<Device>> kept, ThreadPool& thread_pool, Stats& stats)
+      : device_(device), spec_(spec), plan_(plan), precision_(precision), kept_(std::move(kept)),
+        thread_pool_(thread_pool), stats_(stats) {}
+
+  void prepare_queries(const Points& queries, std::span<const std::int64_t> rows) override {
+    queries_ = queries;
+    numbers_.assign(rows.begin(), rows.end());
+  }
+  void prepare_corpus(std::int64_t first, std::int64_t count) override { usual().prepare_corpus(first, count); }
+  void filter() override {}
+  void select() override {}
+  void rerank() override {}
+  void finish(const NeighborsView& out, const BoundsView& bounds) override {
+    if (numbers_.empty() || answered(out, bounds)) return;
+    usual().prepare_queries(queries_, numbers_);
+    usual().filter();
+    usual().select();
+    usual().rerank();
+    usual().finish(out, bounds);
+  }
+  // Of searches that are none of these.
+  void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { usual().counts(counts, lost); }
+  void write_matches_to(const RangeView& out) override { usual().write_matches_to(out); }
+  void finish_range(const RangeView& out, const BoundsView& bounds) override { usual().finish_range(out, bounds); }
+
+  /// Whether something was.
+  bool left_to_usual() const noexcept { return usual_.has_value(); }
+
+ private:
+  FewWorkspaces<Device>& workspaces() const {
+    const std::lock_guard lock(kept_->mutex);
+    if (!kept_->workspaces) kept_->workspaces = std::make_shared<FewWorkspaces<Device>>(kept_->device);
+    return *static_cast<FewWorkspaces<Device>*>(kept_->workspaces.get());
+  }
+  Session& usual() {
+    if (!usual_) usual_.emplace(device_, spec_, plan_, precision_, kept_, thread_pool_, stats_);
+    return *usual_;
+  }
+
+  /// The queries dense on the device; null where the usual session has words for them.
+  const void* queries_there(const FewWorkspace<Device>& space) {
+    const auto count = static_cast<std::int64_t>(numbers_.size()),
+               size = static_cast<std::int64_t>(dtype_size(queries_.dtype)), row = queries_.cols * size;
+    const Points asked = queries_.slice(numbers_.front(), count);
+    const bool dense = asked.col_stride == size && (asked.row_stride == row || count < 2) && !asked.byte_swapped;
+    if (device_.holds(asked.data)) return dense ? asked.data : nullptr;
+    if (dense) {
+      std::memcpy(space.host_queries(), asked.data, static_cast<std::size_t>(count * row));
+      device_.in(space.device_queries(), space.host_queries(), count * row);
+    } else {
+      device_.rows_in(space.device_queries(), asked);
+    }
+    return space.device_queries();
+  }
+
+  /// False where a query is not proved, or not one of these kernels'.
+  bool answered(const NeighborsView& out, const BoundsView& bounds) {
+    const auto count = static_cast<std::int64_t>(numbers_.size());
+    const bool adjacent = numbers_.back() - numbers_.front() == count - 1;
+    if (!adjacent || count > few_queries || out.k != spec_.k || out.counts != nullptr) return false;
+    thread_pool_.poll(0);
+    auto space = workspaces().take();
+    const void* const queries = queries_there(*space);
+    if (queries == nullptr) {
+      workspaces().give(std::move(space));
+      return false;
+    }
+    const bool there = device_.holds(out.ids);
+    Few few = args(*space, queries);
+    if (there) {
+      few.ids = out.ids + numbers_.front() * out.k;
+      few.distances = static_cast<float*>(out.distances) + numbers_.front() * out.k;
+    }
+    launch(few);
+    device_.wait();
+    const bool proved = report(space->facts(), bounds, there);
+    if (proved && !there) {
+      std::memcpy(out.ids + numbers_.front() * out.k, space->ids(), static_cast<std::size_t>(count * out.k * 8));
+      std::memcpy(static_cast<float*>(out.distances) + numbers_.front() * out.k, space->distances(),
+                  static_cast<std::size_t>(count * out.k * 4));
+    }
+    workspaces().give(std::move(space));
+    if (!proved) return false;
+    if (bounds.found != nullptr) count_found(out, numbers_, there, bounds.found);
+    thread_pool_.poll(static_cast<std::uint64_t>(count * spec_.corpus.rows));
+    return true;
+  }
+
+  Few args(const FewWorkspace<Device>& space, const void* queries) const {
+    const PreparedMatrix& rows = kept_->buffers.matrix;
+    Few few{.rows = rows,
+            .queries = queries,
+            .query_type = queries_.dtype,
+            .count = static_cast<int>(numbers_.size()),
+            .model = model_of(spec_.metric, spec_.type, spec_.corpus.cols, kept_->transform.scale, precision_),
+            .transform = kept_->transform,
+            .visits = visits_of(rows.tiles()),
+            .state = space.state()};
+    few.k = static_cast<int>(spec_.k);
+    few.blocks =
+        static_cast<int>(std::min<std::int64_t>({rows.tiles(), std::int64_t{device_.multiprocessors}, few_blocks}));
+    few.first_id = spec_.first_id;
+    few.ids = space.ids();
+    few.distances = space.distances();
+    few.facts = space.facts();
+    return few;
+  }
+
+  void launch(const Few& few) {
+    const bool narrow = few.rows.width == 64, one = few.count <= 8;
+    const auto kernel =
+        narrow ? (one ? few_search<64, 1> : few_search<64, 2>) : (one ? few_search<128, 1> : few_search<128, 2>);
+    device_.launch()(few.blocks, few_block_threads, few_memory(narrow ? 64 : 128).all, kernel, few);
+    device_.launch().next(few.count, few_finish_threads, few_words * 8, few_finish, few);
+  }
+
+  /// What certify asks of each query, and the counts; false where a flag is set. there: the answer is, where certify does not see it.
+  bool report(const FewFacts* facts, const BoundsView& bounds, bool there) {
+    const std::size_t count = numbers_.size();
+    if (std::any_of(facts, facts + count, [](const FewFacts& one) { return one.flags != 0; })) return false;
+    for (std::size_t i = 0; i < count; ++i) {
+      bounds.verified_radius[i] = there ? infinite : facts[i].verified_radius;
+      bounds.largest[i] = facts[i].largest;
+    }
+    stats_.candidates += static_cast<std::int64_t>(facts[0].passed);
+    stats_.reranked += static_cast<std::int64_t>(facts[0].ranked);
+    return true;
+  }
+
+  Device& device_;
+  const SearchSpec& spec_;
+  const Plan& plan_;
+  Precision precision_;
+  std::shared_ptr<const CudaPreparedCorpus<Device>> kept_;
+  ThreadPool& thread_pool_;
+  Stats& stats_;
+  Points queries_;
+  std::vector<std::int64_t> numbers_;
+  std::optional<CudaSession<Device>> usual_;
+};
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,147 @@
+// FILTER, its host's part: the tiles of a chunk pass before a batch of queries, a sample of them first where thresholds come from one.
+#pragma once
+#include <algorithm>
+#include <cmath>
+
+#include "core/parallel.hpp"
+#include "cuda/search/device.hpp"
+#include "cuda/search/filter/initial_thresholds.cuh"
+#include "cuda/search/filter/units.hpp"
+#include "cuda/search/memory_plan.hpp"
+#include "cuda/search/seconds.hpp"
+
+namespace vicinal::cuda {
+
+/// Launches go on without the host for so long, by the rates of seconds.hpp; then the caller is asked whether they are to go on. A slower
+/// device takes some times as long.
+inline constexpr double most_unasked_seconds = 0.01;
+
+template <SearchDeviceRuntime Device>
+class FilterPasses {
+ public:
+  FilterPasses(Device& device, Precision precision, Sum sum, const FilterKernel* kernel, ThreadPool& thread_pool)
+      : device_(device), precision_(precision), sum_(sum), kernel_(kernel), thread_pool_(thread_pool), nearest_(device),
+        candidates_(device), segment_counts_(device), crowded_(device) {}
+
+  /// A sample guesses the thresholds; then all tiles at once.
+  void speculate(const SearchArgs& args, const Speculation& speculation) {
+    Filter f{.args = args};
+    sample(f, speculation.tiles);
+    InitialThresholds thresholds = thresholds_of(f, speculation.rank);
+    thresholds.crowded = crowded_.reserve(1);
+    device_.zero(thresholds.crowded, sizeof(unsigned));
+    const std::int64_t count = args.queries.count;
+    device_.launch()(count, initial_threads, f.groups * static_cast<std::int64_t>(sizeof(float)),
+                     speculative_thresholds, thresholds);
+    if (count > block_queries)
+      device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,
+                       LeaveToProof{.args = args, .crowded = thresholds.crowded, .most = count / 8});
+    f.last = args.rows.tiles();
+    run<false>(f, true);
+    ask(f);
+  }
+
+  /// Thresholds from a sample of the tiles; then tiles in growing parts, whose nearest rows tighten them for the next. first: nothing was
+  /// searched before. rerank(): between parts.
+  template <class Rerank>
+  void prove(const SearchArgs& args, bool first, const Rerank& rerank) {
+    Filter f{.args = args};
+    const std::int64_t tiles = args.rows.tiles(), k = args.k, want = k + (args.choice.without_self ? 1 : 0);
+    std::int64_t begin = 0, part = tiles;
+    if (first) {
+      part = std::max<std::int64_t>(1, std::min(tiles, args.capacity / tile_rows));
+      if (samples_first(tiles, want, args.capacity)) {
+        part = sample_tiles(tiles, want);
+        sample(f, part);
+        device_.launch()(args.queries.count, initial_threads, initial_thresholds_memory(f.groups), initial_thresholds,
+                         thresholds_of(f, want));
+      }
+    }
+    // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
+    const double most_growth = args.queries.count <= 512 && 80 * k <= args.capacity ? 40.0 : 6.0;
+    double growth = static_cast<double>(tiles) / static_cast<double>(part);
+    growth = std::pow(growth, 1 / std::max(1.0, std::ceil(std::log(growth) / std::log(most_growth))));
+    while (begin < tiles) {
+      f.first = begin;
+      f.last = std::min(tiles, begin + part);
+      f.everything = first && begin == 0 && f.nearest == nullptr;
+      run<false>(f);
+      if (f.last < tiles) rerank();
+      part = std::max<std::int64_t>(
+          1, static_cast<std::int64_t>(std::ceil((growth - 1) * static_cast<double>(f.last) * (1 + 1e-9))));
+      begin = f.last;
+      ask(f);
+    }
+  }
+
+  /// Launches that have gone on for long are waited for; returns whether they have.
+  bool wait_if_long() {
+    if (unasked_ < most_unasked_seconds) return false;
+    device_.wait();
+    unasked_ = 0;
+    return true;
+  }
+
+ private:
+  /// Of the tiles that have just been launched.
+  void ask(const Filter& f) {
+    const PreparedMatrix& matrix = f.args.rows;
+    const std::int64_t queries = f.args.queries.count,
+                       rows = std::min((f.last - f.first) * tile_rows, matrix.count - f.first * tile_rows);
+    unasked_ += filtering_seconds(precision_, sum_, queries, rows, matrix.dims);
+    wait_if_long();
+    thread_pool_.poll(static_cast<std::uint64_t>(queries) * static_cast<std::uint64_t>(rows));
+  }
+  void sample(Filter& f, std::int64_t tiles) {
+    f.last = tiles;
+    f.groups = tiles * groups_a_tile;
+    f.nearest = nearest_.reserve(padded_to_blocks(f.args.queries.count) * f.groups);
+    run<true>(f);
+  }
+  static InitialThresholds thresholds_of(const Filter& f, std::int64_t want) {
+    return {.args = f.args, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)};
+  }
+
+  template <bool sampling>
+  void run(Filter f, bool speculates = false) {
+    const std::int64_t tiles = f.last - f.first, workers = device_.multiprocessors;
+    f.blocks = (f.args.queries.count + block_queries - 1) / block_queries;
+    const Units units = f.everything ? small_units(tiles, f.blocks, workers) : even_units(tiles, f.blocks, workers);
+    f.part = units.tiles;
+    f.parts = units.parts;
+    const std::int64_t grid = std::min(workers, f.blocks * f.parts);
+    const std::int64_t segments = grid * kernel_->writing_warps;
+    if constexpr (!sampling) {
+      // Where nothing is excluded yet every pair comes through.
+      const std::int64_t most =
+          (f.blocks * f.parts + grid - 1) / grid * f.part * block_queries * tile_rows * grid / segments;
+      f.room = std::max(candidate_entries(f.args.queries.count, f.args.capacity, segments, speculates) / segments,
+                        f.everything ? most : 0);
+      f.candidates = candidates_.reserve(f.room * segments);
+      f.used = segment_counts_.reserve(segments);
+    }
+    launch_filter<sampling>(device_, *kernel_, precision_, f, grid);
+    if constexpr (!sampling)
+      device_.launch()(
+          segments, scatter_threads, 0, scatter_candidates,
+          ScatterCandidates{.args = f.args,
+                            .candidates = f.candidates,
+                            .used = f.used,
+                            .room = f.room,
+                            .workers = segments,
+                            .always = static_cast<int>(kernel_->largest_threshold(f.args.rows.width <= 128))});
+  }
+
+  Device& device_;
+  Precision precision_;
+  Sum sum_;
+  const FilterKernel* kernel_;  // null on the canonical precision
+  ThreadPool& thread_pool_;
+  DeviceBuffer<int, Device> nearest_;
+  DeviceBuffer<Candidate, Device> candidates_;
+  DeviceBuffer<std::uint32_t, Device> segment_counts_;
+  DeviceBuffer<unsigned, Device> crowded_;
+  double unasked_ = 0;  // seconds of launches since the host waited
+};
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,217 @@
+// A few queries of a kept corpus by src/cuda/search/few, on the emulator, held against the CPU's answers bit by bit; and what is left to the usual
+// session, of which the test knows.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "cuda/search/few_session.hpp"
+#include "unit/cuda/emulated_search.hpp"
+
+namespace {
+
+using namespace emulated_search;
+using Device = emulated_search::Device;
+
+struct Few {
+  KnnOptions options = {};
+  bool there = false;
+  std::int64_t kept_k = 10, slots = 500;
+};
+
+Plan plan_of(std::int64_t queries, std::int64_t rows, std::int64_t slots) {
+  Plan plan;
+  plan.cascade = {"int8", "canonical"};
+  plan.candidate_slots = slots;
+  plan.query_batch = queries;
+  plan.corpus_chunk = rows;
+  plan.threads = 1;
+  return plan;
+}
+
+/// A corpus kept on a device of its own, searched by one batch after another.
+struct Kept {
+  Points corpus;
+  Device device;
+  ThreadPool thread_pool{1, nullptr, {}, 1};
+  Plan plan;
+  std::shared_ptr<const cuda::CudaPreparedCorpus<Device>> kept;
+
+  Kept(const Points& rows, const Few& few) : corpus(rows), plan(plan_of(1, rows.rows, few.slots)) {
+    const SearchSpec spec{.corpus = rows,
+                          .metric = few.options.metric,
+                          .degenerate = few.options.degenerate,
+                          .k = std::min(few.kept_k, rows.rows)};
+    kept = cuda::CudaSession<Device>::keep(device, spec, plan, thread_pool);
+  }
+
+  /// Whether the usual session was needed. The answer is the CPU's to the bit.
+  bool search(const Points& queries, const Few& few) {
+    SearchSpec spec{.corpus = corpus,
+                    .metric = few.options.metric,
+                    .degenerate = few.options.degenerate,
+                    .k = std::min(few.options.k, corpus.rows),
+                    .first_id = few.options.first_id,
+                    .filter = RowFilter(few.options.eligible, corpus.rows, few.options.first_id, false)};
+    const Plan batch = plan_of(queries.rows, corpus.rows, few.slots);
+    EXPECT_TRUE(cuda::is_few(device, spec, batch, Precision::int8, kept.get(), 227 << 10));
+    Stats stats;
+    Neighbors got(queries.rows, few.options.k, spec.type, false);
+    NeighborsView out = got.view();
+    const std::int64_t entries = queries.rows * few.options.k;
+    if (few.there) {
+      out.ids = static_cast<std::int64_t*>(device.take(entries * 8));
+      out.distances = device.take(entries * 4);
+    }
+    std::vector<std::int64_t> rows, found(static_cast<std::size_t>(queries.rows));
+    for (std::int64_t i = 0; i < queries.rows; ++i) rows.push_back(i);
+    std::vector<double> verified_radius(rows.size()), largest(rows.size());
+    const BoundsView bounds{verified_radius.data(), largest.data(), found.data()};
+    cuda::FewSession<Device> session(device, spec, batch, Precision::int8, kept, thread_pool, stats);
+    session.prepare_queries(queries, rows);
+    session.filter();
+    session.select();
+    session.rerank();
+    session.finish(out, bounds);
+    std::vector<bool> redo(rows.size());
+    if (certify(out, spec, rows, bounds, redo) > 0) {  // the next precision's
+      EXPECT_TRUE(session.left_to_usual());
+      return true;
+    }
+    if (few.there) {
+      device.out(got.view().ids, out.ids, entries * 8);
+      device.out(got.view().distances, out.distances, entries * 4);
+      device.give(out.ids);
+      device.give(out.distances);
+    }
+    EXPECT_GE(stats.candidates, entries);
+    KnnOptions options = few.options;
+    options.run.device = "cpu";
+    options.proof = Proof::exhaustive;
+    expect_same(got, knn(corpus, queries, options));
+    return session.left_to_usual();
+  }
+};
+
+TEST(CudaFew, EveryMetricThatItTakes) {
+  std::int64_t number = 0;
+  for (const std::int64_t dims : {3, 100}) {
+    const std::vector<float> corpus = gaussian(1, 4200 * dims, 2), queries = gaussian(2, 16 * dims, 2);
+    for (const Metric metric :
+         {Metric::euclidean, Metric::sqeuclidean, Metric::cosine, Metric::correlation, Metric::inner_product}) {
+      if (sampled() && number++ % 4 != 0) continue;
+      SCOPED_TRACE(std::string(metric_info(metric).name) + ", " + std::to_string(dims) + " columns");
+      const Few few{.options = {.k = 10, .metric = metric, .first_id = 7}};
+      Kept kept(view(corpus, dims), few);
+      EXPECT_FALSE(kept.search(view(queries, dims).slice(0, dims > 64 ? 9 : 16), few));
+      EXPECT_FALSE(
+          kept.search(view(queries, dims).slice(3, 7), {.options = {.k = 1, .metric = metric}, .there = true}));
+    }
+  }
+}
+
+TEST(CudaFew, EveryTypeOfRows) {
+  const std::int64_t dims = 40, rows = 4097;
+  std::mt19937 random(3);
+  std::vector<std::uint8_t> bytes(rows * dims);
+  for (std::uint8_t& value : bytes) value = static_cast<std::uint8_t>(random());
+  std::vector<std::uint16_t> halves(rows * dims);
+  for (std::uint16_t& value : halves) value = static_cast<std::uint16_t>(0x3000 + random() % 0x1800);
+  for (const DType type : {DType::u8, DType::i8, DType::f16, DType::bf16}) {
+    const bool narrow = type == DType::u8 || type == DType::i8;
+    const Points corpus(narrow ? static_cast<const void*>(bytes.data()) : halves.data(), type, rows, dims);
+    const Few few{.options = {.k = 12, .metric = Metric::sqeuclidean}};
+    EXPECT_FALSE(Kept(corpus, few).search(corpus.slice(2000, 5), few)) << dtype_name(type);
+  }
+}
+
+TEST(CudaFew, TiesAndDuplicates) {
+  std::mt19937 random(5);
+  const std::int64_t dims = 6, rows = 5000;
+  std::vector<float> values(rows * dims);
+  for (float& value : values) value = static_cast<float>(random() % 3);
+  const Points corpus = view(values, dims);
+  for (const std::int64_t k : {1, 10}) {
+    const Few few{.options = {.k = k}};
+    Kept kept(corpus, few);
+    kept.search(corpus.slice(100, 9), few);  // hundreds at distance 0: whoever answers, ties go to the smaller id
+  }
+  // Rows apart, each twice: nearest is the row itself, then its equal.
+  std::vector<float> pairs = gaussian(6, rows * 32);
+  std::copy_n(pairs.begin(), rows / 2 * 32, pairs.begin() + rows / 2 * 32);
+  const Few few{.options = {.k = 5}};
+  EXPECT_FALSE(Kept(view(pairs, 32), few).search(view(pairs, 32).slice(2400, 16), few));
+}
+
+TEST(CudaFew, LongestListsAndLateThresholds) {
+  // The emulator runs block after block: the first ones know only what they saw.
+  const std::int64_t dims = 128;
+  const std::vector<float> corpus = gaussian(7, 4096 * dims, 1e3, 5), queries = gaussian(8, 16 * dims, 1e3, 5);
+  const Few few{.options = {.k = 64}};
+  Kept kept(view(corpus, dims), few);
+  kept.search(view(queries, dims), few);
+  kept.search(view(queries, dims).slice(0, 2), few);
+}
+
+TEST(CudaFew, SortedRowsAndClusters) {
+  const std::int64_t dims = 16, rows = 6000;
+  std::vector<float> values = gaussian(9, rows * dims, 0, 1e-3);
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t i = 0; i < dims; ++i)
+      values[static_cast<std::size_t>(row * dims + i)] += static_cast<float>(row / 30 * ((i % 3) - 1));
+  const Points corpus = view(values, dims);
+  const Few few{.options = {.k = 20}};
+  Kept kept(corpus, few);
+  kept.search(corpus.slice(0, 4), few);
+  kept.search(corpus.slice(rows - 4, 4), few);
+}
+
+TEST(CudaFew, StrangeQueriesAreLeftToTheUsualSession) {
+  const std::int64_t dims = 20;
+  std::vector<float> corpus = gaussian(10, 4100 * dims), queries = gaussian(11, 4 * dims);
+  const Few few{.options = {.k = 3}};
+  Kept kept(view(corpus, dims), few);
+  queries[dims] = 1e30F;
+  EXPECT_TRUE(kept.search(view(queries, dims), few));
+  EXPECT_FALSE(kept.search(view(queries, dims).slice(2, 2), few));
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    queries[dims] = bad;
+    EXPECT_THROW(kept.search(view(queries, dims), few), Error);
+    queries[dims] = 0;
+    EXPECT_FALSE(kept.search(view(queries, dims), few));  // what the failed call left behind does not matter
+  }
+  // A row without direction, and queries that are one.
+  std::fill_n(corpus.begin() + 50 * dims, dims, 0.0F);
+  const Few cosine{.options = {.k = 3, .metric = Metric::cosine, .degenerate = Degenerate::one}};
+  Kept directions(view(corpus, dims), cosine);
+  EXPECT_FALSE(directions.search(view(queries, dims).slice(0, 1), cosine));
+  EXPECT_TRUE(directions.search(view(corpus, dims).slice(50, 1), cosine));
+  // Products that are nothing keep their sign.
+  const Few products{.options = {.k = 3, .metric = Metric::inner_product}};
+  std::fill_n(queries.begin(), dims, 0.0F);
+  EXPECT_TRUE(Kept(view(corpus, dims), products).search(view(queries, dims).slice(0, 1), products));
+}
+
+TEST(CudaFew, WhatItDoesNotTake) {
+  const std::int64_t dims = 8;
+  const std::vector<float> corpus = gaussian(12, 4100 * dims);
+  const Few few{};
+  Kept kept(view(corpus, dims), few);
+  Eligible range;
+  range.last = 99;
+  const auto takes = [&](std::int64_t k, const Plan& plan, std::int64_t shared = 227 << 10,
+                         DistanceType type = DistanceType::f32, const Eligible& eligible = {}) {
+    const SearchSpec spec{
+        .corpus = kept.corpus, .type = type, .k = k, .filter = RowFilter(eligible, kept.corpus.rows, 0, false)};
+    return cuda::is_few(kept.device, spec, plan, Precision::int8, kept.kept.get(), shared);
+  };
+  EXPECT_TRUE(takes(64, plan_of(16, 4100, 500)));
+  EXPECT_FALSE(takes(65, plan_of(16, 4100, 500)));
+  EXPECT_FALSE(takes(1, plan_of(17, 4100, 500)));
+  EXPECT_FALSE(takes(1, plan_of(16, 4100, 500), 99 << 10));
+  EXPECT_FALSE(takes(1, plan_of(16, 4100, 500), 227 << 10, DistanceType::f64));
+  EXPECT_FALSE(takes(1, plan_of(16, 4100, 500), 227 << 10, DistanceType::f32, range));
+  kept.device.packed_rows = 4099;
+  EXPECT_FALSE(takes(1, plan_of(16, 4100, 500)));
+}
+
+}  // namespace
