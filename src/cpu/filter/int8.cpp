@@ -51,8 +51,11 @@ Int8TileArgs Int8Filter::bind_tile(const std::int32_t* panels, int query_panels,
   unit_ = int8_unit(block().model.sum, int8_.step, chunk.steps[static_cast<std::size_t>(tile)]);
   inverse_unit_ = 1 / unit_;
   const std::int64_t begin = tile * tile_rows;
-  for (int r = 0; r < block().row_panels(tile) * panel_rows; ++r)
-    int8_.biases[r] = int8_bias(chunk.terms[begin + r], inverse_unit_);
+  int8_.kernels.biases({.terms = chunk.terms.data() + begin,
+                        .inverse = inverse_unit_,
+                        .most = most_bias,
+                        .count = block().row_panels(tile) * panel_rows,
+                        .out = int8_.biases});
   for (int q = 0; q < query_panels * int8_.kernels.query_lanes; ++q)
     int8_.threshold_int[q] =
         q < block().queries && !result(q).given_up && !candidates(q).suspended ? threshold_for(q) : excludes_all;

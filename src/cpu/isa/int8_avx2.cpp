@@ -39,13 +39,9 @@ bool supported() {
 
 }  // namespace
 
-constexpr Int8Kernels int8_avx2 = {"avx2",
-                                   supported,
-                                   query_lanes,
-                                   QueryLayout::halves,
-                                   tile<Quads>,
-                                   second_sums,
-                                   {match_lanes, QueryLayout::halves, group_best, best_of_group}};
+constexpr Int8Kernels int8_avx2 = {
+    "avx2",      supported, query_lanes, QueryLayout::halves,
+    tile<Quads>, biases,    second_sums, {match_lanes, QueryLayout::halves, group_best, best_of_group}};
 static_assert(int8_avx2.complete());
 
 }  // namespace vicinal::cpu

@@ -37,13 +37,9 @@ bool supported() {
 
 }  // namespace
 
-constexpr Int8Kernels int8_avxvnni = {"avxvnni",
-                                      supported,
-                                      query_lanes,
-                                      QueryLayout::quads,
-                                      tile<Quads>,
-                                      second_sums,
-                                      {match_lanes, QueryLayout::quads, group_best, best_of_group}};
+constexpr Int8Kernels int8_avxvnni = {
+    "avxvnni",   supported, query_lanes, QueryLayout::quads,
+    tile<Quads>, biases,    second_sums, {match_lanes, QueryLayout::quads, group_best, best_of_group}};
 static_assert(int8_avxvnni.complete());
 
 }  // namespace vicinal::cpu

@@ -1,5 +1,6 @@
 // Tiles of int8 as the loop that defines them (kernels.hpp), for any CPU; the vector files are tested against this one.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -40,6 +41,13 @@ void tile(const Int8TileArgs& a) {
       if (rows != 0) a.on_hit(a.context, query, panel, rows, t);
       if (columns != 0) a.on_column_hit(a.context, query, panel, columns, u);
     }
+  }
+}
+
+void biases(const Int8BiasArgs& a) {
+  for (std::int64_t r = 0; r < a.count; ++r) {
+    const double bias = -static_cast<double>(a.terms[r]) * a.inverse;
+    a.out[r] = static_cast<std::int32_t>(bias < a.most ? std::ceil(std::max(bias, -a.most)) : a.most);
   }
 }
 
@@ -108,13 +116,9 @@ bool supported() { return true; }
 
 }  // namespace
 
-constexpr Int8Kernels int8_plain = {"plain",
-                                    supported,
-                                    query_lanes,
-                                    QueryLayout::quads,
-                                    tile,
-                                    second_sums,
-                                    {query_lanes, QueryLayout::quads, group_best, best_of_group}};
+constexpr Int8Kernels int8_plain = {
+    "plain", supported, query_lanes, QueryLayout::quads,
+    tile,    biases,    second_sums, {query_lanes, QueryLayout::quads, group_best, best_of_group}};
 static_assert(int8_plain.complete());
 
 }  // namespace vicinal::cpu

@@ -61,6 +61,16 @@ using TileFn = void (*)(const TileArgs&);
 using Int8TileArgs = TileArgsOf<std::int32_t>;
 using Int8TileFn = void (*)(const Int8TileArgs&);
 
+/// Where the sums of rows start: out[r] = at least -terms[r] * inverse, whole, from -most to most; most where that is no number.
+struct Int8BiasArgs {
+  const float* terms;
+  double inverse;
+  double most;         // below 2^31
+  std::int64_t count;  // whole panels
+  std::int32_t* out;   // 64-byte aligned
+};
+using Int8BiasFn = void (*)(const Int8BiasArgs&);
+
 /// The sums that refine rows: out[i] = sum over k of quantization_errors[k] T[k] + firsts[k] L[k], exact, of row index[i], whose bytes are 16 T + L.
 /// All 64-byte aligned, rows too, and filled up with zeros to stride.
 struct SecondArgs {
@@ -283,11 +293,12 @@ struct Int8Kernels {
   int query_lanes;
   QueryLayout layout;
   Int8TileFn tile;
+  Int8BiasFn biases;
   SecondFn second_sums;
   MatchKernel matching;
 
   consteval bool complete() const {
-    return all_set(name, supported, tile, second_sums, matching.group_best, matching.best_of_group);
+    return all_set(name, supported, tile, biases, second_sums, matching.group_best, matching.best_of_group);
   }
 };
 

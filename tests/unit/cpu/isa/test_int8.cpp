@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/bound.hpp"
 #include "cpu/isa/kernels.hpp"
 #include "unit/cpu/isa/guarded.hpp"
 
@@ -236,6 +237,29 @@ TEST_P(Int8TileTest, ALimitThatRisesInsideACallCountsFromThereOn) {
   tile.after_hit = true;
   tile.run(false);
   EXPECT_EQ(tile.calls, 1);
+}
+
+TEST_P(Int8TileTest, BiasesAreThoseOfTheBound) {
+  std::mt19937_64 random(3);
+  const float odd[] = {0,       -0.0F,    infinite, -infinite, not_a_number, 1,     -1,
+                       0x1p30F, -0x1p30F, 0x1p31F,  -0x1p40F,  0.5F,         -0.5F, 3e38F};
+  for (const double inverse : {1.0, 1 / 3.0, 0x1p-20, 1e6, 1e-30}) {
+    Guarded<float> terms(tile_rows);
+    alignas(64) std::int32_t out[tile_rows];
+    for (float& x : terms) {
+      const auto style = random() % 3;
+      x = style == 0 ? odd[random() % std::size(odd)]
+                     : std::ldexp(static_cast<float>(static_cast<std::int32_t>(random())),
+                                  style == 1 ? -20 : static_cast<int>(random() % 60) - 50);
+    }
+    for (const std::int64_t count : {panel_rows, tile_rows}) {
+      kernels().biases(
+          {.terms = terms.end() - count, .inverse = inverse, .most = most_bias, .count = count, .out = out});
+      for (std::int64_t r = 0; r < count; ++r)
+        ASSERT_EQ(out[r], int8_bias(*(terms.end() - count + r), inverse))
+            << *(terms.end() - count + r) << " * " << inverse;
+    }
+  }
 }
 
 TEST_P(Int8TileTest, SecondSumsAreExact) {
