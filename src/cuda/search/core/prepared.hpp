@@ -39,7 +39,7 @@ struct PreparedMatrixBuffers {
 /// A whole corpus on the device, for searches to come.
 template <class Device>
 struct CudaPreparedCorpus final : PreparedCorpus {
-  explicit CudaPreparedCorpus(Device& d) : device(d), centre(d), buffers(d) {}
+  explicit CudaPreparedCorpus(Device& d) : centre(d), buffers(d), device(d) {}
   std::int64_t bytes() const override { return buffers.size() + centre.bytes(); }
   DeviceTransform transform;
   bool packed = false;
