@@ -60,8 +60,8 @@ VICINAL_HOST_DEVICE inline constexpr int row_of_group(int group, int i) {
 
 /// What a tile's rows have in common, and what the filter adds for each of them; it travels with the tile.
 struct alignas(16) TileMetadata {
-  GroupNorms groups[groups_a_tile];  // first, for a kernel takes them alone
   float terms[tile_rows];
+  GroupNorms groups[groups_a_tile];
   double inverse;  // 1 / step
   FilterNorms maxima;
   float step, e, n, quick_inverse;  // e, n: the maxima, rounded up

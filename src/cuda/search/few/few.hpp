@@ -90,7 +90,7 @@ struct alignas(16) FewPieceFacts {
   FilterNorms maxima;
   float step, e, n, quick_inverse;
 };
-static_assert(offsetof(TileMetadata, inverse) == tile_rows * sizeof(float) &&
+static_assert(offsetof(TileMetadata, terms) == 0 &&
                   sizeof(TileMetadata) - offsetof(TileMetadata, inverse) ==
                       sizeof(FewPieceFacts) - offsetof(FewPieceFacts, inverse) &&
                   offsetof(TileMetadata, step) - offsetof(TileMetadata, inverse) ==

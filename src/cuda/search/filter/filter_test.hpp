@@ -49,7 +49,7 @@ class FilterTest {
       }
     for (int tile = 0; tile < tiles; ++tile) {
       row_metadata_[tile] = query_metadata_[tile] = {
-          .groups = {}, .terms = {}, .inverse = 1, .maxima = {}, .step = 1, .e = 0, .n = 0, .quick_inverse = 1};
+          .terms = {}, .groups = {}, .inverse = 1, .maxima = {}, .step = 1, .e = 0, .n = 0, .quick_inverse = 1};
       for (float& term : row_metadata_[tile].terms)
         term = static_cast<float>(static_cast<int>(random() % 40001) - 20000);
       row_metadata_[tile].terms[17] = static_cast<float>(infinite);  // masked
