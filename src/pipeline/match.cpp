@@ -251,6 +251,8 @@ Matches match_pairs(std::span<const Points> images, std::span<const ImagePair> p
   const auto [metric, key] = ranked_by(options.distance, images);
   check_images(images, metric);
   if (options.guide != nullptr) check_guide(*options.guide, images, pairs.size());
+  if (const std::vector<std::string> devices = device_names(options.run.device); devices.size() > 1)
+    return match_on_devices(images, pairs, options, devices);
   const MatchSpec spec{.images = images,
                        .pairs = pairs,
                        .metric = metric,

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "pipeline/resume.hpp"
 #include "vicinal/match.hpp"
@@ -13,6 +14,9 @@ namespace vicinal {
 void check_pairs(std::span<const ImagePair> pairs, std::size_t images);
 /// It returns the type that distances of these images are rounded to.
 DistanceType match_distance_type(const MatchDistance& distance, std::span<const Points> images);
+/// match_pairs by several devices, each with some of the pairs.
+Matches match_on_devices(std::span<const Points> images, std::span<const ImagePair> pairs, const MatchOptions& options,
+                         const std::vector<std::string>& devices);
 /// match_pairs_resumable in pieces of so many pairs at first, and at most.
 Matches match_in_pieces(std::span<const Points> images, std::span<const ImagePair> pairs, const MatchOptions& options,
                         const std::string& directory, const Grid& grid);

@@ -48,18 +48,6 @@ KnnOptions alone(KnnOptions options, const std::vector<std::string>& devices) {
   return options;
 }
 
-void check_sides(const Points& corpus, const Points& queries, const KnnOptions& options,
-                 const std::vector<std::string>& devices) {
-  if (options.stream != nullptr)
-    fail(ErrorCode::unsupported,
-         "a stream is one device's, and the search is by several; wait for it, or name one device");
-  for (const std::string& device : devices) {
-    const Backend& backend = find_backend(device);
-    check_host(backend, corpus, "corpus", doing);
-    check_host(backend, queries, "query", doing);
-  }
-}
-
 void check_results(const NeighborsView& out, const std::vector<std::string>& devices) {
   const int device = out.rows > 0 ? find_backend(devices.front()).device().cuda_device(out.ids) : -1;
   if (device >= 0)
@@ -186,6 +174,18 @@ Report knn_by_rows(const NeighborsView& out, const Points& corpus, const Points&
 }
 
 }  // namespace
+
+void check_sides(const Points& corpus, const Points& queries, const KnnOptions& options,
+                 const std::vector<std::string>& devices) {
+  if (options.stream != nullptr)
+    fail(ErrorCode::unsupported,
+         "a stream is one device's, and the search is by several; wait for it, or name one device");
+  for (const std::string& device : devices) {
+    const Backend& backend = find_backend(device);
+    check_host(backend, corpus, "corpus", doing);
+    check_host(backend, queries, "query", doing);
+  }
+}
 
 Share share_of(const Shape& corpus, const Shape& queries, const KnnOptions& options, bool kept,
                const std::vector<std::string>& devices) {

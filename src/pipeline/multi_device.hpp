@@ -18,6 +18,10 @@ CsrNeighbors range_on_devices(const Points& corpus, const Prepared& prepared, co
                               const RangeOptions& options, const std::vector<std::string>& devices);
 Prepared prepare_on_devices(const Points& rows, const CorpusOptions& options, const std::vector<std::string>& devices);
 
+/// Throws DeviceError for rows in memory of a device, and Unsupported for a stream.
+void check_sides(const Points& corpus, const Points& queries, const KnnOptions& options,
+                 const std::vector<std::string>& devices);
+
 /// A Share says how the work is divided: by rows of the corpus, whose lists are merged, or by queries.
 struct Share {
   bool by_rows = true;

@@ -199,8 +199,8 @@ Matches match_in_pieces(std::span<const Points> images, std::span<const ImagePai
   if (options.guide != nullptr && !options.guide->matrices.empty() && options.guide->matrices.size() != pairs.size())
     fail(ErrorCode::invalid_argument,
          cat("guide: ", options.guide->matrices.size(), " matrices for ", pairs.size(), " pairs"));
-  const Backend& backend = find_backend(options.run.device);
-  for (const Points& image : images) check_host(backend, image, "image", "resumable matching");
+  for (const std::string& device : device_names(options.run.device))
+    for (const Points& image : images) check_host(find_backend(device), image, "image", "resumable matching");
   ResumedPairs resumed(images, pairs, options, directory);
   Matches all = resumed.run(grid);
   all.stats = checked.stats;

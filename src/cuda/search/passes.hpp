@@ -15,8 +15,6 @@ namespace vicinal::cuda {
 /// Launches go on without the host for so long, by the rates of seconds.hpp; then the caller is asked whether they are to go on. A slower
 /// device takes some times as long.
 inline constexpr double most_unasked_seconds = 0.01;
-/// The same of the canonical precision, in pairs.
-inline constexpr std::int64_t most_unasked = std::int64_t{1} << 32;
 
 template <SearchDeviceRuntime Device>
 class FilterPasses {
@@ -76,11 +74,12 @@ class FilterPasses {
     }
   }
 
-  /// Whether launches have gone on for long: then they are waited for.
-  void wait_if_long() {
-    if (unasked_ < most_unasked_seconds) return;
+  /// Launches that have gone on for long are waited for; returns whether they have.
+  bool wait_if_long() {
+    if (unasked_ < most_unasked_seconds) return false;
     device_.wait();
     unasked_ = 0;
+    return true;
   }
 
  private:

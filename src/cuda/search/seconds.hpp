@@ -28,6 +28,7 @@ struct Rates {
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
   double guessed = 1.0e-7, guessed_root = 3.1e-9,
          guessed_element = 3.3e-12;  // the same where thresholds are guessed: a query, root of k, column of a neighbour
+  double resident_pair = 3e-11, resident_element = 8e-14;  // of the canonical precision, of rows that stay in registers
   double pair = 3.6e-11, pair_element = 2.9e-13,
          listed = 2e-10;  // of the canonical precision, and a neighbour of its lists
 };
@@ -80,7 +81,10 @@ inline double working_seconds(const Plan& plan, const ProblemShape& problem) {
   if (!has_filter(precision)) {
     if (!problem.prepared && needs_norms(problem.metric))
       seconds += static_cast<double>(plan.passes) * rates.measured_element * n * d;
-    return seconds + rates.a_scan + std::max(q * n * (rates.pair + rates.pair_element * d), bytes / rates.read_bytes) +
+    const bool resident = d <= 128 && q >= 64 && n >= 65536;
+    const double pair =
+        resident ? rates.resident_pair + rates.resident_element * d : rates.pair + rates.pair_element * d;
+    return seconds + rates.a_scan + std::max(q * n * pair, bytes / rates.read_bytes) +
            q * static_cast<double>(problem.k) * rates.listed;
   }
   if (!problem.prepared)

@@ -53,14 +53,14 @@ class CudaSession final : public Session {
       transform_ = preparer_->choose_with_step(centre_);
     }
     model_ = model_of(spec.metric, spec.type, spec.corpus.cols, transform_.scale, precision);
+    const Points& corpus = spec.corpus;
     if (own_rows())
-      prepare_matrix(rows_, Points(kept_->buffers.matrix.rows, spec.corpus.dtype, spec.corpus.rows, spec.corpus.cols),
-                     false);
+      prepare_matrix(rows_, Points(kept_->buffers.matrix.rows, corpus.dtype, corpus.rows, corpus.cols), false);
     if (spec.radius) range_.emplace(device, spec, plan, precision, thread_pool);
     if (guesses(precision, model_.sum) && !range_ && !choice_.choice().labelled &&
-        at_once(plan, spec.corpus.rows, kept_ != nullptr))
-      speculation_ = speculation_of(device.speculation, (spec.corpus.rows + tile_rows - 1) / tile_rows,
-                                    spec.corpus.cols, spec.k, choice_.choice().without_self, slots_of(plan));
+        at_once(plan, corpus.rows, kept_ != nullptr))
+      speculation_ = speculation_of(device.speculation, (corpus.rows + tile_rows - 1) / tile_rows, corpus.cols, spec.k,
+                                    choice_.choice().without_self, slots_of(plan));
     preparer_->checked_later = !filters_ && !kept_ && !range_ && spec.k > 0 && sum_shows_elements(sum_of(spec.metric));
   }
 
@@ -123,18 +123,16 @@ class CudaSession final : public Session {
 
   void rerank() override {
     if (filters_ && queries_.matrix.count > 0 && rows().matrix.count > 0 && spec_.k > 0) rerank_candidates(true);
-    if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) &&
-        rows().matrix.count < spec_.corpus.rows)
+    const bool parted = rows().matrix.count < spec_.corpus.rows;
+    if (spec_.k > 0 && !kept_ && spec_.type == DistanceType::f32 && descending(spec_.metric) && parted)
       underflowed_products_.keep(args(), ranking(), filters_, wide_);
-    if (filters_) passes_.wait_if_long();
-    else if (queries_.matrix.count * rows().matrix.count > most_unasked) report_bad_rows(counted());
+    if (filters_ ? passes_.wait_if_long() : parted) report_bad_rows(counted());
     thread_pool_.poll(0);
   }
 
   void finish(const NeighborsView& out, const BoundsView& bounds) override {
     if (queries_.matrix.count == 0) return report_bad_rows(counted());
-    const std::int64_t missed = finish_batch(out, bounds);
-    if (missed > 0) search_missed(out, bounds, missed);
+    if (const std::int64_t missed = finish_batch(out, bounds); missed > 0) search_missed(out, bounds, missed);
   }
 
   void counts(std::span<std::int64_t> counts, std::vector<bool>& lost) override { range_->counts(counts, lost); }
@@ -292,10 +290,12 @@ class CudaSession final : public Session {
                       .which = missed_numbers_.data()});
     const Points points(missed_rows_.data(), queries_.matrix.dtype, missed, cols);
     speculates_ = false;
-    // Searches of some of them, and their bounds.
-    for (std::int64_t from = 0; from < missed; from += most) {
-      const auto some = static_cast<std::size_t>(std::min(most, missed - from)), at = static_cast<std::size_t>(from);
-      start_batch(std::span(numbers).subspan(at, some), points.slice(from, static_cast<std::int64_t>(some)), false);
+    for (const std::int64_t i : which) bounds.largest[i] = 0;
+    // Searches of some of them, and their bounds. Where most of the first block are lost again, the others are left to the next precision.
+    for (std::int64_t from = 0, taken = 0; from < missed; from += taken) {
+      taken = std::min<std::int64_t>(from == 0 ? block_queries : most, missed - from);
+      const auto some = static_cast<std::size_t>(taken), at = static_cast<std::size_t>(from);
+      start_batch(std::span(numbers).subspan(at, some), points.slice(from, taken), false);
       filter();
       rerank();
       std::vector<double> radii(some), errors(some);
@@ -307,6 +307,7 @@ class CudaSession final : public Session {
         bounds.largest[to] = errors[i];
         if (bounds.found != nullptr) bounds.found[to] = found[i];
       }
+      if (from == 0 && 2 * std::count(radii.begin(), radii.end(), -infinite) > taken) break;
     }
   }
 

@@ -89,6 +89,7 @@ struct Ask {
   bool wgmma = false;  // on a device of compute capability 9.0
   cuda::SpeculationRule speculation = {};
   bool unchecked = false;
+  int multiprocessors = 3;
 };
 
 struct Answer {
@@ -151,6 +152,7 @@ inline Answer by_device(const Points& corpus, const Points& queries, const Ask& 
   }
   device.speculation = ask.speculation;
   device.unchecked = ask.unchecked;
+  device.multiprocessors = ask.multiprocessors;
   NeighborsView out = answer.result.view();
   const std::int64_t entries = queries.rows * options.k,
                      bytes = entries * static_cast<std::int64_t>(distance_size(spec.type));

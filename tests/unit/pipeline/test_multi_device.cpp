@@ -250,5 +250,54 @@ TEST(MultiDevice, GroundTruthOnThem) {
   expect_same(truth.tiers[1].nearest, knn(corpus.points(), queries.points(), {.k = 8}));
 }
 
+void expect_same(const Matches& a, const Matches& b) {
+  EXPECT_EQ(a.offsets, b.offsets);
+  EXPECT_TRUE(a.rows == b.rows);
+  EXPECT_TRUE(a.ratios == b.ratios);
+  ASSERT_EQ(a.distances.type(), b.distances.type());
+  for (std::size_t i = 0; i < a.distances.size(); ++i) EXPECT_EQ(a.distances[i], b.distances[i]);
+}
+
+TEST(MultiDevice, MatchesOfPairsOfImages) {
+  fakes::Devices devices;
+  std::vector<Table> tables;
+  std::mt19937 random(4);
+  std::uniform_real_distribution<float> moved(0, 0.2f);
+  for (const std::int64_t rows : {40, 1, 0, 33, 70}) {
+    Table& table = tables.emplace_back(rows, 5, 9u);
+    for (float& x : table.values) x += moved(random);
+  }
+  std::vector<Points> images;
+  for (const Table& table : tables) images.push_back(table.points());
+  std::vector<ImagePair> pairs = image_pairs("exhaustive", 5);
+  pairs.push_back({3, 3});
+  MatchOptions options{.ratio = 0.95};
+  options.run.device = "cpu";
+  const Matches one = match_pairs(images, pairs, options), none = match_pairs(images, {}, options);
+  EXPECT_GT(one.rows.size(), 20u);
+  for (const char* list : lists) {
+    SCOPED_TRACE(list);
+    options.run.device = list;
+    std::uint64_t last = 0, total = 0;
+    options.progress = [&](std::uint64_t done, std::uint64_t all) {
+      EXPECT_LE(last, done);
+      last = done;
+      total = all;
+      return true;
+    };
+    expect_same(match_pairs(images, pairs, options), one);
+    EXPECT_EQ(last, total);
+    options.progress = nullptr;
+    expect_same(match_pairs(images, {}, options), none);
+  }
+  options.run.device = "cpu,cpu";
+  tables[4].values[7] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_REFUSED(invalid_value, "image 4", match_pairs(images, pairs, options));
+  options.progress = [](std::uint64_t, std::uint64_t) { return false; };
+  tables[4].values[7] = 1;
+  std::vector<ImagePair> many(20000, ImagePair{0, 4});
+  EXPECT_REFUSED(cancelled, "", match_pairs(images, many, options));
+}
+
 }  // namespace
 }  // namespace vicinal::multi_device_test

@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive
 }
 /// The same with rows in registers (exhaustive_resident.cuh), with the same bits.
 template <Sum sum>
-__global__ void __launch_bounds__(resident_threads, 2) exhaustive_keys_resident(Exhaustive s) {
+__global__ void __launch_bounds__(resident_threads, resident_blocks) exhaustive_keys_resident(Exhaustive s) {
   resident_pairs<sum>(s.ranking, s.first, s.last, s.tile,
                       [&](bool pair, std::int64_t query, std::int64_t row, double total) {
                         if (pair) take_exhaustive_sum(s, query, row, total);
@@ -238,14 +238,14 @@ class ExhaustiveRanking {
  private:
   void launch_keys(Exhaustive s) {
     const std::int64_t dims = s.args.rows.dims, queries = s.args.queries.count;
-    if (dims > resident_columns || queries < least_resident_queries) {
+    if (!rows_reside(dims, s.last - s.first, queries, device_.multiprocessors)) {
       const ExhaustiveKernel of_one = queries == 1 ? kernel_of_one(s.ranking) : nullptr;
       return device_.launch()(std::int64_t{device_.multiprocessors} * 8, exhaustive_threads, 0,
                               of_one != nullptr ? of_one : exhaustive_keys, s);
     }
     s.tile = resident_tile(dims, queries);
-    device_.launch()(std::int64_t{device_.multiprocessors} * 2, resident_threads, resident_memory(dims, queries),
-                     resident_kernel(sum_of(s.ranking.metric)), s);
+    device_.launch()(std::int64_t{device_.multiprocessors} * resident_blocks, resident_threads,
+                     resident_memory(dims, queries), resident_kernel(sum_of(s.ranking.metric)), s);
   }
 
   Device& device_;

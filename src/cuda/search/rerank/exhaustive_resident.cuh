@@ -1,5 +1,5 @@
 // Every pair of short rows and many queries: a warp keeps eight rows in registers, widened, and a tile of the queries lies in shared memory, so
-// that a pair costs its canonical sum and hardly a load. exhaustive.cuh takes it where rows have at most resident_columns columns.
+// that a pair costs its canonical sum and hardly a load. exhaustive.cuh takes it where rows_reside().
 #pragma once
 #include "cuda/search/rerank/rank.cuh"
 
@@ -7,7 +7,15 @@ namespace vicinal::cuda {
 
 inline constexpr int resident_threads = 256, resident_rows = 8,
                      resident_at_once = 4;  // rows of a warp, queries of a step
-inline constexpr std::int64_t resident_columns = 128, least_resident_queries = 8;
+inline constexpr std::int64_t resident_columns = 128;
+inline constexpr int resident_blocks = 2;  // of a multiprocessor
+
+/// Whether rows are short and many enough: every warp should have eight of them several times, and queries to pass by.
+inline bool rows_reside(std::int64_t dims, std::int64_t rows, std::int64_t queries, int multiprocessors) {
+  constexpr std::int64_t least_queries = 8, least_rounds = 4;
+  return dims <= resident_columns && queries >= least_queries &&
+         rows >= least_rounds * resident_rows * resident_blocks * (resident_threads / 32) * multiprocessors;
+}
 
 /// Columns of a query in shared memory: whole groups of lanes.
 VICINAL_HOST_DEVICE inline std::int64_t resident_pitch(std::int64_t dims) { return (dims + 31) / 32 * 32; }
