@@ -172,7 +172,7 @@ TEST(CudaSpeculation, SlotsThatAreTooFew) {
   const std::vector<float> corpus = gaussian(70, rows * dims), queries = gaussian(71, 320 * dims);
   for (const bool many : {false, true}) {
     const Ask ask{.options = {.k = many ? 10 : 3},
-                  .slots = many ? 30 : 9,
+                  .slots = many ? 30 : 6,
                   .there = !many,
                   .speculation = {.least_k = 3, .deviations = 0, .rows_besides = many ? never : 3.0}};
     KnnOptions options = ask.options;
