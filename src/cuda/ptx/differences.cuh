@@ -5,7 +5,7 @@
 namespace vicinal::cuda {
 
 #if !defined(__CUDA_ARCH__)
-namespace emulated {
+namespace host {
 
 /// A byte of a word as a number.
 template <bool is_signed>
@@ -14,7 +14,7 @@ int byte_at(unsigned word, int byte) {
   return is_signed ? static_cast<std::int8_t>(bits) : static_cast<int>(bits);
 }
 
-}  // namespace emulated
+}  // namespace host
 #endif
 
 /// `sum` with |a_i - b_i| of the four unsigned bytes of two words.
@@ -25,7 +25,7 @@ __device__ __forceinline__ unsigned add_differences(unsigned a, unsigned b, unsi
   return out;
 #else
   for (int byte = 0; byte < 4; ++byte) {
-    const int difference = emulated::byte_at<false>(a, byte) - emulated::byte_at<false>(b, byte);
+    const int difference = host::byte_at<false>(a, byte) - host::byte_at<false>(b, byte);
     sum += static_cast<unsigned>(difference < 0 ? -difference : difference);
   }
   return sum;
@@ -67,7 +67,7 @@ __device__ __forceinline__ unsigned add_byte_products(unsigned a, unsigned b, un
   else return __dp4a(a, b, sum);
 #else
   for (int byte = 0; byte < 4; ++byte)
-    sum += static_cast<unsigned>(emulated::byte_at<is_signed>(a, byte) * emulated::byte_at<is_signed>(b, byte));
+    sum += static_cast<unsigned>(host::byte_at<is_signed>(a, byte) * host::byte_at<is_signed>(b, byte));
   return sum;
 #endif
 }
