@@ -18,7 +18,7 @@ namespace {
 using io::Bytes;
 
 /// The matches of a part of the corpus, as they were saved.
-struct Matches {
+struct RangePart {
   std::vector<std::byte> payload;  // offsets, ids, distances
   std::int64_t queries, entries;
   const std::int64_t* offsets() const noexcept { return reinterpret_cast<const std::int64_t*>(payload.data()); }
@@ -26,11 +26,11 @@ struct Matches {
   const void* distances() const noexcept { return ids() + entries; }
 };
 
-std::optional<Matches> load_matches(const Walk& walk, DistanceType type, std::int64_t corpus_rows, PieceHead& found) {
+std::optional<RangePart> load_matches(const Walk& walk, DistanceType type, std::int64_t corpus_rows, PieceHead& found) {
   auto piece = walk.folder->load(walk.folder->path(walk.head.block, walk.head.first_row), walk.head, corpus_rows);
   if (!piece || piece->head.width < 0) return std::nullopt;
   found = piece->head;
-  Matches matches{std::move(piece->payload), found.queries, found.width};
+  RangePart matches{std::move(piece->payload), found.queries, found.width};
   const auto entry = 8 + distance_size(type), offsets = static_cast<std::size_t>(found.queries + 1) * 8;
   if (matches.payload.size() < offsets ||
       (matches.payload.size() - offsets) / entry != static_cast<std::size_t>(found.width) ||
@@ -54,10 +54,10 @@ void save_matches(Walk& walk, const CsrNeighbors& matches, std::int64_t rows) {
 }
 
 /// One query's matches in all parts, which come in the order of their rows: by (key, id).
-void join(const std::vector<Matches>& parts, std::int64_t query, bool descends, CsrNeighbors& out, std::int64_t at,
+void join(const std::vector<RangePart>& parts, std::int64_t query, bool descends, CsrNeighbors& out, std::int64_t at,
           std::vector<Entry>& entries) {
   entries.clear();
-  for (const Matches& part : parts)
+  for (const RangePart& part : parts)
     for (std::int64_t i = part.offsets()[query]; i < part.offsets()[query + 1]; ++i)
       entries.push_back({load_key(part.distances(), out.type(), descends, i), part.ids()[i]});
   std::sort(entries.begin(), entries.end(), before);
@@ -125,7 +125,7 @@ CsrNeighbors range_in_pieces(const Points& corpus, const Points& queries, double
   const FpGuard guard;  // join converts distances
   for (std::int64_t number = 0; number < walk.blocks(); ++number) {
     const std::int64_t asked = walk.block(number).rows;
-    std::vector<Matches> parts;
+    std::vector<RangePart> parts;
     PieceHead saved;
     for (walk.head.first_row = 0; walk.head.first_row < corpus.rows; walk.head.first_row = saved.end_row) {
       auto matches = load_matches(walk, whole.distance_type, corpus.rows, saved);
