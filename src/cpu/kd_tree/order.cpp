@@ -10,7 +10,6 @@
 namespace vicinal::cpu {
 namespace {
 
-constexpr std::int64_t fan = KdTree::fan;
 constexpr std::int64_t serial_rows = 4096;           // parts this small are one piece of work
 constexpr std::int64_t together_rows = 65536;        // larger parts are split by all threads
 constexpr std::int64_t block_rows = 8192;            // a thread's piece of such a part
@@ -49,8 +48,8 @@ struct Part {
   std::int64_t size() const noexcept { return end - begin; }
   /// Where it is split: about the middle, between whole runs.
   std::int64_t middle() const noexcept {
-    std::int64_t run = fan;
-    while (run * fan < size()) run *= fan;
+    std::int64_t run = KdTree::fan;
+    while (run * KdTree::fan < size()) run *= KdTree::fan;
     return begin + (size() + run - 1) / run / 2 * run;
   }
 };
@@ -75,7 +74,7 @@ class Splitter {
     return halves(part, middle);
   }
   void split_all(Part part) {
-    while (part.size() > fan) {
+    while (part.size() > KdTree::fan) {
       Part first = part;
       part = split(first);
       split_all(first);
@@ -179,7 +178,7 @@ class Splitter {
 void kd_tree_order(const double* points, std::int64_t rows, std::int64_t dims, ThreadPool& thread_pool,
                    std::uint32_t* order) {
   std::iota(order, order + rows, 0u);
-  if (rows <= fan) return;
+  if (rows <= KdTree::fan) return;
   Splitter splitter(points, rows, dims, thread_pool, order);
   const std::int64_t threads = thread_pool.threads(), most = std::max(serial_rows, rows / (4 * threads));
   std::vector<Part> large{{0, rows}};
