@@ -20,10 +20,10 @@ namespace vicinal::cuda {
 template <SearchDeviceRuntime Device>
 bool is_few(const Device& device, const SearchSpec& spec, const Plan& plan, Precision precision,
             const CudaPreparedCorpus<Device>* kept, std::int64_t shared_bytes) {
-  return kept != nullptr && kept->packed && precision == Precision::int8 && !spec.radius && spec.k >= 1 &&
-         spec.k <= few_k && plan.query_batch <= few_queries && spec.type == DistanceType::f32 &&
-         !wide_words(spec.type, spec.corpus.rows, device.packed_rows) && spec.corpus.cols <= few_cols &&
-         spec.filter.all() && !spec.filter.only_self() && kept->transform.usable &&
+  return kept != nullptr && kept->packed && precision == Precision::int8 && has_products(filter_sum_of(spec.metric)) &&
+         !spec.radius && spec.k >= 1 && spec.k <= few_k && plan.query_batch <= few_queries &&
+         spec.type == DistanceType::f32 && !wide_words(spec.type, spec.corpus.rows, device.packed_rows) &&
+         spec.corpus.cols <= few_cols && spec.filter.all() && !spec.filter.only_self() && kept->transform.usable &&
          kept->buffers.matrix.tiles() >= few_tiles && few_memory(128).all <= shared_bytes;
 }
 

@@ -212,6 +212,17 @@ TEST(CudaFew, WhatItDoesNotTake) {
   EXPECT_FALSE(takes(1, plan_of(16, 4100, 500), 99 << 10));
   EXPECT_FALSE(takes(1, plan_of(16, 4100, 500), 227 << 10, DistanceType::f64));
   EXPECT_FALSE(takes(1, plan_of(16, 4100, 500), 227 << 10, DistanceType::f32, range));
+  for (const Metric metric : {Metric::l1, Metric::linf}) {  // sums of differences, whose rows lie otherwise
+    const Few other{.options = {.metric = metric}};
+    Kept differences(view(corpus, dims), other);
+    const SearchSpec spec{.corpus = differences.corpus,
+                          .metric = metric,
+                          .k = 1,
+                          .filter = RowFilter({}, differences.corpus.rows, 0, false)};
+    EXPECT_TRUE(differences.kept->packed);
+    EXPECT_FALSE(cuda::is_few(differences.device, spec, plan_of(1, 4100, 500), Precision::int8, differences.kept.get(),
+                              227 << 10));
+  }
   kept.device.packed_rows = 4099;
   EXPECT_FALSE(takes(1, plan_of(16, 4100, 500)));
 }
