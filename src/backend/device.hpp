@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/precision.hpp"
+#include "core/recent.hpp"
 
 namespace vicinal {
 
@@ -23,8 +24,11 @@ struct DeviceBackend {
   virtual Facts facts() const = 0;
   /// It returns the bytes that a search may count on. Apart from the facts, since a driver takes longer to tell it than a small search takes.
   virtual std::int64_t free_bytes() const = 0;
-  /// It returns about the same, for plans of searches that take less time than a driver takes to tell it.
-  virtual std::int64_t recent_free_bytes() const { return free_bytes(); }
+  /// It returns the same as it was at most 10 ms ago, for plans: a system takes longer to tell it than a small search takes. Where it has
+  /// changed since, a search whose memory is refused goes on with less.
+  std::int64_t recent_free_bytes() const {
+    return recent_.get([this] { return free_bytes(); });
+  }
   /// It throws InvalidArgument for an instruction set that it does not know, Unsupported for one that does not run here.
   virtual void check_instruction_set(const std::string& name) const = 0;
 
@@ -39,6 +43,13 @@ struct DeviceBackend {
   virtual void wait_for(void* /*stream*/) const {}
   /// It gives back the memory that it keeps between calls and no search uses; returns how many bytes that were.
   virtual std::int64_t release_memory() const { return 0; }
+
+ protected:
+  /// What is free has just changed much.
+  void forget_free_bytes() const noexcept { recent_.forget(); }
+
+ private:
+  mutable Recent recent_;
 };
 
 }  // namespace vicinal

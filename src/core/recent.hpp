@@ -21,6 +21,8 @@ class Recent {
     asked_.store(now, std::memory_order_release);
     return answer;
   }
+  /// The next call asks.
+  void forget() noexcept { asked_.store(0, std::memory_order_relaxed); }
 
  private:
   static constexpr std::int64_t longest = 10'000'000;  // nanoseconds

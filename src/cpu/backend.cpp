@@ -8,7 +8,6 @@
 #include <string>
 
 #include "core/bound.hpp"
-#include "core/recent.hpp"
 #include "core/text.hpp"
 #include "cpu/isa/table.hpp"
 #include "cpu/match/guided.hpp"
@@ -85,10 +84,7 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
     facts.description = cat(default_threads(), " threads, ", facts.instruction_sets.front());
     return facts;
   }
-  std::int64_t free_bytes() const override {
-    static Recent available;
-    return available.get(available_bytes);
-  }
+  std::int64_t free_bytes() const override { return available_bytes(); }
   void check_instruction_set(const std::string& name) const override { find_instruction_set(name); }
 
   std::string select_refusal(const SelectProblem& /*problem*/) const override { return ""; }  // all take everything
@@ -136,7 +132,8 @@ class CpuBackend final : public Backend, DeviceBackend, SearchBackend, SelectBac
     const InstructionSet& set = find_instruction_set(spec.search.run.instruction_set);
     const std::int64_t asked = spec.search.memory.host;
     stats.instruction_set = set.name;
-    match_bytes(spec, *matching, set.int8.matching, asked > 0 ? asked : free_bytes() / 10 * 9, answer, thread_pool);
+    match_bytes(spec, *matching, set.int8.matching, asked > 0 ? asked : recent_free_bytes() / 10 * 9, answer,
+                thread_pool);
     return true;
   }
 

@@ -1,8 +1,6 @@
 // A CUDA device behind the seam: what it is, searches of vectors and strings, selection, and the one symbol that libvicinal_cuda.so exports.
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -69,18 +67,6 @@ class CudaBackend final : public Backend,
     const OnDevice here(ordinal_);
     return pool().free_bytes();
   }
-  /// As it was at most 10 ms ago. Where it has changed since, a search whose memory is refused goes on with less.
-  std::int64_t recent_free_bytes() const override {
-    using Clock = std::chrono::steady_clock;
-    constexpr Clock::duration age = std::chrono::milliseconds(10);
-    const Clock::rep now = Clock::now().time_since_epoch().count();
-    if (const Clock::rep asked = asked_.load(std::memory_order_acquire); asked != 0 && now - asked < age.count())
-      return recent_.load(std::memory_order_relaxed);
-    const std::int64_t bytes = free_bytes();
-    recent_.store(bytes, std::memory_order_relaxed);
-    asked_.store(now, std::memory_order_release);
-    return bytes;
-  }
 
   SelectStats select_k(const SelectProblem& problem) const override {
     check_process();
@@ -136,7 +122,7 @@ class CudaBackend final : public Backend,
   std::int64_t release_memory() const override {
     if (getpid() != home_) return 0;  // what the parent holds
     const std::lock_guard lock(making_);
-    asked_.store(0);
+    forget_free_bytes();
     return pool_ ? pool_->release() + release_pinned() : 0;
   }
   std::shared_ptr<const PreparedCorpus> prepare_corpus(const SearchSpec& spec, const SearchPlan& plan,
@@ -225,8 +211,6 @@ class CudaBackend final : public Backend,
   mutable std::once_flag once_;
   mutable std::mutex making_;  // for those who ask whether there is a pool
   mutable std::shared_ptr<SearchDevice> searches_;
-  mutable std::atomic<std::chrono::steady_clock::rep> asked_{0};  // when; 0: not yet
-  mutable std::atomic<std::int64_t> recent_{0};
   mutable std::optional<Pool> pool_;  // made with the device's context at first use, which takes a while
 };
 
