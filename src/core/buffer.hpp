@@ -38,7 +38,7 @@ class Buffer {
   std::int64_t count_ = 0;
 };
 
-/// ReservedBytes are address space, of whole pages, that takes memory where it is written.
+/// ReservedBytes are address space that takes memory where it is written.
 class ReservedBytes {
  public:
   ReservedBytes() = default;
@@ -54,7 +54,7 @@ class ReservedBytes {
   ~ReservedBytes() { trim(0); }
 
   void* at() const noexcept { return at_; }
-  /// Gives back what is beyond the first `bytes`.
+  /// It gives back the pages beyond the first `bytes`.
   void trim(std::size_t bytes) noexcept;
 
  private:
