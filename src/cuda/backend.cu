@@ -105,7 +105,8 @@ class CudaBackend final : public Backend,
       if (asked == set) return;
       known += ", " + set;
     }
-    fail(ErrorCode::invalid_argument, cat("unknown instruction set \"", asked, "\" of ", facts_.name, "; known: ", known));
+    fail(ErrorCode::invalid_argument,
+         cat("unknown instruction set \"", asked, "\" of ", facts_.name, "; known: ", known));
   }
   bool holds(const void* rows) const override {
     check_process();

@@ -72,8 +72,8 @@ class EmulatedSession final : public Session {
 class EmulatedBackend final : public Backend, DeviceBackend, SearchBackend {
  public:
   explicit EmulatedBackend(int ordinal)
-      : ordinal_(ordinal),
-        facts_{cat("cuda:", ordinal), {"sm_80"}, {"sm_80"}, {Precision::int8, Precision::canonical}} {}
+      : ordinal_(ordinal), facts_{
+                               cat("cuda:", ordinal), {"sm_80"}, {"sm_80"}, {Precision::int8, Precision::canonical}} {}
   std::int64_t most_rows = INT64_MAX;
   bool fails = false;
 
