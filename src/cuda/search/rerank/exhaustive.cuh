@@ -106,12 +106,22 @@ __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive
                      if (pair) take_exhaustive_sum(s, query, row, sum);
                    });
 }
+/// A key that needs nothing but its pair's sum: a sum that is a distance, or whose root is, in single precision, and any row may answer any query.
+__device__ __forceinline__ bool is_plain(const Exhaustive& s) {
+  return s.ranking.type == DistanceType::f32 && s.args.choice.all && !needs_norms(s.ranking.metric) &&
+         !descending(s.ranking.metric);
+}
 /// The same with rows in registers (exhaustive_resident.cuh), with the same bits.
 template <Sum sum>
 __global__ void __launch_bounds__(resident_threads, resident_blocks) exhaustive_keys_resident(Exhaustive s) {
+  const bool plain = is_plain(s), root = row_of(s.ranking.metric).finish == Finish::root;
+  float* const keys = static_cast<float*>(s.keys) + s.args.k - s.first;
   resident_pairs<sum>(s.ranking, s.first, s.last, s.tile,
                       [&](bool pair, std::int64_t query, std::int64_t row, double total) {
-                        if (pair) take_exhaustive_sum(s, query, row, total);
+                        if (!pair) return;
+                        const float key = static_cast<float>(root ? sqrt(total) : total);
+                        if (plain && key < static_cast<float>(infinite)) keys[query * s.cols + row] = key;
+                        else take_exhaustive_sum(s, query, row, total);
                       });
 }
 using ExhaustiveKernel = void (*)(Exhaustive);
