@@ -166,6 +166,9 @@ TEST(Threads, SmallSearchesTakeOneUnlessANumberIsAskedFor) {
   KnnOptions options{.k = 5};
   EXPECT_EQ(vicinal::plan(few, one, options).threads, 1);
   EXPECT_EQ(vicinal::plan(many, some, options).threads, vicinal::info().threads);
+  const vicinal::Shape bits{1'000'000, 8, DType::u8}, one_of_bits{1, 8, DType::u8};
+  KnnOptions hamming{.k = 5, .metric = Metric::hamming};
+  EXPECT_EQ(vicinal::plan(bits, one_of_bits, hamming).threads, vicinal::info().threads);  // one call packs all rows
   options.run.threads = 3;
   EXPECT_EQ(vicinal::plan(few, one, options).threads, 3);
 }

@@ -32,8 +32,7 @@ struct Device : emulated::Device {
         fail(ErrorCode::device_error, cat("a kernel was refused ", shared, " bytes of shared memory"));
       if constexpr (std::is_same_v<Args, cuda::InitialThresholds>)
         ++(kernel == cuda::speculative_thresholds ? device->seen.guessed : device->seen.proved);
-      if constexpr (std::is_same_v<Args, cuda::GatherRows>)
-        device->seen.gathered += args.which != nullptr ? args.count : 0;
+      if constexpr (std::is_same_v<Args, cuda::GatherRows>) device->seen.gathered += blocks;
       std::type_identity_t<Args> given = args;
       if constexpr (std::is_same_v<Args, cuda::Finish>) given.speculative = given.speculative && !device->unchecked;
       device->launches(blocks, threads, shared, kernel, given);
