@@ -76,8 +76,9 @@ TEST(Sort, WhatIsMissingComesLast) {
 
 /// All of the sample is less than all else: one bucket has nearly the whole row, more than shared memory holds.
 TEST(Sort, ASampleThatMisleads) {
-  const std::int64_t count = 9000, samples = std::int64_t{vicinal::cuda::sample_sort_buckets(count)} *
-                                             vicinal::cuda::sample_sort_oversampling;
+  const std::int64_t count = 9000;
+  const int buckets = vicinal::cuda::sample_sort_buckets(count);
+  const std::int64_t samples = std::int64_t{buckets} * vicinal::cuda::sample_sort_oversampling(buckets);
   check(
       count,
       [&](std::int64_t row, std::int64_t i) {

@@ -66,9 +66,15 @@ inline Workspace merge_workspace(FormName form, std::int64_t n, std::int64_t k) 
 }
 
 // Long lists of packed words are sorted by a sample (sample_sort.cuh); others are merged.
-inline constexpr int sample_sort_oversampling = 32, most_sample_sort_buckets = 128;  // samples a bucket
-/// Buckets have 900 to 1,800 words each, and hardly one has more than twice that, of which shared memory holds 4,096.
-inline int sample_sort_buckets(std::int64_t n) { return static_cast<int>(power_of_two(divide_up(n, 1800))); }
+inline constexpr int most_sample_sort_buckets = 128, sample_sort_samples = 4096;
+/// Buckets have about 1,200 to 2,400 words each, and hardly one has the 4,096 that shared memory holds: the most buckets have fewer, since each has fewer samples.
+inline int sample_sort_buckets(std::int64_t n) {
+  const std::int64_t buckets = power_of_two(divide_up(n, 2400));
+  return static_cast<int>(buckets < most_sample_sort_buckets ? buckets : power_of_two(divide_up(n, 1800)));
+}
+VICINAL_BOTH int sample_sort_oversampling(int buckets) {
+  return buckets < most_sample_sort_buckets ? 64 : sample_sort_samples / buckets;
+}
 inline bool sorted_by_sample(FormName form, std::int64_t n) {
   return form == FormName::packed && n > most_tile(form) && sample_sort_buckets(n) <= most_sample_sort_buckets;
 }

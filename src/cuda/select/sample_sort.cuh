@@ -10,8 +10,7 @@ namespace vicinal::cuda {
 
 inline constexpr int sample_sort_threads = 256, sample_sort_tile = 4096;  // words that a block has in work
 inline constexpr int sample_sort_bins = 2048;                             // parts of a bucket
-static_assert(most_sample_sort_buckets * sample_sort_oversampling <= sample_sort_tile &&
-              most_sample_sort_buckets <= 256);
+static_assert(sample_sort_samples <= sample_sort_tile && most_sample_sort_buckets <= 256);
 
 /// Form: of integers with a position, so that words differ.
 template <class Form>
@@ -113,7 +112,7 @@ __global__ void __launch_bounds__(sample_sort_threads) choose_splitters(SampleSo
   VICINAL_SHARED(unsigned, begins, sample_sort_bins + 1);
   VICINAL_SHARED(Word, ends, 3 * (sample_sort_threads / 32));
   VICINAL_SHARED(unsigned, there, 1);
-  const int all = p.buckets * sample_sort_oversampling;
+  const int all = p.buckets * sample_sort_oversampling(p.buckets);
   for (std::int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
     Word *const samples = p.moved + row * p.count, *const sorted = samples + all;
     if (thread_index() == 0) there[0] = 0;
@@ -227,6 +226,7 @@ __global__ void __launch_bounds__(sample_sort_threads) move_to_buckets(SampleSor
       at[i] = static_cast<unsigned>(bucket) << 16 | atomicAdd(&counts[bucket], 1u);
     }
     __syncthreads();
+    // Where each bucket begins, in the tile and in the row.
     unsigned before = 0;
     for (int base = 0; base < p.buckets; base += sample_sort_threads) {
       const int bucket = base + thread_index();
@@ -240,6 +240,7 @@ __global__ void __launch_bounds__(sample_sort_threads) move_to_buckets(SampleSor
       before += total;
       __syncthreads();
     }
+    // In the order of buckets, then to memory.
 #pragma unroll
     for (int i = 0; i < each; ++i) {
       if (mine[i] == Form::last()) continue;

@@ -207,14 +207,18 @@ __device__ __forceinline__ NearestOfParts nearest_of_parts(const InitialThreshol
   next.step = visits.at(32);
   std::int64_t tile = visits.at(lane_index());
   for (int from = 0; from < tiles; from += 32 * warp_parts) {
+    int largest[warp_parts];  // of all parts first, so that all loads are on their way together
+#pragma unroll
+    for (int i = 0; i < warp_parts; ++i) {
+      const int t = from + 32 * i + lane_index();
+      largest[i] = largest_valid(sums + (t < tiles ? t : tiles - 1) * groups_a_tile);
+    }
 #pragma unroll
     for (int i = 0; i < warp_parts; ++i, tile = next.after(tile)) {
       const int t = from + 32 * i + lane_index();
-      if (t >= tiles) continue;
-      const int sum = largest_valid(sums + t * groups_a_tile);
-      const float bound = GroupEstimates(s.args, query, step, s.args.rows.tile_metadata[tile]).bound(sum);
+      const float bound = GroupEstimates(s.args, query, step, s.args.rows.tile_metadata[tile]).bound(largest[i]);
       const std::uint32_t key = ordered_t(bound);
-      if (!(bound < static_cast<float>(infinite)) || key >= nearest.keys[i]) continue;
+      if (t >= tiles || !(bound < static_cast<float>(infinite)) || key >= nearest.keys[i]) continue;
       nearest.keys[i] = key;
       nearest.tiles[i] = static_cast<std::uint32_t>(t);
     }

@@ -5,10 +5,10 @@
 
 namespace vicinal::cuda {
 
-inline constexpr int resident_threads = 256, resident_rows = 8,
+inline constexpr int resident_threads = 512, resident_rows = 8,
                      resident_at_once = 4;  // rows of a warp, queries of a step
 inline constexpr std::int64_t resident_columns = 128;
-inline constexpr int resident_blocks = 2;  // of a multiprocessor
+inline constexpr int resident_blocks = 1;  // of a multiprocessor, whose registers it fills
 
 /// Whether rows are short and many enough: every warp should have eight of them several times, and queries to pass by.
 inline bool rows_reside(std::int64_t dims, std::int64_t rows, std::int64_t queries, int multiprocessors) {
@@ -19,7 +19,7 @@ inline bool rows_reside(std::int64_t dims, std::int64_t rows, std::int64_t queri
 
 /// Columns of a query in shared memory: whole groups of lanes.
 VICINAL_HOST_DEVICE inline std::int64_t resident_pitch(std::int64_t dims) { return (dims + 31) / 32 * 32; }
-/// Queries of a tile, of which two blocks have room on a multiprocessor: all tiles have about as many, in whole steps.
+/// Queries of a tile: all tiles have about as many, in whole steps.
 inline std::int64_t resident_tile(std::int64_t dims, std::int64_t queries) {
   const std::int64_t most = (std::int64_t{96} << 10) / (resident_pitch(dims) * 8), tiles = (queries + most - 1) / most;
   return ((queries + tiles - 1) / tiles + resident_at_once - 1) / resident_at_once * resident_at_once;
