@@ -30,7 +30,7 @@ struct Exhaustive {
   SearchArgs args;
   Ranking ranking;
   std::int64_t first = 0, last = 0;  // rows of the chunk
-  void* keys = nullptr;              // [queries][cols], the list in the first k
+  void* keys = nullptr;              // [queries][cols], the list in the first `listed`
   std::int64_t cols = 0;
   std::int64_t listed = 0;  // columns of the lists that are selected from, k or none
   bool checks = false;      // rows with an element that is not finite are counted
@@ -97,7 +97,7 @@ __device__ __forceinline__ void take_exhaustive_sum(const Exhaustive& s, std::in
   const bool may = may_pair(s.args, query, row);
   const double key = may ? folded_key(s.ranking, value_of_sum(s.ranking, sum, query, row)) : infinite;
   if (may && !is_finite(key)) s.args.states[query].infinite_key = true;
-  store_exhaustive_key(s, query, s.args.k + row - s.first, key);
+  store_exhaustive_key(s, query, s.listed + row - s.first, key);
 }
 /// Keys of rows [first, last) with all queries.
 __global__ void __launch_bounds__(exhaustive_threads) exhaustive_keys(Exhaustive s) {
@@ -116,7 +116,7 @@ __device__ __forceinline__ bool is_plain(const Exhaustive& s) {
 template <Sum sum>
 __global__ void __launch_bounds__(resident_threads, resident_blocks) exhaustive_keys_resident(Exhaustive s) {
   const bool plain = is_plain(s), root = row_of(s.ranking.metric).finish == Finish::root;
-  float* const keys = static_cast<float*>(s.keys) + s.args.k - s.first;
+  float* const keys = static_cast<float*>(s.keys) + s.listed - s.first;
   resident_pairs<sum>(s.ranking, s.first, s.last, s.tile,
                       [&](bool pair, std::int64_t query, std::int64_t row, double total) {
                         if (!pair) return;
@@ -228,7 +228,6 @@ class ExhaustiveRanking {
     for (s.first = 0; s.first < rows; s.first = s.last) {
       s.last = std::min(rows, s.first + segment);
       s.listed = started || s.first > 0 || s.last - s.first < k ? k : 0;
-      task.values.data = static_cast<const std::byte*>(s.keys) + (k - s.listed) * key;
       task.values.cols = s.listed + s.last - s.first;
       if (s.listed > 0) device_.launch()(everyone, 256, 0, wide ? lists_to_keys<Wide> : lists_to_keys<Packed>, s);
       launch_keys(s);
