@@ -28,9 +28,10 @@ struct Rates {
   double neighbor_element = 4.5e-12;  // a query, neighbour and column: what is ranked of it
   double guessed = 1.0e-7, guessed_root = 3.1e-9,
          guessed_element = 3.3e-12;  // the same where thresholds are guessed: a query, root of k, column of a neighbour
-  double resident_pair = 3e-11, resident_element = 8e-14;  // of the canonical precision, of rows that stay in registers
+  double resident_pair = 8e-12,
+         resident_element = 1.2e-13;  // of the canonical precision, of rows that stay in registers
   double pair = 3.6e-11, pair_element = 2.9e-13,
-         listed = 2e-10;  // of the canonical precision, and a neighbour of its lists
+         listed = 1.1e-10;  // of the canonical precision, and a neighbour of its lists
 };
 
 /// It returns the seconds in which rows of the host come to the device.

@@ -108,7 +108,8 @@ class CudaSession final : public Session {
     if (queries_.matrix.count == 0 || rows().matrix.count == 0) return;
     if (range_) return range_->search(args(), ranking(), filters_);
     if (spec_.k == 0) return;
-    if (!filters_) exhaustive_.search(args(), ranking(), wide_, preparer_->checked_later, best_, thread_pool_);
+    if (!filters_)
+      exhaustive_.search(args(), ranking(), wide_, preparer_->checked_later, seen_rows_ > 0, best_, thread_pool_);
     else if (choice_.choice().labelled)
       rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
     else if (speculates_) passes_.speculate(args(), speculation_);
