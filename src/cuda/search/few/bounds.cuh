@@ -15,13 +15,14 @@ __device__ __forceinline__ double few_value(std::uint32_t ordered) {
 }
 
 /// An upper bound of the distance of a row to a query, rounded up; infinite for rows whose bias stands for anything. sum: without its bias.
-__device__ __forceinline__ float few_upper(const Few& f, const FewQuery& query, std::uint32_t position, int products) {
+__device__ __forceinline__ float few_upper(const Few& f, const FewShared& shared, int which, std::uint32_t position,
+                                           int products) {
+  const QuantizedQuery& query = shared.queries[which].quantized;
   const TileMetadata& tile = f.rows.tile_metadata[position / tile_rows];
-  const int sum = int8_bias(tile.terms[position % tile_rows], query.inverse * tile.inverse) + products;
+  const int sum = int8_bias(tile.terms[position % tile_rows], shared.counters->inverse * tile.inverse) + products;
   if (sum <= -(1 << 29) || sum >= 1 << 29) return static_cast<float>(infinite);
-  const double unit = int8_unit(f.model.sum, query.step, tile.step);
-  return up32(int8_upper(f.model, int8_distance(sum, unit, 0), unit, query.quantized.square, query.quantized.norms,
-                         tile.maxima));
+  const double unit = int8_unit(f.model.sum, shared.counters->step, tile.step);
+  return up32(int8_upper(f.model, int8_distance(sum, unit, 0), unit, query.square, query.norms, tile.maxima));
 }
 
 /// The k-th least (from 1) of the words of a warp, `each` a lane.
@@ -49,10 +50,10 @@ __device__ __forceinline__ void few_tighten(const Few& f, const FewShared& share
   shared.coeffs[which] = threshold_coeffs_f32(coeffs_of_query(f.model, theta, query.square, query.norms));
 }
 
-/// The threshold of a query by what its block has seen and the others have published, by a warp. It is used when half of the others have published,
-/// or at the `last` time: that of a block alone would let too much pass.
-__device__ __forceinline__ void few_update(const Few& f, const FewShared& shared, int which, bool last) {
-  constexpr int own = few_places / 32, others = few_blocks / 32;
+/// The threshold of a query by what its block has seen and the others have published, by a warp. waits: a while for the others, which all begin at
+/// about the same time; what a block alone has seen would let too much pass.
+__device__ __forceinline__ void few_update(const Few& f, const FewShared& shared, int which, bool waits) {
+  constexpr int own = few_places / 32, others = few_blocks / 32, patience = 8;
   std::uint32_t words[own + others], least = few_none;
 #pragma unroll
   for (int i = 0; i < own; ++i) {
@@ -62,7 +63,7 @@ __device__ __forceinline__ void few_update(const Few& f, const FewShared& shared
     if (position != nearest.seen) {
       nearest.seen = position;
       const std::uint32_t upper =
-          few_ordered(few_upper(f, shared.queries[which], position, static_cast<int>(static_cast<std::uint32_t>(now))));
+          few_ordered(few_upper(f, shared, which, position, static_cast<int>(static_cast<std::uint32_t>(now))));
       nearest.bound = upper < nearest.bound ? upper : nearest.bound;
     }
     words[i] = nearest.bound;
@@ -71,22 +72,22 @@ __device__ __forceinline__ void few_update(const Few& f, const FewShared& shared
   least = __reduce_min_sync(all_lanes, least);
   volatile std::uint32_t* const published = f.state.minima + which * few_blocks;
   if (lane_index() == 0) published[blockIdx.x] = least;
-  unsigned there = 0;
+  for (int turn = 0; turn < patience; ++turn) {
+    unsigned there = 0;
 #pragma unroll
-  for (int i = 0; i < others; ++i) {
-    const int block = i * 32 + lane_index();
-    words[own + i] = few_none;
-    if (block < f.blocks && block != static_cast<int>(blockIdx.x)) words[own + i] = published[block];
-    there += words[own + i] != few_none ? 1u : 0u;
+    for (int i = 0; i < others; ++i) {
+      const int block = i * 32 + lane_index();
+      words[own + i] = few_none;
+      if (block < f.blocks && block != static_cast<int>(blockIdx.x)) words[own + i] = published[block];
+      there += words[own + i] != few_none ? 1u : 0u;
+    }
+    if (!waits || 4 * static_cast<int>(__reduce_add_sync(all_lanes, there)) >= 3 * (f.blocks - 1)) break;
   }
-  const bool enough = last || 2 * static_cast<int>(__reduce_add_sync(all_lanes, there)) >= f.blocks - 1;
   const double upper = few_value(few_kth(words, static_cast<unsigned>(f.k)));
-  if (lane_index() != 0 || !enough) return;
   // Rounded up to a key, so that the k-th itself is no larger.
-  if (is_finite(upper))
+  if (lane_index() == 0 && is_finite(upper))
     few_tighten(f, shared, which, up32(value_of_upper(f.model, upper, shared.queries[which].quantized.scale)));
-  __threadfence_block();
-  atomicAnd(&shared.counters->unknown, ~(1u << which));
+  __syncwarp();
 }
 
 }  // namespace vicinal::cuda
