@@ -128,6 +128,7 @@ class FewSession final : public Session {
             .transform = kept_->transform,
             .visits = visits_of(rows.tiles()),
             .state = space.state()};
+    few.per_count = 1 / static_cast<double>(few.visits.count);
     few.k = static_cast<int>(spec_.k);
     few.blocks =
         static_cast<int>(std::min<std::int64_t>({rows.tiles(), std::int64_t{device_.multiprocessors}, few_blocks}));

@@ -14,29 +14,31 @@ __device__ __forceinline__ double few_value(std::uint32_t ordered) {
   return ListWords<Packed>::key(static_cast<std::uint64_t>(ordered) << 32);
 }
 
-/// An upper bound of the distance of a row to a query, rounded up; infinite for rows whose bias stands for anything. sum: without its bias.
+/// An upper bound of the distance of a row to a query, rounded up; infinite for rows whose bias stands for anything. products: the sum without its bias.
 __device__ __forceinline__ float few_upper(const Few& f, const FewShared& shared, int which, std::uint32_t position,
                                            int products) {
   const QuantizedQuery& query = shared.queries[which].quantized;
   const TileMetadata& tile = f.rows.tile_metadata[position / tile_rows];
   const int sum = int8_bias(tile.terms[position % tile_rows], shared.counters->inverse * tile.inverse) + products;
-  if (sum <= -(1 << 29) || sum >= 1 << 29) return static_cast<float>(infinite);
   const double unit = int8_unit(f.model.sum, shared.counters->step, tile.step);
-  return up32(int8_upper(f.model, int8_distance(sum, unit, 0), unit, query.square, query.norms, tile.maxima));
+  const float upper =
+      up32(int8_upper(f.model, int8_distance(sum, unit, 0), unit, query.square, query.norms, tile.maxima));
+  return sum > -(1 << 29) && sum < 1 << 29 ? upper : static_cast<float>(infinite);
 }
 
-/// The k-th least (from 1) of the words of a warp, `each` a lane.
+/// At least the k-th least (from 1) of the words of a warp, `each` a lane, and no more than a 2,048th beyond it as a float.
 template <int each>
 __device__ __forceinline__ std::uint32_t few_kth(const std::uint32_t (&words)[each], unsigned k) {
-  std::uint32_t kth = 0;  // the largest number that fewer than k are below
-  for (int bit = 31; bit >= 0; --bit) {
+  constexpr int last = 12;  // bit that is looked at
+  std::uint32_t kth = 0;    // the largest number of these bits that fewer than k are below
+  for (int bit = 31; bit >= last; --bit) {
     const std::uint32_t more = kth | 1u << bit;
     unsigned below = 0;
 #pragma unroll
     for (int i = 0; i < each; ++i) below += words[i] < more ? 1u : 0u;
     if (__reduce_add_sync(all_lanes, below) < k) kth = more;
   }
-  return kth;
+  return kth | ((1u << last) - 1);
 }
 
 /// What the filter excludes by a bound on the k-th key; nothing where it is not less than what is known. By one lane. Each of the coefficients
@@ -54,19 +56,17 @@ __device__ __forceinline__ void few_tighten(const Few& f, const FewShared& share
 /// about the same time; what a block alone has seen would let too much pass.
 __device__ __forceinline__ void few_update(const Few& f, const FewShared& shared, int which, bool waits) {
   constexpr int own = few_places / 32, others = few_blocks / 32, patience = 8;
+  // What the block has seen: a place has a row that no other has. All are computed, for their loads come together then.
   std::uint32_t words[own + others], least = few_none;
 #pragma unroll
   for (int i = 0; i < own; ++i) {
-    FewNearest& nearest = shared.nearest[which * few_places + i * 32 + lane_index()];
-    const unsigned long long now = *static_cast<const volatile unsigned long long*>(&nearest.now);
+    const auto* const place = shared.nearest + which * few_places + i * 32 + lane_index();
+    const unsigned long long now = *static_cast<const volatile unsigned long long*>(place);
     const auto position = static_cast<std::uint32_t>(now >> 32);
-    if (position != nearest.seen) {
-      nearest.seen = position;
-      const std::uint32_t upper =
-          few_ordered(few_upper(f, shared, which, position, static_cast<int>(static_cast<std::uint32_t>(now))));
-      nearest.bound = upper < nearest.bound ? upper : nearest.bound;
-    }
-    words[i] = nearest.bound;
+    const bool there = position != few_none;
+    const float upper =
+        few_upper(f, shared, which, there ? position : 0, static_cast<int>(static_cast<std::uint32_t>(now)));
+    words[i] = there ? few_ordered(upper) : few_none;
     least = words[i] < least ? words[i] : least;
   }
   least = __reduce_min_sync(all_lanes, least);

@@ -14,7 +14,7 @@ inline constexpr int few_block_threads = 384, few_warps = few_block_threads / 32
 inline constexpr int few_piece_rows = 32,
                      few_pieces = tile_rows / few_piece_rows;  // rows that a warp takes at a time, pieces of a tile
 inline constexpr int few_stages = 3;                           // pieces of a warp that are on their way or used
-inline constexpr int few_found = 2560;                         // candidates of a block
+inline constexpr int few_found = 3072;                         // candidates of a block
 inline constexpr int few_words = 1024;                         // of a query's list, from all blocks
 inline constexpr int few_blocks = 160;                         // at most
 inline constexpr int few_places = few_warps * 8;               // lanes of a block that see different rows
@@ -34,7 +34,7 @@ struct FewQuery {
 struct FewFacts {
   double verified_radius, largest;
   unsigned flags, none;
-  unsigned long long passed, ranked;  // of all queries, with the first one
+  unsigned long long passed, ranked;  // of all queries
 };
 
 /// The state of a call, which its last block leaves as the next one needs it.
@@ -56,6 +56,7 @@ struct Few {
   BoundModel model;
   DeviceTransform transform;
   Visits visits;
+  double per_count = 1;  // 1 / visits.count
   int k = 0, blocks = 0;
   FewState state;
   std::int64_t first_id = 0;
@@ -74,11 +75,6 @@ struct FewPair {
   int query;
 };
 
-/// The row that looks nearest to a query of those that a lane sees. bound: of its distance, from above, as an ordered float, and of the row at `seen`.
-struct alignas(16) FewNearest {
-  unsigned long long now;  // its position and its products, in one word, since another warp reads them at any time
-  std::uint32_t seen, bound;
-};
 inline constexpr std::uint32_t few_none = 0xffffffffu;
 
 /// What a piece's rows have in common, and their terms: as in TileMetadata.
@@ -118,7 +114,7 @@ VICINAL_HOST_DEVICE inline constexpr FewMemory few_memory(int slab) {
   m.coeffs = m.queries + few_queries * static_cast<std::int64_t>(sizeof(FewQuery));
   m.known = m.coeffs + few_queries * static_cast<std::int64_t>(sizeof(ThresholdCoeffsF32));
   m.nearest = m.known + few_queries * 4;
-  m.found = m.nearest + std::int64_t{few_queries} * few_places * static_cast<std::int64_t>(sizeof(FewNearest));
+  m.found = m.nearest + std::int64_t{few_queries} * few_places * 8;
   m.claimed = m.found + few_found * static_cast<std::int64_t>(sizeof(FewCandidate));
   m.counters = m.claimed + pieces * 4;
   m.all = m.counters + static_cast<std::int64_t>(sizeof(FewCounters));

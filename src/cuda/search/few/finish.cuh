@@ -6,19 +6,15 @@
 
 namespace vicinal::cuda {
 
-/// A query's words to shared memory, but those whose key is beyond the k-th; returns how many, and the k-th key. There are at least k.
-__device__ __forceinline__ unsigned few_nearest_words(const Few& f, int which, unsigned have, std::uint64_t* words,
-                                                      std::uint32_t& kth) {
-  const volatile std::uint64_t* const all = f.state.words + which * few_words;
-  for (unsigned i = static_cast<unsigned>(lane_index()); i < have; i += 32) words[i] = all[i];
-  __syncwarp();
-  kth = 0;  // the largest number that fewer than k are below
+/// Cuts words to those whose key is not beyond the k-th; returns how many. There are at least k.
+__device__ __forceinline__ unsigned few_cut(unsigned k, unsigned have, std::uint64_t* words) {
+  std::uint32_t kth = 0;  // the largest number that fewer than k are below
   for (int bit = 31; bit >= 0; --bit) {
     const std::uint32_t more = kth | 1u << bit;
     unsigned below = 0;
     for (unsigned i = static_cast<unsigned>(lane_index()); i < have; i += 32)
       below += ListWords<Packed>::top(words[i]) < more ? 1u : 0u;
-    if (__reduce_add_sync(all_lanes, below) < static_cast<unsigned>(f.k)) kth = more;
+    if (__reduce_add_sync(all_lanes, below) < k) kth = more;
   }
   unsigned kept = 0;
   for (unsigned from = 0; from < have; from += 32) {
@@ -33,49 +29,61 @@ __device__ __forceinline__ unsigned few_nearest_words(const Few& f, int which, u
   return kept;
 }
 
-/// A query's row of the result; returns why it is none. radius: the least key that something was excluded by. By a warp.
-__device__ __forceinline__ unsigned few_write(const Few& f, int which, std::uint32_t radius, std::uint64_t* words) {
-  const unsigned found = *static_cast<const volatile unsigned*>(f.state.counts + which), k = static_cast<unsigned>(f.k);
-  if (found > few_words) return few_full;
-  if (found < k) return few_unproved;
+/// A query's row of the result, of `found` words, k at least; returns its k-th key. words: in shared memory.
+__device__ __forceinline__ std::uint32_t few_write(const Few& f, int which, unsigned found, std::uint64_t* words) {
+  constexpr unsigned few = 128;  // are not cut
+  const volatile std::uint64_t* const all = f.state.words + which * few_words;
+  for (unsigned i = static_cast<unsigned>(lane_index()); i < found; i += 32) words[i] = all[i];
+  __syncwarp();
+  const unsigned k = static_cast<unsigned>(f.k), have = found > few ? few_cut(k, found, words) : found;
   std::uint32_t kth = 0;
-  const unsigned kept = few_nearest_words(f, which, found, words, kth);
   // A word's rank is the number of those before it, for no two are equal.
-  for (unsigned i = static_cast<unsigned>(lane_index()); i < kept; i += 32) {
+  for (unsigned i = static_cast<unsigned>(lane_index()); i < have; i += 32) {
     const std::uint64_t word = words[i];
     unsigned rank = 0;
-    for (unsigned j = 0; j < kept; ++j) rank += words[j] < word ? 1u : 0u;
+#pragma unroll 4
+    for (unsigned j = 0; j < have; ++j) rank += words[j] < word ? 1u : 0u;
     if (rank >= k) continue;
+    kth = kth < ListWords<Packed>::top(word) ? ListWords<Packed>::top(word) : kth;
     const double key = ListWords<Packed>::key(word);
     f.ids[which * f.k + static_cast<int>(rank)] = f.first_id + Packed::position(word);
     f.distances[which * f.k + static_cast<int>(rank)] = static_cast<float>(descending(f.model.metric) ? -key : key);
   }
-  return kth > radius ? few_unproved : 0u;  // the k-th is within what every row was ranked up to
+  return __reduce_max_sync(all_lanes, kth);
 }
 
 /// By a block; words: few_words a warp.
 __device__ __forceinline__ void few_finish(const Few& f, std::uint64_t* words) {
+  const FewState& state = f.state;
   for (int which = warp_index(); which < f.count; which += few_warps) {
-    const std::uint32_t radius = *static_cast<const volatile std::uint32_t*>(f.state.radius + which);
-    const unsigned why = few_write(f, which, radius, words + warp_index() * few_words);
+    // All that other blocks have written is loaded at once.
+    const unsigned found = static_cast<const volatile unsigned*>(state.counts)[which],
+                   flags = static_cast<const volatile unsigned*>(state.flags)[which];
+    const std::uint32_t radius = static_cast<const volatile std::uint32_t*>(state.radius)[which];
+    const double largest = static_cast<const volatile double*>(state.largest)[which];
+    const volatile unsigned long long* const totals = state.totals;
+    const unsigned long long passed = totals[0], ranked = totals[1];
+    unsigned why = found > few_words ? few_full : found < static_cast<unsigned>(f.k) ? few_unproved : 0u;
+    // The k-th is within what every row was ranked up to.
+    if (why == 0 && few_write(f, which, found, words + warp_index() * few_words) > radius) why = few_unproved;
     for (int i = lane_index(); i < f.blocks; i += 32) f.state.minima[which * few_blocks + i] = few_none;
     __syncwarp();
     if (lane_index() != 0) continue;
-    FewFacts facts{};
-    facts.verified_radius =
-        radius == few_none ? infinite : ListWords<Packed>::key(static_cast<std::uint64_t>(radius) << 32);
-    facts.largest = *static_cast<const volatile double*>(f.state.largest + which);
-    facts.flags = why | *static_cast<const volatile unsigned*>(f.state.flags + which);
-    if (which == 0) {
-      facts.passed = *static_cast<const volatile unsigned long long*>(f.state.totals);
-      facts.ranked = *static_cast<const volatile unsigned long long*>(f.state.totals + 1);
-      f.state.totals[0] = f.state.totals[1] = 0;
-      *f.state.ended = 0;
-    }
-    f.facts[which] = facts;
+    f.facts[which] = {.verified_radius = radius == few_none
+                                             ? infinite
+                                             : ListWords<Packed>::key(static_cast<std::uint64_t>(radius) << 32),
+                      .largest = largest,
+                      .flags = flags | why,
+                      .none = 0,
+                      .passed = passed,
+                      .ranked = ranked};
     f.state.counts[which] = f.state.flags[which] = 0;
     f.state.radius[which] = few_none;
   }
+  __syncthreads();
+  if (thread_index() != 0) return;
+  f.state.totals[0] = f.state.totals[1] = 0;
+  *f.state.ended = 0;
 }
 
 }  // namespace vicinal::cuda

@@ -16,7 +16,8 @@ struct FewShared {
   FewQuery* queries;
   ThresholdCoeffsF32* coeffs;
   std::uint32_t* known;  // the key bound behind coeffs, as an ordered float
-  FewNearest* nearest;   // of each query few_places
+  unsigned long long*
+      nearest;  // of each query few_places: a row that looks nearest of those that a lane sees, its position and its products
   FewCandidate* found;
   std::uint32_t* claimed;  // of each warp and stage, which piece it is
   FewCounters* counters;
@@ -26,7 +27,7 @@ struct FewShared {
         values(reinterpret_cast<double*>(base + m.values)), queries(reinterpret_cast<FewQuery*>(base + m.queries)),
         coeffs(reinterpret_cast<ThresholdCoeffsF32*>(base + m.coeffs)),
         known(reinterpret_cast<std::uint32_t*>(base + m.known)),
-        nearest(reinterpret_cast<FewNearest*>(base + m.nearest)),
+        nearest(reinterpret_cast<unsigned long long*>(base + m.nearest)),
         found(reinterpret_cast<FewCandidate*>(base + m.found)),
         claimed(reinterpret_cast<std::uint32_t*>(base + m.claimed)),
         counters(reinterpret_cast<FewCounters*>(base + m.counters)) {}

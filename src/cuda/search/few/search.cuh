@@ -15,10 +15,9 @@ namespace vicinal::cuda {
 template <int slab>
 class FewPieces {
  public:
-  __device__ FewPieces(const Few& f, const FewShared& shared)
-      : f_(f), shared_(shared), per_count_(1 / static_cast<double>(f.visits.count)) {
-    const std::int64_t tiles = (f.rows.tiles() - blockIdx.x + f.blocks - 1) / f.blocks;
-    all_ = static_cast<std::uint32_t>(tiles * few_pieces);
+  __device__ FewPieces(const Few& f, const FewShared& shared) : f_(f), shared_(shared) {
+    const auto tiles = static_cast<std::uint32_t>(f.rows.tiles()), blocks = static_cast<std::uint32_t>(f.blocks);
+    all_ = (tiles - static_cast<std::uint32_t>(blockIdx.x) + blocks - 1) / blocks * few_pieces;
     for (int stage = 0; stage < few_stages - 1; ++stage) ask(stage);
   }
   /// Has the next tiles brought nearer, while there are no queries yet.
@@ -54,7 +53,7 @@ class FewPieces {
   __device__ __forceinline__ std::uint32_t tile_of(std::uint32_t piece) const {
     const std::int64_t count = f_.visits.count,
                        at = (blockIdx.x + std::int64_t{piece / few_pieces} * f_.blocks) * f_.visits.step;
-    std::int64_t left = at - static_cast<std::int64_t>(static_cast<double>(at) * per_count_) * count;
+    std::int64_t left = at - static_cast<std::int64_t>(static_cast<double>(at) * f_.per_count) * count;
     left = left < 0 ? left + count : left;
     return static_cast<std::uint32_t>(left >= count ? left - count : left);
   }
@@ -88,7 +87,6 @@ class FewPieces {
   const Few& f_;
   const FewShared& shared_;
   std::uint32_t all_, position_ = 0;
-  double per_count_;
   int turn_ = 0, slot_ = 0;
 };
 
@@ -157,7 +155,7 @@ __device__ __forceinline__ void few_remember(const FewShared& shared, const FewS
             products = most - s.biases[m][h];
           }
       const int which = 8 * g + 2 * (lane_index() % 4) + c, place = warp_index() * 8 + lane_index() / 4;
-      *static_cast<volatile unsigned long long*>(&shared.nearest[which * few_places + place].now) =
+      *static_cast<volatile unsigned long long*>(&shared.nearest[which * few_places + place]) =
           static_cast<unsigned long long>(at) << 32 | static_cast<std::uint32_t>(products);
     }
 }
@@ -202,7 +200,7 @@ __device__ __forceinline__ void few_stream(const Few& f, const FewShared& shared
       nearest[g][c] =
           8 * g + 2 * (lane_index() % 4) + c < f.count ? static_cast<float>(infinite) : -static_cast<float>(infinite);
   FewSums<groups> s;
-  int due = 2;  // pieces after which the warp's queries are tightened
+  int due = 3;  // pieces after which the warp's queries are tightened
   for (bool met = false;; met = true) {
     const bool there = pieces.next();
     const FewPieceFacts& facts = pieces.facts();
@@ -220,7 +218,7 @@ __device__ __forceinline__ void few_stream(const Few& f, const FewShared& shared
     few_test<groups>(f, shared, s, facts, inverse, pieces.position());
     if (pieces.turn() < due) continue;
     few_update_own(f, shared, false);
-    due = 2 * due;
+    due = 3 * due;
   }
 }
 
@@ -228,8 +226,7 @@ __device__ __forceinline__ void few_stream(const Few& f, const FewShared& shared
 template <int slab>
 __device__ __forceinline__ void few_begin(const Few& f, const FewShared& shared) {
   for (int which = warp_index(); which < f.count; which += few_warps) few_measure<slab>(f, which, shared);
-  for (int i = thread_index(); i < few_queries * few_places; i += few_block_threads)
-    shared.nearest[i] = {~0ull, few_none, few_none};
+  for (int i = thread_index(); i < few_queries * few_places; i += few_block_threads) shared.nearest[i] = ~0ull;
   if (thread_index() < few_queries) {
     shared.known[thread_index()] = few_none;
     const float base = static_cast<float>(infinite);
@@ -287,8 +284,6 @@ __global__ void __launch_bounds__(few_block_threads, 1) few_search(Few f) {
   __syncthreads();
 
   // What the last thresholds leave is ranked.
-  few_update_own(f, shared, false);
-  __syncthreads();
   auto* const pairs = reinterpret_cast<FewPair*>(base);
   const unsigned count = few_keep(f, shared, pairs);
   few_rank(f, shared, pairs, count, slab);
