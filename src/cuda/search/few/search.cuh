@@ -18,10 +18,10 @@ class FewPieces {
   __device__ FewPieces(const Few& f, const FewShared& shared) : f_(f), shared_(shared) {
     const auto tiles = static_cast<std::uint32_t>(f.rows.tiles()), blocks = static_cast<std::uint32_t>(f.blocks);
     all_ = (tiles - static_cast<std::uint32_t>(blockIdx.x) + blocks - 1) / blocks * few_pieces;
-    for (int stage = 0; stage < few_stages - 1; ++stage) ask(stage);
   }
-  /// Has the next tiles brought nearer, while there are no queries yet.
-  __device__ __forceinline__ void look_ahead() const {
+  /// Asks for the first pieces, and has the next tiles brought nearer, while there are no queries yet.
+  __device__ __forceinline__ void start() {
+    for (int stage = 0; stage < few_stages - 1; ++stage) ask(stage);
     const std::uint32_t piece = static_cast<std::uint32_t>(few_warps * (few_stages - 1) + warp_index() * few_pieces);
     if (lane_index() != 0 || piece >= all_) return;
     const std::int64_t tile = tile_of(piece);
@@ -222,10 +222,15 @@ __device__ __forceinline__ void few_stream(const Few& f, const FewShared& shared
   }
 }
 
-/// The queries of a block, and thresholds that exclude nothing yet.
+/// The queries of a block, and thresholds that exclude nothing yet; the first rows come meanwhile.
 template <int slab>
-__device__ __forceinline__ void few_begin(const Few& f, const FewShared& shared) {
-  for (int which = warp_index(); which < f.count; which += few_warps) few_measure<slab>(f, which, shared);
+__device__ __forceinline__ void few_begin(const Few& f, const FewShared& shared, FewPieces<slab>& pieces) {
+  // Every other warp begins with its query: the code of both comes from memory, and so at once.
+  for (int part = 0; part < 2; ++part) {
+    if ((warp_index() + part) % 2 != 0) pieces.start();
+    else
+      for (int which = warp_index(); which < f.count; which += few_warps) few_measure<slab>(f, which, shared);
+  }
   for (int i = thread_index(); i < few_queries * few_places; i += few_block_threads) shared.nearest[i] = ~0ull;
   if (thread_index() < few_queries) {
     shared.known[thread_index()] = few_none;
@@ -271,10 +276,8 @@ __global__ void __launch_bounds__(few_block_threads, 1) few_search(Few f) {
   const FewShared shared(base, few_memory(slab));
   if (thread_index() == 0) *shared.counters = {};
   __syncthreads();
-  // The first rows come while the queries are prepared.
   FewPieces<slab> pieces(f, shared);
-  pieces.look_ahead();
-  few_begin<slab>(f, shared);
+  few_begin<slab>(f, shared, pieces);
   std::uint32_t queries[slab / 32][4];
 #pragma unroll
   for (int step = 0; step < slab / 32; ++step)
