@@ -21,6 +21,7 @@ __device__ __forceinline__ void copy_16(void* shared, const void* global) {
 }
 /// Copies since the last call are one group.
 __device__ __forceinline__ void commit_copies() {
+  random_delay();
 #if defined(__CUDACC__)
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
@@ -31,6 +32,7 @@ __device__ __forceinline__ void wait_for_copies() {
 #if defined(__CUDACC__)
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 #endif
+  random_delay();
 }
 
 /// Four matrices of eight lines of 16 bytes: lane 8 * m + i brings the address of line i of matrix m, and gets of each matrix

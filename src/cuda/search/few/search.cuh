@@ -135,6 +135,7 @@ __device__ __forceinline__ void few_test(const Few& f, const FewShared& shared, 
 
 /// A counter of the block that other warps change, as all lanes of this one see it.
 __device__ __forceinline__ unsigned lanes_see(const unsigned& counter) {
+  random_delay();
   const unsigned seen = *static_cast<const volatile unsigned*>(&counter);
   return __shfl_sync(all_lanes, seen, 0);
 }
