@@ -75,6 +75,9 @@ class EmulatedBackend final : public IdleBackend {
       : name_(cat("cuda:", ordinal)), filters_(device_, name_, shared_bytes) {
     device_.usable = cuda::built_filters("80-virtual,90a-real", capability);
     device_.shared_bytes = shared_bytes;
+    facts_.name = name_;
+    for (const cuda::FilterPrecision& row : cuda::filter_precisions) facts_.precisions.push_back(row.precision);
+    facts_.instruction_sets = cuda::instruction_sets_of(device_.usable);
   }
 
   /// Rows of a chunk, and queries of a batch, that it has memory for.
@@ -85,13 +88,8 @@ class EmulatedBackend final : public IdleBackend {
   std::int64_t answered_by_few() const { return answered_by_few_; }
 
  private:
-  Facts facts() const override {
-    Facts facts;
-    facts.name = name_;
-    for (const cuda::FilterPrecision& row : cuda::filter_precisions) facts.precisions.push_back(row.precision);
-    facts.instruction_sets = cuda::instruction_sets_of(device_.usable);
-    return facts;
-  }
+  const Facts& facts() const override { return facts_; }
+  std::string description() const override { return "emulated"; }
   std::int64_t free_bytes() const override { return device_.free_bytes(); }
   bool holds(const void* memory) const override { return memory != nullptr && device_.holds(memory); }
 
@@ -132,6 +130,7 @@ class EmulatedBackend final : public IdleBackend {
   }
 
   std::string name_;
+  Facts facts_;
   mutable Device device_;
   mutable cuda::DeviceFilters<Device> filters_;
   mutable std::int64_t answered_by_few_ = 0;
