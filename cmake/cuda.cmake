@@ -2,7 +2,9 @@
 # libvicinal and not against the driver, so both run where there is none. docs/design/0013-cuda-plugin.md.
 #   VICINAL_CUDA                AUTO | PLUGIN | OFF; no sanitizer of the host sees into it, so their builds leave it out
 #   VICINAL_CUDA_ARCHITECTURES  as CMake spells them: "90a-real"; "80-virtual;90a-real" runs on all that are newer too
+#   VICINAL_CUDA_DELAYS         ON: warps of kernels wait here and there for a random time, to test what orders them
 
+set(VICINAL_CUDA_DELAYS OFF CACHE BOOL "Kernels wait at random moments, for tests")
 set(VICINAL_CUDA_ARCHITECTURES "90a-real" CACHE STRING "Devices that libvicinal_cuda.so has code for")
 if(NOT VICINAL_CUDA MATCHES "^(AUTO|PLUGIN|OFF)$")
   message(FATAL_ERROR "VICINAL_CUDA=${VICINAL_CUDA}: AUTO, PLUGIN or OFF")
@@ -60,6 +62,9 @@ target_compile_definitions(vicinal_cuda PRIVATE VICINAL_VERSION="${PROJECT_VERSI
                                                 VICINAL_CUDA_ARCHITECTURES="${architectures}")
 target_include_directories(vicinal_cuda PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(vicinal_cuda PRIVATE vicinal vicinal_cuda_flags)
+if(VICINAL_CUDA_DELAYS)
+  target_compile_definitions(vicinal_cuda PRIVATE VICINAL_CUDA_DELAYS)
+endif()
 target_link_options(vicinal_cuda PRIVATE -Wl,--no-undefined)
 set_target_properties(vicinal_cuda PROPERTIES
   CUDA_RUNTIME_LIBRARY Static

@@ -8,7 +8,7 @@
 
 #include "cuda/device/launch.cuh"
 #include "cuda/search/filter/self_test.cuh"
-#include "kernels/bounds.hpp"
+#include "kernels/bounds_few.hpp"
 
 namespace {
 using namespace vicinal;
@@ -122,6 +122,12 @@ int main(int argc, char** argv) {
           query_rows(asked.data(), DType::f32, queries, dims);
       for (const MetricInfo& metric : metrics()) {
         if (!metric.vectors || metric.metric == Metric::hamming || filter_sum_of(metric.metric) == Sum::none) continue;
+        const unsigned long long wrong_before = all.wrong;
+        bounds::check_few_queries(device, corpus_rows, query_rows, metric.metric, thread_pool, all);
+        if (all.wrong != wrong_before)
+          std::printf("WRONG: %llu of %s, %lld columns, %s by few queries; last: query %llu, row %llu\n",
+                      all.wrong - wrong_before, kinds[kind], static_cast<long long>(dims),
+                      std::string(metric.name).c_str(), all.first_query, all.first_row);
         const bool differences = metric.metric == Metric::l1 || metric.metric == Metric::linf;
         for (const Precision precision : {Precision::int8, Precision::fp16, Precision::f32})
           for (const char* instruction_set : {"wgmma", "mma"}) {

@@ -20,16 +20,30 @@ __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.
 __device__ __forceinline__ int thread_index() { return static_cast<int>(threadIdx.x); }
 __device__ __forceinline__ int thread_count() { return static_cast<int>(blockDim.x); }
 
+/// Nothing; in a build with VICINAL_CUDA_DELAYS (cmake/cuda.cmake) one in eight of these waits for up to 4 us, at places where warps hand something to one another:
+/// who comes first there changes from run to run, and answers must not.
+__device__ __forceinline__ void random_delay() {
+#if defined(VICINAL_CUDA_DELAYS) && defined(__CUDA_ARCH__)
+  unsigned drawn =
+      (static_cast<unsigned>(clock64()) ^ blockIdx.x * 0x9e3779b9u ^ static_cast<unsigned>(warp_index()) << 16) *
+      0x85ebca6bu;
+  drawn = (drawn ^ drawn >> 15) * 0xc2b2ae35u;
+  if (drawn >> 29 == 0) __nanosleep(drawn >> 8 & 4095);
+#endif
+}
+
 /// Between two kernels of which the second was queued by launch.next(): the first lets it start before its own end, and the second
 /// waits for that end, and for what was written, here.
 __device__ __forceinline__ void let_next_start() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  random_delay();
   cudaTriggerProgrammaticLaunchCompletion();
 #endif
 }
 __device__ __forceinline__ void wait_for_earlier() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
+  random_delay();
 #endif
 }
 

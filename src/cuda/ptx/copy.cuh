@@ -27,6 +27,7 @@ __device__ __forceinline__ void prefetch_bulk([[maybe_unused]] const void* globa
 }
 /// Copies since the last call are one group.
 __device__ __forceinline__ void commit_copies() {
+  random_delay();
 #if defined(__CUDACC__)
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
@@ -37,6 +38,7 @@ __device__ __forceinline__ void wait_for_copies() {
 #if defined(__CUDACC__)
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 #endif
+  random_delay();
 }
 
 /// Four matrices of eight lines of 16 bytes: lane 8 * m + i brings the address of line i of matrix m, and gets of each matrix

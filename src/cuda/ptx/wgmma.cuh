@@ -35,10 +35,12 @@ __device__ __forceinline__ void init_barrier(Barrier barrier, int arrivals) {
 /// What was started is known to copies, too.
 __device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void arrive(Barrier barrier) {
+  random_delay();
   asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(barrier.at) : "memory");
 }
 /// Arrives, and announces bytes.
 __device__ __forceinline__ void arrive_expecting(Barrier barrier, int bytes) {
+  random_delay();
   asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1;\n}" ::"r"(barrier.at),
                "r"(bytes)
                : "memory");
@@ -54,14 +56,19 @@ __device__ __forceinline__ void wait_for(Barrier barrier, unsigned parity) {
         : "r"(barrier.at), "r"(parity)
         : "memory");
   } while (done == 0);
+  random_delay();
 }
 /// Warpgroups in turn: 128 threads wait until as many others have given them the turn. turn: 0 to 14.
 __device__ __forceinline__ void wait_for_turn(int turn) {
   asm volatile("bar.sync %0, 256;" ::"r"(turn + 1) : "memory");
 }
-__device__ __forceinline__ void give_turn(int turn) { asm volatile("bar.arrive %0, 256;" ::"r"(turn + 1) : "memory"); }
+__device__ __forceinline__ void give_turn(int turn) {
+  random_delay();
+  asm volatile("bar.arrive %0, 256;" ::"r"(turn + 1) : "memory");
+}
 /// A multiple of 16 bytes, which the barrier was told to expect.
 __device__ __forceinline__ void copy_bulk(unsigned shared, const void* global, int bytes, Barrier barrier) {
+  random_delay();
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
                "l"(global), "r"(bytes), "r"(barrier.at)
                : "memory");

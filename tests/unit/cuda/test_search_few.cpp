@@ -5,6 +5,7 @@
 #include <random>
 
 #include "cuda/search/few_session.hpp"
+#include "kernels/bounds_few.hpp"
 #include "unit/cuda/emulated_search.hpp"
 
 namespace {
@@ -124,6 +125,27 @@ TEST(CudaFew, EveryTypeOfRows) {
     const Few few{.options = {.k = 12, .metric = Metric::sqeuclidean}};
     EXPECT_FALSE(Kept(corpus, few).search(corpus.slice(2000, 5), few)) << dtype_name(type);
   }
+}
+
+TEST(CudaFew, NoPairIsExcludedWrongly) {
+  emulated_search::Device device;
+  ThreadPool thread_pool(1, nullptr, {}, 1);
+  bounds::Tally tally{};
+  unsigned long long pairs = 0;
+  for (const std::int64_t dims : {11, 70}) {
+    for (const double spread : {1.0, 1e-4}) {
+      const std::vector<float> corpus = gaussian(41, 150 * dims, 3, spread),
+                               queries = gaussian(42, 32 * dims, 3, spread);
+      for (const MetricInfo& metric : metrics()) {
+        if (!metric.vectors || !cuda::has_products(filter_sum_of(metric.metric))) continue;
+        SCOPED_TRACE(std::string(metric.name) + ", " + std::to_string(dims) + " columns");
+        bounds::check_few_queries(device, view(corpus, dims), view(queries, dims), metric.metric, thread_pool, tally);
+        pairs += 150 * 32;
+        EXPECT_EQ(tally.wrong, 0u);
+      }
+    }
+  }
+  EXPECT_EQ(tally.pairs, pairs);
 }
 
 TEST(CudaFew, TiesAndDuplicates) {

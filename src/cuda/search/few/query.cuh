@@ -157,4 +157,21 @@ __device__ __forceinline__ void few_round(const Few& f, int which, double step, 
   query.quantized.filterable = query.fit = fit;
 }
 
+/// The lines of all queries and the step that they share; by a block, after few_measure of all.
+template <int slab>
+__device__ __forceinline__ void few_round_all(const Few& f, const FewShared& shared) {
+  __syncthreads();
+  const double step = few_step(f, shared), inverse = 1 / step;
+  if (thread_index() == 0) {
+    shared.counters->step = static_cast<float>(step);
+    shared.counters->inverse = inverse / int8_unit(f.model.sum, 1, 1);
+  }
+  for (int which = warp_index(); which < few_queries; which += few_warps) {
+    if (which < f.count) few_round<slab>(f, which, step, inverse, shared);
+    else
+      for (int i = lane_index(); i < slab; i += 32) shared.lines[which * slab + i] = 0;
+  }
+  __syncthreads();
+}
+
 }  // namespace vicinal::cuda

@@ -61,6 +61,7 @@ class FewPieces {
   __device__ __forceinline__ void ask(int turn) {
     const int slot = warp_index() * few_stages + turn % few_stages;
     unsigned piece = 0;
+    random_delay();
     if (lane_index() == 0) piece = atomicAdd(&shared_.counters->next, 1u);
     piece = __shfl_sync(all_lanes, piece, 0);
     const std::int64_t tile = piece < all_ ? tile_of(piece) : 0, part = piece % few_pieces;
@@ -237,18 +238,7 @@ __device__ __forceinline__ void few_begin(const Few& f, const FewShared& shared,
     const float base = static_cast<float>(infinite);
     shared.coeffs[thread_index()] = {thread_index() < f.count ? base : -base, 0, 0};
   }
-  __syncthreads();
-  const double step = few_step(f, shared), inverse = 1 / step;
-  if (thread_index() == 0) {
-    shared.counters->step = static_cast<float>(step);
-    shared.counters->inverse = inverse / int8_unit(f.model.sum, 1, 1);
-  }
-  for (int which = warp_index(); which < few_queries; which += few_warps) {
-    if (which < f.count) few_round<slab>(f, which, step, inverse, shared);
-    else
-      for (int i = lane_index(); i < slab; i += 32) shared.lines[which * slab + i] = 0;
-  }
-  __syncthreads();
+  few_round_all<slab>(f, shared);
 }
 
 /// What a block says of each query, and of all, when its candidates are ranked.

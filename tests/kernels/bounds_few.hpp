@@ -1,0 +1,136 @@
+// bounds.hpp for the kernel of few queries, which prepares queries and compares by itself: no pair may be excluded by a threshold that its own
+// canonical key sets, and the upper bound that thresholds come from is no less than that key.
+#pragma once
+#include "cuda/search/few/search.cuh"
+#include "kernels/bounds.hpp"
+
+namespace bounds {
+
+struct FewCheck {
+  Few few;
+  Ranking ranking;
+  int batches;  // of few_queries queries
+  Tally* tally;
+};
+
+/// The product of the bytes of a row and of a prepared query, as few_multiply has it.
+template <int slab>
+__device__ inline int few_product(const Few& f, const FewShared& shared, std::int64_t position, int which) {
+  const auto* const row = reinterpret_cast<const unsigned char*>(f.rows.bytes) + position * slab;
+  const unsigned char* const query = shared.lines + which * slab;
+  int sum = 0;
+  for (int chunk = 0; chunk < slab / 16; ++chunk) {
+    const int of_row = swizzled_chunk(slab, static_cast<int>(position % few_piece_rows), chunk) * 16,
+              of_query = swizzled_chunk(slab, which, chunk) * 16;
+    for (int i = 0; i < 16; ++i)
+      sum += static_cast<int>(static_cast<std::int8_t>(row[of_row + i])) *
+             static_cast<int>(static_cast<std::int8_t>(query[of_query + i]));
+  }
+  return sum;
+}
+
+/// A warp takes a query of its batch.
+template <int slab>
+__device__ inline void check_few_query(const FewCheck& c, const Few& f, const FewShared& shared, int which, int batch,
+                                       int part, int parts) {
+  const std::int64_t asked = std::int64_t{batch} * few_queries + which, dims = f.rows.dims, count = f.rows.count;
+  const QuantizedQuery& query = shared.queries[which].quantized;
+  if (!shared.queries[which].fit) return;
+  unsigned pairs = 0, wrong = 0;
+  for (std::int64_t from = std::int64_t{part} * rows_at_once; from < count;
+       from += std::int64_t{parts} * rows_at_once) {
+    std::int64_t rows[rows_at_once], queries[rows_at_once];
+    double shifts[rows_at_once];
+    for (int j = 0; j < rows_at_once; ++j) {
+      const std::int64_t row = f.rows.order[from + j < count ? from + j : from];
+      rows[j] = row * dims;
+      queries[j] = asked * dims;
+      shifts[j] = c.ranking.metric == Metric::correlation ? f.rows.mean[row] : 0.0;
+    }
+    const double total = own_sums(c.ranking, rows, shifts, queries);
+    const std::int64_t position = from + lane_index() / (32 / rows_at_once);
+    if (lane_index() % (32 / rows_at_once) != 0 || position >= count) continue;
+    ++pairs;
+    const double key = folded_key(c.ranking, value_of_sum(c.ranking, total, asked, f.rows.order[position]));
+    if (!is_finite(key)) continue;
+    const TileMetadata& tile = f.rows.tile_metadata[position / tile_rows];
+    const int product = few_product<slab>(f, shared, position, which);
+    const ThresholdCoeffsF32 coeffs = threshold_coeffs_f32(
+        coeffs_of_query(f.model, theta_of_key(f.model, key, query.scale), query.square, query.norms));
+    const auto upper = static_cast<double>(few_upper(f, shared, which, static_cast<std::uint32_t>(position), product));
+    const bool bounded =
+        !is_finite(upper) || static_cast<double>(up32(value_of_upper(f.model, upper, query.scale))) >= key;
+    // As few_test compares.
+    const float inverse = few_inverse(shared, tile.quick_inverse);
+    const bool excluded = quick_bias(tile.terms[position % tile_rows], inverse) + product <
+                          few_threshold(coeffs, tile.e, tile.n, inverse);
+    if (bounded && !excluded) continue;
+    ++wrong;
+    c.tally->first_query = static_cast<unsigned long long>(asked);
+    c.tally->first_row = f.rows.order[position];
+  }
+  if (wrong != 0) atomicAdd(&c.tally->wrong, static_cast<unsigned long long>(wrong));
+  if (pairs != 0) atomicAdd(&c.tally->pairs, static_cast<unsigned long long>(pairs));
+}
+
+/// A block takes a batch and every so manieth rows.
+template <int slab>
+__global__ void __launch_bounds__(few_block_threads, 1) check_few(FewCheck c) {
+  const int batch = static_cast<int>(blockIdx.x) % c.batches, part = static_cast<int>(blockIdx.x) / c.batches,
+            parts = static_cast<int>(gridDim.x) / c.batches;
+  Few f = c.few;
+  f.queries = static_cast<const unsigned char*>(f.queries) + batch * few_queries * f.rows.dims * 4;
+  const FewShared shared(dynamic_shared<unsigned char>(), few_memory(slab));
+  if (thread_index() == 0) *shared.counters = {};
+  __syncthreads();
+  for (int which = warp_index(); which < few_queries; which += few_warps) few_measure<slab>(f, which, shared);
+  few_round_all<slab>(f, shared);
+  for (int which = warp_index(); which < few_queries; which += few_warps)
+    check_few_query<slab>(c, f, shared, which, batch, part, parts);
+}
+
+/// All pairs of rows in f32 and whole batches of queries; nothing where these kernels do not take the rows.
+template <class Device>
+void check_few_queries(Device& device, const Points& corpus, const Points& queries, Metric metric,
+                       ThreadPool& thread_pool, Tally& tally) {
+  if (corpus.cols > few_cols || !has_products(filter_sum_of(metric))) return;
+  const SearchSpec spec{.corpus = corpus, .metric = metric, .degenerate = Degenerate::one};
+  DeviceBuffer<Counters, Device> counters(device);
+  device.zero(counters.reserve(1), sizeof(Counters));
+  MatrixPreparer<Device> preparer(device, spec, Precision::int8, thread_pool, counters.data());
+  DeviceBuffer<float, Device> centre(device);
+  const DeviceTransform transform = preparer.choose_with_step(centre);
+  if (!transform.usable) return;
+  const BoundModel model = model_of(metric, spec.type, corpus.cols, transform.scale, Precision::int8);
+  PreparedMatrixBuffers<Device> rows(device), asked(device);
+  preparer.make(rows, corpus, false, true, model, transform);
+  DeviceBuffer<QueryState, Device> states(device);
+  preparer.make(asked, queries, true, true, model, transform,
+                {.states = states.reserve(padded_to_blocks(queries.rows))});
+  DeviceBuffer<Tally, Device> sum(device);
+  device.in(sum.reserve(1), &tally, sizeof tally);
+  FewCheck c{.few = {.rows = rows.matrix,
+                     .queries = asked.matrix.rows,
+                     .count = few_queries,
+                     .model = model,
+                     .transform = transform,
+                     .visits = {},
+                     .state = {}},
+             .ranking = {.rows = rows.matrix,
+                         .queries = asked.matrix,
+                         .metric = metric,
+                         .type = spec.type,
+                         .counters = counters.data()},
+             .batches = static_cast<int>(queries.rows / few_queries),
+             .tally = sum.data()};
+  const bool narrow = rows.matrix.width == 64;
+  const std::int64_t parts = (device.multiprocessors + c.batches - 1) / c.batches;
+  device.launch()(parts * c.batches, few_block_threads, few_memory(narrow ? 64 : 128).all,
+                  narrow ? check_few<64> : check_few<128>, c);
+  const unsigned long long before = tally.pairs;
+  device.out(&tally, sum.data(), sizeof tally);
+  device.wait();
+  tally.unfilterable += static_cast<unsigned long long>(queries.rows * corpus.rows) - (tally.pairs - before);
+}
+
+}  // namespace bounds
