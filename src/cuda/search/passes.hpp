@@ -6,6 +6,7 @@
 #include "core/parallel.hpp"
 #include "cuda/search/device.hpp"
 #include "cuda/search/filter/initial_thresholds.cuh"
+#include "cuda/search/filter/speculative_thresholds.cuh"
 #include "cuda/search/filter/units.hpp"
 #include "cuda/search/memory_plan.hpp"
 #include "cuda/search/seconds.hpp"
@@ -23,19 +24,33 @@ class FilterPasses {
       : device_(device), precision_(precision), sum_(sum), kernel_(kernel), thread_pool_(thread_pool), nearest_(device),
         candidates_(device), segment_counts_(device), crowded_(device) {}
 
-  /// A sample guesses the thresholds; then all tiles at once.
-  void speculate(const SearchArgs& args, const Speculation& speculation) {
+  /// A sample guesses the thresholds, and a first part of the tiles guesses them again; then the other tiles.
+  void speculate(const SearchArgs& args, const SpeculationRule& rule, const Speculation& speculation) {
     Filter f{.args = args};
     sample(f, speculation.tiles);
-    InitialThresholds thresholds = thresholds_of(f, speculation.rank);
-    thresholds.crowded = crowded_.reserve(1);
-    device_.zero(thresholds.crowded, sizeof(unsigned));
     const std::int64_t count = args.queries.count;
-    device_.launch()(count, initial_threads, f.groups * static_cast<std::int64_t>(sizeof(float)),
-                     speculative_thresholds, thresholds);
+    unsigned* const crowded = crowded_.reserve(1);
+    device_.zero(crowded, sizeof(unsigned));
+    device_.launch()(count, initial_threads, speculative_thresholds_memory(f.groups), speculative_thresholds,
+                     SpeculativeThresholds{.args = args,
+                                           .nearest = f.nearest,
+                                           .groups = f.groups,
+                                           .rank = static_cast<std::uint32_t>(speculation.rank),
+                                           .crowded = crowded});
     if (count > block_queries)
       device_.launch()((count + 255) / 256, 256, 0, leave_to_proof,
-                       LeaveToProof{.args = args, .crowded = thresholds.crowded, .most = count / 8});
+                       LeaveToProof{.args = args, .crowded = crowded, .most = count / 8});
+    f.first = 0;
+    if (speculation.first_tiles > 0 && count >= rule.least_refined) {
+      f.last = speculation.first_tiles;
+      run<false>(f, true);
+      ask(f);
+      const std::int64_t room = refined_room(args.capacity);
+      device_.launch()(
+          count, refining_threads, room * static_cast<std::int64_t>(sizeof(float)), refine_thresholds,
+          RefinedThresholds{.args = args, .rank = static_cast<std::uint32_t>(speculation.refined_rank), .room = room});
+      f.first = f.last;
+    }
     f.last = args.rows.tiles();
     run<false>(f, true);
     ask(f);
@@ -53,8 +68,10 @@ class FilterPasses {
       if (samples_first(tiles, want, args.capacity)) {
         part = sample_tiles(tiles, want);
         sample(f, part);
-        device_.launch()(args.queries.count, initial_threads, initial_thresholds_memory(f.groups), initial_thresholds,
-                         thresholds_of(f, want));
+        device_.launch()(
+            args.queries.count, initial_threads, initial_thresholds_memory(f.groups), initial_thresholds,
+            InitialThresholds{
+                .args = f.args, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)});
       }
     }
     // As few parts as can be, none more than six times what was searched before; for few queries a part costs more than what passes.
@@ -97,9 +114,6 @@ class FilterPasses {
     f.groups = tiles * groups_a_tile;
     f.nearest = nearest_.reserve(padded_to_blocks(f.args.queries.count) * f.groups);
     run<true>(f);
-  }
-  static InitialThresholds thresholds_of(const Filter& f, std::int64_t want) {
-    return {.args = f.args, .nearest = f.nearest, .groups = f.groups, .want = static_cast<std::uint32_t>(want)};
   }
 
   template <bool sampling>

@@ -17,6 +17,7 @@
 #include "cuda/search/output/underflow.cuh"
 #include "cuda/search/passes.hpp"
 #include "cuda/search/prepare/eligible.hpp"
+#include "cuda/search/prepare/gather.hpp"
 #include "cuda/search/prepare/incoming.hpp"
 #include "cuda/search/prepare/prepare.hpp"
 #include "cuda/search/rerank/exhaustive.cuh"
@@ -90,8 +91,10 @@ class CudaSession final : public Session {
       return start_batch(rows, queries.slice(rows.front(), count), true);
     const std::int64_t row = queries.cols * static_cast<std::int64_t>(dtype_size(queries.dtype));
     std::byte* to = queries_.rows.reserve(count * row);
-    for (std::int64_t i = 0; i < count; ++i)
-      one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
+    if (gathers(device_, queries)) gather(device_, queries, rows, to, missed_numbers_);
+    else
+      for (std::int64_t i = 0; i < count; ++i)
+        one_row_in(to + i * row, queries.slice(rows[static_cast<std::size_t>(i)], 1), row);
     start_batch(rows, Points(to, queries.dtype, count, queries.cols), false);
   }
 
@@ -114,7 +117,7 @@ class CudaSession final : public Session {
     if (!filters_) exhaustive_.search(args(), ranking(), wide_, preparer_->checked_later, best_, thread_pool_);
     else if (choice_.choice().labelled)
       rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
-    else if (speculates_) passes_.speculate(args(), speculation_);
+    else if (speculates_) passes_.speculate(args(), device_.speculation, speculation_);
     else passes_.prove(args(), seen_rows_ == 0, [&] { rerank_candidates(false); });
     seen_rows_ += rows().matrix.count;
   }
@@ -279,15 +282,8 @@ class CudaSession final : public Session {
     // Their rows side by side, and their numbers as the caller counts them.
     std::vector<std::int64_t> numbers;
     for (const std::int64_t i : which) numbers.push_back(numbers_[static_cast<std::size_t>(i)]);
-    device_.in(missed_numbers_.reserve(missed), which.data(), missed * 8);
-    launch(gather_rows, missed, 128, 0,
-           GatherRows{.from = static_cast<const unsigned char*>(queries_.matrix.rows),
-                      .to = missed_rows_.reserve(missed * row),
-                      .row_bytes = row,
-                      .row_stride = row,
-                      .count = missed,
-                      .visits = {},
-                      .which = missed_numbers_.data()});
+    gather(device_, Points(queries_.matrix.rows, queries_.matrix.dtype, count, cols), which,
+           missed_rows_.reserve(missed * row), missed_numbers_);
     const Points points(missed_rows_.data(), queries_.matrix.dtype, missed, cols);
     speculates_ = false;
     for (const std::int64_t i : which) bounds.largest[i] = 0;
@@ -380,7 +376,7 @@ class CudaSession final : public Session {
   DeviceBuffer<std::int64_t, Device> ids_;
   DeviceBuffer<std::byte, Device> out_;
   DeviceBuffer<std::int64_t, Device> totals_;
-  DeviceBuffer<unsigned char, Device> missed_rows_;
+  DeviceBuffer<std::byte, Device> missed_rows_;
   DeviceBuffer<std::int64_t, Device> missed_numbers_;
   RowChoiceBuffers<Device> choice_;
   BoundModel model_;

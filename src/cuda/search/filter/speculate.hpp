@@ -1,6 +1,7 @@
 // SPECULATE: thresholds that are guessed from a sample of the tiles, so that one part over all tiles is enough. A share s of the rows holds
 // about s k of the k nearest, and seldom many more: the threshold becomes the estimate that a few more than s k of the sample are within. It
-// excludes as a proved one does, and is verified in the end, by k ranked rows within it. A query that has fewer (finish.cuh) is searched again
+// excludes as a proved one does, and is verified in the end, by k ranked rows within it. A part of the tiles passes first where there are many
+// queries: of what the slots then hold, thresholds are guessed again, closer. A query that has fewer (finish.cuh) is searched again
 // with proved thresholds (session.hpp). How likely that is matters to time and memory alone.
 #pragma once
 #include <algorithm>
@@ -17,6 +18,7 @@ struct SpeculationRule {
   std::int64_t least_k = 16;  // of fewer neighbours proved thresholds take no longer
   double deviations = 5;      // of a binomial distribution, beyond what is expected of evenly spread rows
   double rows_besides = 4;
+  std::int64_t least_refined = block_queries + 1;  // of fewer queries a second launch takes longer than what passes
 
   /// How many rows of a sample of this share of all are to be within the threshold of a query that wants so many neighbours; 1 at least.
   std::int64_t rank(std::int64_t want, double share) const {
@@ -31,11 +33,14 @@ struct Speculation {
   std::int64_t tiles = 0;  // of the sample; 0: thresholds are proved
   std::int64_t rank = 0;   // of its estimates, which the threshold is
   std::int64_t slots = 0;  // a query
+  // A first part of the tiles, from which thresholds are guessed again, and the rank of what passed there that they become; no tiles: they are not.
+  std::int64_t first_tiles = 0, refined_rank = 0;
   bool active() const { return tiles > 0; }
 };
 
 inline constexpr std::int64_t most_speculative_groups = 16384;  // whose estimates shared memory holds
 inline constexpr std::int64_t least_speculative_slots = 3072;   // so many take little memory
+inline constexpr std::int64_t refined_part = 4;  // a quarter of the tiles passes before guesses are refined
 
 /// The slots of a query for `k` neighbours, and for one more: twice what is expected to pass, on average. It grows with k. Quantization errors let
 /// more rows pass than are within the threshold, and the more the more columns there are: factors were measured on Gaussian rows.
@@ -65,7 +70,13 @@ inline Speculation speculation_of(const SpeculationRule& rule, std::int64_t tile
     const std::int64_t sampled = std::min((tiles + part - 1) / part, most_speculative_groups / groups_a_tile),
                        rank = rule.rank(want, static_cast<double>(sampled) / static_cast<double>(tiles));
     // A group is its nearest row: of too few groups the sample would not tell enough rows apart.
-    if (sampled * groups_a_tile >= 4 * rank) return {sampled, rank, std::min(slots, speculative_slots(tiles, dims, k))};
+    if (sampled * groups_a_tile < 4 * rank) continue;
+    Speculation speculation{sampled, rank, std::min(slots, speculative_slots(tiles, dims, k))};
+    const std::int64_t first = tiles / refined_part,
+                       refined = rule.rank(want, static_cast<double>(first) / static_cast<double>(tiles));
+    if (first > sampled && first * groups_a_tile >= 8 * refined)
+      speculation.first_tiles = first, speculation.refined_rank = refined;
+    return speculation;
   }
   return {};
 }

@@ -3,12 +3,14 @@
 #pragma once
 #include <type_traits>
 
+#include "cuda/ptx/copy.cuh"
 #include "cuda/ptx/differences.cuh"
 #include "cuda/search/rerank/rank.cuh"
 
 namespace vicinal::cuda {
 
 inline constexpr std::uint32_t rows_a_warp = 8;
+inline constexpr std::uint32_t turns_ahead = 2;            // of a warp, whose rows are on their way to the L2 cache
 inline constexpr std::int64_t most_byte_sum_dims = 65536;  // 255^2 times as many columns are less than 2^32
 
 /// The canonical sums of the lists of a warp: list 4 i + c of a lane is of its row i and of canonical lane 4 l + c. Lane j gets that of the
@@ -197,12 +199,28 @@ __device__ __forceinline__ double row_sums(const Ranking& args, const std::int64
   return element_sums<sum, floats>(args, rows, query);
 }
 
+/// Rows that a warp ranks come from all over memory, so those of a later turn are asked for ahead: of each of the eight from `from` on a line of 128
+/// bytes by each of four lanes.
+template <bool floats>
+__device__ __forceinline__ void prefetch_rows(const Ranking& args, const std::uint32_t* chosen, std::uint32_t count,
+                                              std::uint32_t from) {
+  const bool bytes = args.rows.dtype == DType::u8 || args.rows.dtype == DType::i8;
+  const std::int64_t row = args.rows.dims * (floats ? 4 : bytes ? 1 : 0), at = lane_index() % 4 * 128;
+  const std::uint32_t which = from + static_cast<std::uint32_t>(lane_index() / 4);
+  if (which < count && at < row)
+    prefetch_line(static_cast<const unsigned char*>(args.rows.rows) + chosen[which] * row + at);
+}
+
 /// Words of some rows for a query, by `warps` warps of which this is one.
 template <class Form, Sum sum, bool floats>
 __device__ __forceinline__ void rank_rows(const SearchArgs& args, const Ranking& ranking, std::int64_t query_row,
                                           const std::uint32_t* chosen, std::uint32_t count, std::uint32_t warp,
                                           std::uint32_t warps, typename Form::Word* words) {
-  for (std::uint32_t from = warp * rows_a_warp; from < count; from += warps * rows_a_warp) {
+  const std::uint32_t turn = warps * rows_a_warp;
+  for (std::uint32_t ahead = 1; ahead < turns_ahead; ++ahead)
+    prefetch_rows<floats>(ranking, chosen, count, warp * rows_a_warp + ahead * turn);
+  for (std::uint32_t from = warp * rows_a_warp; from < count; from += turn) {
+    prefetch_rows<floats>(ranking, chosen, count, from + turns_ahead * turn);
     const std::uint32_t two = from + static_cast<std::uint32_t>(lane_index() / 8 * 2),
                         which = from + static_cast<std::uint32_t>(lane_index() / 4);
     const std::int64_t rows[2] = {chosen[two < count ? two : from], chosen[two + 1 < count ? two + 1 : from]};
