@@ -117,7 +117,7 @@ class CudaSession final : public Session {
     if (!filters_) exhaustive_.search(args(), ranking(), wide_, preparer_->checked_later, best_, thread_pool_);
     else if (choice_.choice().labelled)
       rerank_labelled(device_, spec_, args(), thread_pool_, [&] { rerank_candidates(true); });
-    else if (speculates_) passes_.speculate(args(), device_.speculation, speculation_);
+    else if (speculates_) passes_.speculate(args(), speculation_);
     else passes_.prove(args(), seen_rows_ == 0, [&] { rerank_candidates(false); });
     seen_rows_ += rows().matrix.count;
   }

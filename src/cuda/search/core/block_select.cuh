@@ -94,7 +94,7 @@ __device__ __forceinline__ SpanBins block_bins(unsigned* bins, unsigned* scratch
   float low = static_cast<float>(infinite), high = -low;
   each([&](float t) {
     low = t < low ? t : low;
-    high = t > high && is_finite(static_cast<double>(t)) ? t : high;
+    high = t > high && t - t == 0 ? t : high;  // of what is finite
   });
   for (int h = 16; h > 0; h /= 2) {
     const float other = __shfl_xor_sync(all_lanes, low, h), another = __shfl_xor_sync(all_lanes, high, h);
@@ -113,8 +113,7 @@ __device__ __forceinline__ SpanBins block_bins(unsigned* bins, unsigned* scratch
     high = ends[2 * w + 1] > high ? ends[2 * w + 1] : high;
   }
   const float width = (high - low) / static_cast<float>(likely_bins - 1);
-  SpanBins span{low, width, width > 0 ? 1 / width : 0,
-                is_finite(static_cast<double>(low)) && width < static_cast<float>(infinite)};
+  SpanBins span{low, width, width > 0 ? 1 / width : 0, low - low == 0 && width < static_cast<float>(infinite)};
   if (span.usable) each([&](float t) { atomicAdd(&bins[span.bin_of(t)], 1u); });
   __syncthreads();  // of all who read the ends, before the caller writes there
   return span;

@@ -10,7 +10,6 @@
 namespace vicinal::cuda {
 
 inline constexpr std::uint32_t rows_a_warp = 8;
-inline constexpr std::uint32_t turns_ahead = 2;            // of a warp, whose rows are on their way to the L2 cache
 inline constexpr std::int64_t most_byte_sum_dims = 65536;  // 255^2 times as many columns are less than 2^32
 
 /// The canonical sums of the lists of a warp: list 4 i + c of a lane is of its row i and of canonical lane 4 l + c. Lane j gets that of the
@@ -199,8 +198,8 @@ __device__ __forceinline__ double row_sums(const Ranking& args, const std::int64
   return element_sums<sum, floats>(args, rows, query);
 }
 
-/// Rows that a warp ranks come from all over memory, so those of a later turn are asked for ahead: of each of the eight from `from` on a line of 128
-/// bytes by each of four lanes.
+/// Rows that a warp ranks come from all over memory, and are read a line of 128 bytes at a time: of each of the eight from `from` on the first four
+/// lines are asked for at once, a lane each.
 template <bool floats>
 __device__ __forceinline__ void prefetch_rows(const Ranking& args, const std::uint32_t* chosen, std::uint32_t count,
                                               std::uint32_t from) {
@@ -216,11 +215,8 @@ template <class Form, Sum sum, bool floats>
 __device__ __forceinline__ void rank_rows(const SearchArgs& args, const Ranking& ranking, std::int64_t query_row,
                                           const std::uint32_t* chosen, std::uint32_t count, std::uint32_t warp,
                                           std::uint32_t warps, typename Form::Word* words) {
-  const std::uint32_t turn = warps * rows_a_warp;
-  for (std::uint32_t ahead = 1; ahead < turns_ahead; ++ahead)
-    prefetch_rows<floats>(ranking, chosen, count, warp * rows_a_warp + ahead * turn);
-  for (std::uint32_t from = warp * rows_a_warp; from < count; from += turn) {
-    prefetch_rows<floats>(ranking, chosen, count, from + turns_ahead * turn);
+  for (std::uint32_t from = warp * rows_a_warp; from < count; from += warps * rows_a_warp) {
+    prefetch_rows<floats>(ranking, chosen, count, from);
     const std::uint32_t two = from + static_cast<std::uint32_t>(lane_index() / 8 * 2),
                         which = from + static_cast<std::uint32_t>(lane_index() / 4);
     const std::int64_t rows[2] = {chosen[two < count ? two : from], chosen[two + 1 < count ? two + 1 : from]};
